@@ -1,0 +1,71 @@
+"""`tensor-reshape`: serve, ask, and reshape `.npy` files."""
+
+import json
+import sys
+from importlib.metadata import entry_points
+from typing import Any
+
+import click
+
+from tensor_reshape.cli.commands import dynamic, health, infer, reshape, static
+from tensor_reshape.client import (
+    CallTimeoutError,
+    InvalidRequestError,
+    LimitError,
+    ReshapeError,
+    TensorReshapeError,
+    UnavailableError,
+)
+
+_EXIT_CODES: dict[type[TensorReshapeError], int] = {
+    InvalidRequestError: 3,
+    LimitError: 4,
+    UnavailableError: 5,
+    CallTimeoutError: 5,
+}
+
+
+@click.group(epilog="Exit codes: 0 done, 1 failed, 2 usage, 3 refused by the rules, 4 above a limit, 5 no answer.")
+@click.version_option(package_name="tensor-reshape")
+def commands() -> None:
+    """Tensor reshape as oneDNN Graph and OpenVINO define it, on a server."""
+
+
+@commands.command(add_help_option=False, context_settings={"ignore_unknown_options": True})
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def serve(arguments: tuple[str, ...]) -> None:
+    """Start a server; `serve --help` lists its options."""
+    (entry_point,) = entry_points(group="tensor_reshape.commands", name="serve")
+    try:
+        command = entry_point.load()
+    except ModuleNotFoundError as error:
+        message = f"the server is an extra: pip install 'tensor-reshape[server]' (missing: {error.name})"
+        raise click.ClickException(message) from None
+    command.main(args=list(arguments), prog_name="tensor-reshape serve")
+
+
+for command in (health, infer, static, dynamic, reshape):
+    commands.add_command(command)
+
+
+def main() -> None:
+    """Runs one command; whatever goes wrong on purpose is one line and an exit code."""
+    try:
+        commands.main(prog_name="tensor-reshape")
+    except TensorReshapeError as error:
+        click.echo(_format_error(error), err=True)
+        sys.exit(next((code for kind, code in _EXIT_CODES.items() if isinstance(error, kind)), 1))
+
+
+def _format_error(error: TensorReshapeError) -> str:
+    if "--json" not in sys.argv:
+        reason = f" [{error.reason}]" if isinstance(error, ReshapeError) else ""
+        return f"Error: {error}{reason}"
+    report: dict[str, Any] = {"error": str(error)}
+    if isinstance(error, ReshapeError):
+        report.update(reason=error.reason, field=error.field, metadata=error.metadata)
+    return json.dumps(report)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,90 @@
+"""The commands that ask a server."""
+
+import json
+from collections.abc import Sequence
+
+import click
+import numpy.typing as npt
+
+from tensor_reshape.cli.files import ArrayFiles
+from tensor_reshape.cli.parameters import (
+    EXPECT_OPTION,
+    JSON_OPTION,
+    SHAPE,
+    SPECIAL_ZERO_OPTION,
+    Target,
+    array_options,
+    server_options,
+)
+from tensor_reshape.client import Client, HealthStatus
+from tensor_reshape.core.operations import OPERATIONS
+
+_Expect = Sequence[int | None] | None
+
+
+@click.command()
+@click.option("--service", help="The full name of a service; default: the reshape service. Empty: the whole server.")
+@JSON_OPTION
+@server_options
+def health(client: Client, *, service: str | None, as_json: bool) -> None:
+    """Ask whether a server serves; exit code 0 only if it does."""
+    status = client.check_health() if service is None else client.check_health(service)
+    click.echo(json.dumps({"status": status.name}) if as_json else status.name)
+    if status is not HealthStatus.SERVING:
+        raise click.exceptions.Exit(1)
+
+
+@click.command()
+@click.option("--data", "data_shape", type=SHAPE, required=True, help="The data's shape: 2,3,4; empty for a scalar.")
+@click.option("--shape", type=SHAPE, required=True, help="The target: 0,-1.")
+@click.option(
+    "--operation", type=click.Choice(list(OPERATIONS)), default="static_reshape", show_default=True, help="Whose rules."
+)
+@SPECIAL_ZERO_OPTION
+@EXPECT_OPTION
+@JSON_OPTION
+@server_options
+def infer(
+    client: Client,
+    *,
+    data_shape: Sequence[int],
+    shape: Sequence[int],
+    as_json: bool,
+    **policy: object,
+) -> None:
+    """Print the output shape, without data."""
+    dims = client.infer_shape(data_shape, shape, **policy)  # type: ignore[arg-type] # click has converted each option
+    click.echo(json.dumps({"shape": dims}) if as_json else ",".join(map(str, dims)))
+
+
+@click.command()
+@click.option("--shape", type=SHAPE, required=True, help="The target: 0,-1.")
+@array_options
+@server_options
+def static(
+    client: Client, files: ArrayFiles, *, shape: Sequence[int], special_zero: bool, expected_shape: _Expect
+) -> None:
+    """Execute StaticReshape on a .npy file."""
+    files.write(client.static_reshape(files.read(), shape, special_zero=special_zero, expected_shape=expected_shape))
+
+
+@click.command()
+@click.option("--shape", type=Target(), required=True, help="The target: 0,-1, or @FILE.npy with an i32 array.")
+@array_options
+@server_options
+def dynamic(
+    client: Client, files: ArrayFiles, *, shape: npt.ArrayLike, special_zero: bool, expected_shape: _Expect
+) -> None:
+    """Execute DynamicReshape on a .npy file."""
+    files.write(client.dynamic_reshape(files.read(), shape, special_zero=special_zero, expected_shape=expected_shape))
+
+
+@click.command()
+@click.option("--shape", type=Target(), required=True, help="The target: 0,-1, or @FILE.npy with an integer array.")
+@array_options
+@server_options
+def reshape(
+    client: Client, files: ArrayFiles, *, shape: npt.ArrayLike, special_zero: bool, expected_shape: _Expect
+) -> None:
+    """Execute Reshape-1 of OpenVINO on a .npy file."""
+    files.write(client.reshape(files.read(), shape, special_zero=special_zero, expected_shape=expected_shape))

@@ -1,0 +1,95 @@
+"""`.npy` files and pipes."""
+
+import io
+import json
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+import numpy as np
+
+from tensor_reshape.core.dtypes import DataType
+from tensor_reshape.wire.arrays import DTYPES, Array, find_data_type
+
+_PIPE = "-"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArrayFiles:
+    """Where an array comes from and where its result goes.
+
+    Attributes:
+        source: a path, or "-" for standard input.
+        output: a path, or "-" for standard output.
+        data_type: what the elements are where the format cannot say: it names no bfloat16 and writes raw bytes.
+        as_json: whether a description of the result is printed too.
+    """
+
+    source: str
+    output: str
+    data_type: DataType | None
+    as_json: bool
+
+    def __post_init__(self) -> None:
+        """Refuses two things on one standard output."""
+        if self.output == _PIPE and self.as_json:
+            message = "--json and the array cannot share standard output: name a file with --output"
+            raise click.UsageError(message)
+        if self.output == _PIPE and sys.stdout.isatty():
+            message = "an array is not for a terminal: name a file with --output, or pipe it"
+            raise click.UsageError(message)
+
+    def read(self) -> Array:
+        """Returns the array.
+
+        Raises:
+            click.ClickException: it cannot be read, is not `.npy`, or its items are not of the size of `data_type`.
+        """
+        array = read_array(self.source)
+        return array if self.data_type is None else _reinterpret(array, self.data_type)
+
+    def write(self, array: Array) -> None:
+        """Writes the result, and its description where that is asked for.
+
+        Raises:
+            click.ClickException: it cannot be written.
+        """
+        buffer = io.BytesIO()
+        np.save(buffer, array, allow_pickle=False)
+        try:
+            if self.output == _PIPE:
+                sys.stdout.buffer.write(buffer.getbuffer())
+            else:
+                Path(self.output).write_bytes(buffer.getbuffer())
+        except OSError as error:
+            message = f"{self.output} cannot be written: {error}"
+            raise click.ClickException(message) from error
+        if self.as_json:
+            name = str(find_data_type(array.dtype, "output"))
+            click.echo(json.dumps({"shape": array.shape, "data_type": name, "output": self.output}))
+
+
+def read_array(source: str) -> Array:
+    """Reads one array from a file, or from standard input ("-").
+
+    Raises:
+        click.ClickException: it cannot be read or is not `.npy`.
+    """
+    try:
+        raw = sys.stdin.buffer.read() if source == _PIPE else Path(source).read_bytes()
+        array: object = np.load(io.BytesIO(raw), allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        message = f"{source} is not a readable .npy file: {error}"
+        raise click.ClickException(message) from error
+    if not isinstance(array, np.ndarray):
+        message = f"{source} holds several arrays; one .npy array is taken"
+        raise click.ClickException(message)
+    return array
+
+
+def _reinterpret(array: Array, data_type: DataType) -> Array:
+    if array.dtype.itemsize != data_type.item_size:
+        message = f"the items have {array.dtype.itemsize} bytes; {data_type} takes {data_type.item_size}"
+        raise click.ClickException(message)
+    return array.view(DTYPES[data_type])

@@ -1,0 +1,134 @@
+"""How shapes, data types and servers are written on the command line."""
+
+import functools
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import click
+import grpc
+import numpy.typing as npt
+
+from tensor_reshape.cli.files import ArrayFiles, read_array
+from tensor_reshape.client import Client
+from tensor_reshape.client.options import DEFAULT_TARGET, DEFAULT_TIMEOUT_SECONDS
+from tensor_reshape.core.dtypes import DataType
+
+_Command = Callable[..., None]
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+class Dims(click.ParamType):  # type: ignore[type-arg] # a generic in newer releases only
+    """Comma-separated dims; nothing at all is the shape of a scalar."""
+
+    name = "dims"
+
+    def __init__(self, *, unknown: bool) -> None:
+        """Takes ? for an unknown dim where `unknown` is true."""
+        self._unknown = unknown
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Sequence[int | None]:
+        """Returns the dims, None for an unknown one."""
+        text = str(value).strip()
+        items = [item.strip() for item in text.split(",")] if text else []
+        try:
+            return tuple(None if item == "?" and self._unknown else int(item) for item in items)
+        except ValueError:
+            self.fail(f"{text!r} is not a shape: write it as 2,3,-1", param, ctx)
+
+
+class Target(click.ParamType):  # type: ignore[type-arg] # a generic in newer releases only
+    """A target shape as numbers, or the name of a file that holds it as an array."""
+
+    name = "dims|@file"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> npt.ArrayLike:
+        """Returns the numbers, or the array with the type it has."""
+        text = str(value)
+        if text.startswith("@"):
+            return read_array(text.removeprefix("@"))
+        return [dim for dim in SHAPE.convert(value, param, ctx) if dim is not None]
+
+
+class DataTypeName(click.ParamType):  # type: ignore[type-arg] # a generic in newer releases only
+    """A data type by its name in the specifications."""
+
+    name = "type"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> DataType:
+        """Returns the data type."""
+        name = str(value).upper()
+        if name not in DataType.__members__:
+            self.fail(f"{value} is not one of {', '.join(map(str, DataType))}", param, ctx)
+        return DataType[name]
+
+
+SHAPE = Dims(unknown=False)
+
+SPECIAL_ZERO_OPTION = click.option(
+    "--special-zero/--no-special-zero",
+    required=True,
+    default=None,
+    help="Whether a 0 in the target copies the data dim at its index.",
+)
+EXPECT_OPTION = click.option(
+    "--expect",
+    "expected_shape",
+    type=Dims(unknown=True),
+    help="The output shape you count on; ? for a dim that may be anything.",
+)
+JSON_OPTION = click.option("--json", "as_json", is_flag=True, help="Print JSON, errors included.")
+
+
+def server_options(command: _Command) -> _Command:
+    """Adds the options that say how to reach the server; the command gets a client for them as its first argument."""
+
+    @functools.wraps(command)
+    def connected(*arguments: object, server: str, timeout: float, **options: object) -> None:
+        files = {name: options.pop(name) for name in ("tls", "tls_ca", "tls_certificate", "tls_key")}
+        with Client(server, timeout=timeout, credentials=_build_credentials(**files)) as client:
+            command(client, *arguments, **options)
+
+    return _add_options(
+        connected,
+        click.option("--server", envvar="TENSOR_RESHAPE_SERVER", default=DEFAULT_TARGET, show_default=True),
+        click.option("--timeout", type=float, default=DEFAULT_TIMEOUT_SECONDS, show_default=True, help="In seconds."),
+        click.option("--tls", is_flag=True, help="Connect with TLS, trusting the default authorities."),
+        click.option("--tls-ca", type=_FILE, help="Connect with TLS, trusting this authority (PEM)."),
+        click.option("--tls-certificate", type=_FILE, help="The client's own certificate chain (PEM)."),
+        click.option("--tls-key", type=_FILE, help="Its private key (PEM)."),
+    )
+
+
+def array_options(command: _Command) -> _Command:
+    """Adds what every command that moves an array takes; the command gets its files as a positional argument."""
+
+    @functools.wraps(command)
+    def prepared(**options: object) -> None:
+        names = ("source", "output", "data_type", "as_json")
+        files = ArrayFiles(**{name: options.pop(name) for name in names})  # type: ignore[arg-type] # click's work
+        command(files, **options)
+
+    return _add_options(
+        prepared,
+        click.argument("source", metavar="INPUT"),
+        click.option("--output", "-o", default="-", show_default=True, help="A .npy file, or - for a pipe."),
+        click.option("--data-type", type=DataTypeName(), help="What .npy cannot name: bf16, f8e4m3, f8e5m2."),
+        SPECIAL_ZERO_OPTION,
+        EXPECT_OPTION,
+        JSON_OPTION,
+    )
+
+
+def _add_options(command: _Command, *options: Callable[[_Command], _Command]) -> _Command:
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def _build_credentials(
+    tls: object, tls_ca: object, tls_certificate: object, tls_key: object
+) -> grpc.ChannelCredentials | None:
+    if not (tls or tls_ca or tls_certificate):
+        return None
+    files = (path.read_bytes() if isinstance(path, Path) else None for path in (tls_ca, tls_key, tls_certificate))
+    return grpc.ssl_channel_credentials(*files)

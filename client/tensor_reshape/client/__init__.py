@@ -1,0 +1,34 @@
+"""The SDK: one channel, numpy arrays in and out.
+
+`Client` blocks, `AsyncClient` awaits; they share every name. Exceptions have one root, `TensorReshapeError`:
+`InvalidRequestError` and `LimitError` are refusals, with the same reason whether this process or the server found them;
+`ServiceError` and its kinds mean that there was no answer.
+"""
+
+from tensor_reshape.client.aio import AsyncClient
+from tensor_reshape.client.errors import (
+    CallTimeoutError,
+    InternalServerError,
+    ResponseError,
+    ServiceError,
+    UnavailableError,
+)
+from tensor_reshape.client.sync import Client
+from tensor_reshape.core.errors import InvalidRequestError, LimitError, Reason, ReshapeError, TensorReshapeError
+from tensor_reshape.wire.health import HealthStatus
+
+__all__ = [
+    "AsyncClient",
+    "CallTimeoutError",
+    "Client",
+    "HealthStatus",
+    "InternalServerError",
+    "InvalidRequestError",
+    "LimitError",
+    "Reason",
+    "ReshapeError",
+    "ResponseError",
+    "ServiceError",
+    "TensorReshapeError",
+    "UnavailableError",
+]

@@ -1,0 +1,161 @@
+"""What both clients do before a request leaves and after a response came, without any I/O."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from operator import index
+from typing import Generic, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from tensor_reshape.client.errors import ResponseError
+from tensor_reshape.core.errors import InvalidRequestError, Reason, ReshapeError
+from tensor_reshape.core.operations import DYNAMIC_RESHAPE, OPERATIONS, RESHAPE, STATIC_RESHAPE, Operation
+from tensor_reshape.core.shapes import Question, infer_shape
+from tensor_reshape.wire import codec
+from tensor_reshape.wire.arrays import DTYPES, Array, build_array, find_data_type, view_array
+from tensor_reshape.wire.health import CHECK_METHOD, HealthStatus, decode_check_response, encode_check_request
+from tensor_reshape.wire.tensors import TensorView
+
+Answer = TypeVar("Answer")
+Expected = Sequence[int | None] | None
+
+# What a target that is a plain Python sequence is sent as.
+_SHAPE_DTYPES = {
+    DYNAMIC_RESHAPE: DTYPES[min(DYNAMIC_RESHAPE.shape_data_types)],
+    RESHAPE: np.dtype("<i8"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Generic[Answer]):
+    """One call: where it goes, what is sent, and how the response is read."""
+
+    method: str
+    request: bytes
+    decode: Callable[[bytes], Answer]
+
+
+def build_static_reshape(
+    array: npt.ArrayLike, shape: Sequence[int], *, special_zero: bool, expected_shape: Expected
+) -> Call[Array]:
+    """Builds StaticReshape, or raises the refusal that the server would answer with."""
+    data = np.asarray(array)
+    question = _ask(STATIC_RESHAPE, data, tuple(map(index, shape)), special_zero, expected_shape)
+    return _build_reshape(question, data, None)
+
+
+def build_tensor_reshape(
+    operation: Operation,
+    array: npt.ArrayLike,
+    shape: npt.ArrayLike,
+    *,
+    special_zero: bool,
+    expected_shape: Expected,
+) -> Call[Array]:
+    """Builds an operation whose target is a tensor, or raises the refusal that the server would answer with."""
+    data, view = np.asarray(array), _view_shape(operation, shape)
+    question = _ask(operation, data, codec.read_target(operation, view), special_zero, expected_shape)
+    return _build_reshape(question, data, view)
+
+
+def build_infer_shape(
+    data_shape: Sequence[int],
+    shape: Sequence[int],
+    *,
+    special_zero: bool,
+    operation: str,
+    expected_shape: Expected,
+) -> Call[tuple[int, ...]]:
+    """Builds InferShape. The server's answer is what is asked for, so nothing is inferred here."""
+    if operation not in OPERATIONS:
+        message = f"operation is {operation!r}; it is one of {', '.join(OPERATIONS)}"
+        raise InvalidRequestError.of(Reason.OPERATION_UNSPECIFIED, message, "operation", value=operation)
+    question = Question(
+        operation=OPERATIONS[operation],
+        data=tuple(map(index, data_shape)),
+        target=tuple(map(index, shape)),
+        special_zero=_check_flag(special_zero),
+        expected=expected_shape,
+    )
+    request = _encode_infer_request(question)
+    return Call(f"/{codec.SERVICE}/{codec.INFER_SHAPE}", request, partial(_decode, codec.decode_infer_response))
+
+
+def build_health_check(service: str) -> Call[HealthStatus]:
+    """Builds the health check of one service, or of the server as a whole ("")."""
+    return Call(CHECK_METHOD, encode_check_request(service), decode_check_response)
+
+
+def _ask(
+    operation: Operation,
+    array: Array,
+    target: Sequence[int],
+    special_zero: object,
+    expected: Expected,
+) -> Question:
+    return Question(
+        operation=operation,
+        data=array.shape,
+        target=target,
+        special_zero=_check_flag(special_zero),
+        data_type=find_data_type(array.dtype, "data"),
+        expected=expected,
+    )
+
+
+def _build_reshape(question: Question, array: Array, shape: TensorView | None) -> Call[Array]:
+    dims = infer_shape(question)
+    request = codec.encode_reshape_request(codec.ReshapeCall(question, view_array(array, "data")), shape)
+    method = f"/{codec.SERVICE}/{codec.METHODS[question.operation]}"
+    return Call(method, request, partial(_decode, partial(_decode_array, question, dims)))
+
+
+def _encode_infer_request(question: Question) -> bytes:
+    try:
+        return codec.encode_infer_request(question)
+    except ValueError:  # a number that the contract's s64 cannot hold: the rules say which
+        infer_shape(question)
+        raise
+
+
+def _view_shape(operation: Operation, shape: npt.ArrayLike) -> TensorView:
+    """Views a target: an array with the type it has, a plain sequence with the type that the operation takes."""
+    if isinstance(shape, np.ndarray):
+        return view_array(shape, "shape")
+    try:
+        return view_array(np.array(shape, dtype=_SHAPE_DTYPES[operation]), "shape")
+    except OverflowError:
+        dtype = _SHAPE_DTYPES[operation]
+        message = f"shape {shape} has an item that {dtype} cannot hold"
+        raise InvalidRequestError.of(Reason.INVALID_TARGET_VALUE, message, "shape", shape=shape) from None
+
+
+def _check_flag(special_zero: object) -> bool | None:
+    """None passes: it is the rules that refuse it."""
+    if special_zero is not None and not isinstance(special_zero, bool | np.bool_):
+        message = f"special_zero is a bool, not {type(special_zero).__name__}"
+        raise TypeError(message)
+    return None if special_zero is None else bool(special_zero)
+
+
+def _decode_array(question: Question, dims: Sequence[int], raw: bytes) -> Array:
+    output = codec.decode_reshape_response(raw)
+    if tuple(output.dims) != tuple(dims) or output.data_type != question.data_type:
+        message = f"the server answered {output.data_type}{list(output.dims)}; the rules give {list(dims)}"
+        raise ResponseError(message)
+    try:
+        return build_array(output)
+    except ValueError:
+        message = f"the output has the shape {list(dims)}, which numpy cannot hold"
+        raise ResponseError(message) from None
+
+
+def _decode(decode: Callable[[bytes], Answer], raw: bytes) -> Answer:
+    """Keeps a response that cannot be read from looking like a refusal of the request."""
+    try:
+        return decode(raw)
+    except ReshapeError as error:
+        message = f"the server's response cannot be read: {error}"
+        raise ResponseError(message) from error

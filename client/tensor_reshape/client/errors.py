@@ -1,0 +1,63 @@
+"""What the SDK raises when there is no answer, and how a failed call becomes an exception."""
+
+from collections.abc import Iterable
+
+from grpc import StatusCode
+
+from tensor_reshape.core.errors import LimitError, Reason, TensorReshapeError
+from tensor_reshape.wire.status import decode_refusal
+
+
+class ServiceError(TensorReshapeError):
+    """The call ended without an answer or a refusal.
+
+    Attributes:
+        code: the status code that it ended with.
+    """
+
+    def __init__(self, message: str, code: StatusCode) -> None:
+        """Keeps the status."""
+        super().__init__(message, code)
+        self.message = message
+        self.code = code
+
+    def __str__(self) -> str:
+        """The status in one line."""
+        return f"{self.code.name}: {self.message}"
+
+
+class UnavailableError(ServiceError, ConnectionError):
+    """No server could be reached, also after the retries."""
+
+
+class CallTimeoutError(ServiceError, TimeoutError):
+    """The deadline passed."""
+
+
+class InternalServerError(ServiceError):
+    """A bug of the server; its log has the traceback."""
+
+
+class ResponseError(TensorReshapeError):
+    """The server's answer is not one of this contract, or not the one that the rules give."""
+
+
+_KINDS: dict[StatusCode, type[ServiceError]] = {
+    StatusCode.UNAVAILABLE: UnavailableError,
+    StatusCode.DEADLINE_EXCEEDED: CallTimeoutError,
+    StatusCode.INTERNAL: InternalServerError,
+}
+
+
+def build_error(
+    code: StatusCode, details: str | None, trailing_metadata: Iterable[tuple[str, str | bytes]]
+) -> TensorReshapeError:
+    """Returns the exception for a call that ended with this status."""
+    text = details or ""
+    refusal = decode_refusal(code, trailing_metadata)
+    if refusal is not None:
+        return refusal
+    if code is StatusCode.RESOURCE_EXHAUSTED and "larger than max" in text:
+        # The transport itself refuses such a message, before the server could say which of its limits it is above.
+        return LimitError.of(Reason.MESSAGE_TOO_LARGE, text, "data")
+    return _KINDS.get(code, ServiceError)(text, code)

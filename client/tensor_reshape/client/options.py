@@ -1,0 +1,49 @@
+"""How a client reaches its servers: what both clients are made with."""
+
+import json
+import math
+from collections.abc import Sequence
+
+from tensor_reshape.wire.codec import SERVICE
+
+DEFAULT_TARGET = "localhost:50051"
+DEFAULT_TIMEOUT_SECONDS = 30.0
+
+Metadata = Sequence[tuple[str, str | bytes]]
+ChannelOptions = list[tuple[str, int | str]]
+
+_SERVICE_CONFIG = {
+    "loadBalancingConfig": [{"round_robin": {}}],
+    # A server that drains says NOT_SERVING: round_robin then turns to the others before it stops.
+    "healthCheckConfig": {"serviceName": SERVICE},
+    "methodConfig": [
+        {
+            "name": [{"service": SERVICE}],
+            # Every method is pure, so a call that may have been executed can be sent again.
+            "retryPolicy": {
+                "maxAttempts": 5,
+                "initialBackoff": "0.1s",
+                "maxBackoff": "2s",
+                "backoffMultiplier": 2,
+                "retryableStatusCodes": ["UNAVAILABLE"],
+            },
+        }
+    ],
+}
+_RETRY_BUFFER_BYTES = 2**31 - 1  # the default of 256 KiB would leave larger requests without retries
+
+
+def build_channel_options() -> ChannelOptions:
+    """Returns the options of the channel: retries, balancing, and no limit of the client's own on messages."""
+    return [
+        ("grpc.service_config", json.dumps(_SERVICE_CONFIG)),
+        ("grpc.per_rpc_retry_buffer_size", _RETRY_BUFFER_BYTES),
+        ("grpc.max_send_message_length", -1),
+        ("grpc.max_receive_message_length", -1),
+    ]
+
+
+def choose_timeout(timeout: float | None, default: float) -> float | None:
+    """Returns the seconds that a call may take; None, which grpc takes for "forever", where they are infinite."""
+    seconds = default if timeout is None else timeout
+    return None if math.isinf(seconds) else seconds

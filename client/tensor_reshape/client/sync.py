@@ -1,0 +1,176 @@
+"""The client that blocks."""
+
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Self
+
+import grpc
+import numpy.typing as npt
+
+from tensor_reshape.client import _calls
+from tensor_reshape.client._calls import Answer, Call, Expected
+from tensor_reshape.client.errors import UnavailableError, build_error
+from tensor_reshape.client.options import (
+    DEFAULT_TARGET,
+    DEFAULT_TIMEOUT_SECONDS,
+    Metadata,
+    build_channel_options,
+    choose_timeout,
+)
+from tensor_reshape.core.operations import DYNAMIC_RESHAPE, RESHAPE
+from tensor_reshape.wire.arrays import Array
+from tensor_reshape.wire.codec import SERVICE
+from tensor_reshape.wire.health import HealthStatus
+
+
+class Client:
+    """Reshapes arrays on a server, over one channel; safe to share between threads.
+
+    A returned array is read-only: it is a view of the response. Every method raises `InvalidRequestError` or
+    `LimitError` for a refusal, `CallTimeoutError` when the deadline passes, `UnavailableError` when no server answers,
+    also after retries, and `ServiceError` for any other end.
+    """
+
+    def __init__(
+        self,
+        target: str = DEFAULT_TARGET,
+        *,
+        credentials: grpc.ChannelCredentials | None = None,
+        metadata: Metadata = (),
+        timeout: float = DEFAULT_TIMEOUT_SECONDS,
+    ) -> None:
+        """Makes the channel; it connects with the first call.
+
+        Args:
+            target: `host:port`, `dns:///host:port` (calls go round all its addresses) or `unix:PATH`.
+            credentials: for TLS, from `grpc.ssl_channel_credentials`; None connects in plain text.
+            metadata: sent with every call.
+            timeout: seconds that a call may take, retries included, where it does not say; `math.inf` waits forever.
+        """
+        self._metadata = tuple(metadata)
+        self._timeout = timeout
+        options = build_channel_options()
+        if credentials is None:
+            self._channel = grpc.insecure_channel(target, options)
+        else:
+            self._channel = grpc.secure_channel(target, credentials, options)
+
+    def __enter__(self) -> Self:
+        """Returns the client itself."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Closes the channel."""
+        self.close()
+
+    def close(self) -> None:
+        """Closes the channel; calls under way are cancelled."""
+        self._channel.close()
+
+    def static_reshape(
+        self,
+        array: npt.ArrayLike,
+        shape: Sequence[int],
+        *,
+        special_zero: bool,
+        expected_shape: Expected = None,
+        timeout: float | None = None,
+    ) -> Array:
+        """Executes StaticReshape-1 (oneDNN Graph): f32, f16 or bf16, rank at most 12.
+
+        Args:
+            array: any array, strided ones included.
+            shape: the target; -1 (once) keeps the volume.
+            special_zero: whether a 0 in `shape` copies the data dim at its index; if not, it is a dim of 0.
+            expected_shape: the output shape that the caller counts on, None for a dim that may be anything.
+            timeout: seconds; None: the client's.
+
+        Returns:
+            The elements in row-major order under the new shape, with the array's type.
+        """
+        call = _calls.build_static_reshape(array, shape, special_zero=special_zero, expected_shape=expected_shape)
+        return self._run(call, timeout)
+
+    def dynamic_reshape(
+        self,
+        array: npt.ArrayLike,
+        shape: npt.ArrayLike,
+        *,
+        special_zero: bool,
+        expected_shape: Expected = None,
+        timeout: float | None = None,
+    ) -> Array:
+        """Executes DynamicReshape-1 (oneAPI Graph): as `static_reshape`, with the target as an i32 array of rank 1.
+
+        A plain sequence of integers is sent as i32; an array keeps the type it has.
+        """
+        call = _calls.build_tensor_reshape(
+            DYNAMIC_RESHAPE, array, shape, special_zero=special_zero, expected_shape=expected_shape
+        )
+        return self._run(call, timeout)
+
+    def reshape(
+        self,
+        array: npt.ArrayLike,
+        shape: npt.ArrayLike,
+        *,
+        special_zero: bool,
+        expected_shape: Expected = None,
+        timeout: float | None = None,
+    ) -> Array:
+        """Executes Reshape-1 (OpenVINO): every served data type, any integer array of rank 1 as the target.
+
+        Copied dims leave both sides before -1 is resolved: (4,0,2) with [-1,0] and special_zero gives (8,0). A plain
+        sequence of integers is sent as i64.
+        """
+        call = _calls.build_tensor_reshape(
+            RESHAPE, array, shape, special_zero=special_zero, expected_shape=expected_shape
+        )
+        return self._run(call, timeout)
+
+    def infer_shape(
+        self,
+        data_shape: Sequence[int],
+        shape: Sequence[int],
+        *,
+        special_zero: bool,
+        operation: str = "static_reshape",
+        expected_shape: Expected = None,
+        timeout: float | None = None,
+    ) -> tuple[int, ...]:
+        """Asks for the output shape of an operation: "static_reshape", "dynamic_reshape" or "reshape".
+
+        Exactly what executing it would give, refusals included; no data is sent.
+        """
+        call = _calls.build_infer_shape(
+            data_shape, shape, special_zero=special_zero, operation=operation, expected_shape=expected_shape
+        )
+        return self._run(call, timeout)
+
+    def check_health(self, service: str = SERVICE, *, timeout: float | None = None) -> HealthStatus:
+        """Asks the server for the health of a service, or of the server as a whole ("")."""
+        return self._run(_calls.build_health_check(service), timeout)
+
+    def wait_until_ready(self, *, timeout: float | None = None) -> None:
+        """Waits until a server that says SERVING is connected.
+
+        Raises:
+            UnavailableError: none was in time.
+        """
+        seconds = choose_timeout(timeout, self._timeout)
+        try:
+            grpc.channel_ready_future(self._channel).result(seconds)
+        except grpc.FutureTimeoutError:
+            message = f"no server was ready within {seconds} seconds"
+            raise UnavailableError(message, grpc.StatusCode.UNAVAILABLE) from None
+
+    def _run(self, call: Call[Answer], timeout: float | None) -> Answer:
+        method: grpc.UnaryUnaryMultiCallable[bytes, bytes] = self._channel.unary_unary(call.method)
+        try:
+            response = method(call.request, timeout=choose_timeout(timeout, self._timeout), metadata=self._metadata)
+        except grpc.RpcError as error:
+            metadata = error.trailing_metadata() or ()
+            raise build_error(error.code(), error.details(), metadata) from None  # type: ignore[arg-type] # pairs, too
+        return call.decode(response)

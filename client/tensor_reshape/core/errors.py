@@ -1,0 +1,104 @@
+"""The exception tree, and the permanent reasons of a refusal.
+
+A refusal is the same class with the same reason whether the caller's own process found it or the server did. Reasons
+are part of the contract: one is never renamed, removed, or given another meaning.
+"""
+
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import Self
+
+_SHOWN_ITEMS = 16
+
+
+class Reason(StrEnum):
+    """Why a request is refused. The value is what travels in `google.rpc.ErrorInfo.reason`."""
+
+    # Rule 1: what is asked of what.
+    DATA_TYPE_UNSUPPORTED = "DATA_TYPE_UNSUPPORTED"
+    SHAPE_DATA_TYPE_UNSUPPORTED = "SHAPE_DATA_TYPE_UNSUPPORTED"
+    SHAPE_RANK_INVALID = "SHAPE_RANK_INVALID"
+    SPECIAL_ZERO_MISSING = "SPECIAL_ZERO_MISSING"
+    RANK_UNSUPPORTED = "RANK_UNSUPPORTED"
+    DIM_OUT_OF_RANGE = "DIM_OUT_OF_RANGE"
+    # Rules 2 to 5: the target shape.
+    INVALID_TARGET_VALUE = "INVALID_TARGET_VALUE"
+    ZERO_INDEX_OUT_OF_RANGE = "ZERO_INDEX_OUT_OF_RANGE"
+    MULTIPLE_MINUS_ONE = "MULTIPLE_MINUS_ONE"
+    MINUS_ONE_WITH_ZERO_VOLUME = "MINUS_ONE_WITH_ZERO_VOLUME"
+    NOT_DIVISIBLE = "NOT_DIVISIBLE"
+    VOLUME_MISMATCH = "VOLUME_MISMATCH"
+    DIM_OVERFLOW = "DIM_OVERFLOW"
+    EXPECTED_SHAPE_MISMATCH = "EXPECTED_SHAPE_MISMATCH"
+    # The layout of the data, and its bytes.
+    STRIDES_RANK_MISMATCH = "STRIDES_RANK_MISMATCH"
+    STRIDE_NEGATIVE = "STRIDE_NEGATIVE"
+    STRIDES_OVERLAP = "STRIDES_OVERLAP"
+    DATA_SIZE_MISMATCH = "DATA_SIZE_MISMATCH"
+    # The message.
+    MESSAGE_MALFORMED = "MESSAGE_MALFORMED"
+    FIELD_MISSING = "FIELD_MISSING"
+    OPERATION_UNSPECIFIED = "OPERATION_UNSPECIFIED"
+    DIM_UNKNOWN = "DIM_UNKNOWN"
+    # Limits of a server.
+    RANK_LIMIT_EXCEEDED = "RANK_LIMIT_EXCEEDED"
+    OUTPUT_TOO_LARGE = "OUTPUT_TOO_LARGE"
+    HEAD_TOO_LARGE = "HEAD_TOO_LARGE"
+    MESSAGE_TOO_LARGE = "MESSAGE_TOO_LARGE"
+
+
+class TensorReshapeError(Exception):
+    """The root of every exception that this project raises on purpose."""
+
+
+class ReshapeError(TensorReshapeError):
+    """A refusal, found here or by the server.
+
+    Attributes:
+        message: one sentence for people.
+        reason: a `Reason`, or the text of one that a newer server knows and this version does not.
+        field: the field to blame, as a path with the index of the item (`shape[1]`); empty where none is.
+        metadata: the index and the values, as text, under stable keys.
+    """
+
+    def __init__(
+        self, message: str, *, reason: str, field: str = "", metadata: Mapping[str, str] | None = None
+    ) -> None:
+        """Keeps what the refusal says."""
+        super().__init__(message)
+        self.message = message
+        self.reason = Reason(reason) if reason in Reason.__members__ else reason
+        self.field = field
+        self.metadata = dict(metadata or {})
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """Survives pickling: keyword arguments do not by themselves."""
+        return _rebuild, (type(self), self.message, str(self.reason), self.field, self.metadata)
+
+    @classmethod
+    def of(cls, reason: Reason, message: str, /, field: str = "", **values: object) -> Self:
+        """Builds a refusal whose metadata are `values`, each written short."""
+        metadata = {key: format_value(value) for key, value in values.items()}
+        return cls(message, reason=reason, field=field, metadata=metadata)
+
+
+class InvalidRequestError(ReshapeError, ValueError):
+    """The request is against the rules: it fails the same way on every server."""
+
+
+class LimitError(ReshapeError):
+    """The request is above a limit of the server that was asked."""
+
+
+def format_value(value: object) -> str:
+    """Writes `value` for people; of a long sequence only the first items and the length."""
+    if isinstance(value, str) or not isinstance(value, Sequence):
+        return str(value)
+    items = [str(item) for item in value[:_SHOWN_ITEMS]]
+    if len(value) > _SHOWN_ITEMS:
+        items.append(f"... {len(value)} items")
+    return f"[{', '.join(items)}]"
+
+
+def _rebuild(kind: type[ReshapeError], message: str, reason: str, field: str, metadata: dict[str, str]) -> ReshapeError:
+    return kind(message, reason=reason, field=field, metadata=metadata)

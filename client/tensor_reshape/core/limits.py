@@ -1,0 +1,34 @@
+"""How much is too much: the specifications' own bounds, and those that a server sets."""
+
+from dataclasses import dataclass
+
+MAX_DIM = 2**63 - 1
+"""The largest dim: what an s64 of the specifications holds."""
+
+GRAPH_MAX_RANK = 12
+"""The largest rank that oneDNN takes (DNNL_MAX_NDIMS)."""
+
+MAX_RANK = 64
+"""The largest rank that numpy takes: the bound, and the default, of what a server may allow for Reshape-1."""
+
+MAX_HEAD_BYTES = 64 * 1024
+"""The largest message without its tensor bytes. A legal one of rank 64 stays below 4 KiB."""
+
+MAX_MESSAGE_BYTES = 64 * 1024 * 1024
+"""The default of the largest message that a server takes, and of the largest output."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What one server allows.
+
+    Attributes:
+        max_rank: of data and target of Reshape-1; the other operations have the bound of their specification.
+        max_output_bytes: a stride of 0 lets one byte stand for a terabyte, so the output is bounded too.
+    """
+
+    max_rank: int = MAX_RANK
+    max_output_bytes: int = MAX_MESSAGE_BYTES
+
+
+DEFAULT_LIMITS = Limits()

@@ -1,0 +1,86 @@
+"""Refusals as `google.rpc.Status` details, and back.
+
+Everything is bounded: above roughly 9 KB of trailing metadata the transport would answer RESOURCE_EXHAUSTED instead of
+the refusal.
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from google.protobuf.any_pb2 import Any
+from google.protobuf.message import DecodeError
+from google.rpc.error_details_pb2 import BadRequest, ErrorInfo
+from google.rpc.status_pb2 import Status as StatusMessage
+from grpc import StatusCode
+
+from tensor_reshape.core.errors import InvalidRequestError, LimitError, ReshapeError
+
+DOMAIN = "tensor_reshape.v1"
+"""The domain of every reason: a reason is permanent within it."""
+
+DETAILS_KEY = "grpc-status-details-bin"
+"""Where the status travels in the trailing metadata."""
+
+_MAX_MESSAGE, _MAX_FIELD, _MAX_VALUE, _MAX_VALUES = 768, 128, 192, 10
+_CODES: dict[type[ReshapeError], StatusCode] = {
+    InvalidRequestError: StatusCode.INVALID_ARGUMENT,
+    LimitError: StatusCode.RESOURCE_EXHAUSTED,
+}
+_KINDS = {code: kind for kind, code in _CODES.items()}
+
+
+class Status(NamedTuple):
+    """What ends a call, in the form of `grpc.Status`."""
+
+    code: StatusCode
+    details: str
+    trailing_metadata: tuple[tuple[str, bytes], ...]
+
+
+def encode_refusal(error: ReshapeError) -> Status:
+    """Returns the status that carries `error` to a client in any language, in less than 7 KiB."""
+    code = _CODES[type(error)]
+    text = _clip(error.message, _MAX_MESSAGE)
+    values = list(error.metadata.items())[:_MAX_VALUES]
+    metadata = {key: _clip(value, _MAX_VALUE) for key, value in values}
+    details: list[ErrorInfo | BadRequest] = [ErrorInfo(reason=error.reason, domain=DOMAIN, metadata=metadata)]
+    if error.field:
+        violation = BadRequest.FieldViolation(field=_clip(error.field, _MAX_FIELD), description=text)
+        details.append(BadRequest(field_violations=[violation]))
+    message = StatusMessage(code=code.value[0], message=text, details=[_pack(detail) for detail in details])
+    return Status(code, text, ((DETAILS_KEY, message.SerializeToString()),))
+
+
+def decode_refusal(code: StatusCode, trailing_metadata: Iterable[tuple[str, str | bytes]]) -> ReshapeError | None:
+    """Returns the refusal that a call ended with; None where the call ended for another reason."""
+    kind = _KINDS.get(code)
+    packed = next((value for key, value in trailing_metadata if key == DETAILS_KEY), None)
+    if kind is None or not isinstance(packed, bytes):
+        return None
+    try:
+        return _read_refusal(kind, StatusMessage.FromString(packed))
+    except DecodeError:
+        return None
+
+
+def _read_refusal(kind: type[ReshapeError], status: StatusMessage) -> ReshapeError | None:
+    info, request = ErrorInfo(), BadRequest()
+    for detail in status.details:
+        # Unpack answers whether the detail is of that kind, and fills it if so.
+        _ = detail.Unpack(info) or detail.Unpack(request)
+    if info.domain != DOMAIN:
+        return None
+    field = request.field_violations[0].field if request.field_violations else ""
+    return kind(status.message, reason=info.reason, field=field, metadata=info.metadata)
+
+
+def _pack(detail: ErrorInfo | BadRequest) -> Any:
+    packed = Any()
+    packed.Pack(detail)
+    return packed
+
+
+def _clip(text: str, limit: int) -> str:
+    """Returns `text` in at most `limit` ASCII characters: others would grow threefold on the wire."""
+    plain = text.encode("ascii", "backslashreplace").decode("ascii")
+    return plain if len(plain) <= limit else f"{plain[: limit - 3]}..."

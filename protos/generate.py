@@ -1,0 +1,43 @@
+"""Compiles the contract into `client/tensor_reshape/v1/`: the build hook, and a command for development.
+
+The generated modules are not committed. `pip install` (editable or not) runs this hook with the generator pinned in
+`pyproject.toml`, so the floors of the generated code never drift with what happens to be installed.
+"""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+PROTOS = Path(__file__).parent
+SOURCES = sorted((PROTOS / "tensor_reshape" / "v1").glob("*.proto"))
+
+
+def generate_stubs(output_root: Path) -> None:
+    """Writes messages, service stubs and their types below `output_root`.
+
+    Raises:
+        RuntimeError: the compiler refused a `.proto` file; its own messages are on stderr.
+    """
+    from grpc_tools import protoc  # noqa: PLC0415 - only the build environment has it
+
+    package = output_root / "tensor_reshape" / "v1"
+    shutil.rmtree(package, ignore_errors=True)
+    package.mkdir(parents=True)
+    outputs = [f"--{plugin}_out={output_root}" for plugin in ("python", "grpc_python", "mypy", "mypy_grpc")]
+    if protoc.main(["protoc", f"--proto_path={PROTOS}", *outputs, *map(str, SOURCES)]) != 0:
+        message = "the contract does not compile"
+        raise RuntimeError(message)
+    (package / "__init__.py").write_text('"""Generated from protos/tensor_reshape/v1: do not edit."""\n')
+    (package / "py.typed").touch()
+
+
+class ContractBuildHook(BuildHookInterface[Any]):
+    """Generates the stubs before hatchling collects the files."""
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        """Runs once for each target; `version` is "editable" or "standard"."""
+        del version, build_data
+        if self.target_name == "wheel":
+            generate_stubs(Path(self.root) / "client")

@@ -1,0 +1,76 @@
+"""`python -m tensor_reshape.server`, and what `tensor-reshape serve` runs."""
+
+from pathlib import Path
+
+import click
+
+from tensor_reshape.core.limits import MAX_MESSAGE_BYTES, MAX_RANK
+from tensor_reshape.server.config import DEFAULT_ADDRESS, Config, ConfigError, TlsFiles
+from tensor_reshape.server.logs import configure_logs
+from tensor_reshape.server.runner import serve_until_signal
+
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+_SECONDS = click.FloatRange(min=0)
+_PROTOBUF_LIMIT = 2**31 - 1
+
+
+@click.command(context_settings={"auto_envvar_prefix": "TENSOR_RESHAPE", "show_default": True})
+@click.option(
+    "--listen",
+    multiple=True,
+    default=[DEFAULT_ADDRESS],
+    metavar="ADDRESS",
+    help="host:port (port 0: any free one) or unix:PATH; may be repeated, in the environment separated by spaces.",
+)
+@click.option("--threads", type=click.IntRange(1, 1024), default=16, help="Requests worked on at once.")
+@click.option(
+    "--max-message-bytes",
+    type=click.IntRange(1024, _PROTOBUF_LIMIT),
+    default=MAX_MESSAGE_BYTES,
+    help="The largest request, and the largest output.",
+)
+@click.option("--max-rank", type=click.IntRange(1, MAX_RANK), default=MAX_RANK, help="The largest rank of Reshape-1.")
+@click.option("--drain-seconds", type=_SECONDS, default=1.0, help="NOT_SERVING is announced so long before stopping.")
+@click.option("--grace-seconds", type=_SECONDS, default=10.0, help="Calls under way may take so long after that.")
+@click.option("--log-format", type=click.Choice(["text", "json"]), default="text", help="The form of the logs.")
+@click.option(
+    "--log-level",
+    type=click.Choice(["debug", "info", "warning", "error"], case_sensitive=False),
+    default="info",
+    help="debug logs every refusal.",
+)
+@click.option("--tls-certificate", type=_FILE, help="The server's certificate chain, PEM. With --tls-key.")
+@click.option("--tls-key", type=_FILE, help="Its private key, PEM.")
+@click.option("--tls-client-ca", type=_FILE, help="Demand client certificates signed by this authority, PEM.")
+def serve(
+    *,
+    log_format: str,
+    log_level: str,
+    tls_certificate: Path | None,
+    tls_key: Path | None,
+    tls_client_ca: Path | None,
+    **settings: object,
+) -> None:
+    """Serve tensor reshape over gRPC until SIGTERM or SIGINT.
+
+    Every option can be set in the environment: --max-rank as TENSOR_RESHAPE_MAX_RANK. A flag wins.
+    """
+    configure_logs(log_format, log_level)
+    try:
+        tls = _build_tls(tls_certificate, tls_key, tls_client_ca)
+        serve_until_signal(Config(tls=tls, **settings))  # type: ignore[arg-type] # click has converted each option
+    except ConfigError as error:
+        raise click.ClickException(str(error)) from error
+
+
+def _build_tls(certificate: Path | None, key: Path | None, client_ca: Path | None) -> TlsFiles | None:
+    if certificate and key:
+        return TlsFiles(certificate=certificate, key=key, client_ca=client_ca)
+    if certificate or key or client_ca:
+        message = "--tls-certificate and --tls-key go together, and --tls-client-ca needs both"
+        raise ConfigError(message)
+    return None
+
+
+if __name__ == "__main__":
+    serve(prog_name="python -m tensor_reshape.server")

@@ -1,0 +1,73 @@
+"""The server's configuration, validated once. Values come from `__main__`: flags, then `TENSOR_RESHAPE_*`."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from tensor_reshape.core.errors import TensorReshapeError
+from tensor_reshape.core.limits import MAX_MESSAGE_BYTES, MAX_RANK, Limits
+
+DEFAULT_ADDRESS = "127.0.0.1:50051"
+"""Loopback: whoever serves a network says so."""
+
+
+class ConfigError(TensorReshapeError):
+    """The configuration cannot be served."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TlsFiles:
+    """The server's certificate chain and key in PEM, and the authority that its clients must be signed by, if any."""
+
+    certificate: Path
+    key: Path
+    client_ca: Path | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    """What a server is started with.
+
+    Attributes:
+        listen: addresses, each `host:port` (port 0: any free one) or `unix:PATH`.
+        threads: how many requests are worked on at once.
+        max_message_bytes: the largest request, and the largest output.
+        max_rank: of Reshape-1.
+        drain_seconds: how long NOT_SERVING is announced before new calls are refused.
+        grace_seconds: how long calls under way may take after that.
+        tls: None serves in plain text.
+    """
+
+    listen: tuple[str, ...] = (DEFAULT_ADDRESS,)
+    threads: int = 16
+    max_message_bytes: int = MAX_MESSAGE_BYTES
+    max_rank: int = MAX_RANK
+    drain_seconds: float = 1.0
+    grace_seconds: float = 10.0
+    tls: TlsFiles | None = None
+
+    def __post_init__(self) -> None:
+        """Raises ConfigError where an address is not of a form that is served."""
+        for address in self.listen:
+            check_address(address)
+
+    @property
+    def limits(self) -> Limits:
+        """What the rules and the backend are bounded by."""
+        return Limits(max_rank=self.max_rank, max_output_bytes=self.max_message_bytes)
+
+
+def check_address(address: str) -> str:
+    """Returns `address` where it is `unix:PATH` or `host:port`.
+
+    Raises:
+        ConfigError: it is neither.
+    """
+    host, _, port = address.rpartition(":")
+    if host == "unix" or address.startswith("unix:"):
+        valid = len(address) > len("unix:")
+    else:
+        valid = bool(host) and port.isascii() and port.isdecimal() and int(port) <= 0xFFFF  # noqa: PLR2004
+    if not valid:
+        message = f"cannot listen on {address!r}: an address is host:port or unix:PATH"
+        raise ConfigError(message)
+    return address

@@ -1,0 +1,59 @@
+"""What a call ends with when it does not end with a response."""
+
+import functools
+import logging
+from collections.abc import Callable
+from typing import NoReturn, TypeAlias, TypeVar
+
+import grpc
+
+from tensor_reshape.core.errors import ReshapeError
+from tensor_reshape.wire.status import Status, encode_refusal
+
+INTERNAL_ERROR = "internal error"
+"""All that a caller is told of a bug: the rest is in the server's log."""
+
+_LOGGER = logging.getLogger(__name__)
+_Request = TypeVar("_Request")
+_Response = TypeVar("_Response")
+_Behavior = Callable[[_Request, grpc.ServicerContext], _Response]
+_Handler: TypeAlias = "grpc.RpcMethodHandler[_Request, _Response]"  # a generic in its stubs alone
+
+
+class RefusalInterceptor(grpc.ServerInterceptor):
+    """Turns a refusal into its status, and any other exception into INTERNAL with a constant text."""
+
+    def intercept_service(
+        self,
+        continuation: Callable[[grpc.HandlerCallDetails], "_Handler[_Request, _Response] | None"],
+        handler_call_details: grpc.HandlerCallDetails,
+    ) -> "_Handler[_Request, _Response] | None":
+        """Guards every unary method."""
+        handler = continuation(handler_call_details)
+        if handler is None or handler.unary_unary is None:
+            return handler
+        return grpc.unary_unary_rpc_method_handler(
+            _guard(handler.unary_unary, handler_call_details.method),
+            request_deserializer=handler.request_deserializer,
+            response_serializer=handler.response_serializer,
+        )
+
+
+def _guard(behavior: _Behavior[_Request, _Response], method: str) -> _Behavior[_Request, _Response]:
+    @functools.wraps(behavior)  # keeps the attributes that tell grpcio which threads to use
+    def guarded(request: _Request, context: grpc.ServicerContext) -> _Response:
+        try:
+            return behavior(request, context)
+        except ReshapeError as error:
+            _LOGGER.debug("refused", extra={"method": method, "reason": str(error.reason), "field": error.field})
+            _end(context, encode_refusal(error))
+        except Exception:
+            _LOGGER.exception("bug", extra={"method": method})
+            _end(context, Status(grpc.StatusCode.INTERNAL, INTERNAL_ERROR, ()))
+
+    return guarded
+
+
+def _end(context: grpc.ServicerContext, status: Status) -> NoReturn:
+    context.set_trailing_metadata(status.trailing_metadata)
+    context.abort(status.code, status.details)

@@ -1,0 +1,37 @@
+"""Logs on stderr, one line a record: text for people, JSON for machines."""
+
+import logging
+import sys
+
+from pythonjsonlogger.json import JsonFormatter
+
+_STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+
+
+class TextFormatter(logging.Formatter):
+    """Writes `key=value` behind the message for what was logged with it. Control characters are escaped."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the name is logging's
+        """Returns the line without a traceback."""
+        extras = [f"{key}={value}" for key, value in vars(record).items() if key not in _STANDARD]
+        line = " ".join([super().formatMessage(record), *extras])
+        return line.encode("unicode_escape").decode("ascii")
+
+
+def configure_logs(log_format: str, level: str) -> None:
+    """Sends the records of this process to stderr.
+
+    Args:
+        log_format: "text" or "json".
+        level: a name of `logging`, in any case.
+    """
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_build_formatter(log_format))
+    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+
+
+def _build_formatter(log_format: str) -> logging.Formatter:
+    if log_format == "json":
+        names = {"levelname": "level", "name": "logger", "asctime": "time"}
+        return JsonFormatter("{asctime}{levelname}{name}{message}", style="{", rename_fields=names)
+    return TextFormatter("%(asctime)s %(levelname)s %(message)s")

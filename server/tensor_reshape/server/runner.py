@@ -1,0 +1,97 @@
+"""One server from its configuration to its end."""
+
+import logging
+import signal
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from types import FrameType
+
+import grpc
+from grpc_reflection.v1alpha import reflection
+
+from tensor_reshape.server.config import Config
+from tensor_reshape.server.health import Health
+from tensor_reshape.server.interceptors import RefusalInterceptor
+from tensor_reshape.server.listeners import bind
+from tensor_reshape.server.service import ReshapeService
+from tensor_reshape.wire.codec import SERVICE
+
+_LOGGER = logging.getLogger(__name__)
+_HEALTH_SERVICE = "grpc.health.v1.Health"
+_MAX_STREAMS_PER_CONNECTION = 64  # without a limit, a flood of resets on one connection makes others' calls fail
+
+
+class Runner:
+    """A server that is bound when made, serves when started, and stops gracefully."""
+
+    def __init__(self, config: Config, service: ReshapeService | None = None) -> None:
+        """Binds every address of `config`.
+
+        Raises:
+            ConfigError: an address cannot be bound.
+        """
+        self._config = config
+        self._health = Health()
+        self._server = grpc.server(
+            ThreadPoolExecutor(max_workers=config.threads, thread_name_prefix="call"),
+            interceptors=[RefusalInterceptor()],
+            options=_build_options(config),
+        )
+        (service or ReshapeService(config.limits)).register(self._server)
+        self._health.register(self._server)
+        reflection.enable_server_reflection((SERVICE, _HEALTH_SERVICE, reflection.SERVICE_NAME), self._server)
+        self.addresses = tuple(bind(self._server, address, config.tls) for address in config.listen)
+
+    def start(self) -> None:
+        """Starts to serve."""
+        self._server.start()
+        for address in self.addresses:
+            _LOGGER.info("listening", extra={"address": address, "tls": self._config.tls is not None})
+
+    def stop(self, hurry: threading.Event | None = None) -> None:
+        """Says NOT_SERVING, waits for clients to turn away, refuses new calls, lets those under way end.
+
+        Args:
+            hurry: cuts both waits short when set.
+        """
+        hurry = hurry or threading.Event()
+        self._health.stop_serving()
+        hurry.wait(self._config.drain_seconds)
+        stopped = self._server.stop(self._config.grace_seconds)
+        while not stopped.wait(_POLL_SECONDS):
+            if hurry.is_set():
+                self._server.stop(None)
+
+
+_POLL_SECONDS = 0.05  # Server.stop answers with one event, so two cannot be awaited at once
+
+
+def serve_until_signal(config: Config) -> None:
+    """Serves until SIGTERM or SIGINT; a second one ends the calls under way.
+
+    Raises:
+        ConfigError: an address cannot be bound.
+    """
+    stop, hurry = threading.Event(), threading.Event()
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        del number, frame
+        (hurry if stop.is_set() else stop).set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, handle)
+    runner = Runner(config)
+    runner.start()
+    stop.wait()
+    _LOGGER.info("stopping")
+    runner.stop(hurry)
+    _LOGGER.info("stopped")
+
+
+def _build_options(config: Config) -> list[tuple[str, int]]:
+    return [
+        ("grpc.max_receive_message_length", config.max_message_bytes),
+        ("grpc.max_send_message_length", -1),  # an output is bounded by the limits, with a refusal that says so
+        ("grpc.max_concurrent_streams", _MAX_STREAMS_PER_CONNECTION),
+        ("grpc.so_reuseport", 0),  # the default lets a second server take every other connection
+    ]

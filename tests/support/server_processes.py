@@ -1,0 +1,97 @@
+"""Servers in processes of their own, as users run them."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+Record = dict[str, Any]
+STOP_SECONDS = 30
+
+
+@dataclass
+class ServerProcess:
+    """A server that listens.
+
+    Attributes:
+        process: the process itself.
+        addresses: where it listens, with real ports, in the order of the `--listen` flags.
+        records: its log so far, whole once the process has ended.
+    """
+
+    process: subprocess.Popen[str]
+    addresses: list[str] = field(default_factory=list)
+    records: list[Record] = field(default_factory=list)
+    _reader: threading.Thread | None = None
+
+    @property
+    def address(self) -> str:
+        return self.addresses[0]
+
+    def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
+        """Sends a signal, awaits the end, and returns the exit code."""
+        if self.process.poll() is None:
+            self.process.send_signal(number)
+        return self.wait()
+
+    def wait(self) -> int:
+        code = self.process.wait(STOP_SECONDS)
+        if self._reader is not None:
+            self._reader.join(STOP_SECONDS)
+        return code
+
+    def read_addresses(self, count: int) -> None:
+        """Awaits `count` addresses, then keeps reading the log in the background."""
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            self._add_record(line)
+            if len(self.addresses) == count:
+                break
+        else:
+            message = f"the server ended with {self.process.wait()}: {self.records}"
+            raise RuntimeError(message)
+        self._reader = threading.Thread(target=self._read_rest, daemon=True)
+        self._reader.start()
+
+    def _read_rest(self) -> None:
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            self._add_record(line)
+
+    def _add_record(self, line: str) -> None:
+        # The C core of gRPC writes lines of its own to stderr.
+        record = json.loads(line) if line.startswith("{") else {"message": line.rstrip()}
+        self.records.append(record)
+        if record["message"] == "listening":
+            self.addresses.append(record["address"])
+
+
+@contextmanager
+def run_server(
+    *arguments: str, listen: tuple[str, ...] = ("127.0.0.1:0",), env: dict[str, str] | None = None
+) -> Iterator[ServerProcess]:
+    """Runs `python -m tensor_reshape.server` until the end of the block."""
+    flags = [flag for address in listen for flag in ("--listen", address)]
+    defaults = ["--log-format", "json", "--drain-seconds", "0"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tensor_reshape.server", *flags, *defaults, *arguments],
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **(env or {})},
+    )
+    server = ServerProcess(process)
+    try:
+        server.read_addresses(len(listen))
+        yield server
+    finally:
+        if process.poll() is None:
+            process.kill()
+        server.wait()
+        assert process.stderr is not None
+        process.stderr.close()
