@@ -1,8 +1,8 @@
 """p50 of the smallest calls, against a bare grpcio echo.
 
 Both servers run in processes of their own and are called in turn, round by round, so that the machine's drift hits
-both: only the ratios mean anything. `bare echo` is a stock grpcio server that answers the request's bytes, called through a
-stock channel: what grpcio itself costs. Run: `python benchmarks/latency.py [--rounds N] [--calls N]`.
+both: only the ratios mean anything. `bare echo` is a stock grpcio server that answers the request's bytes, called
+through a stock channel: what grpcio itself costs. Run: `python benchmarks/latency.py [--rounds N] [--calls N]`.
 """
 
 import argparse
@@ -35,7 +35,7 @@ Send: TypeAlias = "grpc.UnaryUnaryMultiCallable[bytes, bytes]"
 
 def serve_echo(address: str) -> None:
     """Serves a method that answers with its request, as little as grpcio can do."""
-    handler = grpc.unary_unary_rpc_method_handler(lambda request, _: request)
+    handler: grpc.RpcMethodHandler[bytes, bytes] = grpc.unary_unary_rpc_method_handler(lambda request, _: request)
     server = grpc.server(ThreadPoolExecutor(max_workers=16))
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("echo", {"Echo": handler}),))
     server.add_insecure_port(address)

@@ -4,7 +4,7 @@ import logging
 import signal
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from types import FrameType
+from queue import SimpleQueue
 
 import grpc
 from grpc_reflection.v1alpha import reflection
@@ -58,12 +58,12 @@ class Runner:
         self._health.stop_serving()
         hurry.wait(self._config.drain_seconds)
         stopped = self._server.stop(self._config.grace_seconds)
-        while not stopped.wait(_POLL_SECONDS):
-            if hurry.is_set():
-                self._server.stop(None)
+        threading.Thread(target=self._stop_at_once, args=(hurry,), daemon=True).start()
+        stopped.wait()
 
-
-_POLL_SECONDS = 0.05  # Server.stop answers with one event, so two cannot be awaited at once
+    def _stop_at_once(self, hurry: threading.Event) -> None:
+        hurry.wait()
+        self._server.stop(None)
 
 
 def serve_until_signal(config: Config) -> None:
@@ -72,20 +72,21 @@ def serve_until_signal(config: Config) -> None:
     Raises:
         ConfigError: an address cannot be bound.
     """
-    stop, hurry = threading.Event(), threading.Event()
-
-    def handle(number: int, frame: FrameType | None) -> None:
-        del number, frame
-        (hurry if stop.is_set() else stop).set()
-
+    signals: SimpleQueue[int] = SimpleQueue()  # unlike an Event, safe to fill while the same thread waits on it
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, handle)
+        signal.signal(number, lambda received, _: signals.put(received))
     runner = Runner(config)
     runner.start()
-    stop.wait()
-    _LOGGER.info("stopping")
+    _LOGGER.info("stopping", extra={"signal": signal.Signals(signals.get()).name})
+    hurry = threading.Event()
+    threading.Thread(target=_set_after, args=(signals, hurry), daemon=True).start()
     runner.stop(hurry)
     _LOGGER.info("stopped")
+
+
+def _set_after(signals: SimpleQueue[int], hurry: threading.Event) -> None:
+    signals.get()
+    hurry.set()
 
 
 def _build_options(config: Config) -> list[tuple[str, int]]:
