@@ -160,9 +160,11 @@ class Client:
             UnavailableError: none was in time.
         """
         seconds = choose_timeout(timeout, self._timeout)
+        ready = grpc.channel_ready_future(self._channel)
         try:
-            grpc.channel_ready_future(self._channel).result(seconds)
+            ready.result(seconds)
         except grpc.FutureTimeoutError:
+            ready.cancel()  # or it goes on watching the channel
             message = f"no server was ready within {seconds} seconds"
             raise UnavailableError(message, grpc.StatusCode.UNAVAILABLE) from None
 

@@ -7,8 +7,15 @@ from typing import TypeVar
 from google.protobuf.message import DecodeError, Message
 
 from tensor_reshape.core.errors import InvalidRequestError, LimitError, Reason
-from tensor_reshape.core.limits import MAX_HEAD_BYTES
-from tensor_reshape.core.operations import DYNAMIC_RESHAPE, RESHAPE, STATIC_RESHAPE, Operation, check_shape_data_type
+from tensor_reshape.core.limits import DEFAULT_LIMITS, MAX_HEAD_BYTES
+from tensor_reshape.core.operations import (
+    DYNAMIC_RESHAPE,
+    RESHAPE,
+    STATIC_RESHAPE,
+    Operation,
+    check_rank,
+    check_shape_data_type,
+)
 from tensor_reshape.core.shapes import Question, check_dims
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
 from tensor_reshape.wire.arrays import build_array
@@ -96,13 +103,17 @@ def read_target(operation: Operation, shape: TensorView) -> list[int]:
     """Returns the items of a shape tensor.
 
     Raises:
-        InvalidRequestError: SHAPE_DATA_TYPE_UNSUPPORTED, SHAPE_RANK_INVALID, or the reasons of its dims and layout.
+        InvalidRequestError: SHAPE_DATA_TYPE_UNSUPPORTED, SHAPE_RANK_INVALID, RANK_UNSUPPORTED, or the reasons of its
+            dims and layout.
+        LimitError: RANK_LIMIT_EXCEEDED.
     """
     check_shape_data_type(operation, shape.data_type)
     if len(shape.dims) != 1:
         text = f"shape has rank {len(shape.dims)}; a target shape is a tensor of rank 1"
         raise InvalidRequestError.of(Reason.SHAPE_RANK_INVALID, text, "shape.dims", rank=len(shape.dims))
     check_dims(shape.dims, "shape.dims")
+    # Before any item is read: a stride of 0 makes a trillion of them out of one.
+    check_rank(operation, shape.dims[0], "shape", DEFAULT_LIMITS)
     shape.check_layout("shape")
     return [int(item) for item in build_array(shape)]
 

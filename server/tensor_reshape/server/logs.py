@@ -1,7 +1,8 @@
-"""Logs on stderr, one line a record: text for people, JSON for machines."""
+"""Logs on stderr: text for people, JSON for machines. One line a record; in text a traceback has lines of its own."""
 
 import logging
 import sys
+from typing import Any
 
 from pythonjsonlogger.json import JsonFormatter
 
@@ -15,7 +16,11 @@ class TextFormatter(logging.Formatter):
         """Returns the line without a traceback."""
         extras = [f"{key}={value}" for key, value in vars(record).items() if key not in _STANDARD]
         line = " ".join([super().formatMessage(record), *extras])
-        return line.encode("unicode_escape").decode("ascii")
+        return _escape(line)
+
+    def formatException(self, ei: Any) -> str:  # noqa: N802, ANN401 - the name and the type are logging's
+        """Returns the traceback; what a caller may have put into an exception's text cannot end a line."""
+        return "\n".join(map(_escape, super().formatException(ei).split("\n")))
 
 
 def configure_logs(log_format: str, level: str) -> None:
@@ -28,6 +33,10 @@ def configure_logs(log_format: str, level: str) -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_build_formatter(log_format))
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+
+
+def _escape(line: str) -> str:
+    return line.encode("unicode_escape").decode("ascii")
 
 
 def _build_formatter(log_format: str) -> logging.Formatter:
