@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Self
 
 _SHOWN_ITEMS = 16
+_SHOWN_BITS = 256
 
 
 class Reason(StrEnum):
@@ -91,10 +92,12 @@ class LimitError(ReshapeError):
 
 
 def format_value(value: object) -> str:
-    """Writes `value` for people; of a long sequence only the first items and the length."""
+    """Writes `value` for people: of a long sequence the first items and the length, of a huge integer its size."""
+    if isinstance(value, int) and value.bit_length() > _SHOWN_BITS:
+        return f"{'-' if value < 0 else ''}2^{value.bit_length() - 1} or beyond"
     if isinstance(value, str) or not isinstance(value, Sequence):
         return str(value)
-    items = [str(item) for item in value[:_SHOWN_ITEMS]]
+    items = [format_value(item) for item in value[:_SHOWN_ITEMS]]
     if len(value) > _SHOWN_ITEMS:
         items.append(f"... {len(value)} items")
     return f"[{', '.join(items)}]"

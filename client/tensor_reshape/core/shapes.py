@@ -68,7 +68,7 @@ def check_dims(dims: Sequence[int], field: str) -> Sequence[int]:
     """
     for index, dim in enumerate(dims):
         if not 0 <= dim <= MAX_DIM:
-            message = f"{field}[{index}] is {dim}; a dim lies from 0 to 2^63 - 1"
+            message = f"{field}[{index}] is {format_value(dim)}; a dim lies from 0 to 2^63 - 1"
             raise InvalidRequestError.of(Reason.DIM_OUT_OF_RANGE, message, f"{field}[{index}]", index=index, value=dim)
     return dims
 
@@ -123,8 +123,8 @@ def _check_volume(question: Question, output: list[int]) -> None:
     have, want = prod(question.data), prod(output)
     if have != want:
         message = (
-            f"shape {format_value(question.target)} asks for {want} elements; "
-            f"data of shape {format_value(question.data)} has {have}"
+            f"shape {format_value(question.target)} asks for {format_value(want)} elements; "
+            f"data of shape {format_value(question.data)} has {format_value(have)}"
         )
         raise InvalidRequestError.of(
             Reason.VOLUME_MISMATCH, message, "shape", data=question.data, shape=question.target, have=have, want=want
@@ -140,7 +140,7 @@ def _check_expected(output: list[int], expected: Sequence[int | None]) -> None:
     for index, (have, want) in enumerate(zip(output, expected, strict=True)):
         if want is not None and want != have:
             field = f"expected_shape.dims[{index}]"
-            message = f"the output dim {index} is {have}; {field} is {want}"
+            message = f"the output dim {index} is {have}; {field} is {format_value(want)}"
             raise InvalidRequestError.of(
                 Reason.EXPECTED_SHAPE_MISMATCH, message, field, index=index, have=have, want=want
             )
@@ -150,7 +150,8 @@ def _refuse(reason: Reason, text: str, question: Question, index: int, **values:
     """The refusal of one target item: every one names the item, the whole target and the data."""
     field = f"shape[{index}]"
     value = question.target[index]
-    message = f"{field} is {value}: {text}; shape {format_value(question.target)}, data {format_value(question.data)}"
+    shown = f"shape {format_value(question.target)}, data {format_value(question.data)}"
+    message = f"{field} is {format_value(value)}: {text}; {shown}"
     return InvalidRequestError.of(
         reason, message, field, index=index, value=value, shape=question.target, data=question.data, **values
     )
@@ -177,10 +178,10 @@ def _refuse_zero_volume(question: Question, index: int) -> InvalidRequestError:
 
 
 def _refuse_remainder(question: Question, index: int, dividend: int, divisor: int) -> InvalidRequestError:
-    text = f"{dividend} elements do not divide by {divisor}, the product of the other items"
+    text = f"{format_value(dividend)} elements do not divide by {format_value(divisor)}, the product of the other items"
     return _refuse(Reason.NOT_DIVISIBLE, text, question, index, dividend=dividend, divisor=divisor)
 
 
 def _refuse_overflow(question: Question, index: int, dim: int) -> InvalidRequestError:
-    text = f"the inferred dim {dim} exceeds 2^63 - 1"
+    text = f"the inferred dim {format_value(dim)} exceeds 2^63 - 1"
     return _refuse(Reason.DIM_OVERFLOW, text, question, index, dim=dim)
