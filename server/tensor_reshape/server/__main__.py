@@ -31,7 +31,7 @@ _PROTOBUF_LIMIT = 2**31 - 1
 )
 @click.option("--max-rank", type=click.IntRange(1, MAX_RANK), default=MAX_RANK, help="The largest rank of Reshape-1.")
 @click.option("--drain-seconds", type=_SECONDS, default=1.0, help="NOT_SERVING is announced so long before stopping.")
-@click.option("--grace-seconds", type=_SECONDS, default=10.0, help="Calls under way may take so long after that.")
+@click.option("--grace-seconds", type=_SECONDS, default=8.0, help="Calls under way may take so long after that.")
 @click.option("--log-format", type=click.Choice(["text", "json"]), default="text", help="The form of the logs.")
 @click.option(
     "--log-level",

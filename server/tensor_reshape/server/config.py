@@ -42,7 +42,7 @@ class Config:
     max_message_bytes: int = MAX_MESSAGE_BYTES
     max_rank: int = MAX_RANK
     drain_seconds: float = 1.0
-    grace_seconds: float = 10.0
+    grace_seconds: float = 8.0
     tls: TlsFiles | None = None
 
     def __post_init__(self) -> None:

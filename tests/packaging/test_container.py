@@ -1,0 +1,226 @@
+"""The image, built from the Dockerfile and run by podman as Kubernetes would: read-only, unprivileged, not root."""
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import tomllib
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tensor_reshape.client import Client
+
+pytestmark = [
+    pytest.mark.skipif(shutil.which("podman") is None, reason="needs podman"),
+    pytest.mark.timeout(1200),  # the first run makes a base image, and every run installs the dependencies
+]
+
+ROOT = Path(__file__).parents[2]
+DEFAULT_BASE = "python:3.13-slim-bookworm"
+LOCAL_BASE = "localhost/tensor-reshape-base"
+MAX_IMAGE_BYTES = 300_000_000
+MAX_ADDED_BYTES = 120_000_000
+READY_SECONDS = 60
+STOP_SECONDS = 30
+
+CERTIFICATES = Path("/etc/ssl/certs")
+HOSTILE = ["--read-only", "--read-only-tmpfs=false", "--cap-drop=all", "--security-opt=no-new-privileges"]
+# Where containers are run inside one, limits cannot be raised to podman's defaults.
+MODEST = ["--ulimit=nofile=1024:1024", "--ulimit=nproc=1024:1024"]
+
+
+def podman(*arguments: str | Path, check: bool = True, timeout: float | None = None) -> str:
+    """Returns what podman printed."""
+    # No systemd is asked to run the health check on a schedule: the tests run it themselves.
+    env = {**os.environ, "DISABLE_HC_SYSTEMD": "true"}
+    command = ["podman", *arguments]
+    result = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=check, timeout=timeout, env=env)
+    return result.stdout.strip()
+
+
+def inspect(name: str) -> dict[str, Any]:
+    (description,) = json.loads(podman("inspect", name))
+    assert isinstance(description, dict)
+    return description
+
+
+def find_free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port: int = listener.getsockname()[1]
+        return port
+
+
+def read_until_listening(container: str) -> dict[str, Any]:
+    """Follows the log until the server listens, and returns that record."""
+    command = ["podman", "logs", "--follow", container]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as follower:
+        assert follower.stdout is not None
+        try:
+            for line in follower.stdout:
+                record = json.loads(line) if line.startswith("{") else {}
+                if record.get("message") == "listening":
+                    return dict(record)
+        finally:
+            follower.kill()
+    message = "the server ended before it listened"
+    raise RuntimeError(message)
+
+
+@contextmanager
+def run_container(image: str, *options: str) -> Iterator[str]:
+    """Runs the image's own command until the end of the block; its log is shown when a test fails."""
+    container = podman("run", "--detach", *HOSTILE, *MODEST, *options, image)
+    try:
+        read_until_listening(container)
+        yield container
+    finally:
+        podman("logs", container, check=False)
+        podman("rm", "--force", "--time=0", container)
+
+
+@pytest.fixture(scope="module")
+def base() -> str:
+    """The Dockerfile's own base where it can be had, else one made here."""
+    pulled = subprocess.run(["podman", "pull", "--quiet", DEFAULT_BASE], capture_output=True, check=False)
+    if pulled.returncode == 0:
+        return DEFAULT_BASE
+    subprocess.run([ROOT / "scripts" / "make-base-image", LOCAL_BASE], check=True)
+    return LOCAL_BASE
+
+
+@pytest.fixture(scope="module")
+def image(base: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The image, built with the certificates and the package index of this machine."""
+    settings = {"cert": CERTIFICATES / "ca-certificates.crt", "index-url": os.environ.get("PIP_INDEX_URL")}
+    pip_conf = tmp_path_factory.mktemp("pip") / "pip.conf"
+    pip_conf.write_text("\n".join(["[global]", *(f"{name} = {value}" for name, value in settings.items() if value)]))
+    name = f"localhost/tensor-reshape-test:{uuid.uuid4().hex}"
+    machine = [f"--volume={CERTIFICATES}:{CERTIFICATES}:ro", f"--secret=id=pip.conf,src={pip_conf}", "--network=host"]
+    # Docker's format, because OCI's has no health check. chroot needs no container runtime inside a container.
+    form = [
+        "--format=docker",
+        "--isolation=chroot",
+        "--layers=false",
+        f"--build-arg=BASE_IMAGE={base}",
+        f"--tag={name}",
+    ]
+    podman("build", *form, *machine, ROOT)
+    yield name
+    podman("rmi", "--force", name)
+
+
+@pytest.fixture(scope="module")
+def port() -> int:
+    return find_free_port()
+
+
+@pytest.fixture(scope="module")
+def container(image: str, port: int) -> Iterator[str]:
+    """The server in a container, on a port of this machine."""
+    with run_container(image, "--network=host", f"--env=TENSOR_RESHAPE_LISTEN=127.0.0.1:{port}") as container:
+        yield container
+
+
+@pytest.fixture
+def isolated_container(image: str) -> Iterator[str]:
+    """The server with the image's own settings, in a network of its own."""
+    with run_container(image, "--network=none") as container:
+        yield container
+
+
+def test_an_array_is_reshaped_by_the_server_in_the_container(container: str, port: int):
+    array = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+
+    with Client(f"127.0.0.1:{port}") as client:
+        client.wait_until_ready(timeout=READY_SECONDS)
+        output = client.static_reshape(array, (0, -1), special_zero=True)
+
+    assert inspect(container)["HostConfig"]["ReadonlyRootfs"]
+    np.testing.assert_array_equal(output, array.reshape(2, 12), strict=True)
+
+
+def test_the_user_is_a_number_other_than_0(image: str):
+    user, _, group = inspect(image)["Config"]["User"].partition(":")
+
+    assert int(user) > 0
+    assert int(group) > 0
+
+
+def test_the_server_has_no_capability(container: str):
+    status = podman("exec", container, "python", "-c", "print(open('/proc/1/status').read())")
+
+    fields = dict(line.split(":\t", 1) for line in status.splitlines())
+    assert fields["Uid"].split() == ["65532"] * 4
+    assert int(fields["CapEff"], 16) == 0
+
+
+def test_the_server_is_process_1(container: str):
+    command = podman("exec", container, "python", "-c", "print(open('/proc/1/cmdline').read())")
+
+    assert command.split("\0")[1:3] == ["/opt/tensor-reshape/bin/tensor-reshape", "serve"]
+
+
+def test_it_listens_on_all_addresses_by_default(isolated_container: str):
+    assert read_until_listening(isolated_container)["address"] == "0.0.0.0:50051"
+
+
+def test_the_health_check_passes_while_it_serves(isolated_container: str):
+    podman("healthcheck", "run", isolated_container)
+
+    assert inspect(isolated_container)["State"]["Health"]["Status"] == "healthy"
+
+
+def test_the_health_check_needs_no_shell(image: str):
+    kind, *command = inspect(image)["Healthcheck"]["Test"]
+
+    assert kind == "CMD"
+    assert command[:2] == ["tensor-reshape", "health"]
+
+
+def test_sigterm_ends_it_with_exit_code_0(isolated_container: str):
+    podman("kill", "--signal=TERM", isolated_container)
+
+    assert podman("wait", isolated_container, timeout=STOP_SECONDS) == "0"
+
+
+@pytest.mark.parametrize("tool", ["pip", "pip3", "uv", "cc", "gcc", "c++", "clang", "make"])
+def test_nothing_in_the_image_installs_or_compiles(container: str, tool: str):
+    program = f"import shutil; print(shutil.which({tool!r}))"
+
+    assert podman("exec", container, "python", "-c", program) == "None"
+
+
+@pytest.mark.parametrize("module", ["pip", "ensurepip"])
+def test_no_interpreter_of_the_image_has_an_installer(container: str, module: str):
+    program = f"import importlib.util; print(importlib.util.find_spec({module!r}))"
+    of_the_base = podman("exec", container, "python", "-c", "import os, sys; print(os.path.realpath(sys.executable))")
+
+    assert podman("exec", container, "python", "-c", program) == "None"
+    assert podman("exec", container, of_the_base, "-c", program) == "None"
+
+
+def test_the_configuration_of_pip_stays_out_of_the_image(container: str):
+    program = "import os; print(os.path.exists('/etc/pip.conf'))"
+
+    assert podman("exec", container, "python", "-c", program) == "False"
+
+
+def test_its_version_is_that_of_the_project(image: str):
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+
+    assert inspect(image)["Config"]["Labels"]["org.opencontainers.image.version"] == project["version"]
+
+
+def test_it_is_small(image: str, base: str):
+    size = inspect(image)["Size"]
+
+    assert size < MAX_IMAGE_BYTES
+    assert size - inspect(base)["Size"] < MAX_ADDED_BYTES
