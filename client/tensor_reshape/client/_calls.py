@@ -41,7 +41,7 @@ def build_static_reshape(
     array: npt.ArrayLike, shape: Sequence[int], *, special_zero: bool, expected_shape: Expected
 ) -> Call[Array]:
     """Builds StaticReshape, or raises the refusal that the server would answer with."""
-    data = np.asarray(array)
+    data = _as_array(array)
     question = _ask(STATIC_RESHAPE, data, tuple(map(index, shape)), special_zero, expected_shape)
     return _build_reshape(question, data, None)
 
@@ -55,7 +55,7 @@ def build_tensor_reshape(
     expected_shape: Expected,
 ) -> Call[Array]:
     """Builds an operation whose target is a tensor, or raises the refusal that the server would answer with."""
-    data, view = np.asarray(array), _view_shape(operation, shape)
+    data, view = _as_array(array), _view_shape(operation, shape)
     question = _ask(operation, data, codec.read_target(operation, view), special_zero, expected_shape)
     return _build_reshape(question, data, view)
 
@@ -86,6 +86,13 @@ def build_infer_shape(
 def build_health_check(service: str) -> Call[HealthStatus]:
     """Builds the health check of one service, or of the server as a whole ("")."""
     return Call(CHECK_METHOD, encode_check_request(service), decode_check_response)
+
+
+def _as_array(array: npt.ArrayLike) -> Array:
+    if isinstance(array, np.ma.MaskedArray):
+        message = "a masked array has elements that no tensor has: fill it first"
+        raise TypeError(message)
+    return np.asarray(array)
 
 
 def _ask(
@@ -123,7 +130,7 @@ def _encode_infer_request(question: Question) -> bytes:
 def _view_shape(operation: Operation, shape: npt.ArrayLike) -> TensorView:
     """Views a target: an array with the type it has, a plain sequence with the type that the operation takes."""
     if isinstance(shape, np.ndarray):
-        return view_array(shape, "shape")
+        return view_array(_as_array(shape), "shape")
     try:
         return view_array(np.array(shape, dtype=_SHAPE_DTYPES[operation]), "shape")
     except OverflowError:

@@ -40,7 +40,7 @@ def check_layout(
 
 def _check_size(want: int, have: int, field: str) -> None:
     if have != want:
-        message = f"{field}.data has {have} bytes; the data type, dims and strides make {want}"
+        message = f"{field}.data has {have} bytes; the data type, dims and strides make {format_value(want)}"
         raise InvalidRequestError.of(Reason.DATA_SIZE_MISMATCH, message, f"{field}.data", have=have, want=want)
 
 

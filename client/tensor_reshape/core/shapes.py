@@ -28,8 +28,8 @@ class Question:
 
     Attributes:
         operation: whose rules answer.
-        data: the data's dims.
-        target: the target shape's items.
+        data: the data's dims, Python integers (numpy's wrap).
+        target: the target shape's items, Python integers.
         special_zero: None where the request does not say, which is an error.
         data_type: of the data; None where it is not to be checked.
         expected: the output dims that the caller counts on, None for an unknown one; None: nothing is declared.

@@ -68,10 +68,7 @@ def build_array(tensor: TensorView) -> Array:
         ValueError: numpy cannot hold the shape: it is empty and other dims are huge.
     """
     dtype = DTYPES[tensor.data_type]
-    strides = None if tensor.strides is None else [stride * dtype.itemsize for stride in tensor.strides]
-    if 0 in tensor.dims:
-        strides = None
-    return np.ndarray(tensor.dims, dtype, buffer=tensor.payload, strides=strides)
+    return np.ndarray(tensor.dims, dtype, buffer=tensor.payload, strides=_compute_byte_strides(tensor))
 
 
 def gather(tensor: TensorView) -> memoryview:
@@ -79,12 +76,19 @@ def gather(tensor: TensorView) -> memoryview:
 
     Elements are moved as integers of their size: every bit pattern survives, NaN payloads and odd booleans included.
     """
-    item_size = tensor.data_type.item_size
-    if tensor.strides is None or 0 in tensor.dims:
+    strides = _compute_byte_strides(tensor)
+    if strides is None:
         return tensor.payload
-    strides = [stride * item_size for stride in tensor.strides]
-    elements = np.ndarray(tensor.dims, f"u{item_size}", buffer=tensor.payload, strides=strides)
+    elements = np.ndarray(tensor.dims, f"u{tensor.data_type.item_size}", buffer=tensor.payload, strides=strides)
     return np.ascontiguousarray(elements).reshape(-1).view(np.uint8).data
+
+
+def _compute_byte_strides(tensor: TensorView) -> list[int] | None:
+    """Returns the strides for numpy, None for dense row-major; those that move nothing are 0, however large."""
+    if tensor.strides is None or 0 in tensor.dims:
+        return None
+    axes = zip(tensor.dims, tensor.strides, strict=True)
+    return [0 if dim == 1 else stride * tensor.data_type.item_size for dim, stride in axes]
 
 
 def _flatten_layout(array: Array) -> tuple[Array, Sequence[int] | None]:
@@ -97,4 +101,4 @@ def _flatten_layout(array: Array) -> tuple[Array, Sequence[int] | None]:
         if in_memory.flags.c_contiguous:
             axes = zip(unique.shape, array.strides, strict=True)
             return in_memory.reshape(-1), [0 if dim == 1 else stride // array.itemsize for dim, stride in axes]
-    return array.reshape(-1), None
+    return np.ascontiguousarray(array).reshape(-1), None

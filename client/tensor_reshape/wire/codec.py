@@ -1,13 +1,13 @@
 """Requests and responses, encoded and decoded: both sides of every method of the contract."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
 from google.protobuf.message import DecodeError, Message
 
 from tensor_reshape.core.errors import InvalidRequestError, LimitError, Reason
-from tensor_reshape.core.limits import DEFAULT_LIMITS, MAX_HEAD_BYTES
+from tensor_reshape.core.limits import DEFAULT_LIMITS, MAX_HEAD_BYTES, MAX_RANK
 from tensor_reshape.core.operations import (
     DYNAMIC_RESHAPE,
     RESHAPE,
@@ -19,7 +19,7 @@ from tensor_reshape.core.operations import (
 from tensor_reshape.core.shapes import Question, check_dims
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
 from tensor_reshape.wire.arrays import build_array
-from tensor_reshape.wire.payloads import PAYLOAD_TAG, encode_length, find_payload
+from tensor_reshape.wire.payloads import PAYLOAD_TAG, encode_length, find_payload, measure_head
 from tensor_reshape.wire.tensors import TensorView, decode_data_type, decode_tensor, encode_data_type, encode_tensor
 
 SERVICE = reshape_pb2.DESCRIPTOR.services_by_name["ReshapeService"].full_name
@@ -112,8 +112,8 @@ def read_target(operation: Operation, shape: TensorView) -> list[int]:
         text = f"shape has rank {len(shape.dims)}; a target shape is a tensor of rank 1"
         raise InvalidRequestError.of(Reason.SHAPE_RANK_INVALID, text, "shape.dims", rank=len(shape.dims))
     check_dims(shape.dims, "shape.dims")
-    # Before any item is read: a stride of 0 makes a trillion of them out of one.
-    check_rank(operation, shape.dims[0], "shape", DEFAULT_LIMITS)
+    if shape.dims[0] > MAX_RANK:  # no operation takes so many, and a stride of 0 makes a trillion of them out of one
+        check_rank(operation, shape.dims[0], "shape", DEFAULT_LIMITS)
     shape.check_layout("shape")
     return [int(item) for item in build_array(shape)]
 
@@ -141,13 +141,13 @@ def encode_infer_request(question: Question) -> bytes:
     message = reshape_pb2.InferShapeRequest(
         operation=_OPERATION_NUMBERS[question.operation],
         special_zero=question.special_zero,
-        data=_encode_shape(question.data),
+        data=tensor_pb2.TensorSpec(dims=_encode_dims(question.data)),
         shape=_encode_shape(question.target),
     )
     if question.expected is not None:
         message.expected_shape.CopyFrom(_encode_shape(question.expected))
     if question.data_type is not None:
-        message.data_type = encode_data_type(question.data_type)
+        message.data.data_type = encode_data_type(question.data_type)
     return message.SerializeToString()
 
 
@@ -163,13 +163,13 @@ def decode_infer_request(raw: bytes) -> Question:
     if message.operation not in _OPERATIONS:
         text = f"operation is {message.operation}, which names no operation"
         raise InvalidRequestError.of(Reason.OPERATION_UNSPECIFIED, text, "operation", value=message.operation)
-    named_type = message.data_type != tensor_pb2.DATA_TYPE_UNSPECIFIED
+    named_type = message.data.data_type != tensor_pb2.DATA_TYPE_UNSPECIFIED
     return Question(
         operation=_OPERATIONS[message.operation],
-        data=_decode_known_shape(message, "data"),
-        target=_decode_known_shape(message, "shape"),
+        data=_decode_known_dims(message, "data", "data.dims"),
+        target=_decode_known_dims(message, "shape", "shape"),
         special_zero=message.special_zero if message.HasField("special_zero") else None,
-        data_type=decode_data_type(message.data_type, "data_type") if named_type else None,
+        data_type=decode_data_type(message.data.data_type, "data.data_type") if named_type else None,
         expected=_decode_expected(message),
     )
 
@@ -185,7 +185,7 @@ def decode_infer_response(raw: bytes) -> tuple[int, ...]:
     Raises:
         ReshapeError: it is not a response of this contract.
     """
-    return _decode_known_shape(_parse(reshape_pb2.InferShapeResponse, raw), "shape")
+    return _decode_known_dims(_parse(reshape_pb2.InferShapeResponse, raw), "shape", "shape.dims")
 
 
 def _join(head: bytes, tensor: TensorView) -> bytes:
@@ -210,14 +210,13 @@ def _split(kind: type[_AnyMessage], field: str, raw: bytes) -> tuple[_AnyMessage
 
 
 def _parse_whole(kind: type[_AnyMessage], field: str, raw: bytes) -> tuple[_AnyMessage, tensor_pb2.Tensor, memoryview]:
+    _check_head_size(measure_head(raw))
     message = _parse(kind, raw)
     if not message.HasField(field):
         text = f"{field} is required"
         raise InvalidRequestError.of(Reason.FIELD_MISSING, text, field)
     tensor: tensor_pb2.Tensor = getattr(message, field)
-    payload = memoryview(tensor.data)
-    _check_head_size(len(raw) - payload.nbytes)
-    return message, tensor, payload
+    return message, tensor, memoryview(tensor.data)
 
 
 def _parse(kind: type[_AnyMessage], raw: bytes) -> _AnyMessage:
@@ -230,7 +229,7 @@ def _parse(kind: type[_AnyMessage], raw: bytes) -> _AnyMessage:
 
 def _check_head_size(size: int) -> None:
     if size > MAX_HEAD_BYTES:
-        text = f"the message has {size} bytes besides its tensor's; {MAX_HEAD_BYTES} are admitted"
+        text = f"the message has {size} or more bytes besides its tensor's; {MAX_HEAD_BYTES} are admitted"
         raise LimitError.of(Reason.HEAD_TOO_LARGE, text, size=size, limit=MAX_HEAD_BYTES)
 
 
@@ -244,25 +243,29 @@ def _decode_target(operation: Operation, head: _ReshapeRequest) -> Sequence[int]
 
 
 def _decode_expected(message: _ReshapeRequest | reshape_pb2.InferShapeRequest) -> Sequence[int | None] | None:
-    return _decode_shape(message.expected_shape) if message.HasField("expected_shape") else None
+    return _decode_dims(message.expected_shape.dims) if message.HasField("expected_shape") else None
 
 
-def _decode_known_shape(message: Message, field: str) -> tuple[int, ...]:
+def _decode_known_dims(message: Message, field: str, path: str) -> tuple[int, ...]:
+    """Reads the dims of a message's field; `path` is what a refusal calls them."""
     if not message.HasField(field):
         text = f"{field} is required"
         raise InvalidRequestError.of(Reason.FIELD_MISSING, text, field)
-    dims = _decode_shape(getattr(message, field))
+    dims = _decode_dims(getattr(message, field).dims)
     for index, dim in enumerate(dims):
         if dim is None:
-            path = f"{field}.dims[{index}]"
-            text = f"{path} has no value; every dim must be known"
-            raise InvalidRequestError.of(Reason.DIM_UNKNOWN, text, path, index=index)
+            text = f"{path}[{index}] has no value; every dim must be known"
+            raise InvalidRequestError.of(Reason.DIM_UNKNOWN, text, f"{path}[{index}]", index=index)
     return tuple(dim for dim in dims if dim is not None)
 
 
-def _decode_shape(shape: tensor_pb2.Shape) -> list[int | None]:
-    return [dim.value if dim.HasField("value") else None for dim in shape.dims]
+def _decode_dims(dims: Iterable[tensor_pb2.Dim]) -> list[int | None]:
+    return [dim.value if dim.HasField("value") else None for dim in dims]
 
 
 def _encode_shape(dims: Sequence[int | None]) -> tensor_pb2.Shape:
-    return tensor_pb2.Shape(dims=[tensor_pb2.Dim() if dim is None else tensor_pb2.Dim(value=dim) for dim in dims])
+    return tensor_pb2.Shape(dims=_encode_dims(dims))
+
+
+def _encode_dims(dims: Sequence[int | None]) -> list[tensor_pb2.Dim]:
+    return [tensor_pb2.Dim() if dim is None else tensor_pb2.Dim(value=dim) for dim in dims]

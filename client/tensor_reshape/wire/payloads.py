@@ -1,19 +1,23 @@
 """Finds the tensor bytes in a serialized message without parsing them.
 
 The contract puts the tensor last in its message and the bytes last in the tensor, both as field 15. A message in that
-form is a small head and the payload, so the payload can stay where it was received. This module recognizes the form and
-nothing else: for any other encoding that protobuf allows it answers None, and the generated class reads the message.
+form is a small head and the payload, so the payload can stay where it was received. `find_payload` recognizes the form
+and nothing else: for any other encoding that protobuf allows it answers None, and the generated class reads the
+message. `measure_head` says beforehand what that would cost: a generated class makes up to forty bytes out of one.
 """
 
 from typing import NamedTuple
+
+from tensor_reshape.core.limits import MAX_HEAD_BYTES
 
 PAYLOAD_TAG = b"\x7a"
 """Field 15, length-delimited."""
 
 _TAG = PAYLOAD_TAG[0]
 _VARINT, _FIXED64, _LENGTH_DELIMITED, _FIXED32 = 0, 1, 2, 5
-_MAX_TAG = 0x80  # a longer tag is a field that this contract does not have
-_MAX_LENGTH_BYTES = 5
+_FIXED_BYTES = {_FIXED32: 4, _FIXED64: 8}
+_CONTINUATION = 0x80
+_MAX_NUMBER_BYTES = 5  # of a tag or a length
 _MAX_LENGTH = 2**31 - 1
 _MAX_VARINT_BYTES = 10
 
@@ -25,6 +29,14 @@ class Payload(NamedTuple):
     start: int
 
 
+class _Field(NamedTuple):
+    """One field: its tag, where its content starts, and where the next field does."""
+
+    tag: int
+    start: int
+    end: int
+
+
 def find_payload(message: bytes, begin: int = 0) -> Payload | None:
     """Finds field 15 where it comes once, as the last field, and reaches exactly to the end of `message`.
 
@@ -32,53 +44,78 @@ def find_payload(message: bytes, begin: int = 0) -> Payload | None:
         message: one serialized message, or several nested ones that all end where it ends.
         begin: where the (inner) message begins.
     """
-    position, end = begin, len(message)
-    while position < end:
-        tag = message[position]
-        if tag == _TAG:
-            start, length = _read_length(message, position + 1)
-            return Payload(position, start) if start + length == end else None
-        after = _skip_field(message, tag, position + 1)
-        if after is None:
+    position = begin
+    while position < min(len(message), begin + MAX_HEAD_BYTES):
+        field = _read_field(message, position)
+        if field is None:
             return None
-        position = after
+        if field.tag == _TAG:
+            return Payload(position, field.start) if field.end == len(message) else None
+        position = field.end
     return None
+
+
+def measure_head(message: bytes) -> int:
+    """Returns how many bytes of `message` are not the content of field 15 within field 15.
+
+    What is not understood counts in full. Counting stops above `MAX_HEAD_BYTES`, so it is cheap for any message.
+    """
+    return _measure(message, 0, len(message), nested=True)
 
 
 def encode_length(length: int) -> bytes:
     """Returns the varint of `length`."""
     encoded = bytearray()
-    while length >= 0x80:  # noqa: PLR2004 - the varint's continuation bit
-        encoded.append(length & 0x7F | 0x80)
+    while length >= _CONTINUATION:
+        encoded.append(length & 0x7F | _CONTINUATION)
         length >>= 7
     encoded.append(length)
     return bytes(encoded)
 
 
-def _skip_field(message: bytes, tag: int, position: int) -> int | None:
+def _measure(message: bytes, begin: int, end: int, *, nested: bool) -> int:
+    position, head = begin, 0
+    while position < end and head <= MAX_HEAD_BYTES:
+        field = _read_field(message, position)
+        if field is None or field.end > end:
+            return head + end - position
+        if field.tag == _TAG:
+            head += field.start - position
+            head += _measure(message, field.start, field.end, nested=False) if nested else 0
+        else:
+            head += field.end - position
+        position = field.end
+    return head
+
+
+def _read_field(message: bytes, position: int) -> _Field | None:
+    """Reads the field at `position`; None where it is a group, or no field at all."""
+    tag, start = _read_number(message, position)
     wire_type = tag & 7
-    if tag >= _MAX_TAG or tag >> 3 == 0:
+    if tag >> 3 <= 0:
         return None
     if wire_type == _LENGTH_DELIMITED:
-        start, length = _read_length(message, position)
-        return start + length if length >= 0 else None
+        length, start = _read_number(message, start)
+        return _Field(tag, start, start + length) if 0 <= length <= _MAX_LENGTH else None
     if wire_type == _VARINT:
-        return _skip_varint(message, position)
-    return {_FIXED32: position + 4, _FIXED64: position + 8}.get(wire_type)
+        end = _skip_varint(message, start)
+        return None if end is None else _Field(tag, start, end)
+    size = _FIXED_BYTES.get(wire_type)
+    return None if size is None else _Field(tag, start, start + size)
 
 
-def _read_length(message: bytes, position: int) -> tuple[int, int]:
-    """Returns where the field's bytes start and how many they are; the number is negative where it is not a length."""
-    length = 0
-    for index, byte in enumerate(message[position : position + _MAX_LENGTH_BYTES]):
-        length |= (byte & 0x7F) << (7 * index)
-        if byte < 0x80:  # noqa: PLR2004 - the varint's last byte
-            return position + index + 1, length if length <= _MAX_LENGTH else -(2**63)
-    return position, -(2**63)
+def _read_number(message: bytes, position: int) -> tuple[int, int]:
+    """Returns a tag or a length and where it ends; the number is negative where it is neither."""
+    number = 0
+    for index, byte in enumerate(message[position : position + _MAX_NUMBER_BYTES]):
+        number |= (byte & 0x7F) << (7 * index)
+        if byte < _CONTINUATION:
+            return number, position + index + 1
+    return -1, position
 
 
 def _skip_varint(message: bytes, position: int) -> int | None:
     for index, byte in enumerate(message[position : position + _MAX_VARINT_BYTES]):
-        if byte < 0x80:  # noqa: PLR2004 - the varint's last byte
+        if byte < _CONTINUATION:
             return position + index + 1
     return None

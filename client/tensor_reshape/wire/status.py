@@ -64,12 +64,13 @@ def decode_refusal(code: StatusCode, trailing_metadata: Iterable[tuple[str, str 
 
 
 def _read_refusal(kind: type[ReshapeError], status: StatusMessage) -> ReshapeError | None:
-    info, request = ErrorInfo(), BadRequest()
-    for detail in status.details:
-        # Unpack answers whether the detail is of that kind, and fills it if so.
-        _ = detail.Unpack(info) or detail.Unpack(request)
-    if info.domain != DOMAIN:
+    infos = [ErrorInfo.FromString(detail.value) for detail in status.details if detail.Is(ErrorInfo.DESCRIPTOR)]
+    info = next((info for info in infos if info.domain == DOMAIN), None)
+    if info is None:
         return None
+    request = BadRequest()
+    for detail in status.details:
+        detail.Unpack(request)  # does nothing where the detail is of another kind
     field = request.field_violations[0].field if request.field_violations else ""
     return kind(status.message, reason=info.reason, field=field, metadata=info.metadata)
 

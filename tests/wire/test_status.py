@@ -1,0 +1,156 @@
+"""Refusals travel as google.rpc.Status details, and arrive as what they were."""
+
+from urllib.parse import quote
+
+import pytest
+from google.protobuf.any_pb2 import Any
+from google.protobuf.message import Message
+from google.rpc.error_details_pb2 import BadRequest, DebugInfo, ErrorInfo
+from google.rpc.status_pb2 import Status as StatusMessage
+from grpc import StatusCode
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tensor_reshape.core.errors import InvalidRequestError, LimitError, Reason, ReshapeError
+from tensor_reshape.wire.status import DETAILS_KEY, DOMAIN, decode_refusal, encode_refusal
+
+CODES = {InvalidRequestError: StatusCode.INVALID_ARGUMENT, LimitError: StatusCode.RESOURCE_EXHAUSTED}
+KINDS = sorted(CODES, key=str)
+SMALL = "small enough to travel whole"
+
+
+def read(error: ReshapeError | None) -> tuple[object, ...] | None:
+    return None if error is None else (type(error), error.message, error.reason, error.field, error.metadata)
+
+
+def travel(error: ReshapeError) -> ReshapeError | None:
+    status = encode_refusal(error)
+    return decode_refusal(status.code, status.trailing_metadata)
+
+
+@pytest.mark.parametrize("reason", Reason, ids=str)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_refusal_arrives_as_it_was(kind: type[ReshapeError], reason: Reason):
+    error = kind.of(reason, SMALL, "shape[1]", index=1, value=-2, shape=(1, -2))
+    assert read(travel(error)) == read(error)
+    assert encode_refusal(error).code is CODES[kind]
+
+
+def test_a_refusal_without_field_and_metadata_arrives_as_it_was():
+    error = LimitError(SMALL, reason=Reason.HEAD_TOO_LARGE)
+    assert read(travel(error)) == read(error)
+
+
+def test_a_reason_to_come_arrives_as_text():
+    error = travel(InvalidRequestError(SMALL, reason="SOMETHING_NEW"))
+    assert error is not None
+    assert (type(error.reason), error.reason) == (str, "SOMETHING_NEW")
+
+
+def test_a_client_in_any_language_finds_the_standard_details():
+    error = InvalidRequestError.of(Reason.NOT_DIVISIBLE, "no", "shape[1]", index=1)
+    status = encode_refusal(error)
+    message = StatusMessage.FromString(status.trailing_metadata[0][1])
+    info, request = ErrorInfo(), BadRequest()
+    assert message.details[0].Unpack(info)
+    assert message.details[1].Unpack(request)
+    assert (status.details, message.code, message.message, len(message.details)) == ("no", 3, "no", 2)
+    assert info == ErrorInfo(reason="NOT_DIVISIBLE", domain="tensor_reshape.v1", metadata={"index": "1"})
+    assert request.field_violations == [BadRequest.FieldViolation(field="shape[1]", description="no")]
+
+
+def test_no_field_is_no_violation():
+    status = encode_refusal(LimitError("no", reason=Reason.HEAD_TOO_LARGE))
+    assert len(StatusMessage.FromString(status.trailing_metadata[0][1]).details) == 1
+
+
+HOSTILE = {
+    "plain": "x" * 100_000,
+    "of two bytes": "é" * 100_000,
+    "of four bytes": "\U0001f600" * 100_000,
+    "control characters": "\r\n\x00\x1b" * 25_000,
+    "per cent": "%" * 100_000,
+    "a lone surrogate": "\ud800" * 100_000,
+}
+
+
+def measure(error: ReshapeError) -> int:
+    """Returns the bytes of the status in the trailers, where its text is percent-encoded."""
+    status = encode_refusal(error)
+    printable = "".join(map(chr, range(0x20, 0x7F))).replace("%", "")
+    (details,) = (value for _, value in status.trailing_metadata)
+    return len(quote(status.details, safe=printable)) + len(details)
+
+
+@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE.keys())
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_status_stays_below_7_kib(kind: type[ReshapeError], text: str):
+    metadata = {f"the_key_number_{at}": text for at in range(1000)}
+    error = kind(text, reason=Reason.MINUS_ONE_WITH_ZERO_VOLUME, field=text, metadata=metadata)
+    assert measure(error) < 7 * 1024
+
+
+@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE.keys())
+def test_the_text_of_a_status_is_ascii(text: str):
+    assert encode_refusal(InvalidRequestError(text, reason=Reason.NOT_DIVISIBLE)).details.isascii()
+
+
+@settings(deadline=None)
+@given(st.text(), st.text(), st.dictionaries(st.sampled_from("abcdefghijklmnop"), st.text()))
+def test_a_clipped_refusal_is_still_a_refusal(message: str, field: str, metadata: dict[str, str]):
+    twin = travel(InvalidRequestError(message, reason=Reason.NOT_DIVISIBLE, field=field, metadata=metadata))
+    assert twin is not None
+    assert twin.reason is Reason.NOT_DIVISIBLE
+    assert bool(twin.field) == bool(field)
+    assert len(twin.metadata) == min(10, len(metadata))
+
+
+def pack(*details: Message) -> list[tuple[str, str | bytes]]:
+    message = StatusMessage(code=3, message="no")
+    for detail in details:
+        packed = Any()
+        packed.Pack(detail)
+        message.details.append(packed)
+    return [("other", "text"), (DETAILS_KEY, message.SerializeToString())]
+
+
+OURS = ErrorInfo(reason="NOT_DIVISIBLE", domain=DOMAIN, metadata={"index": "1"})
+FOREIGN = ErrorInfo(reason="BLOCKED", domain="proxy.example")
+
+# What a call ended with that was no refusal of this service.
+NOT_OURS: dict[str, list[tuple[str, str | bytes]]] = {
+    "no trailing metadata": [],
+    "other metadata": [("other", "text"), ("other-bin", b"\x00")],
+    "no bytes": [(DETAILS_KEY, "text")],
+    "empty": [(DETAILS_KEY, b"")],
+    "malformed": [(DETAILS_KEY, b"\xff\xff")],
+    "malformed within": [
+        (DETAILS_KEY, StatusMessage(details=[Any(type_url="/google.rpc.ErrorInfo", value=b"\xff")]).SerializeToString())
+    ],
+    "no details": pack(),
+    "another domain": pack(FOREIGN),
+    "no domain": pack(ErrorInfo(reason="NOT_DIVISIBLE")),
+    "another kind of detail": pack(DebugInfo(detail="here")),
+    "a violation without a reason": pack(BadRequest(field_violations=[BadRequest.FieldViolation(field="shape")])),
+}
+
+
+@pytest.mark.parametrize("code", CODES.values(), ids=lambda code: code.name)
+@pytest.mark.parametrize("metadata", NOT_OURS.values(), ids=NOT_OURS.keys())
+def test_foreign_details_are_no_refusal(metadata: list[tuple[str, str | bytes]], code: StatusCode):
+    assert decode_refusal(code, metadata) is None
+
+
+@pytest.mark.parametrize("code", sorted(set(StatusCode) - set(CODES.values()), key=str), ids=lambda code: code.name)
+def test_other_codes_are_no_refusal(code: StatusCode):
+    assert decode_refusal(code, pack(OURS)) is None
+
+
+@pytest.mark.parametrize(
+    "details",
+    [(OURS,), (DebugInfo(), OURS), (OURS, DebugInfo()), (FOREIGN, OURS), (OURS, FOREIGN)],
+    ids=["alone", "behind another", "before another", "behind a proxy's", "before a proxy's"],
+)
+def test_foreign_details_beside_ours_are_ignored(details: tuple[Message, ...]):
+    error = decode_refusal(StatusCode.INVALID_ARGUMENT, pack(*details))
+    assert read(error) == (InvalidRequestError, "no", Reason.NOT_DIVISIBLE, "", {"index": "1"})
