@@ -79,7 +79,9 @@ def test_every_array_survives_bit_for_bit(data_type: DataType, layout: str):
 @pytest.mark.parametrize("layout", ["row-major", "transposed", "row gaps", "reversed", "broadcast in front"])
 def test_a_big_endian_array_survives_bit_for_bit(data_type: DataType, layout: str):
     array = build_pattern(data_type, 24).reshape(2, 3, 4)
-    swapped = np.asarray(LAYOUTS[layout](array.byteswap().view(array.dtype.newbyteorder(">"))))
+    swapped = np.asarray(
+        LAYOUTS[layout](array.view(f"u{array.itemsize}").byteswap().view(array.dtype.newbyteorder(">")))
+    )
     tensor = assert_survives(swapped)
     assert tensor.data_type is data_type
     assert gather(tensor) == np.ascontiguousarray(LAYOUTS[layout](array)).tobytes()

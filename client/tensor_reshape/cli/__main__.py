@@ -64,7 +64,7 @@ def _format_error(error: TensorReshapeError) -> str:
     report: dict[str, Any] = {"error": str(error)}
     if isinstance(error, ReshapeError):
         report.update(reason=error.reason, field=error.field, metadata=error.metadata)
-    return json.dumps(report)
+    return json.dumps(report, sort_keys=True)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,6 @@ import json
 from collections.abc import Sequence
 
 import click
-import numpy.typing as npt
 
 from tensor_reshape.cli.files import ArrayFiles
 from tensor_reshape.cli.parameters import (
@@ -18,6 +17,7 @@ from tensor_reshape.cli.parameters import (
 )
 from tensor_reshape.client import Client, HealthStatus
 from tensor_reshape.core.operations import OPERATIONS
+from tensor_reshape.wire.arrays import Array
 
 _Expect = Sequence[int | None] | None
 
@@ -73,7 +73,7 @@ def static(
 @array_options
 @server_options
 def dynamic(
-    client: Client, files: ArrayFiles, *, shape: npt.ArrayLike, special_zero: bool, expected_shape: _Expect
+    client: Client, files: ArrayFiles, *, shape: Sequence[int] | Array, special_zero: bool, expected_shape: _Expect
 ) -> None:
     """Execute DynamicReshape on a .npy file."""
     files.write(client.dynamic_reshape(files.read(), shape, special_zero=special_zero, expected_shape=expected_shape))
@@ -84,7 +84,7 @@ def dynamic(
 @array_options
 @server_options
 def reshape(
-    client: Client, files: ArrayFiles, *, shape: npt.ArrayLike, special_zero: bool, expected_shape: _Expect
+    client: Client, files: ArrayFiles, *, shape: Sequence[int] | Array, special_zero: bool, expected_shape: _Expect
 ) -> None:
     """Execute Reshape-1 of OpenVINO on a .npy file."""
     files.write(client.reshape(files.read(), shape, special_zero=special_zero, expected_shape=expected_shape))

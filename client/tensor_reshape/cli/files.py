@@ -78,13 +78,10 @@ def read_array(source: str) -> Array:
     """
     try:
         raw = sys.stdin.buffer.read() if source == _PIPE else Path(source).read_bytes()
-        array: object = np.load(io.BytesIO(raw), allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        message = f"{source} is not a readable .npy file: {error}"
+        array: Array = np.lib.format.read_array(io.BytesIO(raw), allow_pickle=False)
+    except (OSError, ValueError, EOFError, MemoryError, OverflowError) as error:
+        message = f"{source} is not a readable .npy file: {' '.join(str(error).split())}"
         raise click.ClickException(message) from error
-    if not isinstance(array, np.ndarray):
-        message = f"{source} holds several arrays; one .npy array is taken"
-        raise click.ClickException(message)
     return array
 
 

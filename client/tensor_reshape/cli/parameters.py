@@ -6,12 +6,12 @@ from pathlib import Path
 
 import click
 import grpc
-import numpy.typing as npt
 
 from tensor_reshape.cli.files import ArrayFiles, read_array
 from tensor_reshape.client import Client
 from tensor_reshape.client.options import DEFAULT_TARGET, DEFAULT_TIMEOUT_SECONDS
 from tensor_reshape.core.dtypes import DataType
+from tensor_reshape.wire.arrays import Array
 
 _Command = Callable[..., None]
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -41,7 +41,7 @@ class Target(click.ParamType):  # type: ignore[type-arg] # a generic in newer re
 
     name = "dims|@file"
 
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> npt.ArrayLike:
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Sequence[int] | Array:
         """Returns the numbers, or the array with the type it has."""
         text = str(value)
         if text.startswith("@"):
@@ -67,7 +67,6 @@ SHAPE = Dims(unknown=False)
 SPECIAL_ZERO_OPTION = click.option(
     "--special-zero/--no-special-zero",
     required=True,
-    default=None,
     help="Whether a 0 in the target copies the data dim at its index.",
 )
 EXPECT_OPTION = click.option(
@@ -128,6 +127,9 @@ def _add_options(command: _Command, *options: Callable[[_Command], _Command]) ->
 def _build_credentials(
     tls: object, tls_ca: object, tls_certificate: object, tls_key: object
 ) -> grpc.ChannelCredentials | None:
+    if bool(tls_certificate) != bool(tls_key):
+        message = "--tls-certificate and --tls-key go together"
+        raise click.UsageError(message)
     if not (tls or tls_ca or tls_certificate):
         return None
     files = (path.read_bytes() if isinstance(path, Path) else None for path in (tls_ca, tls_key, tls_certificate))

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tensor_reshape.client.errors import ResponseError
-from tensor_reshape.core.errors import InvalidRequestError, Reason, ReshapeError
+from tensor_reshape.core.errors import InvalidRequestError, Reason, ReshapeError, format_value
 from tensor_reshape.core.operations import DYNAMIC_RESHAPE, OPERATIONS, RESHAPE, STATIC_RESHAPE, Operation
 from tensor_reshape.core.shapes import Question, infer_shape
 from tensor_reshape.wire import codec
@@ -20,6 +20,7 @@ from tensor_reshape.wire.tensors import TensorView
 
 Answer = TypeVar("Answer")
 Expected = Sequence[int | None] | None
+Target = Sequence[int] | Array
 
 # What a target that is a plain Python sequence is sent as.
 _SHAPE_DTYPES = {
@@ -49,7 +50,7 @@ def build_static_reshape(
 def build_tensor_reshape(
     operation: Operation,
     array: npt.ArrayLike,
-    shape: npt.ArrayLike,
+    shape: Target,
     *,
     special_zero: bool,
     expected_shape: Expected,
@@ -85,7 +86,7 @@ def build_infer_shape(
 
 def build_health_check(service: str) -> Call[HealthStatus]:
     """Builds the health check of one service, or of the server as a whole ("")."""
-    return Call(CHECK_METHOD, encode_check_request(service), decode_check_response)
+    return Call(CHECK_METHOD, encode_check_request(service), partial(_decode, decode_check_response))
 
 
 def _as_array(array: npt.ArrayLike) -> Array:
@@ -127,16 +128,16 @@ def _encode_infer_request(question: Question) -> bytes:
         raise
 
 
-def _view_shape(operation: Operation, shape: npt.ArrayLike) -> TensorView:
+def _view_shape(operation: Operation, shape: Target) -> TensorView:
     """Views a target: an array with the type it has, a plain sequence with the type that the operation takes."""
     if isinstance(shape, np.ndarray):
         return view_array(_as_array(shape), "shape")
+    dtype, items = _SHAPE_DTYPES[operation], tuple(map(index, shape))  # index refuses what an array would round
     try:
-        return view_array(np.array(shape, dtype=_SHAPE_DTYPES[operation]), "shape")
+        return view_array(np.array(items, dtype), "shape")
     except OverflowError:
-        dtype = _SHAPE_DTYPES[operation]
-        message = f"shape {shape} has an item that {dtype} cannot hold"
-        raise InvalidRequestError.of(Reason.INVALID_TARGET_VALUE, message, "shape", shape=shape) from None
+        message = f"shape {format_value(items)} has an item that {dtype} cannot hold"
+        raise InvalidRequestError.of(Reason.INVALID_TARGET_VALUE, message, "shape", shape=items) from None
 
 
 def _check_flag(special_zero: object) -> bool | None:

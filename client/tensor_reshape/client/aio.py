@@ -10,8 +10,8 @@ import grpc.aio
 import numpy.typing as npt
 
 from tensor_reshape.client import _calls
-from tensor_reshape.client._calls import Answer, Call, Expected
-from tensor_reshape.client.errors import UnavailableError, build_error
+from tensor_reshape.client._calls import Answer, Call, Expected, Target
+from tensor_reshape.client.errors import ServiceError, UnavailableError, build_error
 from tensor_reshape.client.options import (
     DEFAULT_TARGET,
     DEFAULT_TIMEOUT_SECONDS,
@@ -44,11 +44,9 @@ class AsyncClient:
         asyncio.get_running_loop()
         self._metadata = tuple(metadata)
         self._timeout = timeout
-        options = build_channel_options()
-        if credentials is None:
-            self._channel = grpc.aio.insecure_channel(target, options)
-        else:
-            self._channel = grpc.aio.secure_channel(target, credentials, options)
+        self._target = target
+        self._credentials = credentials
+        self._channel = self._open_channel(avoid_unhealthy=True)
 
     async def __aenter__(self) -> Self:
         """Returns the client itself."""
@@ -75,12 +73,12 @@ class AsyncClient:
     ) -> Array:
         """Executes StaticReshape-1 (oneDNN Graph); see `Client.static_reshape`."""
         call = _calls.build_static_reshape(array, shape, special_zero=special_zero, expected_shape=expected_shape)
-        return await self._run(call, timeout)
+        return await self._run(call, timeout, self._channel)
 
     async def dynamic_reshape(
         self,
         array: npt.ArrayLike,
-        shape: npt.ArrayLike,
+        shape: Target,
         *,
         special_zero: bool,
         expected_shape: Expected = None,
@@ -90,12 +88,12 @@ class AsyncClient:
         call = _calls.build_tensor_reshape(
             DYNAMIC_RESHAPE, array, shape, special_zero=special_zero, expected_shape=expected_shape
         )
-        return await self._run(call, timeout)
+        return await self._run(call, timeout, self._channel)
 
     async def reshape(
         self,
         array: npt.ArrayLike,
-        shape: npt.ArrayLike,
+        shape: Target,
         *,
         special_zero: bool,
         expected_shape: Expected = None,
@@ -105,7 +103,7 @@ class AsyncClient:
         call = _calls.build_tensor_reshape(
             RESHAPE, array, shape, special_zero=special_zero, expected_shape=expected_shape
         )
-        return await self._run(call, timeout)
+        return await self._run(call, timeout, self._channel)
 
     async def infer_shape(
         self,
@@ -121,11 +119,12 @@ class AsyncClient:
         call = _calls.build_infer_shape(
             data_shape, shape, special_zero=special_zero, operation=operation, expected_shape=expected_shape
         )
-        return await self._run(call, timeout)
+        return await self._run(call, timeout, self._channel)
 
     async def check_health(self, service: str = SERVICE, *, timeout: float | None = None) -> HealthStatus:
         """Asks the server for the health of a service, or of the server as a whole ("")."""
-        return await self._run(_calls.build_health_check(service), timeout)
+        async with self._open_channel(avoid_unhealthy=False) as channel:
+            return await self._run(_calls.build_health_check(service), timeout, channel)
 
     async def wait_until_ready(self, *, timeout: float | None = None) -> None:
         """Waits until a server that says SERVING is connected; see `Client.wait_until_ready`."""
@@ -136,12 +135,31 @@ class AsyncClient:
             message = f"no server was ready within {seconds} seconds"
             raise UnavailableError(message, grpc.StatusCode.UNAVAILABLE) from None
 
-    async def _run(self, call: Call[Answer], timeout: float | None) -> Answer:
-        method: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = self._channel.unary_unary(call.method)
+    def _open_channel(self, *, avoid_unhealthy: bool) -> grpc.aio.Channel:
+        options = build_channel_options(avoid_unhealthy=avoid_unhealthy)
+        if self._credentials is None:
+            return grpc.aio.insecure_channel(self._target, options)
+        return grpc.aio.secure_channel(self._target, self._credentials, options)
+
+    async def _run(self, call: Call[Answer], timeout: float | None, channel: grpc.aio.Channel) -> Answer:
+        method: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(call.method)
         try:
             response = await method(
                 call.request, timeout=choose_timeout(timeout, self._timeout), metadata=self._metadata
             )
+        except grpc.aio.UsageError as error:
+            raise ValueError(str(error)) from None  # as the blocking client
+        except asyncio.CancelledError:
+            if _is_being_cancelled():
+                raise
+            message = "the client was closed"
+            raise ServiceError(message, grpc.StatusCode.CANCELLED) from None
         except grpc.aio.AioRpcError as error:
             raise build_error(error.code(), error.details(), error.trailing_metadata() or ()) from None
         return call.decode(response)
+
+
+def _is_being_cancelled() -> bool:
+    """Whether it is this task that was cancelled, and not the call under it."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

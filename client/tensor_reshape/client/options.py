@@ -14,8 +14,6 @@ ChannelOptions = list[tuple[str, int | str]]
 
 _SERVICE_CONFIG = {
     "loadBalancingConfig": [{"round_robin": {}}],
-    # A server that drains says NOT_SERVING: round_robin then turns to the others before it stops.
-    "healthCheckConfig": {"serviceName": SERVICE},
     "methodConfig": [
         {
             "name": [{"service": SERVICE}],
@@ -30,13 +28,22 @@ _SERVICE_CONFIG = {
         }
     ],
 }
+# A server that drains says NOT_SERVING: round_robin then turns to the others before it stops.
+_HEALTH_CONFIG = {"healthCheckConfig": {"serviceName": SERVICE}}
 _RETRY_BUFFER_BYTES = 2**31 - 1  # the default of 256 KiB would leave larger requests without retries
 
 
-def build_channel_options() -> ChannelOptions:
-    """Returns the options of the channel: retries, balancing, and no limit of the client's own on messages."""
+def build_channel_options(*, avoid_unhealthy: bool) -> ChannelOptions:
+    """Returns the options of a channel: retries, balancing, and no limit of the client's own on messages.
+
+    Args:
+        avoid_unhealthy: turns away from servers that say NOT_SERVING: such a channel cannot ask them for their health.
+    """
+    config = {**_SERVICE_CONFIG, **(_HEALTH_CONFIG if avoid_unhealthy else {})}
     return [
-        ("grpc.service_config", json.dumps(_SERVICE_CONFIG)),
+        ("grpc.service_config", json.dumps(config)),
+        ("grpc.initial_reconnect_backoff_ms", 100),  # a server that restarts is back before the retries are used up
+        ("grpc.max_reconnect_backoff_ms", 5000),
         ("grpc.per_rpc_retry_buffer_size", _RETRY_BUFFER_BYTES),
         ("grpc.max_send_message_length", -1),
         ("grpc.max_receive_message_length", -1),

@@ -8,7 +8,7 @@ import grpc
 import numpy.typing as npt
 
 from tensor_reshape.client import _calls
-from tensor_reshape.client._calls import Answer, Call, Expected
+from tensor_reshape.client._calls import Answer, Call, Expected, Target
 from tensor_reshape.client.errors import UnavailableError, build_error
 from tensor_reshape.client.options import (
     DEFAULT_TARGET,
@@ -49,11 +49,9 @@ class Client:
         """
         self._metadata = tuple(metadata)
         self._timeout = timeout
-        options = build_channel_options()
-        if credentials is None:
-            self._channel = grpc.insecure_channel(target, options)
-        else:
-            self._channel = grpc.secure_channel(target, credentials, options)
+        self._target = target
+        self._credentials = credentials
+        self._channel = self._open_channel(avoid_unhealthy=True)
 
     def __enter__(self) -> Self:
         """Returns the client itself."""
@@ -91,12 +89,12 @@ class Client:
             The elements in row-major order under the new shape, with the array's type.
         """
         call = _calls.build_static_reshape(array, shape, special_zero=special_zero, expected_shape=expected_shape)
-        return self._run(call, timeout)
+        return self._run(call, timeout, self._channel)
 
     def dynamic_reshape(
         self,
         array: npt.ArrayLike,
-        shape: npt.ArrayLike,
+        shape: Target,
         *,
         special_zero: bool,
         expected_shape: Expected = None,
@@ -109,12 +107,12 @@ class Client:
         call = _calls.build_tensor_reshape(
             DYNAMIC_RESHAPE, array, shape, special_zero=special_zero, expected_shape=expected_shape
         )
-        return self._run(call, timeout)
+        return self._run(call, timeout, self._channel)
 
     def reshape(
         self,
         array: npt.ArrayLike,
-        shape: npt.ArrayLike,
+        shape: Target,
         *,
         special_zero: bool,
         expected_shape: Expected = None,
@@ -128,7 +126,7 @@ class Client:
         call = _calls.build_tensor_reshape(
             RESHAPE, array, shape, special_zero=special_zero, expected_shape=expected_shape
         )
-        return self._run(call, timeout)
+        return self._run(call, timeout, self._channel)
 
     def infer_shape(
         self,
@@ -147,11 +145,12 @@ class Client:
         call = _calls.build_infer_shape(
             data_shape, shape, special_zero=special_zero, operation=operation, expected_shape=expected_shape
         )
-        return self._run(call, timeout)
+        return self._run(call, timeout, self._channel)
 
     def check_health(self, service: str = SERVICE, *, timeout: float | None = None) -> HealthStatus:
         """Asks the server for the health of a service, or of the server as a whole ("")."""
-        return self._run(_calls.build_health_check(service), timeout)
+        with self._open_channel(avoid_unhealthy=False) as channel:
+            return self._run(_calls.build_health_check(service), timeout, channel)
 
     def wait_until_ready(self, *, timeout: float | None = None) -> None:
         """Waits until a server that says SERVING is connected.
@@ -168,8 +167,14 @@ class Client:
             message = f"no server was ready within {seconds} seconds"
             raise UnavailableError(message, grpc.StatusCode.UNAVAILABLE) from None
 
-    def _run(self, call: Call[Answer], timeout: float | None) -> Answer:
-        method: grpc.UnaryUnaryMultiCallable[bytes, bytes] = self._channel.unary_unary(call.method)
+    def _open_channel(self, *, avoid_unhealthy: bool) -> grpc.Channel:
+        options = build_channel_options(avoid_unhealthy=avoid_unhealthy)
+        if self._credentials is None:
+            return grpc.insecure_channel(self._target, options)
+        return grpc.secure_channel(self._target, self._credentials, options)
+
+    def _run(self, call: Call[Answer], timeout: float | None, channel: grpc.Channel) -> Answer:
+        method: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(call.method)
         try:
             response = method(call.request, timeout=choose_timeout(timeout, self._timeout), metadata=self._metadata)
         except grpc.RpcError as error:

@@ -8,6 +8,10 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Self
 
+MAX_MESSAGE_CHARACTERS = 768
+MAX_VALUE_CHARACTERS = 192
+"""A refusal says the same here and from a server, whose answer must fit into a few kilobytes of metadata."""
+
 _SHOWN_ITEMS = 16
 _SHOWN_BITS = 256
 
@@ -79,8 +83,8 @@ class ReshapeError(TensorReshapeError):
     @classmethod
     def of(cls, reason: Reason, message: str, /, field: str = "", **values: object) -> Self:
         """Builds a refusal whose metadata are `values`, each written short."""
-        metadata = {key: format_value(value) for key, value in values.items()}
-        return cls(message, reason=reason, field=field, metadata=metadata)
+        metadata = {key: clip_text(format_value(value), MAX_VALUE_CHARACTERS) for key, value in values.items()}
+        return cls(clip_text(message, MAX_MESSAGE_CHARACTERS), reason=reason, field=field, metadata=metadata)
 
 
 class InvalidRequestError(ReshapeError, ValueError):
@@ -101,6 +105,12 @@ def format_value(value: object) -> str:
     if len(value) > _SHOWN_ITEMS:
         items.append(f"... {len(value)} items")
     return f"[{', '.join(items)}]"
+
+
+def clip_text(text: str, limit: int) -> str:
+    """Returns `text` in at most `limit` ASCII characters: others would grow threefold on the wire."""
+    plain = text.encode("ascii", "backslashreplace").decode("ascii")
+    return plain if len(plain) <= limit else f"{plain[: limit - 3]}..."
 
 
 def _rebuild(kind: type[ReshapeError], message: str, reason: str, field: str, metadata: dict[str, str]) -> ReshapeError:

@@ -5,7 +5,10 @@ protobuf's own wrapper messages have exactly their encoding: one string, or one 
 
 from enum import IntEnum
 
+from google.protobuf.message import DecodeError
 from google.protobuf.wrappers_pb2 import Int32Value, StringValue
+
+from tensor_reshape.core.errors import InvalidRequestError, Reason
 
 CHECK_METHOD = "/grpc.health.v1.Health/Check"
 """The full name of the method."""
@@ -26,6 +29,14 @@ def encode_check_request(service: str) -> bytes:
 
 
 def decode_check_response(raw: bytes) -> HealthStatus:
-    """Reads a HealthCheckResponse; a number that this version does not know is UNKNOWN."""
-    number = Int32Value.FromString(raw).value
+    """Reads a HealthCheckResponse; a number that this version does not know is UNKNOWN.
+
+    Raises:
+        InvalidRequestError: MESSAGE_MALFORMED.
+    """
+    try:
+        number = Int32Value.FromString(raw).value
+    except DecodeError:
+        message = "the message is not a grpc.health.v1.HealthCheckResponse"
+        raise InvalidRequestError.of(Reason.MESSAGE_MALFORMED, message) from None
     return HealthStatus(number) if number in set(HealthStatus) else HealthStatus.UNKNOWN

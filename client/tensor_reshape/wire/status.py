@@ -13,7 +13,14 @@ from google.rpc.error_details_pb2 import BadRequest, ErrorInfo
 from google.rpc.status_pb2 import Status as StatusMessage
 from grpc import StatusCode
 
-from tensor_reshape.core.errors import InvalidRequestError, LimitError, ReshapeError
+from tensor_reshape.core.errors import (
+    MAX_MESSAGE_CHARACTERS,
+    MAX_VALUE_CHARACTERS,
+    InvalidRequestError,
+    LimitError,
+    ReshapeError,
+    clip_text,
+)
 
 DOMAIN = "tensor_reshape.v1"
 """The domain of every reason: a reason is permanent within it."""
@@ -21,7 +28,7 @@ DOMAIN = "tensor_reshape.v1"
 DETAILS_KEY = "grpc-status-details-bin"
 """Where the status travels in the trailing metadata."""
 
-_MAX_MESSAGE, _MAX_FIELD, _MAX_VALUE, _MAX_VALUES = 768, 128, 192, 10
+_MAX_FIELD_CHARACTERS, _MAX_VALUES = 128, 10
 _CODES: dict[type[ReshapeError], StatusCode] = {
     InvalidRequestError: StatusCode.INVALID_ARGUMENT,
     LimitError: StatusCode.RESOURCE_EXHAUSTED,
@@ -40,12 +47,12 @@ class Status(NamedTuple):
 def encode_refusal(error: ReshapeError) -> Status:
     """Returns the status that carries `error` to a client in any language, in less than 7 KiB."""
     code = _CODES[type(error)]
-    text = _clip(error.message, _MAX_MESSAGE)
+    text = clip_text(error.message, MAX_MESSAGE_CHARACTERS)
     values = list(error.metadata.items())[:_MAX_VALUES]
-    metadata = {key: _clip(value, _MAX_VALUE) for key, value in values}
+    metadata = {key: clip_text(value, MAX_VALUE_CHARACTERS) for key, value in values}
     details: list[ErrorInfo | BadRequest] = [ErrorInfo(reason=error.reason, domain=DOMAIN, metadata=metadata)]
     if error.field:
-        violation = BadRequest.FieldViolation(field=_clip(error.field, _MAX_FIELD), description=text)
+        violation = BadRequest.FieldViolation(field=clip_text(error.field, _MAX_FIELD_CHARACTERS), description=text)
         details.append(BadRequest(field_violations=[violation]))
     message = StatusMessage(code=code.value[0], message=text, details=[_pack(detail) for detail in details])
     return Status(code, text, ((DETAILS_KEY, message.SerializeToString()),))
@@ -79,9 +86,3 @@ def _pack(detail: ErrorInfo | BadRequest) -> Any:
     packed = Any()
     packed.Pack(detail)
     return packed
-
-
-def _clip(text: str, limit: int) -> str:
-    """Returns `text` in at most `limit` ASCII characters: others would grow threefold on the wire."""
-    plain = text.encode("ascii", "backslashreplace").decode("ascii")
-    return plain if len(plain) <= limit else f"{plain[: limit - 3]}..."

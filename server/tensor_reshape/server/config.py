@@ -1,5 +1,7 @@
 """The server's configuration, validated once. Values come from `__main__`: flags, then `TENSOR_RESHAPE_*`."""
 
+import math
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -8,6 +10,10 @@ from tensor_reshape.core.limits import MAX_MESSAGE_BYTES, MAX_RANK, Limits
 
 DEFAULT_ADDRESS = "127.0.0.1:50051"
 """Loopback: whoever serves a network says so."""
+
+
+_ADDRESS = re.compile(r"unix:.+|(?!unix:).+:(?P<port>[0-9]{1,5})")
+_MAX_PORT = 65535
 
 
 class ConfigError(TensorReshapeError):
@@ -46,9 +52,12 @@ class Config:
     tls: TlsFiles | None = None
 
     def __post_init__(self) -> None:
-        """Raises ConfigError where an address is not of a form that is served."""
+        """Raises ConfigError where the values cannot be served."""
         for address in self.listen:
             check_address(address)
+        if not (math.isfinite(self.drain_seconds) and math.isfinite(self.grace_seconds)):
+            message = "drain_seconds and grace_seconds are finite"
+            raise ConfigError(message)
 
     @property
     def limits(self) -> Limits:
@@ -62,12 +71,8 @@ def check_address(address: str) -> str:
     Raises:
         ConfigError: it is neither.
     """
-    host, _, port = address.rpartition(":")
-    if host == "unix" or address.startswith("unix:"):
-        valid = len(address) > len("unix:")
-    else:
-        valid = bool(host) and port.isascii() and port.isdecimal() and int(port) <= 0xFFFF  # noqa: PLR2004
-    if not valid:
+    match = _ADDRESS.fullmatch(address)
+    if match is None or int(match["port"] or 0) > _MAX_PORT:
         message = f"cannot listen on {address!r}: an address is host:port or unix:PATH"
         raise ConfigError(message)
     return address

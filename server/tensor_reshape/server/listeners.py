@@ -1,6 +1,8 @@
 """Binds addresses, and refuses those that somebody else serves."""
 
 import socket
+from pathlib import Path
+from urllib.parse import unquote
 
 import grpc
 
@@ -20,7 +22,7 @@ def bind(server: grpc.Server, address: str, tls: TlsFiles | None) -> str:
     try:
         port = _add_port(server, address, tls)
     except (RuntimeError, OSError) as error:
-        message = f"cannot listen on {address}: {_find_cause(error)}"
+        message = f"cannot listen on {address}: {_find_cause(address, error)}"
         raise ConfigError(message) from error
     if address.startswith(_UNIX):
         return address
@@ -43,14 +45,34 @@ def _check_unserved(path: str) -> None:
     """Raises where a server answers on the socket: binding would take its place. A stale one is no obstacle."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         try:
-            probe.connect(path)
+            probe.connect(unquote(path))  # the address is a URI: grpc decodes it, too
         except OSError:
             return
     message = f"cannot listen on {_UNIX}{path}: another server does"
     raise ConfigError(message)
 
 
-def _find_cause(error: Exception) -> str:
+def _find_cause(address: str, error: Exception) -> str:
+    """Binds once more by hand: grpc keeps the system's reason to itself."""
     if isinstance(error, OSError):
-        return f"{error.strerror}: {error.filename}" if error.filename else str(error)
-    return "the address is in use, or it is not an address of this machine"
+        return f"{error.strerror}: {error.filename}"
+    try:
+        _bind_by_hand(address)
+    except OSError as cause:
+        return str(cause.strerror or cause)
+    return "the address is free; are the TLS files a PEM certificate and its key?"
+
+
+def _bind_by_hand(address: str) -> None:
+    if address.startswith(_UNIX):
+        path = unquote(address.removeprefix(_UNIX))
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+            probe.bind(path)
+        Path(path).unlink()
+        return
+    host, _, port = address.rpartition(":")
+    for family, kind, number, _, place in socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM):
+        with socket.socket(family, kind, number) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(place)
+            probe.listen()

@@ -19,8 +19,8 @@ class TextFormatter(logging.Formatter):
         return _escape(line)
 
     def formatException(self, ei: Any) -> str:  # noqa: N802, ANN401 - the name and the type are logging's
-        """Returns the traceback; what a caller may have put into an exception's text cannot end a line."""
-        return "\n".join(map(_escape, super().formatException(ei).split("\n")))
+        """Returns the traceback, indented: what a caller put into an exception's text cannot pass for a record."""
+        return "\n".join(f"    {_escape(line)}" for line in super().formatException(ei).split("\n"))
 
 
 def configure_logs(log_format: str, level: str) -> None:
@@ -41,6 +41,6 @@ def _escape(line: str) -> str:
 
 def _build_formatter(log_format: str) -> logging.Formatter:
     if log_format == "json":
-        names = {"levelname": "level", "name": "logger", "asctime": "time"}
-        return JsonFormatter("{asctime}{levelname}{name}{message}", style="{", rename_fields=names)
-    return TextFormatter("%(asctime)s %(levelname)s %(message)s")
+        names = {"levelname": "level", "name": "logger"}
+        return JsonFormatter("{levelname}{name}{message}", style="{", rename_fields=names, timestamp="time")
+    return TextFormatter("%(asctime)s %(levelname)s %(message)s", datefmt="%Y-%m-%dT%H:%M:%S%z")

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from queue import SimpleQueue
 
 import grpc
-from grpc_reflection.v1alpha import reflection
+from grpc_reflection.v1alpha import reflection, reflection_pb2_grpc
 
 from tensor_reshape.server.config import Config
 from tensor_reshape.server.health import Health
@@ -18,6 +18,7 @@ from tensor_reshape.wire.codec import SERVICE
 
 _LOGGER = logging.getLogger(__name__)
 _HEALTH_SERVICE = "grpc.health.v1.Health"
+_REFLECTION_THREADS = 4
 _MAX_STREAMS_PER_CONNECTION = 64  # without a limit, a flood of resets on one connection makes others' calls fail
 
 
@@ -39,7 +40,7 @@ class Runner:
         )
         (service or ReshapeService(config.limits)).register(self._server)
         self._health.register(self._server)
-        reflection.enable_server_reflection((SERVICE, _HEALTH_SERVICE, reflection.SERVICE_NAME), self._server)
+        _register_reflection(self._server)
         self.addresses = tuple(bind(self._server, address, config.tls) for address in config.listen)
 
     def start(self) -> None:
@@ -57,6 +58,7 @@ class Runner:
         hurry = hurry or threading.Event()
         self._health.stop_serving()
         hurry.wait(self._config.drain_seconds)
+        self._health.end_watches()
         stopped = self._server.stop(self._config.grace_seconds)
         threading.Thread(target=self._stop_at_once, args=(hurry,), daemon=True).start()
         stopped.wait()
@@ -87,6 +89,14 @@ def serve_until_signal(config: Config) -> None:
 def _set_after(signals: SimpleQueue[int], hurry: threading.Event) -> None:
     signals.get()
     hurry.set()
+
+
+def _register_reflection(server: grpc.Server) -> None:
+    servicer = reflection.ReflectionServicer((SERVICE, _HEALTH_SERVICE, reflection.SERVICE_NAME))
+    # An open reflection stream holds a thread: not one of those that work. grpcio reads this attribute.
+    threads = ThreadPoolExecutor(max_workers=_REFLECTION_THREADS, thread_name_prefix="reflection")
+    type(servicer).ServerReflectionInfo.experimental_thread_pool = threads
+    reflection_pb2_grpc.add_ServerReflectionServicer_to_server(servicer, server)
 
 
 def _build_options(config: Config) -> list[tuple[str, int]]:

@@ -1,0 +1,188 @@
+"""Starting, draining and stopping, as an orchestrator sees them."""
+
+import signal
+import socket
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import grpc
+import numpy as np
+import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from in_process import ANY_PORT, hurry_stop, run_blocked
+from server_processes import run_server
+from tensor_reshape.client import Client, HealthStatus, UnavailableError
+from tensor_reshape.server.config import Config
+from tensor_reshape.server.runner import Runner
+from tensor_reshape.wire.arrays import Array
+from tensor_reshape.wire.codec import SERVICE
+
+SIX = np.arange(6, dtype=np.float32)
+SERVING = health_pb2.HealthCheckResponse.SERVING
+NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
+LONG = Config(listen=(ANY_PORT,), threads=1, drain_seconds=0, grace_seconds=20)
+SHORT = Config(listen=(ANY_PORT,), threads=1, drain_seconds=0, grace_seconds=0.1)
+
+
+def flatten(client: Client) -> Array:
+    return client.static_reshape(SIX, [6], special_zero=False)
+
+
+def await_refusal(address: str) -> None:
+    """Connects until nobody listens any more."""
+    host, _, port = address.rpartition(":")
+    while True:
+        try:
+            socket.create_connection((host, int(port))).close()
+        except ConnectionError:
+            return
+
+
+def test_a_server_is_healthy_by_the_name_of_its_service(client: Client):
+    assert client.check_health() is HealthStatus.SERVING
+
+
+def test_a_server_is_healthy_as_a_whole(client: Client):
+    assert client.check_health("") is HealthStatus.SERVING
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_the_server_with_exit_code_0(number: signal.Signals):
+    with run_server() as server:
+        assert server.stop(number) == 0
+        assert [record["message"] for record in server.records] == ["listening", "stopping", "stopped"]
+
+
+@pytest.mark.parametrize("service", ["", SERVICE])
+def test_health_says_not_serving_while_calls_are_still_served(service: str):
+    with run_server("--drain-seconds", "30") as server, grpc.insecure_channel(server.address) as channel:
+        watch = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest(service=service))
+        assert next(watch).status == SERVING
+        server.process.send_signal(signal.SIGTERM)
+        assert next(watch).status == NOT_SERVING
+        call: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(f"/{SERVICE}/InferShape")
+        assert call(b"\x08\x01\x10\x00\x1a\x00\x22\x00", timeout=10) == b"\x0a\x00"
+        watch.cancel()
+        assert server.stop() == 0  # the second signal: the drain is cut short
+
+
+def test_a_second_signal_ends_the_calls_under_way():
+    with (
+        run_server("--drain-seconds", "0", "--grace-seconds", "60") as server,
+        grpc.insecure_channel(server.address) as channel,
+    ):
+        watch = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest())
+        assert next(watch).status == SERVING
+        server.process.send_signal(signal.SIGTERM)
+        assert next(watch).status == NOT_SERVING
+        assert server.stop() == 0
+
+
+def test_a_client_that_only_watches_health_does_not_use_up_the_grace():
+    with run_server("--grace-seconds", "8") as server, grpc.insecure_channel(server.address) as channel:
+        watch = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest())
+        assert next(watch).status == SERVING
+        begin = time.monotonic()
+        assert server.stop() == 0
+        assert time.monotonic() - begin < 5
+
+
+def test_an_idle_sdk_client_does_not_use_up_the_grace():
+    with run_server("--grace-seconds", "20") as server, Client(server.address) as client:
+        flatten(client)
+        begin = time.monotonic()
+        assert server.stop() == 0
+        assert time.monotonic() - begin < 10
+
+
+def test_a_call_under_way_is_answered_within_the_grace():
+    with run_blocked(LONG) as (runner, backend), Client(runner.addresses[0]) as client, ThreadPoolExecutor() as pool:
+        call = pool.submit(flatten, client)
+        assert backend.entered.wait(10)
+        stop = pool.submit(runner.stop)
+        await_refusal(runner.addresses[0])
+        backend.released.set()
+        assert call.result(10).tolist() == SIX.tolist()
+        stop.result(10)
+
+
+def test_a_call_that_outlasts_the_grace_is_unavailable():
+    with run_blocked(SHORT) as (runner, backend), Client(runner.addresses[0]) as client, ThreadPoolExecutor() as pool:
+        call = pool.submit(flatten, client)
+        assert backend.entered.wait(10)
+        pool.submit(runner.stop).result(10)
+        with pytest.raises(UnavailableError):
+            call.result(10)
+
+
+def test_hurrying_does_not_wait_for_the_calls_under_way():
+    with run_blocked(LONG) as (runner, backend), Client(runner.addresses[0]) as client, ThreadPoolExecutor() as pool:
+        call = pool.submit(flatten, client)
+        assert backend.entered.wait(10)
+        hurry_stop(runner)
+        with pytest.raises(UnavailableError):
+            call.result(10)
+
+
+def test_health_answers_while_every_worker_is_busy():
+    with run_blocked(LONG) as (runner, backend), Client(runner.addresses[0]) as client, ThreadPoolExecutor() as pool:
+        call = pool.submit(flatten, client)
+        assert backend.entered.wait(10)
+        assert client.check_health(timeout=5) is HealthStatus.SERVING
+        backend.released.set()
+        call.result(10)
+
+
+def test_calls_survive_a_restart_on_the_same_port():
+    first = Runner(Config(listen=(ANY_PORT,), drain_seconds=0, grace_seconds=5))
+    first.start()
+    restarted = Config(listen=first.addresses, drain_seconds=0, grace_seconds=0)
+    finished = threading.Event()
+
+    def keep_calling(client: Client) -> int:
+        calls = 0
+        while not finished.is_set():
+            flatten(client)
+            calls += 1
+        return calls
+
+    with Client(first.addresses[0]) as client, ThreadPoolExecutor() as pool:
+        flatten(client)
+        calls = pool.submit(keep_calling, client)
+        first.stop()
+        second = Runner(restarted)
+        second.start()
+        with Client(second.addresses[0]) as other:
+            other.wait_until_ready()
+        client.wait_until_ready()
+        finished.set()
+        assert calls.result(20) > 0
+        hurry_stop(second)
+
+
+def test_calls_keep_working_when_one_of_two_servers_is_killed():
+    with run_server() as first, run_server() as second, Client(f"ipv4:{first.address},{second.address}") as client:
+        for _ in range(20):
+            flatten(client)
+        first.process.kill()
+        first.wait()
+        for _ in range(200):
+            flatten(client)
+
+
+def test_calls_keep_working_while_one_of_two_servers_drains_and_stops():
+    with (
+        run_server("--drain-seconds", "0.5") as first,
+        run_server() as second,
+        Client(f"ipv4:{first.address},{second.address}") as client,
+    ):
+        for _ in range(20):
+            flatten(client)
+        first.process.send_signal(signal.SIGTERM)
+        while first.process.poll() is None:
+            flatten(client)
+        for _ in range(50):
+            flatten(client)
+        assert first.wait() == 0

@@ -1,0 +1,90 @@
+"""TLS, and clients that must show who they are."""
+
+from pathlib import Path
+
+import grpc
+import pytest
+
+from certificates import Certificates, issue_certificates
+from command_line import run_command
+from server_processes import run_server
+from tensor_reshape.client import AsyncClient, Client, UnavailableError
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    return issue_certificates(tmp_path_factory.mktemp("certificates"))
+
+
+def get_flags(files: Certificates) -> list[str]:
+    return ["--tls-certificate", str(files.server), "--tls-key", str(files.server_key)]
+
+
+def trust(files: Certificates) -> grpc.ChannelCredentials:
+    return grpc.ssl_channel_credentials(files.authority.read_bytes())
+
+
+def identify(files: Certificates) -> grpc.ChannelCredentials:
+    return grpc.ssl_channel_credentials(
+        files.authority.read_bytes(), files.client_key.read_bytes(), files.client.read_bytes()
+    )
+
+
+def infer(client: Client) -> tuple[int, ...]:
+    return client.infer_shape([2, 3], [6], special_zero=False, timeout=5)
+
+
+def test_a_client_that_trusts_the_authority_is_answered(files: Certificates):
+    with run_server(*get_flags(files)) as server, Client(server.address, credentials=trust(files)) as client:
+        assert infer(client) == (6,)
+
+
+async def test_an_asyncio_client_that_trusts_the_authority_is_answered(files: Certificates):
+    with run_server(*get_flags(files)) as server:
+        async with AsyncClient(server.address, credentials=trust(files)) as client:
+            assert await client.infer_shape([2, 3], [6], special_zero=False) == (6,)
+
+
+def test_a_client_in_plain_text_is_not_answered(files: Certificates):
+    with run_server(*get_flags(files)) as server, Client(server.address) as client, pytest.raises(UnavailableError):
+        infer(client)
+
+
+def test_a_client_that_trusts_somebody_else_is_not_answered(files: Certificates, tmp_path: Path):
+    strangers = trust(issue_certificates(tmp_path))
+    with (
+        run_server(*get_flags(files)) as server,
+        Client(server.address, credentials=strangers) as client,
+        pytest.raises(UnavailableError),
+    ):
+        infer(client)
+
+
+def test_a_client_with_a_certificate_is_answered_where_one_is_demanded(files: Certificates):
+    with (
+        run_server(*get_flags(files), "--tls-client-ca", str(files.authority)) as server,
+        Client(server.address, credentials=identify(files)) as client,
+    ):
+        assert infer(client) == (6,)
+
+
+def test_a_client_without_a_certificate_is_not_answered_where_one_is_demanded(files: Certificates):
+    with (
+        run_server(*get_flags(files), "--tls-client-ca", str(files.authority)) as server,
+        Client(server.address, credentials=trust(files)) as client,
+        pytest.raises(UnavailableError),
+    ):
+        infer(client)
+
+
+def test_the_command_line_connects_with_a_certificate_of_its_own(files: Certificates):
+    identity: list[str | Path] = ["--tls-certificate", files.client, "--tls-key", files.client_key]
+    with run_server(*get_flags(files), "--tls-client-ca", str(files.authority)) as server:
+        outcome = run_command("health", "--server", server.address, "--tls-ca", files.authority, *identity)
+    assert (outcome.code, outcome.text) == (0, "SERVING")
+
+
+@pytest.mark.parametrize("given", ["--tls-key", "--tls-certificate"])
+def test_half_an_identity_on_the_command_line_is_a_usage_error(files: Certificates, given: str):
+    file = {"--tls-key": files.client_key, "--tls-certificate": files.client}[given]
+    assert run_command("health", "--server", "127.0.0.1:1", "--timeout", "1", given, file).code == 2

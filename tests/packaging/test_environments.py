@@ -1,0 +1,135 @@
+"""The same tests in the oldest environment that is allowed, in the newest ones, and beside another gRPC client."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from packaging.specifiers import SpecifierSet
+from packaging.version import Version
+
+pytestmark = pytest.mark.timeout(900)
+
+ROOT = Path(__file__).parents[2]
+FOLDERS = ["tests/wire", "tests/client", "tests/server", "tests/e2e"]
+LOWEST = ["--resolution", "lowest-direct", "--all-extras", "--requirements", "pyproject.toml"]
+NEWEST = {
+    "protobuf-6": {"protobuf": "<7", "grpcio": ">1.76"},
+    "protobuf-7": {"protobuf": ">=7,<8", "grpcio": ">1.76"},
+}
+
+VERSIONS = """
+import json, sys
+from importlib.metadata import version
+
+print(json.dumps({name: version(name) for name in sys.argv[1:]}))
+"""
+ORIGINS = """
+from tensor_reshape import cli, client, core, server, v1, wire
+
+print(*(portion.__file__ for portion in (cli, client, core, server, v1, wire)), sep="\\n")
+"""
+IMPORT_TRITON = "import tritonclient.grpc as triton"
+IMPORT_RESHAPE = """
+from tensor_reshape.client import Client
+from tensor_reshape.server.config import Config
+from tensor_reshape.server.runner import Runner
+"""
+USE_BOTH = """
+import numpy as np
+
+runner = Runner(Config(listen=("127.0.0.1:0",), drain_seconds=0))
+runner.start()
+(address,) = runner.addresses
+data = np.arange(6, dtype=np.float32)
+tensor = triton.InferInput("data", [6], "FP32")
+tensor.set_data_from_numpy(data)
+with triton.InferenceServerClient(address), Client(address) as client:
+    output = client.static_reshape(data, [2, -1], special_zero=False)
+runner.stop()
+print(tensor.shape(), output.tolist())
+"""
+
+
+@dataclass(frozen=True)
+class Environment:
+    """An environment that holds the wheel with its extras and the test tools.
+
+    Attributes:
+        python: its interpreter.
+        promised: the versions that it was made to hold.
+    """
+
+    python: Path
+    promised: dict[str, SpecifierSet]
+
+
+def run(*command: str | Path) -> subprocess.CompletedProcess[str]:
+    """Runs a command from the repository's root; its output is one stream, to be shown whole."""
+    return subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+
+
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(
+            "floor",
+            marks=pytest.mark.skipif(
+                sys.version_info >= (3, 13), reason="numpy 2.0 has no wheels for it: the floors are the oldest Python's"
+            ),
+        ),
+        *NEWEST,
+    ],
+)
+def environment(
+    request: pytest.FixtureRequest, make_environment: Callable[..., Path], wheel: Path, floors: dict[str, Version]
+) -> Environment:
+    project = [f"{wheel}[server,examples]", "--group", "pyproject.toml:test"]
+    if request.param == "floor":
+        promised = {name: SpecifierSet(f"=={version}") for name, version in floors.items()}
+        return Environment(make_environment(LOWEST, project), promised)
+    promised = {name: SpecifierSet(text) for name, text in NEWEST[request.param].items()}
+    return Environment(make_environment([*project, *(f"{name}{text}" for name, text in promised.items())]), promised)
+
+
+def test_the_environment_holds_what_it_promises(environment: Environment):
+    result = run(environment.python, "-c", VERSIONS, *environment.promised)
+    assert result.returncode == 0, result.stdout
+
+    versions: dict[str, str] = json.loads(result.stdout)
+    assert {name: version for name, version in versions.items() if version not in environment.promised[name]} == {}
+
+
+def test_the_code_under_test_is_the_wheels(environment: Environment):
+    result = run(environment.python, "-c", ORIGINS)
+    assert result.returncode == 0, result.stdout
+
+    installed = environment.python.parents[1] / "lib"
+    assert [path for path in result.stdout.splitlines() if not Path(path).is_relative_to(installed)] == []
+
+
+def test_the_projects_tests_pass(environment: Environment):
+    result = run(environment.python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *FOLDERS)
+
+    assert result.returncode == 0, result.stdout
+
+
+@pytest.fixture(scope="module")
+def triton_python(make_environment: Callable[..., Path], wheel: Path) -> Path:
+    return make_environment([f"{wheel}[server]", "tritonclient[grpc]"])
+
+
+@pytest.mark.parametrize(
+    "imports",
+    [
+        pytest.param([IMPORT_TRITON, IMPORT_RESHAPE], id="triton-first"),
+        pytest.param([IMPORT_RESHAPE, IMPORT_TRITON], id="triton-last"),
+    ],
+)
+def test_client_and_server_share_a_process_with_tritonclient(triton_python: Path, imports: list[str]):
+    result = run(triton_python, "-I", "-c", "\n".join([*imports, USE_BOTH]))
+
+    assert (result.returncode, result.stdout) == (0, "[6] [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]\n")

@@ -1,0 +1,55 @@
+"""The numpy backend by itself."""
+
+import numpy as np
+import pytest
+
+from tensor_reshape.core.dtypes import DataType
+from tensor_reshape.core.errors import InvalidRequestError, LimitError, Reason
+from tensor_reshape.core.limits import Limits
+from tensor_reshape.server.backend import reshape
+from tensor_reshape.wire.tensors import TensorView
+
+SIX = np.arange(6, dtype=np.uint8)
+LIMITS = Limits()
+
+
+def view(dims: list[int], strides: list[int] | None = None, payload: bytes = SIX.tobytes()) -> TensorView:
+    return TensorView(DataType.U8, dims, strides, memoryview(payload))
+
+
+def test_a_dense_tensor_keeps_its_very_bytes():
+    data = view([2, 3])
+    assert reshape(data, (6,), LIMITS).payload is data.payload
+
+
+def test_a_strided_tensor_is_gathered_in_row_major_order():
+    assert bytes(reshape(view([3, 2], [1, 3]), (6,), LIMITS).payload) == bytes([0, 3, 1, 4, 2, 5])
+
+
+def test_the_output_is_dense():
+    assert reshape(view([3, 2], [1, 3]), (2, 3), LIMITS).strides is None
+
+
+def test_the_output_has_the_dims_that_the_rules_gave():
+    assert reshape(view([2, 3]), (1, 6, 1), LIMITS).dims == (1, 6, 1)
+
+
+def test_an_empty_tensor_takes_dims_that_numpy_would_not():
+    assert reshape(view([0], payload=b""), (2**62, 4, 0), LIMITS).dims == (2**62, 4, 0)
+
+
+def test_bytes_that_are_not_the_tensor_are_refused():
+    with pytest.raises(InvalidRequestError) as caught:
+        reshape(view([7]), (7,), LIMITS)
+    assert caught.value.reason == Reason.DATA_SIZE_MISMATCH
+
+
+@pytest.mark.parametrize(("limit", "fits"), [(12, True), (11, False)])
+def test_the_output_is_bounded_before_it_is_made(limit: int, fits: bool):
+    broadcast = view([6, 2], [1, 0])
+    if fits:
+        assert reshape(broadcast, (12,), Limits(max_output_bytes=limit)).payload.nbytes == 12
+    else:
+        with pytest.raises(LimitError) as caught:
+            reshape(broadcast, (12,), Limits(max_output_bytes=limit))
+        assert caught.value.reason == Reason.OUTPUT_TOO_LARGE

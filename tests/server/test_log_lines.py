@@ -1,0 +1,57 @@
+"""One line a record, whatever is in it."""
+
+import json
+import logging
+
+import pytest
+
+from tensor_reshape.server.logs import _build_formatter
+
+EVIL = "a\nb\rc\x1b[31md\x00\u2028e\x85"
+
+
+def format_record(log_format: str, message: str, *, broken: bool = False, **extra: object) -> str:
+    record = logging.makeLogRecord({"msg": message, "levelname": "INFO", "name": "test", **extra})
+    if broken:
+        error = RuntimeError(EVIL)
+        record.exc_info = (RuntimeError, error, None)
+    return _build_formatter(log_format).format(record)
+
+
+def is_one_printable_line(line: str) -> bool:
+    return len(line.splitlines()) == 1 and line.isprintable()
+
+
+@pytest.mark.parametrize("log_format", ["text", "json"])
+def test_control_characters_in_a_message_are_escaped(log_format: str):
+    assert is_one_printable_line(format_record(log_format, EVIL))
+
+
+@pytest.mark.parametrize("log_format", ["text", "json"])
+def test_control_characters_in_a_value_are_escaped(log_format: str):
+    assert is_one_printable_line(format_record(log_format, "refused", method=EVIL))
+
+
+def test_a_json_record_with_a_traceback_is_one_line_too():
+    line = format_record("json", "bug", broken=True)
+    assert (is_one_printable_line(line), "RuntimeError" in line) == (True, True)
+
+
+def test_a_traceback_in_text_is_indented_so_that_it_cannot_pass_for_records():
+    record, *traceback = format_record("text", "bug", broken=True).split("\n")
+    assert is_one_printable_line(record)
+    assert all(line.startswith("    ") and is_one_printable_line(line) for line in traceback)
+    assert "RuntimeError" in "".join(traceback)
+
+
+def test_text_has_the_values_behind_the_message():
+    assert format_record("text", "listening", address="a:1").endswith(" INFO listening address=a:1")
+
+
+def test_json_has_the_values_as_fields():
+    record = json.loads(format_record("json", EVIL, method=EVIL, index=1))
+    assert (record["message"], record["method"], record["index"]) == (EVIL, EVIL, 1)
+
+
+def test_json_names_its_fields_for_machines():
+    assert {"time", "level", "logger", "message"} <= json.loads(format_record("json", "ready")).keys()

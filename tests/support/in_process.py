@@ -1,0 +1,90 @@
+"""Servers inside this process: the real one with a backend of the test's own, and stock ones that misbehave."""
+
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+import grpc
+
+from tensor_reshape.server.backend import reshape
+from tensor_reshape.server.config import Config
+from tensor_reshape.server.runner import Runner
+from tensor_reshape.server.service import Backend, ReshapeService
+from tensor_reshape.wire.codec import SERVICE
+from tensor_reshape.wire.tensors import TensorView
+
+ANY_PORT = "127.0.0.1:0"
+WAIT_SECONDS = 20.0
+
+Behavior = Callable[[bytes, grpc.ServicerContext], bytes]
+
+
+class BlockedBackend:
+    """A backend whose calls wait until they are released.
+
+    Attributes:
+        entered: set when a call has arrived.
+        released: set to let all calls go on.
+    """
+
+    def __init__(self) -> None:
+        self.entered = threading.Event()
+        self.released = threading.Event()
+
+    def __call__(self, data: TensorView, dims: tuple[int, ...], limits: object) -> TensorView:
+        del limits
+        self.entered.set()
+        self.released.wait(WAIT_SECONDS)
+        return TensorView(data.data_type, dims, None, data.payload)
+
+
+def hurry_stop(runner: Runner) -> None:
+    hurry = threading.Event()
+    hurry.set()
+    runner.stop(hurry)
+
+
+@contextmanager
+def run_runner(config: Config | None = None, backend: Backend = reshape) -> Iterator[Runner]:
+    """Runs the real server, with another backend if one is given."""
+    config = config or Config(listen=(ANY_PORT,), drain_seconds=0, grace_seconds=0)
+    runner = Runner(config, ReshapeService(config.limits, backend=backend))
+    runner.start()
+    try:
+        yield runner
+    finally:
+        hurry_stop(runner)
+
+
+@contextmanager
+def run_blocked(config: Config | None = None) -> Iterator[tuple[Runner, BlockedBackend]]:
+    """Runs the real server with calls that wait; they are released at the end."""
+    backend = BlockedBackend()
+    with run_runner(config, backend) as runner:
+        try:
+            yield runner, backend
+        finally:
+            backend.released.set()
+
+
+@contextmanager
+def run_stock(
+    methods: Mapping[str, Behavior],
+    *,
+    service: str = SERVICE,
+    interceptors: list[grpc.ServerInterceptor] | None = None,
+    options: Sequence[tuple[str, int]] = (),
+) -> Iterator[str]:
+    """Runs a plain grpc server that answers with whatever bytes the methods return. Yields its address."""
+    server = grpc.server(ThreadPoolExecutor(max_workers=4), interceptors=interceptors, options=options)
+    handlers: dict[str, grpc.RpcMethodHandler[bytes, bytes]] = {
+        name: grpc.unary_unary_rpc_method_handler(behavior) for name, behavior in methods.items()
+    }
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, handlers),))
+    port = server.add_insecure_port(ANY_PORT)
+    server.start()
+    try:
+        yield f"127.0.0.1:{port}"
+    finally:
+        server.stop(None).wait(WAIT_SECONDS)

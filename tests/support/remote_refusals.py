@@ -1,0 +1,49 @@
+"""Refusals as they arrive, and requests that no SDK would send."""
+
+from collections.abc import Callable, Iterable
+from typing import cast
+
+import grpc
+import pytest
+
+from tensor_reshape.client.errors import build_error
+from tensor_reshape.core.errors import ReshapeError, TensorReshapeError
+from tensor_reshape.wire.codec import SERVICE
+
+
+def send_raw(channel: grpc.Channel, method: str, request: bytes, timeout: float = 20) -> bytes:
+    """Sends bytes as they are and returns the response as it is."""
+    call: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(f"/{SERVICE}/{method}")
+    return call(request, timeout=timeout)
+
+
+def catch_status(call: Callable[[], object]) -> grpc.RpcError:
+    """Returns the status that the call ends with; it must not be OK."""
+    with pytest.raises(grpc.RpcError) as caught:
+        call()
+    return caught.value
+
+
+def catch_remote(call: Callable[[], object]) -> TensorReshapeError:
+    """Returns what the SDK makes of the status that the call ends with."""
+    status = catch_status(call)
+    return build_error(status.code(), status.details(), read_trailing(status).items())
+
+
+def read_trailing(status: grpc.RpcError) -> dict[str, str | bytes]:
+    """Returns the trailing metadata, which are pairs whatever their stubs say."""
+    pairs = cast("Iterable[tuple[str, str | bytes]]", status.trailing_metadata())
+    return dict(pairs)
+
+
+def catch_local(call: Callable[[], object]) -> ReshapeError:
+    """Returns the refusal that the call raises."""
+    with pytest.raises(ReshapeError) as caught:
+        call()
+    return caught.value
+
+
+def describe(error: TensorReshapeError) -> tuple[type, str, str, dict[str, str]]:
+    """Returns all that a caller may rely on."""
+    assert isinstance(error, ReshapeError), error
+    return type(error), error.reason, error.field, error.metadata
