@@ -46,7 +46,7 @@ def test_text_logs_have_a_line_for_each_record():
         process.terminate()
         rest = process.stderr.read().splitlines()
     assert re.fullmatch(r"\S+ INFO listening address=127\.0\.0\.1:\d+ tls=False\n", first)
-    assert [line.split()[3] for line in rest] == ["stopping", "stopped"]
+    assert [line.split()[2] for line in rest] == ["stopping", "stopped"]
 
 
 def test_a_method_name_with_control_characters_starts_no_line_of_its_own():
