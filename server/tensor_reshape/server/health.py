@@ -1,8 +1,8 @@
 """`grpc.health.v1` on threads of its own, so that busy workers do not make the server look dead.
 
 The servicer of grpcio-health-checking is not used: it sends to watchers while it holds its lock, and the callback of a
-watch that ends waits for that lock. When watches come and go together, one waits for the other, and with them the thread
-that serves every call. Here nothing is sent under the lock.
+watch that ends waits for that lock. When watches come and go together, one waits for the other, and with them the
+thread that serves every call. Here nothing is sent under the lock.
 """
 
 import threading
