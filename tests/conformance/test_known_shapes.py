@@ -47,7 +47,7 @@ def execute(client: Client, case: Case, operation: str) -> list[int] | None:
     dtype = np.int32 if operation == "reshape" else np.float16
     numbers = np.arange(np.prod(case["data"], dtype=np.int64)) % 2048  # what f16 holds exactly
     data = numbers.astype(dtype).reshape(case["data"])
-    target = case["target"][0] if case.get("target_rank") == 0 else case["target"]
+    target = np.array(case["target"][0]) if case.get("target_rank") == 0 else case["target"]
     try:
         output = getattr(client, operation)(data, target, special_zero=case["special_zero"])
     except InvalidRequestError:

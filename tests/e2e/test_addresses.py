@@ -92,3 +92,16 @@ def test_a_file_that_is_no_socket_is_left_alone(tmp_path: Path):
     file = tmp_path / "file"
     file.write_text("precious")
     assert (serve("--listen", f"unix:{file}").code, file.read_text()) == (1, "precious")
+
+
+def test_a_name_is_refused_where_one_of_its_addresses_is_taken():
+    with run_server() as first:
+        outcome = serve("--listen", f"localhost:{first.address.rpartition(':')[2]}")
+        assert (outcome.code, len(outcome.errors)) == (1, 1)
+        assert infer(first.address) == (6,)
+
+
+@pytest.mark.parametrize("address", ["::1:0", "::1:50077", "[::1:0", ":50051", "host"])
+def test_an_address_that_can_be_read_in_two_ways_is_refused(address: str):
+    outcome = serve("--listen", address)
+    assert (outcome.code, len(outcome.errors), "host:port" in outcome.errors[0]) == (1, 1, True)

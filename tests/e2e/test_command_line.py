@@ -214,3 +214,22 @@ def test_a_shape_that_cannot_be_read_is_no_traceback(shape: str, file: Path):
 def test_a_dim_beyond_every_integer_type_is_no_traceback(shape: str, file: Path):
     outcome = run_command("static", file, "--shape", shape, "--no-special-zero", *NOBODY)
     assert (outcome.code in {2, 3}, outcome.errors[-1].startswith("Error: ")) == (True, True)
+
+
+@pytest.mark.parametrize(("dtype", "name"), [(">f4", "f64"), ("<i4", "f32")])
+def test_a_data_type_never_overrides_that_of_the_file(server: ServerProcess, tmp_path: Path, dtype: str, name: str):
+    np.save(tmp_path / "data.npy", np.arange(6, dtype=dtype))
+    outcome = run(server, "reshape", tmp_path / "data.npy", "--data-type", name, "--shape", "6", "--special-zero")
+    assert (outcome.code, len(outcome.errors)) == (1, 1)
+
+
+def test_a_big_endian_file_keeps_its_values_with_its_data_type_named(server: ServerProcess, tmp_path: Path):
+    np.save(tmp_path / "data.npy", np.arange(6, dtype=">f4"))
+    outcome = run(server, "static", tmp_path / "data.npy", "--data-type", "f32", "--shape", "6", "--special-zero")
+    assert np.load(io.BytesIO(outcome.output)).tolist() == [0, 1, 2, 3, 4, 5]
+
+
+def test_an_error_of_usage_is_json_where_that_is_asked_for(server: ServerProcess):
+    outcome = run(server, "infer", "--data", "2", "--shape", "2", "--json")
+    assert outcome.code == 2
+    assert "special-zero" in json.loads("".join(outcome.errors))["error"]

@@ -67,7 +67,7 @@ def test_infer_shape_answers_for_every_operation(stub: reshape_pb2_grpc.ReshapeS
     request = reshape_pb2.InferShapeRequest(
         operation=reshape_pb2.Operation.ValueType(operation),
         special_zero=True,
-        data=tensor_pb2.TensorSpec(data_type=tensor_pb2.DATA_TYPE_F32, dims=make_shape(2, 3, 4).dims),
+        data=tensor_pb2.TensorSpec(data_type=tensor_pb2.DATA_TYPE_F32, shape=make_shape(2, 3, 4)),
         shape=make_shape(0, -1),
     )
     assert stub.InferShape(request).shape == make_shape(2, 12)
@@ -77,7 +77,7 @@ def test_infer_shape_of_a_scalar_answers_a_shape_without_dims(stub: reshape_pb2_
     request = reshape_pb2.InferShapeRequest(
         operation=reshape_pb2.OPERATION_STATIC_RESHAPE,
         special_zero=False,
-        data=tensor_pb2.TensorSpec(),
+        data=tensor_pb2.TensorSpec(shape=tensor_pb2.Shape()),
         shape=tensor_pb2.Shape(),
     )
     response = stub.InferShape(request)

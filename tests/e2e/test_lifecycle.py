@@ -63,7 +63,7 @@ def test_health_says_not_serving_while_calls_are_still_served(service: str):
         server.process.send_signal(signal.SIGTERM)
         assert next(watch).status == NOT_SERVING
         call: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(f"/{SERVICE}/InferShape")
-        assert call(b"\x08\x01\x10\x00\x1a\x00\x22\x00", timeout=10) == b"\x0a\x00"
+        assert call(b"\x08\x01\x10\x00\x1a\x02\x12\x00\x22\x00", timeout=10) == b"\x0a\x00"
         watch.cancel()
         assert server.stop() == 0  # the second signal: the drain is cut short
 

@@ -53,7 +53,7 @@ def make_shape(*dims: int | None) -> tensor_pb2.Shape:
 
 def make_spec(*dims: int | None, data_type: int = 0) -> tensor_pb2.TensorSpec:
     kind = tensor_pb2.DataType.ValueType(data_type)
-    return tensor_pb2.TensorSpec(data_type=kind, dims=make_shape(*dims).dims)
+    return tensor_pb2.TensorSpec(data_type=kind, shape=make_shape(*dims))
 
 
 def as_bytes(value: str | bytes) -> bytes:

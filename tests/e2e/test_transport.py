@@ -62,7 +62,7 @@ def test_no_bytes_at_all_are_a_message_without_its_fields(channel: grpc.Channel,
 
 def test_malformed_bytes_affect_no_later_call_on_the_channel(channel: grpc.Channel):
     catch_status(lambda: send_raw(channel, "StaticReshape", b"\xff"))
-    assert send_raw(channel, "InferShape", b"\x08\x01\x10\x00\x1a\x00\x22\x00") == b"\x0a\x00"
+    assert send_raw(channel, "InferShape", b"\x08\x01\x10\x00\x1a\x02\x12\x00\x22\x00") == b"\x0a\x00"
 
 
 def test_a_method_that_does_not_exist_is_unimplemented(channel: grpc.Channel):

@@ -116,7 +116,7 @@ def known_shape(*values: int | None) -> tensor_pb2.Shape:
 
 
 def known_data(*values: int | None, data_type: int = 0) -> tensor_pb2.TensorSpec:
-    return tensor_pb2.TensorSpec(data_type=tensor_pb2.DataType.ValueType(data_type), dims=known_shape(*values).dims)
+    return tensor_pb2.TensorSpec(data_type=tensor_pb2.DataType.ValueType(data_type), shape=known_shape(*values))
 
 
 def infer_request(
@@ -163,6 +163,26 @@ def test_a_request_to_infer_is_refused(raw: bytes, reason: Reason, field: str):
     with pytest.raises(ReshapeError) as caught:
         codec.decode_infer_request(raw)
     assert (caught.value.reason, caught.value.field) == (reason, field)
+
+
+# A dim as a later version of the contract may write it: field 2, an interval.
+LATER_DIM = b"\x0a\x04\x12\x02\x08\x01"
+
+
+@pytest.mark.parametrize(("field", "path"), [(3, "data.dims[0]"), (4, "shape[0]"), (5, "expected_shape.dims[0]")])
+def test_a_dim_of_a_kind_to_come_is_refused_and_not_dropped(field: int, path: str):
+    shape = LATER_DIM if field != 3 else b"\x12\x06" + LATER_DIM
+    later = bytes([field << 3 | 2, len(shape)]) + shape
+    known = infer_request(data=VECTOR if field != 3 else None, shape=ONE if field != 4 else None)
+    with pytest.raises(ReshapeError) as caught:
+        codec.decode_infer_request(known + later)
+    assert (caught.value.reason, caught.value.field) == (Reason.DIM_UNKNOWN, path)
+
+
+def test_data_of_unknown_rank_is_not_taken_for_a_scalar():
+    with pytest.raises(ReshapeError) as caught:
+        codec.decode_infer_request(infer_request(data=tensor_pb2.TensorSpec(), shape=ONE))
+    assert (caught.value.reason, caught.value.field) == (Reason.FIELD_MISSING, "data")
 
 
 def test_the_shape_of_a_scalar_is_not_a_missing_shape():

@@ -222,6 +222,9 @@ def decode_plainly(operation: Operation, raw: bytes) -> tuple[object, ...]:
             target = list(shape)
     except ReshapeError as error:
         return refuse(error)
+    for index, dim in enumerate(message.expected_shape.dims):
+        if not dim.HasField("value") and dim.ByteSize():  # unknown fields: a kind of a later version
+            return Reason.DIM_UNKNOWN, f"expected_shape.dims[{index}]", {}
     expected = [dim.value if dim.HasField("value") else None for dim in message.expected_shape.dims]
     return (
         message.special_zero if message.HasField("special_zero") else None,

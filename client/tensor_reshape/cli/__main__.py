@@ -51,17 +51,34 @@ for command in (health, infer, static, dynamic, reshape):
 def main() -> None:
     """Runs one command; whatever goes wrong on purpose is one line and an exit code."""
     try:
-        commands.main(prog_name="tensor-reshape")
-    except TensorReshapeError as error:
-        click.echo(_format_error(error), err=True)
-        sys.exit(next((code for kind, code in _EXIT_CODES.items() if isinstance(error, kind)), 1))
+        code = commands.main(prog_name="tensor-reshape", standalone_mode=False)
+    except (click.ClickException, TensorReshapeError, OSError) as error:
+        _report(error)
+        code = _choose_exit_code(error)
+    except click.Abort:
+        code = 130  # interrupted
+    sys.exit(code)
 
 
-def _format_error(error: TensorReshapeError) -> str:
-    if "--json" not in sys.argv:
+def _choose_exit_code(error: Exception) -> int:
+    if isinstance(error, click.ClickException):
+        return error.exit_code
+    return next((code for kind, code in _EXIT_CODES.items() if isinstance(error, kind)), 1)
+
+
+def _report(error: Exception) -> None:
+    if "--json" in sys.argv:
+        click.echo(_format_json(error), err=True)
+    elif isinstance(error, click.ClickException):
+        error.show()
+    else:
         reason = f" [{error.reason}]" if isinstance(error, ReshapeError) else ""
-        return f"Error: {error}{reason}"
-    report: dict[str, Any] = {"error": str(error)}
+        click.echo(f"Error: {error}{reason}", err=True)
+
+
+def _format_json(error: Exception) -> str:
+    text = error.format_message() if isinstance(error, click.ClickException) else str(error)
+    report: dict[str, Any] = {"error": text}
     if isinstance(error, ReshapeError):
         report.update(reason=error.reason, field=error.field, metadata=error.metadata)
     return json.dumps(report, sort_keys=True)

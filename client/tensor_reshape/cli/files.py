@@ -86,6 +86,12 @@ def read_array(source: str) -> Array:
 
 
 def _reinterpret(array: Array, data_type: DataType) -> Array:
+    """Gives raw items their type; items that have one must have this one."""
+    if array.dtype.kind != "V":
+        if find_data_type(array.dtype, "data") != data_type:
+            message = f"the array is of numpy type {array.dtype}, not {data_type}"
+            raise click.ClickException(message)
+        return array
     if array.dtype.itemsize != data_type.item_size:
         message = f"the items have {array.dtype.itemsize} bytes; {data_type} takes {data_type.item_size}"
         raise click.ClickException(message)

@@ -90,11 +90,22 @@ def server_options(command: _Command) -> _Command:
     return _add_options(
         connected,
         click.option("--server", envvar="TENSOR_RESHAPE_SERVER", default=DEFAULT_TARGET, show_default=True),
-        click.option("--timeout", type=float, default=DEFAULT_TIMEOUT_SECONDS, show_default=True, help="In seconds."),
-        click.option("--tls", is_flag=True, help="Connect with TLS, trusting the default authorities."),
-        click.option("--tls-ca", type=_FILE, help="Connect with TLS, trusting this authority (PEM)."),
-        click.option("--tls-certificate", type=_FILE, help="The client's own certificate chain (PEM)."),
-        click.option("--tls-key", type=_FILE, help="Its private key (PEM)."),
+        click.option(
+            "--timeout",
+            type=click.FloatRange(min=0, min_open=True),
+            default=DEFAULT_TIMEOUT_SECONDS,
+            show_default=True,
+            help="In seconds.",
+        ),
+        click.option(
+            "--tls",
+            is_flag=True,
+            envvar="TENSOR_RESHAPE_CLIENT_TLS",
+            help="Connect with TLS, trusting the default authorities.",
+        ),
+        _tls_file_option("--tls-ca", "Connect with TLS, trusting this authority (PEM)."),
+        _tls_file_option("--tls-certificate", "The client's own certificate chain (PEM)."),
+        _tls_file_option("--tls-key", "Its private key (PEM)."),
     )
 
 
@@ -116,6 +127,12 @@ def array_options(command: _Command) -> _Command:
         EXPECT_OPTION,
         JSON_OPTION,
     )
+
+
+def _tls_file_option(flag: str, text: str) -> Callable[[_Command], _Command]:
+    # Not TENSOR_RESHAPE_TLS_...: those are the server's own files, and a container has both.
+    variable = f"TENSOR_RESHAPE_CLIENT_{flag.removeprefix('--').replace('-', '_').upper()}"
+    return click.option(flag, type=_FILE, envvar=variable, help=text)
 
 
 def _add_options(command: _Command, *options: Callable[[_Command], _Command]) -> _Command:

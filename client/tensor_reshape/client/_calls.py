@@ -78,7 +78,7 @@ def build_infer_shape(
         data=tuple(map(index, data_shape)),
         target=tuple(map(index, shape)),
         special_zero=_check_flag(special_zero),
-        expected=expected_shape,
+        expected=_index_known(expected_shape),
     )
     request = _encode_infer_request(question)
     return Call(f"/{codec.SERVICE}/{codec.INFER_SHAPE}", request, partial(_decode, codec.decode_infer_response))
@@ -109,7 +109,7 @@ def _ask(
         target=target,
         special_zero=_check_flag(special_zero),
         data_type=find_data_type(array.dtype, "data"),
-        expected=expected,
+        expected=_index_known(expected),
     )
 
 
@@ -138,6 +138,10 @@ def _view_shape(operation: Operation, shape: Target) -> TensorView:
     except OverflowError:
         message = f"shape {format_value(items)} has an item that {dtype} cannot hold"
         raise InvalidRequestError.of(Reason.INVALID_TARGET_VALUE, message, "shape", shape=items) from None
+
+
+def _index_known(dims: Expected) -> Expected:
+    return None if dims is None else tuple(None if dim is None else index(dim) for dim in dims)
 
 
 def _check_flag(special_zero: object) -> bool | None:

@@ -17,6 +17,8 @@ from tensor_reshape.client.options import (
     DEFAULT_TIMEOUT_SECONDS,
     Metadata,
     build_channel_options,
+    check_metadata,
+    check_timeout,
     choose_timeout,
 )
 from tensor_reshape.core.operations import DYNAMIC_RESHAPE, RESHAPE
@@ -42,8 +44,9 @@ class AsyncClient:
             RuntimeError: no event loop is running: the channel would belong to the wrong one.
         """
         asyncio.get_running_loop()
-        self._metadata = tuple(metadata)
-        self._timeout = timeout
+        self._metadata = check_metadata(metadata)
+        self._timeout = check_timeout(timeout)
+        self._closed = False
         self._target = target
         self._credentials = credentials
         self._channel = self._open_channel(avoid_unhealthy=True)
@@ -60,6 +63,7 @@ class AsyncClient:
 
     async def close(self) -> None:
         """Closes the channel; calls under way are cancelled."""
+        self._closed = True
         await self._channel.close()
 
     async def static_reshape(
@@ -129,11 +133,17 @@ class AsyncClient:
     async def wait_until_ready(self, *, timeout: float | None = None) -> None:
         """Waits until a server that says SERVING is connected; see `Client.wait_until_ready`."""
         seconds = choose_timeout(timeout, self._timeout)
+        self._check_open()
         try:
             await asyncio.wait_for(self._channel.channel_ready(), seconds)
         except TimeoutError:
             message = f"no server was ready within {seconds} seconds"
             raise UnavailableError(message, grpc.StatusCode.UNAVAILABLE) from None
+
+    def _check_open(self) -> None:
+        if self._closed:
+            message = "the client is closed"
+            raise ValueError(message)
 
     def _open_channel(self, *, avoid_unhealthy: bool) -> grpc.aio.Channel:
         options = build_channel_options(avoid_unhealthy=avoid_unhealthy)
@@ -142,13 +152,12 @@ class AsyncClient:
         return grpc.aio.secure_channel(self._target, self._credentials, options)
 
     async def _run(self, call: Call[Answer], timeout: float | None, channel: grpc.aio.Channel) -> Answer:
+        self._check_open()
         method: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(call.method)
         try:
             response = await method(
                 call.request, timeout=choose_timeout(timeout, self._timeout), metadata=self._metadata
             )
-        except grpc.aio.UsageError as error:
-            raise ValueError(str(error)) from None  # as the blocking client
         except asyncio.CancelledError:
             if _is_being_cancelled():
                 raise

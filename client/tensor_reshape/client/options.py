@@ -1,7 +1,7 @@
 """How a client reaches its servers: what both clients are made with."""
 
 import json
-import math
+import re
 from collections.abc import Sequence
 
 from tensor_reshape.wire.codec import SERVICE
@@ -17,19 +17,22 @@ _SERVICE_CONFIG = {
     "methodConfig": [
         {
             "name": [{"service": SERVICE}],
-            # Every method is pure, so a call that may have been executed can be sent again.
+            # Every method is pure, so a call that may have been executed can be sent again. CANCELLED is how a call
+            # ends that arrives while its server stops. The waits add up to four seconds: a server restarts in less.
             "retryPolicy": {
                 "maxAttempts": 5,
                 "initialBackoff": "0.1s",
-                "maxBackoff": "2s",
-                "backoffMultiplier": 2,
-                "retryableStatusCodes": ["UNAVAILABLE"],
+                "maxBackoff": "3s",
+                "backoffMultiplier": 3,
+                "retryableStatusCodes": ["UNAVAILABLE", "CANCELLED"],
             },
         }
     ],
 }
 # A server that drains says NOT_SERVING: round_robin then turns to the others before it stops.
 _HEALTH_CONFIG = {"healthCheckConfig": {"serviceName": SERVICE}}
+_FOREVER_SECONDS = 10**9  # grpc takes so many and more for a deadline that has passed
+_METADATA_KEY = re.compile("[0-9a-z_.-]+")
 _RETRY_BUFFER_BYTES = 2**31 - 1  # the default of 256 KiB would leave larger requests without retries
 
 
@@ -52,5 +55,32 @@ def build_channel_options(*, avoid_unhealthy: bool) -> ChannelOptions:
 
 def choose_timeout(timeout: float | None, default: float) -> float | None:
     """Returns the seconds that a call may take; None, which grpc takes for "forever", where they are infinite."""
-    seconds = default if timeout is None else timeout
-    return None if math.isinf(seconds) else seconds
+    seconds = check_timeout(default if timeout is None else timeout)
+    return None if seconds > _FOREVER_SECONDS else seconds
+
+
+def check_timeout(seconds: float) -> float:
+    """Returns `seconds` where they are a time to wait.
+
+    Raises:
+        ValueError: they are not above 0.
+    """
+    if not seconds > 0:  # nor is nan
+        message = f"timeout is {seconds}; it is in seconds, above 0"
+        raise ValueError(message)
+    return seconds
+
+
+def check_metadata(metadata: Metadata) -> tuple[tuple[str, str | bytes], ...]:
+    """Returns `metadata` where grpc can send it.
+
+    Raises:
+        ValueError: a key is not of lower-case letters, digits, "_", "-" and ".", or a value does not go with it.
+    """
+    for key, value in metadata:
+        binary = key.endswith("-bin")
+        printable = isinstance(value, str) and value.isascii() and value.isprintable()
+        if not _METADATA_KEY.fullmatch(key) or not (isinstance(value, bytes) if binary else printable):
+            message = f"metadata cannot hold {key!r}: a lower-case key, and ASCII text, or bytes where it ends in -bin"
+            raise ValueError(message)
+    return tuple(metadata)

@@ -15,6 +15,8 @@ from tensor_reshape.client.options import (
     DEFAULT_TIMEOUT_SECONDS,
     Metadata,
     build_channel_options,
+    check_metadata,
+    check_timeout,
     choose_timeout,
 )
 from tensor_reshape.core.operations import DYNAMIC_RESHAPE, RESHAPE
@@ -47,8 +49,9 @@ class Client:
             metadata: sent with every call.
             timeout: seconds that a call may take, retries included, where it does not say; `math.inf` waits forever.
         """
-        self._metadata = tuple(metadata)
-        self._timeout = timeout
+        self._metadata = check_metadata(metadata)
+        self._timeout = check_timeout(timeout)
+        self._closed = False
         self._target = target
         self._credentials = credentials
         self._channel = self._open_channel(avoid_unhealthy=True)
@@ -65,6 +68,7 @@ class Client:
 
     def close(self) -> None:
         """Closes the channel; calls under way are cancelled."""
+        self._closed = True
         self._channel.close()
 
     def static_reshape(
@@ -159,6 +163,7 @@ class Client:
             UnavailableError: none was in time.
         """
         seconds = choose_timeout(timeout, self._timeout)
+        self._check_open()
         ready = grpc.channel_ready_future(self._channel)
         try:
             ready.result(seconds)
@@ -167,6 +172,11 @@ class Client:
             message = f"no server was ready within {seconds} seconds"
             raise UnavailableError(message, grpc.StatusCode.UNAVAILABLE) from None
 
+    def _check_open(self) -> None:
+        if self._closed:
+            message = "the client is closed"
+            raise ValueError(message)
+
     def _open_channel(self, *, avoid_unhealthy: bool) -> grpc.Channel:
         options = build_channel_options(avoid_unhealthy=avoid_unhealthy)
         if self._credentials is None:
@@ -174,6 +184,7 @@ class Client:
         return grpc.secure_channel(self._target, self._credentials, options)
 
     def _run(self, call: Call[Answer], timeout: float | None, channel: grpc.Channel) -> Answer:
+        self._check_open()
         method: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(call.method)
         try:
             response = method(call.request, timeout=choose_timeout(timeout, self._timeout), metadata=self._metadata)

@@ -7,7 +7,7 @@ from typing import TypeVar
 from google.protobuf.message import DecodeError, Message
 
 from tensor_reshape.core.errors import InvalidRequestError, LimitError, Reason
-from tensor_reshape.core.limits import DEFAULT_LIMITS, MAX_HEAD_BYTES, MAX_RANK
+from tensor_reshape.core.limits import DEFAULT_LIMITS, MAX_HEAD_BYTES, MAX_RANK, Limits
 from tensor_reshape.core.operations import (
     DYNAMIC_RESHAPE,
     RESHAPE,
@@ -79,7 +79,7 @@ def encode_reshape_request(call: ReshapeCall, shape: TensorView | None = None) -
     return _join(head.SerializeToString(), call.data)
 
 
-def decode_reshape_request(operation: Operation, raw: bytes) -> ReshapeCall:
+def decode_reshape_request(operation: Operation, raw: bytes, limits: Limits = DEFAULT_LIMITS) -> ReshapeCall:
     """Reads a request of `operation`; the data's payload is a view of `raw`, its layout unchecked.
 
     Raises:
@@ -91,7 +91,7 @@ def decode_reshape_request(operation: Operation, raw: bytes) -> ReshapeCall:
     question = Question(
         operation=operation,
         data=data.dims,
-        target=_decode_target(operation, head),
+        target=_decode_target(operation, head, limits),
         special_zero=head.special_zero if head.HasField("special_zero") else None,
         data_type=data.data_type,
         expected=_decode_expected(head),
@@ -99,7 +99,7 @@ def decode_reshape_request(operation: Operation, raw: bytes) -> ReshapeCall:
     return ReshapeCall(question, data)
 
 
-def read_target(operation: Operation, shape: TensorView) -> list[int]:
+def read_target(operation: Operation, shape: TensorView, limits: Limits = DEFAULT_LIMITS) -> list[int]:
     """Returns the items of a shape tensor.
 
     Raises:
@@ -113,7 +113,7 @@ def read_target(operation: Operation, shape: TensorView) -> list[int]:
         raise InvalidRequestError.of(Reason.SHAPE_RANK_INVALID, text, "shape.dims", rank=len(shape.dims))
     check_dims(shape.dims, "shape.dims")
     if shape.dims[0] > MAX_RANK:  # no operation takes so many, and a stride of 0 makes a trillion of them out of one
-        check_rank(operation, shape.dims[0], "shape", DEFAULT_LIMITS)
+        check_rank(operation, shape.dims[0], "shape", limits)
     shape.check_layout("shape")
     return [int(item) for item in build_array(shape)]
 
@@ -141,7 +141,7 @@ def encode_infer_request(question: Question) -> bytes:
     message = reshape_pb2.InferShapeRequest(
         operation=_OPERATION_NUMBERS[question.operation],
         special_zero=question.special_zero,
-        data=tensor_pb2.TensorSpec(dims=_encode_dims(question.data)),
+        data=tensor_pb2.TensorSpec(shape=_encode_shape(question.data)),
         shape=_encode_shape(question.target),
     )
     if question.expected is not None:
@@ -166,7 +166,7 @@ def decode_infer_request(raw: bytes) -> Question:
     named_type = message.data.data_type != tensor_pb2.DATA_TYPE_UNSPECIFIED
     return Question(
         operation=_OPERATIONS[message.operation],
-        data=_decode_known_dims(message, "data", "data.dims"),
+        data=_decode_known_dims(message.data, "shape", "data.dims"),
         target=_decode_known_dims(message, "shape", "shape"),
         special_zero=message.special_zero if message.HasField("special_zero") else None,
         data_type=decode_data_type(message.data.data_type, "data.data_type") if named_type else None,
@@ -185,7 +185,9 @@ def decode_infer_response(raw: bytes) -> tuple[int, ...]:
     Raises:
         ReshapeError: it is not a response of this contract.
     """
-    return _decode_known_dims(_parse(reshape_pb2.InferShapeResponse, raw), "shape", "shape.dims")
+    dims = _decode_known_dims(_parse(reshape_pb2.InferShapeResponse, raw), "shape", "shape.dims")
+    check_dims(dims, "shape.dims")
+    return dims
 
 
 def _join(head: bytes, tensor: TensorView) -> bytes:
@@ -233,25 +235,28 @@ def _check_head_size(size: int) -> None:
         raise LimitError.of(Reason.HEAD_TOO_LARGE, text, size=size, limit=MAX_HEAD_BYTES)
 
 
-def _decode_target(operation: Operation, head: _ReshapeRequest) -> Sequence[int]:
+def _decode_target(operation: Operation, head: _ReshapeRequest, limits: Limits) -> Sequence[int]:
     if isinstance(head, reshape_pb2.StaticReshapeRequest):
         return tuple(head.shape)
     if not head.HasField("shape"):
         text = "shape is required"
         raise InvalidRequestError.of(Reason.FIELD_MISSING, text, "shape")
-    return read_target(operation, decode_tensor(head.shape, memoryview(head.shape.data), "shape"))
+    return read_target(operation, decode_tensor(head.shape, memoryview(head.shape.data), "shape"), limits)
 
 
 def _decode_expected(message: _ReshapeRequest | reshape_pb2.InferShapeRequest) -> Sequence[int | None] | None:
-    return _decode_dims(message.expected_shape.dims) if message.HasField("expected_shape") else None
+    if not message.HasField("expected_shape"):
+        return None
+    return _decode_dims(message.expected_shape.dims, "expected_shape.dims")
 
 
 def _decode_known_dims(message: Message, field: str, path: str) -> tuple[int, ...]:
     """Reads the dims of a message's field; `path` is what a refusal calls them."""
     if not message.HasField(field):
-        text = f"{field} is required"
-        raise InvalidRequestError.of(Reason.FIELD_MISSING, text, field)
-    dims = _decode_dims(getattr(message, field).dims)
+        missing = path.removesuffix(".dims")
+        text = f"{missing} is required"
+        raise InvalidRequestError.of(Reason.FIELD_MISSING, text, missing)
+    dims = _decode_dims(getattr(message, field).dims, path)
     for index, dim in enumerate(dims):
         if dim is None:
             text = f"{path}[{index}] has no value; every dim must be known"
@@ -259,8 +264,17 @@ def _decode_known_dims(message: Message, field: str, path: str) -> tuple[int, ..
     return tuple(dim for dim in dims if dim is not None)
 
 
-def _decode_dims(dims: Iterable[tensor_pb2.Dim]) -> list[int | None]:
-    return [dim.value if dim.HasField("value") else None for dim in dims]
+def _decode_dims(dims: Iterable[tensor_pb2.Dim], path: str) -> list[int | None]:
+    return [_decode_dim(dim, f"{path}[{index}]") for index, dim in enumerate(dims)]
+
+
+def _decode_dim(dim: tensor_pb2.Dim, path: str) -> int | None:
+    if dim.HasField("value"):
+        return dim.value
+    if dim.ByteSize():  # it says something that this version cannot read: to drop it would be to check less than asked
+        text = f"{path} is of a kind that this server does not know"
+        raise InvalidRequestError.of(Reason.DIM_UNKNOWN, text, path)
+    return None
 
 
 def _encode_shape(dims: Sequence[int | None]) -> tensor_pb2.Shape:

@@ -5,12 +5,12 @@ from pathlib import Path
 import click
 
 from tensor_reshape.core.limits import MAX_MESSAGE_BYTES, MAX_RANK
-from tensor_reshape.server.config import DEFAULT_ADDRESS, Config, ConfigError, TlsFiles
+from tensor_reshape.server.config import DEFAULT_ADDRESS, MAX_STOP_SECONDS, Config, ConfigError, TlsFiles
 from tensor_reshape.server.logs import configure_logs
 from tensor_reshape.server.runner import serve_until_signal
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
-_SECONDS = click.FloatRange(min=0)
+_SECONDS = click.FloatRange(0, MAX_STOP_SECONDS)
 _PROTOBUF_LIMIT = 2**31 - 1
 
 

@@ -1,6 +1,5 @@
 """The server's configuration, validated once. Values come from `__main__`: flags, then `TENSOR_RESHAPE_*`."""
 
-import math
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +11,10 @@ DEFAULT_ADDRESS = "127.0.0.1:50051"
 """Loopback: whoever serves a network says so."""
 
 
-_ADDRESS = re.compile(r"unix:.+|(?!unix:).+:(?P<port>[0-9]{1,5})")
+MAX_STOP_SECONDS = 3600
+"""The longest that draining, or the grace, may take."""
+
+_ADDRESS = re.compile(r"unix:.+|(?!unix:)(\[[^\[\]]+\]|[^:\[\]]+):(?P<port>[0-9]{1,5})")
 _MAX_PORT = 65535
 
 
@@ -55,9 +57,10 @@ class Config:
         """Raises ConfigError where the values cannot be served."""
         for address in self.listen:
             check_address(address)
-        if not (math.isfinite(self.drain_seconds) and math.isfinite(self.grace_seconds)):
-            message = "drain_seconds and grace_seconds are finite"
-            raise ConfigError(message)
+        for seconds in (self.drain_seconds, self.grace_seconds):
+            if not 0 <= seconds <= MAX_STOP_SECONDS:
+                message = f"drain_seconds and grace_seconds lie from 0 to {MAX_STOP_SECONDS}, not at {seconds}"
+                raise ConfigError(message)
 
     @property
     def limits(self) -> Limits:

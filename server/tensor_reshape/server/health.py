@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
+from tensor_reshape.server.threads import assign_threads
 from tensor_reshape.wire.codec import SERVICE
 
 _Response = health_pb2.HealthCheckResponse
@@ -26,12 +27,10 @@ class Health(health_pb2_grpc.HealthServicer):  # type: ignore[misc] # the packag
         """Starts with SERVING: it is registered on a server that is about to start."""
         self._lock = threading.Lock()
         self._status = _Response.SERVING
-        self._watchers: dict[_Send, str] = {}
+        self._watchers: dict[_Send, str] | None = {}  # None when watches have been ended
         threads = ThreadPoolExecutor(max_workers=2, thread_name_prefix="health")
-        # grpcio reads these from a method: the threads to call it on; that Watch sends by callback and holds no thread.
-        type(self).Check.experimental_thread_pool = threads  # type: ignore[attr-defined]
-        type(self).Watch.experimental_thread_pool = threads  # type: ignore[attr-defined]
-        type(self).Watch.experimental_non_blocking = True  # type: ignore[attr-defined]
+        assign_threads(self, "Check", threads)
+        assign_threads(self, "Watch", threads, holds_thread=False)
 
     def register(self, server: grpc.Server) -> None:
         """Adds the health service to `server`."""
@@ -41,14 +40,14 @@ class Health(health_pb2_grpc.HealthServicer):  # type: ignore[misc] # the packag
         """Answers NOT_SERVING from now on, and tells all who watch."""
         with self._lock:
             self._status = _Response.NOT_SERVING
-            watchers = dict(self._watchers)
+            watchers = dict(self._watchers or {})
         for send, service in watchers.items():
             send(self._respond(service))
 
     def end_watches(self) -> None:
         """Ends every watch: one that stays open is a call under way, which would use up the grace."""
         with self._lock:
-            watchers, self._watchers = self._watchers, {}
+            watchers, self._watchers = self._watchers or {}, None
         for send in watchers:
             send(None)
 
@@ -66,7 +65,9 @@ class Health(health_pb2_grpc.HealthServicer):  # type: ignore[misc] # the packag
     ) -> None:
         """Answers now and at every change, until the caller leaves."""
         with self._lock:
-            self._watchers[send] = request.service
+            ended = self._watchers is None
+            if self._watchers is not None:
+                self._watchers[send] = request.service
         if not context.add_callback(lambda: self._forget(send)):
             self._forget(send)  # the caller has left already
         first = self._respond(request.service)
@@ -74,10 +75,13 @@ class Health(health_pb2_grpc.HealthServicer):  # type: ignore[misc] # the packag
         latest = self._respond(request.service)
         if latest != first:  # it changed meanwhile, and whose message went first is not known
             send(latest)
+        if ended:
+            send(None)
 
     def _forget(self, send: _Send) -> None:
         with self._lock:
-            self._watchers.pop(send, None)
+            if self._watchers is not None:
+                self._watchers.pop(send, None)
 
     def _respond(self, service: str) -> health_pb2.HealthCheckResponse:
         return _Response(status=self._status if service in _SERVICES else _Response.SERVICE_UNKNOWN)

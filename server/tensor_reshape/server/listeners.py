@@ -1,5 +1,6 @@
 """Binds addresses, and refuses those that somebody else serves."""
 
+import errno
 import socket
 from pathlib import Path
 from urllib.parse import unquote
@@ -9,6 +10,10 @@ import grpc
 from tensor_reshape.server.config import ConfigError, TlsFiles
 
 _UNIX = "unix:"
+# A name may stand for addresses that this machine does not have, ::1 most of all.
+_NOT_HERE = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
+_NO_TLS = "are the TLS files a PEM certificate and its key?"
+_NO_REASON = "the address is taken, or nothing of this machine"
 
 
 def bind(server: grpc.Server, address: str, tls: TlsFiles | None) -> str:
@@ -17,12 +22,18 @@ def bind(server: grpc.Server, address: str, tls: TlsFiles | None) -> str:
     Raises:
         ConfigError: the address is taken, is not of this machine, or the TLS files cannot be used.
     """
-    if address.startswith(_UNIX):
-        _check_unserved(address.removeprefix(_UNIX))
     try:
+        if address.startswith(_UNIX):
+            _check_unserved(address.removeprefix(_UNIX))
+        else:
+            _check_free(address)
         port = _add_port(server, address, tls)
-    except (RuntimeError, OSError) as error:
-        message = f"cannot listen on {address}: {_find_cause(address, error)}"
+    except RuntimeError as error:  # grpc keeps the reason to itself; that of the address is known by now
+        message = f"cannot listen on {address}: {_NO_TLS if tls else _NO_REASON}"
+        raise ConfigError(message) from error
+    except OSError as error:
+        cause = f"{error.strerror}: {error.filename}" if error.filename else error.strerror or str(error)
+        message = f"cannot listen on {address}: {cause}"
         raise ConfigError(message) from error
     if address.startswith(_UNIX):
         return address
@@ -43,36 +54,28 @@ def _read_credentials(tls: TlsFiles) -> grpc.ServerCredentials:
 
 def _check_unserved(path: str) -> None:
     """Raises where a server answers on the socket: binding would take its place. A stale one is no obstacle."""
+    decoded = Path(unquote(path))  # the address is a URI: grpc decodes it, too
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         try:
-            probe.connect(unquote(path))  # the address is a URI: grpc decodes it, too
-        except OSError:
+            probe.connect(str(decoded))
+        except ConnectionRefusedError:
+            return  # a stale socket, or a file that is none, which grpc refuses
+        except FileNotFoundError:
+            probe.bind(str(decoded))
+            decoded.unlink()
             return
-    message = f"cannot listen on {_UNIX}{path}: another server does"
-    raise ConfigError(message)
+    message = "another server does"
+    raise OSError(message)
 
 
-def _find_cause(address: str, error: Exception) -> str:
-    """Binds once more by hand: grpc keeps the system's reason to itself."""
-    if isinstance(error, OSError):
-        return f"{error.strerror}: {error.filename}"
-    try:
-        _bind_by_hand(address)
-    except OSError as cause:
-        return str(cause.strerror or cause)
-    return "the address is free; are the TLS files a PEM certificate and its key?"
-
-
-def _bind_by_hand(address: str) -> None:
-    if address.startswith(_UNIX):
-        path = unquote(address.removeprefix(_UNIX))
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-            probe.bind(path)
-        Path(path).unlink()
-        return
+def _check_free(address: str) -> None:
+    """Raises where any address of the host is taken: grpc is content with one of them, and shares the name's port."""
     host, _, port = address.rpartition(":")
     for family, kind, number, _, place in socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM):
-        with socket.socket(family, kind, number) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind(place)
-            probe.listen()
+        try:
+            with socket.socket(family, kind, number) as probe:
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                probe.bind(place)
+        except OSError as error:
+            if error.errno not in _NOT_HERE:
+                raise

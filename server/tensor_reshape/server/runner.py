@@ -14,6 +14,7 @@ from tensor_reshape.server.health import Health
 from tensor_reshape.server.interceptors import RefusalInterceptor
 from tensor_reshape.server.listeners import bind
 from tensor_reshape.server.service import ReshapeService
+from tensor_reshape.server.threads import assign_threads
 from tensor_reshape.wire.codec import SERVICE
 
 _LOGGER = logging.getLogger(__name__)
@@ -62,6 +63,7 @@ class Runner:
         stopped = self._server.stop(self._config.grace_seconds)
         threading.Thread(target=self._stop_at_once, args=(hurry,), daemon=True).start()
         stopped.wait()
+        hurry.set()  # nobody waits for it any more
 
     def _stop_at_once(self, hurry: threading.Event) -> None:
         hurry.wait()
@@ -93,9 +95,9 @@ def _set_after(signals: SimpleQueue[int], hurry: threading.Event) -> None:
 
 def _register_reflection(server: grpc.Server) -> None:
     servicer = reflection.ReflectionServicer((SERVICE, _HEALTH_SERVICE, reflection.SERVICE_NAME))
-    # An open reflection stream holds a thread: not one of those that work. grpcio reads this attribute.
+    # An open reflection stream holds a thread: not one of those that work.
     threads = ThreadPoolExecutor(max_workers=_REFLECTION_THREADS, thread_name_prefix="reflection")
-    type(servicer).ServerReflectionInfo.experimental_thread_pool = threads
+    assign_threads(servicer, "ServerReflectionInfo", threads)
     reflection_pb2_grpc.add_ServerReflectionServicer_to_server(servicer, server)
 
 

@@ -28,7 +28,7 @@ class ReshapeService:
 
     def execute(self, operation: Operation, request: bytes) -> bytes:
         """Executes one operation: StaticReshape, DynamicReshape, Reshape."""
-        call = codec.decode_reshape_request(operation, request)
+        call = codec.decode_reshape_request(operation, request, self._limits)
         dims = infer_shape(call.question, self._limits)
         output = self._backend(call.data, dims, self._limits)
         return codec.encode_reshape_response(output)

@@ -1,0 +1,31 @@
+"""What a client refuses to be made with, before anything is sent."""
+
+import math
+
+import pytest
+
+from tensor_reshape.client.options import check_metadata, check_timeout, choose_timeout
+
+
+@pytest.mark.parametrize("seconds", [0, -1, -math.inf, math.nan])
+def test_a_timeout_is_above_0(seconds: float):
+    with pytest.raises(ValueError, match="timeout"):
+        check_timeout(seconds)
+
+
+@pytest.mark.parametrize(("timeout", "seconds"), [(None, 30), (0.5, 0.5), (math.inf, None), (1e300, None)])
+def test_a_timeout_is_the_calls_or_the_clients_and_forever_is_none(timeout: float | None, seconds: float | None):
+    assert choose_timeout(timeout, 30) == seconds
+
+
+@pytest.mark.parametrize(
+    "pair", [("Bad Key", "x"), ("", "x"), ("key", "a\nb"), ("key", b"x"), ("key-bin", "x"), ("key", "\u00e4")], ids=str
+)
+def test_metadata_that_grpc_cannot_send_is_refused(pair: tuple[str, str | bytes]):
+    with pytest.raises(ValueError, match="metadata"):
+        check_metadata([pair])
+
+
+def test_metadata_that_grpc_can_send_are_kept():
+    pairs = (("x-key", "value, with more"), ("trace-bin", b"\x00\xff"))
+    assert check_metadata(pairs) == pairs
