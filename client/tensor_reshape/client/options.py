@@ -46,7 +46,7 @@ def build_channel_options(*, avoid_unhealthy: bool) -> ChannelOptions:
     return [
         ("grpc.service_config", json.dumps(config)),
         ("grpc.initial_reconnect_backoff_ms", 100),  # a server that restarts is back before the retries are used up
-        ("grpc.max_reconnect_backoff_ms", 5000),
+        ("grpc.max_reconnect_backoff_ms", 1000),
         ("grpc.per_rpc_retry_buffer_size", _RETRY_BUFFER_BYTES),
         ("grpc.max_send_message_length", -1),
         ("grpc.max_receive_message_length", -1),
