@@ -15,11 +15,9 @@ from tensor_reshape.client.errors import ServiceError, UnavailableError, build_e
 from tensor_reshape.client.options import (
     DEFAULT_TARGET,
     DEFAULT_TIMEOUT_SECONDS,
+    Endpoint,
     Metadata,
     build_channel_options,
-    check_metadata,
-    check_timeout,
-    choose_timeout,
 )
 from tensor_reshape.core.operations import DYNAMIC_RESHAPE, RESHAPE
 from tensor_reshape.wire.arrays import Array
@@ -44,11 +42,7 @@ class AsyncClient:
             RuntimeError: no event loop is running: the channel would belong to the wrong one.
         """
         asyncio.get_running_loop()
-        self._metadata = check_metadata(metadata)
-        self._timeout = check_timeout(timeout)
-        self._closed = False
-        self._target = target
-        self._credentials = credentials
+        self._endpoint = Endpoint(target, credentials, metadata, timeout)
         self._channel = self._open_channel(avoid_unhealthy=True)
 
     async def __aenter__(self) -> Self:
@@ -63,7 +57,7 @@ class AsyncClient:
 
     async def close(self) -> None:
         """Closes the channel; calls under way are cancelled."""
-        self._closed = True
+        self._endpoint.closed = True
         await self._channel.close()
 
     async def static_reshape(
@@ -132,31 +126,26 @@ class AsyncClient:
 
     async def wait_until_ready(self, *, timeout: float | None = None) -> None:
         """Waits until a server that says SERVING is connected; see `Client.wait_until_ready`."""
-        seconds = choose_timeout(timeout, self._timeout)
-        self._check_open()
+        seconds = self._endpoint.choose_timeout(timeout)
+        self._endpoint.check_open()
         try:
             await asyncio.wait_for(self._channel.channel_ready(), seconds)
         except TimeoutError:
             message = f"no server was ready within {seconds} seconds"
             raise UnavailableError(message, grpc.StatusCode.UNAVAILABLE) from None
 
-    def _check_open(self) -> None:
-        if self._closed:
-            message = "the client is closed"
-            raise ValueError(message)
-
     def _open_channel(self, *, avoid_unhealthy: bool) -> grpc.aio.Channel:
         options = build_channel_options(avoid_unhealthy=avoid_unhealthy)
-        if self._credentials is None:
-            return grpc.aio.insecure_channel(self._target, options)
-        return grpc.aio.secure_channel(self._target, self._credentials, options)
+        if self._endpoint.credentials is None:
+            return grpc.aio.insecure_channel(self._endpoint.target, options)
+        return grpc.aio.secure_channel(self._endpoint.target, self._endpoint.credentials, options)
 
     async def _run(self, call: Call[Answer], timeout: float | None, channel: grpc.aio.Channel) -> Answer:
-        self._check_open()
+        self._endpoint.check_open()
         method: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(call.method)
         try:
             response = await method(
-                call.request, timeout=choose_timeout(timeout, self._timeout), metadata=self._metadata
+                call.request, timeout=self._endpoint.choose_timeout(timeout), metadata=self._endpoint.metadata
             )
         except asyncio.CancelledError:
             if _is_being_cancelled():

@@ -4,6 +4,8 @@ import json
 import re
 from collections.abc import Sequence
 
+import grpc
+
 from tensor_reshape.wire.codec import SERVICE
 
 DEFAULT_TARGET = "localhost:50051"
@@ -34,6 +36,37 @@ _HEALTH_CONFIG = {"healthCheckConfig": {"serviceName": SERVICE}}
 _FOREVER_SECONDS = 10**9  # grpc takes so many and more for a deadline that has passed
 _METADATA_KEY = re.compile("[0-9a-z_.-]+")
 _RETRY_BUFFER_BYTES = 2**31 - 1  # the default of 256 KiB would leave larger requests without retries
+
+
+class Endpoint:
+    """What both clients keep: where they call, with what, and whether they still may.
+
+    Attributes:
+        target: as `Client` takes it.
+        credentials: for TLS; None connects in plain text.
+        metadata: sent with every call.
+        closed: set when the client is.
+    """
+
+    def __init__(
+        self, target: str, credentials: grpc.ChannelCredentials | None, metadata: Metadata, timeout: float
+    ) -> None:
+        """Raises ValueError where grpc could not send the metadata, or the timeout is not above 0."""
+        self.target = target
+        self.credentials = credentials
+        self.metadata = check_metadata(metadata)
+        self.closed = False
+        self._timeout = check_timeout(timeout)
+
+    def check_open(self) -> None:
+        """Raises ValueError where the client is closed."""
+        if self.closed:
+            message = "the client is closed"
+            raise ValueError(message)
+
+    def choose_timeout(self, timeout: float | None) -> float | None:
+        """Returns the seconds that a call may take, None for ever; `timeout` None: as long as the client's calls."""
+        return choose_timeout(timeout, self._timeout)
 
 
 def build_channel_options(*, avoid_unhealthy: bool) -> ChannelOptions:

@@ -13,11 +13,9 @@ from tensor_reshape.client.errors import UnavailableError, build_error
 from tensor_reshape.client.options import (
     DEFAULT_TARGET,
     DEFAULT_TIMEOUT_SECONDS,
+    Endpoint,
     Metadata,
     build_channel_options,
-    check_metadata,
-    check_timeout,
-    choose_timeout,
 )
 from tensor_reshape.core.operations import DYNAMIC_RESHAPE, RESHAPE
 from tensor_reshape.wire.arrays import Array
@@ -49,11 +47,7 @@ class Client:
             metadata: sent with every call.
             timeout: seconds that a call may take, retries included, where it does not say; `math.inf` waits forever.
         """
-        self._metadata = check_metadata(metadata)
-        self._timeout = check_timeout(timeout)
-        self._closed = False
-        self._target = target
-        self._credentials = credentials
+        self._endpoint = Endpoint(target, credentials, metadata, timeout)
         self._channel = self._open_channel(avoid_unhealthy=True)
 
     def __enter__(self) -> Self:
@@ -68,7 +62,7 @@ class Client:
 
     def close(self) -> None:
         """Closes the channel; calls under way are cancelled."""
-        self._closed = True
+        self._endpoint.closed = True
         self._channel.close()
 
     def static_reshape(
@@ -162,8 +156,8 @@ class Client:
         Raises:
             UnavailableError: none was in time.
         """
-        seconds = choose_timeout(timeout, self._timeout)
-        self._check_open()
+        seconds = self._endpoint.choose_timeout(timeout)
+        self._endpoint.check_open()
         ready = grpc.channel_ready_future(self._channel)
         try:
             ready.result(seconds)
@@ -172,22 +166,19 @@ class Client:
             message = f"no server was ready within {seconds} seconds"
             raise UnavailableError(message, grpc.StatusCode.UNAVAILABLE) from None
 
-    def _check_open(self) -> None:
-        if self._closed:
-            message = "the client is closed"
-            raise ValueError(message)
-
     def _open_channel(self, *, avoid_unhealthy: bool) -> grpc.Channel:
         options = build_channel_options(avoid_unhealthy=avoid_unhealthy)
-        if self._credentials is None:
-            return grpc.insecure_channel(self._target, options)
-        return grpc.secure_channel(self._target, self._credentials, options)
+        if self._endpoint.credentials is None:
+            return grpc.insecure_channel(self._endpoint.target, options)
+        return grpc.secure_channel(self._endpoint.target, self._endpoint.credentials, options)
 
     def _run(self, call: Call[Answer], timeout: float | None, channel: grpc.Channel) -> Answer:
-        self._check_open()
+        self._endpoint.check_open()
         method: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(call.method)
         try:
-            response = method(call.request, timeout=choose_timeout(timeout, self._timeout), metadata=self._metadata)
+            response = method(
+                call.request, timeout=self._endpoint.choose_timeout(timeout), metadata=self._endpoint.metadata
+            )
         except grpc.RpcError as error:
             metadata = error.trailing_metadata() or ()
             raise build_error(error.code(), error.details(), metadata) from None  # type: ignore[arg-type] # pairs, too

@@ -4,34 +4,47 @@ from pathlib import Path
 
 import click
 
-from tensor_reshape.core.limits import MAX_MESSAGE_BYTES, MAX_RANK
-from tensor_reshape.server.config import DEFAULT_ADDRESS, MAX_STOP_SECONDS, Config, ConfigError, TlsFiles
+from tensor_reshape.core.limits import MAX_RANK
+from tensor_reshape.server.config import MAX_STOP_SECONDS, Config, ConfigError, TlsFiles
 from tensor_reshape.server.logs import configure_logs
 from tensor_reshape.server.runner import serve_until_signal
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _SECONDS = click.FloatRange(0, MAX_STOP_SECONDS)
 _PROTOBUF_LIMIT = 2**31 - 1
+_DEFAULTS = Config()
 
 
 @click.command(context_settings={"auto_envvar_prefix": "TENSOR_RESHAPE", "show_default": True})
 @click.option(
     "--listen",
     multiple=True,
-    default=[DEFAULT_ADDRESS],
+    default=list(_DEFAULTS.listen),
     metavar="ADDRESS",
     help="host:port (port 0: any free one) or unix:PATH; may be repeated, in the environment separated by spaces.",
 )
-@click.option("--threads", type=click.IntRange(1, 1024), default=16, help="Requests worked on at once.")
+@click.option("--threads", type=click.IntRange(1, 1024), default=_DEFAULTS.threads, help="Requests worked on at once.")
 @click.option(
     "--max-message-bytes",
     type=click.IntRange(1024, _PROTOBUF_LIMIT),
-    default=MAX_MESSAGE_BYTES,
+    default=_DEFAULTS.max_message_bytes,
     help="The largest request, and the largest output.",
 )
-@click.option("--max-rank", type=click.IntRange(1, MAX_RANK), default=MAX_RANK, help="The largest rank of Reshape-1.")
-@click.option("--drain-seconds", type=_SECONDS, default=1.0, help="NOT_SERVING is announced so long before stopping.")
-@click.option("--grace-seconds", type=_SECONDS, default=8.0, help="Calls under way may take so long after that.")
+@click.option(
+    "--max-rank", type=click.IntRange(1, MAX_RANK), default=_DEFAULTS.max_rank, help="The largest rank of Reshape-1."
+)
+@click.option(
+    "--drain-seconds",
+    type=_SECONDS,
+    default=_DEFAULTS.drain_seconds,
+    help="NOT_SERVING is announced so long before stopping.",
+)
+@click.option(
+    "--grace-seconds",
+    type=_SECONDS,
+    default=_DEFAULTS.grace_seconds,
+    help="Calls under way may take so long after that.",
+)
 @click.option("--log-format", type=click.Choice(["text", "json"]), default="text", help="The form of the logs.")
 @click.option(
     "--log-level",

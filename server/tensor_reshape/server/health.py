@@ -27,7 +27,8 @@ class Health(health_pb2_grpc.HealthServicer):  # type: ignore[misc] # the packag
         """Starts with SERVING: it is registered on a server that is about to start."""
         self._lock = threading.Lock()
         self._status = _Response.SERVING
-        self._watchers: dict[_Send, str] | None = {}  # None when watches have been ended
+        self._watchers: dict[_Send, str] = {}
+        self._ended = False
         threads = ThreadPoolExecutor(max_workers=2, thread_name_prefix="health")
         assign_threads(self, "Check", threads)
         assign_threads(self, "Watch", threads, holds_thread=False)
@@ -40,14 +41,15 @@ class Health(health_pb2_grpc.HealthServicer):  # type: ignore[misc] # the packag
         """Answers NOT_SERVING from now on, and tells all who watch."""
         with self._lock:
             self._status = _Response.NOT_SERVING
-            watchers = dict(self._watchers or {})
+            watchers = dict(self._watchers)
         for send, service in watchers.items():
             send(self._respond(service))
 
     def end_watches(self) -> None:
         """Ends every watch: one that stays open is a call under way, which would use up the grace."""
         with self._lock:
-            watchers, self._watchers = self._watchers or {}, None
+            self._ended = True
+            watchers = tuple(self._watchers)
         for send in watchers:
             send(None)
 
@@ -65,9 +67,8 @@ class Health(health_pb2_grpc.HealthServicer):  # type: ignore[misc] # the packag
     ) -> None:
         """Answers now and at every change, until the caller leaves."""
         with self._lock:
-            ended = self._watchers is None
-            if self._watchers is not None:
-                self._watchers[send] = request.service
+            self._watchers[send] = request.service
+            ended = self._ended
         if not context.add_callback(lambda: self._forget(send)):
             self._forget(send)  # the caller has left already
         first = self._respond(request.service)
@@ -80,8 +81,7 @@ class Health(health_pb2_grpc.HealthServicer):  # type: ignore[misc] # the packag
 
     def _forget(self, send: _Send) -> None:
         with self._lock:
-            if self._watchers is not None:
-                self._watchers.pop(send, None)
+            self._watchers.pop(send, None)
 
     def _respond(self, service: str) -> health_pb2.HealthCheckResponse:
         return _Response(status=self._status if service in _SERVICES else _Response.SERVICE_UNKNOWN)
