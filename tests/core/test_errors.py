@@ -21,6 +21,8 @@ PROTOS = Path(__file__).parents[2] / "protos" / "tensor_reshape" / "v1"
 
 # A reason may be added here. None is ever renamed, removed, or given another meaning.
 REASONS = {
+    "CHUNK_OUT_OF_ORDER",
+    "CHUNK_UNEXPECTED",
     "DATA_SIZE_MISMATCH",
     "DATA_TYPE_UNSUPPORTED",
     "DIM_OUT_OF_RANGE",
@@ -39,18 +41,22 @@ REASONS = {
     "OUTPUT_TOO_LARGE",
     "RANK_LIMIT_EXCEEDED",
     "RANK_UNSUPPORTED",
+    "SERVER_BUSY",
     "SHAPE_DATA_TYPE_UNSUPPORTED",
     "SHAPE_RANK_INVALID",
     "SPECIAL_ZERO_MISSING",
+    "STALLED",
     "STRIDES_OVERLAP",
     "STRIDES_RANK_MISMATCH",
     "STRIDE_NEGATIVE",
+    "TENSOR_TOO_LARGE",
+    "VIEW_IMPOSSIBLE",
     "VOLUME_MISMATCH",
     "ZERO_INDEX_OUT_OF_RANGE",
 }
 
-# These are no matter of a field: the message as a whole, and what a server sets for itself.
-OF_NO_FIELD = {"MESSAGE_MALFORMED", "MESSAGE_TOO_LARGE", "OUTPUT_TOO_LARGE"}
+# These are no matter of a field: the message as a whole, and what a server, or the caller's own process, sets for itself.
+OF_NO_FIELD = {"MESSAGE_MALFORMED", "MESSAGE_TOO_LARGE", "OUTPUT_TOO_LARGE", "VIEW_IMPOSSIBLE"}
 
 # In parentheses, but no reasons.
 OTHER_WORDS = {"DATA_TYPE_UNSPECIFIED"}

@@ -110,7 +110,7 @@ def test_a_broadcast_output_above_the_limit_is_refused(small_server: ServerProce
 
 def test_an_array_that_no_message_can_hold_is_refused_before_it_is_sent(client: Client):
     with pytest.raises(LimitError) as caught:
-        client.reshape(np.zeros(2**31, np.uint8), [-1], special_zero=False)
+        client.reshape(np.zeros(2**31, np.uint8), [-1], special_zero=False, transfer="inline")
     assert caught.value.reason == Reason.MESSAGE_TOO_LARGE
 
 

@@ -4,6 +4,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 
 import grpc
 
@@ -49,6 +50,8 @@ def hurry_stop(runner: Runner) -> None:
 def run_runner(config: Config | None = None, backend: Backend = reshape) -> Iterator[Runner]:
     """Runs the real server, with another backend if one is given."""
     config = config or Config(listen=(ANY_PORT,), drain_seconds=0, grace_seconds=0)
+    if backend is not reshape:
+        config = replace(config, serving="threads")  # a backend that blocks must not block the whole server
     runner = Runner(config, ReshapeService(config.limits, backend=backend))
     runner.start()
     try:

@@ -29,6 +29,7 @@ class ServerProcess:
     addresses: list[str] = field(default_factory=list)
     records: list[Record] = field(default_factory=list)
     _reader: threading.Thread | None = None
+    _news: threading.Condition = field(default_factory=threading.Condition)
 
     @property
     def address(self) -> str:
@@ -59,6 +60,17 @@ class ServerProcess:
         self._reader = threading.Thread(target=self._read_rest, daemon=True)
         self._reader.start()
 
+    def await_records(self, count: int, message: str, **fields: object) -> list[Record]:
+        """Awaits so many records with this message and these fields."""
+        wanted = {"message": message, **fields}
+
+        def find() -> list[Record]:
+            return [record for record in self.records if wanted.items() <= record.items()]
+
+        with self._news:
+            assert self._news.wait_for(lambda: len(find()) >= count, STOP_SECONDS), self.records
+        return find()
+
     def _read_rest(self) -> None:
         assert self.process.stderr is not None
         for line in self.process.stderr:
@@ -67,7 +79,9 @@ class ServerProcess:
     def _add_record(self, line: str) -> None:
         # The C core of gRPC writes lines of its own to stderr.
         record = json.loads(line) if line.startswith("{") else {"message": line.rstrip()}
-        self.records.append(record)
+        with self._news:
+            self.records.append(record)
+            self._news.notify_all()
         if record["message"] == "listening":
             self.addresses.append(record["address"])
 

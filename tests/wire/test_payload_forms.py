@@ -40,7 +40,7 @@ FORMS: dict[str, tuple[bytes, bytes | None]] = {
 @pytest.mark.parametrize(("message", "payload"), FORMS.values(), ids=FORMS.keys())
 def test_field_15_is_found_where_it_is_the_whole_rest_of_the_message(message: bytes, payload: bytes | None):
     found = find_payload(message)
-    assert payload == (None if found is None else message[found.start :])
+    assert payload == (None if found is None else message[found[1] :])
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_what_is_found_is_what_the_generated_class_reads(message: bytes, payload
     found = find_payload(message)
     assert found is not None
     assert tensor_pb2.Tensor.FromString(message).data == payload
-    assert tensor_pb2.Tensor.FromString(message[: found.head_end]).data == b""
+    assert tensor_pb2.Tensor.FromString(message[: found[0]]).data == b""
 
 
 def test_a_length_is_written_as_the_shortest_varint():

@@ -14,7 +14,9 @@ from tensor_reshape.client.errors import (
     UnavailableError,
 )
 from tensor_reshape.client.sync import Client
+from tensor_reshape.client.transfers import Progress, Transfer
 from tensor_reshape.core.errors import InvalidRequestError, LimitError, Reason, ReshapeError, TensorReshapeError
+from tensor_reshape.wire.allocators import keep_freed_memory
 from tensor_reshape.wire.health import HealthStatus
 
 __all__ = [
@@ -25,10 +27,13 @@ __all__ = [
     "InternalServerError",
     "InvalidRequestError",
     "LimitError",
+    "Progress",
     "Reason",
     "ReshapeError",
     "ResponseError",
     "ServiceError",
     "TensorReshapeError",
+    "Transfer",
     "UnavailableError",
+    "keep_freed_memory",
 ]

@@ -38,27 +38,60 @@ class Call(Generic[Answer]):
     decode: Callable[[bytes], Answer]
 
 
-def build_static_reshape(
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A reshape that the rules allow, before it is decided how the elements travel.
+
+    Attributes:
+        question: what is asked.
+        dims: the output's, by the rules.
+        array: the data.
+        shape: the target as a tensor, for the operations that take one.
+    """
+
+    question: Question
+    dims: tuple[int, ...]
+    array: Array
+    shape: TensorView | None
+
+    def build_inline(self) -> Call[Array]:
+        """Builds the call that carries all in one message."""
+        call = codec.ReshapeCall(self.question, view_array(self.array, "data"))
+        method = f"/{codec.SERVICE}/{codec.METHODS[self.question.operation]}"
+        decode = partial(_decode_array, self.question, self.dims)
+        return Call(method, codec.encode_reshape_request(call, self.shape), partial(decode_answer, decode))
+
+    def build_infer(self) -> Call[tuple[int, ...]]:
+        """Builds the call that has the server decide the shape, without data."""
+        return _build_infer(self.question)
+
+    def describe_output(self) -> TensorView:
+        """Returns the output without its elements."""
+        data_type = find_data_type(self.array.dtype, "data")
+        return TensorView(data_type, self.dims, None, memoryview(b""))
+
+
+def plan_static_reshape(
     array: npt.ArrayLike, shape: Sequence[int], *, special_zero: bool, expected_shape: Expected
-) -> Call[Array]:
-    """Builds StaticReshape, or raises the refusal that the server would answer with."""
+) -> Plan:
+    """Plans StaticReshape, or raises the refusal that the server would answer with."""
     data = _as_array(array)
     question = _ask(STATIC_RESHAPE, data, tuple(map(index, shape)), special_zero, expected_shape)
-    return _build_reshape(question, data, None)
+    return Plan(question, infer_shape(question), data, None)
 
 
-def build_tensor_reshape(
+def plan_tensor_reshape(
     operation: Operation,
     array: npt.ArrayLike,
     shape: Target,
     *,
     special_zero: bool,
     expected_shape: Expected,
-) -> Call[Array]:
-    """Builds an operation whose target is a tensor, or raises the refusal that the server would answer with."""
+) -> Plan:
+    """Plans an operation whose target is a tensor, or raises the refusal that the server would answer with."""
     data, view = _as_array(array), _view_shape(operation, shape)
     question = _ask(operation, data, codec.read_target(operation, view), special_zero, expected_shape)
-    return _build_reshape(question, data, view)
+    return Plan(question, infer_shape(question), data, view)
 
 
 def build_infer_shape(
@@ -80,13 +113,12 @@ def build_infer_shape(
         special_zero=_check_flag(special_zero),
         expected=_index_known(expected_shape),
     )
-    request = _encode_infer_request(question)
-    return Call(f"/{codec.SERVICE}/{codec.INFER_SHAPE}", request, partial(_decode, codec.decode_infer_response))
+    return _build_infer(question)
 
 
 def build_health_check(service: str) -> Call[HealthStatus]:
     """Builds the health check of one service, or of the server as a whole ("")."""
-    return Call(CHECK_METHOD, encode_check_request(service), partial(_decode, decode_check_response))
+    return Call(CHECK_METHOD, encode_check_request(service), partial(decode_answer, decode_check_response))
 
 
 def _as_array(array: npt.ArrayLike) -> Array:
@@ -113,11 +145,9 @@ def _ask(
     )
 
 
-def _build_reshape(question: Question, array: Array, shape: TensorView | None) -> Call[Array]:
-    dims = infer_shape(question)
-    request = codec.encode_reshape_request(codec.ReshapeCall(question, view_array(array, "data")), shape)
-    method = f"/{codec.SERVICE}/{codec.METHODS[question.operation]}"
-    return Call(method, request, partial(_decode, partial(_decode_array, question, dims)))
+def _build_infer(question: Question) -> Call[tuple[int, ...]]:
+    decode = partial(decode_answer, codec.decode_infer_response)
+    return Call(f"/{codec.SERVICE}/{codec.INFER_SHAPE}", _encode_infer_request(question), decode)
 
 
 def _encode_infer_request(question: Question) -> bytes:
@@ -152,20 +182,29 @@ def _check_flag(special_zero: object) -> bool | None:
     return None if special_zero is None else bool(special_zero)
 
 
-def _decode_array(question: Question, dims: Sequence[int], raw: bytes) -> Array:
-    output = codec.decode_reshape_response(raw)
+def check_output(question: Question, dims: Sequence[int], output: TensorView) -> None:
+    """Raises ResponseError where the server answers with another type or shape than the rules give."""
     if tuple(output.dims) != tuple(dims) or output.data_type != question.data_type:
         message = f"the server answered {output.data_type}{list(output.dims)}; the rules give {list(dims)}"
         raise ResponseError(message)
+
+
+def refuse_array(dims: Sequence[int]) -> ResponseError:
+    """Returns the error for an output that is right, but nothing that numpy can hold."""
+    return ResponseError(f"the output has the shape {list(dims)}, which numpy cannot hold")
+
+
+def _decode_array(question: Question, dims: Sequence[int], raw: bytes) -> Array:
+    output = codec.decode_reshape_response(raw)
+    check_output(question, dims, output)
     try:
         return build_array(output)
     except ValueError:
-        message = f"the output has the shape {list(dims)}, which numpy cannot hold"
-        raise ResponseError(message) from None
+        raise refuse_array(dims) from None
 
 
-def _decode(decode: Callable[[bytes], Answer], raw: bytes) -> Answer:
-    """Keeps a response that cannot be read from looking like a refusal of the request."""
+def decode_answer(decode: Callable[[bytes], Answer], raw: bytes) -> Answer:
+    """Reads a response, or raises ResponseError: one that cannot be read must not look like a refusal."""
     try:
         return decode(raw)
     except ReshapeError as error:

@@ -1,16 +1,17 @@
 """The client that awaits: the same names and arguments as `sync.Client`, which documents them."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeVar, Unpack
 
 import grpc
 import grpc.aio
 import numpy.typing as npt
 
 from tensor_reshape.client import _calls
-from tensor_reshape.client._calls import Answer, Call, Expected, Target
+from tensor_reshape.client._calls import Answer, Call, Expected, Plan, Target
+from tensor_reshape.client.attempts import Attempts
 from tensor_reshape.client.errors import ServiceError, UnavailableError, build_error
 from tensor_reshape.client.options import (
     DEFAULT_TARGET,
@@ -18,11 +19,17 @@ from tensor_reshape.client.options import (
     Endpoint,
     Metadata,
     build_channel_options,
+    check_chunk_bytes,
 )
+from tensor_reshape.client.transfers import DEFAULT_INLINE_MAX_BYTES, Delivery, StreamTransfer, Transfer
+from tensor_reshape.core.errors import TensorReshapeError
 from tensor_reshape.core.operations import DYNAMIC_RESHAPE, RESHAPE
 from tensor_reshape.wire.arrays import Array
 from tensor_reshape.wire.codec import SERVICE
 from tensor_reshape.wire.health import HealthStatus
+from tensor_reshape.wire.streams import DEFAULT_CHUNK_BYTES, STREAM_METHOD
+
+_Result = TypeVar("_Result")
 
 
 class AsyncClient:
@@ -35,6 +42,8 @@ class AsyncClient:
         credentials: grpc.ChannelCredentials | None = None,
         metadata: Metadata = (),
         timeout: float = DEFAULT_TIMEOUT_SECONDS,
+        inline_max_bytes: int = DEFAULT_INLINE_MAX_BYTES,
+        chunk_bytes: int = DEFAULT_CHUNK_BYTES,
     ) -> None:
         """Makes the channel, as `Client` does.
 
@@ -43,6 +52,8 @@ class AsyncClient:
         """
         asyncio.get_running_loop()
         self._endpoint = Endpoint(target, credentials, metadata, timeout)
+        self._inline_max_bytes = inline_max_bytes
+        self._chunk_bytes = check_chunk_bytes(chunk_bytes)
         self._channel = self._open_channel(avoid_unhealthy=True)
 
     async def __aenter__(self) -> Self:
@@ -68,10 +79,11 @@ class AsyncClient:
         special_zero: bool,
         expected_shape: Expected = None,
         timeout: float | None = None,
+        **how: Unpack[Transfer],
     ) -> Array:
         """Executes StaticReshape-1 (oneDNN Graph); see `Client.static_reshape`."""
-        call = _calls.build_static_reshape(array, shape, special_zero=special_zero, expected_shape=expected_shape)
-        return await self._run(call, timeout, self._channel)
+        plan = _calls.plan_static_reshape(array, shape, special_zero=special_zero, expected_shape=expected_shape)
+        return await self._reshape(plan, timeout, how)
 
     async def dynamic_reshape(
         self,
@@ -81,12 +93,13 @@ class AsyncClient:
         special_zero: bool,
         expected_shape: Expected = None,
         timeout: float | None = None,
+        **how: Unpack[Transfer],
     ) -> Array:
         """Executes DynamicReshape-1 (oneAPI Graph); see `Client.dynamic_reshape`."""
-        call = _calls.build_tensor_reshape(
+        plan = _calls.plan_tensor_reshape(
             DYNAMIC_RESHAPE, array, shape, special_zero=special_zero, expected_shape=expected_shape
         )
-        return await self._run(call, timeout, self._channel)
+        return await self._reshape(plan, timeout, how)
 
     async def reshape(
         self,
@@ -96,12 +109,13 @@ class AsyncClient:
         special_zero: bool,
         expected_shape: Expected = None,
         timeout: float | None = None,
+        **how: Unpack[Transfer],
     ) -> Array:
         """Executes Reshape-1 (OpenVINO); see `Client.reshape`."""
-        call = _calls.build_tensor_reshape(
+        plan = _calls.plan_tensor_reshape(
             RESHAPE, array, shape, special_zero=special_zero, expected_shape=expected_shape
         )
-        return await self._run(call, timeout, self._channel)
+        return await self._reshape(plan, timeout, how)
 
     async def infer_shape(
         self,
@@ -140,21 +154,80 @@ class AsyncClient:
             return grpc.aio.insecure_channel(self._endpoint.target, options)
         return grpc.aio.secure_channel(self._endpoint.target, self._endpoint.credentials, options)
 
+    async def _reshape(self, plan: Plan, timeout: float | None, how: Transfer) -> Array:
+        delivery = Delivery(plan, how, self._inline_max_bytes)
+        if delivery.way == "stream":
+            attempts = Attempts(self._endpoint.choose_timeout(timeout), streams=True)
+            return await _repeat(
+                lambda: self._stream(StreamTransfer(plan, delivery, self._chunk_bytes), attempts), attempts
+            )
+        if delivery.way == "view":
+            return delivery.view(await self._run(plan.build_infer(), timeout, self._channel))
+        return delivery.land(await self._run(plan.build_inline(), timeout, self._channel))
+
     async def _run(self, call: Call[Answer], timeout: float | None, channel: grpc.aio.Channel) -> Answer:
+        attempts = Attempts(self._endpoint.choose_timeout(timeout))
+        return call.decode(await _repeat(lambda: self._send(call, attempts, channel), attempts))
+
+    async def _send(self, call: Call[Answer], attempts: Attempts, channel: grpc.aio.Channel) -> bytes:
         self._endpoint.check_open()
         method: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(call.method)
         try:
-            response = await method(
-                call.request, timeout=self._endpoint.choose_timeout(timeout), metadata=self._endpoint.metadata
-            )
-        except asyncio.CancelledError:
-            if _is_being_cancelled():
+            return await method(call.request, timeout=attempts.remaining_seconds, metadata=self._endpoint.metadata)
+        except (asyncio.CancelledError, grpc.aio.AioRpcError) as error:
+            raise _explain(error) from None
+
+    async def _stream(self, transfer: StreamTransfer, attempts: Attempts) -> Array:
+        self._endpoint.check_open()
+        method: grpc.aio.StreamStreamMultiCallable[bytes, bytes] = self._channel.stream_stream(STREAM_METHOD)
+        call = method(timeout=attempts.remaining_seconds, metadata=self._endpoint.metadata)
+        sender: asyncio.Task[None] | None = None
+        try:
+            await call.write(transfer.begin)
+            async for raw in call:
+                transfer.receive(raw)
+                sender = sender or asyncio.create_task(_send_chunks(call, transfer))
+        except (asyncio.CancelledError, asyncio.InvalidStateError, grpc.aio.AioRpcError) as error:
+            raise await _explain_stream(call, error) from None
+        finally:
+            call.cancel()  # or a stream that is given up would stay open
+            if sender is not None:
+                sender.cancel()
+                await asyncio.gather(sender, return_exceptions=True)
+        return transfer.finish()
+
+
+async def _send_chunks(call: "grpc.aio.StreamStreamCall[bytes, bytes]", transfer: StreamTransfer) -> None:
+    for message in transfer.build_chunks():
+        await call.write(message)
+    await call.done_writing()
+
+
+async def _repeat(attempt: Callable[[], Awaitable[_Result]], attempts: Attempts) -> _Result:
+    while True:
+        try:
+            return await attempt()
+        except TensorReshapeError as error:
+            pause = attempts.choose_pause(error)
+            if pause is None:
                 raise
-            message = "the client was closed"
-            raise ServiceError(message, grpc.StatusCode.CANCELLED) from None
-        except grpc.aio.AioRpcError as error:
-            raise build_error(error.code(), error.details(), error.trailing_metadata() or ()) from None
-        return call.decode(response)
+        await asyncio.sleep(pause)
+
+
+async def _explain_stream(call: "grpc.aio.StreamStreamCall[bytes, bytes]", error: BaseException) -> BaseException:
+    """Asks the call itself: a write to one that has ended says no more than that it has."""
+    if isinstance(error, asyncio.InvalidStateError):
+        return build_error(await call.code(), await call.details(), await call.trailing_metadata() or ())
+    return _explain(error)
+
+
+def _explain(error: BaseException) -> BaseException:
+    if isinstance(error, grpc.aio.AioRpcError):
+        return build_error(error.code(), error.details(), error.trailing_metadata() or ())
+    if _is_being_cancelled():
+        return error
+    message = "the client was closed"
+    return ServiceError(message, grpc.StatusCode.CANCELLED)
 
 
 def _is_being_cancelled() -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import grpc
 
+from tensor_reshape.core.limits import MAX_HEAD_BYTES, MAX_MESSAGE_BYTES
 from tensor_reshape.wire.codec import SERVICE
 
 DEFAULT_TARGET = "localhost:50051"
@@ -35,6 +36,7 @@ _SERVICE_CONFIG = {
 _HEALTH_CONFIG = {"healthCheckConfig": {"serviceName": SERVICE}}
 _FOREVER_SECONDS = 10**9  # grpc takes so many and more for a deadline that has passed
 _METADATA_KEY = re.compile("[0-9a-z_.-]+")
+_MAX_CHUNK_BYTES = MAX_MESSAGE_BYTES - MAX_HEAD_BYTES  # what servers take by default
 _RETRY_BUFFER_BYTES = 2**31 - 1  # the default of 256 KiB would leave larger requests without retries
 
 
@@ -117,3 +119,15 @@ def check_metadata(metadata: Metadata) -> tuple[tuple[str, str | bytes], ...]:
             message = f"metadata cannot hold {key!r}: a lower-case key, and ASCII text, or bytes where it ends in -bin"
             raise ValueError(message)
     return tuple(metadata)
+
+
+def check_chunk_bytes(size: int) -> int:
+    """Returns `size` where a message can carry so many bytes.
+
+    Raises:
+        ValueError: it cannot.
+    """
+    if not 1 <= size <= _MAX_CHUNK_BYTES:
+        message = f"chunk_bytes is {size}; it lies from 1 to {_MAX_CHUNK_BYTES}"
+        raise ValueError(message)
+    return size

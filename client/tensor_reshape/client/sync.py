@@ -1,14 +1,17 @@
 """The client that blocks."""
 
-from collections.abc import Sequence
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeVar, Unpack
 
 import grpc
 import numpy.typing as npt
 
 from tensor_reshape.client import _calls
-from tensor_reshape.client._calls import Answer, Call, Expected, Target
+from tensor_reshape.client._calls import Answer, Call, Expected, Plan, Target
+from tensor_reshape.client.attempts import Attempts
 from tensor_reshape.client.errors import UnavailableError, build_error
 from tensor_reshape.client.options import (
     DEFAULT_TARGET,
@@ -16,19 +19,25 @@ from tensor_reshape.client.options import (
     Endpoint,
     Metadata,
     build_channel_options,
+    check_chunk_bytes,
 )
+from tensor_reshape.client.transfers import DEFAULT_INLINE_MAX_BYTES, Delivery, StreamTransfer, Transfer
+from tensor_reshape.core.errors import TensorReshapeError
 from tensor_reshape.core.operations import DYNAMIC_RESHAPE, RESHAPE
 from tensor_reshape.wire.arrays import Array
 from tensor_reshape.wire.codec import SERVICE
 from tensor_reshape.wire.health import HealthStatus
+from tensor_reshape.wire.streams import DEFAULT_CHUNK_BYTES, STREAM_METHOD
+
+_Result = TypeVar("_Result")
 
 
 class Client:
     """Reshapes arrays on a server, over one channel; safe to share between threads.
 
-    A returned array is read-only: it is a view of the response. Every method raises `InvalidRequestError` or
-    `LimitError` for a refusal, `CallTimeoutError` when the deadline passes, `UnavailableError` when no server answers,
-    also after retries, and `ServiceError` for any other end.
+    An array that came in one message is read-only: it is a view of the response. Every method raises
+    `InvalidRequestError` or `LimitError` for a refusal, `CallTimeoutError` when the deadline passes, `UnavailableError`
+    when no server answers, also after retries, and `ServiceError` for any other end.
     """
 
     def __init__(
@@ -38,6 +47,8 @@ class Client:
         credentials: grpc.ChannelCredentials | None = None,
         metadata: Metadata = (),
         timeout: float = DEFAULT_TIMEOUT_SECONDS,
+        inline_max_bytes: int = DEFAULT_INLINE_MAX_BYTES,
+        chunk_bytes: int = DEFAULT_CHUNK_BYTES,
     ) -> None:
         """Makes the channel; it connects with the first call.
 
@@ -46,8 +57,13 @@ class Client:
             credentials: for TLS, from `grpc.ssl_channel_credentials`; None connects in plain text.
             metadata: sent with every call.
             timeout: seconds that a call may take, retries included, where it does not say; `math.inf` waits forever.
+            inline_max_bytes: arrays up to this size travel in one message, larger ones as a stream, unless `transfer`
+                says otherwise.
+            chunk_bytes: what one message of a stream carries.
         """
         self._endpoint = Endpoint(target, credentials, metadata, timeout)
+        self._inline_max_bytes = inline_max_bytes
+        self._chunk_bytes = check_chunk_bytes(chunk_bytes)
         self._channel = self._open_channel(avoid_unhealthy=True)
 
     def __enter__(self) -> Self:
@@ -73,6 +89,7 @@ class Client:
         special_zero: bool,
         expected_shape: Expected = None,
         timeout: float | None = None,
+        **how: Unpack[Transfer],
     ) -> Array:
         """Executes StaticReshape-1 (oneDNN Graph): f32, f16 or bf16, rank at most 12.
 
@@ -82,12 +99,13 @@ class Client:
             special_zero: whether a 0 in `shape` copies the data dim at its index; if not, it is a dim of 0.
             expected_shape: the output shape that the caller counts on, None for a dim that may be anything.
             timeout: seconds; None: the client's.
+            **how: how the elements travel, and where they land: see `Transfer`.
 
         Returns:
             The elements in row-major order under the new shape, with the array's type.
         """
-        call = _calls.build_static_reshape(array, shape, special_zero=special_zero, expected_shape=expected_shape)
-        return self._run(call, timeout, self._channel)
+        plan = _calls.plan_static_reshape(array, shape, special_zero=special_zero, expected_shape=expected_shape)
+        return self._reshape(plan, timeout, how)
 
     def dynamic_reshape(
         self,
@@ -97,15 +115,16 @@ class Client:
         special_zero: bool,
         expected_shape: Expected = None,
         timeout: float | None = None,
+        **how: Unpack[Transfer],
     ) -> Array:
         """Executes DynamicReshape-1 (oneAPI Graph): as `static_reshape`, with the target as an i32 array of rank 1.
 
         A plain sequence of integers is sent as i32; an array keeps the type it has.
         """
-        call = _calls.build_tensor_reshape(
+        plan = _calls.plan_tensor_reshape(
             DYNAMIC_RESHAPE, array, shape, special_zero=special_zero, expected_shape=expected_shape
         )
-        return self._run(call, timeout, self._channel)
+        return self._reshape(plan, timeout, how)
 
     def reshape(
         self,
@@ -115,16 +134,17 @@ class Client:
         special_zero: bool,
         expected_shape: Expected = None,
         timeout: float | None = None,
+        **how: Unpack[Transfer],
     ) -> Array:
         """Executes Reshape-1 (OpenVINO): every served data type, any integer array of rank 1 as the target.
 
         Copied dims leave both sides before -1 is resolved: (4,0,2) with [-1,0] and special_zero gives (8,0). A plain
         sequence of integers is sent as i64.
         """
-        call = _calls.build_tensor_reshape(
+        plan = _calls.plan_tensor_reshape(
             RESHAPE, array, shape, special_zero=special_zero, expected_shape=expected_shape
         )
-        return self._run(call, timeout, self._channel)
+        return self._reshape(plan, timeout, how)
 
     def infer_shape(
         self,
@@ -172,14 +192,64 @@ class Client:
             return grpc.insecure_channel(self._endpoint.target, options)
         return grpc.secure_channel(self._endpoint.target, self._endpoint.credentials, options)
 
+    def _reshape(self, plan: Plan, timeout: float | None, how: Transfer) -> Array:
+        delivery = Delivery(plan, how, self._inline_max_bytes)
+        if delivery.way == "stream":
+            attempts = Attempts(self._endpoint.choose_timeout(timeout), streams=True)
+            return _repeat(lambda: self._stream(StreamTransfer(plan, delivery, self._chunk_bytes), attempts), attempts)
+        if delivery.way == "view":
+            return delivery.view(self._run(plan.build_infer(), timeout, self._channel))
+        return delivery.land(self._run(plan.build_inline(), timeout, self._channel))
+
     def _run(self, call: Call[Answer], timeout: float | None, channel: grpc.Channel) -> Answer:
+        attempts = Attempts(self._endpoint.choose_timeout(timeout))
+        return call.decode(_repeat(lambda: self._send(call, attempts, channel), attempts))
+
+    def _send(self, call: Call[Answer], attempts: Attempts, channel: grpc.Channel) -> bytes:
         self._endpoint.check_open()
         method: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(call.method)
         try:
-            response = method(
-                call.request, timeout=self._endpoint.choose_timeout(timeout), metadata=self._endpoint.metadata
-            )
+            return method(call.request, timeout=attempts.remaining_seconds, metadata=self._endpoint.metadata)
         except grpc.RpcError as error:
-            metadata = error.trailing_metadata() or ()
-            raise build_error(error.code(), error.details(), metadata) from None  # type: ignore[arg-type] # pairs, too
-        return call.decode(response)
+            raise _explain(error) from None
+
+    def _stream(self, transfer: StreamTransfer, attempts: Attempts) -> Array:
+        self._endpoint.check_open()
+        method: grpc.StreamStreamMultiCallable[bytes, bytes] = self._channel.stream_stream(STREAM_METHOD)
+        answered = threading.Event()
+        requests = _build_requests(transfer, answered)
+        call = method(requests, timeout=attempts.remaining_seconds, metadata=self._endpoint.metadata)
+        try:
+            for raw in call:
+                transfer.receive(raw)
+                answered.set()
+        except grpc.RpcError as error:
+            raise _explain(error) from None
+        finally:
+            answered.set()  # or the thread that sends would wait for ever
+            call.cancel()
+        return transfer.finish()
+
+
+def _build_requests(transfer: StreamTransfer, answered: threading.Event) -> Iterator[bytes]:
+    """Yields what is sent; consumed by a thread of grpcio's."""
+    yield transfer.begin
+    answered.wait()
+    if transfer.accepted:
+        yield from transfer.build_chunks()
+
+
+def _repeat(attempt: Callable[[], _Result], attempts: Attempts) -> _Result:
+    while True:
+        try:
+            return attempt()
+        except TensorReshapeError as error:
+            pause = attempts.choose_pause(error)
+            if pause is None:
+                raise
+        time.sleep(pause)
+
+
+def _explain(error: grpc.RpcError) -> TensorReshapeError:
+    metadata = error.trailing_metadata() or ()
+    return build_error(error.code(), error.details(), metadata)  # type: ignore[arg-type] # pairs, too

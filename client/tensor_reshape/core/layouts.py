@@ -30,7 +30,7 @@ def check_layout(
     if strides is None:
         _check_size(prod(dims) * data_type.item_size, received_bytes, field)
         return
-    _check_strides(dims, strides, field)
+    check_strides(dims, strides, field)
     span = compute_span(dims, strides)
     _check_size(span * data_type.item_size, received_bytes, field)
     if _has_overlap(dims, strides, span):
@@ -44,7 +44,12 @@ def _check_size(want: int, have: int, field: str) -> None:
         raise InvalidRequestError.of(Reason.DATA_SIZE_MISMATCH, message, f"{field}.data", have=have, want=want)
 
 
-def _check_strides(dims: Sequence[int], strides: Sequence[int], field: str) -> None:
+def check_strides(dims: Sequence[int], strides: Sequence[int], field: str) -> None:
+    """Checks that there is a stride for each dim, and none is negative.
+
+    Raises:
+        InvalidRequestError: STRIDES_RANK_MISMATCH or STRIDE_NEGATIVE.
+    """
     if len(strides) != len(dims):
         message = f"{field}.strides has {len(strides)} items; the tensor has rank {len(dims)}"
         raise InvalidRequestError.of(

@@ -14,8 +14,14 @@ MAX_RANK = 64
 MAX_HEAD_BYTES = 64 * 1024
 """The largest message without its tensor bytes. A legal one of rank 64 stays below 4 KiB."""
 
-MAX_MESSAGE_BYTES = 64 * 1024 * 1024
-"""The default of the largest message that a server takes, and of the largest output."""
+MAX_MESSAGE_BYTES = 16 * 1024 * 1024 + MAX_HEAD_BYTES
+"""The default of the largest message that a server takes, and of the largest output: a tensor of 16 MiB, and its head.
+
+Larger tensors go through StreamReshape. Whoever reads a message must have room for the largest, so it costs calls.
+"""
+
+MAX_TENSOR_BYTES = 2**40
+"""The default of the largest tensor on a stream."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,11 +30,14 @@ class Limits:
 
     Attributes:
         max_rank: of data and target of Reshape-1; the other operations have the bound of their specification.
-        max_output_bytes: a stride of 0 lets one byte stand for a terabyte, so the output is bounded too.
+        max_output_bytes: a stride of 0 lets one byte stand for a terabyte, so the output is bounded too. Also what a
+            tensor with strides may take on a stream.
+        max_tensor_bytes: of a dense tensor on a stream, whose bytes pass through.
     """
 
     max_rank: int = MAX_RANK
     max_output_bytes: int = MAX_MESSAGE_BYTES
+    max_tensor_bytes: int = MAX_TENSOR_BYTES
 
 
 DEFAULT_LIMITS = Limits()

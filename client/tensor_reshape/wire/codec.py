@@ -1,11 +1,9 @@
 """Requests and responses, encoded and decoded: both sides of every method of the contract."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeVar
 
-from google.protobuf.message import DecodeError, Message
-
+from tensor_reshape.core.dtypes import DataType
 from tensor_reshape.core.errors import InvalidRequestError, LimitError, Reason
 from tensor_reshape.core.limits import DEFAULT_LIMITS, MAX_HEAD_BYTES, MAX_RANK, Limits
 from tensor_reshape.core.operations import (
@@ -19,6 +17,14 @@ from tensor_reshape.core.operations import (
 from tensor_reshape.core.shapes import Question, check_dims
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
 from tensor_reshape.wire.arrays import build_array
+from tensor_reshape.wire.messages import (
+    AnyMessage,
+    check_head_size,
+    decode_dims,
+    decode_known_dims,
+    encode_shape,
+    parse,
+)
 from tensor_reshape.wire.payloads import PAYLOAD_TAG, encode_length, find_payload, measure_head
 from tensor_reshape.wire.tensors import TensorView, decode_data_type, decode_tensor, encode_data_type, encode_tensor
 
@@ -32,8 +38,10 @@ METHODS = {STATIC_RESHAPE: "StaticReshape", DYNAMIC_RESHAPE: "DynamicReshape", R
 """The method that executes each operation."""
 
 _MAX_PROTOBUF_BYTES = 2**31 - 1
-_ReshapeRequest = reshape_pb2.StaticReshapeRequest | reshape_pb2.DynamicReshapeRequest | reshape_pb2.ReshapeRequest
-_REQUESTS: dict[Operation, type[_ReshapeRequest]] = {
+_ALIGNMENT = 8  # of the widest element
+_DATA_TYPE_TAG = b"\x08"  # field 1 of Tensor, a varint
+ReshapeRequest = reshape_pb2.StaticReshapeRequest | reshape_pb2.DynamicReshapeRequest | reshape_pb2.ReshapeRequest
+_REQUESTS: dict[Operation, type[ReshapeRequest]] = {
     STATIC_RESHAPE: reshape_pb2.StaticReshapeRequest,
     DYNAMIC_RESHAPE: reshape_pb2.DynamicReshapeRequest,
     RESHAPE: reshape_pb2.ReshapeRequest,
@@ -44,8 +52,6 @@ _OPERATION_NUMBERS = {
     RESHAPE: reshape_pb2.OPERATION_RESHAPE,
 }
 _OPERATIONS = {int(number): operation for operation, number in _OPERATION_NUMBERS.items()}
-
-_AnyMessage = TypeVar("_AnyMessage", bound=Message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,17 +72,27 @@ def encode_reshape_request(call: ReshapeCall, shape: TensorView | None = None) -
     Raises:
         LimitError: MESSAGE_TOO_LARGE, where protobuf itself cannot hold the message.
     """
-    question = call.question
-    head: _ReshapeRequest = _REQUESTS[question.operation]()
+    pieces = encode_tensor(call.data)
+    length = sum(map(len, pieces))
+    if length > _MAX_PROTOBUF_BYTES - MAX_HEAD_BYTES:
+        message = f"the tensor takes {length} bytes; one message holds less than 2 GiB"
+        raise LimitError.of(Reason.MESSAGE_TOO_LARGE, message, "data", size=length)
+    head = build_head(call.question, shape).SerializeToString()
+    return b"".join([head, PAYLOAD_TAG, encode_length(length), *pieces])
+
+
+def build_head(question: Question, shape: TensorView | None) -> ReshapeRequest:
+    """Returns the request of the question's operation without its tensor."""
+    head: ReshapeRequest = _REQUESTS[question.operation]()
     if question.special_zero is not None:
         head.special_zero = question.special_zero
     if question.expected is not None:
-        head.expected_shape.CopyFrom(_encode_shape(question.expected))
+        head.expected_shape.CopyFrom(encode_shape(question.expected))
     if isinstance(head, reshape_pb2.StaticReshapeRequest):
         head.shape.extend(question.target)
     elif shape is not None:
         head.shape.ParseFromString(b"".join(encode_tensor(shape)))
-    return _join(head.SerializeToString(), call.data)
+    return head
 
 
 def decode_reshape_request(operation: Operation, raw: bytes, limits: Limits = DEFAULT_LIMITS) -> ReshapeCall:
@@ -86,7 +102,18 @@ def decode_reshape_request(operation: Operation, raw: bytes, limits: Limits = DE
         InvalidRequestError: the message cannot be read, or a required field is absent.
         LimitError: HEAD_TOO_LARGE.
     """
-    head, tensor, payload = _split(_REQUESTS[operation], "data", raw)
+    return read_call(operation, *_split(_REQUESTS[operation], "data", raw), limits)
+
+
+def read_call(
+    operation: Operation, head: ReshapeRequest, tensor: tensor_pb2.Tensor, payload: memoryview, limits: Limits
+) -> ReshapeCall:
+    """Reads a request of `operation` that has been parsed: `head`, its tensor, and the tensor's bytes.
+
+    Raises:
+        InvalidRequestError: a required field is absent, or the shape tensor cannot be read.
+        LimitError: RANK_LIMIT_EXCEEDED.
+    """
     data = decode_tensor(tensor, payload, "data")
     question = Question(
         operation=operation,
@@ -118,9 +145,32 @@ def read_target(operation: Operation, shape: TensorView, limits: Limits = DEFAUL
     return [int(item) for item in build_array(shape)]
 
 
+def find_tensor_bytes(raw: bytes) -> int | None:
+    """Returns where the tensor's bytes begin that reach to the end of `raw`; None where they are not in that form."""
+    outer = find_payload(raw)
+    inner = find_payload(raw, outer[1]) if outer else None
+    return inner[1] if inner else None
+
+
+def encode_response_head(data_type: DataType, dims: Sequence[int], payload_bytes: int) -> bytes:
+    """Returns the response but for the tensor's bytes, which follow it: all operations answer with the same.
+
+    The head's length is a multiple of 8, so whoever receives the response at an aligned address has aligned elements.
+    Its first varint is written longer than it must be, which every protobuf reader takes.
+    """
+    tail = tensor_pb2.Tensor(dims=dims).SerializeToString() + PAYLOAD_TAG + encode_length(payload_bytes)
+    for padding in range(_ALIGNMENT + 1):
+        tensor = _DATA_TYPE_TAG + _pad_varint(data_type, padding) + tail
+        head = PAYLOAD_TAG + encode_length(len(tensor) + payload_bytes) + tensor
+        if len(head) % _ALIGNMENT == 0:
+            break
+    return head
+
+
 def encode_reshape_response(output: TensorView) -> bytes:
-    """Returns the response: all operations answer with the same bytes."""
-    return _join(b"", output)
+    """Returns the response of every operation."""
+    head = encode_response_head(output.data_type, output.dims, output.payload.nbytes)
+    return b"".join((head, output.payload))
 
 
 def decode_reshape_response(raw: bytes) -> TensorView:
@@ -141,11 +191,11 @@ def encode_infer_request(question: Question) -> bytes:
     message = reshape_pb2.InferShapeRequest(
         operation=_OPERATION_NUMBERS[question.operation],
         special_zero=question.special_zero,
-        data=tensor_pb2.TensorSpec(shape=_encode_shape(question.data)),
-        shape=_encode_shape(question.target),
+        data=tensor_pb2.TensorSpec(shape=encode_shape(question.data)),
+        shape=encode_shape(question.target),
     )
     if question.expected is not None:
-        message.expected_shape.CopyFrom(_encode_shape(question.expected))
+        message.expected_shape.CopyFrom(encode_shape(question.expected))
     if question.data_type is not None:
         message.data.data_type = encode_data_type(question.data_type)
     return message.SerializeToString()
@@ -158,16 +208,16 @@ def decode_infer_request(raw: bytes) -> Question:
         InvalidRequestError: the message cannot be read, a required field is absent, or a dim is unknown.
         LimitError: HEAD_TOO_LARGE.
     """
-    _check_head_size(len(raw))
-    message = _parse(reshape_pb2.InferShapeRequest, raw)
+    check_head_size(len(raw))
+    message = parse(reshape_pb2.InferShapeRequest, raw)
     if message.operation not in _OPERATIONS:
         text = f"operation is {message.operation}, which names no operation"
         raise InvalidRequestError.of(Reason.OPERATION_UNSPECIFIED, text, "operation", value=message.operation)
     named_type = message.data.data_type != tensor_pb2.DATA_TYPE_UNSPECIFIED
     return Question(
         operation=_OPERATIONS[message.operation],
-        data=_decode_known_dims(message.data, "shape", "data.dims"),
-        target=_decode_known_dims(message, "shape", "shape"),
+        data=decode_known_dims(message.data, "shape", "data.dims"),
+        target=decode_known_dims(message, "shape", "shape"),
         special_zero=message.special_zero if message.HasField("special_zero") else None,
         data_type=decode_data_type(message.data.data_type, "data.data_type") if named_type else None,
         expected=_decode_expected(message),
@@ -176,7 +226,7 @@ def decode_infer_request(raw: bytes) -> Question:
 
 def encode_infer_response(dims: Sequence[int]) -> bytes:
     """Returns the response that carries the output's dims."""
-    return reshape_pb2.InferShapeResponse(shape=_encode_shape(dims)).SerializeToString()
+    return reshape_pb2.InferShapeResponse(shape=encode_shape(dims)).SerializeToString()
 
 
 def decode_infer_response(raw: bytes) -> tuple[int, ...]:
@@ -185,35 +235,31 @@ def decode_infer_response(raw: bytes) -> tuple[int, ...]:
     Raises:
         ReshapeError: it is not a response of this contract.
     """
-    dims = _decode_known_dims(_parse(reshape_pb2.InferShapeResponse, raw), "shape", "shape.dims")
+    dims = decode_known_dims(parse(reshape_pb2.InferShapeResponse, raw), "shape", "shape.dims")
     check_dims(dims, "shape.dims")
     return dims
 
 
-def _join(head: bytes, tensor: TensorView) -> bytes:
-    pieces = encode_tensor(tensor)
-    length = sum(map(len, pieces))
-    if length > _MAX_PROTOBUF_BYTES - MAX_HEAD_BYTES:
-        message = f"the tensor takes {length} bytes; one message holds less than 2 GiB"
-        raise LimitError.of(Reason.MESSAGE_TOO_LARGE, message, "data", size=length)
-    return b"".join([head, PAYLOAD_TAG, encode_length(length), *pieces])
+def _pad_varint(number: int, padding: int) -> bytes:
+    """Returns the varint of a number below 128 in `padding` bytes more than it needs."""
+    return bytes([number | 0x80, *[0x80] * (padding - 1), 0]) if padding else bytes([number])
 
 
-def _split(kind: type[_AnyMessage], field: str, raw: bytes) -> tuple[_AnyMessage, tensor_pb2.Tensor, memoryview]:
+def _split(kind: type[AnyMessage], field: str, raw: bytes) -> tuple[AnyMessage, tensor_pb2.Tensor, memoryview]:
     """Returns the message without its tensor, the tensor without its bytes, and the bytes as a view."""
     outer = find_payload(raw)
-    inner = find_payload(raw, outer.start) if outer else None
+    inner = find_payload(raw, outer[1]) if outer else None
     if outer is None or inner is None:
         return _parse_whole(kind, field, raw)
-    _check_head_size(inner.start)
-    head = _parse(kind, raw[: outer.head_end])
-    tensor = _parse(tensor_pb2.Tensor, raw[outer.start : inner.head_end])
-    return head, tensor, memoryview(raw)[inner.start :]
+    check_head_size(inner[1])
+    head = parse(kind, raw[: outer[0]])
+    tensor = parse(tensor_pb2.Tensor, raw[outer[1] : inner[0]])
+    return head, tensor, memoryview(raw)[inner[1] :]
 
 
-def _parse_whole(kind: type[_AnyMessage], field: str, raw: bytes) -> tuple[_AnyMessage, tensor_pb2.Tensor, memoryview]:
-    _check_head_size(measure_head(raw))
-    message = _parse(kind, raw)
+def _parse_whole(kind: type[AnyMessage], field: str, raw: bytes) -> tuple[AnyMessage, tensor_pb2.Tensor, memoryview]:
+    check_head_size(measure_head(raw))
+    message = parse(kind, raw)
     if not message.HasField(field):
         text = f"{field} is required"
         raise InvalidRequestError.of(Reason.FIELD_MISSING, text, field)
@@ -221,21 +267,7 @@ def _parse_whole(kind: type[_AnyMessage], field: str, raw: bytes) -> tuple[_AnyM
     return message, tensor, memoryview(tensor.data)
 
 
-def _parse(kind: type[_AnyMessage], raw: bytes) -> _AnyMessage:
-    try:
-        return kind.FromString(raw)
-    except DecodeError:
-        text = f"the message is not a {kind.DESCRIPTOR.full_name}"
-        raise InvalidRequestError.of(Reason.MESSAGE_MALFORMED, text) from None
-
-
-def _check_head_size(size: int) -> None:
-    if size > MAX_HEAD_BYTES:
-        text = f"the message has {size} or more bytes besides its tensor's; {MAX_HEAD_BYTES} are admitted"
-        raise LimitError.of(Reason.HEAD_TOO_LARGE, text, size=size, limit=MAX_HEAD_BYTES)
-
-
-def _decode_target(operation: Operation, head: _ReshapeRequest, limits: Limits) -> Sequence[int]:
+def _decode_target(operation: Operation, head: ReshapeRequest, limits: Limits) -> Sequence[int]:
     if isinstance(head, reshape_pb2.StaticReshapeRequest):
         return tuple(head.shape)
     if not head.HasField("shape"):
@@ -244,42 +276,7 @@ def _decode_target(operation: Operation, head: _ReshapeRequest, limits: Limits) 
     return read_target(operation, decode_tensor(head.shape, memoryview(head.shape.data), "shape"), limits)
 
 
-def _decode_expected(message: _ReshapeRequest | reshape_pb2.InferShapeRequest) -> Sequence[int | None] | None:
+def _decode_expected(message: ReshapeRequest | reshape_pb2.InferShapeRequest) -> Sequence[int | None] | None:
     if not message.HasField("expected_shape"):
         return None
-    return _decode_dims(message.expected_shape.dims, "expected_shape.dims")
-
-
-def _decode_known_dims(message: Message, field: str, path: str) -> tuple[int, ...]:
-    """Reads the dims of a message's field; `path` is what a refusal calls them."""
-    if not message.HasField(field):
-        missing = path.removesuffix(".dims")
-        text = f"{missing} is required"
-        raise InvalidRequestError.of(Reason.FIELD_MISSING, text, missing)
-    dims = _decode_dims(getattr(message, field).dims, path)
-    for index, dim in enumerate(dims):
-        if dim is None:
-            text = f"{path}[{index}] has no value; every dim must be known"
-            raise InvalidRequestError.of(Reason.DIM_UNKNOWN, text, f"{path}[{index}]", index=index)
-    return tuple(dim for dim in dims if dim is not None)
-
-
-def _decode_dims(dims: Iterable[tensor_pb2.Dim], path: str) -> list[int | None]:
-    return [_decode_dim(dim, f"{path}[{index}]") for index, dim in enumerate(dims)]
-
-
-def _decode_dim(dim: tensor_pb2.Dim, path: str) -> int | None:
-    if dim.HasField("value"):
-        return dim.value
-    if dim.ByteSize():  # it says something that this version cannot read: to drop it would be to check less than asked
-        text = f"{path} is of a kind that this server does not know"
-        raise InvalidRequestError.of(Reason.DIM_UNKNOWN, text, path)
-    return None
-
-
-def _encode_shape(dims: Sequence[int | None]) -> tensor_pb2.Shape:
-    return tensor_pb2.Shape(dims=_encode_dims(dims))
-
-
-def _encode_dims(dims: Sequence[int | None]) -> list[tensor_pb2.Dim]:
-    return [tensor_pb2.Dim() if dim is None else tensor_pb2.Dim(value=dim) for dim in dims]
+    return decode_dims(message.expected_shape.dims, "expected_shape.dims")

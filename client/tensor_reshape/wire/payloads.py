@@ -6,8 +6,6 @@ and nothing else: for any other encoding that protobuf allows it answers None, a
 message. `measure_head` says beforehand what that would cost: a generated class makes up to forty bytes out of one.
 """
 
-from typing import NamedTuple
-
 from tensor_reshape.core.limits import MAX_HEAD_BYTES
 
 PAYLOAD_TAG = b"\x7a"
@@ -22,45 +20,38 @@ _MAX_LENGTH = 2**31 - 1
 _MAX_VARINT_BYTES = 10
 
 
-class Payload(NamedTuple):
-    """Where the last field lies: the head ends at `head_end`, the field's bytes go from `start` to the end."""
-
-    head_end: int
-    start: int
+_Field = tuple[int, int, int]
+"""One field: its tag, where its content starts, and where the next field does."""
 
 
-class _Field(NamedTuple):
-    """One field: its tag, where its content starts, and where the next field does."""
-
-    tag: int
-    start: int
-    end: int
-
-
-def find_payload(message: bytes, begin: int = 0) -> Payload | None:
+def find_payload(message: bytes, begin: int = 0) -> tuple[int, int] | None:
     """Finds field 15 where it comes once, as the last field, and reaches exactly to the end of `message`.
 
     Args:
         message: one serialized message, or several nested ones that all end where it ends.
         begin: where the (inner) message begins.
+
+    Returns:
+        Where the head ends, and where the field's bytes start, which go on to the end.
     """
     position = begin
     while position < min(len(message), begin + MAX_HEAD_BYTES):
         field = _read_field(message, position)
         if field is None:
             return None
-        if field.tag == _TAG:
-            return Payload(position, field.start) if field.end == len(message) else None
-        position = field.end
+        tag, start, end = field
+        if tag == _TAG:
+            return (position, start) if end == len(message) else None
+        position = end
     return None
 
 
-def measure_head(message: bytes) -> int:
-    """Returns how many bytes of `message` are not the content of field 15 within field 15.
+def measure_head(message: bytes, *, nested: bool = True) -> int:
+    """Returns how many bytes of `message` are not the content of field 15 (`nested`: of field 15 within field 15).
 
     What is not understood counts in full. Counting stops above `MAX_HEAD_BYTES`, so it is cheap for any message.
     """
-    return _measure(message, 0, len(message), nested=True)
+    return _measure(message, 0, len(message), nested=nested)
 
 
 def encode_length(length: int) -> bytes:
@@ -73,45 +64,49 @@ def encode_length(length: int) -> bytes:
     return bytes(encoded)
 
 
-def _measure(message: bytes, begin: int, end: int, *, nested: bool) -> int:
-    position, head = begin, 0
-    while position < end and head <= MAX_HEAD_BYTES:
-        field = _read_field(message, position)
-        if field is None or field.end > end:
-            return head + end - position
-        if field.tag == _TAG:
-            head += field.start - position
-            head += _measure(message, field.start, field.end, nested=False) if nested else 0
-        else:
-            head += field.end - position
-        position = field.end
-    return head
-
-
-def _read_field(message: bytes, position: int) -> _Field | None:
-    """Reads the field at `position`; None where it is a group, or no field at all."""
-    tag, start = _read_number(message, position)
-    wire_type = tag & 7
-    if tag >> 3 <= 0:
-        return None
-    if wire_type == _LENGTH_DELIMITED:
-        length, start = _read_number(message, start)
-        return _Field(tag, start, start + length) if 0 <= length <= _MAX_LENGTH else None
-    if wire_type == _VARINT:
-        end = _skip_varint(message, start)
-        return None if end is None else _Field(tag, start, end)
-    size = _FIXED_BYTES.get(wire_type)
-    return None if size is None else _Field(tag, start, start + size)
-
-
-def _read_number(message: bytes, position: int) -> tuple[int, int]:
+def read_number(message: bytes, position: int) -> tuple[int, int]:
     """Returns a tag or a length and where it ends; the number is negative where it is neither."""
+    byte = message[position] if position < len(message) else _CONTINUATION
+    if byte < _CONTINUATION:  # most are so short
+        return byte, position + 1
     number = 0
     for index, byte in enumerate(message[position : position + _MAX_NUMBER_BYTES]):
         number |= (byte & 0x7F) << (7 * index)
         if byte < _CONTINUATION:
             return number, position + index + 1
     return -1, position
+
+
+def _measure(message: bytes, begin: int, end: int, *, nested: bool) -> int:
+    position, head = begin, 0
+    while position < end and head <= MAX_HEAD_BYTES:
+        field = _read_field(message, position)
+        if field is None or field[2] > end:
+            return head + end - position
+        tag, start, after = field
+        if tag == _TAG:
+            head += start - position
+            head += _measure(message, start, after, nested=False) if nested else 0
+        else:
+            head += after - position
+        position = after
+    return head
+
+
+def _read_field(message: bytes, position: int) -> _Field | None:
+    """Reads the field at `position`; None where it is a group, or no field at all."""
+    tag, start = read_number(message, position)
+    wire_type = tag & 7
+    if tag >> 3 <= 0:
+        return None
+    if wire_type == _LENGTH_DELIMITED:
+        length, start = read_number(message, start)
+        return (tag, start, start + length) if 0 <= length <= _MAX_LENGTH else None
+    if wire_type == _VARINT:
+        end = _skip_varint(message, start)
+        return None if end is None else (tag, start, end)
+    size = _FIXED_BYTES.get(wire_type)
+    return None if size is None else (tag, start, start + size)
 
 
 def _skip_varint(message: bytes, position: int) -> int | None:

@@ -8,8 +8,9 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from google.protobuf.any_pb2 import Any
+from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import DecodeError
-from google.rpc.error_details_pb2 import BadRequest, ErrorInfo
+from google.rpc.error_details_pb2 import BadRequest, ErrorInfo, RetryInfo
 from google.rpc.status_pb2 import Status as StatusMessage
 from grpc import StatusCode
 
@@ -18,6 +19,7 @@ from tensor_reshape.core.errors import (
     MAX_VALUE_CHARACTERS,
     InvalidRequestError,
     LimitError,
+    Reason,
     ReshapeError,
     clip_text,
 )
@@ -28,6 +30,10 @@ DOMAIN = "tensor_reshape.v1"
 DETAILS_KEY = "grpc-status-details-bin"
 """Where the status travels in the trailing metadata."""
 
+RETRY_SECONDS = 0.2
+"""What a caller waits before it asks a server again that had too much to do."""
+
+_RETRYABLE = frozenset({Reason.SERVER_BUSY, Reason.STALLED})
 _MAX_FIELD_CHARACTERS, _MAX_VALUES = 128, 10
 _CODES: dict[type[ReshapeError], StatusCode] = {
     InvalidRequestError: StatusCode.INVALID_ARGUMENT,
@@ -50,12 +56,21 @@ def encode_refusal(error: ReshapeError) -> Status:
     text = clip_text(error.message, MAX_MESSAGE_CHARACTERS)
     values = list(error.metadata.items())[:_MAX_VALUES]
     metadata = {key: clip_text(value, MAX_VALUE_CHARACTERS) for key, value in values}
-    details: list[ErrorInfo | BadRequest] = [ErrorInfo(reason=error.reason, domain=DOMAIN, metadata=metadata)]
+    details: list[ErrorInfo | BadRequest | RetryInfo] = [
+        ErrorInfo(reason=error.reason, domain=DOMAIN, metadata=metadata)
+    ]
     if error.field:
         violation = BadRequest.FieldViolation(field=clip_text(error.field, _MAX_FIELD_CHARACTERS), description=text)
         details.append(BadRequest(field_violations=[violation]))
+    if is_retryable(error):
+        details.append(RetryInfo(retry_delay=Duration(nanos=int(RETRY_SECONDS * 1e9))))
     message = StatusMessage(code=code.value[0], message=text, details=[_pack(detail) for detail in details])
     return Status(code, text, ((DETAILS_KEY, message.SerializeToString()),))
+
+
+def is_retryable(error: ReshapeError) -> bool:
+    """Whether the same request may be admitted a little later."""
+    return error.reason in _RETRYABLE
 
 
 def decode_refusal(code: StatusCode, trailing_metadata: Iterable[tuple[str, str | bytes]]) -> ReshapeError | None:
@@ -82,7 +97,7 @@ def _read_refusal(kind: type[ReshapeError], status: StatusMessage) -> ReshapeErr
     return kind(status.message, reason=info.reason, field=field, metadata=info.metadata)
 
 
-def _pack(detail: ErrorInfo | BadRequest) -> Any:
+def _pack(detail: ErrorInfo | BadRequest | RetryInfo) -> Any:
     packed = Any()
     packed.Pack(detail)
     return packed

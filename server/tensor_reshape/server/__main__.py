@@ -8,6 +8,7 @@ from tensor_reshape.core.limits import MAX_RANK
 from tensor_reshape.server.config import MAX_STOP_SECONDS, Config, ConfigError, TlsFiles
 from tensor_reshape.server.logs import configure_logs
 from tensor_reshape.server.runner import serve_until_signal
+from tensor_reshape.server.supervisor import supervise
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _SECONDS = click.FloatRange(0, MAX_STOP_SECONDS)
@@ -23,12 +24,48 @@ _DEFAULTS = Config()
     metavar="ADDRESS",
     help="host:port (port 0: any free one) or unix:PATH; may be repeated, in the environment separated by spaces.",
 )
-@click.option("--threads", type=click.IntRange(1, 1024), default=_DEFAULTS.threads, help="Requests worked on at once.")
+@click.option(
+    "--workers",
+    type=click.IntRange(1, 256),
+    default=_DEFAULTS.workers,
+    help="Processes that share the ports; above 1, a supervisor replaces those that die or hang.",
+)
+@click.option(
+    "--threads",
+    type=click.IntRange(1, 1024),
+    default=_DEFAULTS.threads,
+    help="Requests that each process works on at once.",
+)
 @click.option(
     "--max-message-bytes",
     type=click.IntRange(1024, _PROTOBUF_LIMIT),
     default=_DEFAULTS.max_message_bytes,
     help="The largest request, and the largest output.",
+)
+@click.option(
+    "--max-tensor-bytes",
+    type=click.IntRange(1),
+    default=_DEFAULTS.max_tensor_bytes,
+    help="The largest tensor on a stream.",
+)
+@click.option(
+    "--memory-budget-bytes",
+    type=click.IntRange(1024),
+    default=_DEFAULTS.memory_budget_bytes,
+    help="What all calls under way may take together; at least 3 times --max-message-bytes for each worker.",
+)
+@click.option("--max-calls", type=click.IntRange(1), default=_DEFAULTS.max_calls, help="Calls under way at once.")
+@click.option(
+    "--stall-seconds",
+    type=click.FloatRange(0.1),
+    default=_DEFAULTS.stall_seconds,
+    help="How long a call may make no progress; less while others wait.",
+)
+@click.option(
+    "--serving",
+    type=click.Choice(["auto", "inline", "threads"]),
+    default=_DEFAULTS.serving,
+    help="inline answers small calls on the thread that received them; auto does where the installed grpcio allows it.",
 )
 @click.option(
     "--max-rank", type=click.IntRange(1, MAX_RANK), default=_DEFAULTS.max_rank, help="The largest rank of Reshape-1."
@@ -71,7 +108,11 @@ def serve(
     configure_logs(log_format, log_level)
     try:
         tls = _build_tls(tls_certificate, tls_key, tls_client_ca)
-        serve_until_signal(Config(tls=tls, **settings))  # type: ignore[arg-type] # click has converted each option
+        config = Config(tls=tls, **settings)  # type: ignore[arg-type] # click has converted each option
+        if config.workers > 1:
+            supervise(config, log_format=log_format, log_level=log_level)
+        else:
+            serve_until_signal(config)
     except ConfigError as error:
         raise click.ClickException(str(error)) from error
 

@@ -1,15 +1,18 @@
 """The server's configuration, validated once. Values come from `__main__`: flags, then `TENSOR_RESHAPE_*`."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tensor_reshape.core.errors import TensorReshapeError
-from tensor_reshape.core.limits import MAX_MESSAGE_BYTES, MAX_RANK, Limits
+from tensor_reshape.core.limits import MAX_MESSAGE_BYTES, MAX_RANK, MAX_TENSOR_BYTES, Limits
 
 DEFAULT_ADDRESS = "127.0.0.1:50051"
 """Loopback: whoever serves a network says so."""
 
+
+COST_FACTOR = 3
+"""A message is in memory as it was received, as the answer, and as what the transport sends of it."""
 
 MAX_STOP_SECONDS = 3600
 """The longest that draining, or the grace, may take."""
@@ -37,18 +40,31 @@ class Config:
 
     Attributes:
         listen: addresses, each `host:port` (port 0: any free one) or `unix:PATH`.
-        threads: how many requests are worked on at once.
+        workers: how many processes serve; above 1, a supervisor looks after them.
+        threads: how many requests each of them works on at once.
         max_message_bytes: the largest request, and the largest output.
+        max_tensor_bytes: the largest tensor on a stream, whose bytes pass through.
         max_rank: of Reshape-1.
+        memory_budget_bytes: what all calls under way may take together; see `admission`.
+        max_calls: how many calls may be under way.
+        stall_seconds: how long a request may take to arrive, or an answer to be taken, without any progress.
+        serving: "inline" answers small calls on the thread that received them, with parts of grpcio that are not
+            public; "threads" is how grpcio does it by itself; "auto": "inline" where the installed grpcio allows it.
         drain_seconds: how long NOT_SERVING is announced before new calls are refused.
         grace_seconds: how long calls under way may take after that.
         tls: None serves in plain text.
     """
 
     listen: tuple[str, ...] = (DEFAULT_ADDRESS,)
+    workers: int = 1
     threads: int = 16
     max_message_bytes: int = MAX_MESSAGE_BYTES
+    max_tensor_bytes: int = MAX_TENSOR_BYTES
     max_rank: int = MAX_RANK
+    memory_budget_bytes: int = 2**30
+    max_calls: int = 1024
+    stall_seconds: float = 30.0
+    serving: str = "auto"
     drain_seconds: float = 1.0
     grace_seconds: float = 8.0
     tls: TlsFiles | None = None
@@ -57,15 +73,40 @@ class Config:
         """Raises ConfigError where the values cannot be served."""
         for address in self.listen:
             check_address(address)
+            if self.workers > 1 and address.startswith("unix:"):
+                message = f"cannot listen on {address}: several workers can share a port, but no unix socket"
+                raise ConfigError(message)
         for seconds in (self.drain_seconds, self.grace_seconds):
             if not 0 <= seconds <= MAX_STOP_SECONDS:
                 message = f"drain_seconds and grace_seconds lie from 0 to {MAX_STOP_SECONDS}, not at {seconds}"
                 raise ConfigError(message)
+        least = COST_FACTOR * self.max_message_bytes * self.workers
+        if self.memory_budget_bytes < least:
+            message = f"memory_budget_bytes is {self.memory_budget_bytes}; one message for each worker takes {least}"
+            raise ConfigError(message)
+
+    def for_worker(self, listen: tuple[str, ...]) -> "Config":
+        """Returns what one of the workers is started with: its share of what the whole server may use.
+
+        Args:
+            listen: the same addresses with their real ports.
+        """
+        return replace(
+            self,
+            listen=listen,
+            workers=1,
+            memory_budget_bytes=self.memory_budget_bytes // self.workers,
+            max_calls=-(-self.max_calls // self.workers),
+        )
 
     @property
     def limits(self) -> Limits:
         """What the rules and the backend are bounded by."""
-        return Limits(max_rank=self.max_rank, max_output_bytes=self.max_message_bytes)
+        return Limits(
+            max_rank=self.max_rank,
+            max_output_bytes=self.max_message_bytes,
+            max_tensor_bytes=self.max_tensor_bytes,
+        )
 
 
 def check_address(address: str) -> str:

@@ -1,19 +1,14 @@
-"""What a call ends with when it does not end with a response."""
+"""Keeps what goes wrong in the services of others, health and reflection, from reaching a caller."""
 
 import functools
-import logging
 from collections.abc import Callable
 from typing import NoReturn, TypeAlias, TypeVar
 
 import grpc
 
-from tensor_reshape.core.errors import ReshapeError
-from tensor_reshape.wire.status import Status, encode_refusal
+from tensor_reshape.server.refusals import choose_status
+from tensor_reshape.wire.status import Status
 
-INTERNAL_ERROR = "internal error"
-"""All that a caller is told of a bug: the rest is in the server's log."""
-
-_LOGGER = logging.getLogger(__name__)
 _Request = TypeVar("_Request")
 _Response = TypeVar("_Response")
 _Behavior = Callable[[_Request, grpc.ServicerContext], _Response]
@@ -39,21 +34,18 @@ class RefusalInterceptor(grpc.ServerInterceptor):
         )
 
 
+def end_call(context: grpc.ServicerContext, status: Status) -> NoReturn:
+    """Ends a call of the stock path with `status`."""
+    context.set_trailing_metadata(status.trailing_metadata)
+    context.abort(status.code, status.details)
+
+
 def _guard(behavior: _Behavior[_Request, _Response], method: str) -> _Behavior[_Request, _Response]:
     @functools.wraps(behavior)  # keeps the attributes that tell grpcio which threads to use
     def guarded(request: _Request, context: grpc.ServicerContext) -> _Response:
         try:
             return behavior(request, context)
-        except ReshapeError as error:
-            _LOGGER.debug("refused", extra={"method": method, "reason": str(error.reason), "field": error.field})
-            _end(context, encode_refusal(error))
-        except Exception:
-            _LOGGER.exception("bug", extra={"method": method})
-            _end(context, Status(grpc.StatusCode.INTERNAL, INTERNAL_ERROR, ()))
+        except Exception as error:  # noqa: BLE001 - whatever it is, the caller is told no more than that
+            end_call(context, choose_status(error, method))
 
     return guarded
-
-
-def _end(context: grpc.ServicerContext, status: Status) -> NoReturn:
-    context.set_trailing_metadata(status.trailing_metadata)
-    context.abort(status.code, status.details)

@@ -1,14 +1,19 @@
 """Binds addresses, and refuses those that somebody else serves."""
 
 import errno
+import logging
 import socket
+from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote
 
 import grpc
 
 from tensor_reshape.server.config import ConfigError, TlsFiles
 
+_LOGGER = logging.getLogger(__name__)
 _UNIX = "unix:"
 # A name may stand for addresses that this machine does not have, ::1 most of all.
 _NOT_HERE = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
@@ -16,27 +21,63 @@ _NO_TLS = "are the TLS files a PEM certificate and its key?"
 _NO_REASON = "the address is taken, or nothing of this machine"
 
 
-def bind(server: grpc.Server, address: str, tls: TlsFiles | None) -> str:
+def bind(server: grpc.Server, address: str, tls: TlsFiles | None, *, held: bool = False) -> str:
     """Binds `server` to `address` and returns the address with its real port.
+
+    Args:
+        server: not started yet.
+        address: as `Config.listen` has them.
+        tls: None serves in plain text.
+        held: whoever started this process has called `hold`, so that it is taken, but by nobody else.
 
     Raises:
         ConfigError: the address is taken, is not of this machine, or the TLS files cannot be used.
     """
     try:
-        if address.startswith(_UNIX):
-            _check_unserved(address.removeprefix(_UNIX))
-        else:
+        if not held:
             _check_free(address)
         port = _add_port(server, address, tls)
     except RuntimeError as error:  # grpc keeps the reason to itself; that of the address is known by now
         message = f"cannot listen on {address}: {_NO_TLS if tls else _NO_REASON}"
         raise ConfigError(message) from error
     except OSError as error:
-        cause = f"{error.strerror}: {error.filename}" if error.filename else error.strerror or str(error)
-        message = f"cannot listen on {address}: {cause}"
-        raise ConfigError(message) from error
-    if address.startswith(_UNIX):
-        return address
+        raise _explain(address, error) from error
+    return address if address.startswith(_UNIX) else _replace_port(address, port)
+
+
+def hold(address: str) -> tuple[str, tuple[socket.socket, ...]]:
+    """Takes the port of a TCP address for processes that will share it, without listening.
+
+    As long as the sockets are open, only processes of the same user that ask to share can bind the port.
+
+    Returns:
+        the address with its real port, and the sockets.
+
+    Raises:
+        ConfigError: the address is taken.
+    """
+    try:
+        sockets = _bind_everywhere(address)
+    except OSError as error:
+        raise _explain(address, error) from error
+    for held in sockets:
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 0)  # or another server could bind it before we listen
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)  # only now: it was bound because nobody else has it
+    return (_replace_port(address, sockets[0].getsockname()[1]) if sockets else address), sockets
+
+
+def announce(addresses: Sequence[str], tls: TlsFiles | None) -> None:
+    """Logs where the server listens."""
+    for address in addresses:
+        _LOGGER.info("listening", extra={"address": address, "tls": tls is not None})
+
+
+def _explain(address: str, error: OSError) -> ConfigError:
+    cause = f"{error.strerror}: {error.filename}" if error.filename else error.strerror or str(error)
+    return ConfigError(f"cannot listen on {address}: {cause}")
+
+
+def _replace_port(address: str, port: int) -> str:
     return f"{address.rpartition(':')[0]}:{port}"
 
 
@@ -50,6 +91,15 @@ def _read_credentials(tls: TlsFiles) -> grpc.ServerCredentials:
     pair = (tls.key.read_bytes(), tls.certificate.read_bytes())
     client_ca = tls.client_ca.read_bytes() if tls.client_ca else None
     return grpc.ssl_server_credentials([pair], root_certificates=client_ca, require_client_auth=bool(client_ca))
+
+
+def _check_free(address: str) -> None:
+    """Raises where anybody else serves the address."""
+    if address.startswith(_UNIX):
+        _check_unserved(address.removeprefix(_UNIX))
+        return
+    for probe in _bind_everywhere(address):
+        probe.close()
 
 
 def _check_unserved(path: str) -> None:
@@ -68,14 +118,37 @@ def _check_unserved(path: str) -> None:
     raise OSError(message)
 
 
-def _check_free(address: str) -> None:
-    """Raises where any address of the host is taken: grpc is content with one of them, and shares the name's port."""
+def _bind_everywhere(address: str) -> tuple[socket.socket, ...]:
+    """Binds one port of every address of the host: grpc is content with one of them, and shares the name's port.
+
+    Raises:
+        OSError: one of them is taken.
+    """
     host, _, port = address.rpartition(":")
-    for family, kind, number, _, place in socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM):
-        try:
-            with socket.socket(family, kind, number) as probe:
-                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                probe.bind(place)
-        except OSError as error:
-            if error.errno not in _NOT_HERE:
-                raise
+    number, sockets = int(port), list[socket.socket]()
+    found = socket.getaddrinfo(host.strip("[]"), number, type=socket.SOCK_STREAM)
+    try:
+        for family, (name, _, *rest) in dict.fromkeys((family, place) for family, _, _, _, place in found):
+            if one := _bind_socket(family, (name, number, *rest)):
+                sockets.append(one)
+                number = one.getsockname()[1]  # port 0 is any, but one and the same for the whole name
+    except OSError:
+        for one in sockets:
+            one.close()
+        raise
+    return tuple(sockets)
+
+
+def _bind_socket(family: int, place: tuple[Any, ...]) -> socket.socket | None:
+    """Returns a bound socket; None where the machine does not have the address."""
+    try:
+        with ExitStack() as stack:
+            one = stack.enter_context(socket.socket(family, socket.SOCK_STREAM))
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # connections that linger are no obstacle
+            one.bind(place)
+            stack.pop_all()
+            return one
+    except OSError as error:
+        if error.errno in _NOT_HERE:
+            return None
+        raise

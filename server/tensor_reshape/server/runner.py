@@ -5,17 +5,25 @@ import signal
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from queue import SimpleQueue
+from typing import TypeAlias
 
 import grpc
 from grpc_reflection.v1alpha import reflection, reflection_pb2_grpc
 
-from tensor_reshape.server.config import Config
+from tensor_reshape.server import inline
+from tensor_reshape.server.admission import Admission
+from tensor_reshape.server.config import Config, ConfigError
 from tensor_reshape.server.health import Health
+from tensor_reshape.server.housekeeping import Housekeeper
 from tensor_reshape.server.interceptors import RefusalInterceptor
-from tensor_reshape.server.listeners import bind
+from tensor_reshape.server.listeners import announce, bind
 from tensor_reshape.server.service import ReshapeService
+from tensor_reshape.server.threaded import ThreadedHandlers
 from tensor_reshape.server.threads import assign_threads
+from tensor_reshape.wire.allocators import keep_freed_memory
 from tensor_reshape.wire.codec import SERVICE
+
+Causes: TypeAlias = "SimpleQueue[str]"
 
 _LOGGER = logging.getLogger(__name__)
 _HEALTH_SERVICE = "grpc.health.v1.Health"
@@ -26,29 +34,43 @@ _MAX_STREAMS_PER_CONNECTION = 64  # without a limit, a flood of resets on one co
 class Runner:
     """A server that is bound when made, serves when started, and stops gracefully."""
 
-    def __init__(self, config: Config, service: ReshapeService | None = None) -> None:
+    def __init__(
+        self, config: Config, service: ReshapeService | None = None, *, private_address: str | None = None
+    ) -> None:
         """Binds every address of `config`.
+
+        Args:
+            config: what to serve, and where.
+            service: another than that of `config`, for tests.
+            private_address: what this process listens on alone, where it shares the others with processes like it.
 
         Raises:
             ConfigError: an address cannot be bound.
         """
         self._config = config
         self._health = Health()
+        threads = ThreadPoolExecutor(max_workers=config.threads, thread_name_prefix="call")
         self._server = grpc.server(
-            ThreadPoolExecutor(max_workers=config.threads, thread_name_prefix="call"),
+            threads,
             interceptors=[RefusalInterceptor()],
-            options=_build_options(config),
+            options=_build_options(config, shares=private_address is not None),
         )
-        (service or ReshapeService(config.limits)).register(self._server)
+        self._admission = Admission(config)
+        self._housekeeper = Housekeeper(self._admission)
+        handlers = build_handlers(service or ReshapeService(config.limits), self._admission, config, threads)
+        self._server.add_generic_rpc_handlers((handlers,))
         self._health.register(self._server)
         _register_reflection(self._server)
-        self.addresses = tuple(bind(self._server, address, config.tls) for address in config.listen)
+        held = private_address is not None
+        self.addresses = tuple(bind(self._server, address, config.tls, held=held) for address in config.listen)
+        if private_address is not None:
+            self._server.add_insecure_port(private_address)
 
     def start(self) -> None:
         """Starts to serve."""
+        keep_freed_memory()
         self._server.start()
-        for address in self.addresses:
-            _LOGGER.info("listening", extra={"address": address, "tls": self._config.tls is not None})
+        self._housekeeper.start()
 
     def stop(self, hurry: threading.Event | None = None) -> None:
         """Says NOT_SERVING, waits for clients to turn away, refuses new calls, lets those under way end.
@@ -63,6 +85,7 @@ class Runner:
         stopped = self._server.stop(self._config.grace_seconds)
         threading.Thread(target=self._stop_at_once, args=(hurry,), daemon=True).start()
         stopped.wait()
+        self._housekeeper.stop()
         hurry.set()  # nobody waits for it any more
 
     def _stop_at_once(self, hurry: threading.Event) -> None:
@@ -76,20 +99,45 @@ def serve_until_signal(config: Config) -> None:
     Raises:
         ConfigError: an address cannot be bound.
     """
-    signals: SimpleQueue[int] = SimpleQueue()  # unlike an Event, safe to fill while the same thread waits on it
+    signals: Causes = SimpleQueue()  # unlike an Event, safe to fill while the same thread waits on it
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda received, _: signals.put(received))
+        signal.signal(number, lambda received, _: signals.put(signal.Signals(received).name))
     runner = Runner(config)
     runner.start()
-    _LOGGER.info("stopping", extra={"signal": signal.Signals(signals.get()).name})
+    announce(runner.addresses, config.tls)
+    stop(runner, signals.get(), signals)
+
+
+def stop(runner: Runner, cause: str, hurries: Causes) -> None:
+    """Stops gracefully; a cause to hurry ends the calls under way."""
+    _LOGGER.info("stopping", extra={"cause": cause})
     hurry = threading.Event()
-    threading.Thread(target=_set_after, args=(signals, hurry), daemon=True).start()
+    threading.Thread(target=_set_after, args=(hurries, hurry), daemon=True).start()
     runner.stop(hurry)
     _LOGGER.info("stopped")
 
 
-def _set_after(signals: SimpleQueue[int], hurry: threading.Event) -> None:
-    signals.get()
+def build_handlers(
+    service: ReshapeService, admission: Admission, config: Config, threads: ThreadPoolExecutor
+) -> grpc.GenericRpcHandler:
+    """Returns how calls are served: as `config.serving` says.
+
+    Raises:
+        ConfigError: inline, and the installed grpcio does not allow it.
+    """
+    if config.serving == "threads":
+        return ThreadedHandlers(service, admission)
+    if inline.is_supported():
+        return inline.InlineHandlers(service, admission, threads)
+    message = f"grpcio {grpc.__version__} cannot serve inline"
+    if config.serving == "inline":
+        raise ConfigError(message)
+    _LOGGER.warning(message)
+    return ThreadedHandlers(service, admission)
+
+
+def _set_after(hurries: Causes, hurry: threading.Event) -> None:
+    hurries.get()
     hurry.set()
 
 
@@ -101,10 +149,10 @@ def _register_reflection(server: grpc.Server) -> None:
     reflection_pb2_grpc.add_ServerReflectionServicer_to_server(servicer, server)
 
 
-def _build_options(config: Config) -> list[tuple[str, int]]:
+def _build_options(config: Config, *, shares: bool) -> list[tuple[str, int]]:
     return [
         ("grpc.max_receive_message_length", config.max_message_bytes),
         ("grpc.max_send_message_length", -1),  # an output is bounded by the limits, with a refusal that says so
         ("grpc.max_concurrent_streams", _MAX_STREAMS_PER_CONNECTION),
-        ("grpc.so_reuseport", 0),  # the default lets a second server take every other connection
+        ("grpc.so_reuseport", int(shares)),  # unasked, a second server would take every other connection
     ]

@@ -1,21 +1,40 @@
-"""`tensor_reshape.v1.ReshapeService`: each method is decode, rule, backend, encode.
+"""`tensor_reshape.v1.ReshapeService`: each unary method is decode, rule, backend, encode.
 
-Refusals leave as exceptions; `interceptors` makes a status of them.
+Refusals leave as exceptions; `refusals` makes a status of them.
 """
 
 from collections.abc import Callable
-from functools import partial
-
-import grpc
+from functools import lru_cache, partial
+from math import prod
+from typing import NamedTuple
 
 from tensor_reshape.core.limits import Limits
 from tensor_reshape.core.operations import Operation
 from tensor_reshape.core.shapes import infer_shape
 from tensor_reshape.server.backend import reshape
+from tensor_reshape.server.heads import MAX_HEADS, MAX_KNOWN_HEAD_BYTES, Heads
+from tensor_reshape.server.sessions import StreamSession
 from tensor_reshape.wire import codec
 from tensor_reshape.wire.tensors import TensorView
 
+LIGHT_BYTES = 256 * 1024
+"""A call that moves no more than this is over before a thread would have woken up for it."""
+
 Backend = Callable[[TensorView, tuple[int, ...], Limits], TensorView]
+
+
+class Method(NamedTuple):
+    """A unary method over serialized messages.
+
+    Attributes:
+        name: in full, as a path.
+        answer: returns the response.
+        answer_light: does the same, or returns None where that would take long.
+    """
+
+    name: str
+    answer: Callable[[bytes], bytes]
+    answer_light: Callable[[bytes], bytes | None]
 
 
 class ReshapeService:
@@ -25,32 +44,70 @@ class ReshapeService:
         """Serves within `limits`."""
         self._limits = limits
         self._backend = backend
+        self._heads = {operation: Heads() for operation in codec.METHODS}
+        self._infer_known = lru_cache(MAX_HEADS)(self._infer)
+
+    @property
+    def methods(self) -> tuple[Method, ...]:
+        """The unary methods."""
+        reshapes = [
+            Method(_name(name), partial(self.execute, operation), partial(self.execute_light, operation))
+            for operation, name in codec.METHODS.items()
+        ]
+        return (*reshapes, Method(_name(codec.INFER_SHAPE), self.infer, self.infer))
 
     def execute(self, operation: Operation, request: bytes) -> bytes:
         """Executes one operation: StaticReshape, DynamicReshape, Reshape."""
+        answer = self._answer_known(operation, request)
+        if answer is not None:
+            return answer
+        return self._reshape(operation, request, codec.decode_reshape_request(operation, request, self._limits))
+
+    def execute_light(self, operation: Operation, request: bytes) -> bytes | None:
+        """Executes it where little is moved."""
+        if len(request) > LIGHT_BYTES:
+            return None
+        answer = self._answer_known(operation, request)
+        if answer is not None:
+            return answer
         call = codec.decode_reshape_request(operation, request, self._limits)
-        dims = infer_shape(call.question, self._limits)
-        output = self._backend(call.data, dims, self._limits)
-        return codec.encode_reshape_response(output)
+        if call.data.strides and prod(call.data.dims) * call.data.data_type.item_size > LIGHT_BYTES:
+            return None
+        return self._reshape(operation, request, call)
 
     def infer(self, request: bytes) -> bytes:
         """Answers InferShape."""
+        return (self._infer if len(request) > MAX_KNOWN_HEAD_BYTES else self._infer_known)(request)
+
+    def open_stream(self, hold: Callable[[int], None]) -> StreamSession:
+        """Begins StreamReshape; see `StreamSession`."""
+        return StreamSession(self._limits, hold)
+
+    def _answer_known(self, operation: Operation, request: bytes) -> bytes | None:
+        heads = self._heads[operation]
+        known = heads.find(request) or heads.find_at(request, codec.find_tensor_bytes(request) or len(request))
+        if known is None:
+            return None
+        return b"".join((known.head, memoryview(request)[known.start :]))
+
+    def _reshape(self, operation: Operation, request: bytes, call: codec.ReshapeCall) -> bytes:
+        dims = infer_shape(call.question, self._limits)
+        output = self._backend(call.data, dims, self._limits)
+        head = codec.encode_response_head(output.data_type, output.dims, output.payload.nbytes)
+        if output.payload is call.data.payload:
+            self._note_head(operation, request, call, head)
+        return b"".join((head, output.payload))
+
+    def _note_head(self, operation: Operation, request: bytes, call: codec.ReshapeCall, head: bytes) -> None:
+        """Where the answer is a head and the very bytes that end the request, the next one need not be read."""
+        start = codec.find_tensor_bytes(request) or len(request)
+        if len(request) - start == call.data.payload.nbytes:
+            self._heads[operation].add(request, start, head)
+
+    def _infer(self, request: bytes) -> bytes:
         question = codec.decode_infer_request(request)
         return codec.encode_infer_response(infer_shape(question, self._limits))
 
-    def register(self, server: grpc.Server) -> None:
-        """Adds the methods to `server`, without serializers: requests and responses are bytes."""
-        methods: dict[str, Callable[[bytes], bytes]] = {
-            name: partial(self.execute, operation) for operation, name in codec.METHODS.items()
-        }
-        methods[codec.INFER_SHAPE] = self.infer
-        handlers = {name: _build_handler(method) for name, method in methods.items()}
-        server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(codec.SERVICE, handlers),))
 
-
-def _build_handler(method: Callable[[bytes], bytes]) -> "grpc.RpcMethodHandler[bytes, bytes]":
-    def behavior(request: bytes, context: grpc.ServicerContext) -> bytes:
-        del context
-        return method(request)
-
-    return grpc.unary_unary_rpc_method_handler(behavior)
+def _name(method: str) -> str:
+    return f"/{codec.SERVICE}/{method}"

@@ -1,0 +1,201 @@
+"""How the elements of one call travel, and where they land."""
+
+from collections.abc import Callable, Iterator
+from typing import Literal, TypedDict
+
+import numpy as np
+
+from tensor_reshape.client._calls import Plan, check_output, decode_answer, refuse_array
+from tensor_reshape.client.errors import ResponseError
+from tensor_reshape.core.errors import InvalidRequestError, Reason
+from tensor_reshape.wire.arrays import DTYPES, Array
+from tensor_reshape.wire.codec import ReshapeCall
+from tensor_reshape.wire.streams import Chunk, decode_stream_response, encode_begin, encode_chunk
+from tensor_reshape.wire.tensors import TensorView
+
+DEFAULT_INLINE_MAX_BYTES = 2 * 1024 * 1024
+"""Where the two cross: below, one message is two to three times faster; above, a stream is, and needs less memory."""
+
+Progress = Callable[[int, int], None]
+Way = Literal["auto", "inline", "stream", "view"]
+
+_WAYS = ("auto", "inline", "stream", "view")
+_COPIES = ("if_needed", "never")
+
+
+class Transfer(TypedDict, total=False):
+    """What every operation takes besides its own arguments.
+
+    Attributes:
+        transfer: "inline": one message each way; "stream": chunks both ways at once, for any size; "view": no elements
+            at all, the server decides the shape and it is applied to the caller's own array; "auto", the default:
+            inline up to the client's `inline_max_bytes`, else a stream.
+        copy: with "view", what to do where the array's strides do not allow it: "if_needed" copies, "never" refuses
+            (VIEW_IMPOSSIBLE).
+        out: where the output lands, and what is returned: writable, row-major, of the output's type and shape.
+        progress: called with the bytes that have arrived, and how many there will be. An exception ends the call.
+    """
+
+    transfer: Way
+    copy: Literal["if_needed", "never"]
+    out: Array | None
+    progress: Progress | None
+
+
+class Delivery:
+    """One call's way, and its destination.
+
+    Attributes:
+        way: "inline", "stream" or "view".
+    """
+
+    def __init__(self, plan: Plan, how: Transfer, inline_max_bytes: int) -> None:
+        """Decides how the elements of `plan` travel.
+
+        Raises:
+            ValueError: `how` contradicts itself, names no such way, or its `out` is not like the output.
+        """
+        self._plan = plan
+        self._out = how.get("out")
+        self._progress = how.get("progress")
+        self._copy = how.get("copy", "if_needed")
+        self.way = how.get("transfer", "auto")
+        self._check()
+        if self.way == "auto":
+            self.way = "inline" if plan.array.nbytes <= inline_max_bytes else "stream"
+
+    def land(self, output: Array) -> Array:
+        """Returns what the caller gets of an output that came in one message."""
+        if self._out is not None:
+            self._out[...] = output
+        self.report(output.nbytes, output.nbytes)
+        return output if self._out is None else self._out
+
+    def view(self, dims: tuple[int, ...]) -> Array:
+        """Returns the caller's array under the shape that the server decided.
+
+        Raises:
+            InvalidRequestError: VIEW_IMPOSSIBLE, where a copy is needed and must not be made.
+            ResponseError: the server's shape is not the one that the rules give, or nothing that numpy can hold.
+        """
+        if dims != self._plan.dims:
+            message = f"the server answered {list(dims)}; the rules give {list(self._plan.dims)}"
+            raise ResponseError(message)
+        try:
+            return np.reshape(self._plan.array, self._plan.dims, copy=False)
+        except ValueError:
+            return self._reshape_copy()
+
+    def make_output(self) -> Array:
+        """Returns the array that a stream fills.
+
+        Raises:
+            ResponseError: numpy cannot hold the output.
+        """
+        if self._out is not None:
+            return self._out
+        try:
+            return np.empty(self._plan.dims, self._dtype)
+        except ValueError:
+            raise refuse_array(self._plan.dims) from None
+
+    def report(self, arrived: int, total: int) -> None:
+        """Tells the caller how many bytes have arrived."""
+        if self._progress is not None:
+            self._progress(arrived, total)
+
+    @property
+    def _dtype(self) -> np.dtype[np.generic]:
+        return DTYPES[self._plan.describe_output().data_type]
+
+    def _reshape_copy(self) -> Array:
+        array, dims = self._plan.array, self._plan.dims
+        if self._copy == "never":
+            message = f"an array of shape {list(array.shape)} and these strides is no view of shape {list(dims)}"
+            raise InvalidRequestError.of(Reason.VIEW_IMPOSSIBLE, message, "data.strides", strides=array.strides)
+        try:
+            return np.reshape(array, dims)
+        except ValueError:
+            raise refuse_array(dims) from None
+
+    def _check(self) -> None:
+        message = ""
+        if self.way not in _WAYS or self._copy not in _COPIES:
+            message = f"transfer is one of {', '.join(_WAYS)}, and copy one of {', '.join(_COPIES)}"
+        elif self.way != "view" and self._copy == "never":
+            message = 'copy="never" goes with transfer="view": whatever travels is a copy'
+        elif self.way == "view" and self._out is not None:
+            message = 'out does not go with transfer="view", which returns the array itself'
+        elif self._out is not None and not self._fits(self._out):
+            message = f"out is a writable row-major array of {self._dtype} and shape {list(self._plan.dims)}"
+        if message:
+            raise ValueError(message)
+
+    def _fits(self, out: Array) -> bool:
+        right = out.dtype == self._dtype and out.shape == self._plan.dims
+        return right and out.flags.c_contiguous and out.flags.writeable
+
+
+class StreamTransfer:
+    """One tensor on one StreamReshape call, without any I/O.
+
+    Attributes:
+        begin: the first message; the chunks follow when it has been accepted.
+        accepted: whether the server has accepted the tensor.
+        output: what the chunks of the answer fill.
+    """
+
+    def __init__(self, plan: Plan, delivery: Delivery, chunk_bytes: int) -> None:
+        """Prepares the call; a strided array is gathered once."""
+        self._plan = plan
+        self._delivery = delivery
+        self._chunk_bytes = chunk_bytes
+        self.output = delivery.make_output()
+        self.accepted = False
+        self._source = _view_bytes(plan.array.astype(self.output.dtype, order="C", copy=False))
+        data = TensorView(plan.describe_output().data_type, plan.array.shape, None, self._source)
+        self.begin = encode_begin(ReshapeCall(plan.question, data), plan.shape)
+        self._target = _view_bytes(self.output)
+        self._arrived = 0
+
+    def build_chunks(self) -> Iterator[bytes]:
+        """Returns the messages that carry the elements."""
+        for offset in range(0, self._source.nbytes, self._chunk_bytes):
+            yield encode_chunk(offset, self._source[offset : offset + self._chunk_bytes])
+
+    def receive(self, raw: bytes) -> None:
+        """Takes a message of the answer.
+
+        Raises:
+            ResponseError: it is not the one that must come now.
+        """
+        message = decode_answer(decode_stream_response, raw)
+        if isinstance(message, Chunk):
+            self._take(message)
+        else:
+            check_output(self._plan.question, self._plan.dims, message)
+            self.accepted = True
+        self._delivery.report(self._arrived, self._target.nbytes)
+
+    def finish(self) -> Array:
+        """Returns the output.
+
+        Raises:
+            ResponseError: the server ended before it was complete.
+        """
+        if not self.accepted or self._arrived != self._target.nbytes:
+            message = f"the server ended after {self._arrived} of {self._target.nbytes} bytes"
+            raise ResponseError(message)
+        return self.output
+
+    def _take(self, chunk: Chunk) -> None:
+        end = self._arrived + chunk.payload.nbytes
+        if not self.accepted or chunk.offset != self._arrived or end > self._target.nbytes:
+            message = f"the server sent a chunk at {chunk.offset}; {self._arrived} bytes have arrived"
+            raise ResponseError(message)
+        self._target[self._arrived : end] = chunk.payload
+        self._arrived = end
+
+
+def _view_bytes(array: Array) -> memoryview:
+    return array.reshape(-1).view(np.uint8).data

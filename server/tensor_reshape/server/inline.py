@@ -1,0 +1,299 @@
+"""Calls without a thread: small ones are answered on the thread that received them, streams whenever a message arrives.
+
+This is the one module that needs parts of grpcio that are not public. grpcio hands a call to a thread pool; the pool
+here takes the call apart instead, and goes on in grpcio's own completion callbacks. Everything else stays grpcio's:
+interceptors, deadlines, cancellation, and what `stop` waits for. `is_supported` says whether the installed grpcio is
+one of those that this was written for; a call that looks different all the same is served by `threaded`.
+"""
+
+import inspect
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import grpc
+from grpc import _common, _server  # the parts in question
+from grpc._cython import cygrpc  # type: ignore[attr-defined] # compiled, without types
+
+from tensor_reshape.core.errors import LimitError
+from tensor_reshape.server.admission import Admission, Ticket
+from tensor_reshape.server.config import COST_FACTOR
+from tensor_reshape.server.refusals import choose_status
+from tensor_reshape.server.service import Method, ReshapeService
+from tensor_reshape.server.threaded import ThreadedStream, ThreadedUnary, refuse_empty_call
+from tensor_reshape.wire.status import Status
+from tensor_reshape.wire.streams import STREAM_METHOD
+
+_LOGGER = logging.getLogger(__name__)
+_OPERATIONS = (
+    "ReceiveMessageOperation",
+    "SendInitialMetadataOperation",
+    "SendMessageOperation",
+    "SendStatusFromServerOperation",
+)
+_SUBMITTED = {
+    "_unary_response_in_pool": ["rpc_event", "state", "behavior", "argument_thunk"],
+    "_stream_response_in_pool": ["rpc_event", "state", "behavior", "argument_thunk"],
+    "_possibly_finish_call": ["state", "token"],
+    "_is_rpc_state_active": ["state"],
+}
+_STATE = ("callbacks", "client", "condition", "due", "initial_metadata_allowed", "statused")
+_MAX_OUTBOX = 2
+"""Answers that wait for their turn; with more, nothing is received."""
+
+
+def is_supported() -> bool:
+    """Whether the installed grpcio has all that this module needs, in the form that it needs."""
+    functions = {name: getattr(_server, name, None) for name in _SUBMITTED}
+    if not hasattr(_server, "_RPCState") or not all(map(callable, functions.values())):
+        return False
+    known = all(
+        list(inspect.signature(function).parameters)[: len(_SUBMITTED[name])] == _SUBMITTED[name]
+        for name, function in functions.items()
+        if function is not None
+    )
+    state = _server._RPCState()  # type: ignore[no-untyped-call]
+    return known and all(hasattr(state, name) for name in _STATE) and all(hasattr(cygrpc, name) for name in _OPERATIONS)
+
+
+class InlineHandlers(grpc.GenericRpcHandler):
+    """The service's methods, for `InlinePool` to serve."""
+
+    def __init__(self, service: ReshapeService, admission: Admission, threads: ThreadPoolExecutor) -> None:
+        """Serves `service` within `admission`; `threads` are for what takes long."""
+        pool = InlinePool(max_workers=1, thread_name_prefix="unrecognized")
+        plan = partial(_Plan, admission, threads, pool)
+        self._handlers: dict[str, grpc.RpcMethodHandler[bytes, bytes]] = {
+            method.name: grpc.stream_unary_rpc_method_handler(
+                plan(method.name, partial(_UnaryCall, method), partial(ThreadedUnary, method))
+            )
+            for method in service.methods
+        }
+        self._handlers[STREAM_METHOD] = grpc.stream_stream_rpc_method_handler(
+            plan(STREAM_METHOD, partial(_StreamCall, service), partial(ThreadedStream, service))
+        )
+
+    def service(self, handler_call_details: grpc.HandlerCallDetails) -> "grpc.RpcMethodHandler[bytes, bytes] | None":
+        """Returns how a method's calls are served."""
+        return self._handlers.get(handler_call_details.method)
+
+
+class InlinePool(ThreadPoolExecutor):
+    """What grpcio takes for a pool of threads, and hands its calls to, on the thread that received them."""
+
+    def submit(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> "Future[Any]":
+        """Begins the call that grpcio wants `function` to serve; with a lock of grpcio's held."""
+        if len(args) < 4 or not isinstance(args[3], _Plan):  # noqa: PLR2004 - work, rpc_event, state, behavior
+            return super().submit(function, *args, **kwargs)
+        _, rpc_event, state, plan = args[:4]
+        try:
+            plan.open(plan, rpc_event, state).begin()
+        except Exception:
+            _LOGGER.exception("bug", extra={"method": plan.name})
+            rpc_event.call.cancel()
+        return _DONE
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """How the calls of one method are served."""
+
+    admission: Admission
+    threads: ThreadPoolExecutor
+    experimental_thread_pool: InlinePool  # where grpcio looks for it
+    name: str
+    open: "Callable[[_Plan, Any, Any], _Call]"
+    fall_back: Callable[[Admission], ThreadedUnary | ThreadedStream]
+
+    def __call__(self, requests: Iterator[bytes], context: grpc.ServicerContext) -> object:
+        """Serves a call that has reached a thread all the same."""
+        call = self.fall_back(self.admission)
+        call.enter()
+        return call.run(requests, context)
+
+
+class _Call:
+    """One call: it is read from when there is room, and leaves when grpcio is done with it and it with its work."""
+
+    def __init__(self, plan: _Plan, rpc_event: Any, state: Any) -> None:
+        self._plan = plan
+        self._call = rpc_event.call
+        self._state = state
+        self._ticket = Ticket(self._start_read, self._evict, self._find_peer)
+        self._working = self._over = self._writing = False
+
+    def begin(self) -> None:
+        self._state.callbacks.append(self._leave)
+        try:
+            self._plan.admission.enter(self._ticket)
+        except LimitError as error:
+            self._end(choose_status(error, self._plan.name))
+        else:
+            self._plan.admission.read(self._ticket)
+
+    def _take(self, raw: bytes | None) -> None:
+        raise NotImplementedError
+
+    def _start_read(self) -> None:
+        with self._state.condition:
+            if _server._is_rpc_state_active(self._state):
+                self._start((cygrpc.ReceiveMessageOperation(0),), self._on_read)
+
+    def _on_read(self, event: Any) -> None:
+        raw = event.batch_operations[0].message()
+        self._plan.admission.keep(self._ticket, COST_FACTOR * len(raw or b""))
+        self._take(raw)
+
+    def _work(self, work: Callable[[], object]) -> None:
+        """Has a thread do what takes long; the call keeps its memory until that is over, too."""
+
+        def run() -> None:
+            try:
+                work()
+            except Exception as error:  # noqa: BLE001 - nobody else would hear of it
+                self._fail(error)
+            self._working = False
+            if self._over:
+                self._plan.admission.leave(self._ticket)
+
+        self._working = True
+        self._plan.threads.submit(run)
+
+    def _end(self, status: Status | None = None, response: bytes | None = None) -> None:
+        with self._state.condition:
+            if not _server._is_rpc_state_active(self._state):
+                return
+            operations = [_build_status(status), *self._build_initial_metadata()]
+            if response is not None:
+                operations.append(cygrpc.SendMessageOperation(response, 0))
+            self._start(operations)
+            self._state.statused = True
+
+    def _build_initial_metadata(self) -> list[Any]:
+        if not self._state.initial_metadata_allowed:
+            return []
+        self._state.initial_metadata_allowed = False
+        return [cygrpc.SendInitialMetadataOperation(None, 0)]
+
+    def _start(self, operations: Sequence[Any], react: Callable[[Any], None] | None = None) -> None:
+        """Has grpcio do `operations`, and `react` when they are done; until then the call cannot be over."""
+        token: Any = object()
+
+        def done(event: Any) -> Any:
+            try:
+                if react:
+                    react(event)
+            except Exception as error:  # noqa: BLE001 - it would end the thread that serves every call
+                self._fail(error)
+            with self._state.condition:
+                return _server._possibly_finish_call(self._state, token)
+
+        self._call.start_server_batch(operations, done)
+        self._state.due.add(token)
+
+    def _evict(self, refusal: LimitError) -> None:
+        if self._state.statused or self._writing:  # the caller does not take what was sent, nor would it a refusal
+            self._call.cancel()
+        else:
+            self._end(choose_status(refusal, self._plan.name))
+
+    def _leave(self) -> None:
+        self._over = True
+        if not self._working:
+            self._plan.admission.leave(self._ticket)
+
+    def _fail(self, error: Exception) -> None:
+        _LOGGER.error("bug", exc_info=error, extra={"method": self._plan.name})
+        self._call.cancel()
+
+    def _find_peer(self) -> str:
+        return _common.decode(self._call.peer())
+
+
+class _UnaryCall(_Call):
+    def __init__(self, method: Method, plan: _Plan, rpc_event: Any, state: Any) -> None:
+        super().__init__(plan, rpc_event, state)
+        self._method = method
+
+    def _take(self, raw: bytes | None) -> None:
+        if raw is None:
+            self._end(choose_status(refuse_empty_call(), self._plan.name))
+        elif not self._answer(self._method.answer_light, raw):
+            self._work(lambda: self._answer(self._method.answer, raw))
+
+    def _answer(self, answer: Callable[[bytes], bytes | None], raw: bytes) -> bool:
+        """Ends the call, unless `answer` has none."""
+        try:
+            response = answer(raw)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the caller is told no more than that
+            self._end(choose_status(error, self._plan.name))
+            return True
+        if response is not None:
+            self._end(response=response)
+        return response is not None
+
+
+class _StreamCall(_Call):
+    def __init__(self, service: ReshapeService, plan: _Plan, rpc_event: Any, state: Any) -> None:
+        super().__init__(plan, rpc_event, state)
+        self._session = service.open_stream(partial(plan.admission.hold, self._ticket))
+        self._outbox: deque[bytes] = deque()
+        self._reading = True
+        self._last: Status | bool = False  # what ends the call when all has been sent; True: well
+
+    def _take(self, raw: bytes | None) -> None:
+        self._reading = False
+        if raw is not None and self._session.collected is not None:
+            self._work(lambda: self._answer(raw))
+        else:
+            self._answer(raw)
+
+    def _answer(self, raw: bytes | None) -> None:
+        try:
+            if raw is None:
+                self._session.finish()
+                self._last = True
+            else:
+                self._outbox.extend(self._session.receive(raw))
+        except Exception as error:  # noqa: BLE001 - whatever it is, the caller is told no more than that
+            self._last = choose_status(error, self._plan.name)
+        self._advance()
+
+    def _advance(self) -> None:
+        with self._state.condition:
+            if not self._writing and _server._is_rpc_state_active(self._state):
+                if self._outbox:
+                    self._write(self._outbox.popleft())
+                elif self._last:
+                    self._end(self._last if isinstance(self._last, Status) else None)
+            reads = not (self._reading or self._last or len(self._outbox) >= _MAX_OUTBOX)
+            self._reading = self._reading or reads
+        if reads:
+            self._plan.admission.read(self._ticket)
+
+    def _write(self, response: bytes) -> None:
+        self._writing = True
+        operations = (*self._build_initial_metadata(), cygrpc.SendMessageOperation(response, 0))
+        self._start(operations, self._on_write)
+
+    def _on_write(self, event: Any) -> None:
+        del event
+        self._writing = False
+        self._ticket.since = time.monotonic()
+        self._advance()
+
+
+def _build_status(status: Status | None) -> Any:
+    if status is None:
+        return cygrpc.SendStatusFromServerOperation(None, cygrpc.StatusCode.ok, b"", 0)
+    code = _common.STATUS_CODE_TO_CYGRPC_STATUS_CODE[status.code]
+    return cygrpc.SendStatusFromServerOperation(status.trailing_metadata, code, status.details.encode(), 0)
+
+
+_DONE: "Future[Any]" = Future()
+_DONE.set_result(None)

@@ -1,0 +1,22 @@
+"""What a call ends with when it does not end with a response."""
+
+import logging
+
+import grpc
+
+from tensor_reshape.core.errors import ReshapeError
+from tensor_reshape.wire.status import Status, encode_refusal
+
+INTERNAL_ERROR = "internal error"
+"""All that a caller is told of a bug: the rest is in the server's log."""
+
+_LOGGER = logging.getLogger(__name__)
+
+
+def choose_status(error: Exception, method: str) -> Status:
+    """Returns the status of a call whose work raised `error`: a refusal says all, a bug's traceback is logged."""
+    if isinstance(error, ReshapeError):
+        _LOGGER.debug("refused", extra={"method": method, "reason": str(error.reason), "field": error.field})
+        return encode_refusal(error)
+    _LOGGER.error("bug", exc_info=error, extra={"method": method})
+    return Status(grpc.StatusCode.INTERNAL, INTERNAL_ERROR, ())

@@ -1,0 +1,213 @@
+"""Calls as grpcio serves them by itself: each holds a thread. The way that needs nothing but its public interface.
+
+Unary methods are registered as stream-unary, which is the same on the wire: so a call can wait until there is room for
+its message before it begins to receive it.
+"""
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from queue import SimpleQueue
+from typing import Any, TypeAlias
+
+import grpc
+
+from tensor_reshape.core.errors import InvalidRequestError, LimitError, Reason
+from tensor_reshape.server.admission import Admission, Ticket
+from tensor_reshape.server.config import COST_FACTOR
+from tensor_reshape.server.interceptors import end_call
+from tensor_reshape.server.refusals import choose_status
+from tensor_reshape.server.service import Method, ReshapeService
+from tensor_reshape.wire.streams import STREAM_METHOD
+
+STREAM_THREADS = 32
+"""How many streams are served at once: each holds a thread, and more wait."""
+
+_Handler: TypeAlias = "grpc.RpcMethodHandler[bytes, bytes]"
+_Behavior: TypeAlias = Callable[..., Any]
+
+
+class ThreadedHandlers(grpc.GenericRpcHandler):
+    """Admits calls when they arrive, and has threads serve them."""
+
+    def __init__(self, service: ReshapeService, admission: Admission) -> None:
+        """Serves `service` within `admission`."""
+        self._service = service
+        self._admission = admission
+        self._methods = {method.name: method for method in service.methods}
+        self._streams = ThreadPoolExecutor(max_workers=STREAM_THREADS, thread_name_prefix="stream")
+        self._refusals = ThreadPoolExecutor(max_workers=1, thread_name_prefix="refusal")
+
+    def service(self, handler_call_details: grpc.HandlerCallDetails) -> "_Handler | None":
+        """Returns how one call is served; called on the thread that receives calls."""
+        name = handler_call_details.method
+        if name == STREAM_METHOD:
+            stream = ThreadedStream(self._service, self._admission)
+            return grpc.stream_stream_rpc_method_handler(self._admit(stream, stream.run, self._streams))
+        method = self._methods.get(name)
+        if method is None:
+            return None
+        unary = ThreadedUnary(method, self._admission)
+        return grpc.stream_unary_rpc_method_handler(self._admit(unary, unary.run, None))
+
+    def _admit(self, call: "ThreadedCall", run: _Behavior, threads: ThreadPoolExecutor | None) -> _Behavior:
+        """Returns what serves the call: `run`, on the server's threads or on others, or its refusal."""
+        try:
+            call.enter()
+        except LimitError as error:
+            run, threads = partial(_refuse, error, call.name), self._refusals
+        behavior = partial(run)
+        if threads:
+            behavior.experimental_thread_pool = threads  # type: ignore[attr-defined] # where grpcio looks for it
+        return behavior
+
+
+class ThreadedCall:
+    """What both kinds of calls have: a ticket, and a way to end early."""
+
+    def __init__(self, name: str, admission: Admission) -> None:
+        """Enters with `enter`."""
+        self.name = name
+        self._admission = admission
+        self._ready = threading.Event()
+        self._refusal: LimitError | None = None
+        self._context: grpc.ServicerContext | None = None
+        self._ticket = Ticket(self._ready.set, self._evict, self._find_peer)
+
+    def enter(self) -> None:
+        """Takes the call's place; until `begin` it waits for a thread.
+
+        Raises:
+            LimitError: SERVER_BUSY.
+        """
+        self._ticket.waiting = True
+        self._admission.enter(self._ticket)
+
+    def begin(self, context: grpc.ServicerContext) -> None:
+        """Has a thread."""
+        self._context = context
+        self._ticket.waiting = False
+
+    def receive(self, requests: Iterator[bytes]) -> bytes | None:
+        """Returns the next message, None at the end of the client's side.
+
+        Raises:
+            LimitError: SERVER_BUSY.
+        """
+        self._ready.clear()
+        if self._refusal is None:
+            self._admission.read(self._ticket)
+            self._ready.wait()
+        if self._refusal is not None:
+            raise self._refusal
+        raw = next(requests, None)
+        self._admission.keep(self._ticket, COST_FACTOR * len(raw or b""))
+        return raw
+
+    def leave(self) -> None:
+        """Gives all back."""
+        self._admission.leave(self._ticket)
+
+    def _evict(self, refusal: LimitError) -> None:
+        self._refusal = refusal
+        if self._ready.is_set() and self._context is not None:
+            self._context.cancel()  # nothing else ends a read of grpcio; the caller sees CANCELLED
+        self._ready.set()
+
+    def _find_peer(self) -> str:
+        return self._context.peer() if self._context else ""
+
+
+class ThreadedUnary(ThreadedCall):
+    """One call of a unary method."""
+
+    def __init__(self, method: Method, admission: Admission) -> None:
+        """Enters with `enter`."""
+        super().__init__(method.name, admission)
+        self._answer = method.answer
+
+    def run(self, requests: Iterator[bytes], context: grpc.ServicerContext) -> bytes:
+        """Serves the call."""
+        self.begin(context)
+        try:
+            return self._answer(self._receive_one(requests))
+        except grpc.RpcError:
+            raise  # the call is over
+        except Exception as error:  # noqa: BLE001 - whatever it is, the caller is told no more than that
+            end_call(context, choose_status(error, self.name))
+        finally:
+            self.leave()
+
+    def _receive_one(self, requests: Iterator[bytes]) -> bytes:
+        raw = self.receive(requests)
+        if raw is None:
+            raise refuse_empty_call()
+        return raw
+
+
+class ThreadedStream(ThreadedCall):
+    """One call of StreamReshape: a second thread receives the next message while the last one is answered."""
+
+    def __init__(self, service: ReshapeService, admission: Admission) -> None:
+        """Enters with `enter`."""
+        super().__init__(STREAM_METHOD, admission)
+        self._session = service.open_stream(partial(admission.hold, self._ticket))
+        self._inbox: SimpleQueue[bytes | Exception | None] = SimpleQueue()
+        self._room = threading.Semaphore(1)  # for one message that nobody has taken yet
+        self._sending = False
+
+    def run(self, requests: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
+        """Serves the call."""
+        self.begin(context)
+        context.add_callback(self._close)
+        threading.Thread(target=self._receive_all, args=(requests,), name="receiver", daemon=True).start()
+        try:
+            while (raw := self._inbox.get()) is not None:
+                if isinstance(raw, Exception):
+                    raise raw  # noqa: TRY301 - it comes from the other thread
+                yield from self._answer(raw)
+            self._session.finish()
+        except Exception as error:  # noqa: BLE001 - whatever it is, the caller is told no more than that
+            end_call(context, choose_status(error, self.name))
+        finally:
+            self._close()
+            self.leave()
+
+    def _answer(self, raw: bytes) -> Iterator[bytes]:
+        self._sending = True
+        yield from self._session.receive(raw)
+        self._sending = False
+        self._room.release()
+
+    def _receive_all(self, requests: Iterator[bytes]) -> None:
+        raw: bytes | Exception | None = b""
+        while isinstance(raw, bytes):
+            try:
+                raw = self.receive(requests)
+            except Exception as error:  # noqa: BLE001 - the thread that answers raises it
+                raw = error
+            self._inbox.put(raw)
+            self._room.acquire()
+
+    def _evict(self, refusal: LimitError) -> None:
+        self._inbox.put(refusal)
+        if self._sending:  # the caller does not take what is sent, so it would not get the refusal either
+            super()._evict(refusal)
+
+    def _close(self) -> None:
+        """Ends the thread that receives."""
+        self._refusal = self._refusal or LimitError("the call is over", reason=Reason.STALLED)
+        self._ready.set()
+        self._inbox.put(None)
+        self._room.release()
+
+
+def refuse_empty_call() -> InvalidRequestError:
+    """Returns the refusal of a unary call without a message."""
+    return InvalidRequestError.of(Reason.MESSAGE_MALFORMED, "the call has no message")
+
+
+def _refuse(error: LimitError, method: str, requests: object, context: grpc.ServicerContext) -> bytes:
+    del requests
+    end_call(context, choose_status(error, method))
