@@ -55,7 +55,7 @@ REASONS = {
     "ZERO_INDEX_OUT_OF_RANGE",
 }
 
-# These are no matter of a field: the message as a whole, and what a server, or the caller's own process, sets for itself.
+# These are no matter of a field: the message as a whole, and what a server or the caller's process sets for itself.
 OF_NO_FIELD = {"MESSAGE_MALFORMED", "MESSAGE_TOO_LARGE", "OUTPUT_TOO_LARGE", "VIEW_IMPOSSIBLE"}
 
 # In parentheses, but no reasons.
