@@ -1,21 +1,46 @@
-"""A tensor that no protobuf message could hold."""
+"""A tensor that no protobuf message could hold, chunk by chunk: neither side ever has more than a few of them."""
 
-import numpy as np
+from collections.abc import Iterator
+
+import grpc
 
 from server_processes import ServerProcess
-from tensor_reshape.client import Client
+from tensor_reshape.core.dtypes import DataType
+from tensor_reshape.core.operations import RESHAPE
+from tensor_reshape.core.shapes import Question
+from tensor_reshape.wire.codec import ReshapeCall, read_target
+from tensor_reshape.wire.streams import STREAM_METHOD, Chunk, decode_stream_response, encode_begin, encode_chunk
+from tensor_reshape.wire.tensors import TensorView
 
-FOUR_GIB = 2**32
+CHUNK = 4 * 1024 * 1024
+SIZE = 2**32 + CHUNK + 6
+ROOM = [("grpc.max_receive_message_length", -1)]
+
+
+def build_payload(offset: int) -> memoryview:
+    """A chunk's bytes: its own offset, and zeros."""
+    return memoryview(offset.to_bytes(8, "little") + bytes(CHUNK - 8))[: SIZE - offset]
+
+
+def build_messages() -> Iterator[bytes]:
+    target = TensorView(DataType.I64, [2], None, memoryview(b"\x02" + bytes(7) + b"\xff" * 8))
+    question = Question(operation=RESHAPE, data=(SIZE,), target=read_target(RESHAPE, target), special_zero=False)
+    yield encode_begin(ReshapeCall(question, TensorView(DataType.U8, (SIZE,), None, memoryview(b""))), target)
+    for offset in range(0, SIZE, CHUNK):
+        yield encode_chunk(offset, build_payload(offset))
 
 
 def test_a_tensor_of_more_than_4_gib_goes_through_a_stream_and_keeps_its_elements(server: ServerProcess):
-    array = np.zeros(FOUR_GIB + 2**21 + 6, np.uint8)
-    marks = [0, 2**31 - 1, 2**31, FOUR_GIB - 1, FOUR_GIB, array.size - 1]
-    array[marks] = [1, 2, 3, 4, 5, 6]
-    output = np.ones((2, array.size // 2), np.uint8)
+    with grpc.insecure_channel(server.address, ROOM) as channel:
+        method: grpc.StreamStreamMultiCallable[bytes, bytes] = channel.stream_stream(STREAM_METHOD)
+        answers = method(build_messages(), timeout=100)
+        output = decode_stream_response(next(answers))
+        chunks = map(decode_stream_response, answers)
 
-    with Client(server.address, timeout=100) as client:
-        result = client.reshape(array, [2, -1], special_zero=False, out=output)
-
-    assert result is output
-    assert np.array_equal(output.reshape(-1), array)
+        assert isinstance(output, TensorView)
+        assert output.dims == (2, SIZE // 2)
+        for offset in range(0, SIZE, CHUNK):
+            chunk = next(chunks)
+            assert isinstance(chunk, Chunk)
+            assert (chunk.offset, chunk.payload) == (offset, build_payload(offset))
+        assert next(chunks, None) is None
