@@ -50,6 +50,10 @@ class Ticket:
         self.since = time.monotonic()
         self.waiting = False
 
+    def forget_call(self) -> None:
+        """Lets go of the call: one that waits for the garbage collector keeps its stream, of which there are few."""
+        self.start, self.evict, self.peer = _do_nothing, _do_nothing, str
+
 
 class Admission:
     """The budget of one process; safe to use from any thread."""
@@ -125,6 +129,7 @@ class Admission:
             if ticket.waiting:
                 self._drop(ticket)
             granted = self._grant() if self._waiting else ()
+        ticket.forget_call()
         _start(granted)
 
     def sweep(self) -> None:
@@ -173,6 +178,10 @@ class Admission:
                 if not queue:
                     del self._waiting[peer]
                 return
+
+
+def _do_nothing(*_: object) -> None:
+    pass
 
 
 def _start(tickets: Iterable[Ticket]) -> None:
