@@ -47,6 +47,7 @@ class Runner:
         Raises:
             ConfigError: an address cannot be bound.
         """
+        keep_freed_memory()  # before there are threads
         self._config = config
         self._health = Health()
         threads = ThreadPoolExecutor(max_workers=config.threads, thread_name_prefix="call")
@@ -68,7 +69,6 @@ class Runner:
 
     def start(self) -> None:
         """Starts to serve."""
-        keep_freed_memory()
         self._server.start()
         self._housekeeper.start()
 
