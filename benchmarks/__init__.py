@@ -1,0 +1,1 @@
+"""The benchmark suite: `python -m benchmarks`. See docs/benchmarks/README.md."""
