@@ -1,7 +1,8 @@
 """The client that awaits: the same names and arguments as `sync.Client`, which documents them."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import aclosing
 from types import TracebackType
 from typing import Self, TypeVar, Unpack
 
@@ -157,7 +158,7 @@ class AsyncClient:
     async def _reshape(self, plan: Plan, timeout: float | None, how: Transfer) -> Array:
         delivery = Delivery(plan, how, self._inline_max_bytes)
         if delivery.way == "stream":
-            attempts = Attempts(self._endpoint.choose_timeout(timeout), streams=True)
+            attempts = Attempts(self._endpoint, timeout, streams=True)
             return await _repeat(
                 lambda: self._stream(StreamTransfer(plan, delivery, self._chunk_bytes), attempts), attempts
             )
@@ -166,7 +167,7 @@ class AsyncClient:
         return delivery.land(await self._run(plan.build_inline(), timeout, self._channel))
 
     async def _run(self, call: Call[Answer], timeout: float | None, channel: grpc.aio.Channel) -> Answer:
-        attempts = Attempts(self._endpoint.choose_timeout(timeout))
+        attempts = Attempts(self._endpoint, timeout)
         return call.decode(await _repeat(lambda: self._send(call, attempts, channel), attempts))
 
     async def _send(self, call: Call[Answer], attempts: Attempts, channel: grpc.aio.Channel) -> bytes:
@@ -183,18 +184,26 @@ class AsyncClient:
         call = method(timeout=attempts.remaining_seconds, metadata=self._endpoint.metadata)
         sender: asyncio.Task[None] | None = None
         try:
-            await call.write(transfer.begin)
-            async for raw in call:
-                transfer.receive(raw)
-                sender = sender or asyncio.create_task(_send_chunks(call, transfer))
-        except (asyncio.CancelledError, asyncio.InvalidStateError, grpc.aio.AioRpcError) as error:
-            raise await _explain_stream(call, error) from None
+            async with aclosing(_exchange(call, transfer.begin)) as answers:
+                async for raw in answers:
+                    transfer.receive(raw)
+                    sender = sender or asyncio.create_task(_send_chunks(call, transfer))
         finally:
             call.cancel()  # or a stream that is given up would stay open
             if sender is not None:
                 sender.cancel()
                 await asyncio.gather(sender, return_exceptions=True)
         return transfer.finish()
+
+
+async def _exchange(call: "grpc.aio.StreamStreamCall[bytes, bytes]", begin: bytes) -> AsyncGenerator[bytes, None]:
+    """Sends the first message and yields what is received; what ends the call becomes an error of this package."""
+    try:
+        await call.write(begin)
+        async for raw in call:
+            yield raw
+    except (asyncio.CancelledError, asyncio.InvalidStateError, grpc.aio.AioRpcError) as error:
+        raise await _explain_stream(call, error) from None
 
 
 async def _send_chunks(call: "grpc.aio.StreamStreamCall[bytes, bytes]", transfer: StreamTransfer) -> None:

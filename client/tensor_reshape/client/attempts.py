@@ -6,6 +6,7 @@ import time
 from grpc import StatusCode
 
 from tensor_reshape.client.errors import ServiceError
+from tensor_reshape.client.options import Endpoint
 from tensor_reshape.core.errors import LimitError, TensorReshapeError
 from tensor_reshape.wire.status import RETRY_SECONDS, is_retryable
 
@@ -20,8 +21,10 @@ class Attempts:
     begins anew, a few times; for other calls the channel does that by itself.
     """
 
-    def __init__(self, seconds: float | None, *, streams: bool = False) -> None:
-        """Starts the clock; `seconds` None: there is no deadline."""
+    def __init__(self, endpoint: Endpoint, timeout: float | None, *, streams: bool = False) -> None:
+        """Starts the clock; `timeout` None: the client's."""
+        seconds = endpoint.choose_timeout(timeout)
+        self._endpoint = endpoint
         self._deadline = None if seconds is None else time.monotonic() + seconds
         self._pauses = list(_PAUSES_SECONDS) if streams else []
 
@@ -37,6 +40,8 @@ class Attempts:
         elif isinstance(error, ServiceError) and error.code in _LOST and self._pauses:
             pause = self._pauses.pop(0)
         else:
+            return None
+        if self._endpoint.closed:
             return None
         late = self._deadline is not None and time.monotonic() + pause >= self._deadline
         return None if late else pause

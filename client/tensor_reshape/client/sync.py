@@ -195,14 +195,14 @@ class Client:
     def _reshape(self, plan: Plan, timeout: float | None, how: Transfer) -> Array:
         delivery = Delivery(plan, how, self._inline_max_bytes)
         if delivery.way == "stream":
-            attempts = Attempts(self._endpoint.choose_timeout(timeout), streams=True)
+            attempts = Attempts(self._endpoint, timeout, streams=True)
             return _repeat(lambda: self._stream(StreamTransfer(plan, delivery, self._chunk_bytes), attempts), attempts)
         if delivery.way == "view":
             return delivery.view(self._run(plan.build_infer(), timeout, self._channel))
         return delivery.land(self._run(plan.build_inline(), timeout, self._channel))
 
     def _run(self, call: Call[Answer], timeout: float | None, channel: grpc.Channel) -> Answer:
-        attempts = Attempts(self._endpoint.choose_timeout(timeout))
+        attempts = Attempts(self._endpoint, timeout)
         return call.decode(_repeat(lambda: self._send(call, attempts, channel), attempts))
 
     def _send(self, call: Call[Answer], attempts: Attempts, channel: grpc.Channel) -> bytes:
@@ -220,11 +220,9 @@ class Client:
         requests = _build_requests(transfer, answered)
         call = method(requests, timeout=attempts.remaining_seconds, metadata=self._endpoint.metadata)
         try:
-            for raw in call:
+            for raw in _explain_all(call):
                 transfer.receive(raw)
                 answered.set()
-        except grpc.RpcError as error:
-            raise _explain(error) from None
         finally:
             answered.set()  # or the thread that sends would wait for ever
             call.cancel()
@@ -237,6 +235,14 @@ def _build_requests(transfer: StreamTransfer, answered: threading.Event) -> Iter
     answered.wait()
     if transfer.accepted:
         yield from transfer.build_chunks()
+
+
+def _explain_all(call: Iterator[bytes]) -> Iterator[bytes]:
+    """Yields what is received; what ends the call becomes an error of this package, and nothing else does."""
+    try:
+        yield from call
+    except grpc.RpcError as error:
+        raise _explain(error) from None
 
 
 def _repeat(attempt: Callable[[], _Result], attempts: Attempts) -> _Result:

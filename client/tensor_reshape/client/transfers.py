@@ -33,7 +33,8 @@ class Transfer(TypedDict, total=False):
         copy: with "view", what to do where the array's strides do not allow it: "if_needed" copies, "never" refuses
             (VIEW_IMPOSSIBLE).
         out: where the output lands, and what is returned: writable, row-major, of the output's type and shape.
-        progress: called with the bytes that have arrived, and how many there will be. An exception ends the call.
+        progress: called with the bytes that have arrived, and how many there will be; from 0 again where a stream that
+            was lost begins anew. An exception ends the call.
     """
 
     transfer: Way
@@ -132,7 +133,7 @@ class Delivery:
             raise ValueError(message)
 
     def _fits(self, out: Array) -> bool:
-        right = out.dtype == self._dtype and out.shape == self._plan.dims
+        right = isinstance(out, np.ndarray) and out.dtype == self._dtype and out.shape == self._plan.dims
         return right and out.flags.c_contiguous and out.flags.writeable
 
 
@@ -152,7 +153,9 @@ class StreamTransfer:
         self._chunk_bytes = chunk_bytes
         self.output = delivery.make_output()
         self.accepted = False
-        self._source = _view_bytes(plan.array.astype(self.output.dtype, order="C", copy=False))
+        # What has arrived must not be sent again; at the same place it is the same.
+        moved = np.may_share_memory(plan.array, self.output) and plan.array.ctypes.data != self.output.ctypes.data
+        self._source = _view_bytes(plan.array.astype(self.output.dtype, order="C", copy=moved))
         data = TensorView(plan.describe_output().data_type, plan.array.shape, None, self._source)
         self.begin = encode_begin(ReshapeCall(plan.question, data), plan.shape)
         self._target = _view_bytes(self.output)

@@ -14,8 +14,8 @@ def keep_freed_memory() -> bool:
     """Has the C library keep the memory of large messages for the next ones, in this whole process.
 
     glibc gives every buffer above 128 KiB back to the system, and to map and clear it anew costs more than to use it.
-    So this raises its thresholds (`mallopt`), and has threads share their arenas. `release_freed_memory` gives back what
-    has been kept.
+    So this raises its thresholds (`mallopt`), and has threads share their arenas; `release_freed_memory` gives back
+    what has been kept.
 
     Returns:
         whether it does; with another C library nothing is changed.

@@ -2,10 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 
 from tensor_reshape.core.dtypes import DataType
 from tensor_reshape.core.errors import InvalidRequestError, LimitError, Reason
-from tensor_reshape.core.limits import DEFAULT_LIMITS, MAX_HEAD_BYTES, MAX_RANK, Limits
+from tensor_reshape.core.limits import DEFAULT_LIMITS, LIGHT_HEAD_BYTES, MAX_HEAD_BYTES, MAX_RANK, Limits
 from tensor_reshape.core.operations import (
     DYNAMIC_RESHAPE,
     RESHAPE,
@@ -146,9 +147,9 @@ def read_target(operation: Operation, shape: TensorView, limits: Limits = DEFAUL
 
 
 def find_tensor_bytes(raw: bytes) -> int | None:
-    """Returns where the tensor's bytes begin that reach to the end of `raw`; None where they are not in that form."""
-    outer = find_payload(raw)
-    inner = find_payload(raw, outer[1]) if outer else None
+    """Returns where the tensor's bytes begin that reach to the end of `raw`; None where no light head precedes them."""
+    outer = find_payload(raw, within=LIGHT_HEAD_BYTES)
+    inner = find_payload(raw, outer[1], within=LIGHT_HEAD_BYTES) if outer else None
     return inner[1] if inner else None
 
 
@@ -156,12 +157,12 @@ def encode_response_head(data_type: DataType, dims: Sequence[int], payload_bytes
     """Returns the response but for the tensor's bytes, which follow it: all operations answer with the same.
 
     The head's length is a multiple of 8, so whoever receives the response at an aligned address has aligned elements.
-    Its first varint is written longer than it must be, which every protobuf reader takes.
+    Varints in it are written longer than they must be, which every protobuf reader takes.
     """
     tail = tensor_pb2.Tensor(dims=dims).SerializeToString() + PAYLOAD_TAG + encode_length(payload_bytes)
-    for padding in range(_ALIGNMENT + 1):
-        tensor = _DATA_TYPE_TAG + _pad_varint(data_type, padding) + tail
-        head = PAYLOAD_TAG + encode_length(len(tensor) + payload_bytes) + tensor
+    for padding, more in product(range(_ALIGNMENT), (0, 1)):  # one more, where a longer tensor has a longer length
+        tensor = _DATA_TYPE_TAG + _pad_varint(encode_length(data_type), padding) + tail
+        head = PAYLOAD_TAG + _pad_varint(encode_length(len(tensor) + payload_bytes), more) + tensor
         if len(head) % _ALIGNMENT == 0:
             break
     return head
@@ -240,9 +241,11 @@ def decode_infer_response(raw: bytes) -> tuple[int, ...]:
     return dims
 
 
-def _pad_varint(number: int, padding: int) -> bytes:
-    """Returns the varint of a number below 128 in `padding` bytes more than it needs."""
-    return bytes([number | 0x80, *[0x80] * (padding - 1), 0]) if padding else bytes([number])
+def _pad_varint(varint: bytes, padding: int) -> bytes:
+    """Returns the same number in so many bytes more."""
+    if not padding:
+        return varint
+    return varint[:-1] + bytes([varint[-1] | 0x80, *[0x80] * (padding - 1), 0])
 
 
 def _split(kind: type[AnyMessage], field: str, raw: bytes) -> tuple[AnyMessage, tensor_pb2.Tensor, memoryview]:

@@ -24,18 +24,19 @@ _Field = tuple[int, int, int]
 """One field: its tag, where its content starts, and where the next field does."""
 
 
-def find_payload(message: bytes, begin: int = 0) -> tuple[int, int] | None:
+def find_payload(message: bytes, begin: int = 0, *, within: int = MAX_HEAD_BYTES) -> tuple[int, int] | None:
     """Finds field 15 where it comes once, as the last field, and reaches exactly to the end of `message`.
 
     Args:
         message: one serialized message, or several nested ones that all end where it ends.
         begin: where the (inner) message begins.
+        within: how many bytes from there the field may begin at most.
 
     Returns:
         Where the head ends, and where the field's bytes start, which go on to the end.
     """
     position = begin
-    while position < min(len(message), begin + MAX_HEAD_BYTES):
+    while position < min(len(message), begin + within):
         field = _read_field(message, position)
         if field is None:
             return None

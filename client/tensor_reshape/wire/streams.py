@@ -35,7 +35,7 @@ class Chunk(NamedTuple):
     Attributes:
         offset: how many bytes come before them.
         payload: the bytes.
-        message: the whole message, where another peer would write it just so.
+        message: the whole message, where it can be passed on as it is.
     """
 
     offset: int
@@ -67,7 +67,7 @@ def decode_stream_request(raw: bytes, limits: Limits = DEFAULT_LIMITS) -> Reshap
         InvalidRequestError: the message cannot be read, a required field is absent, or a head carries bytes.
         LimitError: HEAD_TOO_LARGE.
     """
-    chunk = _find_chunk(raw)
+    chunk = find_chunk(raw)
     if chunk is not None:
         return chunk
     check_head_size(measure_head(raw, nested=False))
@@ -95,7 +95,7 @@ def decode_stream_response(raw: bytes) -> TensorView | Chunk:
     Raises:
         ReshapeError: it is not a response of this contract.
     """
-    chunk = _find_chunk(raw)
+    chunk = find_chunk(raw)
     if chunk is not None:
         return chunk
     check_head_size(measure_head(raw, nested=False))
@@ -117,8 +117,11 @@ def _read_begin(operation: Operation, head: ReshapeRequest, limits: Limits) -> R
     return read_call(operation, head, head.data, _NO_BYTES, limits)
 
 
-def _find_chunk(raw: bytes) -> Chunk | None:
-    """Reads a chunk in the form that `encode_chunk` gives; None for anything else, which the generated class reads."""
+def find_chunk(raw: bytes) -> Chunk | None:
+    """Reads a chunk in the form that `encode_chunk` gives; None for anything else, which the generated class reads.
+
+    As everywhere in protobuf, a length may be written longer than it must be.
+    """
     offset, position = 0, 0
     if raw[:1] == _OFFSET_TAG:
         offset, position = _read_offset(raw)

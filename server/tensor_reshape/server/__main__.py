@@ -54,7 +54,7 @@ _DEFAULTS = Config()
     "--memory-budget-bytes",
     type=click.IntRange(1024),
     default=_DEFAULTS.memory_budget_bytes,
-    help="What all calls under way may take together; at least 3 times --max-message-bytes for each worker.",
+    help="What all calls under way may take together; at least 8 times --max-message-bytes for each worker.",
 )
 @click.option("--max-calls", type=click.IntRange(1), default=_DEFAULTS.max_calls, help="Calls under way at once.")
 @click.option(
@@ -128,7 +128,7 @@ def _set_experiments() -> None:
     if _EXPERIMENTS in os.environ:  # noqa: TID251
         return
     os.environ[_EXPERIMENTS] = choose_experiments()  # noqa: TID251
-    if "grpc" in sys.modules:  # too late for this process: begin again
+    if "grpc" in sys.modules and os.environ[_EXPERIMENTS]:  # noqa: TID251 - too late for this process
         os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])  # noqa: S606 - this very command
 
 

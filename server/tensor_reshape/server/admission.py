@@ -2,9 +2,9 @@
 
 How large a message is, nobody knows before it has been received. So whoever begins to receive one must have room for
 the largest, and gives back what it did not need as soon as it knows. Reads that find no room wait, by turns of their
-connections, so that one which asks for much does not starve the others. A call that makes no progress is given up:
-after `stall_seconds`, and while others wait, as soon as the largest message has had time to arrive at a moderate pace.
-What waits longer than that is refused.
+connections (all clients of one unix socket count as one), so that one which asks for much does not starve the others.
+A call that makes no progress is given up: after `stall_seconds`, and while others wait, as soon as the largest message
+has had time to arrive at a moderate pace. What waits longer than that is refused.
 """
 
 import threading
@@ -21,9 +21,6 @@ MIN_PRESSURE_SECONDS = 2.0
 MIN_BYTES_PER_SECOND = 8 * 1024 * 1024
 """The pace at which the largest message must arrive while others wait."""
 
-SWEEP_SECONDS = 0.25
-"""How often calls without progress are looked for."""
-
 
 class Ticket:
     """One call's part of the budget. Whoever has one calls `Admission.leave` in the end.
@@ -32,23 +29,24 @@ class Ticket:
         start: begins to receive a message.
         evict: ends the call with a refusal, whatever it is doing.
         peer: names the connection.
-        cost: the bytes that are accounted to it.
-        held: how many of them are for more than one message.
+        reading: the bytes that are set aside for the message that it receives.
+        kept: the bytes of messages that it has.
+        held: the bytes that it has besides.
         since: when it last made progress.
         waiting: whether it waits for room to receive, or for a thread.
+        left: whether it is over, so that nothing is accounted to it any more.
     """
 
-    __slots__ = ("cost", "evict", "held", "peer", "since", "start", "waiting")
+    __slots__ = ("evict", "held", "kept", "left", "peer", "reading", "since", "start", "waiting")
 
     def __init__(self, start: Callable[[], None], evict: Callable[[LimitError], None], peer: Callable[[], str]) -> None:
-        """Takes the call's callbacks, which are called without any lock held."""
+        """Takes the call's callbacks; `start` and `evict` are called without any lock held."""
         self.start = start
         self.evict = evict
         self.peer = peer
-        self.cost = 0
-        self.held = 0
+        self.reading = self.kept = self.held = 0
         self.since = time.monotonic()
-        self.waiting = False
+        self.waiting = self.left = False
 
     def forget_call(self) -> None:
         """Lets go of the call: one that waits for the garbage collector keeps its stream, of which there are few."""
@@ -68,8 +66,14 @@ class Admission:
         self._pressure_seconds = min(config.stall_seconds, max(MIN_PRESSURE_SECONDS, pace_seconds))
         self._lock = threading.Lock()
         self._used = 0
+        self._entered = 0
         self._tickets: set[Ticket] = set()
         self._waiting: OrderedDict[str, deque[Ticket]] = OrderedDict()
+
+    @property
+    def entered_calls(self) -> int:
+        """How many calls there have been so far."""
+        return self._entered
 
     @property
     def is_idle(self) -> bool:
@@ -82,27 +86,33 @@ class Admission:
         Raises:
             LimitError: SERVER_BUSY.
         """
-        if len(self._tickets) >= self._max_calls:
-            message = f"{self._max_calls} calls are under way, as many as this server takes"
-            raise _refuse_busy(message)
-        self._tickets.add(ticket)
+        with self._lock:
+            if len(self._tickets) >= self._max_calls:
+                message = f"{self._max_calls} calls are under way, as many as this server takes"
+                raise _refuse_busy(message)
+            self._tickets.add(ticket)
+            self._entered += 1
 
     def read(self, ticket: Ticket) -> None:
         """Lets the call receive a message: now, or when there is room."""
         with self._lock:
-            granted = not self._waiting and self._take(ticket)
-            if not granted:
+            granted = not ticket.left and not self._waiting and self._take(ticket)
+            if not granted and not ticket.left:
                 ticket.waiting, ticket.since = True, time.monotonic()
                 self._waiting.setdefault(ticket.peer(), deque()).append(ticket)
         if granted:
             ticket.start()
 
-    def keep(self, ticket: Ticket, cost: int) -> None:
-        """Sets what the call keeps of the message that it has received: never more than it had for the largest."""
+    def receive(self, ticket: Ticket, size: int) -> None:
+        """Notes that a message has been received, and that the call keeps `size` bytes of messages from now on."""
         with self._lock:
-            self._used += ticket.held + cost - ticket.cost
-            ticket.cost, ticket.since = ticket.held + cost, time.monotonic()
-            granted = self._grant() if self._waiting else ()
+            granted = self._account(ticket, 0, size, ticket.held)
+        _start(granted)
+
+    def keep(self, ticket: Ticket, size: int) -> None:
+        """Sets what the call keeps of messages, whether it receives another or not."""
+        with self._lock:
+            granted = self._account(ticket, ticket.reading, size, ticket.held)
         _start(granted)
 
     def hold(self, ticket: Ticket, size: int) -> None:
@@ -112,23 +122,20 @@ class Admission:
             LimitError: SERVER_BUSY.
         """
         with self._lock:
-            more = size - ticket.held
-            if self._used + more > self._budget:
+            if size > ticket.held and self._used + size - ticket.held > self._budget:
                 message = f"the call takes {size} bytes of memory, which this server does not have now"
                 raise _refuse_busy(message)
-            self._used += more
-            ticket.cost += more
-            ticket.held = size
+            granted = self._account(ticket, ticket.reading, ticket.kept, size)
+        _start(granted)
 
     def leave(self, ticket: Ticket) -> None:
         """Gives back all that a call has, also when it has left already."""
         with self._lock:
+            granted = self._account(ticket, 0, 0, 0)
+            ticket.left = True
             self._tickets.discard(ticket)
-            self._used -= ticket.cost
-            ticket.cost = ticket.held = 0
             if ticket.waiting:
                 self._drop(ticket)
-            granted = self._grant() if self._waiting else ()
         ticket.forget_call()
         _start(granted)
 
@@ -146,14 +153,20 @@ class Admission:
         for ticket in stalled:
             ticket.evict(_refuse_waiting(seconds) if ticket in late else _refuse_stalled(seconds))
 
+    def _account(self, ticket: Ticket, reading: int, kept: int, held: int) -> list[Ticket]:
+        """Sets what a call has, and returns those that may read now."""
+        if ticket.left:
+            return []
+        self._used += reading + kept + held - ticket.reading - ticket.kept - ticket.held
+        ticket.reading, ticket.kept, ticket.held, ticket.since = reading, kept, held, time.monotonic()
+        return self._grant() if self._waiting else []
+
     def _take(self, ticket: Ticket) -> bool:
-        """Gives the ticket what the largest message takes, where there is room."""
-        more = ticket.held + self._read_cost - ticket.cost
-        if self._used + more > self._budget:
+        """Sets aside what the largest message takes, where there is room."""
+        if self._used + self._read_cost > self._budget:
             return False
-        self._used += more
-        ticket.cost += more
-        ticket.since = time.monotonic()
+        self._used += self._read_cost
+        ticket.reading, ticket.since = self._read_cost, time.monotonic()
         return True
 
     def _grant(self) -> list[Ticket]:
@@ -194,7 +207,7 @@ def _refuse_busy(message: str) -> LimitError:
 
 
 def _refuse_waiting(seconds: float) -> LimitError:
-    return _refuse_busy(f"the call has waited for {seconds} seconds, and this server still has no memory for it")
+    return _refuse_busy(f"the call has waited for {seconds} seconds, and this server still has no room for it")
 
 
 def _refuse_stalled(seconds: float) -> LimitError:

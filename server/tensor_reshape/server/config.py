@@ -14,6 +14,9 @@ DEFAULT_ADDRESS = "127.0.0.1:50051"
 COST_FACTOR = 3
 """A message is in memory as it was received, as the answer, and as what the transport sends of it."""
 
+LEAST_BUDGET_FACTOR = 8
+"""What the most expensive call takes, one of the largest tensors with strides on a stream, in messages."""
+
 MAX_STOP_SECONDS = 3600
 """The longest that draining, or the grace, may take."""
 
@@ -80,9 +83,9 @@ class Config:
             if not 0 <= seconds <= MAX_STOP_SECONDS:
                 message = f"drain_seconds and grace_seconds lie from 0 to {MAX_STOP_SECONDS}, not at {seconds}"
                 raise ConfigError(message)
-        least = COST_FACTOR * self.max_message_bytes * self.workers
+        least = LEAST_BUDGET_FACTOR * self.max_message_bytes * self.workers
         if self.memory_budget_bytes < least:
-            message = f"memory_budget_bytes is {self.memory_budget_bytes}; one message for each worker takes {least}"
+            message = f"memory_budget_bytes is {self.memory_budget_bytes}; one call of each worker may take {least}"
             raise ConfigError(message)
 
     def for_worker(self, listen: tuple[str, ...]) -> "Config":

@@ -43,7 +43,7 @@ class Heads:
 
     def find_at(self, request: bytes, start: int) -> Known | None:
         """Does the same where it is known that the tensor's bytes begin at `start`."""
-        self._guess = start
+        self._guess = min(start, MAX_KNOWN_HEAD_BYTES)
         return self.find(request)
 
     def add(self, request: bytes, start: int, head: bytes) -> None:

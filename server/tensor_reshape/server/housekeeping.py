@@ -1,13 +1,20 @@
 """What a server does beside its calls: it gives up those that hang, and memory that it does not need."""
 
+import logging
+import math
 import threading
 import time
 
-from tensor_reshape.server.admission import SWEEP_SECONDS, Admission
+from tensor_reshape.server.admission import Admission
 from tensor_reshape.wire.allocators import release_freed_memory
+
+SWEEP_SECONDS = 0.25
+"""How often calls without progress are looked for."""
 
 IDLE_SECONDS = 5.0
 """How long no call must have been under way until freed memory goes back to the system."""
+
+_LOGGER = logging.getLogger(__name__)
 
 
 class Housekeeper:
@@ -28,11 +35,15 @@ class Housekeeper:
         self._stopped.set()
 
     def _run(self) -> None:
-        idle_since: float | None = None
+        seen_calls, busy_at = 0, math.inf
         while not self._stopped.wait(SWEEP_SECONDS):
-            self._admission.sweep()
-            if not self._admission.is_idle:
-                idle_since = time.monotonic()
-            elif idle_since is not None and time.monotonic() - idle_since > IDLE_SECONDS:
+            try:
+                self._admission.sweep()
+            except Exception:
+                _LOGGER.exception("bug")  # and go on: nobody else gives up calls that hang
+            now = time.monotonic()
+            if not self._admission.is_idle or self._admission.entered_calls != seen_calls:
+                seen_calls, busy_at = self._admission.entered_calls, now
+            elif now - busy_at > IDLE_SECONDS:
                 release_freed_memory()
-                idle_since = None
+                busy_at = math.inf

@@ -23,11 +23,11 @@ from grpc._cython import cygrpc  # type: ignore[attr-defined] # compiled, withou
 from tensor_reshape.core.errors import LimitError
 from tensor_reshape.server.admission import Admission, Ticket
 from tensor_reshape.server.config import COST_FACTOR
+from tensor_reshape.server.interceptors import end_call
 from tensor_reshape.server.refusals import choose_status
 from tensor_reshape.server.service import Method, ReshapeService
 from tensor_reshape.server.threaded import ThreadedStream, ThreadedUnary, refuse_empty_call
 from tensor_reshape.wire.status import Status
-from tensor_reshape.wire.streams import STREAM_METHOD
 
 _LOGGER = logging.getLogger(__name__)
 _OPERATIONS = (
@@ -49,38 +49,14 @@ _MAX_OUTBOX = 2
 
 def is_supported() -> bool:
     """Whether the installed grpcio has all that this module needs, in the form that it needs."""
-    functions = {name: getattr(_server, name, None) for name in _SUBMITTED}
-    if not hasattr(_server, "_RPCState") or not all(map(callable, functions.values())):
+    if not all(callable(getattr(_server, name, None)) for name in (*_SUBMITTED, "_RPCState")):
         return False
     known = all(
-        list(inspect.signature(function).parameters)[: len(_SUBMITTED[name])] == _SUBMITTED[name]
-        for name, function in functions.items()
-        if function is not None
+        list(inspect.signature(getattr(_server, name)).parameters)[: len(parameters)] == parameters
+        for name, parameters in _SUBMITTED.items()
     )
     state = _server._RPCState()  # type: ignore[no-untyped-call]
     return known and all(hasattr(state, name) for name in _STATE) and all(hasattr(cygrpc, name) for name in _OPERATIONS)
-
-
-class InlineHandlers(grpc.GenericRpcHandler):
-    """The service's methods, for `InlinePool` to serve."""
-
-    def __init__(self, service: ReshapeService, admission: Admission, threads: ThreadPoolExecutor) -> None:
-        """Serves `service` within `admission`; `threads` are for what takes long."""
-        pool = InlinePool(max_workers=1, thread_name_prefix="unrecognized")
-        plan = partial(_Plan, admission, threads, pool)
-        self._handlers: dict[str, grpc.RpcMethodHandler[bytes, bytes]] = {
-            method.name: grpc.stream_unary_rpc_method_handler(
-                plan(method.name, partial(_UnaryCall, method), partial(ThreadedUnary, method))
-            )
-            for method in service.methods
-        }
-        self._handlers[STREAM_METHOD] = grpc.stream_stream_rpc_method_handler(
-            plan(STREAM_METHOD, partial(_StreamCall, service), partial(ThreadedStream, service))
-        )
-
-    def service(self, handler_call_details: grpc.HandlerCallDetails) -> "grpc.RpcMethodHandler[bytes, bytes] | None":
-        """Returns how a method's calls are served."""
-        return self._handlers.get(handler_call_details.method)
 
 
 class InlinePool(ThreadPoolExecutor):
@@ -88,7 +64,7 @@ class InlinePool(ThreadPoolExecutor):
 
     def submit(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> "Future[Any]":
         """Begins the call that grpcio wants `function` to serve; with a lock of grpcio's held."""
-        if len(args) < 4 or not isinstance(args[3], _Plan):  # noqa: PLR2004 - work, rpc_event, state, behavior
+        if len(args) < 4 or not isinstance(args[3], Plan):  # noqa: PLR2004 - work, rpc_event, state, behavior
             return super().submit(function, *args, **kwargs)
         _, rpc_event, state, plan = args[:4]
         try:
@@ -100,27 +76,30 @@ class InlinePool(ThreadPoolExecutor):
 
 
 @dataclass(frozen=True, slots=True)
-class _Plan:
+class Plan:
     """How the calls of one method are served."""
 
     admission: Admission
     threads: ThreadPoolExecutor
     experimental_thread_pool: InlinePool  # where grpcio looks for it
     name: str
-    open: "Callable[[_Plan, Any, Any], _Call]"
+    open: "Callable[[Plan, Any, Any], _Call]"
     fall_back: Callable[[Admission], ThreadedUnary | ThreadedStream]
 
     def __call__(self, requests: Iterator[bytes], context: grpc.ServicerContext) -> object:
         """Serves a call that has reached a thread all the same."""
         call = self.fall_back(self.admission)
-        call.enter()
+        try:
+            call.enter()
+        except LimitError as error:
+            end_call(context, choose_status(error, self.name))
         return call.run(requests, context)
 
 
 class _Call:
     """One call: it is read from when there is room, and leaves when grpcio is done with it and it with its work."""
 
-    def __init__(self, plan: _Plan, rpc_event: Any, state: Any) -> None:
+    def __init__(self, plan: Plan, rpc_event: Any, state: Any) -> None:
         self._plan = plan
         self._call = rpc_event.call
         self._state = state
@@ -145,23 +124,24 @@ class _Call:
                 self._start((cygrpc.ReceiveMessageOperation(0),), self._on_read)
 
     def _on_read(self, event: Any) -> None:
-        raw = event.batch_operations[0].message()
-        self._plan.admission.keep(self._ticket, COST_FACTOR * len(raw or b""))
-        self._take(raw)
+        self._ticket.since = time.monotonic()
+        self._take(event.batch_operations[0].message())
 
     def _work(self, work: Callable[[], object]) -> None:
         """Has a thread do what takes long; the call keeps its memory until that is over, too."""
 
         def run() -> None:
+            self._ticket.waiting, self._ticket.since = False, time.monotonic()
             try:
-                work()
+                if not self._over:
+                    work()
             except Exception as error:  # noqa: BLE001 - nobody else would hear of it
                 self._fail(error)
             self._working = False
             if self._over:
                 self._plan.admission.leave(self._ticket)
 
-        self._working = True
+        self._working = self._ticket.waiting = True
         self._plan.threads.submit(run)
 
     def _end(self, status: Status | None = None, response: bytes | None = None) -> None:
@@ -215,8 +195,11 @@ class _Call:
         return _common.decode(self._call.peer())
 
 
-class _UnaryCall(_Call):
-    def __init__(self, method: Method, plan: _Plan, rpc_event: Any, state: Any) -> None:
+class UnaryCall(_Call):
+    """One call of a unary method."""
+
+    def __init__(self, method: Method, plan: Plan, rpc_event: Any, state: Any) -> None:
+        """Begins with `begin`."""
         super().__init__(plan, rpc_event, state)
         self._method = method
 
@@ -234,21 +217,25 @@ class _UnaryCall(_Call):
             self._end(choose_status(error, self._plan.name))
             return True
         if response is not None:
+            self._plan.admission.receive(self._ticket, COST_FACTOR * max(len(raw), len(response)))
             self._end(response=response)
         return response is not None
 
 
-class _StreamCall(_Call):
-    def __init__(self, service: ReshapeService, plan: _Plan, rpc_event: Any, state: Any) -> None:
+class StreamCall(_Call):
+    """One call of StreamReshape."""
+
+    def __init__(self, service: ReshapeService, plan: Plan, rpc_event: Any, state: Any) -> None:
+        """Begins with `begin`."""
         super().__init__(plan, rpc_event, state)
         self._session = service.open_stream(partial(plan.admission.hold, self._ticket))
         self._outbox: deque[bytes] = deque()
+        self._unsent_bytes = 0
         self._reading = True
         self._last: Status | bool = False  # what ends the call when all has been sent; True: well
 
     def _take(self, raw: bytes | None) -> None:
-        self._reading = False
-        if raw is not None and self._session.collected is not None:
+        if raw is not None and self._session.takes_long(raw):
             self._work(lambda: self._answer(raw))
         else:
             self._answer(raw)
@@ -259,10 +246,22 @@ class _StreamCall(_Call):
                 self._session.finish()
                 self._last = True
             else:
-                self._outbox.extend(self._session.receive(raw))
+                self._put(list(self._session.receive(raw)))
         except Exception as error:  # noqa: BLE001 - whatever it is, the caller is told no more than that
             self._last = choose_status(error, self._plan.name)
+        self._plan.admission.receive(self._ticket, self._cost)
+        self._reading = False  # not before: one message at a time
         self._advance()
+
+    def _put(self, answers: list[bytes]) -> None:
+        with self._state.condition:
+            self._outbox.extend(answers)
+            self._unsent_bytes += sum(map(len, answers))
+
+    @property
+    def _cost(self) -> int:
+        """What the answers take; of data with strides they are in what the session holds."""
+        return 0 if self._ticket.held else COST_FACTOR * self._unsent_bytes
 
     def _advance(self) -> None:
         with self._state.condition:
@@ -279,12 +278,14 @@ class _StreamCall(_Call):
     def _write(self, response: bytes) -> None:
         self._writing = True
         operations = (*self._build_initial_metadata(), cygrpc.SendMessageOperation(response, 0))
-        self._start(operations, self._on_write)
+        self._start(operations, partial(self._on_write, len(response)))
 
-    def _on_write(self, event: Any) -> None:
+    def _on_write(self, size: int, event: Any) -> None:
         del event
+        with self._state.condition:
+            self._unsent_bytes -= size
         self._writing = False
-        self._ticket.since = time.monotonic()
+        self._plan.admission.keep(self._ticket, self._cost)
         self._advance()
 
 

@@ -10,15 +10,14 @@ from typing import TypeAlias
 import grpc
 from grpc_reflection.v1alpha import reflection, reflection_pb2_grpc
 
-from tensor_reshape.server import inline
 from tensor_reshape.server.admission import Admission
-from tensor_reshape.server.config import Config, ConfigError
+from tensor_reshape.server.config import Config
+from tensor_reshape.server.handlers import build_handlers
 from tensor_reshape.server.health import Health
 from tensor_reshape.server.housekeeping import Housekeeper
 from tensor_reshape.server.interceptors import RefusalInterceptor
 from tensor_reshape.server.listeners import announce, bind
 from tensor_reshape.server.service import ReshapeService
-from tensor_reshape.server.threaded import ThreadedHandlers
 from tensor_reshape.server.threads import assign_threads
 from tensor_reshape.wire.allocators import keep_freed_memory
 from tensor_reshape.wire.codec import SERVICE
@@ -115,25 +114,6 @@ def stop(runner: Runner, cause: str, hurries: Causes) -> None:
     threading.Thread(target=_set_after, args=(hurries, hurry), daemon=True).start()
     runner.stop(hurry)
     _LOGGER.info("stopped")
-
-
-def build_handlers(
-    service: ReshapeService, admission: Admission, config: Config, threads: ThreadPoolExecutor
-) -> grpc.GenericRpcHandler:
-    """Returns how calls are served: as `config.serving` says.
-
-    Raises:
-        ConfigError: inline, and the installed grpcio does not allow it.
-    """
-    if config.serving == "threads":
-        return ThreadedHandlers(service, admission)
-    if inline.is_supported():
-        return inline.InlineHandlers(service, admission, threads)
-    message = f"grpcio {grpc.__version__} cannot serve inline"
-    if config.serving == "inline":
-        raise ConfigError(message)
-    _LOGGER.warning(message)
-    return ThreadedHandlers(service, admission)
 
 
 def _set_after(hurries: Causes, hurry: threading.Event) -> None:

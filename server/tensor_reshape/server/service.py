@@ -8,7 +8,7 @@ from functools import lru_cache, partial
 from math import prod
 from typing import NamedTuple
 
-from tensor_reshape.core.limits import Limits
+from tensor_reshape.core.limits import LIGHT_HEAD_BYTES, Limits
 from tensor_reshape.core.operations import Operation
 from tensor_reshape.core.shapes import infer_shape
 from tensor_reshape.server.backend import reshape
@@ -54,7 +54,7 @@ class ReshapeService:
             Method(_name(name), partial(self.execute, operation), partial(self.execute_light, operation))
             for operation, name in codec.METHODS.items()
         ]
-        return (*reshapes, Method(_name(codec.INFER_SHAPE), self.infer, self.infer))
+        return (*reshapes, Method(_name(codec.INFER_SHAPE), self.infer, self.infer_light))
 
     def execute(self, operation: Operation, request: bytes) -> bytes:
         """Executes one operation: StaticReshape, DynamicReshape, Reshape."""
@@ -70,6 +70,8 @@ class ReshapeService:
         answer = self._answer_known(operation, request)
         if answer is not None:
             return answer
+        if len(request) > LIGHT_HEAD_BYTES and codec.find_tensor_bytes(request) is None:
+            return None
         call = codec.decode_reshape_request(operation, request, self._limits)
         if call.data.strides and prod(call.data.dims) * call.data.data_type.item_size > LIGHT_BYTES:
             return None
@@ -78,6 +80,10 @@ class ReshapeService:
     def infer(self, request: bytes) -> bytes:
         """Answers InferShape."""
         return (self._infer if len(request) > MAX_KNOWN_HEAD_BYTES else self._infer_known)(request)
+
+    def infer_light(self, request: bytes) -> bytes | None:
+        """Answers InferShape where the request is none of the longest."""
+        return None if len(request) > LIGHT_HEAD_BYTES else self.infer(request)
 
     def open_stream(self, hold: Callable[[int], None]) -> StreamSession:
         """Begins StreamReshape; see `StreamSession`."""

@@ -8,7 +8,7 @@ from math import prod
 
 from tensor_reshape.core.errors import InvalidRequestError, LimitError, Reason, format_value
 from tensor_reshape.core.layouts import check_strides, compute_span
-from tensor_reshape.core.limits import Limits
+from tensor_reshape.core.limits import LIGHT_HEAD_BYTES, Limits
 from tensor_reshape.core.shapes import infer_shape
 from tensor_reshape.server.backend import reshape
 from tensor_reshape.wire.codec import ReshapeCall
@@ -18,6 +18,7 @@ from tensor_reshape.wire.streams import (
     decode_stream_request,
     encode_accept,
     encode_chunk,
+    find_chunk,
 )
 from tensor_reshape.wire.tensors import TensorView
 
@@ -53,6 +54,10 @@ class StreamSession:
         else:
             yield self._begin(message)
 
+    def takes_long(self, raw: bytes) -> bool:
+        """Whether to receive `raw` may take so long that other calls should not wait for it."""
+        return self.collected is not None or (len(raw) > LIGHT_HEAD_BYTES and find_chunk(raw) is None)
+
     def finish(self) -> None:
         """Takes the end of the client's side.
 
@@ -66,6 +71,7 @@ class StreamSession:
         if self._received != self._size:
             raise self._refuse_size(self._received, "was followed by another tensor")
         dims = infer_shape(call.question, self._limits)
+        self.collected = None
         if call.data.strides is None:
             self._hold(0)
             size = prod(call.data.dims) * call.data.data_type.item_size
@@ -81,8 +87,9 @@ class StreamSession:
         size = compute_span(data.dims, data.strides or ()) * data.data_type.item_size
         output = prod(data.dims) * data.data_type.item_size
         self._check_limit(max(size, output), self._limits.max_output_bytes)
-        self._hold(size + 2 * output)  # what arrives, what is gathered, and the messages made of it
-        self.collected = bytearray()
+        self._hold(size + 3 * output)  # what arrives, what is gathered, the messages made of it, and sent
+        if size:
+            self.collected = bytearray()
         return size
 
     def _check_limit(self, size: int, limit: int) -> None:

@@ -5,6 +5,7 @@ its message before it begins to receive it.
 """
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -101,9 +102,7 @@ class ThreadedCall:
             self._ready.wait()
         if self._refusal is not None:
             raise self._refusal
-        raw = next(requests, None)
-        self._admission.keep(self._ticket, COST_FACTOR * len(raw or b""))
-        return raw
+        return next(requests, None)
 
     def leave(self) -> None:
         """Gives all back."""
@@ -130,14 +129,17 @@ class ThreadedUnary(ThreadedCall):
     def run(self, requests: Iterator[bytes], context: grpc.ServicerContext) -> bytes:
         """Serves the call."""
         self.begin(context)
+        if not context.add_callback(self.leave):  # not before the answer has been sent
+            self.leave()
         try:
-            return self._answer(self._receive_one(requests))
+            raw = self._receive_one(requests)
+            response = self._answer(raw)
         except grpc.RpcError:
             raise  # the call is over
         except Exception as error:  # noqa: BLE001 - whatever it is, the caller is told no more than that
             end_call(context, choose_status(error, self.name))
-        finally:
-            self.leave()
+        self._admission.receive(self._ticket, COST_FACTOR * max(len(raw), len(response)))
+        return response
 
     def _receive_one(self, requests: Iterator[bytes]) -> bytes:
         raw = self.receive(requests)
@@ -156,6 +158,8 @@ class ThreadedStream(ThreadedCall):
         self._inbox: SimpleQueue[bytes | Exception | None] = SimpleQueue()
         self._room = threading.Semaphore(1)  # for one message that nobody has taken yet
         self._sending = False
+        self._unsent_bytes = 0
+        self._lock = threading.Lock()
 
     def run(self, requests: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
         """Serves the call."""
@@ -176,15 +180,25 @@ class ThreadedStream(ThreadedCall):
 
     def _answer(self, raw: bytes) -> Iterator[bytes]:
         self._sending = True
-        yield from self._session.receive(raw)
+        for answer in self._session.receive(raw):
+            yield answer
+            self._ticket.since = time.monotonic()
         self._sending = False
+        self._admission.keep(self._ticket, self._count(-len(raw)))
         self._room.release()
+
+    def _count(self, size: int) -> int:
+        """Returns what the messages take that are not answered yet, `size` bytes more of them or less."""
+        with self._lock:
+            self._unsent_bytes += size
+            return COST_FACTOR * self._unsent_bytes
 
     def _receive_all(self, requests: Iterator[bytes]) -> None:
         raw: bytes | Exception | None = b""
         while isinstance(raw, bytes):
             try:
                 raw = self.receive(requests)
+                self._admission.receive(self._ticket, self._count(len(raw or b"")))
             except Exception as error:  # noqa: BLE001 - the thread that answers raises it
                 raw = error
             self._inbox.put(raw)
