@@ -14,7 +14,8 @@ from packaging.version import Version
 pytestmark = pytest.mark.timeout(900)
 
 ROOT = Path(__file__).parents[2]
-FOLDERS = ("tests/wire", "tests/client", "tests/server", "tests/e2e")
+# What is not public of grpcio is used by the server alone.
+FLOOR_FOLDERS = ("tests/wire", "tests/server", "tests/e2e")
 # The suite itself runs on the newest releases, so there it is enough to see that the installed wheel works.
 NEWEST_FOLDERS = ("tests/wire", "tests/e2e/test_operations.py", "tests/e2e/test_generated_stub.py")
 LOWEST = ["--resolution", "lowest-direct", "--all-extras", "--requirements", "pyproject.toml"]
@@ -68,7 +69,7 @@ class Environment:
 
     python: Path
     promised: dict[str, SpecifierSet]
-    folders: tuple[str, ...] = FOLDERS
+    folders: tuple[str, ...]
 
 
 def run(*command: str | Path) -> subprocess.CompletedProcess[str]:
@@ -82,7 +83,8 @@ def run(*command: str | Path) -> subprocess.CompletedProcess[str]:
         pytest.param(
             "floor",
             marks=pytest.mark.skipif(
-                sys.version_info >= (3, 13), reason="numpy 2.0 has no wheels for it: the floors are the oldest Python's"
+                sys.version_info >= (3, 13),
+                reason="scikit-learn 1.5 has no wheels for it: the floors are the oldest Python's",
             ),
         ),
         *NEWEST,
@@ -94,10 +96,10 @@ def environment(
     project = [f"{wheel}[server,examples]", "--group", "pyproject.toml:test"]
     if request.param == "floor":
         promised = {name: SpecifierSet(f"=={version}") for name, version in floors.items()}
-        return Environment(make_environment(LOWEST, project), promised)
+        return Environment(make_environment(LOWEST, project), promised, FLOOR_FOLDERS)
     promised = {name: SpecifierSet(text) for name, text in NEWEST[request.param].items()}
     python = make_environment([*project, *(f"{name}{text}" for name, text in promised.items())])
-    return Environment(python, promised, NEWEST_FOLDERS if request.param == "protobuf-7" else FOLDERS)
+    return Environment(python, promised, NEWEST_FOLDERS)
 
 
 def test_the_environment_holds_what_it_promises(environment: Environment):

@@ -158,7 +158,7 @@ class AsyncClient:
     async def _reshape(self, plan: Plan, timeout: float | None, how: Transfer) -> Array:
         delivery = Delivery(plan, how, self._inline_max_bytes)
         if delivery.way == "stream":
-            attempts = Attempts(self._endpoint, timeout, streams=True)
+            attempts = Attempts(self._endpoint, timeout)
             return await _repeat(
                 lambda: self._stream(StreamTransfer(plan, delivery, self._chunk_bytes), attempts), attempts
             )
@@ -187,6 +187,7 @@ class AsyncClient:
             async with aclosing(_exchange(call, transfer.begin)) as answers:
                 async for raw in answers:
                     transfer.receive(raw)
+                    attempts.note_acceptance()
                     sender = sender or asyncio.create_task(_send_chunks(call, transfer))
         finally:
             call.cancel()  # or a stream that is given up would stay open

@@ -18,15 +18,21 @@ class Attempts:
     """The attempts of one call, within its deadline.
 
     A server that has too much to do (SERVER_BUSY, STALLED) is asked again until the deadline. A stream that is lost
-    begins anew, a few times; for other calls the channel does that by itself.
+    after the server has accepted it begins anew, a few times; before that, and for other calls, the channel does so.
     """
 
-    def __init__(self, endpoint: Endpoint, timeout: float | None, *, streams: bool = False) -> None:
+    def __init__(self, endpoint: Endpoint, timeout: float | None) -> None:
         """Starts the clock; `timeout` None: the client's."""
         seconds = endpoint.choose_timeout(timeout)
         self._endpoint = endpoint
         self._deadline = None if seconds is None else time.monotonic() + seconds
-        self._pauses = list(_PAUSES_SECONDS) if streams else []
+        self._pauses: list[float] = []
+        self._accepted = False
+
+    def note_acceptance(self) -> None:
+        """Notes that the server has answered: from now on the channel does not send the call again by itself."""
+        if not self._accepted:
+            self._accepted, self._pauses = True, list(_PAUSES_SECONDS)
 
     @property
     def remaining_seconds(self) -> float | None:

@@ -195,7 +195,7 @@ class Client:
     def _reshape(self, plan: Plan, timeout: float | None, how: Transfer) -> Array:
         delivery = Delivery(plan, how, self._inline_max_bytes)
         if delivery.way == "stream":
-            attempts = Attempts(self._endpoint, timeout, streams=True)
+            attempts = Attempts(self._endpoint, timeout)
             return _repeat(lambda: self._stream(StreamTransfer(plan, delivery, self._chunk_bytes), attempts), attempts)
         if delivery.way == "view":
             return delivery.view(self._run(plan.build_infer(), timeout, self._channel))
@@ -223,6 +223,7 @@ class Client:
             for raw in _explain_all(call):
                 transfer.receive(raw)
                 answered.set()
+                attempts.note_acceptance()
         finally:
             answered.set()  # or the thread that sends would wait for ever
             call.cancel()

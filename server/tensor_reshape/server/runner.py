@@ -27,6 +27,7 @@ Causes: TypeAlias = "SimpleQueue[str]"
 _LOGGER = logging.getLogger(__name__)
 _HEALTH_SERVICE = "grpc.health.v1.Health"
 _REFLECTION_THREADS = 4
+_WINDOW_BYTES = 256 * 1024
 _MAX_STREAMS_PER_CONNECTION = 64  # without a limit, a flood of resets on one connection makes others' calls fail
 
 
@@ -134,5 +135,8 @@ def _build_options(config: Config, *, shares: bool) -> list[tuple[str, int]]:
         ("grpc.max_receive_message_length", config.max_message_bytes),
         ("grpc.max_send_message_length", -1),  # an output is bounded by the limits, with a refusal that says so
         ("grpc.max_concurrent_streams", _MAX_STREAMS_PER_CONNECTION),
+        # What is received of calls that wait is in no budget: a fixed window, not one that grows with the bandwidth.
+        ("grpc.http2.lookahead_bytes", _WINDOW_BYTES),
+        ("grpc.http2.bdp_probe", 0),
         ("grpc.so_reuseport", int(shares)),  # unasked, a second server would take every other connection
     ]
