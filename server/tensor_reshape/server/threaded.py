@@ -105,7 +105,9 @@ class ThreadedCall:
         return next(requests, None)
 
     def leave(self) -> None:
-        """Gives all back."""
+        """Gives all back, and ends a wait for room: nobody else would."""
+        self._refusal = self._refusal or LimitError("the call is over", reason=Reason.STALLED)
+        self._ready.set()
         self._admission.leave(self._ticket)
 
     def _evict(self, refusal: LimitError) -> None:
@@ -176,7 +178,6 @@ class ThreadedStream(ThreadedCall):
             end_call(context, choose_status(error, self.name))
         finally:
             self._close()
-            self.leave()
 
     def _answer(self, raw: bytes) -> Iterator[bytes]:
         self._sending = True
@@ -211,8 +212,7 @@ class ThreadedStream(ThreadedCall):
 
     def _close(self) -> None:
         """Ends the thread that receives."""
-        self._refusal = self._refusal or LimitError("the call is over", reason=Reason.STALLED)
-        self._ready.set()
+        self.leave()
         self._inbox.put(None)
         self._room.release()
 
