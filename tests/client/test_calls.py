@@ -127,7 +127,7 @@ def test_a_large_request_is_retried_too():
         run_stock({"StaticReshape": reshape}, options=[("grpc.max_receive_message_length", -1)]) as address,
         Client(address) as client,
     ):
-        assert client.static_reshape(large, [-1], special_zero=False).shape == (2**20,)
+        assert client.static_reshape(large, [-1], special_zero=False, transfer="inline").shape == (2**20,)
     assert counted.attempts == 3
 
 

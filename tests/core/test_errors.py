@@ -64,7 +64,9 @@ OTHER_WORDS = {"DATA_TYPE_UNSPECIFIED"}
 
 def read_documented_reasons() -> set[str]:
     text = "".join(path.read_text() for path in sorted(PROTOS.glob("*.proto")))
-    groups = re.findall(r"\(([A-Z]+_[A-Z_]+(?:[, /]*[A-Z]+_[A-Z_]+)*)[) ]", re.sub(r"\s*\n\s*// ?", " ", text))
+    groups = re.findall(
+        r"\(((?:[A-Z]+_[A-Z_]+|STALLED)(?:[, /]*[A-Z]+_[A-Z_]+)*)[) ]", re.sub(r"\s*\n\s*// ?", " ", text)
+    )
     return {reason for group in groups for reason in re.findall(r"[A-Z_]+", group)} - OTHER_WORDS
 
 

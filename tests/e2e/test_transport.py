@@ -9,7 +9,7 @@ import pytest
 
 from in_process import run_runner
 from remote_refusals import catch_remote, catch_status, describe, send_raw
-from server_processes import ServerProcess, run_server
+from server_processes import ServerProcess
 from tensor_reshape.client import AsyncClient, Client, InternalServerError, InvalidRequestError, LimitError, Reason
 from tensor_reshape.core.limits import Limits
 from tensor_reshape.wire.tensors import TensorView
@@ -23,12 +23,6 @@ METHODS = ["StaticReshape", "DynamicReshape", "Reshape", "InferShape"]
 def channel(server: ServerProcess) -> Iterator[grpc.Channel]:
     with grpc.insecure_channel(server.address) as channel:
         yield channel
-
-
-@pytest.fixture(scope="module")
-def small_server() -> Iterator[ServerProcess]:
-    with run_server("--max-message-bytes", "4096") as process:
-        yield process
 
 
 class Breaks:

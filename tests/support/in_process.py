@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
+from types import MappingProxyType
 
 import grpc
 
@@ -19,6 +20,7 @@ ANY_PORT = "127.0.0.1:0"
 WAIT_SECONDS = 20.0
 
 Behavior = Callable[[bytes, grpc.ServicerContext], bytes]
+StreamBehavior = Callable[[Iterator[bytes], grpc.ServicerContext], Iterator[bytes]]
 
 
 class BlockedBackend:
@@ -75,6 +77,7 @@ def run_blocked(config: Config | None = None) -> Iterator[tuple[Runner, BlockedB
 def run_stock(
     methods: Mapping[str, Behavior],
     *,
+    streams: Mapping[str, StreamBehavior] = MappingProxyType({}),
     service: str = SERVICE,
     interceptors: list[grpc.ServerInterceptor] | None = None,
     options: Sequence[tuple[str, int]] = (),
@@ -84,6 +87,7 @@ def run_stock(
     handlers: dict[str, grpc.RpcMethodHandler[bytes, bytes]] = {
         name: grpc.unary_unary_rpc_method_handler(behavior) for name, behavior in methods.items()
     }
+    handlers |= {name: grpc.stream_stream_rpc_method_handler(behavior) for name, behavior in streams.items()}
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, handlers),))
     port = server.add_insecure_port(ANY_PORT)
     server.start()

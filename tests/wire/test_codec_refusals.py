@@ -256,9 +256,9 @@ OUTPUTS: dict[str, tuple[tuple[int, ...], tuple[int, ...] | None, int, Reason, s
 def test_a_response_that_is_not_its_tensor_is_refused(
     dims: tuple[int, ...], strides: tuple[int, ...] | None, size: int, reason: Reason, field: str
 ):
-    raw = codec.encode_reshape_response(TensorView(DataType.F32, dims, strides, memoryview(bytes(size))))
+    output = tensor_pb2.Tensor(data_type=F32, dims=dims, strides=strides, data=bytes(size))
     with pytest.raises(InvalidRequestError) as caught:
-        codec.decode_reshape_response(raw)
+        codec.decode_reshape_response(reshape_pb2.StaticReshapeResponse(output=output).SerializeToString())
     assert (caught.value.reason, caught.value.field) == (reason, field)
 
 
@@ -268,7 +268,4 @@ def test_a_tensor_of_2_gib_is_refused_before_it_is_joined():
         question = Question(operation=RESHAPE, data=data.dims, target=(-1,), special_zero=True)
         with pytest.raises(LimitError) as caught:
             codec.encode_reshape_request(codec.ReshapeCall(question, data))
-        with pytest.raises(LimitError) as caught_too:
-            codec.encode_reshape_response(data)
-    for error in (caught.value, caught_too.value):
-        assert (error.reason, error.field) == (Reason.MESSAGE_TOO_LARGE, "data")
+    assert (caught.value.reason, caught.value.field) == (Reason.MESSAGE_TOO_LARGE, "data")

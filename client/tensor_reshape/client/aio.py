@@ -13,7 +13,7 @@ import numpy.typing as npt
 from tensor_reshape.client import _calls
 from tensor_reshape.client._calls import Answer, Call, Expected, Plan, Target
 from tensor_reshape.client.attempts import Attempts
-from tensor_reshape.client.errors import ServiceError, UnavailableError, build_error
+from tensor_reshape.client.errors import CallTimeoutError, ServiceError, UnavailableError, build_error
 from tensor_reshape.client.options import (
     DEFAULT_TARGET,
     DEFAULT_TIMEOUT_SECONDS,
@@ -31,6 +31,7 @@ from tensor_reshape.wire.health import HealthStatus
 from tensor_reshape.wire.streams import DEFAULT_CHUNK_BYTES, STREAM_METHOD
 
 _Result = TypeVar("_Result")
+_WRITE_FAILED = "Internal error from Core"  # grpc.aio's own words
 
 
 class AsyncClient:
@@ -184,7 +185,7 @@ class AsyncClient:
         call = method(timeout=attempts.remaining_seconds, metadata=self._endpoint.metadata)
         sender: asyncio.Task[None] | None = None
         try:
-            async with aclosing(_exchange(call, transfer.begin)) as answers:
+            async with aclosing(_exchange(call, transfer.begin, attempts)) as answers:
                 async for raw in answers:
                     transfer.receive(raw)
                     attempts.note_acceptance()
@@ -197,14 +198,16 @@ class AsyncClient:
         return transfer.finish()
 
 
-async def _exchange(call: "grpc.aio.StreamStreamCall[bytes, bytes]", begin: bytes) -> AsyncGenerator[bytes, None]:
+async def _exchange(
+    call: "grpc.aio.StreamStreamCall[bytes, bytes]", begin: bytes, attempts: Attempts
+) -> AsyncGenerator[bytes, None]:
     """Sends the first message and yields what is received; what ends the call becomes an error of this package."""
     try:
         await call.write(begin)
         async for raw in call:
             yield raw
     except (asyncio.CancelledError, asyncio.InvalidStateError, grpc.aio.AioRpcError) as error:
-        raise await _explain_stream(call, error) from None
+        raise await _explain_stream(call, error, attempts) from None
 
 
 async def _send_chunks(call: "grpc.aio.StreamStreamCall[bytes, bytes]", transfer: StreamTransfer) -> None:
@@ -224,11 +227,18 @@ async def _repeat(attempt: Callable[[], Awaitable[_Result]], attempts: Attempts)
         await asyncio.sleep(pause)
 
 
-async def _explain_stream(call: "grpc.aio.StreamStreamCall[bytes, bytes]", error: BaseException) -> BaseException:
-    """Asks the call itself: a write to one that has ended says no more than that it has."""
-    if isinstance(error, asyncio.InvalidStateError):
-        return build_error(await call.code(), await call.details(), await call.trailing_metadata() or ())
-    return _explain(error)
+async def _explain_stream(
+    call: "grpc.aio.StreamStreamCall[bytes, bytes]", error: BaseException, attempts: Attempts
+) -> BaseException:
+    """Asks the call itself: a write to one that has ended hides how, where it is first to know."""
+    if isinstance(error, asyncio.CancelledError):
+        return _explain(error)
+    code, details = await call.code(), await call.details() or ""
+    if details.startswith(_WRITE_FAILED) and attempts.are_over:
+        return CallTimeoutError("Deadline Exceeded", grpc.StatusCode.DEADLINE_EXCEEDED)
+    if details.startswith(_WRITE_FAILED):
+        return UnavailableError("the stream was lost while it was written to", grpc.StatusCode.UNAVAILABLE)
+    return build_error(code, details, await call.trailing_metadata() or ())
 
 
 def _explain(error: BaseException) -> BaseException:

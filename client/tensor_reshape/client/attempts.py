@@ -39,6 +39,11 @@ class Attempts:
         """What is left until the deadline, as grpc takes it."""
         return None if self._deadline is None else max(self._deadline - time.monotonic(), 1e-3)
 
+    @property
+    def are_over(self) -> bool:
+        """Whether the deadline has passed."""
+        return self._deadline is not None and time.monotonic() >= self._deadline
+
     def choose_pause(self, error: TensorReshapeError) -> float | None:
         """Returns the seconds to wait before the next attempt; None where there is no other."""
         if isinstance(error, LimitError) and is_retryable(error):

@@ -14,6 +14,9 @@ MAX_RANK = 64
 MAX_HEAD_BYTES = 64 * 1024
 """The largest message without its tensor bytes. A legal one of rank 64 stays below 4 KiB."""
 
+MAX_PROTOBUF_BYTES = 2**31 - 1
+"""The largest message that protobuf itself can hold."""
+
 LIGHT_HEAD_BYTES = 4 * 1024
 """What a legal message has besides its tensor bytes, at rank 64. Larger ones are read where nobody waits for it."""
 

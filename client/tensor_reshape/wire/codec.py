@@ -6,7 +6,14 @@ from itertools import product
 
 from tensor_reshape.core.dtypes import DataType
 from tensor_reshape.core.errors import InvalidRequestError, LimitError, Reason
-from tensor_reshape.core.limits import DEFAULT_LIMITS, LIGHT_HEAD_BYTES, MAX_HEAD_BYTES, MAX_RANK, Limits
+from tensor_reshape.core.limits import (
+    DEFAULT_LIMITS,
+    LIGHT_HEAD_BYTES,
+    MAX_HEAD_BYTES,
+    MAX_PROTOBUF_BYTES,
+    MAX_RANK,
+    Limits,
+)
 from tensor_reshape.core.operations import (
     DYNAMIC_RESHAPE,
     RESHAPE,
@@ -38,7 +45,6 @@ INFER_SHAPE = "InferShape"
 METHODS = {STATIC_RESHAPE: "StaticReshape", DYNAMIC_RESHAPE: "DynamicReshape", RESHAPE: "Reshape"}
 """The method that executes each operation."""
 
-_MAX_PROTOBUF_BYTES = 2**31 - 1
 _ALIGNMENT = 8  # of the widest element
 _DATA_TYPE_TAG = b"\x08"  # field 1 of Tensor, a varint
 ReshapeRequest = reshape_pb2.StaticReshapeRequest | reshape_pb2.DynamicReshapeRequest | reshape_pb2.ReshapeRequest
@@ -75,7 +81,7 @@ def encode_reshape_request(call: ReshapeCall, shape: TensorView | None = None) -
     """
     pieces = encode_tensor(call.data)
     length = sum(map(len, pieces))
-    if length > _MAX_PROTOBUF_BYTES - MAX_HEAD_BYTES:
+    if length > MAX_PROTOBUF_BYTES - MAX_HEAD_BYTES:
         message = f"the tensor takes {length} bytes; one message holds less than 2 GiB"
         raise LimitError.of(Reason.MESSAGE_TOO_LARGE, message, "data", size=length)
     head = build_head(call.question, shape).SerializeToString()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from tensor_reshape.core.limits import MAX_RANK
+from tensor_reshape.core.limits import MAX_PROTOBUF_BYTES, MAX_RANK
 from tensor_reshape.server.config import MAX_STOP_SECONDS, Config, ConfigError, TlsFiles
 from tensor_reshape.server.experiments import choose_experiments
 from tensor_reshape.server.logs import configure_logs
@@ -14,7 +14,6 @@ from tensor_reshape.server.logs import configure_logs
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _EXPERIMENTS = "GRPC_EXPERIMENTS"
 _SECONDS = click.FloatRange(0, MAX_STOP_SECONDS)
-_PROTOBUF_LIMIT = 2**31 - 1
 _DEFAULTS = Config()
 
 
@@ -40,7 +39,7 @@ _DEFAULTS = Config()
 )
 @click.option(
     "--max-message-bytes",
-    type=click.IntRange(1024, _PROTOBUF_LIMIT),
+    type=click.IntRange(1024, MAX_PROTOBUF_BYTES),
     default=_DEFAULTS.max_message_bytes,
     help="The largest request, and the largest output.",
 )

@@ -131,11 +131,11 @@ class Admission:
     def leave(self, ticket: Ticket) -> None:
         """Gives back all that a call has, also when it has left already."""
         with self._lock:
-            granted = self._account(ticket, 0, 0, 0)
-            ticket.left = True
             self._tickets.discard(ticket)
             if ticket.waiting:
                 self._drop(ticket)
+            granted = self._account(ticket, 0, 0, 0)
+            ticket.left = True
         ticket.forget_call()
         _start(granted)
 

@@ -5,7 +5,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tensor_reshape.core.errors import TensorReshapeError
-from tensor_reshape.core.limits import MAX_MESSAGE_BYTES, MAX_RANK, MAX_TENSOR_BYTES, Limits
+from tensor_reshape.core.limits import (
+    MAX_HEAD_BYTES,
+    MAX_MESSAGE_BYTES,
+    MAX_PROTOBUF_BYTES,
+    MAX_RANK,
+    MAX_TENSOR_BYTES,
+    Limits,
+)
 
 DEFAULT_ADDRESS = "127.0.0.1:50051"
 """Loopback: whoever serves a network says so."""
@@ -107,7 +114,7 @@ class Config:
         """What the rules and the backend are bounded by."""
         return Limits(
             max_rank=self.max_rank,
-            max_output_bytes=self.max_message_bytes,
+            max_output_bytes=min(self.max_message_bytes, MAX_PROTOBUF_BYTES - MAX_HEAD_BYTES),
             max_tensor_bytes=self.max_tensor_bytes,
         )
 

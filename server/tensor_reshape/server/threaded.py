@@ -174,6 +174,8 @@ class ThreadedStream(ThreadedCall):
                     raise raw  # noqa: TRY301 - it comes from the other thread
                 yield from self._answer(raw)
             self._session.finish()
+        except grpc.RpcError:
+            raise  # the call is over
         except Exception as error:  # noqa: BLE001 - whatever it is, the caller is told no more than that
             end_call(context, choose_status(error, self.name))
         finally:

@@ -1,0 +1,183 @@
+"""Streams as a program in another language sends them, good ones and bad ones."""
+
+from collections.abc import Iterator
+
+import grpc
+import numpy as np
+import pytest
+from google.rpc.error_details_pb2 import ErrorInfo
+from google.rpc.status_pb2 import Status
+
+from raw_streams import SIX, RawStream, begin, chunk, open_stream
+from remote_refusals import describe, send_raw
+from server_processes import ServerProcess
+from tensor_reshape.client import InvalidRequestError, LimitError, Reason
+from tensor_reshape.core.dtypes import DataType
+from tensor_reshape.v1 import reshape_pb2, reshape_pb2_grpc, tensor_pb2
+
+INFER = b"\x08\x01\x10\x00\x1a\x02\x12\x00\x22\x00"
+STRIDED = begin((3, 2), (6,), (1, 3))
+STATIC = reshape_pb2.StaticReshapeRequest(
+    shape=[2, -1], special_zero=False, data=tensor_pb2.Tensor(data_type=tensor_pb2.DATA_TYPE_F32, dims=[6])
+)
+
+
+@pytest.fixture
+def channel(server: ServerProcess) -> Iterator[grpc.Channel]:
+    with grpc.insecure_channel(server.address) as channel:
+        yield channel
+
+
+def test_a_generated_stub_reshapes_in_chunks(channel: grpc.Channel):
+    payload = np.arange(6, dtype="<f4").tobytes()
+    requests = [
+        reshape_pb2.StreamReshapeRequest(static_reshape=STATIC),
+        reshape_pb2.StreamReshapeRequest(chunk=payload[:10], offset=0),
+        reshape_pb2.StreamReshapeRequest(chunk=payload[10:], offset=10),
+    ]
+    answers = list(reshape_pb2_grpc.ReshapeServiceStub(channel).StreamReshape(iter(requests)))
+    assert answers[0].output == tensor_pb2.Tensor(data_type=tensor_pb2.DATA_TYPE_F32, dims=[2, 3])
+    assert [(answer.offset, answer.chunk) for answer in answers[1:]] == [(0, payload[:10]), (10, payload[10:])]
+
+
+def test_a_head_is_accepted_before_anything_else_is_sent(channel: grpc.Channel):
+    with open_stream(channel, begin((6,), (2, 3))) as stream:
+        assert stream.accept() == (2, 3)
+        stream.send(chunk(0, SIX))
+        assert stream.receive(6) == SIX
+        stream.finish()
+
+
+def test_a_chunk_is_answered_before_the_next_one_is_sent(channel: grpc.Channel):
+    with open_stream(channel, begin()) as stream:
+        stream.accept()
+        for offset in range(6):
+            stream.send(chunk(offset, SIX[offset : offset + 1]))
+            assert next(stream.call) == chunk(offset, SIX[offset : offset + 1])
+        stream.finish()
+
+
+def test_tensors_follow_each_other_on_one_call(channel: grpc.Channel):
+    with open_stream(channel) as stream:
+        for dims, target in (((6,), (2, 3)), ((0, 4), (4, 0)), ((2, 3), (6,)), ((), ())):
+            payload = SIX[: int(np.prod(dims))]
+            stream.send(begin(dims, target), *([chunk(0, payload)] if payload else []))
+            assert (stream.accept(), stream.receive(len(payload))) == (target, payload)
+        stream.finish()
+
+
+def test_a_strided_and_a_dense_tensor_follow_each_other(channel: grpc.Channel):
+    with open_stream(channel) as stream:
+        for _ in range(3):
+            stream.send(STRIDED, chunk(0, SIX[:4]), chunk(4, SIX[4:]))
+            assert (stream.accept(), stream.receive(6)) == ((6,), bytes([0, 3, 1, 4, 2, 5]))
+            stream.send(begin(), chunk(0, SIX))
+            assert (stream.accept(), stream.receive(6)) == ((6,), SIX)
+        stream.finish()
+
+
+# dims, strides, target
+LAYOUTS: dict[str, tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]] = {
+    "transposed": ((3, 2), (1, 3), (6,)),
+    "with gaps": ((2, 3), (5, 1), (3, 2)),
+    "a broadcast": ((6, 4), (1, 0), (4, 6)),
+    "dense with strides": ((2, 3), (3, 1), (6,)),
+    "a stride that is never taken": ((1, 6), (2**62, 1), (6,)),
+}
+
+
+@pytest.mark.parametrize(("dims", "strides", "target"), LAYOUTS.values(), ids=LAYOUTS.keys())
+@pytest.mark.parametrize("data_type", [DataType.U8, DataType.BF16, DataType.F64], ids=str)
+def test_strides_are_gathered(
+    channel: grpc.Channel, data_type: DataType, dims: tuple[int, ...], strides: tuple[int, ...], target: tuple[int, ...]
+):
+    size = data_type.item_size
+    steps = [0 if dim == 1 else stride * size for dim, stride in zip(dims, strides, strict=True)]
+    span = size + sum((dim - 1) * step for dim, step in zip(dims, steps, strict=True))
+    payload = np.arange(span, dtype=np.uint8)
+    want = np.ascontiguousarray(np.ndarray(dims, f"V{size}", payload, strides=steps)).tobytes()
+    head = begin(dims, target, strides, tensor_pb2.DataType.ValueType(data_type))
+    with open_stream(channel, head, chunk(0, payload.tobytes())) as stream:
+        assert (stream.accept(), stream.receive(len(want))) == (target, want)
+        stream.finish()
+
+
+def test_a_stream_without_a_tensor_ends_well(channel: grpc.Channel):
+    with open_stream(channel) as stream:
+        stream.finish()
+
+
+def test_a_refused_head_is_answered_before_any_byte_is_sent(channel: grpc.Channel):
+    with open_stream(channel, begin((6,), (4, -1))) as stream:
+        assert describe(stream.refuse())[:3] == (InvalidRequestError, Reason.NOT_DIVISIBLE, "shape[1]")
+
+
+# messages, whether the client then closes, reason, field
+BAD: dict[str, tuple[list[bytes], bool, Reason, str]] = {
+    "half sent": ([begin(), chunk(0, SIX[:3])], True, Reason.DATA_SIZE_MISMATCH, "data.data"),
+    "a head alone": ([begin()], True, Reason.DATA_SIZE_MISMATCH, "data.data"),
+    "half a strided tensor": ([STRIDED, chunk(0, SIX[:3])], True, Reason.DATA_SIZE_MISMATCH, "data.data"),
+    "a chunk too long": ([begin(), chunk(0, bytes(7))], False, Reason.DATA_SIZE_MISMATCH, "data.data"),
+    "a second chunk too long": (
+        [begin(), chunk(0, SIX[:3]), chunk(3, bytes(4))],
+        False,
+        Reason.DATA_SIZE_MISMATCH,
+        "data.data",
+    ),
+    "a chunk too many": ([begin(), chunk(0, SIX), chunk(6, b"a")], False, Reason.CHUNK_UNEXPECTED, "chunk"),
+    "out of order": ([begin(), chunk(3, SIX[3:]), chunk(0, SIX[:3])], False, Reason.CHUNK_OUT_OF_ORDER, "offset"),
+    "out of order, strided": ([STRIDED, chunk(3, SIX[3:])], False, Reason.CHUNK_OUT_OF_ORDER, "offset"),
+    "a chunk before the head": ([chunk(0, b"a"), begin()], False, Reason.CHUNK_UNEXPECTED, "chunk"),
+    "an empty chunk": ([begin(), chunk(0, b"")], False, Reason.CHUNK_UNEXPECTED, "chunk"),
+    "a head within": ([begin(), chunk(0, SIX[:3]), begin()], False, Reason.DATA_SIZE_MISMATCH, "data.data"),
+    "bytes in the head": ([b"\x1a\x07\x7a\x05\x08\x06\x7a\x01a"], False, Reason.CHUNK_UNEXPECTED, "data.data"),
+    "garbage": ([b"\xff"], False, Reason.MESSAGE_MALFORMED, ""),
+    "garbage within": ([begin(), chunk(0, SIX[:3]), b"\xff"], False, Reason.MESSAGE_MALFORMED, ""),
+    "nothing": ([b""], False, Reason.FIELD_MISSING, "part"),
+    "strides that overlap": (
+        [begin((2, 2), (4,), (1, 1)), chunk(0, SIX[:3])],
+        False,
+        Reason.STRIDES_OVERLAP,
+        "data.strides",
+    ),
+    "a refused second tensor": ([begin(), chunk(0, SIX), begin((6,), (7,))], False, Reason.VOLUME_MISMATCH, "shape"),
+}
+
+
+@pytest.mark.parametrize(("messages", "closes", "reason", "field"), BAD.values(), ids=BAD.keys())
+def test_a_stream_against_the_rules_is_refused_and_the_next_call_is_served(
+    channel: grpc.Channel, messages: list[bytes], closes: bool, reason: Reason, field: str
+):
+    with open_stream(channel, *messages) as stream:
+        if closes:
+            stream.close()
+        assert describe(stream.refuse())[:3] == (InvalidRequestError, reason, field)
+        assert read_reason(stream) == reason
+    assert send_raw(channel, "InferShape", INFER) == b"\x0a\x00"
+    with open_stream(channel, begin(), chunk(0, SIX)) as stream:
+        assert (stream.accept(), stream.receive(6)) == ((6,), SIX)
+
+
+def read_reason(stream: RawStream) -> str:
+    """Returns the reason in the form of the contract."""
+    trailing = dict(stream.call.trailing_metadata())
+    packed = trailing["grpc-status-details-bin"]
+    assert isinstance(packed, bytes)
+    info = ErrorInfo()
+    assert Status.FromString(packed).details[0].Unpack(info)
+    assert info.domain == "tensor_reshape.v1"
+    return str(info.reason)
+
+
+def test_what_came_before_a_refusal_is_answered(channel: grpc.Channel):
+    with open_stream(channel, begin(), chunk(0, SIX[:3]), chunk(9, b"a")) as stream:
+        assert (stream.accept(), stream.receive(3)) == ((6,), SIX[:3])
+        assert describe(stream.refuse())[1] == Reason.CHUNK_OUT_OF_ORDER
+
+
+@pytest.mark.parametrize(
+    "head", [begin((2**40 + 1,), (-1,)), begin((2**40,), (-1,), (0,)), begin((2,), (2,), (2**40,))]
+)
+def test_a_tensor_above_the_limits_is_refused_by_its_head(channel: grpc.Channel, head: bytes):
+    with open_stream(channel, head) as stream:
+        assert describe(stream.refuse())[:2] == (LimitError, Reason.TENSOR_TOO_LARGE)

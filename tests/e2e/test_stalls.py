@@ -1,0 +1,159 @@
+"""Streams that stand still, and streams that are given up: what they took comes back, and the next call is served."""
+
+import threading
+from collections.abc import Iterator
+
+import grpc
+import pytest
+from google.rpc.error_details_pb2 import RetryInfo
+from google.rpc.status_pb2 import Status
+
+from in_process import ANY_PORT, run_runner
+from raw_streams import SIX, RawStream, begin, chunk, open_stream
+from tensor_reshape.client import LimitError, Reason
+from tensor_reshape.server.admission import Admission, Ticket
+from tensor_reshape.server.config import Config
+from tensor_reshape.server.runner import Runner
+
+MIB = 1 << 20
+STALL_SECONDS = 0.5
+STRIDED = begin((3, 2), (6,), (1, 3))
+
+
+class Watched:
+    """The real admission of a server, whose idleness can be awaited."""
+
+    def __init__(self, admission: Admission) -> None:
+        self._admission = admission
+        self._leave = admission.leave
+        self._news = threading.Condition()
+        admission.leave = self.leave  # type: ignore[method-assign]
+
+    def leave(self, ticket: Ticket) -> None:
+        self._leave(ticket)
+        with self._news:
+            self._news.notify_all()
+
+    def await_idle(self) -> int:
+        """Returns what is still accounted when no call is under way."""
+        with self._news:
+            assert self._news.wait_for(lambda: self._admission.is_idle, 20)
+        return self._admission._used
+
+
+@pytest.fixture(scope="module")
+def runner(serving: str) -> Iterator[Runner]:
+    config = Config(listen=(ANY_PORT,), serving=serving, stall_seconds=STALL_SECONDS, drain_seconds=0, grace_seconds=0)
+    with run_runner(config) as runner:
+        yield runner
+
+
+@pytest.fixture(scope="module")
+def admission(runner: Runner) -> Watched:
+    return Watched(runner._admission)
+
+
+@pytest.fixture
+def channel(runner: Runner, admission: Watched) -> Iterator[grpc.Channel]:
+    """A channel; whatever a test does to the server on it, all comes back."""
+    with grpc.insecure_channel(runner.addresses[0]) as channel:
+        yield channel
+        with open_stream(channel, begin(), chunk(0, SIX)) as stream:
+            assert (stream.accept(), stream.receive(6)) == ((6,), SIX)
+            stream.finish()
+    assert admission.await_idle() == 0
+
+
+def check_stalled(stream: RawStream) -> None:
+    error = stream.refuse()
+    assert (type(error), getattr(error, "reason", error)) == (LimitError, Reason.STALLED)
+    packed = dict(stream.call.trailing_metadata())["grpc-status-details-bin"]
+    assert isinstance(packed, bytes)
+    info = RetryInfo()
+    assert any(detail.Unpack(info) for detail in Status.FromString(packed).details)
+    assert 0 < info.retry_delay.ToTimedelta().total_seconds() < 1
+
+
+STANDSTILLS: dict[str, list[bytes]] = {
+    "before the head": [],
+    "after the head": [begin()],
+    "within a tensor": [begin(), chunk(0, SIX[:3])],
+    "within a strided tensor": [STRIDED, chunk(0, SIX[:3])],
+    "between two tensors": [begin(), chunk(0, SIX)],
+}
+
+
+@pytest.mark.parametrize("messages", STANDSTILLS.values(), ids=STANDSTILLS.keys())
+def test_a_stream_that_stands_still_is_given_up(channel: grpc.Channel, messages: list[bytes]):
+    with open_stream(channel, *messages) as stream:
+        check_stalled(stream)
+
+
+def test_a_stream_that_goes_on_now_and_then_is_left_alone(channel: grpc.Channel):
+    pause = threading.Event()
+    with open_stream(channel, begin()) as stream:
+        stream.accept()
+        for offset in range(6):
+            assert not pause.wait(STALL_SECONDS / 2)
+            stream.send(chunk(offset, SIX[offset : offset + 1]))
+            assert next(stream.call) == chunk(offset, SIX[offset : offset + 1])
+        stream.finish()
+
+
+def send_endlessly(stream: RawStream, count: int) -> None:
+    payload = bytes(MIB)
+    stream.send(begin((count * MIB,)), *(chunk(number * MIB, payload) for number in range(count)))
+
+
+def test_a_client_that_never_reads_is_not_read_from_and_given_up(channel: grpc.Channel, admission: Watched):
+    with open_stream(channel) as stream:
+        send_endlessly(stream, 64)
+        stream.accept()
+        assert admission.await_idle() == 0
+        with pytest.raises(grpc.RpcError):
+            stream.receive(32 * MIB)  # what was under way when it stood still
+        assert stream.call.code() in {grpc.StatusCode.CANCELLED, grpc.StatusCode.RESOURCE_EXHAUSTED}
+
+
+@pytest.mark.parametrize("messages", STANDSTILLS.values(), ids=STANDSTILLS.keys())
+def test_what_a_cancelled_stream_took_comes_back(channel: grpc.Channel, admission: Watched, messages: list[bytes]):
+    with open_stream(channel, *messages) as stream:
+        if messages:
+            stream.accept()
+        stream.call.cancel()
+        assert admission.await_idle() == 0
+
+
+def test_what_a_stream_beyond_its_deadline_took_comes_back(channel: grpc.Channel, admission: Watched):
+    with open_stream(channel, begin(), chunk(0, SIX[:3]), seconds=0.2) as stream:
+        assert (stream.accept(), stream.receive(3)) == ((6,), SIX[:3])
+        stream.refuse()
+        assert stream.call.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+        assert admission.await_idle() == 0
+
+
+def test_what_streams_of_a_lost_connection_took_comes_back(runner: Runner, channel: grpc.Channel, admission: Watched):
+    del channel
+    with grpc.insecure_channel(runner.addresses[0], [("grpc.use_local_subchannel_pool", 1)]) as lost:
+        streams = [RawStream(lost, 20) for _ in range(20)]
+        for stream in streams:
+            stream.send(begin(), chunk(0, SIX[:3]))
+            stream.accept()
+    for stream in streams:
+        stream.close()
+    assert admission.await_idle() == 0
+
+
+def test_what_a_stream_with_a_bug_took_comes_back(
+    channel: grpc.Channel, admission: Watched, monkeypatch: pytest.MonkeyPatch
+):
+    def fail(*_: object) -> None:
+        message = "secret"
+        raise RuntimeError(message)
+
+    monkeypatch.setattr("tensor_reshape.server.sessions.encode_accept", fail)
+    with open_stream(channel, begin()) as stream:
+        error = stream.refuse()
+        assert (stream.call.code(), str(error)) == (grpc.StatusCode.INTERNAL, "INTERNAL: internal error")
+    monkeypatch.undo()
+    assert admission.await_idle() == 0

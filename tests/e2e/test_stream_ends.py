@@ -1,0 +1,236 @@
+"""Streams that end otherwise than they should, as the SDK sees them."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+
+import grpc
+import numpy as np
+import pytest
+
+from both_clients import CLIENTS, open_client
+from in_process import ANY_PORT, StreamBehavior, hurry_stop, run_stock
+from tensor_reshape.client import (
+    AsyncClient,
+    CallTimeoutError,
+    LimitError,
+    Reason,
+    ResponseError,
+    ServiceError,
+    UnavailableError,
+)
+from tensor_reshape.core.dtypes import DataType
+from tensor_reshape.server.config import Config
+from tensor_reshape.server.runner import Runner
+from tensor_reshape.wire.status import encode_refusal
+from tensor_reshape.wire.streams import STREAM_RESHAPE, encode_accept, encode_chunk
+from tensor_reshape.wire.tensors import TensorView
+
+SIX = np.arange(6, dtype=np.uint8)
+BYTES = memoryview(SIX.tobytes())
+ACCEPT = encode_accept(TensorView(DataType.U8, (6,), None, BYTES))
+
+
+def hang(requests: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
+    """Accepts a tensor and never answers any more."""
+    next(requests)
+    yield ACCEPT
+    ended = threading.Event()
+    if context.add_callback(ended.set):
+        ended.wait(20)
+
+
+def say(*answers: bytes) -> StreamBehavior:
+    """Answers the same whatever comes."""
+
+    def behave(requests: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
+        del context
+        next(requests)
+        yield from answers
+
+    return behave
+
+
+class Aborts:
+    """Aborts the first calls, then serves; counts them."""
+
+    def __init__(self, abort: Callable[[grpc.ServicerContext], object], failures: int, *, late: bool) -> None:
+        self.abort, self.failures, self.late, self.attempts = abort, failures, late, 0
+
+    def __call__(self, requests: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
+        self.attempts += 1
+        next(requests)
+        if self.attempts <= self.failures:
+            if self.late:
+                yield ACCEPT
+                yield next(requests)
+            self.abort(context)
+        yield ACCEPT
+        yield from requests
+
+
+def abort_unavailable(context: grpc.ServicerContext) -> None:
+    context.abort(grpc.StatusCode.UNAVAILABLE, "not now")
+
+
+def abort_busy(context: grpc.ServicerContext) -> None:
+    status = encode_refusal(LimitError.of(Reason.SERVER_BUSY, "not now"))
+    context.set_trailing_metadata(status.trailing_metadata)
+    context.abort(status.code, status.details)
+
+
+@pytest.mark.parametrize("kind", CLIENTS)
+def test_a_deadline_within_a_stream_is_a_timeout(kind: str):
+    with run_stock({}, streams={STREAM_RESHAPE: hang}) as address, open_client(kind, address) as client:
+        with pytest.raises(CallTimeoutError):
+            client.reshape(SIX, [6], transfer="stream", timeout=0.3)
+        with pytest.raises(CallTimeoutError):
+            client.reshape(SIX, [6], transfer="stream", timeout=0.1)
+
+
+LIES: dict[str, list[bytes]] = {
+    "nothing": [],
+    "no bytes": [ACCEPT],
+    "too few bytes": [ACCEPT, encode_chunk(0, BYTES[:5])],
+    "too many bytes": [ACCEPT, encode_chunk(0, BYTES), encode_chunk(6, BYTES)],
+    "a chunk that is too long": [ACCEPT, encode_chunk(0, memoryview(bytes(7)))],
+    "a gap": [ACCEPT, encode_chunk(1, BYTES[1:])],
+    "a repetition": [ACCEPT, encode_chunk(0, BYTES[:3]), encode_chunk(0, BYTES[:3])],
+    "bytes before the shape": [encode_chunk(0, BYTES), ACCEPT],
+    "other dims": [encode_accept(TensorView(DataType.U8, (3, 2), None, BYTES)), encode_chunk(0, BYTES)],
+    "another data type": [encode_accept(TensorView(DataType.I8, (6,), None, BYTES)), encode_chunk(0, BYTES)],
+    "a negative dim": [encode_accept(TensorView(DataType.U8, (-6,), None, BYTES))],
+    "garbage": [b"\xff"],
+    "garbage within": [ACCEPT, b"\xff"],
+    "an empty message": [b""],
+}
+
+
+@pytest.fixture(scope="module")
+def liar() -> Iterator[tuple[str, list[bytes]]]:
+    """A stock server, and the answers that it gives: a test fills them in."""
+    answers: list[bytes] = []
+
+    def behave(requests: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
+        yield from say(*answers)(requests, context)
+
+    with run_stock({}, streams={STREAM_RESHAPE: behave}) as address:
+        yield address, answers
+
+
+@pytest.mark.parametrize("kind", CLIENTS)
+@pytest.mark.parametrize("lie", LIES.values(), ids=LIES.keys())
+def test_an_answer_that_the_rules_do_not_give_is_a_response_error(
+    liar: tuple[str, list[bytes]], kind: str, lie: list[bytes]
+):
+    address, answers = liar
+    answers[:] = lie
+    with open_client(kind, address) as client, pytest.raises(ResponseError):
+        client.reshape(SIX, [6], transfer="stream", timeout=10)
+
+
+@pytest.mark.parametrize("kind", CLIENTS)
+@pytest.mark.parametrize("late", [False, True], ids=["at once", "within the tensor"])
+@pytest.mark.parametrize("abort", [abort_unavailable, abort_busy])
+def test_a_stream_that_is_lost_or_not_admitted_begins_anew(
+    kind: str, late: bool, abort: Callable[[grpc.ServicerContext], object]
+):
+    aborts = Aborts(abort, 2, late=late)
+    with run_stock({}, streams={STREAM_RESHAPE: aborts}) as address, open_client(kind, address) as client:
+        assert client.reshape(SIX, [6], transfer="stream").tolist() == SIX.tolist()
+    assert aborts.attempts == 3
+
+
+@pytest.mark.parametrize("kind", CLIENTS)
+def test_a_server_that_stays_busy_is_asked_until_the_deadline(kind: str):
+    aborts = Aborts(abort_busy, 1000, late=False)
+    with (
+        run_stock({}, streams={STREAM_RESHAPE: aborts}) as address,
+        open_client(kind, address) as client,
+        pytest.raises(LimitError) as caught,
+    ):
+        client.reshape(SIX, [6], transfer="stream", timeout=1)
+    assert (caught.value.reason, 3 <= aborts.attempts <= 12) == (Reason.SERVER_BUSY, True)
+
+
+def test_a_refusal_while_much_is_being_sent_is_the_refusal():  # of grpc.aio, a failed write may hide it
+    array = np.zeros(4_000_000, np.uint8)
+
+    def refuse(requests: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
+        next(requests)
+        yield encode_accept(TensorView(DataType.U8, array.shape, None, BYTES))
+        next(requests)
+        status = encode_refusal(LimitError.of(Reason.OUTPUT_TOO_LARGE, "no"))
+        context.set_trailing_metadata(status.trailing_metadata)
+        context.abort(status.code, status.details)
+
+    with (
+        run_stock({}, streams={STREAM_RESHAPE: refuse}) as address,
+        open_client("Client", address, chunk_bytes=20_000) as client,
+    ):
+        for _ in range(30):
+            with pytest.raises(LimitError) as caught:
+                client.reshape(array, [-1], transfer="stream", timeout=10)
+            assert caught.value.reason == Reason.OUTPUT_TOO_LARGE
+
+
+def test_the_attempts_of_a_stream_end_as_those_of_any_call():
+    aborts = Aborts(abort_unavailable, 1000, late=False)
+    with (
+        run_stock({}, streams={STREAM_RESHAPE: aborts}) as address,
+        open_client("Client", address) as client,
+        pytest.raises(UnavailableError),
+    ):
+        client.reshape(SIX, [6], transfer="stream")
+    assert aborts.attempts == 5
+
+
+@pytest.mark.parametrize("kind", CLIENTS)
+def test_a_stream_goes_on_when_its_server_is_restarted(kind: str, serving: str):
+    config = Config(listen=(ANY_PORT,), serving=serving, drain_seconds=0, grace_seconds=0)
+    runners = [Runner(config)]
+    runners[0].start()
+    array = np.random.default_rng(1).integers(0, 256, 4 * 2**20, np.uint8)
+
+    def restart(arrived: int, total: int) -> None:
+        if len(runners) == 1 and arrived > total // 3:
+            hurry_stop(runners[0])
+            runners.append(Runner(Config(listen=runners[0].addresses, drain_seconds=0, grace_seconds=0)))
+            runners[1].start()
+
+    with open_client(kind, runners[0].addresses[0], chunk_bytes=2**14) as client:
+        output = client.reshape(array, [-1], transfer="stream", progress=restart)
+    hurry_stop(runners[1])
+    assert output.tobytes() == array.tobytes()
+
+
+async def test_a_cancelled_stream_leaves_no_task_and_a_usable_client():
+    accepted = asyncio.Event()
+    with run_stock({}, streams={STREAM_RESHAPE: hang}) as address:
+        async with AsyncClient(address) as client:
+            before = asyncio.all_tasks()
+            call = client.reshape(
+                SIX, [6], special_zero=False, transfer="stream", progress=lambda *_: accepted.set(), timeout=20
+            )
+            task = asyncio.create_task(call)
+            await accepted.wait()
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            left = asyncio.all_tasks() - before  # those of grpc itself, about to end
+            assert not any("tensor_reshape" in str(task.get_coro()) for task in left)
+            assert not left or not (await asyncio.wait(left, timeout=10))[1]
+            with pytest.raises(CallTimeoutError):
+                await client.reshape(SIX, [6], special_zero=False, transfer="stream", timeout=0.1)
+
+
+async def test_closing_a_client_ends_its_streams():
+    accepted = asyncio.Event()
+    with run_stock({}, streams={STREAM_RESHAPE: hang}) as address:
+        client = AsyncClient(address)
+        call = client.reshape(SIX, [6], special_zero=False, transfer="stream", progress=lambda *_: accepted.set())
+        task = asyncio.create_task(call)
+        await accepted.wait()
+        await client.close()
+        with pytest.raises((ServiceError, ValueError)):
+            await asyncio.wait_for(task, 10)

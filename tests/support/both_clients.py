@@ -1,0 +1,52 @@
+"""The blocking and the awaiting client behind one face, so that a truth is stated once for both."""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from tensor_reshape.client import AsyncClient, Client
+from tensor_reshape.wire.arrays import Array
+
+CLIENTS = ("Client", "AsyncClient")
+
+
+class AnyClient:
+    """One client of either kind; every call blocks."""
+
+    def __init__(self, client: Client | AsyncClient, runner: asyncio.Runner) -> None:
+        self._client = client
+        self._runner = runner
+
+    def reshape(self, *arguments: Any, **fields: Any) -> Array:
+        return self._call("reshape", *arguments, **fields)
+
+    def static_reshape(self, *arguments: Any, **fields: Any) -> Array:
+        return self._call("static_reshape", *arguments, **fields)
+
+    def dynamic_reshape(self, *arguments: Any, **fields: Any) -> Array:
+        return self._call("dynamic_reshape", *arguments, **fields)
+
+    def _call(self, name: str, *arguments: Any, **fields: Any) -> Array:
+        called = getattr(self._client, name)(*arguments, **{"special_zero": False, **fields})
+        output: Array = called if isinstance(self._client, Client) else self._runner.run(called)
+        return output
+
+
+@contextmanager
+def open_client(kind: str, target: str, **settings: Any) -> Iterator[AnyClient]:
+    """Opens a client of the kind that `CLIENTS` names."""
+    with asyncio.Runner() as runner:
+        if kind == "Client":
+            with Client(target, **settings) as client:
+                yield AnyClient(client, runner)
+            return
+
+        async def make() -> AsyncClient:
+            return AsyncClient(target, **settings)
+
+        async_client = runner.run(make())
+        try:
+            yield AnyClient(async_client, runner)
+        finally:
+            runner.run(async_client.close())

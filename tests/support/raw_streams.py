@@ -1,0 +1,100 @@
+"""StreamReshape calls whose messages are sent one by one, also such as no SDK would send."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from queue import SimpleQueue
+
+import grpc
+import numpy as np
+
+from tensor_reshape.client.errors import build_error
+from tensor_reshape.core.errors import TensorReshapeError
+from tensor_reshape.v1 import reshape_pb2, tensor_pb2
+from tensor_reshape.wire.streams import STREAM_METHOD, Chunk, decode_stream_response, encode_chunk
+
+SECONDS = 20.0
+SIX = bytes(range(6))
+
+
+def begin(
+    dims: Sequence[int] = (6,),
+    target: Sequence[int] = (-1,),
+    strides: Sequence[int] = (),
+    data_type: "tensor_pb2.DataType.ValueType" = tensor_pb2.DATA_TYPE_U8,
+) -> bytes:
+    """Returns the message that begins a tensor: Reshape without special zeros."""
+    shape = tensor_pb2.Tensor(
+        data_type=tensor_pb2.DATA_TYPE_I64, dims=[len(target)], data=np.array(target, "<i8").tobytes()
+    )
+    data = tensor_pb2.Tensor(data_type=data_type, dims=dims, strides=strides)
+    head = reshape_pb2.ReshapeRequest(shape=shape, special_zero=False, data=data)
+    return reshape_pb2.StreamReshapeRequest(reshape=head).SerializeToString()
+
+
+def chunk(offset: int, payload: bytes) -> bytes:
+    return encode_chunk(offset, memoryview(payload))
+
+
+class RawStream:
+    """One call.
+
+    Attributes:
+        call: as grpc returns it.
+    """
+
+    def __init__(self, channel: grpc.Channel, seconds: float) -> None:
+        self._requests: SimpleQueue[bytes | None] = SimpleQueue()
+        method: grpc.StreamStreamMultiCallable[bytes, bytes] = channel.stream_stream(STREAM_METHOD)
+        self.call = method(iter(self._requests.get, None), timeout=seconds)
+
+    def send(self, *messages: bytes) -> None:
+        for message in messages:
+            self._requests.put(message)
+
+    def close(self) -> None:
+        """Ends the client's side."""
+        self._requests.put(None)
+
+    def accept(self) -> tuple[int, ...]:
+        """Awaits the answer to a head, and returns the output's dims."""
+        output = decode_stream_response(next(self.call))
+        assert not isinstance(output, Chunk)
+        return tuple(output.dims)
+
+    def receive(self, size: int) -> bytes:
+        """Awaits so many bytes of the output, in chunks that follow each other."""
+        received = b""
+        while len(received) < size:
+            message = decode_stream_response(next(self.call))
+            assert isinstance(message, Chunk)
+            assert message.offset == len(received)
+            received += message.payload
+        return received
+
+    def finish(self) -> None:
+        """Awaits the end, which must be a good one, without any further answer."""
+        self.close()
+        assert list(self.call) == []
+        assert self.call.code() is grpc.StatusCode.OK
+
+    def refuse(self) -> TensorReshapeError:
+        """Awaits the end, which must be a bad one, and returns what the SDK makes of it."""
+        try:
+            for _ in self.call:
+                pass
+        except grpc.RpcError:
+            return build_error(self.call.code(), self.call.details(), self.call.trailing_metadata())
+        message = "the call ended well"
+        raise AssertionError(message)
+
+
+@contextmanager
+def open_stream(channel: grpc.Channel, *messages: bytes, seconds: float = SECONDS) -> Iterator[RawStream]:
+    """Opens a call and sends the messages."""
+    stream = RawStream(channel, seconds)
+    stream.send(*messages)
+    try:
+        yield stream
+    finally:
+        stream.close()
+        stream.call.cancel()

@@ -1,0 +1,33 @@
+"""A little of what `scripts/fuzz` does at length: whatever the encoding, it is read as the generated class reads it."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.long.differences import Comparison
+from tests.long.fuzz import describe
+from tests.long.plants import PLANTS, Plant, build_source
+
+ROOT = Path(__file__).parents[2]
+INPUTS = 4000
+
+
+@pytest.mark.parametrize("seed", ["a", "b"])
+def test_any_encoding_is_read_as_the_generated_class_reads_it(seed: str):
+    comparison = Comparison()
+    assert [describe(0, mismatch) for mismatch in comparison.run(seed, INPUTS)] == []
+    assert comparison.tally.inputs == INPUTS
+
+
+@pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: plant.name)
+def test_a_bug_can_be_planted_in_the_reader(plant: Plant):
+    assert build_source(plant).count(plant.wrong) > 0
+
+
+@pytest.mark.parametrize("index", [0, PLANTS.index(next(one for one in PLANTS if "known head" in one.name))])
+def test_a_planted_bug_is_found(index: int):
+    command = [sys.executable, "-m", "tests.long.plants", str(index), "a", str(INPUTS)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done
+    assert "found after" in done.stdout

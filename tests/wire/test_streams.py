@@ -1,0 +1,227 @@
+"""The messages of a stream: what is encoded is read back, chunks without a copy, and what is refused."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tensor_reshape.core.dtypes import DataType
+from tensor_reshape.core.errors import InvalidRequestError, LimitError, Reason, ReshapeError
+from tensor_reshape.core.limits import MAX_HEAD_BYTES
+from tensor_reshape.core.operations import DYNAMIC_RESHAPE, RESHAPE, STATIC_RESHAPE, Operation
+from tensor_reshape.core.shapes import Question
+from tensor_reshape.v1 import reshape_pb2, tensor_pb2
+from tensor_reshape.wire import streams
+from tensor_reshape.wire.codec import ReshapeCall
+from tensor_reshape.wire.payloads import encode_length
+from tensor_reshape.wire.streams import Chunk, decode_stream_request, decode_stream_response, encode_chunk
+from tensor_reshape.wire.tensors import TensorView
+
+MAX = 2**63 - 1
+PARTS = {STATIC_RESHAPE: "static_reshape", DYNAMIC_RESHAPE: "dynamic_reshape", RESHAPE: "reshape"}
+NO_BYTES = memoryview(b"")
+OFFSETS = [0, 1, 127, 128, 2**14 - 1, 2**14, 2**31, 2**35, 2**56, 2**62, MAX]
+F32 = tensor_pb2.DATA_TYPE_F32
+SCALAR = tensor_pb2.Tensor(data_type=F32)
+
+offsets = st.sampled_from(OFFSETS) | st.integers(0, MAX)
+payloads = st.binary(max_size=300)
+s64 = st.integers(-(2**63), MAX)
+dims = st.lists(st.integers(0, MAX), max_size=5).map(tuple)
+
+
+def view_target(items: list[int]) -> TensorView:
+    payload = b"".join(item.to_bytes(4, "little", signed=True) for item in items)
+    return TensorView(DataType.I32, (len(items),), None, memoryview(payload))
+
+
+def begin(tensor: tensor_pb2.Tensor | None = SCALAR, **fields: object) -> bytes:
+    head = reshape_pb2.StaticReshapeRequest(special_zero=True, data=tensor, **fields)  # type: ignore[arg-type]
+    return reshape_pb2.StreamReshapeRequest(static_reshape=head).SerializeToString()
+
+
+def refuse(raw: bytes) -> tuple[str, str]:
+    with pytest.raises(ReshapeError) as caught:
+        decode_stream_request(raw)
+    return caught.value.reason, caught.value.field
+
+
+def read_chunk(message: object) -> Chunk:
+    assert isinstance(message, Chunk)
+    return message
+
+
+@settings(deadline=None)
+@given(offsets, payloads)
+def test_a_chunk_is_what_the_generated_classes_write(offset: int, payload: bytes):
+    raw = encode_chunk(offset, memoryview(payload))
+    assert raw == reshape_pb2.StreamReshapeRequest(chunk=payload, offset=offset).SerializeToString()
+    assert raw == reshape_pb2.StreamReshapeResponse(chunk=payload, offset=offset).SerializeToString()
+
+
+@settings(deadline=None)
+@given(offsets, payloads)
+def test_a_chunk_is_read_back_by_both_sides(offset: int, payload: bytes):
+    raw = encode_chunk(offset, memoryview(payload))
+    for message in map(read_chunk, (decode_stream_request(raw), decode_stream_response(raw))):
+        assert (message.offset, bytes(message.payload)) == (offset, payload)
+
+
+@pytest.mark.parametrize("offset", OFFSETS)
+def test_a_chunk_is_a_view_of_the_message_and_keeps_it(offset: int):
+    raw = encode_chunk(offset, memoryview(b"abc"))
+    chunk = read_chunk(decode_stream_request(raw))
+    assert chunk.payload.obj is raw
+    assert chunk.message is raw
+
+
+def test_a_chunk_that_another_peer_would_write_otherwise_is_not_kept():
+    forms = {
+        "an offset of zero": b"\x20\x00\x7a\x01a",
+        "an offset with zeros in front": b"\x20\x81\x00\x7a\x01a",
+        "the offset behind": b"\x7a\x01a\x20\x01",
+        "an unknown field": b"\x28\x00\x7a\x01a",
+    }
+    assert {form: read_chunk(decode_stream_request(raw)).message for form, raw in forms.items()} == dict.fromkeys(forms)
+
+
+@pytest.mark.parametrize("offset", [-1, -(2**63)])
+def test_a_negative_offset_is_read(offset: int):
+    raw = reshape_pb2.StreamReshapeRequest(chunk=b"a", offset=offset).SerializeToString()
+    assert read_chunk(decode_stream_request(raw)).offset == offset
+    assert read_chunk(decode_stream_response(raw)).offset == offset
+
+
+@settings(deadline=None)
+@given(
+    st.sampled_from(list(PARTS)),
+    st.sampled_from(list(DataType)),
+    dims,
+    st.none() | st.lists(s64, min_size=1, max_size=5).map(tuple),
+    st.lists(st.integers(-1, 2**31 - 1), max_size=12),
+    st.none() | st.booleans(),
+    st.none() | st.lists(st.none() | s64, max_size=4).map(tuple),
+)
+def test_the_beginning_of_a_tensor_is_read_back(
+    operation: Operation,
+    data_type: DataType,
+    shape: tuple[int, ...],
+    strides: tuple[int, ...] | None,
+    target: list[int],
+    special_zero: bool | None,
+    expected: tuple[int | None, ...] | None,
+):
+    question = Question(
+        operation=operation,
+        data=shape,
+        target=tuple(target),
+        special_zero=special_zero,
+        data_type=data_type,
+        expected=expected,
+    )
+    tensor = None if operation is STATIC_RESHAPE else view_target(target)
+    raw = streams.encode_begin(ReshapeCall(question, TensorView(data_type, shape, strides, NO_BYTES)), tensor)
+    message = reshape_pb2.StreamReshapeRequest.FromString(raw)
+    assert (message.WhichOneof("part"), message.SerializeToString()) == (PARTS[operation], raw)
+    call = decode_stream_request(raw)
+    assert isinstance(call, ReshapeCall)
+    twin = call.question
+    assert (twin.operation, twin.data, list(twin.target)) == (operation, shape, target)
+    assert (twin.special_zero, twin.data_type) == (special_zero, data_type)
+    assert twin.expected == (None if expected is None else list(expected))
+    assert call.data == TensorView(data_type, shape, strides, NO_BYTES)
+
+
+@settings(deadline=None)
+@given(st.sampled_from(list(DataType)), dims)
+def test_an_accepted_output_is_read_back(data_type: DataType, shape: tuple[int, ...]):
+    raw = streams.encode_accept(TensorView(data_type, shape, None, memoryview(b"not sent")))
+    output = reshape_pb2.StreamReshapeResponse.FromString(raw).output
+    assert (output.data_type, tuple(output.dims), output.data) == (int(data_type), shape, b"")
+    assert decode_stream_response(raw) == TensorView(data_type, shape, None, NO_BYTES)
+
+
+# message, reason, field
+REFUSALS: dict[str, tuple[bytes, Reason, str]] = {
+    "garbage": (b"\xff", Reason.MESSAGE_MALFORMED, ""),
+    "a chunk that is cut short": (b"\x7a\x05ab", Reason.MESSAGE_MALFORMED, ""),
+    "an offset that does not end": (b"\x20\xff", Reason.MESSAGE_MALFORMED, ""),
+    "nothing": (b"", Reason.FIELD_MISSING, "part"),
+    "an offset alone": (b"\x20\x05", Reason.FIELD_MISSING, "part"),
+    "no data": (begin(None), Reason.FIELD_MISSING, "data"),
+    "a head with bytes": (
+        begin(tensor_pb2.Tensor(data_type=F32, data=bytes(4))),
+        Reason.CHUNK_UNEXPECTED,
+        "data.data",
+    ),
+    "no data type": (begin(tensor_pb2.Tensor()), Reason.DATA_TYPE_UNSUPPORTED, "data.data_type"),
+    "no shape tensor": (
+        reshape_pb2.StreamReshapeRequest(reshape=reshape_pb2.ReshapeRequest(data=SCALAR)).SerializeToString(),
+        Reason.FIELD_MISSING,
+        "shape",
+    ),
+}
+
+
+@pytest.mark.parametrize(("raw", "reason", "field"), REFUSALS.values(), ids=REFUSALS.keys())
+def test_a_message_is_refused(raw: bytes, reason: Reason, field: str):
+    assert refuse(raw) == (reason, field)
+
+
+def test_the_last_part_of_a_message_counts():
+    assert bytes(read_chunk(decode_stream_request(begin() + b"\x7a\x01a")).payload) == b"a"
+    assert isinstance(decode_stream_request(b"\x7a\x01a" + begin()), ReshapeCall)
+
+
+def pad(size: int) -> bytes:
+    """An unknown field of `size` bytes in all."""
+    return b"\x2a" + encode_length(size - 4) + bytes(size - 4)
+
+
+@pytest.mark.parametrize("message", [begin(), b"\x7a\x01a"], ids=["beginning", "chunk"])
+@pytest.mark.parametrize("behind", [False, True], ids=["in front", "behind"])
+def test_what_is_not_a_chunk_has_a_limit(message: bytes, behind: bool):
+    free = MAX_HEAD_BYTES - len(message) + message.count(b"a")  # the chunk's byte is no head
+    fits, above = ((message + pad(size) if behind else pad(size) + message) for size in (free, free + 1))
+    decode_stream_request(fits)
+    assert refuse(above) == (Reason.HEAD_TOO_LARGE, "")
+
+
+def test_a_head_with_the_bytes_of_a_large_tensor_is_above_a_limit():
+    raw = begin(tensor_pb2.Tensor(data_type=F32, data=bytes(MAX_HEAD_BYTES)))
+    with pytest.raises(LimitError) as caught:
+        decode_stream_request(raw)
+    assert caught.value.reason == Reason.HEAD_TOO_LARGE
+
+
+def test_a_large_chunk_is_no_head_in_whatever_form_it_comes():
+    raw = reshape_pb2.StreamReshapeRequest(chunk=bytes(2 * MAX_HEAD_BYTES), offset=-1).SerializeToString()
+    assert read_chunk(decode_stream_request(raw)).payload.nbytes == 2 * MAX_HEAD_BYTES
+
+
+@pytest.mark.timeout(5)
+@pytest.mark.parametrize("flood", [b"\x20\x01" * (2 << 20), b"\x2a\x00" * (2 << 20), b"\x0a\x00" * (2 << 20)])
+def test_a_flood_of_fields_is_above_a_limit(flood: bytes):
+    assert refuse(flood) == (Reason.HEAD_TOO_LARGE, "")
+
+
+@pytest.mark.parametrize(
+    ("raw", "reason"),
+    [
+        (b"", Reason.DATA_TYPE_UNSUPPORTED),
+        (b"\xff", Reason.MESSAGE_MALFORMED),
+        (b"\x0a\x05\x08\x0e\x12\x01\x80", Reason.MESSAGE_MALFORMED),
+        (bytes([0x2A, 0]) * MAX_HEAD_BYTES, Reason.HEAD_TOO_LARGE),
+    ],
+    ids=["nothing", "garbage", "cut short", "a flood"],
+)
+def test_an_answer_that_cannot_be_read_is_refused(raw: bytes, reason: Reason):
+    with pytest.raises(ReshapeError) as caught:
+        decode_stream_response(raw)
+    assert caught.value.reason == reason
+
+
+def test_an_accepted_output_has_dims():
+    raw = reshape_pb2.StreamReshapeResponse(output=tensor_pb2.Tensor(data_type=F32, dims=[-1])).SerializeToString()
+    with pytest.raises(InvalidRequestError) as caught:
+        decode_stream_response(raw)
+    assert (caught.value.reason, caught.value.field) == (Reason.DIM_OUT_OF_RANGE, "output.dims[0]")
