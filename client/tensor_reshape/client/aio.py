@@ -188,7 +188,7 @@ class AsyncClient:
             async with aclosing(_exchange(call, transfer.begin, attempts)) as answers:
                 async for raw in answers:
                     transfer.receive(raw)
-                    attempts.note_acceptance()
+                    attempts.allow_restarts()
                     sender = sender or asyncio.create_task(_send_chunks(call, transfer))
         finally:
             call.cancel()  # or a stream that is given up would stay open
@@ -237,6 +237,7 @@ async def _explain_stream(
     if details.startswith(_WRITE_FAILED) and attempts.are_over:
         return CallTimeoutError("Deadline Exceeded", grpc.StatusCode.DEADLINE_EXCEEDED)
     if details.startswith(_WRITE_FAILED):
+        attempts.allow_restarts()  # of this the channel knows nothing
         return UnavailableError("the stream was lost while it was written to", grpc.StatusCode.UNAVAILABLE)
     return build_error(code, details, await call.trailing_metadata() or ())
 

@@ -27,12 +27,12 @@ class Attempts:
         self._endpoint = endpoint
         self._deadline = None if seconds is None else time.monotonic() + seconds
         self._pauses: list[float] = []
-        self._accepted = False
+        self._restarts = False
 
-    def note_acceptance(self) -> None:
-        """Notes that the server has answered: from now on the channel does not send the call again by itself."""
-        if not self._accepted:
-            self._accepted, self._pauses = True, list(_PAUSES_SECONDS)
+    def allow_restarts(self) -> None:
+        """Notes that from now on the channel does not send the call again by itself: the server has answered."""
+        if not self._restarts:
+            self._restarts, self._pauses = True, list(_PAUSES_SECONDS)
 
     @property
     def remaining_seconds(self) -> float | None:

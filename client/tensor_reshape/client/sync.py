@@ -223,7 +223,7 @@ class Client:
             for raw in _explain_all(call):
                 transfer.receive(raw)
                 answered.set()
-                attempts.note_acceptance()
+                attempts.allow_restarts()
         finally:
             answered.set()  # or the thread that sends would wait for ever
             call.cancel()
