@@ -61,8 +61,8 @@ def build_works(client: Client, ours: grpc.Channel, echo: grpc.Channel) -> dict[
     reshape_request = codec.encode_reshape_request(codec.ReshapeCall(question, view_array(empty, "data")))
     infer_request = codec.encode_infer_request(question)
     send_echo: Send = echo.unary_unary("/echo/Echo")
-    send_reshape: Send = ours.unary_unary(f"/{codec.SERVICE}/{codec.METHODS[STATIC_RESHAPE]}")
-    send_infer: Send = ours.unary_unary(f"/{codec.SERVICE}/{codec.INFER_SHAPE}")
+    send_reshape: Send = ours.unary_unary(codec.build_path(codec.METHODS[STATIC_RESHAPE]))
+    send_infer: Send = ours.unary_unary(codec.build_path(codec.INFER_SHAPE))
     return {
         "bare echo": lambda: send_echo(reshape_request),
         "StaticReshape, stock channel": lambda: send_reshape(reshape_request),

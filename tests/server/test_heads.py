@@ -1,13 +1,12 @@
 """What is known of earlier requests never changes an answer."""
 
-import tracemalloc
-from collections.abc import Callable
 from random import Random
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from memory import measure_peak
 from odd_encodings import build_input
 from plain_decoding import refuse
 from tensor_reshape.core.errors import ReshapeError
@@ -144,16 +143,6 @@ def test_the_heads_that_are_kept_take_bounded_memory():
 
     flood()
     assert measure_peak(flood) < 2 * MIB
-
-
-def measure_peak(work: Callable[[], object]) -> int:
-    """Returns the most bytes that were allocated at one time."""
-    tracemalloc.start()
-    try:
-        work()
-        return tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
 
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)

@@ -1,12 +1,10 @@
 """Requests and responses: what is encoded is read back, byte for byte and without a copy."""
 
-import tracemalloc
-from collections.abc import Callable
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from memory import measure_peak
 from tensor_reshape.core.dtypes import DataType
 from tensor_reshape.core.operations import DYNAMIC_RESHAPE, OPERATIONS, RESHAPE, STATIC_RESHAPE, Operation
 from tensor_reshape.core.shapes import Question
@@ -211,16 +209,6 @@ def test_the_bytes_of_a_request_stay_where_they_were_received(operation: Operati
 def test_the_bytes_of_a_response_stay_where_they_were_received():
     raw = codec.encode_reshape_response(build_call(RESHAPE, 64).data)
     assert codec.decode_reshape_response(raw).payload.obj is raw
-
-
-def measure_peak(work: Callable[[], object]) -> int:
-    """Returns the most bytes that were allocated at one time."""
-    tracemalloc.start()
-    try:
-        work()
-        return tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
 
 
 @pytest.mark.parametrize("operation", OPERATIONS.values(), ids=lambda operation: operation.name)

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tensor_reshape.client.errors import ResponseError
+from tensor_reshape.core.dtypes import DataType
 from tensor_reshape.core.errors import InvalidRequestError, Reason, ReshapeError, format_value
 from tensor_reshape.core.operations import DYNAMIC_RESHAPE, OPERATIONS, RESHAPE, STATIC_RESHAPE, Operation
 from tensor_reshape.core.shapes import Question, infer_shape
@@ -57,7 +58,7 @@ class Plan:
     def build_inline(self) -> Call[Array]:
         """Builds the call that carries all in one message."""
         call = codec.ReshapeCall(self.question, view_array(self.array, "data"))
-        method = f"/{codec.SERVICE}/{codec.METHODS[self.question.operation]}"
+        method = codec.build_path(codec.METHODS[self.question.operation])
         decode = partial(_decode_array, self.question, self.dims)
         return Call(method, codec.encode_reshape_request(call, self.shape), partial(decode_answer, decode))
 
@@ -65,10 +66,10 @@ class Plan:
         """Builds the call that has the server decide the shape, without data."""
         return _build_infer(self.question)
 
-    def describe_output(self) -> TensorView:
-        """Returns the output without its elements."""
-        data_type = find_data_type(self.array.dtype, "data")
-        return TensorView(data_type, self.dims, None, memoryview(b""))
+    @property
+    def data_type(self) -> DataType:
+        """The type of the data, and of the output."""
+        return find_data_type(self.array.dtype, "data")
 
 
 def plan_static_reshape(
@@ -147,7 +148,7 @@ def _ask(
 
 def _build_infer(question: Question) -> Call[tuple[int, ...]]:
     decode = partial(decode_answer, codec.decode_infer_response)
-    return Call(f"/{codec.SERVICE}/{codec.INFER_SHAPE}", _encode_infer_request(question), decode)
+    return Call(codec.build_path(codec.INFER_SHAPE), _encode_infer_request(question), decode)
 
 
 def _encode_infer_request(question: Question) -> bytes:

@@ -107,7 +107,7 @@ class Delivery:
 
     @property
     def _dtype(self) -> np.dtype[np.generic]:
-        return DTYPES[self._plan.describe_output().data_type]
+        return DTYPES[self._plan.data_type]
 
     def _reshape_copy(self) -> Array:
         array, dims = self._plan.array, self._plan.dims
@@ -156,7 +156,7 @@ class StreamTransfer:
         # What has arrived must not be sent again; at the same place it is the same.
         moved = np.may_share_memory(plan.array, self.output) and plan.array.ctypes.data != self.output.ctypes.data
         self._source = _view_bytes(plan.array.astype(self.output.dtype, order="C", copy=moved))
-        data = TensorView(plan.describe_output().data_type, plan.array.shape, None, self._source)
+        data = TensorView(plan.data_type, plan.array.shape, None, self._source)
         self.begin = encode_begin(ReshapeCall(plan.question, data), plan.shape)
         self._target = _view_bytes(self.output)
         self._arrived = 0

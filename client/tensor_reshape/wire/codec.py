@@ -69,6 +69,11 @@ class ReshapeCall:
     data: TensorView
 
 
+def build_path(method: str) -> str:
+    """Returns a method's full name, as calls and servers take it."""
+    return f"/{SERVICE}/{method}"
+
+
 def encode_reshape_request(call: ReshapeCall, shape: TensorView | None = None) -> bytes:
     """Returns the request of the question's operation.
 

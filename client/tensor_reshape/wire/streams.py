@@ -10,15 +10,15 @@ from tensor_reshape.core.limits import DEFAULT_LIMITS, Limits
 from tensor_reshape.core.operations import DYNAMIC_RESHAPE, RESHAPE, STATIC_RESHAPE, Operation
 from tensor_reshape.core.shapes import check_dims
 from tensor_reshape.v1 import reshape_pb2
-from tensor_reshape.wire.codec import SERVICE, ReshapeCall, ReshapeRequest, build_head, read_call
+from tensor_reshape.wire.codec import ReshapeCall, ReshapeRequest, build_head, build_path, read_call
 from tensor_reshape.wire.messages import check_head_size, parse
 from tensor_reshape.wire.payloads import PAYLOAD_TAG, encode_length, measure_head, read_number
-from tensor_reshape.wire.tensors import TensorView, decode_tensor, encode_data_type
+from tensor_reshape.wire.tensors import TensorView, build_tensor_head, decode_tensor
 
 STREAM_RESHAPE = "StreamReshape"
 """The method that takes tensors in chunks."""
 
-STREAM_METHOD = f"/{SERVICE}/{STREAM_RESHAPE}"
+STREAM_METHOD = build_path(STREAM_RESHAPE)
 
 DEFAULT_CHUNK_BYTES = 1024 * 1024
 """512 KiB to 4 MiB are equally fast; smaller ones cost more calls, larger ones more memory."""
@@ -46,9 +46,7 @@ class Chunk(NamedTuple):
 def encode_begin(call: ReshapeCall, shape: TensorView | None = None) -> bytes:
     """Returns the message that begins a tensor; `shape` as in `codec.encode_reshape_request`."""
     head = build_head(call.question, shape)
-    head.data.data_type = encode_data_type(call.data.data_type)
-    head.data.dims.extend(call.data.dims)
-    head.data.strides.extend(call.data.strides or ())
+    head.data.CopyFrom(build_tensor_head(call.data))
     message = reshape_pb2.StreamReshapeRequest()
     getattr(message, _PARTS[call.question.operation]).CopyFrom(head)
     return message.SerializeToString()
@@ -83,10 +81,7 @@ def decode_stream_request(raw: bytes, limits: Limits = DEFAULT_LIMITS) -> Reshap
 
 def encode_accept(output: TensorView) -> bytes:
     """Returns the answer to a tensor's head."""
-    message = reshape_pb2.StreamReshapeResponse()
-    message.output.data_type = encode_data_type(output.data_type)
-    message.output.dims.extend(output.dims)
-    return message.SerializeToString()
+    return reshape_pb2.StreamReshapeResponse(output=build_tensor_head(output)).SerializeToString()
 
 
 def decode_stream_response(raw: bytes) -> TensorView | Chunk:

@@ -33,10 +33,15 @@ class TensorView:
         check_layout(self.data_type, self.dims, self.strides, self.payload.nbytes, field=field)
 
 
+def build_tensor_head(tensor: TensorView) -> tensor_pb2.Tensor:
+    """Returns the message without the tensor's bytes."""
+    return tensor_pb2.Tensor(data_type=encode_data_type(tensor.data_type), dims=tensor.dims, strides=tensor.strides)
+
+
 def encode_tensor(tensor: TensorView) -> list[bytes | memoryview]:
     """Returns the pieces of the message: the last one is the payload itself, not a copy."""
-    head = tensor_pb2.Tensor(data_type=encode_data_type(tensor.data_type), dims=tensor.dims, strides=tensor.strides)
-    return [head.SerializeToString(), PAYLOAD_TAG, encode_length(tensor.payload.nbytes), tensor.payload]
+    head = build_tensor_head(tensor).SerializeToString()
+    return [head, PAYLOAD_TAG, encode_length(tensor.payload.nbytes), tensor.payload]
 
 
 def decode_tensor(message: tensor_pb2.Tensor, payload: memoryview, field: str) -> TensorView:

@@ -51,10 +51,10 @@ class ReshapeService:
     def methods(self) -> tuple[Method, ...]:
         """The unary methods."""
         reshapes = [
-            Method(_name(name), partial(self.execute, operation), partial(self.execute_light, operation))
+            Method(codec.build_path(name), partial(self.execute, operation), partial(self.execute_light, operation))
             for operation, name in codec.METHODS.items()
         ]
-        return (*reshapes, Method(_name(codec.INFER_SHAPE), self.infer, self.infer_light))
+        return (*reshapes, Method(codec.build_path(codec.INFER_SHAPE), self.infer, self.infer_light))
 
     def execute(self, operation: Operation, request: bytes) -> bytes:
         """Executes one operation: StaticReshape, DynamicReshape, Reshape."""
@@ -113,7 +113,3 @@ class ReshapeService:
     def _infer(self, request: bytes) -> bytes:
         question = codec.decode_infer_request(request)
         return codec.encode_infer_response(infer_shape(question, self._limits))
-
-
-def _name(method: str) -> str:
-    return f"/{codec.SERVICE}/{method}"
