@@ -68,14 +68,14 @@ PLANTS = (
     Plant(
         "a head is noted although elements move",
         _SERVICE,
-        "if output.payload is call.data.payload:",
-        "if len(output.payload) == len(call.data.payload):",
+        "output.payload is call.data.payload and",
+        "len(output.payload) == len(call.data.payload) and",
     ),
     Plant(
         "a head is noted although the bytes do not end the request",
         _SERVICE,
-        "if len(request) - start == call.data.payload.nbytes:",
-        "if start:",
+        " and len(request) - begin == output.payload.nbytes:",
+        ":",
     ),
 )
 

@@ -58,24 +58,24 @@ class ReshapeService:
 
     def execute(self, operation: Operation, request: bytes) -> bytes:
         """Executes one operation: StaticReshape, DynamicReshape, Reshape."""
-        answer = self._answer_known(operation, request)
+        answer, start = self._look_up(operation, request)
         if answer is not None:
             return answer
-        return self._reshape(operation, request, codec.decode_reshape_request(operation, request, self._limits))
+        return self._reshape(operation, request, start, codec.decode_reshape_request(operation, request, self._limits))
 
     def execute_light(self, operation: Operation, request: bytes) -> bytes | None:
         """Executes it where little is moved."""
         if len(request) > LIGHT_BYTES:
             return None
-        answer = self._answer_known(operation, request)
+        answer, start = self._look_up(operation, request)
         if answer is not None:
             return answer
-        if len(request) > LIGHT_HEAD_BYTES and codec.find_tensor_bytes(request) is None:
+        if start is None and len(request) > LIGHT_HEAD_BYTES:
             return None
         call = codec.decode_reshape_request(operation, request, self._limits)
         if call.data.strides and prod(call.data.dims) * call.data.data_type.item_size > LIGHT_BYTES:
             return None
-        return self._reshape(operation, request, call)
+        return self._reshape(operation, request, start, call)
 
     def infer(self, request: bytes) -> bytes:
         """Answers InferShape."""
@@ -89,26 +89,26 @@ class ReshapeService:
         """Begins StreamReshape; see `StreamSession`."""
         return StreamSession(self._limits, hold)
 
-    def _answer_known(self, operation: Operation, request: bytes) -> bytes | None:
-        heads = self._heads[operation]
-        known = heads.find(request) or heads.find_at(request, codec.find_tensor_bytes(request) or len(request))
+    def _look_up(self, operation: Operation, request: bytes) -> tuple[bytes | None, int | None]:
+        """Returns the answer where the head is known; else where the tensor's bytes begin, if that is found."""
+        heads, start = self._heads[operation], None
+        known = heads.find(request)
         if known is None:
-            return None
-        return b"".join((known.head, memoryview(request)[known.start :]))
+            start = codec.find_tensor_bytes(request)
+            known = heads.find_at(request, start or len(request))
+        if known is None:
+            return None, start
+        return b"".join((known.head, memoryview(request)[known.start :])), start
 
-    def _reshape(self, operation: Operation, request: bytes, call: codec.ReshapeCall) -> bytes:
+    def _reshape(self, operation: Operation, request: bytes, start: int | None, call: codec.ReshapeCall) -> bytes:
         dims = infer_shape(call.question, self._limits)
         output = self._backend(call.data, dims, self._limits)
         head = codec.encode_response_head(output.data_type, output.dims, output.payload.nbytes)
-        if output.payload is call.data.payload:
-            self._note_head(operation, request, call, head)
+        # Where the answer is a head and the very bytes that end the request, the next one need not be read.
+        begin = start or len(request)
+        if output.payload is call.data.payload and len(request) - begin == output.payload.nbytes:
+            self._heads[operation].add(request, begin, head)
         return b"".join((head, output.payload))
-
-    def _note_head(self, operation: Operation, request: bytes, call: codec.ReshapeCall, head: bytes) -> None:
-        """Where the answer is a head and the very bytes that end the request, the next one need not be read."""
-        start = codec.find_tensor_bytes(request) or len(request)
-        if len(request) - start == call.data.payload.nbytes:
-            self._heads[operation].add(request, start, head)
 
     def _infer(self, request: bytes) -> bytes:
         question = codec.decode_infer_request(request)
