@@ -21,7 +21,8 @@ from tensor_reshape.client import (
     UnavailableError,
 )
 from tensor_reshape.core.dtypes import DataType
-from tensor_reshape.wire.codec import encode_infer_response, encode_reshape_response
+from tensor_reshape.wire.codec import encode_reshape_response
+from tensor_reshape.wire.inference import encode_infer_response
 from tensor_reshape.wire.tensors import TensorView
 
 SIX = np.arange(6, dtype=np.float32)

@@ -143,7 +143,7 @@ def test_a_scalar_is_one_element(session: Session):
 @settings(deadline=None)
 @given(st.lists(st.integers(1, 700), min_size=1, max_size=8), st.booleans())
 def test_the_bytes_survive_in_pieces_of_any_size(sizes: list[int], strided: bool):
-    session, size = Session(Limits(max_output_bytes=8192)), sum(sizes)
+    session, size = Session(Limits(max_output_bytes=2 * 8 * 700)), sum(sizes)
     payload = np.arange(size, dtype=np.uint8).tobytes()
     cuts = np.cumsum([0, *sizes])
     messages = [chunk(int(at), payload[at : at + length]) for at, length in zip(cuts, sizes, strict=False)]

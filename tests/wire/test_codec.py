@@ -9,7 +9,7 @@ from tensor_reshape.core.dtypes import DataType
 from tensor_reshape.core.operations import DYNAMIC_RESHAPE, OPERATIONS, RESHAPE, STATIC_RESHAPE, Operation
 from tensor_reshape.core.shapes import Question
 from tensor_reshape.v1 import reshape_pb2
-from tensor_reshape.wire import codec
+from tensor_reshape.wire import codec, inference
 from tensor_reshape.wire.codec import ReshapeCall
 from tensor_reshape.wire.streams import STREAM_RESHAPE
 from tensor_reshape.wire.tensors import TensorView
@@ -165,15 +165,15 @@ def test_a_request_to_infer_is_read_back(
         data_type=data_type,
         expected=expected,
     )
-    raw = codec.encode_infer_request(question)
-    assert read(codec.decode_infer_request(raw)) == read(question)
+    raw = inference.encode_infer_request(question)
+    assert read(inference.decode_infer_request(raw)) == read(question)
     assert reshape_pb2.InferShapeRequest.FromString(raw).SerializeToString() == raw
 
 
 @settings(deadline=None)
 @given(dims)
 def test_an_inferred_shape_is_read_back(output: tuple[int, ...]):
-    assert codec.decode_infer_response(codec.encode_infer_response(output)) == output
+    assert inference.decode_infer_response(inference.encode_infer_response(output)) == output
 
 
 @pytest.mark.parametrize("data_type", sorted(RESHAPE.shape_data_types), ids=str)
@@ -238,7 +238,7 @@ def test_a_tensor_is_the_last_field_of_a_message():
 
 
 def test_every_method_of_the_contract_has_its_operation():
-    methods = {*codec.METHODS.values(), codec.INFER_SHAPE, STREAM_RESHAPE}
+    methods = {*codec.METHODS.values(), inference.INFER_SHAPE, STREAM_RESHAPE}
     service = reshape_pb2.DESCRIPTOR.services_by_name["ReshapeService"]
     assert {method.name for method in service.methods} == methods
     assert codec.SERVICE == "tensor_reshape.v1.ReshapeService"

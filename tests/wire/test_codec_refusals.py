@@ -10,7 +10,7 @@ from tensor_reshape.core.limits import MAX_HEAD_BYTES
 from tensor_reshape.core.operations import DYNAMIC_RESHAPE, OPERATIONS, RESHAPE, STATIC_RESHAPE, Operation
 from tensor_reshape.core.shapes import Question
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
-from tensor_reshape.wire import codec
+from tensor_reshape.wire import codec, inference
 from tensor_reshape.wire.payloads import encode_length
 from tensor_reshape.wire.tensors import TensorView
 
@@ -161,7 +161,7 @@ INFERENCES: dict[str, tuple[bytes, Reason, str]] = {
 @pytest.mark.parametrize(("raw", "reason", "field"), INFERENCES.values(), ids=INFERENCES.keys())
 def test_a_request_to_infer_is_refused(raw: bytes, reason: Reason, field: str):
     with pytest.raises(ReshapeError) as caught:
-        codec.decode_infer_request(raw)
+        inference.decode_infer_request(raw)
     assert (caught.value.reason, caught.value.field) == (reason, field)
 
 
@@ -175,19 +175,19 @@ def test_a_dim_of_a_kind_to_come_is_refused_and_not_dropped(field: int, path: st
     later = bytes([field << 3 | 2, len(shape)]) + shape
     known = infer_request(data=VECTOR if field != 3 else None, shape=ONE if field != 4 else None)
     with pytest.raises(ReshapeError) as caught:
-        codec.decode_infer_request(known + later)
+        inference.decode_infer_request(known + later)
     assert (caught.value.reason, caught.value.field) == (Reason.DIM_UNKNOWN, path)
 
 
 def test_data_of_unknown_rank_is_not_taken_for_a_scalar():
     with pytest.raises(ReshapeError) as caught:
-        codec.decode_infer_request(infer_request(data=tensor_pb2.TensorSpec(), shape=ONE))
+        inference.decode_infer_request(infer_request(data=tensor_pb2.TensorSpec(), shape=ONE))
     assert (caught.value.reason, caught.value.field) == (Reason.FIELD_MISSING, "data")
 
 
 def test_the_shape_of_a_scalar_is_not_a_missing_shape():
     scalar = known_shape()
-    question = codec.decode_infer_request(infer_request(data=known_data(), shape=scalar, expected_shape=scalar))
+    question = inference.decode_infer_request(infer_request(data=known_data(), shape=scalar, expected_shape=scalar))
     assert (question.data, question.target, question.expected) == ((), (), [])
 
 

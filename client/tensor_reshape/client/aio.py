@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
+from functools import cache
 from types import TracebackType
 from typing import Self, TypeVar, Unpack
 
@@ -31,6 +32,7 @@ from tensor_reshape.wire.health import HealthStatus
 from tensor_reshape.wire.streams import DEFAULT_CHUNK_BYTES, STREAM_METHOD
 
 _Result = TypeVar("_Result")
+_FindMethod = Callable[[str], "grpc.aio.UnaryUnaryMultiCallable[bytes, bytes]"]
 _WRITE_FAILED = "Internal error from Core"  # grpc.aio's own words
 
 
@@ -57,6 +59,7 @@ class AsyncClient:
         self._inline_max_bytes = inline_max_bytes
         self._chunk_bytes = check_chunk_bytes(chunk_bytes)
         self._channel = self._open_channel(avoid_unhealthy=True)
+        self._find_method: _FindMethod = cache(self._channel.unary_unary)  # to make one costs several microseconds
 
     async def __aenter__(self) -> Self:
         """Returns the client itself."""
@@ -133,12 +136,12 @@ class AsyncClient:
         call = _calls.build_infer_shape(
             data_shape, shape, special_zero=special_zero, operation=operation, expected_shape=expected_shape
         )
-        return await self._run(call, timeout, self._channel)
+        return await self._run(call, timeout, self._find_method)
 
     async def check_health(self, service: str = SERVICE, *, timeout: float | None = None) -> HealthStatus:
         """Asks the server for the health of a service, or of the server as a whole ("")."""
         async with self._open_channel(avoid_unhealthy=False) as channel:
-            return await self._run(_calls.build_health_check(service), timeout, channel)
+            return await self._run(_calls.build_health_check(service), timeout, channel.unary_unary)
 
     async def wait_until_ready(self, *, timeout: float | None = None) -> None:
         """Waits until a server that says SERVING is connected; see `Client.wait_until_ready`."""
@@ -164,18 +167,19 @@ class AsyncClient:
                 lambda: self._stream(StreamTransfer(plan, delivery, self._chunk_bytes), attempts), attempts
             )
         if delivery.way == "view":
-            return delivery.view(await self._run(plan.build_infer(), timeout, self._channel))
-        return delivery.land(await self._run(plan.build_inline(), timeout, self._channel))
+            return delivery.view(await self._run(plan.build_infer(), timeout, self._find_method))
+        return delivery.land(await self._run(plan.build_inline(), timeout, self._find_method))
 
-    async def _run(self, call: Call[Answer], timeout: float | None, channel: grpc.aio.Channel) -> Answer:
+    async def _run(self, call: Call[Answer], timeout: float | None, find_method: _FindMethod) -> Answer:
         attempts = Attempts(self._endpoint, timeout)
-        return call.decode(await _repeat(lambda: self._send(call, attempts, channel), attempts))
+        return call.decode(await _repeat(lambda: self._send(call, attempts, find_method), attempts))
 
-    async def _send(self, call: Call[Answer], attempts: Attempts, channel: grpc.aio.Channel) -> bytes:
+    async def _send(self, call: Call[Answer], attempts: Attempts, find_method: _FindMethod) -> bytes:
         self._endpoint.check_open()
-        method: grpc.aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(call.method)
         try:
-            return await method(call.request, timeout=attempts.remaining_seconds, metadata=self._endpoint.metadata)
+            return await find_method(call.method)(
+                call.request, timeout=attempts.remaining_seconds, metadata=self._endpoint.metadata
+            )
         except (asyncio.CancelledError, grpc.aio.AioRpcError) as error:
             raise _explain(error) from None
 

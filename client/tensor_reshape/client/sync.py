@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from types import TracebackType
 from typing import Self, TypeVar, Unpack
 
@@ -30,6 +31,7 @@ from tensor_reshape.wire.health import HealthStatus
 from tensor_reshape.wire.streams import DEFAULT_CHUNK_BYTES, STREAM_METHOD
 
 _Result = TypeVar("_Result")
+_FindMethod = Callable[[str], "grpc.UnaryUnaryMultiCallable[bytes, bytes]"]
 
 
 class Client:
@@ -65,6 +67,7 @@ class Client:
         self._inline_max_bytes = inline_max_bytes
         self._chunk_bytes = check_chunk_bytes(chunk_bytes)
         self._channel = self._open_channel(avoid_unhealthy=True)
+        self._find_method: _FindMethod = cache(self._channel.unary_unary)  # to make one costs several microseconds
 
     def __enter__(self) -> Self:
         """Returns the client itself."""
@@ -163,12 +166,12 @@ class Client:
         call = _calls.build_infer_shape(
             data_shape, shape, special_zero=special_zero, operation=operation, expected_shape=expected_shape
         )
-        return self._run(call, timeout, self._channel)
+        return self._run(call, timeout, self._find_method)
 
     def check_health(self, service: str = SERVICE, *, timeout: float | None = None) -> HealthStatus:
         """Asks the server for the health of a service, or of the server as a whole ("")."""
         with self._open_channel(avoid_unhealthy=False) as channel:
-            return self._run(_calls.build_health_check(service), timeout, channel)
+            return self._run(_calls.build_health_check(service), timeout, channel.unary_unary)
 
     def wait_until_ready(self, *, timeout: float | None = None) -> None:
         """Waits until a server that says SERVING is connected.
@@ -198,18 +201,19 @@ class Client:
             attempts = Attempts(self._endpoint, timeout)
             return _repeat(lambda: self._stream(StreamTransfer(plan, delivery, self._chunk_bytes), attempts), attempts)
         if delivery.way == "view":
-            return delivery.view(self._run(plan.build_infer(), timeout, self._channel))
-        return delivery.land(self._run(plan.build_inline(), timeout, self._channel))
+            return delivery.view(self._run(plan.build_infer(), timeout, self._find_method))
+        return delivery.land(self._run(plan.build_inline(), timeout, self._find_method))
 
-    def _run(self, call: Call[Answer], timeout: float | None, channel: grpc.Channel) -> Answer:
+    def _run(self, call: Call[Answer], timeout: float | None, find_method: _FindMethod) -> Answer:
         attempts = Attempts(self._endpoint, timeout)
-        return call.decode(_repeat(lambda: self._send(call, attempts, channel), attempts))
+        return call.decode(_repeat(lambda: self._send(call, attempts, find_method), attempts))
 
-    def _send(self, call: Call[Answer], attempts: Attempts, channel: grpc.Channel) -> bytes:
+    def _send(self, call: Call[Answer], attempts: Attempts, find_method: _FindMethod) -> bytes:
         self._endpoint.check_open()
-        method: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(call.method)
         try:
-            return method(call.request, timeout=attempts.remaining_seconds, metadata=self._endpoint.metadata)
+            return find_method(call.method)(
+                call.request, timeout=attempts.remaining_seconds, metadata=self._endpoint.metadata
+            )
         except grpc.RpcError as error:
             raise _explain(error) from None
 

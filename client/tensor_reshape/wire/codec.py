@@ -28,19 +28,15 @@ from tensor_reshape.wire.arrays import build_array
 from tensor_reshape.wire.messages import (
     AnyMessage,
     check_head_size,
-    decode_dims,
-    decode_known_dims,
+    decode_expected,
     encode_shape,
     parse,
 )
 from tensor_reshape.wire.payloads import PAYLOAD_TAG, encode_length, find_payload, measure_head
-from tensor_reshape.wire.tensors import TensorView, decode_data_type, decode_tensor, encode_data_type, encode_tensor
+from tensor_reshape.wire.tensors import TensorView, decode_tensor, encode_data_type, encode_tensor
 
 SERVICE = reshape_pb2.DESCRIPTOR.services_by_name["ReshapeService"].full_name
 """The full name of the service, also for its health."""
-
-INFER_SHAPE = "InferShape"
-"""The method that moves no data."""
 
 METHODS = {STATIC_RESHAPE: "StaticReshape", DYNAMIC_RESHAPE: "DynamicReshape", RESHAPE: "Reshape"}
 """The method that executes each operation."""
@@ -53,12 +49,6 @@ _REQUESTS: dict[Operation, type[ReshapeRequest]] = {
     DYNAMIC_RESHAPE: reshape_pb2.DynamicReshapeRequest,
     RESHAPE: reshape_pb2.ReshapeRequest,
 }
-_OPERATION_NUMBERS = {
-    STATIC_RESHAPE: reshape_pb2.OPERATION_STATIC_RESHAPE,
-    DYNAMIC_RESHAPE: reshape_pb2.OPERATION_DYNAMIC_RESHAPE,
-    RESHAPE: reshape_pb2.OPERATION_RESHAPE,
-}
-_OPERATIONS = {int(number): operation for operation, number in _OPERATION_NUMBERS.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,13 +74,27 @@ def encode_reshape_request(call: ReshapeCall, shape: TensorView | None = None) -
     Raises:
         LimitError: MESSAGE_TOO_LARGE, where protobuf itself cannot hold the message.
     """
-    pieces = encode_tensor(call.data)
-    length = sum(map(len, pieces))
-    if length > MAX_PROTOBUF_BYTES - MAX_HEAD_BYTES:
-        message = f"the tensor takes {length} bytes; one message holds less than 2 GiB"
-        raise LimitError.of(Reason.MESSAGE_TOO_LARGE, message, "data", size=length)
-    head = build_head(call.question, shape).SerializeToString()
-    return b"".join([head, PAYLOAD_TAG, encode_length(length), *pieces])
+    head = encode_request_head(call.question, call.data.strides, call.data.payload.nbytes, shape)
+    return b"".join((head, call.data.payload))
+
+
+def encode_request_head(
+    question: Question, strides: Sequence[int] | None, payload_bytes: int, shape: TensorView | None
+) -> bytes:
+    """Returns the request but for the tensor's bytes, which follow it; the question names the data type.
+
+    Raises:
+        LimitError: MESSAGE_TOO_LARGE, where protobuf itself cannot hold the message.
+    """
+    if payload_bytes > MAX_PROTOBUF_BYTES - 2 * MAX_HEAD_BYTES:
+        text = f"the tensor takes {payload_bytes} bytes; one message holds less than 2 GiB"
+        raise LimitError.of(Reason.MESSAGE_TOO_LARGE, text, "data", size=payload_bytes)
+    message = tensor_pb2.Tensor(dims=question.data, strides=strides)
+    if question.data_type is not None:
+        message.data_type = encode_data_type(question.data_type)
+    tensor = message.SerializeToString() + PAYLOAD_TAG + encode_length(payload_bytes)
+    head = build_head(question, shape).SerializeToString()
+    return head + PAYLOAD_TAG + encode_length(len(tensor) + payload_bytes) + tensor
 
 
 def build_head(question: Question, shape: TensorView | None) -> ReshapeRequest:
@@ -133,7 +137,7 @@ def read_call(
         target=_decode_target(operation, head, limits),
         special_zero=head.special_zero if head.HasField("special_zero") else None,
         data_type=data.data_type,
-        expected=_decode_expected(head),
+        expected=decode_expected(head),
     )
     return ReshapeCall(question, data)
 
@@ -198,60 +202,6 @@ def decode_reshape_response(raw: bytes) -> TensorView:
     return output
 
 
-def encode_infer_request(question: Question) -> bytes:
-    """Returns the request to infer the output shape."""
-    message = reshape_pb2.InferShapeRequest(
-        operation=_OPERATION_NUMBERS[question.operation],
-        special_zero=question.special_zero,
-        data=tensor_pb2.TensorSpec(shape=encode_shape(question.data)),
-        shape=encode_shape(question.target),
-    )
-    if question.expected is not None:
-        message.expected_shape.CopyFrom(encode_shape(question.expected))
-    if question.data_type is not None:
-        message.data.data_type = encode_data_type(question.data_type)
-    return message.SerializeToString()
-
-
-def decode_infer_request(raw: bytes) -> Question:
-    """Reads a request to infer.
-
-    Raises:
-        InvalidRequestError: the message cannot be read, a required field is absent, or a dim is unknown.
-        LimitError: HEAD_TOO_LARGE.
-    """
-    check_head_size(len(raw))
-    message = parse(reshape_pb2.InferShapeRequest, raw)
-    if message.operation not in _OPERATIONS:
-        text = f"operation is {message.operation}, which names no operation"
-        raise InvalidRequestError.of(Reason.OPERATION_UNSPECIFIED, text, "operation", value=message.operation)
-    named_type = message.data.data_type != tensor_pb2.DATA_TYPE_UNSPECIFIED
-    return Question(
-        operation=_OPERATIONS[message.operation],
-        data=decode_known_dims(message.data, "shape", "data.dims"),
-        target=decode_known_dims(message, "shape", "shape"),
-        special_zero=message.special_zero if message.HasField("special_zero") else None,
-        data_type=decode_data_type(message.data.data_type, "data.data_type") if named_type else None,
-        expected=_decode_expected(message),
-    )
-
-
-def encode_infer_response(dims: Sequence[int]) -> bytes:
-    """Returns the response that carries the output's dims."""
-    return reshape_pb2.InferShapeResponse(shape=encode_shape(dims)).SerializeToString()
-
-
-def decode_infer_response(raw: bytes) -> tuple[int, ...]:
-    """Reads the output's dims.
-
-    Raises:
-        ReshapeError: it is not a response of this contract.
-    """
-    dims = decode_known_dims(parse(reshape_pb2.InferShapeResponse, raw), "shape", "shape.dims")
-    check_dims(dims, "shape.dims")
-    return dims
-
-
 def _pad_varint(varint: bytes, padding: int) -> bytes:
     """Returns the same number in so many bytes more."""
     if not padding:
@@ -288,9 +238,3 @@ def _decode_target(operation: Operation, head: ReshapeRequest, limits: Limits) -
         text = "shape is required"
         raise InvalidRequestError.of(Reason.FIELD_MISSING, text, "shape")
     return read_target(operation, decode_tensor(head.shape, memoryview(head.shape.data), "shape"), limits)
-
-
-def _decode_expected(message: ReshapeRequest | reshape_pb2.InferShapeRequest) -> Sequence[int | None] | None:
-    if not message.HasField("expected_shape"):
-        return None
-    return decode_dims(message.expected_shape.dims, "expected_shape.dims")

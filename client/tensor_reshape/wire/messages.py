@@ -59,6 +59,17 @@ def decode_dims(dims: Iterable[tensor_pb2.Dim], path: str) -> list[int | None]:
     return [_decode_dim(dim, f"{path}[{index}]") for index, dim in enumerate(dims)]
 
 
+def decode_expected(message: Message) -> list[int | None] | None:
+    """Reads the expected shape of a request; None where it declares none.
+
+    Raises:
+        InvalidRequestError: DIM_UNKNOWN, for a kind of dim that this version does not know.
+    """
+    if not message.HasField("expected_shape"):
+        return None
+    return decode_dims(message.expected_shape.dims, "expected_shape.dims")  # type: ignore[attr-defined] # of every request
+
+
 def _decode_dim(dim: tensor_pb2.Dim, path: str) -> int | None:
     if dim.HasField("value"):
         return dim.value

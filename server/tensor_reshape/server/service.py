@@ -14,7 +14,7 @@ from tensor_reshape.core.shapes import infer_shape
 from tensor_reshape.server.backend import reshape
 from tensor_reshape.server.heads import MAX_HEADS, MAX_KNOWN_HEAD_BYTES, Heads
 from tensor_reshape.server.sessions import StreamSession
-from tensor_reshape.wire import codec
+from tensor_reshape.wire import codec, inference
 from tensor_reshape.wire.tensors import TensorView
 
 LIGHT_BYTES = 256 * 1024
@@ -54,7 +54,7 @@ class ReshapeService:
             Method(codec.build_path(name), partial(self.execute, operation), partial(self.execute_light, operation))
             for operation, name in codec.METHODS.items()
         ]
-        return (*reshapes, Method(codec.build_path(codec.INFER_SHAPE), self.infer, self.infer_light))
+        return (*reshapes, Method(inference.INFER_METHOD, self.infer, self.infer_light))
 
     def execute(self, operation: Operation, request: bytes) -> bytes:
         """Executes one operation: StaticReshape, DynamicReshape, Reshape."""
@@ -111,5 +111,5 @@ class ReshapeService:
         return b"".join((head, output.payload))
 
     def _infer(self, request: bytes) -> bytes:
-        question = codec.decode_infer_request(request)
-        return codec.encode_infer_response(infer_shape(question, self._limits))
+        question = inference.decode_infer_request(request)
+        return inference.encode_infer_response(infer_shape(question, self._limits))
