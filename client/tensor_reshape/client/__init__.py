@@ -13,17 +13,25 @@ from tensor_reshape.client.errors import (
     ServiceError,
     UnavailableError,
 )
+from tensor_reshape.client.shapes import DimLike, InferredShape, ShapeOptions, ShapeQuery, infer_locally
 from tensor_reshape.client.sync import Client
 from tensor_reshape.client.transfers import Progress, Transfer
+from tensor_reshape.core.dims import Bounds, Dim, Symbol, Term
+from tensor_reshape.core.dtypes import DataType
 from tensor_reshape.core.errors import InvalidRequestError, LimitError, Reason, ReshapeError, TensorReshapeError
 from tensor_reshape.wire.allocators import keep_freed_memory
 from tensor_reshape.wire.health import HealthStatus
 
 __all__ = [
     "AsyncClient",
+    "Bounds",
     "CallTimeoutError",
     "Client",
+    "DataType",
+    "Dim",
+    "DimLike",
     "HealthStatus",
+    "InferredShape",
     "InternalServerError",
     "InvalidRequestError",
     "LimitError",
@@ -32,8 +40,13 @@ __all__ = [
     "ReshapeError",
     "ResponseError",
     "ServiceError",
+    "ShapeOptions",
+    "ShapeQuery",
+    "Symbol",
     "TensorReshapeError",
+    "Term",
     "Transfer",
     "UnavailableError",
+    "infer_locally",
     "keep_freed_memory",
 ]

@@ -10,17 +10,28 @@ import numpy as np
 import numpy.typing as npt
 
 from tensor_reshape.client.errors import ResponseError
+from tensor_reshape.client.shapes import (
+    DimLike,
+    InferredShape,
+    ShapeQuery,
+    check_flag,
+    read_dims,
+    read_query,
+    show_answers,
+)
+from tensor_reshape.core.answers import ShapeRequest, answer_question
 from tensor_reshape.core.dtypes import DataType
 from tensor_reshape.core.errors import InvalidRequestError, Reason, ReshapeError, format_value
-from tensor_reshape.core.operations import DYNAMIC_RESHAPE, OPERATIONS, RESHAPE, STATIC_RESHAPE, Operation
+from tensor_reshape.core.operations import DYNAMIC_RESHAPE, RESHAPE, STATIC_RESHAPE, Operation
+from tensor_reshape.core.partial import PartialQuestion
 from tensor_reshape.core.shapes import Question, infer_shape
-from tensor_reshape.wire import codec, inference
+from tensor_reshape.wire import batches, codec, inference
 from tensor_reshape.wire.arrays import DTYPES, Array, build_array, find_data_type, view_array
 from tensor_reshape.wire.health import CHECK_METHOD, HealthStatus, decode_check_response, encode_check_request
 from tensor_reshape.wire.tensors import TensorView
 
 Answer = TypeVar("Answer")
-Expected = Sequence[int | None] | None
+Expected = Sequence[DimLike] | None
 Target = Sequence[int] | Array
 
 # What a target that is a plain Python sequence is sent as.
@@ -70,9 +81,17 @@ class Plan:
         decode = partial(_decode_array, self.question, self.dims, self.array.nbytes)
         return Call(_PATHS[self.question.operation], b"".join((head, data.payload)), partial(decode_answer, decode))
 
-    def build_infer(self) -> Call[tuple[int, ...]]:
+    def build_infer(self) -> Call[InferredShape]:
         """Builds the call that has the server decide the shape, without data."""
-        return _build_infer(self.question)
+        question = PartialQuestion(
+            operation=self.question.operation,
+            data=self.question.data,
+            target=self.question.target,
+            special_zero=self.question.special_zero,
+            data_type=self.question.data_type,
+            expected=self.question.expected,
+        )
+        return _build_infer(ShapeRequest(question))
 
     @property
     def data_type(self) -> DataType:
@@ -103,26 +122,26 @@ def plan_tensor_reshape(
     return Plan(question, _infer_shape(question), data, view)
 
 
-def build_infer_shape(
-    data_shape: Sequence[int],
-    shape: Sequence[int],
-    *,
-    special_zero: bool,
-    operation: str,
-    expected_shape: Expected,
-) -> Call[tuple[int, ...]]:
+def build_infer_shape(query: ShapeQuery) -> Call[InferredShape]:
     """Builds InferShape. The server's answer is what is asked for, so nothing is inferred here."""
-    if operation not in OPERATIONS:
-        message = f"operation is {operation!r}; it is one of {', '.join(OPERATIONS)}"
-        raise InvalidRequestError.of(Reason.OPERATION_UNSPECIFIED, message, "operation", value=operation)
-    question = Question(
-        operation=OPERATIONS[operation],
-        data=tuple(map(index, data_shape)),
-        target=tuple(map(index, shape)),
-        special_zero=_check_flag(special_zero),
-        expected=_index_known(expected_shape),
-    )
-    return _build_infer(question)
+    return _build_infer(read_query(query).request)
+
+
+def build_infer_shapes(queries: Sequence[ShapeQuery]) -> Call[list[InferredShape | ReshapeError]]:
+    """Builds BatchInferShape.
+
+    Raises:
+        InvalidRequestError: a query has a number that the contract's s64 cannot hold.
+    """
+    items = [read_query(query) for query in queries]
+    try:
+        request = batches.encode_batch_request(items)
+    except ValueError:
+        for item in items:
+            _check_numbers(item.request)
+        raise
+    decode = partial(decode_answer, partial(_decode_shapes, len(items)))
+    return Call(batches.BATCH_METHOD, request, decode)
 
 
 def build_health_check(service: str) -> Call[HealthStatus]:
@@ -148,23 +167,36 @@ def _ask(
         operation=operation,
         data=array.shape,
         target=target,
-        special_zero=_check_flag(special_zero),
+        special_zero=check_flag(special_zero),
         data_type=find_data_type(array.dtype, "data"),
-        expected=_index_known(expected),
+        expected=read_dims(expected),
     )
 
 
-def _build_infer(question: Question) -> Call[tuple[int, ...]]:
-    decode = partial(decode_answer, inference.decode_infer_response)
-    return Call(inference.INFER_METHOD, _encode_infer_request(question), decode)
-
-
-def _encode_infer_request(question: Question) -> bytes:
+def _build_infer(request: ShapeRequest) -> Call[InferredShape]:
     try:
-        return inference.encode_infer_request(question)
-    except ValueError:  # a number that the contract's s64 cannot hold: the rules say which
-        infer_shape(question)
+        message = inference.build_infer_request(request)
+    except ValueError:
+        _check_numbers(request)
         raise
+    return Call(inference.INFER_METHOD, message.SerializeToString(), partial(decode_answer, _decode_shape))
+
+
+def _check_numbers(request: ShapeRequest) -> None:
+    """Raises the refusal of a number that the contract's s64 cannot hold: the rules say which."""
+    answer_question(request)
+
+
+def _decode_shape(raw: bytes) -> InferredShape:
+    return InferredShape(inference.decode_infer_response(raw))
+
+
+def _decode_shapes(count: int, raw: bytes) -> list[InferredShape | ReshapeError]:
+    answers = batches.decode_batch_response(raw)
+    if len(answers) != count:
+        message = f"the server answered {len(answers)} of {count} questions"
+        raise ResponseError(message)
+    return show_answers(iter(answers))
 
 
 def _view_shape(operation: Operation, shape: Target) -> TensorView:
@@ -177,18 +209,6 @@ def _view_shape(operation: Operation, shape: Target) -> TensorView:
     except OverflowError:
         message = f"shape {format_value(items)} has an item that {dtype} cannot hold"
         raise InvalidRequestError.of(Reason.INVALID_TARGET_VALUE, message, "shape", shape=items) from None
-
-
-def _index_known(dims: Expected) -> Expected:
-    return None if dims is None else tuple(None if dim is None else index(dim) for dim in dims)
-
-
-def _check_flag(special_zero: object) -> bool | None:
-    """None passes: it is the rules that refuse it."""
-    if special_zero is not None and not isinstance(special_zero, bool | np.bool_):
-        message = f"special_zero is a bool, not {type(special_zero).__name__}"
-        raise TypeError(message)
-    return None if special_zero is None else bool(special_zero)
 
 
 def check_output(question: Question, dims: Sequence[int], output: TensorView) -> None:

@@ -23,8 +23,9 @@ from tensor_reshape.client.options import (
     build_channel_options,
     check_chunk_bytes,
 )
+from tensor_reshape.client.shapes import DimLike, InferredShape, ShapeOptions, ShapeQuery
 from tensor_reshape.client.transfers import DEFAULT_INLINE_MAX_BYTES, Delivery, StreamTransfer, Transfer
-from tensor_reshape.core.errors import TensorReshapeError
+from tensor_reshape.core.errors import ReshapeError, TensorReshapeError
 from tensor_reshape.core.operations import DYNAMIC_RESHAPE, RESHAPE
 from tensor_reshape.wire.arrays import Array
 from tensor_reshape.wire.codec import SERVICE
@@ -124,19 +125,22 @@ class AsyncClient:
 
     async def infer_shape(
         self,
-        data_shape: Sequence[int],
-        shape: Sequence[int],
+        data_shape: Sequence[DimLike] | None,
+        shape: Sequence[DimLike] | None,
         *,
         special_zero: bool,
-        operation: str = "static_reshape",
-        expected_shape: Expected = None,
         timeout: float | None = None,
-    ) -> tuple[int, ...]:
+        **more: Unpack[ShapeOptions],
+    ) -> InferredShape:
         """Asks for the output shape of an operation; see `Client.infer_shape`."""
-        call = _calls.build_infer_shape(
-            data_shape, shape, special_zero=special_zero, operation=operation, expected_shape=expected_shape
-        )
-        return await self._run(call, timeout, self._find_method)
+        query = ShapeQuery(data_shape=data_shape, shape=shape, special_zero=special_zero, **more)
+        return await self._run(_calls.build_infer_shape(query), timeout, self._find_method)
+
+    async def infer_shapes(
+        self, queries: Sequence[ShapeQuery], *, timeout: float | None = None
+    ) -> list[InferredShape | ReshapeError]:
+        """Asks many questions in one call; see `Client.infer_shapes`."""
+        return await self._run(_calls.build_infer_shapes(queries), timeout, self._find_method)
 
     async def check_health(self, service: str = SERVICE, *, timeout: float | None = None) -> HealthStatus:
         """Asks the server for the health of a service, or of the server as a whole ("")."""

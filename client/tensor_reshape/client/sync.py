@@ -22,8 +22,9 @@ from tensor_reshape.client.options import (
     build_channel_options,
     check_chunk_bytes,
 )
+from tensor_reshape.client.shapes import DimLike, InferredShape, ShapeOptions, ShapeQuery
 from tensor_reshape.client.transfers import DEFAULT_INLINE_MAX_BYTES, Delivery, StreamTransfer, Transfer
-from tensor_reshape.core.errors import TensorReshapeError
+from tensor_reshape.core.errors import ReshapeError, TensorReshapeError
 from tensor_reshape.core.operations import DYNAMIC_RESHAPE, RESHAPE
 from tensor_reshape.wire.arrays import Array
 from tensor_reshape.wire.codec import SERVICE
@@ -151,22 +152,37 @@ class Client:
 
     def infer_shape(
         self,
-        data_shape: Sequence[int],
-        shape: Sequence[int],
+        data_shape: Sequence[DimLike] | None,
+        shape: Sequence[DimLike] | None,
         *,
         special_zero: bool,
-        operation: str = "static_reshape",
-        expected_shape: Expected = None,
         timeout: float | None = None,
-    ) -> tuple[int, ...]:
+        **more: Unpack[ShapeOptions],
+    ) -> InferredShape:
         """Asks for the output shape of an operation: "static_reshape", "dynamic_reshape" or "reshape".
 
-        Exactly what executing it would give, refusals included; no data is sent.
+        Dims are ints, `(low, high)`, names and other text ("N", "4*C", "2..8"), or None; a shape of which nothing is
+        known is None. Where all is known: exactly what executing would give, refusals included. Else the answer holds
+        the output of every data and target that the question admits. No data is sent.
+
+        Args:
+            data_shape: what is known of the data's shape.
+            shape: what is known of the target.
+            special_zero: whether a 0 in `shape` copies the data dim at its index.
+            timeout: seconds; None: the client's.
+            **more: the operation, what is expected of the output, and what else is to be told: see `ShapeOptions`.
         """
-        call = _calls.build_infer_shape(
-            data_shape, shape, special_zero=special_zero, operation=operation, expected_shape=expected_shape
-        )
-        return self._run(call, timeout, self._find_method)
+        query = ShapeQuery(data_shape=data_shape, shape=shape, special_zero=special_zero, **more)
+        return self._run(_calls.build_infer_shape(query), timeout, self._find_method)
+
+    def infer_shapes(
+        self, queries: Sequence[ShapeQuery], *, timeout: float | None = None
+    ) -> list[InferredShape | ReshapeError]:
+        """Asks many questions in one call; each has its own answer, or its own refusal, which is returned, not raised.
+
+        A query may take the output of an earlier one as its data (`data_from`), so a graph's reshapes are one call.
+        """
+        return self._run(_calls.build_infer_shapes(queries), timeout, self._find_method)
 
     def check_health(self, service: str = SERVICE, *, timeout: float | None = None) -> HealthStatus:
         """Asks the server for the health of a service, or of the server as a whole ("")."""

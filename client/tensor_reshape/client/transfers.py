@@ -7,6 +7,7 @@ import numpy as np
 
 from tensor_reshape.client._calls import Plan, check_output, decode_answer, refuse_array
 from tensor_reshape.client.errors import ResponseError
+from tensor_reshape.client.shapes import InferredShape
 from tensor_reshape.core.errors import InvalidRequestError, Reason
 from tensor_reshape.wire.arrays import DTYPES, Array
 from tensor_reshape.wire.codec import ReshapeCall
@@ -72,7 +73,7 @@ class Delivery:
         self.report(output.nbytes, output.nbytes)
         return output if self._out is None else self._out
 
-    def view(self, dims: tuple[int, ...]) -> Array:
+    def view(self, dims: InferredShape) -> Array:
         """Returns the caller's array under the shape that the server decided.
 
         Raises:
@@ -80,7 +81,7 @@ class Delivery:
             ResponseError: the server's shape is not the one that the rules give, or nothing that numpy can hold.
         """
         if dims != self._plan.dims:
-            message = f"the server answered {list(dims)}; the rules give {list(self._plan.dims)}"
+            message = f"the server answered {dims}; the rules give {list(self._plan.dims)}"
             raise ResponseError(message)
         try:
             return np.reshape(self._plan.array, self._plan.dims, copy=False)

@@ -44,7 +44,7 @@ def _check_size(want: int, have: int, field: str) -> None:
         raise InvalidRequestError.of(Reason.DATA_SIZE_MISMATCH, message, f"{field}.data", have=have, want=want)
 
 
-def check_strides(dims: Sequence[int], strides: Sequence[int], field: str) -> None:
+def check_strides(dims: Sequence[object], strides: Sequence[int], field: str) -> None:
     """Checks that there is a stride for each dim, and none is negative.
 
     Raises:

@@ -17,6 +17,10 @@ MAX_HEAD_BYTES = 64 * 1024
 MAX_PROTOBUF_BYTES = 2**31 - 1
 """The largest message that protobuf itself can hold."""
 
+MAX_BATCH_BYTES = 4 * 1024 * 1024
+MAX_BATCH_ITEMS = 65536
+"""The largest batch of questions: it is answered by one thread, in about a second."""
+
 LIGHT_HEAD_BYTES = 4 * 1024
 """What a legal message has besides its tensor bytes, at rank 64. Larger ones are read where nobody waits for it."""
 

@@ -25,11 +25,11 @@ from tensor_reshape.core.operations import (
 from tensor_reshape.core.shapes import Question, check_dims
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
 from tensor_reshape.wire.arrays import build_array
+from tensor_reshape.wire.dims import encode_shape
 from tensor_reshape.wire.messages import (
     AnyMessage,
     check_head_size,
     decode_expected,
-    encode_shape,
     parse,
 )
 from tensor_reshape.wire.payloads import PAYLOAD_TAG, encode_length, find_payload, measure_head

@@ -4,7 +4,7 @@ Everything is bounded: above roughly 9 KB of trailing metadata the transport wou
 the refusal.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from google.protobuf.any_pb2 import Any
@@ -54,10 +54,8 @@ def encode_refusal(error: ReshapeError) -> Status:
     """Returns the status that carries `error` to a client in any language, in less than 7 KiB."""
     code = _CODES[type(error)]
     text = clip_text(error.message, MAX_MESSAGE_CHARACTERS)
-    values = list(error.metadata.items())[:_MAX_VALUES]
-    metadata = {key: clip_text(value, MAX_VALUE_CHARACTERS) for key, value in values}
     details: list[ErrorInfo | BadRequest | RetryInfo] = [
-        ErrorInfo(reason=error.reason, domain=DOMAIN, metadata=metadata)
+        ErrorInfo(reason=error.reason, domain=DOMAIN, metadata=clip_metadata(error.metadata))
     ]
     if error.field:
         violation = BadRequest.FieldViolation(field=clip_text(error.field, _MAX_FIELD_CHARACTERS), description=text)
@@ -66,6 +64,11 @@ def encode_refusal(error: ReshapeError) -> Status:
         details.append(RetryInfo(retry_delay=Duration(nanos=int(RETRY_SECONDS * 1e9))))
     message = StatusMessage(code=code.value[0], message=text, details=[_pack(detail) for detail in details])
     return Status(code, text, ((DETAILS_KEY, message.SerializeToString()),))
+
+
+def clip_metadata(metadata: Mapping[str, str]) -> dict[str, str]:
+    """Returns what of the values of a refusal travels."""
+    return {key: clip_text(value, MAX_VALUE_CHARACTERS) for key, value in list(metadata.items())[:_MAX_VALUES]}
 
 
 def is_retryable(error: ReshapeError) -> bool:

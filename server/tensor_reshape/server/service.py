@@ -8,13 +8,14 @@ from functools import lru_cache, partial
 from math import prod
 from typing import NamedTuple
 
+from tensor_reshape.core.answers import answer_batch, answer_question
 from tensor_reshape.core.limits import LIGHT_HEAD_BYTES, Limits
 from tensor_reshape.core.operations import Operation
 from tensor_reshape.core.shapes import infer_shape
 from tensor_reshape.server.backend import reshape
 from tensor_reshape.server.heads import MAX_HEADS, MAX_KNOWN_HEAD_BYTES, Heads
 from tensor_reshape.server.sessions import StreamSession
-from tensor_reshape.wire import codec, inference
+from tensor_reshape.wire import batches, codec, inference
 from tensor_reshape.wire.tensors import TensorView
 
 LIGHT_BYTES = 256 * 1024
@@ -54,7 +55,8 @@ class ReshapeService:
             Method(codec.build_path(name), partial(self.execute, operation), partial(self.execute_light, operation))
             for operation, name in codec.METHODS.items()
         ]
-        return (*reshapes, Method(inference.INFER_METHOD, self.infer, self.infer_light))
+        infer = Method(inference.INFER_METHOD, self.infer, self.infer_light)
+        return (*reshapes, infer, Method(batches.BATCH_METHOD, self.infer_batch, _leave_to_a_thread))
 
     def execute(self, operation: Operation, request: bytes) -> bytes:
         """Executes one operation: StaticReshape, DynamicReshape, Reshape."""
@@ -85,6 +87,11 @@ class ReshapeService:
         """Answers InferShape where the request is none of the longest."""
         return None if len(request) > LIGHT_HEAD_BYTES else self.infer(request)
 
+    def infer_batch(self, request: bytes) -> bytes:
+        """Answers BatchInferShape."""
+        items = batches.decode_batch_items(batches.decode_batch_request(request))
+        return batches.encode_batch_response(answer_batch(items, self._limits), self._limits.max_output_bytes)
+
     def open_stream(self, hold: Callable[[int], None]) -> StreamSession:
         """Begins StreamReshape; see `StreamSession`."""
         return StreamSession(self._limits, hold)
@@ -111,5 +118,9 @@ class ReshapeService:
         return b"".join((head, output.payload))
 
     def _infer(self, request: bytes) -> bytes:
-        question = inference.decode_infer_request(request)
-        return inference.encode_infer_response(infer_shape(question, self._limits))
+        answer = answer_question(inference.decode_infer_request(request), self._limits)
+        return inference.build_infer_response(answer).SerializeToString()
+
+
+def _leave_to_a_thread(_request: bytes) -> None:
+    """No batch is known to be short."""

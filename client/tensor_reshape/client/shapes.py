@@ -1,0 +1,207 @@
+"""Shapes as the SDK takes and gives them: ints, intervals, names, and dims of which nothing is known."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from operator import index
+from typing import TypeAlias, TypedDict, overload
+
+from tensor_reshape.core.answers import BatchItem, ShapeAnswer, ShapeRequest, answer_batch
+from tensor_reshape.core.dims import AnyDim, Bounds, Dim, are_known, format_dim
+from tensor_reshape.core.dtypes import DataType
+from tensor_reshape.core.errors import InvalidRequestError, Reason, ReshapeError
+from tensor_reshape.core.explanations import Origin
+from tensor_reshape.core.notation import parse_dim
+from tensor_reshape.core.operations import OPERATIONS
+from tensor_reshape.core.partial import PartialQuestion
+from tensor_reshape.core.terms import Equality
+from tensor_reshape.core.views import View
+
+DimLike: TypeAlias = int | tuple[int, int | None] | str | Dim | None
+"""A number; `(low, high)`, high None where it is unbounded; text as in `core.notation`: "N", "4*C", "2..8"; or None."""
+
+
+class InferredShape(Sequence[AnyDim]):
+    """The output shape of an operation: a sequence of ints, and of dims that are not fully known.
+
+    It equals a tuple of the same dims, and prints as people write shapes: `[N, 4*C, 2..8, ?]`.
+
+    Attributes:
+        dims: the dims; None: not even the rank is known.
+        equalities: what else must hold between the symbols.
+        origins: where each dim comes from, where `explain` was asked.
+        view: whether the output can be a view of the data, where `data_strides` were given.
+    """
+
+    def __init__(self, answer: ShapeAnswer) -> None:
+        """Shows an answer."""
+        self.dims: tuple[AnyDim, ...] | None = answer.dims
+        self.equalities: tuple[Equality, ...] = answer.equalities
+        self.origins: tuple[Origin, ...] = answer.origins
+        self.view: View | None = answer.view
+
+    @property
+    def known(self) -> tuple[int, ...]:
+        """The shape as numbers.
+
+        Raises:
+            ValueError: it is not fully known.
+        """
+        if not are_known(self.dims):
+            message = f"the shape {self} is not fully known"
+            raise ValueError(message)
+        return tuple(self.dims)
+
+    def __len__(self) -> int:
+        """The rank.
+
+        Raises:
+            ValueError: it is unknown.
+        """
+        return len(self._require_rank())
+
+    @overload
+    def __getitem__(self, where: int) -> AnyDim: ...
+    @overload
+    def __getitem__(self, where: slice) -> tuple[AnyDim, ...]: ...
+    def __getitem__(self, where: int | slice) -> AnyDim | tuple[AnyDim, ...]:
+        """The dim of an axis."""
+        return self._require_rank()[where]
+
+    def __iter__(self) -> Iterator[AnyDim]:
+        """The dims, outermost first."""
+        return iter(self._require_rank())
+
+    def __eq__(self, other: object) -> bool:
+        """Whether the dims are the same."""
+        if isinstance(other, InferredShape):
+            return self.dims == other.dims
+        return isinstance(other, tuple | list) and self.dims == tuple(other)
+
+    def __hash__(self) -> int:
+        """As the tuple of the dims."""
+        return hash(self.dims)
+
+    def __str__(self) -> str:
+        """The shape as people write it."""
+        return "[...]" if self.dims is None else f"[{', '.join(map(format_dim, self.dims))}]"
+
+    def __repr__(self) -> str:
+        """The shape as people write it, and what it is."""
+        return f"InferredShape({self})"
+
+    def _require_rank(self) -> tuple[AnyDim, ...]:
+        if self.dims is None:
+            message = "the rank of the shape is unknown"
+            raise ValueError(message)
+        return self.dims
+
+
+class ShapeOptions(TypedDict, total=False):
+    """What may be asked besides.
+
+    Attributes:
+        operation: "static_reshape", the default, "dynamic_reshape" or "reshape".
+        expected_shape: the output that the caller counts on, known in part; what it says is part of what is known.
+        data_type: of the data, where it is to be checked.
+        explain: whether the answer says where each dim comes from, and a refusal what would have been accepted.
+        data_strides: of the data, in elements, where it is asked whether the output can be a view of it.
+    """
+
+    operation: str
+    expected_shape: Sequence[DimLike] | None
+    data_type: DataType | None
+    explain: bool
+    data_strides: Sequence[int] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShapeQuery:
+    """One question of a batch; what `Client.infer_shape` takes, and its `ShapeOptions`.
+
+    Attributes:
+        data_shape: what is known of the data; None: not even its rank.
+        shape: what is known of the target; None: not even its length.
+        special_zero: whether a 0 in `shape` copies the data dim at its index.
+        operation: as in `ShapeOptions`.
+        expected_shape: as in `ShapeOptions`.
+        data_type: as in `ShapeOptions`.
+        explain: as in `ShapeOptions`.
+        data_strides: as in `ShapeOptions`.
+        data_from: the index of the earlier query whose output is the data, in place of `data_shape`.
+    """
+
+    data_shape: Sequence[DimLike] | None = None
+    shape: Sequence[DimLike] | None = None
+    special_zero: bool
+    operation: str = "static_reshape"
+    expected_shape: Sequence[DimLike] | None = None
+    data_type: DataType | None = None
+    explain: bool = False
+    data_strides: Sequence[int] | None = None
+    data_from: int | None = None
+
+
+def infer_locally(queries: Sequence[ShapeQuery]) -> list[InferredShape | ReshapeError]:
+    """Answers as a server does, in this process and by the same rules."""
+    return show_answers(answer_batch(map(read_query, queries)))
+
+
+def read_query(query: ShapeQuery) -> BatchItem:
+    """Returns a query as the rules take it.
+
+    Raises:
+        InvalidRequestError: OPERATION_UNSPECIFIED or DIM_UNREADABLE.
+        TypeError: a dim or a flag is none.
+    """
+    if query.operation not in OPERATIONS:
+        message = f"operation is {query.operation!r}; it is one of {', '.join(OPERATIONS)}"
+        raise InvalidRequestError.of(Reason.OPERATION_UNSPECIFIED, message, "operation", value=query.operation)
+    question = PartialQuestion(
+        operation=OPERATIONS[query.operation],
+        data=read_dims(query.data_shape),
+        target=read_dims(query.shape),
+        special_zero=check_flag(query.special_zero),
+        data_type=query.data_type,
+        expected=read_dims(query.expected_shape),
+    )
+    strides = None if query.data_strides is None else tuple(map(index, query.data_strides))
+    return BatchItem(ShapeRequest(question, query.explain, strides), query.data_from)
+
+
+def show_answers(answers: Iterator[ShapeAnswer | ReshapeError]) -> list[InferredShape | ReshapeError]:
+    """Returns answers as shapes; refusals stay what they are."""
+    return [answer if isinstance(answer, ReshapeError) else InferredShape(answer) for answer in answers]
+
+
+def read_dims(dims: Sequence[DimLike] | None) -> tuple[AnyDim, ...] | None:
+    """Returns dims as the rules take them; numpy's integers become Python's."""
+    if isinstance(dims, str):
+        message = f"a shape is a sequence of dims, not the text {dims!r}"
+        raise TypeError(message)
+    return None if dims is None else tuple(map(_read_dim, dims))
+
+
+def check_flag(special_zero: object) -> bool | None:
+    """Returns the flag; None passes: it is the rules that refuse it.
+
+    Raises:
+        TypeError: it is something else.
+    """
+    if special_zero is not None and type(special_zero).__name__ not in _FLAGS:
+        message = f"special_zero is a bool, not {type(special_zero).__name__}"
+        raise TypeError(message)
+    return None if special_zero is None else bool(special_zero)
+
+
+_FLAGS = ("bool", "bool_")  # Python's and numpy's
+
+
+def _read_dim(dim: DimLike) -> AnyDim:
+    if dim is None or isinstance(dim, Dim):
+        return dim
+    if isinstance(dim, str):
+        return parse_dim(dim)
+    if isinstance(dim, tuple):
+        low, high = dim
+        return Dim(Bounds(index(low), None if high is None else index(high)))
+    return index(dim)

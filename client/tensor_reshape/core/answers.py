@@ -1,0 +1,121 @@
+"""Questions with all that may be asked of them, one by one or in batches."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from tensor_reshape.core.dims import AnyDim
+from tensor_reshape.core.dtypes import DataType
+from tensor_reshape.core.errors import InvalidRequestError, Reason, ReshapeError
+from tensor_reshape.core.explanations import Origin, explain, explain_refusal
+from tensor_reshape.core.limits import DEFAULT_LIMITS, Limits
+from tensor_reshape.core.partial import PartialQuestion, infer_partial
+from tensor_reshape.core.terms import Equality
+from tensor_reshape.core.views import View, infer_view
+
+
+class ShapeRequest(NamedTuple):
+    """A question, and what else is to be told with its answer.
+
+    Attributes:
+        question: what is asked.
+        explain: whether the answer says where its dims come from, and a refusal what would have been accepted.
+        strides: of the data, in elements, where it is asked whether the output can be a view; else None.
+    """
+
+    question: PartialQuestion
+    explain: bool = False
+    strides: Sequence[int] | None = None
+
+
+class ShapeAnswer(NamedTuple):
+    """An answer.
+
+    Attributes:
+        dims: the output's; None: not even the rank is known.
+        equalities: what else must hold between the symbols.
+        origins: where each dim comes from, where that was asked.
+        view: whether the output can be a view, where that was asked.
+    """
+
+    dims: tuple[AnyDim, ...] | None
+    equalities: tuple[Equality, ...] = ()
+    origins: tuple[Origin, ...] = ()
+    view: View | None = None
+
+
+class BatchItem(NamedTuple):
+    """One question of a batch.
+
+    Attributes:
+        request: the question.
+        data_from: the index of the earlier item whose output is the data; None: the question has its own.
+    """
+
+    request: ShapeRequest
+    data_from: int | None = None
+
+
+def answer_question(request: ShapeRequest, limits: Limits = DEFAULT_LIMITS) -> ShapeAnswer:
+    """Answers one question.
+
+    Raises:
+        InvalidRequestError: it is against a rule, or no instance of it is accepted.
+        LimitError: RANK_LIMIT_EXCEEDED.
+    """
+    question, explained, strides = request
+    try:
+        dims, equalities = infer_partial(question, limits)
+        view = None if strides is None else infer_view(question.data, strides, dims)
+    except ReshapeError as error:
+        if explained:
+            raise explain_refusal(question, error) from None
+        raise
+    return ShapeAnswer(dims, equalities, explain(question, dims) if explained else (), view)
+
+
+def answer_batch(
+    items: Iterable[BatchItem | ReshapeError], limits: Limits = DEFAULT_LIMITS
+) -> Iterator[ShapeAnswer | ReshapeError]:
+    """Answers each item, or gives its refusal; an item that could not be read is one already."""
+    outputs: list[_Output | None] = []
+    for item in items:
+        answer, output = _answer_item(item, outputs, limits)
+        outputs.append(output)
+        yield answer
+
+
+class _Output(NamedTuple):
+    """What a later item may take as its data."""
+
+    dims: Sequence[AnyDim] | None
+    data_type: DataType | None
+
+
+def _answer_item(
+    item: BatchItem | ReshapeError, outputs: Sequence[_Output | None], limits: Limits
+) -> tuple[ShapeAnswer | ReshapeError, _Output | None]:
+    if isinstance(item, ReshapeError):
+        return item, None
+    try:
+        request = item.request if item.data_from is None else _link(item.request, item.data_from, outputs)
+        answer = answer_question(request, limits)
+    except ReshapeError as error:
+        return error, None
+    return answer, _Output(answer.dims, request.question.data_type)
+
+
+def _link(request: ShapeRequest, data_from: int, outputs: Sequence[_Output | None]) -> ShapeRequest:
+    """Returns the question with its data."""
+    if not 0 <= data_from < len(outputs):
+        message = f"data_from is {data_from}; item {len(outputs)} takes the output of an earlier one"
+        raise InvalidRequestError.of(Reason.LINK_INVALID, message, "data_from", value=data_from, index=len(outputs))
+    if request.question.data is not None:
+        message = f"item {len(outputs)} has data of its own and the output of item {data_from}"
+        raise InvalidRequestError.of(Reason.LINK_INVALID, message, "data_from", value=data_from, index=len(outputs))
+    output = outputs[data_from]
+    if output is None:
+        message = f"item {data_from}, whose output is the data, was refused"
+        raise InvalidRequestError.of(Reason.LINK_FAILED, message, "data_from", value=data_from, index=len(outputs))
+    data_type = request.question.data_type or output.data_type
+    return request._replace(question=replace(request.question, data=output.dims, data_type=data_type))

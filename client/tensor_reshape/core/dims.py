@@ -1,0 +1,241 @@
+"""Dims that need not be known: an interval, a symbol, an expression of symbols, or nothing at all.
+
+A dim is an `int`, a `Dim`, or None for one of which nothing is known.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple, TypeAlias, TypeGuard
+
+from tensor_reshape.core.errors import InvalidRequestError, Reason, format_value
+from tensor_reshape.core.limits import MAX_DIM
+
+MAX_SYMBOL_CHARACTERS = 64
+MAX_FACTORS = 64
+"""The bounds of what a request may name: a legal expression is a product of dims."""
+
+
+class Bounds(NamedTuple):
+    """What an integer lies between, both included.
+
+    Attributes:
+        low: at least 0.
+        high: None where nothing bounds it.
+    """
+
+    low: int
+    high: int | None
+
+    def meet(self, other: "Bounds") -> "Bounds":
+        """Returns what both admit; empty where `high < low`."""
+        if self.high is None or other.high is None:
+            high = self.high if other.high is None else other.high
+        else:
+            high = min(self.high, other.high)
+        return Bounds(max(self.low, other.low), high)
+
+    def join(self, other: "Bounds") -> "Bounds":
+        """Returns the least bounds that hold what either admits."""
+        high = None if self.high is None or other.high is None else max(self.high, other.high)
+        return Bounds(min(self.low, other.low), high)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing lies between them."""
+        return self.high is not None and self.high < self.low
+
+    def holds(self, value: int) -> bool:
+        """Whether `value` lies between them."""
+        return self.low <= value and (self.high is None or value <= self.high)
+
+
+ANY = Bounds(0, None)
+_SHOWN_FACTORS = 8
+
+
+class Symbol(NamedTuple):
+    """A name for a dim: the same name in one question is the same dim.
+
+    Attributes:
+        name: as the caller wrote it.
+        bounds: what is known of it.
+    """
+
+    name: str
+    bounds: Bounds = ANY
+
+
+class Term(NamedTuple):
+    """What a dim is called: `coefficient * factors / (divisor * divisors)`, an exact division.
+
+    Attributes:
+        coefficient: at least 1.
+        factors: in the order of their names, one for each power.
+        divisor: at least 1.
+        divisors: as the factors; they are not 0.
+    """
+
+    coefficient: int
+    factors: tuple[Symbol, ...]
+    divisor: int = 1
+    divisors: tuple[Symbol, ...] = ()
+
+    def __str__(self) -> str:
+        """The term as people write it: `4*C`, `N*N/2`, `N/(2*M)`."""
+        above = _join(self.coefficient, self.factors)
+        if self.divisor == 1 and not self.divisors:
+            return above
+        below = _join(self.divisor, self.divisors)
+        return f"{above}/({below})" if "*" in below else f"{above}/{below}"
+
+    @property
+    def symbol(self) -> Symbol | None:
+        """The symbol that the term is, None where it is more than one symbol."""
+        alone = self.coefficient == 1 and self.divisor == 1 and not self.divisors and len(self.factors) == 1
+        return self.factors[0] if alone else None
+
+
+class Dim(NamedTuple):
+    """A dim of which something is known.
+
+    Attributes:
+        bounds: what it lies between.
+        term: what it is called; None: it has no name.
+    """
+
+    bounds: Bounds
+    term: Term | None = None
+
+    def __str__(self) -> str:
+        """The dim as people write it: its name, else its bounds (`2..8`, `2..`)."""
+        if self.term is not None:
+            return str(self.term)
+        return f"{self.bounds.low}..{'' if self.bounds.high is None else self.bounds.high}"
+
+
+AnyDim: TypeAlias = int | Dim | None
+
+
+def name_dim(name: str, low: int = 0, high: int | None = None) -> Dim:
+    """Returns a dim with a name."""
+    bounds = Bounds(low, high)
+    return Dim(bounds, Term(1, (Symbol(name, bounds),)))
+
+
+def make_dim(bounds: Bounds, term: Term | None = None) -> AnyDim:
+    """Returns the plainest dim with these bounds: a number where only one is left."""
+    low, high = bounds
+    if high is not None and high >= MAX_DIM:
+        high = high if low == high else None
+    if low == high:
+        return low
+    if low == 0 and high is None and term is None:
+        return None
+    return Dim(Bounds(low, high), term)
+
+
+def make_term(coefficient: int, factors: Iterable[Symbol], divisor: int = 1, divisors: Iterable[Symbol] = ()) -> Term:
+    """Returns the term with its factors in order; what is to be cancelled has been."""
+    return Term(coefficient, tuple(sorted(factors)), divisor, tuple(sorted(divisors)))
+
+
+def find_bounds(dim: AnyDim) -> Bounds:
+    """Returns what a dim lies between."""
+    if dim is None:
+        return ANY
+    return Bounds(dim, dim) if isinstance(dim, int) else dim.bounds
+
+
+def are_known(dims: Sequence[AnyDim] | None) -> TypeGuard[Sequence[int]]:
+    """Whether every dim is a number."""
+    return dims is not None and all(type(dim) is int for dim in dims)
+
+
+def find_name(dim: AnyDim) -> str | None:
+    """Returns the name of a dim that is one symbol."""
+    symbol = dim.term.symbol if isinstance(dim, Dim) and dim.term is not None else None
+    return None if symbol is None else symbol.name
+
+
+def format_dims(dims: Sequence[AnyDim] | None) -> str:
+    """Writes a shape as people do: `[N, 4*C, 2..8, ?]`; `[...]` for one whose rank is unknown."""
+    if dims is None:
+        return "[...]"
+    return format_value([format_dim(dim) for dim in dims])
+
+
+def format_dim(dim: AnyDim) -> str:
+    """Writes one dim; `?` where nothing is known of it."""
+    return "?" if dim is None else format_value(dim) if isinstance(dim, int) else str(dim)
+
+
+def format_product(dims: Iterable[AnyDim]) -> str:
+    """Writes the product of dims: a number where all are known, `(2..8)*N*4` else."""
+    known, others = 1, []
+    for dim in dims:
+        if isinstance(dim, int):
+            known *= dim
+        else:
+            text = format_dim(dim)
+            others.append(text if text.isidentifier() or dim is None else f"({text})")
+    if len(others) > _SHOWN_FACTORS:
+        others[_SHOWN_FACTORS:] = ["..."]
+    return "*".join([*others, format_value(known)] if known != 1 or not others else others)
+
+
+def check_partial_dims(dims: Iterable[AnyDim], field: str) -> None:
+    """Checks each dim.
+
+    Raises:
+        InvalidRequestError: DIM_OUT_OF_RANGE, INTERVAL_EMPTY or EXPRESSION_INVALID.
+    """
+    for index, dim in enumerate(dims):
+        if dim is not None:
+            check_partial_dim(dim, f"{field}[{index}]", index)
+
+
+def check_partial_dim(dim: int | Dim, path: str, index: int) -> None:
+    """Checks one dim; see `check_partial_dims`."""
+    if isinstance(dim, int):
+        _check_bounds(Bounds(dim, dim), path, index)
+        return
+    _check_bounds(dim.bounds, path, index)
+    if dim.term is not None:
+        _check_term(dim.term, path, index)
+
+
+def _check_bounds(bounds: Bounds, path: str, index: int) -> None:
+    low, high = bounds
+    for value in (low,) if high is None else (low, high):
+        if not 0 <= value <= MAX_DIM:
+            message = f"{path} is {format_value(value)}; a dim lies from 0 to 2^63 - 1"
+            raise InvalidRequestError.of(Reason.DIM_OUT_OF_RANGE, message, path, index=index, value=value)
+    if bounds.is_empty:
+        message = f"{path} lies from {low} to {high}, which holds no dim"
+        raise InvalidRequestError.of(Reason.INTERVAL_EMPTY, message, path, index=index, low=low, high=high)
+
+
+def _check_term(term: Term, path: str, index: int) -> None:
+    symbols = (*term.factors, *term.divisors)
+    if len(symbols) > MAX_FACTORS or not symbols:
+        problem = f"has {len(symbols)} symbols; an expression has from 1 to {MAX_FACTORS}"
+    elif not all(_is_name(symbol.name) for symbol in symbols):
+        problem = f"names a symbol that is not of 1 to {MAX_SYMBOL_CHARACTERS} printable characters"
+    elif not (1 <= term.coefficient <= MAX_DIM and 1 <= term.divisor <= MAX_DIM):
+        problem = "has a coefficient or a divisor that does not lie from 1 to 2^63 - 1"
+    else:
+        for symbol in symbols:
+            _check_bounds(symbol.bounds, path, index)
+        return
+    message = f"{path} {problem}"
+    raise InvalidRequestError.of(Reason.EXPRESSION_INVALID, message, path, index=index)
+
+
+def _is_name(name: str) -> bool:
+    return 0 < len(name) <= MAX_SYMBOL_CHARACTERS and name.isprintable()
+
+
+def _join(number: int, symbols: tuple[Symbol, ...]) -> str:
+    powers = Counter(symbol.name for symbol in symbols)
+    parts = [name if power == 1 else f"{name}^{power}" for name, power in powers.items()]
+    return "*".join([str(number), *parts] if number != 1 or not parts else parts)

@@ -1,0 +1,145 @@
+"""A partial question as two products of unknowns: the volume of the data, and that of the output.
+
+What may vary is an atom: a symbol, or a dim without a name. Every place of data and target is a number times atoms.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import NamedTuple
+
+from tensor_reshape.core.dims import ANY, AnyDim, Bounds, Dim, Symbol
+from tensor_reshape.core.errors import InvalidRequestError, Reason
+
+Item = int | Dim | None
+
+
+class Kind(Enum):
+    """Where a dim of the output comes from."""
+
+    LITERAL = "literal"
+    COPIED = "copied"
+    INFERRED = "inferred"
+    LENGTH = "length"
+    UNKNOWN = "unknown"
+
+
+class Place(NamedTuple):
+    """One dim of the data or of the output: `constant * atoms / (divisor * divisors)`.
+
+    Attributes:
+        kind: where it comes from.
+        dim: what was said of it.
+        constant: the number in it.
+        atoms: the keys of its atoms, one for each power.
+        divisor: the number below.
+        divisors: the keys of the atoms below.
+    """
+
+    kind: Kind
+    dim: AnyDim
+    constant: int = 1
+    atoms: tuple[int, ...] = ()
+    divisor: int = 1
+    divisors: tuple[int, ...] = ()
+
+    @property
+    def atom(self) -> int | None:
+        """The atom that the place is, None where it is more than one, or a number."""
+        alone = len(self.atoms) == 1 and self.constant == self.divisor == 1 and not self.divisors
+        return self.atoms[0] if alone else None
+
+
+class Equation(NamedTuple):
+    """Two products that are equal.
+
+    Attributes:
+        left: the atoms of the one, and their powers.
+        right: those of the other.
+        constants: the numbers in both.
+    """
+
+    left: Counter[int]
+    right: Counter[int]
+    constants: tuple[int, int]
+
+
+@dataclass(slots=True)
+class Model:
+    """A question in atoms.
+
+    Attributes:
+        bounds: of each atom.
+        symbols: of the atoms that have a name.
+        data: the places of the data; of one of unknown rank, those that are copied.
+        rest: the atom that stands for all other dims of data whose rank is unknown.
+        target: the places of the output.
+        positive: atoms that divide, and so are not 0.
+    """
+
+    bounds: list[Bounds] = field(default_factory=list)
+    symbols: dict[int, Symbol] = field(default_factory=dict)
+    data: dict[int, Place] = field(default_factory=dict)
+    rest: int | None = None
+    target: list[Place] = field(default_factory=list)
+    positive: set[int] = field(default_factory=set)
+    _keys: dict[str, int] = field(default_factory=dict)
+
+    def add_atom(self, bounds: Bounds) -> int:
+        """Returns the key of a new atom without a name."""
+        self.bounds.append(bounds)
+        return len(self.bounds) - 1
+
+    def add_place(self, kind: Kind, dim: AnyDim) -> Place:
+        """Returns the place of a dim."""
+        if isinstance(dim, int):
+            return Place(kind, dim, dim) if dim else Place(kind, dim, atoms=(self.add_atom(Bounds(0, 0)),))
+        if dim is None or dim.term is None:
+            return Place(kind, dim, atoms=(self.add_atom(ANY if dim is None else dim.bounds),))
+        term = dim.term
+        atoms, divisors = self._name_atoms(term.factors), self._name_atoms(term.divisors)
+        self.positive.update(divisors)
+        place = Place(kind, dim, term.coefficient, atoms, term.divisor, divisors)
+        if place.atom is not None:
+            self.narrow(place.atom, dim.bounds, str(term))
+        return place
+
+    def narrow(self, key: int, bounds: Bounds, name: str) -> None:
+        """Notes what else is known of an atom.
+
+        Raises:
+            InvalidRequestError: SYMBOL_CONFLICT, where nothing is left of it.
+        """
+        met = self.bounds[key].meet(bounds)
+        if met.is_empty:
+            message = f"{name} would have to lie from {met.low} to {met.high}, by what is said of it in several places"
+            raise InvalidRequestError.of(Reason.SYMBOL_CONFLICT, message, "", symbol=name, low=met.low, high=met.high)
+        self.bounds[key] = met
+
+    def equate(self, data: Iterable[Place], target: Iterable[Place]) -> Equation:
+        """Returns the equation of two volumes."""
+        left, right, constants = Counter[int](), Counter[int](), [1, 1]
+        for places, here, there, side in ((data, left, right, 0), (target, right, left, 1)):
+            for place in places:
+                constants[side] *= place.constant
+                constants[1 - side] *= place.divisor
+                here.update(place.atoms)
+                there.update(place.divisors)
+        return Equation(left, right, (constants[0], constants[1]))
+
+    def can_be_zero(self, key: int) -> bool:
+        """Whether an atom may be 0."""
+        return self.bounds[key].low == 0 and key not in self.positive
+
+    def _name_atoms(self, symbols: Sequence[Symbol]) -> tuple[int, ...]:
+        return tuple(self._name_atom(symbol) for symbol in symbols)
+
+    def _name_atom(self, symbol: Symbol) -> int:
+        key = self._keys.get(symbol.name)
+        if key is None:
+            key = self._keys[symbol.name] = self.add_atom(symbol.bounds)
+            self.symbols[key] = symbol
+        else:
+            self.narrow(key, symbol.bounds, symbol.name)
+        return key

@@ -1,0 +1,65 @@
+"""Dims as people write them: `4`, `2..8`, `2..`, `?`, `N`, `N:1..8`, `4*C`, `N^2/(2*M)`."""
+
+import re
+
+from tensor_reshape.core.dims import ANY, AnyDim, Bounds, Dim, Symbol, make_term
+from tensor_reshape.core.errors import InvalidRequestError, Reason
+
+_INTERVAL = re.compile(r"(\d+)\.\.(\d*)")
+_NAME = re.compile(r"([^\W\d]\w*)(?:\^(\d{1,2}))?")
+_MAX_CHARACTERS = 4096
+
+
+def parse_dim(text: str) -> AnyDim:
+    """Reads one dim.
+
+    Raises:
+        InvalidRequestError: DIM_UNREADABLE.
+    """
+    plain = text.strip()
+    if len(plain) > _MAX_CHARACTERS:
+        raise _refuse(text)
+    if plain == "?":
+        return None
+    if re.fullmatch(r"-?[0-9]{1,40}", plain):
+        return int(plain)
+    name, colon, bounds = plain.partition(":")
+    if not colon and _INTERVAL.fullmatch(plain):
+        return Dim(_read_bounds(plain, text))
+    return _read_term(name, _read_bounds(bounds, text) if colon else ANY, text)
+
+
+def _read_bounds(plain: str, text: str) -> Bounds:
+    match = _INTERVAL.fullmatch(plain.strip())
+    if match is None:
+        raise _refuse(text)
+    return Bounds(int(match[1]), int(match[2]) if match[2] else None)
+
+
+def _read_term(plain: str, bounds: Bounds, text: str) -> Dim:
+    above, slash, below = plain.partition("/")
+    coefficient, factors = _read_product(above, text)
+    divisor, divisors = _read_product(below.strip().removeprefix("(").removesuffix(")"), text) if slash else (1, [])
+    term = make_term(coefficient, factors, divisor, divisors)
+    if term.symbol is not None:
+        term = make_term(1, [Symbol(term.symbol.name, bounds)])
+    return Dim(bounds, term)
+
+
+def _read_product(plain: str, text: str) -> tuple[int, list[Symbol]]:
+    number, symbols = 1, list[Symbol]()
+    for part in plain.split("*"):
+        piece = part.strip()
+        match = _NAME.fullmatch(piece)
+        if match is not None:
+            symbols += [Symbol(match[1])] * int(match[2] or 1)
+        elif re.fullmatch(r"[0-9]{1,40}", piece):
+            number *= int(piece)
+        else:
+            raise _refuse(text)
+    return number, symbols
+
+
+def _refuse(text: str) -> InvalidRequestError:
+    message = f"{text!r} is no dim: a number, lo..hi, lo.., ?, a name, name:lo..hi, or a product such as 4*C or N/2"
+    return InvalidRequestError.of(Reason.DIM_UNREADABLE, message, value=text)

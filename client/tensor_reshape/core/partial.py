@@ -1,0 +1,240 @@
+"""The shape rules where data and target are only partly known.
+
+A question stands for all its instances: every concrete data shape and target that it admits. The answer holds the
+output of each instance that the rules of `core.shapes` accept, and is an error where they accept none, or where a
+literal breaks a rule whatever the data. Where everything is known, it is what `core.shapes` answers.
+
+A symbol is one dim wherever it stands. A target item that is not a number is a length, never an instruction, but for an
+unknown one, which may be anything.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from tensor_reshape.core.dims import (
+    ANY,
+    AnyDim,
+    Bounds,
+    Dim,
+    Term,
+    are_known,
+    check_partial_dim,
+    check_partial_dims,
+    find_bounds,
+    find_name,
+    format_product,
+    make_dim,
+)
+from tensor_reshape.core.dtypes import DataType
+from tensor_reshape.core.errors import InvalidRequestError, Reason
+from tensor_reshape.core.limits import DEFAULT_LIMITS, MAX_DIM, Limits
+from tensor_reshape.core.models import Kind, Model, Place
+from tensor_reshape.core.operations import Operation, check_data_type, check_rank
+from tensor_reshape.core.refusals import (
+    refuse_copy,
+    refuse_expected,
+    refuse_expected_rank,
+    refuse_overflow,
+    refuse_remainder,
+    refuse_second_minus_one,
+    refuse_value,
+    refuse_volume,
+    refuse_zero_volume,
+)
+from tensor_reshape.core.scenarios import Scenario, Solution, list_equation, solve
+from tensor_reshape.core.shapes import Question, infer_shape
+from tensor_reshape.core.terms import Equality, Residue, cancel, find_equality, solve_for
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartialQuestion:
+    """What is known of what decides an output shape.
+
+    Attributes:
+        operation: whose rules answer.
+        data: the data's dims; None: not even the rank is known.
+        target: the target's items, where an int below 1 is an instruction, as in the operations; None: nothing is known
+            of it, not even its length.
+        special_zero: None where the request does not say, which is an error.
+        data_type: of the data; None where it is not to be checked.
+        expected: the output dims that the caller counts on; None: nothing is declared.
+    """
+
+    operation: Operation
+    data: Sequence[AnyDim] | None
+    target: Sequence[AnyDim] | None
+    special_zero: bool | None
+    data_type: DataType | None = None
+    expected: Sequence[AnyDim] | None = None
+
+
+class Inference(NamedTuple):
+    """An answer.
+
+    Attributes:
+        dims: the output's; None: not even the rank is known.
+        equalities: what follows for the symbols.
+    """
+
+    dims: tuple[AnyDim, ...] | None
+    equalities: tuple[Equality, ...] = ()
+
+
+def infer_partial(question: PartialQuestion, limits: Limits = DEFAULT_LIMITS) -> Inference:
+    """Returns what is known of the output's dims.
+
+    Raises:
+        InvalidRequestError: the question is against a rule, or no instance of it is accepted; the reason and the
+            metadata tell which and where.
+        LimitError: RANK_LIMIT_EXCEEDED.
+    """
+    _check_question(question, limits)
+    data, target, expected = question.data, question.target, question.expected
+    if are_known(data) and are_known(target):
+        known = Question(
+            operation=question.operation,
+            data=data,
+            target=target,
+            special_zero=question.special_zero,
+            expected=expected,
+        )
+        return Inference(infer_shape(known, limits))
+    if target is None and expected is None:
+        return Inference(None)
+    return _infer_dims(question if target is not None else replace(question, target=[None] * len(expected or ())))
+
+
+def _check_question(question: PartialQuestion, limits: Limits) -> None:
+    if question.data_type is not None:
+        check_data_type(question.operation, question.data_type)
+    if question.special_zero is None:
+        message = "special_zero is required and has no default"
+        raise InvalidRequestError.of(Reason.SPECIAL_ZERO_MISSING, message, "special_zero")
+    for dims, field in ((question.data, "data.dims"), (question.target, "shape")):
+        if dims is not None:
+            check_rank(question.operation, len(dims), field, limits)
+    check_partial_dims(question.data or (), "data.dims")
+    for index, item in enumerate(question.target or ()):
+        if isinstance(item, Dim):
+            check_partial_dim(item, f"shape[{index}]", index)
+    check_partial_dims(question.expected or (), "expected_shape.dims")
+
+
+def _infer_dims(question: PartialQuestion) -> Inference:
+    scenario = build_scenario(question)
+    solution = solve(scenario)
+    if solution is None:
+        raise _refuse(question)
+    equation, zeros = list_equation(scenario), {key: bounds.low == 0 for key, bounds in solution.items()}
+    if scenario.inferred is not None:  # whatever it is divided by is not 0
+        zeros.update(dict.fromkeys(equation.right, False))
+    residue = cancel(equation)
+    dims = []
+    for index, place in enumerate(scenario.model.target):
+        bounds, term = _find_place_bounds(place, solution), _find_term(place, scenario, residue, zeros)
+        if bounds.low > MAX_DIM:
+            raise refuse_overflow(question, index, bounds.low)
+        dims.append(make_dim(bounds, term))
+    equality = find_equality(scenario.model, residue, zeros)
+    return Inference(tuple(dims), () if equality is None else (equality,))
+
+
+def build_scenario(question: PartialQuestion) -> Scenario:
+    """Returns the question in atoms.
+
+    Raises:
+        InvalidRequestError: a literal breaks a rule whatever the data, or a symbol is two things.
+    """
+    model, data = Model(), question.data
+    if data is None:
+        model.rest = model.add_atom(ANY)
+    else:
+        model.data = {index: model.add_place(Kind.UNKNOWN, dim) for index, dim in enumerate(data)}
+    inferred, zero = None, None
+    for index, item in enumerate(question.target or ()):
+        kind = _find_kind(question, index, item)
+        if kind is Kind.INFERRED:
+            if inferred is not None:
+                raise refuse_second_minus_one(question, inferred, index)
+            inferred = index
+        elif item == 0 and kind is Kind.LITERAL:
+            zero = index
+        model.target.append(_place_item(model, kind, index, item))
+    if inferred is not None and zero is not None:
+        raise refuse_zero_volume(question, inferred)
+    if question.expected is not None:
+        _expect(model, question.expected, special_zero=bool(question.special_zero))
+    return Scenario(model, question.operation, bool(question.special_zero), inferred)
+
+
+def _find_kind(question: PartialQuestion, index: int, item: AnyDim) -> Kind:
+    if item is None:
+        return Kind.UNKNOWN
+    if isinstance(item, Dim):
+        return Kind.LENGTH
+    if not -1 <= item <= MAX_DIM:
+        raise refuse_value(question, index)
+    if item == -1:
+        return Kind.INFERRED
+    if item == 0 and question.special_zero:
+        if question.data is not None and index >= len(question.data):
+            raise refuse_copy(question, index)
+        return Kind.COPIED
+    return Kind.LITERAL
+
+
+def _place_item(model: Model, kind: Kind, index: int, item: AnyDim) -> Place:
+    if kind is Kind.COPIED:
+        if index not in model.data:  # of data whose rank is unknown
+            model.data[index] = model.add_place(Kind.UNKNOWN, None)
+        return model.data[index]._replace(kind=Kind.COPIED)
+    return model.add_place(kind, None if kind is Kind.INFERRED else item)
+
+
+def _expect(model: Model, expected: Sequence[AnyDim], *, special_zero: bool) -> None:
+    """Narrows the places of the output to what the caller counts on, and names those that have no name."""
+    if len(expected) != len(model.target):
+        raise refuse_expected_rank([place.dim for place in model.target], expected)
+    for index, (place, want) in enumerate(zip(model.target, expected, strict=True)):
+        have = find_bounds(place.dim) if place.atom is None else model.bounds[place.atom]
+        met = have.meet(find_bounds(want))
+        if met.is_empty:
+            raise refuse_expected(index, place.dim, want)
+        if place.atom is not None:
+            model.bounds[place.atom] = met
+        may_copy = place.kind is Kind.UNKNOWN and special_zero  # then the rules for a 0 look at the item by itself
+        if find_name(want) is not None and find_name(place.dim) is None and place.kind is not Kind.COPIED:
+            named = model.add_place(place.kind, make_dim(met, want.term if isinstance(want, Dim) else None))
+            model.target[index] = place._replace(dim=want) if may_copy else named
+
+
+def _find_place_bounds(place: Place, solution: Solution) -> Bounds:
+    if place.atom is not None:
+        return solution[place.atom]
+    return find_bounds(place.dim)
+
+
+def _find_term(place: Place, scenario: Scenario, residue: Residue, zeros: Mapping[int, bool]) -> Term | None:
+    if isinstance(place.dim, Dim) and place.dim.term is not None:
+        return place.dim.term
+    if place.kind is Kind.COPIED or place.atom is None:
+        return None
+    return solve_for(place.atom, scenario.model, residue, zeros)
+
+
+def _refuse(question: PartialQuestion) -> InvalidRequestError:
+    """Returns why no instance is accepted."""
+    if question.expected is not None:
+        dims = infer_partial(replace(question, expected=None)).dims or ()
+        for index, (have, want) in enumerate(zip(dims, question.expected, strict=True)):
+            if find_bounds(have).meet(find_bounds(want)).is_empty:
+                return refuse_expected(index, have, want)
+        return refuse_expected(0, dims[0] if dims else None, question.expected[0] if dims else None)
+    data, target = question.data or (), question.target or ()
+    if -1 not in target:
+        return refuse_volume(question, format_product(data), format_product(target))
+    inferred, others = target.index(-1), [item for item in target if item != -1]
+    if any(item != 0 and find_bounds(item).high == 0 for item in others):
+        return refuse_zero_volume(question, inferred)
+    return refuse_remainder(question, inferred, format_product(data), format_product(others))

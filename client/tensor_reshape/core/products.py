@@ -1,0 +1,258 @@
+"""Which values the factors of two equal products may have.
+
+    constant * a * b * ... = constant * x * y * ...        every factor at least 1
+
+Bounds are first clipped to what the other factors leave; then each end is moved inwards past the values for which a
+search finds no solution. The answer always holds every solution. It is the tightest unless the search has taken
+MAX_STEPS, which keeps the cost of any question within a bounded multiple of a common one's.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from math import gcd, isqrt
+from typing import NamedTuple
+
+from tensor_reshape.core.dims import Bounds
+
+MAX_STEPS = 6000
+_CLIP_ROUNDS = 8
+
+
+class Factor(NamedTuple):
+    """One unknown of an equation: `key` to tell it by, what it lies between, and its power."""
+
+    key: int
+    low: int
+    high: int | None
+    power: int
+
+
+class Side(NamedTuple):
+    """One product.
+
+    Attributes:
+        constant: the number in it.
+        factors: its unknowns.
+        known: keys and values of those that have become part of the constant.
+    """
+
+    constant: int
+    factors: tuple[Factor, ...]
+    known: tuple[tuple[int, int], ...] = ()
+
+    def divide(self, divisor: int) -> "Side":
+        """Returns the product over a divisor of its constant."""
+        return self if divisor == 1 else self._replace(constant=self.constant // divisor)
+
+    def find_least(self) -> int:
+        """Returns the least value."""
+        least = self.constant
+        for factor in self.factors:
+            least *= factor.low**factor.power
+        return least
+
+    def find_greatest(self) -> tuple[int, int]:
+        """Returns the greatest value of the bounded factors' product, and how many factors are unbounded."""
+        greatest, unbounded = self.constant, 0
+        for factor in self.factors:
+            if factor.high is None:
+                unbounded += 1
+            else:
+                greatest *= factor.high**factor.power
+        return greatest, unbounded
+
+
+class Search:
+    """How much of the search may still be done."""
+
+    def __init__(self, steps: int = MAX_STEPS) -> None:
+        """Starts with so many steps."""
+        self._steps = steps
+
+    def spend(self, steps: int) -> bool:
+        """Returns whether there were so many left."""
+        self._steps -= steps
+        return self._steps >= 0
+
+
+def narrow_factors(
+    bounds: Mapping[int, Bounds],
+    left: Counter[int],
+    right: Counter[int],
+    constants: tuple[int, int],
+    wanted: Iterable[int],
+) -> dict[int, Bounds] | None:
+    """Returns the bounds of the wanted factors over all solutions, or None where there is none.
+
+    Args:
+        bounds: of every factor; what lies below 1 is left out.
+        left: the factors of one side, and how often each is one.
+        right: those of the other.
+        constants: of both sides, at least 1.
+        wanted: those whose bounds are to be returned.
+    """
+    positive = {key: bounds[key].meet(Bounds(1, None)) for key in {*left, *right, *wanted}}
+    if any(bound.is_empty for bound in positive.values()):
+        return None
+    common = left & right
+    sides = _clip(_make_side(constants[0], left - common, positive), _make_side(constants[1], right - common, positive))
+    if sides is None:
+        return None
+    search = Search()
+    if not _is_solvable(*sides, search):
+        return None
+    found = {key: positive[key] for key in wanted}
+    found.update((key, Bounds(value, value)) for side in sides for key, value in side.known if key in found)
+    for factor in (factor for side in sides for factor in side.factors if factor.key in found):
+        narrowed = _narrow(factor, sides, search)
+        if narrowed is None:
+            return None
+        found[factor.key] = narrowed
+    return found
+
+
+def _make_side(constant: int, powers: Counter[int], bounds: Mapping[int, Bounds]) -> Side:
+    return Side(constant, tuple(Factor(key, *bounds[key], power) for key, power in powers.items()))
+
+
+def _narrow(factor: Factor, sides: tuple[Side, Side], search: Search) -> Bounds | None:
+    """Moves both ends of one factor inwards past what has no solution."""
+    low, high = factor.low, factor.high
+    if len(sides[0].factors) == len(sides[1].factors) == 1 and _are_plain(sides):
+        return Bounds(low, high)  # one unknown on each side: the clipped bounds are exact
+
+    def solves(value: int) -> bool:
+        left, right = (_fix(side, factor.key, value) for side in sides)
+        return _is_solvable(left, right, search)
+
+    while not solves(low):
+        low += 1
+        if high is not None and low > high:
+            return None
+    while high is not None and high > low and not solves(high):
+        high -= 1
+    return Bounds(low, high)
+
+
+def _fix(side: Side, key: int, value: int) -> Side:
+    constant, factors = side.constant, []
+    for factor in side.factors:
+        if factor.key == key:
+            constant *= value**factor.power
+        else:
+            factors.append(factor)
+    return Side(constant, tuple(factors))
+
+
+def _is_solvable(left: Side, right: Side, search: Search) -> bool:
+    """Whether the products can be equal; True also where the search has no steps left to find out."""
+    if not search.spend(1 + len(left.factors) + len(right.factors)):
+        return True
+    sides = _clip(left, right)
+    if sides is None:
+        return False
+    left, right = sides
+    factors = (*left.factors, *right.factors)
+    if not factors:
+        return left.constant == right.constant
+    if all(any(factor.high is None for factor in side.factors) for side in sides):
+        return True  # however the others are chosen, these two make the products equal
+    if len(left.factors) == len(right.factors) == 1 and _are_plain(sides):
+        return True
+    return _branch(min((factor for factor in factors if factor.high is not None), key=_measure), sides, search)
+
+
+def _branch(factor: Factor, sides: tuple[Side, Side], search: Search) -> bool:
+    left, right = sides
+    divided = 0 if right.factors and left.factors else (left.constant * right.constant)
+    for value in range(factor.low, (factor.high or 0) + 1):
+        if divided and divided % value:  # all unknowns are on one side: each divides the other
+            if not search.spend(1):
+                return True
+            continue
+        if _is_solvable(_fix(left, factor.key, value), _fix(right, factor.key, value), search):
+            return True
+    return False
+
+
+def _measure(factor: Factor) -> int:
+    return (factor.high or 0) - factor.low
+
+
+def _are_plain(sides: tuple[Side, Side]) -> bool:
+    return all(factor.power == 1 for side in sides for factor in side.factors)
+
+
+def _clip(left: Side, right: Side) -> tuple[Side, Side] | None:
+    """Clips every factor to what the others leave, None where nothing is left; what is known becomes constant."""
+    for _ in range(_CLIP_ROUNDS):
+        before = (left, right)
+        for _ in before:
+            divisor = gcd(left.constant, right.constant)
+            left, right = left.divide(divisor), right.divide(divisor)
+            clipped = _clip_side(left, right)
+            if clipped is None:
+                return None
+            left, right = right, clipped
+        if (left, right) == before:
+            break
+    return left, right
+
+
+def _clip_side(side: Side, other: Side) -> Side | None:
+    """Clips the factors of `side`; the constants have no common divisor."""
+    if not side.factors:
+        return side if _can_reach(side.constant, other) else None
+    least, (greatest, unbounded) = side.find_least(), side.find_greatest()
+    floor, (ceiling, open_ceiling) = other.find_least(), other.find_greatest()
+    # The other constant divides this product: where one factor makes it, it steps by so much.
+    step = other.constant if len(side.factors) == 1 and side.factors[0].power == 1 else 1
+    constant, factors, known = side.constant, [], side.known
+    for factor in side.factors:
+        low, high = factor.low, factor.high
+        if not open_ceiling:
+            top = _root(ceiling // (least // factor.low**factor.power), factor.power)
+            high = top if high is None else min(high, top)
+        if unbounded == 0 or (unbounded == 1 and factor.high is None):
+            rest = greatest if factor.high is None else greatest // factor.high**factor.power
+            low = max(low, _root_above(-(-floor // rest), factor.power))
+        low = -(-low // step) * step
+        high = None if high is None else high // step * step
+        if high is not None and high < low:
+            return None
+        if low == high:
+            constant *= low**factor.power
+            known = (*known, (factor.key, low))
+        else:
+            factors.append(Factor(factor.key, low, high, factor.power))
+    return Side(constant, tuple(factors), known)
+
+
+def _can_reach(value: int, side: Side) -> bool:
+    """Whether a product may be `value`, as far as its bounds and its constant tell."""
+    greatest, unbounded = side.find_greatest()
+    return value % side.constant == 0 and side.find_least() <= value and (unbounded > 0 or value <= greatest)
+
+
+def _root(value: int, power: int) -> int:
+    """Returns the greatest integer whose `power` is at most `value`."""
+    if power == 1:
+        return value
+    if power == 2:  # noqa: PLR2004
+        return isqrt(value)
+    low, high = 0, 1 << (value.bit_length() // power + 1)
+    return _bisect(low, high, lambda root: root**power <= value)
+
+
+def _root_above(value: int, power: int) -> int:
+    """Returns the least integer whose `power` is at least `value`."""
+    root = _root(value, power)
+    return root if root**power >= value else root + 1
+
+
+def _bisect(low: int, high: int, holds: Callable[[int], bool]) -> int:
+    """Returns the greatest integer in [low, high] for which `holds`, which does so up to it."""
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if holds(middle) else (low, middle - 1)
+    return low

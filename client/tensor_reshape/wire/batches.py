@@ -1,0 +1,141 @@
+"""Batches of questions, encoded and decoded item by item: one that cannot be read is refused alone."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+
+from tensor_reshape.core.answers import BatchItem, ShapeAnswer
+from tensor_reshape.core.errors import InvalidRequestError, LimitError, Reason, ReshapeError
+from tensor_reshape.core.limits import MAX_BATCH_BYTES, MAX_BATCH_ITEMS
+from tensor_reshape.v1 import reshape_pb2
+from tensor_reshape.wire.codec import build_path
+from tensor_reshape.wire.inference import (
+    build_infer_request,
+    build_infer_response,
+    read_infer_request,
+    read_infer_response,
+)
+from tensor_reshape.wire.messages import check_head_size, parse
+from tensor_reshape.wire.payloads import encode_length, read_number
+from tensor_reshape.wire.status import clip_metadata
+
+BATCH_METHOD = build_path("BatchInferShape")
+
+_ITEM_TAG = b"\x0a"  # field 1, bytes
+
+
+def encode_batch_request(items: Iterable[BatchItem]) -> bytes:
+    """Returns the request of a batch.
+
+    Raises:
+        ValueError: a number is one that the contract's s64 cannot hold.
+    """
+    pieces = []
+    for item in items:
+        message = reshape_pb2.BatchInferShapeItem(question=build_infer_request(item.request), data_from=item.data_from)
+        pieces.append(message.SerializeToString())
+    return _join(pieces)
+
+
+def decode_batch_request(raw: bytes) -> Sequence[memoryview]:
+    """Returns the items of a batch, unread.
+
+    Raises:
+        InvalidRequestError: MESSAGE_MALFORMED.
+        LimitError: BATCH_TOO_LARGE.
+    """
+    if len(raw) > MAX_BATCH_BYTES:
+        text = f"the batch has {len(raw)} bytes; {MAX_BATCH_BYTES} are admitted"
+        raise LimitError.of(Reason.BATCH_TOO_LARGE, text, "items", size=len(raw), limit=MAX_BATCH_BYTES)
+    items = _split(raw, MAX_BATCH_ITEMS)
+    if len(items) > MAX_BATCH_ITEMS:
+        text = f"the batch has more than {MAX_BATCH_ITEMS} items"
+        raise LimitError.of(Reason.BATCH_TOO_LARGE, text, "items", limit=MAX_BATCH_ITEMS)
+    return items
+
+
+def decode_batch_items(items: Iterable[memoryview]) -> Iterator[BatchItem | ReshapeError]:
+    """Reads each item, or gives its refusal."""
+    for item in items:
+        try:
+            yield _decode_item(item)
+        except ReshapeError as error:
+            yield error
+
+
+def encode_batch_response(results: Iterable[ShapeAnswer | ReshapeError], max_bytes: int) -> bytes:
+    """Returns the response of a batch; what would make it longer than `max_bytes` is refused instead."""
+    pieces, size = [], 0
+    for result in results:
+        piece = _encode_result(result)
+        if size + len(piece) > max_bytes:
+            text = f"the answers before take {size} bytes; this server answers with up to {max_bytes}: ask for fewer"
+            piece = _encode_result(LimitError.of(Reason.OUTPUT_TOO_LARGE, text, "items", limit=max_bytes))
+        pieces.append(piece)
+        size += len(piece)
+    return _join(pieces)
+
+
+def decode_batch_response(raw: bytes) -> list[ShapeAnswer | ReshapeError]:
+    """Reads the answers and refusals.
+
+    Raises:
+        ReshapeError: it is not a response of this contract.
+    """
+    return [_decode_result(result) for result in parse(reshape_pb2.BatchInferShapeResponse, raw).results]
+
+
+def _decode_item(item: memoryview) -> BatchItem:
+    check_head_size(item.nbytes)
+    message = parse(reshape_pb2.BatchInferShapeItem, bytes(item))
+    if not message.HasField("question"):
+        text = "question is required"
+        raise InvalidRequestError.of(Reason.FIELD_MISSING, text, "question")
+    linked = message.HasField("data_from")
+    if not linked and not message.question.HasField("data"):
+        text = "data is required where data_from is not set"
+        raise InvalidRequestError.of(Reason.FIELD_MISSING, text, "data")
+    return BatchItem(read_infer_request(message.question), message.data_from if linked else None)
+
+
+def _encode_result(result: ShapeAnswer | ReshapeError) -> bytes:
+    if isinstance(result, ReshapeError):
+        refusal = reshape_pb2.Refusal(
+            reason=result.reason,
+            message=result.message,
+            field=result.field,
+            metadata=clip_metadata(result.metadata),
+            limit_exceeded=isinstance(result, LimitError),
+        )
+        return reshape_pb2.BatchInferShapeResult(refusal=refusal).SerializeToString()
+    return reshape_pb2.BatchInferShapeResult(answer=build_infer_response(result)).SerializeToString()
+
+
+def _decode_result(message: reshape_pb2.BatchInferShapeResult) -> ShapeAnswer | ReshapeError:
+    if message.WhichOneof("result") == "refusal":
+        refusal = message.refusal
+        kind = LimitError if refusal.limit_exceeded else InvalidRequestError
+        return kind(refusal.message, reason=refusal.reason, field=refusal.field, metadata=dict(refusal.metadata))
+    return read_infer_response(message.answer)
+
+
+def _split(raw: bytes, max_items: int) -> list[memoryview]:
+    """Returns the items; at most one more than `max_items`. Anything but items is passed to the generated class."""
+    items, position, view = list[memoryview](), 0, memoryview(raw)
+    while position < len(raw) and len(items) <= max_items:
+        if raw[position : position + 1] != _ITEM_TAG:
+            return _parse_whole(raw, max_items)
+        length, start = read_number(raw, position + 1)
+        position = start + length
+        if length < 0 or position > len(raw):
+            return _parse_whole(raw, max_items)
+        items.append(view[start:position])
+    return items
+
+
+def _parse_whole(raw: bytes, max_items: int) -> list[memoryview]:
+    message = parse(reshape_pb2.BatchInferShapeRequest, raw)
+    return [memoryview(item.SerializeToString()) for item in islice(message.items, max_items + 1)]
+
+
+def _join(pieces: Sequence[bytes]) -> bytes:
+    return b"".join(part for piece in pieces for part in (_ITEM_TAG, encode_length(len(piece)), piece))
