@@ -190,7 +190,7 @@ def check_partial_dims(dims: Iterable[AnyDim], field: str) -> None:
         InvalidRequestError: DIM_OUT_OF_RANGE, INTERVAL_EMPTY or EXPRESSION_INVALID.
     """
     for index, dim in enumerate(dims):
-        if dim is not None:
+        if dim is not None and not (type(dim) is int and 0 <= dim <= MAX_DIM):
             check_partial_dim(dim, f"{field}[{index}]", index)
 
 

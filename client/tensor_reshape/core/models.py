@@ -3,14 +3,15 @@
 What may vary is an atom: a symbol, or a dim without a name. Every place of data and target is a number times atoms.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from math import gcd
 from typing import NamedTuple
 
 from tensor_reshape.core.dims import ANY, AnyDim, Bounds, Dim, Symbol
 from tensor_reshape.core.errors import InvalidRequestError, Reason
+from tensor_reshape.core.limits import MAX_DIM
 
 Item = int | Dim | None
 
@@ -55,14 +56,29 @@ class Equation(NamedTuple):
     """Two products that are equal.
 
     Attributes:
-        left: the atoms of the one, and their powers.
+        left: the atoms of the one, one for each power.
         right: those of the other.
         constants: the numbers in both.
+        cancelled: the atoms that stood on both sides, and do so no more.
     """
 
-    left: Counter[int]
-    right: Counter[int]
+    left: list[int]
+    right: list[int]
     constants: tuple[int, int]
+    cancelled: tuple[int, ...] = ()
+
+    def cancel(self) -> "Equation":
+        """Returns the equation without what stands on both sides; it says the same where that is not 0."""
+        right, left, cancelled = list(self.right), [], []
+        for atom in self.left:
+            if atom in right:
+                right.remove(atom)
+                cancelled.append(atom)
+            else:
+                left.append(atom)
+        divisor = gcd(*self.constants)
+        constants = (self.constants[0] // divisor, self.constants[1] // divisor)
+        return Equation(left, right, constants, tuple(cancelled))
 
 
 @dataclass(slots=True)
@@ -87,9 +103,14 @@ class Model:
     _keys: dict[str, int] = field(default_factory=dict)
 
     def add_atom(self, bounds: Bounds) -> int:
-        """Returns the key of a new atom without a name."""
-        self.bounds.append(bounds)
+        """Returns the key of a new atom without a name, which is one dim."""
+        self.bounds.append(bounds if bounds.high is not None else Bounds(bounds.low, MAX_DIM))
         return len(self.bounds) - 1
+
+    def add_rest(self) -> None:
+        """Adds the atom for the rest of data whose rank is unknown: a product of dims, so larger than one may be."""
+        self.bounds.append(ANY)
+        self.rest = len(self.bounds) - 1
 
     def add_place(self, kind: Kind, dim: AnyDim) -> Place:
         """Returns the place of a dim."""
@@ -119,14 +140,16 @@ class Model:
 
     def equate(self, data: Iterable[Place], target: Iterable[Place]) -> Equation:
         """Returns the equation of two volumes."""
-        left, right, constants = Counter[int](), Counter[int](), [1, 1]
-        for places, here, there, side in ((data, left, right, 0), (target, right, left, 1)):
-            for place in places:
-                constants[side] *= place.constant
-                constants[1 - side] *= place.divisor
-                here.update(place.atoms)
-                there.update(place.divisors)
-        return Equation(left, right, (constants[0], constants[1]))
+        left, right, above, below = list[int](), list[int](), 1, 1
+        for place in data:
+            above, below = above * place.constant, below * place.divisor
+            left += place.atoms
+            right += place.divisors
+        for place in target:
+            below, above = below * place.constant, above * place.divisor
+            right += place.atoms
+            left += place.divisors
+        return Equation(left, right, (above, below))
 
     def can_be_zero(self, key: int) -> bool:
         """Whether an atom may be 0."""

@@ -8,9 +8,9 @@ A symbol is one dim wherever it stands. A target item that is not a number is a 
 unknown one, which may be anything.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from tensor_reshape.core.dims import (
     ANY,
@@ -29,7 +29,7 @@ from tensor_reshape.core.dims import (
 from tensor_reshape.core.dtypes import DataType
 from tensor_reshape.core.errors import InvalidRequestError, Reason
 from tensor_reshape.core.limits import DEFAULT_LIMITS, MAX_DIM, Limits
-from tensor_reshape.core.models import Kind, Model, Place
+from tensor_reshape.core.models import Equation, Kind, Model, Place
 from tensor_reshape.core.operations import Operation, check_data_type, check_rank
 from tensor_reshape.core.refusals import (
     refuse_copy,
@@ -42,9 +42,9 @@ from tensor_reshape.core.refusals import (
     refuse_volume,
     refuse_zero_volume,
 )
-from tensor_reshape.core.scenarios import Scenario, Solution, list_equation, solve
+from tensor_reshape.core.scenarios import Scenario, Solution, solve
 from tensor_reshape.core.shapes import Question, infer_shape
-from tensor_reshape.core.terms import Equality, Residue, cancel, find_equality, solve_for
+from tensor_reshape.core.terms import Equality, find_equality, solve_for
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,17 +89,12 @@ def infer_partial(question: PartialQuestion, limits: Limits = DEFAULT_LIMITS) ->
             metadata tell which and where.
         LimitError: RANK_LIMIT_EXCEEDED.
     """
-    _check_question(question, limits)
     data, target, expected = question.data, question.target, question.expected
     if are_known(data) and are_known(target):
-        known = Question(
-            operation=question.operation,
-            data=data,
-            target=target,
-            special_zero=question.special_zero,
-            expected=expected,
-        )
-        return Inference(infer_shape(known, limits))
+        if expected is not None:
+            check_partial_dims(expected, "expected_shape.dims")
+        return Inference(infer_shape(cast("Question", question), limits))  # the same attributes, all of them known
+    _check_question(question, limits)
     if target is None and expected is None:
         return Inference(None)
     return _infer_dims(question if target is not None else replace(question, target=[None] * len(expected or ())))
@@ -126,17 +121,19 @@ def _infer_dims(question: PartialQuestion) -> Inference:
     solution = solve(scenario)
     if solution is None:
         raise _refuse(question)
-    equation, zeros = list_equation(scenario), {key: bounds.low == 0 for key, bounds in solution.items()}
-    if scenario.inferred is not None:  # whatever it is divided by is not 0
-        zeros.update(dict.fromkeys(equation.right, False))
-    residue = cancel(equation)
+    # With a -1, what it is divided by is not 0.
+    zeros = {key for key, bounds in solution.items() if bounds.low == 0}
+    if scenario.inferred is not None:
+        zeros.difference_update(scenario.equation.right)
+    equation = scenario.equation.cancel()
     dims = []
-    for index, place in enumerate(scenario.model.target):
-        bounds, term = _find_place_bounds(place, solution), _find_term(place, scenario, residue, zeros)
-        if bounds.low > MAX_DIM:
-            raise refuse_overflow(question, index, bounds.low)
+    for place in scenario.model.target:
+        if place.atom is None and not place.atoms:
+            dims.append(place.dim)
+            continue
+        bounds, term = _find_place_bounds(place, solution), _find_term(place, scenario, equation, zeros)
         dims.append(make_dim(bounds, term))
-    equality = find_equality(scenario.model, residue, zeros)
+    equality = find_equality(scenario.model, equation, zeros)
     return Inference(tuple(dims), () if equality is None else (equality,))
 
 
@@ -148,7 +145,7 @@ def build_scenario(question: PartialQuestion) -> Scenario:
     """
     model, data = Model(), question.data
     if data is None:
-        model.rest = model.add_atom(ANY)
+        model.add_rest()
     else:
         model.data = {index: model.add_place(Kind.UNKNOWN, dim) for index, dim in enumerate(data)}
     inferred, zero = None, None
@@ -165,7 +162,7 @@ def build_scenario(question: PartialQuestion) -> Scenario:
         raise refuse_zero_volume(question, inferred)
     if question.expected is not None:
         _expect(model, question.expected, special_zero=bool(question.special_zero))
-    return Scenario(model, question.operation, bool(question.special_zero), inferred)
+    return Scenario(model, question.operation, special_zero=bool(question.special_zero), inferred=inferred)
 
 
 def _find_kind(question: PartialQuestion, index: int, item: AnyDim) -> Kind:
@@ -215,12 +212,12 @@ def _find_place_bounds(place: Place, solution: Solution) -> Bounds:
     return find_bounds(place.dim)
 
 
-def _find_term(place: Place, scenario: Scenario, residue: Residue, zeros: Mapping[int, bool]) -> Term | None:
+def _find_term(place: Place, scenario: Scenario, equation: Equation, zeros: Container[int]) -> Term | None:
     if isinstance(place.dim, Dim) and place.dim.term is not None:
         return place.dim.term
     if place.kind is Kind.COPIED or place.atom is None:
         return None
-    return solve_for(place.atom, scenario.model, residue, zeros)
+    return solve_for(place.atom, scenario.model, equation, zeros)
 
 
 def _refuse(question: PartialQuestion) -> InvalidRequestError:
@@ -234,7 +231,20 @@ def _refuse(question: PartialQuestion) -> InvalidRequestError:
     data, target = question.data or (), question.target or ()
     if -1 not in target:
         return refuse_volume(question, format_product(data), format_product(target))
+    overflow = _find_overflow(question)
+    if overflow is not None:
+        return overflow
     inferred, others = target.index(-1), [item for item in target if item != -1]
     if any(item != 0 and find_bounds(item).high == 0 for item in others):
         return refuse_zero_volume(question, inferred)
     return refuse_remainder(question, inferred, format_product(data), format_product(others))
+
+
+def _find_overflow(question: PartialQuestion) -> InvalidRequestError | None:
+    """Returns the refusal of a -1 that would have to be more than a dim can be."""
+    scenario = build_scenario(question)
+    inferred = scenario.inferred or 0
+    (atom,) = scenario.model.target[inferred].atoms
+    scenario.model.bounds[atom] = ANY
+    solution = solve(scenario)
+    return None if solution is None else refuse_overflow(question, inferred, solution[atom].low)

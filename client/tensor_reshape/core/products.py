@@ -3,18 +3,20 @@
     constant * a * b * ... = constant * x * y * ...        every factor at least 1
 
 Bounds are first clipped to what the other factors leave; then each end is moved inwards past the values for which a
-search finds no solution. The answer always holds every solution. It is the tightest unless the search has taken
-MAX_STEPS, which keeps the cost of any question within a bounded multiple of a common one's.
+search finds no solution. The answer always holds every solution. It is the tightest where the equation has no more than
+MAX_SEARCHED factors and the search is over within MAX_STEPS: any question costs a bounded multiple of a common one.
 """
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import gcd, isqrt
 from typing import NamedTuple
 
 from tensor_reshape.core.dims import Bounds
+from tensor_reshape.core.limits import MAX_DIM
+from tensor_reshape.core.models import Equation
 
-MAX_STEPS = 6000
+MAX_STEPS = 4000
+MAX_SEARCHED = 12
 _CLIP_ROUNDS = 8
 
 
@@ -25,6 +27,11 @@ class Factor(NamedTuple):
     low: int
     high: int | None
     power: int
+
+    @property
+    def is_open(self) -> bool:
+        """Whether nothing bounds it but what a dim may be at most."""
+        return self.high is None or self.high >= MAX_DIM
 
 
 class Side(NamedTuple):
@@ -52,7 +59,7 @@ class Side(NamedTuple):
         return least
 
     def find_greatest(self) -> tuple[int, int]:
-        """Returns the greatest value of the bounded factors' product, and how many factors are unbounded."""
+        """Returns the greatest value of the bounded factors' product, and how many factors have no bound."""
         greatest, unbounded = self.constant, 0
         for factor in self.factors:
             if factor.high is None:
@@ -75,35 +82,43 @@ class Search:
         return self._steps >= 0
 
 
-def narrow_factors(
-    bounds: Mapping[int, Bounds],
-    left: Counter[int],
-    right: Counter[int],
-    constants: tuple[int, int],
-    wanted: Iterable[int],
-) -> dict[int, Bounds] | None:
+def narrow_factors(bounds: Sequence[Bounds], equation: Equation, wanted: Iterable[int]) -> dict[int, Bounds] | None:
     """Returns the bounds of the wanted factors over all solutions, or None where there is none.
 
     Args:
-        bounds: of every factor; what lies below 1 is left out.
-        left: the factors of one side, and how often each is one.
-        right: those of the other.
-        constants: of both sides, at least 1.
-        wanted: those whose bounds are to be returned.
+        bounds: of every factor, by its key; what lies below 1 is left out.
+        equation: cancelled.
+        wanted: the keys of those whose bounds are to be returned.
     """
-    positive = {key: bounds[key].meet(Bounds(1, None)) for key in {*left, *right, *wanted}}
+    positive = {key: _raise(bounds[key]) for key in {*equation.left, *equation.right, *wanted}}
     if any(bound.is_empty for bound in positive.values()):
         return None
-    common = left & right
-    sides = _clip(_make_side(constants[0], left - common, positive), _make_side(constants[1], right - common, positive))
-    if sides is None:
-        return None
-    search = Search()
+    found = {key: positive[key] for key in wanted}
+    left, right, constants = equation.left, equation.right, equation.constants
+    if not left and not right:
+        return found if constants[0] == constants[1] else None
+    if constants[1] == 1 and len(right) == 1:  # the common case: one unknown is the product of all others
+        product = _multiply(constants[0], (positive[key] for key in left))
+        own = positive[right[0]]
+        if own.low <= product.low and (own.high is None or own.high >= MAX_DIM):
+            met = product.meet(own)
+            if met.is_empty:
+                return None
+            return {**found, right[0]: met} if right[0] in found else found
+    sides = _clip(_make_side(constants[0], left, positive), _make_side(constants[1], right, positive))
+    return None if sides is None else _narrow_all(found, sides)
+
+
+def _narrow_all(found: dict[int, Bounds], sides: tuple[Side, Side]) -> dict[int, Bounds] | None:
+    """Narrows what is found so far to the solutions of clipped sides."""
+    factors = [factor for side in sides for factor in side.factors]
+    search = Search(MAX_STEPS if len(factors) <= MAX_SEARCHED else 0)
     if not _is_solvable(*sides, search):
         return None
-    found = {key: positive[key] for key in wanted}
     found.update((key, Bounds(value, value)) for side in sides for key, value in side.known if key in found)
-    for factor in (factor for side in sides for factor in side.factors if factor.key in found):
+    for factor in factors:
+        if factor.key not in found:
+            continue
         narrowed = _narrow(factor, sides, search)
         if narrowed is None:
             return None
@@ -111,8 +126,21 @@ def narrow_factors(
     return found
 
 
-def _make_side(constant: int, powers: Counter[int], bounds: Mapping[int, Bounds]) -> Side:
-    return Side(constant, tuple(Factor(key, *bounds[key], power) for key, power in powers.items()))
+def _raise(bounds: Bounds) -> Bounds:
+    return bounds if bounds.low else Bounds(1, bounds.high)
+
+
+def _multiply(constant: int, factors: Iterable[Bounds]) -> Bounds:
+    low: int = constant
+    high: int | None = constant
+    for factor in factors:
+        low *= factor.low
+        high = None if high is None or factor.high is None else high * factor.high
+    return Bounds(low, high)
+
+
+def _make_side(constant: int, keys: Sequence[int], bounds: Mapping[int, Bounds]) -> Side:
+    return Side(constant, tuple(Factor(key, *bounds[key], keys.count(key)) for key in dict.fromkeys(keys)))
 
 
 def _narrow(factor: Factor, sides: tuple[Side, Side], search: Search) -> Bounds | None:
@@ -129,7 +157,7 @@ def _narrow(factor: Factor, sides: tuple[Side, Side], search: Search) -> Bounds 
         low += 1
         if high is not None and low > high:
             return None
-    while high is not None and high > low and not solves(high):
+    while high is not None and not factor.is_open and high > low and not solves(high):
         high -= 1
     return Bounds(low, high)
 
@@ -155,17 +183,17 @@ def _is_solvable(left: Side, right: Side, search: Search) -> bool:
     factors = (*left.factors, *right.factors)
     if not factors:
         return left.constant == right.constant
-    if all(any(factor.high is None for factor in side.factors) for side in sides):
+    if all(any(factor.is_open for factor in side.factors) for side in sides):
         return True  # however the others are chosen, these two make the products equal
     if len(left.factors) == len(right.factors) == 1 and _are_plain(sides):
         return True
-    return _branch(min((factor for factor in factors if factor.high is not None), key=_measure), sides, search)
+    return _branch(min(factors, key=_measure), sides, search)
 
 
 def _branch(factor: Factor, sides: tuple[Side, Side], search: Search) -> bool:
     left, right = sides
     divided = 0 if right.factors and left.factors else (left.constant * right.constant)
-    for value in range(factor.low, (factor.high or 0) + 1):
+    for value in range(factor.low, (MAX_DIM if factor.high is None else factor.high) + 1):
         if divided and divided % value:  # all unknowns are on one side: each divides the other
             if not search.spend(1):
                 return True
@@ -176,7 +204,7 @@ def _branch(factor: Factor, sides: tuple[Side, Side], search: Search) -> bool:
 
 
 def _measure(factor: Factor) -> int:
-    return (factor.high or 0) - factor.low
+    return (MAX_DIM if factor.high is None else factor.high) - factor.low
 
 
 def _are_plain(sides: tuple[Side, Side]) -> bool:

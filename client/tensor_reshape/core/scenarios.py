@@ -12,7 +12,6 @@ An unknown item may be a length, a copy (a 0 under special_zero), or the -1.
 
 from collections.abc import Iterable, Iterator
 from itertools import combinations
-from typing import NamedTuple
 
 from tensor_reshape.core.dims import Bounds
 from tensor_reshape.core.models import Equation, Kind, Model, Place
@@ -26,7 +25,7 @@ _ZERO = Bounds(0, 0)
 _MAX_ZERO_COPIES = 3
 
 
-class Scenario(NamedTuple):
+class Scenario:
     """A model, and what its instructions mean.
 
     Attributes:
@@ -34,17 +33,22 @@ class Scenario(NamedTuple):
         operation: whose rules hold.
         special_zero: whether an unknown item that is 0 copies.
         inferred: the index of the -1; None: there is none, but an unknown item may be one.
+        wanted: the atoms of the output.
+        equation: what decides.
     """
 
-    model: Model
-    operation: Operation
-    special_zero: bool
-    inferred: int | None
+    def __init__(self, model: Model, operation: Operation, *, special_zero: bool, inferred: int | None) -> None:
+        """Lists the equation of the model."""
+        self.model = model
+        self.operation = operation
+        self.special_zero = special_zero
+        self.inferred = inferred
+        self.wanted = {atom for place in model.target for atom in place.atoms}
+        self.equation = list_equation(self)
 
-    @property
-    def wanted(self) -> set[int]:
-        """The atoms of the output."""
-        return {atom for place in self.model.target for atom in place.atoms}
+    def infer(self, index: int) -> "Scenario":
+        """Returns the scenario in which this item is the -1."""
+        return Scenario(self.model, self.operation, special_zero=self.special_zero, inferred=index)
 
 
 def solve(scenario: Scenario) -> Solution | None:
@@ -63,6 +67,8 @@ def list_equation(scenario: Scenario, leave_out: Iterable[int] = ()) -> Equation
     model, absent = scenario.model, set(leave_out)
     if scenario.inferred is not None and scenario.operation.copies_cancel:
         absent.update(index for index, place in enumerate(model.target) if place.kind is Kind.COPIED)
+    if not absent and model.rest is None:
+        return model.equate(model.data.values(), model.target)
     data = [place for index, place in model.data.items() if index not in absent]
     target = [place for index, place in enumerate(model.target) if index not in absent]
     if model.rest is not None:
@@ -72,37 +78,38 @@ def list_equation(scenario: Scenario, leave_out: Iterable[int] = ()) -> Equation
 
 def _solve_volumes(scenario: Scenario) -> Solution | None:
     model = scenario.model
-    return narrow_factors(dict(enumerate(model.bounds)), *list_equation(scenario), scenario.wanted)
+    return narrow_factors(model.bounds, scenario.equation.cancel(), scenario.wanted)
 
 
 def _solve_inferred(scenario: Scenario, inferred: int, zeros: dict[int, int | None]) -> Solution | None:
     """Solves with a -1, and the unknown items of `zeros` copying a dim of 0 each (the atom; None: one of several)."""
     model = scenario.model
-    bounds = dict(enumerate(model.bounds))
+    bounds, equation = model.bounds, scenario.equation
+    if zeros:
+        bounds, equation = list(bounds), list_equation(scenario, zeros)
     for index, atom in zeros.items():
         bounds[model.target[index].atoms[0]] = _ZERO
         if atom is not None:
             bounds[atom] = _ZERO
-    equation = list_equation(scenario, zeros)
     solutions = [_solve_nonzero(scenario, equation, bounds), _solve_zero(scenario, inferred, equation, bounds)]
     return _join_all(solutions)
 
 
-def _solve_nonzero(scenario: Scenario, equation: Equation, bounds: dict[int, Bounds]) -> Solution | None:
+def _solve_nonzero(scenario: Scenario, equation: Equation, bounds: list[Bounds]) -> Solution | None:
     inside = scenario.wanted & {*equation.left, *equation.right}
-    solution = narrow_factors(bounds, *equation, inside)
+    solution = narrow_factors(bounds, equation.cancel(), inside)
     if solution is None:
         return None
     return {key: solution.get(key, bounds[key]) for key in scenario.wanted}
 
 
-def _solve_zero(scenario: Scenario, inferred: int, equation: Equation, bounds: dict[int, Bounds]) -> Solution | None:
+def _solve_zero(scenario: Scenario, inferred: int, equation: Equation, bounds: list[Bounds]) -> Solution | None:
     """The -1 is 0: a dim of the data is, and no other item."""
     (unknown,) = scenario.model.target[inferred].atoms
     positive = (set(equation.right) | scenario.model.positive) - {unknown}
     sources = {key for key in equation.left if bounds[key].low == 0 and key not in positive}
     if (
-        equation.right[unknown] > 1
+        equation.right.count(unknown) > 1
         or not sources
         or bounds[unknown].low > 0
         or any(bounds[key].high == 0 for key in positive)
@@ -123,16 +130,18 @@ def _solve_empty(scenario: Scenario) -> Solution | None:
         return _solve_zeros(scenario, set(), {})
     unknown = {place.atoms[0] for place in scenario.model.target if place.kind is Kind.UNKNOWN}
     copies = {scenario.model.target[index].atoms[0]: atom for index, atom in _find_zero_copies(scenario)}
-    solutions = [_solve_zeros(scenario, unknown, copies)]
+    solution = _solve_zeros(scenario, unknown, copies)
     for index, place in enumerate(scenario.model.target):
+        if solution is not None and all(scenario.model.bounds[key] == bounds for key, bounds in solution.items()):
+            break  # there is nothing that is not in it
         if place.kind is Kind.UNKNOWN:
-            solutions.append(_solve_inferred_zero(scenario, index, unknown, copies))
-    return _join_all(solutions)
+            solution = _join_all([solution, _solve_inferred_zero(scenario, index, unknown, copies)])
+    return solution
 
 
 def _solve_zeros(scenario: Scenario, unknown: set[int], copies: dict[int, int | None]) -> Solution | None:
     """Some dim of the data is 0 and some of the output; `unknown` are 0 only as `copies` of a dim."""
-    model, equation = scenario.model, list_equation(scenario)
+    model, equation = scenario.model, scenario.equation
     sources = {key for key in equation.left if model.can_be_zero(key)}
     sinks = {key for key in equation.right if model.can_be_zero(key)} - unknown
     if not sources or not (sinks or copies):
@@ -152,7 +161,7 @@ def _solve_inferred_zero(
     scenario: Scenario, index: int, unknown: set[int], copies: dict[int, int | None]
 ) -> Solution | None:
     """An unknown item is the -1, and 0; the other unknown ones are lengths, or a 0 where they must be."""
-    bounds = dict(enumerate(scenario.model.bounds))
+    bounds = list(scenario.model.bounds)
     for key in unknown:
         if bounds[key].high != 0:
             bounds[key] = bounds[key].meet(_POSITIVE)
@@ -167,7 +176,7 @@ def _solve_inferred_zero(
         return None
     if zeros and not scenario.operation.copies_cancel:
         return None
-    there = scenario._replace(inferred=index)
+    there = scenario.infer(index)
     return _solve_zero(there, index, list_equation(there, zeros), bounds)
 
 

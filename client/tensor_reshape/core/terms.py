@@ -1,11 +1,10 @@
 """Names of output dims: an equation solved for one of its unknowns, where all others have a name."""
 
-from collections import Counter
-from collections.abc import Mapping
-from math import gcd
+from collections.abc import Container, Iterable, Sequence
 from typing import NamedTuple
 
-from tensor_reshape.core.dims import Symbol, Term, make_term
+from tensor_reshape.core.dims import MAX_FACTORS, Symbol, Term, make_term
+from tensor_reshape.core.limits import MAX_DIM
 from tensor_reshape.core.models import Equation, Model
 
 
@@ -23,57 +22,49 @@ class Equality(NamedTuple):
     unless_empty: bool
 
 
-class Residue(NamedTuple):
-    """What is left of an equation when what stands on both sides has been cancelled.
-
-    Attributes:
-        left: the atoms of the one side.
-        right: those of the other.
-        constants: of both, without a common divisor.
-        cancelled: the atoms that were.
-    """
-
-    left: Counter[int]
-    right: Counter[int]
-    constants: tuple[int, int]
-    cancelled: Counter[int]
-
-
-def cancel(equation: Equation) -> Residue:
-    """Takes away what stands on both sides."""
-    common = equation.left & equation.right
-    divisor = gcd(*equation.constants)
-    left, right = equation.constants
-    return Residue(equation.left - common, equation.right - common, (left // divisor, right // divisor), common)
-
-
-def solve_for(key: int, model: Model, residue: Residue, zeros: Mapping[int, bool]) -> Term | None:
+def solve_for(key: int, model: Model, equation: Equation, zeros: Container[int]) -> Term | None:
     """Returns what an atom of the right side is in terms of the symbols, None where there is no such term.
 
     Args:
         key: the atom.
         model: whose symbols they are.
-        residue: of the equation that holds.
-        zeros: which atoms may be 0: whatever is divided by must not.
+        equation: holds for all instances, but for what has been cancelled.
+        zeros: the atoms that may be 0: none of them must be divided by.
     """
-    divisors = residue.right - Counter([key])
-    if residue.right[key] != 1 or any(zeros.get(atom, True) for atom in (*divisors, *residue.cancelled)):
+    if equation.right.count(key) != 1 or any(atom in zeros for atom in equation.cancelled):
         return None
-    above, below = _name(model, residue.left), _name(model, divisors)
-    if above is None or below is None or not (above or below):
+    divisors = [atom for atom in equation.right if atom != key]
+    above, below = _name(model, equation.left), _name(model, divisors)
+    if above is None or below is None or not (above or below) or any(atom in zeros for atom in divisors):
         return None
-    return make_term(residue.constants[0], above, residue.constants[1], below)
+    return _make_term(equation.constants[0], above, equation.constants[1], below)
 
 
-def find_equality(model: Model, residue: Residue, zeros: Mapping[int, bool]) -> Equality | None:
+def find_equality(model: Model, equation: Equation, zeros: Container[int]) -> Equality | None:
     """Returns what the equation says of the symbols alone, None where it says nothing, or has dims without a name."""
-    left, right = _name(model, residue.left), _name(model, residue.right)
+    left, right = _name(model, equation.left), _name(model, equation.right)
     if not left or not right:
         return None
-    unless_empty = any(zeros.get(atom, True) for atom in residue.cancelled)
-    return Equality(make_term(residue.constants[0], left), make_term(residue.constants[1], right), unless_empty)
+    above, below = _make_term(equation.constants[0], left), _make_term(equation.constants[1], right)
+    if above is None or below is None:
+        return None
+    return Equality(above, below, unless_empty=any(atom in zeros for atom in equation.cancelled))
 
 
-def _name(model: Model, atoms: Counter[int]) -> list[Symbol] | None:
-    symbols = [model.symbols.get(atom) for atom in atoms.elements()]
-    return None if None in symbols else [symbol for symbol in symbols if symbol is not None]
+def _make_term(
+    coefficient: int, factors: Sequence[Symbol], divisor: int = 1, divisors: Sequence[Symbol] = ()
+) -> Term | None:
+    """Returns the term, None for one that is larger than an expression may be."""
+    if max(coefficient, divisor) > MAX_DIM or len(factors) + len(divisors) > MAX_FACTORS:
+        return None
+    return make_term(coefficient, factors, divisor, divisors)
+
+
+def _name(model: Model, atoms: Iterable[int]) -> list[Symbol] | None:
+    symbols = []
+    for atom in atoms:
+        symbol = model.symbols.get(atom)
+        if symbol is None:
+            return None
+        symbols.append(symbol)
+    return symbols
