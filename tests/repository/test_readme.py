@@ -23,10 +23,10 @@ def find_row(first: str) -> str:
 
 
 def test_there_is_code_to_run():
-    assert len(CODE) == 4
+    assert len(CODE) == 5
 
 
-@pytest.mark.parametrize("code", CODE, ids=["sync", "transfers", "refusal", "asyncio"])
+@pytest.mark.parametrize("code", CODE, ids=["sync", "transfers", "refusal", "partial", "asyncio"])
 def test_the_code_runs(server: ServerProcess, code: str):
     subprocess.run([sys.executable, "-c", code.replace("localhost:50051", server.address)], check=True)
 

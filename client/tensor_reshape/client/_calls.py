@@ -19,7 +19,7 @@ from tensor_reshape.client.shapes import (
     read_query,
     show_answers,
 )
-from tensor_reshape.core.answers import ShapeRequest, answer_question
+from tensor_reshape.core.answers import BatchItem, ShapeRequest, answer_question
 from tensor_reshape.core.dtypes import DataType
 from tensor_reshape.core.errors import InvalidRequestError, Reason, ReshapeError, format_value
 from tensor_reshape.core.operations import DYNAMIC_RESHAPE, RESHAPE, STATIC_RESHAPE, Operation
@@ -131,17 +131,20 @@ def build_infer_shapes(queries: Sequence[ShapeQuery]) -> Call[list[InferredShape
     """Builds BatchInferShape.
 
     Raises:
-        InvalidRequestError: a query has a number that the contract's s64 cannot hold.
+        InvalidRequestError: a query has a number that the contract cannot hold.
     """
-    items = [read_query(query) for query in queries]
+    pieces = [_encode_item(read_query(query)) for query in queries]
+    decode = partial(decode_answer, partial(_decode_shapes, len(pieces)))
+    return Call(batches.BATCH_METHOD, batches.join_items(pieces), decode)
+
+
+def _encode_item(item: BatchItem) -> bytes:
     try:
-        request = batches.encode_batch_request(items)
+        return batches.encode_batch_item(item)
     except ValueError:
-        for item in items:
-            _check_numbers(item.request)
-        raise
-    decode = partial(decode_answer, partial(_decode_shapes, len(items)))
-    return Call(batches.BATCH_METHOD, request, decode)
+        _check_numbers(item.request)
+        message = f"data_from is {item.data_from}; it is the index of an earlier query"
+        raise InvalidRequestError.of(Reason.LINK_INVALID, message, "data_from", value=item.data_from) from None
 
 
 def build_health_check(service: str) -> Call[HealthStatus]:

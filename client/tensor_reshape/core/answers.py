@@ -66,7 +66,7 @@ def answer_question(request: ShapeRequest, limits: Limits = DEFAULT_LIMITS) -> S
     question, explained, strides = request
     try:
         dims, equalities = infer_partial(question, limits)
-        view = None if strides is None else infer_view(question.data, strides, dims)
+        view = None if strides is None else infer_view(question, strides, dims)
     except ReshapeError as error:
         if explained:
             raise explain_refusal(question, error) from None

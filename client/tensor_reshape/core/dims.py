@@ -136,7 +136,7 @@ def make_dim(bounds: Bounds, term: Term | None = None) -> AnyDim:
 
 def make_term(coefficient: int, factors: Iterable[Symbol], divisor: int = 1, divisors: Iterable[Symbol] = ()) -> Term:
     """Returns the term with its factors in order; what is to be cancelled has been."""
-    return Term(coefficient, tuple(sorted(factors)), divisor, tuple(sorted(divisors)))
+    return Term(coefficient, tuple(sorted(factors, key=_find_order)), divisor, tuple(sorted(divisors, key=_find_order)))
 
 
 def find_bounds(dim: AnyDim) -> Bounds:
@@ -229,6 +229,10 @@ def _check_term(term: Term, path: str, index: int) -> None:
         return
     message = f"{path} {problem}"
     raise InvalidRequestError.of(Reason.EXPRESSION_INVALID, message, path, index=index)
+
+
+def _find_order(symbol: Symbol) -> str:
+    return symbol.name
 
 
 def _is_name(name: str) -> bool:

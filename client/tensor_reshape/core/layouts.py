@@ -10,6 +10,7 @@ from math import prod
 
 from tensor_reshape.core.dtypes import DataType
 from tensor_reshape.core.errors import InvalidRequestError, Reason, format_value
+from tensor_reshape.core.limits import MAX_DIM
 
 
 def compute_span(dims: Sequence[int], strides: Sequence[int]) -> int:
@@ -48,7 +49,7 @@ def check_strides(dims: Sequence[object], strides: Sequence[int], field: str) ->
     """Checks that there is a stride for each dim, and none is negative.
 
     Raises:
-        InvalidRequestError: STRIDES_RANK_MISMATCH or STRIDE_NEGATIVE.
+        InvalidRequestError: STRIDES_RANK_MISMATCH, STRIDE_NEGATIVE or DIM_OUT_OF_RANGE.
     """
     if len(strides) != len(dims):
         message = f"{field}.strides has {len(strides)} items; the tensor has rank {len(dims)}"
@@ -60,6 +61,10 @@ def check_strides(dims: Sequence[object], strides: Sequence[int], field: str) ->
             path = f"{field}.strides[{index}]"
             message = f"{path} is {stride}; a stride is not negative"
             raise InvalidRequestError.of(Reason.STRIDE_NEGATIVE, message, path, index=index, value=stride)
+        if stride > MAX_DIM:
+            path = f"{field}.strides[{index}]"
+            message = f"{path} is {format_value(stride)}; a stride is at most 2^63 - 1"
+            raise InvalidRequestError.of(Reason.DIM_OUT_OF_RANGE, message, path, index=index, value=stride)
 
 
 def _has_overlap(dims: Sequence[int], strides: Sequence[int], span: int) -> bool:

@@ -19,7 +19,7 @@ MAX_PROTOBUF_BYTES = 2**31 - 1
 
 MAX_BATCH_BYTES = 4 * 1024 * 1024
 MAX_BATCH_ITEMS = 65536
-"""The largest batch of questions: it is answered by one thread, in about a second."""
+"""The largest batch of questions: it is answered by one thread, in a second or a few."""
 
 LIGHT_HEAD_BYTES = 4 * 1024
 """What a legal message has besides its tensor bytes, at rank 64. Larger ones are read where nobody waits for it."""

@@ -9,7 +9,7 @@ from enum import Enum
 from math import gcd
 from typing import NamedTuple
 
-from tensor_reshape.core.dims import ANY, AnyDim, Bounds, Dim, Symbol
+from tensor_reshape.core.dims import ANY, AnyDim, Bounds, Dim, Symbol, find_bounds
 from tensor_reshape.core.errors import InvalidRequestError, Reason
 from tensor_reshape.core.limits import MAX_DIM
 
@@ -36,6 +36,7 @@ class Place(NamedTuple):
         atoms: the keys of its atoms, one for each power.
         divisor: the number below.
         divisors: the keys of the atoms below.
+        atom: the atom that the place is, None where it is more than one, or a number.
     """
 
     kind: Kind
@@ -44,12 +45,7 @@ class Place(NamedTuple):
     atoms: tuple[int, ...] = ()
     divisor: int = 1
     divisors: tuple[int, ...] = ()
-
-    @property
-    def atom(self) -> int | None:
-        """The atom that the place is, None where it is more than one, or a number."""
-        alone = len(self.atoms) == 1 and self.constant == self.divisor == 1 and not self.divisors
-        return self.atoms[0] if alone else None
+    atom: int | None = None
 
 
 class Equation(NamedTuple):
@@ -114,17 +110,18 @@ class Model:
 
     def add_place(self, kind: Kind, dim: AnyDim) -> Place:
         """Returns the place of a dim."""
-        if isinstance(dim, int):
-            return Place(kind, dim, dim) if dim else Place(kind, dim, atoms=(self.add_atom(Bounds(0, 0)),))
-        if dim is None or dim.term is None:
-            return Place(kind, dim, atoms=(self.add_atom(ANY if dim is None else dim.bounds),))
+        if isinstance(dim, int) and dim:
+            return Place(kind, dim, dim)
+        if dim is None or isinstance(dim, int) or dim.term is None:
+            key = self.add_atom(find_bounds(dim))
+            return Place(kind, dim, atoms=(key,), atom=key)
         term = dim.term
         atoms, divisors = self._name_atoms(term.factors), self._name_atoms(term.divisors)
         self.positive.update(divisors)
-        place = Place(kind, dim, term.coefficient, atoms, term.divisor, divisors)
-        if place.atom is not None:
-            self.narrow(place.atom, dim.bounds, str(term))
-        return place
+        if term.symbol is None:
+            return Place(kind, dim, term.coefficient, atoms, term.divisor, divisors)
+        self.narrow(atoms[0], dim.bounds, term.symbol.name)
+        return Place(kind, dim, atoms=atoms, atom=atoms[0])
 
     def narrow(self, key: int, bounds: Bounds, name: str) -> None:
         """Notes what else is known of an atom.

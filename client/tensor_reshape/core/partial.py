@@ -29,7 +29,7 @@ from tensor_reshape.core.dims import (
 from tensor_reshape.core.dtypes import DataType
 from tensor_reshape.core.errors import InvalidRequestError, Reason
 from tensor_reshape.core.limits import DEFAULT_LIMITS, MAX_DIM, Limits
-from tensor_reshape.core.models import Equation, Kind, Model, Place
+from tensor_reshape.core.models import Kind, Model, Place
 from tensor_reshape.core.operations import Operation, check_data_type, check_rank
 from tensor_reshape.core.refusals import (
     refuse_copy,
@@ -125,15 +125,14 @@ def _infer_dims(question: PartialQuestion) -> Inference:
     zeros = {key for key, bounds in solution.items() if bounds.low == 0}
     if scenario.inferred is not None:
         zeros.difference_update(scenario.equation.right)
-    equation = scenario.equation.cancel()
     dims = []
     for place in scenario.model.target:
         if place.atom is None and not place.atoms:
             dims.append(place.dim)
             continue
-        bounds, term = _find_place_bounds(place, solution), _find_term(place, scenario, equation, zeros)
+        bounds, term = _find_place_bounds(place, solution), _find_term(place, scenario, zeros)
         dims.append(make_dim(bounds, term))
-    equality = find_equality(scenario.model, equation, zeros)
+    equality = find_equality(scenario.model, scenario.residue, zeros)
     return Inference(tuple(dims), () if equality is None else (equality,))
 
 
@@ -212,12 +211,12 @@ def _find_place_bounds(place: Place, solution: Solution) -> Bounds:
     return find_bounds(place.dim)
 
 
-def _find_term(place: Place, scenario: Scenario, equation: Equation, zeros: Container[int]) -> Term | None:
+def _find_term(place: Place, scenario: Scenario, zeros: Container[int]) -> Term | None:
     if isinstance(place.dim, Dim) and place.dim.term is not None:
         return place.dim.term
     if place.kind is Kind.COPIED or place.atom is None:
         return None
-    return solve_for(place.atom, scenario.model, equation, zeros)
+    return solve_for(place.atom, scenario.model, scenario.residue, zeros)
 
 
 def _refuse(question: PartialQuestion) -> InvalidRequestError:

@@ -15,7 +15,7 @@ from tensor_reshape.core.dims import Bounds
 from tensor_reshape.core.limits import MAX_DIM
 from tensor_reshape.core.models import Equation
 
-MAX_STEPS = 4000
+MAX_STEPS = 1200
 MAX_SEARCHED = 12
 _CLIP_ROUNDS = 8
 

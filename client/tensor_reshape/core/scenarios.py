@@ -35,6 +35,7 @@ class Scenario:
         inferred: the index of the -1; None: there is none, but an unknown item may be one.
         wanted: the atoms of the output.
         equation: what decides.
+        residue: the same, cancelled.
     """
 
     def __init__(self, model: Model, operation: Operation, *, special_zero: bool, inferred: int | None) -> None:
@@ -45,6 +46,7 @@ class Scenario:
         self.inferred = inferred
         self.wanted = {atom for place in model.target for atom in place.atoms}
         self.equation = list_equation(self)
+        self.residue = self.equation.cancel()
 
     def infer(self, index: int) -> "Scenario":
         """Returns the scenario in which this item is the -1."""
@@ -54,7 +56,9 @@ class Scenario:
 def solve(scenario: Scenario) -> Solution | None:
     """Returns the bounds of every atom of the output, or None where no instance is accepted."""
     if scenario.inferred is None:
-        return _join_all([_solve_volumes(scenario), _solve_empty(scenario)])
+        return _join_all(
+            [narrow_factors(scenario.model.bounds, scenario.residue, scenario.wanted), _solve_empty(scenario)]
+        )
     copies = list(_find_zero_copies(scenario)) if scenario.operation.copies_cancel else []
     if len(copies) > _MAX_ZERO_COPIES:
         return {key: scenario.model.bounds[key] for key in scenario.wanted}
@@ -76,31 +80,22 @@ def list_equation(scenario: Scenario, leave_out: Iterable[int] = ()) -> Equation
     return model.equate(data, target)
 
 
-def _solve_volumes(scenario: Scenario) -> Solution | None:
-    model = scenario.model
-    return narrow_factors(model.bounds, scenario.equation.cancel(), scenario.wanted)
-
-
 def _solve_inferred(scenario: Scenario, inferred: int, zeros: dict[int, int | None]) -> Solution | None:
     """Solves with a -1, and the unknown items of `zeros` copying a dim of 0 each (the atom; None: one of several)."""
     model = scenario.model
-    bounds, equation = model.bounds, scenario.equation
+    bounds, equation, residue = model.bounds, scenario.equation, scenario.residue
     if zeros:
         bounds, equation = list(bounds), list_equation(scenario, zeros)
+        residue = equation.cancel()
     for index, atom in zeros.items():
         bounds[model.target[index].atoms[0]] = _ZERO
         if atom is not None:
             bounds[atom] = _ZERO
-    solutions = [_solve_nonzero(scenario, equation, bounds), _solve_zero(scenario, inferred, equation, bounds)]
-    return _join_all(solutions)
-
-
-def _solve_nonzero(scenario: Scenario, equation: Equation, bounds: list[Bounds]) -> Solution | None:
-    inside = scenario.wanted & {*equation.left, *equation.right}
-    solution = narrow_factors(bounds, equation.cancel(), inside)
-    if solution is None:
-        return None
-    return {key: solution.get(key, bounds[key]) for key in scenario.wanted}
+    inside = scenario.wanted.intersection([*equation.left, *equation.right])
+    solution = narrow_factors(bounds, residue, inside)
+    if solution is not None:
+        solution.update((key, bounds[key]) for key in scenario.wanted - inside)
+    return _join_all([solution, _solve_zero(scenario, inferred, equation, bounds)])
 
 
 def _solve_zero(scenario: Scenario, inferred: int, equation: Equation, bounds: list[Bounds]) -> Solution | None:

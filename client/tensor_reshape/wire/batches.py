@@ -1,11 +1,10 @@
 """Batches of questions, encoded and decoded item by item: one that cannot be read is refused alone."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
 
 from tensor_reshape.core.answers import BatchItem, ShapeAnswer
 from tensor_reshape.core.errors import InvalidRequestError, LimitError, Reason, ReshapeError
-from tensor_reshape.core.limits import MAX_BATCH_BYTES, MAX_BATCH_ITEMS
+from tensor_reshape.core.limits import MAX_BATCH_BYTES, MAX_BATCH_ITEMS, MAX_HEAD_BYTES
 from tensor_reshape.v1 import reshape_pb2
 from tensor_reshape.wire.codec import build_path
 from tensor_reshape.wire.inference import (
@@ -15,25 +14,23 @@ from tensor_reshape.wire.inference import (
     read_infer_response,
 )
 from tensor_reshape.wire.messages import check_head_size, parse
-from tensor_reshape.wire.payloads import encode_length, read_number
+from tensor_reshape.wire.payloads import encode_length, read_field
 from tensor_reshape.wire.status import clip_metadata
 
 BATCH_METHOD = build_path("BatchInferShape")
 
-_ITEM_TAG = b"\x0a"  # field 1, bytes
+_ITEM_TAG = 0x0A  # field 1, bytes
+_ITEM_BEGIN = bytes([_ITEM_TAG])
 
 
-def encode_batch_request(items: Iterable[BatchItem]) -> bytes:
-    """Returns the request of a batch.
+def encode_batch_item(item: BatchItem) -> bytes:
+    """Returns one item of a request.
 
     Raises:
-        ValueError: a number is one that the contract's s64 cannot hold.
+        ValueError: a number is one that the contract cannot hold.
     """
-    pieces = []
-    for item in items:
-        message = reshape_pb2.BatchInferShapeItem(question=build_infer_request(item.request), data_from=item.data_from)
-        pieces.append(message.SerializeToString())
-    return _join(pieces)
+    question = build_infer_request(item.request)
+    return reshape_pb2.BatchInferShapeItem(question=question, data_from=item.data_from).SerializeToString()
 
 
 def decode_batch_request(raw: bytes) -> Sequence[memoryview]:
@@ -63,7 +60,7 @@ def decode_batch_items(items: Iterable[memoryview]) -> Iterator[BatchItem | Resh
 
 
 def encode_batch_response(results: Iterable[ShapeAnswer | ReshapeError], max_bytes: int) -> bytes:
-    """Returns the response of a batch; what would make it longer than `max_bytes` is refused instead."""
+    """Returns the response of a batch; an answer that would make it longer than `max_bytes` is refused instead."""
     pieces, size = [], 0
     for result in results:
         piece = _encode_result(result)
@@ -72,7 +69,7 @@ def encode_batch_response(results: Iterable[ShapeAnswer | ReshapeError], max_byt
             piece = _encode_result(LimitError.of(Reason.OUTPUT_TOO_LARGE, text, "items", limit=max_bytes))
         pieces.append(piece)
         size += len(piece)
-    return _join(pieces)
+    return join_items(pieces)
 
 
 def decode_batch_response(raw: bytes) -> list[ShapeAnswer | ReshapeError]:
@@ -111,7 +108,11 @@ def _encode_result(result: ShapeAnswer | ReshapeError) -> bytes:
 
 
 def _decode_result(message: reshape_pb2.BatchInferShapeResult) -> ShapeAnswer | ReshapeError:
-    if message.WhichOneof("result") == "refusal":
+    result = message.WhichOneof("result")
+    if result is None:
+        text = "a result is neither an answer nor a refusal that this version knows"
+        raise InvalidRequestError.of(Reason.MESSAGE_MALFORMED, text, "results")
+    if result == "refusal":
         refusal = message.refusal
         kind = LimitError if refusal.limit_exceeded else InvalidRequestError
         return kind(refusal.message, reason=refusal.reason, field=refusal.field, metadata=dict(refusal.metadata))
@@ -119,23 +120,27 @@ def _decode_result(message: reshape_pb2.BatchInferShapeResult) -> ShapeAnswer | 
 
 
 def _split(raw: bytes, max_items: int) -> list[memoryview]:
-    """Returns the items; at most one more than `max_items`. Anything but items is passed to the generated class."""
+    """Returns the items, at most one more than `max_items`; nothing is parsed, so nothing grows in memory."""
     items, position, view = list[memoryview](), 0, memoryview(raw)
     while position < len(raw) and len(items) <= max_items:
-        if raw[position : position + 1] != _ITEM_TAG:
-            return _parse_whole(raw, max_items)
-        length, start = read_number(raw, position + 1)
-        position = start + length
-        if length < 0 or position > len(raw):
-            return _parse_whole(raw, max_items)
-        items.append(view[start:position])
+        field = read_field(raw, position)
+        if field is None or field[2] > len(raw):
+            return _parse_whole(raw)
+        tag, start, position = field
+        if tag == _ITEM_TAG:
+            items.append(view[start:position])
     return items
 
 
-def _parse_whole(raw: bytes, max_items: int) -> list[memoryview]:
+def _parse_whole(raw: bytes) -> list[memoryview]:
+    """Returns the items of what only the generated class reads: a group, or no message at all."""
+    if len(raw) > MAX_HEAD_BYTES:
+        text = "the message is no batch, or has a group, which is read up to 64 KiB"
+        raise InvalidRequestError.of(Reason.MESSAGE_MALFORMED, text)
     message = parse(reshape_pb2.BatchInferShapeRequest, raw)
-    return [memoryview(item.SerializeToString()) for item in islice(message.items, max_items + 1)]
+    return [memoryview(item.SerializeToString()) for item in message.items]
 
 
-def _join(pieces: Sequence[bytes]) -> bytes:
-    return b"".join(part for piece in pieces for part in (_ITEM_TAG, encode_length(len(piece)), piece))
+def join_items(pieces: Sequence[bytes]) -> bytes:
+    """Returns the message of items or results, each of which is one already."""
+    return b"".join(part for piece in pieces for part in (_ITEM_BEGIN, encode_length(len(piece)), piece))

@@ -30,8 +30,9 @@ def encode_dim(dim: AnyDim) -> tensor_pb2.Dim:
         return tensor_pb2.Dim()
     if dim.term is None:
         return tensor_pb2.Dim(interval=_encode_interval(dim.bounds))
-    if dim.term.symbol is not None:
-        return tensor_pb2.Dim(symbol=_encode_symbol(Symbol(dim.term.symbol.name, dim.bounds)))
+    symbol = dim.term.symbol
+    if symbol is not None:
+        return tensor_pb2.Dim(symbol=_encode_symbol(Symbol(symbol.name, dim.bounds.meet(symbol.bounds))))
     return tensor_pb2.Dim(expression=encode_expression(dim.term, dim.bounds))
 
 

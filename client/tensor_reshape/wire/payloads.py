@@ -37,7 +37,7 @@ def find_payload(message: bytes, begin: int = 0, *, within: int = MAX_HEAD_BYTES
     """
     position = begin
     while position < min(len(message), begin + within):
-        field = _read_field(message, position)
+        field = read_field(message, position)
         if field is None:
             return None
         tag, start, end = field
@@ -81,7 +81,7 @@ def read_number(message: bytes, position: int) -> tuple[int, int]:
 def _measure(message: bytes, begin: int, end: int, *, nested: bool) -> int:
     position, head = begin, 0
     while position < end and head <= MAX_HEAD_BYTES:
-        field = _read_field(message, position)
+        field = read_field(message, position)
         if field is None or field[2] > end:
             return head + end - position
         tag, start, after = field
@@ -94,7 +94,7 @@ def _measure(message: bytes, begin: int, end: int, *, nested: bool) -> int:
     return head
 
 
-def _read_field(message: bytes, position: int) -> _Field | None:
+def read_field(message: bytes, position: int) -> _Field | None:
     """Reads the field at `position`; None where it is a group, or no field at all."""
     tag, start = read_number(message, position)
     wire_type = tag & 7
