@@ -30,12 +30,21 @@ class Origin(NamedTuple):
     divisor: str = ""
 
 
+def _limit(origin: Origin) -> Origin:
+    """Returns the origin with its texts short."""
+    return origin._replace(
+        text=clip_text(origin.text, MAX_VALUE_CHARACTERS),
+        dividend=clip_text(origin.dividend, MAX_VALUE_CHARACTERS),
+        divisor=clip_text(origin.divisor, MAX_VALUE_CHARACTERS),
+    )
+
+
 def explain(question: PartialQuestion, dims: Sequence[AnyDim] | None) -> tuple[Origin, ...]:
     """Returns where each of the answered dims comes from; nothing for an answer without a rank."""
     if dims is None:
         return ()
     target = question.target if question.target is not None else [None] * len(dims)
-    return tuple(_explain_dim(question, target, index, dim) for index, dim in enumerate(dims))
+    return tuple(_limit(_explain_dim(question, target, index, dim)) for index, dim in enumerate(dims))
 
 
 def explain_refusal(question: PartialQuestion, error: ReshapeError) -> ReshapeError:
@@ -77,7 +86,7 @@ def _explain_inferred(question: PartialQuestion, target: Sequence[AnyDim], index
     text = f"shape[{index}] is -1: {dividend} / {divisor}"
     if cancel and copied:
         text += ", the copied dims left out"
-    return Origin(Kind.INFERRED, clip_text(f"{text} = {_show(dim)}", MAX_VALUE_CHARACTERS), None, dividend, divisor)
+    return Origin(Kind.INFERRED, f"{text} = {_show(dim)}", None, dividend, divisor)
 
 
 def _find_copied(question: PartialQuestion, index: int) -> AnyDim:

@@ -137,20 +137,30 @@ class Model:
 
     def equate(self, data: Iterable[Place], target: Iterable[Place]) -> Equation:
         """Returns the equation of two volumes."""
-        left, right, above, below = list[int](), list[int](), 1, 1
+        left, right = list[int](), list[int]()
+        above = below = 1
         for place in data:
-            above, below = above * place.constant, below * place.divisor
-            left += place.atoms
-            right += place.divisors
+            above *= place.constant * self._list_unknown(place.atoms, left)
+            below *= place.divisor * self._list_unknown(place.divisors, right)
         for place in target:
-            below, above = below * place.constant, above * place.divisor
-            right += place.atoms
-            left += place.divisors
+            below *= place.constant * self._list_unknown(place.atoms, right)
+            above *= place.divisor * self._list_unknown(place.divisors, left)
         return Equation(left, right, (above, below))
 
     def can_be_zero(self, key: int) -> bool:
         """Whether an atom may be 0."""
         return self.bounds[key].low == 0 and key not in self.positive
+
+    def _list_unknown(self, atoms: tuple[int, ...], unknown: list[int]) -> int:
+        """Adds the atoms to `unknown`, but for those that are a number; returns the product of these."""
+        known = 1
+        for atom in atoms:
+            low, high = self.bounds[atom]
+            if low and low == high:
+                known *= low
+            else:
+                unknown.append(atom)
+        return known
 
     def _name_atoms(self, symbols: Sequence[Symbol]) -> tuple[int, ...]:
         return tuple(self._name_atom(symbol) for symbol in symbols)

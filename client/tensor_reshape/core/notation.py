@@ -6,7 +6,7 @@ from tensor_reshape.core.dims import ANY, AnyDim, Bounds, Dim, Symbol, make_term
 from tensor_reshape.core.errors import InvalidRequestError, Reason
 
 _INTERVAL = re.compile(r"(\d+)\.\.(\d*)")
-_NAME = re.compile(r"([^\W\d]\w*)(?:\^(\d{1,2}))?")
+_NAME = re.compile(r"([^\W\d]\w*)(?:\^([1-9]\d?))?")
 _MAX_CHARACTERS = 4096
 
 
@@ -39,11 +39,17 @@ def _read_bounds(plain: str, text: str) -> Bounds:
 def _read_term(plain: str, bounds: Bounds, text: str) -> Dim:
     above, slash, below = plain.partition("/")
     coefficient, factors = _read_product(above, text)
-    divisor, divisors = _read_product(below.strip().removeprefix("(").removesuffix(")"), text) if slash else (1, [])
+    divisor, divisors = _read_product(_strip_parentheses(below.strip()), text) if slash else (1, [])
     term = make_term(coefficient, factors, divisor, divisors)
+    if not (factors or divisors) or not divisor:
+        raise _refuse(text)
     if term.symbol is not None:
         term = make_term(1, [Symbol(term.symbol.name, bounds)])
     return Dim(bounds, term)
+
+
+def _strip_parentheses(plain: str) -> str:
+    return plain[1:-1] if plain.startswith("(") and plain.endswith(")") else plain
 
 
 def _read_product(plain: str, text: str) -> tuple[int, list[Symbol]]:

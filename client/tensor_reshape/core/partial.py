@@ -8,6 +8,7 @@ A symbol is one dim wherever it stands. A target item that is not a number is a 
 unknown one, which may be anything.
 """
 
+from collections import Counter
 from collections.abc import Container, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple, cast
@@ -121,10 +122,10 @@ def _infer_dims(question: PartialQuestion) -> Inference:
     solution = solve(scenario)
     if solution is None:
         raise _refuse(question)
-    # With a -1, what it is divided by is not 0.
     zeros = {key for key, bounds in solution.items() if bounds.low == 0}
-    if scenario.inferred is not None:
-        zeros.difference_update(scenario.equation.right)
+    if scenario.inferred is not None:  # what it is divided by is not 0
+        divisors = Counter(scenario.equation.right) - Counter(scenario.model.target[scenario.inferred].atoms)
+        zeros.difference_update(divisors)
     dims = []
     for place in scenario.model.target:
         if place.atom is None and not place.atoms:
@@ -201,7 +202,7 @@ def _expect(model: Model, expected: Sequence[AnyDim], *, special_zero: bool) -> 
             model.bounds[place.atom] = met
         may_copy = place.kind is Kind.UNKNOWN and special_zero  # then the rules for a 0 look at the item by itself
         if find_name(want) is not None and find_name(place.dim) is None and place.kind is not Kind.COPIED:
-            named = model.add_place(place.kind, make_dim(met, want.term if isinstance(want, Dim) else None))
+            named = model.add_place(place.kind, Dim(met, want.term if isinstance(want, Dim) else None))
             model.target[index] = place._replace(dim=want) if may_copy else named
 
 
