@@ -10,7 +10,12 @@ from tensor_reshape.client import Client
 
 ROOT = Path(__file__).parent.parent
 SERVINGS = ("inline", "threads")
-SERVED_ONE_WAY = {"test_command_line.py", "test_digits.py", "test_huge.py"}  # slow, or of the caller's side
+SERVED_ONE_WAY = {
+    "test_command_line.py",
+    "test_command_line_infer.py",
+    "test_digits.py",
+    "test_huge.py",
+}  # slow, or of the caller's side
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

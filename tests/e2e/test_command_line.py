@@ -94,8 +94,8 @@ def test_an_expected_shape_that_does_not_hold_is_a_refusal(server: ServerProcess
     assert infer(server, "--shape", "0,-1", "--expect", "3,?").code == 3
 
 
-def test_an_open_dim_is_for_expectations_only(server: ServerProcess):
-    assert infer(server, "--shape", "?,-1").code == 2
+def test_an_open_dim_is_no_target_of_an_execution(file: Path, server: ServerProcess):
+    assert run(server, "static", file, "--shape", "?,-1", "--no-special-zero").code == 2
 
 
 def test_special_zero_must_be_given(file: Path, server: ServerProcess):

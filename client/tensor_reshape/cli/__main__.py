@@ -7,7 +7,8 @@ from typing import Any
 
 import click
 
-from tensor_reshape.cli.commands import dynamic, health, infer, reshape, static
+from tensor_reshape.cli.commands import dynamic, health, reshape, static
+from tensor_reshape.cli.inference import infer
 from tensor_reshape.client import (
     CallTimeoutError,
     InvalidRequestError,

@@ -7,16 +7,13 @@ import click
 
 from tensor_reshape.cli.files import ArrayFiles
 from tensor_reshape.cli.parameters import (
-    EXPECT_OPTION,
     JSON_OPTION,
     SHAPE,
-    SPECIAL_ZERO_OPTION,
     Target,
     array_options,
     server_options,
 )
 from tensor_reshape.client import Client, HealthStatus
-from tensor_reshape.core.operations import OPERATIONS
 from tensor_reshape.wire.arrays import Array
 
 _Expect = Sequence[int | None] | None
@@ -32,29 +29,6 @@ def health(client: Client, *, service: str | None, as_json: bool) -> None:
     click.echo(json.dumps({"status": status.name}) if as_json else status.name)
     if status is not HealthStatus.SERVING:
         raise click.exceptions.Exit(1)
-
-
-@click.command()
-@click.option("--data", "data_shape", type=SHAPE, required=True, help="The data's shape: 2,3,4; empty for a scalar.")
-@click.option("--shape", type=SHAPE, required=True, help="The target: 0,-1.")
-@click.option(
-    "--operation", type=click.Choice(list(OPERATIONS)), default="static_reshape", show_default=True, help="Whose rules."
-)
-@SPECIAL_ZERO_OPTION
-@EXPECT_OPTION
-@JSON_OPTION
-@server_options
-def infer(
-    client: Client,
-    *,
-    data_shape: Sequence[int],
-    shape: Sequence[int],
-    as_json: bool,
-    **policy: object,
-) -> None:
-    """Print the output shape, without data."""
-    dims = client.infer_shape(data_shape, shape, **policy)  # type: ignore[arg-type] # click has converted each option
-    click.echo(json.dumps({"shape": dims}) if as_json else ",".join(map(str, dims)))
 
 
 @click.command()

@@ -3,14 +3,18 @@
 import functools
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import click
 import grpc
 
 from tensor_reshape.cli.files import ArrayFiles, read_array
-from tensor_reshape.client import Client
+from tensor_reshape.client import Client, InvalidRequestError
 from tensor_reshape.client.options import DEFAULT_TARGET, DEFAULT_TIMEOUT_SECONDS
+from tensor_reshape.core.dims import AnyDim
 from tensor_reshape.core.dtypes import DataType
+from tensor_reshape.core.limits import MAX_DIM
+from tensor_reshape.core.notation import parse_dim
 from tensor_reshape.wire.arrays import Array
 
 _Command = Callable[..., None]
@@ -34,6 +38,49 @@ class Dims(click.ParamType):  # type: ignore[type-arg] # a generic in newer rele
             return tuple(None if item == "?" and self._unknown else int(item) for item in items)
         except ValueError:
             self.fail(f"{text!r} is not a shape: write it as 2,3,-1", param, ctx)
+
+
+class PartialShape(NamedTuple):
+    """What is known of a shape: None as a value of its own is an option that was not given.
+
+    Attributes:
+        dims: None: not even the rank is known.
+    """
+
+    dims: tuple[AnyDim, ...] | None
+
+
+class PartialDims(click.ParamType):  # type: ignore[type-arg] # a generic in newer releases only
+    """Comma-separated dims in the notation of `core.notation`, or a shape of which nothing is known."""
+
+    name = "dims"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> PartialShape:
+        """Returns what is known."""
+        text = str(value).strip()
+        if text in {"...", "unknown"}:
+            return PartialShape(None)
+        try:
+            return PartialShape(tuple(map(parse_dim, text.split(","))) if text else ())
+        except InvalidRequestError as error:
+            self.fail(error.message, param, ctx)
+
+
+class Strides(Dims):
+    """Comma-separated strides."""
+
+    name = "strides"
+
+    def __init__(self) -> None:
+        """Takes numbers alone."""
+        super().__init__(unknown=False)
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Sequence[int | None]:
+        """Returns the strides."""
+        strides = super().convert(value, param, ctx)
+        if any(abs(stride or 0) > MAX_DIM for stride in strides):
+            self.fail("a stride is at most 2^63 - 1", param, ctx)
+        return strides
 
 
 class Target(click.ParamType):  # type: ignore[type-arg] # a generic in newer releases only

@@ -1,6 +1,6 @@
 """What both clients do before a request leaves and after a response came, without any I/O."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from operator import index
@@ -128,14 +128,20 @@ def build_infer_shape(query: ShapeQuery) -> Call[InferredShape]:
 
 
 def build_infer_shapes(queries: Sequence[ShapeQuery]) -> Call[list[InferredShape | ReshapeError]]:
-    """Builds BatchInferShape.
+    """Builds BatchInferShape. A query that cannot be sent is refused in its place, by this process."""
+    pieces = [_encode_query(query) for query in queries]
+    refused = {index: piece for index, piece in enumerate(pieces) if isinstance(piece, ReshapeError)}
+    # An empty item stands for it, which the server refuses as well: so links to it fail.
+    request = batches.join_items([b"" if isinstance(piece, ReshapeError) else piece for piece in pieces])
+    decode = partial(decode_answer, partial(_decode_shapes, len(pieces), refused))
+    return Call(batches.BATCH_METHOD, request, decode)
 
-    Raises:
-        InvalidRequestError: a query has a number that the contract cannot hold.
-    """
-    pieces = [_encode_item(read_query(query)) for query in queries]
-    decode = partial(decode_answer, partial(_decode_shapes, len(pieces)))
-    return Call(batches.BATCH_METHOD, batches.join_items(pieces), decode)
+
+def _encode_query(query: ShapeQuery) -> bytes | ReshapeError:
+    try:
+        return _encode_item(read_query(query))
+    except ReshapeError as error:
+        return error
 
 
 def _encode_item(item: BatchItem) -> bytes:
@@ -194,12 +200,12 @@ def _decode_shape(raw: bytes) -> InferredShape:
     return InferredShape(inference.decode_infer_response(raw))
 
 
-def _decode_shapes(count: int, raw: bytes) -> list[InferredShape | ReshapeError]:
+def _decode_shapes(count: int, refused: Mapping[int, ReshapeError], raw: bytes) -> list[InferredShape | ReshapeError]:
     answers = batches.decode_batch_response(raw)
     if len(answers) != count:
         message = f"the server answered {len(answers)} of {count} questions"
         raise ResponseError(message)
-    return show_answers(iter(answers))
+    return show_answers(refused.get(index, answer) for index, answer in enumerate(answers))
 
 
 def _view_shape(operation: Operation, shape: Target) -> TensorView:

@@ -1,6 +1,6 @@
 """Shapes as the SDK takes and gives them: ints, intervals, names, and dims of which nothing is known."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from operator import index
 from typing import TypeAlias, TypedDict, overload
@@ -143,7 +143,14 @@ class ShapeQuery:
 
 def infer_locally(queries: Sequence[ShapeQuery]) -> list[InferredShape | ReshapeError]:
     """Answers as a server does, in this process and by the same rules."""
-    return show_answers(answer_batch(map(read_query, queries)))
+    return show_answers(answer_batch(map(_try_query, queries)))
+
+
+def _try_query(query: ShapeQuery) -> BatchItem | ReshapeError:
+    try:
+        return read_query(query)
+    except ReshapeError as error:
+        return error
 
 
 def read_query(query: ShapeQuery) -> BatchItem:
@@ -168,7 +175,7 @@ def read_query(query: ShapeQuery) -> BatchItem:
     return BatchItem(ShapeRequest(question, query.explain, strides), query.data_from)
 
 
-def show_answers(answers: Iterator[ShapeAnswer | ReshapeError]) -> list[InferredShape | ReshapeError]:
+def show_answers(answers: Iterable[ShapeAnswer | ReshapeError]) -> list[InferredShape | ReshapeError]:
     """Returns answers as shapes; refusals stay what they are."""
     return [answer if isinstance(answer, ReshapeError) else InferredShape(answer) for answer in answers]
 

@@ -1,0 +1,130 @@
+"""Many shape questions, one a line, in as few calls as a server takes."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import TypeAlias
+
+from tensor_reshape.cli.questions import read_question
+from tensor_reshape.client import InferredShape, InvalidRequestError, Reason, ReshapeError, ShapeQuery, infer_locally
+from tensor_reshape.client.shapes import read_query
+from tensor_reshape.core.limits import MAX_BATCH_BYTES
+from tensor_reshape.wire.batches import encode_batch_item
+from tensor_reshape.wire.messages import check_head_size
+
+Answer: TypeAlias = InferredShape | ReshapeError
+Ask: TypeAlias = Callable[[Sequence[ShapeQuery]], list[Answer]]
+
+_CALL_ITEMS = 1024  # far below what a server takes: with explanations, answers are many times as long as questions
+_FRAME_BYTES = 4  # what goes before an item, at most
+_PLACEHOLDER = ShapeQuery(special_zero=None)  # type: ignore[arg-type] # every server refuses it
+
+
+def answer_lines(lines: Iterable[bytes], ask: Ask) -> Iterator[tuple[ShapeQuery, Answer]]:
+    """Answers each line with its own answer or refusal, in order.
+
+    Args:
+        lines: one question each; see `read_question`.
+        ask: answers many at once.
+    """
+    batch = _Batch(ask)
+    for line in lines:
+        question = _read(line)
+        if not batch.take(question):
+            yield from batch.flush()
+            batch.take(question)
+    yield from batch.flush()
+
+
+class _Batch:
+    """The answers so far, and the call that is being filled."""
+
+    def __init__(self, ask: Ask) -> None:
+        self._ask = ask
+        self._answers: list[Answer] = []
+        self._call: list[ShapeQuery | ReshapeError] = []
+        self._bytes = 0
+
+    def take(self, question: ShapeQuery | ReshapeError) -> bool:
+        """Adds a line to the call; returns False where it has no room."""
+        item, size = self._prepare(question)
+        if self._call and (len(self._call) == _CALL_ITEMS or self._bytes + size > MAX_BATCH_BYTES):
+            return False
+        self._call.append(item)
+        self._bytes += size
+        return True
+
+    def flush(self) -> Iterator[tuple[ShapeQuery, Answer]]:
+        """Makes the call."""
+        call, start = self._call, len(self._answers)
+        self._call, self._bytes = [], 0
+        # A line that cannot be asked keeps its place: the server counts the items, and refuses what depends on it.
+        queries = [_PLACEHOLDER if isinstance(item, ReshapeError) else item for item in call]
+        answers = self._ask(queries) if queries else []
+        for item, query, answer in zip(call, queries, answers, strict=True):
+            final = item if isinstance(item, ReshapeError) else answer
+            if isinstance(final, ReshapeError) and final.reason == Reason.LINK_FAILED and query.data_from is not None:
+                final = _refuse_failed_link(start + query.data_from, len(self._answers))
+            self._answers.append(final)
+            yield query, final
+
+    def _prepare(self, question: ShapeQuery | ReshapeError) -> tuple[ShapeQuery | ReshapeError, int]:
+        """Returns a line as it is asked, and the bytes that it takes."""
+        try:
+            if isinstance(question, ReshapeError):
+                raise question
+            query = self._link(question)
+            return query, _measure(query)
+        except ReshapeError as error:
+            return error, _measure(_PLACEHOLDER)
+
+    def _link(self, query: ShapeQuery) -> ShapeQuery:
+        """Returns the question with its data where an earlier call has told them, else with its place in this call."""
+        data_from, start, index = query.data_from, len(self._answers), len(self._answers) + len(self._call)
+        if data_from is None:
+            return query
+        if query.data_shape is not None or not 0 <= data_from < index:
+            message = f"data_from is {data_from}; line {index} takes the output of an earlier one, or data of its own"
+            raise InvalidRequestError.of(Reason.LINK_INVALID, message, "data_from", value=data_from, index=index)
+        if data_from >= start:
+            return replace(query, data_from=data_from - start)
+        answer = self._answers[data_from]
+        if isinstance(answer, ReshapeError):
+            raise _refuse_failed_link(data_from, index)
+        return replace(query, data_from=None, data_shape=answer.dims)
+
+
+def _read(line: bytes) -> ShapeQuery | ReshapeError:
+    try:
+        return read_question(line)
+    except ReshapeError as error:
+        return error
+
+
+def _measure(query: ShapeQuery) -> int:
+    """Returns the bytes that a question takes.
+
+    Raises:
+        InvalidRequestError: it cannot be sent.
+        LimitError: HEAD_TOO_LARGE: no server reads it.
+    """
+    try:
+        size = len(encode_batch_item(read_query(query)))
+    except ValueError as error:
+        if isinstance(error, ReshapeError):
+            raise
+        raise _refuse_number(query) from None
+    check_head_size(size)
+    return size + _FRAME_BYTES
+
+
+def _refuse_number(query: ShapeQuery) -> ReshapeError:
+    """Returns the refusal of a number that the contract's s64 cannot hold: the rules say which."""
+    (answer,) = infer_locally([replace(query, data_from=None)])
+    if isinstance(answer, ReshapeError):
+        return answer
+    return InvalidRequestError.of(Reason.MESSAGE_MALFORMED, "the question has a number beyond 2^63 - 1")
+
+
+def _refuse_failed_link(data_from: int, index: int) -> InvalidRequestError:
+    message = f"line {data_from}, whose output is the data, was refused"
+    return InvalidRequestError.of(Reason.LINK_FAILED, message, "data_from", value=data_from, index=index)

@@ -1,0 +1,138 @@
+"""The command that infers shapes: one question from options, or many from a file."""
+
+import json
+from collections.abc import Iterator
+from typing import BinaryIO
+
+import click
+
+from tensor_reshape.cli.batches import Ask, answer_lines
+from tensor_reshape.cli.parameters import JSON_OPTION, PartialDims, PartialShape, Strides, server_options
+from tensor_reshape.cli.questions import describe_answer, describe_refusal
+from tensor_reshape.client import Client, InferredShape, ReshapeError, ShapeQuery, infer_locally
+from tensor_reshape.core.dims import format_dim
+from tensor_reshape.core.operations import OPERATIONS
+from tensor_reshape.core.terms import Equality
+from tensor_reshape.core.views import View
+
+_PARTIAL = PartialDims()
+_REFUSED = 3  # as the exit code of a single question
+_EPILOG = """
+A dim is a number, 2..8, 2.., ? (anything), a name N, N:1..8, or a product such as 4*C and N/2.
+
+--json prints {"shape": [...]}, null for an unknown rank. Of its dims, a number is itself, null is unknown, and
+{"min", "max", "name"} is between; "max" is null where nothing bounds it, and "name" absent where there is none.
+"equalities", "origins" (with --explain) and "view" (with --strides) follow.
+
+A line of --batch is {"data", "shape", "special_zero"}, and where wanted "operation", "expected", "explain", "strides"
+and "data_from": the number of an earlier line, from 0, whose output is the data. A dim is a number, text, null,
+[low, high] or {"min", "max"}. Each line gives one line: what --json prints, or
+{"error": {"reason", "message", "field", "metadata"}}; exit code 3 if any was refused.
+"""
+
+
+@click.command(epilog=_EPILOG)
+@click.option("--data", type=_PARTIAL, help="The data's shape: 2,3,4 or N,4,?; empty for a scalar; ... for any rank.")
+@click.option("--shape", type=_PARTIAL, help="The target: 0,-1; ... for any target.")
+@click.option("--operation", type=click.Choice(list(OPERATIONS)), help="Whose rules; default: static_reshape.")
+@click.option(
+    "--special-zero/--no-special-zero", default=None, help="Whether a 0 in the target copies the data dim at its index."
+)
+@click.option("--expect", type=_PARTIAL, help="The output shape you count on, known in part.")
+@click.option(
+    "--strides", type=Strides(), help="Of the data, in elements: 12,4,1; tells whether the output can be a view."
+)
+@click.option("--explain", is_flag=True, help="Tell where each dim comes from; with --json, refusals say more as well.")
+@click.option("--batch", type=click.File("rb"), help="Questions as JSON lines, in place of the options; - for a pipe.")
+@click.option("--local", is_flag=True, help="Answer in this process, without a server.")
+@JSON_OPTION
+@server_options
+def infer(client: Client, *, batch: BinaryIO | None, local: bool, as_json: bool, **options: object) -> None:
+    """Print the output shape, without data."""
+    ask = infer_locally if local else client.infer_shapes
+    if batch is not None:
+        _refuse_options(options)
+        _print_batch(batch, ask)
+        return
+    query = _build_query(**options)  # type: ignore[arg-type] # click has converted each option
+    answer = _ask_locally(query) if local else _ask_server(client, query)
+    click.echo(json.dumps(describe_answer(answer, query)) if as_json else "\n".join(_format_answer(answer, query)))
+
+
+def _refuse_options(options: dict[str, object]) -> None:
+    given = [name for name, value in options.items() if value is not None and (name, value) != ("explain", False)]
+    if given:
+        message = f"--batch takes its questions from the file: leave out --{given[0].replace('_', '-')}"
+        raise click.UsageError(message)
+
+
+def _build_query(
+    *,
+    data: PartialShape | None,
+    shape: PartialShape | None,
+    special_zero: bool | None,
+    expect: PartialShape | None,
+    strides: tuple[int, ...] | None,
+    **options: object,
+) -> ShapeQuery:
+    if data is None or shape is None or special_zero is None:
+        missing = "--data" if data is None else "--shape" if shape is None else "--special-zero or --no-special-zero"
+        message = f"{missing} is required, unless --batch is given"
+        raise click.UsageError(message)
+    return ShapeQuery(
+        data_shape=data.dims,
+        shape=shape.dims,
+        special_zero=special_zero,
+        expected_shape=None if expect is None else expect.dims,
+        data_strides=strides,
+        operation=str(options["operation"] or "static_reshape"),
+        explain=bool(options["explain"]),
+    )
+
+
+def _ask_locally(query: ShapeQuery) -> InferredShape:
+    (answer,) = infer_locally([query])
+    if isinstance(answer, ReshapeError):
+        raise answer
+    return answer
+
+
+def _ask_server(client: Client, query: ShapeQuery) -> InferredShape:
+    return client.infer_shape(
+        query.data_shape,
+        query.shape,
+        special_zero=query.special_zero,
+        operation=query.operation,
+        expected_shape=query.expected_shape,
+        explain=query.explain,
+        data_strides=query.data_strides,
+    )
+
+
+def _print_batch(batch: BinaryIO, ask: Ask) -> None:
+    refused = False
+    for query, answer in answer_lines(batch, ask):
+        refused |= isinstance(answer, ReshapeError)
+        record = describe_refusal(answer) if isinstance(answer, ReshapeError) else describe_answer(answer, query)
+        click.echo(json.dumps(record))
+    if refused:
+        raise click.exceptions.Exit(_REFUSED)
+
+
+def _format_answer(answer: InferredShape, query: ShapeQuery) -> Iterator[str]:
+    yield "..." if answer.dims is None else ",".join(map(format_dim, answer.dims))
+    if query.explain:
+        yield from (origin.text for origin in answer.origins)
+        yield from map(_format_equality, answer.equalities)
+    if answer.view is not None:
+        yield _format_view(answer.view)
+
+
+def _format_equality(equality: Equality) -> str:
+    condition = " unless the tensor is empty" if equality.unless_empty else ""
+    return f"{equality.left} = {equality.right}{condition}"
+
+
+def _format_view(view: View) -> str:
+    strides = "" if not view.strides else f", strides {','.join(map(str, view.strides))}"
+    return f"view: {view.possibility.value}{strides}"

@@ -1,0 +1,169 @@
+"""Shape questions and their answers as JSON."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias, TypeGuard
+
+from tensor_reshape.client import DimLike, InferredShape, InvalidRequestError, Reason, ReshapeError, ShapeQuery
+from tensor_reshape.core.dims import AnyDim
+from tensor_reshape.core.explanations import Origin
+from tensor_reshape.core.limits import MAX_DIM
+from tensor_reshape.core.notation import parse_dim
+
+Json: TypeAlias = dict[str, Any]
+
+_LINE = ""  # the field to blame for a line as a whole
+
+
+def read_question(line: bytes) -> ShapeQuery:
+    """Reads one line of a batch.
+
+    Raises:
+        InvalidRequestError: it is no question.
+    """
+    record = _parse(line)
+    for key in record:
+        if key not in _KEYS:
+            raise _refuse(_LINE, f"{key!r} is no key of a question; they are {', '.join(_KEYS)}")
+    for key in ("shape",) if "data_from" in record else ("data", "shape"):
+        if key not in record:
+            message = f"{key} is required; null says that nothing is known of it"
+            raise InvalidRequestError.of(Reason.FIELD_MISSING, message, key)
+    options: Json = {_KEYS[key][0]: _KEYS[key][1](key, value) for key, value in record.items()}
+    return ShapeQuery(**{"special_zero": None, **options})  # without it, the rules refuse
+
+
+def describe_answer(answer: InferredShape, query: ShapeQuery) -> Json:
+    """Returns an answer as JSON: what the question did not ask for has no key."""
+    record: Json = {"shape": None if answer.dims is None else [_describe_dim(dim) for dim in answer.dims]}
+    if answer.equalities:
+        record["equalities"] = [
+            {"left": str(left), "right": str(right), "unless_empty": unless_empty}
+            for left, right, unless_empty in answer.equalities
+        ]
+    if query.explain:
+        record["origins"] = [_describe_origin(origin) for origin in answer.origins]
+    if answer.view is not None:
+        record["view"] = {"possibility": answer.view.possibility.value, "strides": answer.view.strides}
+    return record
+
+
+def describe_refusal(error: ReshapeError) -> Json:
+    """Returns a refusal as JSON."""
+    return {
+        "error": {
+            "reason": str(error.reason),
+            "message": error.message,
+            "field": error.field,
+            "metadata": dict(sorted(error.metadata.items())),
+        }
+    }
+
+
+def _parse(line: bytes) -> Json:
+    try:
+        record = json.loads(line.decode())
+    except (ValueError, RecursionError) as error:  # ValueError: of the text, of its encoding, or of a huge number
+        raise _refuse(_LINE, f"the line is no JSON: {error}") from None
+    if not isinstance(record, dict):
+        raise _refuse(_LINE, "the line is no JSON object")
+    return record
+
+
+def _read_dims(key: str, value: object) -> Sequence[DimLike] | None:
+    if value is None:
+        return None
+    if not isinstance(value, list):
+        raise _refuse(key, f"{key} is a list of dims, or null")
+    return tuple(_read_dim(f"{key}[{index}]", item) for index, item in enumerate(value))
+
+
+def _read_dim(field: str, value: object) -> DimLike:
+    if value is None or _is_int(value):
+        return value
+    if isinstance(value, str):
+        return _read_text(field, value)
+    if isinstance(value, list) and len(value) == 2:  # noqa: PLR2004 # a pair
+        return _read_bounds(field, *value)
+    if isinstance(value, dict) and {"min", "max"} <= value.keys() <= {"min", "max", "name"}:
+        low, high = _read_bounds(field, value["min"], value["max"])
+        if "name" not in value:
+            return low, high
+        return _read_text(field, f"{value['name']}:{low}..{'' if high is None else high}")
+    message = f'{field} is none of a number, text, null, [low, high] and {{"min", "max"}} with or without "name"'
+    raise _refuse(field, message)
+
+
+def _read_bounds(field: str, low: object, high: object) -> tuple[int, int | None]:
+    if _is_int(low) and (high is None or _is_int(high)):
+        return low, high
+    raise _refuse(field, f"{field} lies between two numbers, or has null for the second")
+
+
+def _read_text(field: str, text: str) -> AnyDim:
+    try:
+        return parse_dim(text)
+    except InvalidRequestError as error:
+        raise InvalidRequestError.of(Reason.DIM_UNREADABLE, error.message, field, **error.metadata) from None
+
+
+def _read_strides(key: str, value: object) -> Sequence[int] | None:
+    if value is None:
+        return None
+    if not isinstance(value, list) or not all(_is_int(item) and abs(item) <= MAX_DIM for item in value):
+        raise _refuse(key, f"{key} is a list of numbers up to 2^63 - 1, or null")
+    return tuple(value)
+
+
+def _read_flag(key: str, value: object) -> bool:
+    if isinstance(value, bool):
+        return value
+    raise _refuse(key, f"{key} is true or false")
+
+
+def _read_operation(key: str, value: object) -> str:
+    if isinstance(value, str):
+        return value
+    raise _refuse(key, f"{key} is text")
+
+
+def _read_index(key: str, value: object) -> int | None:
+    if value is None or _is_int(value):
+        return value
+    raise _refuse(key, f"{key} is the number of an earlier line, counted from 0, or null")
+
+
+def _is_int(value: object) -> TypeGuard[int]:
+    return type(value) is int  # a bool is an int, too
+
+
+def _refuse(field: str, message: str) -> InvalidRequestError:
+    return InvalidRequestError.of(Reason.MESSAGE_MALFORMED, message, field)
+
+
+_KEYS: Mapping[str, tuple[str, Callable[[str, object], object]]] = {
+    "data": ("data_shape", _read_dims),
+    "shape": ("shape", _read_dims),
+    "special_zero": ("special_zero", _read_flag),
+    "operation": ("operation", _read_operation),
+    "expected": ("expected_shape", _read_dims),
+    "explain": ("explain", _read_flag),
+    "strides": ("data_strides", _read_strides),
+    "data_from": ("data_from", _read_index),
+}
+
+
+def _describe_dim(dim: AnyDim) -> int | Json | None:
+    if dim is None or isinstance(dim, int):
+        return dim
+    bounds: Json = {"min": dim.bounds.low, "max": dim.bounds.high}
+    return bounds if dim.term is None else {**bounds, "name": str(dim.term)}
+
+
+def _describe_origin(origin: Origin) -> Json:
+    record: Json = {"kind": origin.kind.value, "text": origin.text}
+    if origin.data_index is not None:
+        record["data_index"] = origin.data_index
+    if origin.divisor:
+        record.update(dividend=origin.dividend, divisor=origin.divisor)
+    return record
