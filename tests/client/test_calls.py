@@ -20,13 +20,14 @@ from tensor_reshape.client import (
     TensorReshapeError,
     UnavailableError,
 )
+from tensor_reshape.core.answers import ShapeAnswer
 from tensor_reshape.core.dtypes import DataType
 from tensor_reshape.wire.codec import encode_reshape_response
-from tensor_reshape.wire.inference import encode_infer_response
+from tensor_reshape.wire.inference import build_infer_response
 from tensor_reshape.wire.tensors import TensorView
 
 SIX = np.arange(6, dtype=np.float32)
-GOOD = encode_infer_response((6,))
+GOOD = build_infer_response(ShapeAnswer((6,))).SerializeToString()
 
 
 class Counted:
@@ -61,7 +62,7 @@ def answer(raw: bytes) -> Behavior:
 
 
 def infer(client: Client) -> tuple[int, ...]:
-    return client.infer_shape([6], [6], special_zero=False)
+    return client.infer_shape([6], [6], special_zero=False).known
 
 
 @pytest.fixture
@@ -207,7 +208,14 @@ def test_an_answer_that_the_rules_do_not_give_is_a_response_error(raw: bytes):
     assert not isinstance(caught.value, InvalidRequestError)
 
 
-@pytest.mark.parametrize("raw", [b"", b"\xff", b"\x0a\x02\x0a\x00"], ids=["nothing", "garbage", "an unknown dim"])
+UNREADABLE_SHAPES = {
+    "garbage": b"\xff",
+    "a kind of dim to come": b"\x0a\x04\x0a\x02\x2a\x00",
+    "no UTF-8": b"\x12\x03\x2a\x01\xff",
+}
+
+
+@pytest.mark.parametrize("raw", UNREADABLE_SHAPES.values(), ids=UNREADABLE_SHAPES.keys())
 def test_an_inferred_shape_that_cannot_be_read_is_a_response_error(raw: bytes):
     with run_stock({"InferShape": answer(raw)}) as address, Client(address) as client, pytest.raises(ResponseError):
         infer(client)

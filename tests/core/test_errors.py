@@ -21,6 +21,7 @@ PROTOS = Path(__file__).parents[2] / "protos" / "tensor_reshape" / "v1"
 
 # A reason may be added here. None is ever renamed, removed, or given another meaning.
 REASONS = {
+    "BATCH_TOO_LARGE",
     "CHUNK_OUT_OF_ORDER",
     "CHUNK_UNEXPECTED",
     "DATA_SIZE_MISMATCH",
@@ -28,10 +29,15 @@ REASONS = {
     "DIM_OUT_OF_RANGE",
     "DIM_OVERFLOW",
     "DIM_UNKNOWN",
+    "DIM_UNREADABLE",
     "EXPECTED_SHAPE_MISMATCH",
+    "EXPRESSION_INVALID",
     "FIELD_MISSING",
     "HEAD_TOO_LARGE",
+    "INTERVAL_EMPTY",
     "INVALID_TARGET_VALUE",
+    "LINK_FAILED",
+    "LINK_INVALID",
     "MESSAGE_MALFORMED",
     "MESSAGE_TOO_LARGE",
     "MINUS_ONE_WITH_ZERO_VOLUME",
@@ -49,6 +55,7 @@ REASONS = {
     "STRIDES_OVERLAP",
     "STRIDES_RANK_MISMATCH",
     "STRIDE_NEGATIVE",
+    "SYMBOL_CONFLICT",
     "TENSOR_TOO_LARGE",
     "VIEW_IMPOSSIBLE",
     "VOLUME_MISMATCH",
@@ -56,10 +63,10 @@ REASONS = {
 }
 
 # These are no matter of a field: the message as a whole, and what a server or the caller's process sets for itself.
-OF_NO_FIELD = {"MESSAGE_MALFORMED", "MESSAGE_TOO_LARGE", "OUTPUT_TOO_LARGE", "VIEW_IMPOSSIBLE"}
+OF_NO_FIELD = {"DIM_UNREADABLE", "MESSAGE_MALFORMED", "MESSAGE_TOO_LARGE", "OUTPUT_TOO_LARGE", "VIEW_IMPOSSIBLE"}
 
 # In parentheses, but no reasons.
-OTHER_WORDS = {"DATA_TYPE_UNSPECIFIED"}
+OTHER_WORDS = {"DATA_TYPE_UNSPECIFIED", "INVALID_ARGUMENT", "RESOURCE_EXHAUSTED"}
 
 
 def read_documented_reasons() -> set[str]:

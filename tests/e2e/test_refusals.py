@@ -20,6 +20,8 @@ SIX = np.arange(6, dtype="<f4").reshape(2, 3)
 EMPTY = np.empty((0, 3), "<f4")
 BIG = 2**62
 WORST = [BIG - index for index in range(12)]
+LATER_DIM = tensor_pb2.Dim.FromString(b"\x2a\x02\x08\x01")  # of a kind that a later contract may have: field 5
+LATER_SHAPE = tensor_pb2.Shape(dims=[tensor_pb2.Dim(value=1), LATER_DIM])
 
 
 @pytest.fixture
@@ -51,7 +53,7 @@ def make_shape(*dims: int | None) -> tensor_pb2.Shape:
     return tensor_pb2.Shape(dims=[tensor_pb2.Dim() if dim is None else tensor_pb2.Dim(value=dim) for dim in dims])
 
 
-def make_spec(*dims: int | None, data_type: int = 0) -> tensor_pb2.TensorSpec:
+def make_spec(*dims: int, data_type: int = 0) -> tensor_pb2.TensorSpec:
     kind = tensor_pb2.DataType.ValueType(data_type)
     return tensor_pb2.TensorSpec(data_type=kind, shape=make_shape(*dims))
 
@@ -196,11 +198,11 @@ def test_a_tensor_that_no_sdk_would_send_is_refused(
         (Reason.FIELD_MISSING, "data", reshape_pb2.StaticReshapeRequest(shape=[1], special_zero=False)),
         (Reason.FIELD_MISSING, "shape", reshape_pb2.ReshapeRequest(special_zero=False, data=make_tensor(SIX))),
         (Reason.FIELD_MISSING, "data", make_infer(data=None)),
-        (Reason.FIELD_MISSING, "shape", make_infer(shape=None)),
         (Reason.OPERATION_UNSPECIFIED, "operation", make_infer(operation=None)),
         (Reason.OPERATION_UNSPECIFIED, "operation", make_infer(operation=9)),
-        (Reason.DIM_UNKNOWN, "data.dims[1]", make_infer(data=make_spec(1, None))),
-        (Reason.DIM_UNKNOWN, "shape[0]", make_infer(shape=make_shape(None))),
+        (Reason.DIM_UNKNOWN, "data.dims[1]", make_infer(data=tensor_pb2.TensorSpec(shape=LATER_SHAPE))),
+        (Reason.DIM_UNKNOWN, "shape[1]", make_infer(shape=LATER_SHAPE)),
+        (Reason.DIM_UNKNOWN, "expected_shape.dims[1]", make_infer(expected_shape=LATER_SHAPE)),
         (Reason.DIM_OUT_OF_RANGE, "data.dims[0]", make_infer(data=make_spec(-1))),
         (Reason.DIM_OVERFLOW, "shape[0]", make_infer(data=make_spec(BIG, BIG))),
         (Reason.SPECIAL_ZERO_MISSING, "special_zero", make_infer(special_zero=None)),

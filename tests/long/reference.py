@@ -7,8 +7,10 @@ thing that a parsed message does not tell any more is the size of its head, whic
 from collections.abc import Sequence
 
 from google.protobuf.message import DecodeError, Message
+from tests.long.dims import read_dims_plainly
 from tests.long.heads import measure_head
 
+from tensor_reshape.core.dims import AnyDim
 from tensor_reshape.core.dtypes import DataType
 from tensor_reshape.core.errors import InvalidRequestError, LimitError, Reason, ReshapeError
 from tensor_reshape.core.layouts import check_layout
@@ -108,14 +110,10 @@ def _read_target(operation: Operation, message: Message, limits: Limits) -> Sequ
     return [int.from_bytes(shape.data[at : at + size], "little", signed=data_type in _SIGNED) for at in begins]
 
 
-def _read_expected(message: Message) -> list[int | None] | None:
+def _read_expected(message: Message) -> list[AnyDim] | None:
     if not message.HasField("expected_shape"):
         return None
-    dims: Sequence[tensor_pb2.Dim] = message.expected_shape.dims  # type: ignore[attr-defined]
-    for index, dim in enumerate(dims):
-        if not dim.HasField("value") and dim.SerializeToString():  # unknown fields: a kind of a later version
-            raise InvalidRequestError.of(Reason.DIM_UNKNOWN, "", f"expected_shape.dims[{index}]")
-    return [dim.value if dim.HasField("value") else None for dim in dims]
+    return read_dims_plainly(message.expected_shape.dims, "expected_shape.dims")  # type: ignore[attr-defined]
 
 
 def _read_output(message: Message, payload_bytes: int, *, check: bool) -> Reading:

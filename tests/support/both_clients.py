@@ -1,14 +1,15 @@
 """The blocking and the awaiting client behind one face, so that a truth is stated once for both."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
-from tensor_reshape.client import AsyncClient, Client
+from tensor_reshape.client import AsyncClient, Client, InferredShape, ReshapeError
 from tensor_reshape.wire.arrays import Array
 
 CLIENTS = ("Client", "AsyncClient")
+_Answer = TypeVar("_Answer")
 
 
 class AnyClient:
@@ -27,10 +28,20 @@ class AnyClient:
     def dynamic_reshape(self, *arguments: Any, **fields: Any) -> Array:
         return self._call("dynamic_reshape", *arguments, **fields)
 
+    def infer_shape(self, *arguments: Any, **fields: Any) -> InferredShape:
+        inferred: InferredShape = self._await(self._client.infer_shape(*arguments, **{"special_zero": False, **fields}))
+        return inferred
+
+    def infer_shapes(self, *arguments: Any, **fields: Any) -> list[InferredShape | ReshapeError]:
+        answers: list[InferredShape | ReshapeError] = self._await(self._client.infer_shapes(*arguments, **fields))
+        return answers
+
     def _call(self, name: str, *arguments: Any, **fields: Any) -> Array:
-        called = getattr(self._client, name)(*arguments, **{"special_zero": False, **fields})
-        output: Array = called if isinstance(self._client, Client) else self._runner.run(called)
+        output: Array = self._await(getattr(self._client, name)(*arguments, **{"special_zero": False, **fields}))
         return output
+
+    def _await(self, called: _Answer | Coroutine[Any, Any, _Answer]) -> _Answer:
+        return self._runner.run(called) if isinstance(called, Coroutine) else called
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """What the generated classes make of a message, for comparison."""
 
 from google.protobuf.message import DecodeError, Message
+from tests.long.dims import read_dims_plainly
 
 from tensor_reshape.core.dtypes import DataType
 from tensor_reshape.core.errors import InvalidRequestError, Reason, ReshapeError
@@ -48,12 +49,9 @@ def read_plainly(operation: Operation, message: RequestMessage) -> tuple[object,
             target = read_target(operation, view(shape))
         else:
             target = list(shape)
+        expected = read_dims_plainly(message.expected_shape.dims, "expected_shape.dims")
     except ReshapeError as error:
         return refuse(error)
-    for index, dim in enumerate(message.expected_shape.dims):
-        if not dim.HasField("value") and dim.ByteSize():  # unknown fields: a kind of a later version
-            return Reason.DIM_UNKNOWN, f"expected_shape.dims[{index}]", {}
-    expected = [dim.value if dim.HasField("value") else None for dim in message.expected_shape.dims]
     return (
         message.special_zero if message.HasField("special_zero") else None,
         target,

@@ -9,9 +9,11 @@ from tensor_reshape.core.dtypes import DataType
 from tensor_reshape.core.operations import DYNAMIC_RESHAPE, OPERATIONS, RESHAPE, STATIC_RESHAPE, Operation
 from tensor_reshape.core.shapes import Question
 from tensor_reshape.v1 import reshape_pb2
-from tensor_reshape.wire import codec, inference
+from tensor_reshape.wire import codec
+from tensor_reshape.wire.batches import BATCH_METHOD
 from tensor_reshape.wire.codec import ReshapeCall
-from tensor_reshape.wire.streams import STREAM_RESHAPE
+from tensor_reshape.wire.inference import INFER_METHOD
+from tensor_reshape.wire.streams import STREAM_METHOD
 from tensor_reshape.wire.tensors import TensorView
 
 MIB = 1 << 20
@@ -140,42 +142,6 @@ def test_a_response_is_read_back(data_type: DataType, shape: tuple[int, ...]):
     assert (twin.data_type, twin.dims, twin.strides, twin.payload) == (data_type, shape, None, output.payload)
 
 
-@settings(deadline=None)
-@given(
-    st.sampled_from(list(OPERATIONS.values())),
-    dims,
-    st.lists(s64, max_size=6).map(tuple),
-    st.none() | st.booleans(),
-    st.none() | st.sampled_from(list(DataType)),
-    expected_dims,
-)
-def test_a_request_to_infer_is_read_back(
-    operation: Operation,
-    data: tuple[int, ...],
-    target: tuple[int, ...],
-    special_zero: bool | None,
-    data_type: DataType | None,
-    expected: tuple[int | None, ...] | None,
-):
-    question = Question(
-        operation=operation,
-        data=data,
-        target=target,
-        special_zero=special_zero,
-        data_type=data_type,
-        expected=expected,
-    )
-    raw = inference.encode_infer_request(question)
-    assert read(inference.decode_infer_request(raw)) == read(question)
-    assert reshape_pb2.InferShapeRequest.FromString(raw).SerializeToString() == raw
-
-
-@settings(deadline=None)
-@given(dims)
-def test_an_inferred_shape_is_read_back(output: tuple[int, ...]):
-    assert inference.decode_infer_response(inference.encode_infer_response(output)) == output
-
-
 @pytest.mark.parametrize("data_type", sorted(RESHAPE.shape_data_types), ids=str)
 def test_a_target_of_any_integer_type_is_read(data_type: DataType):
     bits = data_type.item_size * 8
@@ -238,7 +204,7 @@ def test_a_tensor_is_the_last_field_of_a_message():
 
 
 def test_every_method_of_the_contract_has_its_operation():
-    methods = {*codec.METHODS.values(), inference.INFER_SHAPE, STREAM_RESHAPE}
+    paths = {*map(codec.build_path, codec.METHODS.values()), INFER_METHOD, BATCH_METHOD, STREAM_METHOD}
     service = reshape_pb2.DESCRIPTOR.services_by_name["ReshapeService"]
-    assert {method.name for method in service.methods} == methods
+    assert {codec.build_path(method.name) for method in service.methods} == paths
     assert codec.SERVICE == "tensor_reshape.v1.ReshapeService"

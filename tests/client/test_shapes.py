@@ -1,0 +1,240 @@
+"""Shapes as the SDK takes and gives them."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from tensor_reshape.client import (
+    Bounds,
+    Client,
+    Dim,
+    DimLike,
+    InferredShape,
+    InvalidRequestError,
+    Reason,
+    ReshapeError,
+    ShapeQuery,
+    infer_locally,
+)
+from tensor_reshape.client.shapes import read_dims
+from tensor_reshape.core.answers import ShapeAnswer
+from tensor_reshape.core.dims import ANY, AnyDim, Symbol, make_term, name_dim
+
+MAX = 2**63 - 1
+N = name_dim("N")
+FOUR_C = Dim(ANY, make_term(4, [Symbol("C")]))
+MIXED = InferredShape(ShapeAnswer((N, FOUR_C, Dim(Bounds(2, 8)), None, 7)))
+KNOWN = InferredShape(ShapeAnswer((2, 3)))
+UNRANKED = InferredShape(ShapeAnswer(None))
+
+# what a caller writes, the dim that it is
+READINGS: dict[str, tuple[DimLike, AnyDim]] = {
+    "an int": (4, 4),
+    "an int below 0": (-1, -1),
+    "an int that s64 cannot hold": (2**64, 2**64),
+    "None": (None, None),
+    "bounds": ((2, 8), Dim(Bounds(2, 8))),
+    "bounds without an end": ((2, None), Dim(Bounds(2, None))),
+    "Bounds": (Bounds(2, 8), Dim(Bounds(2, 8))),
+    "a Dim": (FOUR_C, FOUR_C),
+    "text of a name": ("N", N),
+    "text of a bounded name": ("N:1..8", name_dim("N", 1, 8)),
+    "text of a number": ("4", 4),
+    "text of an interval": ("2..8", Dim(Bounds(2, 8))),
+    "text of an unbounded interval": ("2..", Dim(Bounds(2, None))),
+    "text of a product": ("4*C", FOUR_C),
+    "text of nothing": ("?", None),
+}
+
+
+@pytest.mark.parametrize(("dim", "want"), READINGS.values(), ids=READINGS.keys())
+def test_a_dim_is_read(dim: DimLike, want: AnyDim):
+    assert read_dims([dim]) == (want,)
+
+
+@pytest.mark.parametrize("name", ["i1", "i4", "i8", "u1", "u8"])
+def test_an_integer_of_numpy_becomes_one_of_python(name: str):
+    (dim,) = read_dims(list(np.array([3], name))) or ()
+    assert (type(dim), dim) == (int, 3)
+
+
+def test_the_bounds_of_numpy_become_those_of_python():
+    (dim,) = read_dims([(np.int64(2), np.int64(8))]) or ()  # type: ignore[list-item] # as good as ints
+    assert isinstance(dim, Dim)
+    assert [type(end) for end in dim.bounds] == [int, int]
+
+
+def test_no_shape_is_one_of_which_nothing_is_known():
+    assert read_dims(None) is None
+
+
+def test_a_shape_without_dims_is_a_scalars():
+    assert read_dims([]) == ()
+
+
+@pytest.mark.parametrize("dims", ["", "N", "2,3"])
+def test_text_is_no_shape(dims: str):
+    with pytest.raises(TypeError, match="sequence of dims"):
+        read_dims(dims)
+
+
+@pytest.mark.parametrize("dim", [2.0, np.float32(2), b"N", [2, 8], (2.0, 8), ("2", "8")], ids=str)
+def test_what_is_no_dim_is_a_type_error(dim: DimLike):
+    with pytest.raises(TypeError):
+        read_dims([dim])
+
+
+@pytest.mark.parametrize("dim", [(), (2,), (2, 3, 4)], ids=str)
+def test_bounds_are_two(dim: DimLike):
+    with pytest.raises(ValueError, match="unpack"):
+        read_dims([dim])
+
+
+@pytest.mark.parametrize("text", ["", " ", "-", "..4", "2...8", "4N", "N/0x", "N M", "1.5", "*", "N:"])
+def test_text_that_is_no_dim_is_refused(text: str):
+    with pytest.raises(InvalidRequestError) as caught:
+        read_dims([text])
+    assert caught.value.reason == Reason.DIM_UNREADABLE
+
+
+def test_an_inferred_shape_has_the_length_of_its_rank():
+    assert len(MIXED) == 5
+
+
+def test_an_inferred_shape_has_its_dims_in_order():
+    assert list(MIXED) == [N, FOUR_C, Dim(Bounds(2, 8)), None, 7]
+
+
+def test_a_dim_is_taken_by_its_index():
+    assert (MIXED[0], MIXED[-1]) == (N, 7)
+
+
+def test_a_slice_is_a_tuple():
+    assert KNOWN[:1] == (2,)
+
+
+def test_an_inferred_shape_is_a_sequence():
+    assert isinstance(KNOWN, Sequence)
+    assert (3 in KNOWN, KNOWN.index(3), list(reversed(KNOWN))) == (True, 1, [3, 2])
+
+
+def test_an_inferred_shape_unpacks():
+    rows, columns = KNOWN
+    assert (rows, columns) == (2, 3)
+
+
+@pytest.mark.parametrize("other", [(2, 3), [2, 3], InferredShape(ShapeAnswer((2, 3)))], ids=repr)
+def test_an_inferred_shape_equals_the_same_dims(other: object):
+    assert other == KNOWN
+
+
+@pytest.mark.parametrize("other", [(2,), (3, 2), (2, None), "[2, 3]", None, 6, UNRANKED, MIXED], ids=repr)
+def test_an_inferred_shape_equals_nothing_else(other: object):
+    assert other != KNOWN
+
+
+def test_a_shape_of_unknown_rank_is_no_scalars():
+    assert InferredShape(ShapeAnswer(())) != UNRANKED
+
+
+def test_two_shapes_of_unknown_rank_are_equal():
+    assert InferredShape(ShapeAnswer(None)) == UNRANKED
+
+
+@pytest.mark.parametrize("dims", [(), (2, 3), (N, None)], ids=str)
+def test_the_hash_is_that_of_the_tuple(dims: tuple[AnyDim, ...]):
+    assert {dims: "found"}[InferredShape(ShapeAnswer(dims))] == "found"  # type: ignore[index] # equal to its key
+
+
+def test_a_shape_of_unknown_rank_has_a_hash():
+    assert len({UNRANKED, InferredShape(ShapeAnswer(None))}) == 1
+
+
+@pytest.mark.parametrize(
+    ("shape", "text"),
+    [(MIXED, "[N, 4*C, 2..8, ?, 7]"), (KNOWN, "[2, 3]"), (InferredShape(ShapeAnswer(())), "[]"), (UNRANKED, "[...]")],
+    ids=str,
+)
+def test_a_shape_prints_as_people_write_it(shape: InferredShape, text: str):
+    assert (str(shape), repr(shape)) == (text, f"InferredShape({text})")
+
+
+def test_a_known_shape_is_numbers():
+    assert KNOWN.known == (2, 3)
+
+
+def test_numpy_takes_a_known_shape():
+    assert np.zeros(KNOWN.known).shape == KNOWN
+
+
+@pytest.mark.parametrize("shape", [MIXED, UNRANKED], ids=str)
+def test_a_shape_that_is_not_known_gives_no_numbers(shape: InferredShape):
+    with pytest.raises(ValueError, match="not fully known"):
+        _ = shape.known
+
+
+@pytest.mark.parametrize("use", [len, list, bool, lambda shape: shape[0]], ids=["len", "list", "bool", "index"])
+def test_a_shape_of_unknown_rank_is_not_taken_for_an_empty_one(use: object):
+    assert callable(use)
+    with pytest.raises(ValueError, match="rank of the shape is unknown"):
+        use(UNRANKED)
+
+
+def test_what_was_inferred_can_be_asked_with(client: Client):
+    inferred = client.infer_shape(["N", 4, "M"], [0, -1], special_zero=True, operation="reshape")
+    assert client.infer_shape(inferred, [-1], special_zero=False) == client.infer_shape(
+        ["N", 4, "M"], [-1], special_zero=False
+    )
+
+
+def test_an_unknown_operation_is_refused_before_anything_is_sent(client: Client):
+    with pytest.raises(InvalidRequestError) as caught:
+        client.infer_shape([1], [1], special_zero=False, operation="squeeze")
+    assert (caught.value.reason, caught.value.field) == (Reason.OPERATION_UNSPECIFIED, "operation")
+
+
+@pytest.mark.parametrize("value", [0, 1, "true"])
+def test_special_zero_of_a_query_is_a_bool(client: Client, value: bool):
+    with pytest.raises(TypeError, match="special_zero"):
+        client.infer_shapes([ShapeQuery(data_shape=[1], shape=[1], special_zero=value)])
+
+
+# data, target, what else, reason, field
+TOO_LARGE: dict[str, tuple[list[DimLike], list[DimLike], Reason, str]] = {
+    "a dim": ([2**63], [1], Reason.DIM_OUT_OF_RANGE, "data.dims[0]"),
+    "an end": ([(0, 2**63)], [1], Reason.DIM_OUT_OF_RANGE, "data.dims[0]"),
+    "an item": ([1], [2**63], Reason.INVALID_TARGET_VALUE, "shape[0]"),
+    "a coefficient": ([f"{2**63}*N"], [-1], Reason.EXPRESSION_INVALID, "data.dims[0]"),
+}
+
+
+@pytest.mark.parametrize(("data", "target", "reason", "field"), TOO_LARGE.values(), ids=TOO_LARGE.keys())
+def test_a_number_that_s64_cannot_hold_has_the_refusal_of_the_rules(
+    client: Client, data: list[DimLike], target: list[DimLike], reason: Reason, field: str
+):
+    with pytest.raises(InvalidRequestError) as caught:
+        client.infer_shape(data, target, special_zero=False)
+    assert (caught.value.reason, caught.value.field) == (reason, field)
+
+
+def describe(answer: InferredShape | ReshapeError) -> tuple[object, ...]:
+    if isinstance(answer, InferredShape):
+        return answer.dims, answer.equalities, answer.origins, answer.view
+    return type(answer), answer.reason, answer.message, answer.field, answer.metadata
+
+
+QUERIES = [
+    ShapeQuery(data_shape=["N", 4], shape=["M", 2], special_zero=False, explain=True),
+    ShapeQuery(data_shape=[2, 3], shape=[4], special_zero=False, explain=True),
+    ShapeQuery(data_shape=[2, 3], shape=[3, 2], special_zero=False, data_strides=[3, 1]),
+    ShapeQuery(data_from=2, shape=[-1], special_zero=False),
+    ShapeQuery(data_from=1, shape=[-1], special_zero=False),
+    ShapeQuery(shape=None, special_zero=True),
+]
+
+
+def test_this_process_answers_as_the_server_does(client: Client):
+    assert [describe(answer) for answer in client.infer_shapes(QUERIES)] == [
+        describe(answer) for answer in infer_locally(QUERIES)
+    ]

@@ -1,0 +1,45 @@
+"""What a generated class says of a dim, in the words of the contract."""
+
+from collections.abc import Iterable
+
+from tensor_reshape.core.dims import AnyDim, Bounds, Dim, Symbol, Term
+from tensor_reshape.core.errors import InvalidRequestError, Reason
+from tensor_reshape.v1 import tensor_pb2
+
+
+def read_dims_plainly(dims: Iterable[tensor_pb2.Dim], path: str) -> list[AnyDim]:
+    """Returns the dims; one that has nothing but unknown fields is of a kind of a later version."""
+    return [_read_dim(dim, path, index) for index, dim in enumerate(dims)]
+
+
+def _read_dim(dim: tensor_pb2.Dim, path: str, index: int) -> AnyDim:
+    if dim.HasField("value"):
+        return dim.value
+    if dim.HasField("interval"):
+        return Dim(_read_interval(dim.interval))
+    if dim.HasField("symbol"):
+        symbol = _read_symbol(dim.symbol)
+        return Dim(symbol.bounds, Term(1, (symbol,)))
+    if dim.HasField("expression"):
+        return _read_expression(dim.expression)
+    if dim.SerializeToString():
+        raise InvalidRequestError.of(Reason.DIM_UNKNOWN, "", f"{path}[{index}]", index=index)
+    return None
+
+
+def _read_interval(interval: tensor_pb2.Interval) -> Bounds:
+    return Bounds(interval.min, interval.max if interval.HasField("max") else None)
+
+
+def _read_symbol(symbol: tensor_pb2.Symbol) -> Symbol:
+    return Symbol(symbol.name, _read_interval(symbol.bounds) if symbol.HasField("bounds") else Bounds(0, None))
+
+
+def _read_expression(expression: tensor_pb2.Expression) -> Dim:
+    term = Term(
+        expression.coefficient if expression.HasField("coefficient") else 1,
+        tuple(sorted(map(_read_symbol, expression.factors))),
+        expression.divisor if expression.HasField("divisor") else 1,
+        tuple(sorted(map(_read_symbol, expression.divisors))),
+    )
+    return Dim(_read_interval(expression.bounds) if expression.HasField("bounds") else Bounds(0, None), term)

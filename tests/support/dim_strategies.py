@@ -1,0 +1,56 @@
+"""Dims of every kind, for hypothesis."""
+
+from hypothesis import strategies as st
+
+from tensor_reshape.core.answers import ShapeRequest
+from tensor_reshape.core.dims import ANY, AnyDim, Bounds, Dim, Symbol, Term, make_term, name_dim
+from tensor_reshape.core.dtypes import DataType
+from tensor_reshape.core.operations import OPERATIONS
+from tensor_reshape.core.partial import PartialQuestion
+
+S64 = st.integers(-(2**63), 2**63 - 1)
+NAMES = st.sampled_from(["N", "M", "batch", "a name with spaces", "größe", "名", "", "\n", "N" * 65])
+
+
+def _bound(low: int, more: int | None) -> Bounds:
+    return Bounds(low, None if more is None else min(low + more, 2**63 - 1))
+
+
+BOUNDS = st.just(ANY) | st.builds(_bound, st.integers(0, 2**63 - 1), st.none() | st.integers(0, 2**63 - 1))
+
+
+def _make_term(coefficient: int, names: list[str], divisor: int, below: list[str], bounds: dict[str, Bounds]) -> Term:
+    symbols = [[Symbol(name, bounds.get(name, ANY)) for name in group] for group in (names, below)]
+    return make_term(coefficient, symbols[0], divisor, symbols[1])
+
+
+TERMS = st.builds(
+    _make_term,
+    st.integers(1, 2**63 - 1),
+    st.lists(NAMES, max_size=3),
+    st.integers(1, 2**63 - 1),
+    st.lists(NAMES, max_size=3),
+    st.dictionaries(NAMES, BOUNDS, max_size=3),
+)
+UNNAMED: st.SearchStrategy[AnyDim] = BOUNDS.map(Dim)
+NAMED: st.SearchStrategy[AnyDim] = st.builds(lambda name, bounds: name_dim(name, *bounds), NAMES, BOUNDS)
+EXPRESSED: st.SearchStrategy[AnyDim] = st.builds(Dim, BOUNDS, TERMS.filter(lambda term: term.symbol is None))
+DIMS: st.SearchStrategy[AnyDim] = st.none() | S64 | UNNAMED | NAMED | EXPRESSED
+SHAPES = st.none() | st.lists(DIMS, max_size=3)
+QUESTIONS = st.builds(
+    lambda operation, data, target, special_zero, data_type, expected: PartialQuestion(
+        operation=operation,
+        data=data,
+        target=target,
+        special_zero=special_zero,
+        data_type=data_type,
+        expected=expected,
+    ),
+    st.sampled_from(list(OPERATIONS.values())),
+    SHAPES,
+    SHAPES,
+    st.none() | st.booleans(),
+    st.none() | st.sampled_from(list(DataType)),
+    SHAPES,
+)
+REQUESTS = st.builds(ShapeRequest, QUESTIONS, st.booleans(), st.none() | st.lists(S64, max_size=4).map(tuple))
