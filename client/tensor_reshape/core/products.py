@@ -7,8 +7,8 @@ search finds no solution. The answer always holds every solution. It is the tigh
 MAX_SEARCHED factors and the search is over within MAX_STEPS: any question costs a bounded multiple of a common one.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from math import gcd, isqrt
+from collections.abc import Iterable, Mapping, Sequence
+from math import gcd
 from typing import NamedTuple
 
 from tensor_reshape.core.dims import Bounds
@@ -18,6 +18,7 @@ from tensor_reshape.core.models import Equation
 MAX_STEPS = 1200
 MAX_SEARCHED = 12
 _CLIP_ROUNDS = 8
+_DIM_BITS = 64
 
 
 class Factor(NamedTuple):
@@ -263,24 +264,20 @@ def _can_reach(value: int, side: Side) -> bool:
 
 
 def _root(value: int, power: int) -> int:
-    """Returns the greatest integer whose `power` is at most `value`."""
-    if power == 1:
+    """Returns the greatest integer whose `power` is at most `value`; of a power, not more than 2^64: no dim is."""
+    if power == 1 or value == 0:
         return value
-    if power == 2:  # noqa: PLR2004
-        return isqrt(value)
-    low, high = 0, 1 << (value.bit_length() // power + 1)
-    return _bisect(low, high, lambda root: root**power <= value)
+    if value.bit_length() > _DIM_BITS * power:
+        return 1 << _DIM_BITS
+    root = 1 << -(-value.bit_length() // power)  # Newton's steps from above
+    while True:
+        lower = ((power - 1) * root + value // root ** (power - 1)) // power
+        if lower >= root:
+            return root
+        root = lower
 
 
 def _root_above(value: int, power: int) -> int:
     """Returns the least integer whose `power` is at least `value`."""
     root = _root(value, power)
     return root if root**power >= value else root + 1
-
-
-def _bisect(low: int, high: int, holds: Callable[[int], bool]) -> int:
-    """Returns the greatest integer in [low, high] for which `holds`, which does so up to it."""
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if holds(middle) else (low, middle - 1)
-    return low

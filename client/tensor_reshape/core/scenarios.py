@@ -23,6 +23,7 @@ Solution = dict[int, Bounds]
 _POSITIVE = Bounds(1, None)
 _ZERO = Bounds(0, 0)
 _MAX_ZERO_COPIES = 3
+_MAX_UNKNOWN = 8
 
 
 class Scenario:
@@ -120,17 +121,18 @@ def _solve_zero(scenario: Scenario, inferred: int, equation: Equation, bounds: l
 
 
 def _solve_empty(scenario: Scenario) -> Solution | None:
-    """The data and the output are empty; no item is known to be a -1."""
+    """The data and the output are empty, or an unknown item is the -1; no other item is."""
     if not scenario.special_zero:
         return _solve_zeros(scenario, set(), {})
-    unknown = {place.atoms[0] for place in scenario.model.target if place.kind is Kind.UNKNOWN}
+    unknown = {place.atoms[0]: index for index, place in enumerate(scenario.model.target) if place.kind is Kind.UNKNOWN}
     copies = {scenario.model.target[index].atoms[0]: atom for index, atom in _find_zero_copies(scenario)}
-    solution = _solve_zeros(scenario, unknown, copies)
-    for index, place in enumerate(scenario.model.target):
+    solution = _solve_zeros(scenario, set(unknown), copies)
+    for index in unknown.values():
         if solution is not None and all(scenario.model.bounds[key] == bounds for key, bounds in solution.items()):
             break  # there is nothing that is not in it
-        if place.kind is Kind.UNKNOWN:
-            solution = _join_all([solution, _solve_inferred_zero(scenario, index, unknown, copies)])
+        if len(unknown) > _MAX_UNKNOWN:
+            return {key: scenario.model.bounds[key] for key in scenario.wanted}
+        solution = _join_all([solution, solve(scenario.infer(index))])
     return solution
 
 
@@ -152,36 +154,13 @@ def _solve_zeros(scenario: Scenario, unknown: set[int], copies: dict[int, int | 
     return solution if len(solution) == len(scenario.wanted) else None
 
 
-def _solve_inferred_zero(
-    scenario: Scenario, index: int, unknown: set[int], copies: dict[int, int | None]
-) -> Solution | None:
-    """An unknown item is the -1, and 0; the other unknown ones are lengths, or a 0 where they must be."""
-    bounds = list(scenario.model.bounds)
-    for key in unknown:
-        if bounds[key].high != 0:
-            bounds[key] = bounds[key].meet(_POSITIVE)
-    zeros = [
-        place
-        for place, target in enumerate(scenario.model.target)
-        if place != index and target.kind is Kind.UNKNOWN and bounds[target.atoms[0]].high == 0
-    ]
-    (inferred,) = scenario.model.target[index].atoms
-    bounds[inferred] = scenario.model.bounds[inferred]
-    if any(scenario.model.target[place].atoms[0] not in copies for place in zeros):
-        return None
-    if zeros and not scenario.operation.copies_cancel:
-        return None
-    there = scenario.infer(index)
-    return _solve_zero(there, index, list_equation(there, zeros), bounds)
-
-
 def _find_zero_copies(scenario: Scenario) -> Iterator[tuple[int, int | None]]:
     """Returns the indices of the unknown items that may copy a dim of 0, and the atom of that dim if it is one."""
     model = scenario.model
     if not scenario.special_zero:
         return
     for index, place in enumerate(model.target):
-        if place.kind is not Kind.UNKNOWN or model.bounds[place.atoms[0]].low > 0:
+        if place.kind is not Kind.UNKNOWN or index == scenario.inferred or model.bounds[place.atoms[0]].low > 0:
             continue
         source = model.data.get(index)
         if source is None and model.rest is not None:
