@@ -1,7 +1,6 @@
 """Questions with all that may be asked of them, one by one or in batches."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 from tensor_reshape.core.dims import AnyDim
@@ -118,4 +117,4 @@ def _link(request: ShapeRequest, data_from: int, outputs: Sequence[_Output | Non
         message = f"item {data_from}, whose output is the data, was refused"
         raise InvalidRequestError.of(Reason.LINK_FAILED, message, "data_from", value=data_from, index=len(outputs))
     data_type = request.question.data_type or output.data_type
-    return request._replace(question=replace(request.question, data=output.dims, data_type=data_type))
+    return request._replace(question=request.question._replace(data=output.dims, data_type=data_type))

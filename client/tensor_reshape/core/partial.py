@@ -10,7 +10,6 @@ unknown one, which may be anything.
 
 from collections import Counter
 from collections.abc import Container, Sequence
-from dataclasses import dataclass, replace
 from typing import NamedTuple, cast
 
 from tensor_reshape.core.dims import (
@@ -32,6 +31,7 @@ from tensor_reshape.core.errors import InvalidRequestError, Reason
 from tensor_reshape.core.limits import DEFAULT_LIMITS, MAX_DIM, Limits
 from tensor_reshape.core.models import Kind, Model, Place
 from tensor_reshape.core.operations import Operation, check_data_type, check_rank
+from tensor_reshape.core.plain import infer_plain
 from tensor_reshape.core.refusals import (
     refuse_copy,
     refuse_expected,
@@ -48,8 +48,7 @@ from tensor_reshape.core.shapes import Question, infer_shape
 from tensor_reshape.core.terms import Equality, find_equality, solve_for
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartialQuestion:
+class PartialQuestion(NamedTuple):
     """What is known of what decides an output shape.
 
     Attributes:
@@ -98,7 +97,12 @@ def infer_partial(question: PartialQuestion, limits: Limits = DEFAULT_LIMITS) ->
     _check_question(question, limits)
     if target is None and expected is None:
         return Inference(None)
-    return _infer_dims(question if target is not None else replace(question, target=[None] * len(expected or ())))
+    if data is not None and target is not None and expected is None:
+        operation, special_zero = question.operation, bool(question.special_zero)
+        plain = infer_plain(data, target, special_zero=special_zero, copies_cancel=operation.copies_cancel)
+        if plain is not None:
+            return Inference(plain)
+    return _infer_dims(question if target is not None else question._replace(target=[None] * len(expected or ())))
 
 
 def _check_question(question: PartialQuestion, limits: Limits) -> None:
@@ -223,7 +227,7 @@ def _find_term(place: Place, scenario: Scenario, zeros: Container[int]) -> Term 
 def _refuse(question: PartialQuestion) -> InvalidRequestError:
     """Returns why no instance is accepted."""
     if question.expected is not None:
-        dims = infer_partial(replace(question, expected=None)).dims or ()
+        dims = infer_partial(question._replace(expected=None)).dims or ()
         for index, (have, want) in enumerate(zip(dims, question.expected, strict=True)):
             if find_bounds(have).meet(find_bounds(want)).is_empty:
                 return refuse_expected(index, have, want)

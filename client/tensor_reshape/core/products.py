@@ -63,7 +63,7 @@ class Side(NamedTuple):
         """Returns the greatest value of the bounded factors' product, and how many factors have no bound."""
         greatest, unbounded = self.constant, 0
         for factor in self.factors:
-            if factor.high is None:
+            if factor.is_open or factor.high is None:
                 unbounded += 1
             else:
                 greatest *= factor.high**factor.power
@@ -242,11 +242,12 @@ def _clip_side(side: Side, other: Side) -> Side | None:
         if not open_ceiling:
             top = _root(ceiling // (least // factor.low**factor.power), factor.power)
             high = top if high is None else min(high, top)
-        if unbounded == 0 or (unbounded == 1 and factor.high is None):
-            rest = greatest if factor.high is None else greatest // factor.high**factor.power
+        if unbounded == 0 or (unbounded == 1 and factor.is_open):
+            rest = greatest if factor.is_open or factor.high is None else greatest // factor.high**factor.power
             low = max(low, _root_above(-(-floor // rest), factor.power))
         low = -(-low // step) * step
-        high = None if high is None else high // step * step
+        if high is not None and high < MAX_DIM:
+            high -= high % step
         if high is not None and high < low:
             return None
         if low == high:

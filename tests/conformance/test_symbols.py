@@ -1,0 +1,103 @@
+"""Every case of symbols that OpenVINO executed: ours names what it names, or knows the dim itself."""
+
+from collections.abc import Sequence
+
+from conformance_cases import Case, can_be_equal, find_wider, infer_case, load_cases, read_partial_case
+from shape_instances import find_accepted
+from tensor_reshape.core.dims import AnyDim, find_name
+from tensor_reshape.core.partial import Inference
+
+CASES = load_cases("symbol_cases.jsonl")
+SHAPES = [case for case in CASES if "shape" in case["expect"]]
+ANSWERED = [(case, answer) for case in SHAPES if (answer := infer_case(case)) is not None]
+
+UNKNOWN_RANK = {"sym-0196", "sym-0199", "sym-0207", "sym-0235", "sym-0307", "sym-0808", "sym-1026", "sym-1516"}
+"""A -1 of data whose rank is unknown: OpenVINO says that it is at least 1, which empty data contradicts."""
+
+IMPOSSIBLE = {
+    "sym-0498": "a literal 0 beside the -1",
+    "sym-0501": "2*D = D, D at least 1",
+    "sym-0582": "5*x*D = 5*D*D means x = D, which is at most 4, and x at least 5",
+    "sym-0649": "A = 2*A*x*y, none of them 0",
+    "sym-0732": "6*B = 5*B*x",
+    "sym-0892": "a literal 0 beside the -1",
+    "sym-1105": "C = C*C means C = 1, and C is at least 3",
+    "sym-1156": "A = 8*A*C*x, none of them 0",
+    "sym-1237": "6*D = A*B*D*D means 6 = A*B*D, which is at least 12",
+    "sym-1340": "4*B*A = 8*B means A = 2, and A is at least 5",
+    "sym-1474": "2*B*C = C, C at least 3",
+    "sym-1482": "D = 8*D*D*x, D not 0 beside the -1",
+}
+"""Refused here: the symbols leave no instance. OpenVINO looks at their intervals alone."""
+
+
+def test_no_case_is_left_out():
+    assert len(CASES) == 747
+
+
+def test_every_case_that_is_to_be_refused_is():
+    errors = [case for case in CASES if "error" in case["expect"]]
+    assert [case["id"] for case in errors if infer_case(case) is not None] == []
+
+
+def test_no_dim_is_wider_than_openvinos():
+    wider = {case["id"] for case, answer in ANSWERED if find_wider(answer.dims, case["expect"]["shape"])}
+    assert wider == UNKNOWN_RANK
+
+
+def test_what_is_refused_though_openvino_answers_has_no_instance():
+    refused = [case for case in SHAPES if infer_case(case) is None and case["id"] not in IMPOSSIBLE]
+    assert [case["id"] for case in refused if can_be_equal(read_partial_case(case))] == []
+
+
+def test_what_the_symbols_make_impossible_is_refused():
+    cases = [case for case in SHAPES if case["id"] in IMPOSSIBLE]
+    assert [case["id"] for case in cases if infer_case(case) is not None] == []
+    assert len(cases) == len(IMPOSSIBLE)
+
+
+def test_every_dim_that_openvino_names_is_named_or_known():
+    weaker = [
+        (case["id"], index, str(dim), names)
+        for case, answer in ANSWERED
+        for index, (dim, names) in enumerate(zip(answer.dims or (), case["expect"]["symbols"], strict=True))
+        if names is not None and not _is_named(dim, names.split("="))
+    ]
+    assert weaker == []
+
+
+def _is_named(dim: AnyDim, names: Sequence[str]) -> bool:
+    return isinstance(dim, int) or find_name(dim) in names
+
+
+def test_every_pair_that_openvino_merges_is_said_to_be_equal_or_known():
+    missing = [
+        (case["id"], group)
+        for case, answer in ANSWERED
+        for group in case["expect"]["merged"]
+        if not (_are_equal(answer, set(group)) or _are_known(case, answer, set(group)))
+    ]
+    assert missing == []
+
+
+def _are_equal(answer: Inference, names: set[str]) -> bool:
+    return any({str(equality.left), str(equality.right)} == names for equality in answer.equalities)
+
+
+def _are_known(case: Case, answer: Inference, names: set[str]) -> bool:
+    """Whether each dim of the output that has one of the names is a number."""
+    dims = zip(answer.dims or (), case["expect"]["symbols"], strict=True)
+    named = [dim for dim, text in dims if text is not None and names & set(text.split("="))]
+    return bool(named) and all(isinstance(dim, int) for dim in named)
+
+
+def test_symbols_are_merged_without_a_condition_only_where_no_instance_says_otherwise():
+    wrong = [
+        (case["id"], accepted)
+        for case, answer in ANSWERED
+        for equality in answer.equalities
+        if equality.left.symbol is not None and equality.right.symbol is not None and not equality.unless_empty
+        for accepted in find_accepted(read_partial_case(case)).accepted
+        if dict(accepted.names)[str(equality.left)] != dict(accepted.names)[str(equality.right)]
+    ]
+    assert wrong == []

@@ -1,0 +1,97 @@
+"""Batches: each item is answered by itself, or takes the output of an earlier one."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from tensor_reshape.core.answers import BatchItem, ShapeAnswer, ShapeRequest, answer_batch, answer_question
+from tensor_reshape.core.dims import AnyDim, name_dim
+from tensor_reshape.core.dtypes import DataType
+from tensor_reshape.core.errors import InvalidRequestError, Reason, ReshapeError
+from tensor_reshape.core.operations import RESHAPE, STATIC_RESHAPE, Operation
+from tensor_reshape.core.partial import PartialQuestion
+
+
+def make_item(
+    data: Sequence[AnyDim] | None,
+    target: Sequence[AnyDim],
+    data_from: int | None = None,
+    data_type: DataType | None = None,
+    operation: Operation = RESHAPE,
+) -> BatchItem:
+    question = PartialQuestion(operation=operation, data=data, target=target, special_zero=True, data_type=data_type)
+    return BatchItem(ShapeRequest(question), data_from)
+
+
+def show(answer: ShapeAnswer | ReshapeError) -> object:
+    return answer.dims if isinstance(answer, ShapeAnswer) else answer.reason
+
+
+def answer(*items: BatchItem | ReshapeError) -> list[object]:
+    return [show(each) for each in answer_batch(items)]
+
+
+def test_a_refused_item_does_not_fail_the_others():
+    assert answer(make_item([6], [2, -1]), make_item([7], [2, -1]), make_item([8], [2, -1])) == [
+        (2, 3),
+        Reason.NOT_DIVISIBLE,
+        (2, 4),
+    ]
+
+
+def test_an_item_that_could_not_be_read_is_its_own_answer():
+    unread = InvalidRequestError.of(Reason.DIM_UNKNOWN, "what is it?")
+    assert list(answer_batch([unread])) == [unread]
+
+
+def test_a_link_takes_the_output_of_an_earlier_item():
+    assert answer(make_item([2, 3, 4], [0, -1]), make_item(None, [-1, 0], 0)) == [(2, 12), (2, 12)]
+
+
+def test_a_link_takes_names_along():
+    n = name_dim("N")
+    assert answer(make_item([n, 3, 4], [0, -1]), make_item(None, [0, 4, 3], 0))[1] == (n, 4, 3)
+
+
+@pytest.mark.parametrize("data_from", [1, 2, -1, 2**63], ids=["itself", "a later one", "a negative one", "a huge one"])
+def test_a_link_that_leads_to_no_earlier_item_is_refused(data_from: int):
+    assert answer(make_item([1], [1]), make_item(None, [-1], data_from), make_item([2], [2]))[1] == Reason.LINK_INVALID
+
+
+def test_a_link_beside_data_is_refused():
+    assert answer(make_item([1], [1]), make_item([1], [-1], 0))[1] == Reason.LINK_INVALID
+
+
+def test_a_link_to_a_refused_item_names_it():
+    _, failed = answer_batch([make_item([7], [2, -1]), make_item(None, [-1], 0)])
+    assert isinstance(failed, ReshapeError)
+    assert (failed.reason, failed.metadata["value"]) == (Reason.LINK_FAILED, "0")
+
+
+def test_a_long_chain_is_answered():
+    chain = [make_item([2, 3], [-1]), *(make_item(None, [-1], index) for index in range(10_000))]
+    assert answer(*chain)[-1] == (6,)
+
+
+def test_a_long_chain_behind_a_refusal_is_refused():
+    chain = [make_item([7], [2, -1]), *(make_item(None, [-1], index) for index in range(1000))]
+    assert set(answer(*chain)[1:]) == {Reason.LINK_FAILED}
+
+
+def test_a_data_type_goes_along_a_chain():
+    first, second = make_item([2], [-1], None, DataType.I32), make_item(None, [-1], 0)
+    assert answer(first, second, make_item(None, [-1], 1, None, STATIC_RESHAPE))[2] == Reason.DATA_TYPE_UNSUPPORTED
+
+
+def test_a_question_without_wishes_is_answered_with_dims_alone():
+    assert answer_question(make_item([2, 3], [-1]).request) == ShapeAnswer((6,))
+
+
+def test_a_refusal_is_explained_only_where_that_is_asked():
+    question = make_item([7], [2, -1]).request.question
+    refusals = []
+    for explained in (True, False):
+        with pytest.raises(InvalidRequestError) as caught:
+            answer_question(ShapeRequest(question, explain=explained))
+        refusals.append("accepted" in caught.value.metadata)
+    assert refusals == [True, False]
