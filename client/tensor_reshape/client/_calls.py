@@ -1,6 +1,6 @@
 """What both clients do before a request leaves and after a response came, without any I/O."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from operator import index
@@ -33,6 +33,9 @@ from tensor_reshape.wire.tensors import TensorView
 Answer = TypeVar("Answer")
 Expected = Sequence[DimLike] | None
 Target = Sequence[int] | Array
+
+PIECE_QUERIES = 1000
+"""How many independent queries make a call of their own: some tens of milliseconds of work."""
 
 # What a target that is a plain Python sequence is sent as.
 _SHAPE_DTYPES = {
@@ -125,6 +128,15 @@ def plan_tensor_reshape(
 def build_infer_shape(query: ShapeQuery) -> Call[InferredShape]:
     """Builds InferShape. The server's answer is what is asked for, so nothing is inferred here."""
     return _build_infer(read_query(query).request)
+
+
+def split_queries(queries: Sequence[ShapeQuery]) -> Iterator[Sequence[ShapeQuery]]:
+    """Splits a batch into calls that are under way together: the server answers one while the next is written.
+
+    A batch with links stays whole.
+    """
+    size = PIECE_QUERIES if all(query.data_from is None for query in queries) else max(len(queries), 1)
+    return (queries[start : start + size] for start in range(0, len(queries), size))
 
 
 def build_infer_shapes(queries: Sequence[ShapeQuery]) -> Call[list[InferredShape | ReshapeError]]:

@@ -140,7 +140,9 @@ class AsyncClient:
         self, queries: Sequence[ShapeQuery], *, timeout: float | None = None
     ) -> list[InferredShape | ReshapeError]:
         """Asks many questions in one call; see `Client.infer_shapes`."""
-        return await self._run(_calls.build_infer_shapes(queries), timeout, self._find_method)
+        calls = map(_calls.build_infer_shapes, _calls.split_queries(queries))
+        pieces = await asyncio.gather(*(self._run(call, timeout, self._find_method) for call in calls))
+        return [answer for piece in pieces for answer in piece]
 
     async def check_health(self, service: str = SERVICE, *, timeout: float | None = None) -> HealthStatus:
         """Asks the server for the health of a service, or of the server as a whole ("")."""

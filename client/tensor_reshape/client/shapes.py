@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from operator import index
 from typing import TypeAlias, TypedDict, overload
 
@@ -160,16 +161,17 @@ def read_query(query: ShapeQuery) -> BatchItem:
         InvalidRequestError: OPERATION_UNSPECIFIED or DIM_UNREADABLE.
         TypeError: a dim or a flag is none.
     """
-    if query.operation not in OPERATIONS:
+    operation = OPERATIONS.get(query.operation)
+    if operation is None:
         message = f"operation is {query.operation!r}; it is one of {', '.join(OPERATIONS)}"
         raise InvalidRequestError.of(Reason.OPERATION_UNSPECIFIED, message, "operation", value=query.operation)
     question = PartialQuestion(
-        operation=OPERATIONS[query.operation],
-        data=read_dims(query.data_shape),
-        target=read_dims(query.shape),
-        special_zero=check_flag(query.special_zero),
-        data_type=query.data_type,
-        expected=read_dims(query.expected_shape),
+        operation,
+        read_dims(query.data_shape),
+        read_dims(query.shape),
+        check_flag(query.special_zero),
+        query.data_type,
+        read_dims(query.expected_shape),
     )
     strides = None if query.data_strides is None else tuple(map(index, query.data_strides))
     return BatchItem(ShapeRequest(question, query.explain, strides), query.data_from)
@@ -185,7 +187,7 @@ def read_dims(dims: Sequence[DimLike] | None) -> tuple[AnyDim, ...] | None:
     if isinstance(dims, str):
         message = f"a shape is a sequence of dims, not the text {dims!r}"
         raise TypeError(message)
-    return None if dims is None else tuple(map(_read_dim, dims))
+    return None if dims is None else tuple([dim if type(dim) is int else _read_dim(dim) for dim in dims])
 
 
 def check_flag(special_zero: object) -> bool | None:
@@ -194,6 +196,8 @@ def check_flag(special_zero: object) -> bool | None:
     Raises:
         TypeError: it is something else.
     """
+    if special_zero is True or special_zero is False:
+        return special_zero
     if special_zero is not None and type(special_zero).__name__ not in _FLAGS:
         message = f"special_zero is a bool, not {type(special_zero).__name__}"
         raise TypeError(message)
@@ -201,13 +205,14 @@ def check_flag(special_zero: object) -> bool | None:
 
 
 _FLAGS = ("bool", "bool_")  # Python's and numpy's
+_parse_dim = lru_cache(4096)(parse_dim)  # a graph has few names
 
 
 def _read_dim(dim: DimLike) -> AnyDim:
     if dim is None or isinstance(dim, Dim):
         return dim
     if isinstance(dim, str):
-        return parse_dim(dim)
+        return _parse_dim(dim)
     if isinstance(dim, tuple):
         low, high = dim
         return Dim(Bounds(index(low), None if high is None else index(high)))

@@ -4,6 +4,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
+from itertools import chain, repeat
 from types import TracebackType
 from typing import Self, TypeVar, Unpack
 
@@ -161,9 +162,8 @@ class Client:
     ) -> InferredShape:
         """Asks for the output shape of an operation: "static_reshape", "dynamic_reshape" or "reshape".
 
-        Dims are ints, `(low, high)`, names and other text ("N", "4*C", "2..8"), or None; a shape of which nothing is
-        known is None. Where all is known: exactly what executing would give, refusals included. Else the answer holds
-        the output of every data and target that the question admits. No data is sent.
+        A dim is anything that is `DimLike`; a shape of which nothing is known is None. Where all is known: exactly what
+        executing would give. Else the answer holds the output of every data and target that the question admits.
 
         Args:
             data_shape: what is known of the data's shape.
@@ -178,11 +178,10 @@ class Client:
     def infer_shapes(
         self, queries: Sequence[ShapeQuery], *, timeout: float | None = None
     ) -> list[InferredShape | ReshapeError]:
-        """Asks many questions in one call; each has its own answer, or its own refusal, which is returned, not raised.
-
-        A query may take the output of an earlier one as its data (`data_from`), so a graph's reshapes are one call.
-        """
-        return self._run(_calls.build_infer_shapes(queries), timeout, self._find_method)
+        """Asks many questions; each has its own answer, or its own refusal, which is returned, not raised."""
+        attempts = Attempts(self._endpoint, timeout)
+        calls = [self._start(_calls.build_infer_shapes(piece), attempts) for piece in _calls.split_queries(queries)]
+        return [answer for call, future in calls for answer in call.decode(self._await(call, future, attempts))]
 
     def check_health(self, service: str = SERVICE, *, timeout: float | None = None) -> HealthStatus:
         """Asks the server for the health of a service, or of the server as a whole ("")."""
@@ -226,12 +225,21 @@ class Client:
 
     def _send(self, call: Call[Answer], attempts: Attempts, find_method: _FindMethod) -> bytes:
         self._endpoint.check_open()
-        try:
-            return find_method(call.method)(
-                call.request, timeout=attempts.remaining_seconds, metadata=self._endpoint.metadata
-            )
-        except grpc.RpcError as error:
-            raise _explain(error) from None
+        method = find_method(call.method)
+        return _explain_one(
+            lambda: method(call.request, timeout=attempts.remaining_seconds, metadata=self._endpoint.metadata)
+        )
+
+    def _start(self, call: Call[Answer], attempts: Attempts) -> tuple[Call[Answer], "grpc.Future[bytes]"]:
+        """Sends a call without waiting for its answer."""
+        self._endpoint.check_open()
+        start = self._find_method(call.method).future
+        return call, start(call.request, timeout=attempts.remaining_seconds, metadata=self._endpoint.metadata)
+
+    def _await(self, call: Call[Answer], future: "grpc.Future[bytes]", attempts: Attempts) -> bytes:
+        """Returns the answer of a started call; one that failed is sent again as any other is."""
+        sends = chain([future.result], repeat(lambda: self._send(call, attempts, self._find_method)))
+        return _repeat(lambda: _explain_one(next(sends)), attempts)
 
     def _stream(self, transfer: StreamTransfer, attempts: Attempts) -> Array:
         self._endpoint.check_open()
@@ -256,6 +264,14 @@ def _build_requests(transfer: StreamTransfer, answered: threading.Event) -> Iter
     answered.wait()
     if transfer.accepted:
         yield from transfer.build_chunks()
+
+
+def _explain_one(send: Callable[[], bytes]) -> bytes:
+    """Sends; what ends the call becomes an error of this package."""
+    try:
+        return send()
+    except grpc.RpcError as error:
+        raise _explain(error) from None
 
 
 def _explain_all(call: Iterator[bytes]) -> Iterator[bytes]:

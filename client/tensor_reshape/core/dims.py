@@ -219,7 +219,7 @@ def _check_term(term: Term, path: str, index: int) -> None:
     symbols = (*term.factors, *term.divisors)
     if len(symbols) > MAX_FACTORS or not symbols:
         problem = f"has {len(symbols)} symbols; an expression has from 1 to {MAX_FACTORS}"
-    elif not all(_is_name(symbol.name) for symbol in symbols):
+    elif not all(is_name(symbol.name) for symbol in symbols):
         problem = f"names a symbol that is not of 1 to {MAX_SYMBOL_CHARACTERS} printable characters"
     elif not (1 <= term.coefficient <= MAX_DIM and 1 <= term.divisor <= MAX_DIM):
         problem = "has a coefficient or a divisor that does not lie from 1 to 2^63 - 1"
@@ -235,7 +235,8 @@ def _find_order(symbol: Symbol) -> str:
     return symbol.name
 
 
-def _is_name(name: str) -> bool:
+def is_name(name: str) -> bool:
+    """Whether a symbol may be called so."""
     return 0 < len(name) <= MAX_SYMBOL_CHARACTERS and name.isprintable()
 
 

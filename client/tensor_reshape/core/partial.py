@@ -28,7 +28,7 @@ from tensor_reshape.core.dims import (
 )
 from tensor_reshape.core.dtypes import DataType
 from tensor_reshape.core.errors import InvalidRequestError, Reason
-from tensor_reshape.core.limits import DEFAULT_LIMITS, MAX_DIM, Limits
+from tensor_reshape.core.limits import DEFAULT_LIMITS, GRAPH_MAX_RANK, MAX_DIM, Limits
 from tensor_reshape.core.models import Kind, Model, Place
 from tensor_reshape.core.operations import Operation, check_data_type, check_rank
 from tensor_reshape.core.plain import infer_plain
@@ -89,7 +89,13 @@ def infer_partial(question: PartialQuestion, limits: Limits = DEFAULT_LIMITS) ->
             metadata tell which and where.
         LimitError: RANK_LIMIT_EXCEEDED.
     """
-    data, target, expected = question.data, question.target, question.expected
+    operation, data, target, special_zero, data_type, expected = question
+    if data is not None and target is not None and special_zero is not None and data_type is None and expected is None:
+        max_rank = min(GRAPH_MAX_RANK, limits.max_rank)
+        if len(data) <= max_rank and len(target) <= max_rank:
+            plain = infer_plain(data, target, special_zero=special_zero, copies_cancel=operation.copies_cancel)
+            if plain is not None:
+                return Inference(plain)
     if are_known(data) and are_known(target):
         if expected is not None:
             check_partial_dims(expected, "expected_shape.dims")
@@ -97,11 +103,6 @@ def infer_partial(question: PartialQuestion, limits: Limits = DEFAULT_LIMITS) ->
     _check_question(question, limits)
     if target is None and expected is None:
         return Inference(None)
-    if data is not None and target is not None and expected is None:
-        operation, special_zero = question.operation, bool(question.special_zero)
-        plain = infer_plain(data, target, special_zero=special_zero, copies_cancel=operation.copies_cancel)
-        if plain is not None:
-            return Inference(plain)
     return _infer_dims(question if target is not None else question._replace(target=[None] * len(expected or ())))
 
 

@@ -8,7 +8,6 @@ from math import gcd
 from typing import NamedTuple
 
 from tensor_reshape.core.dims import (
-    ANY,
     MAX_FACTORS,
     AnyDim,
     Bounds,
@@ -16,12 +15,11 @@ from tensor_reshape.core.dims import (
     Symbol,
     Term,
     find_bounds,
+    is_name,
     make_dim,
     make_term,
 )
 from tensor_reshape.core.limits import MAX_DIM
-
-_NOTHING = Dim(ANY)
 
 
 class _Split(NamedTuple):
@@ -38,7 +36,7 @@ class _Split(NamedTuple):
 def infer_plain(
     data: Sequence[AnyDim], target: Sequence[AnyDim], *, special_zero: bool, copies_cancel: bool
 ) -> tuple[AnyDim, ...] | None:
-    """Returns the output of checked dims, None where the question is not plain, or is to be refused.
+    """Returns the output, None where the question is not plain, or is to be refused.
 
     Args:
         data: the data's dims.
@@ -64,8 +62,13 @@ def infer_plain(
 def _raise_copies(output: list[AnyDim], copied: Sequence[int]) -> bool:
     """Notes that the copied dims are not 0 beside a -1; returns whether they are plain still."""
     for index in copied:
-        dim, (low, high) = output[index], find_bounds(output[index])
-        if high in {0, 1} and not (low == 1 and isinstance(dim, int)):
+        dim = output[index]
+        if isinstance(dim, int):
+            if dim == 0:
+                return False
+            continue
+        low, high = find_bounds(dim)
+        if high in {0, 1}:
             return False
         if low == 0:
             output[index] = Dim(Bounds(1, high), dim.term if isinstance(dim, Dim) else None)
@@ -73,45 +76,62 @@ def _raise_copies(output: list[AnyDim], copied: Sequence[int]) -> bool:
 
 
 def _are_plain(data: Sequence[AnyDim]) -> bool:
-    """Whether no dim is a number in disguise, or has to do with another."""
-    names = set()
+    """Whether every dim is right, and none is a number in disguise, or has to do with another."""
+    names = list[str]()
     for dim in data:
-        if dim is None or isinstance(dim, int):
-            continue
-        low, high = dim.bounds
-        if high in {low, MAX_DIM} or dim == _NOTHING:
-            return False
-        if dim.term is not None:
-            symbol = dim.term.symbol
-            if symbol is None or symbol.name in names or symbol.bounds != dim.bounds:
+        if isinstance(dim, int):
+            if not 0 <= dim <= MAX_DIM:
                 return False
-            names.add(symbol.name)
+        elif dim is not None and not _is_plain(dim, names):
+            return False
     return True
+
+
+def _is_plain(dim: Dim, names: list[str]) -> bool:
+    (low, high), term = dim
+    if not 0 <= low < (MAX_DIM if high is None else high) or high == MAX_DIM:
+        return False
+    if term is None:
+        return high is not None or low > 0
+    symbol = term.symbol
+    if symbol is None or symbol.name in names or symbol.bounds != dim.bounds or not is_name(symbol.name):
+        return False
+    names.append(symbol.name)
+    return high is None or high < MAX_DIM
 
 
 def _split(data: Sequence[AnyDim], target: Sequence[AnyDim], *, special_zero: bool) -> _Split | None:
     output, copied, inferred, divisor = list[AnyDim](), list[int](), None, 1
-    rest = list(data)
+    rank = len(data)
     for index, item in enumerate(target):
-        if not isinstance(item, int):
+        if not isinstance(item, int) or item > MAX_DIM:
             return None
-        if 0 < item <= MAX_DIM:
+        if item > 0:
             divisor *= item
-        elif item == 0 and special_zero and index < len(data):
+            output.append(item)
+        elif item == 0 and special_zero and index < rank:
             copied.append(index)
-            item, rest[index] = data[index], 1  # noqa: PLW2901 - what stands in its place
+            output.append(data[index])
         elif item == -1 and inferred is None:
             inferred = index
+            output.append(item)
         else:
             return None
-        output.append(item)
-    dividend, unknown = 1, []
-    for dim in rest:
+    dividend, unknown = _multiply(data, copied)
+    return _Split(output, copied, inferred, dividend, unknown, divisor)
+
+
+def _multiply(data: Sequence[AnyDim], copied: list[int]) -> tuple[int, list[Dim | None]]:
+    """Returns the product of the dims that are not copied: a number, and those that are not known."""
+    product, unknown = 1, []
+    for index, dim in enumerate(data):
+        if index in copied:
+            continue
         if isinstance(dim, int):
-            dividend *= dim
+            product *= dim
         else:
             unknown.append(dim)
-    return _Split(output, copied, inferred, dividend, unknown, divisor)
+    return product, unknown
 
 
 class _Quotient(NamedTuple):
@@ -124,9 +144,12 @@ def _divide(dividend: int, unknown: list[Dim | None], divisor: int) -> _Quotient
     """Returns `dividend * unknown / divisor`, None where that takes a search or has no solution."""
     if dividend == 0:
         return _Quotient(0)
+    if not unknown:
+        quotient, rest = divmod(dividend, divisor)
+        return None if rest or quotient > MAX_DIM else _Quotient(quotient)
     common = gcd(dividend, divisor)
     above, below = dividend // common, divisor // common
-    if (below != 1 and len(unknown) != 1) or below > MAX_DIM:
+    if (below != 1 and len(unknown) > 1) or below > MAX_DIM:
         return None
     low, high = above, above  # of the output with elements; a high of 0 stands for none
     for dim in unknown:

@@ -14,7 +14,15 @@ from tensor_reshape.wire.inference import (
     read_infer_response,
 )
 from tensor_reshape.wire.messages import check_head_size, parse
-from tensor_reshape.wire.payloads import encode_length, read_field
+from tensor_reshape.wire.payloads import read_field
+from tensor_reshape.wire.shapes import (
+    encode_dims,
+    encode_plain_answer,
+    encode_plain_item,
+    frame,
+    read_plain_answer,
+    read_plain_item,
+)
 from tensor_reshape.wire.status import clip_metadata
 
 BATCH_METHOD = build_path("BatchInferShape")
@@ -29,11 +37,20 @@ def encode_batch_item(item: BatchItem) -> bytes:
     Raises:
         ValueError: a number is one that the contract cannot hold.
     """
+    (operation, data, target, special_zero, data_type, expected), explain, strides = item.request
+    if not explain and strides is None and expected is None and item.data_from is None and special_zero is not None:
+        return encode_plain_item(
+            operation,
+            None if data is None else encode_dims(data),
+            None if target is None else encode_dims(target),
+            special_zero=special_zero,
+            data_type=data_type,
+        )
     question = build_infer_request(item.request)
     return reshape_pb2.BatchInferShapeItem(question=question, data_from=item.data_from).SerializeToString()
 
 
-def decode_batch_request(raw: bytes) -> Sequence[memoryview]:
+def decode_batch_request(raw: bytes) -> Sequence[bytes]:
     """Returns the items of a batch, unread.
 
     Raises:
@@ -50,7 +67,7 @@ def decode_batch_request(raw: bytes) -> Sequence[memoryview]:
     return items
 
 
-def decode_batch_items(items: Iterable[memoryview]) -> Iterator[BatchItem | ReshapeError]:
+def decode_batch_items(items: Iterable[bytes]) -> Iterator[BatchItem | ReshapeError]:
     """Reads each item, or gives its refusal."""
     for item in items:
         try:
@@ -78,12 +95,15 @@ def decode_batch_response(raw: bytes) -> list[ShapeAnswer | ReshapeError]:
     Raises:
         ReshapeError: it is not a response of this contract.
     """
-    return [_decode_result(result) for result in parse(reshape_pb2.BatchInferShapeResponse, raw).results]
+    return [read_plain_answer(result) or _decode_result(result) for result in _split(raw, len(raw))]
 
 
-def _decode_item(item: memoryview) -> BatchItem:
-    check_head_size(item.nbytes)
-    message = parse(reshape_pb2.BatchInferShapeItem, bytes(item))
+def _decode_item(item: bytes) -> BatchItem:
+    plain = read_plain_item(item)
+    if plain is not None:
+        return BatchItem(plain)
+    check_head_size(len(item))
+    message = parse(reshape_pb2.BatchInferShapeItem, item)
     if not message.HasField("question"):
         text = "question is required"
         raise InvalidRequestError.of(Reason.FIELD_MISSING, text, "question")
@@ -104,10 +124,14 @@ def _encode_result(result: ShapeAnswer | ReshapeError) -> bytes:
             limit_exceeded=isinstance(result, LimitError),
         )
         return reshape_pb2.BatchInferShapeResult(refusal=refusal).SerializeToString()
+    plain = encode_plain_answer(result)
+    if plain is not None:
+        return plain
     return reshape_pb2.BatchInferShapeResult(answer=build_infer_response(result)).SerializeToString()
 
 
-def _decode_result(message: reshape_pb2.BatchInferShapeResult) -> ShapeAnswer | ReshapeError:
+def _decode_result(raw: bytes) -> ShapeAnswer | ReshapeError:
+    message = parse(reshape_pb2.BatchInferShapeResult, raw)
     result = message.WhichOneof("result")
     if result is None:
         text = "a result is neither an answer nor a refusal that this version knows"
@@ -119,28 +143,28 @@ def _decode_result(message: reshape_pb2.BatchInferShapeResult) -> ShapeAnswer | 
     return read_infer_response(message.answer)
 
 
-def _split(raw: bytes, max_items: int) -> list[memoryview]:
+def _split(raw: bytes, max_items: int) -> list[bytes]:
     """Returns the items, at most one more than `max_items`; nothing is parsed, so nothing grows in memory."""
-    items, position, view = list[memoryview](), 0, memoryview(raw)
+    items, position = list[bytes](), 0
     while position < len(raw) and len(items) <= max_items:
         field = read_field(raw, position)
         if field is None or field[2] > len(raw):
             return _parse_whole(raw)
         tag, start, position = field
         if tag == _ITEM_TAG:
-            items.append(view[start:position])
+            items.append(raw[start:position])
     return items
 
 
-def _parse_whole(raw: bytes) -> list[memoryview]:
+def _parse_whole(raw: bytes) -> list[bytes]:
     """Returns the items of what only the generated class reads: a group, or no message at all."""
     if len(raw) > MAX_HEAD_BYTES:
         text = "the message is no batch, or has a group, which is read up to 64 KiB"
         raise InvalidRequestError.of(Reason.MESSAGE_MALFORMED, text)
     message = parse(reshape_pb2.BatchInferShapeRequest, raw)
-    return [memoryview(item.SerializeToString()) for item in message.items]
+    return [item.SerializeToString() for item in message.items]
 
 
 def join_items(pieces: Sequence[bytes]) -> bytes:
     """Returns the message of items or results, each of which is one already."""
-    return b"".join(part for piece in pieces for part in (_ITEM_BEGIN, encode_length(len(piece)), piece))
+    return b"".join([frame(_ITEM_BEGIN, piece) for piece in pieces])

@@ -20,12 +20,12 @@ INFER_SHAPE = "InferShape"
 
 INFER_METHOD = build_path(INFER_SHAPE)
 
-_OPERATION_NUMBERS = {
+OPERATION_NUMBERS = {
     STATIC_RESHAPE: reshape_pb2.OPERATION_STATIC_RESHAPE,
     DYNAMIC_RESHAPE: reshape_pb2.OPERATION_DYNAMIC_RESHAPE,
     RESHAPE: reshape_pb2.OPERATION_RESHAPE,
 }
-_OPERATIONS = {int(number): operation for operation, number in _OPERATION_NUMBERS.items()}
+OPERATIONS = {int(number): operation for operation, number in OPERATION_NUMBERS.items()}
 _KIND_NUMBERS = {
     Kind.LITERAL: reshape_pb2.Origin.KIND_LITERAL,
     Kind.COPIED: reshape_pb2.Origin.KIND_COPIED,
@@ -50,7 +50,7 @@ def build_infer_request(request: ShapeRequest) -> reshape_pb2.InferShapeRequest:
     """
     question = request.question
     message = reshape_pb2.InferShapeRequest(
-        operation=_OPERATION_NUMBERS[question.operation], special_zero=question.special_zero, explain=request.explain
+        operation=OPERATION_NUMBERS[question.operation], special_zero=question.special_zero, explain=request.explain
     )
     message.data.SetInParent()
     if question.data is not None:
@@ -87,7 +87,7 @@ def read_infer_request(message: reshape_pb2.InferShapeRequest) -> ShapeRequest:
     Raises:
         InvalidRequestError: the operation or a dim is of an unknown kind, or the strides are not those of the data.
     """
-    operation = _OPERATIONS.get(message.operation)
+    operation = OPERATIONS.get(message.operation)
     if operation is None:
         text = f"operation is {message.operation}, which names no operation"
         raise InvalidRequestError.of(Reason.OPERATION_UNSPECIFIED, text, "operation", value=message.operation)

@@ -1,0 +1,86 @@
+"""The short way to write and to read questions and answers gives what the generated classes give."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dim_strategies import DIMS
+from tensor_reshape.core.answers import ShapeAnswer
+from tensor_reshape.core.errors import ReshapeError
+from tensor_reshape.v1 import reshape_pb2, tensor_pb2
+from tensor_reshape.wire.inference import build_infer_response, read_infer_request, read_infer_response
+from tensor_reshape.wire.shapes import encode_dims, encode_plain_answer, read_plain_answer, read_plain_item
+
+bytes_of_a_message = st.integers(0, 255)
+
+
+def build_item(operation: int, special_zero: bool, data: bytes, target: bytes) -> bytes:
+    message = reshape_pb2.BatchInferShapeItem()
+    message.question.operation = operation  # type: ignore[assignment] # a number
+    message.question.special_zero = special_zero
+    message.question.data.shape.ParseFromString(data)
+    message.question.shape.ParseFromString(target)
+    return message.SerializeToString()
+
+
+def change(raw: bytes, at: int, byte: int) -> bytes:
+    place = at % max(len(raw), 1)
+    return raw[:place] + bytes([byte]) + raw[place + 1 :]
+
+
+@settings(max_examples=500, deadline=None)
+@given(st.lists(DIMS, max_size=5))
+def test_dims_are_written_as_the_generated_class_reads_them(dims: list[object]):
+    answer = ShapeAnswer(tuple(dims))  # type: ignore[arg-type] # drawn as dims
+    raw = encode_dims(answer.dims or ())
+    assert tensor_pb2.Shape.FromString(raw) == build_infer_response(answer).shape
+
+
+@settings(max_examples=2000, deadline=None)
+@given(
+    st.integers(0, 4),
+    st.booleans(),
+    st.lists(DIMS, max_size=4),
+    st.lists(DIMS, max_size=4),
+    st.lists(st.tuples(st.integers(0, 80), bytes_of_a_message), max_size=2),
+)
+def test_an_item_is_read_as_the_generated_class_reads_it(
+    operation: int, special_zero: bool, data: list[object], target: list[object], changes: list[tuple[int, int]]
+):
+    raw = build_item(operation, special_zero, encode_dims(data), encode_dims(target))  # type: ignore[arg-type]
+    for at, byte in changes:
+        raw = change(raw, at, byte)
+    try:
+        plain = read_plain_item(raw)
+    except ReshapeError:
+        plain = None  # the long way refuses it as well, with the same words
+    if plain is None:
+        return
+    message = reshape_pb2.BatchInferShapeItem.FromString(raw)
+    whole = read_infer_request(message.question)
+    assert not message.HasField("data_from")
+    assert (tuple(whole.question.data or ()), tuple(whole.question.target or ())) == plain.question[1:3]
+    assert whole.question._replace(data=None, target=None) == plain.question._replace(data=None, target=None)
+    assert (whole.explain, whole.strides) == (plain.explain, plain.strides)
+
+
+@settings(max_examples=1000, deadline=None)
+@given(st.lists(DIMS, max_size=4), st.lists(st.tuples(st.integers(0, 60), bytes_of_a_message), max_size=2))
+def test_an_answer_is_read_as_the_generated_class_reads_it(dims: list[object], changes: list[tuple[int, int]]):
+    raw = encode_plain_answer(ShapeAnswer(tuple(dims)))  # type: ignore[arg-type] # drawn as dims
+    assert raw is not None
+    for at, byte in changes:
+        raw = change(raw, at, byte)
+    try:
+        plain = read_plain_answer(raw)
+    except ReshapeError:
+        return
+    if plain is not None:
+        assert plain == read_infer_response(reshape_pb2.BatchInferShapeResult.FromString(raw).answer)
+
+
+@pytest.mark.parametrize("extra", [b"\x10\x00", b"\x28\x00", b"\x7a\x00"], ids=["a link", "explain", "a later field"])
+def test_what_says_more_is_not_plain(extra: bytes):
+    plain = build_item(3, True, encode_dims([2, 3]), encode_dims([-1]))
+    assert read_plain_item(plain) is not None
+    assert read_plain_item(plain + extra) is None
