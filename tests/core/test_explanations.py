@@ -93,8 +93,8 @@ def test_the_nearest_divisors_are_accepted(divisor: int):
 
 
 def test_every_text_is_short_however_long_the_question_is():
-    long = [Dim(ANY, make_term(2**63 - 1, [Symbol(f"{index}" * 32) for index in range(10, 42)])) for _ in range(64)]
-    targets: list[list[AnyDim]] = [[0] * 64, [None] * 64, [*long], [*long[:-1], -1]]
+    long = [Dim(ANY, make_term(2**63 - 1, [Symbol(f"{index}" * 32) for index in range(10, 42)])) for _ in range(4)]
+    targets: list[list[AnyDim]] = [[0] * 4, [None] * 4, [*long], [*long[:-1], -1]]
     lengths = [
         len(text)
         for target in targets

@@ -27,7 +27,7 @@ REFUSALS: dict[str, tuple[str | None, str | None, bool, str | None, Reason, str]
     "no multiple": ("? 3", "2", False, None, Reason.VOLUME_MISMATCH, "shape"),
     "another expected rank": ("?", "-1", False, "2 2", Reason.EXPECTED_SHAPE_MISMATCH, "expected_shape"),
     "another expected dim": ("1..3", "-1", False, "4", Reason.EXPECTED_SHAPE_MISMATCH, "expected_shape.dims[0]"),
-    "a symbol of two sizes": ("N:1..2", "N:3..4", False, None, Reason.SYMBOL_CONFLICT, ""),
+    "a symbol of two sizes": ("N:1..2", "N:3..4", False, None, Reason.SYMBOL_CONFLICT, "shape[0]"),
     "an empty interval": ("4..3", "-1", False, None, Reason.INTERVAL_EMPTY, "data.dims[0]"),
     "an empty length": ("?", "4..3", False, None, Reason.INTERVAL_EMPTY, "shape[0]"),
     "an empty expected dim": ("?", "?", False, "4..3", Reason.INTERVAL_EMPTY, "expected_shape.dims[0]"),

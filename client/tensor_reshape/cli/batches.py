@@ -6,6 +6,7 @@ from typing import TypeAlias
 
 from tensor_reshape.cli.questions import read_question
 from tensor_reshape.client import InferredShape, InvalidRequestError, Reason, ReshapeError, ShapeQuery, infer_locally
+from tensor_reshape.client.pieces import PIECE_QUERIES
 from tensor_reshape.client.shapes import read_query
 from tensor_reshape.core.limits import MAX_BATCH_BYTES
 from tensor_reshape.wire.batches import encode_batch_item
@@ -14,7 +15,6 @@ from tensor_reshape.wire.messages import check_head_size
 Answer: TypeAlias = InferredShape | ReshapeError
 Ask: TypeAlias = Callable[[Sequence[ShapeQuery]], list[Answer]]
 
-_CALL_ITEMS = 1024  # far below what a server takes: with explanations, answers are many times as long as questions
 _FRAME_BYTES = 4  # what goes before an item, at most
 _PLACEHOLDER = ShapeQuery(special_zero=None)  # type: ignore[arg-type] # every server refuses it
 
@@ -47,7 +47,7 @@ class _Batch:
     def take(self, question: ShapeQuery | ReshapeError) -> bool:
         """Adds a line to the call; returns False where it has no room."""
         item, size = self._prepare(question)
-        if self._call and (len(self._call) == _CALL_ITEMS or self._bytes + size > MAX_BATCH_BYTES):
+        if self._call and (len(self._call) == PIECE_QUERIES or self._bytes + size > MAX_BATCH_BYTES):
             return False
         self._call.append(item)
         self._bytes += size

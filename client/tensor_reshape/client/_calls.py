@@ -1,6 +1,6 @@
 """What both clients do before a request leaves and after a response came, without any I/O."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from operator import index
@@ -33,9 +33,6 @@ from tensor_reshape.wire.tensors import TensorView
 Answer = TypeVar("Answer")
 Expected = Sequence[DimLike] | None
 Target = Sequence[int] | Array
-
-PIECE_QUERIES = 1000
-"""How many independent queries make a call of their own: some tens of milliseconds of work."""
 
 # What a target that is a plain Python sequence is sent as.
 _SHAPE_DTYPES = {
@@ -130,15 +127,6 @@ def build_infer_shape(query: ShapeQuery) -> Call[InferredShape]:
     return _build_infer(read_query(query).request)
 
 
-def split_queries(queries: Sequence[ShapeQuery]) -> Iterator[Sequence[ShapeQuery]]:
-    """Splits a batch into calls that are under way together: the server answers one while the next is written.
-
-    A batch with links stays whole.
-    """
-    size = PIECE_QUERIES if all(query.data_from is None for query in queries) else max(len(queries), 1)
-    return (queries[start : start + size] for start in range(0, len(queries), size))
-
-
 def build_infer_shapes(queries: Sequence[ShapeQuery]) -> Call[list[InferredShape | ReshapeError]]:
     """Builds BatchInferShape. A query that cannot be sent is refused in its place, by this process."""
     pieces = [_encode_query(query) for query in queries]
@@ -190,7 +178,7 @@ def _ask(
         target=target,
         special_zero=check_flag(special_zero),
         data_type=find_data_type(array.dtype, "data"),
-        expected=read_dims(expected),
+        expected=read_dims(expected, "expected_shape.dims"),
     )
 
 

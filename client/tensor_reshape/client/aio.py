@@ -23,6 +23,7 @@ from tensor_reshape.client.options import (
     build_channel_options,
     check_chunk_bytes,
 )
+from tensor_reshape.client.pieces import MAX_PIECES, split_queries
 from tensor_reshape.client.shapes import DimLike, InferredShape, ShapeOptions, ShapeQuery
 from tensor_reshape.client.transfers import DEFAULT_INLINE_MAX_BYTES, Delivery, StreamTransfer, Transfer
 from tensor_reshape.core.errors import ReshapeError, TensorReshapeError
@@ -139,10 +140,20 @@ class AsyncClient:
     async def infer_shapes(
         self, queries: Sequence[ShapeQuery], *, timeout: float | None = None
     ) -> list[InferredShape | ReshapeError]:
-        """Asks many questions in one call; see `Client.infer_shapes`."""
-        calls = map(_calls.build_infer_shapes, _calls.split_queries(queries))
-        pieces = await asyncio.gather(*(self._run(call, timeout, self._find_method) for call in calls))
-        return [answer for piece in pieces for answer in piece]
+        """Asks many questions; see `Client.infer_shapes`."""
+        self._endpoint.check_open()
+        room = asyncio.Semaphore(MAX_PIECES)
+
+        async def ask(piece: Sequence[ShapeQuery]) -> list[InferredShape | ReshapeError]:
+            async with room:
+                return await self._run(_calls.build_infer_shapes(piece), timeout, self._find_method)
+
+        tasks = [asyncio.create_task(ask(piece)) for piece in split_queries(queries)]
+        try:
+            return [answer for piece in await asyncio.gather(*tasks) for answer in piece]
+        finally:
+            for task in tasks:
+                task.cancel()  # those that are left, where one failed
 
     async def check_health(self, service: str = SERVICE, *, timeout: float | None = None) -> HealthStatus:
         """Asks the server for the health of a service, or of the server as a whole ("")."""

@@ -7,7 +7,7 @@ from operator import index
 from typing import TypeAlias, TypedDict, overload
 
 from tensor_reshape.core.answers import BatchItem, ShapeAnswer, ShapeRequest, answer_batch
-from tensor_reshape.core.dims import AnyDim, Bounds, Dim, are_known, format_dim
+from tensor_reshape.core.dims import AnyDim, Bounds, Dim, Symbol, Term, are_known, format_dim
 from tensor_reshape.core.dtypes import DataType
 from tensor_reshape.core.errors import InvalidRequestError, Reason, ReshapeError
 from tensor_reshape.core.explanations import Origin
@@ -128,7 +128,8 @@ class ShapeQuery:
         data_type: as in `ShapeOptions`.
         explain: as in `ShapeOptions`.
         data_strides: as in `ShapeOptions`.
-        data_from: the index of the earlier query whose output is the data, in place of `data_shape`.
+        data_from: the index of the earlier query whose output is the data, in place of `data_shape`; its `data_type` is
+            the data's as well, where this query names none.
     """
 
     data_shape: Sequence[DimLike] | None = None
@@ -167,14 +168,15 @@ def read_query(query: ShapeQuery) -> BatchItem:
         raise InvalidRequestError.of(Reason.OPERATION_UNSPECIFIED, message, "operation", value=query.operation)
     question = PartialQuestion(
         operation,
-        read_dims(query.data_shape),
-        read_dims(query.shape),
+        read_dims(query.data_shape, "data.dims"),
+        read_dims(query.shape, "shape"),
         check_flag(query.special_zero),
-        query.data_type,
-        read_dims(query.expected_shape),
+        _check_data_type(query.data_type),
+        read_dims(query.expected_shape, "expected_shape.dims"),
     )
     strides = None if query.data_strides is None else tuple(map(index, query.data_strides))
-    return BatchItem(ShapeRequest(question, query.explain, strides), query.data_from)
+    data_from = None if query.data_from is None else index(query.data_from)
+    return BatchItem(ShapeRequest(question, bool(query.explain), strides), data_from)
 
 
 def show_answers(answers: Iterable[ShapeAnswer | ReshapeError]) -> list[InferredShape | ReshapeError]:
@@ -182,12 +184,19 @@ def show_answers(answers: Iterable[ShapeAnswer | ReshapeError]) -> list[Inferred
     return [answer if isinstance(answer, ReshapeError) else InferredShape(answer) for answer in answers]
 
 
-def read_dims(dims: Sequence[DimLike] | None) -> tuple[AnyDim, ...] | None:
-    """Returns dims as the rules take them; numpy's integers become Python's."""
+def read_dims(dims: Sequence[DimLike] | None, field: str = "dims") -> tuple[AnyDim, ...] | None:
+    """Returns dims as the rules take them; numpy's integers become Python's.
+
+    Raises:
+        InvalidRequestError: DIM_UNREADABLE, of an item of `field`.
+        TypeError: a dim is none.
+    """
     if isinstance(dims, str):
         message = f"a shape is a sequence of dims, not the text {dims!r}"
         raise TypeError(message)
-    return None if dims is None else tuple([dim if type(dim) is int else _read_dim(dim) for dim in dims])
+    if dims is None:
+        return None
+    return tuple([dim if type(dim) is int else _read_dim(dim, field, place) for place, dim in enumerate(dims)])
 
 
 def check_flag(special_zero: object) -> bool | None:
@@ -208,12 +217,38 @@ _FLAGS = ("bool", "bool_")  # Python's and numpy's
 _parse_dim = lru_cache(4096)(parse_dim)  # a graph has few names
 
 
-def _read_dim(dim: DimLike) -> AnyDim:
-    if dim is None or isinstance(dim, Dim):
+def _check_data_type(data_type: object) -> DataType | None:
+    if data_type is None or isinstance(data_type, DataType):
+        return data_type
+    message = f"data_type is a DataType, not {data_type!r}"
+    raise TypeError(message)
+
+
+def _read_dim(dim: DimLike, field: str, place: int) -> AnyDim:
+    if dim is None:
         return dim
     if isinstance(dim, str):
-        return _parse_dim(dim)
-    if isinstance(dim, tuple):
-        low, high = dim
-        return Dim(Bounds(index(low), None if high is None else index(high)))
-    return index(dim)
+        try:
+            return _parse_dim(dim)
+        except InvalidRequestError as error:
+            path = f"{field}[{place}]"
+            raise InvalidRequestError.of(Reason.DIM_UNREADABLE, error.message, path, index=place, value=dim) from None
+    if isinstance(dim, Dim):
+        return Dim(_index_bounds(*dim.bounds), None if dim.term is None else _index_term(dim.term))
+    if not isinstance(dim, tuple):
+        return index(dim)
+    if len(dim) != len(Bounds._fields):
+        message = f"an interval is (low, high), not {dim}"
+        raise TypeError(message)
+    return Dim(_index_bounds(*dim))
+
+
+def _index_bounds(low: int, high: int | None) -> Bounds:
+    return Bounds(index(low), None if high is None else index(high))
+
+
+def _index_term(term: Term) -> Term:
+    def index_all(symbols: Sequence[Symbol]) -> tuple[Symbol, ...]:
+        return tuple(Symbol(symbol.name, _index_bounds(*symbol.bounds)) for symbol in symbols)
+
+    return Term(index(term.coefficient), index_all(term.factors), index(term.divisor), index_all(term.divisors))

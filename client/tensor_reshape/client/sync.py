@@ -23,6 +23,7 @@ from tensor_reshape.client.options import (
     build_channel_options,
     check_chunk_bytes,
 )
+from tensor_reshape.client.pieces import ask_pieces
 from tensor_reshape.client.shapes import DimLike, InferredShape, ShapeOptions, ShapeQuery
 from tensor_reshape.client.transfers import DEFAULT_INLINE_MAX_BYTES, Delivery, StreamTransfer, Transfer
 from tensor_reshape.core.errors import ReshapeError, TensorReshapeError
@@ -39,9 +40,9 @@ _FindMethod = Callable[[str], "grpc.UnaryUnaryMultiCallable[bytes, bytes]"]
 class Client:
     """Reshapes arrays on a server, over one channel; safe to share between threads.
 
-    An array that came in one message is read-only: it is a view of the response. Every method raises
-    `InvalidRequestError` or `LimitError` for a refusal, `CallTimeoutError` when the deadline passes, `UnavailableError`
-    when no server answers, also after retries, and `ServiceError` for any other end.
+    An array that came in one message is read-only: it is a view of the response. Every method raises a `ReshapeError`
+    for a refusal, `CallTimeoutError` when the deadline passes, `UnavailableError` when no server answers, also after
+    retries, and `ServiceError` for any other end.
     """
 
     def __init__(
@@ -162,15 +163,14 @@ class Client:
     ) -> InferredShape:
         """Asks for the output shape of an operation: "static_reshape", "dynamic_reshape" or "reshape".
 
-        A dim is anything that is `DimLike`; a shape of which nothing is known is None. Where all is known: exactly what
-        executing would give. Else the answer holds the output of every data and target that the question admits.
+        None is a shape of which nothing is known. Where all is known: exactly what executing would give.
 
         Args:
             data_shape: what is known of the data's shape.
             shape: what is known of the target.
             special_zero: whether a 0 in `shape` copies the data dim at its index.
             timeout: seconds; None: the client's.
-            **more: the operation, what is expected of the output, and what else is to be told: see `ShapeOptions`.
+            **more: see `ShapeOptions`.
         """
         query = ShapeQuery(data_shape=data_shape, shape=shape, special_zero=special_zero, **more)
         return self._run(_calls.build_infer_shape(query), timeout, self._find_method)
@@ -178,10 +178,14 @@ class Client:
     def infer_shapes(
         self, queries: Sequence[ShapeQuery], *, timeout: float | None = None
     ) -> list[InferredShape | ReshapeError]:
-        """Asks many questions; each has its own answer, or its own refusal, which is returned, not raised."""
+        """Asks many questions; each has its own answer, or its own refusal, which is returned; see `ShapeQuery`."""
+        self._endpoint.check_open()
         attempts = Attempts(self._endpoint, timeout)
-        calls = [self._start(_calls.build_infer_shapes(piece), attempts) for piece in _calls.split_queries(queries)]
-        return [answer for call, future in calls for answer in call.decode(self._await(call, future, attempts))]
+        return ask_pieces(
+            queries,
+            lambda piece: self._start(_calls.build_infer_shapes(piece), attempts),
+            lambda call, future: self._await(call, future, attempts),
+        )
 
     def check_health(self, service: str = SERVICE, *, timeout: float | None = None) -> HealthStatus:
         """Asks the server for the health of a service, or of the server as a whole ("")."""
@@ -231,15 +235,14 @@ class Client:
         )
 
     def _start(self, call: Call[Answer], attempts: Attempts) -> tuple[Call[Answer], "grpc.Future[bytes]"]:
-        """Sends a call without waiting for its answer."""
         self._endpoint.check_open()
         start = self._find_method(call.method).future
         return call, start(call.request, timeout=attempts.remaining_seconds, metadata=self._endpoint.metadata)
 
-    def _await(self, call: Call[Answer], future: "grpc.Future[bytes]", attempts: Attempts) -> bytes:
+    def _await(self, call: Call[Answer], future: "grpc.Future[bytes]", attempts: Attempts) -> Answer:
         """Returns the answer of a started call; one that failed is sent again as any other is."""
         sends = chain([future.result], repeat(lambda: self._send(call, attempts, self._find_method)))
-        return _repeat(lambda: _explain_one(next(sends)), attempts)
+        return call.decode(_repeat(lambda: _explain_one(next(sends)), attempts))
 
     def _stream(self, transfer: StreamTransfer, attempts: Attempts) -> Array:
         self._endpoint.check_open()
@@ -267,7 +270,6 @@ def _build_requests(transfer: StreamTransfer, answered: threading.Event) -> Iter
 
 
 def _explain_one(send: Callable[[], bytes]) -> bytes:
-    """Sends; what ends the call becomes an error of this package."""
     try:
         return send()
     except grpc.RpcError as error:

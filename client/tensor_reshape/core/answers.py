@@ -3,12 +3,13 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from tensor_reshape.core.dims import AnyDim
+from tensor_reshape.core.dims import AnyDim, are_known
 from tensor_reshape.core.dtypes import DataType
 from tensor_reshape.core.errors import InvalidRequestError, Reason, ReshapeError
 from tensor_reshape.core.explanations import Origin, explain, explain_refusal
 from tensor_reshape.core.limits import DEFAULT_LIMITS, Limits
 from tensor_reshape.core.partial import PartialQuestion, infer_partial
+from tensor_reshape.core.plain import infer_plain
 from tensor_reshape.core.terms import Equality
 from tensor_reshape.core.views import View, infer_view
 
@@ -71,6 +72,17 @@ def answer_question(request: ShapeRequest, limits: Limits = DEFAULT_LIMITS) -> S
             raise explain_refusal(question, error) from None
         raise
     return ShapeAnswer(dims, equalities, explain(question, dims) if explained else (), view)
+
+
+def is_light(question: PartialQuestion) -> bool:
+    """Whether the answer takes no search, whatever it is."""
+    data, target = question.data, question.target
+    if question.special_zero is None or (are_known(data) and are_known(target)):
+        return True
+    if data is None or target is None or question.expected is not None:
+        return False
+    cancel = question.operation.copies_cancel
+    return infer_plain(data, target, special_zero=question.special_zero, copies_cancel=cancel) is not None
 
 
 def answer_batch(

@@ -12,7 +12,8 @@ from tensor_reshape.core.limits import MAX_DIM
 
 MAX_SYMBOL_CHARACTERS = 64
 MAX_FACTORS = 64
-"""The bounds of what a request may name: a legal expression is a product of dims."""
+MAX_SYMBOLS = 256
+"""What a name, an expression and a question may have at most: a legal expression is a product of dims."""
 
 
 class Bounds(NamedTuple):
@@ -131,7 +132,15 @@ def make_dim(bounds: Bounds, term: Term | None = None) -> AnyDim:
         return low
     if low == 0 and high is None and term is None:
         return None
-    return Dim(Bounds(low, high), term)
+    return bound_dim(Bounds(low, high), term)
+
+
+def bound_dim(bounds: Bounds, term: Term | None) -> Dim:
+    """Returns a dim with these bounds; where it is one symbol, so is that."""
+    symbol = None if term is None else term.symbol
+    if symbol is not None and symbol.bounds != bounds:
+        term = Term(1, (Symbol(symbol.name, bounds),))
+    return Dim(bounds, term)
 
 
 def make_term(coefficient: int, factors: Iterable[Symbol], divisor: int = 1, divisors: Iterable[Symbol] = ()) -> Term:
@@ -192,6 +201,18 @@ def check_partial_dims(dims: Iterable[AnyDim], field: str) -> None:
     for index, dim in enumerate(dims):
         if dim is not None and not (type(dim) is int and 0 <= dim <= MAX_DIM):
             check_partial_dim(dim, f"{field}[{index}]", index)
+
+
+def check_symbols(dims: Iterable[AnyDim]) -> None:
+    """Checks that a question does not name more dims than it may.
+
+    Raises:
+        InvalidRequestError: EXPRESSION_INVALID.
+    """
+    count = sum(len(dim.term.factors) + len(dim.term.divisors) for dim in dims if isinstance(dim, Dim) and dim.term)
+    if count > MAX_SYMBOLS:
+        message = f"the question names {count} dims, repetitions counted; it may name {MAX_SYMBOLS}"
+        raise InvalidRequestError.of(Reason.EXPRESSION_INVALID, message, count=count, limit=MAX_SYMBOLS)
 
 
 def check_partial_dim(dim: int | Dim, path: str, index: int) -> None:

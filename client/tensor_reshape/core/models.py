@@ -9,11 +9,9 @@ from enum import Enum
 from math import gcd
 from typing import NamedTuple
 
-from tensor_reshape.core.dims import ANY, AnyDim, Bounds, Dim, Symbol, find_bounds
+from tensor_reshape.core.dims import ANY, AnyDim, Bounds, Symbol, Term, find_bounds
 from tensor_reshape.core.errors import InvalidRequestError, Reason
 from tensor_reshape.core.limits import MAX_DIM
-
-Item = int | Dim | None
 
 
 class Kind(Enum):
@@ -119,6 +117,7 @@ class Model:
         atoms, divisors = self._name_atoms(term.factors), self._name_atoms(term.divisors)
         self.positive.update(divisors)
         if term.symbol is None:
+            self._narrow_factor(term, atoms, dim.bounds)
             return Place(kind, dim, term.coefficient, atoms, term.divisor, divisors)
         self.narrow(atoms[0], dim.bounds, term.symbol.name)
         return Place(kind, dim, atoms=atoms, atom=atoms[0])
@@ -134,6 +133,14 @@ class Model:
             message = f"{name} would have to lie from {met.low} to {met.high}, by what is said of it in several places"
             raise InvalidRequestError.of(Reason.SYMBOL_CONFLICT, message, "", symbol=name, low=met.low, high=met.high)
         self.bounds[key] = met
+
+    def _narrow_factor(self, term: Term, atoms: tuple[int, ...], bounds: Bounds) -> None:
+        """Notes what the bounds of a term say of its only symbol; of a product of several, nothing is concluded."""
+        if len(atoms) == 1 and not term.divisors and bounds != ANY:
+            low, high = bounds
+            least = -(-low * term.divisor // term.coefficient)
+            most = None if high is None else high * term.divisor // term.coefficient
+            self.narrow(atoms[0], Bounds(least, most), term.factors[0].name)
 
     def equate(self, data: Iterable[Place], target: Iterable[Place]) -> Equation:
         """Returns the equation of two volumes."""

@@ -21,6 +21,7 @@ from tensor_reshape.core.dims import (
     are_known,
     check_partial_dim,
     check_partial_dims,
+    check_symbols,
     find_bounds,
     find_name,
     format_product,
@@ -36,6 +37,7 @@ from tensor_reshape.core.refusals import (
     refuse_copy,
     refuse_expected,
     refuse_expected_rank,
+    refuse_expected_volume,
     refuse_overflow,
     refuse_remainder,
     refuse_second_minus_one,
@@ -120,6 +122,7 @@ def _check_question(question: PartialQuestion, limits: Limits) -> None:
         if isinstance(item, Dim):
             check_partial_dim(item, f"shape[{index}]", index)
     check_partial_dims(question.expected or (), "expected_shape.dims")
+    check_symbols([*(question.data or ()), *(question.target or ()), *(question.expected or ())])
 
 
 def _infer_dims(question: PartialQuestion) -> Inference:
@@ -131,12 +134,16 @@ def _infer_dims(question: PartialQuestion) -> Inference:
     if scenario.inferred is not None:  # what it is divided by is not 0
         divisors = Counter(scenario.equation.right) - Counter(scenario.model.target[scenario.inferred].atoms)
         zeros.difference_update(divisors)
+    declared = {dim.term: dim.bounds for dim in question.data or () if isinstance(dim, Dim) and dim.term}
     dims = []
     for place in scenario.model.target:
         if place.atom is None and not place.atoms:
             dims.append(place.dim)
             continue
         bounds, term = _find_place_bounds(place, solution), _find_term(place, scenario, zeros)
+        bounds = bounds.meet(ANY if term is None else declared.get(term, ANY))
+        if bounds.is_empty:
+            raise _refuse(question)
         dims.append(make_dim(bounds, term))
     equality = find_equality(scenario.model, scenario.residue, zeros)
     return Inference(tuple(dims), () if equality is None else (equality,))
@@ -148,11 +155,8 @@ def build_scenario(question: PartialQuestion) -> Scenario:
     Raises:
         InvalidRequestError: a literal breaks a rule whatever the data, or a symbol is two things.
     """
-    model, data = Model(), question.data
-    if data is None:
-        model.add_rest()
-    else:
-        model.data = {index: model.add_place(Kind.UNKNOWN, dim) for index, dim in enumerate(data)}
+    model = Model()
+    _place_data(model, question.data)
     inferred, zero = None, None
     for index, item in enumerate(question.target or ()):
         kind = _find_kind(question, index, item)
@@ -168,6 +172,13 @@ def build_scenario(question: PartialQuestion) -> Scenario:
     if question.expected is not None:
         _expect(model, question.expected, special_zero=bool(question.special_zero))
     return Scenario(model, question.operation, special_zero=bool(question.special_zero), inferred=inferred)
+
+
+def _place_data(model: Model, data: Sequence[AnyDim] | None) -> None:
+    if data is None:
+        model.add_rest()
+    for index, dim in enumerate(data or ()):
+        model.data[index] = _place(model, Kind.UNKNOWN, dim, f"data.dims[{index}]")
 
 
 def _find_kind(question: PartialQuestion, index: int, item: AnyDim) -> Kind:
@@ -191,7 +202,15 @@ def _place_item(model: Model, kind: Kind, index: int, item: AnyDim) -> Place:
         if index not in model.data:  # of data whose rank is unknown
             model.data[index] = model.add_place(Kind.UNKNOWN, None)
         return model.data[index]._replace(kind=Kind.COPIED)
-    return model.add_place(kind, None if kind is Kind.INFERRED else item)
+    return _place(model, kind, None if kind is Kind.INFERRED else item, f"shape[{index}]")
+
+
+def _place(model: Model, kind: Kind, dim: AnyDim, path: str) -> Place:
+    """Returns the place of a dim; where its symbol is two things, it is to blame."""
+    try:
+        return model.add_place(kind, dim)
+    except InvalidRequestError as error:
+        raise type(error)(error.message, reason=error.reason, field=path, metadata=error.metadata) from None
 
 
 def _expect(model: Model, expected: Sequence[AnyDim], *, special_zero: bool) -> None:
@@ -207,14 +226,28 @@ def _expect(model: Model, expected: Sequence[AnyDim], *, special_zero: bool) -> 
             model.bounds[place.atom] = met
         may_copy = place.kind is Kind.UNKNOWN and special_zero  # then the rules for a 0 look at the item by itself
         if find_name(want) is not None and find_name(place.dim) is None and place.kind is not Kind.COPIED:
-            named = model.add_place(place.kind, Dim(met, want.term if isinstance(want, Dim) else None))
+            named = _place(
+                model,
+                place.kind,
+                Dim(met, want.term if isinstance(want, Dim) else None),
+                f"expected_shape.dims[{index}]",
+            )
             model.target[index] = place._replace(dim=want) if may_copy else named
 
 
 def _find_place_bounds(place: Place, solution: Solution) -> Bounds:
+    """Returns the bounds of a place; those of an expression are what is said of it, and what its symbols leave."""
     if place.atom is not None:
         return solution[place.atom]
-    return find_bounds(place.dim)
+    own = find_bounds(place.dim)
+    if place.divisors:
+        return own
+    low, high = place.constant, place.constant
+    for atom in place.atoms:
+        bounds = solution[atom]
+        low *= bounds.low
+        high = high * (MAX_DIM if bounds.high is None else bounds.high)
+    return own.meet(Bounds(-(-low // place.divisor), high // place.divisor))
 
 
 def _find_term(place: Place, scenario: Scenario, zeros: Container[int]) -> Term | None:
@@ -232,7 +265,7 @@ def _refuse(question: PartialQuestion) -> InvalidRequestError:
         for index, (have, want) in enumerate(zip(dims, question.expected, strict=True)):
             if find_bounds(have).meet(find_bounds(want)).is_empty:
                 return refuse_expected(index, have, want)
-        return refuse_expected(0, dims[0] if dims else None, question.expected[0] if dims else None)
+        return refuse_expected_volume(dims, question.expected, format_product(question.data or ()))
     data, target = question.data or (), question.target or ()
     if -1 not in target:
         return refuse_volume(question, format_product(data), format_product(target))
@@ -252,4 +285,6 @@ def _find_overflow(question: PartialQuestion) -> InvalidRequestError | None:
     (atom,) = scenario.model.target[inferred].atoms
     scenario.model.bounds[atom] = ANY
     solution = solve(scenario)
-    return None if solution is None else refuse_overflow(question, inferred, solution[atom].low)
+    if solution is None or solution[atom].low <= MAX_DIM:
+        return None
+    return refuse_overflow(question, inferred, solution[atom].low)

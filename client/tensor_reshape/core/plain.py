@@ -14,6 +14,7 @@ from tensor_reshape.core.dims import (
     Dim,
     Symbol,
     Term,
+    bound_dim,
     find_bounds,
     is_name,
     make_dim,
@@ -71,7 +72,7 @@ def _raise_copies(output: list[AnyDim], copied: Sequence[int]) -> bool:
         if high in {0, 1}:
             return False
         if low == 0:
-            output[index] = Dim(Bounds(1, high), dim.term if isinstance(dim, Dim) else None)
+            output[index] = bound_dim(Bounds(1, high), None if dim is None else dim.term)
     return True
 
 
@@ -149,7 +150,7 @@ def _divide(dividend: int, unknown: list[Dim | None], divisor: int) -> _Quotient
         return None if rest or quotient > MAX_DIM else _Quotient(quotient)
     common = gcd(dividend, divisor)
     above, below = dividend // common, divisor // common
-    if (below != 1 and len(unknown) > 1) or below > MAX_DIM:
+    if (below != 1 and len(unknown) > 1) or below > MAX_DIM // 2:
         return None
     low, high = above, above  # of the output with elements; a high of 0 stands for none
     for dim in unknown:

@@ -83,13 +83,16 @@ class Search:
         return self._steps >= 0
 
 
-def narrow_factors(bounds: Sequence[Bounds], equation: Equation, wanted: Iterable[int]) -> dict[int, Bounds] | None:
+def narrow_factors(
+    bounds: Sequence[Bounds], equation: Equation, wanted: Iterable[int], search: "Search | None" = None
+) -> dict[int, Bounds] | None:
     """Returns the bounds of the wanted factors over all solutions, or None where there is none.
 
     Args:
         bounds: of every factor, by its key; what lies below 1 is left out.
         equation: cancelled.
         wanted: the keys of those whose bounds are to be returned.
+        search: how much of it is left; None: all.
     """
     positive = {key: _raise(bounds[key]) for key in {*equation.left, *equation.right, *wanted}}
     if any(bound.is_empty for bound in positive.values()):
@@ -107,13 +110,14 @@ def narrow_factors(bounds: Sequence[Bounds], equation: Equation, wanted: Iterabl
                 return None
             return {**found, right[0]: met} if right[0] in found else found
     sides = _clip(_make_side(constants[0], left, positive), _make_side(constants[1], right, positive))
-    return None if sides is None else _narrow_all(found, sides)
+    return None if sides is None else _narrow_all(found, sides, search or Search())
 
 
-def _narrow_all(found: dict[int, Bounds], sides: tuple[Side, Side]) -> dict[int, Bounds] | None:
+def _narrow_all(found: dict[int, Bounds], sides: tuple[Side, Side], search: Search) -> dict[int, Bounds] | None:
     """Narrows what is found so far to the solutions of clipped sides."""
     factors = [factor for side in sides for factor in side.factors]
-    search = Search(MAX_STEPS if len(factors) <= MAX_SEARCHED else 0)
+    if len(factors) > MAX_SEARCHED:
+        search = Search(0)
     if not _is_solvable(*sides, search):
         return None
     found.update((key, Bounds(value, value)) for side in sides for key, value in side.known if key in found)

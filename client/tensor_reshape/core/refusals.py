@@ -81,6 +81,15 @@ def refuse_expected(index: int, have: AnyDim, want: AnyDim) -> InvalidRequestErr
     )
 
 
+def refuse_expected_volume(output: Sequence[AnyDim], expected: Sequence[AnyDim], have: object) -> InvalidRequestError:
+    """An expected shape each of whose dims may be, but not all of them together."""
+    shown, asked = format_dims(output), format_dims(expected)
+    message = f"the output is {shown}; expected_shape {asked} cannot hold the data's {format_value(have)} elements"
+    return InvalidRequestError.of(
+        Reason.EXPECTED_SHAPE_MISMATCH, message, "expected_shape", have=shown, want=asked, volume=have
+    )
+
+
 def _refuse(reason: Reason, text: str, question: Asked, index: int, **values: object) -> InvalidRequestError:
     field, value = f"shape[{index}]", format_dim((question.target or ())[index])
     data, shape = format_dims(question.data), format_dims(question.target)

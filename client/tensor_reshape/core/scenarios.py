@@ -16,14 +16,14 @@ from itertools import combinations
 from tensor_reshape.core.dims import Bounds
 from tensor_reshape.core.models import Equation, Kind, Model, Place
 from tensor_reshape.core.operations import Operation
-from tensor_reshape.core.products import narrow_factors
+from tensor_reshape.core.products import Search, narrow_factors
 
 Solution = dict[int, Bounds]
 
 _POSITIVE = Bounds(1, None)
 _ZERO = Bounds(0, 0)
 _MAX_ZERO_COPIES = 3
-_MAX_UNKNOWN = 8
+_MAX_UNKNOWN = 4
 
 
 class Scenario:
@@ -34,31 +34,44 @@ class Scenario:
         operation: whose rules hold.
         special_zero: whether an unknown item that is 0 copies.
         inferred: the index of the -1; None: there is none, but an unknown item may be one.
+        search: how much of it is left for the question.
         wanted: the atoms of the output.
         equation: what decides.
         residue: the same, cancelled.
     """
 
-    def __init__(self, model: Model, operation: Operation, *, special_zero: bool, inferred: int | None) -> None:
+    def __init__(
+        self,
+        model: Model,
+        operation: Operation,
+        *,
+        special_zero: bool,
+        inferred: int | None,
+        search: Search | None = None,
+    ) -> None:
         """Lists the equation of the model."""
         self.model = model
         self.operation = operation
         self.special_zero = special_zero
         self.inferred = inferred
+        self.search = search or Search()
         self.wanted = {atom for place in model.target for atom in place.atoms}
         self.equation = list_equation(self)
         self.residue = self.equation.cancel()
 
     def infer(self, index: int) -> "Scenario":
         """Returns the scenario in which this item is the -1."""
-        return Scenario(self.model, self.operation, special_zero=self.special_zero, inferred=index)
+        return Scenario(self.model, self.operation, special_zero=self.special_zero, inferred=index, search=self.search)
 
 
 def solve(scenario: Scenario) -> Solution | None:
     """Returns the bounds of every atom of the output, or None where no instance is accepted."""
     if scenario.inferred is None:
         return _join_all(
-            [narrow_factors(scenario.model.bounds, scenario.residue, scenario.wanted), _solve_empty(scenario)]
+            [
+                narrow_factors(scenario.model.bounds, scenario.residue, scenario.wanted, scenario.search),
+                _solve_empty(scenario),
+            ]
         )
     copies = list(_find_zero_copies(scenario)) if scenario.operation.copies_cancel else []
     if len(copies) > _MAX_ZERO_COPIES:
@@ -93,7 +106,7 @@ def _solve_inferred(scenario: Scenario, inferred: int, zeros: dict[int, int | No
         if atom is not None:
             bounds[atom] = _ZERO
     inside = scenario.wanted.intersection([*equation.left, *equation.right])
-    solution = narrow_factors(bounds, residue, inside)
+    solution = narrow_factors(bounds, residue, inside, scenario.search)
     if solution is not None:
         solution.update((key, bounds[key]) for key in scenario.wanted - inside)
     return _join_all([solution, _solve_zero(scenario, inferred, equation, bounds)])

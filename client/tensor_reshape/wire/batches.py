@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from tensor_reshape.core.answers import BatchItem, ShapeAnswer
+from tensor_reshape.core.answers import BatchItem, ShapeAnswer, ShapeRequest
 from tensor_reshape.core.errors import InvalidRequestError, LimitError, Reason, ReshapeError
 from tensor_reshape.core.limits import MAX_BATCH_BYTES, MAX_BATCH_ITEMS, MAX_HEAD_BYTES
 from tensor_reshape.v1 import reshape_pb2
@@ -79,11 +79,12 @@ def decode_batch_items(items: Iterable[bytes]) -> Iterator[BatchItem | ReshapeEr
 def encode_batch_response(results: Iterable[ShapeAnswer | ReshapeError], max_bytes: int) -> bytes:
     """Returns the response of a batch; an answer that would make it longer than `max_bytes` is refused instead."""
     pieces, size = [], 0
+    text = "the answers before fill the response: ask for fewer"
+    too_much = _encode_result(LimitError.of(Reason.OUTPUT_TOO_LARGE, text, "items", limit=max_bytes))
     for result in results:
         piece = _encode_result(result)
         if size + len(piece) > max_bytes:
-            text = f"the answers before take {size} bytes; this server answers with up to {max_bytes}: ask for fewer"
-            piece = _encode_result(LimitError.of(Reason.OUTPUT_TOO_LARGE, text, "items", limit=max_bytes))
+            piece = too_much
         pieces.append(piece)
         size += len(piece)
     return join_items(pieces)
@@ -99,7 +100,7 @@ def decode_batch_response(raw: bytes) -> list[ShapeAnswer | ReshapeError]:
 
 
 def _decode_item(item: bytes) -> BatchItem:
-    plain = read_plain_item(item)
+    plain = _try_plain(item)
     if plain is not None:
         return BatchItem(plain)
     check_head_size(len(item))
@@ -107,11 +108,18 @@ def _decode_item(item: bytes) -> BatchItem:
     if not message.HasField("question"):
         text = "question is required"
         raise InvalidRequestError.of(Reason.FIELD_MISSING, text, "question")
-    linked = message.HasField("data_from")
+    request, linked = read_infer_request(message.question), message.HasField("data_from")
     if not linked and not message.question.HasField("data"):
         text = "data is required where data_from is not set"
         raise InvalidRequestError.of(Reason.FIELD_MISSING, text, "data")
-    return BatchItem(read_infer_request(message.question), message.data_from if linked else None)
+    return BatchItem(request, message.data_from if linked else None)
+
+
+def _try_plain(item: bytes) -> ShapeRequest | None:
+    try:
+        return read_plain_item(item)
+    except ReshapeError:
+        return None  # the generated class says what is wrong
 
 
 def _encode_result(result: ShapeAnswer | ReshapeError) -> bytes:

@@ -1,7 +1,7 @@
 """Requests and responses, encoded and decoded: both sides of every method of the contract."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 
 from tensor_reshape.core.dtypes import DataType
@@ -74,8 +74,10 @@ def encode_reshape_request(call: ReshapeCall, shape: TensorView | None = None) -
     Raises:
         LimitError: MESSAGE_TOO_LARGE, where protobuf itself cannot hold the message.
     """
-    head = encode_request_head(call.question, call.data.strides, call.data.payload.nbytes, shape)
-    return b"".join((head, call.data.payload))
+    data = call.data
+    question = replace(call.question, data=data.dims, data_type=data.data_type)
+    head = encode_request_head(question, data.strides, data.payload.nbytes, shape)
+    return b"".join((head, data.payload))
 
 
 def encode_request_head(

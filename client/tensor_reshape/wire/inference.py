@@ -75,10 +75,11 @@ def decode_infer_request(raw: bytes) -> ShapeRequest:
     """
     check_head_size(len(raw))
     message = parse(reshape_pb2.InferShapeRequest, raw)
+    request = read_infer_request(message)
     if not message.HasField("data"):
         text = "data is required"
         raise InvalidRequestError.of(Reason.FIELD_MISSING, text, "data")
-    return read_infer_request(message)
+    return request
 
 
 def read_infer_request(message: reshape_pb2.InferShapeRequest) -> ShapeRequest:

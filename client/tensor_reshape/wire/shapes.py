@@ -25,13 +25,13 @@ _SHORT = 128  # lengths below take one byte
 _LENGTHS = [encode_length(length) for length in range(_SHORT)]
 
 _DIMS: dict[bytes, AnyDim] = {}  # by the bytes of their messages; whatever several threads do to it, it stays right
-_MAX_DIMS = 16384
 _MISSING = object()
 
 # The tags of fields, in the order in which the generated classes write them.
 _QUESTION, _ANSWER, _SHAPE_OF_ANSWER, _DIM = b"\x0a", b"\x0a", b"\x0a", b"\x0a"
 _DATA, _SHAPE_OF_DATA, _TARGET = b"\x1a", b"\x12", b"\x22"
 _DIM_TAG = _DIM[0]
+_LEAST_ANSWER_BYTES = 4  # two fields within each other, a tag and a length each
 _HEAD_BYTES = 4  # operation and special_zero, a tag and a byte each
 
 
@@ -89,16 +89,21 @@ def encode_plain_answer(answer: ShapeAnswer) -> bytes | None:
 
 def read_plain_answer(result: bytes) -> ShapeAnswer | None:
     """Reads what `encode_plain_answer` gives where the shape is short; None for any other form."""
-    if len(result) < _HEAD_BYTES or result[:1] != _ANSWER or result[2:3] != _SHAPE_OF_ANSWER or result[1] >= _SHORT:
+    if (
+        len(result) < _LEAST_ANSWER_BYTES
+        or result[:1] != _ANSWER
+        or result[2:3] != _SHAPE_OF_ANSWER
+        or result[1] >= _SHORT
+    ):
         return None
     if len(result) != result[1] + 2 or result[3] != result[1] - 2:
         return None
     dims = _decode_shape(result[4:], "shape.dims")
     check_partial_dims(dims, "shape.dims")
-    return ShapeAnswer(dims)
+    return ShapeAnswer(tuple(dims))
 
 
-def _decode_shape(raw: bytes, path: str) -> tuple[AnyDim, ...]:
+def _decode_shape(raw: bytes, path: str) -> list[AnyDim]:
     """Reads the message Shape."""
     dims, position, end = list[AnyDim](), 0, len(raw)
     while position < end:
@@ -110,14 +115,14 @@ def _decode_shape(raw: bytes, path: str) -> tuple[AnyDim, ...]:
         if dim is _MISSING or position > end:
             return _decode_whole(raw, path)
         dims.append(cast("AnyDim", dim))
-    return tuple(dims)
+    return dims
 
 
-def _decode_whole(raw: bytes, path: str) -> tuple[AnyDim, ...]:
+def _decode_whole(raw: bytes, path: str) -> list[AnyDim]:
     """Does the same with the generated class, and keeps the short dims for the next time."""
     message = parse(tensor_pb2.Shape, raw)
-    dims = tuple(decode_dims(message.dims, path))
-    if len(_DIMS) >= _MAX_DIMS:
+    dims = decode_dims(message.dims, path)
+    if len(_DIMS) >= _KEPT:
         _DIMS.clear()
     for source, dim in zip(message.dims, dims, strict=True):
         content = source.SerializeToString()

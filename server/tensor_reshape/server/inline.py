@@ -207,7 +207,7 @@ class UnaryCall(_Call):
         if raw is None:
             self._end(choose_status(refuse_empty_call(), self._plan.name))
         elif not self._answer(self._method.answer_light, raw):
-            self._work(lambda: self._answer(self._method.answer, raw))
+            self._work(lambda: self._answer(lambda request: self._method.answer(request, lambda: self._over), raw))
 
     def _answer(self, answer: Callable[[bytes], bytes | None], raw: bytes) -> bool:
         """Ends the call, unless `answer` has none."""

@@ -3,12 +3,13 @@
 Refusals leave as exceptions; `refusals` makes a status of them.
 """
 
-from collections.abc import Callable
-from functools import lru_cache, partial
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from math import prod
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
-from tensor_reshape.core.answers import answer_batch, answer_question
+from tensor_reshape.core.answers import ShapeRequest, answer_batch, answer_question, is_light
+from tensor_reshape.core.errors import LimitError, Reason
 from tensor_reshape.core.limits import LIGHT_HEAD_BYTES, Limits
 from tensor_reshape.core.operations import Operation
 from tensor_reshape.core.shapes import infer_shape
@@ -18,8 +19,13 @@ from tensor_reshape.server.sessions import StreamSession
 from tensor_reshape.wire import batches, codec, inference
 from tensor_reshape.wire.tensors import TensorView
 
+Result = TypeVar("Result")
+
 LIGHT_BYTES = 256 * 1024
 """A call that moves no more than this is over before a thread would have woken up for it."""
+
+IsOver = Callable[[], bool]
+"""Whether nobody waits for the answer any more."""
 
 Backend = Callable[[TensorView, tuple[int, ...], Limits], TensorView]
 
@@ -29,12 +35,12 @@ class Method(NamedTuple):
 
     Attributes:
         name: in full, as a path.
-        answer: returns the response.
+        answer: returns the response; asks whether the call is over where the work takes long.
         answer_light: does the same, or returns None where that would take long.
     """
 
     name: str
-    answer: Callable[[bytes], bytes]
+    answer: Callable[[bytes, IsOver], bytes]
     answer_light: Callable[[bytes], bytes | None]
 
 
@@ -46,16 +52,20 @@ class ReshapeService:
         self._limits = limits
         self._backend = backend
         self._heads = {operation: Heads() for operation in codec.METHODS}
-        self._infer_known = lru_cache(MAX_HEADS)(self._infer)
+        self._answers: dict[bytes, bytes] = {}  # of short questions, which come again and again
 
     @property
     def methods(self) -> tuple[Method, ...]:
         """The unary methods."""
         reshapes = [
-            Method(codec.build_path(name), partial(self.execute, operation), partial(self.execute_light, operation))
+            Method(
+                codec.build_path(name),
+                _finish(partial(self.execute, operation)),
+                partial(self.execute_light, operation),
+            )
             for operation, name in codec.METHODS.items()
         ]
-        infer = Method(inference.INFER_METHOD, self.infer, self.infer_light)
+        infer = Method(inference.INFER_METHOD, _finish(self.infer), self.infer_light)
         return (*reshapes, infer, Method(batches.BATCH_METHOD, self.infer_batch, _leave_to_a_thread))
 
     def execute(self, operation: Operation, request: bytes) -> bytes:
@@ -81,16 +91,25 @@ class ReshapeService:
 
     def infer(self, request: bytes) -> bytes:
         """Answers InferShape."""
-        return (self._infer if len(request) > MAX_KNOWN_HEAD_BYTES else self._infer_known)(request)
+        return self._answers.get(request) or self._infer(request, inference.decode_infer_request(request))
 
     def infer_light(self, request: bytes) -> bytes | None:
-        """Answers InferShape where the request is none of the longest."""
-        return None if len(request) > LIGHT_HEAD_BYTES else self.infer(request)
+        """Answers InferShape where that takes no search."""
+        answer = self._answers.get(request)
+        if answer is not None or len(request) > LIGHT_HEAD_BYTES:
+            return answer
+        asked = inference.decode_infer_request(request)
+        return self._infer(request, asked) if is_light(asked.question) else None
 
-    def infer_batch(self, request: bytes) -> bytes:
-        """Answers BatchInferShape."""
+    def infer_batch(self, request: bytes, is_over: IsOver = lambda: False) -> bytes:
+        """Answers BatchInferShape.
+
+        Raises:
+            LimitError: nobody waits for the answer any more.
+        """
         items = batches.decode_batch_items(batches.decode_batch_request(request))
-        return batches.encode_batch_response(answer_batch(items, self._limits), self._limits.max_output_bytes)
+        answers = _stop(answer_batch(items, self._limits), is_over)
+        return batches.encode_batch_response(answers, self._limits.max_output_bytes)
 
     def open_stream(self, hold: Callable[[int], None]) -> StreamSession:
         """Begins StreamReshape; see `StreamSession`."""
@@ -117,9 +136,27 @@ class ReshapeService:
             self._heads[operation].add(request, begin, head)
         return b"".join((head, output.payload))
 
-    def _infer(self, request: bytes) -> bytes:
-        answer = answer_question(inference.decode_infer_request(request), self._limits)
-        return inference.build_infer_response(answer).SerializeToString()
+    def _infer(self, request: bytes, asked: ShapeRequest) -> bytes:
+        response = inference.build_infer_response(answer_question(asked, self._limits)).SerializeToString()
+        if len(request) <= MAX_KNOWN_HEAD_BYTES:
+            if len(self._answers) >= MAX_HEADS:
+                self._answers.clear()  # in one step, whatever other threads do
+            self._answers[request] = response
+        return response
+
+
+def _finish(answer: Callable[[bytes], bytes]) -> Callable[[bytes, IsOver], bytes]:
+    """Returns an answer that is worked out whether or not anybody waits: it does not take long."""
+    return lambda request, _is_over: answer(request)
+
+
+def _stop(answers: Iterable[Result], is_over: IsOver) -> Iterator[Result]:
+    """Yields the answers as long as anybody waits for them."""
+    for answer in answers:
+        if is_over():
+            message = "the call is over"
+            raise LimitError(message, reason=Reason.STALLED)
+        yield answer
 
 
 def _leave_to_a_thread(_request: bytes) -> None:

@@ -135,7 +135,7 @@ class ThreadedUnary(ThreadedCall):
             self.leave()
         try:
             raw = self._receive_one(requests)
-            response = self._answer(raw)
+            response = self._answer(raw, lambda: self._refusal is not None)
         except grpc.RpcError:
             raise  # the call is over
         except Exception as error:  # noqa: BLE001 - whatever it is, the caller is told no more than that
