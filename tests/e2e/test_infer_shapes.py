@@ -13,7 +13,6 @@ from server_processes import ServerProcess
 from tensor_reshape.client import Bounds, Client, DimLike, InferredShape, LimitError, Reason, ReshapeError, ShapeQuery
 from tensor_reshape.core.models import Kind
 from tensor_reshape.core.views import ViewPossibility
-from tensor_reshape.v1 import reshape_pb2, tensor_pb2
 
 FLATTEN = ShapeQuery(data_shape=[2, 3], shape=[-1], special_zero=False)
 REFUSED = ShapeQuery(data_shape=[2, 3], shape=[4], special_zero=False)
@@ -242,15 +241,3 @@ def test_a_batch_runs_beside_other_calls(client: Client):
         single = [threads.submit(client.infer_shape, [2, 3], [-1], special_zero=False) for _ in range(200)]
         assert {call.result().known for call in single} == {(6,)}
         assert all(answer == (6,) for call in batches for answer in call.result())
-
-
-def make_item(target: int, data_from: int | None = None) -> reshape_pb2.BatchInferShapeItem:
-    six = tensor_pb2.TensorSpec(shape=tensor_pb2.Shape(dims=[tensor_pb2.Dim(value=6)]))
-    question = reshape_pb2.InferShapeRequest(
-        operation=reshape_pb2.OPERATION_RESHAPE,
-        special_zero=False,
-        data=six if data_from is None else None,
-        shape=tensor_pb2.Shape(dims=[tensor_pb2.Dim(value=target)]),
-        explain=True,
-    )
-    return reshape_pb2.BatchInferShapeItem(question=question, data_from=data_from)

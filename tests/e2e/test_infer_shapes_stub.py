@@ -22,6 +22,18 @@ def stub(channel: grpc.Channel) -> reshape_pb2_grpc.ReshapeServiceStub:
     return reshape_pb2_grpc.ReshapeServiceStub(channel)
 
 
+def make_item(target: int, data_from: int | None = None) -> reshape_pb2.BatchInferShapeItem:
+    six = tensor_pb2.TensorSpec(shape=tensor_pb2.Shape(dims=[tensor_pb2.Dim(value=6)]))
+    question = reshape_pb2.InferShapeRequest(
+        operation=reshape_pb2.OPERATION_RESHAPE,
+        special_zero=False,
+        data=six if data_from is None else None,
+        shape=tensor_pb2.Shape(dims=[tensor_pb2.Dim(value=target)]),
+        explain=True,
+    )
+    return reshape_pb2.BatchInferShapeItem(question=question, data_from=data_from)
+
+
 def test_a_generated_stub_asks_many_questions(stub: reshape_pb2_grpc.ReshapeServiceStub):
     items = [make_item(-1), make_item(-1, data_from=0), make_item(7)]
     results = stub.BatchInferShape(reshape_pb2.BatchInferShapeRequest(items=items)).results

@@ -143,9 +143,13 @@ def bound_dim(bounds: Bounds, term: Term | None) -> Dim:
     return Dim(bounds, term)
 
 
-def make_term(coefficient: int, factors: Iterable[Symbol], divisor: int = 1, divisors: Iterable[Symbol] = ()) -> Term:
+def make_term(coefficient: int, factors: Sequence[Symbol], divisor: int = 1, divisors: Sequence[Symbol] = ()) -> Term:
     """Returns the term with its factors in order; what is to be cancelled has been."""
-    return Term(coefficient, tuple(sorted(factors, key=_find_order)), divisor, tuple(sorted(divisors, key=_find_order)))
+    return Term(coefficient, _sort(factors), divisor, _sort(divisors))
+
+
+def _sort(symbols: Sequence[Symbol]) -> tuple[Symbol, ...]:
+    return tuple(symbols) if len(symbols) <= 1 else tuple(sorted(symbols, key=_find_order))
 
 
 def find_bounds(dim: AnyDim) -> Bounds:

@@ -54,9 +54,9 @@ def decode_expression(message: tensor_pb2.Expression) -> Term:
     """Reads a term; its numbers and names are not checked."""
     return make_term(
         message.coefficient if message.HasField("coefficient") else 1,
-        map(_decode_symbol, message.factors),
+        list(map(_decode_symbol, message.factors)),
         message.divisor if message.HasField("divisor") else 1,
-        map(_decode_symbol, message.divisors),
+        list(map(_decode_symbol, message.divisors)),
     )
 
 

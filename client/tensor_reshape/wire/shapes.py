@@ -20,7 +20,7 @@ from tensor_reshape.wire.payloads import encode_length
 from tensor_reshape.wire.tensors import encode_data_type
 
 _KEPT = 16384
-_KEPT_BYTES = 64  # of a dim that is kept
+_KEPT_BYTES, _KEPT_SYMBOLS = 64, 4  # of a dim that is kept
 _SHORT = 128  # lengths below take one byte
 _LENGTHS = [encode_length(length) for length in range(_SHORT)]
 
@@ -137,8 +137,9 @@ def _encode_number(dim: int) -> bytes:
 
 
 def _encode_other(dim: AnyDim) -> bytes:
-    plain = not isinstance(dim, Dim) or dim.term is None or dim.term.symbol is not None
-    return _encode_kept(dim) if plain else frame(_DIM, encode_dim(dim).SerializeToString())
+    term = dim.term if isinstance(dim, Dim) else None
+    short = term is None or len(term.factors) + len(term.divisors) <= _KEPT_SYMBOLS
+    return _encode_kept(dim) if short else frame(_DIM, encode_dim(dim).SerializeToString())
 
 
 @lru_cache(_KEPT)
