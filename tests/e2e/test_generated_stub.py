@@ -1,14 +1,11 @@
 """The contract as a program in another language sees it: generated messages, nothing of the SDK."""
 
-from collections.abc import Iterator
-
 import grpc
 import numpy as np
 import pytest
 from google.protobuf.message import Message
 
 from remote_refusals import catch_remote, send_raw
-from server_processes import ServerProcess
 from tensor_reshape.client import LimitError, Reason, ReshapeError
 from tensor_reshape.v1 import reshape_pb2, reshape_pb2_grpc, tensor_pb2
 
@@ -16,17 +13,6 @@ SIX = np.arange(6, dtype="<f4")
 TENSOR = tensor_pb2.Tensor(data_type=tensor_pb2.DATA_TYPE_F32, dims=[2, 3], data=SIX.tobytes())
 STATIC = reshape_pb2.StaticReshapeRequest(shape=[3, 2], special_zero=False, data=TENSOR)
 UNKNOWN_FIELDS = b"\xa8\x1f\x05" + b"\xb2\x1f\x03abc" + b"\xbd\x1f\x00\x00\x00\x00" + b"\xc1\x1f" + bytes(8)
-
-
-@pytest.fixture
-def channel(server: ServerProcess) -> Iterator[grpc.Channel]:
-    with grpc.insecure_channel(server.address) as channel:
-        yield channel
-
-
-@pytest.fixture
-def stub(channel: grpc.Channel) -> reshape_pb2_grpc.ReshapeServiceStub:
-    return reshape_pb2_grpc.ReshapeServiceStub(channel)
 
 
 def make_shape(*dims: int) -> tensor_pb2.Shape:

@@ -1,25 +1,8 @@
 """Shapes and batches of them through the generated stub, as other languages have it."""
 
-from collections.abc import Iterator
-
-import grpc
-import pytest
-
 from remote_refusals import catch_status, read_trailing
-from server_processes import ServerProcess
 from tensor_reshape.v1 import reshape_pb2, reshape_pb2_grpc, tensor_pb2
 from tensor_reshape.wire.status import DETAILS_KEY, decode_refusal
-
-
-@pytest.fixture
-def channel(server: ServerProcess) -> Iterator[grpc.Channel]:
-    with grpc.insecure_channel(server.address) as channel:
-        yield channel
-
-
-@pytest.fixture
-def stub(channel: grpc.Channel) -> reshape_pb2_grpc.ReshapeServiceStub:
-    return reshape_pb2_grpc.ReshapeServiceStub(channel)
 
 
 def make_item(target: int, data_from: int | None = None) -> reshape_pb2.BatchInferShapeItem:
