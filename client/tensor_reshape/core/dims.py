@@ -148,6 +148,15 @@ def make_term(coefficient: int, factors: Sequence[Symbol], divisor: int = 1, div
     return Term(coefficient, _sort(factors), divisor, _sort(divisors))
 
 
+def make_legal_term(
+    coefficient: int, factors: Sequence[Symbol], divisor: int = 1, divisors: Sequence[Symbol] = ()
+) -> Term | None:
+    """Returns the term, None for one that is larger than an expression may be."""
+    if max(coefficient, divisor) > MAX_DIM or len(factors) + len(divisors) > MAX_FACTORS:
+        return None
+    return make_term(coefficient, factors, divisor, divisors)
+
+
 def _sort(symbols: Sequence[Symbol]) -> tuple[Symbol, ...]:
     return tuple(symbols) if len(symbols) <= 1 else tuple(sorted(symbols, key=_find_order))
 

@@ -28,10 +28,10 @@ from tensor_reshape.core.dims import (
     make_dim,
 )
 from tensor_reshape.core.dtypes import DataType
-from tensor_reshape.core.errors import InvalidRequestError, Reason
+from tensor_reshape.core.errors import InvalidRequestError
 from tensor_reshape.core.limits import DEFAULT_LIMITS, GRAPH_MAX_RANK, MAX_DIM, Limits
 from tensor_reshape.core.models import Kind, Model, Place
-from tensor_reshape.core.operations import Operation, check_data_type, check_rank
+from tensor_reshape.core.operations import Operation
 from tensor_reshape.core.plain import infer_plain
 from tensor_reshape.core.refusals import (
     refuse_copy,
@@ -46,7 +46,7 @@ from tensor_reshape.core.refusals import (
     refuse_zero_volume,
 )
 from tensor_reshape.core.scenarios import Scenario, Solution, solve
-from tensor_reshape.core.shapes import Question, infer_shape
+from tensor_reshape.core.shapes import Question, check_admitted, infer_shape
 from tensor_reshape.core.terms import Equality, find_equality, solve_for
 
 
@@ -109,14 +109,7 @@ def infer_partial(question: PartialQuestion, limits: Limits = DEFAULT_LIMITS) ->
 
 
 def _check_question(question: PartialQuestion, limits: Limits) -> None:
-    if question.data_type is not None:
-        check_data_type(question.operation, question.data_type)
-    if question.special_zero is None:
-        message = "special_zero is required and has no default"
-        raise InvalidRequestError.of(Reason.SPECIAL_ZERO_MISSING, message, "special_zero")
-    for dims, field in ((question.data, "data.dims"), (question.target, "shape")):
-        if dims is not None:
-            check_rank(question.operation, len(dims), field, limits)
+    check_admitted(question, limits)
     check_partial_dims(question.data or (), "data.dims")
     for index, item in enumerate(question.target or ()):
         if isinstance(item, Dim):

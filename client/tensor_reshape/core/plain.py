@@ -8,7 +8,6 @@ from math import gcd
 from typing import NamedTuple
 
 from tensor_reshape.core.dims import (
-    MAX_FACTORS,
     AnyDim,
     Bounds,
     Dim,
@@ -18,7 +17,7 @@ from tensor_reshape.core.dims import (
     find_bounds,
     is_name,
     make_dim,
-    make_term,
+    make_legal_term,
 )
 from tensor_reshape.core.limits import MAX_DIM
 
@@ -173,6 +172,4 @@ def _name(above: int, unknown: Sequence[Dim | None], below: int) -> Term | None:
         if symbol is None:
             return None
         symbols.append(symbol)
-    if not symbols or max(above, below) > MAX_DIM or len(symbols) > MAX_FACTORS:
-        return None
-    return make_term(above, symbols, below)
+    return make_legal_term(above, symbols, below) if symbols else None

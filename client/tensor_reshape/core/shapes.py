@@ -15,6 +15,7 @@ Sources: StaticReshape-1 (oneDNN Graph), DynamicReshape-1 (oneAPI Graph), Reshap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import Protocol
 
 from tensor_reshape.core.dims import AnyDim, find_bounds, find_name
 from tensor_reshape.core.dtypes import DataType
@@ -22,6 +23,7 @@ from tensor_reshape.core.errors import InvalidRequestError, Reason, format_value
 from tensor_reshape.core.limits import DEFAULT_LIMITS, MAX_DIM, Limits
 from tensor_reshape.core.operations import Operation, check_data_type, check_rank
 from tensor_reshape.core.refusals import (
+    Asked,
     refuse_copy,
     refuse_expected,
     refuse_expected_rank,
@@ -62,7 +64,8 @@ def infer_shape(question: Question, limits: Limits = DEFAULT_LIMITS) -> tuple[in
         InvalidRequestError: the question is against a rule; the reason and the metadata tell which and where.
         LimitError: RANK_LIMIT_EXCEEDED.
     """
-    _check_question(question, limits)
+    check_admitted(question, limits)
+    check_dims(question.data, "data.dims")
     output, copied, inferred = _walk_target(question)
     if inferred is not None:
         output[inferred] = _resolve_minus_one(question, output, copied, inferred)
@@ -100,15 +103,38 @@ def check_expected(output: Sequence[int], expected: Sequence[AnyDim]) -> None:
             raise refuse_expected(index, have, want)
 
 
-def _check_question(question: Question, limits: Limits) -> None:
+class Admissible(Asked, Protocol):
+    """What rule 1 looks at, besides the dims themselves."""
+
+    @property
+    def operation(self) -> Operation:
+        """Whose rules answer."""
+
+    @property
+    def special_zero(self) -> bool | None:
+        """None where the request does not say."""
+
+    @property
+    def data_type(self) -> DataType | None:
+        """Of the data; None where it is not to be checked."""
+
+
+def check_admitted(question: Admissible, limits: Limits) -> None:
+    """Checks data type, special_zero and ranks; a rank that is unknown passes.
+
+    Raises:
+        InvalidRequestError: DATA_TYPE_UNSUPPORTED, SPECIAL_ZERO_MISSING or RANK_UNSUPPORTED.
+        LimitError: RANK_LIMIT_EXCEEDED.
+    """
     if question.data_type is not None:
         check_data_type(question.operation, question.data_type)
     if question.special_zero is None:
         message = "special_zero is required and has no default"
         raise InvalidRequestError.of(Reason.SPECIAL_ZERO_MISSING, message, "special_zero")
-    check_rank(question.operation, len(question.data), "data.dims", limits)
-    check_rank(question.operation, len(question.target), "shape", limits)
-    check_dims(question.data, "data.dims")
+    if question.data is not None:
+        check_rank(question.operation, len(question.data), "data.dims", limits)
+    if question.target is not None:
+        check_rank(question.operation, len(question.target), "shape", limits)
 
 
 def _walk_target(question: Question) -> tuple[list[int], list[int], int | None]:

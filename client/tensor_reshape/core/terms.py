@@ -1,10 +1,9 @@
 """Names of output dims: an equation solved for one of its unknowns, where all others have a name."""
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable
 from typing import NamedTuple
 
-from tensor_reshape.core.dims import MAX_FACTORS, Symbol, Term, make_term
-from tensor_reshape.core.limits import MAX_DIM
+from tensor_reshape.core.dims import Symbol, Term, make_legal_term
 from tensor_reshape.core.models import Equation, Model
 
 
@@ -37,7 +36,7 @@ def solve_for(key: int, model: Model, equation: Equation, zeros: Container[int])
     above, below = _name(model, equation.left), _name(model, divisors)
     if above is None or below is None or not (above or below) or any(atom in zeros for atom in divisors):
         return None
-    return _make_term(equation.constants[0], above, equation.constants[1], below)
+    return make_legal_term(equation.constants[0], above, equation.constants[1], below)
 
 
 def find_equality(model: Model, equation: Equation, zeros: Container[int]) -> Equality | None:
@@ -45,19 +44,10 @@ def find_equality(model: Model, equation: Equation, zeros: Container[int]) -> Eq
     left, right = _name(model, equation.left), _name(model, equation.right)
     if not left or not right:
         return None
-    above, below = _make_term(equation.constants[0], left), _make_term(equation.constants[1], right)
+    above, below = make_legal_term(equation.constants[0], left), make_legal_term(equation.constants[1], right)
     if above is None or below is None:
         return None
     return Equality(above, below, unless_empty=any(atom in zeros for atom in equation.cancelled))
-
-
-def _make_term(
-    coefficient: int, factors: Sequence[Symbol], divisor: int = 1, divisors: Sequence[Symbol] = ()
-) -> Term | None:
-    """Returns the term, None for one that is larger than an expression may be."""
-    if max(coefficient, divisor) > MAX_DIM or len(factors) + len(divisors) > MAX_FACTORS:
-        return None
-    return make_term(coefficient, factors, divisor, divisors)
 
 
 def _name(model: Model, atoms: Iterable[int]) -> list[Symbol] | None:

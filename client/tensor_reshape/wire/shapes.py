@@ -43,7 +43,7 @@ def frame(tag: bytes, content: bytes) -> bytes:
 
 def encode_dims(dims: Iterable[AnyDim]) -> bytes:
     """Returns the message Shape."""
-    return b"".join([_encode_number(dim) if type(dim) is int else _encode_other(dim) for dim in dims])
+    return b"".join([_encode_kept(dim) if type(dim) is int else _encode_other(dim) for dim in dims])
 
 
 def encode_plain_item(
@@ -131,20 +131,17 @@ def _decode_whole(raw: bytes, path: str) -> list[AnyDim]:
     return dims
 
 
-@lru_cache(_KEPT)
-def _encode_number(dim: int) -> bytes:
-    return frame(_DIM, encode_dim(dim).SerializeToString())
-
-
 def _encode_other(dim: AnyDim) -> bytes:
     term = dim.term if isinstance(dim, Dim) else None
     short = term is None or len(term.factors) + len(term.divisors) <= _KEPT_SYMBOLS
-    return _encode_kept(dim) if short else frame(_DIM, encode_dim(dim).SerializeToString())
+    return (_encode_kept if short else _encode)(dim)
 
 
-@lru_cache(_KEPT)
-def _encode_kept(dim: AnyDim) -> bytes:
+def _encode(dim: AnyDim) -> bytes:
     return frame(_DIM, encode_dim(dim).SerializeToString())
+
+
+_encode_kept = lru_cache(_KEPT)(_encode)
 
 
 @lru_cache(_KEPT)
