@@ -10,6 +10,7 @@ from tensor_reshape.client import Client
 
 ROOT = Path(__file__).parent.parent
 SERVINGS = ("inline", "threads")
+SERVED_BOTH_WAYS = {"e2e", "attacks"}
 SERVED_ONE_WAY = {
     "test_command_line.py",
     "test_command_line_infer.py",
@@ -19,7 +20,7 @@ SERVED_ONE_WAY = {
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    text = "how the shared servers serve; both: the tests in e2e run with each"
+    text = "how the shared servers serve; both: the tests in e2e and attacks run with each"
     parser.addoption("--serving", choices=[*SERVINGS, "both"], default="both", help=text)
 
 
@@ -28,7 +29,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         return
     chosen = metafunc.config.getoption("serving")
     path = metafunc.definition.path
-    if chosen == "both" and path.parent.name == "e2e" and path.name not in SERVED_ONE_WAY:
+    if chosen == "both" and path.parent.name in SERVED_BOTH_WAYS and path.name not in SERVED_ONE_WAY:
         metafunc.parametrize("serving", SERVINGS, indirect=True, scope="session")
 
 
