@@ -8,7 +8,7 @@ import time
 from tensor_reshape.server.admission import Admission
 from tensor_reshape.wire.allocators import release_freed_memory
 
-SWEEP_SECONDS = 0.25
+SWEEP_SECONDS = 0.1
 """How often calls without progress are looked for."""
 
 IDLE_SECONDS = 5.0
