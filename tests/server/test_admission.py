@@ -397,3 +397,46 @@ def test_a_call_that_cannot_begin_keeps_no_other_from_it():
     running.leave()
     admission.leave(broken)
     assert waiting.started == 1
+
+
+def test_what_waits_for_an_idle_connection_is_done_when_its_calls_have_left():
+    admission, done = make(8), list[str]()
+
+    def note() -> bool:
+        done.append("done")
+        return True
+
+    running = Caller(admission).read()
+    admission.do_if_idle("a", note)
+    later, other = Caller(admission).read(), Caller(admission, "b").read()
+    assert (done, later.started, other.started) == ([], 0, 1)
+    running.leave()
+    admission.do_if_idle("a", note)
+    assert (done, later.started) == (["done"], 1)
+
+
+def test_a_call_under_way_goes_on_while_something_waits_for_an_idle_connection():
+    admission = make(8)
+    running = Caller(admission).read()
+    admission.do_if_idle("a", lambda: True)
+    admission.receive(running.ticket, 1)
+    assert running.read().started == 2
+
+
+def test_calls_that_waited_in_vain_are_resumed():
+    admission = make(8)
+    Caller(admission).read()
+    admission.do_if_idle("a", lambda: True)
+    waiting, left = Caller(admission).read(), Caller(admission).read()
+    left.leave()
+    admission.resume()
+    assert (waiting.started, left.started, Caller(admission).read().started) == (1, 0, 1)
+
+
+def test_what_could_not_be_done_is_tried_again():
+    admission = make(8)
+    admission.do_if_idle("a", lambda: False)
+    waiting = Caller(admission).read()
+    assert waiting.started == 0
+    admission.do_if_idle("a", lambda: True)
+    assert waiting.started == 1

@@ -1,18 +1,16 @@
 """`python -m tensor_reshape.server`, and what `tensor-reshape serve` runs."""
 
-import os
-import sys
 from pathlib import Path
 
 import click
 
 from tensor_reshape.core.limits import MAX_PROTOBUF_BYTES, MAX_RANK
 from tensor_reshape.server.config import MAX_STOP_SECONDS, Config, ConfigError, TlsFiles
-from tensor_reshape.server.experiments import choose_experiments
 from tensor_reshape.server.logs import configure_logs
+from tensor_reshape.server.runner import serve_until_signal
+from tensor_reshape.server.supervisor import supervise
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
-_EXPERIMENTS = "GRPC_EXPERIMENTS"
 _SECONDS = click.FloatRange(0, MAX_STOP_SECONDS)
 _DEFAULTS = Config()
 
@@ -107,10 +105,6 @@ def serve(
     Every option can be set in the environment: --max-rank as TENSOR_RESHAPE_MAX_RANK. A flag wins.
     """
     configure_logs(log_format, log_level)
-    _set_experiments()
-    from tensor_reshape.server.runner import serve_until_signal  # noqa: PLC0415 - grpc reads the environment once,
-    from tensor_reshape.server.supervisor import supervise  # noqa: PLC0415 - when it is imported
-
     try:
         tls = _build_tls(tls_certificate, tls_key, tls_client_ca)
         config = Config(tls=tls, **settings)  # type: ignore[arg-type] # click has converted each option
@@ -120,15 +114,6 @@ def serve(
             serve_until_signal(config)
     except ConfigError as error:
         raise click.ClickException(str(error)) from error
-
-
-def _set_experiments() -> None:
-    """Chooses the experiments of gRPC's core, unless the environment does. Workers inherit the choice."""
-    if _EXPERIMENTS in os.environ:  # noqa: TID251
-        return
-    os.environ[_EXPERIMENTS] = choose_experiments()  # noqa: TID251
-    if "grpc" in sys.modules and os.environ[_EXPERIMENTS]:  # noqa: TID251 - too late for this process
-        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])  # noqa: S606 - this very command
 
 
 def _build_tls(certificate: Path | None, key: Path | None, client_ca: Path | None) -> TlsFiles | None:

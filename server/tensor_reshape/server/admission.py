@@ -18,6 +18,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
+from itertools import chain
 
 from tensor_reshape.core.errors import LimitError, Reason
 from tensor_reshape.server.accounts import Claim, Pool
@@ -58,10 +59,11 @@ class Ticket:
         since: when it last made progress.
         claim: the room that it waits for.
         waiting: whether it waits for a thread.
+        begun: whether it has asked for its first message.
         left: whether it is over, so that nothing is accounted to it any more.
     """
 
-    __slots__ = ("claim", "evict", "held", "kept", "left", "peer", "reading", "since", "start", "waiting")
+    __slots__ = ("begun", "claim", "evict", "held", "kept", "left", "peer", "reading", "since", "start", "waiting")
 
     def __init__(self, start: Callable[[], None], evict: Callable[[LimitError], None]) -> None:
         """Takes the call's callbacks; `start` and `evict` are called without any lock held."""
@@ -71,7 +73,7 @@ class Ticket:
         self.reading = self.kept = self.held = 0
         self.since = time.monotonic()
         self.claim: Claim | None = None
-        self.waiting = self.left = False
+        self.waiting = self.begun = self.left = False
 
     def advance(self, moved: int | None) -> None:
         """Notes the progress of so many bytes; None: as much as there can be."""
@@ -102,6 +104,7 @@ class Admission:
         self._lock = threading.Lock()
         self._threads = 0
         self._are_threads_short: Callable[[], bool] = bool  # until `limit_threads`: never
+        self._paused: dict[str, list[Ticket]] = {}  # of connections that something is to be done to when they are idle
         self._entered = 0
         self._tickets: set[Ticket] = set()
         self._calls: Counter[str] = Counter()  # of each connection
@@ -146,8 +149,35 @@ class Admission:
             if not ticket.left:
                 self._identify(ticket, peer)
 
+    def do_if_idle(self, peer: str, action: Callable[[], bool]) -> None:
+        """Does `action` when a connection has no call; call this again where it has some.
+
+        So that there is such a moment, calls that begin meanwhile wait for their message until `action` says that it
+        has been done, or until `resume`.
+        """
+        with self._lock:
+            paused = self._paused.setdefault(peer, [])
+            if self._calls[peer] > len(paused) or not action():
+                return
+            del self._paused[peer]
+        for ticket in paused:
+            self.read(ticket)
+
+    def resume(self) -> None:
+        """Has all calls that have waited for an action receive their messages."""
+        with self._lock:
+            waiting, self._paused = list(self._paused.values()), {}
+        for ticket in chain.from_iterable(waiting):
+            self.read(ticket)
+
     def read(self, ticket: Ticket) -> None:
         """Lets the call receive a message: now, or when there is room."""
+        with self._lock:
+            paused = self._paused.get(ticket.peer)
+            if paused is not None and not ticket.begun:
+                paused.append(ticket)
+                return
+            ticket.begun = True
 
         def begin() -> Callable[[], None]:
             ticket.reading = self._read_cost
@@ -215,6 +245,8 @@ class Admission:
                 self._tickets.discard(ticket)
                 self._forget_call_of(ticket.peer)
             self._withdraw(ticket)
+            if ticket in self._paused.get(ticket.peer, ()):
+                self._paused[ticket.peer].remove(ticket)
             granted = self._account(ticket, 0, 0, 0, 0)
             ticket.left = True
         ticket.forget_call()

@@ -75,7 +75,7 @@ class Config:
     max_calls: int = 1024
     stall_seconds: float = 30.0
     serving: str = "auto"
-    drain_seconds: float = 1.0
+    drain_seconds: float = 0.5
     grace_seconds: float = 8.0
     tls: TlsFiles | None = None
 

@@ -3,6 +3,7 @@
 import logging
 import signal
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from queue import SimpleQueue
 from typing import TypeAlias
@@ -12,11 +13,12 @@ from grpc_reflection.v1alpha import reflection, reflection_pb2_grpc
 
 from tensor_reshape.server.admission import Admission
 from tensor_reshape.server.config import Config
+from tensor_reshape.server.connections import Dismissal, close_listeners
 from tensor_reshape.server.handlers import build_handlers
 from tensor_reshape.server.health import Health
 from tensor_reshape.server.housekeeping import Housekeeper
 from tensor_reshape.server.interceptors import RefusalInterceptor
-from tensor_reshape.server.listeners import announce, bind
+from tensor_reshape.server.listeners import announce, bind, find_port
 from tensor_reshape.server.service import ReshapeService
 from tensor_reshape.server.threads import assign_threads
 from tensor_reshape.wire.allocators import keep_freed_memory
@@ -28,6 +30,8 @@ _LOGGER = logging.getLogger(__name__)
 _HEALTH_SERVICE = "grpc.health.v1.Health"
 _REFLECTION_THREADS = 4
 _WINDOW_BYTES = 256 * 1024
+_DISMISSAL_SECONDS = 1.0  # the longest that clients are asked to leave
+_TURN_SECONDS = 0.005
 _MAX_STREAMS_PER_CONNECTION = 64  # without a limit, a flood of resets on one connection makes others' calls fail
 
 
@@ -62,8 +66,11 @@ class Runner:
         self._server.add_generic_rpc_handlers((handlers,))
         self._health.register(self._server)
         _register_reflection(self._server)
-        held = private_address is not None
-        self.addresses = tuple(bind(self._server, address, config.tls, held=held) for address in config.listen)
+        self._shares_ports = private_address is not None
+        self.addresses = tuple(
+            bind(self._server, address, config.tls, held=self._shares_ports) for address in config.listen
+        )
+        self._ports = tuple(find_port(address) for address in self.addresses if not address.startswith("unix:"))
         if private_address is not None:
             self._server.add_insecure_port(private_address)
 
@@ -73,20 +80,37 @@ class Runner:
         self._housekeeper.start()
 
     def stop(self, hurry: threading.Event | None = None) -> None:
-        """Says NOT_SERVING, waits for clients to turn away, refuses new calls, lets those under way end.
+        """Says NOT_SERVING, waits for clients to turn away, has the others leave, lets calls under way end.
+
+        Who shares its ports stops listening first: the others take whoever comes. One alone listens while it drains:
+        who balances the load may go on sending clients for a while.
 
         Args:
-            hurry: cuts both waits short when set.
+            hurry: cuts all waits short when set.
         """
         hurry = hurry or threading.Event()
+        if self._shares_ports:
+            close_listeners(self._ports)
         self._health.stop_serving()
         hurry.wait(self._config.drain_seconds)
+        close_listeners(self._ports)
         self._health.end_watches()
+        self._dismiss_clients(hurry)
         stopped = self._server.stop(self._config.grace_seconds)
         threading.Thread(target=self._stop_at_once, args=(hurry,), daemon=True).start()
         stopped.wait()
         self._housekeeper.stop()
         hurry.set()  # nobody waits for it any more
+
+    def _dismiss_clients(self, hurry: threading.Event) -> None:
+        """Has clients that do not watch the health leave: a call that reaches a server which stops is cancelled."""
+        if self._config.tls is not None:
+            return  # nothing can be written between the frames of a connection that is encrypted
+        dismissal = Dismissal(self._ports, self._admission.do_if_idle)
+        end = time.monotonic() + _DISMISSAL_SECONDS
+        while not dismissal.advance(time.monotonic()) and time.monotonic() < end and not hurry.wait(_TURN_SECONDS):
+            pass  # those that were busy may be idle now
+        self._admission.resume()
 
     def _stop_at_once(self, hurry: threading.Event) -> None:
         hurry.wait()

@@ -29,8 +29,8 @@ REFUSAL = b"!"
 """Its message follows, up to the end."""
 
 HURRY = b"h"
-STOP_MARGIN_SECONDS = 2.0
-"""How long a worker may take to end, besides draining and the grace."""
+STOP_MARGIN_SECONDS = 3.0
+"""How long a worker may take to end, besides draining and the grace: clients are asked to leave for a second."""
 
 _BEAT_SECONDS = 0.5
 _RETRY_SECONDS = 0.1
