@@ -118,7 +118,12 @@ def test_a_link_to_item_0_is_not_an_absent_link():
 
 
 @pytest.mark.parametrize(
-    "raw", [b"\x0a", b"\x0a\x05", b"\x0b", b"\x00", b"\x0a\xff\xff\xff\xff\xff\x7f"], ids=bytes.hex
+    "raw",
+    [
+        *[b"\x0a", b"\x0a\x05", b"\x0b", b"\x00", b"\x0a\xff\xff\xff\xff\xff\x7f"],
+        *map(bytes.fromhex, ["888080801000", "888080801f01", "8a808080170a00", "babcfa807b00", "fdffffff4f271525b7"]),
+    ],
+    ids=bytes.hex,
 )
 def test_what_is_no_batch_is_malformed(raw: bytes):
     assert refuse(raw).reason == Reason.MESSAGE_MALFORMED
