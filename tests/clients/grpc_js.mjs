@@ -6,7 +6,7 @@ import { SECONDS, answerCalls, encodeBase64 } from './calls.mjs';
 
 const OPTIONS = { keepCase: true, longs: String, enums: String, bytes: String };
 
-async function open({ address, loader: name, include, file, descriptors, service }) {
+async function open({ address, loader: name, include, file, descriptors }) {
   const { default: loader } = await import(name);
   const definition = {
     ...loader.loadFileDescriptorSetFromBuffer(Buffer.from(descriptors, 'base64'), OPTIONS),

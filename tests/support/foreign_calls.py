@@ -22,7 +22,6 @@ from tensor_reshape.wire.inference import build_infer_request, build_infer_respo
 
 HEALTH = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name
 MAX = 2**63 - 1
-INT64 = "<i8"
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,10 @@ and Python read at most 5 bytes of a tag and of a length. All take 64-bit number
 """
 
 from collections.abc import Iterator
+from typing import cast
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from google.protobuf.message import Message
 
 _VARINT, _FIXED64, _LENGTH_DELIMITED, _FIXED32 = 0, 1, 2, 5
 _FIXED_BYTES = {_FIXED64: 8, _FIXED32: 4}
@@ -14,9 +16,10 @@ _LONG = frozenset({FieldDescriptor.TYPE_INT64, FieldDescriptor.TYPE_UINT64, Fiel
 _MAX_LONG_BYTES, _MAX_LENGTH_BYTES = 10, 5
 
 
-def find_unreadable(kind: Descriptor, raw: bytes) -> list[str]:
+def find_unreadable(kind: type[Message], raw: bytes) -> list[str]:
     """Returns what in `raw`, a message of `kind`, some reader would take for something else; each with its place."""
-    return list(_walk(kind, raw, kind.name))
+    descriptor = cast("Descriptor", kind.DESCRIPTOR)
+    return list(_walk(descriptor, raw, descriptor.name))
 
 
 def _walk(kind: Descriptor, raw: bytes, path: str) -> Iterator[str]:
