@@ -1,7 +1,8 @@
 """How the numbers of a message are written: whether the pickiest reader in use takes them.
 
 protobufjs 6 and 7 read at most 5 bytes of a number of 32 bits and of a length, and then go on at the wrong place. C++
-and Python read at most 5 bytes of a tag and of a length. All take 64-bit numbers in up to 10 bytes.
+and Python read at most 5 bytes of a tag and of a length. protobuf-java takes a 64-bit number of 10 bytes for a negative
+one, whatever the last byte says. All take one of up to 9 bytes.
 """
 
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ from google.protobuf.message import Message
 _VARINT, _FIXED64, _LENGTH_DELIMITED, _FIXED32 = 0, 1, 2, 5
 _FIXED_BYTES = {_FIXED64: 8, _FIXED32: 4}
 _LONG = frozenset({FieldDescriptor.TYPE_INT64, FieldDescriptor.TYPE_UINT64, FieldDescriptor.TYPE_SINT64})
-_MAX_LONG_BYTES, _MAX_LENGTH_BYTES = 10, 5
+_MAX_LONG_BYTES, _MAX_LENGTH_BYTES = 9, 5
 
 
 def find_unreadable(kind: type[Message], raw: bytes) -> list[str]:
@@ -62,7 +63,7 @@ def _walk_content(field: FieldDescriptor, content: bytes) -> Iterator[str]:
 
 
 def _check_number(field: FieldDescriptor, number: int, size: int) -> Iterator[str]:
-    if size > _MAX_LONG_BYTES or (field.type not in _LONG and size != _measure(number)):
+    if size != _measure(number) and (field.type not in _LONG or size > _MAX_LONG_BYTES):
         yield f"{field.name}: {number} takes {size} bytes"
 
 

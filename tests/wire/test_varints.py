@@ -14,7 +14,7 @@ READABLE: list[tuple[type[Message], str]] = [
     (Response, "7a888000 080e 7a04 00000000"),
     (Response, "7a8880808000 080e 7a04 00000000"),
     (Tensor, "10ffffffffffffffffff01"),
-    (Tensor, "1083808080808080808000"),
+    (Tensor, "10838080808080808000"),
     (Dim, "1a03 0a014e"),
     (Dim, "1208 08828000 10838000"),
 ]
@@ -25,6 +25,8 @@ UNREADABLE: list[tuple[type[Message], str, str]] = [
     (Response, "0a00", "0a is no tag of its fields"),
     (Response, "7a05 080e", "its last field ends 3 bytes behind it"),
     (Tensor, "088e00", "data_type: 14 takes 2 bytes"),
+    (Tensor, "1083808080808080808000", "dims: 3 takes 10 bytes"),
+    (Tensor, "10a7b3de929ec28987c700", "dims: 5120071684620523943 takes 10 bytes"),
     (Tensor, "108380808080808080808000", "dims: 3 takes 11 bytes"),
     (Tensor, "120b 8380808080808080808000", "dims: 3 takes 11 bytes"),
     (reshape_pb2.InferShapeRequest, "308100", "explain: 1 takes 2 bytes"),

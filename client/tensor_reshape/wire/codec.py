@@ -41,7 +41,7 @@ METHODS = {STATIC_RESHAPE: "StaticReshape", DYNAMIC_RESHAPE: "DynamicReshape", R
 """The method that executes each operation."""
 
 _ALIGNMENT = 8  # of the widest element
-_MAX_VARINT_BYTES, _MAX_LENGTH_BYTES = 10, 5
+_MAX_DIM_BYTES, _MAX_LENGTH_BYTES = 9, 5
 _DATA_TYPE_TAG = b"\x08"  # field 1 of Tensor, a varint
 _DIMS_TAG = b"\x12"  # field 2 of Tensor, packed
 ReshapeRequest = reshape_pb2.StaticReshapeRequest | reshape_pb2.DynamicReshapeRequest | reshape_pb2.ReshapeRequest
@@ -175,9 +175,9 @@ def encode_response_head(data_type: DataType, dims: Sequence[int], payload_bytes
     """Returns the response but for the tensor's bytes, which follow it: all operations answer with the same.
 
     The head's length is a multiple of 8, so whoever receives the response at an aligned address has aligned elements.
-    To that end the last dim is written in up to 10 bytes and two lengths in up to 5, which every protobuf reader takes.
-    All else is as short as it can be: some readers take no more than 5 bytes of a 32-bit number, and lose their place.
     """
+    # To that end one dim is written in up to 9 bytes, or a length in up to 5: as much as every reader in use takes.
+    # protobufjs loses its place behind 5 bytes of a 32-bit number; protobuf-java reads 10 of a 64-bit one as negative.
     kind = _DATA_TYPE_TAG + encode_length(data_type)
     numbers = [encode_length(dim) for dim in dims]
     tail = PAYLOAD_TAG + encode_length(payload_bytes)
@@ -210,18 +210,20 @@ def decode_reshape_response(raw: bytes) -> TensorView:
 
 
 def _encode_dims(numbers: Sequence[bytes], padding: int) -> bytes:
-    """Returns the field of a tensor's dims in up to so many bytes more: in the last dim, then in the length."""
+    """Returns the field of a tensor's dims in up to so many bytes more: in the shortest dim, then in the length."""
     if not numbers:
         return b""
-    packed = b"".join(numbers)
-    width, room = len(encode_length(len(packed) + _ALIGNMENT - 1)), _MAX_VARINT_BYTES - len(numbers[-1])
-    packed = _widen(packed, len(packed) + min(padding, room))
-    width = min(width + max(padding - room, 0), _MAX_LENGTH_BYTES)
+    width = len(encode_length(sum(map(len, numbers)) + _ALIGNMENT - 1))
+    padded, shortest = list(numbers), min(numbers, key=len)
+    room = min(padding, _MAX_DIM_BYTES - len(shortest))
+    padded[numbers.index(shortest)] = _widen(shortest, len(shortest) + room)
+    packed = b"".join(padded)
+    width = min(width + padding - room, _MAX_LENGTH_BYTES)
     return _DIMS_TAG + _widen(encode_length(len(packed)), width) + packed
 
 
 def _widen(varint: bytes, size: int) -> bytes:
-    """Returns bytes that end with a varint in `size` bytes in all, the varint longer and the number the same."""
+    """Returns the same number in `size` bytes, of which it takes no more."""
     missing = size - len(varint)
     if not missing:
         return varint
