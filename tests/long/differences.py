@@ -11,6 +11,7 @@ from random import Random
 
 from tests.long.inputs import BATCH_KINDS, Input, generate
 from tests.long.reference import Reading, describe_items, describe_refusal, read_plainly
+from tests.long.varints import find_unreadable
 
 from tensor_reshape.core.errors import ReshapeError
 from tensor_reshape.core.limits import Limits
@@ -116,7 +117,10 @@ class Comparison:
 
 
 def _check_answer(answer: bytes, reading: Reading) -> Iterator[tuple[str, object, object]]:
-    """Checks type and bytes of an answer; those of a tensor with strides are in another order."""
+    """Checks the numbers, the type and the bytes of an answer; those of a tensor with strides are in another order."""
+    unreadable = find_unreadable(reshape_pb2.StaticReshapeResponse, answer)
+    if unreadable:
+        yield "the numbers of the answer", unreadable, []
     output = reshape_pb2.StaticReshapeResponse.FromString(answer).output
     data_type, _, strides, payload = reading[5:]
     if output.data_type != data_type or (strides is None and output.data != payload):

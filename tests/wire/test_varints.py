@@ -2,9 +2,9 @@
 
 import pytest
 from google.protobuf.message import Message
+from tests.long.varints import find_unreadable
 
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
-from varints import find_unreadable
 
 Response, Dim, Tensor = reshape_pb2.ReshapeResponse, tensor_pb2.Dim, tensor_pb2.Tensor
 
