@@ -28,7 +28,7 @@ from tensor_reshape.wire.tensors import TensorView
 from tensor_strategies import reshape_calls
 
 SECONDS = 20
-ONE_OF_EACH = settings(max_examples=150, deadline=None)
+ONE_OF_EACH = settings(max_examples=100, deadline=None)
 MESSAGES: dict[str, tuple[type[Message], type[Message]]] = {
     "StaticReshape": (reshape_pb2.StaticReshapeRequest, reshape_pb2.StaticReshapeResponse),
     "DynamicReshape": (reshape_pb2.DynamicReshapeRequest, reshape_pb2.DynamicReshapeResponse),
@@ -107,7 +107,7 @@ def test_every_reader_takes_the_messages_of_a_stream(
     assert stream(raw_channel, [encode_begin(*call), *chunks]) == []
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(request=requests)
 def test_every_reader_takes_a_shape(raw_channel: grpc.Channel, request: ShapeRequest):
     assert ask(raw_channel, "InferShape", build_infer_request(request).SerializeToString()) == []
