@@ -188,7 +188,7 @@ LIES = {
     "other dims": encode_reshape_response(TensorView(DataType.F32, (3, 2), None, memoryview(SIX.tobytes()))),
     "another data type": encode_reshape_response(TensorView(DataType.I32, (6,), None, memoryview(SIX.tobytes()))),
     "too few bytes": encode_reshape_response(TensorView(DataType.F32, (6,), None, memoryview(bytes(23)))),
-    "a negative dim": encode_reshape_response(TensorView(DataType.F32, (-1,), None, memoryview(b""))),
+    "a negative dim": bytes.fromhex("7a10 080e 120a ffffffffffffffffff01 7a00"),
     "a volume of 18000 digits": encode_reshape_response(
         TensorView(DataType.F32, (2**62,) * 1000, None, memoryview(b""))
     ),

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from google.protobuf.message import Message
+
 from tensor_reshape.core.answers import BatchItem, ShapeAnswer, ShapeRequest
 from tensor_reshape.core.errors import InvalidRequestError, LimitError, Reason, ReshapeError
 from tensor_reshape.core.limits import MAX_BATCH_BYTES, MAX_BATCH_ITEMS, MAX_HEAD_BYTES
@@ -27,6 +29,10 @@ from tensor_reshape.wire.status import clip_metadata
 
 BATCH_METHOD = build_path("BatchInferShape")
 
+_BATCHES: dict[str, type[Message]] = {
+    "items": reshape_pb2.BatchInferShapeRequest,
+    "results": reshape_pb2.BatchInferShapeResponse,
+}
 _ITEM_TAG = 0x0A  # field 1, bytes
 _ITEM_BEGIN = bytes([_ITEM_TAG])
 
@@ -60,7 +66,7 @@ def decode_batch_request(raw: bytes) -> Sequence[bytes]:
     if len(raw) > MAX_BATCH_BYTES:
         text = f"the batch has {len(raw)} bytes; {MAX_BATCH_BYTES} are admitted"
         raise LimitError.of(Reason.BATCH_TOO_LARGE, text, "items", size=len(raw), limit=MAX_BATCH_BYTES)
-    items = _split(raw, MAX_BATCH_ITEMS)
+    items = _split(raw, MAX_BATCH_ITEMS, "items")
     if len(items) > MAX_BATCH_ITEMS:
         text = f"the batch has more than {MAX_BATCH_ITEMS} items"
         raise LimitError.of(Reason.BATCH_TOO_LARGE, text, "items", limit=MAX_BATCH_ITEMS)
@@ -96,7 +102,7 @@ def decode_batch_response(raw: bytes) -> list[ShapeAnswer | ReshapeError]:
     Raises:
         ReshapeError: it is not a response of this contract.
     """
-    return [read_plain_answer(result) or _decode_result(result) for result in _split(raw, len(raw))]
+    return [read_plain_answer(result) or _decode_result(result) for result in _split(raw, len(raw), "results")]
 
 
 def _decode_item(item: bytes) -> BatchItem:
@@ -151,26 +157,26 @@ def _decode_result(raw: bytes) -> ShapeAnswer | ReshapeError:
     return read_infer_response(message.answer)
 
 
-def _split(raw: bytes, max_items: int) -> list[bytes]:
-    """Returns the items, at most one more than `max_items`; nothing is parsed, so nothing grows in memory."""
+def _split(raw: bytes, max_items: int, field_name: str) -> list[bytes]:
+    """Returns the items, or the results, at most one more than `max_items`; nothing is parsed, so nothing grows."""
     items, position = list[bytes](), 0
     while position < len(raw) and len(items) <= max_items:
         field = read_field(raw, position)
         if field is None or field[2] > len(raw):
-            return _parse_whole(raw)
+            return _parse_whole(raw, field_name)
         tag, start, position = field
         if tag == _ITEM_TAG:
             items.append(raw[start:position])
     return items
 
 
-def _parse_whole(raw: bytes) -> list[bytes]:
+def _parse_whole(raw: bytes, field_name: str) -> list[bytes]:
     """Returns the items of what only the generated class reads: a group, or no message at all."""
     if len(raw) > MAX_HEAD_BYTES:
         text = "the message is no batch, or has a group, which is read up to 64 KiB"
         raise InvalidRequestError.of(Reason.MESSAGE_MALFORMED, text)
-    message = parse(reshape_pb2.BatchInferShapeRequest, raw)
-    return [item.SerializeToString() for item in message.items]
+    message = parse(_BATCHES[field_name], raw)
+    return [item.SerializeToString() for item in getattr(message, field_name)]
 
 
 def join_items(pieces: Sequence[bytes]) -> bytes:
