@@ -34,14 +34,14 @@ def _contradict(view: View, data: Dims, strides: Sequence[int], output: Dims) ->
     return ""
 
 
-def is_decided(view: View, data: Dims, strides: Sequence[int], output: Dims) -> bool:
+def is_decided(view: View, data: Sequence[int], strides: Sequence[int], output: Sequence[int]) -> bool:
     """Whether a known question is answered, or the strides of its output are above what the contract holds."""
     if view.possibility is not ViewPossibility.UNKNOWN or prod(data) > _MAX_VOLUME:
         return True
     return max(find_strides(data, strides, output) or (), default=0) > MAX_DIM
 
 
-def find_strides(data: Dims, strides: Sequence[int], output: Dims) -> Dims | None:
+def find_strides(data: Sequence[int], strides: Sequence[int], output: Sequence[int]) -> Dims | None:
     """Returns strides of the output over the elements of the data; None where none lead to all of them."""
     addresses = list_addresses(data, strides)
     if not addresses:
@@ -51,9 +51,9 @@ def find_strides(data: Dims, strides: Sequence[int], output: Dims) -> Dims | Non
     return found if list_addresses(output, found) == addresses else None
 
 
-def list_addresses(dims: Iterable[int], strides: Iterable[int]) -> list[int]:
+def list_addresses(dims: Sequence[int], strides: Iterable[int]) -> list[int]:
     """Returns where each element lies, in row-major order."""
-    places = [0]
+    places = [] if 0 in dims else [0]
     for dim, stride in zip(dims, strides, strict=True):
         places = [place + index * stride for place in places for index in range(dim)]
     return places
