@@ -73,15 +73,16 @@ def infer_view(question: PartialQuestion, strides: Sequence[int], output: Sequen
     if question.data is None or output is None:
         return _UNKNOWN
     copied = _list_copied(question)
-    data = [_find_number(output[index] if index in copied else dim) for index, dim in enumerate(question.data)]
-    output = [_find_number(dim) for dim in output]
+    data = [output[index] if index in copied else dim for index, dim in enumerate(question.data)]
+    may_be_empty = _may_be_empty(data) and _may_be_empty(output)
+    data, output = list(map(_find_number, data)), list(map(_find_number, output))
     if 0 in data or 0 in output:
         return View(ViewPossibility.POSSIBLE, (0,) * len(output))
     keys = [index if index in copied else -1 - index for index in range(len(output))]
     whole = _Part(data, strides, output)
     views = [_infer_part(part) for part in (_split(whole, keys) if not are_known(data) else [whole])]
     if _IMPOSSIBLE in views:
-        return _UNKNOWN if _may_be_empty(data) and _may_be_empty(output) else _IMPOSSIBLE
+        return _UNKNOWN if may_be_empty else _IMPOSSIBLE
     found = [stride for view in views for stride in view.strides or ()]
     # No memory has elements as far apart as no s64 holds.
     if _UNKNOWN in views or max(found, default=0) > MAX_DIM:
@@ -102,8 +103,9 @@ def _list_copied(question: PartialQuestion) -> set[int]:
 
 
 def _find_number(dim: AnyDim) -> AnyDim:
+    """Returns the number that a dim is where the tensor has elements, if that is known."""
     low, high = find_bounds(dim)
-    return low if low == high else dim
+    return high if high in {low, 1} else dim
 
 
 def _may_be_empty(dims: Sequence[AnyDim]) -> bool:
@@ -165,9 +167,20 @@ def _infer_part(part: _Part) -> View:
     data, output = _solve(part.dims, part.output), _solve(part.output, part.dims)
     if _are_known_inside(data) and _are_known_inside(output):
         return _fit(data, part.strides, output)
-    if any(stride for dim, stride in zip(data, part.strides, strict=True) if dim != 1):
-        return _UNKNOWN
-    return View(ViewPossibility.POSSIBLE, (0,) * len(output))  # of one element
+    axes = [(dim, stride) for dim, stride in zip(data, part.strides, strict=True) if dim != 1]
+    others = [dim for dim in output if dim != 1]
+    if not axes or not others or not any(stride for _, stride in axes):
+        return View(ViewPossibility.POSSIBLE, (0,) * len(output))  # of one element
+    return _IMPOSSIBLE if len(others) == 1 and any(map(_are_apart, axes, axes[1:])) else _UNKNOWN
+
+
+def _are_apart(outer: tuple[AnyDim, int], inner: tuple[AnyDim, int]) -> bool:
+    """Whether two neighbours are more than 1 each, and never one run."""
+    (dim, stride), (inner_dim, step) = outer, inner
+    bounds = find_bounds(inner_dim)
+    if find_bounds(dim).low < 2 or bounds.low < 2:  # noqa: PLR2004 - a dim of 1 is in any run
+        return False
+    return stride != 0 if step == 0 else stride % step != 0 or not bounds.holds(stride // step)
 
 
 def _are_known_inside(dims: Sequence[AnyDim]) -> bool:
