@@ -43,7 +43,7 @@ class _Task(NamedTuple):
         seed: of all.
         number: of this task.
         questions: how many.
-        share: of how many of the small ones the instances are tried.
+        share: of how many of the small ones the instances are tried, and of how many batches every item is sent alone.
     """
 
     seed: str
@@ -131,7 +131,7 @@ def run_task(task: _Task) -> Tally:
                 items.append(wide.choose_item(index))
             else:
                 items.append(BatchItem(_prove_small(random, task, tally)))
-        tally.add_problems(task, "different", check_round_trips(items))
+        tally.add_problems(task, "different", check_round_trips(items, 1 if random.random() < task.share else _ITEMS))
     return tally
 
 
@@ -174,7 +174,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("questions", nargs="?", type=int, default=1_000_000, help="how many")
     parser.add_argument("--seed", default=secrets.token_hex(4), help="any text; the same one gives the same questions")
     parser.add_argument("--batch", type=int, help="only this one, as a violation names it")
-    parser.add_argument("--share", type=float, default=1.0, help="of how many small ones the instances are tried")
+    parser.add_argument("--share", type=float, default=1.0, help="of how many all is tried; the others go in batches")
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--conformance", action="store_true", help="compare the cases of the libraries instead")
     return parser.parse_args()
