@@ -1,5 +1,7 @@
 """Batches of questions: what is encoded is read back, and an item that cannot be read is refused alone."""
 
+from typing import cast
+
 import pytest
 from google.protobuf.message import DecodeError
 from hypothesis import given, settings
@@ -261,3 +263,28 @@ def test_a_response_that_is_no_message_is_malformed():
     with pytest.raises(InvalidRequestError) as caught:
         decode_batch_response(b"\x0a\x05")
     assert caught.value.reason == Reason.MESSAGE_MALFORMED
+
+
+UNSENDABLE = ShapeAnswer((2**64,))
+
+
+def test_an_answer_that_cannot_be_encoded_is_refused_alone():
+    bugs: list[Exception] = []
+    results: list[ShapeAnswer | ReshapeError] = [ANSWER, UNSENDABLE, ANSWER]
+    first, refused, last = decode_batch_response(encode_batch_response(results, MIB, bugs.append))
+    assert describe(refused) == (ReshapeError, Reason.INTERNAL_ERROR, "internal error", "", {})
+    assert (first, last, len(bugs)) == (ANSWER, ANSWER, 1)
+
+
+def test_an_answer_that_cannot_be_encoded_is_raised_where_nobody_takes_bugs():
+    with pytest.raises(ValueError, match="range"):
+        encode_batch_response([UNSENDABLE], MIB)
+
+
+def test_an_item_whose_reading_hits_a_bug_is_refused_alone():
+    bugs: list[Exception] = []
+    broken = cast("bytes", None)
+    items = [encode_batch_item(GOOD), broken, encode_batch_item(GOOD)]
+    first, refused, last = decode_batch_items(items, bugs.append)
+    assert isinstance(refused, ReshapeError)
+    assert (first, refused.reason, last, len(bugs)) == (GOOD, Reason.INTERNAL_ERROR, GOOD, 1)

@@ -53,6 +53,7 @@ class Reason(StrEnum):
     # A batch of questions.
     LINK_INVALID = "LINK_INVALID"
     LINK_FAILED = "LINK_FAILED"
+    INTERNAL_ERROR = "INTERNAL_ERROR"
     # The order of a stream.
     CHUNK_UNEXPECTED = "CHUNK_UNEXPECTED"
     CHUNK_OUT_OF_ORDER = "CHUNK_OUT_OF_ORDER"

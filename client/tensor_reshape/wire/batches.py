@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from google.protobuf.message import Message
 
-from tensor_reshape.core.answers import BatchItem, ShapeAnswer, ShapeRequest
+from tensor_reshape.core.answers import BatchItem, ReportBug, ShapeAnswer, ShapeRequest, refuse_bug
 from tensor_reshape.core.errors import InvalidRequestError, LimitError, Reason, ReshapeError
 from tensor_reshape.core.limits import MAX_BATCH_BYTES, MAX_BATCH_ITEMS, MAX_HEAD_BYTES
 from tensor_reshape.v1 import reshape_pb2
@@ -73,22 +73,36 @@ def decode_batch_request(raw: bytes) -> Sequence[bytes]:
     return items
 
 
-def decode_batch_items(items: Iterable[bytes]) -> Iterator[BatchItem | ReshapeError]:
-    """Reads each item, or gives its refusal."""
+def decode_batch_items(items: Iterable[bytes], report: ReportBug | None = None) -> Iterator[BatchItem | ReshapeError]:
+    """Reads each item, or gives its refusal; `report` as in `answer_batch`."""
     for item in items:
         try:
-            yield _decode_item(item)
+            read: BatchItem | ReshapeError = _decode_item(item)
         except ReshapeError as error:
-            yield error
+            read = error
+        except Exception as bug:  # noqa: BLE001 - whatever it is, the other items are answered
+            read = refuse_bug(bug, report)
+        yield read
 
 
-def encode_batch_response(results: Iterable[ShapeAnswer | ReshapeError], max_bytes: int) -> bytes:
-    """Returns the response of a batch; an answer that would make it longer than `max_bytes` is refused instead."""
+def encode_batch_response(
+    results: Iterable[ShapeAnswer | ReshapeError], max_bytes: int, report: ReportBug | None = None
+) -> bytes:
+    """Returns the response of a batch; an answer that would make it longer than `max_bytes` is refused instead.
+
+    Args:
+        results: of its items.
+        max_bytes: of the response.
+        report: takes the bug of an answer that cannot be encoded, as in `answer_batch`.
+    """
     pieces, size = [], 0
     text = "the answers before fill the response: ask for fewer"
     too_much = _encode_result(LimitError.of(Reason.OUTPUT_TOO_LARGE, text, "items", limit=max_bytes))
     for result in results:
-        piece = _encode_result(result)
+        try:
+            piece = _encode_result(result)
+        except Exception as bug:  # noqa: BLE001 - whatever it is, the other items are answered
+            piece = _encode_result(refuse_bug(bug, report))
         if size + len(piece) > max_bytes:
             piece = too_much
         pieces.append(piece)
@@ -152,9 +166,17 @@ def _decode_result(raw: bytes) -> ShapeAnswer | ReshapeError:
         raise InvalidRequestError.of(Reason.MESSAGE_MALFORMED, text, "results")
     if result == "refusal":
         refusal = message.refusal
-        kind = LimitError if refusal.limit_exceeded else InvalidRequestError
-        return kind(refusal.message, reason=refusal.reason, field=refusal.field, metadata=dict(refusal.metadata))
+        return _find_kind(refusal)(
+            refusal.message, reason=refusal.reason, field=refusal.field, metadata=dict(refusal.metadata)
+        )
     return read_infer_response(message.answer)
+
+
+def _find_kind(refusal: reshape_pb2.Refusal) -> type[ReshapeError]:
+    """Returns the class of a refusal; a bug of the server is neither of the two that have a status of their own."""
+    if refusal.reason == Reason.INTERNAL_ERROR:
+        return ReshapeError
+    return LimitError if refusal.limit_exceeded else InvalidRequestError
 
 
 def _split(raw: bytes, max_items: int, field_name: str) -> list[bytes]:
