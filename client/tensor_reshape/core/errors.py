@@ -110,7 +110,13 @@ class InvalidRequestError(ReshapeError, ValueError):
 
 
 class LimitError(ReshapeError):
-    """The request is above a limit of the server that was asked."""
+    """The request is above a limit of the server that was asked.
+
+    Attributes:
+        retry_seconds: how long that server asks to wait before the same request is sent again; None: do not.
+    """
+
+    retry_seconds: float | None = None
 
 
 def format_value(value: object) -> str:
