@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import grpc
@@ -23,8 +23,7 @@ from grpc._cython import cygrpc  # type: ignore[attr-defined] # compiled, withou
 from tensor_reshape.core.errors import LimitError
 from tensor_reshape.server.admission import Admission, Ticket
 from tensor_reshape.server.config import COST_FACTOR
-from tensor_reshape.server.interceptors import end_call
-from tensor_reshape.server.refusals import choose_status
+from tensor_reshape.server.refusals import choose_status, end_call
 from tensor_reshape.server.service import Method, ReshapeService
 from tensor_reshape.server.threaded import ThreadedStream, ThreadedUnary, refuse_empty_call
 from tensor_reshape.wire.status import Status
@@ -88,6 +87,7 @@ class Plan:
 
     def __call__(self, requests: Iterator[bytes], context: grpc.ServicerContext) -> object:
         """Serves a call that has reached a thread all the same."""
+        _warn_of_threads()
         call = self.fall_back(self.admission)
         try:
             call.enter()
@@ -287,6 +287,12 @@ class StreamCall(_Call):
         self._writing = False
         self._plan.admission.keep(self._ticket, self._cost)
         self._advance()
+
+
+@cache
+def _warn_of_threads() -> None:
+    """Says so once in a process."""
+    _LOGGER.warning("interceptors wrap the methods, as those of an instrumentation do: threads serve all calls")
 
 
 def _build_status(status: Status | None) -> Any:

@@ -4,6 +4,7 @@ Standard input brings its order, and a byte when it has to hurry; the end of it 
 standard output it tells, a byte each, that it serves and that it is leaving, or why it cannot be started.
 """
 
+import ctypes
 import logging
 import os
 import pickle
@@ -11,15 +12,12 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from queue import SimpleQueue
 
-import grpc
-from grpc_health.v1 import health_pb2, health_pb2_grpc
-
 from tensor_reshape.server.config import Config, ConfigError
+from tensor_reshape.server.heartbeats import Pulse, beat
 from tensor_reshape.server.logs import configure_logs
 from tensor_reshape.server.runner import Causes, Runner, stop
 
@@ -32,16 +30,9 @@ HURRY = b"h"
 STOP_MARGIN_SECONDS = 2.0
 """How long a worker may take to end, besides draining and the grace."""
 
-_BEAT_SECONDS = 0.5
-_RETRY_SECONDS = 0.1
-_CHECK_SECONDS = 1.0
 _MAX_REFUSAL_BYTES = 4096  # a pipe takes so many at once
 _STDIN, _STDOUT = 0, 1
-_CHANNEL_OPTIONS = [
-    ("grpc.enable_http_proxy", 0),
-    ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.max_reconnect_backoff_ms", 200),
-]
+_PR_SET_PDEATHSIG = 1  # of Linux, as several workers are
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +61,7 @@ class Order:
 
 def work() -> None:
     """Serves as ordered, until it is told to stop or nobody is left to tell it."""
+    _wake_when_alone()
     with open(_STDIN, "rb", buffering=0, closefd=False) as orders:  # more will follow
         order: Order = pickle.load(orders)  # noqa: S301 - the supervisor's own bytes
     configure_logs(order.log_format, order.log_level)
@@ -87,13 +79,20 @@ def _serve(order: Order) -> None:
     # A service manager signals every process, and the supervisor once more: a second signal is no reason to hurry here.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, lambda *_: stops.put("SIGTERM"))
-    runner = Runner(order.config, private_address=order.private_address)
+    pulse = Pulse()
+    runner = Runner(order.config, private_address=order.private_address, pulse=pulse)
     runner.start()
     threading.Thread(target=_obey, args=(stops, hurries, order.stop_seconds), daemon=True).start()
-    with _beat(order.private_address):
+    with beat(pulse, order.private_address, lambda: _tell(BEAT)):
         cause = stops.get()
         _tell(LEAVING)
         stop(runner, cause, hurries)
+
+
+def _wake_when_alone() -> None:
+    """Has the system continue this process when the supervisor dies: suspended, it would not see that it is alone."""
+    # When the supervisor is dead already, standard input says so to a process that is not suspended yet.
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGCONT)
 
 
 def _obey(stops: Causes, hurries: Causes, stop_seconds: float) -> None:
@@ -102,33 +101,6 @@ def _obey(stops: Causes, hurries: Causes, stop_seconds: float) -> None:
     stops.put("no supervisor")
     time.sleep(stop_seconds)
     os._exit(1)  # nobody else would end a worker that hangs
-
-
-@contextmanager
-def _beat(address: str) -> Iterator[None]:
-    """Tells twice a second that this process serves: that a call which takes the way of all others is answered."""
-    ended = threading.Event()
-    channel = grpc.insecure_channel(address, options=_CHANNEL_OPTIONS)
-    thread = threading.Thread(target=_keep_beating, args=(channel, ended), name="heartbeat", daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        channel.close()
-        thread.join()
-
-
-def _keep_beating(channel: grpc.Channel, ended: threading.Event) -> None:
-    check = health_pb2_grpc.HealthStub(channel).Check
-    while not ended.is_set():
-        try:
-            check(health_pb2.HealthCheckRequest(), timeout=_CHECK_SECONDS, wait_for_ready=True)
-        except (grpc.RpcError, ValueError):  # the server does not answer, or the channel is closed: silence tells it
-            ended.wait(_RETRY_SECONDS)
-        else:
-            _tell(BEAT)
-            ended.wait(_BEAT_SECONDS)
 
 
 def _tell(message: bytes) -> None:
