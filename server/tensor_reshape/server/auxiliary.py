@@ -19,7 +19,7 @@ from tensor_reshape.server.threaded import refuse_empty_call
 from tensor_reshape.wire.messages import check_head_size
 from tensor_reshape.wire.status import Status, encode_refusal
 
-MAX_SILENT = 8
+MAX_SILENT = 16
 """How many calls may be without their message; an honest one is for microseconds, since it comes with the headers."""
 
 _Answer = TypeVar("_Answer")

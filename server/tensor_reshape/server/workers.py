@@ -1,7 +1,7 @@
 """A worker: one of the processes that serve the same ports for a supervisor.
 
-Standard input brings its order, and a byte when it has to hurry; the end of it says that the supervisor is gone. On
-standard output it tells, a byte each, that it serves and that it is leaving, or why it cannot be started.
+Standard input brings its order, and a byte when it has to hurry; the end of it says that the supervisor is gone. By a
+pipe of its own it tells, a byte each, that it serves and that it is leaving, or why it cannot be started.
 """
 
 import ctypes
@@ -12,8 +12,10 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from queue import SimpleQueue
 
 from tensor_reshape.server.config import Config, ConfigError
@@ -31,7 +33,7 @@ STOP_MARGIN_SECONDS = 2.0
 """How long a worker may take to end, besides draining and the grace."""
 
 _MAX_REFUSAL_BYTES = 4096  # a pipe takes so many at once
-_STDIN, _STDOUT = 0, 1
+_STDIN = 0
 _PR_SET_PDEATHSIG = 1  # of Linux, as several workers are
 
 
@@ -59,21 +61,26 @@ class Order:
         return self.config.drain_seconds + self.config.grace_seconds + STOP_MARGIN_SECONDS
 
 
-def work() -> None:
-    """Serves as ordered, until it is told to stop or nobody is left to tell it."""
+def work(words: str) -> None:
+    """Serves as ordered, until it is told to stop or nobody is left to tell it.
+
+    Args:
+        words: the number of the descriptor that the supervisor hears.
+    """
+    tell = partial(_tell, int(words))
     _wake_when_alone()
     with open(_STDIN, "rb", buffering=0, closefd=False) as orders:  # more will follow
         order: Order = pickle.load(orders)  # noqa: S301 - the supervisor's own bytes
     configure_logs(order.log_format, order.log_level)
     _label_records(order.number)
     try:
-        _serve(order)
+        _serve(order, tell)
     except ConfigError as error:
-        _tell(REFUSAL + str(error).encode()[: _MAX_REFUSAL_BYTES - 1])
+        tell(REFUSAL + str(error).encode()[: _MAX_REFUSAL_BYTES - 1])
         sys.exit(1)
 
 
-def _serve(order: Order) -> None:
+def _serve(order: Order, tell: Callable[[bytes], None]) -> None:
     stops: Causes = SimpleQueue()
     hurries: Causes = SimpleQueue()
     # A service manager signals every process, and the supervisor once more: a second signal is no reason to hurry here.
@@ -83,9 +90,9 @@ def _serve(order: Order) -> None:
     runner = Runner(order.config, private_address=order.private_address, pulse=pulse)
     runner.start()
     threading.Thread(target=_obey, args=(stops, hurries, order.stop_seconds), daemon=True).start()
-    with beat(pulse, order.private_address, lambda: _tell(BEAT)):
+    with beat(pulse, order.private_address, partial(tell, BEAT)):
         cause = stops.get()
-        _tell(LEAVING)
+        tell(LEAVING)
         stop(runner, cause, hurries)
 
 
@@ -103,9 +110,9 @@ def _obey(stops: Causes, hurries: Causes, stop_seconds: float) -> None:
     os._exit(1)  # nobody else would end a worker that hangs
 
 
-def _tell(message: bytes) -> None:
+def _tell(words: int, message: bytes) -> None:
     with suppress(BrokenPipeError):  # the supervisor is gone, which standard input tells
-        os.write(_STDOUT, message)
+        os.write(words, message)
 
 
 def _label_records(number: int) -> None:
