@@ -67,6 +67,11 @@ _DEFAULTS = Config()
     help="inline answers small calls on the thread that received them; auto does where the installed grpcio allows it.",
 )
 @click.option(
+    "--reflection/--no-reflection",
+    default=_DEFAULTS.reflection,
+    help="Whether tools that do not have the contract may ask for it.",
+)
+@click.option(
     "--max-rank", type=click.IntRange(1, MAX_RANK), default=_DEFAULTS.max_rank, help="The largest rank of Reshape-1."
 )
 @click.option(

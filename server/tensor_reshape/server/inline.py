@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import grpc
@@ -22,8 +22,7 @@ from grpc._cython import cygrpc  # type: ignore[attr-defined] # compiled, withou
 from tensor_reshape.core.errors import LimitError
 from tensor_reshape.server.admission import Admission, Ticket
 from tensor_reshape.server.config import COST_FACTOR
-from tensor_reshape.server.interceptors import end_call
-from tensor_reshape.server.refusals import choose_status
+from tensor_reshape.server.refusals import choose_status, end_call
 from tensor_reshape.server.service import Method, ReshapeService
 from tensor_reshape.server.threaded import CallThreads, ThreadedStream, ThreadedUnary, refuse_empty_call
 from tensor_reshape.wire.status import Status
@@ -87,6 +86,7 @@ class Plan:
 
     def __call__(self, requests: Iterator[bytes], context: grpc.ServicerContext) -> object:
         """Serves a call that has reached a thread all the same."""
+        _warn_of_threads()
         call = self.fall_back(self.admission)
         try:
             call.enter()
@@ -108,7 +108,7 @@ class _Call:
     def begin(self) -> None:
         self._state.callbacks.append(self._leave)
         try:
-            self._plan.admission.enter(self._ticket, _common.decode(self._call.peer()))
+            self._plan.admission.enter(self._ticket, self._find_peer())
         except LimitError as error:
             self._end(choose_status(error, self._plan.name))
         else:
@@ -190,6 +190,9 @@ class _Call:
         self._over = True
         if not self._working:
             self._plan.admission.leave(self._ticket)
+
+    def _find_peer(self) -> str:
+        return _common.decode(self._call.peer())
 
     def _fail(self, error: Exception) -> None:
         _LOGGER.error("bug", exc_info=error, extra={"method": self._plan.name})
@@ -296,6 +299,12 @@ class StreamCall(_Call):
         self._writing = False
         self._plan.admission.keep(self._ticket, self._cost)
         self._advance()
+
+
+@cache
+def _warn_of_threads() -> None:
+    """Says so once in a process."""
+    _LOGGER.warning("interceptors wrap the methods, as those of an instrumentation do: threads serve all calls")
 
 
 def _build_status(status: Status | None) -> Any:

@@ -1,6 +1,7 @@
 """What a call ends with when it does not end with a response."""
 
 import logging
+from typing import NoReturn
 
 import grpc
 
@@ -20,6 +21,12 @@ def choose_status(error: Exception, method: str) -> Status:
         return encode_refusal(error)
     _LOGGER.error("bug", exc_info=error, extra={"method": method})
     return Status(grpc.StatusCode.INTERNAL, INTERNAL_ERROR, ())
+
+
+def end_call(context: grpc.ServicerContext, status: Status) -> NoReturn:
+    """Ends a call that grpcio serves by itself."""
+    context.set_trailing_metadata(status.trailing_metadata)
+    context.abort(status.code, status.details)
 
 
 class BugLog:

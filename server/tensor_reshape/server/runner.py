@@ -9,26 +9,23 @@ from queue import SimpleQueue
 from typing import TypeAlias
 
 import grpc
-from grpc_reflection.v1alpha import reflection, reflection_pb2_grpc
 
 from tensor_reshape.server.admission import Admission
+from tensor_reshape.server.auxiliary_methods import AuxiliaryHandlers, build_health
 from tensor_reshape.server.config import Config
 from tensor_reshape.server.connections import Dismissal, close_listeners
 from tensor_reshape.server.handlers import build_handlers
-from tensor_reshape.server.health import Health
+from tensor_reshape.server.heartbeats import Pulse
 from tensor_reshape.server.housekeeping import Housekeeper
-from tensor_reshape.server.interceptors import RefusalInterceptor
 from tensor_reshape.server.listeners import announce, bind, find_port
+from tensor_reshape.server.reflection import Reflection
+from tensor_reshape.server.router import CallRouter
 from tensor_reshape.server.service import ReshapeService
-from tensor_reshape.server.threads import assign_threads
 from tensor_reshape.wire.allocators import keep_freed_memory
-from tensor_reshape.wire.codec import SERVICE
 
 Causes: TypeAlias = "SimpleQueue[str]"
 
 _LOGGER = logging.getLogger(__name__)
-_HEALTH_SERVICE = "grpc.health.v1.Health"
-_REFLECTION_THREADS = 4
 _WINDOW_BYTES = 256 * 1024
 _DISMISSAL_SECONDS = 1.0  # the longest that clients are asked to leave
 _TURN_SECONDS = 0.005
@@ -39,7 +36,12 @@ class Runner:
     """A server that is bound when made, serves when started, and stops gracefully."""
 
     def __init__(
-        self, config: Config, service: ReshapeService | None = None, *, private_address: str | None = None
+        self,
+        config: Config,
+        service: ReshapeService | None = None,
+        *,
+        private_address: str | None = None,
+        pulse: Pulse | None = None,
     ) -> None:
         """Binds every address of `config`.
 
@@ -47,25 +49,25 @@ class Runner:
             config: what to serve, and where.
             service: another than that of `config`, for tests.
             private_address: what this process listens on alone, where it shares the others with processes like it.
+            pulse: is told of every call.
 
         Raises:
             ConfigError: an address cannot be bound.
         """
         keep_freed_memory()  # before there are threads
         self._config = config
-        self._health = Health()
+        self._health, methods = build_health()
+        self._reflection = Reflection()
+        methods += self._reflection.build_methods() if config.reflection else []
         threads = ThreadPoolExecutor(max_workers=config.threads, thread_name_prefix="call")
         self._server = grpc.server(
-            threads,
-            interceptors=[RefusalInterceptor()],
+            CallRouter(threads, {method.name: method.submit for method in methods}),
             options=_build_options(config, shares=private_address is not None),
         )
         self._admission = Admission(config)
         self._housekeeper = Housekeeper(self._admission)
         handlers = build_handlers(service or ReshapeService(config.limits), self._admission, config, threads)
-        self._server.add_generic_rpc_handlers((handlers,))
-        self._health.register(self._server)
-        _register_reflection(self._server)
+        self._server.add_generic_rpc_handlers((pulse or Pulse(), AuxiliaryHandlers(methods), handlers))
         self._shares_ports = private_address is not None
         self.addresses = tuple(
             bind(self._server, address, config.tls, held=self._shares_ports) for address in config.listen
@@ -95,6 +97,7 @@ class Runner:
         hurry.wait(self._config.drain_seconds)
         close_listeners(self._ports)
         self._health.end_watches()
+        self._reflection.end_streams()
         self._dismiss_clients(hurry)
         stopped = self._server.stop(self._config.grace_seconds)
         threading.Thread(target=self._stop_at_once, args=(hurry,), daemon=True).start()
@@ -144,14 +147,6 @@ def stop(runner: Runner, cause: str, hurries: Causes) -> None:
 def _set_after(hurries: Causes, hurry: threading.Event) -> None:
     hurries.get()
     hurry.set()
-
-
-def _register_reflection(server: grpc.Server) -> None:
-    servicer = reflection.ReflectionServicer((SERVICE, _HEALTH_SERVICE, reflection.SERVICE_NAME))
-    # An open reflection stream holds a thread: not one of those that work.
-    threads = ThreadPoolExecutor(max_workers=_REFLECTION_THREADS, thread_name_prefix="reflection")
-    assign_threads(servicer, "ServerReflectionInfo", threads)
-    reflection_pb2_grpc.add_ServerReflectionServicer_to_server(servicer, server)
 
 
 def _build_options(config: Config, *, shares: bool) -> list[tuple[str, int]]:

@@ -19,8 +19,7 @@ import grpc
 from tensor_reshape.core.errors import InvalidRequestError, LimitError, Reason
 from tensor_reshape.server.admission import Admission, Ticket
 from tensor_reshape.server.config import COST_FACTOR
-from tensor_reshape.server.interceptors import end_call
-from tensor_reshape.server.refusals import choose_status
+from tensor_reshape.server.refusals import choose_status, end_call
 from tensor_reshape.server.service import Method, ReshapeService
 from tensor_reshape.wire.streams import STREAM_METHOD
 
