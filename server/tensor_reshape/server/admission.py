@@ -80,6 +80,11 @@ class Admission:
         """Whether no call is under way."""
         return not self._tickets
 
+    @property
+    def used_bytes(self) -> int:
+        """What calls have set aside now."""
+        return self._used
+
     def enter(self, ticket: Ticket) -> None:
         """Admits a call.
 

@@ -3,7 +3,9 @@
 import logging
 import signal
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from queue import SimpleQueue
 from typing import TypeAlias
 
@@ -16,7 +18,9 @@ from tensor_reshape.server.handlers import build_handlers
 from tensor_reshape.server.health import Health
 from tensor_reshape.server.housekeeping import Housekeeper
 from tensor_reshape.server.interceptors import RefusalInterceptor
-from tensor_reshape.server.listeners import announce, bind
+from tensor_reshape.server.listeners import announce, bind, count_listeners
+from tensor_reshape.server.pools import start_threads
+from tensor_reshape.server.resources import count_connections
 from tensor_reshape.server.service import ReshapeService
 from tensor_reshape.server.threads import assign_threads
 from tensor_reshape.wire.allocators import keep_freed_memory
@@ -27,6 +31,9 @@ Causes: TypeAlias = "SimpleQueue[str]"
 _LOGGER = logging.getLogger(__name__)
 _HEALTH_SERVICE = "grpc.health.v1.Health"
 _REFLECTION_THREADS = 4
+_POLL_SECONDS = 0.02
+_SIGN_OF_LIFE_SECONDS = 20.0  # within which a connection that is asked must give one
+_PING_INTERVAL_MS = 5000
 _WINDOW_BYTES = 256 * 1024
 _MAX_STREAMS_PER_CONNECTION = 64  # without a limit, a flood of resets on one connection makes others' calls fail
 
@@ -50,14 +57,15 @@ class Runner:
         keep_freed_memory()  # before there are threads
         self._config = config
         self._health = Health()
-        threads = ThreadPoolExecutor(max_workers=config.threads, thread_name_prefix="call")
+        threads = start_threads(config.threads, "call")
         self._server = grpc.server(
             threads,
             interceptors=[RefusalInterceptor()],
             options=_build_options(config, shares=private_address is not None),
         )
         self._admission = Admission(config)
-        self._housekeeper = Housekeeper(self._admission)
+        self._housekeeper = Housekeeper(self._admission, config, self._is_deaf)
+        self._serving_threads: list[threading.Thread] = []
         handlers = build_handlers(service or ReshapeService(config.limits), self._admission, config, threads)
         self._server.add_generic_rpc_handlers((handlers,))
         self._health.register(self._server)
@@ -69,7 +77,9 @@ class Runner:
 
     def start(self) -> None:
         """Starts to serve."""
+        before = set(threading.enumerate())
         self._server.start()
+        self._serving_threads = [thread for thread in threading.enumerate() if thread not in before]
         self._housekeeper.start()
 
     def stop(self, hurry: threading.Event | None = None) -> None:
@@ -82,25 +92,28 @@ class Runner:
         self._health.stop_serving()
         hurry.wait(self._config.drain_seconds)
         self._health.end_watches()
-        stopped = self._server.stop(self._config.grace_seconds)
-        threading.Thread(target=self._stop_at_once, args=(hurry,), daemon=True).start()
-        stopped.wait()
+        with suppress(RuntimeError):  # grpcio begins to stop, but has no thread that will end the grace
+            self._server.stop(self._config.grace_seconds)
+        deadline = time.monotonic() + self._config.grace_seconds
+        while self._server.wait_for_termination(_POLL_SECONDS):  # without a thread: there may be none to be had
+            if hurry.is_set() or time.monotonic() > deadline:
+                self._server.stop(None)
         self._housekeeper.stop()
-        hurry.set()  # nobody waits for it any more
 
-    def _stop_at_once(self, hurry: threading.Event) -> None:
-        hurry.wait()
-        self._server.stop(None)
+    def _is_deaf(self) -> bool:
+        """Whether the thread that serves calls has ended, although nobody has stopped the server."""
+        ended = not all(thread.is_alive() for thread in self._serving_threads)
+        return ended and self._server.wait_for_termination(0)
 
 
 def serve_until_signal(config: Config) -> None:
-    """Serves until SIGTERM or SIGINT; a second one ends the calls under way.
+    """Serves until SIGTERM, SIGINT or SIGHUP; a second one ends the calls under way.
 
     Raises:
         ConfigError: an address cannot be bound.
     """
     signals: Causes = SimpleQueue()  # unlike an Event, safe to fill while the same thread waits on it
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda received, _: signals.put(signal.Signals(received).name))
     runner = Runner(config)
     runner.start()
@@ -112,7 +125,8 @@ def stop(runner: Runner, cause: str, hurries: Causes) -> None:
     """Stops gracefully; a cause to hurry ends the calls under way."""
     _LOGGER.info("stopping", extra={"cause": cause})
     hurry = threading.Event()
-    threading.Thread(target=_set_after, args=(hurries, hurry), daemon=True).start()
+    with suppress(RuntimeError):  # without a thread to be had, nothing hurries
+        threading.Thread(target=_set_after, args=(hurries, hurry), daemon=True).start()
     runner.stop(hurry)
     _LOGGER.info("stopped")
 
@@ -139,4 +153,27 @@ def _build_options(config: Config, *, shares: bool) -> list[tuple[str, int]]:
         ("grpc.http2.lookahead_bytes", _WINDOW_BYTES),
         ("grpc.http2.bdp_probe", 0),
         ("grpc.so_reuseport", int(shares)),  # unasked, a second server would take every other connection
+        *_limit_connections(config, sum(map(count_listeners, config.listen)) + shares),
     ]
+
+
+def _limit_connections(config: Config, listeners: int) -> list[tuple[str, int]]:
+    options = [
+        ("grpc.max_allowed_incoming_connections", count_connections(config.max_connections, listeners)),
+        ("grpc.server_handshake_timeout_ms", _count_milliseconds(config.handshake_seconds)),
+        ("grpc.max_connection_idle_ms", _count_milliseconds(config.max_connection_idle_seconds)),
+        ("grpc.keepalive_time_ms", _count_milliseconds(config.keepalive_seconds)),
+        ("grpc.keepalive_timeout_ms", _count_milliseconds(min(config.keepalive_seconds, _SIGN_OF_LIFE_SECONDS))),
+        # A peer that is gone without a word is found also when it has no call under way.
+        ("grpc.keepalive_permit_without_calls", 1),
+        ("grpc.http2.max_pings_without_data", 0),
+        # Clients may ask as well, twice as often as the most eager stock client does; a flood of pings ends.
+        ("grpc.http2.min_ping_interval_without_data_ms", _PING_INTERVAL_MS),
+    ]
+    if config.max_connection_age_seconds:
+        options.append(("grpc.max_connection_age_ms", _count_milliseconds(config.max_connection_age_seconds)))
+    return options
+
+
+def _count_milliseconds(seconds: float) -> int:
+    return max(1, round(seconds * 1000))

@@ -27,7 +27,7 @@ _TICK_SECONDS = 0.1
 
 
 def supervise(config: Config, *, log_format: str, log_level: str) -> None:
-    """Serves with `config.workers` processes until SIGTERM or SIGINT; a second one ends the calls under way.
+    """Serves with `config.workers` processes until SIGTERM, SIGINT or SIGHUP; a second one ends the calls under way.
 
     Raises:
         ConfigError: an address is taken, or a worker cannot be started.
@@ -119,7 +119,7 @@ def _catch_signals() -> Iterator[int]:
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
     signal.set_wakeup_fd(writer)
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD):
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD):
         signal.signal(number, lambda *_: None)
     try:
         yield reader
