@@ -166,11 +166,11 @@ def _set_core() -> None:
 
     The core's own lines have no format of ours, come as often as a stranger likes, and wait for whoever reads them.
     """
+    before = dict(os.environ)  # noqa: TID251
     os.environ.setdefault(_VERBOSITY, "NONE")  # noqa: TID251
-    if _EXPERIMENTS in os.environ:  # noqa: TID251
-        return
-    os.environ[_EXPERIMENTS] = choose_experiments()  # noqa: TID251
-    if "grpc" in sys.modules and os.environ[_EXPERIMENTS]:  # noqa: TID251 - too late for this process
+    if _EXPERIMENTS not in os.environ:  # noqa: TID251
+        os.environ[_EXPERIMENTS] = choose_experiments()  # noqa: TID251
+    if "grpc" in sys.modules and os.environ != before:  # noqa: TID251 - too late for this process
         os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])  # noqa: S606 - this very command
 
 

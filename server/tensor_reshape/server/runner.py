@@ -6,7 +6,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import TypeAlias
 
 import grpc
@@ -32,6 +32,7 @@ _LOGGER = logging.getLogger(__name__)
 _HEALTH_SERVICE = "grpc.health.v1.Health"
 _REFLECTION_THREADS = 4
 _POLL_SECONDS = 0.02
+_SIGNAL_SECONDS = 0.25
 _SIGN_OF_LIFE_SECONDS = 20.0  # within which a connection that is asked must give one
 _PING_INTERVAL_MS = 5000
 _WINDOW_BYTES = 256 * 1024
@@ -118,7 +119,18 @@ def serve_until_signal(config: Config) -> None:
     runner = Runner(config)
     runner.start()
     announce(runner.addresses, config.tls)
-    stop(runner, signals.get(), signals)
+    stop(runner, await_cause(signals), signals)
+
+
+def await_cause(causes: Causes) -> str:
+    """Returns the first of the causes to stop, when there is one; to be called on the main thread.
+
+    By short waits: Python runs a signal's handler between two steps of the main thread, so one that arrives just as
+    the thread begins to wait would not end the wait.
+    """
+    while True:
+        with suppress(Empty):
+            return causes.get(timeout=_SIGNAL_SECONDS)
 
 
 def stop(runner: Runner, cause: str, hurries: Causes) -> None:

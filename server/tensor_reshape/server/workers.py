@@ -21,7 +21,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from tensor_reshape.server.config import Config, ConfigError
 from tensor_reshape.server.logs import configure_logs
-from tensor_reshape.server.runner import Causes, Runner, stop
+from tensor_reshape.server.runner import Causes, Runner, await_cause, stop
 
 BEAT = b"."
 LEAVING = b"-"
@@ -91,7 +91,7 @@ def _serve(order: Order) -> None:
     runner.start()
     threading.Thread(target=_obey, args=(stops, hurries, order.stop_seconds), daemon=True).start()
     with _beat(order.private_address):
-        cause = stops.get()
+        cause = await_cause(stops)
         _tell(LEAVING)
         stop(runner, cause, hurries)
 
