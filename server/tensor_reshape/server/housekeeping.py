@@ -4,13 +4,10 @@ import logging
 import math
 import os
 import threading
-import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from tensor_reshape.server.admission import Admission
-from tensor_reshape.server.config import COST_FACTOR, Config
 from tensor_reshape.server.logs import flush_logs
 from tensor_reshape.wire.allocators import release_freed_memory
 
@@ -68,19 +65,11 @@ class MemoryReturner:
 
 
 class Housekeeper:
-    """A thread that looks after the server four times a second, and ends the process when it can no longer serve."""
+    """A thread that sees to its duties four times a second."""
 
-    def __init__(self, admission: Admission, config: Config, is_deaf: Callable[[], bool]) -> None:
-        """Starts with `start`.
-
-        Args:
-            admission: whose calls are swept.
-            config: of the server.
-            is_deaf: whether nothing serves calls any more, although the server has not been stopped.
-        """
-        self._admission = admission
-        self._is_deaf = is_deaf
-        self._memory = MemoryReturner(COST_FACTOR * config.max_message_bytes)
+    def __init__(self, duties: Sequence[Callable[[], object]]) -> None:
+        """Starts with `start`; no duty may block."""
+        self._duties = duties
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="housekeeping", daemon=True)
 
@@ -94,13 +83,11 @@ class Housekeeper:
 
     def _run(self) -> None:
         while not self._stopped.wait(SWEEP_SECONDS):
-            try:
-                if self._is_deaf():
-                    end_process("the thread that serves calls has ended")
-                self._admission.sweep()
-                self._memory.look(self._admission.used_bytes, time.monotonic())
-            except Exception:
-                _LOGGER.exception("bug")  # and go on: nobody else gives up calls that hang
+            for do in self._duties:
+                try:
+                    do()
+                except Exception:
+                    _LOGGER.exception("bug")  # and go on: nobody else gives up calls that hang
 
 
 def end_process(reason: str) -> None:

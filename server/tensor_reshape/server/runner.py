@@ -13,10 +13,11 @@ import grpc
 from grpc_reflection.v1alpha import reflection, reflection_pb2_grpc
 
 from tensor_reshape.server.admission import Admission
-from tensor_reshape.server.config import Config
+from tensor_reshape.server.config import COST_FACTOR, Config
+from tensor_reshape.server.connections import ConnectionKeeper
 from tensor_reshape.server.handlers import build_handlers
 from tensor_reshape.server.health import Health
-from tensor_reshape.server.housekeeping import Housekeeper
+from tensor_reshape.server.housekeeping import Housekeeper, MemoryReturner, end_process
 from tensor_reshape.server.interceptors import RefusalInterceptor
 from tensor_reshape.server.listeners import announce, bind, count_listeners
 from tensor_reshape.server.pools import start_threads
@@ -58,14 +59,15 @@ class Runner:
         keep_freed_memory()  # before there are threads
         self._config = config
         self._health = Health()
+        listeners = sum(map(count_listeners, config.listen)) + (private_address is not None)
+        self._max_connections = count_connections(config.max_connections, listeners)
         threads = start_threads(config.threads, "call")
         self._server = grpc.server(
             threads,
             interceptors=[RefusalInterceptor()],
-            options=_build_options(config, shares=private_address is not None),
+            options=_build_options(config, self._max_connections, shares=private_address is not None),
         )
         self._admission = Admission(config)
-        self._housekeeper = Housekeeper(self._admission, config, self._is_deaf)
         self._serving_threads: list[threading.Thread] = []
         handlers = build_handlers(service or ReshapeService(config.limits), self._admission, config, threads)
         self._server.add_generic_rpc_handlers((handlers,))
@@ -75,6 +77,7 @@ class Runner:
         self.addresses = tuple(bind(self._server, address, config.tls, held=held) for address in config.listen)
         if private_address is not None:
             self._server.add_insecure_port(private_address)
+        self._housekeeper = self._build_housekeeper()
 
     def start(self) -> None:
         """Starts to serve."""
@@ -101,10 +104,23 @@ class Runner:
                 self._server.stop(None)
         self._housekeeper.stop()
 
-    def _is_deaf(self) -> bool:
-        """Whether the thread that serves calls has ended, although nobody has stopped the server."""
-        ended = not all(thread.is_alive() for thread in self._serving_threads)
-        return ended and self._server.wait_for_termination(0)
+    def _build_housekeeper(self) -> Housekeeper:
+        memory = MemoryReturner(COST_FACTOR * self._config.max_message_bytes)
+        connections = ConnectionKeeper(self.addresses, self._max_connections)
+        return Housekeeper(
+            (
+                self._end_if_deaf,
+                self._admission.sweep,
+                connections.look,
+                lambda: memory.look(self._admission.used_bytes, time.monotonic()),
+            )
+        )
+
+    def _end_if_deaf(self) -> None:
+        """Ends the process when the thread that serves calls has ended, although nobody has stopped the server."""
+        alive = all(thread.is_alive() for thread in self._serving_threads)
+        if not alive and self._server.wait_for_termination(0):
+            end_process("the thread that serves calls has ended")
 
 
 def serve_until_signal(config: Config) -> None:
@@ -156,7 +172,7 @@ def _register_reflection(server: grpc.Server) -> None:
     reflection_pb2_grpc.add_ServerReflectionServicer_to_server(servicer, server)
 
 
-def _build_options(config: Config, *, shares: bool) -> list[tuple[str, int]]:
+def _build_options(config: Config, max_connections: int, *, shares: bool) -> list[tuple[str, int]]:
     return [
         ("grpc.max_receive_message_length", config.max_message_bytes),
         ("grpc.max_send_message_length", -1),  # an output is bounded by the limits, with a refusal that says so
@@ -165,13 +181,13 @@ def _build_options(config: Config, *, shares: bool) -> list[tuple[str, int]]:
         ("grpc.http2.lookahead_bytes", _WINDOW_BYTES),
         ("grpc.http2.bdp_probe", 0),
         ("grpc.so_reuseport", int(shares)),  # unasked, a second server would take every other connection
-        *_limit_connections(config, sum(map(count_listeners, config.listen)) + shares),
+        ("grpc.max_allowed_incoming_connections", max_connections),
+        *_limit_connections(config),
     ]
 
 
-def _limit_connections(config: Config, listeners: int) -> list[tuple[str, int]]:
+def _limit_connections(config: Config) -> list[tuple[str, int]]:
     options = [
-        ("grpc.max_allowed_incoming_connections", count_connections(config.max_connections, listeners)),
         ("grpc.server_handshake_timeout_ms", _count_milliseconds(config.handshake_seconds)),
         ("grpc.max_connection_idle_ms", _count_milliseconds(config.max_connection_idle_seconds)),
         ("grpc.keepalive_time_ms", _count_milliseconds(config.keepalive_seconds)),

@@ -1,0 +1,106 @@
+"""Keeps room for new connections: when half of what may be open is, those that say nothing are closed.
+
+gRPC's core refuses connections above the limit, whoever comes then. So a stranger who opens them as fast as he can, and
+leaves them idle, would shut everybody out until they reach the limits of time. Here the quietest of the address that
+has the most go first; a connection with a call that makes progress is not quiet. Linux alone tells what is quiet.
+"""
+
+import os
+import socket
+import struct
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+QUIET_SECONDS = 0.5
+"""How long a connection must have been silent, both ways, until it may be closed."""
+
+_DESCRIPTORS = Path("/proc/self/fd")
+_LAST_SENT = struct.Struct("=44xI4xI")  # of struct tcp_info: the milliseconds since data were sent, and received
+_INFO_BYTES = 56
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """One connection of a caller.
+
+    Attributes:
+        descriptor: its number in this process, which it may have lost since.
+        peer: the caller's IP address.
+        quiet_seconds: how long it has been silent.
+    """
+
+    descriptor: int
+    peer: str
+    quiet_seconds: float
+
+
+class ConnectionKeeper:
+    """Closes quiet connections when there are many."""
+
+    def __init__(self, addresses: Iterable[str], capacity: int) -> None:
+        """Looks after the connections of a server.
+
+        Args:
+            addresses: where it listens, with real ports.
+            capacity: how many connections it takes on each.
+        """
+        self._ports = {int(address.rpartition(":")[2]) for address in addresses if not address.startswith("unix:")}
+        self._most = capacity * max(1, len(self._ports)) // 2
+
+    def look(self) -> int:
+        """Closes quiet connections until half of what may be open is, and returns how many it has closed."""
+        try:
+            if len(os.listdir(_DESCRIPTORS)) <= self._most:  # noqa: PTH208 - to count is all, of thousands
+                return 0
+        except OSError:  # no descriptor left for the directory, or no such directory
+            return 0
+        connections = list(self._find())
+        victims = choose_victims(connections, len(connections) - self._most)
+        return sum(map(self._close, victims))
+
+    def _find(self) -> Iterator[Connection]:
+        for name in os.listdir(_DESCRIPTORS):  # noqa: PTH208
+            with suppress(OSError), _hold(int(name)) as held:
+                if self._is_ours(held):
+                    info = held.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _INFO_BYTES)
+                    quiet = min(_LAST_SENT.unpack(info)) / 1000
+                    yield Connection(int(name), held.getpeername()[0], quiet)
+
+    def _close(self, connection: Connection) -> bool:
+        """Ends a connection, not its descriptor, which is gRPC's: that sees the end, and closes it."""
+        with suppress(OSError), _hold(connection.descriptor) as held:
+            if self._is_ours(held) and held.getpeername()[0] == connection.peer:
+                held.shutdown(socket.SHUT_RDWR)
+                return True
+        return False
+
+    def _is_ours(self, held: socket.socket) -> bool:
+        return held.family in {socket.AF_INET, socket.AF_INET6} and held.getsockname()[1] in self._ports
+
+
+@contextmanager
+def _hold(descriptor: int) -> Iterator[socket.socket]:
+    """Yields another handle of a socket: what the number stands for may change at any time, this does not.
+
+    Raises:
+        OSError: it stands for nothing, or for something else.
+    """
+    own = os.dup(descriptor)
+    try:
+        held = socket.socket(fileno=own)
+    except OSError:
+        os.close(own)  # it would stay open, and be found again
+        raise
+    with held:
+        yield held
+
+
+def choose_victims(connections: list[Connection], count: int) -> list[Connection]:
+    """Returns the connections to close: of the peers with the most, the quietest, `count` of them at most."""
+    held = Counter(connection.peer for connection in connections)
+    share = max(held.values(), default=0) // 2  # who has less is not who takes the room
+    quiet = [one for one in connections if one.quiet_seconds >= QUIET_SECONDS and held[one.peer] >= share]
+    return sorted(quiet, key=lambda one: -one.quiet_seconds)[:count]
