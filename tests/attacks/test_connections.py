@@ -2,7 +2,6 @@
 
 import socket
 import time
-from collections.abc import Callable
 
 import pytest
 
@@ -10,16 +9,10 @@ from http2 import PREFACE, Connection, frame
 from plain_requests import STATIC_RESHAPE, build_static_request
 from polite_clients import run_polite_clients
 from server_processes import run_server
+from strangers import call_anew, connect, retry
 
 SECONDS = 20.0
 SETTINGS = frame(4, 0, 0)
-
-
-def connect(address: str, content: bytes = b"") -> socket.socket:
-    host, _, port = address.rpartition(":")
-    stranger = socket.create_connection((host, int(port)), SECONDS)
-    stranger.sendall(content)
-    return stranger
 
 
 def await_end(stranger: socket.socket) -> float:
@@ -41,25 +34,6 @@ def is_open(stranger: socket.socket) -> bool:
     except BlockingIOError:
         return True
     except ConnectionError:
-        return False
-
-
-def retry(condition: Callable[[], bool]) -> bool:
-    """Returns whether something becomes true in time."""
-    deadline = time.monotonic() + SECONDS
-    while time.monotonic() < deadline:
-        if condition():
-            return True
-        time.sleep(0.05)
-    return False
-
-
-def call_anew(address: str) -> bool:
-    """Returns whether a call on a new connection is answered."""
-    try:
-        with Connection(address) as connection:
-            return connection.call(STATIC_RESHAPE, build_static_request()).is_ok
-    except OSError:
         return False
 
 

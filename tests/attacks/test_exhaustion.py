@@ -1,6 +1,5 @@
 """A system that has no more threads, descriptors or memory to give."""
 
-import os
 import resource
 import subprocess
 import sys
@@ -12,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from bare_servers import BareServer, run_bare_server
-from http2 import Connection
+from http2 import Connection, grpc_message
 from memory import read_memory
 from plain_requests import STATIC_RESHAPE, build_static_request
 from polite_clients import run_polite_clients
-from test_connections import call_anew, connect, retry
+from strangers import call_anew, connect, retry
 
 MIB = 1 << 20
 UNLIMITED = -1
@@ -72,10 +71,9 @@ runner.serve_until_signal(Config(listen=(sys.argv[1],), drain_seconds=0))
 """
 
 
-def test_a_server_whose_serving_thread_has_ended_ends_with_1(tmp_path: Path):
-    address = "127.0.0.1:0"
-    process = subprocess.Popen([sys.executable, "-c", DEAF, address], stderr=subprocess.PIPE, text=True)
-    with process:
+def test_a_server_whose_serving_thread_has_ended_ends_with_1():
+    command = [sys.executable, "-c", DEAF, "127.0.0.1:0"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         found = process.stderr.readline().split("address=")[1].split()[0]
         with Connection(found) as connection:
@@ -92,7 +90,7 @@ def test_descriptors_that_strangers_hold_come_back(serving: str):
         assert server.process.poll() is None
         for stranger in strangers:
             stranger.close()
-        assert retry(lambda: len(os.listdir(f"/proc/{server.process.pid}/fd")) < 20)
+        assert retry(lambda: len(list(Path(f"/proc/{server.process.pid}/fd").iterdir())) < 20)
         assert server.stop() == 0
 
 
@@ -100,7 +98,7 @@ class Flood:
     """Connections that send large requests, and take no answers."""
 
     def __init__(self, address: str, size: int) -> None:
-        self._request = b"\0" + (message := build_static_request(size)).__len__().to_bytes(4, "big") + message
+        self._request = grpc_message(build_static_request(size))
         self._threads = [threading.Thread(target=self._run, args=(address,)) for _ in range(12)]
 
     def run(self) -> None:

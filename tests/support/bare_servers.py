@@ -52,7 +52,11 @@ def run_bare_server(
 
     address = f"127.0.0.1:{_find_port()}"
     flags = ["--listen", address, "--drain-seconds", "0", *arguments]
-    process = subprocess.Popen([sys.executable, "-m", "tensor_reshape.server", *flags], stderr=stderr, preexec_fn=limit)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tensor_reshape.server", *flags],
+        stderr=stderr,
+        preexec_fn=limit,  # noqa: PLW1509 - one system call, which takes no lock
+    )
     try:
         _await_listener(process, address)
         yield BareServer(process, address)
