@@ -12,7 +12,7 @@ from server_processes import run_server
 from strangers import call_anew, connect, retry
 
 SECONDS = 20.0
-SETTINGS = frame(4, 0, 0)
+SETTINGS = frame(4, 0, 0) + frame(4, 1, 0)  # its own, and that it has seen the server's
 
 
 def await_end(stranger: socket.socket) -> float:

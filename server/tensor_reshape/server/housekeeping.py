@@ -55,7 +55,9 @@ class MemoryReturner:
         """
         self._looks.append(used_bytes <= self._quiet_bytes)
         quiet = len(self._looks) == self._looks.maxlen and sum(self._looks) >= _QUIET_SHARE * len(self._looks)
-        before = read_resident_bytes() if quiet and now >= self._not_before else 0
+        if not quiet or now < self._not_before:
+            return False
+        before = read_resident_bytes()
         if before <= self._base + KEPT_BYTES:
             return False
         release_freed_memory()

@@ -14,7 +14,7 @@ import select
 import threading
 import time
 from collections import deque
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from google.protobuf.message import DecodeError
 
@@ -33,11 +33,8 @@ _MAX_TEXT_CHARACTERS = 8192  # of a message, of a traceback, and of each value: 
 _STANDARD = frozenset(vars(logging.makeLogRecord({})))
 
 
-class Kind(NamedTuple):
-    """What records have in common that are limited together."""
-
-    logger: str
-    message: str
+Kind: TypeAlias = tuple[str, str]
+"""What records have in common that are limited together: the logger, and the beginning of the message."""
 
 
 class _Window:
@@ -70,9 +67,9 @@ class RateLimit:
         """
         if record.levelno <= logging.DEBUG:
             return True
-        kind = Kind(record.name, str(record.msg)[:_MAX_KIND_CHARACTERS])
+        kind: Kind = (record.name, str(record.msg)[:_MAX_KIND_CHARACTERS])
         if kind not in self._windows and len(self._windows) >= _MAX_KINDS:
-            kind = Kind("", "of many kinds")
+            kind = ("", "of many kinds")
         window = self._windows.setdefault(kind, _Window(now, record.levelno))
         if window.written >= RECORDS_PER_SECOND:
             window.suppressed += 1
@@ -86,7 +83,7 @@ class RateLimit:
         for kind in ended:
             del self._windows[kind]
         return [
-            _make_record("records suppressed", window.level, kind=kind.message, suppressed=window.suppressed)
+            _make_record("records suppressed", window.level, kind=kind[1], suppressed=window.suppressed)
             for kind, window in ended.items()
             if window.suppressed
         ]

@@ -187,11 +187,14 @@ def _build_options(config: Config, max_connections: int, *, shares: bool) -> lis
 
 
 def _limit_connections(config: Config) -> list[tuple[str, int]]:
+    sign_of_life = _count_milliseconds(min(config.keepalive_seconds, _SIGN_OF_LIFE_SECONDS))
     options = [
         ("grpc.server_handshake_timeout_ms", _count_milliseconds(config.handshake_seconds)),
+        ("grpc.http2.settings_timeout", _count_milliseconds(config.handshake_seconds)),
         ("grpc.max_connection_idle_ms", _count_milliseconds(config.max_connection_idle_seconds)),
         ("grpc.keepalive_time_ms", _count_milliseconds(config.keepalive_seconds)),
-        ("grpc.keepalive_timeout_ms", _count_milliseconds(min(config.keepalive_seconds, _SIGN_OF_LIFE_SECONDS))),
+        ("grpc.keepalive_timeout_ms", sign_of_life),
+        ("grpc.http2.ping_timeout_ms", sign_of_life),  # a minute otherwise, whatever the other one is
         # A peer that is gone without a word is found also when it has no call under way.
         ("grpc.keepalive_permit_without_calls", 1),
         ("grpc.http2.max_pings_without_data", 0),

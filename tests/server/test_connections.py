@@ -1,0 +1,30 @@
+"""Which connections go when there are too many."""
+
+from tensor_reshape.server.connections import QUIET_SECONDS, Connection, choose_victims
+
+
+def make(count: int, peer: str, quiet: float) -> list[Connection]:
+    return [Connection(number, peer, quiet + number / 1000) for number in range(count)]
+
+
+def test_the_quietest_go_first():
+    victims = choose_victims(make(10, "a", 10), 3)
+    assert [victim.descriptor for victim in victims] == [9, 8, 7]
+
+
+def test_who_has_few_keeps_them_however_quiet_they_are():
+    victims = choose_victims(make(3, "polite", 1000) + make(50, "stranger", 5), 40)
+    assert {victim.peer for victim in victims} == {"stranger"}
+
+
+def test_who_talks_keeps_his_connections():
+    assert choose_victims(make(10, "a", QUIET_SECONDS / 2), 10) == []
+
+
+def test_many_peers_with_one_connection_each_have_no_one_to_spare():
+    connections = [Connection(number, f"peer {number}", 5.0) for number in range(50)]
+    assert len(choose_victims(connections, 20)) == 20
+
+
+def test_nothing_goes_where_there_is_room():
+    assert choose_victims([], 0) == []
