@@ -61,8 +61,11 @@ def test_a_pipe_that_nobody_reads_keeps_nobody_waiting_and_what_it_lost_is_count
     for number in range(5000):
         log.put(f"{number} {'x' * 4000}", level=logging.DEBUG)
     log.read()
-    line = log.await_line(lambda line: "records dropped" in line)
-    dropped = int(line.rpartition("dropped=")[2])
+    log.await_line(lambda line: "records dropped" in line)
+    log.handler.flush()
+    log.put("last")
+    log.await_line(lambda line: "last" in line)
+    dropped = sum(int(line.rpartition("dropped=")[2]) for line in log.lines if "records dropped" in line)
     assert dropped + sum("xxx" in line for line in log.lines) == 5000
 
 
@@ -111,6 +114,22 @@ def test_a_full_disk_ends_nothing():
     handler.handle(make_record("lost"))
     handler.flush()
     handler.handle(make_record("lost as well"))
+
+
+def test_where_nothing_can_be_written_nothing_is_busy():
+    handler = QueuedHandler(os.open("/dev/full", os.O_WRONLY))
+    handler.handle(make_record("lost"))
+    handler.flush()
+    before = time.process_time()
+    time.sleep(1.5)
+    assert time.process_time() - before < 1.0
+
+
+def test_a_record_that_cannot_be_formatted_is_counted(log: Log):
+    log.read()
+    log.handler.handle(logging.makeLogRecord({"msg": "%d", "args": ("no number",), "levelno": logging.INFO}))
+    log.put("next")
+    log.await_line(lambda line: "dropped=1" in line)
 
 
 @pytest.mark.parametrize("path", ["/dev/full", None], ids=["full", "closed"])

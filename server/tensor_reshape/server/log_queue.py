@@ -9,6 +9,7 @@
 
 import copy
 import logging
+import math
 import os
 import select
 import threading
@@ -111,18 +112,23 @@ class QueuedHandler(logging.Handler):
         self._lines: deque[_Line] = deque()
         self._writing = False
         self._dropped = 0
+        self._told_at = -math.inf
         threading.Thread(target=self._write_all, name="log", daemon=True).start()
 
     def emit(self, record: logging.LogRecord) -> None:
         """Queues the record, or counts it."""
         with self._news:
             admitted = self._limit.admit(record, time.monotonic())
-        if admitted:
-            self._put(record)
+        try:
+            if admitted:
+                self._put(record)
+        except Exception:  # noqa: BLE001 - whoever logs is not who has to hear that it cannot be formatted
+            with self._news:
+                self._dropped += 1
 
     def flush(self) -> None:
         """Awaits that all is written: for a second, since perhaps nobody reads it. Called at exit by logging."""
-        self._sum_up(time.monotonic())
+        self._sum_up(math.inf)
         with self._news:
             self._news.wait_for(lambda: not self._lines and not self._writing, FLUSH_SECONDS)
 
@@ -158,7 +164,7 @@ class QueuedHandler(logging.Handler):
             if line and not write_whole(self._descriptor, line.content):
                 with self._news:
                     self._dropped += line.records
-            self._sum_up(time.monotonic() - 1.0)
+            self._sum_up(time.monotonic())
 
     def _take(self) -> _Line | None:
         """Awaits the next line; None when there may be something to sum up."""
@@ -169,12 +175,17 @@ class QueuedHandler(logging.Handler):
             self._writing = bool(self._lines)
             return self._lines.popleft() if self._lines else None
 
-    def _sum_up(self, before: float) -> None:
-        """Queues what was counted instead of written; what has been dropped, as soon as there is room again."""
+    def _sum_up(self, now: float) -> None:
+        """Queues what was counted instead of written: a window when its second is over, drops once a second.
+
+        Not more often: where nothing can be written, the line that tells so is dropped as well.
+        """
         with self._news:
-            suppressed = self._limit.collect(before)
-            dropped = 0 if self._lines else self._dropped
+            suppressed = self._limit.collect(now - 1.0)
+            tells = now >= self._told_at + 1.0 and len(self._lines) < self._max_lines // 2
+            dropped = self._dropped if tells else 0
             self._dropped -= dropped
+            self._told_at = time.monotonic() if dropped else self._told_at
         for record in suppressed:
             self._put(record)
         if dropped:
