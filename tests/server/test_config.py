@@ -3,7 +3,8 @@
 import pytest
 
 from tensor_reshape.core.errors import TensorReshapeError
-from tensor_reshape.server.config import Config, ConfigError, check_address
+from tensor_reshape.core.limits import MAX_MESSAGE_BYTES
+from tensor_reshape.server.config import MEMORY_BUDGET_BYTES, Config, ConfigError, check_address, fit_memory
 
 
 @pytest.mark.parametrize(
@@ -42,3 +43,30 @@ def test_the_rank_limit_reaches_the_rules():
 
 def test_a_configuration_error_is_an_error_of_this_project():
     assert issubclass(ConfigError, TensorReshapeError)
+
+
+MIB = 1 << 20
+
+
+@pytest.mark.parametrize(
+    ("room", "workers", "asked", "expected"),
+    [
+        (10 * 2**30, 1, None, (MEMORY_BUDGET_BYTES, MAX_MESSAGE_BYTES)),
+        (10 * 2**30, 1, 5000, (MEMORY_BUDGET_BYTES, 5000)),
+        (10 * 2**30, 16, None, (MEMORY_BUDGET_BYTES, MAX_MESSAGE_BYTES)),  # which is refused: it is no lack of memory
+        (256 * MIB, 1, None, (256 * MIB, MAX_MESSAGE_BYTES)),
+        (64 * MIB, 1, None, (64 * MIB, 8 * MIB)),
+        (64 * MIB, 2, None, (64 * MIB, 4 * MIB)),
+        (64 * MIB, 1, 32 * MIB, (64 * MIB, 32 * MIB)),  # refused as well: it was asked for
+        (0, 1, None, (0, 1024)),
+    ],
+)
+def test_the_defaults_follow_the_memory_of_the_system(
+    room: int, workers: int, asked: int | None, expected: tuple[int, int]
+):
+    assert fit_memory(room, workers, asked) == expected
+
+
+def test_a_budget_below_the_least_says_what_to_lower():
+    with pytest.raises(ConfigError, match="lower max_message_bytes or workers"):
+        Config(memory_budget_bytes=1024)

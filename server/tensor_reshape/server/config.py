@@ -24,8 +24,17 @@ COST_FACTOR = 3
 LEAST_BUDGET_FACTOR = 8
 """What the most expensive call takes, one of the largest tensors with strides on a stream, in messages."""
 
+MIN_MESSAGE_BYTES = 1024
+"""The least that the largest message may be."""
+
 MAX_STOP_SECONDS = 3600
 """The longest that draining, or the grace, may take."""
+
+MEMORY_BUDGET_BYTES = 2**30
+"""What all calls under way may take together, where the system has so much."""
+
+MAX_CONNECTIONS = 4096
+"""What each address of a process takes, where there are descriptors for so many."""
 
 _ADDRESS = re.compile(r"unix:.+|(?!unix:)(\[[^\[\]]+\]|[^:\[\]]+):(?P<port>[0-9]{1,5})")
 _MAX_PORT = 65535
@@ -64,6 +73,11 @@ class Config:
         drain_seconds: how long NOT_SERVING is announced before new calls are refused.
         grace_seconds: how long calls under way may take after that.
         tls: None serves in plain text.
+        max_connections: what each address of a process takes; one more is closed at once.
+        handshake_seconds: within which a connection must have said that it speaks HTTP/2, and TLS where it is asked.
+        max_connection_idle_seconds: after which a connection without a call is closed.
+        max_connection_age_seconds: after which clients are told to connect anew; calls under way go on. 0: never.
+        keepalive_seconds: after which a silent connection is asked for a sign of life.
     """
 
     listen: tuple[str, ...] = (DEFAULT_ADDRESS,)
@@ -72,7 +86,7 @@ class Config:
     max_message_bytes: int = MAX_MESSAGE_BYTES
     max_tensor_bytes: int = MAX_TENSOR_BYTES
     max_rank: int = MAX_RANK
-    memory_budget_bytes: int = 2**30
+    memory_budget_bytes: int = MEMORY_BUDGET_BYTES
     max_calls: int = 1024
     stall_seconds: float = 30.0
     serving: str = "auto"
@@ -80,6 +94,11 @@ class Config:
     drain_seconds: float = 0.5
     grace_seconds: float = 8.0
     tls: TlsFiles | None = None
+    max_connections: int = MAX_CONNECTIONS
+    handshake_seconds: float = 10.0
+    max_connection_idle_seconds: float = 900.0
+    max_connection_age_seconds: float = 0.0
+    keepalive_seconds: float = 60.0
 
     def __post_init__(self) -> None:
         """Raises ConfigError where the values cannot be served."""
@@ -94,7 +113,10 @@ class Config:
                 raise ConfigError(message)
         least = LEAST_BUDGET_FACTOR * self.max_message_bytes * self.workers
         if self.memory_budget_bytes < least:
-            message = f"memory_budget_bytes is {self.memory_budget_bytes}; one call of each worker may take {least}"
+            message = (
+                f"memory_budget_bytes is {self.memory_budget_bytes}; one call of each worker may take {least}: "
+                "lower max_message_bytes or workers"
+            )
             raise ConfigError(message)
 
     def for_worker(self, listen: tuple[str, ...]) -> "Config":
@@ -119,6 +141,21 @@ class Config:
             max_output_bytes=min(self.max_message_bytes, MAX_PROTOBUF_BYTES - MAX_HEAD_BYTES),
             max_tensor_bytes=self.max_tensor_bytes,
         )
+
+
+def fit_memory(room: int, workers: int, max_message_bytes: int | None) -> tuple[int, int]:
+    """Returns the default budget, and the largest message, of a system with `room` bytes for all calls under way.
+
+    Args:
+        room: what the system has.
+        workers: how many processes share it.
+        max_message_bytes: what was asked for, which stays as it is; None: the default, or less where there is no room.
+    """
+    budget = min(MEMORY_BUDGET_BYTES, room)
+    if max_message_bytes is None:
+        fitting = budget // (LEAST_BUDGET_FACTOR * workers) if budget < MEMORY_BUDGET_BYTES else MAX_MESSAGE_BYTES
+        max_message_bytes = max(MIN_MESSAGE_BYTES, min(MAX_MESSAGE_BYTES, fitting))
+    return budget, max_message_bytes
 
 
 def check_address(address: str) -> str:

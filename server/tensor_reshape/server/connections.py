@@ -1,113 +1,80 @@
-"""The sockets under grpcio's server: found among the descriptors of this process, by the port that they belong to.
+"""Keeps room for new connections: when half of what may be open is, those that say nothing are closed.
 
-grpcio can only stop listening, send GOAWAY and refuse calls all at once, so that calls which are on their way end as
-CANCELLED. Each of the first two can be had by itself on the socket: a listener that is shut down listens no more, and
-on a connection that carries no call a GOAWAY frame may be written between those of the transport.
-
-- A descriptor is duplicated before it is looked at, so that it cannot become another's meanwhile.
-- What cannot be done (another system than Linux, TLS) is left to grpcio.
+gRPC's core refuses connections above the limit, whoever comes then. So a stranger who opens them as fast as he can, and
+leaves them idle, would shut everybody out until they reach the limits of time. Here the quietest of the address that
+has the most go first; a connection with a call that makes progress is not quiet. Linux alone tells what is quiet.
 """
 
-import os
 import socket
-from collections.abc import Callable, Iterable, Iterator
+import struct
+from collections import Counter
+from collections.abc import Collection, Iterator
 from contextlib import suppress
-from fcntl import ioctl
-from functools import partial
-from pathlib import Path
+from dataclasses import dataclass
 
-HEARING_SECONDS = 0.1
-"""How long a client has to hear that it should leave, which takes it one way through the network."""
+from tensor_reshape.server.sockets import count_descriptors, find_connections, hold
 
-_DESCRIPTORS = Path("/proc/self/fd")
-_SIOCOUTQ = 0x5411  # of Linux: how many bytes the peer has not acknowledged
-# RFC 9113, 6.8: a server that ends in good order first says that it will, with the greatest number of a stream there
-# is: the client opens no further one, and all that it has opened are served.
-_GOAWAY = bytes.fromhex("000008 07 00 00000000 7fffffff 00000000")
-_V4_MAPPED = "::ffff:"
+QUIET_SECONDS = 0.5
+"""How long a connection must have been silent, both ways, until it may be closed."""
+
+_LAST_SENT = struct.Struct("=44xI4xI")  # of struct tcp_info: the milliseconds since data were sent, and received
+_INFO_BYTES = 56
 
 
-def close_listeners(ports: Iterable[int]) -> bool:
-    """Has nobody listen on these TCP ports any more, in this process; returns whether that could be done."""
-    closed = False
-    for found in _find_sockets(set(ports), listening=True):
-        with suppress(OSError):
-            found.shutdown(socket.SHUT_RDWR)
-            closed = True
-    return closed
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """One connection of a caller.
+
+    Attributes:
+        descriptor: its number in this process, which it may have lost since.
+        peer: the caller's IP address.
+        quiet_seconds: how long it has been silent.
+    """
+
+    descriptor: int
+    peer: str
+    quiet_seconds: float
 
 
-class Dismissal:
-    """Tells clients in plain text that they should open no further call on their connections."""
+class ConnectionKeeper:
+    """Closes quiet connections when there are many."""
 
-    def __init__(self, ports: Iterable[int], do_if_idle: Callable[[str, Callable[[], bool]], None]) -> None:
-        """Begins with none told.
+    def __init__(self, ports: Collection[int], capacity: int) -> None:
+        """Looks after the connections of a server.
 
         Args:
-            ports: the TCP ports that they came to.
-            do_if_idle: does what it is given if a connection, by the name that grpcio gives it, carries no call, and
-                lets none begin until that says that it has been done. Only then is there no frame of which the
-                transport has written a part: what is written here would land within it.
+            ports: the TCP ports that it listens on.
+            capacity: how many connections it takes on each.
         """
-        self._ports = set(ports)
-        self._do_if_idle = do_if_idle
-        self._told_at: dict[str, float] = {}
+        self._ports = frozenset(ports)
+        self._most = capacity * max(1, len(self._ports)) // 2
 
-    def advance(self, now: float) -> bool:
-        """Tells those that can be told, and returns whether all who are still there have had time to hear it."""
-        waits = False
-        for found in _find_sockets(self._ports, listening=False):
-            with suppress(OSError):  # it has closed the connection
-                name = _name_peer(found)
-                if name not in self._told_at:
-                    self._do_if_idle(name, partial(self._tell, found, name, now))
-                waits |= now - self._told_at.get(name, now) < HEARING_SECONDS
-        return not waits
+    def look(self) -> int:
+        """Closes quiet connections until half of what may be open is, and returns how many it has closed."""
+        if count_descriptors() <= self._most:
+            return 0
+        connections = list(self._find())
+        victims = choose_victims(connections, len(connections) - self._most)
+        return sum(map(self._close, victims))
 
-    def _tell(self, found: socket.socket, name: str, now: float) -> bool:
-        if _count_unsent(found):
-            return False
-        found.send(_GOAWAY, socket.MSG_DONTWAIT)
-        self._told_at[name] = now
-        return True
+    def _find(self) -> Iterator[Connection]:
+        for number, found in find_connections(self._ports):
+            with suppress(OSError):  # it has been closed
+                info = found.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _INFO_BYTES)
+                yield Connection(number, found.getpeername()[0], min(_LAST_SENT.unpack(info)) / 1000)
 
-
-def _find_sockets(ports: set[int], *, listening: bool) -> Iterator[socket.socket]:
-    """Yields duplicates of this process's sockets on these ports, each open until the next."""
-    try:
-        numbers = [int(path.name) for path in _DESCRIPTORS.iterdir()]
-    except OSError:
-        return
-    for number in numbers:
-        with suppress(OSError), _duplicate(number) as found:
-            if _is_on(found, ports) and bool(found.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)) == listening:
-                yield found
+    def _close(self, connection: Connection) -> bool:
+        """Ends a connection, not its descriptor, which is gRPC's: that sees the end, and closes it."""
+        with suppress(OSError), hold(connection.descriptor, self._ports) as held:
+            if held.getpeername()[0] == connection.peer:
+                held.shutdown(socket.SHUT_RDWR)
+                return True
+        return False
 
 
-def _duplicate(number: int) -> socket.socket:
-    """Returns another descriptor of the same socket.
-
-    Raises:
-        OSError: it is none, or is gone.
-    """
-    copy = os.dup(number)
-    try:
-        return socket.socket(fileno=copy)
-    except OSError:
-        os.close(copy)
-        raise
-
-
-def _is_on(found: socket.socket, ports: set[int]) -> bool:
-    return found.family in {socket.AF_INET, socket.AF_INET6} and found.getsockname()[1] in ports
-
-
-def _count_unsent(found: socket.socket) -> int:
-    return int.from_bytes(ioctl(found, _SIOCOUTQ, bytes(4)), "little")
-
-
-def _name_peer(found: socket.socket) -> str:
-    host, port = found.getpeername()[:2]
-    if found.family == socket.AF_INET or host.startswith(_V4_MAPPED):
-        return f"ipv4:{host.removeprefix(_V4_MAPPED)}:{port}"
-    return f"ipv6:%5B{host}%5D:{port}"
+def choose_victims(connections: list[Connection], count: int) -> list[Connection]:
+    """Returns the connections to close: of the peers with the most, the quietest, `count` of them at most."""
+    held = Counter(connection.peer for connection in connections)
+    share = max(held.values(), default=0) // 2  # who has less is not who takes the room
+    quiet = [one for one in connections if one.quiet_seconds >= QUIET_SECONDS and held[one.peer] >= share]
+    return sorted(quiet, key=lambda one: -one.quiet_seconds)[:count]

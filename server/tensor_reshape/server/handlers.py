@@ -2,6 +2,7 @@
 
 import logging
 import threading
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
@@ -10,6 +11,7 @@ import grpc
 from tensor_reshape.server import inline
 from tensor_reshape.server.admission import Admission
 from tensor_reshape.server.config import Config, ConfigError
+from tensor_reshape.server.router import Submit
 from tensor_reshape.server.service import ReshapeService
 from tensor_reshape.server.threaded import CALL_THREADS, ThreadedHandlers, ThreadedStream, ThreadedUnary
 from tensor_reshape.wire.streams import STREAM_METHOD
@@ -19,7 +21,7 @@ _LOGGER = logging.getLogger(__name__)
 
 def build_handlers(
     service: ReshapeService, admission: Admission, config: Config, threads: ThreadPoolExecutor
-) -> grpc.GenericRpcHandler:
+) -> "ThreadedHandlers | InlineHandlers":
     """Returns how calls are served: as `config.serving` says.
 
     Raises:
@@ -37,7 +39,11 @@ def build_handlers(
 
 
 class InlineHandlers(grpc.GenericRpcHandler):
-    """The service's methods, for `inline.InlinePool` to serve."""
+    """The service's methods, for `inline.InlinePool` to serve.
+
+    Attributes:
+        routes: what serves the calls of each method.
+    """
 
     def __init__(
         self, service: ReshapeService, admission: Admission, threads: ThreadPoolExecutor, max_working: int
@@ -46,11 +52,12 @@ class InlineHandlers(grpc.GenericRpcHandler):
 
         Behind an interceptor that wraps what it finds, calls are served by threads: `max_working` of them at once.
         """
-        pool = inline.InlinePool(max_workers=CALL_THREADS, thread_name_prefix="unrecognized")
+        # Threads that only a wrapped call needs are started with the first one.
+        pool = inline.InlinePool(max_workers=CALL_THREADS, thread_name_prefix="wrapped")
+        receivers = ThreadPoolExecutor(max_workers=CALL_THREADS, thread_name_prefix="receiver")
         admission.limit_threads(CALL_THREADS, pool.are_short)
         working = threading.Semaphore(max_working)
-        receivers = ThreadPoolExecutor(max_workers=CALL_THREADS, thread_name_prefix="receiver")
-        plan = partial(inline.Plan, admission, threads, pool)
+        plan = partial(inline.Plan, admission, threads)
         self._handlers: dict[str, grpc.RpcMethodHandler[bytes, bytes]] = {
             method.name: grpc.stream_unary_rpc_method_handler(
                 plan(method.name, partial(inline.UnaryCall, method), partial(ThreadedUnary, method, working))
@@ -60,6 +67,8 @@ class InlineHandlers(grpc.GenericRpcHandler):
         self._handlers[STREAM_METHOD] = grpc.stream_stream_rpc_method_handler(
             plan(STREAM_METHOD, partial(inline.StreamCall, service), partial(ThreadedStream, service, receivers))
         )
+
+        self.routes: Mapping[str, Submit] = dict.fromkeys(self._handlers, pool.submit)
 
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> "grpc.RpcMethodHandler[bytes, bytes] | None":
         """Returns how a method's calls are served."""

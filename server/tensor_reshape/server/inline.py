@@ -62,13 +62,13 @@ class InlinePool(CallThreads):
 
     def submit(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> "Future[Any]":
         """Begins the call that grpcio wants `function` to serve; with a lock of grpcio's held."""
-        if len(args) < 4 or not isinstance(args[3], Plan):  # noqa: PLR2004 - work, rpc_event, state, behavior
-            return super().submit(function, *args, **kwargs)
         _, rpc_event, state, plan = args[:4]
         try:
+            if not isinstance(plan, Plan):
+                return super().submit(function, *args, **kwargs)
             plan.open(plan, rpc_event, state).begin()
-        except Exception:
-            _LOGGER.exception("bug", extra={"method": plan.name})
+        except Exception:  # also where no thread can be started
+            _LOGGER.exception("bug")
             rpc_event.call.cancel()
         return _DONE
 
@@ -79,7 +79,6 @@ class Plan:
 
     admission: Admission
     threads: ThreadPoolExecutor
-    experimental_thread_pool: InlinePool  # where grpcio looks for it
     name: str
     open: "Callable[[Plan, Any, Any], _Call]"
     fall_back: Callable[[Admission], ThreadedUnary | ThreadedStream]

@@ -71,6 +71,17 @@ def find_port(address: str) -> int:
     return int(address.rpartition(":")[2])
 
 
+def count_listeners(address: str) -> int:
+    """Returns how many sockets an address stands for: a name may have several addresses."""
+    if address.startswith(_UNIX):
+        return 1
+    host = address.rpartition(":")[0].strip("[]")
+    try:
+        return len({place for *_, place in socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)})
+    except OSError:
+        return 1  # it cannot be bound either, which says why
+
+
 def announce(addresses: Sequence[str], tls: TlsFiles | None) -> None:
     """Logs where the server listens."""
     for address in addresses:

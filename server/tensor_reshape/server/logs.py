@@ -1,11 +1,19 @@
-"""Logs on stderr: text for people, JSON for machines. One line a record; in text a traceback has lines of its own."""
+"""Logs on stderr: text for people, JSON for machines. One line a record; in text a traceback has lines of its own.
+
+Nothing that logs waits for stderr (`log_queue`), and nothing else of this process writes there while it serves.
+"""
 
 import logging
 import sys
+import threading
 from typing import Any
 
 from pythonjsonlogger.json import JsonFormatter
 
+from tensor_reshape.server.log_queue import QueuedHandler
+
+_LOGGER = logging.getLogger(__name__)
+_STDERR = 2
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
 
@@ -24,15 +32,30 @@ class TextFormatter(logging.Formatter):
 
 
 def configure_logs(log_format: str, level: str) -> None:
-    """Sends the records of this process to stderr.
+    """Sends the records of this process to stderr, and with them what Python would write there by itself.
 
     Args:
         log_format: "text" or "json".
         level: a name of `logging`, in any case.
     """
-    handler = logging.StreamHandler(sys.stderr)
+    handler = QueuedHandler(_STDERR)  # not sys.stderr: whoever waits for it would hold its lock, also at exit
     handler.setFormatter(_build_formatter(log_format))
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+    logging.captureWarnings(capture=True)
+    logging.raiseExceptions = False  # or a failure to format would be written to stderr
+    sys.excepthook = lambda kind, error, trace: _log_exception(error.with_traceback(trace) if error else kind())
+    sys.unraisablehook = lambda unraisable: _log_exception(unraisable.exc_value)
+    threading.excepthook = lambda ended: _log_exception(ended.exc_value)
+
+
+def flush_logs() -> None:
+    """Awaits that the last lines are written, for a second at most."""
+    for handler in logging.getLogger().handlers:
+        handler.flush()
+
+
+def _log_exception(error: BaseException | None) -> None:
+    _LOGGER.error("bug", exc_info=error)
 
 
 def _escape(line: str) -> str:

@@ -5,7 +5,7 @@ from typing import NoReturn
 
 import grpc
 
-from tensor_reshape.core.errors import ReshapeError
+from tensor_reshape.core.errors import LimitError, Reason, ReshapeError
 from tensor_reshape.wire.status import Status, encode_refusal
 
 INTERNAL_ERROR = "internal error"
@@ -15,7 +15,13 @@ _LOGGER = logging.getLogger(__name__)
 
 
 def choose_status(error: Exception, method: str) -> Status:
-    """Returns the status of a call whose work raised `error`: a refusal says all, a bug's traceback is logged."""
+    """Returns the status of a call whose work raised `error`.
+
+    A refusal says all; a bug's traceback is logged; where memory ran out, the call may be made again later.
+    """
+    if isinstance(error, MemoryError):
+        _LOGGER.warning("out of memory", extra={"method": method})
+        error = LimitError.of(Reason.SERVER_BUSY, "the server is out of memory")
     if isinstance(error, ReshapeError):
         _LOGGER.debug("refused", extra={"method": method, "reason": str(error.reason), "field": error.field})
         return encode_refusal(error)

@@ -4,32 +4,36 @@ import logging
 import signal
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
-from queue import SimpleQueue
+from contextlib import suppress
+from queue import Empty, SimpleQueue
 from typing import TypeAlias
 
 import grpc
 
 from tensor_reshape.server.admission import Admission
 from tensor_reshape.server.auxiliary_methods import AuxiliaryHandlers, build_health
-from tensor_reshape.server.config import Config
-from tensor_reshape.server.connections import Dismissal, close_listeners
+from tensor_reshape.server.config import COST_FACTOR, Config
+from tensor_reshape.server.connections import ConnectionKeeper
+from tensor_reshape.server.dismissals import Dismissal, close_listeners
 from tensor_reshape.server.handlers import build_handlers
 from tensor_reshape.server.heartbeats import Pulse
-from tensor_reshape.server.housekeeping import Housekeeper
-from tensor_reshape.server.listeners import announce, bind, find_port
+from tensor_reshape.server.housekeeping import Housekeeper, MemoryReturner, end_process
+from tensor_reshape.server.listeners import announce, bind, count_listeners, find_port
+from tensor_reshape.server.pools import start_threads
 from tensor_reshape.server.reflection import Reflection
+from tensor_reshape.server.resources import count_connections
 from tensor_reshape.server.router import CallRouter
 from tensor_reshape.server.service import ReshapeService
+from tensor_reshape.server.transport_options import build_options
 from tensor_reshape.wire.allocators import keep_freed_memory
 
 Causes: TypeAlias = "SimpleQueue[str]"
 
 _LOGGER = logging.getLogger(__name__)
-_WINDOW_BYTES = 256 * 1024
+_POLL_SECONDS = 0.02
+_SIGNAL_SECONDS = 0.25
 _DISMISSAL_SECONDS = 1.0  # the longest that clients are asked to leave
 _TURN_SECONDS = 0.005
-_MAX_STREAMS_PER_CONNECTION = 64  # without a limit, a flood of resets on one connection makes others' calls fail
 
 
 class Runner:
@@ -56,29 +60,35 @@ class Runner:
         """
         keep_freed_memory()  # before there are threads
         self._config = config
+        self._shares_ports = private_address is not None
+        self._max_connections = count_connections(
+            config.max_connections, sum(map(count_listeners, config.listen)) + self._shares_ports
+        )
+        self._admission = Admission(config)
         self._health, methods = build_health()
         self._reflection = Reflection()
         methods += self._reflection.build_methods() if config.reflection else []
-        threads = ThreadPoolExecutor(max_workers=config.threads, thread_name_prefix="call")
-        self._server = grpc.server(
-            CallRouter(threads, {method.name: method.submit for method in methods}),
-            options=_build_options(config, shares=private_address is not None),
-        )
-        self._admission = Admission(config)
-        self._housekeeper = Housekeeper(self._admission)
+        threads = start_threads(config.threads, "call")
         handlers = build_handlers(service or ReshapeService(config.limits), self._admission, config, threads)
+        self._server = grpc.server(
+            CallRouter(threads, {**{method.name: method.submit for method in methods}, **handlers.routes}),
+            options=build_options(config, self._max_connections, shares=self._shares_ports),
+        )
+        self._serving_threads: list[threading.Thread] = []
         self._server.add_generic_rpc_handlers((pulse or Pulse(), AuxiliaryHandlers(methods), handlers))
-        self._shares_ports = private_address is not None
         self.addresses = tuple(
             bind(self._server, address, config.tls, held=self._shares_ports) for address in config.listen
         )
         self._ports = tuple(find_port(address) for address in self.addresses if not address.startswith("unix:"))
         if private_address is not None:
             self._server.add_insecure_port(private_address)
+        self._housekeeper = self._build_housekeeper()
 
     def start(self) -> None:
         """Starts to serve."""
+        before = set(threading.enumerate())
         self._server.start()
+        self._serving_threads = [thread for thread in threading.enumerate() if thread not in before]
         self._housekeeper.start()
 
     def stop(self, hurry: threading.Event | None = None) -> None:
@@ -99,11 +109,13 @@ class Runner:
         self._health.end_watches()
         self._reflection.end_streams()
         self._dismiss_clients(hurry)
-        stopped = self._server.stop(self._config.grace_seconds)
-        threading.Thread(target=self._stop_at_once, args=(hurry,), daemon=True).start()
-        stopped.wait()
+        with suppress(RuntimeError):  # grpcio begins to stop, but has no thread that will end the grace
+            self._server.stop(self._config.grace_seconds)
+        deadline = time.monotonic() + self._config.grace_seconds
+        while self._server.wait_for_termination(_POLL_SECONDS):  # without a thread: there may be none to be had
+            if hurry.is_set() or time.monotonic() > deadline:
+                self._server.stop(None)
         self._housekeeper.stop()
-        hurry.set()  # nobody waits for it any more
 
     def _dismiss_clients(self, hurry: threading.Event) -> None:
         """Has clients that do not watch the health leave: a call that reaches a server which stops is cancelled."""
@@ -115,31 +127,57 @@ class Runner:
             pass  # those that were busy may be idle now
         self._admission.resume()
 
-    def _stop_at_once(self, hurry: threading.Event) -> None:
-        hurry.wait()
-        self._server.stop(None)
+    def _build_housekeeper(self) -> Housekeeper:
+        memory = MemoryReturner(COST_FACTOR * self._config.max_message_bytes)
+        connections = ConnectionKeeper(self._ports, self._max_connections)
+        return Housekeeper(
+            (
+                self._end_if_deaf,
+                self._admission.sweep,
+                connections.look,
+                lambda: memory.look(self._admission.used_bytes, time.monotonic()),
+            )
+        )
+
+    def _end_if_deaf(self) -> None:
+        """Ends the process when the thread that serves calls has ended, although nobody has stopped the server."""
+        alive = all(thread.is_alive() for thread in self._serving_threads)
+        if not alive and self._server.wait_for_termination(0):
+            end_process("the thread that serves calls has ended")
 
 
 def serve_until_signal(config: Config) -> None:
-    """Serves until SIGTERM or SIGINT; a second one ends the calls under way.
+    """Serves until SIGTERM, SIGINT or SIGHUP; a second one ends the calls under way.
 
     Raises:
         ConfigError: an address cannot be bound.
     """
     signals: Causes = SimpleQueue()  # unlike an Event, safe to fill while the same thread waits on it
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda received, _: signals.put(signal.Signals(received).name))
     runner = Runner(config)
     runner.start()
     announce(runner.addresses, config.tls)
-    stop(runner, signals.get(), signals)
+    stop(runner, await_cause(signals), signals)
+
+
+def await_cause(causes: Causes) -> str:
+    """Returns the first of the causes to stop, when there is one; to be called on the main thread.
+
+    By short waits: Python runs a signal's handler between two steps of the main thread, so one that arrives just as
+    the thread begins to wait would not end the wait.
+    """
+    while True:
+        with suppress(Empty):
+            return causes.get(timeout=_SIGNAL_SECONDS)
 
 
 def stop(runner: Runner, cause: str, hurries: Causes) -> None:
     """Stops gracefully; a cause to hurry ends the calls under way."""
     _LOGGER.info("stopping", extra={"cause": cause})
     hurry = threading.Event()
-    threading.Thread(target=_set_after, args=(hurries, hurry), daemon=True).start()
+    with suppress(RuntimeError):  # without a thread to be had, nothing hurries
+        threading.Thread(target=_set_after, args=(hurries, hurry), daemon=True).start()
     runner.stop(hurry)
     _LOGGER.info("stopped")
 
@@ -147,15 +185,3 @@ def stop(runner: Runner, cause: str, hurries: Causes) -> None:
 def _set_after(hurries: Causes, hurry: threading.Event) -> None:
     hurries.get()
     hurry.set()
-
-
-def _build_options(config: Config, *, shares: bool) -> list[tuple[str, int]]:
-    return [
-        ("grpc.max_receive_message_length", config.max_message_bytes),
-        ("grpc.max_send_message_length", -1),  # an output is bounded by the limits, with a refusal that says so
-        ("grpc.max_concurrent_streams", _MAX_STREAMS_PER_CONNECTION),
-        # What is received of calls that wait is in no budget: a fixed window, not one that grows with the bandwidth.
-        ("grpc.http2.lookahead_bytes", _WINDOW_BYTES),
-        ("grpc.http2.bdp_probe", 0),
-        ("grpc.so_reuseport", int(shares)),  # unasked, a second server would take every other connection
-    ]

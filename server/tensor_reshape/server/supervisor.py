@@ -28,7 +28,7 @@ _MAX_DIRECTORY_BYTES = 100  # a unix socket's path has 107
 
 
 def supervise(config: Config, *, log_format: str, log_level: str) -> None:
-    """Serves with `config.workers` processes until SIGTERM or SIGINT; a second one ends the calls under way.
+    """Serves with `config.workers` processes until SIGTERM, SIGINT or SIGHUP; a second one ends the calls under way.
 
     Raises:
         ConfigError: an address is taken, or a worker cannot be started.
@@ -120,7 +120,7 @@ def _catch_signals() -> Iterator[int]:
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
     signal.set_wakeup_fd(writer)
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD):
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD):
         signal.signal(number, lambda *_: None)
     try:
         yield reader

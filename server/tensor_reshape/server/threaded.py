@@ -8,7 +8,7 @@
 """
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from queue import SimpleQueue
@@ -19,7 +19,9 @@ import grpc
 from tensor_reshape.core.errors import InvalidRequestError, LimitError, Reason
 from tensor_reshape.server.admission import Admission, Ticket
 from tensor_reshape.server.config import COST_FACTOR
+from tensor_reshape.server.pools import start_all, start_threads
 from tensor_reshape.server.refusals import choose_status, end_call
+from tensor_reshape.server.router import Submit
 from tensor_reshape.server.service import Method, ReshapeService
 from tensor_reshape.wire.streams import STREAM_METHOD
 
@@ -39,7 +41,11 @@ class CallThreads(ThreadPoolExecutor):
 
 
 class ThreadedHandlers(grpc.GenericRpcHandler):
-    """Admits calls when they arrive, and has threads serve them."""
+    """Admits calls when they arrive, and has threads serve them.
+
+    Attributes:
+        routes: what serves the calls of each method.
+    """
 
     def __init__(self, service: ReshapeService, admission: Admission, max_working: int) -> None:
         """Serves `service` within `admission`, and works on so many calls at once."""
@@ -47,10 +53,11 @@ class ThreadedHandlers(grpc.GenericRpcHandler):
         self._admission = admission
         self._methods = {method.name: method for method in service.methods}
         self._working = threading.Semaphore(max_working)
-        self._threads = CallThreads(max_workers=CALL_THREADS, thread_name_prefix="receive")
-        self._receivers = ThreadPoolExecutor(max_workers=CALL_THREADS, thread_name_prefix="receiver")
-        self._refusals = ThreadPoolExecutor(max_workers=1, thread_name_prefix="refusal")
+        self._threads = start_all(CallThreads(CALL_THREADS, "receive"), CALL_THREADS)
+        self._receivers = start_threads(CALL_THREADS, "receiver")
+        self._refusals = start_threads(1, "refusal")
         admission.limit_threads(CALL_THREADS, self._threads.are_short)
+        self.routes: Mapping[str, Submit] = dict.fromkeys((*self._methods, STREAM_METHOD), self._threads.submit)
 
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> "_Handler | None":
         """Returns how one call is served; called on the thread that receives calls."""
@@ -65,15 +72,14 @@ class ThreadedHandlers(grpc.GenericRpcHandler):
         return grpc.stream_unary_rpc_method_handler(self._admit(unary, unary.run))
 
     def _admit(self, call: "ThreadedCall", run: _Behavior) -> _Behavior:
-        """Returns what serves the call: `run`, or its refusal, on threads where no health check waits."""
-        threads: ThreadPoolExecutor = self._threads
+        """Returns what serves the call: `run`, or its refusal, which has a thread where no call waits for a message."""
         try:
             call.enter()
         except LimitError as error:
-            run, threads = partial(_refuse, error, call.name), self._refusals
-        behavior = partial(run)
-        behavior.experimental_thread_pool = threads  # type: ignore[attr-defined] # where grpcio looks for it
-        return behavior
+            refusal = partial(_refuse, error, call.name)
+            refusal.experimental_thread_pool = self._refusals  # type: ignore[attr-defined] # where grpcio looks for it
+            return refusal
+        return run
 
 
 class ThreadedCall:

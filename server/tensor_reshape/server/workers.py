@@ -21,7 +21,7 @@ from queue import SimpleQueue
 from tensor_reshape.server.config import Config, ConfigError
 from tensor_reshape.server.heartbeats import Pulse, beat
 from tensor_reshape.server.logs import configure_logs
-from tensor_reshape.server.runner import Causes, Runner, stop
+from tensor_reshape.server.runner import Causes, Runner, await_cause, stop
 
 BEAT = b"."
 LEAVING = b"-"
@@ -91,7 +91,7 @@ def _serve(order: Order, tell: Callable[[bytes], None]) -> None:
     runner.start()
     threading.Thread(target=_obey, args=(stops, hurries, order.stop_seconds), daemon=True).start()
     with beat(pulse, order.private_address, partial(tell, BEAT)):
-        cause = stops.get()
+        cause = await_cause(stops)
         tell(LEAVING)
         stop(runner, cause, hurries)
 

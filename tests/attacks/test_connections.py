@@ -1,0 +1,100 @@
+"""Connections that a stranger opens, and says nothing on, or does not answer, or has too many of."""
+
+import socket
+import time
+
+import pytest
+
+from http2 import PREFACE, Connection, frame
+from plain_requests import STATIC_RESHAPE, build_static_request
+from polite_clients import run_polite_clients
+from server_processes import run_server
+from strangers import call_anew, connect, retry
+
+SECONDS = 20.0
+SETTINGS = frame(4, 0, 0) + frame(4, 1, 0)  # its own, and that it has seen the server's
+
+
+def await_end(stranger: socket.socket) -> float:
+    """Returns after how many seconds the server has closed the connection."""
+    began = time.monotonic()
+    stranger.settimeout(SECONDS)
+    try:
+        while stranger.recv(65536):
+            pass
+    except ConnectionError:
+        pass
+    return time.monotonic() - began
+
+
+def is_open(stranger: socket.socket) -> bool:
+    stranger.setblocking(False)
+    try:
+        return bool(stranger.recv(65536))
+    except BlockingIOError:
+        return True
+    except ConnectionError:
+        return False
+
+
+@pytest.mark.parametrize("content", [b"", PREFACE[:10], PREFACE], ids=["silent", "half a preface", "no settings"])
+def test_a_connection_that_does_not_say_what_it_is_is_closed(serving: str, content: bytes):
+    with run_server("--serving", serving, "--handshake-seconds", "1") as server:
+        with connect(server.address, content) as stranger:
+            assert await_end(stranger) < 10
+        assert call_anew(server.address)
+
+
+def test_a_connection_without_a_call_is_closed(serving: str):
+    with run_server("--serving", serving, "--max-connection-idle-seconds", "1") as server:
+        with Connection(server.address) as connection:
+            assert connection.call(STATIC_RESHAPE, build_static_request()).is_ok
+            assert connection.await_(lambda: bool(connection.closed))
+        assert call_anew(server.address)
+
+
+def test_a_peer_that_gives_no_sign_of_life_is_closed(serving: str):
+    with (
+        run_server("--serving", serving, "--keepalive-seconds", "1") as server,
+        connect(server.address, PREFACE + SETTINGS) as stranger,
+    ):
+        assert await_end(stranger) < 15
+
+
+def test_a_peer_that_gives_signs_of_life_is_not_closed(serving: str):
+    with run_server("--serving", serving, "--keepalive-seconds", "1") as server, Connection(server.address) as polite:
+        assert not polite.await_(lambda: bool(polite.closed), seconds=4)
+        assert polite.call(STATIC_RESHAPE, build_static_request()).is_ok
+
+
+@pytest.mark.timeout(60)
+def test_connections_of_age_are_replaced_without_a_failed_call(serving: str):
+    with run_server("--serving", serving, "--max-connection-age-seconds", "1") as server:
+        with Connection(server.address) as connection:
+            assert connection.await_(lambda: bool(connection.goaway))
+        with run_polite_clients(server.address, ("sdk", "mib")) as clients:
+            time.sleep(5)
+            figures = clients.stop()
+    assert [seen.failures for seen in figures.values()] == [[], []]
+
+
+def test_one_connection_too_many_is_closed_at_once_and_others_go_on(serving: str):
+    with run_server("--serving", serving, "--max-connections", "6") as server, Connection(server.address) as polite:
+        assert polite.call(STATIC_RESHAPE, build_static_request()).is_ok
+        strangers = [connect(server.address) for _ in range(20)]
+        assert retry(lambda: sum(map(is_open, strangers)) <= 5)
+        assert polite.call(STATIC_RESHAPE, build_static_request()).is_ok
+        for stranger in strangers:
+            stranger.close()
+        assert retry(lambda: call_anew(server.address))
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("content", [b"", PREFACE + SETTINGS], ids=["silent", "idle"])
+def test_quiet_connections_make_room_for_new_ones(serving: str, content: bytes):
+    with run_server("--serving", serving, "--max-connections", "60") as server, Connection(server.address) as polite:
+        strangers = [connect(server.address) if not content else connect(server.address, content) for _ in range(60)]
+        assert retry(lambda: call_anew(server.address))  # long before they reach the limits of time
+        assert retry(lambda: polite.call(STATIC_RESHAPE, build_static_request()).is_ok or bool(polite.closed))
+        for stranger in strangers:
+            stranger.close()

@@ -1,0 +1,136 @@
+"""A system that has no more threads, descriptors or memory to give."""
+
+import resource
+import subprocess
+import sys
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from bare_servers import BareServer, run_bare_server
+from http2 import Connection, grpc_message
+from memory import read_memory
+from plain_requests import STATIC_RESHAPE, build_static_request
+from polite_clients import run_polite_clients
+from strangers import call_anew, connect, retry
+
+MIB = 1 << 20
+UNLIMITED = -1
+
+
+def leave_no_thread(server: BareServer) -> None:
+    """Leaves 1 MiB of address space, which is not enough for a thread's stack."""
+    server.limit(resource.RLIMIT_AS, read_memory(server.process.pid, "VmSize") + MIB)
+
+
+def test_where_no_thread_can_be_started_calls_are_answered(serving: str):
+    with run_bare_server("--serving", serving) as server:
+        assert call_anew(server.address)
+        leave_no_thread(server)
+        assert [call_anew(server.address) for _ in range(20)] == [True] * 20
+        server.limit(resource.RLIMIT_AS, UNLIMITED)
+        assert call_anew(server.address)
+        assert server.stop() == 0
+
+
+def test_where_no_thread_can_be_started_a_server_stops(serving: str):
+    with run_bare_server("--serving", serving) as server:
+        assert call_anew(server.address)
+        leave_no_thread(server)
+        assert server.stop() == 0
+
+
+def test_a_pool_that_cannot_be_started_ends_the_start_with_a_line():
+    outcome = subprocess.run(
+        [sys.executable, "-m", "tensor_reshape.server", "--listen", "127.0.0.1:0", "--threads", "1024"],
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (1000 * MIB, 1000 * MIB)),
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    assert (outcome.returncode, "Traceback" in outcome.stderr) == (1, False)
+    assert outcome.stderr.splitlines()[-1].startswith("Error: ")
+
+
+DEAF = """
+import sys
+from tensor_reshape.server import runner
+from tensor_reshape.server.config import Config
+from tensor_reshape.server.logs import configure_logs
+
+class Handlers:
+    def service(self, details):
+        raise SystemExit  # what grpcio does not catch
+
+configure_logs("text", "info")
+runner.build_handlers = lambda *_: Handlers()
+runner.serve_until_signal(Config(listen=(sys.argv[1],), drain_seconds=0))
+"""
+
+
+def test_a_server_whose_serving_thread_has_ended_ends_with_1():
+    command = [sys.executable, "-c", DEAF, "127.0.0.1:0"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        found = process.stderr.readline().split("address=")[1].split()[0]
+        with Connection(found) as connection:
+            connection.open(STATIC_RESHAPE)
+            assert process.wait(20) == 1
+        assert "cannot serve any more" in process.stderr.read()
+
+
+def test_descriptors_that_strangers_hold_come_back(serving: str):
+    limits = {resource.RLIMIT_NOFILE: 64}
+    with run_bare_server("--serving", serving, "--handshake-seconds", "2", limits=limits) as server:
+        strangers = [connect(server.address) for _ in range(100)]
+        assert retry(lambda: call_anew(server.address))
+        assert server.process.poll() is None
+        for stranger in strangers:
+            stranger.close()
+        assert retry(lambda: len(list(Path(f"/proc/{server.process.pid}/fd").iterdir())) < 20)
+        assert server.stop() == 0
+
+
+class Flood:
+    """Connections that send large requests, and take no answers."""
+
+    def __init__(self, address: str, size: int) -> None:
+        self._request = grpc_message(build_static_request(size))
+        self._threads = [threading.Thread(target=self._run, args=(address,)) for _ in range(12)]
+
+    def run(self) -> None:
+        for thread in self._threads:
+            thread.start()
+        for thread in self._threads:
+            thread.join()
+
+    def _run(self, address: str) -> None:
+        with suppress(OSError), Connection(address, initial_window=0) as connection:
+            for _ in range(3):
+                stream = connection.open(STATIC_RESHAPE)
+                connection.send_data(stream, self._request, end=True, seconds=4)
+            time.sleep(1)
+
+
+@pytest.mark.timeout(120)
+def test_a_flood_within_an_address_space_of_a_gibibyte_ends_nothing(serving: str):
+    limits = {resource.RLIMIT_AS: 1024 * MIB}
+    with run_bare_server("--serving", serving, limits=limits) as server:
+        Flood(server.address, 16 * MIB).run()
+        assert retry(lambda: call_anew(server.address))
+        assert server.stop() == 0
+
+
+@pytest.mark.timeout(120)
+def test_after_a_flood_memory_comes_back_while_calls_go_on(serving: str):
+    with run_bare_server("--serving", serving) as server:
+        pid = server.process.pid
+        assert call_anew(server.address)
+        base = read_memory(pid, "VmRSS")
+        with run_polite_clients(server.address, ("sdk",)):
+            Flood(server.address, 8 * MIB).run()
+            assert read_memory(pid, "VmHWM") - base > 100 * MIB
+            assert retry(lambda: read_memory(pid, "VmRSS") - base < 64 * MIB)

@@ -1,0 +1,65 @@
+"""Logs that nobody reads, that cannot be written, and that a stranger tries to fill."""
+
+import os
+import socket
+import ssl
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import grpc
+import pytest
+
+from bare_servers import run_bare_server
+from certificates import issue_certificates
+from http2 import Connection
+from plain_requests import STATIC_RESHAPE, build_static_request
+from server_processes import run_server
+from tensor_reshape.client import Client
+
+STRANGE = (b"GET / HTTP/1.1\r\n\r\n", b"\x16\x03\x01\x00\x05aaaaa", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", b"\xff" * 500)
+
+
+@pytest.fixture(params=["unread pipe", "lost pipe", "full disk"])
+def stderr(request: pytest.FixtureRequest) -> Iterator[int]:
+    """A stderr that takes nothing, or not for long."""
+    if request.param == "full disk":
+        writer = os.open("/dev/full", os.O_WRONLY)
+        yield writer
+        os.close(writer)
+        return
+    reader, writer = os.pipe()
+    if request.param == "lost pipe":
+        os.close(reader)
+    yield writer
+    os.close(writer)
+    if request.param == "unread pipe":
+        os.close(reader)
+
+
+@pytest.mark.timeout(120)
+def test_a_log_that_takes_nothing_keeps_nobody_waiting(serving: str, stderr: int):
+    with run_bare_server("--serving", serving, "--log-level", "debug", stderr=stderr) as server:
+        with Connection(server.address) as connection:
+            for _ in range(2000):  # a line each, twice what a pipe and the queue hold
+                assert connection.call(STATIC_RESHAPE, b"\xff").status == "3"
+            assert connection.call(STATIC_RESHAPE, build_static_request()).is_ok
+        began = time.monotonic()
+        assert (server.stop(), time.monotonic() - began < 15) == (0, True)
+
+
+def test_strangers_at_a_tls_port_leave_no_line_of_another_form(tmp_path: Path, serving: str):
+    files = issue_certificates(tmp_path)
+    flags = ["--tls-certificate", str(files.server), "--tls-key", str(files.server_key), "--serving", serving]
+    with run_server(*flags) as server:
+        host, _, port = server.address.rpartition(":")
+        for content in STRANGE * 5:
+            with socket.create_connection((host, int(port)), 5) as stranger:
+                stranger.sendall(content)
+        with socket.create_connection((host, int(port)), 5) as stranger, pytest.raises(ssl.SSLError):
+            ssl.create_default_context().wrap_socket(stranger, server_hostname="localhost")
+        credentials = grpc.ssl_channel_credentials(files.authority.read_bytes())
+        with Client(f"localhost:{port}", credentials=credentials) as client:
+            client.check_health()
+        assert server.stop() == 0
+    assert [record["message"] for record in server.records] == ["listening", "stopping", "stopped"]

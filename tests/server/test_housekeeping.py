@@ -1,0 +1,61 @@
+"""When freed memory goes back to the system, and that one duty does not keep another from being done."""
+
+import threading
+
+import numpy as np
+import pytest
+
+from tensor_reshape.server.housekeeping import KEPT_BYTES, QUIET_SECONDS, SWEEP_SECONDS, Housekeeper, MemoryReturner
+
+LOOKS = round(QUIET_SECONDS / SWEEP_SECONDS)
+QUIET_BYTES = 1000
+
+
+def look_at(memory: MemoryReturner, used: list[int]) -> list[bool]:
+    return [memory.look(bytes_now, number * SWEEP_SECONDS) for number, bytes_now in enumerate(used)]
+
+
+@pytest.fixture
+def heavy() -> MemoryReturner:
+    """One that finds the process grown."""
+    memory = MemoryReturner(QUIET_BYTES)
+    memory._base -= 2 * KEPT_BYTES
+    return memory
+
+
+def test_memory_is_returned_when_calls_have_taken_little_for_a_while(heavy: MemoryReturner):
+    assert look_at(heavy, [QUIET_BYTES] * LOOKS) == [False] * (LOOKS - 1) + [True]
+
+
+def test_a_small_call_that_reserves_much_for_a_moment_does_not_matter(heavy: MemoryReturner):
+    assert look_at(heavy, [QUIET_BYTES, QUIET_BYTES, QUIET_BYTES, 10**9, QUIET_BYTES] * (LOOKS // 5))[-1]
+
+
+def test_steady_large_traffic_keeps_its_memory(heavy: MemoryReturner):
+    assert not any(look_at(heavy, [10**9, 10**9, QUIET_BYTES] * LOOKS))
+
+
+def test_an_attempt_that_gives_nothing_back_is_not_repeated_soon(heavy: MemoryReturner):
+    heavy._base -= 10**12
+    assert sum(look_at(heavy, [0] * 5 * LOOKS)) == 1
+
+
+def test_a_process_that_has_not_grown_is_left_alone():
+    ballast = np.ones(1000)
+    assert not any(look_at(MemoryReturner(QUIET_BYTES), [0] * 2 * LOOKS))
+    assert ballast.any()
+
+
+def test_a_duty_that_fails_keeps_no_other_from_being_done():
+    done = threading.Event()
+
+    def fail() -> None:
+        message = "a bug"
+        raise RuntimeError(message)
+
+    keeper = Housekeeper((fail, done.set))
+    keeper.start()
+    assert done.wait(20)
+    done.clear()
+    assert done.wait(20)
+    keeper.stop()

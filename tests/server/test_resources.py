@@ -1,0 +1,76 @@
+"""What the system leaves, as far as files and limits tell."""
+
+import math
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tensor_reshape.server.resources import RESERVED_DESCRIPTORS, count_connections, find_cgroup_limit, find_memory_room
+
+GIB = 1 << 30
+
+
+def write_limits(mount: Path, name: str, limits: dict[str, str]) -> None:
+    for group, limit in limits.items():
+        folder = mount / group
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(f"{limit}\n")
+
+
+@pytest.mark.parametrize(
+    ("groups", "limits", "expected"),
+    [
+        ("0::/a/b\n", {"a/b": "max", "a": "max"}, math.inf),
+        ("0::/a/b\n", {"a/b": "4096", "a": "max"}, 4096),
+        ("0::/a/b\n", {"a/b": "max", "a": "8192"}, 8192),
+        ("0::/a/b\n", {"a/b": "4096", "a": "1024"}, 1024),
+        ("0::/\n", {"": "512"}, 512),
+        ("0::/outside/of/the/container\n", {"": "512"}, 512),
+        ("0::/../other\n", {"": "512"}, 512),
+        ("", {"": "512"}, math.inf),
+    ],
+)
+def test_the_least_limit_of_all_groups_above_counts(
+    tmp_path: Path, groups: str, limits: dict[str, str], expected: float
+):
+    (tmp_path / "groups").write_text(groups)
+    write_limits(tmp_path / "mount", "memory.max", limits)
+    assert find_cgroup_limit(tmp_path / "groups", tmp_path / "mount") == expected
+
+
+def test_version_1_has_a_hierarchy_for_memory(tmp_path: Path):
+    (tmp_path / "groups").write_text("9:cpu:/x\n4:memory,hugetlb:/a\n0::/a\n")
+    write_limits(tmp_path / "mount" / "memory", "memory.limit_in_bytes", {"a": "4096", "": str(2**63 - 4096)})
+    write_limits(tmp_path / "mount" / "memory", "memory.max", {"": "1"})
+    assert find_cgroup_limit(tmp_path / "groups", tmp_path / "mount") == 4096
+
+
+def test_a_system_without_groups_has_no_limit(tmp_path: Path):
+    assert find_cgroup_limit(tmp_path / "missing", tmp_path) == math.inf
+
+
+def test_the_room_follows_the_address_space_of_each_process():
+    code = "from tensor_reshape.server.resources import *; print(find_memory_room(1, 16), find_memory_room(2, 16))"
+    outcome = subprocess.run(
+        [sys.executable, "-c", code],
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (GIB, GIB)),
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    one, two = map(int, outcome.stdout.split())
+    assert (GIB / 8 < one < GIB / 2, two) == (True, 2 * one)
+
+
+def test_more_processes_leave_less():
+    assert find_memory_room(8, 16) < find_memory_room(1, 16)
+
+
+def test_connections_leave_descriptors_for_what_else_there_is():
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    assert count_connections(10**9, 1) == soft - RESERVED_DESCRIPTORS
+    assert count_connections(10**9, 4) == (soft - RESERVED_DESCRIPTORS) // 4
+    assert count_connections(1, 10**9) == 1

@@ -1,0 +1,84 @@
+"""Servers whose log nobody needs, in processes that the system limits."""
+
+import resource
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import MappingProxyType
+
+START_SECONDS = 30.0
+STOP_SECONDS = 20.0
+NO_LIMITS: Mapping[int, int] = MappingProxyType({})
+
+
+@dataclass(frozen=True)
+class BareServer:
+    """A server that accepts connections."""
+
+    process: subprocess.Popen[bytes]
+    address: str
+
+    def limit(self, kind: int, value: int) -> None:
+        """Sets one of the process's soft limits."""
+        _, hard = resource.prlimit(self.process.pid, kind)
+        resource.prlimit(self.process.pid, kind, (value if value >= 0 else hard, hard))
+
+    def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
+        """Sends a signal, awaits the end, and returns the exit code."""
+        self.process.send_signal(number)
+        return self.process.wait(STOP_SECONDS)
+
+
+@contextmanager
+def run_bare_server(
+    *arguments: str, stderr: int = subprocess.DEVNULL, limits: Mapping[int, int] = NO_LIMITS
+) -> Iterator[BareServer]:
+    """Runs a server until the end of the block.
+
+    Args:
+        arguments: flags, besides `--listen` and `--drain-seconds`.
+        stderr: a descriptor.
+        limits: kinds of `resource.RLIMIT_...`, and their values.
+    """
+
+    def limit() -> None:
+        for kind, value in limits.items():
+            resource.setrlimit(kind, (value, value))
+
+    address = f"127.0.0.1:{_find_port()}"
+    flags = ["--listen", address, "--drain-seconds", "0", *arguments]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tensor_reshape.server", *flags],
+        stderr=stderr,
+        preexec_fn=limit,  # noqa: PLW1509 - one system call, which takes no lock
+    )
+    try:
+        _await_listener(process, address)
+        yield BareServer(process, address)
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _find_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        return int(found.getsockname()[1])
+
+
+def _await_listener(process: subprocess.Popen[bytes], address: str) -> None:
+    host, _, port = address.rpartition(":")
+    deadline = time.monotonic() + START_SECONDS
+    while process.poll() is None and time.monotonic() < deadline:
+        try:
+            socket.create_connection((host, int(port)), 1).close()
+        except OSError:
+            time.sleep(0.05)
+        else:
+            return
+    message = f"the server does not listen; it ended with {process.poll()}"
+    raise RuntimeError(message)
