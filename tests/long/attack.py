@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tests.long.attack_tables import AFTER, BEFORE, keep, write_table
-from tests.long.random_frames import run_random_frames
 
 from attack_runs import Row, find_misses, run_attacks
 from attackers.attacks import ATTACKS, Attack
+from frame_runs import run_random_frames
 
 ROOT = Path(__file__).parents[2]
 _SERVINGS = ("inline", "threads")
@@ -48,11 +48,11 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--table", action="store_true", help="write the table of docs/attacks again")
     parser.add_argument("--serving", nargs="+", choices=_SERVINGS, default=_SERVINGS)
     parser.add_argument("--workers", nargs="+", type=int, default=(1, 2))
-    parser.add_argument("--seconds", type=float, default=2.0, help="how long each attack goes on")
+    parser.add_argument("--seconds", type=float, default=3.0, help="how long each attack goes on")
     parser.add_argument("--repeat", type=int, default=1, help="how often there is each; the worst is kept")
     parser.add_argument("--busy", action="store_true", help="two loops compute on the machine meanwhile")
     parser.add_argument("--into", choices=(BEFORE, AFTER), help="keep the figures in docs/attacks, and write the table")
-    parser.add_argument("--frames", type=int, metavar="N", help="connections of random frames for each serving: 100000")
+    parser.add_argument("--frames", type=int, metavar="N", help="connections of random frames in all: 100000")
     parser.add_argument("--seed", default="1", help="any text; the same one gives the same random frames")
     parser.add_argument("--all", action="store_true", help="run " + ", ".join(part.name for part in PARTS) + " besides")
     for part in PARTS:
@@ -115,7 +115,7 @@ def send_frames(arguments: argparse.Namespace) -> Iterator[str]:
     """Sends random frames, and yields what is not as it must be."""
     count = arguments.frames if arguments.frames is not None else 0 if arguments.only is not None else 100_000
     for serving in arguments.serving if count else ():
-        frames = run_random_frames(serving, count, arguments.seed)
+        frames = run_random_frames(serving, count // len(arguments.serving), arguments.seed)
         print(f"random frames, {serving}: {frames.describe()}\n  {frames.statuses}", flush=True)
         if arguments.into:
             keep(arguments.into, frames=[frames])

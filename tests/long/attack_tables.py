@@ -5,10 +5,9 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from tests.long.random_frames import Frames
-
 from attack_runs import Row, find_misses
 from attackers.attacks import ATTACKS, Attack
+from frame_runs import Frames
 
 FOLDER = Path(__file__).parents[2] / "docs" / "attacks"
 BEFORE, AFTER = "before", "after"
@@ -16,14 +15,16 @@ _TITLE = "# What attacks do to others"
 _INTRODUCTION = """
 Attacks come one after the other to a server with default options, which is replaced after one that it did not survive
 whole. Each goes on for some seconds beside three polite clients in processes of their own, who call 50 times a second
-each: one with a bare channel, one with the SDK, one that asks for health. Measured by `scripts/attack --into before` (the version before the attacks were known) and `--into after` on 2
-noisy cores; figures are milliseconds unless they say otherwise, and where two stand they are before → after. An attack
-of one connection counts once; `-16` has sixteen do the same. A row in bold does not keep what it must (`scripts/attack
---list` says what each attack does, `tests/support/attackers/attacks.py` what others may notice).
+each: one with a bare channel, one with the SDK, one that asks for health. `scripts/attack --list` says what each attack
+does; `tests/support/attackers/attacks.py` has what others may notice of it. A name that ends in 16 is that of an attack
+by 16 connections at once, a row in bold one that does not keep its bounds.
 
-- **p50**, **p99**: of calls of the bare channel and the SDK that began during the attack; **health**: p99 of checks.
+Measured on 2 noisy cores, in milliseconds where nothing else is said: before the attacks were known (`scripts/attack
+--into before`) → after what they led to (`--into after`).
+
+- **p50**, **p99**: of calls of the bare channel and the SDK during the attack; **health**: p99 of health checks.
 - **refused**: calls of the bare channel + calls with the SDK that ended with a refusal; **lost**: that ended otherwise.
-- **MiB**: the most memory that server and workers had together (before the attack: 50 to 60 for each process).
+- **MiB**: the most memory that server and workers had together; before an attack, each process has 50 to 60.
 - **back**: seconds from the end of the attack until the last slow (100 ms) or failed call was over.
 """
 _HEADER = "| attack | p50 | p99 | health | refused | lost | MiB | back |"

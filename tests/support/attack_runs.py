@@ -1,5 +1,6 @@
 """One attack on one server, and what polite clients, the server's memory and its log had to say about it."""
 
+import re
 import signal
 import subprocess
 import time
@@ -28,6 +29,7 @@ _CALM_CALLS = 5
 _STOP_SECONDS = 6.0
 _MAX_KEPT_BYTES = 64 << 20
 _MIB = 1 << 20
+_CORE_ERROR = re.compile(r"[EF][0-9]{4} [0-9:.]+ ")
 _REFUSALS = ("RESOURCE_EXHAUSTED", "LimitError")
 
 
@@ -39,7 +41,7 @@ class Row:
         attack: its name.
         serving: how the server served.
         workers: how many processes did.
-        calls: how many the polite clients began during the attack, health checks besides.
+        calls: how many the polite clients had under way during the attack, health checks besides.
         refused: how many of the raw ones were refused.
         refused_sdk: how many of the SDK's were.
         lost: what other calls failed with, health checks too, and how many.
@@ -155,7 +157,7 @@ def _is_whole_after(attack: Attack, scene: Scene, seconds: float, row: Row) -> b
     row.base_mib, row.peak_mib = scene.base // _MIB, meter.peak // _MIB
     row.recovery_seconds = round(find_recovery(figures, end), 2) if recovers else None
     row.lines, row.errors = len(scene.server.records) - records, count_errors(scene.server.records[records:])
-    _note(row, {kind: seen.between(begin, end) for kind, seen in figures.items()})
+    _note(row, {kind: seen.during(begin, end) for kind, seen in figures.items()})
     kept = read_total_memory(pid) - scene.base
     return recovers and not row.errors and not row.lost and kept < _MAX_KEPT_BYTES
 
@@ -210,9 +212,9 @@ def stop(server: ServerProcess) -> int | None:
 
 
 def count_errors(records: Iterable[Record]) -> int:
-    """Counts the lines of level ERROR, and those of a traceback that has none."""
+    """Counts the lines of level ERROR or above, also those that gRPC's core has written by itself."""
     return sum(
-        record.get("level", record.get("levelname")) in {"ERROR", "CRITICAL"} or "Traceback" in record["message"]
+        record.get("level") in {"ERROR", "CRITICAL"} or _CORE_ERROR.match(str(record["message"])) is not None
         for record in records
     )
 

@@ -43,6 +43,10 @@ class Figures:
         """Returns what it saw of the calls that began in a time."""
         return Figures(tuple(call for call in self.calls if begin <= call.began < end))
 
+    def during(self, begin: float, end: float) -> "Figures":
+        """Returns what it saw of the calls that were under way in a time, also such as began before."""
+        return Figures(tuple(call for call in self.calls if call.began < end and call.began + call.seconds > begin))
+
     @property
     def failures(self) -> list[str]:
         """What failed calls ended with."""

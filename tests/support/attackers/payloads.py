@@ -19,23 +19,23 @@ _WORD = 1 << 64
 
 
 def build_static(elements: int, *, data: bytes = b"", strides: Sequence[int] = ()) -> bytes:
-    """Returns a StaticReshape of bytes to one dim."""
-    tensor = tensor_pb2.Tensor(data_type=tensor_pb2.DATA_TYPE_U8, dims=[elements], strides=strides, data=data)
+    """Returns a StaticReshape of so many f32 to one dim."""
+    tensor = tensor_pb2.Tensor(data_type=tensor_pb2.DATA_TYPE_F32, dims=[elements], strides=strides, data=data)
     request = reshape_pb2.StaticReshapeRequest(shape=[-1], special_zero=False, data=tensor)
     return request.SerializeToString()
 
 
-SMALL = build_static(6, data=bytes(6))
+SMALL = build_static(6, data=bytes(24))
 
 
-def broadcast(elements: int) -> bytes:
+def broadcast(size: int) -> bytes:
     """Returns a request of some bytes whose answer has so many: all elements are one, at a stride of 0."""
-    return build_static(elements, data=b"x", strides=[0])
+    return build_static(size // 4, data=bytes(4), strides=[0])
 
 
-def begin_stream(elements: int) -> bytes:
-    """Returns the message that begins a dense tensor of bytes on a stream."""
-    tensor = tensor_pb2.Tensor(data_type=tensor_pb2.DATA_TYPE_U8, dims=[elements])
+def begin_stream(size: int) -> bytes:
+    """Returns the message that begins a dense tensor of so many bytes on a stream."""
+    tensor = tensor_pb2.Tensor(data_type=tensor_pb2.DATA_TYPE_F32, dims=[size // 4])
     head = reshape_pb2.StaticReshapeRequest(shape=[-1], special_zero=False, data=tensor)
     return grpc_message(reshape_pb2.StreamReshapeRequest(static_reshape=head).SerializeToString())
 
@@ -88,22 +88,22 @@ def build_colliding_batch(size: int) -> bytes:
     """Returns a batch whose intervals, as tuples of integers, have one hash."""
     items: list[reshape_pb2.BatchInferShapeItem] = []
     count = size // _ask([_lie_within(1 << 62, 1 << 61)], [tensor_pb2.Dim(value=0)]).ByteSize()
-    for low, high in islice(_find_collisions(), count):
+    for low, high in find_collisions(count):
         items.append(_ask([_lie_within(low, high)], [tensor_pb2.Dim(value=0)]))
     return reshape_pb2.BatchInferShapeRequest(items=items).SerializeToString()
 
 
-@cache
-def build_hard_question() -> bytes:
-    """Returns a question with huge coefficients and unknowns that multiply, and strides to look through."""
+def build_hard_question(number: int) -> bytes:
+    """Returns a question about 12 products of unknowns, and unknown targets; each number has another."""
     symbols = [
-        tensor_pb2.Symbol(name=f"s{place}", bounds=tensor_pb2.Interval(min=1, max=2**61 - place)) for place in range(6)
+        tensor_pb2.Symbol(name=f"s{number}_{place}", bounds=tensor_pb2.Interval(min=1, max=3 + place))
+        for place in range(6)
     ]
     data = [
-        tensor_pb2.Dim(expression=tensor_pb2.Expression(coefficient=2**40 + place, factors=symbols[: place % 6 + 1]))
-        for place in range(24)
+        tensor_pb2.Dim(expression=tensor_pb2.Expression(coefficient=2 + place, factors=symbols[: place % 3 + 1]))
+        for place in range(12)
     ]
-    question = _ask(data, [*(_lie_within(1, 2**40 + place) for place in range(6)), tensor_pb2.Dim(value=-1)]).question
+    question = _ask(data, [_lie_within(1, 50), _lie_within(1, 60), tensor_pb2.Dim(value=-1)]).question
     question.explain = True
     return question.SerializeToString()
 
@@ -158,8 +158,12 @@ def _lie_within(low: int, high: int) -> tensor_pb2.Dim:
     return tensor_pb2.Dim(interval=tensor_pb2.Interval(min=low, max=high))
 
 
+def find_collisions(count: int) -> list[tuple[int, int]]:
+    """Returns pairs that have the hash of (1, 2**60): CPython's hash of a tuple is xxHash without a key."""
+    return list(islice(_find_collisions(), count))
+
+
 def _find_collisions() -> Iterator[tuple[int, int]]:
-    """Yields pairs that have the hash of (1, 2**60): CPython's hash of a tuple is xxHash without a key."""
     back_1, back_2 = pow(_XX_1, -1, _WORD), pow(_XX_2, -1, _WORD)
     wanted = _mix(_mix(_XX_5, 1), 2**60)
     before = _rotate(wanted * back_1 % _WORD, 33)

@@ -15,7 +15,7 @@ from attackers.payloads import METHODS, SMALL, begin_stream, build_odd_strides, 
 from http2 import HEALTH_CHECK, HEALTH_WATCH, PREFACE, REFLECTION, Kind, frame, grpc_message
 
 _PATHS = (*METHODS, HEALTH_CHECK, HEALTH_WATCH, REFLECTION, "/no/where")
-_PATIENCE_SECONDS = 0.02
+_PATIENCE_SECONDS = 0.05
 _INTERESTING = (0, 1, 127, 128, 16384, 65535, 2**31 - 1, 2**31, 2**32 - 1)
 
 
@@ -28,9 +28,11 @@ def send_random_frames(address: str, random: Random) -> Counter[str]:
         raw = build_frames(random)
         for part in (raw[: len(raw) // 2], raw[len(raw) // 2 :]) if random.random() < 0.2 else (raw,):
             connection.sendall(part)
-        if random.random() < 0.5:
+        if random.random() < 0.1:
             connection.shutdown(socket.SHUT_WR)
-        while random.random() < 0.95 and (part := connection.recv(65536)):
+        if random.random() < 0.2:
+            return Counter()  # and the connection is closed, whatever the server has to say
+        while part := connection.recv(65536):
             answers += part
     return count_statuses(answers)
 
@@ -50,7 +52,7 @@ def build_frames(random: Random) -> bytes:
 
 def _build_call(random: Random, stream: int) -> list[bytes]:
     block = encode_call(random.choice(_PATHS))
-    body = random.choice((grpc_message(SMALL), begin_stream(6) + chunk(0, b"abcdef"), build_odd_strides(), b""))
+    body = random.choice((grpc_message(SMALL), begin_stream(8) + chunk(0, b"abcdefgh"), build_odd_strides(), b""))
     if random.random() < 0.3:
         changed = bytearray(body + b"\x00")
         changed[random.randrange(len(changed))] = random.randrange(256)

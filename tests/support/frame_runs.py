@@ -1,4 +1,4 @@
-"""100,000 connections of random HTTP/2 frames to a server, beside polite clients who must not notice.
+"""Many connections of random HTTP/2 frames to a server, beside polite clients who must not notice.
 
 What a connection sends follows from the seed and its number.
 """
@@ -20,7 +20,7 @@ from server_processes import run_server
 from tensor_reshape.server.refusals import INTERNAL_ERROR
 
 _BATCH = 500
-_PROCESSES, _THREADS = 2, 16
+_PROCESSES, _THREADS = 2, 32
 _PROGRESS_SECONDS = 10.0
 _UNREACHABLE = "no connection"
 
