@@ -60,6 +60,13 @@ def test_headers_without_a_library_are_headers(server: ServerProcess):
         assert connection.await_end(1).is_ok
 
 
+def test_who_breaks_the_protocol_is_told(server: ServerProcess):
+    with Connection(server.address) as connection:
+        connection.send(b"\xff\xff\xff" + frame(Kind.DATA, 0, 1)[3:])  # 16 MiB in one frame
+
+        assert connection.await_(lambda: bool(connection.goaway or connection.closed))
+
+
 def test_random_frames_follow_from_their_seed_alone():
     assert build_frames(Random("1-7")) == build_frames(Random("1-7"))
     assert len({build_frames(Random(f"1-{number}")) for number in range(200)}) == 200

@@ -101,13 +101,11 @@ class Row:
         )
 
 
-def run_attack(attack: Attack, serving: str, workers: int, seconds: float) -> Row:
-    """Attacks a server of its own for so long beside polite clients; whatever goes wrong is in the row."""
-    return next(run_attacks([attack], serving, workers, seconds))
-
-
 def run_attacks(attacks: Iterable[Attack], serving: str, workers: int, seconds: float) -> Iterator[Row]:
-    """Attacks one server after the other: a server that is not whole after an attack is replaced."""
+    """Attacks a server of its own beside polite clients, for so long each; one that is not whole after it is replaced.
+
+    Whatever goes wrong is in the row.
+    """
     waiting = deque(attacks)
     while waiting:
         yield from _attack_one_server(waiting, serving, workers, seconds)

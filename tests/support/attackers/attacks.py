@@ -71,6 +71,7 @@ ATTACKS = {
         *_list(
             "silence",
             ONE,
+            silence.nobody,
             silence.silent_21_calls,
             silence.silent_after_header,
             silence.silent_health_checks,
@@ -144,6 +145,7 @@ ATTACKS = {
             garbage.unknown_methods,
             garbage.wrong_headers,
             garbage.wrong_compression,
+            garbage.forbidden_frames,
             garbage.wrong_protocols,
         ),
         *_list("garbage", MANY, garbage.random_frames, connections=CROWD),

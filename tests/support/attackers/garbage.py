@@ -4,13 +4,24 @@ import socket
 from collections.abc import Sequence
 from random import Random
 
-from attackers.payloads import METHODS, SMALL, STATIC
+from attackers.payloads import METHODS, SMALL, STATIC, encode_call
 from attackers.random_frames import send_random_frames
-from http2 import HEALTH_CHECK, HEALTH_WATCH, REFLECTION, SERVICE_PATH, Connection, grpc_message
+from http2 import (
+    END_HEADERS,
+    HEALTH_CHECK,
+    HEALTH_WATCH,
+    REFLECTION,
+    SERVICE_PATH,
+    Connection,
+    Kind,
+    frame,
+    grpc_message,
+)
 
 _AT_ONCE = 30
 _OTHERS = (HEALTH_CHECK, HEALTH_WATCH, REFLECTION)
 _NOT_UTF8, _NOT_PROTOBUF = b"\x0a\x02\xff\xfe", b"\xff\xff"
+FORGED_GOAWAY = frame(Kind.GOAWAY, 0, 0, bytes(4) + b"\0\0\0\1" + b'x\n{"level": "ERROR", "message": "forged"}\n')
 _CLIENT_HELLO = bytes.fromhex("16030100c4010000c00303") + bytes(186)
 
 
@@ -70,6 +81,16 @@ def wrong_compression(address: str) -> None:
     """Compression flags without compression, and ones that there are not."""
     flags = (1, 2, 127, 255)
     _call_each(address, [(path, grpc_message(SMALL, flag), ()) for path in (*METHODS, *_OTHERS) for flag in flags])
+
+
+def forbidden_frames(address: str) -> None:
+    """PUSH_PROMISE, which no client may send, and GOAWAY with a text that looks like a line of a log."""
+    push = frame(Kind.PUSH_PROMISE, END_HEADERS, 1, b"\0\0\0\2" + encode_call(STATIC))
+    while True:
+        for raw in (push, FORGED_GOAWAY):
+            with Connection(address) as connection:
+                connection.send(raw)
+                connection.await_(lambda: bool(connection.closed), seconds=0.1)
 
 
 def wrong_protocols(address: str) -> None:

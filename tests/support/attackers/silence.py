@@ -29,6 +29,11 @@ def hold_calls(address: str, path: str, first: bytes = b"", count: int = _STREAM
             connection.await_(lambda: bool(connection.closed), seconds=_LOOK_SECONDS)
 
 
+def nobody(_: str) -> None:
+    """Nothing: what others see when nobody attacks."""
+    time.sleep(REST_SECONDS)
+
+
 def silent_21_calls(address: str) -> None:
     """As many as fill the default budget where each reserves the largest message."""
     hold_calls(address, STATIC, count=21)
