@@ -15,9 +15,8 @@ _TITLE = "# What attacks do to others"
 _INTRODUCTION = """
 Attacks come one after the other to a server with default options, which is replaced after one that it did not survive
 whole. Each goes on for some seconds beside three polite clients in processes of their own, who call 50 times a second
-each: one with a bare channel, one with the SDK, one that asks for health. `scripts/attack --list` says what each attack
-does; `tests/support/attackers/attacks.py` has what others may notice of it. A name that ends in 16 is that of an attack
-by 16 connections at once, a row in bold one that does not keep its bounds.
+each: one with a bare channel, one with the SDK, one that asks for health. What each attack does is said below, what
+others may notice of it in `tests/support/attackers/attacks.py`. A row in bold does not keep to that.
 
 Measured on 2 noisy cores, in milliseconds where nothing else is said: before the attacks were known (`scripts/attack
 --into before`) → after what they led to (`--into after`).
@@ -57,6 +56,7 @@ def write_table() -> None:
             if key in before or key in after:
                 lines.append(_build_line(attack, before.get(key), after.get(key)))
     lines += _build_frames([{key: Frames(**seen) for key, seen in file["frames"].items()} for file in files])
+    lines += ["", "## The attacks", "", *(f"- {attack.name}: {attack.sentence}." for attack in ATTACKS.values())]
     (FOLDER / "README.md").write_text("\n".join(lines) + "\n")
 
 

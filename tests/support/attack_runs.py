@@ -1,18 +1,19 @@
 """One attack on one server, and what polite clients, the server's memory and its log had to say about it."""
 
+import os
 import re
 import signal
 import subprocess
 import time
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
 from attack_processes import run_attacker
 from attackers.attacks import Attack, Bounds
-from memory import MemoryMeter, read_total_memory
+from memory import MemoryMeter, list_children, read_total_memory
 from polite_clients import Figures, PoliteCall, PoliteClients, run_polite_clients
 from server_processes import Record, ServerProcess, run_server
 
@@ -198,7 +199,8 @@ def _count_refusals(seen: Figures) -> int:
 
 
 def stop(server: ServerProcess) -> int | None:
-    """Stops it, twice where once is not enough; None where it has to be killed."""
+    """Stops it, twice where once is not enough; None where it has to be killed, and its workers with it."""
+    workers = list_children(server.process.pid)
     for _ in range(2):
         if server.process.poll() is None:
             server.process.send_signal(signal.SIGTERM)
@@ -206,6 +208,10 @@ def stop(server: ServerProcess) -> int | None:
             return server.process.wait(_STOP_SECONDS)
         except subprocess.TimeoutExpired:
             continue
+    server.process.kill()
+    for worker in workers:
+        with suppress(ProcessLookupError):
+            os.kill(worker, signal.SIGKILL)
     return None
 
 

@@ -56,15 +56,19 @@ class MemoryMeter:
             self.peak = max(self.peak, read_total_memory(self._pid))
 
 
+def list_children(pid: int) -> list[int]:
+    """Returns the processes that a process has started; none of one that has ended."""
+    try:
+        texts = [path.read_text() for path in Path(f"/proc/{pid}/task").glob("*/children")]
+    except OSError:
+        return []
+    return [int(child) for text in texts for child in text.split()]
+
+
 def read_total_memory(pid: int) -> int:
     """Returns the VmRSS of a process and its children together, in bytes; those that have ended count for nothing."""
     total = 0
-    children: list[str] = []
-    with suppress(OSError):
-        children = [
-            child for path in Path(f"/proc/{pid}/task").glob("*/children") for child in path.read_text().split()
-        ]
-    for process in (pid, *map(int, children)):
+    for process in (pid, *list_children(pid)):
         with suppress(OSError, StopIteration):
             total += read_memory(process, "VmRSS")
     return total

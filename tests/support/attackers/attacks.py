@@ -54,8 +54,8 @@ class Attack:
     def sentence(self) -> str:
         """What it does, in a sentence."""
         text = (self.run.__doc__ or self.name).strip().rstrip(".")
-        crowd = f", {self.connections} times" if self.connections > 1 else ""
-        return f"{text}{crowd}{', while the machine is busy' if self.busy else ''}"
+        crowd = f"; {self.connections} connections do it at once" if self.connections > 1 else ""
+        return f"{text}{crowd}{'; the machine is busy besides' if self.busy else ''}"
 
 
 def _list(kind: str, bounds: Bounds, *runs: Callable[[str], None], connections: int = 1) -> list[Attack]:

@@ -65,7 +65,7 @@ def linked_batches(address: str) -> None:
 
 
 def large_linked_batches(address: str) -> None:
-    """The same of 4 MiB."""
+    """Batches of 4 MiB of such items."""
     ask_all(address, BATCH, repeat(build_linked_batch(_LARGE_BATCH)))
 
 
@@ -75,5 +75,5 @@ def wide_batches(address: str) -> None:
 
 
 def large_colliding_batches(address: str) -> None:
-    """The same of 4 MiB."""
+    """Batches of 4 MiB of intervals that have one hash."""
     ask_all(address, BATCH, repeat(build_colliding_batch(_LARGE_BATCH)))

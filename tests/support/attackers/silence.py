@@ -35,12 +35,12 @@ def nobody(_: str) -> None:
 
 
 def silent_21_calls(address: str) -> None:
-    """As many as fill the default budget where each reserves the largest message."""
+    """21 calls without a message: they fill the default budget where each reserves the largest message."""
     hold_calls(address, STATIC, count=21)
 
 
 def silent_calls(address: str) -> None:
-    """All that one connection may have."""
+    """As many calls without a message as one connection may have."""
     hold_calls(address, STATIC)
 
 
