@@ -115,7 +115,11 @@ def send_frames(arguments: argparse.Namespace) -> Iterator[str]:
     """Sends random frames, and yields what is not as it must be."""
     count = arguments.frames if arguments.frames is not None else 0 if arguments.only is not None else 100_000
     for serving in arguments.serving if count else ():
-        frames = run_random_frames(serving, count // len(arguments.serving), arguments.seed)
+        try:
+            frames = run_random_frames(serving, count // len(arguments.serving), arguments.seed)
+        except (AssertionError, OSError, RuntimeError, subprocess.TimeoutExpired) as error:
+            yield f"random frames {serving}: {type(error).__name__}: {error}"
+            continue
         print(f"random frames, {serving}: {frames.describe()}\n  {frames.statuses}", flush=True)
         if arguments.into:
             keep(arguments.into, frames=[frames])
