@@ -5,6 +5,7 @@ random frames. `--into` keeps what was seen in docs/attacks, where the table is.
 """
 
 import argparse
+import signal
 import subprocess
 import sys
 import time
@@ -66,6 +67,7 @@ def main() -> int:
     if arguments.list:
         print("\n".join(f"{attack.kind:12} {attack.name:28} {attack.sentence}" for attack in ATTACKS.values()))
         return 0
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that servers and clients end with this process
     begin = time.monotonic()
     problems = [] if arguments.table else [*attack_all(arguments), *send_frames(arguments), *run_parts(arguments)]
     if arguments.table or arguments.into:
