@@ -18,8 +18,8 @@ whole. Each goes on for some seconds beside three polite clients in processes of
 each: one with a bare channel, one with the SDK, one that asks for health. What each attack does is said below, what
 others may notice of it in `tests/support/attackers/attacks.py`. A row in bold does not keep to that.
 
-Measured on 2 noisy cores (the row nobody says how noisy), in milliseconds where nothing else is said: before the attacks
-were known (`scripts/attack --into before`) → after what they led to (`--into after`).
+Measured on 2 noisy cores (the row nobody says how noisy), in milliseconds where nothing else is said: before the
+attacks were known (`scripts/attack --into before`) → after what they led to (`--into after`).
 
 - **p50**, **p99**: of calls of the bare channel and the SDK during the attack; **health**: p99 of health checks.
 - **refused**: calls of the bare channel + calls with the SDK that ended with a refusal; **lost**: that ended otherwise.

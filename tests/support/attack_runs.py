@@ -148,7 +148,7 @@ def _is_whole_after(attack: Attack, scene: Scene, seconds: float, row: Row) -> b
     with MemoryMeter(pid) as meter:
         with run_attacker(attack, scene.server.address) as attacker:
             begin = time.monotonic()
-            time.sleep(seconds)
+            time.sleep(max(seconds, attack.least_seconds))
             end = time.monotonic()
         recovers = await_recovery(scene.clients, end)
     figures = scene.clients.look()

@@ -41,6 +41,7 @@ class Attack:
         connections: how many do it at once; `run` may open more than one.
         bounds: what others must see at the most.
         busy: whether two loops compute on the machine meanwhile.
+        least_seconds: how long it must go on to show what it does.
     """
 
     name: str
@@ -49,6 +50,7 @@ class Attack:
     connections: int = 1
     bounds: Bounds = ONE
     busy: bool = False
+    least_seconds: float = 0.0
 
     @property
     def sentence(self) -> str:
@@ -88,12 +90,19 @@ ATTACKS = {
             "silence",
             MANY,
             silence.silent_calls,
-            silence.silent_health_checks,
             silence.health_watches,
             silence.trickling_calls,
             silence.one_byte_short,
             silence.small_and_one_byte_short,
             connections=CROWD,
+        ),
+        Attack(
+            "silent-health-checks-16",
+            "silence",
+            silence.silent_health_checks,
+            CROWD,
+            MANY,
+            least_seconds=8.0,  # after which a supervisor takes a worker for dead whose health it cannot hear
         ),
         _CONTROL_FRAMES,
         replace(_CONTROL_FRAMES, name="control-frames-busy", busy=True),
