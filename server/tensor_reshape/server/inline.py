@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 import grpc
@@ -87,7 +87,6 @@ class Plan:
 
     def __call__(self, requests: Iterator[bytes], context: grpc.ServicerContext) -> object:
         """Serves a call that has reached a thread all the same."""
-        _warn_of_threads()
         call = self.fall_back(self.admission)
         try:
             call.enter()
@@ -287,12 +286,6 @@ class StreamCall(_Call):
         self._writing = False
         self._plan.admission.keep(self._ticket, self._cost)
         self._advance()
-
-
-@cache
-def _warn_of_threads() -> None:
-    """Says so once in a process."""
-    _LOGGER.warning("interceptors wrap the methods, as those of an instrumentation do: threads serve all calls")
 
 
 def _build_status(status: Status | None) -> Any:

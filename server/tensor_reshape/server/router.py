@@ -4,6 +4,7 @@ grpcio finds a pool of its own for a method in an attribute of the method's func
 wraps the function, as the interceptors of an instrumentation do; so the way is chosen here, by the method's name.
 """
 
+import logging
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeAlias
@@ -11,20 +12,37 @@ from typing import Any, TypeAlias
 Submit: TypeAlias = "Callable[..., Future[Any]]"
 """As `ThreadPoolExecutor.submit`."""
 
+_LOGGER = logging.getLogger(__name__)
+
 
 class CallRouter(ThreadPoolExecutor):
     """What grpcio takes for a pool of threads; it has none itself."""
 
-    def __init__(self, threads: ThreadPoolExecutor, routes: Mapping[str, Submit]) -> None:
-        """Hands the calls of a method to its route, if it has one, and all others to `threads`."""
+    def __init__(self, threads: ThreadPoolExecutor, routes: Mapping[str, Submit], *, serves_inline: bool) -> None:
+        """Hands the calls of a method to its route, if it has one, and all others to `threads`.
+
+        Args:
+            threads: the server's.
+            routes: by the full names of methods.
+            serves_inline: whether the other methods have a pool of their own, and come here only when they lose it.
+        """
         super().__init__(max_workers=1)
+        self._warns = serves_inline
         self._server_threads = threads
         self._routes = {method.encode(): submit for method, submit in routes.items()}
 
     def submit(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> "Future[Any]":
         """Has a call served; called on the thread that receives calls."""
-        submit: Submit = self._routes.get(_find_method(args), self._server_threads.submit)
+        submit = self._routes.get(_find_method(args))
+        if submit is None:
+            submit = self._server_threads.submit
+            self._warn_once()
         return submit(function, *args, **kwargs)
+
+    def _warn_once(self) -> None:
+        if self._warns:
+            self._warns = False
+            _LOGGER.warning("interceptors wrap the methods, as those of an instrumentation do: threads serve all calls")
 
 
 def _find_method(args: tuple[Any, ...]) -> bytes:

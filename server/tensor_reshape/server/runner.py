@@ -12,7 +12,7 @@ import grpc
 from tensor_reshape.server.admission import Admission
 from tensor_reshape.server.auxiliary_methods import AuxiliaryHandlers, build_health
 from tensor_reshape.server.config import Config
-from tensor_reshape.server.handlers import build_handlers
+from tensor_reshape.server.handlers import InlineHandlers, build_handlers
 from tensor_reshape.server.heartbeats import Pulse
 from tensor_reshape.server.housekeeping import Housekeeper
 from tensor_reshape.server.listeners import announce, bind
@@ -56,13 +56,14 @@ class Runner:
         self._reflection = Reflection()
         methods += self._reflection.build_methods() if config.reflection else []
         threads = ThreadPoolExecutor(max_workers=config.threads, thread_name_prefix="call")
-        self._server = grpc.server(
-            CallRouter(threads, {method.name: method.submit for method in methods}),
-            options=_build_options(config, shares=private_address is not None),
-        )
         self._admission = Admission(config)
         self._housekeeper = Housekeeper(self._admission)
         handlers = build_handlers(service or ReshapeService(config.limits), self._admission, config, threads)
+        routes = {method.name: method.submit for method in methods}
+        self._server = grpc.server(
+            CallRouter(threads, routes, serves_inline=isinstance(handlers, InlineHandlers)),
+            options=_build_options(config, shares=private_address is not None),
+        )
         self._server.add_generic_rpc_handlers((pulse or Pulse(), AuxiliaryHandlers(methods), handlers))
         held = private_address is not None
         self.addresses = tuple(bind(self._server, address, config.tls, held=held) for address in config.listen)
