@@ -4,6 +4,7 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import wraps
 from queue import Empty, SimpleQueue
 
 import grpc
@@ -85,11 +86,11 @@ def test_any_call_is_a_beat_where_no_heartbeat_comes_through():
 def test_a_heartbeat_is_not_traced(monkeypatch: pytest.MonkeyPatch):
     original, wrapped = grpc.insecure_channel, threading.Event()
 
+    @wraps(original)
     def instrumented(*arguments: object, **options: object) -> object:
         wrapped.set()
         return original(*arguments, **options)  # type: ignore[arg-type]
 
-    instrumented.__wrapped__ = original  # type: ignore[attr-defined] # as functools.wraps and wrapt do
     monkeypatch.setattr(grpc, "insecure_channel", instrumented)
     with run_beating() as (_, _, beats):
         beats.get(timeout=SECONDS)
