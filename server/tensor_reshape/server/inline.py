@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 import grpc
@@ -60,17 +60,25 @@ def is_supported() -> bool:
 class InlinePool(CallThreads):
     """What grpcio takes for a pool of threads, and hands its calls to, on the thread that received them."""
 
+    _has_warned = False
+
     def submit(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> "Future[Any]":
         """Begins the call that grpcio wants `function` to serve; with a lock of grpcio's held."""
         _, rpc_event, state, plan = args[:4]
         try:
             if not isinstance(plan, Plan):
+                self._warn_once()
                 return super().submit(function, *args, **kwargs)
             plan.open(plan, rpc_event, state).begin()
         except Exception:  # also where no thread can be started
             _LOGGER.exception("bug")
             rpc_event.call.cancel()
         return _DONE
+
+    def _warn_once(self) -> None:
+        if not self._has_warned:
+            self._has_warned = True
+            _LOGGER.warning("interceptors wrap the methods, as those of an instrumentation do: threads serve all calls")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +93,6 @@ class Plan:
 
     def __call__(self, requests: Iterator[bytes], context: grpc.ServicerContext) -> object:
         """Serves a call that has reached a thread all the same."""
-        _warn_of_threads()
         call = self.fall_back(self.admission)
         try:
             call.enter()
@@ -298,12 +305,6 @@ class StreamCall(_Call):
         self._writing = False
         self._plan.admission.keep(self._ticket, self._cost)
         self._advance()
-
-
-@cache
-def _warn_of_threads() -> None:
-    """Says so once in a process."""
-    _LOGGER.warning("interceptors wrap the methods, as those of an instrumentation do: threads serve all calls")
 
 
 def _build_status(status: Status | None) -> Any:
