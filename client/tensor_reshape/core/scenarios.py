@@ -34,7 +34,7 @@ class Scenario:
         operation: whose rules hold.
         special_zero: whether an unknown item that is 0 copies.
         inferred: the index of the -1; None: there is none, but an unknown item may be one.
-        search: how much of it is left for the question.
+        search: the step budget of the question.
         wanted: the atoms of the output.
         equation: what decides.
         residue: the same, cancelled.
@@ -47,14 +47,14 @@ class Scenario:
         *,
         special_zero: bool,
         inferred: int | None,
-        search: Search | None = None,
+        search: Search,
     ) -> None:
         """Lists the equation of the model."""
         self.model = model
         self.operation = operation
         self.special_zero = special_zero
         self.inferred = inferred
-        self.search = search or Search()
+        self.search = search
         self.wanted = {atom for place in model.target for atom in place.atoms}
         self.equation = list_equation(self)
         self.residue = self.equation.cancel()
