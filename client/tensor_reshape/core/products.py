@@ -9,6 +9,7 @@ one. A step is what it takes to clip one factor of power 1; one of a higher powe
 many as its power.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from math import gcd
 from typing import NamedTuple
@@ -158,7 +159,7 @@ def _multiply(constant: int, factors: Iterable[Bounds]) -> Bounds:
 
 
 def _make_side(constant: int, keys: Sequence[int], bounds: Mapping[int, Bounds]) -> Side:
-    return Side(constant, tuple(Factor(key, *bounds[key], keys.count(key)) for key in dict.fromkeys(keys)))
+    return Side(constant, tuple(Factor(key, *bounds[key], power) for key, power in Counter(keys).items()))
 
 
 def _narrow(factor: Factor, sides: tuple[Side, Side], search: Search) -> Bounds | None:

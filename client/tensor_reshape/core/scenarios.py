@@ -74,7 +74,7 @@ def solve(scenario: Scenario) -> Solution | None:
             ]
         )
     copies = list(_find_zero_copies(scenario)) if scenario.operation.copies_cancel else []
-    if len(copies) > _MAX_ZERO_COPIES:
+    if len(copies) > _MAX_ZERO_COPIES or scenario.search.left <= 0:
         return {key: scenario.model.bounds[key] for key in scenario.wanted}
     subsets = (subset for size in range(len(copies) + 1) for subset in combinations(copies, size))
     return _join_all(_solve_inferred(scenario, scenario.inferred, dict(subset)) for subset in subsets)
