@@ -77,9 +77,7 @@ items = st.lists(st.one_of(dims, st.just(-1), st.just(0)), max_size=12) | shapes
 
 
 @settings(max_examples=150, deadline=None)
-@given(
-    st.sampled_from(sorted(OPERATIONS)), shapes | st.none(), items, st.booleans(), st.none() | shapes, st.booleans()
-)
+@given(st.sampled_from(sorted(OPERATIONS)), shapes | st.none(), items, st.booleans(), st.none() | shapes, st.booleans())
 def test_no_question_takes_more_calls_than_a_hard_one(
     operation: str,
     data: list[AnyDim] | None,

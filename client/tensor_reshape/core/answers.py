@@ -141,9 +141,7 @@ def _answer_item(
     return answer, _Output(answer.dims, request.question.data_type)
 
 
-def _link(
-    request: ShapeRequest, data_from: int, outputs: Sequence[_Output | None], search: Search
-) -> ShapeRequest:
+def _link(request: ShapeRequest, data_from: int, outputs: Sequence[_Output | None], search: Search) -> ShapeRequest:
     """Returns the question with its data."""
     if not 0 <= data_from < len(outputs):
         message = f"data_from is {data_from}; item {len(outputs)} takes the output of an earlier one"

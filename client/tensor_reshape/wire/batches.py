@@ -152,8 +152,13 @@ def _decode_result(raw: bytes) -> ShapeAnswer | ReshapeError:
 
 
 def _split(raw: bytes, max_items: int) -> list[bytes]:
-    """Returns the items, at most one more than `max_items`; nothing is parsed, so nothing grows in memory."""
-    items, position = list[bytes](), 0
+    """Returns the items, at most one more than `max_items`; nothing is parsed, so nothing grows in memory.
+
+    Raises:
+        InvalidRequestError: MESSAGE_MALFORMED.
+        LimitError: BATCH_TOO_LARGE, for more than `max_items` fields that are no items.
+    """
+    items, position, others = list[bytes](), 0, 0
     while position < len(raw) and len(items) <= max_items:
         field = read_field(raw, position)
         if field is None or field[2] > len(raw):
@@ -161,6 +166,11 @@ def _split(raw: bytes, max_items: int) -> list[bytes]:
         tag, start, position = field
         if tag == _ITEM_TAG:
             items.append(raw[start:position])
+        else:
+            others += 1
+            if others > max_items:
+                text = f"the message has more than {max_items} fields that are no items"
+                raise LimitError.of(Reason.BATCH_TOO_LARGE, text, limit=max_items)
     return items
 
 

@@ -48,9 +48,7 @@ def frame(tag: bytes, content: bytes) -> bytes:
 
 def encode_dims(dims: Iterable[AnyDim]) -> bytes:
     """Returns the message Shape."""
-    return b"".join(
-        [_INTEGERS[dim] if type(dim) is int and 0 <= dim < _SMALL else _encode_other(dim) for dim in dims]
-    )
+    return b"".join([_INTEGERS[dim] if type(dim) is int and 0 <= dim < _SMALL else _encode_other(dim) for dim in dims])
 
 
 def encode_plain_item(
@@ -151,7 +149,7 @@ def _encode_other(dim: AnyDim) -> bytes:
 
 
 def _write(dim: AnyDim) -> str:
-    """Returns the dim as a text that no other dim has: a name may hold anything, so it comes last or with its length."""
+    """Returns the dim as a text that no other dim has: a name may hold anything, so it is last, or has a length."""
     if dim is None or isinstance(dim, int):
         return str(dim)
     bounds, term = dim

@@ -24,6 +24,9 @@ Result = TypeVar("Result")
 LIGHT_BYTES = 256 * 1024
 """A call that moves no more than this is over before a thread would have woken up for it."""
 
+_LIGHT_ODD_BYTES = 1024
+"""A message in another form than clients write is read field by field, more than once: on a thread, where it is longer."""
+
 IsOver = Callable[[], bool]
 """Whether nobody waits for the answer any more."""
 
@@ -82,7 +85,7 @@ class ReshapeService:
         answer, start = self._look_up(operation, request)
         if answer is not None:
             return answer
-        if start is None and len(request) > LIGHT_HEAD_BYTES:
+        if start is None and len(request) > _LIGHT_ODD_BYTES:
             return None
         call = codec.decode_reshape_request(operation, request, self._limits)
         if call.data.strides and prod(call.data.dims) * call.data.data_type.item_size > LIGHT_BYTES:
