@@ -4,9 +4,11 @@ import sys
 from collections.abc import Callable
 from types import FrameType
 
+from tensor_reshape.core.errors import ReshapeError
+
 
 def count_calls(function: Callable[[], object]) -> int:
-    """Returns how many functions were called, those of the interpreter itself included; an exception ends it as well."""
+    """Returns how many functions were called, those of the interpreter itself included; a refusal ends it as well."""
     count = 0
 
     def notice(_frame: FrameType, event: str, _argument: object) -> None:
@@ -17,7 +19,7 @@ def count_calls(function: Callable[[], object]) -> int:
     sys.setprofile(notice)
     try:
         function()
-    except ValueError:  # a refusal
+    except ReshapeError:
         pass
     finally:
         sys.setprofile(before)

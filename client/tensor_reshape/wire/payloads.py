@@ -55,7 +55,7 @@ def measure_head(message: bytes, *, nested: bool = True) -> int:
     What is not understood counts in full; more than 2048 fields count as too many bytes. Counting stops above
     `MAX_HEAD_BYTES`, so it is cheap for any message.
     """
-    return _measure(message, 0, len(message), nested=nested)
+    return _measure(message, 0, len(message), nested=nested)[0]
 
 
 def encode_length(length: int) -> bytes:
@@ -81,23 +81,25 @@ def read_number(message: bytes, position: int) -> tuple[int, int]:
     return -1, position
 
 
-def _measure(message: bytes, begin: int, end: int, *, nested: bool) -> int:
+def _measure(message: bytes, begin: int, end: int, *, nested: bool) -> tuple[int, int]:
+    """Returns how many bytes are no content of field 15, and how many fields have been read."""
     position, head, fields = begin, 0, 0
     while position < end and head <= MAX_HEAD_BYTES:
         field = read_field(message, position)
         fields += 1
         if fields * _FIELD_BYTES > MAX_HEAD_BYTES:
-            return MAX_HEAD_BYTES + 1
+            return MAX_HEAD_BYTES + 1, fields
         if field is None or field[2] > end:
-            return head + end - position
+            return head + end - position, fields
         tag, start, after = field
         if tag == _TAG:
-            head += start - position
-            head += _measure(message, start, after, nested=False) if nested else 0
+            inner, more = _measure(message, start, after, nested=False) if nested else (0, 0)
+            head += start - position + inner
+            fields += more
         else:
             head += after - position
         position = after
-    return head
+    return head, fields
 
 
 def read_field(message: bytes, position: int) -> _Field | None:

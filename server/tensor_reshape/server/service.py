@@ -16,6 +16,7 @@ from tensor_reshape.core.shapes import infer_shape
 from tensor_reshape.server.backend import reshape
 from tensor_reshape.server.heads import MAX_HEADS, MAX_KNOWN_HEAD_BYTES, Heads
 from tensor_reshape.server.sessions import StreamSession
+from tensor_reshape.server.turns import Turns
 from tensor_reshape.wire import batches, codec, inference
 from tensor_reshape.wire.tensors import TensorView
 
@@ -25,7 +26,7 @@ LIGHT_BYTES = 256 * 1024
 """A call that moves no more than this is over before a thread would have woken up for it."""
 
 _LIGHT_ODD_BYTES = 1024
-"""A message in another form than clients write is read field by field, more than once: on a thread, where it is longer."""
+"""A message in another form than clients write is read field by field, more than once: a longer one on a thread."""
 
 IsOver = Callable[[], bool]
 """Whether nobody waits for the answer any more."""
@@ -55,6 +56,7 @@ class ReshapeService:
         self._limits = limits
         self._backend = backend
         self._heads = {operation: Heads() for operation in codec.METHODS}
+        self._turns = Turns()  # of the threads that answer what takes a search
         self._answers: dict[bytes, bytes] = {}  # of short questions, which come again and again
 
     @property
@@ -94,7 +96,11 @@ class ReshapeService:
 
     def infer(self, request: bytes) -> bytes:
         """Answers InferShape."""
-        return self._answers.get(request) or self._infer(request, inference.decode_infer_request(request))
+        answer = self._answers.get(request)
+        if answer is not None:
+            return answer
+        with self._turns:
+            return self._infer(request, inference.decode_infer_request(request))
 
     def infer_light(self, request: bytes) -> bytes | None:
         """Answers InferShape where that takes no search."""
@@ -110,9 +116,10 @@ class ReshapeService:
         Raises:
             LimitError: nobody waits for the answer any more.
         """
-        items = batches.decode_batch_items(batches.decode_batch_request(request))
-        answers = _stop(answer_batch(items, self._limits), is_over)
-        return batches.encode_batch_response(answers, self._limits.max_output_bytes)
+        with self._turns:
+            items = batches.decode_batch_items(batches.decode_batch_request(request))
+            answers = _share(answer_batch(items, self._limits), is_over, self._turns)
+            return batches.encode_batch_response(answers, self._limits.max_output_bytes)
 
     def open_stream(self, hold: Callable[[int], None]) -> StreamSession:
         """Begins StreamReshape; see `StreamSession`."""
@@ -153,9 +160,10 @@ def _finish(answer: Callable[[bytes], bytes]) -> Callable[[bytes, IsOver], bytes
     return lambda request, _is_over: answer(request)
 
 
-def _stop(answers: Iterable[Result], is_over: IsOver) -> Iterator[Result]:
-    """Yields the answers as long as anybody waits for them."""
+def _share(answers: Iterable[Result], is_over: IsOver, turns: Turns) -> Iterator[Result]:
+    """Yields the answers as long as anybody waits for them; lets others have their turns in between."""
     for answer in answers:
+        turns.give_way()
         if is_over():
             message = "the call is over"
             raise LimitError(message, reason=Reason.STALLED)

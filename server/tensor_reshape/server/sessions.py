@@ -1,7 +1,7 @@
 """One StreamReshape call as a state machine: messages in, messages out, no I/O.
 
-A dense tensor is passed on chunk by chunk: nothing of it is kept. Data with strides is collected, then gathered. A head
-costs no more than its own bytes do, whatever its strides are: they are looked at for overlaps when the data has arrived.
+A dense tensor is passed on chunk by chunk: nothing of it is kept. Data with strides is collected, then gathered.
+Whatever the strides are, a head costs no more than its own bytes do: overlaps are looked for when the data has arrived.
 """
 
 from collections.abc import Callable, Iterator
