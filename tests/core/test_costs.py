@@ -29,8 +29,10 @@ MOST_CALLS = 16 * MAX_STEPS
 """Of one question, whatever it is: some milliseconds."""
 
 
-def ask(data: Sequence[AnyDim] | None, shape: Sequence[AnyDim] | None, **more: object) -> ShapeRequest:
-    return ShapeRequest(PartialQuestion(RESHAPE, data, shape, special_zero=True)._replace(**more))
+def ask(
+    data: Sequence[AnyDim] | None, shape: Sequence[AnyDim] | None, expected: Sequence[AnyDim] | None = None
+) -> ShapeRequest:
+    return ShapeRequest(PartialQuestion(RESHAPE, data, shape, special_zero=True, expected=expected))
 
 
 def spread(low: int, high: int) -> Dim:
