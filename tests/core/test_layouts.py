@@ -2,14 +2,16 @@
 
 import itertools
 from math import prod
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tensor_reshape.core import layouts
 from tensor_reshape.core.dtypes import DataType
 from tensor_reshape.core.errors import InvalidRequestError, Reason
-from tensor_reshape.core.layouts import check_layout, compute_span
+from tensor_reshape.core.layouts import check_layout, check_volume, compute_span
 
 MAX = 2**63 - 1
 
@@ -172,10 +174,41 @@ def test_layouts_of_megabytes_are_judged_at_once(dims: Dims, strides: Dims, over
     assert find_reason(dims, strides) == (Reason.STRIDES_OVERLAP if overlap else None)
 
 
+@settings(max_examples=500, deadline=None)
+@given(axes)
+def test_what_is_refused_before_the_bytes_arrive_has_an_overlap(axes: list[tuple[int, int]]):
+    dims, strides = tuple(dim for dim, _ in axes), tuple(stride for _, stride in axes)
+    if not have_overlap(dims, strides):
+        check_volume(dims, strides, "data")
+
+
+def test_more_elements_than_places_are_refused_before_the_bytes_arrive():
+    with pytest.raises(InvalidRequestError, match="at one place") as caught:
+        check_volume((2**20, 2**20), (1, 1), "data")
+    assert (caught.value.reason, caught.value.field) == (Reason.STRIDES_OVERLAP, "data.strides")
+
+
+# dims, strides, and how many places are marked: none where each axis steps over those below it
+MARKED: dict[str, tuple[Dims, Dims, int]] = {
+    "row-major": ((2, 3, 4), (12, 4, 1), 0),
+    "a gap between rows, and a broadcast": ((9, 2, 3), (0, 2**40, 2), 0),
+    "an outer axis over two that interleave": ((2**10, 3, 5), (100, 5, 3), 23),
+    "a common divisor": ((3, 5), (5 * 2**20, 3 * 2**20), 23),
+}
+
+
+@pytest.mark.parametrize(("dims", "strides", "places"), MARKED.values(), ids=MARKED.keys())
+def test_no_more_places_are_marked_than_must_be(dims: Dims, strides: Dims, places: int):
+    with patch.object(layouts, "_mark_places", wraps=layouts._mark_places) as mark:
+        check_layout(DataType.U8, dims, strides, compute_span(dims, strides), field="data")
+    (core,) = mark.call_args.args
+    assert layouts._mark_places(core).bit_length() == (places or 1)
+
+
 @st.composite
 def nested_layouts(draw: st.DrawFn) -> tuple[Dims, Dims]:
     """Axes in any order, each beyond all that lies below it, some with gaps, some broadcast."""
-    dims = draw(st.lists(st.integers(1, 2**20), max_size=6))
+    dims = draw(st.lists(st.integers(1, 2**9), max_size=6))
     strides, reach = [0] * len(dims), 0
     for axis in draw(st.permutations(range(len(dims)))):
         stride = reach + draw(st.integers(1, 5))

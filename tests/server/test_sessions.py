@@ -1,13 +1,18 @@
 """One stream as a state machine: what goes in, what comes out, and every refusal."""
 
 from collections.abc import Callable, Sequence
+from math import prod
+from unittest.mock import patch
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from call_counts import count_calls
+from tensor_reshape.core import layouts
 from tensor_reshape.core.errors import InvalidRequestError, LimitError, Reason, ReshapeError
+from tensor_reshape.core.layouts import compute_span
 from tensor_reshape.core.limits import Limits
 from tensor_reshape.server.sessions import StreamSession
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
@@ -122,6 +127,31 @@ def test_an_empty_tensor_has_no_chunks(session: Session, dims: tuple[int, ...], 
     (accept,) = session.send(begin(dims, target))
     assert read_accept(accept) == target
     session.session.finish()
+
+
+# dims and strides that are not nested, and no two elements of which share a place, or two of which do
+ADMITTED, OVERLAPPING = ((3, 5), (5, 3)), ((3, 4), (3, 2))
+
+
+@pytest.mark.parametrize("layout", [ADMITTED, OVERLAPPING], ids=["admitted", "overlapping"])
+def test_places_are_not_marked_before_the_bytes_have_arrived(
+    session: Session, layout: tuple[tuple[int, ...], tuple[int, ...]]
+):
+    with patch.object(layouts, "_mark_places", side_effect=AssertionError("the head costs more than its bytes")):
+        (accept,) = session.send(begin(layout[0], (-1,), layout[1]))
+    assert read_accept(accept) == (prod(layout[0]),)
+
+
+def test_an_overlap_that_only_marks_show_is_refused_when_the_bytes_are_there(session: Session):
+    span = compute_span(*OVERLAPPING)
+    head, first = begin(OVERLAPPING[0], (-1,), OVERLAPPING[1]), chunk(0, bytes(span - 1))
+    assert len(session.send(head, first)) == 1
+    assert session.refuse(chunk(span - 1, b"a")).reason == Reason.STRIDES_OVERLAP
+
+
+def test_a_head_with_64_odd_strides_takes_few_calls(session: Session):
+    head = begin((2,) * 11 + (1,) * 53, (-1,), (*(331 + index for index in range(11)), *range(53)))
+    assert count_calls(lambda: session.send(head)) < 1000
 
 
 def test_an_empty_tensor_with_strides_has_no_chunks(session: Session):

@@ -1,20 +1,34 @@
-"""Questions with all that may be asked of them, one by one or in batches."""
+"""Questions with all that may be asked of them, one by one or in batches.
+
+A batch has one step budget, to which each item adds the same: many hard items make the answers of later ones wider,
+never wrong. What a link takes over of an earlier output is charged as well, since no bytes of the request pay for it; a
+link that the budget cannot pay is refused.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, TypeAlias
 
 from tensor_reshape.core.dims import AnyDim, are_known
 from tensor_reshape.core.dtypes import DataType
-from tensor_reshape.core.errors import InvalidRequestError, Reason, ReshapeError
+from tensor_reshape.core.errors import InvalidRequestError, LimitError, Reason, ReshapeError
 from tensor_reshape.core.explanations import Origin, explain, explain_refusal
 from tensor_reshape.core.limits import DEFAULT_LIMITS, Limits
 from tensor_reshape.core.partial import PartialQuestion, infer_partial
 from tensor_reshape.core.plain import infer_plain
+from tensor_reshape.core.products import MAX_STEPS, Search
 from tensor_reshape.core.terms import Equality
 from tensor_reshape.core.views import View, infer_view
 
 ReportBug: TypeAlias = Callable[[Exception], None]
 """Takes a bug that one item of a batch hit, so that it does not end the others."""
+
+ITEM_STEPS = 64
+"""What an item adds to the step budget of its batch: nearly twice what the hardest kind of random question takes."""
+
+RESERVE_STEPS = 1024 * ITEM_STEPS
+"""What a batch has beside that, so that hard items may stand together."""
+
+_LINK_STEPS = 8  # for each dim of the linked data that is not a number, and for each symbol in it
 
 
 class ShapeRequest(NamedTuple):
@@ -59,8 +73,15 @@ class BatchItem(NamedTuple):
     data_from: int | None = None
 
 
-def answer_question(request: ShapeRequest, limits: Limits = DEFAULT_LIMITS) -> ShapeAnswer:
+def answer_question(
+    request: ShapeRequest, limits: Limits = DEFAULT_LIMITS, search: Search | None = None
+) -> ShapeAnswer:
     """Answers one question.
+
+    Args:
+        request: the question.
+        limits: of the server.
+        search: the step budget of the question; None: a whole one.
 
     Raises:
         InvalidRequestError: it is against a rule, or no instance of it is accepted.
@@ -68,7 +89,7 @@ def answer_question(request: ShapeRequest, limits: Limits = DEFAULT_LIMITS) -> S
     """
     question, explained, strides = request
     try:
-        dims, equalities = infer_partial(question, limits)
+        dims, equalities = infer_partial(question, limits, search)
         view = None if strides is None else infer_view(question, strides, dims)
     except ReshapeError as error:
         if explained:
@@ -99,8 +120,12 @@ def answer_batch(
         report: takes the bugs; None: one is raised.
     """
     outputs: list[_Output | None] = []
+    search, steps = Search(), RESERVE_STEPS
     for item in items:
-        answer, output = _answer_item(item, outputs, limits, report)
+        steps += ITEM_STEPS
+        search.left = granted = min(steps, MAX_STEPS)
+        answer, output = _answer_item(item, outputs, limits, search, report)
+        steps -= granted - search.left  # the last step may have overdrawn it
         outputs.append(output)
         yield answer
 
@@ -125,13 +150,17 @@ class _Output(NamedTuple):
 
 
 def _answer_item(
-    item: BatchItem | ReshapeError, outputs: Sequence[_Output | None], limits: Limits, report: ReportBug | None
+    item: BatchItem | ReshapeError,
+    outputs: Sequence[_Output | None],
+    limits: Limits,
+    search: Search,
+    report: ReportBug | None,
 ) -> tuple[ShapeAnswer | ReshapeError, _Output | None]:
     if isinstance(item, ReshapeError):
         return item, None
     try:
-        request = item.request if item.data_from is None else _link(item.request, item.data_from, outputs)
-        answer = answer_question(request, limits)
+        request = item.request if item.data_from is None else _link(item.request, item.data_from, outputs, search)
+        answer = answer_question(request, limits, search)
     except ReshapeError as error:
         return error, None
     except Exception as bug:  # noqa: BLE001 - whatever it is, the other items are answered
@@ -139,7 +168,7 @@ def _answer_item(
     return answer, _Output(answer.dims, request.question.data_type)
 
 
-def _link(request: ShapeRequest, data_from: int, outputs: Sequence[_Output | None]) -> ShapeRequest:
+def _link(request: ShapeRequest, data_from: int, outputs: Sequence[_Output | None], search: Search) -> ShapeRequest:
     """Returns the question with its data."""
     if not 0 <= data_from < len(outputs):
         message = f"data_from is {data_from}; item {len(outputs)} takes the output of an earlier one"
@@ -151,5 +180,18 @@ def _link(request: ShapeRequest, data_from: int, outputs: Sequence[_Output | Non
     if output is None:
         message = f"item {data_from}, whose output is the data, was refused"
         raise InvalidRequestError.of(Reason.LINK_FAILED, message, "data_from", value=data_from, index=len(outputs))
+    if not search.spend(_LINK_STEPS * _count_unknown(output.dims or ())):
+        message = f"item {data_from}, whose output is the data, has so many unknown dims that others must link it less"
+        raise LimitError.of(Reason.BATCH_TOO_LARGE, message, "data_from", value=data_from, index=len(outputs))
     data_type = request.question.data_type or output.data_type
     return request._replace(question=request.question._replace(data=output.dims, data_type=data_type))
+
+
+def _count_unknown(dims: Iterable[AnyDim]) -> int:
+    """Returns how many dims are not numbers, and how many symbols are in them."""
+    count = 0
+    for dim in dims:
+        if not isinstance(dim, int):
+            term = None if dim is None else dim.term
+            count += 1 if term is None else 1 + len(term.factors) + len(term.divisors)
+    return count

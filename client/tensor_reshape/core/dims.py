@@ -252,8 +252,8 @@ def _check_bounds(bounds: Bounds, path: str, index: int) -> None:
 def _check_term(term: Term, path: str, index: int) -> None:
     symbols = (*term.factors, *term.divisors)
     if len(symbols) > MAX_FACTORS or not symbols:
-        problem = f"has {len(symbols)} symbols; an expression has from 1 to {MAX_FACTORS}"
-    elif not all(is_name(symbol.name) for symbol in symbols):
+        raise refuse_factors(len(symbols), path, index)
+    if not all(is_name(symbol.name) for symbol in symbols):
         problem = f"names a symbol that is not of 1 to {MAX_SYMBOL_CHARACTERS} printable characters"
     elif not (1 <= term.coefficient <= MAX_DIM and 1 <= term.divisor <= MAX_DIM):
         problem = "has a coefficient or a divisor that does not lie from 1 to 2^63 - 1"
@@ -263,6 +263,12 @@ def _check_term(term: Term, path: str, index: int) -> None:
         return
     message = f"{path} {problem}"
     raise InvalidRequestError.of(Reason.EXPRESSION_INVALID, message, path, index=index)
+
+
+def refuse_factors(count: int, path: str, index: int) -> InvalidRequestError:
+    """Returns the refusal of an expression of so many symbols."""
+    message = f"{path} has {count} symbols; an expression has from 1 to {MAX_FACTORS}"
+    return InvalidRequestError.of(Reason.EXPRESSION_INVALID, message, path, index=index)
 
 
 def _find_order(symbol: Symbol) -> str:

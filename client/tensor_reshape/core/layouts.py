@@ -6,7 +6,7 @@ layout (oneDNN Graph developer guide; 341 of 341 executions agreed).
 """
 
 from collections.abc import Sequence
-from math import prod
+from math import gcd, prod
 
 from tensor_reshape.core.dtypes import DataType
 from tensor_reshape.core.errors import InvalidRequestError, Reason, format_value
@@ -32,11 +32,23 @@ def check_layout(
         _check_size(prod(dims) * data_type.item_size, received_bytes, field)
         return
     check_strides(dims, strides, field)
-    span = compute_span(dims, strides)
-    _check_size(span * data_type.item_size, received_bytes, field)
-    if _has_overlap(dims, strides, span):
-        message = f"{field}.strides {format_value(strides)} put two elements of {format_value(dims)} at one place"
-        raise InvalidRequestError.of(Reason.STRIDES_OVERLAP, message, f"{field}.strides", dims=dims, strides=strides)
+    _check_size(compute_span(dims, strides) * data_type.item_size, received_bytes, field)
+    core = _find_core(dims, strides)
+    if not _fits(core) or _mark_places(core).bit_count() != prod(dim for _, dim in core):
+        raise _refuse_overlap(dims, strides, field)
+
+
+def check_volume(dims: Sequence[int], strides: Sequence[int], field: str) -> None:
+    """Checks that the elements have as many places, broadcasts (stride 0) aside.
+
+    That takes no time, and is all that may be done before the bytes of the tensor have arrived: whether two elements
+    share a place takes as long as to look at each byte, see `check_layout`.
+
+    Raises:
+        InvalidRequestError: STRIDES_OVERLAP.
+    """
+    if not _fits(_find_core(dims, strides)):
+        raise _refuse_overlap(dims, strides, field)
 
 
 def _check_size(want: int, have: int, field: str) -> None:
@@ -67,28 +79,42 @@ def check_strides(dims: Sequence[object], strides: Sequence[int], field: str) ->
             raise InvalidRequestError.of(Reason.DIM_OUT_OF_RANGE, message, path, index=index, value=stride)
 
 
-def _has_overlap(dims: Sequence[int], strides: Sequence[int], span: int) -> bool:
-    """Whether two elements share a place, broadcasts (stride 0) aside. Exact."""
+def _refuse_overlap(dims: Sequence[int], strides: Sequence[int], field: str) -> InvalidRequestError:
+    message = f"{field}.strides {format_value(strides)} put two elements of {format_value(dims)} at one place"
+    return InvalidRequestError.of(Reason.STRIDES_OVERLAP, message, f"{field}.strides", dims=dims, strides=strides)
+
+
+def _find_core(dims: Sequence[int], strides: Sequence[int]) -> list[tuple[int, int]]:
+    """Returns the axes, strides and dims in order, among which an overlap must be looked for.
+
+    An axis that steps over all that lies below it makes none: most layouts have no other, so their core is empty. What
+    all strides have in common changes nothing either, and makes the marks fewer.
+    """
+    if 0 in dims:
+        return []
     axes = sorted((stride, dim) for dim, stride in zip(dims, strides, strict=True) if dim > 1 and stride > 0)
-    if span == 0 or _are_nested(axes):
-        return False
-    volume = prod(dim for _, dim in axes)
-    # More elements than places: no need to mark them, and the marks below stay as small as the bytes received.
-    return volume > span or _mark_places(axes).bit_count() != volume
-
-
-def _are_nested(axes: list[tuple[int, int]]) -> bool:
-    """Whether each axis steps over all that lies below it: the common case, and never an overlap."""
-    reach = 0
-    for stride, dim in axes:
+    reach = sum((dim - 1) * stride for stride, dim in axes)
+    while axes:
+        stride, dim = axes[-1]
+        reach -= (dim - 1) * stride
         if stride <= reach:
-            return False
-        reach += (dim - 1) * stride
-    return True
+            break
+        axes.pop()
+    common = gcd(*(stride for stride, _ in axes))
+    return [(stride // common, dim) for stride, dim in axes]
+
+
+def _fits(axes: list[tuple[int, int]]) -> bool:
+    """Whether there are as many places as elements. Where there are not, marks would be more than bytes received."""
+    return prod(dim for _, dim in axes) <= 1 + sum((dim - 1) * stride for stride, dim in axes)
 
 
 def _mark_places(axes: list[tuple[int, int]]) -> int:
-    """Returns an integer with a bit set at every place that holds an element."""
+    """Returns an integer with a bit set at every place that holds an element.
+
+    That takes no longer than to move the elements: as they fit, there are at most some thirty steps over an integer of
+    a bit for each place.
+    """
     places = 1
     for stride, dim in axes:
         repeats = 1

@@ -3,6 +3,7 @@
 What may vary is an atom: a symbol, or a dim without a name. Every place of data and target is a number times atoms.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -65,16 +66,16 @@ class Equation(NamedTuple):
 
     def cancel(self) -> "Equation":
         """Returns the equation without what stands on both sides; it says the same where that is not 0."""
-        right, left, cancelled = list(self.right), [], []
+        right, left, cancelled = Counter(self.right), [], []
         for atom in self.left:
-            if atom in right:
-                right.remove(atom)
+            if right.get(atom, 0):
+                right[atom] -= 1
                 cancelled.append(atom)
             else:
                 left.append(atom)
         divisor = gcd(*self.constants)
         constants = (self.constants[0] // divisor, self.constants[1] // divisor)
-        return Equation(left, right, constants, tuple(cancelled))
+        return Equation(left, [*right.elements()], constants, tuple(cancelled))
 
 
 @dataclass(slots=True)

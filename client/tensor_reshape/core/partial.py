@@ -32,6 +32,7 @@ from tensor_reshape.core.limits import DEFAULT_LIMITS, GRAPH_MAX_RANK, MAX_DIM, 
 from tensor_reshape.core.models import Kind, Model, Place
 from tensor_reshape.core.operations import Operation
 from tensor_reshape.core.plain import infer_plain
+from tensor_reshape.core.products import Search
 from tensor_reshape.core.refusals import (
     refuse_copy,
     refuse_expected,
@@ -83,8 +84,15 @@ class Inference(NamedTuple):
     equalities: tuple[Equality, ...] = ()
 
 
-def infer_partial(question: PartialQuestion, limits: Limits = DEFAULT_LIMITS) -> Inference:
+def infer_partial(
+    question: PartialQuestion, limits: Limits = DEFAULT_LIMITS, search: Search | None = None
+) -> Inference:
     """Returns what is known of the output's dims.
+
+    Args:
+        question: what is asked.
+        limits: of the server.
+        search: the step budget of the question, its refusal included; None: a whole one.
 
     Raises:
         InvalidRequestError: the question is against a rule, or no instance of it is accepted; the reason and the
@@ -104,9 +112,11 @@ def infer_partial(question: PartialQuestion, limits: Limits = DEFAULT_LIMITS) ->
         return Inference(infer_shape(cast("Question", question), limits))  # the same attributes, all of them known
     _check_question(question, limits)
     if target is None and expected is None:
-        build_scenario(question)
+        build_scenario(question, search)
         return Inference(None)
-    return _infer_dims(question if target is not None else question._replace(target=[None] * len(expected or ())))
+    return _infer_dims(
+        question if target is not None else question._replace(target=[None] * len(expected or ())), search
+    )
 
 
 def _check_question(question: PartialQuestion, limits: Limits) -> None:
@@ -119,11 +129,12 @@ def _check_question(question: PartialQuestion, limits: Limits) -> None:
     check_symbols([*(question.data or ()), *(question.target or ()), *(question.expected or ())])
 
 
-def _infer_dims(question: PartialQuestion) -> Inference:
-    scenario = build_scenario(question)
+def _infer_dims(question: PartialQuestion, search: Search | None = None) -> Inference:
+    search = search or Search()
+    scenario = build_scenario(question, search)
     solution = solve(scenario)
     if solution is None:
-        raise _refuse(question)
+        raise _refuse(question, search)
     zeros = {key for key, bounds in solution.items() if bounds.low == 0}
     if scenario.inferred is not None:  # what it is divided by is not 0
         divisors = Counter(scenario.equation.right) - Counter(scenario.model.target[scenario.inferred].atoms)
@@ -137,13 +148,13 @@ def _infer_dims(question: PartialQuestion) -> Inference:
         bounds, term = scenario.model.find_bounds(place, solution), _find_term(place, scenario, zeros)
         bounds = bounds.meet(ANY if term is None else declared.get(term, ANY))
         if bounds.is_empty:
-            raise _refuse(question)
+            raise _refuse(question, search)
         dims.append(make_dim(bounds, term))
     equality = find_equality(scenario.model, scenario.residue, zeros)
     return Inference(tuple(dims), () if equality is None else (equality,))
 
 
-def build_scenario(question: PartialQuestion) -> Scenario:
+def build_scenario(question: PartialQuestion, search: Search) -> Scenario:
     """Returns the question in atoms.
 
     Raises:
@@ -167,7 +178,8 @@ def build_scenario(question: PartialQuestion) -> Scenario:
         _expect(model, question.expected, special_zero=bool(question.special_zero))
     _check_places(model, model.data.items(), "data.dims")
     _check_places(model, enumerate(model.target), "shape")
-    return Scenario(model, question.operation, special_zero=bool(question.special_zero), inferred=inferred)
+    special_zero = bool(question.special_zero)
+    return Scenario(model, question.operation, special_zero=special_zero, inferred=inferred, search=search)
 
 
 def _check_places(model: Model, places: Iterable[tuple[int, Place]], field: str) -> None:
@@ -249,10 +261,10 @@ def _find_term(place: Place, scenario: Scenario, zeros: Container[int]) -> Term 
     return solve_for(place.atom, scenario.model, scenario.residue, zeros)
 
 
-def _refuse(question: PartialQuestion) -> InvalidRequestError:
+def _refuse(question: PartialQuestion, search: Search) -> InvalidRequestError:
     """Returns why no instance is accepted."""
     if question.expected is not None:
-        dims = infer_partial(question._replace(expected=None)).dims or ()
+        dims = infer_partial(question._replace(expected=None), search=search).dims or ()
         for index, (have, want) in enumerate(zip(dims, question.expected, strict=True)):
             if find_bounds(have).meet(find_bounds(want)).is_empty:
                 return refuse_expected(index, have, want)
@@ -260,7 +272,7 @@ def _refuse(question: PartialQuestion) -> InvalidRequestError:
     data, target = question.data or (), question.target or ()
     if -1 not in target:
         return refuse_volume(question, format_product(data), format_product(target))
-    overflow = _find_overflow(question)
+    overflow = _find_overflow(question, search)
     if overflow is not None:
         return overflow
     inferred, others = target.index(-1), [item for item in target if item != -1]
@@ -269,9 +281,9 @@ def _refuse(question: PartialQuestion) -> InvalidRequestError:
     return refuse_remainder(question, inferred, format_product(data), format_product(others))
 
 
-def _find_overflow(question: PartialQuestion) -> InvalidRequestError | None:
+def _find_overflow(question: PartialQuestion, search: Search) -> InvalidRequestError | None:
     """Returns the refusal of a -1 that would have to be more than a dim can be."""
-    scenario = build_scenario(question)
+    scenario = build_scenario(question, search)
     inferred = scenario.inferred or 0
     (atom,) = scenario.model.target[inferred].atoms
     scenario.model.bounds[atom] = ANY

@@ -4,9 +4,12 @@
 
 Bounds are first clipped to what the other factors leave; then each end is moved inwards past the values for which a
 search finds no solution. The answer always holds every solution. It is the tightest where the equation has no more than
-MAX_SEARCHED factors and the search is over within MAX_STEPS: any question costs a bounded multiple of a common one.
+MAX_SEARCHED factors and the search is over within its step budget: any question costs a bounded multiple of a common
+one. A step is what it takes to clip one factor of power 1; one of a higher power, whose numbers are longer, takes as
+many as its power.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from math import gcd
 from typing import NamedTuple
@@ -15,7 +18,7 @@ from tensor_reshape.core.dims import Bounds
 from tensor_reshape.core.limits import MAX_DIM
 from tensor_reshape.core.models import Equation
 
-MAX_STEPS = 1200
+MAX_STEPS = 4000
 MAX_SEARCHED = 12
 _CLIP_ROUNDS = 8
 _DIM_BITS = 64
@@ -48,6 +51,11 @@ class Side(NamedTuple):
     factors: tuple[Factor, ...]
     known: tuple[tuple[int, int], ...] = ()
 
+    @property
+    def steps(self) -> int:
+        """What it takes to go through the factors once."""
+        return sum([factor.power for factor in self.factors])
+
     def divide(self, divisor: int) -> "Side":
         """Returns the product over a divisor of its constant."""
         return self if divisor == 1 else self._replace(constant=self.constant // divisor)
@@ -71,20 +79,24 @@ class Side(NamedTuple):
 
 
 class Search:
-    """How much of the search may still be done."""
+    """A step budget: how much of the search may still be done.
+
+    Attributes:
+        left: how many steps are left; negative where more were spent than there were.
+    """
 
     def __init__(self, steps: int = MAX_STEPS) -> None:
         """Starts with so many steps."""
-        self._steps = steps
+        self.left = steps
 
     def spend(self, steps: int) -> bool:
-        """Returns whether there were so many left."""
-        self._steps -= steps
-        return self._steps >= 0
+        """Spends so many steps; returns whether there were as many left."""
+        self.left -= steps
+        return self.left >= 0
 
 
 def narrow_factors(
-    bounds: Sequence[Bounds], equation: Equation, wanted: Iterable[int], search: "Search | None" = None
+    bounds: Sequence[Bounds], equation: Equation, wanted: Iterable[int], search: Search | None = None
 ) -> dict[int, Bounds] | None:
     """Returns the bounds of the wanted factors over all solutions, or None where there is none.
 
@@ -92,7 +104,7 @@ def narrow_factors(
         bounds: of every factor, by its key; what lies below 1 is left out.
         equation: cancelled.
         wanted: the keys of those whose bounds are to be returned.
-        search: how much of it is left; None: all.
+        search: the step budget; None: a whole one.
     """
     positive = {key: _raise(bounds[key]) for key in {*equation.left, *equation.right, *wanted}}
     if any(bound.is_empty for bound in positive.values()):
@@ -109,18 +121,20 @@ def narrow_factors(
             if met.is_empty:
                 return None
             return {**found, right[0]: met} if right[0] in found else found
-    sides = _clip(_make_side(constants[0], left, positive), _make_side(constants[1], right, positive))
-    return None if sides is None else _narrow_all(found, sides, search or Search())
+    search = search or Search()
+    sides = _clip(_make_side(constants[0], left, positive), _make_side(constants[1], right, positive), search)
+    return None if sides is None else _narrow_all(found, sides, search)
 
 
 def _narrow_all(found: dict[int, Bounds], sides: tuple[Side, Side], search: Search) -> dict[int, Bounds] | None:
     """Narrows what is found so far to the solutions of clipped sides."""
     factors = [factor for side in sides for factor in side.factors]
+    found.update((key, Bounds(value, value)) for side in sides for key, value in side.known if key in found)
     if len(factors) > MAX_SEARCHED:
-        search = Search(0)
+        found.update((factor.key, Bounds(factor.low, factor.high)) for factor in factors if factor.key in found)
+        return found
     if not _is_solvable(*sides, search):
         return None
-    found.update((key, Bounds(value, value)) for side in sides for key, value in side.known if key in found)
     for factor in factors:
         if factor.key not in found:
             continue
@@ -145,7 +159,7 @@ def _multiply(constant: int, factors: Iterable[Bounds]) -> Bounds:
 
 
 def _make_side(constant: int, keys: Sequence[int], bounds: Mapping[int, Bounds]) -> Side:
-    return Side(constant, tuple(Factor(key, *bounds[key], keys.count(key)) for key in dict.fromkeys(keys)))
+    return Side(constant, tuple(Factor(key, *bounds[key], power) for key, power in Counter(keys).items()))
 
 
 def _narrow(factor: Factor, sides: tuple[Side, Side], search: Search) -> Bounds | None:
@@ -179,9 +193,9 @@ def _fix(side: Side, key: int, value: int) -> Side:
 
 def _is_solvable(left: Side, right: Side, search: Search) -> bool:
     """Whether the products can be equal; True also where the search has no steps left to find out."""
-    if not search.spend(1 + len(left.factors) + len(right.factors)):
+    if not search.spend(1):
         return True
-    sides = _clip(left, right)
+    sides = _clip(left, right, search)
     if sides is None:
         return False
     left, right = sides
@@ -216,9 +230,11 @@ def _are_plain(sides: tuple[Side, Side]) -> bool:
     return all(factor.power == 1 for side in sides for factor in side.factors)
 
 
-def _clip(left: Side, right: Side) -> tuple[Side, Side] | None:
+def _clip(left: Side, right: Side, search: Search) -> tuple[Side, Side] | None:
     """Clips every factor to what the others leave, None where nothing is left; what is known becomes constant."""
     for _ in range(_CLIP_ROUNDS):
+        if not search.spend(2 * (1 + left.steps + right.steps)):
+            break  # what has been clipped so far is right as it is
         before = (left, right)
         for _ in before:
             divisor = gcd(left.constant, right.constant)

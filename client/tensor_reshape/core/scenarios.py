@@ -34,7 +34,7 @@ class Scenario:
         operation: whose rules hold.
         special_zero: whether an unknown item that is 0 copies.
         inferred: the index of the -1; None: there is none, but an unknown item may be one.
-        search: how much of it is left for the question.
+        search: the step budget of the question.
         wanted: the atoms of the output.
         equation: what decides.
         residue: the same, cancelled.
@@ -47,14 +47,14 @@ class Scenario:
         *,
         special_zero: bool,
         inferred: int | None,
-        search: Search | None = None,
+        search: Search,
     ) -> None:
         """Lists the equation of the model."""
         self.model = model
         self.operation = operation
         self.special_zero = special_zero
         self.inferred = inferred
-        self.search = search or Search()
+        self.search = search
         self.wanted = {atom for place in model.target for atom in place.atoms}
         self.equation = list_equation(self)
         self.residue = self.equation.cancel()
@@ -74,7 +74,7 @@ def solve(scenario: Scenario) -> Solution | None:
             ]
         )
     copies = list(_find_zero_copies(scenario)) if scenario.operation.copies_cancel else []
-    if len(copies) > _MAX_ZERO_COPIES:
+    if len(copies) > _MAX_ZERO_COPIES or scenario.search.left <= 0:
         return {key: scenario.model.bounds[key] for key in scenario.wanted}
     subsets = (subset for size in range(len(copies) + 1) for subset in combinations(copies, size))
     return _join_all(_solve_inferred(scenario, scenario.inferred, dict(subset)) for subset in subsets)

@@ -180,8 +180,13 @@ def _find_kind(refusal: reshape_pb2.Refusal) -> type[ReshapeError]:
 
 
 def _split(raw: bytes, max_items: int, field_name: str) -> list[bytes]:
-    """Returns the items, or the results, at most one more than `max_items`; nothing is parsed, so nothing grows."""
-    items, position = list[bytes](), 0
+    """Returns the items, or the results, at most one more than `max_items`; nothing is parsed, so nothing grows.
+
+    Raises:
+        InvalidRequestError: MESSAGE_MALFORMED.
+        LimitError: BATCH_TOO_LARGE, for more than `max_items` fields that are no items.
+    """
+    items, position, others = list[bytes](), 0, 0
     while position < len(raw) and len(items) <= max_items:
         field = read_field(raw, position)
         if field is None or field[2] > len(raw):
@@ -189,6 +194,11 @@ def _split(raw: bytes, max_items: int, field_name: str) -> list[bytes]:
         tag, start, position = field
         if tag == _ITEM_TAG:
             items.append(raw[start:position])
+        else:
+            others += 1
+            if others > max_items:
+                text = f"the message has more than {max_items} fields that are no items"
+                raise LimitError.of(Reason.BATCH_TOO_LARGE, text, limit=max_items)
     return items
 
 

@@ -140,7 +140,7 @@ def read_call(
         target=_decode_target(operation, head, limits),
         special_zero=head.special_zero if head.HasField("special_zero") else None,
         data_type=data.data_type,
-        expected=decode_expected(head),
+        expected=decode_expected(operation, head),
     )
     return ReshapeCall(question, data)
 

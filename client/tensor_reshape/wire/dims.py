@@ -2,7 +2,17 @@
 
 from collections.abc import Iterable, Sequence
 
-from tensor_reshape.core.dims import ANY, AnyDim, Bounds, Dim, Symbol, Term, make_term
+from tensor_reshape.core.dims import (
+    ANY,
+    MAX_FACTORS,
+    AnyDim,
+    Bounds,
+    Dim,
+    Symbol,
+    Term,
+    make_term,
+    refuse_factors,
+)
 from tensor_reshape.core.errors import InvalidRequestError, Reason
 from tensor_reshape.v1 import tensor_pb2
 
@@ -70,6 +80,9 @@ def _decode_dim(dim: tensor_pb2.Dim, path: str, index: int) -> AnyDim:
         symbol = _decode_symbol(dim.symbol)
         return Dim(symbol.bounds, Term(1, (symbol,)))
     if kind == "expression":
+        count = len(dim.expression.factors) + len(dim.expression.divisors)
+        if count > MAX_FACTORS:  # not read at all: that would take long
+            raise refuse_factors(count, f"{path}[{index}]", index)
         bounds = _decode_interval(dim.expression.bounds) if dim.expression.HasField("bounds") else ANY
         return Dim(bounds, decode_expression(dim.expression))
     if dim.ByteSize():  # it says something that this version cannot read: to drop it would be to check less than asked

@@ -12,7 +12,7 @@ from tensor_reshape.core.views import View, ViewPossibility
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
 from tensor_reshape.wire.codec import build_path
 from tensor_reshape.wire.dims import decode_dims, decode_expression, encode_expression, encode_shape
-from tensor_reshape.wire.messages import check_head_size, decode_expected, parse
+from tensor_reshape.wire.messages import check_head_size, decode_expected, decode_shape, parse
 from tensor_reshape.wire.tensors import decode_data_type, encode_data_type
 
 INFER_SHAPE = "InferShape"
@@ -96,11 +96,11 @@ def read_infer_request(message: reshape_pb2.InferShapeRequest) -> ShapeRequest:
     named_type = spec.data_type != tensor_pb2.DATA_TYPE_UNSPECIFIED
     question = PartialQuestion(
         operation=operation,
-        data=decode_dims(spec.shape.dims, "data.dims") if spec.HasField("shape") else None,
-        target=decode_dims(message.shape.dims, "shape") if message.HasField("shape") else None,
+        data=decode_shape(operation, spec.shape, "data.dims") if spec.HasField("shape") else None,
+        target=decode_shape(operation, message.shape, "shape") if message.HasField("shape") else None,
         special_zero=message.special_zero if message.HasField("special_zero") else None,
         data_type=decode_data_type(spec.data_type, "data.data_type") if named_type else None,
-        expected=decode_expected(message),
+        expected=decode_expected(operation, message),
     )
     strides = tuple(message.data_strides.items) if message.HasField("data_strides") else None
     return ShapeRequest(question, message.explain, strides)

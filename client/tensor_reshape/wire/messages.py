@@ -6,7 +6,9 @@ from google.protobuf.message import DecodeError, Message
 
 from tensor_reshape.core.dims import AnyDim
 from tensor_reshape.core.errors import InvalidRequestError, LimitError, Reason
-from tensor_reshape.core.limits import MAX_HEAD_BYTES
+from tensor_reshape.core.limits import DEFAULT_LIMITS, MAX_HEAD_BYTES, MAX_RANK
+from tensor_reshape.core.operations import Operation, check_rank
+from tensor_reshape.v1 import tensor_pb2
 from tensor_reshape.wire.dims import decode_dims
 
 AnyMessage = TypeVar("AnyMessage", bound=Message)
@@ -32,12 +34,24 @@ def check_head_size(size: int) -> None:
         raise LimitError.of(Reason.HEAD_TOO_LARGE, text, size=size, limit=MAX_HEAD_BYTES)
 
 
-def decode_expected(message: Message) -> list[AnyDim] | None:
+def decode_shape(operation: Operation, shape: tensor_pb2.Shape, path: str) -> list[AnyDim]:
+    """Reads a shape of a request; one of a rank that no operation takes is refused unread, as reading takes long.
+
+    Raises:
+        InvalidRequestError: RANK_UNSUPPORTED, or DIM_UNKNOWN for a kind of dim that this version does not know.
+        LimitError: RANK_LIMIT_EXCEEDED.
+    """
+    if len(shape.dims) > MAX_RANK:
+        check_rank(operation, len(shape.dims), path, DEFAULT_LIMITS)
+    return decode_dims(shape.dims, path)
+
+
+def decode_expected(operation: Operation, message: Message) -> list[AnyDim] | None:
     """Reads the expected shape of a request; None where it declares none.
 
     Raises:
-        InvalidRequestError: DIM_UNKNOWN, for a kind of dim that this version does not know.
+        ReshapeError: as `decode_shape`.
     """
     if not message.HasField("expected_shape"):
         return None
-    return decode_dims(message.expected_shape.dims, "expected_shape.dims")  # type: ignore[attr-defined] # of every request
+    return decode_shape(operation, message.expected_shape, "expected_shape.dims")  # type: ignore[attr-defined] # of every request

@@ -19,6 +19,7 @@ _MAX_NUMBER_BYTES = 5  # of a tag or a length
 _MIN_TAG, _MAX_TAG = 1 << 3, 2**32 - 1  # of the fields 1 and 2^29 - 1
 _MAX_LENGTH = 2**31 - 1
 _MAX_VARINT_BYTES = 10
+_FIELD_BYTES = 32  # a head has no more fields than one for each so many bytes that it may have: each takes a while
 
 
 _Field = tuple[int, int, int]
@@ -31,15 +32,16 @@ def find_payload(message: bytes, begin: int = 0, *, within: int = MAX_HEAD_BYTES
     Args:
         message: one serialized message, or several nested ones that all end where it ends.
         begin: where the (inner) message begins.
-        within: how many bytes from there the field may begin at most.
+        within: how many bytes from there the field may begin at most; of fields, one for each 32 of these bytes.
 
     Returns:
         Where the head ends, and where the field's bytes start, which go on to the end.
     """
-    position = begin
+    position, fields = begin, 0
     while position < min(len(message), begin + within):
         field = read_field(message, position)
-        if field is None:
+        fields += 1
+        if field is None or fields * _FIELD_BYTES > within:
             return None
         tag, start, end = field
         if tag == _TAG:
@@ -51,9 +53,10 @@ def find_payload(message: bytes, begin: int = 0, *, within: int = MAX_HEAD_BYTES
 def measure_head(message: bytes, *, nested: bool = True) -> int:
     """Returns how many bytes of `message` are not the content of field 15 (`nested`: of field 15 within field 15).
 
-    What is not understood counts in full. Counting stops above `MAX_HEAD_BYTES`, so it is cheap for any message.
+    What is not understood counts in full; more than 2048 fields count as too many bytes. Counting stops above
+    `MAX_HEAD_BYTES`, so it is cheap for any message.
     """
-    return _measure(message, 0, len(message), nested=nested)
+    return _measure(message, 0, len(message), nested=nested)[0]
 
 
 def encode_length(length: int) -> bytes:
@@ -79,20 +82,25 @@ def read_number(message: bytes, position: int) -> tuple[int, int]:
     return -1, position
 
 
-def _measure(message: bytes, begin: int, end: int, *, nested: bool) -> int:
-    position, head = begin, 0
+def _measure(message: bytes, begin: int, end: int, *, nested: bool) -> tuple[int, int]:
+    """Returns how many bytes are no content of field 15, and how many fields have been read."""
+    position, head, fields = begin, 0, 0
     while position < end and head <= MAX_HEAD_BYTES:
         field = read_field(message, position)
+        fields += 1
+        if fields * _FIELD_BYTES > MAX_HEAD_BYTES:
+            return MAX_HEAD_BYTES + 1, fields
         if field is None or field[2] > end:
-            return head + end - position
+            return head + end - position, fields
         tag, start, after = field
         if tag == _TAG:
-            head += start - position
-            head += _measure(message, start, after, nested=False) if nested else 0
+            inner, more = _measure(message, start, after, nested=False) if nested else (0, 0)
+            head += start - position + inner
+            fields += more
         else:
             head += after - position
         position = after
-    return head
+    return head, fields
 
 
 def read_field(message: bytes, position: int) -> _Field | None:

@@ -1,6 +1,9 @@
 """Shapes, questions and answers as bytes, for batches: most have one plain form, whose few pieces come again and again.
 
 What is not of that form is left to the generated classes, which give the same for everything that is.
+
+What is kept is kept by bytes or text, whose hashes are keyed. Those of integers and of tuples are not: a caller who
+chose dims of one hash would make each look-up as slow as all that is kept.
 """
 
 from collections.abc import Iterable
@@ -8,7 +11,7 @@ from functools import lru_cache
 from typing import cast
 
 from tensor_reshape.core.answers import ShapeAnswer, ShapeRequest
-from tensor_reshape.core.dims import AnyDim, Dim, check_partial_dims
+from tensor_reshape.core.dims import ANY, AnyDim, check_partial_dims
 from tensor_reshape.core.dtypes import DataType
 from tensor_reshape.core.operations import Operation
 from tensor_reshape.core.partial import PartialQuestion
@@ -20,11 +23,13 @@ from tensor_reshape.wire.payloads import encode_length
 from tensor_reshape.wire.tensors import encode_data_type
 
 _KEPT = 16384
-_KEPT_BYTES, _KEPT_SYMBOLS = 64, 4  # of a dim that is kept
+_KEPT_BYTES = 64  # of a dim that is kept
+_SMALL = 1024
 _SHORT = 128  # lengths below take one byte
 _LENGTHS = [encode_length(length) for length in range(_SHORT)]
 
 _DIMS: dict[bytes, AnyDim] = {}  # by the bytes of their messages; whatever several threads do to it, it stays right
+_ENCODED: dict[str, bytes] = {}  # by what `_write` gives
 _MISSING = object()
 
 # The tags of fields, in the order in which the generated classes write them.
@@ -43,7 +48,7 @@ def frame(tag: bytes, content: bytes) -> bytes:
 
 def encode_dims(dims: Iterable[AnyDim]) -> bytes:
     """Returns the message Shape."""
-    return b"".join([_encode_kept(dim) if type(dim) is int else _encode_other(dim) for dim in dims])
+    return b"".join([_INTEGERS[dim] if type(dim) is int and 0 <= dim < _SMALL else _encode_other(dim) for dim in dims])
 
 
 def encode_plain_item(
@@ -132,16 +137,38 @@ def _decode_whole(raw: bytes, path: str) -> list[AnyDim]:
 
 
 def _encode_other(dim: AnyDim) -> bytes:
-    term = dim.term if isinstance(dim, Dim) else None
-    short = term is None or len(term.factors) + len(term.divisors) <= _KEPT_SYMBOLS
-    return (_encode_kept if short else _encode)(dim)
+    text = _write(dim)
+    encoded = _ENCODED.get(text)
+    if encoded is None:
+        encoded = _encode(dim)
+        if len(encoded) <= _KEPT_BYTES:
+            if len(_ENCODED) >= _KEPT:
+                _ENCODED.clear()
+            _ENCODED[text] = encoded
+    return encoded
+
+
+def _write(dim: AnyDim) -> str:
+    """Returns the dim as a text that no other dim has: a name may hold anything, so it is last, or has a length."""
+    if dim is None or isinstance(dim, int):
+        return str(dim)
+    bounds, term = dim
+    if term is None:
+        return f"{bounds[0]}..{bounds[1]}"
+    coefficient, factors, divisor, divisors = term
+    if len(factors) == 1 and coefficient == divisor == 1 and not divisors and factors[0][1] == bounds:
+        return f"{bounds[0]}..{bounds[1]} {factors[0][0]}"
+    pieces = [f"{bounds[0]}..{bounds[1]},{coefficient}/{divisor},{len(factors)}"]
+    for name, own in (*factors, *divisors) if divisors else factors:
+        pieces.append(f"{len(name)}:{name}" if own is ANY else f"{len(name)}:{name}{own[0]}..{own[1]}")
+    return ",".join(pieces)
 
 
 def _encode(dim: AnyDim) -> bytes:
     return frame(_DIM, encode_dim(dim).SerializeToString())
 
 
-_encode_kept = lru_cache(_KEPT)(_encode)
+_INTEGERS = [_encode(dim) for dim in range(_SMALL)]
 
 
 @lru_cache(_KEPT)

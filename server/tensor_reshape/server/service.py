@@ -17,6 +17,7 @@ from tensor_reshape.server.backend import reshape
 from tensor_reshape.server.heads import MAX_HEADS, MAX_KNOWN_HEAD_BYTES, Heads
 from tensor_reshape.server.refusals import BugLog
 from tensor_reshape.server.sessions import StreamSession
+from tensor_reshape.server.turns import Turns
 from tensor_reshape.wire import batches, codec, inference
 from tensor_reshape.wire.tensors import TensorView
 
@@ -24,6 +25,9 @@ Result = TypeVar("Result")
 
 LIGHT_BYTES = 256 * 1024
 """A call that moves no more than this is over before a thread would have woken up for it."""
+
+_LIGHT_ODD_BYTES = 1024
+"""A message in another form than clients write is read field by field, more than once: a longer one on a thread."""
 
 IsOver = Callable[[], bool]
 """Whether nobody waits for the answer any more."""
@@ -53,6 +57,7 @@ class ReshapeService:
         self._limits = limits
         self._backend = backend
         self._heads = {operation: Heads() for operation in codec.METHODS}
+        self._turns = Turns()  # of the threads that answer what takes a search
         self._answers: dict[bytes, bytes] = {}  # of short questions, which come again and again
 
     @property
@@ -83,7 +88,7 @@ class ReshapeService:
         answer, start = self._look_up(operation, request)
         if answer is not None:
             return answer
-        if start is None and len(request) > LIGHT_HEAD_BYTES:
+        if start is None and len(request) > _LIGHT_ODD_BYTES:
             return None
         call = codec.decode_reshape_request(operation, request, self._limits)
         if call.data.strides and prod(call.data.dims) * call.data.data_type.item_size > LIGHT_BYTES:
@@ -92,7 +97,11 @@ class ReshapeService:
 
     def infer(self, request: bytes) -> bytes:
         """Answers InferShape."""
-        return self._answers.get(request) or self._infer(request, inference.decode_infer_request(request))
+        answer = self._answers.get(request)
+        if answer is not None:
+            return answer
+        with self._turns:
+            return self._infer(request, inference.decode_infer_request(request))
 
     def infer_light(self, request: bytes) -> bytes | None:
         """Answers InferShape where that takes no search."""
@@ -109,9 +118,10 @@ class ReshapeService:
             LimitError: nobody waits for the answer any more.
         """
         bugs = BugLog(batches.BATCH_METHOD)
-        items = batches.decode_batch_items(batches.decode_batch_request(request), bugs.report)
-        answers = _stop(answer_batch(items, self._limits, bugs.report), is_over)
-        return batches.encode_batch_response(answers, self._limits.max_output_bytes, bugs.report)
+        with self._turns:
+            items = batches.decode_batch_items(batches.decode_batch_request(request), bugs.report)
+            answers = _share(answer_batch(items, self._limits, bugs.report), is_over, self._turns)
+            return batches.encode_batch_response(answers, self._limits.max_output_bytes, bugs.report)
 
     def open_stream(self, hold: Callable[[int], None]) -> StreamSession:
         """Begins StreamReshape; see `StreamSession`."""
@@ -152,9 +162,10 @@ def _finish(answer: Callable[[bytes], bytes]) -> Callable[[bytes, IsOver], bytes
     return lambda request, _is_over: answer(request)
 
 
-def _stop(answers: Iterable[Result], is_over: IsOver) -> Iterator[Result]:
-    """Yields the answers as long as anybody waits for them."""
+def _share(answers: Iterable[Result], is_over: IsOver, turns: Turns) -> Iterator[Result]:
+    """Yields the answers as long as anybody waits for them; lets others have their turns in between."""
     for answer in answers:
+        turns.give_way()
         if is_over():
             message = "the call is over"
             raise LimitError(message, reason=Reason.STALLED)

@@ -1,13 +1,14 @@
 """One StreamReshape call as a state machine: messages in, messages out, no I/O.
 
 A dense tensor is passed on chunk by chunk: nothing of it is kept. Data with strides is collected, then gathered.
+Whatever the strides are, a head costs no more than its own bytes do: overlaps are looked for when the data has arrived.
 """
 
 from collections.abc import Callable, Iterator
 from math import prod
 
 from tensor_reshape.core.errors import InvalidRequestError, LimitError, Reason, format_value
-from tensor_reshape.core.layouts import check_layout, check_strides, compute_span
+from tensor_reshape.core.layouts import check_strides, check_volume, compute_span
 from tensor_reshape.core.limits import LIGHT_HEAD_BYTES, Limits
 from tensor_reshape.core.shapes import infer_shape
 from tensor_reshape.server.backend import reshape
@@ -92,7 +93,7 @@ class StreamSession:
         size = compute_span(data.dims, data.strides or ()) * data.data_type.item_size
         output = prod(data.dims) * data.data_type.item_size
         self._check_limit(max(size, output), self._limits.max_output_bytes)
-        check_layout(data.data_type, data.dims, data.strides, size, field="data")
+        check_volume(data.dims, data.strides or (), "data")  # `_gather` does the rest, when the bytes are here
         self._hold(size + 3 * output)  # what arrives, what is gathered, the messages made of it, and sent
         if size:
             self.collected = bytearray()
