@@ -99,7 +99,7 @@ class Attempts:
         return pause
 
     def _draw_backoff(self) -> float:
-        """Returns a random time below a limit that doubles: many callers must not come back together."""
+        """Returns a random time around one that doubles: many callers must not come back together."""
         limit = min(_INITIAL_BACKOFF_SECONDS * 2 ** min(self._failures, _MAX_DOUBLINGS), _MAX_BACKOFF_SECONDS)
         self._failures += 1
-        return random.uniform(0, limit)  # noqa: S311 - no secret
+        return random.uniform(limit / 2, limit)  # noqa: S311 - no secret
