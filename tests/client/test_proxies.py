@@ -9,12 +9,13 @@ from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 
+import pytest
+
 from command_line import run_command
 from server_processes import ServerProcess
 
 VARIABLES = ("http_proxy", "https_proxy", "grpc_proxy", "no_proxy", "no_grpc_proxy")
-NOBODY = "http://127.0.0.1:9"
-PROXIED = {**dict.fromkeys(VARIABLES, ""), "http_proxy": NOBODY}
+PROXIED = {"http_proxy": "http://127.0.0.1:9"}  # where nobody listens
 USE_BOTH = """
 import asyncio, sys
 from tensor_reshape.client import AsyncClient, Client
@@ -29,6 +30,12 @@ for target in sys.argv[1:]:
 """
 
 
+@pytest.fixture(autouse=True)
+def _no_other_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+
+
 @contextmanager
 def run_proxy() -> Iterator[tuple[str, "Future[bytes]"]]:
     """Takes one connection and closes it. Yields the proxy's address, and what it is asked."""
@@ -40,6 +47,7 @@ def run_proxy() -> Iterator[tuple[str, "Future[bytes]"]]:
             asked.set_result(connection.recv(1000))
 
     with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(20)
         thread = threading.Thread(target=take, args=(listener,))
         thread.start()
         yield f"http://127.0.0.1:{listener.getsockname()[1]}", asked
@@ -74,7 +82,6 @@ def test_the_health_check_of_the_image_reaches_its_server_past_a_proxy_that_is_n
 def test_other_targets_follow_the_environment():
     target = "reshape.example:50051"
     with run_proxy() as (proxy, asked):
-        environment = {**PROXIED, "http_proxy": proxy}
-        outcome = run_command("health", "--server", target, "--timeout", "5", env=environment)
+        outcome = run_command("health", "--server", target, "--timeout", "5", env={"http_proxy": proxy})
         assert asked.result(20).startswith(f"CONNECT {target} HTTP/1.".encode())
     assert outcome.code == 5

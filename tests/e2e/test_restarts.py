@@ -1,4 +1,4 @@
-"""Servers that go away and come back under load: no call of the SDK is lost, and none waits much longer than it must."""
+"""Servers that go away and come back under load: no call of the SDK is lost, and none waits longer than it must."""
 
 import sys
 

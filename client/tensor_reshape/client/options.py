@@ -27,6 +27,7 @@ _FOREVER_SECONDS = 10**9  # grpc takes so many and more for a deadline that has 
 _METADATA_KEY = re.compile("[0-9a-z_.-]+")
 _MAX_CHUNK_BYTES = MAX_MESSAGE_BYTES - MAX_HEAD_BYTES  # what servers take by default
 _LOCAL_SCHEMES = ("unix", "unix-abstract", "vsock")
+_ADDRESS_SCHEMES = ("dns", "ipv4", "ipv6")
 _LOCAL_NAMES = ("localhost", "ip6-localhost", "ip6-loopback")
 
 
@@ -92,9 +93,8 @@ def is_local(target: str) -> bool:
     scheme, separator, rest = target.partition(":")
     if separator and scheme in _LOCAL_SCHEMES:
         return True
-    if not separator or scheme not in ("dns", "ipv4", "ipv6"):
-        rest = target  # grpc takes what has no scheme for a host
-    addresses = unquote(rest.rpartition("/")[2]).split(",")
+    has_scheme = bool(separator) and scheme in _ADDRESS_SCHEMES  # without one, grpc takes the whole for a host
+    addresses = unquote(rest.rpartition("/")[2]).split(",") if has_scheme else [target]
     return all(_is_loopback(_read_host(address)) for address in addresses)
 
 
