@@ -30,20 +30,23 @@ def main() -> int:
     flags, problems = ("--serving", arguments.serving), []
     if arguments.seconds:
         figures = run_restarts(arguments.seconds, *flags, "--drain-seconds", arguments.drain_seconds)
-        problems += show("restarts", figures)
+        show("restarts", figures)
+        problems += figures.find_problems()
     if arguments.calls:
-        problems += show("kills", run_kills(arguments.calls, *flags))
+        figures = run_kills(arguments.calls, *flags)
+        show("kills", figures)
+        problems += figures.failures
     print("\n".join(problems) or "passed")
     return 1 if problems else 0
 
 
-def show(title: str, figures: Figures) -> list[str]:
-    """Prints what came of a run, and returns what is wrong with it."""
+def show(title: str, figures: Figures) -> None:
+    """Prints what came of a run."""
     lost = len(figures.failures)
-    print(f"{figures.interruptions} {title}, away for {figures.away_seconds:.2f} s at most, {lost} calls lost")
+    away = f"{figures.stop_seconds:.2f} s to stop, {figures.start_seconds:.2f} s to start"
+    print(f"{figures.interruptions} {title}, {lost} calls lost; the server took at most {away}")
     for kind, count in sorted(figures.calls.items()):
         print(f"  {count:8} {kind}, slowest {figures.slowest_seconds[kind]:.2f} s", flush=True)
-    return [f"{title}: {problem}" for problem in figures.find_problems()]
 
 
 if __name__ == "__main__":

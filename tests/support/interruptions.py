@@ -37,14 +37,16 @@ class Figures:
         calls: how many were answered, by the kind of caller.
         slowest_seconds: the longest of these, by the kind of caller.
         failures: the kind and the error of each call that failed.
-        away_seconds: the longest time from the signal to the next server that listens.
+        stop_seconds: the longest time from the signal to the end of a server.
+        start_seconds: the longest time from there to the next server that listens.
     """
 
     interruptions: int = 0
     calls: Counter[str] = field(default_factory=Counter)
     slowest_seconds: dict[str, float] = field(default_factory=dict)
     failures: list[str] = field(default_factory=list)
-    away_seconds: float = 0.0
+    stop_seconds: float = 0.0
+    start_seconds: float = 0.0
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def note_call(self, kind: str, seconds: float) -> None:
@@ -53,6 +55,12 @@ class Figures:
             self.calls[kind] += 1
             self.slowest_seconds[kind] = max(seconds, self.slowest_seconds.get(kind, 0.0))
 
+    def note_restart(self, stop_seconds: float, start_seconds: float) -> None:
+        """Counts a restart."""
+        self.interruptions += 1
+        self.stop_seconds = max(stop_seconds, self.stop_seconds)
+        self.start_seconds = max(start_seconds, self.start_seconds)
+
     def note_failure(self, kind: str, error: Exception) -> None:
         """Keeps why a call failed."""
         with self._lock:
@@ -60,9 +68,10 @@ class Figures:
 
     def find_problems(self) -> list[str]:
         """Returns what is not as it must be: calls that failed, and calls that noticed late that a server was back."""
-        limit = self.away_seconds + _MAX_DELAY_SECONDS
+        away = self.stop_seconds + self.start_seconds
+        limit = away + _MAX_DELAY_SECONDS
         slow = [
-            f"{kind}: a call took {seconds:.2f} s, and no server was ever away for more than {self.away_seconds:.2f} s"
+            f"{kind}: a call took {seconds:.2f} s, and no server was ever away for more than {away:.2f} s"
             for kind, seconds in self.slowest_seconds.items()
             if seconds > limit
         ]
@@ -81,11 +90,10 @@ def run_restarts(seconds: float, *flags: str, every_seconds: float = RESTART_SEC
                 time.sleep(max(up_seconds, _LEAST_UP_SECONDS))
                 begin = time.monotonic()
                 server.stop()
+                stopped = time.monotonic()
                 server = stack.enter_context(run_server(*flags, listen=(address,)))
-                away = time.monotonic() - begin
-                up_seconds = every_seconds - away
-                figures.interruptions += 1
-                figures.away_seconds = max(figures.away_seconds, away)
+                figures.note_restart(stopped - begin, time.monotonic() - stopped)
+                up_seconds = every_seconds - (time.monotonic() - begin)
     return figures
 
 

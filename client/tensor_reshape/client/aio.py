@@ -220,12 +220,14 @@ class AsyncClient:
                 pause = attempts.plan_pause(error)
                 if pause is None:
                     raise
+                await asyncio.sleep(pause.seconds)
+                if pause.is_for_server:
+                    await self._await_server(attempts)
+                if attempts.deadline.is_within(0):
+                    raise  # not "deadline exceeded", but what kept the call until then
             else:
                 attempts.note_success()
                 return result
-            await asyncio.sleep(pause.seconds)
-            if pause.is_for_server:
-                await self._await_server(attempts)
 
     async def _await_server(self, attempts: Attempts) -> None:
         """Waits until a server answers whatever it is; where none does, the next attempt tells why."""

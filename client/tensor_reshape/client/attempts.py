@@ -23,7 +23,7 @@ from tensor_reshape.client.errors import ServiceError
 from tensor_reshape.client.options import Endpoint
 from tensor_reshape.core.errors import LimitError, TensorReshapeError
 
-PATIENCE_SECONDS = 8.0
+PATIENCE_SECONDS = 10.0
 """How long a call waits, all in all, for servers that are lost or cannot be reached, within its deadline."""
 
 _LOST = (StatusCode.UNAVAILABLE, StatusCode.CANCELLED)

@@ -4,7 +4,7 @@ import time
 from threading import Lock
 
 LEAST_TIMEOUT_SECONDS = 1e-3
-"""What grpc is given where less is left: it takes a timeout that is not above 0 for a mistake, or for none."""
+"""What grpc is given where less is left: it then ends the call as any other whose deadline passes."""
 
 _MAX_TOKENS, _TOKEN_RATIO = 100.0, 0.1
 

@@ -26,7 +26,7 @@ _HEALTH_CONFIG = {"healthCheckConfig": {"serviceName": SERVICE}}
 _FOREVER_SECONDS = 10**9  # grpc takes so many and more for a deadline that has passed
 _METADATA_KEY = re.compile("[0-9a-z_.-]+")
 _MAX_CHUNK_BYTES = MAX_MESSAGE_BYTES - MAX_HEAD_BYTES  # what servers take by default
-_LOCAL_SCHEMES = ("unix", "unix-abstract", "vsock")
+_LOCAL_SCHEMES = ("unix", "unix-abstract")
 _ADDRESS_SCHEMES = ("dns", "ipv4", "ipv6")
 _LOCAL_NAMES = ("localhost", "ip6-localhost", "ip6-loopback")
 

@@ -45,8 +45,8 @@ class Client:
     for a refusal, `CallTimeoutError` when the deadline passes, `UnavailableError` when no server answers, also after
     retries, and `ServiceError` for any other end.
 
-    A call whose server is lost, or cannot be reached, waits for one up to 8 seconds in all; where a server has too much
-    to do, it is asked again, with growing pauses, while the client's retry budget lasts. Neither goes on after the
+    A call whose server is lost, or cannot be reached, waits for one up to 10 seconds in all. Where a server has too
+    much to do, it is asked again, with growing pauses, while the client's retry budget lasts. Neither goes on after the
     call's timeout.
     """
 
@@ -276,12 +276,14 @@ class Client:
                 pause = attempts.plan_pause(error)
                 if pause is None:
                     raise
+                time.sleep(pause.seconds)
+                if pause.is_for_server:
+                    self._await_server(attempts)
+                if attempts.deadline.is_within(0):
+                    raise  # not "deadline exceeded", but what kept the call until then
             else:
                 attempts.note_success()
                 return result
-            time.sleep(pause.seconds)
-            if pause.is_for_server:
-                self._await_server(attempts)
 
     def _await_server(self, attempts: Attempts) -> None:
         """Waits until a server answers whatever it is; where none does, the next attempt tells why."""

@@ -36,6 +36,7 @@ PUSHBACK_KEY = "grpc-retry-pushback-ms"
 RETRY_SECONDS = 0.2
 """What a caller waits, at least, before it asks a server again that had too much to do."""
 
+_MAX_RETRY_SECONDS = 1e9  # thirty years, which every clock can wait; a Duration may hold more
 _RETRYABLE = frozenset({Reason.SERVER_BUSY, Reason.STALLED})
 _MAX_FIELD_CHARACTERS, _MAX_VALUES = 128, 10
 _CODES: dict[type[ReshapeError], StatusCode] = {
@@ -108,7 +109,8 @@ def _read_retry_seconds(status: StatusMessage) -> float | None:
     info = RetryInfo()
     if not any(detail.Unpack(info) for detail in status.details):
         return None
-    return max(float(info.retry_delay.seconds) + float(info.retry_delay.nanos) / 1e9, 0.0)
+    seconds = float(info.retry_delay.seconds) + float(info.retry_delay.nanos) / 1e9
+    return min(max(seconds, 0.0), _MAX_RETRY_SECONDS)
 
 
 def _pack(detail: ErrorInfo | BadRequest | RetryInfo) -> Any:
