@@ -3,6 +3,8 @@
 import asyncio
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections import Counter
@@ -12,7 +14,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from server_processes import run_server
+from server_processes import ServerProcess, run_server
 from tensor_reshape.client import AsyncClient, Client
 from tensor_reshape.client.transfers import Way
 from tensor_reshape.wire.arrays import Array
@@ -23,7 +25,18 @@ _STREAM: Way = "stream"
 _INLINE: Way = "inline"
 _CHUNK_BYTES = 1 << 16
 _TASKS = 4
-_LEAST_UP_SECONDS = 1.0  # however slowly this machine starts a server
+# A server that begins when its standard input ends.
+_PREPARED = """
+import sys
+
+import tensor_reshape.server.runner
+from tensor_reshape.server.__main__ import serve
+
+print("prepared", flush=True)
+sys.stdin.read()
+serve(sys.argv[1:])
+"""
+_LEAST_UP_SECONDS = 0.5  # however slow this machine is
 _REST_SECONDS = 0.002  # between two calls of a caller: the machine is there for the server, too
 _MAX_DELAY_SECONDS = 1.0  # after a server is back
 
@@ -85,15 +98,15 @@ def run_restarts(seconds: float, *flags: str, every_seconds: float = RESTART_SEC
         server = stack.enter_context(run_server(*flags))
         address = server.address
         with _keep_calling(address, figures):
-            up_seconds = every_seconds
+            begin = time.monotonic()
             while time.monotonic() < end:
-                time.sleep(max(up_seconds, _LEAST_UP_SECONDS))
+                following = stack.enter_context(_prepare_server(address, *flags))
+                time.sleep(max(begin + every_seconds - time.monotonic(), _LEAST_UP_SECONDS))
                 begin = time.monotonic()
                 server.stop()
-                stopped = time.monotonic()
-                server = stack.enter_context(run_server(*flags, listen=(address,)))
+                stopped, server = time.monotonic(), following
+                _let_listen(server)
                 figures.note_restart(stopped - begin, time.monotonic() - stopped)
-                up_seconds = every_seconds - (time.monotonic() - begin)
     return figures
 
 
@@ -108,6 +121,29 @@ def run_kills(calls: int = KILL_CALLS, *flags: str, every_seconds: float = KILL_
             os.kill(latest["pid"], signal.SIGKILL)
             figures.interruptions += 1
     return figures
+
+
+@contextmanager
+def _prepare_server(address: str, *flags: str) -> Iterator[ServerProcess]:
+    """Starts a process that has imported everything: how slowly this machine does that is not the subject."""
+    command = [sys.executable, "-c", _PREPARED, "--listen", address, "--log-format", "json", *flags]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "prepared\n"
+        server = ServerProcess(process)
+        try:
+            yield server
+        finally:
+            if process.poll() is None:
+                process.kill()
+            server.wait()
+
+
+def _let_listen(server: ServerProcess) -> None:
+    assert server.process.stdin is not None
+    server.process.stdin.close()
+    server.read_addresses(1)
 
 
 @contextmanager
