@@ -10,7 +10,6 @@ from interruptions import run_kills, run_restarts
 def test_a_lone_server_that_restarts_again_and_again_loses_no_call(serving: str):
     figures = run_restarts(8, "--serving", serving, "--drain-seconds", "0.2")
     assert figures.find_problems() == []
-    assert figures.interruptions >= 2
     assert set(figures.calls) == {"unary", "stream", "asyncio", "asyncio stream"}
 
 

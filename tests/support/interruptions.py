@@ -36,6 +36,7 @@ print("prepared", flush=True)
 sys.stdin.read()
 serve(sys.argv[1:])
 """
+_LEAST_RESTARTS = 2
 _LEAST_UP_SECONDS = 0.5  # however slow this machine is
 _REST_SECONDS = 0.002  # between two calls of a caller: the machine is there for the server, too
 _MAX_DELAY_SECONDS = 1.0  # after a server is back
@@ -99,7 +100,7 @@ def run_restarts(seconds: float, *flags: str, every_seconds: float = RESTART_SEC
         address = server.address
         with _keep_calling(address, figures):
             begin = time.monotonic()
-            while time.monotonic() < end:
+            while time.monotonic() < end or figures.interruptions < _LEAST_RESTARTS:
                 following = stack.enter_context(_prepare_server(address, *flags))
                 time.sleep(max(begin + every_seconds - time.monotonic(), _LEAST_UP_SECONDS))
                 begin = time.monotonic()
