@@ -62,6 +62,7 @@ class AsyncClient:
         self._inline_max_bytes = inline_max_bytes
         self._chunk_bytes = check_chunk_bytes(chunk_bytes)
         self._channel = self._open_channel(avoid_unhealthy=True)
+        self._streams = set[grpc.aio.StreamStreamCall[bytes, bytes]]()  # those under way
         self._find_method: _FindMethod = cache(self._channel.unary_unary)  # to make one costs several microseconds
 
     async def __aenter__(self) -> Self:
@@ -77,6 +78,8 @@ class AsyncClient:
     async def close(self) -> None:
         """Closes the channel; calls under way are cancelled."""
         self._endpoint.closed = True
+        for call in list(self._streams):
+            call.cancel()  # not every release of grpc.aio ends them with their channel
         await self._channel.close()
 
     async def static_reshape(
@@ -239,6 +242,7 @@ class AsyncClient:
         method: grpc.aio.StreamStreamMultiCallable[bytes, bytes] = self._channel.stream_stream(STREAM_METHOD)
         call = method(timeout=attempts.deadline.remaining_seconds, metadata=self._endpoint.metadata)
         sender: asyncio.Task[None] | None = None
+        self._streams.add(call)
         try:
             async with aclosing(_exchange(call, transfer.begin, attempts.deadline)) as answers:
                 async for raw in answers:
@@ -246,6 +250,7 @@ class AsyncClient:
                     attempts.note_progress()
                     sender = sender or asyncio.create_task(_send_chunks(call, transfer))
         finally:
+            self._streams.discard(call)
             call.cancel()  # or a stream that is given up would stay open
             if sender is not None:
                 sender.cancel()
