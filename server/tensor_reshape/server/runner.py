@@ -61,15 +61,15 @@ class Runner:
         self._health = Health()
         listeners = sum(map(count_listeners, config.listen)) + (private_address is not None)
         self._max_connections = count_connections(config.max_connections, listeners)
-        threads = start_threads(config.threads, "call")
+        self._threads = start_threads(config.threads, "call")
         self._server = grpc.server(
-            threads,
+            self._threads,
             interceptors=[RefusalInterceptor()],
             options=_build_options(config, self._max_connections, shares=private_address is not None),
         )
         self._admission = Admission(config)
         self._serving_threads: list[threading.Thread] = []
-        handlers = build_handlers(service or ReshapeService(config.limits), self._admission, config, threads)
+        handlers = build_handlers(service or ReshapeService(config.limits), self._admission, config, self._threads)
         self._server.add_generic_rpc_handlers((handlers,))
         self._health.register(self._server)
         _register_reflection(self._server)
@@ -103,6 +103,7 @@ class Runner:
             if hurry.is_set() or time.monotonic() > deadline:
                 self._server.stop(None)
         self._housekeeper.stop()
+        self._threads.shutdown(wait=False)  # what no call waits for any more may take long
 
     def _build_housekeeper(self) -> Housekeeper:
         memory = MemoryReturner(COST_FACTOR * self._config.max_message_bytes)
