@@ -106,7 +106,7 @@ class Runner:
         self._threads.shutdown(wait=False)  # what no call waits for any more may take long
 
     def _build_housekeeper(self) -> Housekeeper:
-        # Half of what one of the largest messages takes: a caller who sends one after another keeps the memory for them.
+        # Half of what one of the largest messages takes: who sends one after another keeps the memory for them.
         memory = MemoryReturner(COST_FACTOR * self._config.max_message_bytes // 2)
         connections = ConnectionKeeper(self.addresses, self._max_connections)
         return Housekeeper(
