@@ -46,6 +46,7 @@ USER 65532:65532
 EXPOSE 50051
 # No shell: the server is process 1 and gets SIGTERM itself.
 STOPSIGNAL SIGTERM
+# The client goes to localhost without a proxy, whatever http_proxy the host hands in.
 HEALTHCHECK --interval=10s --timeout=5s --start-period=10s --retries=3 \
     CMD ["tensor-reshape", "health", "--timeout", "3"]
 ENTRYPOINT ["tensor-reshape"]

@@ -19,7 +19,7 @@ from tensor_reshape.client import (
 )
 from tensor_reshape.client.shapes import read_dims
 from tensor_reshape.core.answers import ShapeAnswer
-from tensor_reshape.core.dims import ANY, AnyDim, Symbol, make_term, name_dim
+from tensor_reshape.core.dims import ANY, AnyDim, Symbol, Term, make_term, name_dim
 
 MAX = 2**63 - 1
 N = name_dim("N")
@@ -32,6 +32,11 @@ UNRANKED = InferredShape(ShapeAnswer(None))
 READINGS: dict[str, tuple[DimLike, AnyDim]] = {
     "an int": (4, 4),
     "an int below 0": (-1, -1),
+    "a product out of order": (
+        Dim(ANY, Term(2, (Symbol("M"), Symbol("C")))),
+        Dim(ANY, make_term(2, [Symbol("C"), Symbol("M")])),
+    ),
+    "a symbol of two bounds": (Dim(Bounds(0, 8), Term(1, (Symbol("N", Bounds(2, 9)),))), name_dim("N", 2, 8)),
     "an int that s64 cannot hold": (2**64, 2**64),
     "None": (None, None),
     "bounds": ((2, 8), Dim(Bounds(2, 8))),

@@ -1,6 +1,7 @@
 """Batches: each item is answered by itself, or takes the output of an earlier one."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import overload
 
 import pytest
 
@@ -29,6 +30,24 @@ def show(answer: ShapeAnswer | ReshapeError) -> object:
 
 def answer(*items: BatchItem | ReshapeError) -> list[object]:
     return [show(each) for each in answer_batch(items)]
+
+
+class BrokenDims(Sequence[AnyDim]):
+    """Dims that no rule foresees: to look at them is a bug."""
+
+    def __len__(self) -> int:
+        return 1
+
+    @overload
+    def __getitem__(self, index: int) -> AnyDim: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[AnyDim]: ...
+    def __getitem__(self, index: int | slice) -> AnyDim | Sequence[AnyDim]:
+        message = f"a secret of {index}"
+        raise RuntimeError(message)
+
+    def __iter__(self) -> Iterator[AnyDim]:
+        return iter([self[0]])
 
 
 def test_a_refused_item_does_not_fail_the_others():
@@ -95,3 +114,18 @@ def test_a_refusal_is_explained_only_where_that_is_asked():
             answer_question(ShapeRequest(question, explain=explained))
         refusals.append("accepted" in caught.value.metadata)
     assert refusals == [True, False]
+
+
+def test_an_item_that_hits_a_bug_answers_for_itself_alone():
+    bugs: list[Exception] = []
+    good, bad = make_item([6], [2, -1]), make_item(BrokenDims(), [-1])
+    first, failed, linked, last = answer_batch([good, bad, make_item(None, [-1], 1), good], report=bugs.append)
+    assert isinstance(failed, ReshapeError)
+    assert (type(failed), failed.reason, failed.message) == (ReshapeError, Reason.INTERNAL_ERROR, "internal error")
+    assert (show(first), show(linked), show(last)) == ((2, 3), Reason.LINK_FAILED, (2, 3))
+    assert [str(bug) for bug in bugs] == ["a secret of 0"]
+
+
+def test_a_bug_of_the_callers_own_process_is_raised():
+    with pytest.raises(RuntimeError):
+        list(answer_batch([make_item(BrokenDims(), [-1])]))

@@ -4,8 +4,12 @@ from random import Random
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.long.proofs import STYLES, choose_question, describe, prove
+from tests.long.proofs import prove
+from tests.long.small import STYLES, choose_question
+from tests.long.wide import Wide
 
+from round_trips import format_item
+from tensor_reshape.core.answers import BatchItem, ShapeRequest
 from tensor_reshape.core.dims import are_known
 from tensor_reshape.core.errors import InvalidRequestError
 from tensor_reshape.core.operations import OPERATIONS
@@ -17,12 +21,14 @@ WRONG = {"unsound", "loose", "crashed"}
 
 @settings(max_examples=100, deadline=None)
 @given(st.sampled_from(sorted(STYLES)), st.integers(0, 2**32))
-def test_every_answer_is_sound_and_tight(style: str, seed: int):
+def test_every_answer_and_every_view_is_sound_and_tight(style: str, seed: int):
     random = Random(seed)
     for _ in range(20):
         question = choose_question(random, STYLES[style])
-        outcome, _, problem = prove(question, random)
-        assert outcome not in WRONG, f"{describe(question)}: {problem}"
+        rank = 2 if question.data is None else len(question.data)
+        request = ShapeRequest(question, True, Wide(random).choose_strides(question.data, rank))
+        outcome, _, problem = prove(request, random)
+        assert outcome not in WRONG, f"{format_item(BatchItem(request))}: {problem}"
 
 
 known = st.lists(st.sampled_from([0, 1, 2, 3, 4, 6, 12, 2**62]), max_size=4)

@@ -178,8 +178,9 @@ def nested_layouts(draw: st.DrawFn) -> tuple[Dims, Dims]:
     dims = draw(st.lists(st.integers(1, 2**20), max_size=6))
     strides, reach = [0] * len(dims), 0
     for axis in draw(st.permutations(range(len(dims)))):
-        if draw(st.booleans()):
-            strides[axis] = reach + draw(st.integers(1, 5))
+        stride = reach + draw(st.integers(1, 5))
+        if stride <= MAX and draw(st.booleans()):
+            strides[axis] = stride
             reach += (dims[axis] - 1) * strides[axis]
     return tuple(dims), tuple(strides)
 

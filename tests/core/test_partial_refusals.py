@@ -2,7 +2,7 @@
 
 import pytest
 
-from tensor_reshape.core.dims import AnyDim
+from tensor_reshape.core.dims import AnyDim, Bounds, find_bounds
 from tensor_reshape.core.dtypes import DataType
 from tensor_reshape.core.errors import InvalidRequestError, LimitError, Reason
 from tensor_reshape.core.notation import parse_dim
@@ -31,6 +31,34 @@ REFUSALS: dict[str, tuple[str | None, str | None, bool, str | None, Reason, str]
     "an empty interval": ("4..3", "-1", False, None, Reason.INTERVAL_EMPTY, "data.dims[0]"),
     "an empty length": ("?", "4..3", False, None, Reason.INTERVAL_EMPTY, "shape[0]"),
     "an empty expected dim": ("?", "?", False, "4..3", Reason.INTERVAL_EMPTY, "expected_shape.dims[0]"),
+    "an expression that no s64 holds": (f"N:4.. {2**62}*N", "0 0", True, None, Reason.DIM_OUT_OF_RANGE, "data.dims[1]"),
+    "such an expression under nothing": (f"N:4.. {2**62}*N", None, True, None, Reason.DIM_OUT_OF_RANGE, "data.dims[1]"),
+    "such an expression of no elements": (
+        f"0 {2**62}*N N:4..",
+        "0",
+        True,
+        None,
+        Reason.DIM_OUT_OF_RANGE,
+        "data.dims[1]",
+    ),
+    "such a length": ("?", f"{2**62}*N/2 N:4..", True, None, Reason.DIM_OUT_OF_RANGE, "shape[0]"),
+    "names made too large elsewhere": (
+        "N*M",
+        f"N:{2**32}.. M:{2**32}..",
+        True,
+        None,
+        Reason.DIM_OUT_OF_RANGE,
+        "data.dims[0]",
+    ),
+    "an expression outside its bounds": (
+        "N*M:10.. N:0..2 M:0..2",
+        "?",
+        True,
+        None,
+        Reason.SYMBOL_CONFLICT,
+        "data.dims[0]",
+    ),
+    "a divisor of 0": ("N:0..0 6/N", "?", True, None, Reason.SYMBOL_CONFLICT, "data.dims[1]"),
     "a dim that no s64 holds": (f"{2**62}..{2**62 + 9} 4", "-1", False, None, Reason.DIM_OVERFLOW, "shape[0]"),
 }
 
@@ -69,3 +97,22 @@ def test_a_rank_above_the_limit_is_refused(data: list[AnyDim] | None, target: li
     with pytest.raises(LimitError) as caught:
         infer_partial(PartialQuestion(operation=RESHAPE, data=data, target=target, special_zero=True))
     assert caught.value.reason == Reason.RANK_LIMIT_EXCEEDED
+
+
+# data, target, output
+HUGE: dict[str, tuple[str, str, str]] = {
+    "an expression that may be 0": (f"{2**62}*N", "0", f"{2**62}*N"),
+    "one that must be 0 or 1": (f"{2**62}*N 2", "0 2", f"{2**62}*N 2"),
+    "a divisor that is large enough": (f"{2**62}*N/M M:8.. N:4..8", "0 0 0", f"{2**62}*N/M M:8.. N:4..8"),
+}
+
+
+@pytest.mark.parametrize(("data", "target", "output"), HUGE.values(), ids=HUGE.keys())
+def test_a_huge_expression_that_may_be_a_dim_is_answered(data: str, target: str, output: str):
+    dims = infer_partial(PartialQuestion(RESHAPE, read(data), read(target), special_zero=True)).dims
+    assert [str(dim) for dim in dims or ()] == [str(dim) for dim in read(output) or ()]
+
+
+def test_what_divides_is_not_0():
+    dims = infer_partial(PartialQuestion(RESHAPE, read("N 6/N"), read("0 0"), special_zero=True)).dims
+    assert [find_bounds(dim) for dim in dims or ()] == [Bounds(1, None), Bounds(1, 6)]

@@ -1,14 +1,26 @@
-"""Health watches that come and go, as those of every balancing client do."""
+"""What the server says of itself; health watches come and go, as those of every balancing client do."""
 
 from concurrent.futures import ThreadPoolExecutor
 
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from server_processes import run_server
+from server_processes import ServerProcess, run_server
 from tensor_reshape.client import Client, HealthStatus
+from tensor_reshape.wire.codec import SERVICE
 
 ROUNDS, CHANNELS = 50, 8
+
+
+def list_statuses(address: str) -> dict[str, int]:
+    with grpc.insecure_channel(address) as channel:
+        response = health_pb2_grpc.HealthStub(channel).List(health_pb2.HealthListRequest())
+    return {name: answer.status for name, answer in response.statuses.items()}
+
+
+def test_all_services_are_listed_with_their_status(server: ServerProcess):
+    serving = health_pb2.HealthCheckResponse.SERVING
+    assert list_statuses(server.address) == {"": serving, SERVICE: serving}
 
 
 def watch_and_leave(address: str) -> int:

@@ -4,11 +4,12 @@ import threading
 from collections.abc import Iterator
 
 import grpc
+import pytest
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from server_processes import ServerProcess, run_server
-from tensor_reshape.client import Client
+from tensor_reshape.client import Client, HealthStatus
 from tensor_reshape.v1 import reshape_pb2
 from tensor_reshape.wire.codec import SERVICE
 
@@ -30,6 +31,17 @@ def test_reflection_serves_the_contract(server: ServerProcess):
     own = FileDescriptorProto()
     reshape_pb2.DESCRIPTOR.CopyToProto(own)
     assert own in served
+
+
+def test_reflection_can_be_switched_off():
+    with run_server("--no-reflection") as server, grpc.insecure_channel(server.address) as channel:
+        stub = reflection_pb2_grpc.ServerReflectionStub(channel)
+        responses = stub.ServerReflectionInfo(iter([reflection_pb2.ServerReflectionRequest(list_services="")]))
+        with pytest.raises(grpc.RpcError) as raised:
+            next(responses)
+        assert raised.value.code() is grpc.StatusCode.UNIMPLEMENTED
+        with Client(server.address) as client:
+            assert client.check_health() is HealthStatus.SERVING
 
 
 def test_idle_reflection_streams_take_no_worker_from_the_calls():

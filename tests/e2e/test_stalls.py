@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 
 import grpc
 import pytest
@@ -11,7 +12,7 @@ from google.rpc.status_pb2 import Status
 from in_process import ANY_PORT, run_runner
 from raw_streams import SIX, RawStream, begin, chunk, open_stream
 from tensor_reshape.client import LimitError, Reason
-from tensor_reshape.server.admission import Admission, Ticket
+from tensor_reshape.server.admission import TRICKLE_BYTES_PER_SECOND, Admission, Ticket
 from tensor_reshape.server.config import Config
 from tensor_reshape.server.runner import Runner
 
@@ -38,7 +39,7 @@ class Watched:
         """Returns what is still accounted when no call is under way."""
         with self._news:
             assert self._news.wait_for(lambda: self._admission.is_idle, 20)
-        return self._admission._used
+        return self._admission.used_bytes
 
 
 @pytest.fixture(scope="module")
@@ -90,14 +91,26 @@ def test_a_stream_that_stands_still_is_given_up(channel: grpc.Channel, messages:
 
 
 def test_a_stream_that_goes_on_now_and_then_is_left_alone(channel: grpc.Channel):
-    pause = threading.Event()
-    with open_stream(channel, begin()) as stream:
+    pause, part = threading.Event(), bytes(TRICKLE_BYTES_PER_SECOND)
+    with open_stream(channel, begin((6 * len(part),))) as stream:
         stream.accept()
-        for offset in range(6):
+        for offset in range(0, 6 * len(part), len(part)):
             assert not pause.wait(STALL_SECONDS / 2)
-            stream.send(chunk(offset, SIX[offset : offset + 1]))
-            assert next(stream.call) == chunk(offset, SIX[offset : offset + 1])
+            stream.send(chunk(offset, part))
+            assert next(stream.call) == chunk(offset, part)
         stream.finish()
+
+
+def test_a_stream_that_trickles_is_given_up(channel: grpc.Channel):
+    pause = threading.Event()
+    with open_stream(channel, begin((1000,))) as stream:
+        stream.accept()
+        with suppress(grpc.RpcError):
+            for offset in range(20):
+                assert not pause.wait(STALL_SECONDS / 4)
+                stream.send(chunk(offset, b"x"))
+                next(stream.call)
+        check_stalled(stream)
 
 
 def send_endlessly(stream: RawStream, count: int) -> None:

@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import grpc
@@ -180,6 +180,27 @@ def test_no_worker_outlives_a_supervisor_that_is_killed():
     assert [record["cause"] for record in server.records if record["message"] == "stopping"] == ["no supervisor"] * 2
 
 
+def test_no_suspended_worker_outlives_a_supervisor_that_is_killed():
+    with run_server(*TWO) as server:
+        workers = find_pid(server, 1), find_pid(server, 2)
+        for pid in workers:
+            os.kill(pid, signal.SIGSTOP)
+        server.process.kill()
+        await_end(*workers)
+    assert [record["cause"] for record in server.records if record["message"] == "stopping"] == ["no supervisor"] * 2
+
+
+def test_what_a_worker_prints_is_not_taken_for_its_words(tmp_path: Path):
+    site = tmp_path / "sitecustomize.py"
+    site.write_text("import threading; threading.Timer(0.5, print, ('-!.h',), {'flush': True}).start()")
+    with run_server(*TWO, env={"PYTHONPATH": str(tmp_path)}) as server, keep_calling(server.address) as seconds:
+        while len(seconds) < 3 or sum(seconds) < 2:  # so long that it has been printed
+            time.sleep(0.01)
+        assert server.stop() == 0
+    messages = [record["message"] for record in server.records if record["message"].startswith("worker")]
+    assert messages == ["worker serves"] * 2 + ["worker ended"] * 2
+
+
 def test_children_that_the_supervisor_did_not_start_are_waited_for():
     # As process 1 of a container it becomes the parent of orphans. Here it has a child from before it was the server.
     flags = ["--listen", "127.0.0.1:0", "--log-format", "json", "--drain-seconds", "0", *TWO]
@@ -197,20 +218,45 @@ def test_children_that_the_supervisor_did_not_start_are_waited_for():
         assert server.stop() == 0
 
 
-def test_clients_that_must_show_certificates_are_served_by_several_workers(tmp_path: Path):
+def find_private_sockets(server: ServerProcess) -> list[str]:
+    """Returns the unix sockets on which the workers of a server listen."""
+    inodes = set[str]()
+    for worker in (1, 2):
+        for descriptor in Path(f"/proc/{find_pid(server, worker)}/fd").iterdir():
+            with suppress(FileNotFoundError):
+                inodes.add(str(descriptor.readlink()))
+    rows = [row.split() for row in Path("/proc/net/unix").read_text().splitlines()[1:]]
+    return [row[7] for row in rows if len(row) > 7 and f"socket:[{row[6]}]" in inodes]
+
+
+@pytest.mark.parametrize("demands_certificates", [False, True])
+def test_nobody_else_can_go_around_tls_to_a_worker(tmp_path: Path, demands_certificates: bool):
     files = issue_certificates(tmp_path)
-    flags = {"--tls-certificate": files.server, "--tls-key": files.server_key, "--tls-client-ca": files.authority}
+    flags = ["--tls-certificate", files.server, "--tls-key", files.server_key]
+    flags += ["--tls-client-ca", files.authority] if demands_certificates else []
     known = grpc.ssl_channel_credentials(
         *(path.read_bytes() for path in (files.authority, files.client_key, files.client))
     )
     temporary = tmp_path / "t"
     temporary.mkdir()
-    arguments = [str(item) for pair in flags.items() for item in pair]
-    with run_server(*TWO, *arguments, env={"TMPDIR": str(temporary)}) as server:
+    with run_server(*TWO, *map(str, flags), env={"TMPDIR": str(temporary)}) as server:
         with Client(server.address, credentials=known) as client:
             assert client.check_health() is HealthStatus.SERVING
         (directory,) = temporary.iterdir()
         assert directory.stat().st_mode & 0o077 == 0
+        assert {Path(path).parent for path in find_private_sockets(server)} == {directory}
+        server.stop()
+    assert not list(temporary.iterdir())
+
+
+def test_a_directory_that_is_too_deep_for_sockets_is_no_obstacle(tmp_path: Path):
+    files = issue_certificates(tmp_path)
+    temporary = tmp_path / ("t" * 100)
+    temporary.mkdir()
+    flags = (*TWO, "--tls-certificate", str(files.server), "--tls-key", str(files.server_key))
+    with run_server(*flags, env={"TMPDIR": str(temporary)}) as server:
+        assert all(path.startswith("/dev/shm/") for path in find_private_sockets(server))
+        assert find_private_sockets(server)
         server.stop()
     assert not list(temporary.iterdir())
 

@@ -4,20 +4,21 @@ What the product does is looked up in its modules at each use, so that another o
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 from random import Random
 
-from tests.long.inputs import Input, generate
-from tests.long.reference import Reading, describe_refusal, read_plainly
+from tests.long.inputs import BATCH_KINDS, Input, generate
+from tests.long.reference import Reading, describe_items, describe_refusal, read_plainly
+from tests.long.varints import find_unreadable
 
 from tensor_reshape.core.errors import ReshapeError
 from tensor_reshape.core.limits import Limits
 from tensor_reshape.core.operations import OPERATIONS, Operation
 from tensor_reshape.server.service import ReshapeService
 from tensor_reshape.v1 import reshape_pb2
-from tensor_reshape.wire import codec, streams
+from tensor_reshape.wire import batches, codec, streams
 from tensor_reshape.wire.tensors import TensorView
 
 LIMITS = Limits(max_output_bytes=2**22)
@@ -116,7 +117,10 @@ class Comparison:
 
 
 def _check_answer(answer: bytes, reading: Reading) -> Iterator[tuple[str, object, object]]:
-    """Checks type and bytes of an answer; those of a tensor with strides are in another order."""
+    """Checks the numbers, the type and the bytes of an answer; those of a tensor with strides are in another order."""
+    unreadable = find_unreadable(reshape_pb2.StaticReshapeResponse, answer)
+    if unreadable:
+        yield "the numbers of the answer", unreadable, []
     output = reshape_pb2.StaticReshapeResponse.FromString(answer).output
     data_type, _, strides, payload = reading[5:]
     if output.data_type != data_type or (strides is None and output.data != payload):
@@ -135,19 +139,30 @@ def _ask(call: Callable[[], bytes]) -> Reading:
 def _read(kind: str, raw: bytes) -> tuple[str, Reading]:
     """Returns whether the bytes were found in the form that is not parsed, and what the product read."""
     try:
-        if kind in OPERATIONS:
-            form = "canonical" if codec.find_tensor_bytes(raw) is not None else "parsed"
-            return form, _describe_call("request", codec.decode_reshape_request(OPERATIONS[kind], raw, LIMITS))
-        if kind == "response":
-            form = "canonical" if codec.find_tensor_bytes(raw) is not None else "parsed"
-            return form, _describe_output(codec.decode_reshape_response(raw))
-        if kind == "to_server":
-            return _describe_part(streams.decode_stream_request(raw, LIMITS))
-        return _describe_part(streams.decode_stream_response(raw))
+        if kind in BATCH_KINDS:
+            return "parsed", ("batch", *describe_items(_read_batch(kind, raw)))
+        return _read_tensor(kind, raw)
     except ReshapeError as error:
         return "refused", describe_refusal(error)
     except Exception as error:  # noqa: BLE001 - whatever it is, it is a finding
         return "failed", ("failed", repr(error))
+
+
+def _read_tensor(kind: str, raw: bytes) -> tuple[str, Reading]:
+    if kind == "to_server":
+        return _describe_part(streams.decode_stream_request(raw, LIMITS))
+    if kind == "to_client":
+        return _describe_part(streams.decode_stream_response(raw))
+    form = "canonical" if codec.find_tensor_bytes(raw) is not None else "parsed"
+    if kind == "response":
+        return form, _describe_output(codec.decode_reshape_response(raw))
+    return form, _describe_call("request", codec.decode_reshape_request(OPERATIONS[kind], raw, LIMITS))
+
+
+def _read_batch(kind: str, raw: bytes) -> Iterable[object]:
+    if kind == "questions":
+        return batches.decode_batch_items(batches.decode_batch_request(raw))
+    return batches.decode_batch_response(raw)
 
 
 def _describe_part(part: codec.ReshapeCall | TensorView | streams.Chunk) -> tuple[str, Reading]:

@@ -36,10 +36,19 @@ def _read_symbol(symbol: tensor_pb2.Symbol) -> Symbol:
 
 
 def _read_expression(expression: tensor_pb2.Expression) -> Dim:
-    term = Term(
+    bounds = _read_interval(expression.bounds) if expression.HasField("bounds") else Bounds(0, None)
+    return Dim(bounds, read_term_plainly(expression))
+
+
+def read_term_plainly(expression: tensor_pb2.Expression) -> Term:
+    """Returns the product, its symbols in the order of their names."""
+    return Term(
         expression.coefficient if expression.HasField("coefficient") else 1,
-        tuple(sorted(map(_read_symbol, expression.factors))),
+        _read_symbols(expression.factors),
         expression.divisor if expression.HasField("divisor") else 1,
-        tuple(sorted(map(_read_symbol, expression.divisors))),
+        _read_symbols(expression.divisors),
     )
-    return Dim(_read_interval(expression.bounds) if expression.HasField("bounds") else Bounds(0, None), term)
+
+
+def _read_symbols(symbols: Iterable[tensor_pb2.Symbol]) -> tuple[Symbol, ...]:
+    return tuple(sorted(map(_read_symbol, symbols), key=lambda symbol: symbol.name))

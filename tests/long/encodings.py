@@ -60,8 +60,8 @@ class Encoder:
         encoded = encode_varint(number << 3 | wire_type)
         if not self.dares(0.1):
             return encoded
-        if self.random.random() < 0.1:
-            return encode_varint(2**32 | number << 3 | wire_type)
+        if self.random.random() < 0.2:
+            return encode_varint(1 << self.random.choice((32, 32, 33, 34, 35, 63)) | number << 3 | wire_type)
         return lengthen(encoded, self.random.choice((2, 2, 2, 3, 3, 4, 5, 5, 6, 10)))
 
     def field(self, number: int, content: bytes) -> bytes:

@@ -33,7 +33,7 @@ def _match_field(message: bytes, position: int) -> tuple[int, int, int] | None:
     """Returns the number of the field at `position` (0 where it has no content to skip), and where its content is."""
     tag = _TAG.match(message, position)
     pattern = tag and _PATTERNS.get(tag[0][0] & 7)
-    if not tag or not pattern or _read(tag[0]) < 8:
+    if not tag or not pattern or not 8 <= _read(tag[0]) < 2**32:
         return None
     content = pattern.match(message, tag.end())
     if not content:

@@ -12,13 +12,27 @@ from typing import NamedTuple
 from tests.long.contents import LONG_PAYLOADS, Tensor, choose_shape_tensor, choose_target, choose_tensor, fill
 from tests.long.encodings import INTEGERS, PAYLOAD_FIELD, Encoder, encode_varint, mutate
 from tests.long.heads import measure_head
+from tests.long.questions import BatchWriter
 
 from tensor_reshape.core.limits import MAX_HEAD_BYTES
 
 METHODS = ("static_reshape", "dynamic_reshape", "reshape")
 STREAM_KINDS = ("to_server", "to_client")
-KINDS = (*METHODS, "response", *STREAM_KINDS)
-_FAMILIES = (*METHODS, *METHODS, *METHODS, "response", "response", "to_server", "to_server", "to_client")
+BATCH_KINDS = ("questions", "answers")
+KINDS = (*METHODS, "response", *STREAM_KINDS, *BATCH_KINDS)
+_FAMILIES = (
+    *METHODS,
+    *METHODS,
+    *METHODS,
+    "response",
+    "response",
+    "to_server",
+    "to_server",
+    "to_client",
+    "questions",
+    "questions",
+    "answers",
+)
 _LIBERTIES = (0.02, 0.1, 0.1, 0.3, 0.6)
 _SIZES = (0, 1, 8, 8, 64, 64, 130)
 _PADDING = 65000  # makes a head of less than the limit, whose lengths take as many bytes as those of one above it
@@ -56,7 +70,7 @@ def generate(random: Random) -> Iterator[Input]:
 
 def _build_family(random: Random) -> Iterator[Input]:
     kind, seed = random.choice(_FAMILIES), random.getrandbits(64)
-    if random.random() < 0.002:
+    if kind not in BATCH_KINDS and random.random() < 0.002:
         yield Input(kind, _build_large_head(kind, seed))
         return
     if random.random() < 0.05:
@@ -106,6 +120,9 @@ class _Message:
     def build(self, kind: str) -> bytes:
         if kind in METHODS:
             return self._encoder.join(self._write_request(kind, streams=False))
+        if kind in BATCH_KINDS:
+            batch = BatchWriter(self._encoder, self._random)
+            return self._encoder.join(batch.write_questions() if kind == "questions" else batch.write_answers())
         front = self._padding.build(inner=False)
         if kind == "response":
             output = self._write_tensor(choose_tensor(self._random, "reshape"), padded=True)

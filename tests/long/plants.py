@@ -22,6 +22,7 @@ class Plant(NamedTuple):
 
 _PAYLOADS, _CODEC = "tensor_reshape.wire.payloads", "tensor_reshape.wire.codec"
 _MESSAGES, _STREAMS = "tensor_reshape.wire.messages", "tensor_reshape.wire.streams"
+_BATCHES, _SHAPES = "tensor_reshape.wire.batches", "tensor_reshape.wire.shapes"
 _HEADS, _SERVICE = "tensor_reshape.server.heads", "tensor_reshape.server.service"
 _FOUND = "return (position, start) if end == len(message) else None"
 
@@ -40,6 +41,7 @@ PLANTS = (
         "if tag == _TAG:\n            return",
         "if tag >> 3 == 15:\n            return",
     ),
+    Plant("tags above 32 bits are taken", _PAYLOADS, "_MAX_TAG = 1 << 3, 2**32 - 1", "_MAX_TAG = 1 << 3, 2**35 - 1"),
     Plant("four bytes are skipped as eight", _PAYLOADS, "_FIXED32: 4", "_FIXED32: 8"),
     Plant("lengths of more than two bytes are not read", _PAYLOADS, "_MAX_NUMBER_BYTES = 5", "_MAX_NUMBER_BYTES = 2"),
     Plant("lengths of several bytes are misread", _PAYLOADS, "(byte & 0x7F) << (7 * index)", "byte << (7 * index)"),
@@ -50,9 +52,19 @@ PLANTS = (
         "0",
     ),
     Plant("the head before the tensor counts alone", _CODEC, "check_head_size(inner[1])", "check_head_size(outer[1])"),
+    Plant("a type is padded", _CODEC, "+ encode_length(data_type)", "+ _widen(encode_length(data_type), 6)"),
+    Plant("a length is padded to six bytes", _CODEC, "_MAX_LENGTH_BYTES = 9, 5", "_MAX_LENGTH_BYTES = 3, 6"),
     Plant("the largest head is refused", _MESSAGES, "if size > MAX_HEAD_BYTES", "if size >= MAX_HEAD_BYTES"),
     Plant("what follows a chunk is taken for its bytes", _STREAMS, "start + length != len(raw)", "start > len(raw)"),
     Plant("an offset takes ten bytes", _STREAMS, "raw[1:10]", "raw[1:11]"),
+    Plant(
+        "an item that is cut short is taken",
+        _BATCHES,
+        "if field is None or field[2] > len(raw):",
+        "if field is None:",
+    ),
+    Plant("a dim that is cut short is taken", _SHAPES, "if dim is _MISSING or position > end:", "if dim is _MISSING:"),
+    Plant("every item of a batch is of the plain form", _SHAPES, "item[5] > 1 or item[6:7] != _DATA", "item[5] > 1"),
     Plant(
         "a known head answers whatever follows it",
         _HEADS,

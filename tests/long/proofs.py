@@ -1,8 +1,10 @@
-"""Compares the shapes inferred from what is known in part with brute force, on as many questions as there is time for.
+"""Asks as many questions about shapes as there is time for, and compares the answers with brute force, and each other.
 
-Every question is small enough to try its instances one by one. Each accepted instance must lie inside the answer, with
-the symbols and equalities that the answer has (sound); where all instances can be tried, each end of the answer must be
-reached by one (tight). All questions follow from the seed.
+Two of three questions are small enough to try their instances one by one. Each accepted instance must lie inside the
+answer, with the symbols and equalities that the answer has, and be a view of the data where the answer says so (sound);
+where all instances can be tried, each end of the answer must be reached by one (tight). The others are as wide as the
+contract. All of them go over the wire and back, alone and in batches with links: the answers must be those of
+`infer_locally`, and whatever is raised that is no refusal is a violation. All questions follow from the seed.
 """
 
 import argparse
@@ -14,31 +16,40 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from random import Random
+from typing import NamedTuple
+
+from tests.long.small import STYLES, choose_question
+from tests.long.wide import Wide
 
 from conformance_cases import count_tighter
-from shape_instances import Found, ask, check_soundness, check_tightness, find_accepted, is_exact
-from tensor_reshape.core.dims import (
-    AnyDim,
-    Bounds,
-    Dim,
-    Symbol,
-    find_bounds,
-    format_dims,
-    make_dim,
-    make_term,
-    name_dim,
-)
-from tensor_reshape.core.operations import DYNAMIC_RESHAPE, RESHAPE, STATIC_RESHAPE
-from tensor_reshape.core.partial import PartialQuestion
+from round_trips import check_round_trips, format_item
+from shape_instances import Found, check_soundness, check_tightness, find_accepted, is_exact
+from tensor_reshape.core.answers import BatchItem, ShapeAnswer, ShapeRequest, answer_question
+from tensor_reshape.core.dims import are_known
+from tensor_reshape.core.errors import InvalidRequestError
+from tensor_reshape.core.partial import Inference
+from view_instances import check_view, is_decided
 
 BATCH = 500
+_ITEMS = 8  # of a batch that is sent
 _MAX_SHOWN = 10
 _PROGRESS_SECONDS = 10.0
-_OPERATIONS = (STATIC_RESHAPE, DYNAMIC_RESHAPE, RESHAPE, RESHAPE)
-_NUMBERS = (0, 1, 1, 2, 2, 3, 4, 5, 6)
-_NAMES = "NMK"
 
-_Task = tuple[str, int, int]
+
+class _Task(NamedTuple):
+    """So many questions.
+
+    Attributes:
+        seed: of all.
+        number: of this task.
+        questions: how many.
+        share: of how many of the small ones the instances are tried, and of how many batches every item is sent alone.
+    """
+
+    seed: str
+    number: int
+    questions: int
+    share: float
 
 
 @dataclass(slots=True)
@@ -55,143 +66,91 @@ class Tally:
         self.instances += other.instances
         self.violations += other.violations
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Style:
-    """What a question is made of.
-
-    Attributes:
-        rank: the most dims of the data, and the most items.
-        named: how many of the dims that are no numbers have a name.
-        products: how many of the named ones are expressions.
-        open: how many of the intervals have no upper end.
-        unknown: how many of the items are unknown.
-        expected: how often there is an expected shape.
-        rankless: how often the rank of the data is unknown.
-    """
-
-    rank: int = 3
-    named: float = 0.0
-    products: float = 0.0
-    open: float = 0.2
-    unknown: float = 0.15
-    expected: float = 0.15
-    rankless: float = 0.0
+    def add_problems(self, task: _Task, outcome: str, problems: Iterable[str]) -> None:
+        """Takes in what is wrong with questions of one task."""
+        self.violations += [f"batch {task.number}: {outcome}: {problem}" for problem in problems]
 
 
-STYLES = {
-    "plain": Style(),
-    "bounded": Style(open=0.0),
-    "high rank": Style(rank=4, open=0.1, expected=0.1),
-    "symbols": Style(named=0.6, open=0.1),
-    "repeated symbols": Style(named=0.95, open=0.0, unknown=0.1, expected=0.05),
-    "expressions": Style(named=0.8, products=0.5, open=0.1),
-    "unknown items": Style(unknown=0.6, open=0.05),
-    "expected": Style(expected=1.0, unknown=0.3, open=0.1),
-    "unknown rank": Style(rankless=1.0, named=0.2),
-}
+def choose_request(random: Random) -> tuple[str, ShapeRequest]:
+    """Returns a small question, all of which is asked, and the name of its style."""
+    name = random.choice(list(STYLES))
+    question = choose_question(random, STYLES[name])
+    rank = len(question.data) if question.data is not None else random.randint(0, 3)
+    strides = Wide(random).choose_strides(question.data, rank) if random.random() < 0.7 else None
+    return name, ShapeRequest(question, random.random() < 0.5, strides)
 
 
-def choose_question(random: Random, style: Style) -> PartialQuestion:
-    """Returns a random question."""
-    data = None if random.random() < style.rankless else _choose_dims(random, style)
-    target: list[AnyDim] | None = [_choose_item(random, style) for _ in range(random.randint(0, style.rank))]
-    expected = [_choose_dim(random, style) for _ in target or ()] if random.random() < style.expected else None
-    if expected is not None and random.random() < style.unknown / 2:
-        target = None
-    return PartialQuestion(
-        operation=random.choice(_OPERATIONS),
-        data=data,
-        target=target,
-        special_zero=random.random() < 0.6,
-        expected=expected,
-    )
-
-
-def _choose_dims(random: Random, style: Style) -> list[AnyDim]:
-    return [_choose_dim(random, style) for _ in range(random.randint(0, style.rank))]
-
-
-def _choose_dim(random: Random, style: Style) -> AnyDim:
-    if random.random() < 0.35:
-        return random.choice(_NUMBERS)
-    low = random.choice((0, 0, 0, 1, 1, 2, 3))
-    high = None if random.random() < style.open else low + random.choice((0, 1, 1, 1, 2))
-    if random.random() >= style.named:
-        return make_dim(Bounds(low, high))
-    if random.random() < style.products:
-        return _choose_expression(random)
-    return name_dim(random.choice(_NAMES), low if random.random() < 0.5 else 0, high)
-
-
-def _choose_expression(random: Random) -> Dim:
-    symbols = [Symbol(name, Bounds(0, 4)) for name in _NAMES]
-    above, below = random.choices(symbols, k=random.randint(1, 2)), random.choices(symbols, k=random.random() < 0.2)
-    bounds = Bounds(random.choice((0, 0, 1)), None)
-    return Dim(bounds, make_term(random.choice((1, 1, 2, 4)), above, random.choice((1, 1, 1, 2)), below))
-
-
-def _choose_item(random: Random, style: Style) -> AnyDim:
-    if random.random() < style.unknown:
-        return None
-    kind = random.random()
-    if kind < 0.3:
-        return -1
-    if kind < 0.55:
-        return 0
-    return random.choice((1, 2, 3, 4, 6)) if kind < 0.75 else _choose_dim(random, style)
-
-
-def prove(question: PartialQuestion, random: Random) -> tuple[str, Found, str]:
+def prove(request: ShapeRequest, random: Random) -> tuple[str, Found, str]:
     """Returns what became of one question, its instances, and what is wrong, if anything."""
-    found = find_accepted(question, random)
+    found = find_accepted(request.question, random)
     try:
-        answer = ask(question)
+        answer = ask(request)
     except Exception as error:  # noqa: BLE001, whatever it is, it is to be shown
         return "crashed", found, repr(error)
-    problem = check_soundness(found, answer)
+    inference = None if answer is None else Inference(answer.dims, answer.equalities)
+    problem = check_soundness(found, inference) or _check_view(request, answer, found)
     if problem:
         return "unsound", found, problem
     if not found.complete:
         return "sound, not all tried", found, ""
-    if not is_exact(question):
+    if not is_exact(request.question):
         return "sound", found, ""
-    problem = check_tightness(found, answer)
+    problem = check_tightness(found, inference)
     if problem:
         return "loose", found, problem
     return "refused" if answer is None else "sound and tight", found, ""
 
 
-def run_batch(task: _Task) -> Tally:
-    """Proves one batch."""
-    seed, number, count = task
-    random, tally = Random(f"{seed}-{number}"), Tally()
-    for index in range(count):
-        name = random.choice(list(STYLES))
-        question = choose_question(random, STYLES[name])
-        outcome, found, problem = prove(question, random)
-        tally.outcomes[outcome] += 1
-        tally.outcomes[f"of {name}"] += 1
-        tally.instances += found.tried
-        if problem:
-            tally.violations.append(f"batch {number}, question {index}: {describe(question)}: {outcome}: {problem}")
+def ask(request: ShapeRequest) -> ShapeAnswer | None:
+    """Returns the product's answer, None where it is a refusal."""
+    try:
+        return answer_question(request)
+    except InvalidRequestError:
+        return None
+
+
+def _check_view(request: ShapeRequest, answer: ShapeAnswer | None, found: Found) -> str:
+    strides, data = request.strides, request.question.data
+    if strides is None or answer is None:
+        return ""
+    if answer.view is None:
+        return "nothing is said of a view"
+    if are_known(data) and are_known(answer.dims) and not is_decided(answer.view, data, strides, answer.dims):
+        return "what is known of the view is not said"
+    return check_view(found, answer.view, strides)
+
+
+def run_task(task: _Task) -> Tally:
+    """Asks the questions of one task, and sends them in batches."""
+    random, tally = Random(f"{task.seed}-{task.number}"), Tally()
+    for begin in range(0, task.questions, _ITEMS):
+        wide, items = Wide(random), list[BatchItem]()
+        for index in range(min(_ITEMS, task.questions - begin)):
+            if random.random() < 1 / 3:
+                tally.outcomes["of wide"] += 1
+                items.append(wide.choose_item(index))
+            else:
+                items.append(BatchItem(_prove_small(random, task, tally)))
+        tally.add_problems(task, "different", check_round_trips(items, 1 if random.random() < task.share else _ITEMS))
     return tally
 
 
-def describe(question: PartialQuestion) -> str:
-    """Writes a question in one line."""
-    dims = [*(question.data or ()), *(question.target or ()), *(question.expected or ())]
-    named = {f"{dim}:{find_bounds(dim)[:]}" for dim in dims if isinstance(dim, Dim) and dim.term is not None}
-    expected = "" if question.expected is None else f", expected {format_dims(question.expected)}"
-    zero = "special_zero" if question.special_zero else "literal zeros"
-    shapes = f"{format_dims(question.data)} -> {format_dims(question.target)}{expected}"
-    return f"{question.operation.name} {shapes}, {zero} {' '.join(sorted(named))}".rstrip()
+def _prove_small(random: Random, task: _Task, tally: "Tally") -> ShapeRequest:
+    name, request = choose_request(random)
+    tally.outcomes[f"of {name}"] += 1
+    if random.random() < task.share:
+        outcome, found, problem = prove(request, random)
+        tally.outcomes[outcome] += 1
+        tally.instances += found.tried
+        if problem:
+            tally.add_problems(task, outcome, [f"{format_item(BatchItem(request))}: {problem}"])
+    return request
 
 
 def run_tasks(tasks: list[_Task], processes: int, say: Callable[[str], None]) -> Tally:
-    """Proves all batches, and says how far it is."""
+    """Runs all tasks, and says how far it is."""
     with multiprocessing.get_context("spawn").Pool(processes) as pool:
-        return _collect(pool.imap_unordered(run_batch, tasks), sum(count for _, _, count in tasks), say)
+        return _collect(pool.imap_unordered(run_task, tasks), sum(task.questions for task in tasks), say)
 
 
 def _collect(batches: Iterable[Tally], total: int, say: Callable[[str], None]) -> Tally:
@@ -215,6 +174,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("questions", nargs="?", type=int, default=1_000_000, help="how many")
     parser.add_argument("--seed", default=secrets.token_hex(4), help="any text; the same one gives the same questions")
     parser.add_argument("--batch", type=int, help="only this one, as a violation names it")
+    parser.add_argument("--share", type=float, default=1.0, help="of how many all is tried; the others go in batches")
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--conformance", action="store_true", help="compare the cases of the libraries instead")
     return parser.parse_args()
@@ -228,7 +188,7 @@ def main() -> int:
     count = arguments.questions
     print(f"seed {arguments.seed}, {arguments.processes} processes", flush=True)
     sizes = [min(BATCH, count - begin) for begin in range(0, count, BATCH)]
-    tasks = [(arguments.seed, number, size) for number, size in enumerate(sizes)]
+    tasks = [_Task(arguments.seed, number, size, arguments.share) for number, size in enumerate(sizes)]
     begin = time.monotonic()
     tasks = tasks if arguments.batch is None else tasks[arguments.batch :][:1]
     tally = run_tasks(tasks, arguments.processes, lambda text: print(text, flush=True))

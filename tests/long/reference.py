@@ -4,9 +4,10 @@ Nothing here knows where bytes lie: each message is parsed as a whole, and its f
 thing that a parsed message does not tell any more is the size of its head, which `heads` measures.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from google.protobuf.message import DecodeError, Message
+from tests.long.batches import read_answers_plainly, read_questions_plainly
 from tests.long.dims import read_dims_plainly
 from tests.long.heads import measure_head
 
@@ -30,6 +31,7 @@ _MESSAGES: dict[str, type[Message]] = {
     "to_server": reshape_pb2.StreamReshapeRequest,
     "to_client": reshape_pb2.StreamReshapeResponse,
 }
+_BATCHES = {"questions": read_questions_plainly, "answers": read_answers_plainly}
 _STREAMS = ("to_server", "to_client")
 _SIGNED = frozenset({DataType.I8, DataType.I16, DataType.I32, DataType.I64})
 _DATA_TYPES = frozenset(map(int, DataType))
@@ -39,6 +41,8 @@ _Dims = tuple[int, ...]
 def read_plainly(kind: str, raw: bytes, limits: Limits) -> Reading:
     """Returns what the message says, or its refusal."""
     try:
+        if kind in _BATCHES:
+            return "batch", *describe_items(_BATCHES[kind](raw))
         message = _parse(kind, raw)
         if kind in OPERATIONS:
             return _read_request(OPERATIONS[kind], message, limits)
@@ -48,6 +52,11 @@ def read_plainly(kind: str, raw: bytes, limits: Limits) -> Reading:
         return _read_part(message, limits)
     except ReshapeError as error:
         return describe_refusal(error)
+
+
+def describe_items(items: Iterable[object]) -> Iterator[object]:
+    """Yields items of a batch as they are, and what a caller may rely on of their refusals."""
+    return (describe_refusal(item) if isinstance(item, ReshapeError) else item for item in items)
 
 
 def describe_refusal(error: ReshapeError) -> Reading:

@@ -178,6 +178,13 @@ def test_the_health_check_passes_while_it_serves(isolated_container: str):
     assert inspect(isolated_container)["State"]["Health"]["Status"] == "healthy"
 
 
+def test_the_health_check_goes_past_a_proxy_that_the_host_hands_in(image: str):
+    with run_container(image, "--network=none", "--env=http_proxy=http://127.0.0.1:9") as container:
+        podman("healthcheck", "run", container)
+
+        assert inspect(container)["State"]["Health"]["Status"] == "healthy"
+
+
 def test_the_health_check_needs_no_shell(image: str):
     kind, *command = inspect(image)["Healthcheck"]["Test"]
 

@@ -20,7 +20,7 @@ from tensor_reshape.server.inline import InlinePool, is_supported
 from tensor_reshape.server.runner import Runner
 
 QUICK = {"listen": (ANY_PORT,), "drain_seconds": 0, "grace_seconds": 0}
-STREAMS = 20
+STREAMS = 12
 
 
 def configure(serving: str) -> Config:
@@ -34,7 +34,7 @@ def unsupported(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def count_threads() -> int:
     """Counts the threads that serve calls."""
-    names = ("call", "stream", "receiver", "unrecognized")
+    names = ("call", "receive", "unrecognized")
     return sum(thread.name.startswith(names) for thread in threading.enumerate())
 
 
@@ -129,4 +129,4 @@ def test_a_call_that_is_not_recognized_is_served_by_a_thread(monkeypatch: pytest
             stream.send(chunk(0, SIX))
             assert stream.receive(6) == SIX
             stream.finish()
-    assert runner._admission._used == 0
+    assert runner._admission.used_bytes == 0

@@ -1,10 +1,15 @@
 """InferShape and BatchInferShape over serialized messages: what is answered at once, and what is given up."""
 
+import logging
+from collections.abc import Callable
+
 import pytest
 
 from tensor_reshape.client.shapes import ShapeQuery, read_query
-from tensor_reshape.core.errors import LimitError
+from tensor_reshape.core import answers
+from tensor_reshape.core.errors import LimitError, Reason, ReshapeError
 from tensor_reshape.core.limits import DEFAULT_LIMITS
+from tensor_reshape.core.partial import Inference
 from tensor_reshape.server.service import ReshapeService
 from tensor_reshape.wire.batches import decode_batch_response, encode_batch_item, join_items
 from tensor_reshape.wire.inference import build_infer_request
@@ -52,5 +57,29 @@ def test_a_batch_that_nobody_waits_for_is_given_up(service: ReshapeService):
 
 
 def test_a_batch_that_is_waited_for_is_answered_whole(service: ReshapeService):
-    answers = decode_batch_response(service.infer_batch(build_batch([PLAIN, KNOWN, SEARCHED])))
-    assert [isinstance(answer, ValueError) for answer in answers] == [False, True, False]
+    found = decode_batch_response(service.infer_batch(build_batch([PLAIN, KNOWN, SEARCHED])))
+    assert [isinstance(answer, ValueError) for answer in found] == [False, True, False]
+
+
+def find_what_cannot_be_sent(*_: object) -> Inference:
+    return Inference((2**64,))
+
+
+def find_a_bug(*_: object) -> Inference:
+    message = "a secret"
+    raise RuntimeError(message)
+
+
+@pytest.mark.parametrize("bug", [find_what_cannot_be_sent, find_a_bug], ids=lambda bug: bug.__name__)
+def test_a_batch_of_bugs_is_refused_item_by_item_and_logged_once(
+    service: ReshapeService,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    bug: Callable[..., Inference],
+):
+    monkeypatch.setattr(answers, "infer_partial", bug)
+    with caplog.at_level(logging.ERROR):
+        found = decode_batch_response(service.infer_batch(build_batch([PLAIN, KNOWN])))
+    refusals = [(answer.reason, answer.message) for answer in found if isinstance(answer, ReshapeError)]
+    assert refusals == [(Reason.INTERNAL_ERROR, "internal error")] * 2
+    assert [(record.message, record.exc_info is not None) for record in caplog.records] == [("bug", True)]

@@ -54,3 +54,23 @@ QUESTIONS = st.builds(
     SHAPES,
 )
 REQUESTS = st.builds(ShapeRequest, QUESTIONS, st.booleans(), st.none() | st.lists(S64, max_size=4).map(tuple))
+
+# Questions most of which the rules answer.
+_LENGTHS: st.SearchStrategy[AnyDim] = (
+    st.integers(0, 6)
+    | st.just(2**63 - 1)
+    | st.sampled_from([None, name_dim("N"), name_dim("M", 1, 9), Dim(Bounds(2, 8))])
+)
+_ITEMS = st.sampled_from([-1, 0, 1]) | _LENGTHS
+LAWFUL_REQUESTS = st.builds(
+    lambda operation, data, target, explain, strides: ShapeRequest(
+        PartialQuestion(operation=operation, data=data, target=target, special_zero=True),
+        explain,
+        tuple(range(len(data), 0, -1)) if strides and data is not None else None,
+    ),
+    st.sampled_from(list(OPERATIONS.values())),
+    st.none() | st.lists(_LENGTHS, max_size=5),
+    st.none() | st.lists(_ITEMS, max_size=5),
+    st.booleans(),
+    st.booleans(),
+)

@@ -36,6 +36,7 @@ _UNKNOWN_DIMS = (0, 1, 2, 3, 6)
 class Accepted:
     """An instance that the rules accept."""
 
+    data: Dims
     output: Dims
     names: tuple[tuple[str, int], ...]
 
@@ -93,7 +94,7 @@ def find_accepted(question: PartialQuestion, random: Random | None = None, budge
             output = None if items is None else answer_concrete(question, data, items)
             kept = None if output is None else _meet_expected(question.expected, output, all_names)
             if output is not None and kept is not None:
-                found.accepted.add(Accepted(output, tuple(sorted(kept.items()))))
+                found.accepted.add(Accepted(data, output, tuple(sorted(kept.items()))))
     return found
 
 

@@ -1,5 +1,7 @@
 """Batches of questions: what is encoded is read back, and an item that cannot be read is refused alone."""
 
+from typing import cast
+
 import pytest
 from google.protobuf.message import DecodeError
 from hypothesis import given, settings
@@ -8,10 +10,12 @@ from hypothesis import strategies as st
 from dim_strategies import REQUESTS
 from memory import measure_peak
 from tensor_reshape.core.answers import BatchItem, ShapeAnswer, ShapeRequest
+from tensor_reshape.core.dims import ANY, Symbol, make_term
 from tensor_reshape.core.errors import InvalidRequestError, LimitError, Reason, ReshapeError
 from tensor_reshape.core.limits import MAX_BATCH_BYTES, MAX_BATCH_ITEMS, MAX_HEAD_BYTES
 from tensor_reshape.core.operations import STATIC_RESHAPE
 from tensor_reshape.core.partial import PartialQuestion
+from tensor_reshape.core.terms import Equality
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
 from tensor_reshape.wire.batches import (
     decode_batch_items,
@@ -118,7 +122,12 @@ def test_a_link_to_item_0_is_not_an_absent_link():
 
 
 @pytest.mark.parametrize(
-    "raw", [b"\x0a", b"\x0a\x05", b"\x0b", b"\x00", b"\x0a\xff\xff\xff\xff\xff\x7f"], ids=bytes.hex
+    "raw",
+    [
+        *[b"\x0a", b"\x0a\x05", b"\x0b", b"\x00", b"\x0a\xff\xff\xff\xff\xff\x7f"],
+        *map(bytes.fromhex, ["888080801000", "888080801f01", "8a808080170a00", "babcfa807b00", "fdffffff4f271525b7"]),
+    ],
+    ids=bytes.hex,
 )
 def test_what_is_no_batch_is_malformed(raw: bytes):
     assert refuse(raw).reason == Reason.MESSAGE_MALFORMED
@@ -241,7 +250,41 @@ def test_a_result_of_a_kind_to_come_is_not_taken_for_an_answer():
         decode_batch_response(raw)
 
 
+def test_a_result_beside_an_unknown_group_is_the_same_result():
+    terms = [make_term(2, [Symbol("N", ANY)]), make_term(3, [Symbol("M", ANY)])]
+    equalities = (Equality(terms[0], terms[1], unless_empty=True), Equality(terms[1], terms[0], unless_empty=False))
+    answer = ShapeAnswer((6,), equalities)
+    raw = encode_batch_response([answer, REFUSAL], MIB)
+    twins = decode_batch_response(b"\x13\x08\x01\x14" + raw)
+    assert list(map(describe, twins)) == [describe(answer), describe(REFUSAL)]
+
+
 def test_a_response_that_is_no_message_is_malformed():
     with pytest.raises(InvalidRequestError) as caught:
         decode_batch_response(b"\x0a\x05")
     assert caught.value.reason == Reason.MESSAGE_MALFORMED
+
+
+UNSENDABLE = ShapeAnswer((2**64,))
+
+
+def test_an_answer_that_cannot_be_encoded_is_refused_alone():
+    bugs: list[Exception] = []
+    results: list[ShapeAnswer | ReshapeError] = [ANSWER, UNSENDABLE, ANSWER]
+    first, refused, last = decode_batch_response(encode_batch_response(results, MIB, bugs.append))
+    assert describe(refused) == (ReshapeError, Reason.INTERNAL_ERROR, "internal error", "", {})
+    assert (first, last, len(bugs)) == (ANSWER, ANSWER, 1)
+
+
+def test_an_answer_that_cannot_be_encoded_is_raised_where_nobody_takes_bugs():
+    with pytest.raises(ValueError, match="range"):
+        encode_batch_response([UNSENDABLE], MIB)
+
+
+def test_an_item_whose_reading_hits_a_bug_is_refused_alone():
+    bugs: list[Exception] = []
+    broken = cast("bytes", None)
+    items = [encode_batch_item(GOOD), broken, encode_batch_item(GOOD)]
+    first, refused, last = decode_batch_items(items, bugs.append)
+    assert isinstance(refused, ReshapeError)
+    assert (first, refused.reason, last, len(bugs)) == (GOOD, Reason.INTERNAL_ERROR, GOOD, 1)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dim_strategies import DIMS, QUESTIONS, REQUESTS, S64, TERMS
+from dim_strategies import DIMS, REQUESTS, S64, TERMS
 from tensor_reshape.core.answers import ShapeAnswer, ShapeRequest, answer_question
 from tensor_reshape.core.dims import AnyDim, Bounds, Dim, Symbol, make_term, name_dim
 from tensor_reshape.core.dtypes import DataType
@@ -69,17 +69,20 @@ def test_an_answer_is_read_back(answer: ShapeAnswer):
     assert decode_infer_response(build_infer_response(answer).SerializeToString()) == answer
 
 
-def answer(question: PartialQuestion) -> ShapeAnswer | None:
+def answer(request: ShapeRequest) -> ShapeAnswer | None:
     try:
-        return answer_question(ShapeRequest(question, explain=True))
+        return answer_question(request)
     except ReshapeError:
         return None
 
 
 @settings(deadline=None)
-@given(QUESTIONS, st.lists(st.integers(-1, 4) | DIMS, max_size=3), lawful_shapes)
-def test_whatever_is_answered_can_be_sent(question: PartialQuestion, target: list[AnyDim], data: tuple[AnyDim, ...]):
-    for asked in (question, PartialQuestion(operation=RESHAPE, data=data, target=target, special_zero=True)):
+@given(REQUESTS, st.lists(st.integers(-1, 4) | DIMS, max_size=3), lawful_shapes, st.integers(0, MAX))
+def test_whatever_is_answered_can_be_sent(
+    request: ShapeRequest, target: list[AnyDim], data: tuple[AnyDim, ...] | None, stride: int
+):
+    lawful = PartialQuestion(operation=RESHAPE, data=data, target=target, special_zero=True)
+    for asked in (request, ShapeRequest(lawful, True, [stride] * len(data or ()))):
         found = answer(asked)
         if found is not None:
             message = build_infer_response(found)

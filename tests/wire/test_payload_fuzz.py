@@ -10,7 +10,7 @@ from tests.long.fuzz import describe
 from tests.long.plants import PLANTS, Plant, build_source
 
 ROOT = Path(__file__).parents[2]
-INPUTS = 4000
+INPUTS, PLANT_INPUTS = 4000, 20_000
 
 
 @pytest.mark.parametrize("seed", ["a", "b"])
@@ -25,9 +25,10 @@ def test_a_bug_can_be_planted_in_the_reader(plant: Plant):
     assert build_source(plant).count(plant.wrong) > 0
 
 
-@pytest.mark.parametrize("index", [0, PLANTS.index(next(one for one in PLANTS if "known head" in one.name))])
-def test_a_planted_bug_is_found(index: int):
-    command = [sys.executable, "-m", "tests.long.plants", str(index), "a", str(INPUTS)]
+@pytest.mark.parametrize("words", ["what follows field 15", "above 32 bits", "known head"])
+def test_a_planted_bug_is_found(words: str):
+    (index,) = [index for index, plant in enumerate(PLANTS) if words in plant.name]
+    command = [sys.executable, "-m", "tests.long.plants", str(index), "a", str(PLANT_INPUTS)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done
     assert "found after" in done.stdout

@@ -4,15 +4,16 @@ from urllib.parse import quote
 
 import pytest
 from google.protobuf.any_pb2 import Any
+from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import Message
-from google.rpc.error_details_pb2 import BadRequest, DebugInfo, ErrorInfo
+from google.rpc.error_details_pb2 import BadRequest, DebugInfo, ErrorInfo, RetryInfo
 from google.rpc.status_pb2 import Status as StatusMessage
 from grpc import StatusCode
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tensor_reshape.core.errors import InvalidRequestError, LimitError, Reason, ReshapeError
-from tensor_reshape.wire.status import DETAILS_KEY, DOMAIN, decode_refusal, encode_refusal
+from tensor_reshape.wire.status import DETAILS_KEY, DOMAIN, Status, decode_refusal, encode_refusal
 
 CODES = {InvalidRequestError: StatusCode.INVALID_ARGUMENT, LimitError: StatusCode.RESOURCE_EXHAUSTED}
 KINDS = sorted(CODES, key=str)
@@ -21,6 +22,12 @@ SMALL = "small enough to travel whole"
 
 def read(error: ReshapeError | None) -> tuple[object, ...] | None:
     return None if error is None else (type(error), error.message, error.reason, error.field, error.metadata)
+
+
+def read_details(status: Status) -> StatusMessage:
+    packed = dict(status.trailing_metadata)[DETAILS_KEY]
+    assert isinstance(packed, bytes)
+    return StatusMessage.FromString(packed)
 
 
 def travel(error: ReshapeError) -> ReshapeError | None:
@@ -50,7 +57,7 @@ def test_a_reason_to_come_arrives_as_text():
 def test_a_client_in_any_language_finds_the_standard_details():
     error = InvalidRequestError.of(Reason.NOT_DIVISIBLE, "no", "shape[1]", index=1)
     status = encode_refusal(error)
-    message = StatusMessage.FromString(status.trailing_metadata[0][1])
+    message = read_details(status)
     info, request = ErrorInfo(), BadRequest()
     assert message.details[0].Unpack(info)
     assert message.details[1].Unpack(request)
@@ -61,7 +68,38 @@ def test_a_client_in_any_language_finds_the_standard_details():
 
 def test_no_field_is_no_violation():
     status = encode_refusal(LimitError("no", reason=Reason.HEAD_TOO_LARGE))
-    assert len(StatusMessage.FromString(status.trailing_metadata[0][1]).details) == 1
+    assert len(read_details(status).details) == 1
+
+
+@pytest.mark.parametrize("reason", Reason, ids=str)
+def test_a_client_in_any_language_is_told_when_to_come_again_where_that_helps(reason: Reason):
+    status = encode_refusal(LimitError.of(reason, "no"))
+    expected = "200" if reason in (Reason.SERVER_BUSY, Reason.STALLED) else None
+    assert dict(status.trailing_metadata).get("grpc-retry-pushback-ms") == expected
+
+
+def test_the_sdk_is_told_when_to_come_again():
+    error = travel(LimitError.of(Reason.SERVER_BUSY, "no"))
+    assert isinstance(error, LimitError)
+    assert error.retry_seconds == 0.2
+
+
+def test_a_limit_that_stays_says_nothing_of_another_time():
+    error = travel(LimitError.of(Reason.TENSOR_TOO_LARGE, "no"))
+    assert isinstance(error, LimitError)
+    assert error.retry_seconds is None
+
+
+@pytest.mark.parametrize(
+    ("seconds", "nanos", "expected"),
+    [(0, 0, 0), (3, 500_000_000, 3.5), (0, 1, 1e-9), (-5, 0, 0), (0, -5, 0), (2**40, 0, 1e9)],
+)
+def test_another_servers_time_is_read_and_never_negative(seconds: int, nanos: int, expected: float):
+    delay = Duration(seconds=seconds, nanos=nanos)
+    details = pack(ErrorInfo(reason="SERVER_BUSY", domain=DOMAIN), RetryInfo(retry_delay=delay))
+    error = decode_refusal(StatusCode.RESOURCE_EXHAUSTED, details)
+    assert isinstance(error, LimitError)
+    assert error.retry_seconds == expected
 
 
 HOSTILE = {
@@ -78,8 +116,7 @@ def measure(error: ReshapeError) -> int:
     """Returns the bytes of the status in the trailers, where its text is percent-encoded."""
     status = encode_refusal(error)
     printable = "".join(map(chr, range(0x20, 0x7F))).replace("%", "")
-    (details,) = (value for _, value in status.trailing_metadata)
-    return len(quote(status.details, safe=printable)) + len(details)
+    return len(quote(status.details, safe=printable)) + len(dict(status.trailing_metadata)[DETAILS_KEY])
 
 
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE.keys())

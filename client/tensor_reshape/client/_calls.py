@@ -10,9 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from tensor_reshape.client.errors import ResponseError
+from tensor_reshape.client.keywords import check_keywords
 from tensor_reshape.client.shapes import (
     DimLike,
     InferredShape,
+    ShapeOptions,
     ShapeQuery,
     check_flag,
     read_dims,
@@ -39,6 +41,7 @@ _SHAPE_DTYPES = {
     DYNAMIC_RESHAPE: DTYPES[min(DYNAMIC_RESHAPE.shape_data_types)],
     RESHAPE: np.dtype("<i8"),
 }
+_INFER_KEYWORDS = ("data_shape", "shape", "special_zero", "timeout")
 _PATHS = {operation: codec.build_path(method) for operation, method in codec.METHODS.items()}
 
 # Most calls are like one before but for the elements: what does not depend on these is kept, and a call of a kilobyte
@@ -122,8 +125,16 @@ def plan_tensor_reshape(
     return Plan(question, _infer_shape(question), data, view)
 
 
-def build_infer_shape(query: ShapeQuery) -> Call[InferredShape]:
+def build_infer_shape(
+    data_shape: Sequence[DimLike] | None,
+    shape: Sequence[DimLike] | None,
+    *,
+    special_zero: bool,
+    more: ShapeOptions,
+) -> Call[InferredShape]:
     """Builds InferShape. The server's answer is what is asked for, so nothing is inferred here."""
+    check_keywords("infer_shape", more, _INFER_KEYWORDS, ShapeOptions)
+    query = ShapeQuery(data_shape=data_shape, shape=shape, special_zero=special_zero, **more)
     return _build_infer(read_query(query).request)
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from functools import cache
 from types import TracebackType
 from typing import Self, TypeVar, Unpack
@@ -14,6 +14,7 @@ import numpy.typing as npt
 from tensor_reshape.client import _calls
 from tensor_reshape.client._calls import Answer, Call, Expected, Plan, Target
 from tensor_reshape.client.attempts import Attempts
+from tensor_reshape.client.budgets import Deadline
 from tensor_reshape.client.errors import CallTimeoutError, ServiceError, UnavailableError, build_error
 from tensor_reshape.client.options import (
     DEFAULT_TARGET,
@@ -134,19 +135,20 @@ class AsyncClient:
         **more: Unpack[ShapeOptions],
     ) -> InferredShape:
         """Asks for the output shape of an operation; see `Client.infer_shape`."""
-        query = ShapeQuery(data_shape=data_shape, shape=shape, special_zero=special_zero, **more)
-        return await self._run(_calls.build_infer_shape(query), timeout, self._find_method)
+        call = _calls.build_infer_shape(data_shape, shape, special_zero=special_zero, more=more)
+        return await self._run(call, self._endpoint.start_deadline(timeout))
 
     async def infer_shapes(
         self, queries: Sequence[ShapeQuery], *, timeout: float | None = None
     ) -> list[InferredShape | ReshapeError]:
         """Asks many questions; see `Client.infer_shapes`."""
         self._endpoint.check_open()
+        deadline = self._endpoint.start_deadline(timeout)
         room = asyncio.Semaphore(MAX_PIECES)
 
         async def ask(piece: Sequence[ShapeQuery]) -> list[InferredShape | ReshapeError]:
             async with room:
-                return await self._run(_calls.build_infer_shapes(piece), timeout, self._find_method)
+                return await self._run(_calls.build_infer_shapes(piece), deadline)
 
         tasks = [asyncio.create_task(ask(piece)) for piece in split_queries(queries)]
         try:
@@ -156,9 +158,10 @@ class AsyncClient:
                 task.cancel()  # those that are left, where one failed
 
     async def check_health(self, service: str = SERVICE, *, timeout: float | None = None) -> HealthStatus:
-        """Asks the server for the health of a service, or of the server as a whole ("")."""
+        """Asks the server for the health of a service, or of the server as a whole (""); never asks again."""
+        call, deadline = _calls.build_health_check(service), self._endpoint.start_deadline(timeout)
         async with self._open_channel(avoid_unhealthy=False) as channel:
-            return await self._run(_calls.build_health_check(service), timeout, channel.unary_unary)
+            return call.decode(await self._send(call, deadline.remaining_seconds, find_method=channel.unary_unary))
 
     async def wait_until_ready(self, *, timeout: float | None = None) -> None:
         """Waits until a server that says SERVING is connected; see `Client.wait_until_ready`."""
@@ -171,45 +174,76 @@ class AsyncClient:
             raise UnavailableError(message, grpc.StatusCode.UNAVAILABLE) from None
 
     def _open_channel(self, *, avoid_unhealthy: bool) -> grpc.aio.Channel:
-        options = build_channel_options(avoid_unhealthy=avoid_unhealthy)
+        options = build_channel_options(self._endpoint.target, avoid_unhealthy=avoid_unhealthy)
         if self._endpoint.credentials is None:
             return grpc.aio.insecure_channel(self._endpoint.target, options)
         return grpc.aio.secure_channel(self._endpoint.target, self._endpoint.credentials, options)
 
     async def _reshape(self, plan: Plan, timeout: float | None, how: Transfer) -> Array:
         delivery = Delivery(plan, how, self._inline_max_bytes)
+        deadline = self._endpoint.start_deadline(timeout)
         if delivery.way == "stream":
-            attempts = Attempts(self._endpoint, timeout)
-            return await _repeat(
+            attempts = Attempts(self._endpoint, deadline)
+            return await self._repeat(
                 lambda: self._stream(StreamTransfer(plan, delivery, self._chunk_bytes), attempts), attempts
             )
         if delivery.way == "view":
-            return delivery.view(await self._run(plan.build_infer(), timeout, self._find_method))
-        return delivery.land(await self._run(plan.build_inline(), timeout, self._find_method))
+            return delivery.view(await self._run(plan.build_infer(), deadline))
+        return delivery.land(await self._run(plan.build_inline(), deadline))
 
-    async def _run(self, call: Call[Answer], timeout: float | None, find_method: _FindMethod) -> Answer:
-        attempts = Attempts(self._endpoint, timeout)
-        return call.decode(await _repeat(lambda: self._send(call, attempts, find_method), attempts))
+    async def _run(self, call: Call[Answer], deadline: Deadline) -> Answer:
+        attempts = Attempts(self._endpoint, deadline)
+        return call.decode(await self._repeat(lambda: self._send(call, deadline.remaining_seconds), attempts))
 
-    async def _send(self, call: Call[Answer], attempts: Attempts, find_method: _FindMethod) -> bytes:
+    async def _send(
+        self,
+        call: Call[Answer],
+        timeout: float | None,
+        *,
+        wait_for_ready: bool | None = None,
+        find_method: _FindMethod | None = None,
+    ) -> bytes:
         self._endpoint.check_open()
+        method = (find_method or self._find_method)(call.method)
         try:
-            return await find_method(call.method)(
-                call.request, timeout=attempts.remaining_seconds, metadata=self._endpoint.metadata
+            return await method(
+                call.request, timeout=timeout, metadata=self._endpoint.metadata, wait_for_ready=wait_for_ready
             )
         except (asyncio.CancelledError, grpc.aio.AioRpcError) as error:
             raise _explain(error) from None
 
+    async def _repeat(self, attempt: Callable[[], Awaitable[_Result]], attempts: Attempts) -> _Result:
+        while True:
+            try:
+                result = await attempt()
+            except TensorReshapeError as error:
+                pause = attempts.plan_pause(error)
+                if pause is None:
+                    raise
+                await asyncio.sleep(pause.seconds)
+                if pause.is_for_server:
+                    await self._await_server(attempts)
+                if attempts.deadline.is_within(0):
+                    raise  # not "deadline exceeded", but what kept the call until then
+            else:
+                attempts.note_success()
+                return result
+
+    async def _await_server(self, attempts: Attempts) -> None:
+        """Waits until a server answers whatever it is; where none does, the next attempt tells why."""
+        with attempts.wait_for_server() as seconds, suppress(TensorReshapeError):
+            await self._send(_calls.build_health_check(SERVICE), seconds, wait_for_ready=True)
+
     async def _stream(self, transfer: StreamTransfer, attempts: Attempts) -> Array:
         self._endpoint.check_open()
         method: grpc.aio.StreamStreamMultiCallable[bytes, bytes] = self._channel.stream_stream(STREAM_METHOD)
-        call = method(timeout=attempts.remaining_seconds, metadata=self._endpoint.metadata)
+        call = method(timeout=attempts.deadline.remaining_seconds, metadata=self._endpoint.metadata)
         sender: asyncio.Task[None] | None = None
         try:
-            async with aclosing(_exchange(call, transfer.begin, attempts)) as answers:
+            async with aclosing(_exchange(call, transfer.begin, attempts.deadline)) as answers:
                 async for raw in answers:
                     transfer.receive(raw)
-                    attempts.allow_restarts()
+                    attempts.note_progress()
                     sender = sender or asyncio.create_task(_send_chunks(call, transfer))
         finally:
             call.cancel()  # or a stream that is given up would stay open
@@ -220,7 +254,7 @@ class AsyncClient:
 
 
 async def _exchange(
-    call: "grpc.aio.StreamStreamCall[bytes, bytes]", begin: bytes, attempts: Attempts
+    call: "grpc.aio.StreamStreamCall[bytes, bytes]", begin: bytes, deadline: Deadline
 ) -> AsyncGenerator[bytes, None]:
     """Sends the first message and yields what is received; what ends the call becomes an error of this package."""
     try:
@@ -228,7 +262,7 @@ async def _exchange(
         async for raw in call:
             yield raw
     except (asyncio.CancelledError, asyncio.InvalidStateError, grpc.aio.AioRpcError) as error:
-        raise await _explain_stream(call, error, attempts) from None
+        raise await _explain_stream(call, error, deadline) from None
 
 
 async def _send_chunks(call: "grpc.aio.StreamStreamCall[bytes, bytes]", transfer: StreamTransfer) -> None:
@@ -237,28 +271,16 @@ async def _send_chunks(call: "grpc.aio.StreamStreamCall[bytes, bytes]", transfer
     await call.done_writing()
 
 
-async def _repeat(attempt: Callable[[], Awaitable[_Result]], attempts: Attempts) -> _Result:
-    while True:
-        try:
-            return await attempt()
-        except TensorReshapeError as error:
-            pause = attempts.choose_pause(error)
-            if pause is None:
-                raise
-        await asyncio.sleep(pause)
-
-
 async def _explain_stream(
-    call: "grpc.aio.StreamStreamCall[bytes, bytes]", error: BaseException, attempts: Attempts
+    call: "grpc.aio.StreamStreamCall[bytes, bytes]", error: BaseException, deadline: Deadline
 ) -> BaseException:
     """Asks the call itself: a write to one that has ended hides how, where it is first to know."""
     if isinstance(error, asyncio.CancelledError):
         return _explain(error)
     code, details = await call.code(), await call.details() or ""
-    if details.startswith(_WRITE_FAILED) and attempts.are_over:
+    if details.startswith(_WRITE_FAILED) and deadline.is_within(0):
         return CallTimeoutError("Deadline Exceeded", grpc.StatusCode.DEADLINE_EXCEEDED)
     if details.startswith(_WRITE_FAILED):
-        attempts.allow_restarts()  # of this the channel knows nothing
         return UnavailableError("the stream was lost while it was written to", grpc.StatusCode.UNAVAILABLE)
     return build_error(code, details, await call.trailing_metadata() or ())
 

@@ -1,58 +1,105 @@
-"""When a call is sent again: every method is pure, so whatever became of the last attempt does not matter."""
+"""When a call is sent again: every method is pure, so whatever became of the last attempt does not matter.
+
+A server that is there and has too much to do says so with a RetryInfo: it is asked again after that time and a random
+back-off on top, until the deadline. A server that was lost (UNAVAILABLE, or CANCELLED, as calls end that one receives
+while it stops) is awaited, without sending anything, until one is there: see `PATIENCE_SECONDS`.
+
+What is sent again costs the server, so it draws from the client's `RetryBudget`, with one exception: the first time
+that a call loses its server. All the calls that were under way are lost together when a server goes, so a budget for
+these would fail just the busy clients at every restart; and the attempts to connect again, which end when the server is
+back, cost it nothing. A call that is lost once more after its server came back does draw: that server is up.
+"""
 
 import random
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
 
 from grpc import StatusCode
 
+from tensor_reshape.client.budgets import LEAST_TIMEOUT_SECONDS, Deadline
 from tensor_reshape.client.errors import ServiceError
 from tensor_reshape.client.options import Endpoint
 from tensor_reshape.core.errors import LimitError, TensorReshapeError
-from tensor_reshape.wire.status import RETRY_SECONDS, is_retryable
+
+PATIENCE_SECONDS = 10.0
+"""How long a call waits, all in all, for servers that are lost or cannot be reached, within its deadline."""
 
 _LOST = (StatusCode.UNAVAILABLE, StatusCode.CANCELLED)
-_PAUSES_SECONDS = (0.1, 0.3, 0.9, 2.7)
+_INITIAL_BACKOFF_SECONDS, _MAX_BACKOFF_SECONDS = 0.1, 5.0
+_MAX_DOUBLINGS = 6  # what leads to the maximum
+
+
+class Pause(NamedTuple):
+    """What comes before the next attempt.
+
+    Attributes:
+        seconds: how long to wait in any case.
+        is_for_server: whether to wait for a server after that.
+    """
+
+    seconds: float
+    is_for_server: bool
 
 
 class Attempts:
-    """The attempts of one call, within its deadline.
+    """The attempts of one message or one stream; several may share a deadline."""
 
-    A server that has too much to do (SERVER_BUSY, STALLED) is asked again until the deadline. A stream that is lost
-    after the server has accepted it begins anew, a few times; before that, and for other calls, the channel does so.
-    """
-
-    def __init__(self, endpoint: Endpoint, timeout: float | None) -> None:
-        """Starts the clock; `timeout` None: the client's."""
-        seconds = endpoint.choose_timeout(timeout)
+    def __init__(self, endpoint: Endpoint, deadline: Deadline) -> None:
+        """Starts with the first."""
+        self.deadline = deadline
         self._endpoint = endpoint
-        self._deadline = None if seconds is None else time.monotonic() + seconds
-        self._pauses: list[float] = []
-        self._restarts = False
+        self._failures = 0  # of either kind: how far the back-off has grown
+        self._losses = 0
+        self._patience_seconds = PATIENCE_SECONDS
 
-    def allow_restarts(self) -> None:
-        """Notes that from now on the channel does not send the call again by itself: the server has answered."""
-        if not self._restarts:
-            self._restarts, self._pauses = True, list(_PAUSES_SECONDS)
+    def note_success(self) -> None:
+        """Notes that the call was answered."""
+        self._endpoint.budget.note_success()
 
-    @property
-    def remaining_seconds(self) -> float | None:
-        """What is left until the deadline, as grpc takes it."""
-        return None if self._deadline is None else max(self._deadline - time.monotonic(), 1e-3)
+    def note_progress(self) -> None:
+        """Notes that a server has taken up the stream: from here it is a new one that would be awaited."""
+        self._patience_seconds = PATIENCE_SECONDS
 
-    @property
-    def are_over(self) -> bool:
-        """Whether the deadline has passed."""
-        return self._deadline is not None and time.monotonic() >= self._deadline
-
-    def choose_pause(self, error: TensorReshapeError) -> float | None:
-        """Returns the seconds to wait before the next attempt; None where there is no other."""
-        if isinstance(error, LimitError) and is_retryable(error):
-            pause = RETRY_SECONDS * random.uniform(0.5, 1.5)  # noqa: S311 - so that not all come back at once
-        elif isinstance(error, ServiceError) and error.code in _LOST and self._pauses:
-            pause = self._pauses.pop(0)
-        else:
-            return None
+    def plan_pause(self, error: TensorReshapeError) -> Pause | None:
+        """Returns what to wait for before the next attempt; None where there is none: the call ends with `error`."""
         if self._endpoint.closed:
             return None
-        late = self._deadline is not None and time.monotonic() + pause >= self._deadline
-        return None if late else pause
+        if isinstance(error, LimitError) and error.retry_seconds is not None:
+            pause = self._plan_busy(error.retry_seconds)
+        elif isinstance(error, ServiceError) and error.code in _LOST:
+            pause = self._plan_lost()
+        else:
+            return None
+        return None if pause is None or self.deadline.is_within(pause.seconds) else pause
+
+    @contextmanager
+    def wait_for_server(self) -> Iterator[float]:
+        """Spends the call's patience while the block runs, which is given the seconds that it may take."""
+        start = time.monotonic()
+        remaining = self.deadline.remaining_seconds
+        patience = max(self._patience_seconds, LEAST_TIMEOUT_SECONDS)
+        try:
+            yield patience if remaining is None else min(patience, remaining)
+        finally:
+            self._patience_seconds -= time.monotonic() - start
+
+    def _plan_busy(self, least_seconds: float) -> Pause | None:
+        if not self._endpoint.budget.take():
+            return None
+        return Pause(least_seconds + self._draw_backoff(), is_for_server=False)
+
+    def _plan_lost(self) -> Pause | None:
+        self._losses += 1
+        if self._patience_seconds <= 0 or (self._losses > 1 and not self._endpoint.budget.take()):
+            return None
+        pause = Pause(self._draw_backoff(), is_for_server=True)
+        self._patience_seconds -= pause.seconds
+        return pause
+
+    def _draw_backoff(self) -> float:
+        """Returns a random time around one that doubles: many callers must not come back together."""
+        limit = min(_INITIAL_BACKOFF_SECONDS * 2 ** min(self._failures, _MAX_DOUBLINGS), _MAX_BACKOFF_SECONDS)
+        self._failures += 1
+        return random.uniform(limit / 2, limit)  # noqa: S311 - no secret

@@ -1,11 +1,14 @@
 """How a client reaches its servers: what both clients are made with."""
 
+import ipaddress
 import json
 import re
 from collections.abc import Sequence
+from urllib.parse import unquote
 
 import grpc
 
+from tensor_reshape.client.budgets import Deadline, RetryBudget
 from tensor_reshape.core.limits import MAX_HEAD_BYTES, MAX_MESSAGE_BYTES
 from tensor_reshape.wire.codec import SERVICE
 
@@ -15,29 +18,17 @@ DEFAULT_TIMEOUT_SECONDS = 30.0
 Metadata = Sequence[tuple[str, str | bytes]]
 ChannelOptions = list[tuple[str, int | str]]
 
-_SERVICE_CONFIG = {
-    "loadBalancingConfig": [{"round_robin": {}}],
-    "methodConfig": [
-        {
-            "name": [{"service": SERVICE}],
-            # Every method is pure, so a call that may have been executed can be sent again. CANCELLED is how a call
-            # ends that arrives while its server stops. The waits add up to four seconds: a server restarts in less.
-            "retryPolicy": {
-                "maxAttempts": 5,
-                "initialBackoff": "0.1s",
-                "maxBackoff": "3s",
-                "backoffMultiplier": 3,
-                "retryableStatusCodes": ["UNAVAILABLE", "CANCELLED"],
-            },
-        }
-    ],
-}
+# No retryPolicy: `attempts` sends a call again, and one mechanism is enough. grpc's own would keep each request whole
+# until its call ends, ask a server that is down as often as one that is up, and cannot begin a stream anew.
+_SERVICE_CONFIG: dict[str, object] = {"loadBalancingConfig": [{"round_robin": {}}]}
 # A server that drains says NOT_SERVING: round_robin then turns to the others before it stops.
 _HEALTH_CONFIG = {"healthCheckConfig": {"serviceName": SERVICE}}
 _FOREVER_SECONDS = 10**9  # grpc takes so many and more for a deadline that has passed
 _METADATA_KEY = re.compile("[0-9a-z_.-]+")
 _MAX_CHUNK_BYTES = MAX_MESSAGE_BYTES - MAX_HEAD_BYTES  # what servers take by default
-_RETRY_BUFFER_BYTES = 2**31 - 1  # the default of 256 KiB would leave larger requests without retries
+_LOCAL_SCHEMES = ("unix", "unix-abstract")
+_ADDRESS_SCHEMES = ("dns", "ipv4", "ipv6")
+_LOCAL_NAMES = ("localhost", "ip6-localhost", "ip6-loopback")
 
 
 class Endpoint:
@@ -47,6 +38,7 @@ class Endpoint:
         target: as `Client` takes it.
         credentials: for TLS; None connects in plain text.
         metadata: sent with every call.
+        budget: what its calls may cost a server beyond their first attempts.
         closed: set when the client is.
     """
 
@@ -57,6 +49,7 @@ class Endpoint:
         self.target = target
         self.credentials = credentials
         self.metadata = check_metadata(metadata)
+        self.budget = RetryBudget()
         self.closed = False
         self._timeout = check_timeout(timeout)
 
@@ -70,22 +63,55 @@ class Endpoint:
         """Returns the seconds that a call may take, None for ever; `timeout` None: as long as the client's calls."""
         return choose_timeout(timeout, self._timeout)
 
+    def start_deadline(self, timeout: float | None) -> Deadline:
+        """Starts the clock of a call; `timeout` None: as long as the client's calls."""
+        return Deadline(self.choose_timeout(timeout))
 
-def build_channel_options(*, avoid_unhealthy: bool) -> ChannelOptions:
-    """Returns the options of a channel: retries, balancing, and no limit of the client's own on messages.
+
+def build_channel_options(target: str, *, avoid_unhealthy: bool) -> ChannelOptions:
+    """Returns the options of a channel: balancing, reconnection, and no limit of the client's own on messages.
 
     Args:
+        target: as `Client` takes it.
         avoid_unhealthy: turns away from servers that say NOT_SERVING: such a channel cannot ask them for their health.
     """
     config = {**_SERVICE_CONFIG, **(_HEALTH_CONFIG if avoid_unhealthy else {})}
     return [
         ("grpc.service_config", json.dumps(config)),
-        ("grpc.initial_reconnect_backoff_ms", 100),  # a server that restarts is back before the retries are used up
-        ("grpc.max_reconnect_backoff_ms", 1000),
-        ("grpc.per_rpc_retry_buffer_size", _RETRY_BUFFER_BYTES),
+        # A server that comes back is found this soon; what it costs meanwhile is a SYN that nobody answers.
+        ("grpc.initial_reconnect_backoff_ms", 100),
+        ("grpc.max_reconnect_backoff_ms", 300),
         ("grpc.max_send_message_length", -1),
         ("grpc.max_receive_message_length", -1),
+        # By default http_proxy and its kin speak for every target, and no proxy can reach this machine's own.
+        *([("grpc.enable_http_proxy", 0)] if is_local(target) else []),
     ]
+
+
+def is_local(target: str) -> bool:
+    """Whether every address of `target` is of this machine alone: a loopback address, its name, or a socket file."""
+    scheme, separator, rest = target.partition(":")
+    if separator and scheme in _LOCAL_SCHEMES:
+        return True
+    has_scheme = bool(separator) and scheme in _ADDRESS_SCHEMES  # without one, grpc takes the whole for a host
+    addresses = unquote(rest.rpartition("/")[2]).split(",") if has_scheme else [target]
+    return all(_is_loopback(_read_host(address)) for address in addresses)
+
+
+def _read_host(address: str) -> str:
+    """Returns the host of `host:port`, `[v6]:port`, or of either without a port."""
+    if address.startswith("["):
+        return address[1:].partition("]")[0]
+    return address if address.count(":") > 1 else address.partition(":")[0]
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return host.lower().removesuffix(".") in _LOCAL_NAMES
+    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return (mapped or address).is_loopback
 
 
 def choose_timeout(timeout: float | None, default: float) -> float | None:

@@ -7,7 +7,7 @@ from operator import index
 from typing import TypeAlias, TypedDict, overload
 
 from tensor_reshape.core.answers import BatchItem, ShapeAnswer, ShapeRequest, answer_batch
-from tensor_reshape.core.dims import AnyDim, Bounds, Dim, Symbol, Term, are_known, format_dim
+from tensor_reshape.core.dims import AnyDim, Bounds, Dim, Symbol, Term, are_known, bound_dim, format_dim, make_term
 from tensor_reshape.core.dtypes import DataType
 from tensor_reshape.core.errors import InvalidRequestError, Reason, ReshapeError
 from tensor_reshape.core.explanations import Origin
@@ -234,7 +234,7 @@ def _read_dim(dim: DimLike, field: str, place: int) -> AnyDim:
             path = f"{field}[{place}]"
             raise InvalidRequestError.of(Reason.DIM_UNREADABLE, error.message, path, index=place, value=dim) from None
     if isinstance(dim, Dim):
-        return Dim(_index_bounds(*dim.bounds), None if dim.term is None else _index_term(dim.term))
+        return _index_dim(dim)
     if not isinstance(dim, tuple):
         return index(dim)
     if len(dim) != len(Bounds._fields):
@@ -247,8 +247,15 @@ def _index_bounds(low: int, high: int | None) -> Bounds:
     return Bounds(index(low), None if high is None else index(high))
 
 
+def _index_dim(dim: Dim) -> Dim:
+    """Returns a dim as the contract has it: factors in the order of their names, a symbol with bounds of its own."""
+    bounds, term = _index_bounds(*dim.bounds), None if dim.term is None else _index_term(dim.term)
+    symbol = None if term is None else term.symbol
+    return Dim(bounds, term) if symbol is None else bound_dim(bounds.meet(symbol.bounds), term)
+
+
 def _index_term(term: Term) -> Term:
     def index_all(symbols: Sequence[Symbol]) -> tuple[Symbol, ...]:
         return tuple(Symbol(symbol.name, _index_bounds(*symbol.bounds)) for symbol in symbols)
 
-    return Term(index(term.coefficient), index_all(term.factors), index(term.divisor), index_all(term.divisors))
+    return make_term(index(term.coefficient), index_all(term.factors), index(term.divisor), index_all(term.divisors))

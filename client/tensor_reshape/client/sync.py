@@ -3,8 +3,8 @@
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from functools import cache
-from itertools import chain, repeat
 from types import TracebackType
 from typing import Self, TypeVar, Unpack
 
@@ -14,6 +14,7 @@ import numpy.typing as npt
 from tensor_reshape.client import _calls
 from tensor_reshape.client._calls import Answer, Call, Expected, Plan, Target
 from tensor_reshape.client.attempts import Attempts
+from tensor_reshape.client.budgets import Deadline
 from tensor_reshape.client.errors import UnavailableError, build_error
 from tensor_reshape.client.options import (
     DEFAULT_TARGET,
@@ -43,6 +44,10 @@ class Client:
     An array that came in one message is read-only: it is a view of the response. Every method raises a `ReshapeError`
     for a refusal, `CallTimeoutError` when the deadline passes, `UnavailableError` when no server answers, also after
     retries, and `ServiceError` for any other end.
+
+    A call whose server is lost, or cannot be reached, waits for one up to 10 seconds in all. Where a server has too
+    much to do, it is asked again, with growing pauses, while the client's retry budget lasts. Neither goes on after the
+    call's timeout.
     """
 
     def __init__(
@@ -58,7 +63,9 @@ class Client:
         """Makes the channel; it connects with the first call.
 
         Args:
-            target: `host:port`, `dns:///host:port` (calls go round all its addresses) or `unix:PATH`.
+            target: `host:port`, `dns:///host:port` (calls go round all its addresses) or `unix:PATH`. As in every gRPC
+                client, the environment may name a proxy for it (`grpc_proxy`, `https_proxy`, `http_proxy`, with the
+                exceptions of `no_grpc_proxy` or `no_proxy`); loopback addresses, `localhost` and sockets never use one.
             credentials: for TLS, from `grpc.ssl_channel_credentials`; None connects in plain text.
             metadata: sent with every call.
             timeout: seconds that a call may take, retries included, where it does not say; `math.inf` waits forever.
@@ -172,25 +179,26 @@ class Client:
             timeout: seconds; None: the client's.
             **more: see `ShapeOptions`.
         """
-        query = ShapeQuery(data_shape=data_shape, shape=shape, special_zero=special_zero, **more)
-        return self._run(_calls.build_infer_shape(query), timeout, self._find_method)
+        call = _calls.build_infer_shape(data_shape, shape, special_zero=special_zero, more=more)
+        return self._run(call, self._endpoint.start_deadline(timeout))
 
     def infer_shapes(
         self, queries: Sequence[ShapeQuery], *, timeout: float | None = None
     ) -> list[InferredShape | ReshapeError]:
         """Asks many questions; each has its own answer, or its own refusal, which is returned; see `ShapeQuery`."""
         self._endpoint.check_open()
-        attempts = Attempts(self._endpoint, timeout)
+        deadline = self._endpoint.start_deadline(timeout)
         return ask_pieces(
             queries,
-            lambda piece: self._start(_calls.build_infer_shapes(piece), attempts),
-            lambda call, future: self._await(call, future, attempts),
+            lambda piece: self._start(_calls.build_infer_shapes(piece), deadline),
+            lambda call, future: self._await(call, future, deadline),
         )
 
     def check_health(self, service: str = SERVICE, *, timeout: float | None = None) -> HealthStatus:
-        """Asks the server for the health of a service, or of the server as a whole ("")."""
+        """Asks the server for the health of a service, or of the server as a whole (""); never asks again."""
+        call, deadline = _calls.build_health_check(service), self._endpoint.start_deadline(timeout)
         with self._open_channel(avoid_unhealthy=False) as channel:
-            return self._run(_calls.build_health_check(service), timeout, channel.unary_unary)
+            return call.decode(self._send(call, deadline.remaining_seconds, find_method=channel.unary_unary))
 
     def wait_until_ready(self, *, timeout: float | None = None) -> None:
         """Waits until a server that says SERVING is connected.
@@ -209,52 +217,90 @@ class Client:
             raise UnavailableError(message, grpc.StatusCode.UNAVAILABLE) from None
 
     def _open_channel(self, *, avoid_unhealthy: bool) -> grpc.Channel:
-        options = build_channel_options(avoid_unhealthy=avoid_unhealthy)
+        options = build_channel_options(self._endpoint.target, avoid_unhealthy=avoid_unhealthy)
         if self._endpoint.credentials is None:
             return grpc.insecure_channel(self._endpoint.target, options)
         return grpc.secure_channel(self._endpoint.target, self._endpoint.credentials, options)
 
     def _reshape(self, plan: Plan, timeout: float | None, how: Transfer) -> Array:
         delivery = Delivery(plan, how, self._inline_max_bytes)
+        deadline = self._endpoint.start_deadline(timeout)
         if delivery.way == "stream":
-            attempts = Attempts(self._endpoint, timeout)
-            return _repeat(lambda: self._stream(StreamTransfer(plan, delivery, self._chunk_bytes), attempts), attempts)
+            attempts = Attempts(self._endpoint, deadline)
+            return self._repeat(
+                lambda: self._stream(StreamTransfer(plan, delivery, self._chunk_bytes), attempts), attempts
+            )
         if delivery.way == "view":
-            return delivery.view(self._run(plan.build_infer(), timeout, self._find_method))
-        return delivery.land(self._run(plan.build_inline(), timeout, self._find_method))
+            return delivery.view(self._run(plan.build_infer(), deadline))
+        return delivery.land(self._run(plan.build_inline(), deadline))
 
-    def _run(self, call: Call[Answer], timeout: float | None, find_method: _FindMethod) -> Answer:
-        attempts = Attempts(self._endpoint, timeout)
-        return call.decode(_repeat(lambda: self._send(call, attempts, find_method), attempts))
+    def _run(self, call: Call[Answer], deadline: Deadline) -> Answer:
+        attempts = Attempts(self._endpoint, deadline)
+        return call.decode(self._repeat(lambda: self._send(call, deadline.remaining_seconds), attempts))
 
-    def _send(self, call: Call[Answer], attempts: Attempts, find_method: _FindMethod) -> bytes:
+    def _send(
+        self,
+        call: Call[Answer],
+        timeout: float | None,
+        *,
+        wait_for_ready: bool | None = None,
+        find_method: _FindMethod | None = None,
+    ) -> bytes:
         self._endpoint.check_open()
-        method = find_method(call.method)
+        method = (find_method or self._find_method)(call.method)
+        metadata = self._endpoint.metadata
         return _explain_one(
-            lambda: method(call.request, timeout=attempts.remaining_seconds, metadata=self._endpoint.metadata)
+            lambda: method(call.request, timeout=timeout, metadata=metadata, wait_for_ready=wait_for_ready)
         )
 
-    def _start(self, call: Call[Answer], attempts: Attempts) -> tuple[Call[Answer], "grpc.Future[bytes]"]:
+    def _start(self, call: Call[Answer], deadline: Deadline) -> tuple[Call[Answer], "grpc.Future[bytes]"]:
         self._endpoint.check_open()
         start = self._find_method(call.method).future
-        return call, start(call.request, timeout=attempts.remaining_seconds, metadata=self._endpoint.metadata)
+        return call, start(call.request, timeout=deadline.remaining_seconds, metadata=self._endpoint.metadata)
 
-    def _await(self, call: Call[Answer], future: "grpc.Future[bytes]", attempts: Attempts) -> Answer:
+    def _await(self, call: Call[Answer], future: "grpc.Future[bytes]", deadline: Deadline) -> Answer:
         """Returns the answer of a started call; one that failed is sent again as any other is."""
-        sends = chain([future.result], repeat(lambda: self._send(call, attempts, self._find_method)))
-        return call.decode(_repeat(lambda: _explain_one(next(sends)), attempts))
+        started = iter([future.result])
+
+        def attempt() -> bytes:
+            first = next(started, None)
+            return self._send(call, deadline.remaining_seconds) if first is None else _explain_one(first)
+
+        return call.decode(self._repeat(attempt, Attempts(self._endpoint, deadline)))
+
+    def _repeat(self, attempt: Callable[[], _Result], attempts: Attempts) -> _Result:
+        while True:
+            try:
+                result = attempt()
+            except TensorReshapeError as error:
+                pause = attempts.plan_pause(error)
+                if pause is None:
+                    raise
+                time.sleep(pause.seconds)
+                if pause.is_for_server:
+                    self._await_server(attempts)
+                if attempts.deadline.is_within(0):
+                    raise  # not "deadline exceeded", but what kept the call until then
+            else:
+                attempts.note_success()
+                return result
+
+    def _await_server(self, attempts: Attempts) -> None:
+        """Waits until a server answers whatever it is; where none does, the next attempt tells why."""
+        with attempts.wait_for_server() as seconds, suppress(TensorReshapeError):
+            self._send(_calls.build_health_check(SERVICE), seconds, wait_for_ready=True)
 
     def _stream(self, transfer: StreamTransfer, attempts: Attempts) -> Array:
         self._endpoint.check_open()
         method: grpc.StreamStreamMultiCallable[bytes, bytes] = self._channel.stream_stream(STREAM_METHOD)
         answered = threading.Event()
         requests = _build_requests(transfer, answered)
-        call = method(requests, timeout=attempts.remaining_seconds, metadata=self._endpoint.metadata)
+        call = method(requests, timeout=attempts.deadline.remaining_seconds, metadata=self._endpoint.metadata)
         try:
             for raw in _explain_all(call):
                 transfer.receive(raw)
                 answered.set()
-                attempts.allow_restarts()
+                attempts.note_progress()
         finally:
             answered.set()  # or the thread that sends would wait for ever
             call.cancel()
@@ -282,17 +328,6 @@ def _explain_all(call: Iterator[bytes]) -> Iterator[bytes]:
         yield from call
     except grpc.RpcError as error:
         raise _explain(error) from None
-
-
-def _repeat(attempt: Callable[[], _Result], attempts: Attempts) -> _Result:
-    while True:
-        try:
-            return attempt()
-        except TensorReshapeError as error:
-            pause = attempts.choose_pause(error)
-            if pause is None:
-                raise
-        time.sleep(pause)
 
 
 def _explain(error: grpc.RpcError) -> TensorReshapeError:

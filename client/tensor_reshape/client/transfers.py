@@ -7,6 +7,7 @@ import numpy as np
 
 from tensor_reshape.client._calls import Plan, check_output, decode_answer, refuse_array
 from tensor_reshape.client.errors import ResponseError
+from tensor_reshape.client.keywords import check_keywords
 from tensor_reshape.client.shapes import InferredShape
 from tensor_reshape.core.errors import InvalidRequestError, Reason
 from tensor_reshape.wire.arrays import DTYPES, Array
@@ -22,6 +23,7 @@ Way = Literal["auto", "inline", "stream", "view"]
 
 _WAYS = ("auto", "inline", "stream", "view")
 _COPIES = ("if_needed", "never")
+_KEYWORDS = ("array", "shape", "special_zero", "expected_shape", "timeout")  # of the operations themselves
 
 
 class Transfer(TypedDict, total=False):
@@ -55,8 +57,10 @@ class Delivery:
         """Decides how the elements of `plan` travel.
 
         Raises:
+            TypeError: `how` has a key that is none of `Transfer`.
             ValueError: `how` contradicts itself, names no such way, or its `out` is not like the output.
         """
+        check_keywords(plan.question.operation.name, how, _KEYWORDS, Transfer)
         self._plan = plan
         self._out = how.get("out")
         self._progress = how.get("progress")

@@ -1,7 +1,7 @@
 """Questions with all that may be asked of them, one by one or in batches."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple, TypeAlias
 
 from tensor_reshape.core.dims import AnyDim, are_known
 from tensor_reshape.core.dtypes import DataType
@@ -12,6 +12,9 @@ from tensor_reshape.core.partial import PartialQuestion, infer_partial
 from tensor_reshape.core.plain import infer_plain
 from tensor_reshape.core.terms import Equality
 from tensor_reshape.core.views import View, infer_view
+
+ReportBug: TypeAlias = Callable[[Exception], None]
+"""Takes a bug that one item of a batch hit, so that it does not end the others."""
 
 
 class ShapeRequest(NamedTuple):
@@ -86,14 +89,32 @@ def is_light(question: PartialQuestion) -> bool:
 
 
 def answer_batch(
-    items: Iterable[BatchItem | ReshapeError], limits: Limits = DEFAULT_LIMITS
+    items: Iterable[BatchItem | ReshapeError], limits: Limits = DEFAULT_LIMITS, report: ReportBug | None = None
 ) -> Iterator[ShapeAnswer | ReshapeError]:
-    """Answers each item, or gives its refusal; an item that could not be read is one already."""
+    """Answers each item, or gives its refusal; an item that could not be read is one already.
+
+    Args:
+        items: of the batch.
+        limits: of the server.
+        report: takes the bugs; None: one is raised.
+    """
     outputs: list[_Output | None] = []
     for item in items:
-        answer, output = _answer_item(item, outputs, limits)
+        answer, output = _answer_item(item, outputs, limits, report)
         outputs.append(output)
         yield answer
+
+
+def refuse_bug(bug: Exception, report: ReportBug | None) -> ReshapeError:
+    """Returns the refusal of an item that hit a bug, of which its caller is told no more than that.
+
+    Raises:
+        Exception: the bug itself, where nobody takes it.
+    """
+    if report is None:
+        raise bug
+    report(bug)
+    return ReshapeError("internal error", reason=Reason.INTERNAL_ERROR)
 
 
 class _Output(NamedTuple):
@@ -104,7 +125,7 @@ class _Output(NamedTuple):
 
 
 def _answer_item(
-    item: BatchItem | ReshapeError, outputs: Sequence[_Output | None], limits: Limits
+    item: BatchItem | ReshapeError, outputs: Sequence[_Output | None], limits: Limits, report: ReportBug | None
 ) -> tuple[ShapeAnswer | ReshapeError, _Output | None]:
     if isinstance(item, ReshapeError):
         return item, None
@@ -113,6 +134,8 @@ def _answer_item(
         answer = answer_question(request, limits)
     except ReshapeError as error:
         return error, None
+    except Exception as bug:  # noqa: BLE001 - whatever it is, the other items are answered
+        return refuse_bug(bug, report), None
     return answer, _Output(answer.dims, request.question.data_type)
 
 

@@ -53,6 +53,7 @@ class Reason(StrEnum):
     # A batch of questions.
     LINK_INVALID = "LINK_INVALID"
     LINK_FAILED = "LINK_FAILED"
+    INTERNAL_ERROR = "INTERNAL_ERROR"
     # The order of a stream.
     CHUNK_UNEXPECTED = "CHUNK_UNEXPECTED"
     CHUNK_OUT_OF_ORDER = "CHUNK_OUT_OF_ORDER"
@@ -109,7 +110,13 @@ class InvalidRequestError(ReshapeError, ValueError):
 
 
 class LimitError(ReshapeError):
-    """The request is above a limit of the server that was asked."""
+    """The request is above a limit of the server that was asked.
+
+    Attributes:
+        retry_seconds: how long that server asks to wait before the same request is sent again; None: do not.
+    """
+
+    retry_seconds: float | None = None
 
 
 def format_value(value: object) -> str:

@@ -3,7 +3,7 @@
 What may vary is an atom: a symbol, or a dim without a name. Every place of data and target is a number times atoms.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from math import gcd
@@ -12,6 +12,8 @@ from typing import NamedTuple
 from tensor_reshape.core.dims import ANY, AnyDim, Bounds, Symbol, Term, find_bounds
 from tensor_reshape.core.errors import InvalidRequestError, Reason
 from tensor_reshape.core.limits import MAX_DIM
+
+_POSITIVE = Bounds(1, None)
 
 
 class Kind(Enum):
@@ -85,7 +87,6 @@ class Model:
         data: the places of the data; of one of unknown rank, those that are copied.
         rest: the atom that stands for all other dims of data whose rank is unknown.
         target: the places of the output.
-        positive: atoms that divide, and so are not 0.
     """
 
     bounds: list[Bounds] = field(default_factory=list)
@@ -93,7 +94,6 @@ class Model:
     data: dict[int, Place] = field(default_factory=dict)
     rest: int | None = None
     target: list[Place] = field(default_factory=list)
-    positive: set[int] = field(default_factory=set)
     _keys: dict[str, int] = field(default_factory=dict)
 
     def add_atom(self, bounds: Bounds) -> int:
@@ -115,7 +115,8 @@ class Model:
             return Place(kind, dim, atoms=(key,), atom=key)
         term = dim.term
         atoms, divisors = self._name_atoms(term.factors), self._name_atoms(term.divisors)
-        self.positive.update(divisors)
+        for symbol, atom in zip(term.divisors, divisors, strict=True):
+            self.narrow(atom, _POSITIVE, symbol.name)
         if term.symbol is None:
             self._narrow_factor(term, atoms, dim.bounds)
             return Place(kind, dim, term.coefficient, atoms, term.divisor, divisors)
@@ -142,6 +143,25 @@ class Model:
             most = None if high is None else high * term.divisor // term.coefficient
             self.narrow(atoms[0], Bounds(least, most), term.factors[0].name)
 
+    def find_bounds(self, place: Place, solution: Mapping[int, Bounds] | None = None) -> Bounds:
+        """Returns what a place lies between: what is said of it, and what its atoms leave; empty where it is no dim.
+
+        Args:
+            place: of the data or of the output.
+            solution: what is known of the atoms of the output; None: what the question says.
+        """
+        if place.atom is not None:
+            return (self.bounds if solution is None else solution)[place.atom]
+        low = high = place.constant
+        for atom in place.atoms:
+            bounds = (self.bounds if solution is None else solution)[atom]
+            low, high = low * bounds.low, high * (MAX_DIM if bounds.high is None else bounds.high)
+        least = most = place.divisor
+        for atom in place.divisors:
+            bounds = self.bounds[atom]
+            least, most = least * bounds.low, most * (MAX_DIM if bounds.high is None else bounds.high)
+        return find_bounds(place.dim).meet(Bounds(-(-low // most), min(high // least, MAX_DIM)))
+
     def equate(self, data: Iterable[Place], target: Iterable[Place]) -> Equation:
         """Returns the equation of two volumes."""
         left, right = list[int](), list[int]()
@@ -156,7 +176,7 @@ class Model:
 
     def can_be_zero(self, key: int) -> bool:
         """Whether an atom may be 0."""
-        return self.bounds[key].low == 0 and key not in self.positive
+        return self.bounds[key].low == 0
 
     def _list_unknown(self, atoms: tuple[int, ...], unknown: list[int]) -> int:
         """Adds the atoms to `unknown`, but for those that are a number; returns the product of these."""

@@ -9,13 +9,12 @@ unknown one, which may be anything.
 """
 
 from collections import Counter
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterable, Sequence
 from typing import NamedTuple, cast
 
 from tensor_reshape.core.dims import (
     ANY,
     AnyDim,
-    Bounds,
     Dim,
     Term,
     are_known,
@@ -38,6 +37,7 @@ from tensor_reshape.core.refusals import (
     refuse_expected,
     refuse_expected_rank,
     refuse_expected_volume,
+    refuse_expression,
     refuse_overflow,
     refuse_remainder,
     refuse_second_minus_one,
@@ -45,7 +45,7 @@ from tensor_reshape.core.refusals import (
     refuse_volume,
     refuse_zero_volume,
 )
-from tensor_reshape.core.scenarios import Scenario, Solution, solve
+from tensor_reshape.core.scenarios import Scenario, solve
 from tensor_reshape.core.shapes import Question, check_admitted, infer_shape
 from tensor_reshape.core.terms import Equality, find_equality, solve_for
 
@@ -104,6 +104,7 @@ def infer_partial(question: PartialQuestion, limits: Limits = DEFAULT_LIMITS) ->
         return Inference(infer_shape(cast("Question", question), limits))  # the same attributes, all of them known
     _check_question(question, limits)
     if target is None and expected is None:
+        build_scenario(question)
         return Inference(None)
     return _infer_dims(question if target is not None else question._replace(target=[None] * len(expected or ())))
 
@@ -130,10 +131,10 @@ def _infer_dims(question: PartialQuestion) -> Inference:
     declared = {dim.term: dim.bounds for dim in question.data or () if isinstance(dim, Dim) and dim.term}
     dims = []
     for place in scenario.model.target:
-        if place.atom is None and not place.atoms:
+        if place.atom is None and not place.atoms and not place.divisors:
             dims.append(place.dim)
             continue
-        bounds, term = _find_place_bounds(place, solution), _find_term(place, scenario, zeros)
+        bounds, term = scenario.model.find_bounds(place, solution), _find_term(place, scenario, zeros)
         bounds = bounds.meet(ANY if term is None else declared.get(term, ANY))
         if bounds.is_empty:
             raise _refuse(question)
@@ -146,7 +147,7 @@ def build_scenario(question: PartialQuestion) -> Scenario:
     """Returns the question in atoms.
 
     Raises:
-        InvalidRequestError: a literal breaks a rule whatever the data, or a symbol is two things.
+        InvalidRequestError: a literal breaks a rule whatever the data, a symbol is two things, or an expression no dim.
     """
     model = Model()
     _place_data(model, question.data)
@@ -164,7 +165,19 @@ def build_scenario(question: PartialQuestion) -> Scenario:
         raise refuse_zero_volume(question, inferred)
     if question.expected is not None:
         _expect(model, question.expected, special_zero=bool(question.special_zero))
+    _check_places(model, model.data.items(), "data.dims")
+    _check_places(model, enumerate(model.target), "shape")
     return Scenario(model, question.operation, special_zero=bool(question.special_zero), inferred=inferred)
+
+
+def _check_places(model: Model, places: Iterable[tuple[int, Place]], field: str) -> None:
+    """Checks that every expression is a dim for some values of its symbols."""
+    for index, place in places:
+        if place.atom is None and (place.atoms or place.divisors):
+            bounds = model.find_bounds(place)
+            path = f"{field}[{index}]"
+            if bounds.is_empty:
+                raise refuse_expression(path, index, place.dim, bounds)
 
 
 def _place_data(model: Model, data: Sequence[AnyDim] | None) -> None:
@@ -226,21 +239,6 @@ def _expect(model: Model, expected: Sequence[AnyDim], *, special_zero: bool) -> 
                 f"expected_shape.dims[{index}]",
             )
             model.target[index] = place._replace(dim=want) if may_copy else named
-
-
-def _find_place_bounds(place: Place, solution: Solution) -> Bounds:
-    """Returns the bounds of a place; those of an expression are what is said of it, and what its symbols leave."""
-    if place.atom is not None:
-        return solution[place.atom]
-    own = find_bounds(place.dim)
-    if place.divisors:
-        return own
-    low, high = place.constant, place.constant
-    for atom in place.atoms:
-        bounds = solution[atom]
-        low *= bounds.low
-        high = high * (MAX_DIM if bounds.high is None else bounds.high)
-    return own.meet(Bounds(-(-low // place.divisor), high // place.divisor))
 
 
 def _find_term(place: Place, scenario: Scenario, zeros: Container[int]) -> Term | None:

@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from tensor_reshape.core.dims import AnyDim, format_dim, format_dims
+from tensor_reshape.core.dims import AnyDim, Bounds, format_dim, format_dims
 from tensor_reshape.core.errors import InvalidRequestError, Reason, format_value
+from tensor_reshape.core.limits import MAX_DIM
 
 
 class Asked(Protocol):
@@ -53,6 +54,20 @@ def refuse_overflow(question: Asked, index: int, dim: int) -> InvalidRequestErro
     """A dim that no s64 holds."""
     text = f"the inferred dim {format_value(dim)} exceeds 2^63 - 1"
     return _refuse(Reason.DIM_OVERFLOW, text, question, index, dim=dim)
+
+
+def refuse_expression(field: str, index: int, dim: AnyDim, bounds: Bounds) -> InvalidRequestError:
+    """An expression that is no dim whatever its symbols are: above all, or never within its own bounds."""
+    if bounds.low > MAX_DIM:
+        low = format_value(bounds.low)
+        message = f"{field} is {format_dim(dim)}, at least {low}; a dim lies from 0 to 2^63 - 1"
+        return InvalidRequestError.of(
+            Reason.DIM_OUT_OF_RANGE, message, field, index=index, value=format_dim(dim), low=low
+        )
+    message = f"{field}, {format_dim(dim)}, would have to lie from {bounds.low} to {bounds.high}, by what is said of it"
+    return InvalidRequestError.of(
+        Reason.SYMBOL_CONFLICT, message, field, index=index, value=format_dim(dim), low=bounds.low, high=bounds.high
+    )
 
 
 def refuse_volume(question: Asked, have: object, want: object) -> InvalidRequestError:

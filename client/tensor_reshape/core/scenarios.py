@@ -115,7 +115,7 @@ def _solve_inferred(scenario: Scenario, inferred: int, zeros: dict[int, int | No
 def _solve_zero(scenario: Scenario, inferred: int, equation: Equation, bounds: list[Bounds]) -> Solution | None:
     """The -1 is 0: a dim of the data is, and no other item."""
     (unknown,) = scenario.model.target[inferred].atoms
-    positive = (set(equation.right) | scenario.model.positive) - {unknown}
+    positive = set(equation.right) - {unknown}
     sources = {key for key in equation.left if bounds[key].low == 0 and key not in positive}
     if (
         equation.right.count(unknown) > 1

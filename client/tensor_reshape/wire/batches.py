@@ -2,7 +2,9 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from tensor_reshape.core.answers import BatchItem, ShapeAnswer, ShapeRequest
+from google.protobuf.message import Message
+
+from tensor_reshape.core.answers import BatchItem, ReportBug, ShapeAnswer, ShapeRequest, refuse_bug
 from tensor_reshape.core.errors import InvalidRequestError, LimitError, Reason, ReshapeError
 from tensor_reshape.core.limits import MAX_BATCH_BYTES, MAX_BATCH_ITEMS, MAX_HEAD_BYTES
 from tensor_reshape.v1 import reshape_pb2
@@ -27,6 +29,10 @@ from tensor_reshape.wire.status import clip_metadata
 
 BATCH_METHOD = build_path("BatchInferShape")
 
+_BATCHES: dict[str, type[Message]] = {
+    "items": reshape_pb2.BatchInferShapeRequest,
+    "results": reshape_pb2.BatchInferShapeResponse,
+}
 _ITEM_TAG = 0x0A  # field 1, bytes
 _ITEM_BEGIN = bytes([_ITEM_TAG])
 
@@ -60,29 +66,43 @@ def decode_batch_request(raw: bytes) -> Sequence[bytes]:
     if len(raw) > MAX_BATCH_BYTES:
         text = f"the batch has {len(raw)} bytes; {MAX_BATCH_BYTES} are admitted"
         raise LimitError.of(Reason.BATCH_TOO_LARGE, text, "items", size=len(raw), limit=MAX_BATCH_BYTES)
-    items = _split(raw, MAX_BATCH_ITEMS)
+    items = _split(raw, MAX_BATCH_ITEMS, "items")
     if len(items) > MAX_BATCH_ITEMS:
         text = f"the batch has more than {MAX_BATCH_ITEMS} items"
         raise LimitError.of(Reason.BATCH_TOO_LARGE, text, "items", limit=MAX_BATCH_ITEMS)
     return items
 
 
-def decode_batch_items(items: Iterable[bytes]) -> Iterator[BatchItem | ReshapeError]:
-    """Reads each item, or gives its refusal."""
+def decode_batch_items(items: Iterable[bytes], report: ReportBug | None = None) -> Iterator[BatchItem | ReshapeError]:
+    """Reads each item, or gives its refusal; `report` as in `answer_batch`."""
     for item in items:
         try:
-            yield _decode_item(item)
+            read: BatchItem | ReshapeError = _decode_item(item)
         except ReshapeError as error:
-            yield error
+            read = error
+        except Exception as bug:  # noqa: BLE001 - whatever it is, the other items are answered
+            read = refuse_bug(bug, report)
+        yield read
 
 
-def encode_batch_response(results: Iterable[ShapeAnswer | ReshapeError], max_bytes: int) -> bytes:
-    """Returns the response of a batch; an answer that would make it longer than `max_bytes` is refused instead."""
+def encode_batch_response(
+    results: Iterable[ShapeAnswer | ReshapeError], max_bytes: int, report: ReportBug | None = None
+) -> bytes:
+    """Returns the response of a batch; an answer that would make it longer than `max_bytes` is refused instead.
+
+    Args:
+        results: of its items.
+        max_bytes: of the response.
+        report: takes the bug of an answer that cannot be encoded, as in `answer_batch`.
+    """
     pieces, size = [], 0
     text = "the answers before fill the response: ask for fewer"
     too_much = _encode_result(LimitError.of(Reason.OUTPUT_TOO_LARGE, text, "items", limit=max_bytes))
     for result in results:
-        piece = _encode_result(result)
+        try:
+            piece = _encode_result(result)
+        except Exception as bug:  # noqa: BLE001 - whatever it is, the other items are answered
+            piece = _encode_result(refuse_bug(bug, report))
         if size + len(piece) > max_bytes:
             piece = too_much
         pieces.append(piece)
@@ -96,7 +116,7 @@ def decode_batch_response(raw: bytes) -> list[ShapeAnswer | ReshapeError]:
     Raises:
         ReshapeError: it is not a response of this contract.
     """
-    return [read_plain_answer(result) or _decode_result(result) for result in _split(raw, len(raw))]
+    return [read_plain_answer(result) or _decode_result(result) for result in _split(raw, len(raw), "results")]
 
 
 def _decode_item(item: bytes) -> BatchItem:
@@ -146,31 +166,39 @@ def _decode_result(raw: bytes) -> ShapeAnswer | ReshapeError:
         raise InvalidRequestError.of(Reason.MESSAGE_MALFORMED, text, "results")
     if result == "refusal":
         refusal = message.refusal
-        kind = LimitError if refusal.limit_exceeded else InvalidRequestError
-        return kind(refusal.message, reason=refusal.reason, field=refusal.field, metadata=dict(refusal.metadata))
+        return _find_kind(refusal)(
+            refusal.message, reason=refusal.reason, field=refusal.field, metadata=dict(refusal.metadata)
+        )
     return read_infer_response(message.answer)
 
 
-def _split(raw: bytes, max_items: int) -> list[bytes]:
-    """Returns the items, at most one more than `max_items`; nothing is parsed, so nothing grows in memory."""
+def _find_kind(refusal: reshape_pb2.Refusal) -> type[ReshapeError]:
+    """Returns the class of a refusal; a bug of the server is neither of the two that have a status of their own."""
+    if refusal.reason == Reason.INTERNAL_ERROR:
+        return ReshapeError
+    return LimitError if refusal.limit_exceeded else InvalidRequestError
+
+
+def _split(raw: bytes, max_items: int, field_name: str) -> list[bytes]:
+    """Returns the items, or the results, at most one more than `max_items`; nothing is parsed, so nothing grows."""
     items, position = list[bytes](), 0
     while position < len(raw) and len(items) <= max_items:
         field = read_field(raw, position)
         if field is None or field[2] > len(raw):
-            return _parse_whole(raw)
+            return _parse_whole(raw, field_name)
         tag, start, position = field
         if tag == _ITEM_TAG:
             items.append(raw[start:position])
     return items
 
 
-def _parse_whole(raw: bytes) -> list[bytes]:
+def _parse_whole(raw: bytes, field_name: str) -> list[bytes]:
     """Returns the items of what only the generated class reads: a group, or no message at all."""
     if len(raw) > MAX_HEAD_BYTES:
         text = "the message is no batch, or has a group, which is read up to 64 KiB"
         raise InvalidRequestError.of(Reason.MESSAGE_MALFORMED, text)
-    message = parse(reshape_pb2.BatchInferShapeRequest, raw)
-    return [item.SerializeToString() for item in message.items]
+    message = parse(_BATCHES[field_name], raw)
+    return [item.SerializeToString() for item in getattr(message, field_name)]
 
 
 def join_items(pieces: Sequence[bytes]) -> bytes:

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import product
 
 from tensor_reshape.core.dtypes import DataType
 from tensor_reshape.core.errors import InvalidRequestError, LimitError, Reason
@@ -42,7 +41,9 @@ METHODS = {STATIC_RESHAPE: "StaticReshape", DYNAMIC_RESHAPE: "DynamicReshape", R
 """The method that executes each operation."""
 
 _ALIGNMENT = 8  # of the widest element
+_MAX_DIM_BYTES, _MAX_LENGTH_BYTES = 9, 5
 _DATA_TYPE_TAG = b"\x08"  # field 1 of Tensor, a varint
+_DIMS_TAG = b"\x12"  # field 2 of Tensor, packed
 ReshapeRequest = reshape_pb2.StaticReshapeRequest | reshape_pb2.DynamicReshapeRequest | reshape_pb2.ReshapeRequest
 _REQUESTS: dict[Operation, type[ReshapeRequest]] = {
     STATIC_RESHAPE: reshape_pb2.StaticReshapeRequest,
@@ -174,15 +175,19 @@ def encode_response_head(data_type: DataType, dims: Sequence[int], payload_bytes
     """Returns the response but for the tensor's bytes, which follow it: all operations answer with the same.
 
     The head's length is a multiple of 8, so whoever receives the response at an aligned address has aligned elements.
-    Varints in it are written longer than they must be, which every protobuf reader takes.
     """
-    tail = tensor_pb2.Tensor(dims=dims).SerializeToString() + PAYLOAD_TAG + encode_length(payload_bytes)
-    for padding, more in product(range(_ALIGNMENT), (0, 1)):  # one more, where a longer tensor has a longer length
-        tensor = _DATA_TYPE_TAG + _pad_varint(encode_length(data_type), padding) + tail
-        head = PAYLOAD_TAG + _pad_varint(encode_length(len(tensor) + payload_bytes), more) + tensor
-        if len(head) % _ALIGNMENT == 0:
-            break
-    return head
+    # To that end one dim is written in up to 9 bytes, or a length in up to 5: as much as every reader in use takes.
+    # protobufjs loses its place behind 5 bytes of a 32-bit number; protobuf-java reads 10 of a 64-bit one as negative.
+    kind = _DATA_TYPE_TAG + encode_length(data_type)
+    numbers = [encode_length(dim) for dim in dims]
+    tail = PAYLOAD_TAG + encode_length(payload_bytes)
+    least = len(kind) + len(_encode_dims(numbers, 0)) + len(tail)
+    # A length gets the bytes that it takes with all padding there can be: so no padding makes it longer.
+    width = len(encode_length(least + _ALIGNMENT - 1 + payload_bytes))
+    missing = -(1 + width + least) % _ALIGNMENT
+    tensor = kind + _encode_dims(numbers, missing) + tail
+    width += missing - (len(tensor) - least)  # what the dims do not take: all of it where there are none
+    return PAYLOAD_TAG + _widen(encode_length(len(tensor) + payload_bytes), min(width, _MAX_LENGTH_BYTES)) + tensor
 
 
 def encode_reshape_response(output: TensorView) -> bytes:
@@ -204,11 +209,25 @@ def decode_reshape_response(raw: bytes) -> TensorView:
     return output
 
 
-def _pad_varint(varint: bytes, padding: int) -> bytes:
-    """Returns the same number in so many bytes more."""
-    if not padding:
+def _encode_dims(numbers: Sequence[bytes], padding: int) -> bytes:
+    """Returns the field of a tensor's dims in up to so many bytes more: in the shortest dim, then in the length."""
+    if not numbers:
+        return b""
+    width = len(encode_length(sum(map(len, numbers)) + _ALIGNMENT - 1))
+    padded, shortest = list(numbers), min(numbers, key=len)
+    room = min(padding, _MAX_DIM_BYTES - len(shortest))
+    padded[numbers.index(shortest)] = _widen(shortest, len(shortest) + room)
+    packed = b"".join(padded)
+    width = min(width + padding - room, _MAX_LENGTH_BYTES)
+    return _DIMS_TAG + _widen(encode_length(len(packed)), width) + packed
+
+
+def _widen(varint: bytes, size: int) -> bytes:
+    """Returns the same number in `size` bytes, of which it takes no more."""
+    missing = size - len(varint)
+    if not missing:
         return varint
-    return varint[:-1] + bytes([varint[-1] | 0x80, *[0x80] * (padding - 1), 0])
+    return varint[:-1] + bytes([varint[-1] | 0x80, *[0x80] * (missing - 1), 0])
 
 
 def _split(kind: type[AnyMessage], field: str, raw: bytes) -> tuple[AnyMessage, tensor_pb2.Tensor, memoryview]:

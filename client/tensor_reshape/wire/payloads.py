@@ -16,6 +16,7 @@ _VARINT, _FIXED64, _LENGTH_DELIMITED, _FIXED32 = 0, 1, 2, 5
 _FIXED_BYTES = {_FIXED32: 4, _FIXED64: 8}
 _CONTINUATION = 0x80
 _MAX_NUMBER_BYTES = 5  # of a tag or a length
+_MIN_TAG, _MAX_TAG = 1 << 3, 2**32 - 1  # of the fields 1 and 2^29 - 1
 _MAX_LENGTH = 2**31 - 1
 _MAX_VARINT_BYTES = 10
 
@@ -66,7 +67,7 @@ def encode_length(length: int) -> bytes:
 
 
 def read_number(message: bytes, position: int) -> tuple[int, int]:
-    """Returns a tag or a length and where it ends; the number is negative where it is neither."""
+    """Returns a number of at most 35 bits and where it ends; it is negative where it takes more than 5 bytes."""
     byte = message[position] if position < len(message) else _CONTINUATION
     if byte < _CONTINUATION:  # most are so short
         return byte, position + 1
@@ -98,7 +99,7 @@ def read_field(message: bytes, position: int) -> _Field | None:
     """Reads the field at `position`; None where it is a group, or no field at all."""
     tag, start = read_number(message, position)
     wire_type = tag & 7
-    if tag >> 3 <= 0:
+    if not _MIN_TAG <= tag <= _MAX_TAG:
         return None
     if wire_type == _LENGTH_DELIMITED:
         length, start = read_number(message, start)

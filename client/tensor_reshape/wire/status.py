@@ -30,9 +30,13 @@ DOMAIN = "tensor_reshape.v1"
 DETAILS_KEY = "grpc-status-details-bin"
 """Where the status travels in the trailing metadata."""
 
-RETRY_SECONDS = 0.2
-"""What a caller waits before it asks a server again that had too much to do."""
+PUSHBACK_KEY = "grpc-retry-pushback-ms"
+"""How gRPC itself is told when to send a call again (gRFC A6): by every client whose retry policy has the code."""
 
+RETRY_SECONDS = 0.2
+"""What a caller waits, at least, before it asks a server again that had too much to do."""
+
+_MAX_RETRY_SECONDS = 1e9  # thirty years, which every clock can wait; a Duration may hold more
 _RETRYABLE = frozenset({Reason.SERVER_BUSY, Reason.STALLED})
 _MAX_FIELD_CHARACTERS, _MAX_VALUES = 128, 10
 _CODES: dict[type[ReshapeError], StatusCode] = {
@@ -47,7 +51,7 @@ class Status(NamedTuple):
 
     code: StatusCode
     details: str
-    trailing_metadata: tuple[tuple[str, bytes], ...]
+    trailing_metadata: tuple[tuple[str, str | bytes], ...]
 
 
 def encode_refusal(error: ReshapeError) -> Status:
@@ -60,20 +64,17 @@ def encode_refusal(error: ReshapeError) -> Status:
     if error.field:
         violation = BadRequest.FieldViolation(field=clip_text(error.field, _MAX_FIELD_CHARACTERS), description=text)
         details.append(BadRequest(field_violations=[violation]))
-    if is_retryable(error):
+    pushback: tuple[tuple[str, str], ...] = ()
+    if error.reason in _RETRYABLE:
         details.append(RetryInfo(retry_delay=Duration(nanos=int(RETRY_SECONDS * 1e9))))
+        pushback = ((PUSHBACK_KEY, str(int(RETRY_SECONDS * 1e3))),)
     message = StatusMessage(code=code.value[0], message=text, details=[_pack(detail) for detail in details])
-    return Status(code, text, ((DETAILS_KEY, message.SerializeToString()),))
+    return Status(code, text, ((DETAILS_KEY, message.SerializeToString()), *pushback))
 
 
 def clip_metadata(metadata: Mapping[str, str]) -> dict[str, str]:
     """Returns what of the values of a refusal travels."""
     return {key: clip_text(value, MAX_VALUE_CHARACTERS) for key, value in list(metadata.items())[:_MAX_VALUES]}
-
-
-def is_retryable(error: ReshapeError) -> bool:
-    """Whether the same request may be admitted a little later."""
-    return error.reason in _RETRYABLE
 
 
 def decode_refusal(code: StatusCode, trailing_metadata: Iterable[tuple[str, str | bytes]]) -> ReshapeError | None:
@@ -97,7 +98,19 @@ def _read_refusal(kind: type[ReshapeError], status: StatusMessage) -> ReshapeErr
     for detail in status.details:
         detail.Unpack(request)  # does nothing where the detail is of another kind
     field = request.field_violations[0].field if request.field_violations else ""
-    return kind(status.message, reason=info.reason, field=field, metadata=info.metadata)
+    refusal = kind(status.message, reason=info.reason, field=field, metadata=info.metadata)
+    if isinstance(refusal, LimitError):
+        refusal.retry_seconds = _read_retry_seconds(status)
+    return refusal
+
+
+def _read_retry_seconds(status: StatusMessage) -> float | None:
+    """Returns what the first RetryInfo says; None where there is none."""
+    info = RetryInfo()
+    if not any(detail.Unpack(info) for detail in status.details):
+        return None
+    seconds = float(info.retry_delay.seconds) + float(info.retry_delay.nanos) / 1e9
+    return min(max(seconds, 0.0), _MAX_RETRY_SECONDS)
 
 
 def _pack(detail: ErrorInfo | BadRequest | RetryInfo) -> Any:

@@ -11,13 +11,11 @@ from click.core import ParameterSource
 
 from tensor_reshape.core.limits import MAX_PROTOBUF_BYTES, MAX_RANK
 from tensor_reshape.server.config import MAX_STOP_SECONDS, MIN_MESSAGE_BYTES, Config, ConfigError, TlsFiles, fit_memory
-from tensor_reshape.server.experiments import choose_experiments
 from tensor_reshape.server.logs import configure_logs
 from tensor_reshape.server.resources import find_memory_room, raise_descriptor_limit
 
 _LOGGER = logging.getLogger(__name__)
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
-_EXPERIMENTS = "GRPC_EXPERIMENTS"
 _VERBOSITY = "GRPC_VERBOSITY"
 _SECONDS = click.FloatRange(0, MAX_STOP_SECONDS)
 _MAX_SECONDS = 86400 * 20  # gRPC counts milliseconds in 32 bits
@@ -75,6 +73,11 @@ _DEFAULTS = Config()
     type=click.Choice(["auto", "inline", "threads"]),
     default=_DEFAULTS.serving,
     help="inline answers small calls on the thread that received them; auto does where the installed grpcio allows it.",
+)
+@click.option(
+    "--reflection/--no-reflection",
+    default=_DEFAULTS.reflection,
+    help="Whether tools that do not have the contract may ask for it.",
 )
 @click.option(
     "--max-rank", type=click.IntRange(1, MAX_RANK), default=_DEFAULTS.max_rank, help="The largest rank of Reshape-1."
@@ -168,8 +171,6 @@ def _set_core() -> None:
     """
     before = dict(os.environ)  # noqa: TID251
     os.environ.setdefault(_VERBOSITY, "NONE")  # noqa: TID251
-    if _EXPERIMENTS not in os.environ:  # noqa: TID251
-        os.environ[_EXPERIMENTS] = choose_experiments()  # noqa: TID251
     if "grpc" in sys.modules and os.environ != before:  # noqa: TID251 - too late for this process
         os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])  # noqa: S606 - this very command
 

@@ -1,18 +1,27 @@
-"""Who may take memory, and when: one budget for all calls of a process.
+"""Who may take memory, and when: one budget for all calls of a process, in two pools.
 
-How large a message is, nobody knows before it has been received. So whoever begins to receive one must have room for
-the largest, and gives back what it did not need as soon as it knows. Reads that find no room wait, by turns of their
-connections (all clients of one unix socket count as one), so that one which asks for much does not starve the others.
-A call that makes no progress is given up: after `stall_seconds`, and while others wait, as soon as the largest message
-has had time to arrive at a moderate pace. What waits longer than that is refused.
+- How large a message is, nobody knows before it has arrived. So whoever begins to receive one must have room for the
+  largest, once: the receiving pool. Only when it is there, and is answered by a thread, its answer and what the
+  transport sends of it need room as well: the working pool. What arrives never keeps what has arrived from being
+  answered, and so from giving its room back.
+- One connection takes a share of each pool, and none keeps out those that have nothing: see `accounts`.
+- A connection may have many calls, but when most places for calls are taken, only a few more.
+- A call that makes no progress is given up after `stall_seconds`, and while others wait, as soon as the largest message
+  has had time to arrive at a moderate pace. Bytes are progress at a pace, too: a trickle only puts off the end.
+- What waits for room longer than that is refused.
+
+Every callback is called without the lock. All clients of one unix socket have one name, so they are one connection.
 """
 
+import logging
 import threading
 import time
-from collections import OrderedDict, deque
+from collections import Counter
 from collections.abc import Callable, Iterable
+from itertools import chain
 
 from tensor_reshape.core.errors import LimitError, Reason
+from tensor_reshape.server.accounts import Claim, Pool
 from tensor_reshape.server.config import COST_FACTOR, Config
 
 MIN_PRESSURE_SECONDS = 2.0
@@ -21,6 +30,21 @@ MIN_PRESSURE_SECONDS = 2.0
 MIN_BYTES_PER_SECOND = 8 * 1024 * 1024
 """The pace at which the largest message must arrive while others wait."""
 
+TRICKLE_BYTES_PER_SECOND = 16 * 1024
+"""The pace of a stream below which it is given up also when nobody waits."""
+
+MAX_READS = 16
+"""How many messages one connection may receive at once, at most; the others wait for it alone."""
+
+SHORT_SECONDS = 0.1
+"""The least that a call may make no progress where threads run short, and its connection holds more than its part."""
+
+CROWDED_CALLS = 8
+"""How many calls a connection may have when most places are taken."""
+
+
+_LOGGER = logging.getLogger(__name__)
+
 
 class Ticket:
     """One call's part of the budget. Whoever has one calls `Admission.leave` in the end.
@@ -28,29 +52,37 @@ class Ticket:
     Attributes:
         start: begins to receive a message.
         evict: ends the call with a refusal, whatever it is doing.
-        peer: names the connection.
-        reading: the bytes that are set aside for the message that it receives.
+        peer: the name of the connection; empty while it is not known.
+        reading: the bytes that are set aside for the message that it receives, or has received and not answered yet.
         kept: the bytes of messages that it has.
         held: the bytes that it has besides.
         since: when it last made progress.
-        waiting: whether it waits for room to receive, or for a thread.
+        claim: the room that it waits for.
+        waiting: whether it waits for a thread.
+        begun: whether it has asked for its first message.
         left: whether it is over, so that nothing is accounted to it any more.
     """
 
-    __slots__ = ("evict", "held", "kept", "left", "peer", "reading", "since", "start", "waiting")
+    __slots__ = ("begun", "claim", "evict", "held", "kept", "left", "peer", "reading", "since", "start", "waiting")
 
-    def __init__(self, start: Callable[[], None], evict: Callable[[LimitError], None], peer: Callable[[], str]) -> None:
+    def __init__(self, start: Callable[[], None], evict: Callable[[LimitError], None]) -> None:
         """Takes the call's callbacks; `start` and `evict` are called without any lock held."""
         self.start = start
         self.evict = evict
-        self.peer = peer
+        self.peer = ""
         self.reading = self.kept = self.held = 0
         self.since = time.monotonic()
-        self.waiting = self.left = False
+        self.claim: Claim | None = None
+        self.waiting = self.begun = self.left = False
+
+    def advance(self, moved: int | None) -> None:
+        """Notes the progress of so many bytes; None: as much as there can be."""
+        now = time.monotonic()
+        self.since = now if moved is None else min(now, self.since + max(moved, 0) / TRICKLE_BYTES_PER_SECOND)
 
     def forget_call(self) -> None:
         """Lets go of the call: one that waits for the garbage collector keeps its stream, of which there are few."""
-        self.start, self.evict, self.peer = _do_nothing, _do_nothing, str
+        self.start, self.evict = _do_nothing, _do_nothing
 
 
 class Admission:
@@ -58,17 +90,24 @@ class Admission:
 
     def __init__(self, config: Config) -> None:
         """Starts with the whole budget."""
-        self._budget = config.memory_budget_bytes
-        self._read_cost = COST_FACTOR * config.max_message_bytes
+        self._read_cost = config.max_message_bytes
+        self.work_cost = COST_FACTOR * config.max_message_bytes
+        # The transport hands a message over by copying it twice, one message at a time.
+        usable = config.memory_budget_bytes - 2 * config.max_message_bytes
+        self._receiving = Pool(usable // 2, min(MAX_READS * self._read_cost, usable // 2))
+        self._working = Pool(usable // 2, max(usable // 4, self.work_cost))
         self._max_calls = config.max_calls
+        self._crowd = config.max_calls - config.max_calls // 4
         self._stall_seconds = config.stall_seconds
         pace_seconds = config.max_message_bytes / MIN_BYTES_PER_SECOND
         self._pressure_seconds = min(config.stall_seconds, max(MIN_PRESSURE_SECONDS, pace_seconds))
         self._lock = threading.Lock()
-        self._used = 0
+        self._threads = 0
+        self._are_threads_short: Callable[[], bool] = bool  # until `limit_threads`: never
+        self._paused: dict[str, list[Ticket]] = {}  # of connections that something is to be done to when they are idle
         self._entered = 0
         self._tickets: set[Ticket] = set()
-        self._waiting: OrderedDict[str, deque[Ticket]] = OrderedDict()
+        self._calls: Counter[str] = Counter()  # of each connection
 
     @property
     def entered_calls(self) -> int:
@@ -82,11 +121,11 @@ class Admission:
 
     @property
     def used_bytes(self) -> int:
-        """What calls have set aside now."""
-        return self._used
+        """What is set aside for all calls now."""
+        return self._receiving.used + self._working.used
 
-    def enter(self, ticket: Ticket) -> None:
-        """Admits a call.
+    def enter(self, ticket: Ticket, peer: str = "") -> None:
+        """Admits a call; without a `peer`, `identify` follows.
 
         Raises:
             LimitError: SERVER_BUSY.
@@ -95,30 +134,95 @@ class Admission:
             if len(self._tickets) >= self._max_calls:
                 message = f"{self._max_calls} calls are under way, as many as this server takes"
                 raise _refuse_busy(message)
+            if peer:
+                self._identify(ticket, peer)
             self._tickets.add(ticket)
             self._entered += 1
+
+    def identify(self, ticket: Ticket, peer: str) -> None:
+        """Names the connection of a call that has entered without.
+
+        Raises:
+            LimitError: SERVER_BUSY.
+        """
+        with self._lock:
+            if not ticket.left:
+                self._identify(ticket, peer)
+
+    def do_if_idle(self, peer: str, action: Callable[[], bool]) -> None:
+        """Does `action` when a connection has no call; call this again where it has some.
+
+        So that there is such a moment, calls that begin meanwhile wait for their message until `action` says that it
+        has been done, or until `resume`.
+        """
+        with self._lock:
+            paused = self._paused.setdefault(peer, [])
+            if self._calls[peer] > len(paused) or not action():
+                return
+            del self._paused[peer]
+        for ticket in paused:
+            self.read(ticket)
+
+    def resume(self) -> None:
+        """Has all calls that have waited for an action receive their messages."""
+        with self._lock:
+            waiting, self._paused = list(self._paused.values()), {}
+        for ticket in chain.from_iterable(waiting):
+            self.read(ticket)
 
     def read(self, ticket: Ticket) -> None:
         """Lets the call receive a message: now, or when there is room."""
         with self._lock:
-            granted = not ticket.left and not self._waiting and self._take(ticket)
-            if not granted and not ticket.left:
-                ticket.waiting, ticket.since = True, time.monotonic()
-                self._waiting.setdefault(ticket.peer(), deque()).append(ticket)
-        if granted:
-            ticket.start()
+            paused = self._paused.get(ticket.peer)
+            if paused is not None and not ticket.begun:
+                paused.append(ticket)
+                return
+            ticket.begun = True
 
-    def receive(self, ticket: Ticket, size: int) -> None:
-        """Notes that a message has been received, and that the call keeps `size` bytes of messages from now on."""
+        def begin() -> Callable[[], None]:
+            ticket.reading = self._read_cost
+            return ticket.start
+
+        self._claim(self._receiving, ticket, self._read_cost, begin)
+
+    def covers(self, size: int) -> bool:
+        """Whether the room of a message that is received is enough for so many bytes."""
+        return size <= self._read_cost
+
+    def work(self, ticket: Ticket, size: int, start: Callable[[], None]) -> None:
+        """Calls `start` when there is room for `size` bytes that come of the message which has been received."""
+
+        def begin() -> Callable[[], None]:
+            self._receiving.change(ticket.peer, -ticket.reading)
+            ticket.reading = 0
+            ticket.kept += size
+            return start
+
+        self._claim(self._working, ticket, size, begin)
+
+    def arrive(self, ticket: Ticket, size: int) -> None:
+        """Notes how large the message is that has been received: the rest of the room for it is free."""
         with self._lock:
-            granted = self._account(ticket, 0, size, ticket.held)
-        _start(granted)
+            granted = self._account(ticket, size, ticket.kept, ticket.held, size)
+        _run(granted)
+
+    def receive(self, ticket: Ticket, size: int, moved: int | None = None) -> None:
+        """Notes that a message has been received, and that the call keeps `size` bytes of messages from now on.
+
+        Args:
+            ticket: the call.
+            size: what it keeps.
+            moved: how many bytes of progress that is; None: as much as there can be.
+        """
+        with self._lock:
+            granted = self._account(ticket, 0, size, ticket.held, moved)
+        _run(granted)
 
     def keep(self, ticket: Ticket, size: int) -> None:
         """Sets what the call keeps of messages, whether it receives another or not."""
         with self._lock:
-            granted = self._account(ticket, ticket.reading, size, ticket.held)
-        _start(granted)
+            granted = self._account(ticket, ticket.reading, size, ticket.held, ticket.kept - size)
+        _run(granted)
 
     def hold(self, ticket: Ticket, size: int) -> None:
         """Has the call hold `size` bytes besides its messages; 0 gives them back.
@@ -127,84 +231,129 @@ class Admission:
             LimitError: SERVER_BUSY.
         """
         with self._lock:
-            if size > ticket.held and self._used + size - ticket.held > self._budget:
+            more = size - ticket.held
+            if more > 0 and not ticket.left and not self._working.fits(self._working.find_account(ticket.peer), more):
                 message = f"the call takes {size} bytes of memory, which this server does not have now"
                 raise _refuse_busy(message)
-            granted = self._account(ticket, ticket.reading, ticket.kept, size)
-        _start(granted)
+            granted = self._account(ticket, ticket.reading, ticket.kept, size, 0)
+        _run(granted)
 
     def leave(self, ticket: Ticket) -> None:
         """Gives back all that a call has, also when it has left already."""
         with self._lock:
-            self._tickets.discard(ticket)
-            if ticket.waiting:
-                self._drop(ticket)
-            granted = self._account(ticket, 0, 0, 0)
+            if ticket in self._tickets:
+                self._tickets.discard(ticket)
+                self._forget_call_of(ticket.peer)
+            self._withdraw(ticket)
+            if ticket in self._paused.get(ticket.peer, ()):
+                self._paused[ticket.peer].remove(ticket)
+            granted = self._account(ticket, 0, 0, 0, 0)
             ticket.left = True
         ticket.forget_call()
-        _start(granted)
+        _run(granted)
+
+    def limit_threads(self, count: int, are_short: Callable[[], bool]) -> None:
+        """Notes that a call which waits for its message holds one of `count` threads, and how to ask for a lack."""
+        self._threads, self._are_threads_short = count, are_short
 
     def sweep(self) -> None:
         """Gives up calls that make no progress."""
         with self._lock:
-            tickets = tuple(self._tickets)
-            pressed = any(ticket.waiting for ticket in tickets)
-            seconds = self._pressure_seconds if pressed else self._stall_seconds
-            before = time.monotonic() - seconds
-            stalled = [ticket for ticket in tickets if ticket.since < before]
-            late = [ticket for ticket in stalled if ticket.waiting]
+            now = time.monotonic()
+            find_limit = self._choose_limits()
+            stalled = [
+                (ticket, limit) for ticket in self._tickets if ticket.since < now - (limit := find_limit(ticket))
+            ]
+            late = {ticket for ticket, _ in stalled if ticket.waiting or ticket.claim}
             for ticket in late:
-                self._drop(ticket)
-        for ticket in stalled:
+                self._withdraw(ticket)
+        for ticket, seconds in stalled:
             ticket.evict(_refuse_waiting(seconds) if ticket in late else _refuse_stalled(seconds))
 
-    def _account(self, ticket: Ticket, reading: int, kept: int, held: int) -> list[Ticket]:
-        """Sets what a call has, and returns those that may read now."""
+    def _choose_limits(self) -> Callable[[Ticket], float]:
+        """Returns how long each call may make no progress.
+
+        Who waits for a connection's own share presses that connection alone: a stranger must not have others given up.
+        """
+        general = self._pressure_seconds if self._is_pressed() else self._stall_seconds
+        limits = {ticket.peer: self._pressure_seconds for ticket in self._tickets if ticket.claim}
+        if self._are_threads_short():
+            fair = self._threads // max(len(self._calls), 1)
+            limits.update((peer, SHORT_SECONDS) for peer, count in self._calls.items() if peer and count > fair)
+        return lambda ticket: min(general, limits.get(ticket.peer, general))
+
+    def _is_pressed(self) -> bool:
+        if self._receiving.is_short or self._working.is_short or len(self._tickets) >= self._crowd:
+            return True
+        return any(ticket.waiting for ticket in self._tickets)
+
+    def _identify(self, ticket: Ticket, peer: str) -> None:
+        if len(self._tickets) >= self._crowd and self._calls[peer] >= CROWDED_CALLS:
+            message = f"{len(self._tickets)} calls are under way; a connection may have {CROWDED_CALLS} of them now"
+            raise _refuse_busy(message)
+        self._calls[peer] += 1
+        ticket.peer = peer
+
+    def _forget_call_of(self, peer: str) -> None:
+        self._calls[peer] -= 1
+        if self._calls[peer] <= 0:
+            del self._calls[peer]
+
+    def _claim(self, pool: Pool, ticket: Ticket, size: int, begin: Callable[[], Callable[[], None]]) -> None:
+        granted: list[Callable[[], None]] = []
+        with self._lock:
+            if ticket.left:
+                return
+            if pool.take(ticket.peer, size):
+                granted = [begin(), *self._grant()]  # to begin to work gives room to receive back
+            else:
+                self._wait(pool, ticket, size, begin)
+        _run(granted)
+
+    def _wait(self, pool: Pool, ticket: Ticket, size: int, begin: Callable[[], Callable[[], None]]) -> None:
+        """Has a call wait for room. That is no progress, but no fault of its own either."""
+        now = time.monotonic()
+        stalled_seconds, ticket.since = now - ticket.since, now
+
+        def grant() -> Callable[[], None]:
+            ticket.claim, ticket.since = None, time.monotonic() - stalled_seconds
+            return begin()
+
+        ticket.claim = pool.claim(ticket.peer, size, grant)
+
+    def _account(
+        self, ticket: Ticket, reading: int, kept: int, held: int, moved: int | None
+    ) -> list[Callable[[], None]]:
+        """Sets what a call has, and returns what is to be done of that for which there is room now."""
         if ticket.left:
             return []
-        self._used += reading + kept + held - ticket.reading - ticket.kept - ticket.held
-        ticket.reading, ticket.kept, ticket.held, ticket.since = reading, kept, held, time.monotonic()
-        return self._grant() if self._waiting else []
+        self._receiving.change(ticket.peer, reading - ticket.reading)
+        self._working.change(ticket.peer, kept + held - ticket.kept - ticket.held)
+        ticket.reading, ticket.kept, ticket.held = reading, kept, held
+        ticket.advance(moved)
+        return self._grant()
 
-    def _take(self, ticket: Ticket) -> bool:
-        """Sets aside what the largest message takes, where there is room."""
-        if self._used + self._read_cost > self._budget:
-            return False
-        self._used += self._read_cost
-        ticket.reading, ticket.since = self._read_cost, time.monotonic()
-        return True
+    def _grant(self) -> list[Callable[[], None]]:
+        granted = self._working.grant()  # which gives room back in the receiving pool
+        return granted + self._receiving.grant()
 
-    def _grant(self) -> list[Ticket]:
-        """Takes from the queue what there is room for: one of each connection in turn."""
-        granted = []
-        while self._waiting:
-            peer, queue = next(iter(self._waiting.items()))
-            if not self._take(queue[0]):
-                break
-            granted.append(queue.popleft())
-            granted[-1].waiting = False
-            self._waiting.move_to_end(peer)
-            if not queue:
-                del self._waiting[peer]
-        return granted
-
-    def _drop(self, ticket: Ticket) -> None:
+    def _withdraw(self, ticket: Ticket) -> None:
         ticket.waiting = False
-        for peer, queue in self._waiting.items():
-            if ticket in queue:
-                queue.remove(ticket)
-                if not queue:
-                    del self._waiting[peer]
-                return
+        if ticket.claim is not None:
+            ticket.claim.withdraw()
+            ticket.claim = None
 
 
 def _do_nothing(*_: object) -> None:
     pass
 
 
-def _start(tickets: Iterable[Ticket]) -> None:
-    for ticket in tickets:
-        ticket.start()
+def _run(granted: Iterable[Callable[[], None]]) -> None:
+    for start in granted:
+        try:
+            start()
+        except Exception:
+            _LOGGER.exception("bug")  # of one call, which stalls; the others are not to blame
 
 
 def _refuse_busy(message: str) -> LimitError:

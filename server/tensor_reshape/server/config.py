@@ -69,6 +69,7 @@ class Config:
         stall_seconds: how long a request may take to arrive, or an answer to be taken, without any progress.
         serving: "inline" answers small calls on the thread that received them, with parts of grpcio that are not
             public; "threads" is how grpcio does it by itself; "auto": "inline" where the installed grpcio allows it.
+        reflection: whether tools may ask for the contract, over `grpc.reflection.v1alpha`.
         drain_seconds: how long NOT_SERVING is announced before new calls are refused.
         grace_seconds: how long calls under way may take after that.
         tls: None serves in plain text.
@@ -89,7 +90,8 @@ class Config:
     max_calls: int = 1024
     stall_seconds: float = 30.0
     serving: str = "auto"
-    drain_seconds: float = 1.0
+    reflection: bool = True
+    drain_seconds: float = 0.5
     grace_seconds: float = 8.0
     tls: TlsFiles | None = None
     max_connections: int = MAX_CONNECTIONS

@@ -5,19 +5,18 @@ leaves them idle, would shut everybody out until they reach the limits of time. 
 has the most go first; a connection with a call that makes progress is not quiet. Linux alone tells what is quiet.
 """
 
-import os
 import socket
 import struct
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Collection, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
+
+from tensor_reshape.server.sockets import count_descriptors, find_connections, hold
 
 QUIET_SECONDS = 0.5
 """How long a connection must have been silent, both ways, until it may be closed."""
 
-_DESCRIPTORS = Path("/proc/self/fd")
 _LAST_SENT = struct.Struct("=44xI4xI")  # of struct tcp_info: the milliseconds since data were sent, and received
 _INFO_BYTES = 56
 
@@ -40,62 +39,37 @@ class Connection:
 class ConnectionKeeper:
     """Closes quiet connections when there are many."""
 
-    def __init__(self, addresses: Iterable[str], capacity: int) -> None:
+    def __init__(self, ports: Collection[int], capacity: int) -> None:
         """Looks after the connections of a server.
 
         Args:
-            addresses: where it listens, with real ports.
+            ports: the TCP ports that it listens on.
             capacity: how many connections it takes on each.
         """
-        self._ports = {int(address.rpartition(":")[2]) for address in addresses if not address.startswith("unix:")}
+        self._ports = frozenset(ports)
         self._most = 3 * capacity * max(1, len(self._ports)) // 4
 
     def look(self) -> int:
         """Closes quiet connections until a quarter of what may be open is free, and returns how many it has closed."""
-        try:
-            if len(os.listdir(_DESCRIPTORS)) <= self._most:  # noqa: PTH208 - to count is all, of thousands
-                return 0
-        except OSError:  # no descriptor left for the directory, or no such directory
+        if count_descriptors() <= self._most:
             return 0
         connections = list(self._find())
         victims = choose_victims(connections, len(connections) - self._most)
         return sum(map(self._close, victims))
 
     def _find(self) -> Iterator[Connection]:
-        for name in os.listdir(_DESCRIPTORS):  # noqa: PTH208
-            with suppress(OSError), _hold(int(name)) as held:
-                if self._is_ours(held):
-                    info = held.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _INFO_BYTES)
-                    quiet = min(_LAST_SENT.unpack(info)) / 1000
-                    yield Connection(int(name), held.getpeername()[0], quiet)
+        for number, found in find_connections(self._ports):
+            with suppress(OSError):  # it has been closed
+                info = found.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _INFO_BYTES)
+                yield Connection(number, found.getpeername()[0], min(_LAST_SENT.unpack(info)) / 1000)
 
     def _close(self, connection: Connection) -> bool:
         """Ends a connection, not its descriptor, which is gRPC's: that sees the end, and closes it."""
-        with suppress(OSError), _hold(connection.descriptor) as held:
-            if self._is_ours(held) and held.getpeername()[0] == connection.peer:
+        with suppress(OSError), hold(connection.descriptor, self._ports) as held:
+            if held.getpeername()[0] == connection.peer:
                 held.shutdown(socket.SHUT_RDWR)
                 return True
         return False
-
-    def _is_ours(self, held: socket.socket) -> bool:
-        return held.family in {socket.AF_INET, socket.AF_INET6} and held.getsockname()[1] in self._ports
-
-
-@contextmanager
-def _hold(descriptor: int) -> Iterator[socket.socket]:
-    """Yields another handle of a socket: what the number stands for may change at any time, this does not.
-
-    Raises:
-        OSError: it stands for nothing, or for something else.
-    """
-    own = os.dup(descriptor)
-    try:
-        held = socket.socket(fileno=own)
-    except OSError:
-        os.close(own)  # it would stay open, and be found again
-        raise
-    with held:
-        yield held
 
 
 def choose_victims(connections: list[Connection], count: int) -> list[Connection]:

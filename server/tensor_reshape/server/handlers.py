@@ -1,6 +1,8 @@
 """Which of the two ways serves the methods: `inline` or `threaded`."""
 
 import logging
+import threading
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
@@ -9,8 +11,9 @@ import grpc
 from tensor_reshape.server import inline
 from tensor_reshape.server.admission import Admission
 from tensor_reshape.server.config import Config, ConfigError
+from tensor_reshape.server.router import Submit
 from tensor_reshape.server.service import ReshapeService
-from tensor_reshape.server.threaded import ThreadedHandlers, ThreadedStream, ThreadedUnary
+from tensor_reshape.server.threaded import CALL_THREADS, ThreadedHandlers, ThreadedStream, ThreadedUnary
 from tensor_reshape.wire.streams import STREAM_METHOD
 
 _LOGGER = logging.getLogger(__name__)
@@ -18,39 +21,54 @@ _LOGGER = logging.getLogger(__name__)
 
 def build_handlers(
     service: ReshapeService, admission: Admission, config: Config, threads: ThreadPoolExecutor
-) -> grpc.GenericRpcHandler:
+) -> "ThreadedHandlers | InlineHandlers":
     """Returns how calls are served: as `config.serving` says.
 
     Raises:
         ConfigError: inline, and the installed grpcio does not allow it.
     """
     if config.serving == "threads":
-        return ThreadedHandlers(service, admission)
+        return ThreadedHandlers(service, admission, config.threads)
     if inline.is_supported():
-        return InlineHandlers(service, admission, threads)
+        return InlineHandlers(service, admission, threads, config.threads)
     message = f"grpcio {grpc.__version__} cannot serve inline"
     if config.serving == "inline":
         raise ConfigError(message)
     _LOGGER.warning(message)
-    return ThreadedHandlers(service, admission)
+    return ThreadedHandlers(service, admission, config.threads)
 
 
 class InlineHandlers(grpc.GenericRpcHandler):
-    """The service's methods, for `inline.InlinePool` to serve."""
+    """The service's methods, for `inline.InlinePool` to serve.
 
-    def __init__(self, service: ReshapeService, admission: Admission, threads: ThreadPoolExecutor) -> None:
-        """Serves `service` within `admission`; `threads` are for what takes long."""
-        pool = inline.InlinePool(thread_name_prefix="unrecognized")
-        plan = partial(inline.Plan, admission, threads, pool)
+    Attributes:
+        routes: what serves the calls of each method.
+    """
+
+    def __init__(
+        self, service: ReshapeService, admission: Admission, threads: ThreadPoolExecutor, max_working: int
+    ) -> None:
+        """Serves `service` within `admission`; `threads` are for what takes long.
+
+        Behind an interceptor that wraps what it finds, calls are served by threads: `max_working` of them at once.
+        """
+        # Threads that only a wrapped call needs are started with the first one.
+        pool = inline.InlinePool(max_workers=CALL_THREADS, thread_name_prefix="wrapped")
+        receivers = ThreadPoolExecutor(max_workers=CALL_THREADS, thread_name_prefix="receiver")
+        admission.limit_threads(CALL_THREADS, pool.are_short)
+        working = threading.Semaphore(max_working)
+        plan = partial(inline.Plan, admission, threads)
         self._handlers: dict[str, grpc.RpcMethodHandler[bytes, bytes]] = {
             method.name: grpc.stream_unary_rpc_method_handler(
-                plan(method.name, partial(inline.UnaryCall, method), partial(ThreadedUnary, method))
+                plan(method.name, partial(inline.UnaryCall, method), partial(ThreadedUnary, method, working))
             )
             for method in service.methods
         }
         self._handlers[STREAM_METHOD] = grpc.stream_stream_rpc_method_handler(
-            plan(STREAM_METHOD, partial(inline.StreamCall, service), partial(ThreadedStream, service))
+            plan(STREAM_METHOD, partial(inline.StreamCall, service), partial(ThreadedStream, service, receivers))
         )
+
+        self.routes: Mapping[str, Submit] = dict.fromkeys(self._handlers, pool.submit)
 
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> "grpc.RpcMethodHandler[bytes, bytes] | None":
         """Returns how a method's calls are served."""

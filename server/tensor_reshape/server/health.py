@@ -1,87 +1,132 @@
-"""`grpc.health.v1` on threads of its own, so that busy workers do not make the server look dead.
+"""`grpc.health.v1`: what is said, and to whom. Who says it, and when, are the calls of `auxiliary`.
 
-The servicer of grpcio-health-checking is not used: it sends to watchers while it holds its lock, and the callback of a
-watch that ends waits for that lock. When watches come and go together, one waits for the other, and with them the
-thread that serves every call. Here nothing is sent under the lock.
+Nothing is sent here, and no lock is held while others are told that there is news: whoever sends under a lock that a
+leaving watcher needs can stop the server (grpcio-health-checking's servicer does).
 """
 
-import threading
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from typing import Protocol
 
 import grpc
-from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_health.v1 import health_pb2
 
-from tensor_reshape.server.threads import assign_threads
+from tensor_reshape.server.auxiliary import MAX_SILENT, AuxiliaryCall, end_calls, make_room
+from tensor_reshape.server.places import Places
 from tensor_reshape.wire.codec import SERVICE
+from tensor_reshape.wire.messages import parse
+from tensor_reshape.wire.status import Status
+
+MAX_WATCHES = 4096
+"""How many watches may be open."""
+
+MAX_WATCHES_PER_CONNECTION = 16
+"""A client has one for each service that it calls."""
 
 _Response = health_pb2.HealthCheckResponse
-_Send = Callable[[health_pb2.HealthCheckResponse | None], None]
-_SERVICES = frozenset({"", SERVICE})
+_SERVICES = ("", SERVICE)
 
 
-class Health(health_pb2_grpc.HealthServicer):  # type: ignore[misc] # the package has no types
-    """Says whether this server serves: as a whole ("") and by the name of its service."""
+class Watcher(AuxiliaryCall, Protocol):
+    """A call of Watch."""
 
-    def __init__(self) -> None:
+    def look(self) -> None:
+        """Asks the call's `Watch` for news; called on any thread."""
+
+
+class Watch:
+    """What one watcher knows, and is to know."""
+
+    def __init__(self, health: "Health", *, known: bool) -> None:
+        """Knows nothing. Of the service it keeps whether this server has it: a name may be long."""
+        self._health = health
+        self._known = known
+        self._told: bytes | None = None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether there will be no more news."""
+        return self._health.is_over
+
+    def find_news(self) -> bytes | None:
+        """Returns the message that the watcher is to be sent now, if there is one. The calls come one at a time."""
+        latest = self._health.describe(known=self._known)
+        if latest == self._told:
+            return None
+        self._told = latest
+        return latest
+
+
+class Health:
+    """Says whether this server serves: as a whole ("") and by the name of its service.
+
+    Attributes:
+        is_over: whether all watches end.
+        silent: the calls whose message has not come.
+    """
+
+    def __init__(self, *, max_watches: int = MAX_WATCHES) -> None:
         """Starts with SERVING: it is registered on a server that is about to start."""
-        self._lock = threading.Lock()
+        self.is_over = False
+        self.silent = Places[AuxiliaryCall](MAX_SILENT)
         self._status = _Response.SERVING
-        self._watchers: dict[_Send, str] = {}
-        self._ended = False
-        threads = ThreadPoolExecutor(max_workers=2, thread_name_prefix="health")
-        assign_threads(self, "Check", threads)
-        assign_threads(self, "Watch", threads, holds_thread=False)
-
-    def register(self, server: grpc.Server) -> None:
-        """Adds the health service to `server`."""
-        health_pb2_grpc.add_HealthServicer_to_server(self, server)
+        self._watchers = Places[Watcher](max_watches, per_connection=MAX_WATCHES_PER_CONNECTION, spares_first=True)
 
     def stop_serving(self) -> None:
-        """Answers NOT_SERVING from now on, and tells all who watch."""
-        with self._lock:
-            self._status = _Response.NOT_SERVING
-            watchers = dict(self._watchers)
-        for send, service in watchers.items():
-            send(self._respond(service))
+        """Says NOT_SERVING from now on, also to all who watch."""
+        self._status = _Response.NOT_SERVING
+        self._spread()
 
     def end_watches(self) -> None:
-        """Ends every watch: one that stays open is a call under way, which would use up the grace."""
-        with self._lock:
-            self._ended = True
-            watchers = tuple(self._watchers)
-        for send in watchers:
-            send(None)
+        """Ends every watch, and what waits for a message: a call under way would use up the grace."""
+        self.is_over = True
+        self._spread()
+        end_calls(self.silent)
 
-    def Check(  # noqa: N802 - the name is the contract's
-        self, request: health_pb2.HealthCheckRequest, context: grpc.ServicerContext
-    ) -> health_pb2.HealthCheckResponse:
-        """Answers once; NOT_FOUND for a service that is not here."""
-        if request.service not in _SERVICES:
-            context.set_code(grpc.StatusCode.NOT_FOUND)
-            context.set_details("unknown service")
-        return self._respond(request.service)
+    def check(self, raw: bytes) -> bytes | Status:
+        """Answers Check; NOT_FOUND for a service that is not here.
 
-    def Watch(  # noqa: N802 - the name is the contract's
-        self, request: health_pb2.HealthCheckRequest, context: grpc.ServicerContext, send: _Send
-    ) -> None:
-        """Answers now and at every change, until the caller leaves."""
-        with self._lock:
-            self._watchers[send] = request.service
-            ended = self._ended
-        if not context.add_callback(lambda: self._forget(send)):
-            self._forget(send)  # the caller has left already
-        first = self._respond(request.service)
-        send(first)
-        latest = self._respond(request.service)
-        if latest != first:  # it changed meanwhile, and whose message went first is not known
-            send(latest)
-        if ended:
-            send(None)
+        Raises:
+            ReshapeError: MESSAGE_MALFORMED.
+        """
+        return self.describe(known=True) if _is_known(raw) else _NOT_FOUND
 
-    def _forget(self, send: _Send) -> None:
-        with self._lock:
-            self._watchers.pop(send, None)
+    def list(self, raw: bytes) -> bytes:
+        """Answers List.
 
-    def _respond(self, service: str) -> health_pb2.HealthCheckResponse:
-        return _Response(status=self._status if service in _SERVICES else _Response.SERVICE_UNKNOWN)
+        Raises:
+            ReshapeError: MESSAGE_MALFORMED.
+        """
+        parse(health_pb2.HealthListRequest, raw)
+        statuses = {service: _Response(status=self._status) for service in _SERVICES}
+        return bytes(health_pb2.HealthListResponse(statuses=statuses).SerializeToString())
+
+    def open_watch(self, raw: bytes) -> Watch:
+        """Answers Watch, together with `join`.
+
+        Raises:
+            ReshapeError: MESSAGE_MALFORMED.
+        """
+        return Watch(self, known=_is_known(raw))
+
+    def join(self, watcher: Watcher, peer: str) -> None:
+        """Has the watcher look whenever there may be news; it looks once by itself, afterwards."""
+        make_room(self._watchers, watcher, peer)
+
+    def leave(self, watcher: Watcher) -> None:
+        """Forgets the watcher."""
+        self._watchers.free(watcher)
+
+    def describe(self, *, known: bool) -> bytes:
+        """Returns the message that says how a service is that this server has, or has not."""
+        status = self._status if known else _Response.SERVICE_UNKNOWN
+        return bytes(_Response(status=status).SerializeToString())
+
+    def _spread(self) -> None:
+        for watcher in self._watchers.list_calls():
+            watcher.look()
+
+
+def _is_known(raw: bytes) -> bool:
+    return parse(health_pb2.HealthCheckRequest, raw).service in _SERVICES
+
+
+_NOT_FOUND = Status(grpc.StatusCode.NOT_FOUND, "unknown service", ())

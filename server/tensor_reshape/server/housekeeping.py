@@ -11,7 +11,7 @@ from pathlib import Path
 from tensor_reshape.server.logs import flush_logs
 from tensor_reshape.wire.allocators import release_freed_memory
 
-SWEEP_SECONDS = 0.25
+SWEEP_SECONDS = 0.1
 """How often calls without progress are looked for."""
 
 QUIET_SECONDS = 5.0

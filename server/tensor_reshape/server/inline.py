@@ -8,12 +8,11 @@ one of those that this was written for; a call that looks different all the same
 
 import inspect
 import logging
-import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import grpc
@@ -23,10 +22,9 @@ from grpc._cython import cygrpc  # type: ignore[attr-defined] # compiled, withou
 from tensor_reshape.core.errors import LimitError
 from tensor_reshape.server.admission import Admission, Ticket
 from tensor_reshape.server.config import COST_FACTOR
-from tensor_reshape.server.interceptors import end_call
-from tensor_reshape.server.refusals import choose_status
+from tensor_reshape.server.refusals import choose_status, end_call
 from tensor_reshape.server.service import Method, ReshapeService
-from tensor_reshape.server.threaded import ThreadedStream, ThreadedUnary, refuse_empty_call
+from tensor_reshape.server.threaded import CallThreads, ThreadedStream, ThreadedUnary, refuse_empty_call
 from tensor_reshape.wire.status import Status
 
 _LOGGER = logging.getLogger(__name__)
@@ -59,18 +57,18 @@ def is_supported() -> bool:
     return known and all(hasattr(state, name) for name in _STATE) and all(hasattr(cygrpc, name) for name in _OPERATIONS)
 
 
-class InlinePool(ThreadPoolExecutor):
+class InlinePool(CallThreads):
     """What grpcio takes for a pool of threads, and hands its calls to, on the thread that received them."""
 
     def submit(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> "Future[Any]":
         """Begins the call that grpcio wants `function` to serve; with a lock of grpcio's held."""
-        if len(args) < 4 or not isinstance(args[3], Plan):  # noqa: PLR2004 - work, rpc_event, state, behavior
-            return super().submit(function, *args, **kwargs)
         _, rpc_event, state, plan = args[:4]
         try:
+            if not isinstance(plan, Plan):
+                return super().submit(function, *args, **kwargs)
             plan.open(plan, rpc_event, state).begin()
-        except Exception:
-            _LOGGER.exception("bug", extra={"method": plan.name})
+        except Exception:  # also where no thread can be started
+            _LOGGER.exception("bug")
             rpc_event.call.cancel()
         return _DONE
 
@@ -81,13 +79,13 @@ class Plan:
 
     admission: Admission
     threads: ThreadPoolExecutor
-    experimental_thread_pool: InlinePool  # where grpcio looks for it
     name: str
     open: "Callable[[Plan, Any, Any], _Call]"
     fall_back: Callable[[Admission], ThreadedUnary | ThreadedStream]
 
     def __call__(self, requests: Iterator[bytes], context: grpc.ServicerContext) -> object:
         """Serves a call that has reached a thread all the same."""
+        _warn_of_threads()
         call = self.fall_back(self.admission)
         try:
             call.enter()
@@ -103,13 +101,13 @@ class _Call:
         self._plan = plan
         self._call = rpc_event.call
         self._state = state
-        self._ticket = Ticket(self._start_read, self._evict, self._find_peer)
+        self._ticket = Ticket(self._start_read, self._evict)
         self._working = self._over = self._writing = False
 
     def begin(self) -> None:
         self._state.callbacks.append(self._leave)
         try:
-            self._plan.admission.enter(self._ticket)
+            self._plan.admission.enter(self._ticket, self._find_peer())
         except LimitError as error:
             self._end(choose_status(error, self._plan.name))
         else:
@@ -124,14 +122,19 @@ class _Call:
                 self._start((cygrpc.ReceiveMessageOperation(0),), self._on_read)
 
     def _on_read(self, event: Any) -> None:
-        self._ticket.since = time.monotonic()
         self._take(event.batch_operations[0].message())
+
+    def _await_room(self, size: int, raw: bytes, work: Callable[[], object]) -> None:
+        """Has a thread do what takes long, when there is room for the `size` bytes that come of `raw`."""
+        self._plan.admission.arrive(self._ticket, len(raw))
+        self._plan.admission.work(self._ticket, size, lambda: self._work(work))
 
     def _work(self, work: Callable[[], object]) -> None:
         """Has a thread do what takes long; the call keeps its memory until that is over, too."""
 
         def run() -> None:
-            self._ticket.waiting, self._ticket.since = False, time.monotonic()
+            self._ticket.waiting = False
+            self._ticket.advance(None)  # it has not stalled while it waited
             try:
                 if not self._over:
                     work()
@@ -187,12 +190,12 @@ class _Call:
         if not self._working:
             self._plan.admission.leave(self._ticket)
 
+    def _find_peer(self) -> str:
+        return _common.decode(self._call.peer())
+
     def _fail(self, error: Exception) -> None:
         _LOGGER.error("bug", exc_info=error, extra={"method": self._plan.name})
         self._call.cancel()
-
-    def _find_peer(self) -> str:
-        return _common.decode(self._call.peer())
 
 
 class UnaryCall(_Call):
@@ -207,7 +210,10 @@ class UnaryCall(_Call):
         if raw is None:
             self._end(choose_status(refuse_empty_call(), self._plan.name))
         elif not self._answer(self._method.answer_light, raw):
-            self._work(lambda: self._answer(lambda request: self._method.answer(request, lambda: self._over), raw))
+            self._await_room(self._plan.admission.work_cost, raw, lambda: self._answer(self._answer_heavy, raw))
+
+    def _answer_heavy(self, raw: bytes) -> bytes:
+        return self._method.answer(raw, lambda: self._over)
 
     def _answer(self, answer: Callable[[bytes], bytes | None], raw: bytes) -> bool:
         """Ends the call, unless `answer` has none."""
@@ -235,10 +241,14 @@ class StreamCall(_Call):
         self._last: Status | bool = False  # what ends the call when all has been sent; True: well
 
     def _take(self, raw: bytes | None) -> None:
-        if raw is not None and self._session.takes_long(raw):
-            self._work(lambda: self._answer(raw))
-        else:
+        if raw is None:
             self._answer(raw)
+        elif self._session.takes_long(raw):  # what it collects is held already
+            self._work(lambda: self._answer(raw))
+        elif self._plan.admission.covers(COST_FACTOR * len(raw)):
+            self._answer(raw)
+        else:
+            self._await_room(COST_FACTOR * len(raw), raw, lambda: self._answer(raw))
 
     def _answer(self, raw: bytes | None) -> None:
         try:
@@ -249,7 +259,8 @@ class StreamCall(_Call):
                 self._put(list(self._session.receive(raw)))
         except Exception as error:  # noqa: BLE001 - whatever it is, the caller is told no more than that
             self._last = choose_status(error, self._plan.name)
-        self._plan.admission.receive(self._ticket, self._cost)
+        moved = None if self._session.is_between_tensors else len(raw or b"")
+        self._plan.admission.receive(self._ticket, self._cost, moved)
         self._reading = False  # not before: one message at a time
         self._advance()
 
@@ -287,6 +298,12 @@ class StreamCall(_Call):
         self._writing = False
         self._plan.admission.keep(self._ticket, self._cost)
         self._advance()
+
+
+@cache
+def _warn_of_threads() -> None:
+    """Says so once in a process."""
+    _LOGGER.warning("interceptors wrap the methods, as those of an instrumentation do: threads serve all calls")
 
 
 def _build_status(status: Status | None) -> Any:

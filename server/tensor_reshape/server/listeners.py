@@ -66,6 +66,11 @@ def hold(address: str) -> tuple[str, tuple[socket.socket, ...]]:
     return (_replace_port(address, sockets[0].getsockname()[1]) if sockets else address), sockets
 
 
+def find_port(address: str) -> int:
+    """Returns the port of a TCP address."""
+    return int(address.rpartition(":")[2])
+
+
 def count_listeners(address: str) -> int:
     """Returns how many sockets an address stands for: a name may have several addresses."""
     if address.startswith(_UNIX):

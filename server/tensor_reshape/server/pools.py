@@ -6,8 +6,11 @@ one then, that is an exception on the thread that serves every call, which grpci
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
 
 from tensor_reshape.server.config import ConfigError
+
+Pool = TypeVar("Pool", bound=ThreadPoolExecutor)
 
 STACK_BYTES = 2 * 1024 * 1024
 """Of each thread: the system's default of 8 MiB would take the most of a small address space."""
@@ -23,7 +26,15 @@ def start_threads(count: int, name: str) -> ThreadPoolExecutor:
     Raises:
         ConfigError: the system has no room for so many.
     """
-    pool = ThreadPoolExecutor(max_workers=count, thread_name_prefix=name)
+    return start_all(ThreadPoolExecutor(max_workers=count, thread_name_prefix=name), count)
+
+
+def start_all(pool: Pool, count: int) -> Pool:
+    """Starts all threads of a new pool of `count`, and returns it.
+
+    Raises:
+        ConfigError: the system has no room for so many.
+    """
     met = threading.Barrier(count + 1)  # a thread that waits here takes no second task: each gets a thread of its own
     default = threading.stack_size(STACK_BYTES)
     try:
@@ -32,7 +43,7 @@ def start_threads(count: int, name: str) -> ThreadPoolExecutor:
     except RuntimeError as error:
         met.abort()
         pool.shutdown(cancel_futures=True)
-        message = f"the system has no room for {count} threads ({name}): lower --threads, or raise its limits"
+        message = f"the system has no room for {count} threads: lower --threads, or raise its limits"
         raise ConfigError(message) from error
     finally:
         threading.stack_size(default)

@@ -1,6 +1,7 @@
 """What a call ends with when it does not end with a response."""
 
 import logging
+from typing import NoReturn
 
 import grpc
 
@@ -26,3 +27,24 @@ def choose_status(error: Exception, method: str) -> Status:
         return encode_refusal(error)
     _LOGGER.error("bug", exc_info=error, extra={"method": method})
     return Status(grpc.StatusCode.INTERNAL, INTERNAL_ERROR, ())
+
+
+def end_call(context: grpc.ServicerContext, status: Status) -> NoReturn:
+    """Ends a call that grpcio serves by itself."""
+    context.set_trailing_metadata(status.trailing_metadata)
+    context.abort(status.code, status.details)
+
+
+class BugLog:
+    """Logs the first bug of a call whose parts are answered by themselves: the others would say the same again."""
+
+    def __init__(self, method: str) -> None:
+        """Logs nothing yet."""
+        self._method = method
+        self._is_told = False
+
+    def report(self, bug: Exception) -> None:
+        """Takes a bug."""
+        if not self._is_told:
+            self._is_told = True
+            _LOGGER.error("bug", exc_info=bug, extra={"method": self._method})

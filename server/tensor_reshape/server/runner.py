@@ -4,47 +4,48 @@ import logging
 import signal
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import TypeAlias
 
 import grpc
-from grpc_reflection.v1alpha import reflection, reflection_pb2_grpc
 
 from tensor_reshape.server.admission import Admission
+from tensor_reshape.server.auxiliary_methods import AuxiliaryHandlers, build_health
 from tensor_reshape.server.config import COST_FACTOR, Config
 from tensor_reshape.server.connections import ConnectionKeeper
+from tensor_reshape.server.dismissals import Dismissal, close_listeners
 from tensor_reshape.server.handlers import build_handlers
-from tensor_reshape.server.health import Health
+from tensor_reshape.server.heartbeats import Pulse
 from tensor_reshape.server.housekeeping import Housekeeper, MemoryReturner, end_process
-from tensor_reshape.server.interceptors import RefusalInterceptor
-from tensor_reshape.server.listeners import announce, bind, count_listeners
+from tensor_reshape.server.listeners import announce, bind, count_listeners, find_port
 from tensor_reshape.server.pools import start_threads
+from tensor_reshape.server.reflection import Reflection
 from tensor_reshape.server.resources import count_connections
+from tensor_reshape.server.router import CallRouter
 from tensor_reshape.server.service import ReshapeService
-from tensor_reshape.server.threads import assign_threads
+from tensor_reshape.server.transport_options import build_options
 from tensor_reshape.wire.allocators import keep_freed_memory
-from tensor_reshape.wire.codec import SERVICE
 
 Causes: TypeAlias = "SimpleQueue[str]"
 
 _LOGGER = logging.getLogger(__name__)
-_HEALTH_SERVICE = "grpc.health.v1.Health"
-_REFLECTION_THREADS = 4
 _POLL_SECONDS = 0.02
 _SIGNAL_SECONDS = 0.25
-_SIGN_OF_LIFE_SECONDS = 20.0  # within which a connection that is asked must give one
-_PING_INTERVAL_MS = 5000
-_WINDOW_BYTES = 256 * 1024
-_MAX_STREAMS_PER_CONNECTION = 64  # without a limit, a flood of resets on one connection makes others' calls fail
+_DISMISSAL_SECONDS = 1.0  # the longest that clients are asked to leave
+_TURN_SECONDS = 0.005
 
 
 class Runner:
     """A server that is bound when made, serves when started, and stops gracefully."""
 
     def __init__(
-        self, config: Config, service: ReshapeService | None = None, *, private_address: str | None = None
+        self,
+        config: Config,
+        service: ReshapeService | None = None,
+        *,
+        private_address: str | None = None,
+        pulse: Pulse | None = None,
     ) -> None:
         """Binds every address of `config`.
 
@@ -52,29 +53,33 @@ class Runner:
             config: what to serve, and where.
             service: another than that of `config`, for tests.
             private_address: what this process listens on alone, where it shares the others with processes like it.
+            pulse: is told of every call.
 
         Raises:
             ConfigError: an address cannot be bound.
         """
         keep_freed_memory()  # before there are threads
         self._config = config
-        self._health = Health()
-        listeners = sum(map(count_listeners, config.listen)) + (private_address is not None)
-        self._max_connections = count_connections(config.max_connections, listeners)
-        self._threads = start_threads(config.threads, "call")
-        self._server = grpc.server(
-            self._threads,
-            interceptors=[RefusalInterceptor()],
-            options=_build_options(config, self._max_connections, shares=private_address is not None),
+        self._shares_ports = private_address is not None
+        self._max_connections = count_connections(
+            config.max_connections, sum(map(count_listeners, config.listen)) + self._shares_ports
         )
         self._admission = Admission(config)
-        self._serving_threads: list[threading.Thread] = []
+        self._health, methods = build_health()
+        self._reflection = Reflection()
+        methods += self._reflection.build_methods() if config.reflection else []
+        self._threads = start_threads(config.threads, "call")
         handlers = build_handlers(service or ReshapeService(config.limits), self._admission, config, self._threads)
-        self._server.add_generic_rpc_handlers((handlers,))
-        self._health.register(self._server)
-        _register_reflection(self._server)
-        held = private_address is not None
-        self.addresses = tuple(bind(self._server, address, config.tls, held=held) for address in config.listen)
+        self._server = grpc.server(
+            CallRouter(self._threads, {**{method.name: method.submit for method in methods}, **handlers.routes}),
+            options=build_options(config, self._max_connections, shares=self._shares_ports),
+        )
+        self._serving_threads: list[threading.Thread] = []
+        self._server.add_generic_rpc_handlers((pulse or Pulse(), AuxiliaryHandlers(methods), handlers))
+        self.addresses = tuple(
+            bind(self._server, address, config.tls, held=self._shares_ports) for address in config.listen
+        )
+        self._ports = tuple(find_port(address) for address in self.addresses if not address.startswith("unix:"))
         if private_address is not None:
             self._server.add_insecure_port(private_address)
         self._housekeeper = self._build_housekeeper()
@@ -87,15 +92,23 @@ class Runner:
         self._housekeeper.start()
 
     def stop(self, hurry: threading.Event | None = None) -> None:
-        """Says NOT_SERVING, waits for clients to turn away, refuses new calls, lets those under way end.
+        """Says NOT_SERVING, waits for clients to turn away, has the others leave, lets calls under way end.
+
+        Who shares its ports stops listening first: the others take whoever comes. One alone listens while it drains:
+        who balances the load may go on sending clients for a while.
 
         Args:
-            hurry: cuts both waits short when set.
+            hurry: cuts all waits short when set.
         """
         hurry = hurry or threading.Event()
+        if self._shares_ports:
+            close_listeners(self._ports)
         self._health.stop_serving()
         hurry.wait(self._config.drain_seconds)
+        close_listeners(self._ports)
         self._health.end_watches()
+        self._reflection.end_streams()
+        self._dismiss_clients(hurry)
         with suppress(RuntimeError):  # grpcio begins to stop, but has no thread that will end the grace
             self._server.stop(self._config.grace_seconds)
         deadline = time.monotonic() + self._config.grace_seconds
@@ -105,10 +118,20 @@ class Runner:
         self._housekeeper.stop()
         self._threads.shutdown(wait=False)  # what no call waits for any more may take long
 
+    def _dismiss_clients(self, hurry: threading.Event) -> None:
+        """Has clients that do not watch the health leave: a call that reaches a server which stops is cancelled."""
+        if self._config.tls is not None:
+            return  # nothing can be written between the frames of a connection that is encrypted
+        dismissal = Dismissal(self._ports, self._admission.do_if_idle)
+        end = time.monotonic() + _DISMISSAL_SECONDS
+        while not dismissal.advance(time.monotonic()) and time.monotonic() < end and not hurry.wait(_TURN_SECONDS):
+            pass  # those that were busy may be idle now
+        self._admission.resume()
+
     def _build_housekeeper(self) -> Housekeeper:
         # Half of what one of the largest messages takes: who sends one after another keeps the memory for them.
         memory = MemoryReturner(COST_FACTOR * self._config.max_message_bytes // 2)
-        connections = ConnectionKeeper(self.addresses, self._max_connections)
+        connections = ConnectionKeeper(self._ports, self._max_connections)
         return Housekeeper(
             (
                 self._end_if_deaf,
@@ -164,49 +187,3 @@ def stop(runner: Runner, cause: str, hurries: Causes) -> None:
 def _set_after(hurries: Causes, hurry: threading.Event) -> None:
     hurries.get()
     hurry.set()
-
-
-def _register_reflection(server: grpc.Server) -> None:
-    servicer = reflection.ReflectionServicer((SERVICE, _HEALTH_SERVICE, reflection.SERVICE_NAME))
-    # An open reflection stream holds a thread: not one of those that work.
-    threads = ThreadPoolExecutor(max_workers=_REFLECTION_THREADS, thread_name_prefix="reflection")
-    assign_threads(servicer, "ServerReflectionInfo", threads)
-    reflection_pb2_grpc.add_ServerReflectionServicer_to_server(servicer, server)
-
-
-def _build_options(config: Config, max_connections: int, *, shares: bool) -> list[tuple[str, int]]:
-    return [
-        ("grpc.max_receive_message_length", config.max_message_bytes),
-        ("grpc.max_send_message_length", -1),  # an output is bounded by the limits, with a refusal that says so
-        ("grpc.max_concurrent_streams", _MAX_STREAMS_PER_CONNECTION),
-        # What is received of calls that wait is in no budget: a fixed window, not one that grows with the bandwidth.
-        ("grpc.http2.lookahead_bytes", _WINDOW_BYTES),
-        ("grpc.http2.bdp_probe", 0),
-        ("grpc.so_reuseport", int(shares)),  # unasked, a second server would take every other connection
-        ("grpc.max_allowed_incoming_connections", max_connections),
-        *_limit_connections(config),
-    ]
-
-
-def _limit_connections(config: Config) -> list[tuple[str, int]]:
-    sign_of_life = _count_milliseconds(min(config.keepalive_seconds, _SIGN_OF_LIFE_SECONDS))
-    options = [
-        ("grpc.server_handshake_timeout_ms", _count_milliseconds(config.handshake_seconds)),
-        ("grpc.http2.settings_timeout", _count_milliseconds(config.handshake_seconds)),
-        ("grpc.max_connection_idle_ms", _count_milliseconds(config.max_connection_idle_seconds)),
-        ("grpc.keepalive_time_ms", _count_milliseconds(config.keepalive_seconds)),
-        ("grpc.keepalive_timeout_ms", sign_of_life),
-        ("grpc.http2.ping_timeout_ms", sign_of_life),  # a minute otherwise, whatever the other one is
-        # A peer that is gone without a word is found also when it has no call under way.
-        ("grpc.keepalive_permit_without_calls", 1),
-        ("grpc.http2.max_pings_without_data", 0),
-        # Clients may ask as well, twice as often as the most eager stock client does; a flood of pings ends.
-        ("grpc.http2.min_ping_interval_without_data_ms", _PING_INTERVAL_MS),
-    ]
-    if config.max_connection_age_seconds:
-        options.append(("grpc.max_connection_age_ms", _count_milliseconds(config.max_connection_age_seconds)))
-    return options
-
-
-def _count_milliseconds(seconds: float) -> int:
-    return max(1, round(seconds * 1000))

@@ -34,7 +34,7 @@ PAUSES_SECONDS = (0.0, 0.5, 1.0, 2.0, 5.0, 10.0)
 
 _LOGGER = logging.getLogger(__name__)
 # -P: the working directory is no place to import from. Not -m: the module would be there twice, and `Order` with it.
-_COMMAND = (sys.executable, "-P", "-c", "from tensor_reshape.server.workers import work; work()")
+_COMMAND = (sys.executable, "-P", "-c", "import sys; from tensor_reshape.server.workers import work; work(sys.argv[1])")
 
 
 class WorkerProcess:
@@ -50,14 +50,21 @@ class WorkerProcess:
         Raises:
             OSError: the system has no room for it.
         """
-        self._process = subprocess.Popen(  # noqa: S603 - this very interpreter
-            _COMMAND, bufsize=0, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
-        )
+        reader, writer = os.pipe()  # not its standard output, which belongs to whatever prints
+        self._words = os.fdopen(reader, "rb", buffering=0)
+        os.set_blocking(reader, False)
+        try:
+            self._process = subprocess.Popen(  # noqa: S603 - this very interpreter
+                (*_COMMAND, str(writer)), bufsize=0, stdin=subprocess.PIPE, pass_fds=(writer,), start_new_session=True
+            )
+        except OSError:
+            self._words.close()
+            raise
+        finally:
+            os.close(writer)
         self.pid = self._process.pid
         self._orders: IO[bytes] = self._process.stdin  # type: ignore[assignment] # asked for above
-        self._words: IO[bytes] = self._process.stdout  # type: ignore[assignment] # asked for above
         self._threads = Path(f"/proc/{self.pid}/task")
-        os.set_blocking(self._words.fileno(), False)
         self._tell(pickle.dumps(order))
 
     def read(self) -> bytes:

@@ -15,6 +15,7 @@ from tensor_reshape.core.operations import Operation
 from tensor_reshape.core.shapes import infer_shape
 from tensor_reshape.server.backend import reshape
 from tensor_reshape.server.heads import MAX_HEADS, MAX_KNOWN_HEAD_BYTES, Heads
+from tensor_reshape.server.refusals import BugLog
 from tensor_reshape.server.sessions import StreamSession
 from tensor_reshape.wire import batches, codec, inference
 from tensor_reshape.wire.tensors import TensorView
@@ -107,9 +108,10 @@ class ReshapeService:
         Raises:
             LimitError: nobody waits for the answer any more.
         """
-        items = batches.decode_batch_items(batches.decode_batch_request(request))
-        answers = _stop(answer_batch(items, self._limits), is_over)
-        return batches.encode_batch_response(answers, self._limits.max_output_bytes)
+        bugs = BugLog(batches.BATCH_METHOD)
+        items = batches.decode_batch_items(batches.decode_batch_request(request), bugs.report)
+        answers = _stop(answer_batch(items, self._limits, bugs.report), is_over)
+        return batches.encode_batch_response(answers, self._limits.max_output_bytes, bugs.report)
 
     def open_stream(self, hold: Callable[[int], None]) -> StreamSession:
         """Begins StreamReshape; see `StreamSession`."""

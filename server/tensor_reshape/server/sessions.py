@@ -58,6 +58,11 @@ class StreamSession:
         """Whether to receive `raw` may take so long that other calls should not wait for it."""
         return self.collected is not None or (len(raw) > LIGHT_HEAD_BYTES and find_chunk(raw) is None)
 
+    @property
+    def is_between_tensors(self) -> bool:
+        """Whether all of the last tensor has been received, or none has begun."""
+        return self._received == self._size
+
     def finish(self) -> None:
         """Takes the end of the client's side.
 

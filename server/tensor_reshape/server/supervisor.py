@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import partial
 from urllib.parse import quote
 
@@ -24,6 +24,7 @@ from tensor_reshape.server.workers import Order
 
 _LOGGER = logging.getLogger(__name__)
 _TICK_SECONDS = 0.1
+_MAX_DIRECTORY_BYTES = 100  # a unix socket's path has 107
 
 
 def supervise(config: Config, *, log_format: str, log_level: str) -> None:
@@ -152,10 +153,10 @@ def _hold(address: str, stack: ExitStack) -> str:
 def _reserve_private_addresses(config: Config) -> Iterator[str]:
     """Yields what the workers' private addresses begin with; they are served in plain text.
 
-    Abstract sockets need no file system, but are open to every process of the machine, or of the container. Where
-    clients must show certificates, nobody but the own user may come in that way.
+    Abstract sockets need no file system, but are open to every process that has the network of this one. Where callers
+    come in by TLS alone, nobody but the own user may go around it: the sockets are in a directory that is his.
     """
-    if config.tls is None or config.tls.client_ca is None:
+    if config.tls is None:
         yield f"unix-abstract:tensor-reshape-{secrets.token_hex(8)}-"
         return
     with _make_private_directory() as directory:
@@ -163,8 +164,12 @@ def _reserve_private_addresses(config: Config) -> Iterator[str]:
 
 
 def _make_private_directory() -> "tempfile.TemporaryDirectory[str]":
-    try:
-        return tempfile.TemporaryDirectory(prefix="tensor-reshape-")
-    except OSError as error:
-        message = "several workers that demand client certificates need a temporary directory that can be written"
-        raise ConfigError(message) from error
+    """Makes a directory for the own user alone; a container has memory for it where its file system is read-only."""
+    for parent in (None, "/dev/shm"):  # noqa: S108 - it is not shared
+        with suppress(OSError):
+            directory = tempfile.TemporaryDirectory(prefix="tensor-reshape-", dir=parent)
+            if len(os.fsencode(directory.name)) <= _MAX_DIRECTORY_BYTES:
+                return directory
+            directory.cleanup()
+    message = "several workers with TLS need a directory that can be written, under TMPDIR or /dev/shm"
+    raise ConfigError(message)

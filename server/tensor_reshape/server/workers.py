@@ -1,9 +1,10 @@
 """A worker: one of the processes that serve the same ports for a supervisor.
 
-Standard input brings its order, and a byte when it has to hurry; the end of it says that the supervisor is gone. On
-standard output it tells, a byte each, that it serves and that it is leaving, or why it cannot be started.
+Standard input brings its order, and a byte when it has to hurry; the end of it says that the supervisor is gone. By a
+pipe of its own it tells, a byte each, that it serves and that it is leaving, or why it cannot be started.
 """
 
+import ctypes
 import logging
 import os
 import pickle
@@ -11,15 +12,14 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from queue import SimpleQueue
 
-import grpc
-from grpc_health.v1 import health_pb2, health_pb2_grpc
-
 from tensor_reshape.server.config import Config, ConfigError
+from tensor_reshape.server.heartbeats import Pulse, beat
 from tensor_reshape.server.logs import configure_logs
 from tensor_reshape.server.runner import Causes, Runner, await_cause, stop
 
@@ -29,19 +29,12 @@ REFUSAL = b"!"
 """Its message follows, up to the end."""
 
 HURRY = b"h"
-STOP_MARGIN_SECONDS = 2.0
-"""How long a worker may take to end, besides draining and the grace."""
+STOP_MARGIN_SECONDS = 3.0
+"""How long a worker may take to end, besides draining and the grace: clients are asked to leave for a second."""
 
-_BEAT_SECONDS = 0.5
-_RETRY_SECONDS = 0.1
-_CHECK_SECONDS = 1.0
 _MAX_REFUSAL_BYTES = 4096  # a pipe takes so many at once
-_STDIN, _STDOUT = 0, 1
-_CHANNEL_OPTIONS = [
-    ("grpc.enable_http_proxy", 0),
-    ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.max_reconnect_backoff_ms", 200),
-]
+_STDIN = 0
+_PR_SET_PDEATHSIG = 1  # of Linux, as several workers are
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,32 +61,45 @@ class Order:
         return self.config.drain_seconds + self.config.grace_seconds + STOP_MARGIN_SECONDS
 
 
-def work() -> None:
-    """Serves as ordered, until it is told to stop or nobody is left to tell it."""
+def work(words: str) -> None:
+    """Serves as ordered, until it is told to stop or nobody is left to tell it.
+
+    Args:
+        words: the number of the descriptor that the supervisor hears.
+    """
+    tell = partial(_tell, int(words))
+    _wake_when_alone()
     with open(_STDIN, "rb", buffering=0, closefd=False) as orders:  # more will follow
         order: Order = pickle.load(orders)  # noqa: S301 - the supervisor's own bytes
     configure_logs(order.log_format, order.log_level)
     _label_records(order.number)
     try:
-        _serve(order)
+        _serve(order, tell)
     except ConfigError as error:
-        _tell(REFUSAL + str(error).encode()[: _MAX_REFUSAL_BYTES - 1])
+        tell(REFUSAL + str(error).encode()[: _MAX_REFUSAL_BYTES - 1])
         sys.exit(1)
 
 
-def _serve(order: Order) -> None:
+def _serve(order: Order, tell: Callable[[bytes], None]) -> None:
     stops: Causes = SimpleQueue()
     hurries: Causes = SimpleQueue()
     # A service manager signals every process, and the supervisor once more: a second signal is no reason to hurry here.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, lambda *_: stops.put("SIGTERM"))
-    runner = Runner(order.config, private_address=order.private_address)
+    pulse = Pulse()
+    runner = Runner(order.config, private_address=order.private_address, pulse=pulse)
     runner.start()
     threading.Thread(target=_obey, args=(stops, hurries, order.stop_seconds), daemon=True).start()
-    with _beat(order.private_address):
+    with beat(pulse, order.private_address, partial(tell, BEAT)):
         cause = await_cause(stops)
-        _tell(LEAVING)
+        tell(LEAVING)
         stop(runner, cause, hurries)
+
+
+def _wake_when_alone() -> None:
+    """Has the system continue this process when the supervisor dies: suspended, it would not see that it is alone."""
+    # When the supervisor is dead already, standard input says so to a process that is not suspended yet.
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGCONT)
 
 
 def _obey(stops: Causes, hurries: Causes, stop_seconds: float) -> None:
@@ -104,36 +110,9 @@ def _obey(stops: Causes, hurries: Causes, stop_seconds: float) -> None:
     os._exit(1)  # nobody else would end a worker that hangs
 
 
-@contextmanager
-def _beat(address: str) -> Iterator[None]:
-    """Tells twice a second that this process serves: that a call which takes the way of all others is answered."""
-    ended = threading.Event()
-    channel = grpc.insecure_channel(address, options=_CHANNEL_OPTIONS)
-    thread = threading.Thread(target=_keep_beating, args=(channel, ended), name="heartbeat", daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        channel.close()
-        thread.join()
-
-
-def _keep_beating(channel: grpc.Channel, ended: threading.Event) -> None:
-    check = health_pb2_grpc.HealthStub(channel).Check
-    while not ended.is_set():
-        try:
-            check(health_pb2.HealthCheckRequest(), timeout=_CHECK_SECONDS, wait_for_ready=True)
-        except (grpc.RpcError, ValueError):  # the server does not answer, or the channel is closed: silence tells it
-            ended.wait(_RETRY_SECONDS)
-        else:
-            _tell(BEAT)
-            ended.wait(_BEAT_SECONDS)
-
-
-def _tell(message: bytes) -> None:
+def _tell(words: int, message: bytes) -> None:
     with suppress(BrokenPipeError):  # the supervisor is gone, which standard input tells
-        os.write(_STDOUT, message)
+        os.write(words, message)
 
 
 def _label_records(number: int) -> None:

@@ -1,0 +1,149 @@
+"""Room that connections share: what one takes, what it may still take, and whose turn is next.
+
+- Whoever finds no room waits. Rooms are given in turns of the connections, and within one in the order of its claims.
+- A quarter of the pool is for connections that have nothing of it, so that those that have much cannot keep them out.
+- One connection has at most its share. All clients of one unix socket have one name; they share as they like.
+- Where nobody has anything, a claim is granted whatever it is: else one larger than the pool would wait for ever.
+
+Nothing here locks, and every step costs the same however many wait. `admission` decides what is claimed.
+"""
+
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+_UNIX = "unix"
+"""How the name of a connection begins that is one of a unix socket."""
+
+
+@dataclass(slots=True, eq=False)
+class Account:
+    """One connection's part of a pool.
+
+    Attributes:
+        name: of the connection.
+        share: what it may have.
+        used: the bytes that it has.
+        claims: those that wait.
+    """
+
+    name: str
+    share: int
+    used: int = 0
+    claims: "deque[Claim]" = field(default_factory=deque)
+
+
+@dataclass(slots=True, eq=False)
+class Claim:
+    """A wish for room.
+
+    Attributes:
+        size: in bytes.
+        grant: called with the lock of the admission when the room is theirs; returns what is to be done without it.
+        account: whose it is.
+        pool: where it waits.
+    """
+
+    size: int
+    grant: Callable[[], Callable[[], None]]
+    account: Account
+    pool: "Pool"
+
+    def withdraw(self) -> None:
+        """Takes it back."""
+        self.pool.withdraw(self)
+
+
+class Pool:
+    """So many bytes for all connections."""
+
+    def __init__(self, limit: int, share: int) -> None:
+        """Starts with all of it free.
+
+        Args:
+            limit: what all may have together.
+            share: what one connection may have.
+        """
+        self._limit = limit
+        self._open_limit = limit - limit // 4
+        self._share = share
+        self._accounts: dict[str, Account] = {}
+        # Accounts with claims that are within their share; the others wait for their own connection alone.
+        self._newcomers: OrderedDict[str, Account] = OrderedDict()
+        self._holders: OrderedDict[str, Account] = OrderedDict()
+        self.used = 0
+
+    def find_account(self, name: str) -> Account:
+        """Returns the account of a connection."""
+        account = self._accounts.get(name)
+        if account is None:
+            share = self._open_limit if name.startswith(_UNIX) else self._share
+            account = self._accounts[name] = Account(name, share)
+        return account
+
+    def fits(self, account: Account, size: int) -> bool:
+        """Whether the connection may have so many bytes more, now."""
+        if self.used == 0:
+            return True
+        if account.used == 0:
+            return self.used + size <= self._limit
+        return account.used + size <= account.share and self.used + size <= self._open_limit
+
+    def change(self, name: str, size: int) -> None:
+        """Notes that a connection has `size` bytes more, or fewer."""
+        account = self.find_account(name)
+        account.used += size
+        self.used += size
+        self._place(account)
+
+    def take(self, name: str, size: int) -> bool:
+        """Gives a connection room where nobody waits whose turn is before, and returns whether it did."""
+        account = self.find_account(name)
+        others_wait = self._newcomers or (account.used and self._holders)
+        if account.claims or others_wait or not self.fits(account, size):
+            return False
+        self.change(name, size)
+        return True
+
+    def claim(self, name: str, size: int, grant: Callable[[], Callable[[], None]]) -> Claim:
+        """Has a connection wait for room, behind what it waits for already."""
+        account = self.find_account(name)
+        claim = Claim(size, grant, account, self)
+        account.claims.append(claim)
+        self._place(account)
+        return claim
+
+    def withdraw(self, claim: Claim) -> None:
+        """Takes a claim back."""
+        claim.account.claims.remove(claim)
+        self._place(claim.account)
+
+    def grant(self) -> list[Callable[[], None]]:
+        """Grants what there is room for; returns what is to be done without the lock."""
+        granted = []
+        for queue in (self._newcomers, self._holders):
+            while queue:
+                account = next(iter(queue.values()))
+                if not self.fits(account, account.claims[0].size):
+                    break
+                claim = account.claims.popleft()
+                self.change(account.name, claim.size)
+                granted.append(claim.grant())
+        return granted
+
+    @property
+    def is_short(self) -> bool:
+        """Whether a connection waits that is within its share."""
+        return bool(self._newcomers or self._holders)
+
+    def _place(self, account: Account) -> None:
+        """Puts an account at the end of the queue that it belongs to, if to any."""
+        self._newcomers.pop(account.name, None)
+        self._holders.pop(account.name, None)
+        if not account.claims:
+            if account.used == 0:
+                self._accounts.pop(account.name, None)
+        elif account.used == 0:
+            self._newcomers[account.name] = account
+        elif account.used + account.claims[0].size <= account.share:
+            self._holders[account.name] = account

@@ -1,0 +1,84 @@
+"""A bounded number of places for calls, shared fairly by connections.
+
+When there is one call too many, one of the connection that has the most must go: a caller who takes many places loses
+his own, and a connection with one call loses it only where none has two. All operations take constant time, whatever
+is held: they run on the thread that serves every call. (All clients of one unix socket count as one connection.)
+"""
+
+import threading
+from typing import Generic, TypeVar
+
+Call = TypeVar("Call")
+Item = TypeVar("Item")
+
+
+class Places(Generic[Call]):
+    """The places of one kind of calls; safe to use from any thread."""
+
+    def __init__(self, total: int, *, per_connection: int | None = None, spares_first: bool = False) -> None:
+        """Starts with all places free.
+
+        Args:
+            total: how many there are.
+            per_connection: how many of them one TCP connection may take.
+            spares_first: whether those that came first stay. Otherwise they go, which is right where a call soon
+                gives its place back, unless it is up to no good.
+        """
+        self._total = total
+        self._per_connection = per_connection
+        self._spares_first = spares_first
+        self._lock = threading.Lock()
+        self._peers: dict[Call, str] = {}
+        self._calls: dict[str, dict[Call, None]] = {}  # by peer, the first to come first
+        self._levels: dict[int, dict[str, None]] = {}  # the peers that hold so many places; no level is empty
+
+    def take(self, call: Call, peer: str) -> Call | None:
+        """Takes a place, and returns the call that must go for it, if any: it has lost its place, or got none."""
+        with self._lock:
+            self._peers[call] = peer
+            self._count(peer, 1).setdefault(call)
+            crowded = peer if self._exceeds_share(peer) else None
+            if crowded is None and len(self._peers) > self._total:
+                crowded = self._choose(self._levels[max(self._levels)])
+            if crowded is None:
+                return None
+            leaver = self._choose(self._calls[crowded])
+            self._free(leaver)
+            return leaver
+
+    def free(self, call: Call) -> None:
+        """Gives the place back, also when the call has none any more."""
+        with self._lock:
+            self._free(call)
+
+    def list_calls(self) -> list[Call]:
+        """Returns the calls that have a place now."""
+        with self._lock:
+            return list(self._peers)
+
+    def _exceeds_share(self, peer: str) -> bool:
+        if self._per_connection is None or peer.startswith("unix"):
+            return False
+        return len(self._calls[peer]) > self._per_connection
+
+    def _choose(self, items: dict[Item, None]) -> Item:
+        return next(reversed(items) if self._spares_first else iter(items))
+
+    def _free(self, call: Call) -> None:
+        peer = self._peers.pop(call, None)
+        if peer is not None:
+            self._count(peer, -1).pop(call)
+            if not self._calls[peer]:
+                del self._calls[peer]
+
+    def _count(self, peer: str, change: int) -> dict[Call, None]:
+        """Moves a peer to another level, and returns its calls, of which there are to be one more or less."""
+        calls = self._calls.setdefault(peer, {})
+        level = len(calls)
+        if level:
+            self._levels[level].pop(peer)
+            if not self._levels[level]:
+                del self._levels[level]
+        if level + change:
+            self._levels.setdefault(level + change, {})[peer] = None
+        return calls

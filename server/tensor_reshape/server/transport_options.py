@@ -1,0 +1,53 @@
+"""What gRPC's core is told of the server's connections: what they may take, and how long."""
+
+from tensor_reshape.server.config import Config
+
+_SIGN_OF_LIFE_SECONDS = 20.0  # within which a connection that is asked must give one
+_PING_INTERVAL_MS = 5000
+_WINDOW_BYTES = 256 * 1024
+_MAX_STREAMS_PER_CONNECTION = 64  # without a limit, a flood of resets on one connection makes others' calls fail
+
+
+def build_options(config: Config, max_connections: int, *, shares: bool) -> list[tuple[str, int]]:
+    """Returns the arguments of a server.
+
+    Args:
+        config: what is served.
+        max_connections: how many connections each listener takes.
+        shares: whether other processes listen on the same ports.
+    """
+    return [
+        ("grpc.max_receive_message_length", config.max_message_bytes),
+        ("grpc.max_send_message_length", -1),  # an output is bounded by the limits, with a refusal that says so
+        ("grpc.max_concurrent_streams", _MAX_STREAMS_PER_CONNECTION),
+        # What is received of calls that wait is in no budget: a fixed window, not one that grows with the bandwidth.
+        ("grpc.http2.lookahead_bytes", _WINDOW_BYTES),
+        ("grpc.http2.bdp_probe", 0),
+        ("grpc.so_reuseport", int(shares)),  # unasked, a second server would take every other connection
+        ("grpc.max_allowed_incoming_connections", max_connections),
+        *_limit_connections(config),
+    ]
+
+
+def _limit_connections(config: Config) -> list[tuple[str, int]]:
+    sign_of_life = _count_milliseconds(min(config.keepalive_seconds, _SIGN_OF_LIFE_SECONDS))
+    options = [
+        ("grpc.server_handshake_timeout_ms", _count_milliseconds(config.handshake_seconds)),
+        ("grpc.http2.settings_timeout", _count_milliseconds(config.handshake_seconds)),
+        ("grpc.max_connection_idle_ms", _count_milliseconds(config.max_connection_idle_seconds)),
+        ("grpc.keepalive_time_ms", _count_milliseconds(config.keepalive_seconds)),
+        ("grpc.keepalive_timeout_ms", sign_of_life),
+        ("grpc.http2.ping_timeout_ms", sign_of_life),  # a minute otherwise, whatever the other one is
+        # A peer that is gone without a word is found also when it has no call under way.
+        ("grpc.keepalive_permit_without_calls", 1),
+        ("grpc.http2.max_pings_without_data", 0),
+        # Clients may ask as well, twice as often as the most eager stock client does; a flood of pings ends.
+        ("grpc.http2.min_ping_interval_without_data_ms", _PING_INTERVAL_MS),
+    ]
+    if config.max_connection_age_seconds:
+        options.append(("grpc.max_connection_age_ms", _count_milliseconds(config.max_connection_age_seconds)))
+    return options
+
+
+def _count_milliseconds(seconds: float) -> int:
+    return max(1, round(seconds * 1000))

@@ -1,0 +1,93 @@
+"""Servers that stop under clients without retries: nothing that reached a server ends as CANCELLED."""
+
+import os
+import signal
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import grpc
+import pytest
+
+from http2 import SERVICE_PATH
+from server_processes import ServerProcess, run_server
+from tensor_reshape.v1 import reshape_pb2, tensor_pb2
+
+CLIENTS = 8
+_DATA = tensor_pb2.Tensor(data_type=tensor_pb2.DATA_TYPE_F32, dims=(2, 3), data=bytes(24))
+REQUEST = reshape_pb2.StaticReshapeRequest(shape=(3, 2), special_zero=False, data=_DATA).SerializeToString()
+
+
+class RawClients:
+    """Clients that call all the time, without retries.
+
+    Attributes:
+        ends: how their calls have ended, by the name of the status.
+    """
+
+    def __init__(self, address: str, *, share: bool) -> None:
+        """Begins to call; clients that `share` have one connection, which is never idle."""
+        self.ends: Counter[str] = Counter()
+        self._address = address
+        self._stopped = threading.Event()
+        self._lock = threading.Condition()
+        self._options = [("grpc.enable_retries", 0), ("grpc.use_local_subchannel_pool", int(not share))]
+        self._threads = [threading.Thread(target=self._call_always) for _ in range(CLIENTS)]
+        for thread in self._threads:
+            thread.start()
+
+    def await_answers(self, count: int) -> None:
+        """Awaits so many answers more."""
+        with self._lock:
+            wanted = self.ends["OK"] + count
+            assert self._lock.wait_for(lambda: self.ends["OK"] >= wanted, 60), self.ends
+
+    def stop(self) -> None:
+        self._stopped.set()
+        for thread in self._threads:
+            thread.join()
+
+    def _call_always(self) -> None:
+        with grpc.insecure_channel(self._address, self._options) as channel:
+            method: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(f"{SERVICE_PATH}StaticReshape")
+            while not self._stopped.is_set():
+                call = method.future(REQUEST, timeout=5)
+                code = call.code()
+                with self._lock:
+                    self.ends[code.name] += 1
+                    self._lock.notify_all()
+
+
+@contextmanager
+def run_raw_clients(address: str, *, share: bool = False) -> Iterator[RawClients]:
+    clients = RawClients(address, share=share)
+    try:
+        yield clients
+    finally:
+        clients.stop()
+
+
+def find_workers(server: ServerProcess) -> list[int]:
+    return [record["pid"] for record in server.records if record["message"] == "worker serves"]
+
+
+def test_workers_that_are_replaced_one_by_one_lose_no_call_of_a_client_without_retries(serving: str):
+    flags = ("--workers", "2", "--serving", serving, "--drain-seconds", "0.3")
+    with run_server(*flags) as server, run_raw_clients(server.address) as clients:
+        server.await_records(2, "worker serves")
+        for turn in range(4):
+            clients.await_answers(50)
+            leaving = find_workers(server)[turn]
+            os.kill(leaving, signal.SIGTERM)
+            server.await_records(3 + turn, "worker serves")
+        clients.await_answers(50)
+    assert set(clients.ends) == {"OK"}
+
+
+@pytest.mark.parametrize("share", [False, True], ids=["a connection each", "one connection"])
+def test_a_lone_server_that_stops_cancels_no_call(serving: str, share: bool):
+    with run_server("--serving", serving) as server, run_raw_clients(server.address, share=share) as clients:
+        clients.await_answers(50)
+        assert server.stop() == 0
+    assert "CANCELLED" not in clients.ends

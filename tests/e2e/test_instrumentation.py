@@ -1,0 +1,62 @@
+"""A server that an instrumentation has wrapped: `opentelemetry-instrument tensor-reshape serve`."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import grpc
+import numpy as np
+import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from server_processes import ServerProcess
+from tensor_reshape.client import Client, HealthStatus
+
+SIX = np.arange(6, dtype=np.float32)
+SCRIPTS = Path(sys.executable).parent
+COMMAND = (str(SCRIPTS / "opentelemetry-instrument"), str(SCRIPTS / "tensor-reshape"), "serve")
+FLAGS = ("--listen", "127.0.0.1:0", "--log-format", "json", "--drain-seconds", "0")
+TELEMETRY = {
+    "OTEL_TRACES_EXPORTER": "console",
+    "OTEL_METRICS_EXPORTER": "none",
+    "OTEL_LOGS_EXPORTER": "none",
+}
+WRAPPED = "interceptors wrap the methods, as those of an instrumentation do: threads serve all calls"
+
+
+@pytest.fixture(params=[1, 2])
+def traced(request: pytest.FixtureRequest, serving: str, tmp_path: Path) -> Iterator[tuple[ServerProcess, Path]]:
+    """A server, and the file that its traces go to."""
+    traces = tmp_path / "traces"
+    command = [*COMMAND, *FLAGS, "--serving", serving, "--workers", str(request.param)]
+    pipe, env = subprocess.PIPE, {**os.environ, **TELEMETRY}
+    with traces.open("wb") as out, subprocess.Popen(command, stdout=out, stderr=pipe, text=True, env=env) as process:
+        try:
+            server = ServerProcess(process)
+            server.read_addresses(1)
+            yield server, traces
+        finally:
+            process.kill()
+
+
+def test_a_traced_server_serves_the_sdk(traced: tuple[ServerProcess, Path], serving: str):
+    server, traces = traced
+    with Client(server.address) as client:
+        for transfer in ("inline", "stream"):
+            assert client.static_reshape(SIX, [2, 3], special_zero=False, transfer=transfer).shape == (2, 3)
+        assert client.check_health() is HealthStatus.SERVING
+    with grpc.insecure_channel(server.address) as channel:
+        watch = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest())
+        assert next(watch).status == health_pb2.HealthCheckResponse.SERVING
+        server.process.terminate()
+        assert [response.status for response in watch] == [health_pb2.HealthCheckResponse.NOT_SERVING]
+    assert server.wait() == 0
+    written = traces.read_text()
+    assert "StaticReshape" in written
+    assert "heartbeat" not in written
+    said = [record for record in server.records if record["message"] == WRAPPED]
+    assert len(said) >= (serving == "inline")
+    assert len({record.get("worker") for record in said}) == len(said)  # once in a process
+    assert not [record for record in server.records if record.get("level") == "ERROR"]

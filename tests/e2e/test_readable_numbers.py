@@ -1,0 +1,127 @@
+"""Whatever a server is asked: every reader in use takes the numbers of its answer, and of the question."""
+
+from collections.abc import Iterator
+
+import grpc
+import pytest
+from google.protobuf.message import Message
+from google.rpc.error_details_pb2 import BadRequest, ErrorInfo, RetryInfo
+from google.rpc.status_pb2 import Status
+from grpc_health.v1 import health_pb2
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.long.varints import find_unreadable
+
+from dim_strategies import LAWFUL_REQUESTS, REQUESTS
+from remote_refusals import read_trailing, send_raw
+from server_processes import ServerProcess
+from tensor_reshape.core.answers import BatchItem, ShapeRequest
+from tensor_reshape.core.operations import Operation
+from tensor_reshape.v1 import reshape_pb2
+from tensor_reshape.wire.batches import encode_batch_item, join_items
+from tensor_reshape.wire.codec import METHODS, ReshapeCall, encode_reshape_request
+from tensor_reshape.wire.health import CHECK_METHOD, encode_check_request
+from tensor_reshape.wire.inference import build_infer_request
+from tensor_reshape.wire.status import DETAILS_KEY
+from tensor_reshape.wire.streams import STREAM_METHOD, encode_begin, encode_chunk
+from tensor_reshape.wire.tensors import TensorView
+from tensor_strategies import reshape_calls
+
+SECONDS = 20
+ONE_OF_EACH = settings(max_examples=100, deadline=None)
+MESSAGES: dict[str, tuple[type[Message], type[Message]]] = {
+    "StaticReshape": (reshape_pb2.StaticReshapeRequest, reshape_pb2.StaticReshapeResponse),
+    "DynamicReshape": (reshape_pb2.DynamicReshapeRequest, reshape_pb2.DynamicReshapeResponse),
+    "Reshape": (reshape_pb2.ReshapeRequest, reshape_pb2.ReshapeResponse),
+    "InferShape": (reshape_pb2.InferShapeRequest, reshape_pb2.InferShapeResponse),
+    "BatchInferShape": (reshape_pb2.BatchInferShapeRequest, reshape_pb2.BatchInferShapeResponse),
+    "StreamReshape": (reshape_pb2.StreamReshapeRequest, reshape_pb2.StreamReshapeResponse),
+}
+DETAILS: tuple[type[Message], ...] = (ErrorInfo, BadRequest, RetryInfo)
+
+requests = LAWFUL_REQUESTS | LAWFUL_REQUESTS | REQUESTS
+items = st.builds(BatchItem, requests, st.sampled_from([None, None, None, 0, 1, -1]))
+
+
+@pytest.fixture(scope="session")
+def raw_channel(server: ServerProcess) -> Iterator[grpc.Channel]:
+    with grpc.insecure_channel(server.address) as channel:
+        yield channel
+
+
+def find_in_refusal(error: grpc.RpcError) -> list[str]:
+    """Returns what some reader would not take of the details of a refusal."""
+    raw = read_trailing(error).get(DETAILS_KEY, b"")
+    assert isinstance(raw, bytes)
+    details = [
+        finding
+        for detail in Status.FromString(raw).details
+        for kind in DETAILS
+        if detail.Is(kind.DESCRIPTOR)
+        for finding in find_unreadable(kind, detail.value)
+    ]
+    return [*find_unreadable(Status, raw), *details]
+
+
+def ask(channel: grpc.Channel, method: str, request: bytes) -> list[str]:
+    """Returns what some reader would not take of a request, and of its answer."""
+    sent, received = MESSAGES[method]
+    findings = find_unreadable(sent, request)
+    try:
+        return findings + find_unreadable(received, send_raw(channel, method, request))
+    except grpc.RpcError as error:
+        return findings + find_in_refusal(error)
+
+
+def stream(channel: grpc.Channel, messages: list[bytes]) -> list[str]:
+    """Returns what some reader would not take of the messages of a stream, to either side."""
+    sent, received = MESSAGES["StreamReshape"]
+    findings = [finding for message in messages for finding in find_unreadable(sent, message)]
+    method: grpc.StreamStreamMultiCallable[bytes, bytes] = channel.stream_stream(STREAM_METHOD)
+    try:
+        for answer in method(iter(messages), timeout=SECONDS):
+            findings += find_unreadable(received, answer)
+    except grpc.RpcError as error:
+        findings += find_in_refusal(error)
+    return findings
+
+
+@pytest.mark.parametrize("operation", METHODS, ids=str)
+@ONE_OF_EACH
+@given(data=st.data())
+def test_every_reader_takes_an_answer_with_a_tensor(
+    raw_channel: grpc.Channel, operation: Operation, data: st.DataObject
+):
+    call, shape = data.draw(reshape_calls(operation))
+    assert ask(raw_channel, METHODS[operation], encode_reshape_request(call, shape)) == []
+
+
+@ONE_OF_EACH
+@given(call=reshape_calls(), chunk_bytes=st.integers(1, 2**18))
+def test_every_reader_takes_the_messages_of_a_stream(
+    raw_channel: grpc.Channel, call: tuple[ReshapeCall, TensorView | None], chunk_bytes: int
+):
+    payload = call[0].data.payload
+    size = max(chunk_bytes, len(payload) // 50)
+    chunks = [encode_chunk(begin, payload[begin : begin + size]) for begin in range(0, len(payload), size)]
+    assert stream(raw_channel, [encode_begin(*call), *chunks]) == []
+
+
+@settings(max_examples=200, deadline=None)
+@given(request=requests)
+def test_every_reader_takes_a_shape(raw_channel: grpc.Channel, request: ShapeRequest):
+    assert ask(raw_channel, "InferShape", build_infer_request(request).SerializeToString()) == []
+
+
+@ONE_OF_EACH
+@given(batch=st.lists(items, max_size=30))
+def test_every_reader_takes_a_batch(raw_channel: grpc.Channel, batch: list[BatchItem]):
+    assert ask(raw_channel, "BatchInferShape", join_items([encode_batch_item(item) for item in batch])) == []
+
+
+@pytest.mark.parametrize("service", ["", "tensor_reshape.v1.ReshapeService"])
+def test_every_reader_takes_the_health(raw_channel: grpc.Channel, service: str):
+    call: grpc.UnaryUnaryMultiCallable[bytes, bytes] = raw_channel.unary_unary(CHECK_METHOD)
+    request = encode_check_request(service)
+    assert find_unreadable(health_pb2.HealthCheckRequest, request) == []
+    assert find_unreadable(health_pb2.HealthCheckResponse, call(request, timeout=SECONDS)) == []

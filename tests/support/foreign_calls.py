@@ -1,0 +1,255 @@
+"""Calls for programs in other languages, and what the rules answer to each one."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from math import prod
+from random import Random
+
+import numpy as np
+from google.protobuf.message import Message
+from grpc_health.v1 import health_pb2
+
+from tensor_reshape.core.answers import BatchItem, ShapeAnswer, ShapeRequest, answer_batch
+from tensor_reshape.core.dims import AnyDim, Bounds, Dim, Symbol, make_term, name_dim
+from tensor_reshape.core.dtypes import DataType
+from tensor_reshape.core.errors import LimitError, ReshapeError
+from tensor_reshape.core.operations import DYNAMIC_RESHAPE, OPERATIONS, RESHAPE, STATIC_RESHAPE, Operation
+from tensor_reshape.core.partial import PartialQuestion
+from tensor_reshape.core.shapes import Question, infer_shape
+from tensor_reshape.v1 import reshape_pb2, tensor_pb2
+from tensor_reshape.wire.codec import METHODS, SERVICE, ReshapeRequest
+from tensor_reshape.wire.inference import build_infer_request, build_infer_response
+
+HEALTH = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name
+MAX = 2**63 - 1
+
+
+@dataclass(frozen=True)
+class ForeignCall:
+    """One call.
+
+    Attributes:
+        service: its full name.
+        method: its name.
+        requests: what is sent.
+        responses: what must come back.
+        reason: instead of responses, where the call must be refused.
+        streams: whether it takes and gives several messages.
+    """
+
+    service: str
+    method: str
+    requests: Sequence[Message]
+    responses: Sequence[Message] = field(default_factory=tuple)
+    reason: str = ""
+    streams: bool = False
+
+
+Tensor = tensor_pb2.Tensor
+_Request = type[ReshapeRequest]
+_Response = type[reshape_pb2.StaticReshapeResponse | reshape_pb2.DynamicReshapeResponse | reshape_pb2.ReshapeResponse]
+_KINDS: dict[Operation, tuple[_Request, _Response]] = {
+    STATIC_RESHAPE: (reshape_pb2.StaticReshapeRequest, reshape_pb2.StaticReshapeResponse),
+    DYNAMIC_RESHAPE: (reshape_pb2.DynamicReshapeRequest, reshape_pb2.DynamicReshapeResponse),
+    RESHAPE: (reshape_pb2.ReshapeRequest, reshape_pb2.ReshapeResponse),
+}
+
+
+def make_tensor(data_type: DataType, dims: Sequence[int], data: bytes, strides: Sequence[int] = ()) -> Tensor:
+    return Tensor(data_type=tensor_pb2.DataType.ValueType(data_type), dims=dims, data=data, strides=strides)
+
+
+def make_request(operation: Operation, target: Sequence[int], data: Tensor) -> Message:
+    kind, _ = _KINDS[operation]
+    if kind is reshape_pb2.StaticReshapeRequest:
+        return kind(shape=target, special_zero=True, data=data)
+    data_type = DataType.I32 if operation is DYNAMIC_RESHAPE else DataType.I64
+    items = np.array(target, f"<i{data_type.item_size}").tobytes()
+    return kind(shape=make_tensor(data_type, [len(target)], items), special_zero=True, data=data)
+
+
+def make_reshape(operation: Operation, target: Sequence[int], data: Tensor, elements: bytes) -> ForeignCall:
+    """Returns the call of one operation; `elements` are those of the data in row-major order."""
+    data_type = DataType(data.data_type)
+    question = Question(
+        operation=operation, data=tuple(data.dims), target=target, special_zero=True, data_type=data_type
+    )
+    request, (_, kind) = make_request(operation, target, data), _KINDS[operation]
+    try:
+        output = make_tensor(data_type, infer_shape(question), elements)
+    except ReshapeError as error:
+        return ForeignCall(SERVICE, METHODS[operation], [request], reason=error.reason)
+    return ForeignCall(SERVICE, METHODS[operation], [request], [kind(output=output)])
+
+
+def choose_dims(random: Random, rank: int) -> list[int]:
+    """Chooses dims of at most some thousand elements in all."""
+    return [random.choice((1, 2, 3, 5) if index < 5 else (1, 1, 2)) for index in range(rank)]
+
+
+def list_dense_reshapes(random: Random) -> Iterator[ForeignCall]:
+    """Every type of every operation at many ranks, and sizes where a length takes a byte more."""
+    for operation in OPERATIONS.values():
+        for data_type in sorted(operation.data_types):
+            for rank in (0, 1, 2, 3, 4, 12):
+                dims = choose_dims(random, rank)
+                target = random.choice(([-1], dims[::-1], [0] * max(rank - 1, 0) + [-1], [*dims, 1][:12]))
+                payload = random.randbytes(prod(dims) * data_type.item_size)
+                yield make_reshape(operation, target, make_tensor(data_type, dims, payload), payload)
+    for size in (*range(100, 132), *range(16360, 16388, 3), 2**17, 2**21):
+        payload = random.randbytes(size)
+        yield make_reshape(RESHAPE, [size], make_tensor(DataType.U8, [1, size], payload), payload)
+    for rank in range(13, 65, 3):
+        payload = random.randbytes(6)
+        yield make_reshape(RESHAPE, [*[1] * rank, 6][-rank:], make_tensor(DataType.U8, [2, 3], payload), payload)
+
+
+def list_empty_reshapes() -> Iterator[ForeignCall]:
+    """Without elements; other dims may be huge."""
+    for target in ([0], [3, 0], [MAX, 0], [0, MAX], [MAX, 4, 0, 2**62], [*[MAX] * 11, 0], [0, *[2**40] * 11]):
+        for operation in OPERATIONS.values():
+            if operation is not DYNAMIC_RESHAPE or max(target) < 2**31:
+                yield make_reshape(operation, target, make_tensor(DataType.F32, [0], b""), b"")
+
+
+def list_strided_reshapes(random: Random) -> Iterator[ForeignCall]:
+    """Transposed, which the server gathers."""
+    for rows, columns in ((2, 3), (7, 1), (3, 5), (16, 9)):
+        for operation in OPERATIONS.values():
+            array = np.frombuffer(random.randbytes(rows * columns * 4), "<u4").reshape(rows, columns)
+            data = make_tensor(DataType.F32, [columns, rows], array.tobytes(), [1, columns])
+            yield make_reshape(operation, [-1], data, array.T.tobytes())
+
+
+def list_refused_reshapes() -> Iterator[ForeignCall]:
+    for operation in OPERATIONS.values():
+        for target in ([7], [-1, -1], [-2], [0, 0, 0], [4, -1]):
+            yield make_reshape(operation, target, make_tensor(DataType.F32, [2, 3], bytes(24)), b"")
+
+
+def make_stream(random: Random, operation: Operation, dims: Sequence[int], chunk_bytes: int) -> ForeignCall:
+    """Returns a call that sends one tensor in chunks, and gets each chunk back."""
+    payload = random.randbytes(prod(dims) * 4)
+    head = make_request(operation, [-1], make_tensor(DataType.F32, dims, b""))
+    part = next(name for name, one in OPERATIONS.items() if one is operation)
+    chunks = [(begin, payload[begin : begin + chunk_bytes]) for begin in range(0, len(payload), chunk_bytes)]
+    first = reshape_pb2.StreamReshapeRequest()
+    getattr(first, part).CopyFrom(head)
+    output = make_tensor(DataType.F32, [prod(dims)], b"")
+    return ForeignCall(
+        SERVICE,
+        "StreamReshape",
+        [
+            first,
+            *[reshape_pb2.StreamReshapeRequest(chunk=chunk, offset=offset) for offset, chunk in chunks],
+        ],
+        [
+            reshape_pb2.StreamReshapeResponse(output=output),
+            *[reshape_pb2.StreamReshapeResponse(chunk=chunk, offset=offset) for offset, chunk in chunks],
+        ],
+        streams=True,
+    )
+
+
+def list_streams(random: Random) -> Iterator[ForeignCall]:
+    for operation in OPERATIONS.values():
+        for dims, chunk_bytes in (([6], 24), ([2, 3], 7), ([40, 10], 200), ([128, 128], 2**14 + 4), ([0, 5], 1)):
+            yield make_stream(random, operation, dims, chunk_bytes)
+
+
+N, M, WIDE = name_dim("N"), name_dim("größe", 1, 2**40), Dim(Bounds(2, 8))
+EXPRESSION = Dim(Bounds(0, None), make_term(2**40, [Symbol("N", Bounds(0, None))], 3, [Symbol("K", Bounds(1, 9))]))
+PAIRS: list[tuple[list[AnyDim] | None, list[AnyDim] | None]] = [
+    ([2, 3], [3, 2]),
+    ([2, 3, 4], [0, -1]),
+    ([], []),
+    ([0], [MAX, 2**62, 0]),
+    ([N, 4, 5], [0, -1]),
+    ([N, 6], [-1, 4]),
+    ([N, M], [M, -1]),
+    ([N, 4], [M, 2]),
+    ([WIDE, 12], [-1, 6]),
+    ([EXPRESSION, 4], [-1]),
+    ([None, 1, 2], [-1, 0]),
+    (None, [3, -1, 0, 2]),
+    ([2, 3], None),
+    ([WIDE, None], [N, -1, 2]),
+    ([2, 3], [7]),
+    ([2, 3], [-1, -1]),
+    ([4, 0, 2], [-1, 0]),
+    ([3], [Dim(Bounds(5, 4))]),
+]
+
+
+def list_questions() -> Iterator[ShapeRequest]:
+    for operation in OPERATIONS.values():
+        for data, target in PAIRS:
+            question = PartialQuestion(operation=operation, data=data, target=target, special_zero=True)
+            yield ShapeRequest(question)
+            yield ShapeRequest(question, explain=True)
+            if data is not None and all(type(dim) is int for dim in data):
+                yield ShapeRequest(question, explain=True, strides=tuple(range(len(data), 0, -1)))
+
+
+def list_inferences() -> Iterator[ForeignCall]:
+    for request in list_questions():
+        (answer,) = answer_batch([BatchItem(request)])
+        sent = [build_infer_request(request)]
+        if isinstance(answer, ReshapeError):
+            yield ForeignCall(SERVICE, "InferShape", sent, reason=answer.reason)
+        else:
+            yield ForeignCall(SERVICE, "InferShape", sent, [build_infer_response(answer)])
+
+
+def make_batch() -> ForeignCall:
+    """Returns all questions in one call, some of them with the data of an earlier one."""
+    follow = PartialQuestion(operation=RESHAPE, data=None, target=[1, -1], special_zero=False)
+    questions = [BatchItem(request) for request in list_questions()]
+    items = [*questions, *[BatchItem(ShapeRequest(follow), index) for index in range(0, len(questions), 7)]]
+    sent = [
+        reshape_pb2.BatchInferShapeItem(question=build_infer_request(item.request), data_from=item.data_from)
+        for item in items
+    ]
+    results = map(make_result, answer_batch(items))
+    return ForeignCall(
+        SERVICE,
+        "BatchInferShape",
+        [reshape_pb2.BatchInferShapeRequest(items=sent)],
+        [reshape_pb2.BatchInferShapeResponse(results=results)],
+    )
+
+
+def make_result(answer: ShapeAnswer | ReshapeError) -> reshape_pb2.BatchInferShapeResult:
+    if isinstance(answer, ShapeAnswer):
+        return reshape_pb2.BatchInferShapeResult(answer=build_infer_response(answer))
+    refusal = reshape_pb2.Refusal(
+        reason=answer.reason,
+        message=answer.message,
+        field=answer.field,
+        metadata=answer.metadata,
+        limit_exceeded=isinstance(answer, LimitError),
+    )
+    return reshape_pb2.BatchInferShapeResult(refusal=refusal)
+
+
+def list_health_checks() -> Iterable[ForeignCall]:
+    serving = health_pb2.HealthCheckResponse(status=health_pb2.HealthCheckResponse.SERVING)
+    requests = [health_pb2.HealthCheckRequest(service=service) for service in ("", SERVICE)]
+    return [ForeignCall(HEALTH, "Check", [request], [serving]) for request in requests]
+
+
+def list_calls(random: Random) -> list[ForeignCall]:
+    return [
+        *list_dense_reshapes(random),
+        *list_empty_reshapes(),
+        *list_strided_reshapes(random),
+        *list_refused_reshapes(),
+        *list_streams(random),
+        *list_inferences(),
+        make_batch(),
+        *list_health_checks(),
+    ]
+
+
+CALLS = list_calls(Random(9))
+"""The same ones in every run."""

@@ -1,0 +1,215 @@
+"""Servers that are restarted and killed under load, and what callers of the SDK notice."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from server_processes import ServerProcess, run_server
+from tensor_reshape.client import AsyncClient, Client
+from tensor_reshape.client.transfers import Way
+from tensor_reshape.wire.arrays import Array
+
+RESTART_SECONDS, KILL_SECONDS, KILL_CALLS = 2.0, 1.5, 10_000
+_SMALL, _LARGE = np.arange(6, dtype=np.float32), np.arange(1 << 18, dtype=np.float32)
+_STREAM: Way = "stream"
+_INLINE: Way = "inline"
+_CHUNK_BYTES = 1 << 16
+_TASKS = 4
+# A server that begins when its standard input ends.
+_PREPARED = """
+import sys
+
+import tensor_reshape.server.runner
+from tensor_reshape.server.__main__ import serve
+
+print("prepared", flush=True)
+sys.stdin.read()
+serve(sys.argv[1:])
+"""
+_LEAST_RESTARTS = 2
+_LEAST_UP_SECONDS = 0.5  # however slow this machine is
+_REST_SECONDS = 0.002  # between two calls of a caller: the machine is there for the server, too
+_MAX_DELAY_SECONDS = 1.0  # after a server is back
+
+
+@dataclass
+class Figures:
+    """What came of a run; its methods may be called from any thread.
+
+    Attributes:
+        interruptions: how often the server was restarted, or a worker killed.
+        calls: how many were answered, by the kind of caller.
+        slowest_seconds: the longest of these, by the kind of caller.
+        failures: the kind and the error of each call that failed.
+        stop_seconds: the longest time from the signal to the end of a server.
+        start_seconds: the longest time from there to the next server that listens.
+    """
+
+    interruptions: int = 0
+    calls: Counter[str] = field(default_factory=Counter)
+    slowest_seconds: dict[str, float] = field(default_factory=dict)
+    failures: list[str] = field(default_factory=list)
+    stop_seconds: float = 0.0
+    start_seconds: float = 0.0
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def note_call(self, kind: str, seconds: float) -> None:
+        """Counts a call that was answered."""
+        with self._lock:
+            self.calls[kind] += 1
+            self.slowest_seconds[kind] = max(seconds, self.slowest_seconds.get(kind, 0.0))
+
+    def note_restart(self, stop_seconds: float, start_seconds: float) -> None:
+        """Counts a restart."""
+        self.interruptions += 1
+        self.stop_seconds = max(stop_seconds, self.stop_seconds)
+        self.start_seconds = max(start_seconds, self.start_seconds)
+
+    def note_failure(self, kind: str, error: Exception) -> None:
+        """Keeps why a call failed."""
+        with self._lock:
+            self.failures.append(f"{kind}: {type(error).__name__}: {error}")
+
+    def find_problems(self) -> list[str]:
+        """Returns what is not as it must be: calls that failed, and calls that noticed late that a server was back."""
+        away = self.stop_seconds + self.start_seconds
+        limit = away + _MAX_DELAY_SECONDS
+        slow = [
+            f"{kind}: a call took {seconds:.2f} s, and no server was ever away for more than {away:.2f} s"
+            for kind, seconds in self.slowest_seconds.items()
+            if seconds > limit
+        ]
+        return [*self.failures, *slow]
+
+
+def run_restarts(seconds: float, *flags: str, every_seconds: float = RESTART_SECONDS) -> Figures:
+    """Restarts a lone server, which has `flags`, every few seconds under load: SIGTERM, its end, and another."""
+    figures, end = Figures(), time.monotonic() + seconds
+    with ExitStack() as stack:
+        server = stack.enter_context(run_server(*flags))
+        address = server.address
+        with _keep_calling(address, figures):
+            begin = time.monotonic()
+            while time.monotonic() < end or figures.interruptions < _LEAST_RESTARTS:
+                following = stack.enter_context(_prepare_server(address, *flags))
+                time.sleep(max(begin + every_seconds - time.monotonic(), _LEAST_UP_SECONDS))
+                begin = time.monotonic()
+                server.stop()
+                stopped, server = time.monotonic(), following
+                _let_listen(server)
+                figures.note_restart(stopped - begin, time.monotonic() - stopped)
+    return figures
+
+
+def run_kills(calls: int = KILL_CALLS, *flags: str, every_seconds: float = KILL_SECONDS) -> Figures:
+    """Kills one of two workers with SIGKILL every few seconds, in turn, until so many calls were answered."""
+    figures = Figures()
+    with run_server("--workers", "2", *flags) as server, _keep_calling(server.address, figures):
+        while figures.calls.total() < calls:
+            time.sleep(every_seconds)
+            server.await_records(figures.interruptions + 2, "worker serves")  # or both could be gone
+            latest = server.await_records(1, "worker serves", worker=figures.interruptions % 2 + 1)[-1]
+            os.kill(latest["pid"], signal.SIGKILL)
+            figures.interruptions += 1
+    return figures
+
+
+@contextmanager
+def _prepare_server(address: str, *flags: str) -> Iterator[ServerProcess]:
+    """Starts a process that has imported everything: how slowly this machine does that is not the subject."""
+    command = [sys.executable, "-c", _PREPARED, "--listen", address, "--log-format", "json", *flags]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "prepared\n"
+        server = ServerProcess(process)
+        try:
+            yield server
+        finally:
+            if process.poll() is None:
+                process.kill()
+            server.wait()
+
+
+def _let_listen(server: ServerProcess) -> None:
+    assert server.process.stdin is not None
+    server.process.stdin.close()
+    server.read_addresses(1)
+
+
+@contextmanager
+def _keep_calling(address: str, figures: Figures) -> Iterator[None]:
+    """Calls in threads, tasks and streams until the end of the block, with the SDK's defaults."""
+    finished = threading.Event()
+    loads: list[Callable[[str, Figures, threading.Event], None]] = [_call, _call, _call_streams, _call_tasks]
+    callers = [threading.Thread(target=load, args=(address, figures, finished)) for load in loads]
+    for caller in callers:
+        caller.start()
+    try:
+        yield
+    finally:
+        finished.set()
+        for caller in callers:
+            caller.join()
+
+
+def _call(address: str, figures: Figures, finished: threading.Event) -> None:
+    with Client(address) as client:
+        while not finished.wait(_REST_SECONDS):
+            _measure("unary", figures, lambda: client.static_reshape(_SMALL, [3, 2], special_zero=False))
+
+
+def _call_streams(address: str, figures: Figures, finished: threading.Event) -> None:
+    with Client(address, chunk_bytes=_CHUNK_BYTES) as client:
+        while not finished.wait(_REST_SECONDS):
+            _measure("stream", figures, lambda: client.reshape(_LARGE, [-1, 2], special_zero=False, transfer="stream"))
+
+
+def _call_tasks(address: str, figures: Figures, finished: threading.Event) -> None:
+    async def call(client: AsyncClient, kind: str) -> None:
+        streams = kind == "asyncio stream"
+        array, way = (_LARGE, _STREAM) if streams else (_SMALL, _INLINE)
+        while not finished.is_set():
+            await asyncio.sleep(_REST_SECONDS)
+            await _measure_awaited(kind, figures, client.reshape(array, [-1, 2], special_zero=False, transfer=way))
+
+    async def call_all() -> None:
+        async with AsyncClient(address, chunk_bytes=_CHUNK_BYTES) as client:
+            await asyncio.gather(*(call(client, kind) for kind in ["asyncio"] * _TASKS + ["asyncio stream"]))
+
+    asyncio.run(call_all())
+
+
+def _measure(kind: str, figures: Figures, call: Callable[[], Array]) -> None:
+    begin = time.monotonic()
+    try:
+        _judge(call())
+    except Exception as error:  # noqa: BLE001 - whatever it is, a caller would notice
+        figures.note_failure(kind, error)
+    else:
+        figures.note_call(kind, time.monotonic() - begin)
+
+
+async def _measure_awaited(kind: str, figures: Figures, call: Awaitable[Array]) -> None:
+    begin = time.monotonic()
+    try:
+        _judge(await call)
+    except Exception as error:  # noqa: BLE001 - whatever it is, a caller would notice
+        figures.note_failure(kind, error)
+    else:
+        figures.note_call(kind, time.monotonic() - begin)
+
+
+def _judge(output: Array) -> None:
+    expected = _SMALL if output.size == _SMALL.size else _LARGE
+    assert np.array_equal(output, expected.reshape(-1, 2))

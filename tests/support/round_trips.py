@@ -1,0 +1,99 @@
+"""Questions over the wire and back, alone and as a batch: what comes back is what `infer_locally` says of them.
+
+Whatever is raised that is no refusal is shown as it is: a question that any caller may ask has an answer or a refusal.
+"""
+
+from collections.abc import Sequence
+from itertools import zip_longest
+
+from tensor_reshape.client.shapes import InferredShape, ShapeQuery, infer_locally
+from tensor_reshape.core.answers import BatchItem, ShapeAnswer, ShapeRequest
+from tensor_reshape.core.dims import Dim, format_dims
+from tensor_reshape.core.errors import ReshapeError
+from tensor_reshape.core.limits import DEFAULT_LIMITS, MAX_HEAD_BYTES
+from tensor_reshape.server.service import ReshapeService
+from tensor_reshape.wire.batches import decode_batch_response, encode_batch_item, join_items
+from tensor_reshape.wire.inference import build_infer_request, decode_infer_response
+from tensor_reshape.wire.status import decode_refusal, encode_refusal
+
+Result = ShapeAnswer | InferredShape | ReshapeError
+
+
+def check_round_trips(items: Sequence[BatchItem], step: int = 1) -> list[str]:
+    """Returns what differs, item by item; all are sent in a batch, and every `step`-th one alone."""
+    service = ReshapeService(DEFAULT_LIMITS)
+    items = [item for item in items if len(encode_batch_item(item)) <= MAX_HEAD_BYTES]
+    try:
+        local = infer_locally([make_query(item) for item in items])
+        remote = decode_batch_response(service.infer_batch(join_items([encode_batch_item(item) for item in items])))
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is to be shown
+        alone = [problem for item in items for problem in check_round_trips([item])] if len(items) > 1 else []
+        return alone or [f"{' and '.join(map(format_item, items))}: {error!r}"]
+    problems = []
+    for index, (item, ours, theirs) in enumerate(zip_longest(items, local, remote)):
+        answers = {"locally": ours, "in a batch": theirs}
+        if item.data_from is None and index % step == 0:
+            answers |= ask_alone(service, item.request)
+        shown = {describe(answer) for answer in answers.values()}
+        if len(shown) > 1:
+            problems.append(
+                f"{format_item(item)}: " + "; ".join(f"{name} {describe(each)}" for name, each in answers.items())
+            )
+    return problems
+
+
+def ask_alone(service: ReshapeService, request: ShapeRequest) -> dict[str, Result | Exception | None]:
+    """Returns the answers of one question, by who gives it."""
+    raw = build_infer_request(request).SerializeToString()
+    answers: dict[str, Result | Exception | None] = {}
+    for name, ask in (("by a thread", service.infer), ("at once", service.infer_light)):
+        try:
+            response = ask(raw)
+            if response is not None:
+                answers[name] = decode_infer_response(response)
+        except ReshapeError as error:
+            status = encode_refusal(error)
+            answers[name] = decode_refusal(status.code, status.trailing_metadata)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is to be shown
+            answers[name] = error
+    return answers
+
+
+def make_query(item: BatchItem) -> ShapeQuery:
+    """Returns an item as the SDK takes it."""
+    (operation, data, target, special_zero, data_type, expected), explain, strides = item.request
+    return ShapeQuery(
+        data_shape=data,
+        shape=target,
+        special_zero=special_zero,  # type: ignore[arg-type] # what does not say it is refused
+        operation=operation.name,
+        expected_shape=expected,
+        data_type=data_type,
+        explain=explain,
+        data_strides=strides,
+        data_from=item.data_from,
+    )
+
+
+def format_item(item: BatchItem) -> str:
+    """Writes an item in one line."""
+    question, explain, strides = item.request
+    dims = [*(question.data or ()), *(question.target or ()), *(question.expected or ())]
+    terms = [dim.term for dim in dims if isinstance(dim, Dim) and dim.term is not None]
+    symbols = {f"{one.name}:{one.bounds[:]}" for term in terms for one in (*term.factors, *term.divisors)}
+    named = {f"{dim}:{dim.bounds[:]}" for dim in dims if isinstance(dim, Dim) and dim.term is not None}
+    shapes = f"{format_dims(question.data)} -> {format_dims(question.target)}"
+    rest = f"special_zero {question.special_zero}, type {question.data_type}, explain {explain}, strides {strides}"
+    expected = "" if question.expected is None else f" expected {format_dims(question.expected)},"
+    names = " ".join(sorted(named | symbols))
+    return f"{question.operation.name} {shapes},{expected} {rest}, data_from {item.data_from} {names}".rstrip()
+
+
+def describe(result: Result | Exception | None) -> object:
+    """Returns what a caller sees of a result."""
+    if isinstance(result, ReshapeError):
+        values = tuple(sorted(result.metadata.items()))
+        return type(result).__name__, str(result.reason), result.message, result.field, values
+    if isinstance(result, ShapeAnswer | InferredShape):
+        return repr((result.dims, result.equalities, result.origins, result.view))
+    return repr(result)

@@ -1,0 +1,93 @@
+"""Requests that hold a tensor, for hypothesis: mostly lawful, over all that the contract can say."""
+
+from collections.abc import Sequence
+from math import prod
+
+import numpy as np
+from hypothesis import strategies as st
+
+from dim_strategies import DIMS
+from tensor_reshape.core.dtypes import DataType
+from tensor_reshape.core.layouts import compute_span
+from tensor_reshape.core.operations import DYNAMIC_RESHAPE, OPERATIONS, STATIC_RESHAPE, Operation
+from tensor_reshape.core.shapes import Question
+from tensor_reshape.wire.codec import ReshapeCall
+from tensor_reshape.wire.tensors import TensorView
+
+MAX_ELEMENTS = 2**15
+HUGE = st.integers(2**31, 2**63 - 1)
+_TINY = st.sampled_from([1, 1, 1, 2, 3, 5])
+
+
+def _bound(dims: Sequence[int]) -> list[int]:
+    """Returns the dims, those from where they are too many elements as 1."""
+    bounded: list[int] = []
+    for dim in dims:
+        bounded.append(dim if prod(bounded) * dim <= MAX_ELEMENTS else 1)
+    return bounded
+
+
+def _put_zero(dims: Sequence[int], index: int) -> list[int]:
+    at = index % (len(dims) + 1)
+    return [*dims[:at], 0, *dims[at:]]
+
+
+FULL_DIMS = (
+    st.lists(_TINY, max_size=12)
+    | st.lists(_TINY, min_size=13, max_size=66)
+    | st.lists(st.integers(1, 200), max_size=3)
+    | st.builds(lambda dim, ones: [dim, *[1] * ones], st.integers(1, MAX_ELEMENTS), st.integers(0, 12))
+).map(_bound)
+EMPTY_DIMS = st.builds(_put_zero, st.lists(_TINY | HUGE, max_size=12), st.integers(0, 12))
+DIMS_OF_DATA = FULL_DIMS | EMPTY_DIMS
+
+
+def _choose_targets(dims: list[int]) -> st.SearchStrategy[list[int]]:
+    """Chooses targets most of which the rules allow."""
+    empty = st.lists(HUGE | _TINY, max_size=11).map(lambda others: [*others, 0])
+    return st.one_of(
+        st.just([-1]),
+        st.permutations(dims).map(list),
+        st.integers(0, len(dims)).map(lambda count: [0] * count + [-1]),
+        st.integers(1, 20).map(lambda ones: [*[1] * ones, prod(dims) % 2**63]),
+        empty if 0 in dims else st.just([prod(dims)]),
+        st.lists(st.integers(-2, 6), max_size=4),
+    )
+
+
+def _choose_strides(dims: list[int]) -> st.SearchStrategy[tuple[int, ...] | None]:
+    """Chooses column-major strides now and then, and seldom some that fit nothing."""
+    columns = tuple(min(prod(dims[:axis]), 2**63 - 1) for axis in range(len(dims)))
+    return st.sampled_from([None, None, None, columns, (0,) * len(dims), (1, 2)])
+
+
+@st.composite
+def reshape_calls(draw: st.DrawFn, operation: Operation | None = None) -> tuple[ReshapeCall, TensorView | None]:
+    """Draws a question with its data, and its target as a tensor where the operation takes one."""
+    operation = operation or draw(st.sampled_from(list(OPERATIONS.values())))
+    data_type = draw(st.sampled_from(sorted(operation.data_types)))
+    dims = draw(DIMS_OF_DATA)
+    strides, target = draw(_choose_strides(dims)), draw(_choose_targets(dims))
+    span = compute_span(dims, strides) if strides and len(strides) == len(dims) else prod(dims)
+    size = span * data_type.item_size
+    data = TensorView(data_type, tuple(dims), strides, memoryview(draw(st.randoms()).randbytes(size)))
+    shape = view_target(operation, target)
+    question = Question(
+        operation=operation,
+        data=data.dims,
+        target=target,
+        special_zero=draw(st.sampled_from([True, True, True, False, None])),
+        data_type=data_type,
+        expected=draw(st.none() | st.none() | st.lists(DIMS, max_size=3)),
+    )
+    return ReshapeCall(question, data), shape
+
+
+def view_target(operation: Operation, target: Sequence[int]) -> TensorView | None:
+    """Returns the target as a tensor; of one for DynamicReshape what is above its type is the largest."""
+    if operation is STATIC_RESHAPE:
+        return None
+    data_type = DataType.I32 if operation is DYNAMIC_RESHAPE else DataType.I64
+    most = 2 ** (8 * data_type.item_size - 1) - 1
+    items = np.array([min(item, most) for item in target], f"<i{data_type.item_size}")
+    return TensorView(data_type, (len(target),), None, memoryview(items.tobytes()))
