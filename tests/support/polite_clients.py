@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import Condition, Thread
@@ -41,6 +42,10 @@ class Figures:
     def between(self, begin: float, end: float) -> "Figures":
         """Returns what it saw of the calls that began in a time."""
         return Figures(tuple(call for call in self.calls if begin <= call.began < end))
+
+    def during(self, begin: float, end: float) -> "Figures":
+        """Returns what it saw of the calls that were under way in a time, also such as began before."""
+        return Figures(tuple(call for call in self.calls if call.began < end and call.began + call.seconds > begin))
 
     @property
     def failures(self) -> list[str]:
@@ -85,6 +90,11 @@ class PoliteClient:
         with self._news:
             assert self._news.wait_for(lambda: any(map(condition, self._calls)), STOP_SECONDS), self._calls[-5:]
 
+    def look(self) -> Figures:
+        """Returns what it has seen so far."""
+        with self._news:
+            return Figures(tuple(self._calls))
+
     def stop(self) -> Figures:
         """Ends it, and returns what it saw."""
         assert self._process.stdin is not None
@@ -120,6 +130,10 @@ class PoliteClients:
         for client in self._clients:
             client.await_call(condition)
 
+    def look(self) -> dict[str, Figures]:
+        """Returns what each has seen so far, by its kind."""
+        return {client.kind: client.look() for client in self._clients}
+
     def stop(self) -> dict[str, Figures]:
         """Ends all, and returns what each saw."""
         self.figures.update({client.kind: client.stop() for client in self._clients})
@@ -138,7 +152,8 @@ def run_polite_clients(
         kinds: "raw" (a bare channel without retries), "sdk", "health" (bare), "infer" (bare), "mib" (the SDK, 1 MiB).
         calls_per_second: the pace of each.
     """
-    clients = PoliteClients([PoliteClient(address, kind, calls_per_second) for kind in kinds])
+    with ThreadPoolExecutor(len(kinds)) as threads:  # they are slow to import what they need
+        clients = PoliteClients(list(threads.map(lambda kind: PoliteClient(address, kind, calls_per_second), kinds)))
     try:
         yield clients
     finally:

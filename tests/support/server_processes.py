@@ -78,12 +78,20 @@ class ServerProcess:
 
     def _add_record(self, line: str) -> None:
         # The C core of gRPC writes lines of its own to stderr.
-        record = json.loads(line) if line.startswith("{") else {"message": line.rstrip()}
+        record = _parse(line)
         with self._news:
             self.records.append(record)
             self._news.notify_all()
         if record["message"] == "listening":
             self.addresses.append(record["address"])
+
+
+def _parse(line: str) -> Record:
+    try:
+        record: Record = json.loads(line)
+    except ValueError:
+        return {"message": line.rstrip()}
+    return record if isinstance(record, dict) else {"message": line.rstrip()}
 
 
 @contextmanager
@@ -97,6 +105,7 @@ def run_server(
         [sys.executable, "-m", "tensor_reshape.server", *flags, *defaults, *arguments],
         stderr=subprocess.PIPE,
         text=True,
+        errors="backslashreplace",  # those lines may hold what a caller sent
         env={**os.environ, **(env or {})},
     )
     server = ServerProcess(process)
