@@ -62,6 +62,8 @@ from tensor_reshape.server.config import Config
 from tensor_reshape.server.logs import configure_logs
 
 class Handlers:
+    routes = {}
+
     def service(self, details):
         raise SystemExit  # what grpcio does not catch
 

@@ -58,7 +58,7 @@ MIB = 1 << 20
         (64 * MIB, 1, None, (64 * MIB, 8 * MIB)),
         (64 * MIB, 2, None, (64 * MIB, 4 * MIB)),
         (64 * MIB, 1, 32 * MIB, (64 * MIB, 32 * MIB)),  # refused as well: it was asked for
-        (0, 1, None, (0, 1024)),
+        (8192, 1, None, (8192, 1024)),
     ],
 )
 def test_the_defaults_follow_the_memory_of_the_system(
@@ -70,3 +70,8 @@ def test_the_defaults_follow_the_memory_of_the_system(
 def test_a_budget_below_the_least_says_what_to_lower():
     with pytest.raises(ConfigError, match="lower max_message_bytes or workers"):
         Config(memory_budget_bytes=1024)
+
+
+def test_a_system_without_memory_for_calls_is_refused():
+    with pytest.raises(ConfigError, match="leaves 8191 bytes"):
+        fit_memory(8191, 1, None)

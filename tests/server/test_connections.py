@@ -27,4 +27,5 @@ def test_many_peers_with_one_connection_each_have_no_one_to_spare():
 
 
 def test_nothing_goes_where_there_is_room():
+    assert choose_victims(make(10, "a", 10), -5) == []
     assert choose_victims([], 0) == []

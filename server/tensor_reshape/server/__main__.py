@@ -181,7 +181,10 @@ def _build_config(settings: dict[str, Any]) -> Config:
     Raises:
         ConfigError: it cannot be served.
     """
-    room = find_memory_room(settings["workers"], settings["threads"])
+    from tensor_reshape.server.threaded import CALL_THREADS  # noqa: PLC0415 - it imports grpc, as above
+
+    waiting = 2 * CALL_THREADS if settings["serving"] == "threads" else 0  # one receives, one answers
+    room = find_memory_room(settings["workers"], settings["threads"] + waiting)
     source = click.get_current_context().get_parameter_source("max_message_bytes")
     asked = None if source is ParameterSource.DEFAULT else settings["max_message_bytes"]
     if settings["memory_budget_bytes"] is None:

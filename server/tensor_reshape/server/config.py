@@ -150,11 +150,17 @@ def fit_memory(room: int, workers: int, max_message_bytes: int | None) -> tuple[
         room: what the system has.
         workers: how many processes share it.
         max_message_bytes: what was asked for, which stays as it is; None: the default, or less where there is no room.
+
+    Raises:
+        ConfigError: there is no room for the smallest messages.
     """
+    if room < LEAST_BUDGET_FACTOR * workers * MIN_MESSAGE_BYTES:
+        message = f"the system leaves {room} bytes of memory for calls: raise its limits, or lower threads or workers"
+        raise ConfigError(message)
     budget = min(MEMORY_BUDGET_BYTES, room)
     if max_message_bytes is None:
         fitting = budget // (LEAST_BUDGET_FACTOR * workers) if budget < MEMORY_BUDGET_BYTES else MAX_MESSAGE_BYTES
-        max_message_bytes = max(MIN_MESSAGE_BYTES, min(MAX_MESSAGE_BYTES, fitting))
+        max_message_bytes = min(MAX_MESSAGE_BYTES, fitting)
     return budget, max_message_bytes
 
 

@@ -1,4 +1,4 @@
-"""Keeps room for new connections: when half of what may be open is, those that say nothing are closed.
+"""Keeps room for new connections: when three quarters of what may be open are, the quietest are closed.
 
 gRPC's core refuses connections above the limit, whoever comes then. So a stranger who opens them as fast as he can, and
 leaves them idle, would shut everybody out until they reach the limits of time. Here the quietest of the address that
@@ -47,10 +47,10 @@ class ConnectionKeeper:
             capacity: how many connections it takes on each.
         """
         self._ports = frozenset(ports)
-        self._most = capacity * max(1, len(self._ports)) // 2
+        self._most = 3 * capacity * max(1, len(self._ports)) // 4
 
     def look(self) -> int:
-        """Closes quiet connections until half of what may be open is, and returns how many it has closed."""
+        """Closes quiet connections until a quarter of what may be open is free, and returns how many it has closed."""
         if count_descriptors() <= self._most:
             return 0
         connections = list(self._find())
@@ -77,4 +77,4 @@ def choose_victims(connections: list[Connection], count: int) -> list[Connection
     held = Counter(connection.peer for connection in connections)
     share = max(held.values(), default=0) // 2  # who has less is not who takes the room
     quiet = [one for one in connections if one.quiet_seconds >= QUIET_SECONDS and held[one.peer] >= share]
-    return sorted(quiet, key=lambda one: -one.quiet_seconds)[:count]
+    return sorted(quiet, key=lambda one: -one.quiet_seconds)[: max(0, count)]

@@ -1,5 +1,6 @@
 """What a server does beside its calls: it gives up those that hang, returns memory, ends when it cannot serve."""
 
+import gc
 import logging
 import math
 import os
@@ -60,6 +61,7 @@ class MemoryReturner:
         before = read_resident_bytes()
         if before <= self._base + KEPT_BYTES:
             return False
+        gc.collect()  # calls that ended early may be cycles which hold messages; few calls let them lie for long
         release_freed_memory()
         returned = before - read_resident_bytes()
         self._not_before = now + (QUIET_SECONDS if returned > KEPT_BYTES else FUTILE_SECONDS)

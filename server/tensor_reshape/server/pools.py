@@ -12,7 +12,7 @@ from tensor_reshape.server.config import ConfigError
 
 Pool = TypeVar("Pool", bound=ThreadPoolExecutor)
 
-STACK_BYTES = 2 * 1024 * 1024
+STACK_BYTES = 1024 * 1024
 """Of each thread: the system's default of 8 MiB would take the most of a small address space."""
 
 

@@ -68,10 +68,10 @@ class Runner:
         self._health, methods = build_health()
         self._reflection = Reflection()
         methods += self._reflection.build_methods() if config.reflection else []
-        threads = start_threads(config.threads, "call")
-        handlers = build_handlers(service or ReshapeService(config.limits), self._admission, config, threads)
+        self._threads = start_threads(config.threads, "call")
+        handlers = build_handlers(service or ReshapeService(config.limits), self._admission, config, self._threads)
         self._server = grpc.server(
-            CallRouter(threads, {**{method.name: method.submit for method in methods}, **handlers.routes}),
+            CallRouter(self._threads, {**{method.name: method.submit for method in methods}, **handlers.routes}),
             options=build_options(config, self._max_connections, shares=self._shares_ports),
         )
         self._serving_threads: list[threading.Thread] = []
@@ -116,6 +116,7 @@ class Runner:
             if hurry.is_set() or time.monotonic() > deadline:
                 self._server.stop(None)
         self._housekeeper.stop()
+        self._threads.shutdown(wait=False)  # what no call waits for any more may take long
 
     def _dismiss_clients(self, hurry: threading.Event) -> None:
         """Has clients that do not watch the health leave: a call that reaches a server which stops is cancelled."""
@@ -128,7 +129,8 @@ class Runner:
         self._admission.resume()
 
     def _build_housekeeper(self) -> Housekeeper:
-        memory = MemoryReturner(COST_FACTOR * self._config.max_message_bytes)
+        # Half of what one of the largest messages takes: who sends one after another keeps the memory for them.
+        memory = MemoryReturner(COST_FACTOR * self._config.max_message_bytes // 2)
         connections = ConnectionKeeper(self._ports, self._max_connections)
         return Housekeeper(
             (
