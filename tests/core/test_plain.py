@@ -9,6 +9,7 @@ from tensor_reshape.core.errors import InvalidRequestError, Reason
 from tensor_reshape.core.operations import RESHAPE, STATIC_RESHAPE, Operation
 from tensor_reshape.core.partial import PartialQuestion, _infer_dims
 from tensor_reshape.core.plain import infer_plain
+from tensor_reshape.core.products import Search
 
 LARGE = [100, 2**31, 2**62, 2**63 - 2, 2**63 - 1]
 lows = st.sampled_from([0, 0, 1, 2, 5, 64, 2**62])
@@ -34,7 +35,7 @@ def test_a_plain_answer_is_that_of_the_rules_for_all_questions(
     if plain is None:
         return
     question = PartialQuestion(operation=operation, data=data, target=target, special_zero=special_zero)
-    assert _infer_dims(question) == (plain, ())
+    assert _infer_dims(question, Search()) == (plain, ())
 
 
 def test_most_of_what_models_ask_is_plain():
@@ -62,5 +63,5 @@ def test_contradictions_are_left_to_the_long_way():
     )
     assert infer_plain(question.data or (), [-1], special_zero=False, copies_cancel=True) is None
     with pytest.raises(InvalidRequestError) as caught:
-        _infer_dims(question)
+        _infer_dims(question, Search())
     assert caught.value.reason == Reason.SYMBOL_CONFLICT

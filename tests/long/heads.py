@@ -4,6 +4,8 @@ import re
 
 from tests.long.encodings import PAYLOAD_FIELD
 
+from tensor_reshape.core.limits import MAX_HEAD_BYTES
+
 # What the contract counts as a field: a tag and a length of at most five bytes, a number of at most ten. What follows
 # the tag is looked at by its wire type.
 _SHORT = rb"[\x80-\xff]{0,4}[\x00-\x7f]"
@@ -12,21 +14,30 @@ _LENGTH = re.compile(_SHORT)
 _NUMBER = re.compile(rb"[\x80-\xff]{0,9}[\x00-\x7f]")
 _PATTERNS = {0: _NUMBER, 1: re.compile(rb".{8}", re.DOTALL), 2: _LENGTH, 5: re.compile(rb".{4}", re.DOTALL)}
 _MAX_LENGTH = 2**31 - 1
+_MAX_FIELDS = 2048
 
 
 def measure_head(message: bytes, *, nested: bool) -> int:
     """Returns how many bytes of a message are not the content of its fields 15 (`nested`: of fields 15 in those).
 
-    From a byte on that begins no field, all count.
+    From a byte on that begins no field, all count. With too many fields, it is more than a head may be.
     """
-    free, position = 0, 0
+    free, fields = _measure(message, nested=nested)
+    return MAX_HEAD_BYTES + 1 if fields > _MAX_FIELDS else len(message) - free
+
+
+def _measure(message: bytes, *, nested: bool) -> tuple[int, int]:
+    """Returns how many bytes count for nothing, and how many fields there are."""
+    free, position, fields = 0, 0, 0
     while match := _match_field(message, position):
         number, start, end = match
+        fields += 1
         if number == PAYLOAD_FIELD:
-            head = measure_head(message[start:end], nested=False) if nested else 0
-            free += end - start - head
+            inner, more = _measure(message[start:end], nested=False) if nested else (end - start, 0)
+            free += inner
+            fields += more
         position = end
-    return len(message) - free
+    return free, fields
 
 
 def _match_field(message: bytes, position: int) -> tuple[int, int, int] | None:

@@ -48,8 +48,8 @@ PLANTS = (
     Plant(
         "the head within the tensor counts for nothing",
         _PAYLOADS,
-        "_measure(message, start, after, nested=False) if nested else 0",
-        "0",
+        "_measure(message, start, after, nested=False) if nested else (0, 0)",
+        "(0, 0)",
     ),
     Plant("the head before the tensor counts alone", _CODEC, "check_head_size(inner[1])", "check_head_size(outer[1])"),
     Plant("a type is padded", _CODEC, "+ encode_length(data_type)", "+ _widen(encode_length(data_type), 6)"),

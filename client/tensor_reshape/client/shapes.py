@@ -7,7 +7,19 @@ from operator import index
 from typing import TypeAlias, TypedDict, overload
 
 from tensor_reshape.core.answers import BatchItem, ShapeAnswer, ShapeRequest, answer_batch
-from tensor_reshape.core.dims import AnyDim, Bounds, Dim, Symbol, Term, are_known, bound_dim, format_dim, make_term
+from tensor_reshape.core.dims import (
+    MAX_FACTORS,
+    AnyDim,
+    Bounds,
+    Dim,
+    Symbol,
+    Term,
+    are_known,
+    bound_dim,
+    format_dim,
+    make_term,
+    refuse_factors,
+)
 from tensor_reshape.core.dtypes import DataType
 from tensor_reshape.core.errors import InvalidRequestError, Reason, ReshapeError
 from tensor_reshape.core.explanations import Origin
@@ -234,13 +246,21 @@ def _read_dim(dim: DimLike, field: str, place: int) -> AnyDim:
             path = f"{field}[{place}]"
             raise InvalidRequestError.of(Reason.DIM_UNREADABLE, error.message, path, index=place, value=dim) from None
     if isinstance(dim, Dim):
-        return _index_dim(dim)
+        return _index_dim(_check_factors(dim, f"{field}[{place}]", place))
     if not isinstance(dim, tuple):
         return index(dim)
     if len(dim) != len(Bounds._fields):
         message = f"an interval is (low, high), not {dim}"
         raise TypeError(message)
     return Dim(_index_bounds(*dim))
+
+
+def _check_factors(dim: Dim, path: str, place: int) -> Dim:
+    """Returns a dim that is read; as on a server, an expression of too many symbols is refused unread."""
+    count = 0 if dim.term is None else len(dim.term.factors) + len(dim.term.divisors)
+    if count > MAX_FACTORS:
+        raise refuse_factors(count, path, place)
+    return dim
 
 
 def _index_bounds(low: int, high: int | None) -> Bounds:

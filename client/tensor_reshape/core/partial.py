@@ -111,6 +111,7 @@ def infer_partial(
             check_partial_dims(expected, "expected_shape.dims")
         return Inference(infer_shape(cast("Question", question), limits))  # the same attributes, all of them known
     _check_question(question, limits)
+    search = search or Search()
     if target is None and expected is None:
         build_scenario(question, search)
         return Inference(None)
@@ -129,8 +130,7 @@ def _check_question(question: PartialQuestion, limits: Limits) -> None:
     check_symbols([*(question.data or ()), *(question.target or ()), *(question.expected or ())])
 
 
-def _infer_dims(question: PartialQuestion, search: Search | None = None) -> Inference:
-    search = search or Search()
+def _infer_dims(question: PartialQuestion, search: Search) -> Inference:
     scenario = build_scenario(question, search)
     solution = solve(scenario)
     if solution is None:
