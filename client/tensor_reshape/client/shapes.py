@@ -23,8 +23,9 @@ from tensor_reshape.core.dims import (
 from tensor_reshape.core.dtypes import DataType
 from tensor_reshape.core.errors import InvalidRequestError, Reason, ReshapeError
 from tensor_reshape.core.explanations import Origin
+from tensor_reshape.core.limits import DEFAULT_LIMITS, MAX_RANK
 from tensor_reshape.core.notation import parse_dim
-from tensor_reshape.core.operations import OPERATIONS
+from tensor_reshape.core.operations import OPERATIONS, Operation, check_rank
 from tensor_reshape.core.partial import PartialQuestion
 from tensor_reshape.core.terms import Equality
 from tensor_reshape.core.views import View
@@ -180,15 +181,22 @@ def read_query(query: ShapeQuery) -> BatchItem:
         raise InvalidRequestError.of(Reason.OPERATION_UNSPECIFIED, message, "operation", value=query.operation)
     question = PartialQuestion(
         operation,
-        read_dims(query.data_shape, "data.dims"),
-        read_dims(query.shape, "shape"),
+        _read_shape(operation, query.data_shape, "data.dims"),
+        _read_shape(operation, query.shape, "shape"),
         check_flag(query.special_zero),
         _check_data_type(query.data_type),
-        read_dims(query.expected_shape, "expected_shape.dims"),
+        _read_shape(operation, query.expected_shape, "expected_shape.dims"),
     )
     strides = None if query.data_strides is None else tuple(map(index, query.data_strides))
     data_from = None if query.data_from is None else index(query.data_from)
     return BatchItem(ShapeRequest(question, bool(query.explain), strides), data_from)
+
+
+def _read_shape(operation: Operation, dims: Sequence[DimLike] | None, field: str) -> tuple[AnyDim, ...] | None:
+    """Reads a shape; as on a server, one of a rank that no operation takes is refused unread."""
+    if dims is not None and len(dims) > MAX_RANK:
+        check_rank(operation, len(dims), field, DEFAULT_LIMITS)
+    return read_dims(dims, field)
 
 
 def show_answers(answers: Iterable[ShapeAnswer | ReshapeError]) -> list[InferredShape | ReshapeError]:

@@ -105,14 +105,8 @@ class Admission:
         self._threads = 0
         self._are_threads_short: Callable[[], bool] = bool  # until `limit_threads`: never
         self._paused: dict[str, list[Ticket]] = {}  # of connections that something is to be done to when they are idle
-        self._entered = 0
         self._tickets: set[Ticket] = set()
         self._calls: Counter[str] = Counter()  # of each connection
-
-    @property
-    def entered_calls(self) -> int:
-        """How many calls there have been so far."""
-        return self._entered
 
     @property
     def is_idle(self) -> bool:
@@ -137,7 +131,6 @@ class Admission:
             if peer:
                 self._identify(ticket, peer)
             self._tickets.add(ticket)
-            self._entered += 1
 
     def identify(self, ticket: Ticket, peer: str) -> None:
         """Names the connection of a call that has entered without.
