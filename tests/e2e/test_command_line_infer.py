@@ -40,7 +40,7 @@ UNREADABLE: list[tuple[Line | bytes, str, str]] = [
     ({**SIX, "operation": "flatten"}, "OPERATION_UNSPECIFIED", "operation"),
     ({**SIX, "operation": 1}, "MESSAGE_MALFORMED", "operation"),
     ({**SIX, "data_from": "0"}, "MESSAGE_MALFORMED", "data_from"),
-    ({**SIX, "data": [1] * 70_000}, "HEAD_TOO_LARGE", ""),
+    ({**SIX, "data": [1] * 70_000}, "RANK_UNSUPPORTED", "data.dims"),
 ]
 
 

@@ -236,10 +236,22 @@ def test_a_message_with_too_much_beside_its_tensor_is_above_a_limit(channel: grp
     assert describe(error)[:2] == (LimitError, Reason.HEAD_TOO_LARGE)
 
 
-def test_infer_shape_with_too_many_dims_is_above_a_limit(client: Client):
-    with pytest.raises(LimitError) as caught:
+def test_infer_shape_with_too_many_dims_is_above_a_limit(channel: grpc.Channel):
+    shape = tensor_pb2.Shape(dims=[tensor_pb2.Dim(value=1)] * 70_000)
+    request = reshape_pb2.InferShapeRequest(
+        operation=reshape_pb2.OPERATION_RESHAPE,
+        special_zero=False,
+        data=tensor_pb2.TensorSpec(shape=shape),
+        shape=shape,
+    )
+    refusal = catch_remote(lambda: send_raw(channel, "InferShape", request.SerializeToString()))
+    assert (type(refusal), getattr(refusal, "reason", "")) == (LimitError, Reason.HEAD_TOO_LARGE)
+
+
+def test_a_rank_that_no_operation_takes_is_refused_before_it_is_sent(client: Client):
+    with pytest.raises(InvalidRequestError) as caught:
         client.infer_shape([1] * 70_000, [1], special_zero=False)
-    assert caught.value.reason == Reason.HEAD_TOO_LARGE
+    assert (caught.value.reason, caught.value.field) == (Reason.RANK_UNSUPPORTED, "data.dims")
 
 
 @pytest.mark.parametrize("code", [grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.RESOURCE_EXHAUSTED])

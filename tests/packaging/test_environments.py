@@ -49,6 +49,8 @@ from tensor_reshape import cli, client, core, server, v1, wire
 
 print(*(portion.__file__ for portion in (cli, client, core, server, v1, wire)), sep="\\n")
 """
+# gRPC's core writes a line of its own when a listener is closed.
+QUIET = "import os; os.environ['GRPC_VERBOSITY'] = 'NONE'"
 IMPORT_TRITON = "import tritonclient.grpc as triton"
 IMPORT_RESHAPE = """
 from tensor_reshape.client import Client
@@ -133,7 +135,7 @@ def test_the_code_under_test_is_the_wheels(environment: Environment):
 
 
 def test_the_projects_tests_pass(environment: Environment):
-    result = run(environment.python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *environment.folders)
+    result = run(environment.python, "-m", "pytest", "-q", "-n", "2", "-p", "no:cacheprovider", *environment.folders)
 
     assert result.returncode == 0, result.stdout
 
@@ -151,6 +153,6 @@ def triton_python(make_environment: Callable[..., Path], wheel: Path) -> Path:
     ],
 )
 def test_client_and_server_share_a_process_with_tritonclient(triton_python: Path, imports: list[str]):
-    result = run(triton_python, "-I", "-c", "\n".join([*imports, USE_BOTH]))
+    result = run(triton_python, "-I", "-c", "\n".join([QUIET, *imports, USE_BOTH]))
 
     assert (result.returncode, result.stdout) == (0, "[6] [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]\n")

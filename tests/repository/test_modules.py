@@ -11,7 +11,7 @@ MODULES = sorted(
     for path in (ROOT / folder).rglob("*.py")
     if "v1" not in path.parts
 )
-MAX_LINES = 300
+MAX_LINES = 400
 
 
 def test_modules_are_found():

@@ -4,8 +4,9 @@ import json
 import logging
 
 import pytest
+from google.protobuf.message import DecodeError
 
-from tensor_reshape.server.logs import _build_formatter
+from tensor_reshape.server.logs import _build_formatter, demote_garbage
 
 EVIL = "a\nb\rc\x1b[31md\x00\u2028e\x85"
 
@@ -55,3 +56,24 @@ def test_json_has_the_values_as_fields():
 
 def test_json_names_its_fields_for_machines():
     assert {"time", "level", "logger", "message"} <= json.loads(format_record("json", "ready")).keys()
+
+
+@pytest.mark.parametrize("error", [DecodeError("garbage"), UnicodeDecodeError("utf-8", b"\xff", 0, 1, "garbage")])
+@pytest.mark.parametrize(("level", "logged"), [("DEBUG", True), ("INFO", False)])
+def test_what_a_caller_sent_is_a_debug_line_without_a_traceback(
+    error: Exception, level: str, logged: bool, caplog: pytest.LogCaptureFixture
+):
+    caplog.set_level(level)
+    record = logging.makeLogRecord(
+        {"levelno": logging.ERROR, "levelname": "ERROR", "exc_info": (type(error), error, None)}
+    )
+    assert demote_garbage(record) is logged
+    assert (record.levelname, record.exc_info) == ("DEBUG", None)
+
+
+def test_a_bug_stays_an_error(caplog: pytest.LogCaptureFixture):
+    caplog.set_level("INFO")
+    error = ValueError("a bug")
+    record = logging.makeLogRecord({"levelname": "ERROR", "exc_info": (type(error), error, None)})
+    assert demote_garbage(record)
+    assert (record.levelname, record.exc_info is None) == ("ERROR", False)

@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable
 
 import pytest
-from google.protobuf.message import DecodeError
 
 from tensor_reshape.server.log_queue import RECORDS_PER_SECOND, QueuedHandler, RateLimit, write_whole
 from tensor_reshape.server.logs import _build_formatter
@@ -84,14 +83,6 @@ def test_what_comes_too_often_is_counted_and_summed_up(log: Log):
     line = log.await_line(lambda line: "records suppressed" in line)
     written = sum("again" in line and "suppressed" not in line for line in log.lines)
     assert (written, f"suppressed={1000 - written}" in line) == (RECORDS_PER_SECOND, True)
-
-
-def test_what_a_caller_sent_is_one_line_without_a_traceback(log: Log):
-    log.read()
-    log.put("cannot be parsed", error=DecodeError("garbage"))
-    log.put("next")
-    log.await_line(lambda line: "next" in line)
-    assert len(log.lines) == 2
 
 
 def test_a_bug_is_logged_with_its_traceback_and_keeps_no_frame_alive(log: Log):

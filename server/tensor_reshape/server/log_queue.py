@@ -17,8 +17,6 @@ import time
 from collections import deque
 from typing import NamedTuple, TypeAlias
 
-from google.protobuf.message import DecodeError
-
 MAX_LINES = 1000
 """How many lines wait to be written; those that come then are dropped."""
 
@@ -143,13 +141,10 @@ class QueuedHandler(logging.Handler):
             self._news.notify_all()
 
     def _shorten(self, record: logging.LogRecord) -> logging.LogRecord:
-        """Returns a copy that holds nothing but text of bounded length.
-
-        What a caller sent is no bug when it cannot be parsed: of that, one line is logged.
-        """
+        """Returns a copy that holds nothing but text of bounded length."""
         short = copy.copy(record)
         short.msg, short.args = record.getMessage()[:_MAX_TEXT_CHARACTERS], None
-        if record.exc_info and not isinstance(record.exc_info[1], DecodeError):
+        if record.exc_info:
             text = (self.formatter or logging.Formatter()).formatException(record.exc_info)
             short.exc_text = text if len(text) <= _MAX_TEXT_CHARACTERS else f"    ...{text[-_MAX_TEXT_CHARACTERS:]}"
         short.exc_info = None

@@ -8,6 +8,7 @@ import sys
 import threading
 from typing import Any
 
+from google.protobuf.message import DecodeError
 from pythonjsonlogger.json import JsonFormatter
 
 from tensor_reshape.server.log_queue import QueuedHandler
@@ -40,12 +41,24 @@ def configure_logs(log_format: str, level: str) -> None:
     """
     handler = QueuedHandler(_STDERR)  # not sys.stderr: whoever waits for it would hold its lock, also at exit
     handler.setFormatter(_build_formatter(log_format))
+    handler.addFilter(demote_garbage)
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     logging.captureWarnings(capture=True)
     logging.raiseExceptions = False  # or a failure to format would be written to stderr
     sys.excepthook = lambda kind, error, trace: _log_exception(error.with_traceback(trace) if error else kind())
     sys.unraisablehook = lambda unraisable: _log_exception(unraisable.exc_value)
     threading.excepthook = lambda ended: _log_exception(ended.exc_value)
+
+
+def demote_garbage(record: logging.LogRecord) -> bool:
+    """Returns whether to log a record; what a caller sent that cannot be decoded is no bug, but as refusals are.
+
+    grpcio says so of requests and of header names, as errors with a traceback.
+    """
+    if record.exc_info and isinstance(record.exc_info[1], DecodeError | UnicodeDecodeError):
+        record.levelno, record.levelname, record.exc_info = logging.DEBUG, "DEBUG", None
+        return logging.getLogger().isEnabledFor(logging.DEBUG)
+    return True
 
 
 def flush_logs() -> None:

@@ -1,0 +1,151 @@
+"""The budget by itself: who is given up, and when."""
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from admission_calls import MESSAGE, Caller, make
+from tensor_reshape.core.errors import Reason
+from tensor_reshape.server import admission as module
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[float]]:
+    """The time, which stands still until a test sets it."""
+    now = [1000.0]
+    monkeypatch.setattr(module, "time", type("Clock", (), {"monotonic": staticmethod(lambda: now[0])}))
+    yield now
+    assert time.monotonic() > 0
+
+
+def test_a_call_without_progress_is_given_up(clock: list[float]):
+    admission = make(4, stall_seconds=5.0)
+    stalled, other = Caller(admission, "a").read(), Caller(admission, "b").read()
+    clock[0] += 4
+    admission.receive(other.ticket, 1)
+    clock[0] += 1.5
+    admission.sweep()
+    assert ([error.reason for error in stalled.refusals], other.refusals) == ([Reason.STALLED], [])
+
+
+def test_a_call_within_its_time_is_left_alone(clock: list[float]):
+    admission = make(4, stall_seconds=5.0)
+    caller = Caller(admission).read()
+    clock[0] += 4.9
+    admission.sweep()
+    assert caller.refusals == []
+
+
+def test_a_trickle_is_given_up_also_when_nobody_waits(clock: list[float]):
+    admission = make(4, stall_seconds=5.0)
+    trickle = Caller(admission).read()
+    for _ in range(4):
+        clock[0] += 1.5
+        admission.receive(trickle.ticket, 1, moved=100)
+        trickle.read()
+        admission.sweep()
+    assert [error.reason for error in trickle.refusals] == [Reason.STALLED]
+
+
+def test_a_stream_above_the_pace_is_left_alone(clock: list[float]):
+    admission = make(4, stall_seconds=5.0)
+    steady = Caller(admission).read()
+    for _ in range(40):
+        clock[0] += 1.5
+        admission.receive(steady.ticket, 1, moved=int(1.6 * module.TRICKLE_BYTES_PER_SECOND))
+        steady.read()
+        admission.sweep()
+    assert steady.refusals == []
+
+
+def test_progress_is_not_saved_up(clock: list[float]):
+    admission = make(4, stall_seconds=5.0)
+    caller = Caller(admission).read()
+    admission.receive(caller.ticket, 1, moved=100 * module.TRICKLE_BYTES_PER_SECOND)
+    clock[0] += 5.1
+    admission.sweep()
+    assert [error.reason for error in caller.refusals] == [Reason.STALLED]
+
+
+def test_to_wait_for_room_is_no_progress_and_no_standstill(clock: list[float]):
+    admission = make(1, stall_seconds=5.0)
+    first, second = Caller(admission, "a").read(), Caller(admission, "b").read()
+    clock[0] += 1.9
+    first.leave()
+    assert second.started == 1
+    clock[0] += 4.9
+    admission.sweep()
+    assert second.refusals == []
+    clock[0] += 0.2
+    admission.sweep()
+    assert [error.reason for error in second.refusals] == [Reason.STALLED]
+
+
+def test_while_others_wait_a_call_without_progress_is_given_up_sooner(clock: list[float]):
+    admission = make(1, stall_seconds=30.0)
+    stalled = Caller(admission, "a").read()
+    clock[0] += module.MIN_PRESSURE_SECONDS - 0.1
+    waiting = Caller(admission, "b").read()
+    admission.sweep()
+    assert stalled.refusals == []
+    clock[0] += 0.2
+    admission.sweep()
+    assert ([error.reason for error in stalled.refusals], waiting.refusals) == ([Reason.STALLED], [])
+    stalled.leave()
+    assert waiting.started == 1
+
+
+def test_who_waits_for_its_own_share_has_nobody_else_given_up(clock: list[float]):
+    admission = make(100, stall_seconds=30.0)
+    slow = Caller(admission, "slow").read()
+    silent = [Caller(admission, "silent").read() for _ in range(module.MAX_READS + 1)]
+    clock[0] += module.MIN_PRESSURE_SECONDS + 0.1
+    admission.sweep()
+    assert ([len(caller.refusals) for caller in silent], slow.refusals) == ([1] * (module.MAX_READS + 1), [])
+
+
+def test_where_threads_run_short_connections_that_hold_more_than_their_part_are_given_up(clock: list[float]):
+    admission = make(100)
+    admission.limit_threads(8, lambda: True)
+    greedy = [Caller(admission, "greedy").read() for _ in range(7)]
+    modest = Caller(admission, "modest").read()
+    clock[0] += module.SHORT_SECONDS + 0.01
+    admission.sweep()
+    assert ([len(caller.refusals) for caller in greedy], modest.refusals) == ([1] * 7, [])
+
+
+def test_the_largest_message_has_time_to_arrive_while_others_wait(clock: list[float]):
+    size = 100 * module.MIN_BYTES_PER_SECOND
+    admission = make(1, stall_seconds=3000.0, message=size)
+    slow, _ = Caller(admission, "a").read(), Caller(admission, "b").read()
+    clock[0] += 99
+    admission.sweep()
+    assert slow.refusals == []
+    clock[0] += 2
+    admission.sweep()
+    assert [error.reason for error in slow.refusals] == [Reason.STALLED]
+
+
+def test_a_call_that_waits_too_long_is_refused_and_forgotten(clock: list[float]):
+    admission = make(1)
+    running, waiting, next_one = Caller(admission, "a").read(), Caller(admission, "b").read(), Caller(admission, "c")
+    clock[0] += module.MIN_PRESSURE_SECONDS + 0.1
+    admission.arrive(running.ticket, MESSAGE)
+    next_one.read()
+    admission.sweep()
+    assert [error.reason for error in waiting.refusals] == [Reason.SERVER_BUSY]
+    running.leave()
+    assert (waiting.started, next_one.started) == (0, 1)
+
+
+def test_a_refusal_for_want_of_room_may_be_repeated(clock: list[float]):
+    admission = make(1)
+    running, waiting = Caller(admission, "a").read(), Caller(admission, "b").read()
+    clock[0] += module.MIN_PRESSURE_SECONDS + 0.1
+    admission.sweep()
+    assert {running.refusals[0].reason, waiting.refusals[0].reason} == {Reason.STALLED, Reason.SERVER_BUSY}
+    assert admission.used_bytes == MESSAGE
+    for caller in (waiting, running, waiting):
+        caller.leave()
+    assert (admission.used_bytes, admission.is_idle) == (0, True)
