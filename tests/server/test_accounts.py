@@ -4,14 +4,14 @@ from collections.abc import Callable
 
 from tensor_reshape.server.accounts import Claim, Pool
 
-LIMIT, SHARE = 100, 40
+LIMIT, CEILING, SHARE = 100, 75, 40
 
 
 class Wishes:
     """Claims on a pool, and the order in which they were granted."""
 
-    def __init__(self, limit: int = LIMIT, share: int = SHARE) -> None:
-        self.pool = Pool(limit, share)
+    def __init__(self) -> None:
+        self.pool = Pool(LIMIT, CEILING, SHARE)
         self.granted: list[str] = []
 
     def claim(self, peer: str, size: int, label: str = "") -> Claim:
@@ -32,24 +32,24 @@ class Wishes:
 
 
 def test_room_is_taken_at_once_where_there_is_some():
-    pool = Pool(LIMIT, SHARE)
+    pool = Pool(LIMIT, CEILING, SHARE)
     assert (pool.take("a", 30), pool.take("b", 30), pool.used) == (True, True, 60)
 
 
 def test_a_connection_has_at_most_its_share():
-    pool = Pool(LIMIT, SHARE)
+    pool = Pool(LIMIT, CEILING, SHARE)
     assert [pool.take("a", 20) for _ in range(3)] == [True, True, False]
     assert pool.used == 40
 
 
-def test_a_quarter_is_for_connections_that_have_nothing():
-    pool = Pool(LIMIT, SHARE)
+def test_above_the_ceiling_there_is_room_for_connections_that_have_nothing():
+    pool = Pool(LIMIT, CEILING, SHARE)
     assert [pool.take(peer, 20) for peer in "abc"] == [True] * 3
     assert [pool.take("a", 16), pool.take("a", 15), pool.take("d", 25), pool.take("e", 1)] == [False, True, True, False]
 
 
 def test_a_lone_claim_is_granted_however_large_it_is():
-    pool = Pool(LIMIT, SHARE)
+    pool = Pool(LIMIT, CEILING, SHARE)
     assert (pool.take("a", 1000), pool.take("a", 1), pool.take("b", 1)) == (True, False, False)
 
 
@@ -113,7 +113,7 @@ def test_what_is_withdrawn_is_not_granted_and_keeps_nobody_waiting():
 
 
 def test_clients_of_a_unix_socket_share_as_they_like():
-    pool = Pool(LIMIT, SHARE)
+    pool = Pool(LIMIT, CEILING, SHARE)
     assert [pool.take("unix:", 20) for _ in range(4)] == [True, True, True, False]
 
 

@@ -8,6 +8,7 @@ import pytest
 from admission_calls import MESSAGE, Caller, make
 from tensor_reshape.core.errors import Reason
 from tensor_reshape.server import admission as module
+from tensor_reshape.server.admission import Admission
 
 
 @pytest.fixture
@@ -149,3 +150,45 @@ def test_a_refusal_for_want_of_room_may_be_repeated(clock: list[float]):
     for caller in (waiting, running, waiting):
         caller.leave()
     assert (admission.used_bytes, admission.is_idle) == (0, True)
+
+
+def fill_with_silence(admission: Admission) -> dict[str, list[Caller]]:
+    """Has connections take all room to receive, the first ones the most of it."""
+    return {
+        peer: [caller for caller in (Caller(admission, peer).read() for _ in range(40)) if caller.started]
+        for peer in (f"silent {number}" for number in range(16))
+    }
+
+
+def test_where_nothing_is_left_the_most_crowded_make_room_for_those_that_have_nothing(clock: list[float]):
+    admission = make(24)
+    silent = fill_with_silence(admission)
+    polite = [Caller(admission, f"polite {number}").read() for number in range(2)]
+    assert [caller.started for caller in polite] == [0, 0]
+    clock[0] += module.SHORT_SECONDS + 0.01
+    admission.sweep()
+    given_up = [caller for callers in silent.values() for caller in callers if caller.refusals]
+    assert {caller.ticket.peer for caller in given_up} == {"silent 0"}
+    for caller in given_up:
+        caller.leave()
+    assert [caller.started for caller in polite] == [1, 1]
+
+
+def test_a_connection_keeps_its_last_call_however_many_wait(clock: list[float]):
+    admission = make(4)
+    modest = [Caller(admission, f"modest {number}").read() for number in range(4)]
+    for number in range(5):
+        Caller(admission, f"late {number}").read()
+    clock[0] += module.SHORT_SECONDS + 0.01
+    admission.sweep()
+    assert [caller.refusals for caller in modest] == [[], [], [], []]
+
+
+def test_a_message_has_a_moment_to_arrive_before_it_makes_room(clock: list[float]):
+    admission = make(4)
+    crowded = [Caller(admission, "crowded").read() for _ in range(3)]
+    for number in range(2):
+        Caller(admission, f"late {number}").read()
+    clock[0] += module.SHORT_SECONDS - 0.01
+    admission.sweep()
+    assert [caller.refusals for caller in crowded] == [[], [], []]

@@ -1,7 +1,8 @@
 """Room that connections share: what one takes, what it may still take, and whose turn is next.
 
 - Whoever finds no room waits. Rooms are given in turns of the connections, and within one in the order of its claims.
-- A quarter of the pool is for connections that have nothing of it, so that those that have much cannot keep them out.
+- Above a part of the pool, room is for connections that have nothing of it, so that those that have much cannot keep
+  them out, however many of them there are within reason.
 - One connection has at most its share. All clients of one unix socket have one name; they share as they like.
 - Where nobody has anything, a claim is granted whatever it is: else one larger than the pool would wait for ever.
 
@@ -57,15 +58,16 @@ class Claim:
 class Pool:
     """So many bytes for all connections."""
 
-    def __init__(self, limit: int, share: int) -> None:
+    def __init__(self, limit: int, ceiling: int, share: int) -> None:
         """Starts with all of it free.
 
         Args:
             limit: what all may have together.
+            ceiling: up to where connections may take more when they have something.
             share: what one connection may have.
         """
         self._limit = limit
-        self._open_limit = limit - limit // 4
+        self._ceiling = ceiling
         self._share = share
         self._accounts: dict[str, Account] = {}
         # Accounts with claims that are within their share; the others wait for their own connection alone.
@@ -74,12 +76,11 @@ class Pool:
         self.used = 0
 
     def find_account(self, name: str) -> Account:
-        """Returns the account of a connection."""
+        """Returns the account of a connection; one that has nothing, and waits for nothing, is not kept."""
         account = self._accounts.get(name)
-        if account is None:
-            share = self._open_limit if name.startswith(_UNIX) else self._share
-            account = self._accounts[name] = Account(name, share)
-        return account
+        if account is not None:
+            return account
+        return Account(name, self._ceiling if name.startswith(_UNIX) else self._share)
 
     def fits(self, account: Account, size: int) -> bool:
         """Whether the connection may have so many bytes more, now."""
@@ -87,7 +88,7 @@ class Pool:
             return True
         if account.used == 0:
             return self.used + size <= self._limit
-        return account.used + size <= account.share and self.used + size <= self._open_limit
+        return account.used + size <= account.share and self.used + size <= self._ceiling
 
     def change(self, name: str, size: int) -> None:
         """Notes that a connection has `size` bytes more, or fewer."""
@@ -132,6 +133,11 @@ class Pool:
         return granted
 
     @property
+    def newcomers(self) -> int:
+        """How many connections wait that have nothing."""
+        return len(self._newcomers)
+
+    @property
     def is_short(self) -> bool:
         """Whether a connection waits that is within its share."""
         return bool(self._newcomers or self._holders)
@@ -140,10 +146,13 @@ class Pool:
         """Puts an account at the end of the queue that it belongs to, if to any."""
         self._newcomers.pop(account.name, None)
         self._holders.pop(account.name, None)
+        if not account.claims and account.used == 0:
+            self._accounts.pop(account.name, None)
+            return
+        self._accounts[account.name] = account
         if not account.claims:
-            if account.used == 0:
-                self._accounts.pop(account.name, None)
-        elif account.used == 0:
+            return
+        if account.used == 0:
             self._newcomers[account.name] = account
         elif account.used + account.claims[0].size <= account.share:
             self._holders[account.name] = account

@@ -4,7 +4,8 @@
   largest, once: the receiving pool. Only when it is there, and is answered by a thread, its answer and what the
   transport sends of it need room as well: the working pool. What arrives never keeps what has arrived from being
   answered, and so from giving its room back.
-- One connection takes a share of each pool, and none keeps out those that have nothing: see `accounts`.
+- One connection takes a share of each pool, and none keeps out those that have nothing: see `accounts`. Where all room
+  to receive is taken all the same, calls of the connections that have most are given up.
 - A connection may have many calls, but when most places for calls are taken, only a few more.
 - A call that makes no progress is given up after `stall_seconds`, and while others wait, as soon as the largest message
   has had time to arrive at a moderate pace. Bytes are progress at a pace, too: a trickle only puts off the end.
@@ -19,6 +20,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from itertools import chain
+from operator import attrgetter
 
 from tensor_reshape.core.errors import LimitError, Reason
 from tensor_reshape.server.accounts import Claim, Pool
@@ -36,7 +38,7 @@ TRICKLE_BYTES_PER_SECOND = 16 * 1024
 MAX_READS = 16
 """How many messages one connection may receive at once, at most; the others wait for it alone."""
 
-SHORT_SECONDS = 0.1
+SHORT_SECONDS = 0.05
 """The least that a call may make no progress where threads run short, and its connection holds more than its part."""
 
 CROWDED_CALLS = 8
@@ -94,8 +96,9 @@ class Admission:
         self.work_cost = COST_FACTOR * config.max_message_bytes
         # The transport hands a message over by copying it twice, one message at a time.
         usable = config.memory_budget_bytes - 2 * config.max_message_bytes
-        self._receiving = Pool(usable // 2, min(MAX_READS * self._read_cost, usable // 2))
-        self._working = Pool(usable // 2, max(usable // 4, self.work_cost))
+        half = usable // 2
+        self._receiving = Pool(half, half - half // 4, min(MAX_READS * self._read_cost, half))
+        self._working = Pool(half, half - half // 4, max(half // 2, self.work_cost))
         self._max_calls = config.max_calls
         self._crowd = config.max_calls - config.max_calls // 4
         self._stall_seconds = config.stall_seconds
@@ -257,6 +260,7 @@ class Admission:
             stalled = [
                 (ticket, limit) for ticket in self._tickets if ticket.since < now - (limit := find_limit(ticket))
             ]
+            stalled += [(ticket, SHORT_SECONDS) for ticket in self._choose_victims(now - SHORT_SECONDS)]
             late = {ticket for ticket, _ in stalled if ticket.waiting or ticket.claim}
             for ticket in late:
                 self._withdraw(ticket)
@@ -274,6 +278,24 @@ class Admission:
             fair = self._threads // max(len(self._calls), 1)
             limits.update((peer, SHORT_SECONDS) for peer, count in self._calls.items() if peer and count > fair)
         return lambda ticket: min(general, limits.get(ticket.peer, general))
+
+    def _choose_victims(self, before: float) -> list[Ticket]:
+        """Returns the calls that make room for connections which wait and have nothing: the most crowded ones pay.
+
+        A connection keeps its last call: it is no worse than those that wait. A call is no victim in its first moments,
+        within which a small message has arrived.
+        """
+        wanted = self._receiving.newcomers
+        if not wanted:
+            return []
+        reading = sorted((ticket for ticket in self._tickets if ticket.reading), key=attrgetter("since"))
+        counts, victims = Counter(ticket.peer for ticket in reading), list[Ticket]()
+        for peer, count in counts.most_common():
+            silent = [ticket for ticket in reading if ticket.peer == peer and ticket.since < before]
+            victims += silent[: count - 1]
+            if len(victims) >= wanted:
+                break
+        return victims[:wanted]
 
     def _is_pressed(self) -> bool:
         if self._receiving.is_short or self._working.is_short or len(self._tickets) >= self._crowd:

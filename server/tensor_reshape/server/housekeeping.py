@@ -12,7 +12,7 @@ from pathlib import Path
 from tensor_reshape.server.logs import flush_logs
 from tensor_reshape.wire.allocators import release_freed_memory
 
-SWEEP_SECONDS = 0.1
+SWEEP_SECONDS = 0.05
 """How often calls without progress are looked for."""
 
 QUIET_SECONDS = 5.0
@@ -69,7 +69,7 @@ class MemoryReturner:
 
 
 class Housekeeper:
-    """A thread that sees to its duties four times a second."""
+    """A thread that sees to its duties every SWEEP_SECONDS."""
 
     def __init__(self, duties: Sequence[Callable[[], object]]) -> None:
         """Starts with `start`; no duty may block."""
