@@ -125,3 +125,27 @@ def test_a_pool_forgets_connections_that_have_nothing():
     for number in range(100):
         wishes.free(str(number), 1)
     assert (wishes.pool.used, wishes.pool._accounts) == (0, {})
+
+
+def test_what_happens_besides_costs_nobody_his_turn():
+    wishes = Wishes()
+    for peer in ("x", "y", "z"):
+        wishes.pool.take(peer, 33)
+    for peer in "abc":
+        wishes.claim(peer, 20)
+    wishes.pool.change("a", 0)
+    for peer in ("x", "y", "z"):
+        wishes.free(peer, 33)
+    assert wishes.granted == ["a", "b", "c"]
+
+
+def test_a_large_claim_of_a_newcomer_is_not_overtaken_by_small_ones_of_others():
+    wishes = Wishes()
+    wishes.pool.take("a", 30)
+    wishes.pool.take("b", 30)
+    wishes.claim("new", 60)
+    wishes.claim("a", 5)
+    wishes.free("b", 10)
+    assert wishes.granted == []
+    wishes.free("b", 20)
+    assert wishes.granted == ["new"]

@@ -21,13 +21,24 @@ def test_a_read_without_room_waits_until_another_call_leaves():
     assert (second.started, second.waits) == (1, False)
 
 
-def test_a_read_without_room_waits_until_another_message_has_arrived():
+def test_a_small_message_is_answered_within_the_room_in_which_it_came():
     admission = make(1)
     first, second = Caller(admission, "a").read(), Caller(admission, "b").read()
-    admission.arrive(first.ticket, 1)
-    assert second.started == 0
     admission.receive(first.ticket, 10)
-    assert (second.started, admission.used_bytes) == (1, MESSAGE + 10)
+    assert (second.started, admission.used_bytes) == (0, 10)
+    admission.receive(first.ticket, 0)
+    assert (second.started, admission.used_bytes) == (1, MESSAGE)
+
+
+def test_answers_that_nobody_takes_never_exceed_the_room():
+    admission = make(10)
+    streams = [Caller(admission, f"stream {number % 5}").read() for number in range(100)]
+    for _ in range(5):
+        for stream in streams:
+            if stream.started and stream.ticket.reading:
+                admission.receive(stream.ticket, MESSAGE)
+                stream.read()
+    assert admission.used_bytes <= 10 * MESSAGE
 
 
 def test_what_arrives_never_keeps_what_has_arrived_from_being_answered():
@@ -145,6 +156,14 @@ def test_a_lone_call_may_hold_the_most_that_one_can():
     assert (caller.read().started, admission.used_bytes) == (1, 5 * MESSAGE)
 
 
+def test_what_a_lone_call_holds_already_does_not_keep_it_from_holding_the_most():
+    admission = make(3)
+    caller = Caller(admission)
+    admission.hold(caller.ticket, 1)
+    admission.hold(caller.ticket, 4 * MESSAGE)
+    assert admission.used_bytes == 4 * MESSAGE
+
+
 def test_a_call_above_the_number_of_calls_is_refused():
     admission = make(100, max_calls=2)
     first = Caller(admission)
@@ -240,3 +259,21 @@ def test_what_could_not_be_done_is_tried_again():
     assert waiting.started == 0
     admission.do_if_idle("a", lambda: True)
     assert waiting.started == 1
+
+
+def test_a_call_that_has_left_is_not_resumed_and_keeps_no_connection_busy():
+    admission, done = make(8), list[str]()
+
+    def note() -> bool:
+        done.append("done")
+        return True
+
+    running, gone = Caller(admission).read(), Caller(admission)
+    admission.do_if_idle("a", note)
+    gone.leave()
+    gone.read()
+    admission.do_if_idle("a", note)
+    assert done == []
+    running.leave()
+    admission.do_if_idle("a", note)
+    assert done == ["done"]

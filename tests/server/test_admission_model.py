@@ -32,16 +32,22 @@ class ModelCall:
         self.peer = peer
         self.state = "resting"
         self.kept = self.held = self.arrived = 0
+        self.claimed = False
         self.refusals: list[LimitError] = []
         self.ticket = Ticket(self.start, self.refusals.append)
 
     @property
     def receiving(self) -> int:
-        return MESSAGE if self.state == "reading" else self.arrived
+        reading = MESSAGE if self.state == "reading" else self.arrived
+        return reading + (0 if self.claimed else self.kept)
 
     @property
     def working(self) -> int:
-        return self.kept + self.held
+        return self.held + (self.kept if self.claimed else 0)
+
+    def keep(self, size: int) -> None:
+        self.kept = size
+        self.claimed = self.claimed and size > 0
 
     def start(self) -> None:
         assert self.state == "waiting to read"
@@ -49,7 +55,7 @@ class ModelCall:
 
     def work(self) -> None:
         assert self.state == "waiting to work"
-        self.state, self.kept, self.arrived = "working", self.kept + WORK, 0
+        self.state, self.kept, self.arrived, self.claimed = "working", self.kept + WORK, 0, True
 
 
 class AdmissionMachine(RuleBasedStateMachine):
@@ -85,7 +91,7 @@ class AdmissionMachine(RuleBasedStateMachine):
     def receive(self, pick: int, size: int) -> None:
         call = self.choose("reading", pick)
         call.state = "resting"
-        call.kept = size
+        call.keep(size)
         self.admission.receive(call.ticket, size)
 
     @precondition(lambda self: self.pick_from("reading"))
@@ -106,7 +112,8 @@ class AdmissionMachine(RuleBasedStateMachine):
     @rule(pick=picks, size=st.integers(0, WORK))
     def answer(self, pick: int, size: int) -> None:
         call = self.choose("working", pick)
-        call.state, call.kept = "resting", size
+        call.state = "resting"
+        call.keep(size)
         self.admission.receive(call.ticket, size)
 
     @precondition(lambda self: self.calls)

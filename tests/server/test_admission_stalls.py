@@ -192,3 +192,30 @@ def test_a_message_has_a_moment_to_arrive_before_it_makes_room(clock: list[float
     clock[0] += module.SHORT_SECONDS - 0.01
     admission.sweep()
     assert [caller.refusals for caller in crowded] == [[], [], []]
+
+
+def test_what_this_server_works_on_is_not_given_up(clock: list[float]):
+    admission = make(4, stall_seconds=5.0)
+    caller = Caller(admission).read().work()
+    caller.ticket.working = True
+    clock[0] += 100
+    admission.sweep()
+    assert caller.refusals == []
+
+
+def test_a_call_is_given_up_once_and_has_as_long_again_to_take_its_refusal(clock: list[float]):
+    admission = make(4, stall_seconds=5.0)
+    caller = Caller(admission).read()
+    for seconds, refusals in ((5.1, 1), (4.8, 1), (0.3, 2)):
+        clock[0] += seconds
+        admission.sweep()
+        assert len(caller.refusals) == refusals
+
+
+def test_calls_that_only_wait_for_a_thread_press_nobody(clock: list[float]):
+    admission = make(8, stall_seconds=30.0)
+    slow, queued = Caller(admission, "slow").read(), Caller(admission, "queued").read()
+    queued.ticket.waiting = True
+    clock[0] += module.MIN_PRESSURE_SECONDS + 1
+    admission.sweep()
+    assert (slow.refusals, queued.refusals) == ([], [])

@@ -92,6 +92,8 @@ class Pool:
 
     def change(self, name: str, size: int) -> None:
         """Notes that a connection has `size` bytes more, or fewer."""
+        if not size:
+            return
         account = self.find_account(name)
         account.used += size
         self.used += size
@@ -129,7 +131,11 @@ class Pool:
                     break
                 claim = account.claims.popleft()
                 self.change(account.name, claim.size)
+                if account.name in queue:
+                    queue.move_to_end(account.name)
                 granted.append(claim.grant())
+            if queue:
+                break  # who has nothing is not overtaken by a smaller claim of one who has
         return granted
 
     @property
@@ -143,16 +149,21 @@ class Pool:
         return bool(self._newcomers or self._holders)
 
     def _place(self, account: Account) -> None:
-        """Puts an account at the end of the queue that it belongs to, if to any."""
-        self._newcomers.pop(account.name, None)
-        self._holders.pop(account.name, None)
+        """Puts an account into the queue that it belongs to, if to any: at its end, unless it is there already."""
         if not account.claims and account.used == 0:
             self._accounts.pop(account.name, None)
-            return
-        self._accounts[account.name] = account
+        else:
+            self._accounts[account.name] = account
+        belongs = self._find_queue(account)
+        for queue in (self._newcomers, self._holders):
+            if queue is belongs:
+                queue.setdefault(account.name, account)
+            else:
+                queue.pop(account.name, None)
+
+    def _find_queue(self, account: Account) -> OrderedDict[str, Account] | None:
         if not account.claims:
-            return
+            return None
         if account.used == 0:
-            self._newcomers[account.name] = account
-        elif account.used + account.claims[0].size <= account.share:
-            self._holders[account.name] = account
+            return self._newcomers
+        return self._holders if account.used + account.claims[0].size <= account.share else None

@@ -1,17 +1,19 @@
 """Who may take memory, and when: one budget for all calls of a process, in two pools.
 
 - How large a message is, nobody knows before it has arrived. So whoever begins to receive one must have room for the
-  largest, once: the receiving pool. Only when it is there, and is answered by a thread, its answer and what the
-  transport sends of it need room as well: the working pool. What arrives never keeps what has arrived from being
-  answered, and so from giving its room back.
+  largest, once: the receiving pool. A small one is answered within that room, which is free when the answer has been
+  taken. For others the answer, and what the transport sends of it, need room of the working pool. What arrives never
+  keeps what has arrived from being answered, and so from giving its room back.
 - One connection takes a share of each pool, and none keeps out those that have nothing: see `accounts`. Where all room
   to receive is taken all the same, calls of the connections that have most are given up.
 - A connection may have many calls, but when most places for calls are taken, only a few more.
 - A call that makes no progress is given up after `stall_seconds`, and while others wait, as soon as the largest message
-  has had time to arrive at a moderate pace. Bytes are progress at a pace, too: a trickle only puts off the end.
+  has had time to arrive at a moderate pace. Bytes are progress at a pace, too: a trickle only puts off the end. What
+  this server works on makes progress.
 - What waits for room longer than that is refused.
 
-Every callback is called without the lock. All clients of one unix socket have one name, so they are one connection.
+A call's callbacks (`start`, `evict`) are called without the lock. All clients of one unix socket have one name, so they
+are one connection.
 """
 
 import logging
@@ -45,6 +47,7 @@ CROWDED_CALLS = 8
 """How many calls a connection may have when most places are taken."""
 
 
+_LEAST_SHARE = 4  # messages: what a strided tensor on a stream may hold
 _LOGGER = logging.getLogger(__name__)
 
 
@@ -57,15 +60,33 @@ class Ticket:
         peer: the name of the connection; empty while it is not known.
         reading: the bytes that are set aside for the message that it receives, or has received and not answered yet.
         kept: the bytes of messages that it has.
+        claimed: whether these are in the working pool, where room was claimed for them.
         held: the bytes that it has besides.
         since: when it last made progress.
         claim: the room that it waits for.
         waiting: whether it waits for a thread.
+        working: whether a thread works on it.
+        evicted: whether it has been given up, and a refusal is on its way.
         begun: whether it has asked for its first message.
         left: whether it is over, so that nothing is accounted to it any more.
     """
 
-    __slots__ = ("begun", "claim", "evict", "held", "kept", "left", "peer", "reading", "since", "start", "waiting")
+    __slots__ = (
+        "begun",
+        "claim",
+        "claimed",
+        "evict",
+        "evicted",
+        "held",
+        "kept",
+        "left",
+        "peer",
+        "reading",
+        "since",
+        "start",
+        "waiting",
+        "working",
+    )
 
     def __init__(self, start: Callable[[], None], evict: Callable[[LimitError], None]) -> None:
         """Takes the call's callbacks; `start` and `evict` are called without any lock held."""
@@ -75,7 +96,17 @@ class Ticket:
         self.reading = self.kept = self.held = 0
         self.since = time.monotonic()
         self.claim: Claim | None = None
-        self.waiting = self.begun = self.left = False
+        self.claimed = self.waiting = self.working = self.begun = self.evicted = self.left = False
+
+    @property
+    def receiving(self) -> int:
+        """What it has of the receiving pool."""
+        return self.reading + (0 if self.claimed else self.kept)
+
+    @property
+    def used(self) -> int:
+        """What it has of the working pool."""
+        return self.held + (self.kept if self.claimed else 0)
 
     def advance(self, moved: int | None) -> None:
         """Notes the progress of so many bytes; None: as much as there can be."""
@@ -98,7 +129,7 @@ class Admission:
         usable = config.memory_budget_bytes - 2 * config.max_message_bytes
         half = usable // 2
         self._receiving = Pool(half, half - half // 4, min(MAX_READS * self._read_cost, half))
-        self._working = Pool(half, half - half // 4, max(half // 2, self.work_cost))
+        self._working = Pool(half, half - half // 4, max(half // 2, _LEAST_SHARE * self._read_cost))
         self._max_calls = config.max_calls
         self._crowd = config.max_calls - config.max_calls // 4
         self._stall_seconds = config.stall_seconds
@@ -169,6 +200,8 @@ class Admission:
     def read(self, ticket: Ticket) -> None:
         """Lets the call receive a message: now, or when there is room."""
         with self._lock:
+            if ticket.left:
+                return
             paused = self._paused.get(ticket.peer)
             if paused is not None and not ticket.begun:
                 paused.append(ticket)
@@ -189,9 +222,10 @@ class Admission:
         """Calls `start` when there is room for `size` bytes that come of the message which has been received."""
 
         def begin() -> Callable[[], None]:
-            self._receiving.change(ticket.peer, -ticket.reading)
-            ticket.reading = 0
-            ticket.kept += size
+            receiving, used = ticket.receiving, ticket.used
+            ticket.reading, ticket.kept, ticket.claimed = 0, ticket.kept + size, True
+            self._receiving.change(ticket.peer, -receiving)
+            self._working.change(ticket.peer, ticket.used - used - size)  # `size` has been given already
             return start
 
         self._claim(self._working, ticket, size, begin)
@@ -227,8 +261,9 @@ class Admission:
             LimitError: SERVER_BUSY.
         """
         with self._lock:
-            more = size - ticket.held
-            if more > 0 and not ticket.left and not self._working.fits(self._working.find_account(ticket.peer), more):
+            more, alone = size - ticket.held, self._working.used == ticket.held
+            fits = alone or self._working.fits(self._working.find_account(ticket.peer), more)
+            if more > 0 and not fits and not ticket.left:
                 message = f"the call takes {size} bytes of memory, which this server does not have now"
                 raise _refuse_busy(message)
             granted = self._account(ticket, ticket.reading, ticket.kept, size, 0)
@@ -257,14 +292,17 @@ class Admission:
         with self._lock:
             now = time.monotonic()
             find_limit = self._choose_limits()
-            stalled = [
-                (ticket, limit) for ticket in self._tickets if ticket.since < now - (limit := find_limit(ticket))
-            ]
-            stalled += [(ticket, SHORT_SECONDS) for ticket in self._choose_victims(now - SHORT_SECONDS)]
-            late = {ticket for ticket, _ in stalled if ticket.waiting or ticket.claim}
-            for ticket in late:
+            stalled = dict.fromkeys(self._choose_victims(now - SHORT_SECONDS), SHORT_SECONDS)
+            stalled |= {
+                ticket: limit
+                for ticket in self._tickets
+                if not ticket.working and ticket.since < now - (limit := find_limit(ticket))
+            }
+            late = {ticket for ticket in stalled if ticket.waiting or ticket.claim}
+            for ticket in stalled:
+                ticket.evicted, ticket.since = True, now  # it has as long to take its refusal
                 self._withdraw(ticket)
-        for ticket, seconds in stalled:
+        for ticket, seconds in stalled.items():
             ticket.evict(_refuse_waiting(seconds) if ticket in late else _refuse_stalled(seconds))
 
     def _choose_limits(self) -> Callable[[Ticket], float]:
@@ -275,7 +313,7 @@ class Admission:
         general = self._pressure_seconds if self._is_pressed() else self._stall_seconds
         limits = {ticket.peer: self._pressure_seconds for ticket in self._tickets if ticket.claim}
         if self._are_threads_short():
-            fair = self._threads // max(len(self._calls), 1)
+            fair = max(1, self._threads // max(1, len(self._calls)))
             limits.update((peer, SHORT_SECONDS) for peer, count in self._calls.items() if peer and count > fair)
         return lambda ticket: min(general, limits.get(ticket.peer, general))
 
@@ -288,7 +326,7 @@ class Admission:
         wanted = self._receiving.newcomers
         if not wanted:
             return []
-        reading = sorted((ticket for ticket in self._tickets if ticket.reading), key=attrgetter("since"))
+        reading = sorted(filter(_is_idle_reader, self._tickets), key=attrgetter("since"))
         counts, victims = Counter(ticket.peer for ticket in reading), list[Ticket]()
         for peer, count in counts.most_common():
             silent = [ticket for ticket in reading if ticket.peer == peer and ticket.since < before]
@@ -298,9 +336,8 @@ class Admission:
         return victims[:wanted]
 
     def _is_pressed(self) -> bool:
-        if self._receiving.is_short or self._working.is_short or len(self._tickets) >= self._crowd:
-            return True
-        return any(ticket.waiting for ticket in self._tickets)
+        short = self._receiving.is_short or self._working.is_short or self._are_threads_short()
+        return short or len(self._tickets) >= self._crowd
 
     def _identify(self, ticket: Ticket, peer: str) -> None:
         if len(self._tickets) >= self._crowd and self._calls[peer] >= CROWDED_CALLS:
@@ -342,9 +379,11 @@ class Admission:
         """Sets what a call has, and returns what is to be done of that for which there is room now."""
         if ticket.left:
             return []
-        self._receiving.change(ticket.peer, reading - ticket.reading)
-        self._working.change(ticket.peer, kept + held - ticket.kept - ticket.held)
+        receiving, used = ticket.receiving, ticket.used
         ticket.reading, ticket.kept, ticket.held = reading, kept, held
+        ticket.claimed = ticket.claimed and kept > 0
+        self._receiving.change(ticket.peer, ticket.receiving - receiving)
+        self._working.change(ticket.peer, ticket.used - used)
         ticket.advance(moved)
         return self._grant()
 
@@ -357,6 +396,11 @@ class Admission:
         if ticket.claim is not None:
             ticket.claim.withdraw()
             ticket.claim = None
+
+
+def _is_idle_reader(ticket: Ticket) -> bool:
+    """Whether a call has room to receive, and neither a thread nor a refusal."""
+    return bool(ticket.receiving) and not (ticket.working or ticket.waiting or ticket.claim or ticket.evicted)
 
 
 def _do_nothing(*_: object) -> None:

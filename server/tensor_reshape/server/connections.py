@@ -2,7 +2,8 @@
 
 gRPC's core refuses connections above the limit, whoever comes then. So a stranger who opens them as fast as he can, and
 leaves them idle, would shut everybody out until they reach the limits of time. Here the quietest of the address that
-has the most go first; a connection with a call that makes progress is not quiet. Linux alone tells what is quiet.
+has the most go first. Quiet is one on which nothing has been sent or received for a while, whatever the server works on
+for it: that happens at three quarters of what may be open alone. Linux alone tells what is quiet.
 """
 
 import socket

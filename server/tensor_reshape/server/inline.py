@@ -109,7 +109,8 @@ class _Call:
         self._call = rpc_event.call
         self._state = state
         self._ticket = Ticket(self._start_read, self._evict)
-        self._working = self._over = self._writing = False
+        self._works = 0  # pieces of work that threads have, or will have
+        self._over = self._writing = False
 
     def begin(self) -> None:
         self._state.callbacks.append(self._leave)
@@ -140,18 +141,23 @@ class _Call:
         """Has a thread do what takes long; the call keeps its memory until that is over, too."""
 
         def run() -> None:
-            self._ticket.waiting = False
-            self._ticket.advance(None)  # it has not stalled while it waited
+            self._ticket.waiting, self._ticket.working = False, True
             try:
                 if not self._over:
                     work()
             except Exception as error:  # noqa: BLE001 - nobody else would hear of it
                 self._fail(error)
-            self._working = False
-            if self._over:
+            self._ticket.advance(None)  # it has not stalled meanwhile
+            self._ticket.working = False
+            with self._state.condition:  # the next piece may begin before this one has ended
+                self._works -= 1
+                leaves = self._over and not self._works
+            if leaves:
                 self._plan.admission.leave(self._ticket)
 
-        self._working = self._ticket.waiting = True
+        with self._state.condition:
+            self._works += 1
+        self._ticket.waiting = True
         self._plan.threads.submit(run)
 
     def _end(self, status: Status | None = None, response: bytes | None = None) -> None:
@@ -193,8 +199,10 @@ class _Call:
             self._end(choose_status(refusal, self._plan.name))
 
     def _leave(self) -> None:
-        self._over = True
-        if not self._working:
+        with self._state.condition:
+            self._over = True
+            leaves = not self._works
+        if leaves:
             self._plan.admission.leave(self._ticket)
 
     def _find_peer(self) -> str:
@@ -252,7 +260,7 @@ class StreamCall(_Call):
             self._answer(raw)
         elif self._session.takes_long(raw):  # what it collects is held already
             self._work(lambda: self._answer(raw))
-        elif self._plan.admission.covers(COST_FACTOR * len(raw)):
+        elif self._plan.admission.covers(COST_FACTOR * (self._unsent_bytes + len(raw))):
             self._answer(raw)
         else:
             self._await_room(COST_FACTOR * len(raw), raw, lambda: self._answer(raw))
@@ -304,6 +312,7 @@ class StreamCall(_Call):
             self._unsent_bytes -= size
         self._writing = False
         self._plan.admission.keep(self._ticket, self._cost)
+        self._ticket.advance(size)  # also where what is sent is in what the session holds
         self._advance()
 
 

@@ -148,8 +148,10 @@ class ThreadedCall:
             raise self._refusal
 
     def _evict(self, refusal: LimitError) -> None:
-        self._refusal = refusal
-        if self._ready.is_set() and self._context is not None:
+        self._refusal = self._refusal or refusal
+        if self._context is None:
+            self.leave()  # it may never have a thread, where something wraps the handlers
+        elif self._ready.is_set() and self._context is not None:
             self._context.cancel()  # nothing else ends a read of grpcio; the caller sees CANCELLED
         self._ready.set()
 
@@ -187,8 +189,12 @@ class ThreadedUnary(ThreadedCall):
     def _work(self, raw: bytes) -> bytes:
         self.await_room(self._admission.work_cost, raw)
         with self._working:
-            self._ticket.advance(None)  # it has not stalled while it waited
-            return self._method.answer(raw, lambda: self._refusal is not None)
+            self._ticket.working = True
+            try:
+                return self._method.answer(raw, lambda: self._refusal is not None)
+            finally:
+                self._ticket.advance(None)  # it has not stalled meanwhile
+                self._ticket.working = False
 
 
 class ThreadedStream(ThreadedCall):
@@ -259,7 +265,7 @@ class ThreadedStream(ThreadedCall):
     def _receive_one(self, requests: Iterator[bytes]) -> bytes | None:
         raw = self.receive(requests)
         size = len(raw or b"")
-        if raw is not None and not self._admission.covers(COST_FACTOR * size):
+        if raw is not None and not self._admission.covers(COST_FACTOR * (self._unsent_bytes + size)):
             self.await_room(COST_FACTOR * size, raw)
         moved = None if self._session.is_between_tensors else size
         self._admission.receive(self._ticket, self._count(size), moved)
