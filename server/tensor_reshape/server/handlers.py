@@ -11,9 +11,16 @@ import grpc
 from tensor_reshape.server import inline
 from tensor_reshape.server.admission import Admission
 from tensor_reshape.server.config import Config, ConfigError
+from tensor_reshape.server.pools import start_threads
 from tensor_reshape.server.router import Submit
 from tensor_reshape.server.service import ReshapeService
-from tensor_reshape.server.threaded import CALL_THREADS, ThreadedHandlers, ThreadedStream, ThreadedUnary
+from tensor_reshape.server.threaded import (
+    CALL_THREADS,
+    QUESTION_THREADS,
+    ThreadedHandlers,
+    ThreadedStream,
+    ThreadedUnary,
+)
 from tensor_reshape.wire.streams import STREAM_METHOD
 
 _LOGGER = logging.getLogger(__name__)
@@ -56,18 +63,18 @@ class InlineHandlers(grpc.GenericRpcHandler):
         pool = inline.InlinePool(max_workers=CALL_THREADS, thread_name_prefix="wrapped")
         receivers = ThreadPoolExecutor(max_workers=CALL_THREADS, thread_name_prefix="receiver")
         admission.limit_threads(CALL_THREADS, pool.are_short)
-        working = threading.Semaphore(max_working)
-        plan = partial(inline.Plan, admission, threads)
-        self._handlers: dict[str, grpc.RpcMethodHandler[bytes, bytes]] = {
-            method.name: grpc.stream_unary_rpc_method_handler(
-                plan(method.name, partial(inline.UnaryCall, method), partial(ThreadedUnary, method, working))
-            )
-            for method in service.methods
-        }
+        questions = start_threads(QUESTION_THREADS, "question")
+        working, answering = threading.Semaphore(max_working), threading.Semaphore(QUESTION_THREADS)
+        self._handlers: dict[str, grpc.RpcMethodHandler[bytes, bytes]] = {}
+        for method in service.methods:
+            pool_of, limit = (questions, answering) if method.takes_turns else (threads, working)
+            open_inline, fall_back = partial(inline.UnaryCall, method), partial(ThreadedUnary, method, limit)
+            plan = inline.Plan(admission, pool_of, method.name, open_inline, fall_back)
+            self._handlers[method.name] = grpc.stream_unary_rpc_method_handler(plan)
+        stream, fall_back_stream = partial(inline.StreamCall, service), partial(ThreadedStream, service, receivers)
         self._handlers[STREAM_METHOD] = grpc.stream_stream_rpc_method_handler(
-            plan(STREAM_METHOD, partial(inline.StreamCall, service), partial(ThreadedStream, service, receivers))
+            inline.Plan(admission, threads, STREAM_METHOD, stream, fall_back_stream)
         )
-
         self.routes: Mapping[str, Submit] = dict.fromkeys(self._handlers, pool.submit)
 
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> "grpc.RpcMethodHandler[bytes, bytes] | None":

@@ -42,11 +42,13 @@ class Method(NamedTuple):
         name: in full, as a path.
         answer: returns the response; asks whether the call is over where the work takes long.
         answer_light: does the same, or returns None where that would take long.
+        takes_turns: whether calls wait for each other where they take long.
     """
 
     name: str
     answer: Callable[[bytes, IsOver], bytes]
     answer_light: Callable[[bytes], bytes | None]
+    takes_turns: bool = False
 
 
 class ReshapeService:
@@ -71,8 +73,9 @@ class ReshapeService:
             )
             for operation, name in codec.METHODS.items()
         ]
-        infer = Method(inference.INFER_METHOD, _finish(self.infer), self.infer_light)
-        return (*reshapes, infer, Method(batches.BATCH_METHOD, self.infer_batch, _leave_to_a_thread))
+        infer = Method(inference.INFER_METHOD, _finish(self.infer), self.infer_light, takes_turns=True)
+        batch = Method(batches.BATCH_METHOD, self.infer_batch, _leave_to_a_thread, takes_turns=True)
+        return (*reshapes, infer, batch)
 
     def execute(self, operation: Operation, request: bytes) -> bytes:
         """Executes one operation: StaticReshape, DynamicReshape, Reshape."""

@@ -28,6 +28,9 @@ from tensor_reshape.wire.streams import STREAM_METHOD
 CALL_THREADS = 128
 """How many calls wait for a message, or are served, at once; more wait for a thread."""
 
+QUESTION_THREADS = 4
+"""How many questions about shapes are worked on, or wait for their turn, at once: none has a tensor's thread."""
+
 _Handler: TypeAlias = "grpc.RpcMethodHandler[bytes, bytes]"
 _Behavior: TypeAlias = Callable[..., Any]
 
@@ -52,7 +55,7 @@ class ThreadedHandlers(grpc.GenericRpcHandler):
         self._service = service
         self._admission = admission
         self._methods = {method.name: method for method in service.methods}
-        self._working = threading.Semaphore(max_working)
+        self._working, self._answering = threading.Semaphore(max_working), threading.Semaphore(QUESTION_THREADS)
         self._threads = start_all(CallThreads(CALL_THREADS, "receive"), CALL_THREADS)
         self._receivers = start_threads(CALL_THREADS, "receiver")
         self._refusals = start_threads(1, "refusal")
@@ -68,7 +71,7 @@ class ThreadedHandlers(grpc.GenericRpcHandler):
         method = self._methods.get(name)
         if method is None:
             return None
-        unary = ThreadedUnary(method, self._working, self._admission)
+        unary = ThreadedUnary(method, self._answering if method.takes_turns else self._working, self._admission)
         return grpc.stream_unary_rpc_method_handler(self._admit(unary, unary.run))
 
     def _admit(self, call: "ThreadedCall", run: _Behavior) -> _Behavior:
