@@ -12,9 +12,10 @@ from google.rpc.status_pb2 import Status
 from in_process import ANY_PORT, run_runner
 from raw_streams import SIX, RawStream, begin, chunk, open_stream
 from tensor_reshape.client import LimitError, Reason
-from tensor_reshape.server.admission import TRICKLE_BYTES_PER_SECOND, Admission, Ticket
+from tensor_reshape.server.admission import Admission
 from tensor_reshape.server.config import Config
 from tensor_reshape.server.runner import Runner
+from tensor_reshape.server.tickets import TRICKLE_BYTES_PER_SECOND, Ticket
 
 MIB = 1 << 20
 STALL_SECONDS = 0.5

@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
 from tensor_reshape.core.errors import LimitError
-from tensor_reshape.server.admission import Admission, Ticket
+from tensor_reshape.server.admission import Admission
 from tensor_reshape.server.config import COST_FACTOR, Config
+from tensor_reshape.server.tickets import Ticket
 
 MESSAGE = 1000
 WORK = COST_FACTOR * MESSAGE

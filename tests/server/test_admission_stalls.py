@@ -8,6 +8,7 @@ import pytest
 from admission_calls import MESSAGE, Caller, make
 from tensor_reshape.core.errors import Reason
 from tensor_reshape.server import admission as module
+from tensor_reshape.server import tickets
 from tensor_reshape.server.admission import Admission
 
 
@@ -15,7 +16,9 @@ from tensor_reshape.server.admission import Admission
 def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[float]]:
     """The time, which stands still until a test sets it."""
     now = [1000.0]
-    monkeypatch.setattr(module, "time", type("Clock", (), {"monotonic": staticmethod(lambda: now[0])}))
+    clock = type("Clock", (), {"monotonic": staticmethod(lambda: now[0])})
+    for reader in (module, tickets):
+        monkeypatch.setattr(reader, "time", clock)
     yield now
     assert time.monotonic() > 0
 
@@ -54,7 +57,7 @@ def test_a_stream_above_the_pace_is_left_alone(clock: list[float]):
     steady = Caller(admission).read()
     for _ in range(40):
         clock[0] += 1.5
-        admission.receive(steady.ticket, 1, moved=int(1.6 * module.TRICKLE_BYTES_PER_SECOND))
+        admission.receive(steady.ticket, 1, moved=int(1.6 * tickets.TRICKLE_BYTES_PER_SECOND))
         steady.read()
         admission.sweep()
     assert steady.refusals == []
@@ -63,7 +66,7 @@ def test_a_stream_above_the_pace_is_left_alone(clock: list[float]):
 def test_progress_is_not_saved_up(clock: list[float]):
     admission = make(4, stall_seconds=5.0)
     caller = Caller(admission).read()
-    admission.receive(caller.ticket, 1, moved=100 * module.TRICKLE_BYTES_PER_SECOND)
+    admission.receive(caller.ticket, 1, moved=100 * tickets.TRICKLE_BYTES_PER_SECOND)
     clock[0] += 5.1
     admission.sweep()
     assert [error.reason for error in caller.refusals] == [Reason.STALLED]

@@ -25,17 +25,15 @@ from itertools import chain
 from operator import attrgetter
 
 from tensor_reshape.core.errors import LimitError, Reason
-from tensor_reshape.server.accounts import Claim, Pool
+from tensor_reshape.server.accounts import Pool
 from tensor_reshape.server.config import COST_FACTOR, Config
+from tensor_reshape.server.tickets import Ticket
 
 MIN_PRESSURE_SECONDS = 2.0
 """The least that a call may make no progress, or wait, while others wait."""
 
 MIN_BYTES_PER_SECOND = 8 * 1024 * 1024
 """The pace at which the largest message must arrive while others wait."""
-
-TRICKLE_BYTES_PER_SECOND = 16 * 1024
-"""The pace of a stream below which it is given up also when nobody waits."""
 
 MAX_READS = 16
 """How many messages one connection may receive at once, at most; the others wait for it alone."""
@@ -49,73 +47,6 @@ CROWDED_CALLS = 8
 
 _LEAST_SHARE = 4  # messages: what a strided tensor on a stream may hold
 _LOGGER = logging.getLogger(__name__)
-
-
-class Ticket:
-    """One call's part of the budget. Whoever has one calls `Admission.leave` in the end.
-
-    Attributes:
-        start: begins to receive a message.
-        evict: ends the call with a refusal, whatever it is doing.
-        peer: the name of the connection; empty while it is not known.
-        reading: the bytes that are set aside for the message that it receives, or has received and not answered yet.
-        kept: the bytes of messages that it has.
-        claimed: whether these are in the working pool, where room was claimed for them.
-        held: the bytes that it has besides.
-        since: when it last made progress.
-        claim: the room that it waits for.
-        waiting: whether it waits for a thread.
-        working: whether a thread works on it.
-        evicted: whether it has been given up, and a refusal is on its way.
-        begun: whether it has asked for its first message.
-        left: whether it is over, so that nothing is accounted to it any more.
-    """
-
-    __slots__ = (
-        "begun",
-        "claim",
-        "claimed",
-        "evict",
-        "evicted",
-        "held",
-        "kept",
-        "left",
-        "peer",
-        "reading",
-        "since",
-        "start",
-        "waiting",
-        "working",
-    )
-
-    def __init__(self, start: Callable[[], None], evict: Callable[[LimitError], None]) -> None:
-        """Takes the call's callbacks; `start` and `evict` are called without any lock held."""
-        self.start = start
-        self.evict = evict
-        self.peer = ""
-        self.reading = self.kept = self.held = 0
-        self.since = time.monotonic()
-        self.claim: Claim | None = None
-        self.claimed = self.waiting = self.working = self.begun = self.evicted = self.left = False
-
-    @property
-    def receiving(self) -> int:
-        """What it has of the receiving pool."""
-        return self.reading + (0 if self.claimed else self.kept)
-
-    @property
-    def used(self) -> int:
-        """What it has of the working pool."""
-        return self.held + (self.kept if self.claimed else 0)
-
-    def advance(self, moved: int | None) -> None:
-        """Notes the progress of so many bytes; None: as much as there can be."""
-        now = time.monotonic()
-        self.since = now if moved is None else min(now, self.since + max(moved, 0) / TRICKLE_BYTES_PER_SECOND)
-
-    def forget_call(self) -> None:
-        """Lets go of the call: one that waits for the garbage collector keeps its stream, of which there are few."""
-        self.start, self.evict = _do_nothing, _do_nothing
 
 
 class Admission:
@@ -326,7 +257,7 @@ class Admission:
         wanted = self._receiving.newcomers
         if not wanted:
             return []
-        reading = sorted(filter(_is_idle_reader, self._tickets), key=attrgetter("since"))
+        reading = sorted((ticket for ticket in self._tickets if ticket.is_silent), key=attrgetter("since"))
         counts, victims = Counter(ticket.peer for ticket in reading), list[Ticket]()
         for peer, count in counts.most_common():
             silent = [ticket for ticket in reading if ticket.peer == peer and ticket.since < before]
@@ -396,15 +327,6 @@ class Admission:
         if ticket.claim is not None:
             ticket.claim.withdraw()
             ticket.claim = None
-
-
-def _is_idle_reader(ticket: Ticket) -> bool:
-    """Whether a call has room to receive, and neither a thread nor a refusal."""
-    return bool(ticket.receiving) and not (ticket.working or ticket.waiting or ticket.claim or ticket.evicted)
-
-
-def _do_nothing(*_: object) -> None:
-    pass
 
 
 def _run(granted: Iterable[Callable[[], None]]) -> None:

@@ -20,11 +20,12 @@ from grpc import _common, _server  # the parts in question
 from grpc._cython import cygrpc  # type: ignore[attr-defined] # compiled, without types
 
 from tensor_reshape.core.errors import LimitError
-from tensor_reshape.server.admission import Admission, Ticket
+from tensor_reshape.server.admission import Admission
 from tensor_reshape.server.config import COST_FACTOR
 from tensor_reshape.server.refusals import choose_status, end_call
 from tensor_reshape.server.service import Method, ReshapeService
 from tensor_reshape.server.threaded import CallThreads, ThreadedStream, ThreadedUnary, refuse_empty_call
+from tensor_reshape.server.tickets import Ticket
 from tensor_reshape.wire.status import Status
 
 _LOGGER = logging.getLogger(__name__)

@@ -104,7 +104,7 @@ class Runner:
         if self._shares_ports:
             close_listeners(self._ports)
         self._health.stop_serving()
-        hurry.wait(self._config.drain_seconds)
+        _await(hurry, self._config.drain_seconds)
         close_listeners(self._ports)
         self._health.end_watches()
         self._reflection.end_streams()
@@ -161,6 +161,13 @@ def serve_until_signal(config: Config) -> None:
     runner.start()
     announce(runner.addresses, config.tls)
     stop(runner, await_cause(signals), signals)
+
+
+def _await(event: threading.Event, seconds: float) -> None:
+    """Awaits an event on the main thread, for so long at most; by short waits, as `await_cause` does."""
+    deadline = time.monotonic() + seconds
+    while not event.is_set() and (left := deadline - time.monotonic()) > 0:
+        event.wait(min(left, _SIGNAL_SECONDS))
 
 
 def await_cause(causes: Causes) -> str:

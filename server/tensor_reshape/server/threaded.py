@@ -17,12 +17,13 @@ from typing import Any, TypeAlias
 import grpc
 
 from tensor_reshape.core.errors import InvalidRequestError, LimitError, Reason
-from tensor_reshape.server.admission import Admission, Ticket
+from tensor_reshape.server.admission import Admission
 from tensor_reshape.server.config import COST_FACTOR
 from tensor_reshape.server.pools import start_all, start_threads
 from tensor_reshape.server.refusals import choose_status, end_call
 from tensor_reshape.server.router import Submit
 from tensor_reshape.server.service import Method, ReshapeService
+from tensor_reshape.server.tickets import Ticket
 from tensor_reshape.wire.streams import STREAM_METHOD
 
 CALL_THREADS = 128
