@@ -83,3 +83,15 @@ def test_a_unix_socket_is_the_connection_of_many():
     places = Places[int](9, per_connection=1)
     assert [places.take(call, "unix:/a") for call in range(9)] == [None] * 9
     assert [places.take(call, "ipv4:127.0.0.1:1") for call in (9, 10)] == [0, 9]
+
+
+def test_of_equals_the_one_that_has_lost_most_goes():
+    places = Places[str](3)
+    for number in range(4):
+        places.take(f"hostile {number}", f"hostile {number % 4}")
+    assert places.take("honest", "honest") is not None
+    for number in range(4, 40):
+        leaver = places.take(f"hostile {number}", f"hostile {number % 4}")
+        assert leaver is not None
+        assert leaver.startswith("hostile")
+    assert "honest" in places.list_calls()

@@ -1,15 +1,22 @@
 """A bounded number of places for calls, shared fairly by connections.
 
 When there is one call too many, one of the connection that has the most must go: a caller who takes many places loses
-his own, and a connection with one call loses it only where none has two. All operations take constant time, whatever
-is held: they run on the thread that serves every call. (All clients of one unix socket count as one connection.)
+his own, and a connection with one call loses it only where none has two. Of those that have equally many, the one that
+has lost most goes: an honest call is over before it is in anybody's way. All operations take nearly constant time,
+whatever is held: they run on the thread that serves every call. (All clients of one unix socket are one connection.)
 """
 
 import threading
+from collections import OrderedDict
+from itertools import islice
 from typing import Generic, TypeVar
 
 Call = TypeVar("Call")
 Item = TypeVar("Item")
+
+
+_MAX_LOSERS = 1024
+_MAX_COMPARED = 64  # of a level
 
 
 class Places(Generic[Call]):
@@ -31,6 +38,7 @@ class Places(Generic[Call]):
         self._peers: dict[Call, str] = {}
         self._calls: dict[str, dict[Call, None]] = {}  # by peer, the first to come first
         self._levels: dict[int, dict[str, None]] = {}  # the peers that hold so many places; no level is empty
+        self._losses: OrderedDict[str, int] = OrderedDict()  # of the peers that have lost places, the last ones last
 
     def take(self, call: Call, peer: str) -> Call | None:
         """Takes a place, and returns the call that must go for it, if any: it has lost its place, or got none."""
@@ -39,11 +47,12 @@ class Places(Generic[Call]):
             self._count(peer, 1).setdefault(call)
             crowded = peer if self._exceeds_share(peer) else None
             if crowded is None and len(self._peers) > self._total:
-                crowded = self._choose(self._levels[max(self._levels)])
+                crowded = self._choose_peer(self._levels[max(self._levels)])
             if crowded is None:
                 return None
             leaver = self._choose(self._calls[crowded])
             self._free(leaver)
+            self._note_loss(crowded)
             return leaver
 
     def free(self, call: Call) -> None:
@@ -60,6 +69,16 @@ class Places(Generic[Call]):
         if self._per_connection is None or peer.startswith("unix"):
             return False
         return len(self._calls[peer]) > self._per_connection
+
+    def _choose_peer(self, peers: dict[str, None]) -> str:
+        if self._spares_first:
+            return self._choose(peers)
+        return max(islice(peers, _MAX_COMPARED), key=lambda peer: self._losses.get(peer, 0))
+
+    def _note_loss(self, peer: str) -> None:
+        self._losses[peer] = self._losses.pop(peer, 0) + 1
+        if len(self._losses) > _MAX_LOSERS:
+            self._losses.popitem(last=False)
 
     def _choose(self, items: dict[Item, None]) -> Item:
         return next(reversed(items) if self._spares_first else iter(items))

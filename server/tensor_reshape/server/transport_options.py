@@ -5,6 +5,9 @@ from tensor_reshape.server.config import Config
 _SIGN_OF_LIFE_SECONDS = 20.0  # within which a connection that is asked must give one
 _PING_INTERVAL_MS = 5000
 _WINDOW_BYTES = 256 * 1024
+# Calls that no thread has taken up yet. Above the first number the core cancels some of those that come, by chance,
+# above the second all: whoever they are, without a refusal that says so. Each takes some kilobytes.
+_MAX_PENDING_CALLS, _MOST_PENDING_CALLS = 8192, 16384
 _MAX_STREAMS_PER_CONNECTION = 64  # without a limit, a flood of resets on one connection makes others' calls fail
 
 
@@ -20,6 +23,8 @@ def build_options(config: Config, max_connections: int, *, shares: bool) -> list
         ("grpc.max_receive_message_length", config.max_message_bytes),
         ("grpc.max_send_message_length", -1),  # an output is bounded by the limits, with a refusal that says so
         ("grpc.max_concurrent_streams", _MAX_STREAMS_PER_CONNECTION),
+        ("grpc.server.max_pending_requests", _MAX_PENDING_CALLS),
+        ("grpc.server.max_pending_requests_hard_limit", _MOST_PENDING_CALLS),
         # What is received of calls that wait is in no budget: a fixed window, not one that grows with the bandwidth.
         ("grpc.http2.lookahead_bytes", _WINDOW_BYTES),
         ("grpc.http2.bdp_probe", 0),
