@@ -10,7 +10,7 @@ from typing import TypeVar, cast
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.message import DecodeError, Message
 from google.protobuf.unknown_fields import UnknownFieldSet
-from tests.long.dims import read_dims_plainly, read_term_plainly
+from tests.long.dims import read_dims_plainly, read_shape_plainly, read_term_plainly
 
 from tensor_reshape.core.answers import BatchItem, ShapeAnswer, ShapeRequest
 from tensor_reshape.core.dims import AnyDim, check_partial_dims
@@ -19,7 +19,7 @@ from tensor_reshape.core.errors import InvalidRequestError, LimitError, Reason, 
 from tensor_reshape.core.explanations import Origin
 from tensor_reshape.core.limits import MAX_HEAD_BYTES
 from tensor_reshape.core.models import Kind
-from tensor_reshape.core.operations import DYNAMIC_RESHAPE, RESHAPE, STATIC_RESHAPE
+from tensor_reshape.core.operations import DYNAMIC_RESHAPE, RESHAPE, STATIC_RESHAPE, Operation
 from tensor_reshape.core.partial import PartialQuestion
 from tensor_reshape.core.terms import Equality
 from tensor_reshape.core.views import View, ViewPossibility
@@ -102,8 +102,8 @@ def _read_question(message: reshape_pb2.InferShapeRequest) -> ShapeRequest:
     operation = _OPERATIONS.get(message.operation)
     if operation is None:
         raise InvalidRequestError.of(Reason.OPERATION_UNSPECIFIED, "", "operation", value=message.operation)
-    data = _read_shape(message.data, "shape", "data.dims")
-    target = _read_shape(message, "shape", "shape")
+    data = _read_shape(operation, message.data, "shape", "data.dims")
+    target = _read_shape(operation, message, "shape", "shape")
     number = message.data.data_type
     if number not in {0, *DataType}:
         raise InvalidRequestError.of(Reason.DATA_TYPE_UNSUPPORTED, "", "data.data_type", value=number)
@@ -113,14 +113,14 @@ def _read_question(message: reshape_pb2.InferShapeRequest) -> ShapeRequest:
         target,
         message.special_zero if message.HasField("special_zero") else None,
         DataType(number) if number else None,
-        _read_shape(message, "expected_shape", "expected_shape.dims"),
+        _read_shape(operation, message, "expected_shape", "expected_shape.dims"),
     )
     strides = tuple(message.data_strides.items) if message.HasField("data_strides") else None
     return ShapeRequest(question, message.explain, strides)
 
 
-def _read_shape(message: Message, name: str, path: str) -> list[AnyDim] | None:
-    return read_dims_plainly(getattr(message, name).dims, path) if message.HasField(name) else None
+def _read_shape(operation: Operation, message: Message, name: str, path: str) -> list[AnyDim] | None:
+    return read_shape_plainly(operation, getattr(message, name), path) if message.HasField(name) else None
 
 
 def _read_result(result: reshape_pb2.BatchInferShapeResult) -> ShapeAnswer | ReshapeError:
@@ -134,7 +134,7 @@ def _read_result(result: reshape_pb2.BatchInferShapeResult) -> ShapeAnswer | Res
 
 
 def _read_answer(message: reshape_pb2.InferShapeResponse) -> ShapeAnswer:
-    dims = _read_shape(message, "shape", "shape.dims")
+    dims = read_dims_plainly(message.shape.dims, "shape.dims") if message.HasField("shape") else None
     check_partial_dims(dims or (), "shape.dims")
     equalities = [
         Equality(read_term_plainly(one.left), read_term_plainly(one.right), one.unless_empty)

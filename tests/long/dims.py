@@ -4,6 +4,8 @@ from collections.abc import Iterable
 
 from tensor_reshape.core.dims import AnyDim, Bounds, Dim, Symbol, Term
 from tensor_reshape.core.errors import InvalidRequestError, Reason
+from tensor_reshape.core.limits import DEFAULT_LIMITS, MAX_RANK
+from tensor_reshape.core.operations import Operation, check_rank
 from tensor_reshape.v1 import tensor_pb2
 
 
@@ -52,3 +54,10 @@ def read_term_plainly(expression: tensor_pb2.Expression) -> Term:
 
 def _read_symbols(symbols: Iterable[tensor_pb2.Symbol]) -> tuple[Symbol, ...]:
     return tuple(sorted(map(_read_symbol, symbols), key=lambda symbol: symbol.name))
+
+
+def read_shape_plainly(operation: Operation, shape: tensor_pb2.Shape, path: str) -> list[AnyDim]:
+    """Reads the shape of a request; one of a rank that no operation takes is refused before its dims are looked at."""
+    if len(shape.dims) > MAX_RANK:
+        check_rank(operation, len(shape.dims), path, DEFAULT_LIMITS)
+    return read_dims_plainly(shape.dims, path)

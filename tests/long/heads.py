@@ -37,7 +37,7 @@ def _measure(message: bytes, *, nested: bool) -> tuple[int, int]:
             free += inner
             fields += more
         position = end
-    return free, fields
+    return free, fields + (position < len(message))  # what begins no field is counted as the last one
 
 
 def _match_field(message: bytes, position: int) -> tuple[int, int, int] | None:

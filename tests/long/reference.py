@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from google.protobuf.message import DecodeError, Message
 from tests.long.batches import read_answers_plainly, read_questions_plainly
-from tests.long.dims import read_dims_plainly
+from tests.long.dims import read_shape_plainly
 from tests.long.heads import measure_head
 
 from tensor_reshape.core.dims import AnyDim
@@ -97,7 +97,7 @@ def _read_request(operation: Operation, message: Message, limits: Limits) -> Rea
     data_type = _read_type(data, "data")
     target = _read_target(operation, message, limits)
     said = message.special_zero if message.HasField("special_zero") else None  # type: ignore[attr-defined]
-    expected = _read_expected(message)
+    expected = _read_expected(operation, message)
     return ("request", operation.name, said, target, expected, data_type, *_read_layout(data), data.data)
 
 
@@ -119,10 +119,10 @@ def _read_target(operation: Operation, message: Message, limits: Limits) -> Sequ
     return [int.from_bytes(shape.data[at : at + size], "little", signed=data_type in _SIGNED) for at in begins]
 
 
-def _read_expected(message: Message) -> list[AnyDim] | None:
+def _read_expected(operation: Operation, message: Message) -> list[AnyDim] | None:
     if not message.HasField("expected_shape"):
         return None
-    return read_dims_plainly(message.expected_shape.dims, "expected_shape.dims")  # type: ignore[attr-defined]
+    return read_shape_plainly(operation, message.expected_shape, "expected_shape.dims")  # type: ignore[attr-defined]
 
 
 def _read_output(message: Message, payload_bytes: int, *, check: bool) -> Reading:
