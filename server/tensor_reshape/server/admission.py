@@ -130,6 +130,11 @@ class Admission:
 
     def read(self, ticket: Ticket) -> None:
         """Lets the call receive a message: now, or when there is room."""
+
+        def begin() -> Callable[[], None]:
+            ticket.reading = self._read_cost
+            return ticket.start
+
         with self._lock:
             if ticket.left:
                 return
@@ -138,12 +143,8 @@ class Admission:
                 paused.append(ticket)
                 return
             ticket.begun = True
-
-        def begin() -> Callable[[], None]:
-            ticket.reading = self._read_cost
-            return ticket.start
-
-        self._claim(self._receiving, ticket, self._read_cost, begin)
+            granted = self._claim(self._receiving, ticket, self._read_cost, begin)
+        _run(granted)
 
     def covers(self, size: int) -> bool:
         """Whether the room of a message that is received is enough for so many bytes."""
@@ -159,7 +160,9 @@ class Admission:
             self._working.change(ticket.peer, ticket.used - used - size)  # `size` has been given already
             return start
 
-        self._claim(self._working, ticket, size, begin)
+        with self._lock:
+            granted = [] if ticket.left else self._claim(self._working, ticket, size, begin)
+        _run(granted)
 
     def arrive(self, ticket: Ticket, size: int) -> None:
         """Notes how large the message is that has been received: the rest of the room for it is free."""
@@ -282,16 +285,14 @@ class Admission:
         if self._calls[peer] <= 0:
             del self._calls[peer]
 
-    def _claim(self, pool: Pool, ticket: Ticket, size: int, begin: Callable[[], Callable[[], None]]) -> None:
-        granted: list[Callable[[], None]] = []
-        with self._lock:
-            if ticket.left:
-                return
-            if pool.take(ticket.peer, size):
-                granted = [begin(), *self._grant()]  # to begin to work gives room to receive back
-            else:
-                self._wait(pool, ticket, size, begin)
-        _run(granted)
+    def _claim(
+        self, pool: Pool, ticket: Ticket, size: int, begin: Callable[[], Callable[[], None]]
+    ) -> list[Callable[[], None]]:
+        """Has a call take room, or wait for it; returns what is to be done without the lock."""
+        if pool.take(ticket.peer, size):
+            return [begin(), *self._grant()]  # to begin to work gives room to receive back
+        self._wait(pool, ticket, size, begin)
+        return []
 
     def _wait(self, pool: Pool, ticket: Ticket, size: int, begin: Callable[[], Callable[[], None]]) -> None:
         """Has a call wait for room. That is no progress, but no fault of its own either."""
