@@ -24,7 +24,7 @@ _PAYLOADS, _CODEC = "tensor_reshape.wire.payloads", "tensor_reshape.wire.codec"
 _MESSAGES, _STREAMS = "tensor_reshape.wire.messages", "tensor_reshape.wire.streams"
 _BATCHES, _SHAPES = "tensor_reshape.wire.batches", "tensor_reshape.wire.shapes"
 _HEADS, _SERVICE = "tensor_reshape.server.heads", "tensor_reshape.server.service"
-_FOUND = "return (position, start) if end == len(message) else None"
+_FOUND = "return (position, start, fields) if end == len(message) else None"
 
 PLANTS = (
     Plant("what follows field 15 is taken for its bytes", _PAYLOADS, _FOUND, _FOUND.replace("==", "<=")),

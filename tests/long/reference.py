@@ -67,7 +67,7 @@ def describe_refusal(error: ReshapeError) -> Reading:
 
 
 def _parse(kind: str, raw: bytes) -> Message:
-    if len(raw) > MAX_HEAD_BYTES and measure_head(raw, nested=kind not in _STREAMS) > MAX_HEAD_BYTES:
+    if measure_head(raw, nested=kind not in _STREAMS) > MAX_HEAD_BYTES:
         raise LimitError.of(Reason.HEAD_TOO_LARGE, "", limit=MAX_HEAD_BYTES)
     try:
         return _MESSAGES[kind].FromString(raw)

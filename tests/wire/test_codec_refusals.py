@@ -227,6 +227,19 @@ def test_a_flood_of_fields_is_above_the_limit_of_a_head(flood: bytes, tail: byte
     assert refuse(STATIC_RESHAPE, flood + tail) == (Reason.HEAD_TOO_LARGE, "")
 
 
+@pytest.mark.parametrize("tail", [b"", b"\x10\x01"], ids=["in the usual form", "with a field behind the tensor"])
+def test_a_request_of_2048_fields_is_read_and_one_of_2049_is_too_large(tail: bytes):
+    tensor = SCALAR.SerializeToString()  # two fields, beside the one that it is and special_zero
+
+    def build(fields: int) -> bytes:
+        known = b"\x10\x01" + (fields - 1004 - bool(tail)) * b"\x98\x06\x00"
+        inner = 1000 * b"\xa0\x06\x00" + tensor
+        return known + b"\x7a" + encode_length(len(inner)) + inner + tail
+
+    assert codec.decode_reshape_request(STATIC_RESHAPE, build(2048)).data.payload == bytes(4)
+    assert refuse(STATIC_RESHAPE, build(2049)) == (Reason.HEAD_TOO_LARGE, "")
+
+
 def test_a_response_without_an_output_is_refused():
     with pytest.raises(InvalidRequestError) as caught:
         codec.decode_reshape_response(b"")

@@ -167,7 +167,7 @@ def read_target(operation: Operation, shape: TensorView, limits: Limits = DEFAUL
 def find_tensor_bytes(raw: bytes) -> int | None:
     """Returns where the tensor's bytes begin that reach to the end of `raw`; None where no light head precedes them."""
     outer = find_payload(raw, within=LIGHT_HEAD_BYTES)
-    inner = find_payload(raw, outer[1], within=LIGHT_HEAD_BYTES) if outer else None
+    inner = find_payload(raw, *outer[1:], within=LIGHT_HEAD_BYTES) if outer else None
     return inner[1] if inner else None
 
 
@@ -233,7 +233,7 @@ def _widen(varint: bytes, size: int) -> bytes:
 def _split(kind: type[AnyMessage], field: str, raw: bytes) -> tuple[AnyMessage, tensor_pb2.Tensor, memoryview]:
     """Returns the message without its tensor, the tensor without its bytes, and the bytes as a view."""
     outer = find_payload(raw)
-    inner = find_payload(raw, outer[1]) if outer else None
+    inner = find_payload(raw, *outer[1:]) if outer else None
     if outer is None or inner is None:
         return _parse_whole(kind, field, raw)
     check_head_size(inner[1])

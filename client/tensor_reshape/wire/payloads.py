@@ -20,24 +20,28 @@ _MIN_TAG, _MAX_TAG = 1 << 3, 2**32 - 1  # of the fields 1 and 2^29 - 1
 _MAX_LENGTH = 2**31 - 1
 _MAX_VARINT_BYTES = 10
 _FIELD_BYTES = 32  # a head has no more fields than one for each so many bytes that it may have: each takes a while
+_MAX_FIELDS = MAX_HEAD_BYTES // _FIELD_BYTES
 
 
 _Field = tuple[int, int, int]
 """One field: its tag, where its content starts, and where the next field does."""
 
 
-def find_payload(message: bytes, begin: int = 0, *, within: int = MAX_HEAD_BYTES) -> tuple[int, int] | None:
+def find_payload(
+    message: bytes, begin: int = 0, fields: int = 0, *, within: int = MAX_HEAD_BYTES
+) -> tuple[int, int, int] | None:
     """Finds field 15 where it comes once, as the last field, and reaches exactly to the end of `message`.
 
     Args:
         message: one serialized message, or several nested ones that all end where it ends.
         begin: where the (inner) message begins.
+        fields: how many fields were read before it, which count too.
         within: how many bytes from there the field may begin at most; of fields, one for each 32 of these bytes.
 
     Returns:
-        Where the head ends, and where the field's bytes start, which go on to the end.
+        Where the head ends, where the field's bytes start, which go on to the end, and how many fields have been read.
     """
-    position, fields = begin, 0
+    position = begin
     while position < min(len(message), begin + within):
         field = read_field(message, position)
         fields += 1
@@ -45,7 +49,7 @@ def find_payload(message: bytes, begin: int = 0, *, within: int = MAX_HEAD_BYTES
             return None
         tag, start, end = field
         if tag == _TAG:
-            return (position, start) if end == len(message) else None
+            return (position, start, fields) if end == len(message) else None
         position = end
     return None
 
@@ -56,7 +60,8 @@ def measure_head(message: bytes, *, nested: bool = True) -> int:
     What is not understood counts in full; more than 2048 fields count as too many bytes. Counting stops above
     `MAX_HEAD_BYTES`, so it is cheap for any message.
     """
-    return _measure(message, 0, len(message), nested=nested)[0]
+    head, fields = _measure(message, 0, len(message), nested=nested)
+    return head if fields <= _MAX_FIELDS else MAX_HEAD_BYTES + 1
 
 
 def encode_length(length: int) -> bytes:
@@ -85,11 +90,9 @@ def read_number(message: bytes, position: int) -> tuple[int, int]:
 def _measure(message: bytes, begin: int, end: int, *, nested: bool) -> tuple[int, int]:
     """Returns how many bytes are no content of field 15, and how many fields have been read."""
     position, head, fields = begin, 0, 0
-    while position < end and head <= MAX_HEAD_BYTES:
+    while position < end and head <= MAX_HEAD_BYTES and fields <= _MAX_FIELDS:
         field = read_field(message, position)
         fields += 1
-        if fields * _FIELD_BYTES > MAX_HEAD_BYTES:
-            return MAX_HEAD_BYTES + 1, fields
         if field is None or field[2] > end:
             return head + end - position, fields
         tag, start, after = field
