@@ -27,9 +27,9 @@ from benchmarks.ratios import Ratio
 from benchmarks.reports import build_table, format_number
 from benchmarks.shape_questions import PARTS, ShapeQuestion, make_hostile_queries, make_questions
 from tensor_reshape.client import Client, InferredShape, ReshapeError, ShapeQuery, infer_locally
-from tensor_reshape.core.dims import find_bounds
-from tensor_reshape.core.operations import RESHAPE
-from tensor_reshape.core.shapes import Question, infer_shape
+from tensor_reshape.rules.dims import find_bounds
+from tensor_reshape.rules.operations import RESHAPE
+from tensor_reshape.rules.shapes import Question, infer_shape
 
 OUTPUT = ROOT / "docs" / "benchmarks" / "inference.md"
 _SIZES = (100, 1_000, 10_000, 50_000)
@@ -39,7 +39,7 @@ _KNOWN_CALLS = 2_000
 _HOSTILE_ITEMS = 20
 _MIXED, _COMMON = "mixed", "a question of the mix"
 _BATCH, _LOCAL, _OPENVINO = "a batch through the RPC", "`infer_locally`", "OpenVINO"
-_ALONE, _BARE = "alone through the RPC", "`core.infer_shape`, a known shape"
+_ALONE, _BARE = "alone through the RPC", "`rules.infer_shape`, a known shape"
 
 
 class Key(NamedTuple):

@@ -23,11 +23,11 @@ import grpc
 import numpy as np
 
 from tensor_reshape.client import Client
-from tensor_reshape.core.answers import ShapeRequest
-from tensor_reshape.core.operations import STATIC_RESHAPE
-from tensor_reshape.core.partial import PartialQuestion
-from tensor_reshape.core.shapes import Question
-from tensor_reshape.wire import codec, inference
+from tensor_reshape.rules.answers import ShapeRequest
+from tensor_reshape.rules.operations import STATIC_RESHAPE
+from tensor_reshape.rules.partial import PartialQuestion
+from tensor_reshape.rules.shapes import Question
+from tensor_reshape.wire import inference, reshapes
 from tensor_reshape.wire.arrays import view_array
 
 WARM_UP_CALLS = 200
@@ -60,11 +60,11 @@ def build_works(client: Client, ours: grpc.Channel, echo: grpc.Channel) -> dict[
     """Returns what is timed, by name: the SDK with all it does, and the same bytes through a stock channel."""
     empty = np.empty(0, np.float32)
     question = Question(operation=STATIC_RESHAPE, data=(0,), target=(0,), special_zero=False)
-    reshape_request = codec.encode_reshape_request(codec.ReshapeCall(question, view_array(empty, "data")))
+    reshape_request = reshapes.encode_reshape_request(reshapes.ReshapeCall(question, view_array(empty, "data")))
     partial = PartialQuestion(operation=STATIC_RESHAPE, data=(0,), target=(0,), special_zero=False)
     infer_request = inference.build_infer_request(ShapeRequest(partial)).SerializeToString()
     send_echo: Send = echo.unary_unary("/echo/Echo")
-    send_reshape: Send = ours.unary_unary(codec.build_path(codec.METHODS[STATIC_RESHAPE]))
+    send_reshape: Send = ours.unary_unary(reshapes.build_path(reshapes.METHODS[STATIC_RESHAPE]))
     send_infer: Send = ours.unary_unary(inference.INFER_METHOD)
     return {
         "bare echo": lambda: send_echo(reshape_request),

@@ -6,7 +6,7 @@ from random import Random
 from typing import NamedTuple
 
 from tensor_reshape.client import DimLike, ShapeQuery
-from tensor_reshape.core.dims import Bounds, Dim
+from tensor_reshape.rules.dims import Dim, Interval
 
 KNOWN, INTERVALS, SYMBOLS = "known", "intervals", "symbols"
 PARTS = (KNOWN, INTERVALS, SYMBOLS)
@@ -47,7 +47,7 @@ def make_questions(count: int, parts: Sequence[str] = PARTS, seed: int = 1) -> l
 
 def make_hostile_queries() -> dict[str, ShapeQuery]:
     """Returns questions that are as much work as one can be, by name."""
-    huge = Dim(Bounds(2**20, 2**40))
+    huge = Dim(Interval(2**20, 2**40))
     names = tuple(f"S{number}" for number in range(64))
 
     def ask(data: Sequence[DimLike] | None, target: Sequence[DimLike]) -> ShapeQuery:

@@ -1,4 +1,4 @@
-"""Compiles the contract into `client/tensor_reshape/v1/`: the build hook, and a command for development.
+"""Compiles the contract into `core/tensor_reshape/v1/`: the build hook, and a command for development.
 
 The generated modules are not committed. `pip install` (editable or not) runs this hook with the generator pinned in
 `pyproject.toml`, so the floors of the generated code never drift with what happens to be installed.
@@ -40,4 +40,4 @@ class ContractBuildHook(BuildHookInterface[Any]):
         """Runs once for each target; `version` is "editable" or "standard"."""
         del version, build_data
         if self.target_name == "wheel":
-            generate_stubs(Path(self.root) / "client")
+            generate_stubs(Path(self.root) / "core")

@@ -10,7 +10,7 @@ from attackers.attacks import ATTACKS
 from attackers.random_frames import build_frames, count_statuses
 from http2 import END_HEADERS, Connection, Kind, frame, grpc_message
 from server_processes import ServerProcess
-from tensor_reshape.core.limits import MAX_BATCH_BYTES
+from tensor_reshape.rules.limits import MAX_BATCH_BYTES
 
 BATCHES: dict[str, Callable[[int], bytes]] = {
     "linked": payloads.build_linked_batch,

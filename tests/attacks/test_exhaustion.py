@@ -59,7 +59,7 @@ DEAF = """
 import sys
 from tensor_reshape.server import runner
 from tensor_reshape.server.config import Config
-from tensor_reshape.server.logs import configure_logs
+from tensor_reshape.server.process.logs import configure_logs
 
 class Handlers:
     routes = {}

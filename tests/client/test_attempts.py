@@ -11,7 +11,7 @@ from tensor_reshape.client.attempts import PATIENCE_SECONDS, Attempts, Pause
 from tensor_reshape.client.budgets import Deadline
 from tensor_reshape.client.errors import CallTimeoutError, InternalServerError, ResponseError, ServiceError
 from tensor_reshape.client.options import Endpoint
-from tensor_reshape.core.errors import InvalidRequestError, LimitError, Reason, TensorReshapeError
+from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason, TensorReshapeError
 
 LOST = [ServiceError("", StatusCode.UNAVAILABLE), ServiceError("", StatusCode.CANCELLED)]
 FINAL = [

@@ -23,11 +23,11 @@ from tensor_reshape.client import (
     TensorReshapeError,
 )
 from tensor_reshape.client.pieces import MAX_PIECES, PIECE_QUERIES
-from tensor_reshape.core.answers import ShapeAnswer
-from tensor_reshape.core.dtypes import DataType
+from tensor_reshape.rules.answers import ShapeAnswer
+from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.wire.batches import decode_batch_request, encode_batch_response
-from tensor_reshape.wire.codec import encode_reshape_response
 from tensor_reshape.wire.inference import build_infer_response
+from tensor_reshape.wire.reshapes import encode_reshape_response
 from tensor_reshape.wire.tensors import TensorView
 
 SIX = np.arange(6, dtype=np.float32)

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from tensor_reshape.client import (
-    Bounds,
     Client,
     Dim,
     DimLike,
     InferredShape,
+    Interval,
     InvalidRequestError,
     Reason,
     ReshapeError,
@@ -18,13 +18,13 @@ from tensor_reshape.client import (
     infer_locally,
 )
 from tensor_reshape.client.shapes import read_dims
-from tensor_reshape.core.answers import ShapeAnswer
-from tensor_reshape.core.dims import ANY, AnyDim, Symbol, Term, make_term, name_dim
+from tensor_reshape.rules.answers import ShapeAnswer
+from tensor_reshape.rules.dims import ANY, AnyDim, Expression, Symbol, make_expression, name_dim
 
 MAX = 2**63 - 1
 N = name_dim("N")
-FOUR_C = Dim(ANY, make_term(4, [Symbol("C")]))
-MIXED = InferredShape(ShapeAnswer((N, FOUR_C, Dim(Bounds(2, 8)), None, 7)))
+FOUR_C = Dim(ANY, make_expression(4, [Symbol("C")]))
+MIXED = InferredShape(ShapeAnswer((N, FOUR_C, Dim(Interval(2, 8)), None, 7)))
 KNOWN = InferredShape(ShapeAnswer((2, 3)))
 UNRANKED = InferredShape(ShapeAnswer(None))
 
@@ -33,21 +33,21 @@ READINGS: dict[str, tuple[DimLike, AnyDim]] = {
     "an int": (4, 4),
     "an int below 0": (-1, -1),
     "a product out of order": (
-        Dim(ANY, Term(2, (Symbol("M"), Symbol("C")))),
-        Dim(ANY, make_term(2, [Symbol("C"), Symbol("M")])),
+        Dim(ANY, Expression(2, (Symbol("M"), Symbol("C")))),
+        Dim(ANY, make_expression(2, [Symbol("C"), Symbol("M")])),
     ),
-    "a symbol of two bounds": (Dim(Bounds(0, 8), Term(1, (Symbol("N", Bounds(2, 9)),))), name_dim("N", 2, 8)),
+    "a symbol of two bounds": (Dim(Interval(0, 8), Expression(1, (Symbol("N", Interval(2, 9)),))), name_dim("N", 2, 8)),
     "an int that s64 cannot hold": (2**64, 2**64),
     "None": (None, None),
-    "bounds": ((2, 8), Dim(Bounds(2, 8))),
-    "bounds without an end": ((2, None), Dim(Bounds(2, None))),
-    "Bounds": (Bounds(2, 8), Dim(Bounds(2, 8))),
+    "bounds": ((2, 8), Dim(Interval(2, 8))),
+    "bounds without an end": ((2, None), Dim(Interval(2, None))),
+    "Interval": (Interval(2, 8), Dim(Interval(2, 8))),
     "a Dim": (FOUR_C, FOUR_C),
     "text of a name": ("N", N),
     "text of a bounded name": ("N:1..8", name_dim("N", 1, 8)),
     "text of a number": ("4", 4),
-    "text of an interval": ("2..8", Dim(Bounds(2, 8))),
-    "text of an unbounded interval": ("2..", Dim(Bounds(2, None))),
+    "text of an interval": ("2..8", Dim(Interval(2, 8))),
+    "text of an unbounded interval": ("2..", Dim(Interval(2, None))),
     "text of a product": ("4*C", FOUR_C),
     "text of nothing": ("?", None),
 }
@@ -108,7 +108,7 @@ def test_an_inferred_shape_has_the_length_of_its_rank():
 
 
 def test_an_inferred_shape_has_its_dims_in_order():
-    assert list(MIXED) == [N, FOUR_C, Dim(Bounds(2, 8)), None, 7]
+    assert list(MIXED) == [N, FOUR_C, Dim(Interval(2, 8)), None, 7]
 
 
 def test_a_dim_is_taken_by_its_index():

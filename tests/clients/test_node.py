@@ -16,7 +16,7 @@ from google.protobuf.json_format import ParseDict
 from grpc import StatusCode
 
 from foreign_calls import CALLS, ForeignCall
-from tensor_reshape.wire.codec import METHODS
+from tensor_reshape.wire.reshapes import METHODS
 from tensor_reshape.wire.status import DETAILS_KEY, decode_refusal
 
 pytestmark = pytest.mark.timeout(400)  # whoever comes first waits for the packages

@@ -7,10 +7,10 @@ import pytest
 
 from conformance_cases import Case, load_known_cases
 from tensor_reshape.client import Client, InvalidRequestError
-from tensor_reshape.core.dtypes import DataType
-from tensor_reshape.core.operations import OPERATIONS
-from tensor_reshape.core.shapes import Question, infer_shape
-from tensor_reshape.wire.codec import read_target
+from tensor_reshape.rules.dtypes import DataType
+from tensor_reshape.rules.operations import OPERATIONS
+from tensor_reshape.rules.shapes import Question, infer_shape
+from tensor_reshape.wire.reshapes import read_target
 from tensor_reshape.wire.tensors import TensorView
 
 COUNTS = {"static_reshape": 1775, "dynamic_reshape": 926, "reshape": 1719}

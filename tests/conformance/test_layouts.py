@@ -8,7 +8,7 @@ import pytest
 
 from conformance_cases import Case, load_cases
 from server_processes import ServerProcess
-from tensor_reshape.core.layouts import compute_span
+from tensor_reshape.rules.layouts import compute_span
 from tensor_reshape.v1 import reshape_pb2, reshape_pb2_grpc, tensor_pb2
 
 CASES = load_cases("layout_cases.jsonl")

@@ -14,9 +14,9 @@ from conformance_cases import (
     read_partial_case,
 )
 from shape_instances import find_accepted
-from tensor_reshape.core.dims import AnyDim, find_bounds
-from tensor_reshape.core.errors import InvalidRequestError, Reason
-from tensor_reshape.core.partial import infer_partial
+from tensor_reshape.rules.dims import AnyDim, find_bounds
+from tensor_reshape.rules.errors import InvalidRequestError, Reason
+from tensor_reshape.rules.partial import infer_partial
 
 CASES = load_partial_cases()
 SHAPES = [case for case in CASES if "shape" in case["want"]]

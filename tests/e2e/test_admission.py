@@ -18,12 +18,12 @@ from raw_streams import SIX, begin, chunk, open_stream
 from remote_refusals import catch_status, read_trailing, send_raw
 from server_processes import ServerProcess, run_server
 from tensor_reshape.client import Client, HealthStatus, LimitError, Reason
-from tensor_reshape.core.dtypes import DataType
-from tensor_reshape.core.operations import RESHAPE
-from tensor_reshape.core.shapes import Question
+from tensor_reshape.rules.dtypes import DataType
+from tensor_reshape.rules.operations import RESHAPE
+from tensor_reshape.rules.shapes import Question
 from tensor_reshape.server.config import Config
 from tensor_reshape.wire.arrays import Array, view_array
-from tensor_reshape.wire.codec import SERVICE, ReshapeCall, encode_reshape_request
+from tensor_reshape.wire.reshapes import SERVICE, ReshapeCall, encode_reshape_request
 from tensor_reshape.wire.tensors import TensorView
 
 MIB = 1 << 20

@@ -10,9 +10,9 @@ import pytest
 from both_clients import CLIENTS, AnyClient, open_client
 from remote_refusals import catch_local
 from server_processes import ServerProcess
-from tensor_reshape.client import Bounds, Client, DimLike, InferredShape, LimitError, Reason, ReshapeError, ShapeQuery
-from tensor_reshape.core.models import Kind
-from tensor_reshape.core.views import ViewPossibility
+from tensor_reshape.client import Client, DimLike, InferredShape, Interval, LimitError, Reason, ReshapeError, ShapeQuery
+from tensor_reshape.rules.models import Kind
+from tensor_reshape.rules.views import ViewPossibility
 
 FLATTEN = ShapeQuery(data_shape=[2, 3], shape=[-1], special_zero=False)
 REFUSED = ShapeQuery(data_shape=[2, 3], shape=[4], special_zero=False)
@@ -59,7 +59,7 @@ def test_what_is_known_is_answered(
 
 def test_the_bounds_of_a_name_travel(any_client: AnyClient):
     (dim,) = any_client.infer_shape(["N:1..8"], [-1])
-    assert dim.bounds == Bounds(1, 8)  # type: ignore[union-attr] # a Dim
+    assert dim.bounds == Interval(1, 8)  # type: ignore[union-attr] # a Dim
 
 
 def test_what_follows_for_the_names_is_told(any_client: AnyClient):

@@ -8,7 +8,7 @@ import pytest
 
 from server_processes import ServerProcess
 from tensor_reshape.client import AsyncClient, Client
-from tensor_reshape.core.dtypes import GRAPH_FLOATS, DataType
+from tensor_reshape.rules.dtypes import GRAPH_FLOATS, DataType
 from tensor_reshape.wire.arrays import DTYPES, Array
 
 GRAPH_TYPES = sorted(GRAPH_FLOATS)

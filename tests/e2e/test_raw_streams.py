@@ -12,7 +12,7 @@ from raw_streams import SIX, RawStream, begin, chunk, open_stream
 from remote_refusals import describe, send_raw
 from server_processes import ServerProcess
 from tensor_reshape.client import InvalidRequestError, LimitError, Reason
-from tensor_reshape.core.dtypes import DataType
+from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.v1 import reshape_pb2, reshape_pb2_grpc, tensor_pb2
 
 INFER = b"\x08\x01\x10\x00\x1a\x02\x12\x00\x22\x00"

@@ -10,18 +10,18 @@ from google.rpc.status_pb2 import Status
 from grpc_health.v1 import health_pb2
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.long.varints import find_unreadable
+from verification.varints import find_unreadable
 
 from dim_strategies import LAWFUL_REQUESTS, REQUESTS
 from remote_refusals import read_trailing, send_raw
 from server_processes import ServerProcess
-from tensor_reshape.core.answers import BatchItem, ShapeRequest
-from tensor_reshape.core.operations import Operation
+from tensor_reshape.rules.answers import BatchItem, ShapeRequest
+from tensor_reshape.rules.operations import Operation
 from tensor_reshape.v1 import reshape_pb2
 from tensor_reshape.wire.batches import encode_batch_item, join_items
-from tensor_reshape.wire.codec import METHODS, ReshapeCall, encode_reshape_request
 from tensor_reshape.wire.health import CHECK_METHOD, encode_check_request
 from tensor_reshape.wire.inference import build_infer_request
+from tensor_reshape.wire.reshapes import METHODS, ReshapeCall, encode_reshape_request
 from tensor_reshape.wire.status import DETAILS_KEY
 from tensor_reshape.wire.streams import STREAM_METHOD, encode_begin, encode_chunk
 from tensor_reshape.wire.tensors import TensorView

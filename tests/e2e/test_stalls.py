@@ -12,10 +12,10 @@ from google.rpc.status_pb2 import Status
 from in_process import ANY_PORT, run_runner
 from raw_streams import SIX, RawStream, begin, chunk, open_stream
 from tensor_reshape.client import LimitError, Reason
-from tensor_reshape.server.admission import Admission
+from tensor_reshape.server.calls.admission import Admission
+from tensor_reshape.server.calls.tickets import TRICKLE_BYTES_PER_SECOND, Ticket
 from tensor_reshape.server.config import Config
 from tensor_reshape.server.runner import Runner
-from tensor_reshape.server.tickets import TRICKLE_BYTES_PER_SECOND, Ticket
 
 MIB = 1 << 20
 STALL_SECONDS = 0.5
@@ -165,7 +165,7 @@ def test_what_a_stream_with_a_bug_took_comes_back(
         message = "secret"
         raise RuntimeError(message)
 
-    monkeypatch.setattr("tensor_reshape.server.sessions.encode_accept", fail)
+    monkeypatch.setattr("tensor_reshape.server.service.stream_sessions.encode_accept", fail)
     with open_stream(channel, begin()) as stream:
         error = stream.refuse()
         assert (stream.call.code(), str(error)) == (grpc.StatusCode.INTERNAL, "INTERNAL: internal error")

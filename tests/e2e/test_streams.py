@@ -10,7 +10,7 @@ import pytest
 from both_clients import CLIENTS, AnyClient, open_client
 from server_processes import ServerProcess
 from tensor_reshape.client import AsyncClient, Client, InvalidRequestError, LimitError, Reason
-from tensor_reshape.core.dtypes import DataType
+from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.wire.arrays import DTYPES, Array
 
 MIB = 1 << 20

@@ -11,7 +11,7 @@ from in_process import run_runner
 from remote_refusals import catch_remote, catch_status, describe, send_raw
 from server_processes import ServerProcess
 from tensor_reshape.client import AsyncClient, Client, InternalServerError, InvalidRequestError, LimitError, Reason
-from tensor_reshape.core.limits import Limits
+from tensor_reshape.rules.limits import Limits
 from tensor_reshape.wire.tensors import TensorView
 
 SIX = np.arange(6, dtype=np.float32)

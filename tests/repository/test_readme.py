@@ -9,7 +9,7 @@ import click
 import pytest
 
 from server_processes import ServerProcess
-from tensor_reshape.core.errors import Reason
+from tensor_reshape.rules.errors import Reason
 from tensor_reshape.server.__main__ import serve
 
 README = (Path(__file__).parents[2] / "README.md").read_text()

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from tensor_reshape.server.accounts import Claim, Pool
+from tensor_reshape.server.calls.accounts import Claim, Pool
 
 LIMIT, CEILING, SHARE = 100, 75, 40
 

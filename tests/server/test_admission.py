@@ -3,9 +3,9 @@
 import pytest
 
 from admission_calls import MESSAGE, WORK, Caller, fill, make
-from tensor_reshape.core.errors import LimitError, Reason
-from tensor_reshape.server import admission as module
-from tensor_reshape.server.tickets import Ticket
+from tensor_reshape.rules.errors import LimitError, Reason
+from tensor_reshape.server.calls import admission as module
+from tensor_reshape.server.calls.tickets import Ticket
 
 
 def test_a_read_begins_at_once_where_there_is_room():

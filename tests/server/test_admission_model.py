@@ -6,10 +6,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
-from tensor_reshape.core.errors import LimitError
-from tensor_reshape.server.admission import Admission
+from tensor_reshape.rules.errors import LimitError
+from tensor_reshape.server.calls.admission import Admission
+from tensor_reshape.server.calls.tickets import Ticket
 from tensor_reshape.server.config import COST_FACTOR, Config
-from tensor_reshape.server.tickets import Ticket
 
 MESSAGE = 1000
 WORK = COST_FACTOR * MESSAGE

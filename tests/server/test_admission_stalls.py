@@ -6,10 +6,10 @@ from collections.abc import Iterator
 import pytest
 
 from admission_calls import MESSAGE, Caller, make
-from tensor_reshape.core.errors import Reason
-from tensor_reshape.server import admission as module
-from tensor_reshape.server import tickets
-from tensor_reshape.server.admission import Admission
+from tensor_reshape.rules.errors import Reason
+from tensor_reshape.server.calls import admission as module
+from tensor_reshape.server.calls import tickets
+from tensor_reshape.server.calls.admission import Admission
 
 
 @pytest.fixture

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from tensor_reshape.core.dtypes import DataType
-from tensor_reshape.core.errors import InvalidRequestError, LimitError, Reason
-from tensor_reshape.core.limits import Limits
-from tensor_reshape.server.backend import reshape
+from tensor_reshape.rules.dtypes import DataType
+from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason
+from tensor_reshape.rules.limits import Limits
+from tensor_reshape.server.service.backend import reshape
 from tensor_reshape.wire.tensors import TensorView
 
 SIX = np.arange(6, dtype=np.uint8)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tensor_reshape.core.errors import TensorReshapeError
-from tensor_reshape.core.limits import MAX_MESSAGE_BYTES
+from tensor_reshape.rules.errors import TensorReshapeError
+from tensor_reshape.rules.limits import MAX_MESSAGE_BYTES
 from tensor_reshape.server.config import MEMORY_BUDGET_BYTES, Config, ConfigError, check_address, fit_memory
 
 

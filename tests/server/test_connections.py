@@ -1,6 +1,6 @@
 """Which connections go when there are too many."""
 
-from tensor_reshape.server.connections import QUIET_SECONDS, Connection, choose_victims
+from tensor_reshape.server.transport.connections import QUIET_SECONDS, Connection, choose_victims
 
 
 def make(count: int, peer: str, quiet: float) -> list[Connection]:

@@ -7,7 +7,7 @@ from contextlib import ExitStack, suppress
 
 import pytest
 
-from tensor_reshape.server.dismissals import HEARING_SECONDS, Dismissal, close_listeners
+from tensor_reshape.server.transport.dismissals import HEARING_SECONDS, Dismissal, close_listeners
 
 GOAWAY = 7
 

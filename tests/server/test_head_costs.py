@@ -6,11 +6,11 @@ from typing import TypeAlias
 import pytest
 
 from call_counts import count_calls
-from tensor_reshape.core.limits import DEFAULT_LIMITS, LIGHT_HEAD_BYTES, MAX_HEAD_BYTES
-from tensor_reshape.server.service import Method, ReshapeService
-from tensor_reshape.server.sessions import StreamSession
+from tensor_reshape.rules.limits import DEFAULT_LIMITS, LIGHT_HEAD_BYTES, MAX_HEAD_BYTES
+from tensor_reshape.server.service.methods import Method, ReshapeService
+from tensor_reshape.server.service.stream_sessions import StreamSession
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
-from tensor_reshape.wire.payloads import encode_length
+from tensor_reshape.wire.fields import encode_length
 
 Build: TypeAlias = Callable[[int], dict[str, bytes]]
 

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from memory import measure_peak
 from odd_encodings import build_input
 from plain_decoding import refuse
-from tensor_reshape.core.errors import ReshapeError
-from tensor_reshape.core.limits import Limits
-from tensor_reshape.core.operations import DYNAMIC_RESHAPE, RESHAPE, STATIC_RESHAPE, Operation
-from tensor_reshape.server.heads import MAX_HEADS, MAX_KNOWN_HEAD_BYTES, Heads
-from tensor_reshape.server.service import LIGHT_BYTES, ReshapeService
+from tensor_reshape.rules.errors import ReshapeError
+from tensor_reshape.rules.limits import Limits
+from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, RESHAPE, STATIC_RESHAPE, Operation
+from tensor_reshape.server.service.header_cache import MAX_HEADS, MAX_KNOWN_HEAD_BYTES, Heads
+from tensor_reshape.server.service.methods import LIGHT_BYTES, ReshapeService
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
 
 MIB = 1 << 20

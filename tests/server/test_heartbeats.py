@@ -10,7 +10,7 @@ from queue import Empty, SimpleQueue
 import grpc
 import pytest
 
-from tensor_reshape.server.heartbeats import Pulse, beat
+from tensor_reshape.server.calls.heartbeats import Pulse, beat
 
 SECONDS = 10.0
 

@@ -5,7 +5,13 @@ import threading
 import numpy as np
 import pytest
 
-from tensor_reshape.server.housekeeping import KEPT_BYTES, QUIET_SECONDS, SWEEP_SECONDS, Housekeeper, MemoryReturner
+from tensor_reshape.server.process.housekeeping import (
+    KEPT_BYTES,
+    QUIET_SECONDS,
+    SWEEP_SECONDS,
+    Housekeeper,
+    MemoryReturner,
+)
 
 LOOKS = round(QUIET_SECONDS / SWEEP_SECONDS)
 QUIET_BYTES = 1000

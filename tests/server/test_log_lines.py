@@ -6,7 +6,7 @@ import logging
 import pytest
 from google.protobuf.message import DecodeError
 
-from tensor_reshape.server.logs import _build_formatter, demote_garbage
+from tensor_reshape.server.process.logs import _build_formatter, demote_garbage
 
 EVIL = "a\nb\rc\x1b[31md\x00\u2028e\x85"
 

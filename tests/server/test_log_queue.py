@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 import pytest
 
-from tensor_reshape.server.log_queue import RECORDS_PER_SECOND, QueuedHandler, RateLimit, write_whole
-from tensor_reshape.server.logs import _build_formatter
+from tensor_reshape.server.process.log_queue import RECORDS_PER_SECOND, QueuedHandler, RateLimit, write_whole
+from tensor_reshape.server.process.logs import _build_formatter
 
 WAIT_SECONDS = 20.0
 

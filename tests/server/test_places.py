@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tensor_reshape.server.places import Places
+from tensor_reshape.server.auxiliary.places import Places
 
 PEERS = ("a", "b", "c", "unix:")
 

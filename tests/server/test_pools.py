@@ -2,7 +2,7 @@
 
 import threading
 
-from tensor_reshape.server.pools import start_threads
+from tensor_reshape.server.process.pools import start_threads
 
 
 def list_threads() -> list[str]:

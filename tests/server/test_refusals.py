@@ -4,7 +4,7 @@ import grpc
 import numpy as np
 import pytest
 
-from tensor_reshape.server.refusals import INTERNAL_ERROR, choose_status
+from tensor_reshape.server.calls.statuses import INTERNAL_ERROR, choose_status
 
 
 def test_where_memory_ran_out_the_call_may_be_made_again():

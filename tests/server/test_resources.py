@@ -8,7 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from tensor_reshape.server.resources import RESERVED_DESCRIPTORS, count_connections, find_cgroup_limit, find_memory_room
+from tensor_reshape.server.process.resources import (
+    RESERVED_DESCRIPTORS,
+    count_connections,
+    find_cgroup_limit,
+    find_memory_room,
+)
 
 GIB = 1 << 30
 
@@ -53,7 +58,9 @@ def test_a_system_without_groups_has_no_limit(tmp_path: Path):
 
 
 def test_the_room_follows_the_address_space_of_each_process():
-    code = "from tensor_reshape.server.resources import *; print(find_memory_room(1, 16), find_memory_room(2, 16))"
+    code = (
+        "from tensor_reshape.server.process.resources import *; print(find_memory_room(1, 16), find_memory_room(2, 16))"
+    )
     outcome = subprocess.run(
         [sys.executable, "-c", code],
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (GIB, GIB)),

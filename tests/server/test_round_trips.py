@@ -4,11 +4,11 @@ from random import Random
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.long.proofs import choose_request
-from tests.long.wide import Wide
+from verification.proofs import choose_request
+from verification.wide import Wide
 
 from round_trips import check_round_trips
-from tensor_reshape.core.answers import BatchItem
+from tensor_reshape.rules.answers import BatchItem
 
 ITEMS = 8
 

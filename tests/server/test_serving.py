@@ -14,9 +14,9 @@ from grpc._cython import cygrpc  # type: ignore[attr-defined] # compiled, withou
 from in_process import ANY_PORT, run_runner
 from raw_streams import SIX, begin, chunk, open_stream
 from tensor_reshape.client import Client
-from tensor_reshape.server import inline
+from tensor_reshape.server.calls import inline
+from tensor_reshape.server.calls.inline import InlinePool, is_supported
 from tensor_reshape.server.config import Config, ConfigError
-from tensor_reshape.server.inline import InlinePool, is_supported
 from tensor_reshape.server.runner import Runner
 
 QUICK = {"listen": (ANY_PORT,), "drain_seconds": 0, "grace_seconds": 0}

@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from call_counts import count_calls
-from tensor_reshape.core import layouts
-from tensor_reshape.core.errors import InvalidRequestError, LimitError, Reason, ReshapeError
-from tensor_reshape.core.layouts import compute_span
-from tensor_reshape.core.limits import Limits
-from tensor_reshape.server.sessions import StreamSession
+from tensor_reshape.rules import layouts
+from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason, ReshapeError
+from tensor_reshape.rules.layouts import compute_span
+from tensor_reshape.rules.limits import Limits
+from tensor_reshape.server.service.stream_sessions import StreamSession
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
 from tensor_reshape.wire.streams import DEFAULT_CHUNK_BYTES, Chunk, decode_stream_response, encode_chunk
 from tensor_reshape.wire.tensors import TensorView

@@ -6,11 +6,11 @@ from collections.abc import Callable
 import pytest
 
 from tensor_reshape.client.shapes import ShapeQuery, read_query
-from tensor_reshape.core import answers
-from tensor_reshape.core.errors import LimitError, Reason, ReshapeError
-from tensor_reshape.core.limits import DEFAULT_LIMITS
-from tensor_reshape.core.partial import Inference
-from tensor_reshape.server.service import ReshapeService
+from tensor_reshape.rules import answers
+from tensor_reshape.rules.errors import LimitError, Reason, ReshapeError
+from tensor_reshape.rules.limits import DEFAULT_LIMITS
+from tensor_reshape.rules.partial import Inference
+from tensor_reshape.server.service.methods import ReshapeService
 from tensor_reshape.wire.batches import decode_batch_response, encode_batch_item, join_items
 from tensor_reshape.wire.inference import build_infer_request
 

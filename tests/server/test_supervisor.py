@@ -6,7 +6,7 @@ import signal
 import pytest
 
 from tensor_reshape.server.config import Config
-from tensor_reshape.server.seats import (
+from tensor_reshape.server.workers.slots import (
     BUSY_SECONDS,
     IDLE_SECONDS,
     PAUSES_SECONDS,
@@ -16,7 +16,7 @@ from tensor_reshape.server.seats import (
     Seat,
     WorkerProcess,
 )
-from tensor_reshape.server.workers import BEAT, LEAVING, REFUSAL, STOP_MARGIN_SECONDS, Order
+from tensor_reshape.server.workers.worker import BEAT, LEAVING, REFUSAL, STOP_MARGIN_SECONDS, Order
 
 TICK = 0.1
 HANG_SECONDS = SILENCE_SECONDS + IDLE_SECONDS

@@ -7,8 +7,8 @@ from queue import SimpleQueue
 
 import pytest
 
-from tensor_reshape.server import turns as turns_module
-from tensor_reshape.server.turns import SWITCH_SECONDS, Turns
+from tensor_reshape.server.calls import turns as turns_module
+from tensor_reshape.server.calls.turns import SWITCH_SECONDS, Turns
 
 TIMEOUT = 20.0
 

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
 from attack_processes import run_attacker
-from attackers.attacks import Attack, Bounds
+from attackers.attacks import Attack, Interval
 from memory import MemoryMeter, list_children, read_total_memory
 from polite_clients import Figures, PoliteCall, PoliteClients, run_polite_clients
 from server_processes import Record, ServerProcess, run_server
@@ -223,7 +223,7 @@ def count_errors(records: Iterable[Record]) -> int:
     )
 
 
-def find_misses(row: Row, bounds: Bounds, slack: float = 1.0) -> list[str]:
+def find_misses(row: Row, bounds: Interval, slack: float = 1.0) -> list[str]:
     """Returns what is not as it must be; times may be so many times as long as the bounds say."""
     if row.failure:
         return [row.failure]

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Callable
 from types import FrameType
 
-from tensor_reshape.core.errors import ReshapeError
+from tensor_reshape.rules.errors import ReshapeError
 
 
 def count_calls(function: Callable[[], object]) -> int:

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from shape_instances import find_accepted
-from tensor_reshape.core.dims import AnyDim, Bounds, Dim, find_bounds, name_dim
-from tensor_reshape.core.errors import InvalidRequestError
-from tensor_reshape.core.operations import OPERATIONS as RULES
-from tensor_reshape.core.partial import Inference, PartialQuestion, infer_partial
+from tensor_reshape.rules.dims import AnyDim, Dim, Interval, find_bounds, name_dim
+from tensor_reshape.rules.errors import InvalidRequestError
+from tensor_reshape.rules.operations import OPERATIONS as RULES
+from tensor_reshape.rules.partial import Inference, PartialQuestion, infer_partial
 
 Case = dict[str, Any]
 FOLDER = Path(__file__).parents[1] / "conformance"
@@ -90,15 +90,15 @@ def can_be_equal(question: PartialQuestion) -> bool:
     """
     data, target = list(question.data or ()), list(question.target if question.target is not None else [None])
     copied = [index for index, item in enumerate(target) if item == 0 and question.special_zero]
-    if -1 in target or any(find_bounds(data[index]).low == 0 for index in copied):
+    if -1 in target or any(find_bounds(data[index]).min == 0 for index in copied):
         return bool(find_accepted(question, budget=20000).accepted)
     left = [find_bounds(dim) for index, dim in enumerate(data) if index not in copied]
     right = [find_bounds(dim) for index, dim in enumerate(target) if index not in copied]
-    if any(bounds.low == 0 for bounds in left) and any(bounds.low == 0 for bounds in right):
+    if any(bounds.min == 0 for bounds in left) and any(bounds.min == 0 for bounds in right):
         return True
-    if any(bounds.high == 0 for bounds in (*left, *right)):
+    if any(bounds.max == 0 for bounds in (*left, *right)):
         return False
-    bounded = left if all(bounds.high is not None for bounds in left) else right
+    bounded = left if all(bounds.max is not None for bounds in left) else right
     other = right if bounded is left else left
     return any(_can_be(volume, other) for volume in _list_volumes(bounded))
 
@@ -136,9 +136,9 @@ def _read_dims(
     return dims
 
 
-def _read_bounds(value: list[int]) -> Bounds:
+def _read_bounds(value: list[int]) -> Interval:
     low, high = value
-    return Bounds(low, None if high == -1 else high)
+    return Interval(low, None if high == -1 else high)
 
 
 def _is_known(case: Case) -> bool:
@@ -149,22 +149,22 @@ def _are_known(items: object) -> bool:
     return isinstance(items, list) and all(isinstance(item, int) for item in items)
 
 
-def _list_volumes(side: Sequence[Bounds]) -> Iterator[int]:
-    ranges = [range(max(bounds.low, 1), 1 + _find_high(bounds)) for bounds in side]
+def _list_volumes(side: Sequence[Interval]) -> Iterator[int]:
+    ranges = [range(max(bounds.min, 1), 1 + _find_high(bounds)) for bounds in side]
     return (prod(values) for values in product(*ranges))
 
 
-def _find_high(bounds: Bounds) -> int:
-    assert bounds.high is not None, "both sides are unbounded: they can always be equal"
-    return bounds.high
+def _find_high(bounds: Interval) -> int:
+    assert bounds.max is not None, "both sides are unbounded: they can always be equal"
+    return bounds.max
 
 
-def _can_be(volume: int, side: Sequence[Bounds]) -> bool:
+def _can_be(volume: int, side: Sequence[Interval]) -> bool:
     """Whether factors within these bounds, none of them 0, can have this product."""
     if not side:
         return volume == 1
-    first, *rest = sorted(side, key=lambda bounds: (bounds.high is None, bounds.high or 0))
+    first, *rest = sorted(side, key=lambda bounds: (bounds.max is None, bounds.max or 0))
     if not rest:
         return volume >= 1 and first.holds(volume) and volume < 2**63
-    values = range(max(first.low, 1), 1 + (volume if first.high is None else first.high))
+    values = range(max(first.min, 1), 1 + (volume if first.max is None else first.max))
     return any(volume % value == 0 and _can_be(volume // value, rest) for value in values)

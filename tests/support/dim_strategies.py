@@ -2,26 +2,28 @@
 
 from hypothesis import strategies as st
 
-from tensor_reshape.core.answers import ShapeRequest
-from tensor_reshape.core.dims import ANY, AnyDim, Bounds, Dim, Symbol, Term, make_term, name_dim
-from tensor_reshape.core.dtypes import DataType
-from tensor_reshape.core.operations import OPERATIONS
-from tensor_reshape.core.partial import PartialQuestion
+from tensor_reshape.rules.answers import ShapeRequest
+from tensor_reshape.rules.dims import ANY, AnyDim, Dim, Expression, Interval, Symbol, make_expression, name_dim
+from tensor_reshape.rules.dtypes import DataType
+from tensor_reshape.rules.operations import OPERATIONS
+from tensor_reshape.rules.partial import PartialQuestion
 
 S64 = st.integers(-(2**63), 2**63 - 1)
 NAMES = st.sampled_from(["N", "M", "batch", "a name with spaces", "größe", "名", "", "\n", "N" * 65])
 
 
-def _bound(low: int, more: int | None) -> Bounds:
-    return Bounds(low, None if more is None else min(low + more, 2**63 - 1))
+def _bound(low: int, more: int | None) -> Interval:
+    return Interval(low, None if more is None else min(low + more, 2**63 - 1))
 
 
 BOUNDS = st.just(ANY) | st.builds(_bound, st.integers(0, 2**63 - 1), st.none() | st.integers(0, 2**63 - 1))
 
 
-def _make_term(coefficient: int, names: list[str], divisor: int, below: list[str], bounds: dict[str, Bounds]) -> Term:
+def _make_term(
+    coefficient: int, names: list[str], divisor: int, below: list[str], bounds: dict[str, Interval]
+) -> Expression:
     symbols = [[Symbol(name, bounds.get(name, ANY)) for name in group] for group in (names, below)]
-    return make_term(coefficient, symbols[0], divisor, symbols[1])
+    return make_expression(coefficient, symbols[0], divisor, symbols[1])
 
 
 TERMS = st.builds(
@@ -34,7 +36,9 @@ TERMS = st.builds(
 )
 UNNAMED: st.SearchStrategy[AnyDim] = BOUNDS.map(Dim)
 NAMED: st.SearchStrategy[AnyDim] = st.builds(lambda name, bounds: name_dim(name, *bounds), NAMES, BOUNDS)
-EXPRESSED: st.SearchStrategy[AnyDim] = st.builds(Dim, BOUNDS, TERMS.filter(lambda term: term.symbol is None))
+EXPRESSED: st.SearchStrategy[AnyDim] = st.builds(
+    Dim, BOUNDS, TERMS.filter(lambda expression: expression.symbol is None)
+)
 DIMS: st.SearchStrategy[AnyDim] = st.none() | S64 | UNNAMED | NAMED | EXPRESSED
 SHAPES = st.none() | st.lists(DIMS, max_size=3)
 QUESTIONS = st.builds(
@@ -59,7 +63,7 @@ REQUESTS = st.builds(ShapeRequest, QUESTIONS, st.booleans(), st.none() | st.list
 _LENGTHS: st.SearchStrategy[AnyDim] = (
     st.integers(0, 6)
     | st.just(2**63 - 1)
-    | st.sampled_from([None, name_dim("N"), name_dim("M", 1, 9), Dim(Bounds(2, 8))])
+    | st.sampled_from([None, name_dim("N"), name_dim("M", 1, 9), Dim(Interval(2, 8))])
 )
 _ITEMS = st.sampled_from([-1, 0, 1]) | _LENGTHS
 LAWFUL_REQUESTS = st.builds(

@@ -9,16 +9,16 @@ import numpy as np
 from google.protobuf.message import Message
 from grpc_health.v1 import health_pb2
 
-from tensor_reshape.core.answers import BatchItem, ShapeAnswer, ShapeRequest, answer_batch
-from tensor_reshape.core.dims import AnyDim, Bounds, Dim, Symbol, make_term, name_dim
-from tensor_reshape.core.dtypes import DataType
-from tensor_reshape.core.errors import LimitError, ReshapeError
-from tensor_reshape.core.operations import DYNAMIC_RESHAPE, OPERATIONS, RESHAPE, STATIC_RESHAPE, Operation
-from tensor_reshape.core.partial import PartialQuestion
-from tensor_reshape.core.shapes import Question, infer_shape
+from tensor_reshape.rules.answers import BatchItem, ShapeAnswer, ShapeRequest, answer_batch
+from tensor_reshape.rules.dims import AnyDim, Dim, Interval, Symbol, make_expression, name_dim
+from tensor_reshape.rules.dtypes import DataType
+from tensor_reshape.rules.errors import LimitError, ReshapeError
+from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, OPERATIONS, RESHAPE, STATIC_RESHAPE, Operation
+from tensor_reshape.rules.partial import PartialQuestion
+from tensor_reshape.rules.shapes import Question, infer_shape
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
-from tensor_reshape.wire.codec import METHODS, SERVICE, ReshapeRequest
 from tensor_reshape.wire.inference import build_infer_request, build_infer_response
+from tensor_reshape.wire.reshapes import METHODS, SERVICE, ReshapeRequest
 
 HEALTH = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name
 MAX = 2**63 - 1
@@ -157,8 +157,10 @@ def list_streams(random: Random) -> Iterator[ForeignCall]:
             yield make_stream(random, operation, dims, chunk_bytes)
 
 
-N, M, WIDE = name_dim("N"), name_dim("größe", 1, 2**40), Dim(Bounds(2, 8))
-EXPRESSION = Dim(Bounds(0, None), make_term(2**40, [Symbol("N", Bounds(0, None))], 3, [Symbol("K", Bounds(1, 9))]))
+N, M, WIDE = name_dim("N"), name_dim("größe", 1, 2**40), Dim(Interval(2, 8))
+EXPRESSION = Dim(
+    Interval(0, None), make_expression(2**40, [Symbol("N", Interval(0, None))], 3, [Symbol("K", Interval(1, 9))])
+)
 PAIRS: list[tuple[list[AnyDim] | None, list[AnyDim] | None]] = [
     ([2, 3], [3, 2]),
     ([2, 3, 4], [0, -1]),
@@ -177,7 +179,7 @@ PAIRS: list[tuple[list[AnyDim] | None, list[AnyDim] | None]] = [
     ([2, 3], [7]),
     ([2, 3], [-1, -1]),
     ([4, 0, 2], [-1, 0]),
-    ([3], [Dim(Bounds(5, 4))]),
+    ([3], [Dim(Interval(5, 4))]),
 ]
 
 

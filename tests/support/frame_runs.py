@@ -17,7 +17,7 @@ from attack_runs import count_errors, stop
 from attackers.random_frames import send_random_frames
 from polite_clients import Figures, run_polite_clients
 from server_processes import run_server
-from tensor_reshape.server.refusals import INTERNAL_ERROR
+from tensor_reshape.server.calls.statuses import INTERNAL_ERROR
 
 _BATCH = 500
 _PROCESSES, _THREADS = 2, 32

@@ -9,11 +9,11 @@ from types import MappingProxyType
 
 import grpc
 
-from tensor_reshape.server.backend import reshape
 from tensor_reshape.server.config import Config
 from tensor_reshape.server.runner import Runner
-from tensor_reshape.server.service import Backend, ReshapeService
-from tensor_reshape.wire.codec import SERVICE
+from tensor_reshape.server.service.backend import reshape
+from tensor_reshape.server.service.methods import Backend, ReshapeService
+from tensor_reshape.wire.reshapes import SERVICE
 from tensor_reshape.wire.tensors import TensorView
 
 ANY_PORT = "127.0.0.1:0"

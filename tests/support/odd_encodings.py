@@ -2,9 +2,9 @@
 
 from random import Random
 
-from tensor_reshape.core.dtypes import DataType
-from tensor_reshape.core.operations import DYNAMIC_RESHAPE, RESHAPE, STATIC_RESHAPE, Operation
-from tensor_reshape.wire.payloads import encode_length
+from tensor_reshape.rules.dtypes import DataType
+from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, RESHAPE, STATIC_RESHAPE, Operation
+from tensor_reshape.wire.fields import encode_length
 
 VARINT, FIXED64, LENGTH_DELIMITED, START_GROUP, END_GROUP, FIXED32 = range(6)
 NUMBERS = [*range(1, 20), 100, 2**14, 2**29 - 1]

@@ -1,13 +1,13 @@
 """What the generated classes make of a message, for comparison."""
 
 from google.protobuf.message import DecodeError, Message
-from tests.long.dims import read_dims_plainly
+from verification.dims import read_dims_plainly
 
-from tensor_reshape.core.dtypes import DataType
-from tensor_reshape.core.errors import InvalidRequestError, Reason, ReshapeError
-from tensor_reshape.core.operations import DYNAMIC_RESHAPE, RESHAPE, STATIC_RESHAPE, Operation
+from tensor_reshape.rules.dtypes import DataType
+from tensor_reshape.rules.errors import InvalidRequestError, Reason, ReshapeError
+from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, RESHAPE, STATIC_RESHAPE, Operation
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
-from tensor_reshape.wire.codec import ReshapeCall, read_target
+from tensor_reshape.wire.reshapes import ReshapeCall, read_target
 from tensor_reshape.wire.tensors import TensorView
 
 RequestMessage = reshape_pb2.StaticReshapeRequest | reshape_pb2.DynamicReshapeRequest | reshape_pb2.ReshapeRequest

@@ -8,7 +8,7 @@ import grpc
 import numpy as np
 
 from tensor_reshape.client.errors import build_error
-from tensor_reshape.core.errors import TensorReshapeError
+from tensor_reshape.rules.errors import TensorReshapeError
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
 from tensor_reshape.wire.streams import STREAM_METHOD, Chunk, decode_stream_response, encode_chunk
 

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from itertools import zip_longest
 
 from tensor_reshape.client.shapes import InferredShape, ShapeQuery, infer_locally
-from tensor_reshape.core.answers import BatchItem, ShapeAnswer, ShapeRequest
-from tensor_reshape.core.dims import Dim, format_dims
-from tensor_reshape.core.errors import ReshapeError
-from tensor_reshape.core.limits import DEFAULT_LIMITS, MAX_HEAD_BYTES
-from tensor_reshape.server.service import ReshapeService
+from tensor_reshape.rules.answers import BatchItem, ShapeAnswer, ShapeRequest
+from tensor_reshape.rules.dims import Dim, format_dims
+from tensor_reshape.rules.errors import ReshapeError
+from tensor_reshape.rules.limits import DEFAULT_LIMITS, MAX_HEAD_BYTES
+from tensor_reshape.server.service.methods import ReshapeService
 from tensor_reshape.wire.batches import decode_batch_response, encode_batch_item, join_items
 from tensor_reshape.wire.inference import build_infer_request, decode_infer_response
 from tensor_reshape.wire.status import decode_refusal, encode_refusal
@@ -79,9 +79,11 @@ def format_item(item: BatchItem) -> str:
     """Writes an item in one line."""
     question, explain, strides = item.request
     dims = [*(question.data or ()), *(question.target or ()), *(question.expected or ())]
-    terms = [dim.term for dim in dims if isinstance(dim, Dim) and dim.term is not None]
-    symbols = {f"{one.name}:{one.bounds[:]}" for term in terms for one in (*term.factors, *term.divisors)}
-    named = {f"{dim}:{dim.bounds[:]}" for dim in dims if isinstance(dim, Dim) and dim.term is not None}
+    terms = [dim.expression for dim in dims if isinstance(dim, Dim) and dim.expression is not None]
+    symbols = {
+        f"{one.name}:{one.bounds[:]}" for expression in terms for one in (*expression.factors, *expression.divisors)
+    }
+    named = {f"{dim}:{dim.bounds[:]}" for dim in dims if isinstance(dim, Dim) and dim.expression is not None}
     shapes = f"{format_dims(question.data)} -> {format_dims(question.target)}"
     rest = f"special_zero {question.special_zero}, type {question.data_type}, explain {explain}, strides {strides}"
     expected = "" if question.expected is None else f" expected {format_dims(question.expected)},"

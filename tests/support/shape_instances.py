@@ -10,11 +10,11 @@ from itertools import product
 from math import isqrt, prod
 from random import Random
 
-from tensor_reshape.core.dims import AnyDim, Bounds, Dim, Term, find_bounds, find_name, format_dims
-from tensor_reshape.core.errors import InvalidRequestError
-from tensor_reshape.core.limits import MAX_DIM
-from tensor_reshape.core.partial import Inference, PartialQuestion, infer_partial
-from tensor_reshape.core.terms import Equality
+from tensor_reshape.rules.dims import AnyDim, Dim, Expression, Interval, find_bounds, find_name, format_dims
+from tensor_reshape.rules.errors import InvalidRequestError
+from tensor_reshape.rules.limits import MAX_DIM
+from tensor_reshape.rules.partial import Inference, PartialQuestion, infer_partial
+from tensor_reshape.rules.terms import Equality
 
 Dims = tuple[int, ...]
 Item = tuple[bool, int]
@@ -122,8 +122,8 @@ def _contradict(dims: Sequence[AnyDim], answer: Inference, case: Accepted) -> st
     for index, (dim, value) in enumerate(zip(dims, case.output, strict=True)):
         if not find_bounds(dim).holds(value):
             return f"dim {index} of {format_dims(dims)} ({find_bounds(dim)}) leaves out {case}"
-        if isinstance(dim, Dim) and dim.term is not None and not _is_term(dim.term, value, names):
-            return f"dim {index} is not {dim.term} in {case}"
+        if isinstance(dim, Dim) and dim.expression is not None and not _is_term(dim.expression, value, names):
+            return f"dim {index} is not {dim.expression} in {case}"
     wrong = [equality for equality in answer.equalities if not _holds(equality, names, empty=empty)]
     return f"{wrong[0].left} is not {wrong[0].right} in {case}, {wrong[0].unless_empty}" if wrong else ""
 
@@ -141,48 +141,48 @@ def check_tightness(found: Found, answer: Inference | None) -> str:
     return ""
 
 
-def find_ends(found: Found) -> list[Bounds]:
+def find_ends(found: Found) -> list[Interval]:
     """Returns the tightest bounds of each output dim."""
     columns = zip(*(case.output for case in found.accepted), strict=True)
-    return [Bounds(min(column), None if max(column) >= BIG else max(column)) for column in columns]
+    return [Interval(min(column), None if max(column) >= BIG else max(column)) for column in columns]
 
 
 def is_exact(question: PartialQuestion) -> bool:
     """Whether the tightest answer is due: bounds of expressions and names of expected dims need not be used."""
     dims = [*(question.data or ()), *(question.target or ()), *(question.expected or ())]
-    terms = [dim.term for dim in dims if isinstance(dim, Dim) and dim.term is not None]
+    terms = [dim.expression for dim in dims if isinstance(dim, Dim) and dim.expression is not None]
     named = any(find_name(dim) is not None for dim in question.expected or ())
-    return not named and all(term.symbol is not None for term in terms)
+    return not named and all(expression.symbol is not None for expression in terms)
 
 
-def _meet_symbols(question: PartialQuestion) -> dict[str, Bounds]:
+def _meet_symbols(question: PartialQuestion) -> dict[str, Interval]:
     """Returns what is said of each symbol in all places."""
-    symbols: dict[str, Bounds] = {}
+    symbols: dict[str, Interval] = {}
 
-    def meet(name: str, bounds: Bounds) -> None:
+    def meet(name: str, bounds: Interval) -> None:
         symbols[name] = symbols.get(name, bounds).meet(bounds)
 
     for dim in (*(question.data or ()), *(question.target or ())):
-        if isinstance(dim, Dim) and dim.term is not None:
-            for symbol in (*dim.term.factors, *dim.term.divisors):
+        if isinstance(dim, Dim) and dim.expression is not None:
+            for symbol in (*dim.expression.factors, *dim.expression.divisors):
                 meet(symbol.name, symbol.bounds)
-            if dim.term.symbol is not None:
-                meet(dim.term.symbol.name, dim.bounds)
+            if dim.expression.symbol is not None:
+                meet(dim.expression.symbol.name, dim.bounds)
     return symbols
 
 
-def _list_data(question: PartialQuestion, symbols: Mapping[str, Bounds]) -> tuple[list[tuple[Dims, Names]], bool]:
+def _list_data(question: PartialQuestion, symbols: Mapping[str, Interval]) -> tuple[list[tuple[Dims, Names]], bool]:
     """Returns the data of the instances with the values of its symbols, and whether that is all of it."""
     if question.data is None:
         return [(data, {}) for rank in _RANKS for data in product(_UNKNOWN_DIMS, repeat=rank)], False
-    domains: dict[str, Bounds] = {}
+    domains: dict[str, Interval] = {}
     for index, dim in enumerate(question.data):
-        if isinstance(dim, Dim) and dim.term is not None:
-            domains.update((name, symbols[name]) for name in _list_names(dim.term))
+        if isinstance(dim, Dim) and dim.expression is not None:
+            domains.update((name, symbols[name]) for name in _list_names(dim.expression))
         elif not isinstance(dim, int):
             domains[f"data {index}"] = find_bounds(dim)
     ranges = [_list_values(bounds) for bounds in domains.values()]
-    complete = all(bounds.high is not None and bounds.high - bounds.low < _WIDEST for bounds in domains.values())
+    complete = all(bounds.max is not None and bounds.max - bounds.min < _WIDEST for bounds in domains.values())
     rows = []
     for values in product(*ranges):
         names = dict(zip(domains, values, strict=True))
@@ -193,7 +193,7 @@ def _list_data(question: PartialQuestion, symbols: Mapping[str, Bounds]) -> tupl
     return rows, complete and all(prod(data) <= _LARGEST_VOLUME for data, _ in rows)
 
 
-def _list_values(bounds: Bounds) -> range:
+def _list_values(bounds: Interval) -> range:
     low, high = bounds
     return range(low, 1 + (max(_CAP, low + 2) if high is None else min(high, low + _WIDEST)))
 
@@ -206,22 +206,26 @@ def _list_points(question: PartialQuestion, rows: Iterable[tuple[Dims, Names]]) 
             if volume % low == 0:
                 points |= {low, volume // low}
     for dim in (*(question.data or ()), *(question.target or ()), *(question.expected or ())):
-        symbols = (*dim.term.factors, *dim.term.divisors) if isinstance(dim, Dim) and dim.term is not None else ()
+        symbols = (
+            (*dim.expression.factors, *dim.expression.divisors)
+            if isinstance(dim, Dim) and dim.expression is not None
+            else ()
+        )
         for low, high in (find_bounds(dim), *(symbol.bounds for symbol in symbols)):
             points |= {max(low, 0), low + 1, max(low if high is None else high, 0)}
     return points
 
 
 def _list_domains(
-    target: Sequence[AnyDim], symbols: Mapping[str, Bounds], points: set[int]
+    target: Sequence[AnyDim], symbols: Mapping[str, Interval], points: set[int]
 ) -> dict[str, Sequence[int]]:
     """Returns what each unknown of the target may be."""
     domains: dict[str, Sequence[int]] = {}
     for index, item in enumerate(target):
         if item is None:
             domains[f"item {index}"] = [-1, *sorted(points)]
-        elif isinstance(item, Dim) and item.term is not None:
-            for name in _list_names(item.term):
+        elif isinstance(item, Dim) and item.expression is not None:
+            for name in _list_names(item.expression):
                 domains[name] = [value for value in sorted(points) if symbols[name].holds(value)]
         elif isinstance(item, Dim):
             domains[f"item {index}"] = [value for value in sorted(points) if item.bounds.holds(value)]
@@ -258,12 +262,12 @@ def _find_value(dim: AnyDim, key: str, names: Names) -> int | None:
     """Returns what a dim is, None where it cannot be so."""
     if isinstance(dim, int):
         return dim
-    if dim is None or dim.term is None:
+    if dim is None or dim.expression is None:
         return names[key]
-    if dim.term.symbol is not None:
-        return names[dim.term.symbol.name]
-    above = dim.term.coefficient * prod(names[symbol.name] for symbol in dim.term.factors)
-    below = dim.term.divisor * prod(names[symbol.name] for symbol in dim.term.divisors)
+    if dim.expression.symbol is not None:
+        return names[dim.expression.symbol.name]
+    above = dim.expression.coefficient * prod(names[symbol.name] for symbol in dim.expression.factors)
+    below = dim.expression.divisor * prod(names[symbol.name] for symbol in dim.expression.divisors)
     return above // below if below and above % below == 0 and dim.bounds.holds(above // below) else None
 
 
@@ -277,23 +281,26 @@ def _meet_expected(expected: Sequence[AnyDim] | None, output: Dims, names: Names
     for want, have in zip(expected, output, strict=True):
         name = find_name(want)
         bounds = find_bounds(want)
-        if isinstance(want, Dim) and want.term is not None and want.term.symbol is not None:
-            bounds = bounds.meet(want.term.symbol.bounds)
+        if isinstance(want, Dim) and want.expression is not None and want.expression.symbol is not None:
+            bounds = bounds.meet(want.expression.symbol.bounds)
         if not bounds.holds(have) or (name is not None and kept.setdefault(name, have) != have):
             return None
     return kept
 
 
-def _list_names(term: Term) -> Iterator[str]:
-    return (symbol.name for symbol in (*term.factors, *term.divisors))
+def _list_names(expression: Expression) -> Iterator[str]:
+    return (symbol.name for symbol in (*expression.factors, *expression.divisors))
 
 
-def _is_term(term: Term, value: int, names: Names) -> bool:
-    above = term.coefficient * prod(names[symbol.name] for symbol in term.factors)
-    below = term.divisor * prod(names[symbol.name] for symbol in term.divisors)
+def _is_term(expression: Expression, value: int, names: Names) -> bool:
+    above = expression.coefficient * prod(names[symbol.name] for symbol in expression.factors)
+    below = expression.divisor * prod(names[symbol.name] for symbol in expression.divisors)
     return below != 0 and above == value * below
 
 
 def _holds(equality: Equality, names: Names, *, empty: bool) -> bool:
-    sides = [term.coefficient * prod(names[symbol.name] for symbol in term.factors) for term in equality[:2]]
+    sides = [
+        expression.coefficient * prod(names[symbol.name] for symbol in expression.factors)
+        for expression in equality[:2]
+    ]
     return sides[0] == sides[1] or (empty and equality.unless_empty)

@@ -7,11 +7,11 @@ import numpy as np
 from hypothesis import strategies as st
 
 from dim_strategies import DIMS
-from tensor_reshape.core.dtypes import DataType
-from tensor_reshape.core.layouts import compute_span
-from tensor_reshape.core.operations import DYNAMIC_RESHAPE, OPERATIONS, STATIC_RESHAPE, Operation
-from tensor_reshape.core.shapes import Question
-from tensor_reshape.wire.codec import ReshapeCall
+from tensor_reshape.rules.dtypes import DataType
+from tensor_reshape.rules.layouts import compute_span
+from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, OPERATIONS, STATIC_RESHAPE, Operation
+from tensor_reshape.rules.shapes import Question
+from tensor_reshape.wire.reshapes import ReshapeCall
 from tensor_reshape.wire.tensors import TensorView
 
 MAX_ELEMENTS = 2**15

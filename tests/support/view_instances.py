@@ -9,8 +9,8 @@ from itertools import islice
 from math import prod
 
 from shape_instances import Dims, Found
-from tensor_reshape.core.limits import MAX_DIM
-from tensor_reshape.core.views import View, ViewPossibility
+from tensor_reshape.rules.limits import MAX_DIM
+from tensor_reshape.rules.views import View, ViewPossibility
 
 _MAX_CASES = 60
 _MAX_VOLUME = 600

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.lib.stride_tricks import as_strided
 
-from tensor_reshape.core.dtypes import DataType
-from tensor_reshape.core.errors import InvalidRequestError, Reason
+from tensor_reshape.rules.dtypes import DataType
+from tensor_reshape.rules.errors import InvalidRequestError, Reason
 from tensor_reshape.wire.arrays import DTYPES, Array, build_array, find_data_type, gather, view_array
 from tensor_reshape.wire.tensors import TensorView
 

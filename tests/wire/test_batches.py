@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 
 from dim_strategies import REQUESTS
 from memory import measure_peak
-from tensor_reshape.core.answers import BatchItem, ShapeAnswer, ShapeRequest
-from tensor_reshape.core.dims import ANY, Symbol, make_term
-from tensor_reshape.core.errors import InvalidRequestError, LimitError, Reason, ReshapeError
-from tensor_reshape.core.limits import MAX_BATCH_BYTES, MAX_BATCH_ITEMS, MAX_HEAD_BYTES
-from tensor_reshape.core.operations import STATIC_RESHAPE
-from tensor_reshape.core.partial import PartialQuestion
-from tensor_reshape.core.terms import Equality
+from tensor_reshape.rules.answers import BatchItem, ShapeAnswer, ShapeRequest
+from tensor_reshape.rules.dims import ANY, Symbol, make_expression
+from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason, ReshapeError
+from tensor_reshape.rules.limits import MAX_BATCH_BYTES, MAX_BATCH_ITEMS, MAX_HEAD_BYTES
+from tensor_reshape.rules.operations import STATIC_RESHAPE
+from tensor_reshape.rules.partial import PartialQuestion
+from tensor_reshape.rules.terms import Equality
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
 from tensor_reshape.wire.batches import (
     decode_batch_items,
@@ -25,7 +25,7 @@ from tensor_reshape.wire.batches import (
     encode_batch_response,
     join_items,
 )
-from tensor_reshape.wire.payloads import encode_length
+from tensor_reshape.wire.fields import encode_length
 
 MIB = 1 << 20
 GOOD = BatchItem(ShapeRequest(PartialQuestion(operation=STATIC_RESHAPE, data=[2, 3], target=[6], special_zero=False)))
@@ -251,7 +251,7 @@ def test_a_result_of_a_kind_to_come_is_not_taken_for_an_answer():
 
 
 def test_a_result_beside_an_unknown_group_is_the_same_result():
-    terms = [make_term(2, [Symbol("N", ANY)]), make_term(3, [Symbol("M", ANY)])]
+    terms = [make_expression(2, [Symbol("N", ANY)]), make_expression(3, [Symbol("M", ANY)])]
     equalities = (Equality(terms[0], terms[1], unless_empty=True), Equality(terms[1], terms[0], unless_empty=False))
     answer = ShapeAnswer((6,), equalities)
     raw = encode_batch_response([answer, REFUSAL], MIB)

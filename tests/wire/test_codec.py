@@ -5,14 +5,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memory import measure_peak
-from tensor_reshape.core.dtypes import DataType
-from tensor_reshape.core.operations import DYNAMIC_RESHAPE, OPERATIONS, RESHAPE, STATIC_RESHAPE, Operation
-from tensor_reshape.core.shapes import Question
+from tensor_reshape.rules.dtypes import DataType
+from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, OPERATIONS, RESHAPE, STATIC_RESHAPE, Operation
+from tensor_reshape.rules.shapes import Question
 from tensor_reshape.v1 import reshape_pb2
-from tensor_reshape.wire import codec
+from tensor_reshape.wire import reshapes
 from tensor_reshape.wire.batches import BATCH_METHOD
-from tensor_reshape.wire.codec import ReshapeCall
 from tensor_reshape.wire.inference import INFER_METHOD
+from tensor_reshape.wire.reshapes import ReshapeCall
 from tensor_reshape.wire.streams import STREAM_METHOD
 from tensor_reshape.wire.tensors import TensorView
 
@@ -77,7 +77,7 @@ def build_call(operation: Operation, size: int = 4) -> ReshapeCall:
 
 def encode(operation: Operation, size: int = 4) -> bytes:
     call = build_call(operation, size)
-    return codec.encode_reshape_request(call, view_target(call.question))
+    return reshapes.encode_reshape_request(call, view_target(call.question))
 
 
 def read(question: Question) -> tuple[object, ...]:
@@ -95,8 +95,8 @@ def read(question: Question) -> tuple[object, ...]:
 @settings(deadline=None)
 @given(reshape_calls)
 def test_a_request_is_read_back(call: ReshapeCall):
-    twin = codec.decode_reshape_request(
-        call.question.operation, codec.encode_reshape_request(call, view_target(call.question))
+    twin = reshapes.decode_reshape_request(
+        call.question.operation, reshapes.encode_reshape_request(call, view_target(call.question))
     )
     assert read(twin.question) == read(call.question)
     assert (twin.data.data_type, twin.data.dims, twin.data.strides) == (
@@ -110,7 +110,7 @@ def test_a_request_is_read_back(call: ReshapeCall):
 @settings(deadline=None)
 @given(reshape_calls)
 def test_a_request_is_what_the_generated_class_writes(call: ReshapeCall):
-    raw = codec.encode_reshape_request(call, view_target(call.question))
+    raw = reshapes.encode_reshape_request(call, view_target(call.question))
     message = KINDS[call.question.operation].FromString(raw)
     if call.data.payload and (call.question.operation is STATIC_RESHAPE or call.question.target):
         assert message.SerializeToString() == raw
@@ -121,7 +121,7 @@ def test_a_request_is_what_the_generated_class_writes(call: ReshapeCall):
 @settings(deadline=None)
 @given(tensors)
 def test_a_response_is_what_the_generated_class_reads(output: TensorView):
-    raw = codec.encode_reshape_response(output)
+    raw = reshapes.encode_reshape_response(output)
     for kind in (
         reshape_pb2.StaticReshapeResponse,
         reshape_pb2.DynamicReshapeResponse,
@@ -138,7 +138,7 @@ def test_a_response_is_what_the_generated_class_reads(output: TensorView):
 def test_a_response_is_read_back(data_type: DataType, shape: tuple[int, ...]):
     size = {(): 1, (2, 3): 6}.get(shape, 0) * data_type.item_size
     output = TensorView(data_type, shape, None, memoryview(bytes(range(size))))
-    twin = codec.decode_reshape_response(codec.encode_reshape_response(output))
+    twin = reshapes.decode_reshape_response(reshapes.encode_reshape_response(output))
     assert (twin.data_type, twin.dims, twin.strides, twin.payload) == (data_type, shape, None, output.payload)
 
 
@@ -147,55 +147,55 @@ def test_a_target_of_any_integer_type_is_read(data_type: DataType):
     bits = data_type.item_size * 8
     signed = data_type <= DataType.I64
     items = (0, 1, 2 ** (bits - 1) - 1, -1, -(2 ** (bits - 1))) if signed else (0, 1, 2**bits - 1)
-    assert codec.read_target(RESHAPE, view_items(items, data_type)) == list(items)
+    assert reshapes.read_target(RESHAPE, view_items(items, data_type)) == list(items)
 
 
 def test_a_target_of_no_items_is_read():
-    assert codec.read_target(DYNAMIC_RESHAPE, view_items(())) == []
+    assert reshapes.read_target(DYNAMIC_RESHAPE, view_items(())) == []
 
 
 def test_a_target_is_read_through_its_strides():
     payload = memoryview(bytes([3, 0, 4, 0, 5]))
-    assert codec.read_target(RESHAPE, TensorView(DataType.U8, (3,), (2,), payload)) == [3, 4, 5]
+    assert reshapes.read_target(RESHAPE, TensorView(DataType.U8, (3,), (2,), payload)) == [3, 4, 5]
 
 
 def test_a_broadcast_target_repeats_its_item():
     payload = memoryview(bytes([1]))
-    assert codec.read_target(RESHAPE, TensorView(DataType.U8, (64,), (0,), payload)) == [1] * 64
+    assert reshapes.read_target(RESHAPE, TensorView(DataType.U8, (64,), (0,), payload)) == [1] * 64
 
 
 @pytest.mark.parametrize("operation", OPERATIONS.values(), ids=lambda operation: operation.name)
 def test_the_bytes_of_a_request_stay_where_they_were_received(operation: Operation):
     raw = encode(operation, 64)
-    payload = codec.decode_reshape_request(operation, raw).data.payload
+    payload = reshapes.decode_reshape_request(operation, raw).data.payload
     assert payload.obj is raw
     assert payload.nbytes == 64
 
 
 def test_the_bytes_of_a_response_stay_where_they_were_received():
-    raw = codec.encode_reshape_response(build_call(RESHAPE, 64).data)
-    assert codec.decode_reshape_response(raw).payload.obj is raw
+    raw = reshapes.encode_reshape_response(build_call(RESHAPE, 64).data)
+    assert reshapes.decode_reshape_response(raw).payload.obj is raw
 
 
 @pytest.mark.parametrize("operation", OPERATIONS.values(), ids=lambda operation: operation.name)
 def test_reading_a_request_of_16_mib_takes_no_memory(operation: Operation):
     raw = encode(operation, 16 * MIB)
-    assert measure_peak(lambda: codec.decode_reshape_request(operation, raw)) < MIB
+    assert measure_peak(lambda: reshapes.decode_reshape_request(operation, raw)) < MIB
 
 
 def test_reading_a_response_of_16_mib_takes_no_memory():
-    raw = codec.encode_reshape_response(build_call(RESHAPE, 16 * MIB).data)
-    assert measure_peak(lambda: codec.decode_reshape_response(raw)) < MIB
+    raw = reshapes.encode_reshape_response(build_call(RESHAPE, 16 * MIB).data)
+    assert measure_peak(lambda: reshapes.decode_reshape_response(raw)) < MIB
 
 
 def test_a_response_is_copied_once():
     output = build_call(RESHAPE, 16 * MIB).data
-    assert 16 * MIB < measure_peak(lambda: codec.encode_reshape_response(output)) < 17 * MIB
+    assert 16 * MIB < measure_peak(lambda: reshapes.encode_reshape_response(output)) < 17 * MIB
 
 
 def test_a_request_is_copied_once():
     call = build_call(STATIC_RESHAPE, 16 * MIB)
-    assert 16 * MIB < measure_peak(lambda: codec.encode_reshape_request(call)) < 17 * MIB
+    assert 16 * MIB < measure_peak(lambda: reshapes.encode_reshape_request(call)) < 17 * MIB
 
 
 def test_a_tensor_is_the_last_field_of_a_message():
@@ -204,7 +204,7 @@ def test_a_tensor_is_the_last_field_of_a_message():
 
 
 def test_every_method_of_the_contract_has_its_operation():
-    paths = {*map(codec.build_path, codec.METHODS.values()), INFER_METHOD, BATCH_METHOD, STREAM_METHOD}
+    paths = {*map(reshapes.build_path, reshapes.METHODS.values()), INFER_METHOD, BATCH_METHOD, STREAM_METHOD}
     service = reshape_pb2.DESCRIPTOR.services_by_name["ReshapeService"]
-    assert {codec.build_path(method.name) for method in service.methods} == paths
-    assert codec.SERVICE == "tensor_reshape.v1.ReshapeService"
+    assert {reshapes.build_path(method.name) for method in service.methods} == paths
+    assert reshapes.SERVICE == "tensor_reshape.v1.ReshapeService"

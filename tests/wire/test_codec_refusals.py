@@ -4,14 +4,14 @@ from mmap import mmap
 
 import pytest
 
-from tensor_reshape.core.dtypes import DataType
-from tensor_reshape.core.errors import InvalidRequestError, LimitError, Reason, ReshapeError
-from tensor_reshape.core.limits import MAX_HEAD_BYTES
-from tensor_reshape.core.operations import DYNAMIC_RESHAPE, OPERATIONS, RESHAPE, STATIC_RESHAPE, Operation
-from tensor_reshape.core.shapes import Question
+from tensor_reshape.rules.dtypes import DataType
+from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason, ReshapeError
+from tensor_reshape.rules.limits import MAX_HEAD_BYTES
+from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, OPERATIONS, RESHAPE, STATIC_RESHAPE, Operation
+from tensor_reshape.rules.shapes import Question
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
-from tensor_reshape.wire import codec, inference
-from tensor_reshape.wire.payloads import encode_length
+from tensor_reshape.wire import inference, reshapes
+from tensor_reshape.wire.fields import encode_length
 from tensor_reshape.wire.tensors import TensorView
 
 MAX = 2**63 - 1
@@ -29,7 +29,7 @@ def shape_tensor(data_type: int = I32, dims: tuple[int, ...] = (1,), strides: tu
 
 def refuse(operation: Operation, raw: bytes) -> tuple[str, str]:
     with pytest.raises(ReshapeError) as caught:
-        codec.decode_reshape_request(operation, raw)
+        reshapes.decode_reshape_request(operation, raw)
     return caught.value.reason, caught.value.field
 
 
@@ -51,12 +51,12 @@ def test_the_shape_is_required_where_it_is_a_tensor(operation: Operation):
 
 
 def test_a_shape_that_is_an_attribute_may_be_empty():
-    assert list(codec.decode_reshape_request(STATIC_RESHAPE, STATIC.SerializeToString()).question.target) == []
+    assert list(reshapes.decode_reshape_request(STATIC_RESHAPE, STATIC.SerializeToString()).question.target) == []
 
 
 def test_an_absent_special_zero_is_left_to_the_rules():
     raw = reshape_pb2.StaticReshapeRequest(data=SCALAR).SerializeToString()
-    assert codec.decode_reshape_request(STATIC_RESHAPE, raw).question.special_zero is None
+    assert reshapes.decode_reshape_request(STATIC_RESHAPE, raw).question.special_zero is None
 
 
 @pytest.mark.parametrize("number", [0, 16, -1, 2**31 - 1], ids=str)
@@ -106,7 +106,7 @@ def test_a_shape_tensor_is_refused(operation: Operation, shape: tensor_pb2.Tenso
 def test_a_stride_that_is_never_taken_may_have_any_length():
     shape = shape_tensor(dims=(1,), strides=(MAX,))
     raw = reshape_pb2.ReshapeRequest(special_zero=True, shape=shape, data=SCALAR).SerializeToString()
-    assert codec.decode_reshape_request(RESHAPE, raw).question.target == [0]
+    assert reshapes.decode_reshape_request(RESHAPE, raw).question.target == [0]
 
 
 def known_shape(*values: int) -> tensor_pb2.Shape:
@@ -193,7 +193,7 @@ def test_a_head_has_a_limit(behind: bool):
     for size in (free, free + 1):
         message = raw + pad(size) if behind else pad(size) + raw
         if size == free:
-            assert codec.decode_reshape_request(STATIC_RESHAPE, message).data.payload == bytes(4)
+            assert reshapes.decode_reshape_request(STATIC_RESHAPE, message).data.payload == bytes(4)
         else:
             assert refuse(STATIC_RESHAPE, message) == (Reason.HEAD_TOO_LARGE, "")
 
@@ -207,7 +207,7 @@ def test_a_million_dims_are_above_the_limit_of_a_head():
 def test_a_superseded_payload_is_no_head():
     large = tensor_pb2.Tensor(data_type=F32, data=bytes(MAX_HEAD_BYTES + 1))
     raw = reshape_pb2.StaticReshapeRequest(special_zero=True, data=large).SerializeToString()
-    call = codec.decode_reshape_request(STATIC_RESHAPE, raw + STATIC.SerializeToString())
+    call = reshapes.decode_reshape_request(STATIC_RESHAPE, raw + STATIC.SerializeToString())
     assert call.data.payload == bytes(4)
 
 
@@ -236,13 +236,13 @@ def test_a_request_of_2048_fields_is_read_and_one_of_2049_is_too_large(tail: byt
         inner = 1000 * b"\xa0\x06\x00" + tensor
         return known + b"\x7a" + encode_length(len(inner)) + inner + tail
 
-    assert codec.decode_reshape_request(STATIC_RESHAPE, build(2048)).data.payload == bytes(4)
+    assert reshapes.decode_reshape_request(STATIC_RESHAPE, build(2048)).data.payload == bytes(4)
     assert refuse(STATIC_RESHAPE, build(2049)) == (Reason.HEAD_TOO_LARGE, "")
 
 
 def test_a_response_without_an_output_is_refused():
     with pytest.raises(InvalidRequestError) as caught:
-        codec.decode_reshape_response(b"")
+        reshapes.decode_reshape_response(b"")
     assert (caught.value.reason, caught.value.field) == (Reason.FIELD_MISSING, "output")
 
 
@@ -261,7 +261,7 @@ def test_a_response_that_is_not_its_tensor_is_refused(
 ):
     output = tensor_pb2.Tensor(data_type=F32, dims=dims, strides=strides, data=bytes(size))
     with pytest.raises(InvalidRequestError) as caught:
-        codec.decode_reshape_response(reshape_pb2.StaticReshapeResponse(output=output).SerializeToString())
+        reshapes.decode_reshape_response(reshape_pb2.StaticReshapeResponse(output=output).SerializeToString())
     assert (caught.value.reason, caught.value.field) == (reason, field)
 
 
@@ -270,5 +270,5 @@ def test_a_tensor_of_2_gib_is_refused_before_it_is_joined():
         data = TensorView(DataType.U8, (2**31,), None, payload)
         question = Question(operation=RESHAPE, data=data.dims, target=(-1,), special_zero=True)
         with pytest.raises(LimitError) as caught:
-            codec.encode_reshape_request(codec.ReshapeCall(question, data))
+            reshapes.encode_reshape_request(reshapes.ReshapeCall(question, data))
     assert (caught.value.reason, caught.value.field) == (Reason.MESSAGE_TOO_LARGE, "data")

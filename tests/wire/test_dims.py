@@ -5,8 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dim_strategies import BOUNDS, DIMS, TERMS
-from tensor_reshape.core.dims import ANY, AnyDim, Bounds, Dim, Symbol, Term, make_term, name_dim
-from tensor_reshape.core.errors import InvalidRequestError, Reason
+from tensor_reshape.rules.dims import ANY, AnyDim, Dim, Expression, Interval, Symbol, make_expression, name_dim
+from tensor_reshape.rules.errors import InvalidRequestError, Reason
 from tensor_reshape.v1 import tensor_pb2
 from tensor_reshape.wire.dims import decode_dims, decode_expression, encode_dim, encode_expression, encode_shape
 
@@ -24,7 +24,7 @@ def read_message(message: tensor_pb2.Dim) -> AnyDim:
     return read(message.SerializeToString())
 
 
-def make_expression(*factors: tensor_pb2.Symbol) -> tensor_pb2.Dim:
+def build_message(*factors: tensor_pb2.Symbol) -> tensor_pb2.Dim:
     return tensor_pb2.Dim(expression=tensor_pb2.Expression(factors=factors))
 
 
@@ -35,9 +35,9 @@ KINDS: dict[str, tuple[AnyDim, tensor_pb2.Dim]] = {
     "-1": (-1, tensor_pb2.Dim(value=-1)),
     "the largest": (MAX, tensor_pb2.Dim(value=MAX)),
     "unknown": (None, tensor_pb2.Dim()),
-    "an interval": (Dim(Bounds(2, 8)), tensor_pb2.Dim(interval=tensor_pb2.Interval(min=2, max=8))),
-    "from 0 to 0": (Dim(Bounds(0, 0)), tensor_pb2.Dim(interval=tensor_pb2.Interval(max=0))),
-    "unbounded": (Dim(Bounds(2, None)), tensor_pb2.Dim(interval=tensor_pb2.Interval(min=2))),
+    "an interval": (Dim(Interval(2, 8)), tensor_pb2.Dim(interval=tensor_pb2.Interval(min=2, max=8))),
+    "from 0 to 0": (Dim(Interval(0, 0)), tensor_pb2.Dim(interval=tensor_pb2.Interval(max=0))),
+    "unbounded": (Dim(Interval(2, None)), tensor_pb2.Dim(interval=tensor_pb2.Interval(min=2))),
     "from 0": (Dim(ANY), tensor_pb2.Dim(interval=tensor_pb2.Interval())),
     "a name": (name_dim("N"), tensor_pb2.Dim(symbol=tensor_pb2.Symbol(name="N"))),
     "a bounded name": (
@@ -45,7 +45,7 @@ KINDS: dict[str, tuple[AnyDim, tensor_pb2.Dim]] = {
         tensor_pb2.Dim(symbol=tensor_pb2.Symbol(name="N", bounds=tensor_pb2.Interval(min=1, max=8))),
     ),
     "a product": (
-        Dim(Bounds(4, 8), Term(4, (N,))),
+        Dim(Interval(4, 8), Expression(4, (N,))),
         tensor_pb2.Dim(
             expression=tensor_pb2.Expression(
                 coefficient=4, factors=[tensor_pb2.Symbol(name="N")], bounds=tensor_pb2.Interval(min=4, max=8)
@@ -53,7 +53,7 @@ KINDS: dict[str, tuple[AnyDim, tensor_pb2.Dim]] = {
         ),
     ),
     "a power over a product": (
-        Dim(ANY, Term(1, (N, N), 2, (Symbol("M"),))),
+        Dim(ANY, Expression(1, (N, N), 2, (Symbol("M"),))),
         tensor_pb2.Dim(
             expression=tensor_pb2.Expression(
                 factors=[tensor_pb2.Symbol(name="N"), tensor_pb2.Symbol(name="N")],
@@ -84,22 +84,22 @@ def test_dims_are_read_back(dims: list[AnyDim]):
 
 @settings(deadline=None)
 @given(TERMS, BOUNDS)
-def test_a_term_is_read_back(term: Term, bounds: Bounds):
-    raw = encode_expression(term, bounds).SerializeToString()
-    assert decode_expression(tensor_pb2.Expression.FromString(raw)) == term
+def test_a_term_is_read_back(expression: Expression, bounds: Interval):
+    raw = encode_expression(expression, bounds).SerializeToString()
+    assert decode_expression(tensor_pb2.Expression.FromString(raw)) == expression
 
 
 @settings(deadline=None)
 @given(TERMS)
-def test_the_order_of_factors_does_not_matter(term: Term):
+def test_the_order_of_factors_does_not_matter(expression: Expression):
     message = tensor_pb2.Expression(
-        coefficient=term.coefficient,
-        factors=[tensor_pb2.Symbol(name=symbol.name) for symbol in reversed(term.factors)],
-        divisor=term.divisor,
-        divisors=[tensor_pb2.Symbol(name=symbol.name) for symbol in reversed(term.divisors)],
+        coefficient=expression.coefficient,
+        factors=[tensor_pb2.Symbol(name=symbol.name) for symbol in reversed(expression.factors)],
+        divisor=expression.divisor,
+        divisors=[tensor_pb2.Symbol(name=symbol.name) for symbol in reversed(expression.divisors)],
     )
-    names = [[Symbol(symbol.name) for symbol in group] for group in (term.factors, term.divisors)]
-    assert decode_expression(message) == make_term(term.coefficient, names[0], term.divisor, names[1])
+    names = [[Symbol(symbol.name) for symbol in group] for group in (expression.factors, expression.divisors)]
+    assert decode_expression(message) == make_expression(expression.coefficient, names[0], expression.divisor, names[1])
 
 
 @pytest.mark.parametrize("raw", [b"\x12\x00", b"\x12\x02\x08\x00"], ids=["empty", "with its 0 written"])
@@ -119,25 +119,25 @@ def test_an_empty_message_of_a_kind_is_not_an_unset_dim(kind: str):
 
 
 def test_an_absent_coefficient_is_1():
-    assert read_message(make_expression(tensor_pb2.Symbol(name="N"))) == Dim(ANY, Term(1, (N,)))
+    assert read_message(build_message(tensor_pb2.Symbol(name="N"))) == Dim(ANY, Expression(1, (N,)))
 
 
 def test_a_coefficient_of_0_is_not_an_absent_one():
     message = tensor_pb2.Dim(expression=tensor_pb2.Expression(coefficient=0, factors=[tensor_pb2.Symbol(name="N")]))
-    assert read_message(message) == Dim(ANY, Term(0, (N,)))
+    assert read_message(message) == Dim(ANY, Expression(0, (N,)))
 
 
 def test_a_divisor_of_0_is_not_an_absent_one():
     message = tensor_pb2.Dim(expression=tensor_pb2.Expression(divisor=0, factors=[tensor_pb2.Symbol(name="N")]))
-    assert read_message(message) == Dim(ANY, Term(1, (N,), 0))
+    assert read_message(message) == Dim(ANY, Expression(1, (N,), 0))
 
 
 def test_one_symbol_with_two_bounds_in_an_expression_is_read():
     bounded = tensor_pb2.Symbol(name="N", bounds=tensor_pb2.Interval(max=5))
-    dim = read_message(make_expression(tensor_pb2.Symbol(name="N"), bounded))
+    dim = read_message(build_message(tensor_pb2.Symbol(name="N"), bounded))
     assert isinstance(dim, Dim)
-    assert dim.term is not None
-    assert {symbol.bounds for symbol in dim.term.factors} == {ANY, Bounds(0, 5)}
+    assert dim.expression is not None
+    assert {symbol.bounds for symbol in dim.expression.factors} == {ANY, Interval(0, 5)}
 
 
 @pytest.mark.parametrize("index", [0, 2])
@@ -158,11 +158,11 @@ def test_a_kind_to_come_may_have_any_encoding(raw: bytes):
 
 
 def test_what_a_known_kind_says_besides_is_left_unread():
-    assert read(b"\x12\x04\x08\x02\x18\x01") == Dim(Bounds(2, None))
+    assert read(b"\x12\x04\x08\x02\x18\x01") == Dim(Interval(2, None))
 
 
 def test_the_last_kind_of_a_dim_counts():
-    assert read(b"\x08\x07" + b"\x12\x02\x08\x02") == Dim(Bounds(2, None))
+    assert read(b"\x08\x07" + b"\x12\x02\x08\x02") == Dim(Interval(2, None))
 
 
 @pytest.mark.parametrize("number", [2**63, -(2**63) - 1])

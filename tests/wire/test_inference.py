@@ -5,16 +5,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dim_strategies import DIMS, REQUESTS, S64, TERMS
-from tensor_reshape.core.answers import ShapeAnswer, ShapeRequest, answer_question
-from tensor_reshape.core.dims import AnyDim, Bounds, Dim, Symbol, make_term, name_dim
-from tensor_reshape.core.dtypes import DataType
-from tensor_reshape.core.errors import InvalidRequestError, Reason, ReshapeError
-from tensor_reshape.core.explanations import Origin
-from tensor_reshape.core.models import Kind
-from tensor_reshape.core.operations import RESHAPE, STATIC_RESHAPE
-from tensor_reshape.core.partial import PartialQuestion
-from tensor_reshape.core.terms import Equality
-from tensor_reshape.core.views import View, ViewPossibility
+from tensor_reshape.rules.answers import ShapeAnswer, ShapeRequest, answer_question
+from tensor_reshape.rules.dims import AnyDim, Dim, Interval, Symbol, make_expression, name_dim
+from tensor_reshape.rules.dtypes import DataType
+from tensor_reshape.rules.errors import InvalidRequestError, Reason, ReshapeError
+from tensor_reshape.rules.explanations import Origin
+from tensor_reshape.rules.models import Kind
+from tensor_reshape.rules.operations import RESHAPE, STATIC_RESHAPE
+from tensor_reshape.rules.partial import PartialQuestion
+from tensor_reshape.rules.terms import Equality
+from tensor_reshape.rules.views import View, ViewPossibility
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
 from tensor_reshape.wire.inference import (
     build_infer_request,
@@ -29,7 +29,7 @@ ONE = PartialQuestion(operation=STATIC_RESHAPE, data=[1], target=[1], special_ze
 texts = st.text(max_size=20)
 origins = st.builds(Origin, st.sampled_from(Kind), texts, st.none() | st.integers(0, 63), texts, texts)
 views = st.builds(View, st.sampled_from(ViewPossibility), st.none() | st.lists(S64, max_size=4).map(tuple))
-lawful = st.none() | st.integers(0, MAX) | st.sampled_from([name_dim("N"), name_dim("M", 1, 9), Dim(Bounds(2, 8))])
+lawful = st.none() | st.integers(0, MAX) | st.sampled_from([name_dim("N"), name_dim("M", 1, 9), Dim(Interval(2, 8))])
 lawful_shapes = st.none() | st.lists(lawful, max_size=4).map(tuple)
 answers = st.builds(
     ShapeAnswer,
@@ -194,7 +194,7 @@ def test_an_answer_that_is_known_has_values_alone():
 
 
 def test_an_equality_of_numbers_1_is_written_without_them():
-    left, right = make_term(1, [Symbol("N")]), make_term(1, [Symbol("M")])
+    left, right = make_expression(1, [Symbol("N")]), make_expression(1, [Symbol("M")])
     message = build_infer_response(ShapeAnswer((), (Equality(left, right, unless_empty=True),)))
     assert message.equalities[0] == reshape_pb2.Equality(
         left=tensor_pb2.Expression(factors=[tensor_pb2.Symbol(name="N")]),

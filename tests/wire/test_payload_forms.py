@@ -3,7 +3,7 @@
 import pytest
 
 from tensor_reshape.v1 import tensor_pb2
-from tensor_reshape.wire.payloads import encode_length, find_payload
+from tensor_reshape.wire.fields import encode_length, find_payload
 
 # Encodings of a tensor message whose bytes are its last field, and of some where they are not; the bytes in it.
 FORMS: dict[str, tuple[bytes, bytes | None]] = {

@@ -5,9 +5,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.long.differences import Comparison
-from tests.long.fuzz import describe
-from tests.long.plants import PLANTS, Plant, build_source
+from verification.differences import Comparison
+from verification.fuzz import describe
+from verification.plants import PLANTS, Plant, build_source
 
 ROOT = Path(__file__).parents[2]
 INPUTS, PLANT_INPUTS = 4000, 20_000
@@ -28,7 +28,7 @@ def test_a_bug_can_be_planted_in_the_reader(plant: Plant):
 @pytest.mark.parametrize("words", ["what follows field 15", "above 32 bits", "known head"])
 def test_a_planted_bug_is_found(words: str):
     (index,) = [index for index, plant in enumerate(PLANTS) if words in plant.name]
-    command = [sys.executable, "-m", "tests.long.plants", str(index), "a", str(PLANT_INPUTS)]
+    command = [sys.executable, "-m", "verification.plants", str(index), "a", str(PLANT_INPUTS)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done
     assert "found after" in done.stdout

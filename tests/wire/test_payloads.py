@@ -7,14 +7,14 @@ from hypothesis import strategies as st
 
 from odd_encodings import build_input
 from plain_decoding import decode_plainly, describe_call, refuse
-from tensor_reshape.core.errors import ReshapeError
-from tensor_reshape.core.operations import DYNAMIC_RESHAPE, RESHAPE, STATIC_RESHAPE, Operation
-from tensor_reshape.wire import codec
+from tensor_reshape.rules.errors import ReshapeError
+from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, RESHAPE, STATIC_RESHAPE, Operation
+from tensor_reshape.wire import reshapes
 
 
 def decode(operation: Operation, raw: bytes) -> tuple[object, ...]:
     try:
-        call = codec.decode_reshape_request(operation, raw)
+        call = reshapes.decode_reshape_request(operation, raw)
     except ReshapeError as error:
         return refuse(error)
     assert call.question.operation is operation

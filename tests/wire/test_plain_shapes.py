@@ -7,17 +7,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dim_strategies import DIMS
-from tensor_reshape.core.answers import ShapeAnswer
-from tensor_reshape.core.dims import ANY, AnyDim, Dim, Symbol, Term, name_dim
-from tensor_reshape.core.errors import ReshapeError
+from tensor_reshape.rules.answers import ShapeAnswer
+from tensor_reshape.rules.dims import ANY, AnyDim, Dim, Expression, Symbol, name_dim
+from tensor_reshape.rules.errors import ReshapeError
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
-from tensor_reshape.wire import shapes
+from tensor_reshape.wire import compact_batches
+from tensor_reshape.wire.compact_batches import encode_dims, encode_plain_answer, read_plain_answer, read_plain_item
 from tensor_reshape.wire.inference import build_infer_response, read_infer_request, read_infer_response
-from tensor_reshape.wire.shapes import encode_dims, encode_plain_answer, read_plain_answer, read_plain_item
 
 
 def multiply(*names: str, below: Sequence[str] = ()) -> Dim:
-    return Dim(ANY, Term(1, tuple(map(Symbol, names)), 1, tuple(map(Symbol, below))))
+    return Dim(ANY, Expression(1, tuple(map(Symbol, names)), 1, tuple(map(Symbol, below))))
 
 
 bytes_of_a_message = st.integers(0, 255)
@@ -48,7 +48,7 @@ def test_dims_are_written_as_the_generated_class_reads_them(dims: list[object]):
 @settings(max_examples=500, deadline=None)
 @given(DIMS, DIMS)
 def test_dims_are_kept_under_texts_of_their_own(one: AnyDim, other: AnyDim):
-    assert (shapes._write(one) == shapes._write(other)) <= (one == other)
+    assert (compact_batches._write(one) == compact_batches._write(other)) <= (one == other)
 
 
 @pytest.mark.parametrize(
@@ -63,12 +63,12 @@ def test_dims_are_kept_under_texts_of_their_own(one: AnyDim, other: AnyDim):
     ids=str,
 )
 def test_dims_with_odd_names_are_kept_apart(one: AnyDim, other: AnyDim):
-    assert shapes._write(one) != shapes._write(other)
+    assert compact_batches._write(one) != compact_batches._write(other)
 
 
 def test_what_is_kept_has_keyed_hashes():
     encode_dims([5, 10**6, None, name_dim("N", 2, 3), multiply("a", "b")])
-    assert {type(key) for key in (*shapes._ENCODED, *shapes._DIMS)} <= {str, bytes}
+    assert {type(key) for key in (*compact_batches._ENCODED, *compact_batches._DIMS)} <= {str, bytes}
 
 
 @settings(max_examples=2000, deadline=None)

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from odd_encodings import build_stream_input
 from plain_decoding import MALFORMED, describe_call, read_plainly, refuse
-from tensor_reshape.core.dtypes import DataType
-from tensor_reshape.core.errors import Reason, ReshapeError
-from tensor_reshape.core.operations import DYNAMIC_RESHAPE, RESHAPE, STATIC_RESHAPE
+from tensor_reshape.rules.dtypes import DataType
+from tensor_reshape.rules.errors import Reason, ReshapeError
+from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, RESHAPE, STATIC_RESHAPE
 from tensor_reshape.v1 import reshape_pb2
 from tensor_reshape.wire.streams import Chunk, decode_stream_request, decode_stream_response
 

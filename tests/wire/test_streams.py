@@ -4,15 +4,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tensor_reshape.core.dtypes import DataType
-from tensor_reshape.core.errors import InvalidRequestError, LimitError, Reason, ReshapeError
-from tensor_reshape.core.limits import MAX_HEAD_BYTES
-from tensor_reshape.core.operations import DYNAMIC_RESHAPE, RESHAPE, STATIC_RESHAPE, Operation
-from tensor_reshape.core.shapes import Question
+from tensor_reshape.rules.dtypes import DataType
+from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason, ReshapeError
+from tensor_reshape.rules.limits import MAX_HEAD_BYTES
+from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, RESHAPE, STATIC_RESHAPE, Operation
+from tensor_reshape.rules.shapes import Question
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
 from tensor_reshape.wire import streams
-from tensor_reshape.wire.codec import ReshapeCall
-from tensor_reshape.wire.payloads import encode_length
+from tensor_reshape.wire.fields import encode_length
+from tensor_reshape.wire.reshapes import ReshapeCall
 from tensor_reshape.wire.streams import Chunk, decode_stream_request, decode_stream_response, encode_chunk
 from tensor_reshape.wire.tensors import TensorView
 

@@ -2,7 +2,7 @@
 
 import pytest
 from google.protobuf.message import Message
-from tests.long.varints import find_unreadable
+from verification.varints import find_unreadable
 
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
 

@@ -8,7 +8,7 @@ from tensor_reshape.cli.questions import read_question
 from tensor_reshape.client import InferredShape, InvalidRequestError, Reason, ReshapeError, ShapeQuery, infer_locally
 from tensor_reshape.client.pieces import PIECE_QUERIES
 from tensor_reshape.client.shapes import read_query
-from tensor_reshape.core.limits import MAX_BATCH_BYTES
+from tensor_reshape.rules.limits import MAX_BATCH_BYTES
 from tensor_reshape.wire.batches import encode_batch_item
 from tensor_reshape.wire.messages import check_head_size
 

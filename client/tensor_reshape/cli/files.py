@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 import numpy as np
 
-from tensor_reshape.core.dtypes import DataType
+from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.wire.arrays import DTYPES, Array, find_data_type
 
 _PIPE = "-"

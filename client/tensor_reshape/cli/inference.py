@@ -10,10 +10,10 @@ from tensor_reshape.cli.batches import Ask, answer_lines
 from tensor_reshape.cli.parameters import JSON_OPTION, PartialDims, PartialShape, Strides, server_options
 from tensor_reshape.cli.questions import describe_answer, describe_refusal
 from tensor_reshape.client import Client, InferredShape, ReshapeError, ShapeQuery, infer_locally
-from tensor_reshape.core.dims import format_dim
-from tensor_reshape.core.operations import OPERATIONS
-from tensor_reshape.core.terms import Equality
-from tensor_reshape.core.views import View
+from tensor_reshape.rules.dims import format_dim
+from tensor_reshape.rules.operations import OPERATIONS
+from tensor_reshape.rules.terms import Equality
+from tensor_reshape.rules.views import View
 
 _PARTIAL = PartialDims()
 _REFUSED = 3  # as the exit code of a single question

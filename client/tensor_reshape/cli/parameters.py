@@ -11,10 +11,10 @@ import grpc
 from tensor_reshape.cli.files import ArrayFiles, read_array
 from tensor_reshape.client import Client, InvalidRequestError
 from tensor_reshape.client.options import DEFAULT_TARGET, DEFAULT_TIMEOUT_SECONDS
-from tensor_reshape.core.dims import AnyDim
-from tensor_reshape.core.dtypes import DataType
-from tensor_reshape.core.limits import MAX_DIM
-from tensor_reshape.core.notation import parse_dim
+from tensor_reshape.rules.dims import AnyDim
+from tensor_reshape.rules.dtypes import DataType
+from tensor_reshape.rules.limits import MAX_DIM
+from tensor_reshape.rules.notation import parse_dim
 from tensor_reshape.wire.arrays import Array
 
 _Command = Callable[..., None]
@@ -51,7 +51,7 @@ class PartialShape(NamedTuple):
 
 
 class PartialDims(click.ParamType):  # type: ignore[type-arg] # a generic in newer releases only
-    """Comma-separated dims in the notation of `core.notation`, or a shape of which nothing is known."""
+    """Comma-separated dims in the notation of `rules.notation`, or a shape of which nothing is known."""
 
     name = "dims"
 

@@ -5,10 +5,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias, TypeGuard
 
 from tensor_reshape.client import DimLike, InferredShape, InvalidRequestError, Reason, ReshapeError, ShapeQuery
-from tensor_reshape.core.dims import AnyDim
-from tensor_reshape.core.explanations import Origin
-from tensor_reshape.core.limits import MAX_DIM
-from tensor_reshape.core.notation import parse_dim
+from tensor_reshape.rules.dims import AnyDim
+from tensor_reshape.rules.explanations import Origin
+from tensor_reshape.rules.limits import MAX_DIM
+from tensor_reshape.rules.notation import parse_dim
 
 Json: TypeAlias = dict[str, Any]
 
@@ -156,8 +156,8 @@ _KEYS: Mapping[str, tuple[str, Callable[[str, object], object]]] = {
 def _describe_dim(dim: AnyDim) -> int | Json | None:
     if dim is None or isinstance(dim, int):
         return dim
-    bounds: Json = {"min": dim.bounds.low, "max": dim.bounds.high}
-    return bounds if dim.term is None else {**bounds, "name": str(dim.term)}
+    bounds: Json = {"min": dim.bounds.min, "max": dim.bounds.max}
+    return bounds if dim.expression is None else {**bounds, "name": str(dim.expression)}
 
 
 def _describe_origin(origin: Origin) -> Json:

@@ -16,23 +16,24 @@ from tensor_reshape.client.errors import (
 from tensor_reshape.client.shapes import DimLike, InferredShape, ShapeOptions, ShapeQuery, infer_locally
 from tensor_reshape.client.sync import Client
 from tensor_reshape.client.transfers import Progress, Transfer
-from tensor_reshape.core.dims import Bounds, Dim, Symbol, Term
-from tensor_reshape.core.dtypes import DataType
-from tensor_reshape.core.errors import InvalidRequestError, LimitError, Reason, ReshapeError, TensorReshapeError
-from tensor_reshape.wire.allocators import keep_freed_memory
+from tensor_reshape.rules.dims import Dim, Expression, Interval, Symbol
+from tensor_reshape.rules.dtypes import DataType
+from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason, ReshapeError, TensorReshapeError
+from tensor_reshape.runtime.allocators import keep_freed_memory
 from tensor_reshape.wire.health import HealthStatus
 
 __all__ = [
     "AsyncClient",
-    "Bounds",
     "CallTimeoutError",
     "Client",
     "DataType",
     "Dim",
     "DimLike",
+    "Expression",
     "HealthStatus",
     "InferredShape",
     "InternalServerError",
+    "Interval",
     "InvalidRequestError",
     "LimitError",
     "Progress",
@@ -44,7 +45,6 @@ __all__ = [
     "ShapeQuery",
     "Symbol",
     "TensorReshapeError",
-    "Term",
     "Transfer",
     "UnavailableError",
     "infer_locally",

@@ -21,13 +21,13 @@ from tensor_reshape.client.shapes import (
     read_query,
     show_answers,
 )
-from tensor_reshape.core.answers import BatchItem, ShapeRequest, answer_question
-from tensor_reshape.core.dtypes import DataType
-from tensor_reshape.core.errors import InvalidRequestError, Reason, ReshapeError, format_value
-from tensor_reshape.core.operations import DYNAMIC_RESHAPE, RESHAPE, STATIC_RESHAPE, Operation
-from tensor_reshape.core.partial import PartialQuestion
-from tensor_reshape.core.shapes import Question, infer_shape
-from tensor_reshape.wire import batches, codec, inference
+from tensor_reshape.rules.answers import BatchItem, ShapeRequest, answer_question
+from tensor_reshape.rules.dtypes import DataType
+from tensor_reshape.rules.errors import InvalidRequestError, Reason, ReshapeError, format_value
+from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, RESHAPE, STATIC_RESHAPE, Operation
+from tensor_reshape.rules.partial import PartialQuestion
+from tensor_reshape.rules.shapes import Question, infer_shape
+from tensor_reshape.wire import batches, inference, reshapes
 from tensor_reshape.wire.arrays import DTYPES, Array, build_array, find_data_type, view_array
 from tensor_reshape.wire.health import CHECK_METHOD, HealthStatus, decode_check_response, encode_check_request
 from tensor_reshape.wire.tensors import TensorView
@@ -42,13 +42,13 @@ _SHAPE_DTYPES = {
     RESHAPE: np.dtype("<i8"),
 }
 _INFER_KEYWORDS = ("data_shape", "shape", "special_zero", "timeout")
-_PATHS = {operation: codec.build_path(method) for operation, method in codec.METHODS.items()}
+_PATHS = {operation: reshapes.build_path(method) for operation, method in reshapes.METHODS.items()}
 
 # Most calls are like one before but for the elements: what does not depend on these is kept, and a call of a kilobyte
 # takes half the time here.
 _remember = lru_cache(maxsize=1024)
 _infer_shape = _remember(infer_shape)
-_encode_response_head = _remember(codec.encode_response_head)
+_encode_response_head = _remember(reshapes.encode_response_head)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +121,7 @@ def plan_tensor_reshape(
 ) -> Plan:
     """Plans an operation whose target is a tensor, or raises the refusal that the server would answer with."""
     data, view = _as_array(array), _view_shape(operation, shape)
-    question = _ask(operation, data, tuple(codec.read_target(operation, view)), special_zero, expected_shape)
+    question = _ask(operation, data, tuple(reshapes.read_target(operation, view)), special_zero, expected_shape)
     return Plan(question, _infer_shape(question), data, view)
 
 
@@ -250,7 +250,7 @@ def _encode_head(
     shape = None
     if shape_data_type is not None:
         shape = view_array(np.array(question.target, DTYPES[shape_data_type]), "shape")
-    return codec.encode_request_head(question, strides, payload_bytes, shape)
+    return reshapes.encode_request_head(question, strides, payload_bytes, shape)
 
 
 def _decode_array(question: Question, dims: Sequence[int], output_bytes: int, raw: bytes) -> Array:
@@ -268,7 +268,7 @@ def _read_output(question: Question, dims: Sequence[int], output_bytes: int, raw
         head = _encode_response_head(data_type, dims, output_bytes)
         if len(raw) == len(head) + output_bytes and raw.startswith(head):
             return TensorView(data_type, dims, None, memoryview(raw)[len(head) :])
-    output = codec.decode_reshape_response(raw)
+    output = reshapes.decode_reshape_response(raw)
     check_output(question, dims, output)
     return output
 

@@ -27,11 +27,11 @@ from tensor_reshape.client.options import (
 from tensor_reshape.client.pieces import MAX_PIECES, split_queries
 from tensor_reshape.client.shapes import DimLike, InferredShape, ShapeOptions, ShapeQuery
 from tensor_reshape.client.transfers import DEFAULT_INLINE_MAX_BYTES, Delivery, StreamTransfer, Transfer
-from tensor_reshape.core.errors import ReshapeError, TensorReshapeError
-from tensor_reshape.core.operations import DYNAMIC_RESHAPE, RESHAPE
+from tensor_reshape.rules.errors import ReshapeError, TensorReshapeError
+from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, RESHAPE
 from tensor_reshape.wire.arrays import Array
-from tensor_reshape.wire.codec import SERVICE
 from tensor_reshape.wire.health import HealthStatus
+from tensor_reshape.wire.reshapes import SERVICE
 from tensor_reshape.wire.streams import DEFAULT_CHUNK_BYTES, STREAM_METHOD
 
 _Result = TypeVar("_Result")

@@ -21,7 +21,7 @@ from grpc import StatusCode
 from tensor_reshape.client.budgets import LEAST_TIMEOUT_SECONDS, Deadline
 from tensor_reshape.client.errors import ServiceError
 from tensor_reshape.client.options import Endpoint
-from tensor_reshape.core.errors import LimitError, TensorReshapeError
+from tensor_reshape.rules.errors import LimitError, TensorReshapeError
 
 PATIENCE_SECONDS = 10.0
 """How long a call waits, all in all, for servers that are lost or cannot be reached, within its deadline."""

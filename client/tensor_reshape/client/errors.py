@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from grpc import StatusCode
 
-from tensor_reshape.core.errors import LimitError, Reason, TensorReshapeError
+from tensor_reshape.rules.errors import LimitError, Reason, TensorReshapeError
 from tensor_reshape.wire.status import decode_refusal
 
 

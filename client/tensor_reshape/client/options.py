@@ -9,8 +9,8 @@ from urllib.parse import unquote
 import grpc
 
 from tensor_reshape.client.budgets import Deadline, RetryBudget
-from tensor_reshape.core.limits import MAX_HEAD_BYTES, MAX_MESSAGE_BYTES
-from tensor_reshape.wire.codec import SERVICE
+from tensor_reshape.rules.limits import MAX_HEAD_BYTES, MAX_MESSAGE_BYTES
+from tensor_reshape.wire.reshapes import SERVICE
 
 DEFAULT_TARGET = "localhost:50051"
 DEFAULT_TIMEOUT_SECONDS = 30.0

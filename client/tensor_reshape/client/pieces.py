@@ -7,7 +7,7 @@ from grpc import Future
 
 from tensor_reshape.client._calls import Call
 from tensor_reshape.client.shapes import InferredShape, ShapeQuery
-from tensor_reshape.core.errors import ReshapeError
+from tensor_reshape.rules.errors import ReshapeError
 
 PIECE_QUERIES = 1024
 """How many independent queries make a call of their own: some tens of milliseconds of work."""

@@ -6,32 +6,32 @@ from functools import lru_cache
 from operator import index
 from typing import TypeAlias, TypedDict, overload
 
-from tensor_reshape.core.answers import BatchItem, ShapeAnswer, ShapeRequest, answer_batch
-from tensor_reshape.core.dims import (
+from tensor_reshape.rules.answers import BatchItem, ShapeAnswer, ShapeRequest, answer_batch
+from tensor_reshape.rules.dims import (
     MAX_FACTORS,
     AnyDim,
-    Bounds,
     Dim,
+    Expression,
+    Interval,
     Symbol,
-    Term,
     are_known,
     bound_dim,
     format_dim,
-    make_term,
+    make_expression,
     refuse_factors,
 )
-from tensor_reshape.core.dtypes import DataType
-from tensor_reshape.core.errors import InvalidRequestError, Reason, ReshapeError
-from tensor_reshape.core.explanations import Origin
-from tensor_reshape.core.limits import DEFAULT_LIMITS, MAX_RANK
-from tensor_reshape.core.notation import parse_dim
-from tensor_reshape.core.operations import OPERATIONS, Operation, check_rank
-from tensor_reshape.core.partial import PartialQuestion
-from tensor_reshape.core.terms import Equality
-from tensor_reshape.core.views import View
+from tensor_reshape.rules.dtypes import DataType
+from tensor_reshape.rules.errors import InvalidRequestError, Reason, ReshapeError
+from tensor_reshape.rules.explanations import Origin
+from tensor_reshape.rules.limits import DEFAULT_LIMITS, MAX_RANK
+from tensor_reshape.rules.notation import parse_dim
+from tensor_reshape.rules.operations import OPERATIONS, Operation, check_rank
+from tensor_reshape.rules.partial import PartialQuestion
+from tensor_reshape.rules.terms import Equality
+from tensor_reshape.rules.views import View
 
 DimLike: TypeAlias = int | tuple[int, int | None] | str | Dim | None
-"""A number; `(low, high)`, high None where it is unbounded; text as in `core.notation`: "N", "4*C", "2..8"; or None."""
+"""A number; `(min, max)`, max None where unbounded; text as in `rules.notation`: "N", "4*C", "2..8"; or None."""
 
 
 class InferredShape(Sequence[AnyDim]):
@@ -257,7 +257,7 @@ def _read_dim(dim: DimLike, field: str, place: int) -> AnyDim:
         return _index_dim(_check_factors(dim, f"{field}[{place}]", place))
     if not isinstance(dim, tuple):
         return index(dim)
-    if len(dim) != len(Bounds._fields):
+    if len(dim) != len(Interval._fields):
         message = f"an interval is (low, high), not {dim}"
         raise TypeError(message)
     return Dim(_index_bounds(*dim))
@@ -265,25 +265,30 @@ def _read_dim(dim: DimLike, field: str, place: int) -> AnyDim:
 
 def _check_factors(dim: Dim, path: str, place: int) -> Dim:
     """Returns a dim that is read; as on a server, an expression of too many symbols is refused unread."""
-    count = 0 if dim.term is None else len(dim.term.factors) + len(dim.term.divisors)
+    count = 0 if dim.expression is None else len(dim.expression.factors) + len(dim.expression.divisors)
     if count > MAX_FACTORS:
         raise refuse_factors(count, path, place)
     return dim
 
 
-def _index_bounds(low: int, high: int | None) -> Bounds:
-    return Bounds(index(low), None if high is None else index(high))
+def _index_bounds(low: int, high: int | None) -> Interval:
+    return Interval(index(low), None if high is None else index(high))
 
 
 def _index_dim(dim: Dim) -> Dim:
     """Returns a dim as the contract has it: factors in the order of their names, a symbol with bounds of its own."""
-    bounds, term = _index_bounds(*dim.bounds), None if dim.term is None else _index_term(dim.term)
-    symbol = None if term is None else term.symbol
-    return Dim(bounds, term) if symbol is None else bound_dim(bounds.meet(symbol.bounds), term)
+    bounds, expression = _index_bounds(*dim.bounds), None if dim.expression is None else _index_term(dim.expression)
+    symbol = None if expression is None else expression.symbol
+    return Dim(bounds, expression) if symbol is None else bound_dim(bounds.meet(symbol.bounds), expression)
 
 
-def _index_term(term: Term) -> Term:
+def _index_term(expression: Expression) -> Expression:
     def index_all(symbols: Sequence[Symbol]) -> tuple[Symbol, ...]:
         return tuple(Symbol(symbol.name, _index_bounds(*symbol.bounds)) for symbol in symbols)
 
-    return make_term(index(term.coefficient), index_all(term.factors), index(term.divisor), index_all(term.divisors))
+    return make_expression(
+        index(expression.coefficient),
+        index_all(expression.factors),
+        index(expression.divisor),
+        index_all(expression.divisors),
+    )

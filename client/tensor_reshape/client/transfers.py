@@ -9,9 +9,9 @@ from tensor_reshape.client._calls import Plan, check_output, decode_answer, refu
 from tensor_reshape.client.errors import ResponseError
 from tensor_reshape.client.keywords import check_keywords
 from tensor_reshape.client.shapes import InferredShape
-from tensor_reshape.core.errors import InvalidRequestError, Reason
+from tensor_reshape.rules.errors import InvalidRequestError, Reason
 from tensor_reshape.wire.arrays import DTYPES, Array
-from tensor_reshape.wire.codec import ReshapeCall
+from tensor_reshape.wire.reshapes import ReshapeCall
 from tensor_reshape.wire.streams import Chunk, decode_stream_response, encode_begin, encode_chunk
 from tensor_reshape.wire.tensors import TensorView
 

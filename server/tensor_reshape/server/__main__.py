@@ -9,10 +9,10 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from tensor_reshape.core.limits import MAX_PROTOBUF_BYTES, MAX_RANK
+from tensor_reshape.rules.limits import MAX_PROTOBUF_BYTES, MAX_RANK
 from tensor_reshape.server.config import MAX_STOP_SECONDS, MIN_MESSAGE_BYTES, Config, ConfigError, TlsFiles, fit_memory
-from tensor_reshape.server.logs import configure_logs
-from tensor_reshape.server.resources import find_memory_room, raise_descriptor_limit
+from tensor_reshape.server.process.logs import configure_logs
+from tensor_reshape.server.process.resources import find_memory_room, raise_descriptor_limit
 
 _LOGGER = logging.getLogger(__name__)
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -151,7 +151,7 @@ def serve(
     _set_core()
     raise_descriptor_limit()
     from tensor_reshape.server.runner import serve_until_signal  # noqa: PLC0415 - grpc reads the environment once,
-    from tensor_reshape.server.supervisor import supervise  # noqa: PLC0415 - when it is imported
+    from tensor_reshape.server.workers.supervisor import supervise  # noqa: PLC0415 - when it is imported
 
     try:
         tls = _build_tls(tls_certificate, tls_key, tls_client_ca)
@@ -181,7 +181,7 @@ def _build_config(settings: dict[str, Any]) -> Config:
     Raises:
         ConfigError: it cannot be served.
     """
-    from tensor_reshape.server.threaded import CALL_THREADS  # noqa: PLC0415 - it imports grpc, as above
+    from tensor_reshape.server.calls.threaded import CALL_THREADS  # noqa: PLC0415 - it imports grpc, as above
 
     waiting = 2 * CALL_THREADS if settings["serving"] == "threads" else 0  # one receives, one answers
     room = find_memory_room(settings["workers"], settings["threads"] + waiting)

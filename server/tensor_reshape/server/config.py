@@ -4,8 +4,8 @@ import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tensor_reshape.core.errors import TensorReshapeError
-from tensor_reshape.core.limits import (
+from tensor_reshape.rules.errors import TensorReshapeError
+from tensor_reshape.rules.limits import (
     MAX_HEAD_BYTES,
     MAX_MESSAGE_BYTES,
     MAX_PROTOBUF_BYTES,

@@ -10,22 +10,22 @@ from typing import TypeAlias
 
 import grpc
 
-from tensor_reshape.server.admission import Admission
-from tensor_reshape.server.auxiliary_methods import AuxiliaryHandlers, build_health
+from tensor_reshape.runtime.allocators import keep_freed_memory
+from tensor_reshape.server.auxiliary.methods import AuxiliaryHandlers, build_health
+from tensor_reshape.server.auxiliary.reflection import Reflection
+from tensor_reshape.server.calls.admission import Admission
+from tensor_reshape.server.calls.handlers import build_handlers
+from tensor_reshape.server.calls.heartbeats import Pulse
+from tensor_reshape.server.calls.router import CallRouter
 from tensor_reshape.server.config import COST_FACTOR, Config
-from tensor_reshape.server.connections import ConnectionKeeper
-from tensor_reshape.server.dismissals import Dismissal, close_listeners
-from tensor_reshape.server.handlers import build_handlers
-from tensor_reshape.server.heartbeats import Pulse
-from tensor_reshape.server.housekeeping import Housekeeper, MemoryReturner, end_process
-from tensor_reshape.server.listeners import announce, bind, count_listeners, find_port
-from tensor_reshape.server.pools import start_threads
-from tensor_reshape.server.reflection import Reflection
-from tensor_reshape.server.resources import count_connections
-from tensor_reshape.server.router import CallRouter
-from tensor_reshape.server.service import ReshapeService
-from tensor_reshape.server.transport_options import build_options
-from tensor_reshape.wire.allocators import keep_freed_memory
+from tensor_reshape.server.process.housekeeping import Housekeeper, MemoryReturner, end_process
+from tensor_reshape.server.process.pools import start_threads
+from tensor_reshape.server.process.resources import count_connections
+from tensor_reshape.server.service.methods import ReshapeService
+from tensor_reshape.server.transport.connections import ConnectionKeeper
+from tensor_reshape.server.transport.dismissals import Dismissal, close_listeners
+from tensor_reshape.server.transport.listeners import announce, bind, count_listeners, find_port
+from tensor_reshape.server.transport.options import build_options
 
 Causes: TypeAlias = "SimpleQueue[str]"
 

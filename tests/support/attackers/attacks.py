@@ -7,7 +7,7 @@ from typing import NamedTuple
 from attackers import computation, floods, garbage, memory, silence
 
 
-class Bounds(NamedTuple):
+class Interval(NamedTuple):
     """What polite clients on other connections must see at the most.
 
     Attributes:
@@ -25,8 +25,8 @@ class Bounds(NamedTuple):
     recovery_seconds: float = 1.0
 
 
-ONE, MANY = Bounds(), Bounds(p50_ms=100, p99_ms=500, refusals=float("inf"))
-BATCH = Bounds(p50_ms=5)
+ONE, MANY = Interval(), Interval(p50_ms=100, p99_ms=500, refusals=float("inf"))
+BATCH = Interval(p50_ms=5)
 CROWD = 16
 
 
@@ -48,7 +48,7 @@ class Attack:
     kind: str
     run: Callable[[str], None]
     connections: int = 1
-    bounds: Bounds = ONE
+    bounds: Interval = ONE
     busy: bool = False
     least_seconds: float = 0.0
 
@@ -60,7 +60,7 @@ class Attack:
         return f"{text}{crowd}{'; the machine is busy besides' if self.busy else ''}"
 
 
-def _list(kind: str, bounds: Bounds, *runs: Callable[[str], None], connections: int = 1) -> list[Attack]:
+def _list(kind: str, bounds: Interval, *runs: Callable[[str], None], connections: int = 1) -> list[Attack]:
     crowd = f"-{connections}" if connections > 1 else ""
     return [Attack(f"{run.__name__.replace('_', '-')}{crowd}", kind, run, connections, bounds) for run in runs]
 

@@ -5,7 +5,7 @@ from functools import cache
 from itertools import islice
 
 from http2 import SERVICE_PATH, grpc_message
-from tensor_reshape.core.limits import MAX_BATCH_BYTES
+from tensor_reshape.rules.limits import MAX_BATCH_BYTES
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
 
 STATIC, RESHAPE, INFER, BATCH, STREAM = (

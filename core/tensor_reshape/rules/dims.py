@@ -1,0 +1,292 @@
+"""Dims that need not be known: an interval, a symbol, an expression of symbols, or nothing at all.
+
+A dim is an `int`, a `Dim`, or None for one of which nothing is known.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple, TypeAlias, TypeGuard
+
+from tensor_reshape.rules.errors import InvalidRequestError, Reason, format_value
+from tensor_reshape.rules.limits import MAX_DIM
+
+MAX_SYMBOL_CHARACTERS = 64
+MAX_FACTORS = 64
+MAX_SYMBOLS = 256
+"""What a name, an expression and a question may have at most: a legal expression is a product of dims."""
+
+
+class Interval(NamedTuple):
+    """What an integer lies between, both included.
+
+    Attributes:
+        min: at least 0.
+        max: None where nothing bounds it.
+    """
+
+    min: int
+    max: int | None
+
+    def meet(self, other: "Interval") -> "Interval":
+        """Returns what both admit; empty where `high < low`."""
+        if self.max is None or other.max is None:
+            high = self.max if other.max is None else other.max
+        else:
+            high = min(self.max, other.max)
+        return Interval(max(self.min, other.min), high)
+
+    def join(self, other: "Interval") -> "Interval":
+        """Returns the least bounds that hold what either admits."""
+        high = None if self.max is None or other.max is None else max(self.max, other.max)
+        return Interval(min(self.min, other.min), high)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing lies between them."""
+        return self.max is not None and self.max < self.min
+
+    def holds(self, value: int) -> bool:
+        """Whether `value` lies between them."""
+        return self.min <= value and (self.max is None or value <= self.max)
+
+
+ANY = Interval(0, None)
+_SHOWN_FACTORS = 8
+
+
+class Symbol(NamedTuple):
+    """A name for a dim: the same name in one question is the same dim.
+
+    Attributes:
+        name: as the caller wrote it.
+        bounds: what is known of it.
+    """
+
+    name: str
+    bounds: Interval = ANY
+
+
+class Expression(NamedTuple):
+    """What a dim is called: `coefficient * factors / (divisor * divisors)`, an exact division.
+
+    Attributes:
+        coefficient: at least 1.
+        factors: in the order of their names, one for each power.
+        divisor: at least 1.
+        divisors: as the factors; they are not 0.
+    """
+
+    coefficient: int
+    factors: tuple[Symbol, ...]
+    divisor: int = 1
+    divisors: tuple[Symbol, ...] = ()
+
+    def __str__(self) -> str:
+        """The expression as people write it: `4*C`, `N*N/2`, `N/(2*M)`."""
+        above = _join(self.coefficient, self.factors)
+        if self.divisor == 1 and not self.divisors:
+            return above
+        below = _join(self.divisor, self.divisors)
+        return f"{above}/({below})" if "*" in below else f"{above}/{below}"
+
+    @property
+    def symbol(self) -> Symbol | None:
+        """The symbol that the expression is, None where it is more than one symbol."""
+        alone = self.coefficient == 1 and self.divisor == 1 and not self.divisors and len(self.factors) == 1
+        return self.factors[0] if alone else None
+
+
+class Dim(NamedTuple):
+    """A dim of which something is known.
+
+    Attributes:
+        bounds: what it lies between.
+        expression: what it is called; None: it has no name.
+    """
+
+    bounds: Interval
+    expression: Expression | None = None
+
+    def __str__(self) -> str:
+        """The dim as people write it: its name, else its bounds (`2..8`, `2..`)."""
+        if self.expression is not None:
+            return str(self.expression)
+        return f"{self.bounds.min}..{'' if self.bounds.max is None else self.bounds.max}"
+
+
+AnyDim: TypeAlias = int | Dim | None
+
+
+def name_dim(name: str, low: int = 0, high: int | None = None) -> Dim:
+    """Returns a dim with a name."""
+    bounds = Interval(low, high)
+    return Dim(bounds, Expression(1, (Symbol(name, bounds),)))
+
+
+def make_dim(bounds: Interval, expression: Expression | None = None) -> AnyDim:
+    """Returns the plainest dim with these bounds: a number where only one is left."""
+    low, high = bounds
+    if high is not None and high >= MAX_DIM:
+        high = high if low == high else None
+    if low == high:
+        return low
+    if low == 0 and high is None and expression is None:
+        return None
+    return bound_dim(Interval(low, high), expression)
+
+
+def bound_dim(bounds: Interval, expression: Expression | None) -> Dim:
+    """Returns a dim with these bounds; where it is one symbol, so is that."""
+    symbol = None if expression is None else expression.symbol
+    if symbol is not None and symbol.bounds != bounds:
+        expression = Expression(1, (Symbol(symbol.name, bounds),))
+    return Dim(bounds, expression)
+
+
+def make_expression(
+    coefficient: int, factors: Sequence[Symbol], divisor: int = 1, divisors: Sequence[Symbol] = ()
+) -> Expression:
+    """Returns the expression with its factors in order; what is to be cancelled has been."""
+    return Expression(coefficient, _sort(factors), divisor, _sort(divisors))
+
+
+def make_legal_expression(
+    coefficient: int, factors: Sequence[Symbol], divisor: int = 1, divisors: Sequence[Symbol] = ()
+) -> Expression | None:
+    """Returns the expression, None for one that is larger than an expression may be."""
+    if max(coefficient, divisor) > MAX_DIM or len(factors) + len(divisors) > MAX_FACTORS:
+        return None
+    return make_expression(coefficient, factors, divisor, divisors)
+
+
+def _sort(symbols: Sequence[Symbol]) -> tuple[Symbol, ...]:
+    return tuple(symbols) if len(symbols) <= 1 else tuple(sorted(symbols, key=_find_order))
+
+
+def find_bounds(dim: AnyDim) -> Interval:
+    """Returns what a dim lies between."""
+    if dim is None:
+        return ANY
+    return Interval(dim, dim) if isinstance(dim, int) else dim.bounds
+
+
+def are_known(dims: Sequence[AnyDim] | None) -> TypeGuard[Sequence[int]]:
+    """Whether every dim is a number."""
+    return dims is not None and all(type(dim) is int for dim in dims)
+
+
+def find_name(dim: AnyDim) -> str | None:
+    """Returns the name of a dim that is one symbol."""
+    symbol = dim.expression.symbol if isinstance(dim, Dim) and dim.expression is not None else None
+    return None if symbol is None else symbol.name
+
+
+def format_dims(dims: Sequence[AnyDim] | None) -> str:
+    """Writes a shape as people do: `[N, 4*C, 2..8, ?]`; `[...]` for one whose rank is unknown."""
+    if dims is None:
+        return "[...]"
+    return format_value([format_dim(dim) for dim in dims])
+
+
+def format_dim(dim: AnyDim) -> str:
+    """Writes one dim; `?` where nothing is known of it."""
+    return "?" if dim is None else format_value(dim) if isinstance(dim, int) else str(dim)
+
+
+def format_product(dims: Iterable[AnyDim]) -> str:
+    """Writes the product of dims: a number where all are known, `(2..8)*N*4` else."""
+    known, others = 1, []
+    for dim in dims:
+        if isinstance(dim, int):
+            known *= dim
+        else:
+            text = format_dim(dim)
+            others.append(text if text.isidentifier() or dim is None else f"({text})")
+    if len(others) > _SHOWN_FACTORS:
+        others[_SHOWN_FACTORS:] = ["..."]
+    return "*".join([*others, format_value(known)] if known != 1 or not others else others)
+
+
+def check_partial_dims(dims: Iterable[AnyDim], field: str) -> None:
+    """Checks each dim.
+
+    Raises:
+        InvalidRequestError: DIM_OUT_OF_RANGE, INTERVAL_EMPTY or EXPRESSION_INVALID.
+    """
+    for index, dim in enumerate(dims):
+        if dim is not None and not (type(dim) is int and 0 <= dim <= MAX_DIM):
+            check_partial_dim(dim, f"{field}[{index}]", index)
+
+
+def check_symbols(dims: Iterable[AnyDim]) -> None:
+    """Checks that a question does not name more dims than it may.
+
+    Raises:
+        InvalidRequestError: EXPRESSION_INVALID.
+    """
+    count = sum(
+        len(dim.expression.factors) + len(dim.expression.divisors)
+        for dim in dims
+        if isinstance(dim, Dim) and dim.expression
+    )
+    if count > MAX_SYMBOLS:
+        message = f"the question names {count} dims, repetitions counted; it may name {MAX_SYMBOLS}"
+        raise InvalidRequestError.of(Reason.EXPRESSION_INVALID, message, count=count, limit=MAX_SYMBOLS)
+
+
+def check_partial_dim(dim: int | Dim, path: str, index: int) -> None:
+    """Checks one dim; see `check_partial_dims`."""
+    if isinstance(dim, int):
+        _check_bounds(Interval(dim, dim), path, index)
+        return
+    _check_bounds(dim.bounds, path, index)
+    if dim.expression is not None:
+        _check_expression(dim.expression, path, index)
+
+
+def _check_bounds(bounds: Interval, path: str, index: int) -> None:
+    low, high = bounds
+    for value in (low,) if high is None else (low, high):
+        if not 0 <= value <= MAX_DIM:
+            message = f"{path} is {format_value(value)}; a dim lies from 0 to 2^63 - 1"
+            raise InvalidRequestError.of(Reason.DIM_OUT_OF_RANGE, message, path, index=index, value=value)
+    if bounds.is_empty:
+        message = f"{path} lies from {low} to {high}, which holds no dim"
+        raise InvalidRequestError.of(Reason.INTERVAL_EMPTY, message, path, index=index, min=low, max=high)
+
+
+def _check_expression(expression: Expression, path: str, index: int) -> None:
+    symbols = (*expression.factors, *expression.divisors)
+    if len(symbols) > MAX_FACTORS or not symbols:
+        raise refuse_factors(len(symbols), path, index)
+    if not all(is_name(symbol.name) for symbol in symbols):
+        problem = f"names a symbol that is not of 1 to {MAX_SYMBOL_CHARACTERS} printable characters"
+    elif not (1 <= expression.coefficient <= MAX_DIM and 1 <= expression.divisor <= MAX_DIM):
+        problem = "has a coefficient or a divisor that does not lie from 1 to 2^63 - 1"
+    else:
+        for symbol in symbols:
+            _check_bounds(symbol.bounds, path, index)
+        return
+    message = f"{path} {problem}"
+    raise InvalidRequestError.of(Reason.EXPRESSION_INVALID, message, path, index=index)
+
+
+def refuse_factors(count: int, path: str, index: int) -> InvalidRequestError:
+    """Returns the refusal of an expression of so many symbols."""
+    message = f"{path} has {count} symbols; an expression has from 1 to {MAX_FACTORS}"
+    return InvalidRequestError.of(Reason.EXPRESSION_INVALID, message, path, index=index)
+
+
+def _find_order(symbol: Symbol) -> str:
+    return symbol.name
+
+
+def is_name(name: str) -> bool:
+    """Whether a symbol may be called so."""
+    return 0 < len(name) <= MAX_SYMBOL_CHARACTERS and name.isprintable()
+
+
+def _join(number: int, symbols: tuple[Symbol, ...]) -> str:
+    powers = Counter(symbol.name for symbol in symbols)
+    parts = [name if power == 1 else f"{name}^{power}" for name, power in powers.items()]
+    return "*".join([str(number), *parts] if number != 1 or not parts else parts)

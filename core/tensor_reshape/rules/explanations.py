@@ -1,0 +1,173 @@
+"""Where each dim of an answer comes from, and what would have been accepted in place of a refused question."""
+
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import NamedTuple
+
+from tensor_reshape.rules.dims import AnyDim, Dim, format_dim, format_product
+from tensor_reshape.rules.errors import MAX_VALUE_CHARACTERS, Reason, ReshapeError, clip_text, format_value
+from tensor_reshape.rules.models import Kind
+from tensor_reshape.rules.partial import PartialQuestion
+
+_NEAR = 1000
+
+
+class Origin(NamedTuple):
+    """Where a dim of the output comes from.
+
+    Attributes:
+        kind: which way.
+        text: one sentence for people.
+        data_index: of a copy: which dim of the data.
+        dividend: of an inferred dim: the product that is divided.
+        divisor: of an inferred dim: what it is divided by.
+    """
+
+    kind: Kind
+    text: str
+    data_index: int | None = None
+    dividend: str = ""
+    divisor: str = ""
+
+
+def _limit(origin: Origin) -> Origin:
+    """Returns the origin with its texts short."""
+    return origin._replace(
+        text=clip_text(origin.text, MAX_VALUE_CHARACTERS),
+        dividend=clip_text(origin.dividend, MAX_VALUE_CHARACTERS),
+        divisor=clip_text(origin.divisor, MAX_VALUE_CHARACTERS),
+    )
+
+
+def explain(question: PartialQuestion, dims: Sequence[AnyDim] | None) -> tuple[Origin, ...]:
+    """Returns where each of the answered dims comes from; nothing for an answer without a rank."""
+    if dims is None:
+        return ()
+    target = question.target if question.target is not None else [None] * len(dims)
+    return tuple(_limit(_explain_dim(question, target, index, dim)) for index, dim in enumerate(dims))
+
+
+def explain_refusal(question: PartialQuestion, error: ReshapeError) -> ReshapeError:
+    """Returns the refusal with two more values: the `rule` that was broken, and what is `accepted` in its place."""
+    rule = _RULES.get(Reason(error.reason)) if error.reason in Reason.__members__ else None
+    if rule is None:
+        return error
+    accepted = rule.describe(question, error)
+    added = {"rule": str(rule.number), "accepted": clip_text(accepted, MAX_VALUE_CHARACTERS)}
+    return type(error)(error.message, reason=str(error.reason), field=error.field, metadata={**error.metadata, **added})
+
+
+def _explain_dim(question: PartialQuestion, target: Sequence[AnyDim], index: int, dim: AnyDim) -> Origin:
+    item = target[index]
+    if item is None:
+        return Origin(Kind.UNKNOWN, f"shape[{index}] is unknown; the volume leaves {_show(dim)}")
+    if isinstance(item, Dim):
+        return Origin(Kind.LENGTH, f"shape[{index}] is the length {_show(item)}; the volume leaves {_show(dim)}")
+    if item == -1:
+        return _explain_inferred(question, target, index, dim)
+    if item == 0 and question.special_zero:
+        text = f"shape[{index}] is 0 and special_zero is true: data dim {index}, {_show(dim)}"
+        return Origin(Kind.COPIED, text, data_index=index)
+    return Origin(Kind.LITERAL, f"shape[{index}] is {format_dim(item)}")
+
+
+def _explain_inferred(question: PartialQuestion, target: Sequence[AnyDim], index: int, dim: AnyDim) -> Origin:
+    copied = {place for place, item in enumerate(target) if item == 0 and question.special_zero}
+    data = list(enumerate(question.data)) if question.data is not None else []
+    cancel = question.operation.copies_cancel
+    above = [item for place, item in data if not (cancel and place in copied)]
+    below = []
+    for place, item in enumerate(target):
+        if place == index or (place in copied and cancel):
+            continue
+        below.append(_find_copied(question, place) if place in copied else item)
+    dividend = format_product(above) if question.data is not None else "?"
+    divisor = format_product(below)
+    text = f"shape[{index}] is -1: {dividend} / {divisor}"
+    if cancel and copied:
+        text += ", the copied dims left out"
+    return Origin(Kind.INFERRED, f"{text} = {_show(dim)}", None, dividend, divisor)
+
+
+def _find_copied(question: PartialQuestion, index: int) -> AnyDim:
+    return None if question.data is None else question.data[index]
+
+
+def _show(dim: AnyDim) -> str:
+    """Writes a dim and, where it has a name, its bounds."""
+    if isinstance(dim, Dim) and dim.expression is not None and dim.bounds != (0, None):
+        return f"{dim} ({Dim(dim.bounds)})"
+    return format_dim(dim)
+
+
+class _Rule(NamedTuple):
+    """The number of a rule in the order in which they are checked, and what it accepts."""
+
+    number: int
+    describe: Callable[[PartialQuestion, ReshapeError], str]
+
+
+def _say(text: str) -> Callable[[PartialQuestion, ReshapeError], str]:
+    return lambda _question, _error: text
+
+
+def _accept_division(_question: PartialQuestion, error: ReshapeError) -> str:
+    dividend, divisor = error.metadata.get("dividend", ""), error.metadata.get("divisor", "")
+    if not (dividend.isdecimal() and divisor.isdecimal()):
+        return f"other items whose product divides {dividend}"
+    near = [str(value) for value in _find_near_divisors(int(dividend), int(divisor))]
+    return f"other items whose product divides {dividend}: the nearest are {' and '.join(near)}"
+
+
+def _find_near_divisors(number: int, near: int) -> list[int]:
+    """Returns the divisors of `number` next to `near`, those that a short search finds."""
+    below = next((value for value in range(near - 1, max(near - _NEAR, 0), -1) if number % value == 0), 1)
+    above = next((value for value in range(near + 1, near + _NEAR) if number % value == 0), number)
+    return sorted({below, above})
+
+
+def _accept_volume(question: PartialQuestion, _error: ReshapeError) -> str:
+    have = format_product(question.data or ())
+    text = f"items whose product is {have}"
+    data, target = question.data or (), question.target or ()
+    if not all(isinstance(dim, int) for dim in (*data, *target)):
+        return text
+    items = [data[index] if item == 0 and question.special_zero else item for index, item in enumerate(target)]
+    volume = prod(dim for dim in data if isinstance(dim, int))
+    for index, item in enumerate(items):
+        others = prod(other for place, other in enumerate(items) if place != index and isinstance(other, int))
+        if item != 0 and others and volume % others == 0:
+            return f"{text}: {format_value(volume // others)}, or -1, for shape[{index}]"
+    return text
+
+
+def _accept_expected(_question: PartialQuestion, error: ReshapeError) -> str:
+    return f"{error.metadata.get('have', '')}, or an unknown dim, for {error.field}"
+
+
+def _accept_copy(question: PartialQuestion, _error: ReshapeError) -> str:
+    return f"a 0 at an index below {len(question.data or ())}, or a length"
+
+
+def _accept_rank(_question: PartialQuestion, error: ReshapeError) -> str:
+    return f"up to {error.metadata.get('limit', '')} items"
+
+
+_RULES = {
+    Reason.DATA_TYPE_UNSUPPORTED: _Rule(1, lambda _question, error: error.metadata.get("admitted", "a data type")),
+    Reason.SPECIAL_ZERO_MISSING: _Rule(1, _say("special_zero true or false")),
+    Reason.RANK_UNSUPPORTED: _Rule(1, _accept_rank),
+    Reason.RANK_LIMIT_EXCEEDED: _Rule(1, _accept_rank),
+    Reason.DIM_OUT_OF_RANGE: _Rule(1, _say("a dim from 0 to 2^63 - 1")),
+    Reason.INTERVAL_EMPTY: _Rule(1, _say("an interval whose ends are in order")),
+    Reason.EXPRESSION_INVALID: _Rule(1, _say("names of 1 to 64 characters, and numbers from 1 to 2^63 - 1")),
+    Reason.SYMBOL_CONFLICT: _Rule(1, _say("bounds of one symbol that have a number in common")),
+    Reason.INVALID_TARGET_VALUE: _Rule(2, _say("a value from -1 to 2^63 - 1")),
+    Reason.ZERO_INDEX_OUT_OF_RANGE: _Rule(2, _accept_copy),
+    Reason.MULTIPLE_MINUS_ONE: _Rule(2, _say("one -1, and lengths for the others")),
+    Reason.MINUS_ONE_WITH_ZERO_VOLUME: _Rule(3, _say("other items without a 0, or a length in place of the -1")),
+    Reason.NOT_DIVISIBLE: _Rule(3, _accept_division),
+    Reason.DIM_OVERFLOW: _Rule(3, _say("other items of a greater product: a dim is at most 2^63 - 1")),
+    Reason.VOLUME_MISMATCH: _Rule(4, _accept_volume),
+    Reason.EXPECTED_SHAPE_MISMATCH: _Rule(5, _accept_expected),
+}

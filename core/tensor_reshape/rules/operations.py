@@ -1,0 +1,103 @@
+"""The three operations, as a table of what tells them apart."""
+
+from dataclasses import dataclass
+
+from tensor_reshape.rules.dtypes import GRAPH_FLOATS, INTEGERS, DataType, format_data_types
+from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason
+from tensor_reshape.rules.limits import GRAPH_MAX_RANK, Limits
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Operation:
+    """What one specification says of its reshape. There are three, each equal to itself alone.
+
+    Attributes:
+        name: as the SDK and the command line spell it.
+        data_types: what the data may hold.
+        shape_data_types: what the shape tensor may hold; none where the target is an attribute.
+        max_rank: of data and target; None where the server's limit holds.
+        copies_cancel: whether copied dims leave both sides before -1 is resolved.
+    """
+
+    name: str
+    data_types: frozenset[DataType]
+    shape_data_types: frozenset[DataType]
+    max_rank: int | None
+    copies_cancel: bool
+
+
+STATIC_RESHAPE = Operation(
+    name="static_reshape",
+    data_types=GRAPH_FLOATS,
+    shape_data_types=frozenset(),
+    max_rank=GRAPH_MAX_RANK,
+    copies_cancel=False,
+)
+"""StaticReshape-1, oneDNN Graph specification."""
+
+DYNAMIC_RESHAPE = Operation(
+    name="dynamic_reshape",
+    data_types=GRAPH_FLOATS,
+    shape_data_types=frozenset({DataType.I32}),
+    max_rank=GRAPH_MAX_RANK,
+    copies_cancel=False,
+)
+"""DynamicReshape-1, oneAPI Graph specification."""
+
+RESHAPE = Operation(
+    name="reshape",
+    data_types=frozenset(DataType),
+    shape_data_types=INTEGERS,
+    max_rank=None,
+    copies_cancel=True,
+)
+"""Reshape-1, OpenVINO operation set 1."""
+
+OPERATIONS = {operation.name: operation for operation in (STATIC_RESHAPE, DYNAMIC_RESHAPE, RESHAPE)}
+
+
+def check_data_type(operation: Operation, data_type: DataType) -> DataType:
+    """Returns `data_type` where the operation admits it as data.
+
+    Raises:
+        InvalidRequestError: DATA_TYPE_UNSUPPORTED.
+    """
+    if data_type not in operation.data_types:
+        admitted = format_data_types(operation.data_types)
+        message = f"data has the type {data_type}; {operation.name} takes {admitted}"
+        raise InvalidRequestError.of(
+            Reason.DATA_TYPE_UNSUPPORTED, message, "data.data_type", data_type=data_type, admitted=admitted
+        )
+    return data_type
+
+
+def check_shape_data_type(operation: Operation, data_type: DataType) -> DataType:
+    """Returns `data_type` where the operation admits it for its shape tensor.
+
+    Raises:
+        InvalidRequestError: SHAPE_DATA_TYPE_UNSUPPORTED.
+    """
+    if data_type not in operation.shape_data_types:
+        admitted = format_data_types(operation.shape_data_types)
+        message = f"shape has the type {data_type}; {operation.name} takes {admitted}"
+        raise InvalidRequestError.of(
+            Reason.SHAPE_DATA_TYPE_UNSUPPORTED, message, "shape.data_type", data_type=data_type, admitted=admitted
+        )
+    return data_type
+
+
+def check_rank(operation: Operation, rank: int, field: str, limits: Limits) -> int:
+    """Returns `rank` where the operation, or else the server's limit, admits it.
+
+    Raises:
+        InvalidRequestError: RANK_UNSUPPORTED, above the bound of the specification.
+        LimitError: RANK_LIMIT_EXCEEDED, above the server's limit.
+    """
+    if operation.max_rank is None:
+        if rank > limits.max_rank:
+            message = f"{field} has {rank} items; this server takes up to {limits.max_rank}"
+            raise LimitError.of(Reason.RANK_LIMIT_EXCEEDED, message, field, rank=rank, limit=limits.max_rank)
+    elif rank > operation.max_rank:
+        message = f"{field} has {rank} items; {operation.name} takes up to {operation.max_rank}"
+        raise InvalidRequestError.of(Reason.RANK_UNSUPPORTED, message, field, rank=rank, limit=operation.max_rank)
+    return rank

@@ -1,0 +1,231 @@
+"""Whether a reshape of strided data can be a view of it: the same bytes under other strides, nothing moved.
+
+A view of a tensor is a view of each of its parts: where the outer dims of data and output have one product whatever the
+unknown dims are, the outer and the inner ones can be looked at apart. In a part, the dims of the data that lie behind
+one another in memory are one run of elements; the output can be a view where each of its dims falls into one run. That
+is found out where no more than the outermost dim of a part is unknown; of others nothing is said.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from enum import Enum
+from fractions import Fraction
+from itertools import pairwise
+from math import prod
+from typing import NamedTuple, TypeAlias
+
+from tensor_reshape.rules.dims import AnyDim, are_known, find_bounds
+from tensor_reshape.rules.layouts import check_strides
+from tensor_reshape.rules.limits import MAX_DIM
+from tensor_reshape.rules.partial import PartialQuestion
+
+
+class ViewPossibility(Enum):
+    """Whether the output can be a view."""
+
+    POSSIBLE = "possible"
+    IMPOSSIBLE = "impossible"
+    UNKNOWN = "unknown"
+
+
+class View(NamedTuple):
+    """An answer.
+
+    Attributes:
+        possibility: which one it is.
+        strides: of the output over the bytes of the data, in elements, where it can be a view.
+    """
+
+    possibility: ViewPossibility
+    strides: tuple[int, ...] | None = None
+
+
+class _Factor(NamedTuple):
+    """A dim as a number times powers of names; an unnamed dim has a number for its name."""
+
+    number: Fraction
+    powers: Mapping[int | str, int]
+
+
+class _Run(NamedTuple):
+    """Elements that lie evenly behind one another: how many at least, how many if that is known, and how far apart."""
+
+    least: int
+    size: int | None
+    step: int
+
+
+_Product: TypeAlias = tuple[Fraction, frozenset[tuple[int | str, int]]]
+_UNKNOWN = View(ViewPossibility.UNKNOWN)
+_IMPOSSIBLE = View(ViewPossibility.IMPOSSIBLE)
+
+
+def infer_view(question: PartialQuestion, strides: Sequence[int], output: Sequence[AnyDim] | None) -> View:
+    """Returns whether the output of a question can be a view of data with these strides, in elements.
+
+    Where it is possible, every instance that has elements is a view under the strides of the answer; one without
+    elements is a view under any. Where it is impossible, every instance has elements, and none is a view.
+
+    Raises:
+        InvalidRequestError: STRIDES_RANK_MISMATCH, STRIDE_NEGATIVE or DIM_OUT_OF_RANGE.
+    """
+    check_strides(strides if question.data is None else question.data, strides, "data")
+    if question.data is None or output is None:
+        return _UNKNOWN
+    copied = _list_copied(question)
+    data = [output[index] if index in copied else dim for index, dim in enumerate(question.data)]
+    may_be_empty = _may_be_empty(data) and _may_be_empty(output)
+    data, output = list(map(_find_number, data)), list(map(_find_number, output))
+    if 0 in data or 0 in output:
+        return View(ViewPossibility.POSSIBLE, (0,) * len(output))
+    keys = [index if index in copied else -1 - index for index in range(len(output))]
+    whole = _Part(data, strides, output)
+    views = [_infer_part(part) for part in (_split(whole, keys) if not are_known(data) else [whole])]
+    if _IMPOSSIBLE in views:
+        return _UNKNOWN if may_be_empty else _IMPOSSIBLE
+    found = [stride for view in views for stride in view.strides or ()]
+    # No memory has elements as far apart as no s64 holds.
+    if _UNKNOWN in views or max(found, default=0) > MAX_DIM:
+        return _UNKNOWN
+    return View(ViewPossibility.POSSIBLE, tuple(found))
+
+
+class _Part(NamedTuple):
+    """Dims of the data, their strides, and dims of the output, of one product where the tensor has elements."""
+
+    dims: Sequence[AnyDim]
+    strides: Sequence[int]
+    output: Sequence[AnyDim]
+
+
+def _list_copied(question: PartialQuestion) -> set[int]:
+    return {index for index, item in enumerate(question.target or ()) if item == 0 and question.special_zero}
+
+
+def _find_number(dim: AnyDim) -> AnyDim:
+    """Returns the number that a dim is where the tensor has elements, if that is known."""
+    low, high = find_bounds(dim)
+    return high if high in {low, 1} else dim
+
+
+def _may_be_empty(dims: Sequence[AnyDim]) -> bool:
+    return any(find_bounds(dim).min == 0 for dim in dims)
+
+
+def _split(whole: _Part, keys: Sequence[int]) -> Iterator[_Part]:
+    """Yields the parts, outermost first: those that end where an outer product is the same, then an inner one.
+
+    Args:
+        whole: data and output.
+        keys: tell the unnamed dims of the output apart; of a copied one, the index of the data dim.
+    """
+    dims, strides, output = whole
+    left, right = _list_factors(dims, range(len(dims))), _list_factors(output, keys)
+    cuts = [(0, 0), *_list_cuts(left, right)]
+    inner = [(len(left) - at, len(right) - count) for at, count in _list_cuts(left[::-1], right[::-1])]
+    cuts += [cut for cut in reversed(inner) if cut[0] >= cuts[-1][0] and cut[1] >= cuts[-1][1]]
+    cuts.append((len(left), len(right)))
+    for (begin, first), (end, last) in pairwise(cuts):
+        yield _Part(dims[begin:end], strides[begin:end], output[first:last])
+
+
+def _list_cuts(left: Sequence[_Factor], right: Sequence[_Factor]) -> list[tuple[int, int]]:
+    """Returns how many dims of either side have a product that is the same whatever the unknown dims are."""
+    found = {product: count for count, product in enumerate(_list_products(left), 1)}
+    cuts = list[tuple[int, int]]()
+    for count, product in enumerate(_list_products(right), 1):
+        at = found.get(product, -1)
+        if at >= (cuts[-1][0] if cuts else 0):
+            cuts.append((at, count))
+    return cuts
+
+
+def _list_factors(dims: Sequence[AnyDim], keys: Sequence[int]) -> list[_Factor]:
+    return [_read_factor(dim, key) for dim, key in zip(dims, keys, strict=True)]
+
+
+def _read_factor(dim: AnyDim, key: int) -> _Factor:
+    if isinstance(dim, int):
+        return _Factor(Fraction(dim), {})
+    if dim is None or dim.expression is None:
+        return _Factor(Fraction(1), {key: 1})
+    powers = Counter[int | str](symbol.name for symbol in dim.expression.factors)
+    powers.subtract(symbol.name for symbol in dim.expression.divisors)
+    return _Factor(Fraction(dim.expression.coefficient, dim.expression.divisor), powers)
+
+
+def _list_products(factors: Sequence[_Factor]) -> Iterator[_Product]:
+    """Yields the product of the first factor, of the first two, and so on."""
+    number, powers = Fraction(1), Counter[int | str]()
+    for factor in factors:
+        number *= factor.number
+        powers.update(factor.powers)
+        yield number, frozenset((key, power) for key, power in powers.items() if power)
+
+
+def _infer_part(part: _Part) -> View:
+    data, output = _solve(part.dims, part.output), _solve(part.output, part.dims)
+    if _are_known_inside(data) and _are_known_inside(output):
+        return _fit(data, part.strides, output)
+    axes = [(dim, stride) for dim, stride in zip(data, part.strides, strict=True) if dim != 1]
+    others = [dim for dim in output if dim != 1]
+    if not axes or not others or not any(stride for _, stride in axes):
+        return View(ViewPossibility.POSSIBLE, (0,) * len(output))  # of one element
+    return _IMPOSSIBLE if len(others) == 1 and any(map(_are_apart, axes, axes[1:])) else _UNKNOWN
+
+
+def _are_apart(outer: tuple[AnyDim, int], inner: tuple[AnyDim, int]) -> bool:
+    """Whether two neighbours are more than 1 each, and never one run."""
+    (dim, stride), (inner_dim, step) = outer, inner
+    bounds = find_bounds(inner_dim)
+    if find_bounds(dim).min < 2 or bounds.min < 2:  # noqa: PLR2004 - a dim of 1 is in any run
+        return False
+    return stride != 0 if step == 0 else stride % step != 0 or not bounds.holds(stride // step)
+
+
+def _are_known_inside(dims: Sequence[AnyDim]) -> bool:
+    return are_known([dim for dim in dims if dim != 1][1:])
+
+
+def _solve(dims: Sequence[AnyDim], others: Sequence[AnyDim]) -> Sequence[AnyDim]:
+    """Returns dims with the value of the only one that is not known, where `others`, of the same product, are."""
+    unknown = [index for index, dim in enumerate(dims) if not isinstance(dim, int)]
+    if len(unknown) != 1 or not are_known(others):
+        return dims
+    value, remainder = divmod(prod(others), prod(dim for dim in dims if isinstance(dim, int)))
+    return dims if remainder else [value if index in unknown else dim for index, dim in enumerate(dims)]
+
+
+def _fit(dims: Sequence[AnyDim], strides: Sequence[int], output: Sequence[AnyDim]) -> View:
+    """Fits the dims of the output into runs, the innermost first; of either side, the outermost may be unknown."""
+    runs, found = _list_runs(dims, strides), list[int]()
+    rest: int | None = 1
+    step = 1
+    for dim in reversed(output):
+        if dim != 1 and rest == 1 and runs:
+            _, rest, step = runs.pop()
+        found.append(min(step, MAX_DIM) if dim == 1 else step)  # nobody steps along a dim of 1
+        if not isinstance(dim, int):  # it takes all that is left
+            if runs:
+                return _IMPOSSIBLE if any(run.least > 1 for run in runs) else _UNKNOWN
+            continue
+        if rest is not None:
+            if rest % dim:
+                return _IMPOSSIBLE
+            rest //= dim
+        step *= dim
+    return View(ViewPossibility.POSSIBLE, tuple(reversed(found)))
+
+
+def _list_runs(dims: Sequence[AnyDim], strides: Sequence[int]) -> list[_Run]:
+    """Returns the runs, outermost first."""
+    runs = list[_Run]()
+    for dim, stride in zip(dims, strides, strict=True):
+        if dim == 1:
+            continue
+        least, size = max(find_bounds(dim).min, 1), dim if isinstance(dim, int) else None
+        if runs and runs[-1].step == least * stride:  # an inner dim is known
+            outer = runs.pop()
+            least, size = outer.least * least, None if outer.size is None else outer.size * least
+        runs.append(_Run(least, size, stride))
+    return runs

@@ -1,0 +1,1 @@
+"""Switches of the whole process, which neither rules nor messages know of."""

@@ -1,0 +1,104 @@
+"""Tensors as numpy arrays. bfloat16 and the 8-bit floats are those of ml_dtypes."""
+
+from collections.abc import Sequence
+
+import ml_dtypes
+import numpy as np
+import numpy.typing as npt
+
+from tensor_reshape.rules.dtypes import DataType
+from tensor_reshape.rules.errors import InvalidRequestError, Reason
+from tensor_reshape.wire.tensors import TensorView
+
+Array = npt.NDArray[np.generic]
+
+DTYPES: dict[DataType, np.dtype[np.generic]] = {
+    DataType.BOOLEAN: np.dtype("?"),
+    DataType.I8: np.dtype("i1"),
+    DataType.I16: np.dtype("<i2"),
+    DataType.I32: np.dtype("<i4"),
+    DataType.I64: np.dtype("<i8"),
+    DataType.U8: np.dtype("u1"),
+    DataType.U16: np.dtype("<u2"),
+    DataType.U32: np.dtype("<u4"),
+    DataType.U64: np.dtype("<u8"),
+    DataType.F8E4M3: np.dtype(ml_dtypes.float8_e4m3fn),
+    DataType.F8E5M2: np.dtype(ml_dtypes.float8_e5m2),
+    DataType.F16: np.dtype("<f2"),
+    DataType.BF16: np.dtype(ml_dtypes.bfloat16),
+    DataType.F32: np.dtype("<f4"),
+    DataType.F64: np.dtype("<f8"),
+}
+"""The numpy type of each data type, little-endian as on the wire."""
+
+_DATA_TYPES = {dtype: data_type for data_type, dtype in DTYPES.items()}
+
+
+def find_data_type(dtype: np.dtype[np.generic], field: str) -> DataType:
+    """Returns the data type of a numpy type, whatever its byte order. `field` is what holds the array.
+
+    Raises:
+        InvalidRequestError: DATA_TYPE_UNSUPPORTED.
+    """
+    data_type = _DATA_TYPES.get(dtype if dtype.byteorder == "|" else dtype.newbyteorder("<"))
+    if data_type is None:
+        message = f"{field} is an array of numpy type {dtype}, which is not served"
+        raise InvalidRequestError.of(Reason.DATA_TYPE_UNSUPPORTED, message, f"{field}.data_type", dtype=dtype)
+    return data_type
+
+
+def view_array(array: Array, field: str) -> TensorView:
+    """Returns the array as a tensor, with its own layout where that has no gaps; else its elements are gathered.
+
+    A transposed or a broadcast array goes as it lies in memory, so what travels is never larger than the dense tensor.
+
+    Raises:
+        InvalidRequestError: DATA_TYPE_UNSUPPORTED.
+    """
+    data_type = find_data_type(array.dtype, field)
+    array = array.astype(DTYPES[data_type], copy=False)
+    flat, strides = _flatten_layout(array)
+    return TensorView(data_type, array.shape, strides, flat.view(np.uint8).data)
+
+
+def build_array(tensor: TensorView) -> Array:
+    """Returns a read-only array over the tensor's bytes. The layout must have been checked.
+
+    Raises:
+        ValueError: numpy cannot hold the shape: it is empty and other dims are huge.
+    """
+    dtype = DTYPES[tensor.data_type]
+    return np.ndarray(tensor.dims, dtype, buffer=tensor.payload, strides=_compute_byte_strides(tensor))
+
+
+def gather(tensor: TensorView) -> memoryview:
+    """Returns the elements as dense row-major bytes. The layout must have been checked.
+
+    Elements are moved as integers of their size: every bit pattern survives, NaN payloads and odd booleans included.
+    """
+    strides = _compute_byte_strides(tensor)
+    if strides is None:
+        return tensor.payload
+    elements = np.ndarray(tensor.dims, f"u{tensor.data_type.item_size}", buffer=tensor.payload, strides=strides)
+    return np.ascontiguousarray(elements).reshape(-1).view(np.uint8).data
+
+
+def _compute_byte_strides(tensor: TensorView) -> list[int] | None:
+    """Returns the strides for numpy, None for dense row-major; those that move nothing are 0, however large."""
+    if tensor.strides is None or 0 in tensor.dims:
+        return None
+    axes = zip(tensor.dims, tensor.strides, strict=True)
+    return [0 if dim == 1 else stride * tensor.data_type.item_size for dim, stride in axes]
+
+
+def _flatten_layout(array: Array) -> tuple[Array, Sequence[int] | None]:
+    """Returns the elements in the order of memory, and the strides that read them (None: row-major already)."""
+    if not array.flags.c_contiguous:
+        broadcast = [dim > 1 and stride == 0 for dim, stride in zip(array.shape, array.strides, strict=True)]
+        unique = array[tuple(slice(0, 1) if repeated else slice(None) for repeated in broadcast)]
+        order = sorted(range(array.ndim), key=lambda axis: -abs(unique.strides[axis]))
+        in_memory = unique.transpose(order)
+        if in_memory.flags.c_contiguous:
+            axes = zip(unique.shape, array.strides, strict=True)
+            return in_memory.reshape(-1), [0 if dim == 1 else stride // array.itemsize for dim, stride in axes]
+    return np.ascontiguousarray(array).reshape(-1), None

@@ -1,0 +1,216 @@
+"""Batches of questions, encoded and decoded item by item: one that cannot be read is refused alone."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from google.protobuf.message import Message
+
+from tensor_reshape.rules.answers import BatchItem, ReportBug, ShapeAnswer, ShapeRequest, refuse_bug
+from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason, ReshapeError
+from tensor_reshape.rules.limits import MAX_BATCH_BYTES, MAX_BATCH_ITEMS, MAX_HEAD_BYTES
+from tensor_reshape.v1 import reshape_pb2
+from tensor_reshape.wire.compact_batches import (
+    encode_dims,
+    encode_plain_answer,
+    encode_plain_item,
+    frame,
+    read_plain_answer,
+    read_plain_item,
+)
+from tensor_reshape.wire.fields import read_field
+from tensor_reshape.wire.inference import (
+    build_infer_request,
+    build_infer_response,
+    read_infer_request,
+    read_infer_response,
+)
+from tensor_reshape.wire.messages import check_head_size, parse
+from tensor_reshape.wire.reshapes import build_path
+from tensor_reshape.wire.status import clip_metadata
+
+BATCH_METHOD = build_path("BatchInferShape")
+
+_BATCHES: dict[str, type[Message]] = {
+    "items": reshape_pb2.BatchInferShapeRequest,
+    "results": reshape_pb2.BatchInferShapeResponse,
+}
+_ITEM_TAG = 0x0A  # field 1, bytes
+_ITEM_BEGIN = bytes([_ITEM_TAG])
+
+
+def encode_batch_item(item: BatchItem) -> bytes:
+    """Returns one item of a request.
+
+    Raises:
+        ValueError: a number is one that the contract cannot hold.
+    """
+    (operation, data, target, special_zero, data_type, expected), explain, strides = item.request
+    if not explain and strides is None and expected is None and item.data_from is None and special_zero is not None:
+        return encode_plain_item(
+            operation,
+            None if data is None else encode_dims(data),
+            None if target is None else encode_dims(target),
+            special_zero=special_zero,
+            data_type=data_type,
+        )
+    question = build_infer_request(item.request)
+    return reshape_pb2.BatchInferShapeItem(question=question, data_from=item.data_from).SerializeToString()
+
+
+def decode_batch_request(raw: bytes) -> Sequence[bytes]:
+    """Returns the items of a batch, unread.
+
+    Raises:
+        InvalidRequestError: MESSAGE_MALFORMED.
+        LimitError: BATCH_TOO_LARGE.
+    """
+    if len(raw) > MAX_BATCH_BYTES:
+        text = f"the batch has {len(raw)} bytes; {MAX_BATCH_BYTES} are admitted"
+        raise LimitError.of(Reason.BATCH_TOO_LARGE, text, "items", size=len(raw), limit=MAX_BATCH_BYTES)
+    items = _split(raw, MAX_BATCH_ITEMS, "items")
+    if len(items) > MAX_BATCH_ITEMS:
+        text = f"the batch has more than {MAX_BATCH_ITEMS} items"
+        raise LimitError.of(Reason.BATCH_TOO_LARGE, text, "items", limit=MAX_BATCH_ITEMS)
+    return items
+
+
+def decode_batch_items(items: Iterable[bytes], report: ReportBug | None = None) -> Iterator[BatchItem | ReshapeError]:
+    """Reads each item, or gives its refusal; `report` as in `answer_batch`."""
+    for item in items:
+        try:
+            read: BatchItem | ReshapeError = _decode_item(item)
+        except ReshapeError as error:
+            read = error
+        except Exception as bug:  # noqa: BLE001 - whatever it is, the other items are answered
+            read = refuse_bug(bug, report)
+        yield read
+
+
+def encode_batch_response(
+    results: Iterable[ShapeAnswer | ReshapeError], max_bytes: int, report: ReportBug | None = None
+) -> bytes:
+    """Returns the response of a batch; an answer that would make it longer than `max_bytes` is refused instead.
+
+    Args:
+        results: of its items.
+        max_bytes: of the response.
+        report: takes the bug of an answer that cannot be encoded, as in `answer_batch`.
+    """
+    pieces, size = [], 0
+    text = "the answers before fill the response: ask for fewer"
+    too_much = _encode_result(LimitError.of(Reason.OUTPUT_TOO_LARGE, text, "items", limit=max_bytes))
+    for result in results:
+        try:
+            piece = _encode_result(result)
+        except Exception as bug:  # noqa: BLE001 - whatever it is, the other items are answered
+            piece = _encode_result(refuse_bug(bug, report))
+        if size + len(piece) > max_bytes:
+            piece = too_much
+        pieces.append(piece)
+        size += len(piece)
+    return join_items(pieces)
+
+
+def decode_batch_response(raw: bytes) -> list[ShapeAnswer | ReshapeError]:
+    """Reads the answers and refusals.
+
+    Raises:
+        ReshapeError: it is not a response of this contract.
+    """
+    return [read_plain_answer(result) or _decode_result(result) for result in _split(raw, len(raw), "results")]
+
+
+def _decode_item(item: bytes) -> BatchItem:
+    plain = _try_plain(item)
+    if plain is not None:
+        return BatchItem(plain)
+    check_head_size(len(item))
+    message = parse(reshape_pb2.BatchInferShapeItem, item)
+    if not message.HasField("question"):
+        text = "question is required"
+        raise InvalidRequestError.of(Reason.FIELD_MISSING, text, "question")
+    request, linked = read_infer_request(message.question), message.HasField("data_from")
+    if not linked and not message.question.HasField("data"):
+        text = "data is required where data_from is not set"
+        raise InvalidRequestError.of(Reason.FIELD_MISSING, text, "data")
+    return BatchItem(request, message.data_from if linked else None)
+
+
+def _try_plain(item: bytes) -> ShapeRequest | None:
+    try:
+        return read_plain_item(item)
+    except ReshapeError:
+        return None  # the generated class says what is wrong
+
+
+def _encode_result(result: ShapeAnswer | ReshapeError) -> bytes:
+    if isinstance(result, ReshapeError):
+        refusal = reshape_pb2.Refusal(
+            reason=result.reason,
+            message=result.message,
+            field=result.field,
+            metadata=clip_metadata(result.metadata),
+            limit_exceeded=isinstance(result, LimitError),
+        )
+        return reshape_pb2.BatchInferShapeResult(refusal=refusal).SerializeToString()
+    plain = encode_plain_answer(result)
+    if plain is not None:
+        return plain
+    return reshape_pb2.BatchInferShapeResult(answer=build_infer_response(result)).SerializeToString()
+
+
+def _decode_result(raw: bytes) -> ShapeAnswer | ReshapeError:
+    message = parse(reshape_pb2.BatchInferShapeResult, raw)
+    result = message.WhichOneof("result")
+    if result is None:
+        text = "a result is neither an answer nor a refusal that this version knows"
+        raise InvalidRequestError.of(Reason.MESSAGE_MALFORMED, text, "results")
+    if result == "refusal":
+        refusal = message.refusal
+        return _find_kind(refusal)(
+            refusal.message, reason=refusal.reason, field=refusal.field, metadata=dict(refusal.metadata)
+        )
+    return read_infer_response(message.answer)
+
+
+def _find_kind(refusal: reshape_pb2.Refusal) -> type[ReshapeError]:
+    """Returns the class of a refusal; a bug of the server is neither of the two that have a status of their own."""
+    if refusal.reason == Reason.INTERNAL_ERROR:
+        return ReshapeError
+    return LimitError if refusal.limit_exceeded else InvalidRequestError
+
+
+def _split(raw: bytes, max_items: int, field_name: str) -> list[bytes]:
+    """Returns the items, or the results, at most one more than `max_items`; nothing is parsed, so nothing grows.
+
+    Raises:
+        InvalidRequestError: MESSAGE_MALFORMED.
+        LimitError: BATCH_TOO_LARGE, for more than `max_items` fields that are no items.
+    """
+    items, position, others = list[bytes](), 0, 0
+    while position < len(raw) and len(items) <= max_items:
+        field = read_field(raw, position)
+        if field is None or field[2] > len(raw):
+            return _parse_whole(raw, field_name)
+        tag, start, position = field
+        if tag == _ITEM_TAG:
+            items.append(raw[start:position])
+        else:
+            others += 1
+            if others > max_items:
+                text = f"the message has more than {max_items} fields that are no items"
+                raise LimitError.of(Reason.BATCH_TOO_LARGE, text, limit=max_items)
+    return items
+
+
+def _parse_whole(raw: bytes, field_name: str) -> list[bytes]:
+    """Returns the items of what only the generated class reads: a group, or no message at all."""
+    if len(raw) > MAX_HEAD_BYTES:
+        text = "the message is no batch, or has a group, which is read up to 64 KiB"
+        raise InvalidRequestError.of(Reason.MESSAGE_MALFORMED, text)
+    message = parse(_BATCHES[field_name], raw)
+    return [item.SerializeToString() for item in getattr(message, field_name)]
+
+
+def join_items(pieces: Sequence[bytes]) -> bytes:
+    """Returns the message of items or results, each of which is one already."""
+    return b"".join([frame(_ITEM_BEGIN, piece) for piece in pieces])

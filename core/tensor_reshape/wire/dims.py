@@ -1,0 +1,109 @@
+"""Dims between the message `Dim` and the values that the rules read."""
+
+from collections.abc import Iterable, Sequence
+
+from tensor_reshape.rules.dims import (
+    ANY,
+    MAX_FACTORS,
+    AnyDim,
+    Dim,
+    Expression,
+    Interval,
+    Symbol,
+    make_expression,
+    refuse_factors,
+)
+from tensor_reshape.rules.errors import InvalidRequestError, Reason
+from tensor_reshape.v1 import tensor_pb2
+
+
+def decode_dims(dims: Iterable[tensor_pb2.Dim], path: str) -> list[AnyDim]:
+    """Reads dims; `path` is what a refusal calls them.
+
+    Raises:
+        InvalidRequestError: DIM_UNKNOWN, for a kind of dim that this version does not know.
+    """
+    # A value other than 0 is set, and is the common case.
+    return [dim.value or _decode_dim(dim, path, index) for index, dim in enumerate(dims)]
+
+
+def encode_shape(dims: Sequence[AnyDim]) -> tensor_pb2.Shape:
+    """Returns the message of a shape."""
+    return tensor_pb2.Shape(dims=[encode_dim(dim) for dim in dims])
+
+
+def encode_dim(dim: AnyDim) -> tensor_pb2.Dim:
+    """Returns the message of one dim."""
+    if isinstance(dim, int):
+        return tensor_pb2.Dim(value=dim)
+    if dim is None:
+        return tensor_pb2.Dim()
+    if dim.expression is None:
+        return tensor_pb2.Dim(interval=_encode_interval(dim.bounds))
+    symbol = dim.expression.symbol
+    if symbol is not None:
+        return tensor_pb2.Dim(symbol=_encode_symbol(Symbol(symbol.name, dim.bounds.meet(symbol.bounds))))
+    return tensor_pb2.Dim(expression=encode_expression(dim.expression, dim.bounds))
+
+
+def encode_expression(expression: Expression, bounds: Interval = ANY) -> tensor_pb2.Expression:
+    """Returns the message of an expression."""
+    message = tensor_pb2.Expression(
+        factors=map(_encode_symbol, expression.factors), divisors=map(_encode_symbol, expression.divisors)
+    )
+    if expression.coefficient != 1:
+        message.coefficient = expression.coefficient
+    if expression.divisor != 1:
+        message.divisor = expression.divisor
+    if bounds != ANY:
+        message.bounds.CopyFrom(_encode_interval(bounds))
+    return message
+
+
+def decode_expression(message: tensor_pb2.Expression) -> Expression:
+    """Reads an expression; its numbers and names are not checked."""
+    return make_expression(
+        message.coefficient if message.HasField("coefficient") else 1,
+        list(map(_decode_symbol, message.factors)),
+        message.divisor if message.HasField("divisor") else 1,
+        list(map(_decode_symbol, message.divisors)),
+    )
+
+
+def _decode_dim(dim: tensor_pb2.Dim, path: str, index: int) -> AnyDim:
+    kind = dim.WhichOneof("kind")
+    if kind == "value":
+        return dim.value
+    if kind == "interval":
+        return Dim(_decode_interval(dim.interval))
+    if kind == "symbol":
+        symbol = _decode_symbol(dim.symbol)
+        return Dim(symbol.bounds, Expression(1, (symbol,)))
+    if kind == "expression":
+        count = len(dim.expression.factors) + len(dim.expression.divisors)
+        if count > MAX_FACTORS:  # not read at all: that would take long
+            raise refuse_factors(count, f"{path}[{index}]", index)
+        bounds = _decode_interval(dim.expression.bounds) if dim.expression.HasField("bounds") else ANY
+        return Dim(bounds, decode_expression(dim.expression))
+    if dim.ByteSize():  # it says something that this version cannot read: to drop it would be to check less than asked
+        text = f"{path}[{index}] is of a kind that this server does not know"
+        raise InvalidRequestError.of(Reason.DIM_UNKNOWN, text, f"{path}[{index}]", index=index)
+    return None
+
+
+def _encode_symbol(symbol: Symbol) -> tensor_pb2.Symbol:
+    if symbol.bounds == ANY:
+        return tensor_pb2.Symbol(name=symbol.name)
+    return tensor_pb2.Symbol(name=symbol.name, bounds=_encode_interval(symbol.bounds))
+
+
+def _decode_symbol(message: tensor_pb2.Symbol) -> Symbol:
+    return Symbol(message.name, _decode_interval(message.bounds) if message.HasField("bounds") else ANY)
+
+
+def _encode_interval(bounds: Interval) -> tensor_pb2.Interval:
+    return tensor_pb2.Interval(min=bounds.min, max=bounds.max)
+
+
+def _decode_interval(message: tensor_pb2.Interval) -> Interval:
+    return Interval(message.min, message.max if message.HasField("max") else None)

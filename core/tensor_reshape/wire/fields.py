@@ -1,0 +1,129 @@
+"""Finds the tensor bytes in a serialized message without parsing them.
+
+The contract puts the tensor last in its message and the bytes last in the tensor, both as field 15. A message in that
+form is a small head and the payload, so the payload can stay where it was received. `find_payload` recognizes the form
+and nothing else: for any other encoding that protobuf allows it answers None, and the generated class reads the
+message. `measure_head` says beforehand what that would cost: a generated class makes up to forty bytes out of one.
+"""
+
+from tensor_reshape.rules.limits import MAX_HEAD_BYTES
+
+PAYLOAD_TAG = b"\x7a"
+"""Field 15, length-delimited."""
+
+_TAG = PAYLOAD_TAG[0]
+_VARINT, _FIXED64, _LENGTH_DELIMITED, _FIXED32 = 0, 1, 2, 5
+_FIXED_BYTES = {_FIXED32: 4, _FIXED64: 8}
+_CONTINUATION = 0x80
+_MAX_NUMBER_BYTES = 5  # of a tag or a length
+_MIN_TAG, _MAX_TAG = 1 << 3, 2**32 - 1  # of the fields 1 and 2^29 - 1
+_MAX_LENGTH = 2**31 - 1
+_MAX_VARINT_BYTES = 10
+_FIELD_BYTES = 32  # a head has no more fields than one for each so many bytes that it may have: each takes a while
+_MAX_FIELDS = MAX_HEAD_BYTES // _FIELD_BYTES
+
+
+_Field = tuple[int, int, int]
+"""One field: its tag, where its content starts, and where the next field does."""
+
+
+def find_payload(
+    message: bytes, begin: int = 0, fields: int = 0, *, within: int = MAX_HEAD_BYTES
+) -> tuple[int, int, int] | None:
+    """Finds field 15 where it comes once, as the last field, and reaches exactly to the end of `message`.
+
+    Args:
+        message: one serialized message, or several nested ones that all end where it ends.
+        begin: where the (inner) message begins.
+        fields: how many fields were read before it, which count too.
+        within: how many bytes from there the field may begin at most; of fields, one for each 32 of these bytes.
+
+    Returns:
+        Where the head ends, where the field's bytes start, which go on to the end, and how many fields have been read.
+    """
+    position = begin
+    while position < min(len(message), begin + within):
+        field = read_field(message, position)
+        fields += 1
+        if field is None or fields * _FIELD_BYTES > within:
+            return None
+        tag, start, end = field
+        if tag == _TAG:
+            return (position, start, fields) if end == len(message) else None
+        position = end
+    return None
+
+
+def measure_head(message: bytes, *, nested: bool = True) -> int:
+    """Returns how many bytes of `message` are not the content of field 15 (`nested`: of field 15 within field 15).
+
+    What is not understood counts in full; more than 2048 fields count as too many bytes. Counting stops above
+    `MAX_HEAD_BYTES`, so it is cheap for any message.
+    """
+    head, fields = _measure(message, 0, len(message), nested=nested)
+    return head if fields <= _MAX_FIELDS else MAX_HEAD_BYTES + 1
+
+
+def encode_length(length: int) -> bytes:
+    """Returns the varint of `length`."""
+    encoded = bytearray()
+    while length >= _CONTINUATION:
+        encoded.append(length & 0x7F | _CONTINUATION)
+        length >>= 7
+    encoded.append(length)
+    return bytes(encoded)
+
+
+def read_number(message: bytes, position: int) -> tuple[int, int]:
+    """Returns a number of at most 35 bits and where it ends; it is negative where it takes more than 5 bytes."""
+    byte = message[position] if position < len(message) else _CONTINUATION
+    if byte < _CONTINUATION:  # most are so short
+        return byte, position + 1
+    number = 0
+    for index, byte in enumerate(message[position : position + _MAX_NUMBER_BYTES]):
+        number |= (byte & 0x7F) << (7 * index)
+        if byte < _CONTINUATION:
+            return number, position + index + 1
+    return -1, position
+
+
+def _measure(message: bytes, begin: int, end: int, *, nested: bool) -> tuple[int, int]:
+    """Returns how many bytes are no content of field 15, and how many fields have been read."""
+    position, head, fields = begin, 0, 0
+    while position < end and head <= MAX_HEAD_BYTES and fields <= _MAX_FIELDS:
+        field = read_field(message, position)
+        fields += 1
+        if field is None or field[2] > end:
+            return head + end - position, fields
+        tag, start, after = field
+        if tag == _TAG:
+            inner, more = _measure(message, start, after, nested=False) if nested else (0, 0)
+            head += start - position + inner
+            fields += more
+        else:
+            head += after - position
+        position = after
+    return head, fields
+
+
+def read_field(message: bytes, position: int) -> _Field | None:
+    """Reads the field at `position`; None where it is a group, or no field at all."""
+    tag, start = read_number(message, position)
+    wire_type = tag & 7
+    if not _MIN_TAG <= tag <= _MAX_TAG:
+        return None
+    if wire_type == _LENGTH_DELIMITED:
+        length, start = read_number(message, start)
+        return (tag, start, start + length) if 0 <= length <= _MAX_LENGTH else None
+    if wire_type == _VARINT:
+        end = _skip_varint(message, start)
+        return None if end is None else (tag, start, end)
+    size = _FIXED_BYTES.get(wire_type)
+    return None if size is None else (tag, start, start + size)
+
+
+def _skip_varint(message: bytes, position: int) -> int | None:
+    for index, byte in enumerate(message[position : position + _MAX_VARINT_BYTES]):
+        if byte < _CONTINUATION:
+            return position + index + 1
+    return None

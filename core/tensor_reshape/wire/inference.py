@@ -1,0 +1,180 @@
+"""Questions and answers of the methods that move no data, encoded and decoded."""
+
+from tensor_reshape.rules.answers import ShapeAnswer, ShapeRequest
+from tensor_reshape.rules.dims import check_partial_dims
+from tensor_reshape.rules.errors import InvalidRequestError, Reason
+from tensor_reshape.rules.explanations import Origin
+from tensor_reshape.rules.models import Kind
+from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, RESHAPE, STATIC_RESHAPE
+from tensor_reshape.rules.partial import PartialQuestion
+from tensor_reshape.rules.terms import Equality
+from tensor_reshape.rules.views import View, ViewPossibility
+from tensor_reshape.v1 import reshape_pb2, tensor_pb2
+from tensor_reshape.wire.dims import decode_dims, decode_expression, encode_expression, encode_shape
+from tensor_reshape.wire.messages import check_head_size, decode_expected, decode_shape, parse
+from tensor_reshape.wire.reshapes import build_path
+from tensor_reshape.wire.tensors import decode_data_type, encode_data_type
+
+INFER_SHAPE = "InferShape"
+"""The method that moves no data."""
+
+INFER_METHOD = build_path(INFER_SHAPE)
+
+OPERATION_NUMBERS = {
+    STATIC_RESHAPE: reshape_pb2.OPERATION_STATIC_RESHAPE,
+    DYNAMIC_RESHAPE: reshape_pb2.OPERATION_DYNAMIC_RESHAPE,
+    RESHAPE: reshape_pb2.OPERATION_RESHAPE,
+}
+OPERATIONS = {int(number): operation for operation, number in OPERATION_NUMBERS.items()}
+_KIND_NUMBERS = {
+    Kind.LITERAL: reshape_pb2.Origin.KIND_LITERAL,
+    Kind.COPIED: reshape_pb2.Origin.KIND_COPIED,
+    Kind.INFERRED: reshape_pb2.Origin.KIND_INFERRED,
+    Kind.LENGTH: reshape_pb2.Origin.KIND_LENGTH,
+    Kind.UNKNOWN: reshape_pb2.Origin.KIND_UNKNOWN,
+}
+_KINDS = {int(number): kind for kind, number in _KIND_NUMBERS.items()}
+_POSSIBILITY_NUMBERS = {
+    ViewPossibility.POSSIBLE: reshape_pb2.View.POSSIBILITY_POSSIBLE,
+    ViewPossibility.IMPOSSIBLE: reshape_pb2.View.POSSIBILITY_IMPOSSIBLE,
+    ViewPossibility.UNKNOWN: reshape_pb2.View.POSSIBILITY_UNKNOWN,
+}
+_POSSIBILITIES = {int(number): possibility for possibility, number in _POSSIBILITY_NUMBERS.items()}
+
+
+def build_infer_request(request: ShapeRequest) -> reshape_pb2.InferShapeRequest:
+    """Returns the message.
+
+    Raises:
+        ValueError: a number is one that the contract's s64 cannot hold.
+    """
+    question = request.question
+    message = reshape_pb2.InferShapeRequest(
+        operation=OPERATION_NUMBERS[question.operation], special_zero=question.special_zero, explain=request.explain
+    )
+    message.data.SetInParent()
+    if question.data is not None:
+        message.data.shape.CopyFrom(encode_shape(question.data))
+    if question.target is not None:
+        message.shape.CopyFrom(encode_shape(question.target))
+    if question.expected is not None:
+        message.expected_shape.CopyFrom(encode_shape(question.expected))
+    if question.data_type is not None:
+        message.data.data_type = encode_data_type(question.data_type)
+    if request.strides is not None:
+        message.data_strides.CopyFrom(reshape_pb2.Strides(items=request.strides))
+    return message
+
+
+def decode_infer_request(raw: bytes) -> ShapeRequest:
+    """Reads a request to infer.
+
+    Raises:
+        InvalidRequestError: the message cannot be read, a required field is absent, or a dim is of an unknown kind.
+        LimitError: HEAD_TOO_LARGE.
+    """
+    check_head_size(len(raw))
+    message = parse(reshape_pb2.InferShapeRequest, raw)
+    request = read_infer_request(message)
+    if not message.HasField("data"):
+        text = "data is required"
+        raise InvalidRequestError.of(Reason.FIELD_MISSING, text, "data")
+    return request
+
+
+def read_infer_request(message: reshape_pb2.InferShapeRequest) -> ShapeRequest:
+    """Reads a request to infer that has been parsed; data that it does not mention has an unknown shape.
+
+    Raises:
+        InvalidRequestError: the operation or a dim is of an unknown kind, or the strides are not those of the data.
+    """
+    operation = OPERATIONS.get(message.operation)
+    if operation is None:
+        text = f"operation is {message.operation}, which names no operation"
+        raise InvalidRequestError.of(Reason.OPERATION_UNSPECIFIED, text, "operation", value=message.operation)
+    spec = message.data
+    named_type = spec.data_type != tensor_pb2.DATA_TYPE_UNSPECIFIED
+    question = PartialQuestion(
+        operation=operation,
+        data=decode_shape(operation, spec.shape, "data.dims") if spec.HasField("shape") else None,
+        target=decode_shape(operation, message.shape, "shape") if message.HasField("shape") else None,
+        special_zero=message.special_zero if message.HasField("special_zero") else None,
+        data_type=decode_data_type(spec.data_type, "data.data_type") if named_type else None,
+        expected=decode_expected(operation, message),
+    )
+    strides = tuple(message.data_strides.items) if message.HasField("data_strides") else None
+    return ShapeRequest(question, message.explain, strides)
+
+
+def build_infer_response(answer: ShapeAnswer) -> reshape_pb2.InferShapeResponse:
+    """Returns the message of an answer."""
+    message = reshape_pb2.InferShapeResponse()
+    if answer.dims is not None:
+        message.shape.CopyFrom(encode_shape(answer.dims))
+    if answer.origins:
+        message.origins.extend(map(_encode_origin, answer.origins))
+    if answer.equalities:
+        message.equalities.extend(map(_encode_equality, answer.equalities))
+    if answer.view is not None:
+        message.view.possibility = _POSSIBILITY_NUMBERS[answer.view.possibility]
+        if answer.view.strides is not None:
+            message.view.strides.CopyFrom(reshape_pb2.Strides(items=answer.view.strides))
+    return message
+
+
+def decode_infer_response(raw: bytes) -> ShapeAnswer:
+    """Reads an answer.
+
+    Raises:
+        ReshapeError: it is not a response of this contract.
+    """
+    return read_infer_response(parse(reshape_pb2.InferShapeResponse, raw))
+
+
+def read_infer_response(message: reshape_pb2.InferShapeResponse) -> ShapeAnswer:
+    """Reads an answer that has been parsed.
+
+    Raises:
+        ReshapeError: it is not one of this contract.
+    """
+    dims = tuple(decode_dims(message.shape.dims, "shape.dims")) if message.HasField("shape") else None
+    check_partial_dims(dims or (), "shape.dims")
+    return ShapeAnswer(
+        dims,
+        tuple(map(_decode_equality, message.equalities)),
+        tuple(map(_decode_origin, message.origins)),
+        _decode_view(message.view) if message.HasField("view") else None,
+    )
+
+
+def _encode_origin(origin: Origin) -> reshape_pb2.Origin:
+    return reshape_pb2.Origin(
+        kind=_KIND_NUMBERS[origin.kind],
+        data_index=origin.data_index,
+        dividend=origin.dividend,
+        divisor=origin.divisor,
+        text=origin.text,
+    )
+
+
+def _decode_origin(message: reshape_pb2.Origin) -> Origin:
+    index = message.data_index if message.HasField("data_index") else None
+    kind = _KINDS.get(message.kind, Kind.UNKNOWN)
+    return Origin(kind, message.text, index, message.dividend, message.divisor)
+
+
+def _encode_equality(equality: Equality) -> reshape_pb2.Equality:
+    return reshape_pb2.Equality(
+        left=encode_expression(equality.left),
+        right=encode_expression(equality.right),
+        unless_empty=equality.unless_empty,
+    )
+
+
+def _decode_equality(message: reshape_pb2.Equality) -> Equality:
+    return Equality(decode_expression(message.left), decode_expression(message.right), message.unless_empty)
+
+
+def _decode_view(message: reshape_pb2.View) -> View:
+    strides = tuple(message.strides.items) if message.HasField("strides") else None
+    return View(_POSSIBILITIES.get(message.possibility, ViewPossibility.UNKNOWN), strides)

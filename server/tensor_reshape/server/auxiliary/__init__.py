@@ -1,0 +1,1 @@
+"""Health and reflection: services that must answer whatever callers do."""

@@ -1,0 +1,36 @@
+"""`grpc.reflection.v1alpha`: the contract, for tools that do not have its files."""
+
+from grpc_reflection.v1alpha import reflection, reflection_pb2
+
+from tensor_reshape.server.auxiliary.calls import MAX_SILENT, AuxiliaryCall, end_calls
+from tensor_reshape.server.auxiliary.methods import HEALTH_SERVICE, Method, build_exchange
+from tensor_reshape.server.auxiliary.places import Places
+from tensor_reshape.wire.messages import parse
+from tensor_reshape.wire.reshapes import SERVICE
+
+
+class Reflection:
+    """Answers each message of a reflection stream by itself, by grpcio-reflection's servicer."""
+
+    def __init__(self) -> None:
+        """Knows the services of this server."""
+        self._servicer = reflection.ReflectionServicer((SERVICE, HEALTH_SERVICE, reflection.SERVICE_NAME))
+        self._streams = Places[AuxiliaryCall](MAX_SILENT)
+
+    def build_methods(self) -> list[Method]:
+        """Returns the methods."""
+        return [build_exchange(f"/{reflection.SERVICE_NAME}/ServerReflectionInfo", self.respond, self._streams)]
+
+    def end_streams(self) -> None:
+        """Ends every stream: one that stays open is a call under way, which would use up the grace."""
+        end_calls(self._streams)
+
+    def respond(self, raw: bytes) -> bytes:
+        """Answers a message.
+
+        Raises:
+            ReshapeError: MESSAGE_MALFORMED.
+        """
+        request = parse(reflection_pb2.ServerReflectionRequest, raw)
+        (response,) = self._servicer.ServerReflectionInfo(iter((request,)), None)
+        return bytes(response.SerializeToString())

@@ -1,0 +1,82 @@
+"""Which of the two ways serves the methods: `inline` or `threaded`."""
+
+import logging
+import threading
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
+import grpc
+
+from tensor_reshape.server.calls import inline
+from tensor_reshape.server.calls.admission import Admission
+from tensor_reshape.server.calls.router import Submit
+from tensor_reshape.server.calls.threaded import (
+    CALL_THREADS,
+    QUESTION_THREADS,
+    ThreadedHandlers,
+    ThreadedStream,
+    ThreadedUnary,
+)
+from tensor_reshape.server.config import Config, ConfigError
+from tensor_reshape.server.process.pools import start_threads
+from tensor_reshape.server.service.methods import ReshapeService
+from tensor_reshape.wire.streams import STREAM_METHOD
+
+_LOGGER = logging.getLogger(__name__)
+
+
+def build_handlers(
+    service: ReshapeService, admission: Admission, config: Config, threads: ThreadPoolExecutor
+) -> "ThreadedHandlers | InlineHandlers":
+    """Returns how calls are served: as `config.serving` says.
+
+    Raises:
+        ConfigError: inline, and the installed grpcio does not allow it.
+    """
+    if config.serving == "threads":
+        return ThreadedHandlers(service, admission, config.threads)
+    if inline.is_supported():
+        return InlineHandlers(service, admission, threads, config.threads)
+    message = f"grpcio {grpc.__version__} cannot serve inline"
+    if config.serving == "inline":
+        raise ConfigError(message)
+    _LOGGER.warning(message)
+    return ThreadedHandlers(service, admission, config.threads)
+
+
+class InlineHandlers(grpc.GenericRpcHandler):
+    """The service's methods, for `inline.InlinePool` to serve.
+
+    Attributes:
+        routes: what serves the calls of each method.
+    """
+
+    def __init__(
+        self, service: ReshapeService, admission: Admission, threads: ThreadPoolExecutor, max_working: int
+    ) -> None:
+        """Serves `service` within `admission`; `threads` are for what takes long.
+
+        Behind an interceptor that wraps what it finds, calls are served by threads: `max_working` of them at once.
+        """
+        # Threads that only a wrapped call needs are started with the first one.
+        pool = inline.InlinePool(max_workers=CALL_THREADS, thread_name_prefix="wrapped")
+        receivers = ThreadPoolExecutor(max_workers=CALL_THREADS, thread_name_prefix="receiver")
+        admission.limit_threads(CALL_THREADS, pool.are_short)
+        questions = start_threads(QUESTION_THREADS, "question")
+        working, answering = threading.Semaphore(max_working), threading.Semaphore(QUESTION_THREADS)
+        self._handlers: dict[str, grpc.RpcMethodHandler[bytes, bytes]] = {}
+        for method in service.methods:
+            pool_of, limit = (questions, answering) if method.takes_turns else (threads, working)
+            open_inline, fall_back = partial(inline.UnaryCall, method), partial(ThreadedUnary, method, limit)
+            plan = inline.Plan(admission, pool_of, method.name, open_inline, fall_back)
+            self._handlers[method.name] = grpc.stream_unary_rpc_method_handler(plan)
+        stream, fall_back_stream = partial(inline.StreamCall, service), partial(ThreadedStream, service, receivers)
+        self._handlers[STREAM_METHOD] = grpc.stream_stream_rpc_method_handler(
+            inline.Plan(admission, threads, STREAM_METHOD, stream, fall_back_stream)
+        )
+        self.routes: Mapping[str, Submit] = dict.fromkeys(self._handlers, pool.submit)
+
+    def service(self, handler_call_details: grpc.HandlerCallDetails) -> "grpc.RpcMethodHandler[bytes, bytes] | None":
+        """Returns how a method's calls are served."""
+        return self._handlers.get(handler_call_details.method)

@@ -1,0 +1,1 @@
+"""What one process has beside its calls: logs, threads, memory, descriptors."""

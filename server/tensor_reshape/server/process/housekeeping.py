@@ -1,0 +1,112 @@
+"""What a server does beside its calls: it gives up those that hang, returns memory, ends when it cannot serve."""
+
+import gc
+import logging
+import math
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from tensor_reshape.runtime.allocators import release_freed_memory
+from tensor_reshape.server.process.logs import flush_logs
+
+SWEEP_SECONDS = 0.05
+"""How often calls without progress are looked for."""
+
+QUIET_SECONDS = 5.0
+"""How long calls must have taken little memory until what has been freed goes back to the system."""
+
+KEPT_BYTES = 32 * 1024 * 1024
+"""What the process may keep above what it had at start: to return it costs more than it is worth."""
+
+FUTILE_SECONDS = 60.0
+"""What passes after an attempt that gave little back."""
+
+_QUIET_SHARE = 0.75  # of the looks in QUIET_SECONDS: small calls may be seen at the moment that they reserve much
+_STATM = Path("/proc/self/statm")
+_LOGGER = logging.getLogger(__name__)
+
+
+class MemoryReturner:
+    """Decides when freed memory goes back to the system, and gives it.
+
+    The allocator is told to keep freed memory for the next large messages. When none come, it is returned, whatever
+    small calls go on meanwhile; steady large traffic keeps it.
+    """
+
+    def __init__(self, quiet_bytes: int) -> None:
+        """Takes what the process has now as what it needs without calls.
+
+        Args:
+            quiet_bytes: what calls may have set aside while they count as taking little.
+        """
+        self._quiet_bytes = quiet_bytes
+        self._base = read_resident_bytes()
+        self._looks: deque[bool] = deque(maxlen=round(QUIET_SECONDS / SWEEP_SECONDS))
+        self._not_before = -math.inf
+
+    def look(self, used_bytes: int, now: float) -> bool:
+        """Returns whether memory was returned; to be called every SWEEP_SECONDS.
+
+        Args:
+            used_bytes: what calls have set aside now.
+            now: by `time.monotonic`.
+        """
+        self._looks.append(used_bytes <= self._quiet_bytes)
+        quiet = len(self._looks) == self._looks.maxlen and sum(self._looks) >= _QUIET_SHARE * len(self._looks)
+        if not quiet or now < self._not_before:
+            return False
+        before = read_resident_bytes()
+        if before <= self._base + KEPT_BYTES:
+            return False
+        gc.collect()  # calls that ended early may be cycles which hold messages; few calls let them lie for long
+        release_freed_memory()
+        returned = before - read_resident_bytes()
+        self._not_before = now + (QUIET_SECONDS if returned > KEPT_BYTES else FUTILE_SECONDS)
+        return True
+
+
+class Housekeeper:
+    """A thread that sees to its duties every SWEEP_SECONDS."""
+
+    def __init__(self, duties: Sequence[Callable[[], object]]) -> None:
+        """Starts with `start`; no duty may block."""
+        self._duties = duties
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="housekeeping", daemon=True)
+
+    def start(self) -> None:
+        """Starts the thread."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ends the thread."""
+        self._stopped.set()
+
+    def _run(self) -> None:
+        while not self._stopped.wait(SWEEP_SECONDS):
+            for do in self._duties:
+                try:
+                    do()
+                except Exception:
+                    _LOGGER.exception("bug")  # and go on: nobody else gives up calls that hang
+
+
+def end_process(reason: str) -> None:
+    """Logs why, and ends the process with 1: whoever started it will start another.
+
+    Not by an exception or `sys.exit`, which wait for threads that may never end.
+    """
+    _LOGGER.critical("cannot serve any more", extra={"reason": reason})
+    flush_logs()
+    os._exit(1)
+
+
+def read_resident_bytes() -> int:
+    """Returns what the process has in memory; 0 where the system does not tell, or there is no descriptor left."""
+    try:
+        return int(_STATM.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
+        return 0

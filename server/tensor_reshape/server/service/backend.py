@@ -1,0 +1,27 @@
+"""The numpy backend: moves the elements under a shape that the rules have already decided."""
+
+from collections.abc import Sequence
+from math import prod
+
+from tensor_reshape.rules.errors import LimitError, Reason
+from tensor_reshape.rules.limits import Limits
+from tensor_reshape.wire.arrays import gather
+from tensor_reshape.wire.tensors import TensorView
+
+
+def reshape(data: TensorView, dims: Sequence[int], limits: Limits) -> TensorView:
+    """Returns the data's elements in row-major order under `dims`, whose volume is the data's.
+
+    A dense tensor keeps its bytes: its row-major order is their order, so nothing is copied. numpy never sees the
+    target shape: it would refuse an empty tensor with huge dims.
+
+    Raises:
+        InvalidRequestError: the layout and the bytes received do not agree; see `rules.layouts`.
+        LimitError: OUTPUT_TOO_LARGE.
+    """
+    data.check_layout("data")
+    size = prod(dims) * data.data_type.item_size
+    if size > limits.max_output_bytes:
+        message = f"the output takes {size} bytes; this server answers with up to {limits.max_output_bytes}"
+        raise LimitError.of(Reason.OUTPUT_TOO_LARGE, message, "data", size=size, limit=limits.max_output_bytes)
+    return TensorView(data.data_type, dims, None, gather(data))

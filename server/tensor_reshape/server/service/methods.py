@@ -1,0 +1,181 @@
+"""`tensor_reshape.v1.ReshapeService`: each unary method is decode, rule, backend, encode.
+
+Refusals leave as exceptions; `refusals` makes a status of them.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from math import prod
+from typing import NamedTuple, TypeVar
+
+from tensor_reshape.rules.answers import ShapeRequest, answer_batch, answer_question, is_light
+from tensor_reshape.rules.errors import LimitError, Reason
+from tensor_reshape.rules.limits import LIGHT_HEAD_BYTES, Limits
+from tensor_reshape.rules.operations import Operation
+from tensor_reshape.rules.shapes import infer_shape
+from tensor_reshape.server.calls.statuses import BugLog
+from tensor_reshape.server.calls.turns import Turns
+from tensor_reshape.server.service.backend import reshape
+from tensor_reshape.server.service.header_cache import MAX_HEADS, MAX_KNOWN_HEAD_BYTES, Heads
+from tensor_reshape.server.service.stream_sessions import StreamSession
+from tensor_reshape.wire import batches, inference, reshapes
+from tensor_reshape.wire.tensors import TensorView
+
+Result = TypeVar("Result")
+
+LIGHT_BYTES = 256 * 1024
+"""A call that moves no more than this is over before a thread would have woken up for it."""
+
+_LIGHT_ODD_BYTES = 1024
+"""A message in another form than clients write is read field by field, more than once: a longer one on a thread."""
+
+IsOver = Callable[[], bool]
+"""Whether nobody waits for the answer any more."""
+
+Backend = Callable[[TensorView, tuple[int, ...], Limits], TensorView]
+
+
+class Method(NamedTuple):
+    """A unary method over serialized messages.
+
+    Attributes:
+        name: in full, as a path.
+        answer: returns the response; asks whether the call is over where the work takes long.
+        answer_light: does the same, or returns None where that would take long.
+        takes_turns: whether calls wait for each other where they take long.
+    """
+
+    name: str
+    answer: Callable[[bytes, IsOver], bytes]
+    answer_light: Callable[[bytes], bytes | None]
+    takes_turns: bool = False
+
+
+class ReshapeService:
+    """The methods of the contract over serialized messages."""
+
+    def __init__(self, limits: Limits, *, backend: Backend = reshape) -> None:
+        """Serves within `limits`."""
+        self._limits = limits
+        self._backend = backend
+        self._heads = {operation: Heads() for operation in reshapes.METHODS}
+        self._turns = Turns()  # of the threads that answer what takes a search
+        self._answers: dict[bytes, bytes] = {}  # of short questions, which come again and again
+
+    @property
+    def methods(self) -> tuple[Method, ...]:
+        """The unary methods."""
+        executed = [
+            Method(
+                reshapes.build_path(name),
+                _finish(partial(self.execute, operation)),
+                partial(self.execute_light, operation),
+            )
+            for operation, name in reshapes.METHODS.items()
+        ]
+        infer = Method(inference.INFER_METHOD, _finish(self.infer), self.infer_light, takes_turns=True)
+        batch = Method(batches.BATCH_METHOD, self.infer_batch, _leave_to_a_thread, takes_turns=True)
+        return (*executed, infer, batch)
+
+    def execute(self, operation: Operation, request: bytes) -> bytes:
+        """Executes one operation: StaticReshape, DynamicReshape, Reshape."""
+        answer, start = self._look_up(operation, request)
+        if answer is not None:
+            return answer
+        return self._reshape(
+            operation, request, start, reshapes.decode_reshape_request(operation, request, self._limits)
+        )
+
+    def execute_light(self, operation: Operation, request: bytes) -> bytes | None:
+        """Executes it where little is moved."""
+        if len(request) > LIGHT_BYTES:
+            return None
+        answer, start = self._look_up(operation, request)
+        if answer is not None:
+            return answer
+        if start is None and len(request) > _LIGHT_ODD_BYTES:
+            return None
+        call = reshapes.decode_reshape_request(operation, request, self._limits)
+        if call.data.strides and prod(call.data.dims) * call.data.data_type.item_size > LIGHT_BYTES:
+            return None
+        return self._reshape(operation, request, start, call)
+
+    def infer(self, request: bytes) -> bytes:
+        """Answers InferShape."""
+        answer = self._answers.get(request)
+        if answer is not None:
+            return answer
+        with self._turns:
+            return self._infer(request, inference.decode_infer_request(request))
+
+    def infer_light(self, request: bytes) -> bytes | None:
+        """Answers InferShape where that takes no search."""
+        answer = self._answers.get(request)
+        if answer is not None or len(request) > LIGHT_HEAD_BYTES:
+            return answer
+        asked = inference.decode_infer_request(request)
+        return self._infer(request, asked) if is_light(asked.question) else None
+
+    def infer_batch(self, request: bytes, is_over: IsOver = lambda: False) -> bytes:
+        """Answers BatchInferShape.
+
+        Raises:
+            LimitError: nobody waits for the answer any more.
+        """
+        bugs = BugLog(batches.BATCH_METHOD)
+        with self._turns:
+            items = batches.decode_batch_items(batches.decode_batch_request(request), bugs.report)
+            answers = _share(answer_batch(items, self._limits, bugs.report), is_over, self._turns)
+            return batches.encode_batch_response(answers, self._limits.max_output_bytes, bugs.report)
+
+    def open_stream(self, hold: Callable[[int], None]) -> StreamSession:
+        """Begins StreamReshape; see `StreamSession`."""
+        return StreamSession(self._limits, hold)
+
+    def _look_up(self, operation: Operation, request: bytes) -> tuple[bytes | None, int | None]:
+        """Returns the answer where the head is known; else where the tensor's bytes begin, if that is found."""
+        heads, start = self._heads[operation], None
+        known = heads.find(request)
+        if known is None:
+            start = reshapes.find_tensor_bytes(request)
+            known = heads.find_at(request, start or len(request))
+        if known is None:
+            return None, start
+        return b"".join((known.head, memoryview(request)[known.start :])), start
+
+    def _reshape(self, operation: Operation, request: bytes, start: int | None, call: reshapes.ReshapeCall) -> bytes:
+        dims = infer_shape(call.question, self._limits)
+        output = self._backend(call.data, dims, self._limits)
+        head = reshapes.encode_response_head(output.data_type, output.dims, output.payload.nbytes)
+        # Where the answer is a head and the very bytes that end the request, the next one need not be read.
+        begin = start or len(request)
+        if output.payload is call.data.payload and len(request) - begin == output.payload.nbytes:
+            self._heads[operation].add(request, begin, head)
+        return b"".join((head, output.payload))
+
+    def _infer(self, request: bytes, asked: ShapeRequest) -> bytes:
+        response = inference.build_infer_response(answer_question(asked, self._limits)).SerializeToString()
+        if len(request) <= MAX_KNOWN_HEAD_BYTES:
+            if len(self._answers) >= MAX_HEADS:
+                self._answers.clear()  # in one step, whatever other threads do
+            self._answers[request] = response
+        return response
+
+
+def _finish(answer: Callable[[bytes], bytes]) -> Callable[[bytes, IsOver], bytes]:
+    """Returns an answer that is worked out whether or not anybody waits: it does not take long."""
+    return lambda request, _is_over: answer(request)
+
+
+def _share(answers: Iterable[Result], is_over: IsOver, turns: Turns) -> Iterator[Result]:
+    """Yields the answers as long as anybody waits for them; lets others have their turns in between."""
+    for answer in answers:
+        turns.give_way()
+        if is_over():
+            message = "the call is over"
+            raise LimitError(message, reason=Reason.STALLED)
+        yield answer
+
+
+def _leave_to_a_thread(_request: bytes) -> None:
+    """No batch is known to be short."""

@@ -1,0 +1,144 @@
+"""One StreamReshape call as a state machine: messages in, messages out, no I/O.
+
+A dense tensor is passed on chunk by chunk: nothing of it is kept. Data with strides is collected, then gathered.
+Whatever the strides are, a head costs no more than its own bytes do: overlaps are looked for when the data has arrived.
+"""
+
+from collections.abc import Callable, Iterator
+from math import prod
+
+from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason, format_value
+from tensor_reshape.rules.layouts import check_strides, check_volume, compute_span
+from tensor_reshape.rules.limits import LIGHT_HEAD_BYTES, Limits
+from tensor_reshape.rules.shapes import infer_shape
+from tensor_reshape.server.service.backend import reshape
+from tensor_reshape.wire.reshapes import ReshapeCall
+from tensor_reshape.wire.streams import (
+    DEFAULT_CHUNK_BYTES,
+    Chunk,
+    decode_stream_request,
+    encode_accept,
+    encode_chunk,
+    find_chunk,
+)
+from tensor_reshape.wire.tensors import TensorView
+
+_NO_BYTES = memoryview(b"")
+
+
+class StreamSession:
+    """The tensors of one call, one after another.
+
+    Attributes:
+        collected: the bytes received of a tensor with strides; None while there is none.
+    """
+
+    def __init__(self, limits: Limits, hold: Callable[[int], None]) -> None:
+        """Serves within `limits`; `hold` takes so many bytes of the server's budget, or raises LimitError."""
+        self._limits = limits
+        self._hold = hold
+        self._call: ReshapeCall | None = None
+        self._output: TensorView | None = None
+        self._size = 0
+        self._received = 0
+        self.collected: bytearray | None = None
+
+    def receive(self, raw: bytes) -> Iterator[bytes]:
+        """Takes a message, and gives those that answer it.
+
+        Raises:
+            ReshapeError: the stream ends with this refusal.
+        """
+        message = decode_stream_request(raw, self._limits)
+        if isinstance(message, Chunk):
+            yield from self._take_chunk(message)
+        else:
+            yield self._begin(message)
+
+    def takes_long(self, raw: bytes) -> bool:
+        """Whether to receive `raw` may take so long that other calls should not wait for it."""
+        return self.collected is not None or (len(raw) > LIGHT_HEAD_BYTES and find_chunk(raw) is None)
+
+    @property
+    def is_between_tensors(self) -> bool:
+        """Whether all of the last tensor has been received, or none has begun."""
+        return self._received == self._size
+
+    def finish(self) -> None:
+        """Takes the end of the client's side.
+
+        Raises:
+            InvalidRequestError: DATA_SIZE_MISMATCH, within a tensor.
+        """
+        if self._received != self._size:
+            raise self._refuse_size(self._received, "ended")
+
+    def _begin(self, call: ReshapeCall) -> bytes:
+        if self._received != self._size:
+            raise self._refuse_size(self._received, "was followed by another tensor")
+        dims = infer_shape(call.question, self._limits)
+        self.collected = None
+        if call.data.strides is None:
+            self._hold(0)
+            size = prod(call.data.dims) * call.data.data_type.item_size
+            self._check_limit(size, self._limits.max_tensor_bytes)
+        else:
+            size = self._prepare_collection(call.data)
+        self._call, self._size, self._received = call, size, 0
+        self._output = TensorView(call.data.data_type, dims, None, _NO_BYTES)
+        return encode_accept(self._output)
+
+    def _prepare_collection(self, data: TensorView) -> int:
+        check_strides(data.dims, data.strides or (), "data")
+        size = compute_span(data.dims, data.strides or ()) * data.data_type.item_size
+        output = prod(data.dims) * data.data_type.item_size
+        self._check_limit(max(size, output), self._limits.max_output_bytes)
+        check_volume(data.dims, data.strides or (), "data")  # `_gather` does the rest, when the bytes are here
+        self._hold(size + 3 * output)  # what arrives, what is gathered, the messages made of it, and sent
+        if size:
+            self.collected = bytearray()
+        return size
+
+    def _check_limit(self, size: int, limit: int) -> None:
+        if size > limit:
+            message = f"the tensor takes {format_value(size)} bytes; this server takes up to {limit} in this form"
+            raise LimitError.of(Reason.TENSOR_TOO_LARGE, message, "data", size=size, limit=limit)
+
+    def _take_chunk(self, chunk: Chunk) -> Iterator[bytes]:
+        self._check_chunk(chunk)
+        self._received += chunk.payload.nbytes
+        if self.collected is None:
+            yield chunk.message or encode_chunk(chunk.offset, chunk.payload)
+            return
+        self.collected += chunk.payload
+        if self._received == self._size:
+            yield from self._gather()
+
+    def _check_chunk(self, chunk: Chunk) -> None:
+        end = self._received + chunk.payload.nbytes
+        if self._received == self._size or not chunk.payload.nbytes:
+            what = (
+                "is empty" if not chunk.payload.nbytes else "belongs to no tensor: none has begun, or all of it is here"
+            )
+            message = f"the chunk at offset {chunk.offset} {what}"
+            raise InvalidRequestError.of(Reason.CHUNK_UNEXPECTED, message, "chunk", offset=chunk.offset)
+        if chunk.offset != self._received:
+            message = f"the chunk has offset {chunk.offset}; the next one is at {self._received}"
+            raise InvalidRequestError.of(
+                Reason.CHUNK_OUT_OF_ORDER, message, "offset", have=chunk.offset, want=self._received
+            )
+        if end > self._size:
+            raise self._refuse_size(end, "does not end")
+
+    def _gather(self) -> Iterator[bytes]:
+        if self._call is None or self._output is None or self.collected is None:
+            return
+        source, self.collected = memoryview(self.collected).toreadonly(), None
+        data = TensorView(self._call.data.data_type, self._call.data.dims, self._call.data.strides, source)
+        payload = reshape(data, tuple(self._output.dims), self._limits).payload
+        for offset in range(0, payload.nbytes, DEFAULT_CHUNK_BYTES):
+            yield encode_chunk(offset, payload[offset : offset + DEFAULT_CHUNK_BYTES])
+
+    def _refuse_size(self, have: int, what: str) -> InvalidRequestError:
+        message = f"data {what} at {have} bytes; the data type, dims and strides make {self._size}"
+        return InvalidRequestError.of(Reason.DATA_SIZE_MISMATCH, message, "data.data", have=have, want=self._size)

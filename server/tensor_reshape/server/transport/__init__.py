@@ -1,0 +1,1 @@
+"""Sockets, listeners and what is told to the core of gRPC about connections."""

@@ -1,0 +1,171 @@
+"""What questions and batches cost, counted in calls: no bytes buy more work than others."""
+
+from collections.abc import Sequence
+from random import Random
+
+import pytest
+from hypothesis import given, settings, target
+from hypothesis import strategies as st
+from verification.comparison.questions import generate
+
+from call_counts import count_calls
+from tensor_reshape.rules.answers import (
+    ITEM_STEPS,
+    RESERVE_STEPS,
+    BatchItem,
+    ShapeAnswer,
+    ShapeRequest,
+    answer_batch,
+    answer_question,
+)
+from tensor_reshape.rules.dims import ANY, AnyDim, Dim, Interval, Symbol, find_bounds, make_expression, name_dim
+from tensor_reshape.rules.errors import LimitError, Reason, ReshapeError
+from tensor_reshape.rules.models import Equation
+from tensor_reshape.rules.operations import OPERATIONS, RESHAPE
+from tensor_reshape.rules.partial import PartialQuestion
+from tensor_reshape.rules.products import MAX_STEPS, Search, narrow_factors
+
+MOST_CALLS = 16 * MAX_STEPS
+"""Of one question, whatever it is: some milliseconds."""
+
+
+def ask(
+    data: Sequence[AnyDim] | None, shape: Sequence[AnyDim] | None, expected: Sequence[AnyDim] | None = None
+) -> ShapeRequest:
+    return ShapeRequest(PartialQuestion(RESHAPE, data, shape, special_zero=True, expected=expected))
+
+
+def spread(low: int, high: int) -> Dim:
+    return Dim(Interval(low, high))
+
+
+def multiply(names: str, coefficient: int = 1, divisor: int = 1) -> Dim:
+    return Dim(ANY, make_expression(coefficient, [Symbol(name) for name in names], divisor))
+
+
+HARD = ask([spread(2, 97 + index) for index in range(6)], [spread(3, 91)] * 6)
+POWERS = ask(
+    [multiply("d" * 64, 2, 3), spread(3, 12), multiply("bb", 2119433473400577950, 2**40)],
+    [multiply("eh", 2**61 - 1), -1, None],
+)
+QUESTIONS: dict[str, ShapeRequest] = {
+    "a search that does not end": HARD,
+    "high powers": POWERS,
+    "64 unknown dims into 64 unknown items": ask([None] * 64, [None] * 64),
+    "copies of 0": ask([spread(0, 97 + index) for index in range(64)], [*[None] * 3, *[spread(2, 90)] * 60, -1]),
+    "256 symbols": ask(
+        [None, None, None, *[multiply("".join(map(chr, range(first, first + 64)))) for first in (256, 320)]],
+        [None, None, None, *[multiply("".join(map(chr, range(first, first + 63)))) for first in (384, 448)], -1],
+    ),
+    "an unknown target": ask([name_dim(f"n{index}") for index in range(64)], None, expected=[spread(2, 90)] * 64),
+    "a refusal": ask([spread(2, 70)] * 5, [101, None, None, spread(2, 9)], expected=[101, spread(3, 5), 1, 2]),
+}
+
+
+@pytest.mark.parametrize("explain", [False, True], ids=["alone", "explained"])
+@pytest.mark.parametrize("request_", QUESTIONS.values(), ids=QUESTIONS.keys())
+def test_a_hard_question_takes_a_bounded_number_of_calls(request_: ShapeRequest, explain: bool):
+    assert count_calls(lambda: answer_question(request_._replace(explain=explain))) <= MOST_CALLS
+
+
+bounds = st.sampled_from([(0, None), (0, 9), (1, 97), (2, 2**31), (3, 2**40 + 15), (2**20, 2**61)])
+intervals = bounds.map(lambda pair: Dim(Interval(*pair)))
+numbers = st.sampled_from([0, 1, 2, 3, 7, 101, 2**31 - 1, 2**61 - 1, 2**63 - 1])
+coefficients = st.sampled_from([1, 2, 3, 2**40, 2**61 - 1, 2**63 - 1])
+products = st.builds(multiply, st.text("abcdefgh", min_size=1, max_size=64), coefficients, coefficients)
+dims = st.one_of(intervals, intervals, numbers, products, st.none())
+shapes = st.lists(dims, max_size=12) | st.lists(intervals | st.none(), min_size=50, max_size=64)
+items = st.lists(st.one_of(dims, st.just(-1), st.just(0)), max_size=12) | shapes
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.sampled_from(sorted(OPERATIONS)), shapes | st.none(), items, st.booleans(), st.none() | shapes, st.booleans())
+def test_no_question_takes_more_calls_than_a_hard_one(
+    operation: str,
+    data: list[AnyDim] | None,
+    shape: list[AnyDim],
+    special_zero: bool,
+    expected: list[AnyDim] | None,
+    explain: bool,
+):
+    question = PartialQuestion(OPERATIONS[operation], data, shape, special_zero, expected=expected)
+    calls = count_calls(lambda: answer_question(ShapeRequest(question, explain)))
+    target(float(calls))
+    assert calls <= MOST_CALLS
+
+
+def count_batch(items: Sequence[BatchItem]) -> int:
+    return count_calls(lambda: list(answer_batch(items)))
+
+
+def test_the_items_of_a_batch_share_one_step_budget():
+    search = Search()
+    answer_question(HARD, search=search)
+    affordable = RESERVE_STEPS // (MAX_STEPS - search.left - ITEM_STEPS)
+    once = count_calls(lambda: answer_question(HARD))
+    few, many = (count_batch([BatchItem(HARD)] * count) for count in (affordable, 8 * affordable))
+    assert few > affordable * once / 2
+    assert many < 3 * few
+
+
+def test_a_step_over_high_powers_pays_for_their_long_numbers():
+    calls = []
+    for power in (2, 64):
+        equation = Equation([0] * power, [1] * power, (3, 5))
+        bounds = [Interval(2, 2**40), Interval(3, 2**39)]
+        calls.append(count_calls(lambda: narrow_factors(bounds, equation, [0, 1])))  # noqa: B023 - called at once
+    assert 4 * calls[1] < calls[0]
+
+
+def test_an_answer_that_the_budget_cannot_pay_is_wider_and_never_wrong():
+    tight = answer_question(HARD).dims or ()
+    *_, last = answer_batch([BatchItem(HARD)] * 200)
+    assert isinstance(last, ShapeAnswer)
+    for wide, narrow in zip(last.dims or (), tight, strict=True):
+        assert find_bounds(wide).meet(find_bounds(narrow)) == find_bounds(narrow)
+
+
+def describe(answer: ShapeAnswer | ReshapeError) -> object:
+    return answer if isinstance(answer, ShapeAnswer) else (answer.reason, answer.message)
+
+
+def answer_alone(request: ShapeRequest) -> ShapeAnswer | ReshapeError:
+    try:
+        return answer_question(request)
+    except ReshapeError as error:
+        return error
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_an_ordinary_batch_never_runs_out(seed: int):
+    stream = generate(Random(seed))
+    requests = [ShapeRequest(next(stream)[1]) for _ in range(4000)]
+    together = map(describe, answer_batch(map(BatchItem, requests)))
+    assert list(together) == [describe(answer_alone(request)) for request in requests]
+
+
+def link(shape: Sequence[AnyDim], data_from: int) -> BatchItem:
+    return BatchItem(ask(None, shape), data_from)
+
+
+LARGE = BatchItem(ask([multiply("abcd", 3)] * 64, [0] * 64))
+
+
+def test_links_to_a_large_output_are_charged():
+    answers = list(answer_batch([LARGE, *[link([0] * 64, 0)] * 200]))
+    refused = [answer for answer in answers if isinstance(answer, LimitError)]
+    assert {answer.reason for answer in refused} == {Reason.BATCH_TOO_LARGE}
+    assert 100 < len(refused) < 190
+    assert isinstance(answers[1], ShapeAnswer)
+
+
+def test_linked_items_cost_no_more_than_the_reserve_and_their_share():
+    few, many = (count_batch([LARGE, *[link([0] * 64, 0)] * count]) for count in (100, 1000))
+    assert many < 5 * few
+
+
+def test_an_ordinary_chain_is_never_refused():
+    names = [name_dim(f"n{index}") for index in range(4)]
+    chain = [BatchItem(ask([*names, *range(1, 9)], [*names, *range(8, 0, -1)]))]
+    chain += [link([0] * 12, index) for index in range(5000)]
+    assert not any(isinstance(answer, ReshapeError) for answer in answer_batch(chain))

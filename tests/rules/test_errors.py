@@ -1,0 +1,177 @@
+"""The exception tree, and the reasons, which are permanent."""
+
+import copy
+import pickle
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tensor_reshape.rules.errors import (
+    InvalidRequestError,
+    LimitError,
+    Reason,
+    ReshapeError,
+    TensorReshapeError,
+    format_value,
+)
+
+PROTOS = Path(__file__).parents[2] / "protos" / "tensor_reshape" / "v1"
+
+# A reason may be added here. None is ever renamed, removed, or given another meaning.
+REASONS = {
+    "BATCH_TOO_LARGE",
+    "CHUNK_OUT_OF_ORDER",
+    "CHUNK_UNEXPECTED",
+    "DATA_SIZE_MISMATCH",
+    "DATA_TYPE_UNSUPPORTED",
+    "DIM_OUT_OF_RANGE",
+    "DIM_OVERFLOW",
+    "DIM_UNKNOWN",
+    "DIM_UNREADABLE",
+    "EXPECTED_SHAPE_MISMATCH",
+    "EXPRESSION_INVALID",
+    "FIELD_MISSING",
+    "HEAD_TOO_LARGE",
+    "INTERNAL_ERROR",
+    "INTERVAL_EMPTY",
+    "INVALID_TARGET_VALUE",
+    "LINK_FAILED",
+    "LINK_INVALID",
+    "MESSAGE_MALFORMED",
+    "MESSAGE_TOO_LARGE",
+    "MINUS_ONE_WITH_ZERO_VOLUME",
+    "MULTIPLE_MINUS_ONE",
+    "NOT_DIVISIBLE",
+    "OPERATION_UNSPECIFIED",
+    "OUTPUT_TOO_LARGE",
+    "RANK_LIMIT_EXCEEDED",
+    "RANK_UNSUPPORTED",
+    "SERVER_BUSY",
+    "SHAPE_DATA_TYPE_UNSUPPORTED",
+    "SHAPE_RANK_INVALID",
+    "SPECIAL_ZERO_MISSING",
+    "STALLED",
+    "STRIDES_OVERLAP",
+    "STRIDES_RANK_MISMATCH",
+    "STRIDE_NEGATIVE",
+    "SYMBOL_CONFLICT",
+    "TENSOR_TOO_LARGE",
+    "VIEW_IMPOSSIBLE",
+    "VOLUME_MISMATCH",
+    "ZERO_INDEX_OUT_OF_RANGE",
+}
+
+# These are no matter of a field: the message as a whole, and what a server or the caller's process sets for itself.
+OF_NO_FIELD = {"DIM_UNREADABLE", "MESSAGE_MALFORMED", "MESSAGE_TOO_LARGE", "OUTPUT_TOO_LARGE", "VIEW_IMPOSSIBLE"}
+
+# In parentheses, but no reasons.
+OTHER_WORDS = {"DATA_TYPE_UNSPECIFIED", "INVALID_ARGUMENT", "RESOURCE_EXHAUSTED"}
+
+
+def read_documented_reasons() -> set[str]:
+    text = "".join(path.read_text() for path in sorted(PROTOS.glob("*.proto")))
+    groups = re.findall(
+        r"\(((?:[A-Z]+_[A-Z_]+|STALLED)(?:[, /]*[A-Z]+_[A-Z_]+)*)[) ]", re.sub(r"\s*\n\s*// ?", " ", text)
+    )
+    return {reason for group in groups for reason in re.findall(r"[A-Z_]+", group)} - OTHER_WORDS
+
+
+def test_the_reasons_are_frozen():
+    assert {reason.value for reason in Reason} == REASONS
+
+
+def test_a_reason_is_spelled_as_it_is_named():
+    assert {reason.value for reason in Reason} == set(Reason.__members__)
+
+
+def test_every_reason_in_the_contract_exists():
+    assert read_documented_reasons() <= REASONS
+
+
+def test_every_reason_of_a_field_is_in_the_contract():
+    assert read_documented_reasons() >= REASONS - OF_NO_FIELD
+
+
+@pytest.mark.parametrize(
+    ("kind", "parent"),
+    [
+        (TensorReshapeError, Exception),
+        (ReshapeError, TensorReshapeError),
+        (InvalidRequestError, ReshapeError),
+        (InvalidRequestError, ValueError),
+        (LimitError, ReshapeError),
+    ],
+)
+def test_a_refusal_is_caught_by_its_parent(kind: type[Exception], parent: type[Exception]):
+    assert issubclass(kind, parent)
+
+
+def test_a_limit_is_no_invalid_value():
+    assert not issubclass(LimitError, ValueError)
+
+
+def test_a_refusal_says_what_it_was_built_with():
+    error = InvalidRequestError.of(Reason.NOT_DIVISIBLE, "no", "shape[1]", index=1, data=(2, 3), name="batch")
+    assert (str(error), error.message, error.field) == ("no", "no", "shape[1]")
+    assert error.reason is Reason.NOT_DIVISIBLE
+    assert error.metadata == {"index": "1", "data": "[2, 3]", "name": "batch"}
+
+
+def test_a_refusal_needs_neither_a_field_nor_metadata():
+    error = LimitError("no", reason=Reason.OUTPUT_TOO_LARGE)
+    assert (error.field, error.metadata) == ("", {})
+
+
+def test_the_text_of_a_known_reason_becomes_the_reason():
+    assert InvalidRequestError("no", reason="NOT_DIVISIBLE").reason is Reason.NOT_DIVISIBLE
+
+
+def test_the_text_of_a_newer_servers_reason_is_kept():
+    reason = InvalidRequestError("no", reason="SOMETHING_NEW").reason
+    assert (type(reason), reason) == (str, "SOMETHING_NEW")
+
+
+@pytest.mark.parametrize("reason", [Reason.DIM_OVERFLOW, "SOMETHING_NEW"], ids=str)
+@pytest.mark.parametrize("kind", [ReshapeError, InvalidRequestError, LimitError])
+def test_a_refusal_survives_pickling_and_copying(kind: type[ReshapeError], reason: str):
+    error = kind("no", reason=reason, field="shape[0]", metadata={"index": "0"})
+    for twin in (pickle.loads(pickle.dumps(error)), copy.copy(error), copy.deepcopy(error)):
+        assert type(twin) is kind
+        assert (str(twin), twin.message, twin.reason, twin.field) == ("no", "no", reason, "shape[0]")
+        assert type(twin.reason) is type(error.reason)
+        assert twin.metadata == {"index": "0"}
+
+
+def test_the_metadata_of_a_refusal_are_its_own():
+    metadata = {"index": "0"}
+    error = LimitError("no", reason=Reason.OUTPUT_TOO_LARGE, metadata=metadata)
+    metadata["index"] = "1"
+    assert error.metadata == {"index": "0"}
+
+
+# value, text
+TEXTS: dict[str, tuple[object, str]] = {
+    "an integer": (5, "5"),
+    "an integer of numpy": (np.int64(-5), "-5"),
+    "a text": ("f32", "f32"),
+    "none": (None, "None"),
+    "no items": ((), "[]"),
+    "a tuple": ((1, -1), "[1, -1]"),
+    "a list with an unknown": ([1, None], "[1, None]"),
+    "sixteen items": (range(16), "[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15]"),
+    "seventeen items": (
+        range(17),
+        "[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, ... 17 items]",
+    ),
+}
+
+
+@pytest.mark.parametrize(("value", "text"), TEXTS.values(), ids=TEXTS.keys())
+def test_a_value_is_written_for_people(value: object, text: str):
+    assert format_value(value) == text
+
+
+def test_a_long_sequence_is_written_short():
+    assert len(format_value([-(2**63)] * 1_000_000)) < 400

@@ -1,0 +1,83 @@
+"""Dims as people write them, read back."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tensor_reshape.rules.dims import ANY, AnyDim, Dim, Interval, Symbol, format_dim, make_expression, name_dim
+from tensor_reshape.rules.errors import InvalidRequestError, Reason
+from tensor_reshape.rules.notation import parse_dim
+
+N, M = Symbol("N"), Symbol("M")
+
+TEXTS: dict[str, AnyDim] = {
+    "4": 4,
+    "-1": -1,
+    " 7 ": 7,
+    "?": None,
+    "2..8": Dim(Interval(2, 8)),
+    "2..": Dim(Interval(2, None)),
+    "N": name_dim("N"),
+    "N:1..8": name_dim("N", 1, 8),
+    "N:1..": name_dim("N", 1),
+    "4*N": Dim(ANY, make_expression(4, [N])),
+    "N*4": Dim(ANY, make_expression(4, [N])),
+    "2*N*3": Dim(ANY, make_expression(6, [N])),
+    "N^2/(2*M)": Dim(ANY, make_expression(1, [N, N], 2, [M])),
+    "N/2": Dim(ANY, make_expression(1, [N], 2)),
+    "4*N:4..8": Dim(Interval(4, 8), make_expression(4, [N])),
+    "batch_1": name_dim("batch_1"),
+}
+
+
+@pytest.mark.parametrize(("text", "dim"), TEXTS.items(), ids=TEXTS.keys())
+def test_a_dim_is_read(text: str, dim: AnyDim):
+    assert parse_dim(text) == dim
+
+
+@pytest.mark.parametrize(
+    "text", ["", "..", "..4", "1..2..3", "N:", "N:4", "4 4", "N M", "*", "N*", "N/", "2-3", "1.5", "N^", "^2", "N^999"]
+)
+def test_what_is_no_dim_is_refused(text: str):
+    with pytest.raises(InvalidRequestError) as caught:
+        parse_dim(text)
+    assert caught.value.reason == Reason.DIM_UNREADABLE
+
+
+@pytest.mark.parametrize("text", ["9" * 100_000, "N*" * 100_000 + "N", "(" * 100_000, "1.." + "9" * 5000])
+def test_a_text_of_any_length_is_refused_in_a_short_sentence(text: str):
+    with pytest.raises(InvalidRequestError) as caught:
+        parse_dim(text)
+    assert (caught.value.reason, len(caught.value.message) < 1000) == (Reason.DIM_UNREADABLE, True)
+
+
+def read_or_refuse(text: str) -> str:
+    try:
+        dim = parse_dim(text)
+    except InvalidRequestError as error:
+        return error.reason
+    return "a dim" if dim is None or isinstance(dim, int | Dim) else repr(dim)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.text(max_size=12) | st.text("N2*/^().:?- ", max_size=12))
+def test_any_text_is_a_dim_or_refused(text: str):
+    assert read_or_refuse(text) in {"a dim", Reason.DIM_UNREADABLE}
+
+
+def make_interval(low: int, more: int | None) -> Interval:
+    return Interval(low, None if more is None else low + more)
+
+
+symbols = st.lists(st.sampled_from([Symbol("N"), Symbol("M"), Symbol("batch")]), max_size=4)
+numbers = st.integers(1, 2**63 - 1)
+terms = st.builds(make_expression, numbers, symbols.filter(bool), numbers, symbols)
+intervals = st.builds(make_interval, numbers, st.none() | numbers)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.integers(-(10**39), 10**39) | st.none() | intervals.map(Dim) | terms.map(lambda expression: Dim(ANY, expression))
+)
+def test_what_is_written_is_read_as_the_same_dim(dim: AnyDim):
+    assert parse_dim(format_dim(dim)) == dim
