@@ -74,8 +74,8 @@ PLANTS = (
     Plant(
         "all methods know the same heads",
         _SERVICE,
-        "{operation: Heads() for operation in codec.METHODS}",
-        "dict.fromkeys(codec.METHODS, Heads())",
+        "{operation: Heads() for operation in reshapes.METHODS}",
+        "dict.fromkeys(reshapes.METHODS, Heads())",
     ),
     Plant(
         "a head is noted although elements move",

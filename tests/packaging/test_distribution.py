@@ -14,10 +14,11 @@ ROOT = Path(__file__).parents[2]
 PORTIONS = {
     "cli": "client",
     "client": "client",
-    "core": "client",
+    "rules": "core",
+    "runtime": "core",
     "server": "server",
-    "v1": "client",
-    "wire": "client",
+    "v1": "core",
+    "wire": "core",
 }
 CONTRACT = sorted(path.stem for path in (ROOT / "protos" / "tensor_reshape" / "v1").glob("*.proto"))
 GENERATED = [
