@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from tensor_reshape.cli.commands import dynamic, health, reshape, static
+from tensor_reshape.cli.commands import COMMANDS
 from tensor_reshape.cli.inference import infer
 from tensor_reshape.client import (
     CallTimeoutError,
@@ -46,7 +46,7 @@ def serve(arguments: tuple[str, ...]) -> None:
     command.main(args=list(arguments), prog_name="tensor-reshape serve")
 
 
-for command in (health, infer, static, dynamic, reshape):
+for command in (infer, *COMMANDS):
     commands.add_command(command)
 
 
