@@ -36,7 +36,7 @@ def commands() -> None:
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def serve(arguments: tuple[str, ...]) -> None:
     """Start a server; `serve --help` lists its options."""
-    # By its entry point: the server is an extra, and to import it for every other command would cost a quarter of a second.
+    # By its entry point: the server is an extra, and to import it for every other command takes a quarter of a second.
     (entry_point,) = entry_points(group="tensor_reshape.commands", name="serve")
     try:
         command = entry_point.load()
