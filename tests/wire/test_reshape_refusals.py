@@ -139,7 +139,7 @@ def test_a_superseded_payload_is_no_header():
     assert call.data.payload == bytes(4)
 
 
-# A message of 4 MiB that is all head: it is refused before anything is made of it.
+# A message of 4 MiB that is all header: it is refused before anything is made of it.
 FLOODS: dict[str, bytes] = {
     "numbers": b"\x10\x01" * (2 << 20),
     "empty dims": b"\x1a" + encode_varint(4 << 20) + b"\x0a\x00" * (2 << 20),
