@@ -1,0 +1,22 @@
+"""What a worker is ordered."""
+
+import pickle
+
+from tensor_reshape.server.config import Config
+from tensor_reshape.server.workers.messages import STOP_MARGIN_SECONDS, Order
+
+ORDER = Order(
+    number=7,
+    config=Config(drain_seconds=1, grace_seconds=8),
+    private_address="unix-abstract:none",
+    log_format="text",
+    log_level="info",
+)
+
+
+def test_a_worker_may_take_the_drain_the_grace_and_a_margin_to_stop():
+    assert ORDER.stop_seconds == 1 + 8 + STOP_MARGIN_SECONDS
+
+
+def test_an_order_is_the_same_when_it_arrives():
+    assert pickle.loads(pickle.dumps(ORDER)) == ORDER
