@@ -9,8 +9,6 @@ ORDER = Order(
     number=7,
     config=Config(drain_seconds=1, grace_seconds=8),
     private_address="unix-abstract:none",
-    log_format="text",
-    log_level="info",
 )
 
 

@@ -16,7 +16,7 @@ from tensor_reshape.server.workers.processes import WorkerProcess
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
-ORDER = Order(number=1, config=Config(), private_address="unix-abstract:none", log_format="text", log_level="info")
+ORDER = Order(number=1, config=Config(), private_address="unix-abstract:none")
 # Each sends a dot when it has come so far; its first argument is the descriptor to send by.
 SEND = "import os, pickle, sys; send = lambda message=b'.': os.write(int(sys.argv[1]), message); "
 SPIN = SEND + "send()\nwhile True: pass"

@@ -31,8 +31,6 @@ ORDER = Order(
     number=1,
     config=Config(drain_seconds=1, grace_seconds=8),
     private_address="unix-abstract:none",
-    log_format="text",
-    log_level="info",
 )
 # What becomes of each state (a row) by each event (a column); a dot: nothing changes.
 TABLE = """

@@ -19,7 +19,7 @@ from tensor_reshape.server.workers.supervisor import Supervisor
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="workers share a port, which takes Linux")
 
 JUNK = REFUSAL + b"junk"
-ORDER = Order(number=1, config=Config(), private_address="unix-abstract:none", log_format="text", log_level="info")
+ORDER = Order(number=1, config=Config(), private_address="unix-abstract:none")
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD)
 
 

@@ -28,10 +28,8 @@ def run_worker(tmp_path: Path, *, drain_seconds: float = 0, address: str = "") -
     held, sockets = hold("127.0.0.1:0")
     order = Order(
         number=1,
-        config=Config(listen=(address or held,), drain_seconds=drain_seconds),
+        config=Config(listen=(address or held,), drain_seconds=drain_seconds, log_level="error"),
         private_address=f"unix:{tmp_path}/private",
-        log_format="text",
-        log_level="error",
     )
     process = WorkerProcess(order)
     try:

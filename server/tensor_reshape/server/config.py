@@ -1,8 +1,14 @@
-"""The server's configuration, validated once. Values come from `__main__`: flags, then `TENSOR_RESHAPE_*`."""
+"""The server's configuration: each setting is declared here, once, and checked when a `Config` is made.
+
+- To add a setting, add a field to `Config`; to take it where it holds is all that is left.
+- A `Config` that exists is consistent in itself. Whether the system can serve it shows when a `Runner` is made.
+- Nothing here asks the system. Values come from `__main__`, which reads flags and then the environment.
+"""
 
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Annotated
 
 from tensor_reshape.rules.errors import TensorReshapeError
 from tensor_reshape.rules.limits import (
@@ -13,10 +19,7 @@ from tensor_reshape.rules.limits import (
     MAX_TENSOR_BYTES,
     Limits,
 )
-
-DEFAULT_ADDRESS = "127.0.0.1:50051"
-"""Loopback: whoever serves a network says so."""
-
+from tensor_reshape.server.settings import Declaration, Setting, list_settings
 
 COST_FACTOR = 3
 """A message is in memory as it was received, as the answer, and as what the transport sends of it."""
@@ -33,10 +36,10 @@ MAX_STOP_SECONDS = 3600
 MEMORY_BUDGET_BYTES = 2**30
 """What all calls under way may take together, where the system has so much."""
 
-MAX_CONNECTIONS = 4096
-"""What each address of a process takes, where there are descriptors for so many."""
+MAX_TRANSPORT_SECONDS = 86400 * 20
+"""The longest that gRPC can be told of a connection: it counts milliseconds in 32 bits."""
 
-_ADDRESS = re.compile(r"unix:.+|(?!unix:)(\[[^\[\]]+\]|[^:\[\]]+):(?P<port>[0-9]{1,5})")
+_ADDRESS = re.compile(r"unix:.+|(?!unix:)(?P<host>\[[^\[\]]+\]|[^:\[\]]+):(?P<port>[0-9]{1,5})")
 _MAX_PORT = 65535
 
 
@@ -50,74 +53,147 @@ class TlsFiles:
 
     certificate: Path
     key: Path
-    client_ca: Path | None = None
+    client_ca: Path | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
-    """What a server is started with.
+    """What a server is started with. What each field means, and which values it takes, is in its declaration."""
 
-    Attributes:
-        listen: addresses, each `host:port` (port 0: any free one) or `unix:PATH`.
-        workers: how many processes serve; above 1, a supervisor looks after them.
-        threads: how many requests each of them works on at once.
-        max_message_bytes: the largest request, and the largest output.
-        max_tensor_bytes: the largest tensor on a stream, whose bytes pass through.
-        max_rank: of Reshape-1.
-        memory_budget_bytes: what all calls under way may take together; see `admission`.
-        max_calls: how many calls may be under way.
-        stall_seconds: how long a request may take to arrive, or an answer to be taken, without any progress.
-        serving: "inline" answers small calls on the thread that received them, with parts of grpcio that are not
-            public; "threads" is how grpcio does it by itself; "auto": "inline" where the installed grpcio allows it.
-        reflection: whether tools may ask for the contract, over `grpc.reflection.v1alpha`.
-        drain_seconds: how long NOT_SERVING is announced before new calls are refused.
-        grace_seconds: how long calls under way may take after that.
-        tls: None serves in plain text.
-        max_connections: what each address of a process takes; one more is closed at once.
-        handshake_seconds: within which a connection must have said that it speaks HTTP/2, and TLS where it is asked.
-        max_connection_idle_seconds: after which a connection without a call is closed.
-        max_connection_age_seconds: after which clients are told to connect anew; calls under way go on. 0: never.
-        keepalive_seconds: after which a silent connection is asked for a sign of life.
-    """
+    listen: Annotated[
+        tuple[str, ...],
+        Declaration(
+            help="host:port (port 0: any free one) or unix:PATH; may be repeated, in the environment separated by "
+            "spaces.",
+            metavar="ADDRESS",
+        ),
+    ] = ("127.0.0.1:50051",)  # loopback: whoever serves a network says so
 
-    listen: tuple[str, ...] = (DEFAULT_ADDRESS,)
-    workers: int = 1
-    threads: int = 16
-    max_message_bytes: int = MAX_MESSAGE_BYTES
-    max_tensor_bytes: int = MAX_TENSOR_BYTES
-    max_rank: int = MAX_RANK
-    memory_budget_bytes: int = MEMORY_BUDGET_BYTES
-    max_calls: int = 1024
-    stall_seconds: float = 30.0
-    serving: str = "auto"
-    reflection: bool = True
-    drain_seconds: float = 0.5
-    grace_seconds: float = 8.0
-    tls: TlsFiles | None = None
-    max_connections: int = MAX_CONNECTIONS
-    handshake_seconds: float = 10.0
-    max_connection_idle_seconds: float = 900.0
-    max_connection_age_seconds: float = 0.0
-    keepalive_seconds: float = 60.0
+    workers: Annotated[
+        int,
+        Declaration(
+            help="Processes that share the ports; above 1, a supervisor replaces those that die or hang.",
+            least=1,
+            most=256,
+        ),
+    ] = 1
+
+    threads: Annotated[int, Declaration(help="Requests that each process works on at once.", least=1, most=1024)] = 16
+
+    max_message_bytes: Annotated[
+        int,
+        Declaration(
+            help="The largest request, and the largest output.", least=MIN_MESSAGE_BYTES, most=MAX_PROTOBUF_BYTES
+        ),
+    ] = MAX_MESSAGE_BYTES
+
+    max_tensor_bytes: Annotated[int, Declaration(help="The largest tensor on a stream.", least=1)] = MAX_TENSOR_BYTES
+
+    memory_budget_bytes: Annotated[
+        int,
+        Declaration(
+            help=f"What all calls under way may take together; at least {LEAST_BUDGET_FACTOR} times "
+            "--max-message-bytes for each worker.",
+            least=MIN_MESSAGE_BYTES,
+            system_default="1 GiB, or half of what the system leaves",
+        ),
+    ] = MEMORY_BUDGET_BYTES
+
+    max_calls: Annotated[int, Declaration(help="Calls under way at once.", least=1)] = 1024
+
+    stall_seconds: Annotated[
+        float, Declaration(help="How long a call may make no progress; less while others wait.", least=0.1)
+    ] = 30.0
+
+    serving: Annotated[
+        str,
+        Declaration(
+            help="inline answers small calls on the thread that received them; auto does where the installed grpcio "
+            "allows it.",  # it takes parts of grpcio that are not public; threads is how grpcio serves by itself
+            choices=("auto", "inline", "threads"),
+        ),
+    ] = "auto"
+
+    reflection: Annotated[bool, Declaration(help="Whether tools that do not have the contract may ask for it.")] = True
+
+    max_rank: Annotated[int, Declaration(help="The largest rank of Reshape-1.", least=1, most=MAX_RANK)] = MAX_RANK
+
+    drain_seconds: Annotated[
+        float,
+        Declaration(help="NOT_SERVING is announced so long before stopping.", least=0, most=MAX_STOP_SECONDS),
+    ] = 0.5
+
+    grace_seconds: Annotated[
+        float, Declaration(help="Calls under way may take so long after that.", least=0, most=MAX_STOP_SECONDS)
+    ] = 8.0
+
+    max_connections: Annotated[
+        int,
+        Declaration(
+            help="Connections that each process takes on each address; fewer where there are not so many descriptors.",
+            least=1,
+            most=1_000_000,
+        ),
+    ] = 4096
+
+    handshake_seconds: Annotated[
+        float,
+        Declaration(
+            help="How long a connection may take until it speaks HTTP/2, and TLS where that is served.",
+            least=0.1,
+            most=MAX_TRANSPORT_SECONDS,
+        ),
+    ] = 10.0
+
+    max_connection_idle_seconds: Annotated[
+        float, Declaration(help="How long a connection may have no call.", least=1, most=MAX_TRANSPORT_SECONDS)
+    ] = 900.0
+
+    max_connection_age_seconds: Annotated[
+        float,
+        Declaration(
+            help="When clients are told to connect anew; calls under way go on. 0: never.",
+            least=0,
+            most=MAX_TRANSPORT_SECONDS,
+        ),
+    ] = 0.0
+
+    keepalive_seconds: Annotated[
+        float,
+        Declaration(
+            help="How long a connection may be silent until it is asked for a sign of life.",
+            least=1,
+            most=MAX_TRANSPORT_SECONDS,
+        ),
+    ] = 60.0
+
+    log_format: Annotated[str, Declaration(help="The form of the logs.", choices=("text", "json"))] = "text"
+
+    log_level: Annotated[
+        str,
+        Declaration(help="debug logs every refusal.", choices=("debug", "info", "warning", "error"), ignores_case=True),
+    ] = "info"
+
+    tls_certificate: Annotated[
+        Path | None, Declaration(help="The server's certificate chain, PEM. With --tls-key.")
+    ] = None
+
+    tls_key: Annotated[Path | None, Declaration(help="Its private key, PEM.")] = None
+
+    tls_client_ca: Annotated[
+        Path | None, Declaration(help="Demand client certificates signed by this authority, PEM.")
+    ] = None
 
     def __post_init__(self) -> None:
         """Raises ConfigError where the values cannot be served."""
-        for address in self.listen:
-            check_address(address)
-            if self.workers > 1 and address.startswith("unix:"):
-                message = f"cannot listen on {address}: several workers can share a port, but no unix socket"
+        for setting in SETTINGS:
+            value = getattr(self, setting.name)
+            if not setting.admits(value):
+                message = f"{setting.name} is {setting.bounds}, not {value!r}"
                 raise ConfigError(message)
-        for seconds in (self.drain_seconds, self.grace_seconds):
-            if not 0 <= seconds <= MAX_STOP_SECONDS:
-                message = f"drain_seconds and grace_seconds lie from 0 to {MAX_STOP_SECONDS}, not at {seconds}"
-                raise ConfigError(message)
-        least = LEAST_BUDGET_FACTOR * self.max_message_bytes * self.workers
-        if self.memory_budget_bytes < least:
-            message = (
-                f"memory_budget_bytes is {self.memory_budget_bytes}; one call of each worker may take {least}: "
-                "lower max_message_bytes or workers"
-            )
-            raise ConfigError(message)
+        self._check_addresses()
+        self._check_tls()
+        self._check_budget()
 
     def for_worker(self, listen: tuple[str, ...]) -> "Config":
         """Returns what one of the workers is started with: its share of what the whole server may use.
@@ -134,6 +210,13 @@ class Config:
         )
 
     @property
+    def tls(self) -> TlsFiles | None:
+        """What to serve TLS with; None: plain text."""
+        if self.tls_certificate is None or self.tls_key is None:
+            return None
+        return TlsFiles(certificate=self.tls_certificate, key=self.tls_key, client_ca=self.tls_client_ca)
+
+    @property
     def limits(self) -> Limits:
         """What the rules and the backend are bounded by."""
         return Limits(
@@ -141,6 +224,32 @@ class Config:
             max_output_bytes=min(self.max_message_bytes, MAX_PROTOBUF_BYTES - MAX_HEAD_BYTES),
             max_tensor_bytes=self.max_tensor_bytes,
         )
+
+    def _check_addresses(self) -> None:
+        for address in self.listen:
+            check_address(address)
+            if self.workers > 1 and address.startswith("unix:"):
+                message = f"cannot listen on {address}: several workers can share a port, but no unix socket"
+                raise ConfigError(message)
+
+    def _check_tls(self) -> None:
+        if self.tls is None and (self.tls_certificate or self.tls_key or self.tls_client_ca):
+            message = "--tls-certificate and --tls-key go together, and --tls-client-ca needs both"
+            raise ConfigError(message)
+
+    def _check_budget(self) -> None:
+        # Less would refuse even a lone call: the dearest one of each worker has to fit.
+        least = LEAST_BUDGET_FACTOR * self.max_message_bytes * self.workers
+        if self.memory_budget_bytes < least:
+            message = (
+                f"memory_budget_bytes is {self.memory_budget_bytes}; one call of each worker may take {least}: "
+                "lower max_message_bytes or workers"
+            )
+            raise ConfigError(message)
+
+
+SETTINGS: tuple[Setting, ...] = list_settings(Config)
+"""All settings, in the order in which `--help` and the documentation list them."""
 
 
 def fit_memory(room: int, workers: int, max_message_bytes: int | None) -> tuple[int, int]:
@@ -171,7 +280,16 @@ def check_address(address: str) -> str:
         ConfigError: it is neither.
     """
     match = _ADDRESS.fullmatch(address)
-    if match is None or int(match["port"] or 0) > _MAX_PORT:
+    if match is None or int(match["port"] or 0) > _MAX_PORT or not _can_be_looked_up(match["host"] or ""):
         message = f"cannot listen on {address!r}: an address is host:port or unix:PATH"
         raise ConfigError(message)
     return address
+
+
+def _can_be_looked_up(host: str) -> bool:
+    """Returns whether a resolver can be asked for a host: `getaddrinfo` raises no OSError where it cannot."""
+    try:
+        host.encode("idna")
+    except UnicodeError:
+        return False
+    return True

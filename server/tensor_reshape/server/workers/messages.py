@@ -34,15 +34,11 @@ class Order:
         number: what the logs call the worker; the first is 1.
         config: what to serve, on addresses that the supervisor holds.
         private_address: where this worker alone listens, for its own heartbeats.
-        log_format: as `configure_logs` takes it.
-        log_level: as `configure_logs` takes it.
     """
 
     number: int
     config: Config
     private_address: str
-    log_format: str
-    log_level: str
 
     @property
     def stop_seconds(self) -> float:

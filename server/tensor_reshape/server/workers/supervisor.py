@@ -31,7 +31,7 @@ _TICK_SECONDS = 0.1  # how late a hang or a deadline is noticed; ends of process
 _MAX_DIRECTORY_BYTES = 100  # the path of a unix socket has 107 bytes, and the workers' numbers follow
 
 
-def supervise(config: Config, *, log_format: str, log_level: str) -> None:
+def supervise(config: Config) -> None:
     """Serves with `config.workers` processes until SIGTERM, SIGINT or SIGHUP; a second one ends the calls under way.
 
     Raises:
@@ -44,9 +44,8 @@ def supervise(config: Config, *, log_format: str, log_level: str) -> None:
         # Port 0 becomes a number here, once: the workers would each get another.
         share = config.for_worker(tuple(_hold(address, stack) for address in config.listen))
         prefix = stack.enter_context(_reserve_private_addresses(share))
-        order = partial(Order, config=share, log_format=log_format, log_level=log_level)
         numbers = range(1, config.workers + 1)
-        slots = [Slot(order(number=number, private_address=f"{prefix}{number}")) for number in numbers]
+        slots = [Slot(Order(number=number, config=share, private_address=f"{prefix}{number}")) for number in numbers]
         for slot in slots:
             stack.enter_context(closing(slot))  # whatever ends the supervisor, no worker is left
         Supervisor(slots, partial(announce, share.listen, share.tls)).run()
