@@ -1,4 +1,8 @@
-"""`python -m tensor_reshape.server`, and what `tensor-reshape serve` runs."""
+"""`python -m tensor_reshape.server`, and what `tensor-reshape serve` runs.
+
+- The options are made from `SETTINGS`; none is declared here.
+- No other module of the server reads the environment. gRPC's core does, once, when it is imported: that is late.
+"""
 
 import logging
 import os
@@ -20,7 +24,7 @@ _VERBOSITY = "GRPC_VERBOSITY"
 
 
 def _build_option(setting: Setting) -> click.Option:
-    """Returns a setting as an option; its name is what click calls the parameter."""
+    """Returns the option of a setting."""
     declared = setting.declaration
     default = list(setting.default) if setting.is_repeatable else setting.default
     return click.Option(
@@ -56,7 +60,7 @@ def serve(**values: Any) -> None:
     Every option can be set in the environment: --max-rank as TENSOR_RESHAPE_MAX_RANK. A flag wins.
     """
     configure_logs(values["log_format"], values["log_level"])
-    _set_core()
+    _silence_core()
     raise_descriptor_limit()
     from tensor_reshape.server.runner import serve_until_signal  # noqa: PLC0415 - grpc reads the environment once,
     from tensor_reshape.server.workers.supervisor import supervise  # noqa: PLC0415 - when it is imported
@@ -71,14 +75,14 @@ def serve(**values: Any) -> None:
         raise click.ClickException(str(error)) from error
 
 
-def _set_core() -> None:
-    """Chooses what gRPC's core reads from the environment, unless that says it. Workers inherit the choice.
+def _silence_core() -> None:
+    """Has gRPC's core log nothing, unless the environment says otherwise; workers inherit that.
 
-    The core's own lines have no format of ours, come as often as a stranger likes, and wait for whoever reads them.
+    Its lines are in a format of their own, come as often as a stranger likes, and wait for whoever reads them.
     """
     before = dict(os.environ)  # noqa: TID251
     os.environ.setdefault(_VERBOSITY, "NONE")  # noqa: TID251
-    if "grpc" in sys.modules and os.environ != before:  # noqa: TID251 - too late for this process
+    if "grpc" in sys.modules and os.environ != before:  # noqa: TID251 - it was imported by the command line
         os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])  # noqa: S606 - this very command
 
 
@@ -92,6 +96,7 @@ def _build_config(settings: dict[str, Any]) -> Config:
 
     waiting = 2 * CALL_THREADS if settings["serving"] == "threads" else 0  # one receives, one answers
     room = find_memory_room(settings["workers"], settings["threads"] + waiting)
+    # A flag with the value of the default was asked for all the same: it is never lowered in silence.
     source = click.get_current_context().get_parameter_source("max_message_bytes")
     asked = None if source is ParameterSource.DEFAULT else settings["max_message_bytes"]
     if settings["memory_budget_bytes"] is None:

@@ -6,6 +6,7 @@
 """
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
@@ -39,6 +40,7 @@ MEMORY_BUDGET_BYTES = 2**30
 MAX_TRANSPORT_SECONDS = 86400 * 20
 """The longest that gRPC can be told of a connection: it counts milliseconds in 32 bits."""
 
+# A host with colons, of IPv6, is in brackets. Digits are ASCII's: int() takes others as well.
 _ADDRESS = re.compile(r"unix:.+|(?!unix:)(?P<host>\[[^\[\]]+\]|[^:\[\]]+):(?P<port>[0-9]{1,5})")
 _MAX_PORT = 65535
 
@@ -121,7 +123,7 @@ class Config:
     drain_seconds: Annotated[
         float,
         Declaration(help="NOT_SERVING is announced so long before stopping.", least=0, most=MAX_STOP_SECONDS),
-    ] = 0.5
+    ] = 0.5  # with the grace, and the second in which clients are asked to leave, below the 10 s that containers get
 
     grace_seconds: Annotated[
         float, Declaration(help="Calls under way may take so long after that.", least=0, most=MAX_STOP_SECONDS)
@@ -186,14 +188,9 @@ class Config:
 
     def __post_init__(self) -> None:
         """Raises ConfigError where the values cannot be served."""
-        for setting in SETTINGS:
-            value = getattr(self, setting.name)
-            if not setting.admits(value):
-                message = f"{setting.name} is {setting.bounds}, not {value!r}"
-                raise ConfigError(message)
-        self._check_addresses()
-        self._check_tls()
-        self._check_budget()
+        fault = next(self._find_faults(), None)
+        if fault is not None:
+            raise ConfigError(fault)
 
     def for_worker(self, listen: tuple[str, ...]) -> "Config":
         """Returns what one of the workers is started with: its share of what the whole server may use.
@@ -206,7 +203,7 @@ class Config:
             listen=listen,
             workers=1,
             memory_budget_bytes=self.memory_budget_bytes // self.workers,
-            max_calls=-(-self.max_calls // self.workers),
+            max_calls=-(-self.max_calls // self.workers),  # rounded up: a worker that may take no call serves nobody
         )
 
     @property
@@ -221,31 +218,28 @@ class Config:
         """What the rules and the backend are bounded by."""
         return Limits(
             max_rank=self.max_rank,
+            # protobuf counts in 31 bits, and the header of an answer has to fit beside its tensor.
             max_output_bytes=min(self.max_message_bytes, MAX_PROTOBUF_BYTES - MAX_HEAD_BYTES),
             max_tensor_bytes=self.max_tensor_bytes,
         )
 
-    def _check_addresses(self) -> None:
-        for address in self.listen:
-            check_address(address)
+    def _find_faults(self) -> Iterator[str]:
+        """Yields what cannot be served: first of each setting by itself, since the rest reckons with their values."""
+        for setting in SETTINGS:
+            if not setting.admits(getattr(self, setting.name)):
+                yield f"{setting.name} is {setting.bounds}, not {getattr(self, setting.name)!r}"
+        for address in map(check_address, self.listen):
             if self.workers > 1 and address.startswith("unix:"):
-                message = f"cannot listen on {address}: several workers can share a port, but no unix socket"
-                raise ConfigError(message)
-
-    def _check_tls(self) -> None:
+                yield f"cannot listen on {address}: several workers can share a port, but no unix socket"
         if self.tls is None and (self.tls_certificate or self.tls_key or self.tls_client_ca):
-            message = "--tls-certificate and --tls-key go together, and --tls-client-ca needs both"
-            raise ConfigError(message)
-
-    def _check_budget(self) -> None:
-        # Less would refuse even a lone call: the dearest one of each worker has to fit.
+            yield "--tls-certificate and --tls-key go together, and --tls-client-ca needs both"
+        # With less, the dearest call would be refused even when it is alone, and the caller be told to try again.
         least = LEAST_BUDGET_FACTOR * self.max_message_bytes * self.workers
         if self.memory_budget_bytes < least:
-            message = (
+            yield (
                 f"memory_budget_bytes is {self.memory_budget_bytes}; one call of each worker may take {least}: "
                 "lower max_message_bytes or workers"
             )
-            raise ConfigError(message)
 
 
 SETTINGS: tuple[Setting, ...] = list_settings(Config)
@@ -267,6 +261,7 @@ def fit_memory(room: int, workers: int, max_message_bytes: int | None) -> tuple[
         message = f"the system leaves {room} bytes of memory for calls: raise its limits, or lower threads or workers"
         raise ConfigError(message)
     budget = min(MEMORY_BUDGET_BYTES, room)
+    # Only where memory is short: with the whole budget, too many workers are a mistake, and `Config` says so.
     if max_message_bytes is None:
         fitting = budget // (LEAST_BUDGET_FACTOR * workers) if budget < MEMORY_BUDGET_BYTES else MAX_MESSAGE_BYTES
         max_message_bytes = min(MAX_MESSAGE_BYTES, fitting)

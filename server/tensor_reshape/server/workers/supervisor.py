@@ -106,15 +106,19 @@ class Supervisor:
         # Only now: when this raises, every slot is closed, and one that did not know that its process has been reaped
         # would kill a number that is free again.
         for slot in ended:
-            self._check_prospects(slot)
+            self._follow_exit(slot)
         for slot in self._slots:
             slot.advance(seconds)
         if not self._announced and all(slot.serves for slot in self._slots):
             self._announced = True
             self._announce()
 
-    def _check_prospects(self, slot: Slot) -> None:
-        """Raises where the next worker in a slot would fare no better than the one that has ended."""
+    def _follow_exit(self, slot: Slot) -> None:
+        """Ends the supervisor where the next worker in a slot would fare no better than the one that has ended.
+
+        Raises:
+            ConfigError: it would not.
+        """
         if self._stopping:
             return
         if not self._announced:
