@@ -151,6 +151,7 @@ TRANSITIONS: Mapping[State, Mapping[Event, State]] = {
     State.STOPPED: {},
 }
 
+# After STOP: that a worker ends is no failure any more.
 _FINAL_STATES = frozenset({State.STOPPING, State.HURRYING, State.KILLED_AT_STOP, State.STOPPED})
 
 
@@ -251,11 +252,11 @@ class Slot:
     def _enter(self, state: State) -> None:
         if (self.state, state) == (State.STARTING, State.SERVING):
             self._log(logging.INFO, "worker serves")
+        # All of the new state before anything is done: a start that fails is an event already, in STARTING.
         self.state = state
-        self._remaining_seconds = self._deadline_seconds.get(state, 0.0)
+        backs_off = state is State.BACKING_OFF
+        self._remaining_seconds = self._count_back_off() if backs_off else self._deadline_seconds[state]
         match state:
-            case State.BACKING_OFF:
-                self._remaining_seconds = self._count_back_off()
             case State.STARTING:
                 self._start()
             case State.SILENT:
