@@ -21,9 +21,14 @@ ORDER = Order(number=1, config=Config(), private_address="unix-abstract:none")
 SEND = "import os, pickle, sys; send = lambda message=b'.': os.write(int(sys.argv[1]), message); "
 SPIN = SEND + "send()\nwhile True: pass"
 SLEEP = SEND + "import time; send(); time.sleep(60)"
+# What the system calls the thread (prctl 15) looks like the end of a name and the state of a thread that sleeps.
 SLEEP_BESIDE_A_THREAD_THAT_SPINS = (
-    SEND + "import threading, itertools\nspin = lambda: all(number >= 0 for number in itertools.count())\n"
-    "threading.Thread(target=spin, daemon=True, name='a) S 1').start()\nsend()\nthreading.Event().wait()"
+    SEND
+    + """import ctypes, threading
+def spin():
+    ctypes.CDLL(None).prctl(15, b"a) S 1")
+    while True: pass
+threading.Thread(target=spin, daemon=True).start(); send(); threading.Event().wait()"""
 )
 READ_ORDER = SEND + "send(str(pickle.load(sys.stdin.buffer).number).encode())"
 READ_HURRY = SEND + "source = open(0, 'rb', 0, closefd=False); pickle.load(source); send(source.read(1))"

@@ -455,4 +455,4 @@ class SlotModel(RuleBasedStateMachine):
 
 
 def test_whatever_happens_in_whatever_order_a_slot_keeps_its_laws():
-    run_state_machine_as_test(SlotModel, settings=settings(max_examples=200, stateful_step_count=40, deadline=None))
+    run_state_machine_as_test(SlotModel, settings=settings(max_examples=100, stateful_step_count=40, deadline=None))
