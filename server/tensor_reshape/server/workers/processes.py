@@ -53,7 +53,7 @@ class WorkerProcess:
         self.pid = self._process.pid
         self._orders: IO[bytes] = self._process.stdin  # type: ignore[assignment] # a pipe was asked for above
         self._threads = Path(f"/proc/{self.pid}/task")
-        # A kilobyte or two. A pipe holds 64 KiB, so this does not wait for the worker to read.
+        # Less than a kilobyte for each address. A pipe holds 64 KiB, so this does not wait for the worker to read.
         self._send(pickle.dumps(order))
 
     def read_messages(self) -> bytes:
