@@ -216,9 +216,9 @@ class Config:
     @property
     def limits(self) -> Limits:
         """What the rules and the backend are bounded by."""
+        # protobuf counts in 31 bits, and the header of an answer has to fit beside its tensor.
         return Limits(
             max_rank=self.max_rank,
-            # protobuf counts in 31 bits, and the header of an answer has to fit beside its tensor.
             max_output_bytes=min(self.max_message_bytes, MAX_PROTOBUF_BYTES - MAX_HEAD_BYTES),
             max_tensor_bytes=self.max_tensor_bytes,
         )
