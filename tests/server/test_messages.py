@@ -2,14 +2,8 @@
 
 import pickle
 
-from tensor_reshape.server.config import Config
-from tensor_reshape.server.workers.messages import STOP_MARGIN_SECONDS, Order
-
-ORDER = Order(
-    number=7,
-    config=Config(drain_seconds=1, grace_seconds=8),
-    private_address="unix-abstract:none",
-)
+from tensor_reshape.server.workers.messages import STOP_MARGIN_SECONDS
+from worker_slots import ORDER
 
 
 def test_a_worker_may_take_the_drain_the_grace_and_a_margin_to_stop():

@@ -9,14 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from tensor_reshape.server.config import Config
 from tensor_reshape.server.workers import processes
-from tensor_reshape.server.workers.messages import Order
 from tensor_reshape.server.workers.processes import WorkerProcess
+from worker_slots import ORDER
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
-ORDER = Order(number=1, config=Config(), private_address="unix-abstract:none")
 # Each sends a dot when it has come so far; its first argument is the descriptor to send by.
 SEND = "import os, pickle, sys; send = lambda message=b'.': os.write(int(sys.argv[1]), message); "
 SPIN = SEND + "send()\nwhile True: pass"

@@ -1,18 +1,10 @@
 """When a worker is killed, and when the next one is started: with time that the test lets pass."""
 
-import errno
-import math
 import signal
-from collections.abc import Callable
 
 import pytest
-from hypothesis import settings
-from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
-from tensor_reshape.server.config import Config
-from tensor_reshape.server.workers.messages import BEAT, LEAVING, REFUSAL, STOP_MARGIN_SECONDS, Order
-from tensor_reshape.server.workers.processes import WorkerProcess
+from tensor_reshape.server.workers.messages import BEAT, LEAVING, REFUSAL, STOP_MARGIN_SECONDS
 from tensor_reshape.server.workers.slots import (
     BACK_OFF_SECONDS,
     BUSY_SECONDS,
@@ -21,17 +13,11 @@ from tensor_reshape.server.workers.slots import (
     STABLE_SECONDS,
     START_SECONDS,
     Event,
-    Slot,
     State,
 )
+from worker_slots import TICK, Room
 
-TICK = 0.1
 HANG_SECONDS = SILENCE_SECONDS + IDLE_SECONDS
-ORDER = Order(
-    number=1,
-    config=Config(drain_seconds=1, grace_seconds=8),
-    private_address="unix-abstract:none",
-)
 # What becomes of each state (a row) by each event (a column); a dot: nothing changes.
 TABLE = """
                 BEAT     LEAVE    EXIT         DEADLINE        IDLE    STOP      HURRY
@@ -61,104 +47,6 @@ WAYS: dict[State, tuple[Event, ...]] = {
     State.KILLED_AT_STOP: (Event.STOP, Event.DEADLINE),
     State.STOPPED: (Event.STOP, Event.EXIT),
 }
-
-
-class FakeProcess(WorkerProcess):
-    """A process that only keeps what is asked of it."""
-
-    def __init__(self, pid: int) -> None:
-        self.pid = pid
-        self.sent = b""
-        self.idle = True
-        self.alive = True
-        self.actions: list[str] = []
-
-    @property
-    def was_killed(self) -> bool:
-        return "SIGKILL" in self.actions
-
-    def read_messages(self) -> bytes:
-        sent, self.sent = self.sent, b""
-        return sent
-
-    def is_idle(self) -> bool:
-        return self.idle
-
-    def hurry(self) -> None:
-        assert self.alive
-        self.actions.append("hurry")
-
-    def send_signal(self, number: signal.Signals) -> None:
-        assert self.alive, "the number may be another process's"
-        self.actions.append(number.name)
-
-    def close(self, exit_code: int | None = None) -> None:
-        del exit_code
-        self.alive = False
-
-
-class Room:
-    """One slot, and the processes that have been started for it."""
-
-    def __init__(self, *, full: bool = False) -> None:
-        self.full = full
-        self.attempts = 0
-        self.processes: list[FakeProcess] = []
-        self.slot = Slot(ORDER, self.spawn)
-        self.slot.advance(0)
-
-    def spawn(self, order: Order) -> FakeProcess:
-        assert order is ORDER
-        self.attempts += 1
-        if self.full:
-            raise OSError(errno.EAGAIN, "no room")
-        assert not any(process.alive for process in self.processes)
-        self.processes.append(FakeProcess(len(self.processes) + 1))
-        return self.processes[-1]
-
-    @property
-    def process(self) -> FakeProcess:
-        return self.processes[-1]
-
-    def wait(self, seconds: float) -> None:
-        for _ in range(round(seconds / TICK)):
-            self.slot.advance(TICK)
-
-    def await_change(self) -> None:
-        """Lets time pass until the state is another; for the longest deadline at most."""
-        state = self.slot.state
-        for _ in range(round(2 * BUSY_SECONDS / TICK)):
-            if self.slot.state is state:
-                self.slot.advance(TICK)
-
-    def send(self, message: bytes) -> None:
-        self.process.sent += message
-        self.slot.advance(0)
-
-    def beat(self, seconds: float) -> None:
-        for _ in range(round(seconds)):
-            self.send(BEAT)
-            self.wait(1)
-
-    def be_idle(self) -> None:
-        """Has the process do nothing for IDLE_SECONDS, where that is no deadline anyway."""
-        self.process.idle = True
-        if self.slot.state not in {State.SERVING, State.BACKING_OFF}:
-            self.wait(IDLE_SECONDS + 2 * TICK)
-
-    def handle(self, event: Event) -> None:
-        """Has an event happen as it does outside of tests."""
-        self.process.idle = False
-        ways: dict[Event, Callable[[], None]] = {
-            Event.BEAT: lambda: self.send(BEAT),
-            Event.LEAVE: lambda: self.send(LEAVING),
-            Event.EXIT: lambda: self.slot.record_exit(1),
-            Event.DEADLINE: self.await_change,
-            Event.IDLE: self.be_idle,
-            Event.STOP: self.slot.stop,
-            Event.HURRY: self.slot.hurry,
-        }
-        ways[event]()
 
 
 @pytest.fixture
@@ -368,91 +256,3 @@ def test_a_system_without_room_is_asked_less_and_less_often():
 def test_closing_leaves_no_process(room: Room):
     room.slot.close()
     assert (room.process.actions, room.process.alive, room.slot.pid) == (["SIGKILL"], False, None)
-
-
-class SlotModel(RuleBasedStateMachine):
-    """Anything happens to a slot, in any order. That no two processes live at once is a matter of `Room`.
-
-    Attributes:
-        room: the slot.
-        stopped_with: how many processes there had been when it was told to stop.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.room = Room()
-        self.stopped_with: int | None = None
-
-    def has_process(self) -> bool:
-        return self.room.slot.pid is not None
-
-    @rule(seconds=st.sampled_from([0, TICK, SILENCE_SECONDS, STOP_MARGIN_SECONDS, STABLE_SECONDS, BUSY_SECONDS]))
-    def advance(self, seconds: float) -> None:
-        self.room.slot.advance(seconds)
-
-    @precondition(has_process)
-    @rule(messages=st.sampled_from([BEAT, LEAVING, BEAT + LEAVING, BEAT * 3, LEAVING + BEAT, REFUSAL + b"no"]))
-    def send(self, messages: bytes) -> None:
-        self.room.process.sent += messages
-
-    @precondition(has_process)
-    @rule(idle=st.booleans())
-    def change_idleness(self, idle: bool) -> None:
-        self.room.process.idle = idle
-
-    @precondition(has_process)
-    @rule(code=st.sampled_from([0, 1, -signal.SIGKILL]))
-    def exit(self, code: int) -> None:
-        self.room.slot.record_exit(code)
-
-    @rule(full=st.booleans())
-    def fill(self, full: bool) -> None:
-        self.room.full = full
-
-    @rule()
-    def stop(self) -> None:
-        self.room.slot.stop()
-        self.stopped_with = self.stopped_with or len(self.room.processes)
-
-    @precondition(lambda self: self.stopped_with is not None)
-    @rule()
-    def hurry(self) -> None:
-        self.room.slot.hurry()
-
-    @invariant()
-    def no_process_is_started_after_the_stop(self) -> None:
-        assert self.stopped_with in {None, len(self.room.processes)}
-
-    @invariant()
-    def a_process_belongs_to_a_state_that_has_one(self) -> None:
-        assert self.has_process() == (self.room.slot.state not in {State.BACKING_OFF, State.STOPPED})
-        assert self.has_process() == any(process.alive for process in self.room.processes)
-
-    @invariant()
-    def a_worker_is_asked_before_it_is_hurried_and_both_once(self) -> None:
-        for process in self.room.processes:
-            asked = [action for action in process.actions if action != "SIGKILL"]
-            assert asked in [[], ["SIGTERM"], ["SIGTERM", "hurry"]]
-
-    @invariant()
-    def whoever_serves_was_not_told_to_end(self) -> None:
-        assert not (self.room.slot.serves and self.room.process.actions)
-
-    @invariant()
-    def a_slot_that_waits_for_ever_has_killed_its_process_or_is_done(self) -> None:
-        if self.room.slot._remaining_seconds == math.inf:
-            assert self.room.slot.state is State.STOPPED or self.room.process.was_killed
-
-    def teardown(self) -> None:
-        """Whatever happened, a process that does nothing more is killed, and is the last one if the slot is stopped."""
-        self.room.slot.stop()
-        if self.has_process():
-            self.room.process.sent = b""
-            self.room.wait(ORDER.stop_seconds + 2 * TICK)
-            assert self.room.process.was_killed
-            self.room.slot.record_exit(-signal.SIGKILL)
-        assert self.room.slot.state is State.STOPPED
-
-
-def test_whatever_happens_in_whatever_order_a_slot_keeps_its_laws():
-    run_state_machine_as_test(SlotModel, settings=settings(max_examples=100, stateful_step_count=40, deadline=None))

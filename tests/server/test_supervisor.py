@@ -10,16 +10,16 @@ from contextlib import ExitStack, closing, contextmanager
 
 import pytest
 
-from tensor_reshape.server.config import Config, ConfigError
-from tensor_reshape.server.workers.messages import BEAT, REFUSAL, Order
+from tensor_reshape.server.config import ConfigError
+from tensor_reshape.server.workers.messages import BEAT, REFUSAL
 from tensor_reshape.server.workers.processes import WorkerProcess
 from tensor_reshape.server.workers.slots import Slot
 from tensor_reshape.server.workers.supervisor import Supervisor
+from worker_slots import ORDER
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="workers share a port, which takes Linux")
 
 JUNK = REFUSAL + b"junk"
-ORDER = Order(number=1, config=Config(), private_address="unix-abstract:none")
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD)
 
 
