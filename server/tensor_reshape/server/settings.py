@@ -20,7 +20,7 @@ class Declaration:
     """What a field says of its setting, beside its type and its default.
 
     Attributes:
-        help: what it means, in whole sentences.
+        help: what it means, as `--help` and the documentation print it.
         least: the smallest number that is taken; None: any.
         most: the largest number that is taken; None: any.
         choices: the words that are taken; empty: any.

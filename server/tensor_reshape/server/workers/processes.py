@@ -36,11 +36,12 @@ class WorkerProcess:
         Raises:
             OSError: the system has no room for another process, or no descriptors.
         """
-        # A pipe of its own, not standard output: any library may print there.
         reader, writer = os.pipe()
+        # What the worker sends. Not its standard output, where any library may print.
         self._messages = os.fdopen(reader, "rb", buffering=0)
         os.set_blocking(reader, False)
         try:
+            # Used to start the process and, in `close`, to await its end; `os.waitpid` tells of all other ends.
             self._process = subprocess.Popen(  # noqa: S603 - this very interpreter
                 (*_COMMAND, str(writer)), bufsize=0, stdin=subprocess.PIPE, pass_fds=(writer,), start_new_session=True
             )
@@ -48,10 +49,11 @@ class WorkerProcess:
             self._messages.close()
             raise
         finally:
-            # The worker has its own copy. With this one open, the pipe would not end when the worker does.
-            os.close(writer)
+            os.close(writer)  # the worker has its own copy
         self.pid = self._process.pid
+        # Stays open as long as the worker is to serve: by the end of it, the worker learns that the supervisor is gone.
         self._orders: IO[bytes] = self._process.stdin  # type: ignore[assignment] # a pipe was asked for above
+        # A directory for each thread of the worker.
         self._threads = Path(f"/proc/{self.pid}/task")
         # Less than a kilobyte for each address. A pipe holds 64 KiB, so this does not wait for the worker to read.
         self._send(pickle.dumps(order))
