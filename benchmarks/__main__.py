@@ -30,8 +30,6 @@ from benchmarks.suites.ab import BASE
 from benchmarks.tables import RUNS, Table, merge_tables, read_tables
 
 _SUITES = ("transport", "workers", "latency", "inference", "ab")
-
-
 _RUN_HEAD = ("begin, UTC", "commit", "rounds", "seconds each", "minutes", "load before")
 
 
@@ -42,7 +40,9 @@ def main() -> None:
     options = parse_arguments(suites)
     suite = suites[options.suite]
     pace: Pace = suite.PACE
-    pace = replace(pace, rounds=options.rounds or pace.rounds, seconds=options.seconds or pace.seconds)
+    pace = replace(
+        pace, rounds=options.rounds or pace.rounds, seconds=pace.seconds if options.seconds is None else options.seconds
+    )
     groups = select_groups(suite.list_groups(options), options)
     environments = find_environments(groups, options)
     begin, commit, load = time.time(), describe_commit(environments), os.getloadavg()[0]
@@ -83,15 +83,11 @@ def parse_arguments(suites: Mapping[str, ModuleType]) -> argparse.Namespace:
 
 def select_groups(groups: Sequence[Sequence[Entry]], options: argparse.Namespace) -> list[list[Entry]]:
     """Returns the groups without the contestants that are not wanted."""
-    wanted = [
-        [
-            entry
-            for entry in group
-            if entry.contestant.name in (options.only or [entry.contestant.name])
-            and entry.contestant.name not in options.skip
-        ]
-        for group in groups
-    ]
+
+    def is_wanted(name: str) -> bool:
+        return name not in options.skip and (not options.only or name in options.only)
+
+    wanted = [[entry for entry in group if is_wanted(entry.contestant.name)] for group in groups]
     return [group for group in wanted if group]
 
 
@@ -129,9 +125,10 @@ def build_report(
     return "\n\n".join([*parts, f"## The machine\n\n{machine}", *map(str, tables)]) + "\n"
 
 
-def _open_base(against: str) -> Environment | None:
-    place = Path(against)
-    return open_environment(str(place / ".venv" / "bin" / "python" if place.is_dir() else place.absolute()))
+def _open_base(against: str) -> Environment:
+    place = Path(against).absolute()  # not resolved: the interpreter of an environment is a link to the machine's
+    environment = open_environment(str(place / ".venv" / "bin" / "python" if place.is_dir() else place))
+    return environment or sys.exit(f"{against}: no environment in which this project is installed")
 
 
 if __name__ == "__main__":

@@ -11,7 +11,6 @@ from benchmarks.cells import Cell, format_size, parse_cell
 from benchmarks.contestants import OURS, TRANSPORT, Contestant
 from benchmarks.tables import Table
 
-_COLORS = ("#d62728", "#ff7f0e", "#7f7f7f", "#bcbd22", "#1f77b4", "#000000", "#2ca02c", "#9467bd", "#8c564b", "#17becf")
 _MARKERS = "o^sDvXP*h<"
 _ZERO_POSITION = 128
 """Where an empty tensor stands on the logarithmic axis."""
@@ -54,7 +53,7 @@ def _draw_panel(axis: Any, rates: _Rates) -> None:  # noqa: ANN401 - of matplotl
             axis.plot(
                 *zip(*points, strict=True),
                 label=contestant.label,
-                color=_COLORS[index % len(_COLORS)],
+                color=f"C{index}",
                 marker=_MARKERS[index % len(_MARKERS)],
                 linewidth=3 if contestant.server == OURS else 1.5,
                 zorder=3 if contestant.server == OURS else 2,

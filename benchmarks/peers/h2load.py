@@ -28,7 +28,7 @@ class LoadSession:
             raise FileNotFoundError(message)
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-")))
         self._log = folder / "log"
-        request = channels.encode_static(job)
+        (request,) = channels.encode_messages("unary", job)
         (folder / "request").write_bytes(b"\0" + len(request).to_bytes(4, "big") + request)
         headers = [word for header in _HEADERS for word in ("-H", header)]
         files = (f"--data={folder / 'request'}", f"--log-file={self._log}")
@@ -47,7 +47,7 @@ class LoadSession:
         """
         duration = max(1, round(seconds))
         self._log.unlink(missing_ok=True)
-        url = f"http://{self._job.address}{channels.SERVICE}StaticReshape"
+        url = f"http://{self._job.address}{channels.SERVICE}/StaticReshape"
         done = subprocess.run([*self._command, "-D", str(duration), url], capture_output=True, text=True, check=False)
         rows = [line.split() for line in self._log.read_text().splitlines()] if self._log.exists() else []
         if done.returncode != 0 or not rows or any(row[1] != "200" for row in rows):

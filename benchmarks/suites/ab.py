@@ -29,7 +29,7 @@ _WORKS = (
     (replace(_SDK, client="sdk/inline"), Cell(MIB)),
     (Contestant("raw-stream", "stream, stock channel", OURS, "channels/stream"), Cell(256 * MIB)),
     (Contestant("sdk-stream", "stream, SDK, out=", OURS, "sdk/stream"), Cell(256 * MIB)),
-    (Contestant("infer", "`infer_locally`", (), "sdk/local"), Cell(1_000, load=MIXED)),
+    (Contestant("infer", "`infer_locally`", (), "sdk/local"), Cell(10_000, load=MIXED)),
     (Contestant("infer", "`infer_locally`", (), "sdk/local"), Cell(len(HOSTILE), load=ALL_HOSTILE)),
     (Contestant("alone", "InferShape one by one, SDK", OURS, "sdk/alone"), Cell(100, load=MIXED)),
     (Contestant("batch", "a batch through the RPC", OURS, "sdk/batch"), Cell(10_000, load=MIXED)),
