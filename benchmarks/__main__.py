@@ -36,6 +36,7 @@ _RUN_HEAD = ("begin, UTC", "commit", "rounds", "seconds each", "minutes", "load 
 def main() -> None:
     """Measures, and reports after each group, so that a run that is ended early has left what it measured."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that no server is left behind
+    # By name, as each suite's module is one: options, groups and tables of the same names.
     suites = {name: importlib.import_module(f"benchmarks.suites.{name}") for name in _SUITES}
     options = parse_arguments(suites)
     suite = suites[options.suite]
@@ -95,6 +96,7 @@ def find_environments(groups: Sequence[Sequence[Entry]], options: argparse.Names
     """Returns the environments of the contestants; the status of those that lack one says so."""
     entries = [entry for group in groups for entry in group]
     found: dict[str, Environment] = {}
+    # Only those that are asked for: to ask an interpreter for its packages takes a while.
     for name in dict.fromkeys(entry.contestant.environment for entry in entries):
         environment = _open_base(options.against) if name == BASE else find_environment(name, options.peers)
         if environment:

@@ -67,9 +67,10 @@ def open_environment(python: str, packages: tuple[str, ...] = _OWN_PACKAGES) -> 
 
 def find_commit(python: str) -> str:
     """Returns the commit of the checkout from which an interpreter imports the project; "?" where it is installed."""
+    # The interpreter knows which checkout it is: ours and the base's have the same version number.
     where = "import importlib.util as u; print(*u.find_spec('tensor_reshape.client').submodule_search_locations)"
     folder = subprocess.run([python, "-c", where], capture_output=True, text=True, check=True).stdout.strip()
-    if "site-packages" in folder:
+    if "site-packages" in folder:  # of a wheel; that its environment lies in some checkout says nothing
         return "?"
     command = ["git", "-C", folder, "describe", "--always", "--dirty", "--exclude=*"]
     return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip() or "?"

@@ -12,6 +12,7 @@ _PARENT, _TIMES = 1, slice(11, 15)  # fields of /proc/PID/stat after the name; t
 def list_tree(root: int) -> list[int]:
     """Returns the ids of a process and its descendants."""
     stats = {int(path.name): _read(int(path.name), "stat").rpartition(")")[2].split() for path in _PROC.glob("[0-9]*")}
+    # Servers that fork (Triton, our own --workers) do their work in children.
     tree = [root]
     for member in tree:  # grows while it is walked
         tree += [process for process, stat in stats.items() if stat and int(stat[_PARENT]) == member]
@@ -34,7 +35,7 @@ def read_memory(root: int, *, peak: bool = False) -> int:
 def reset_peak_memory(root: int) -> None:
     """Makes the peak what is resident now."""
     for process in list_tree(root):
-        (_PROC / str(process) / "clear_refs").write_text("5")
+        (_PROC / str(process) / "clear_refs").write_text("5")  # 5: VmHWM alone, see proc(5)
 
 
 def list_shared_memory(processes: list[int]) -> set[Path]:

@@ -47,6 +47,7 @@ def _list_panels(tables: Sequence[Table]) -> list[_Rates]:
 
 
 def _draw_panel(axis: Any, rates: _Rates) -> None:  # noqa: ANN401 - of matplotlib
+    # By the order of the table, so that a contestant has its colour in every panel, also where others are absent.
     for index, contestant in enumerate(one for one in TRANSPORT if one.drawn):
         points = _list_points(contestant, rates)
         if points:

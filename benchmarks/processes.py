@@ -36,11 +36,13 @@ class ServerProcess:
         """
         with ExitStack() as stack:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-")))
+            # A path of its own, or a port that was free just now: several servers of a group run at once.
             self.address = f"127.0.0.1:{_find_port()}" if transport == TCP else f"unix:{folder / 'socket'}"
             words = [word.format(**environment._asdict(), address=self.address) for word in command]
             process = _start(stack, words, folder / "log")
             self.pid = process.pid
             deadline = time.monotonic() + _START_SECONDS
+            # Whether it answers is for the client to see; most peers have no other sign that they are up.
             while not _is_listening(self.address):
                 if process.poll() is not None or time.monotonic() > deadline:
                     message = f"failed to start: {_read_last_line(folder / 'log')}"
@@ -90,6 +92,7 @@ class WorkerProcess:
 
 
 def _start(stack: ExitStack, command: list[str], log: Path, **pipes: int) -> "subprocess.Popen[str]":
+    # A file, not a pipe: nobody reads while a server runs, and a full pipe would stop it.
     with log.open("w") as file:
         streams: dict[str, Any] = {"stdout": file, "stderr": file, **pipes}
         process: subprocess.Popen[str] = subprocess.Popen(
@@ -101,6 +104,7 @@ def _start(stack: ExitStack, command: list[str], log: Path, **pipes: int) -> "su
 
 def _stop_tree(process: "subprocess.Popen[str]") -> None:
     """Ends a process with all it started: politely, then not. Removes the shared memory that they leave (Triton's)."""
+    # Before it ends: afterwards its children belong to another parent, and its maps are gone.
     tree = list_tree(process.pid)
     segments = list_shared_memory(tree)
     process.terminate()

@@ -19,12 +19,14 @@ from benchmarks.environments import Environment
 from benchmarks.meters import read_cpu_seconds, read_memory, reset_peak_memory
 from benchmarks.processes import ProcessError, ServerProcess, WorkerProcess
 
+# Connections, caches and the processor's clock settle within some hundred small calls.
 _WARM_UP_SECONDS = 0.2
 _LEAST_ROUNDS, _ENTRY_SECONDS = 2, 60
 """An entry that was called for so long misses the rounds after the second: some peers take a minute a call."""
 
+# The longest that an answer may take: to make a large tensor and to check its bytes is part of it.
 _ANSWER_SECONDS = 300
-STATUS_LENGTH = 100  # of what tables tell of a status
+_STATUS_LENGTH = 100
 _FRESH_BYTES = 64 * MIB
 """From this size on what a process keeps of freed memory, or lacks, is seen in the next measurement."""
 
@@ -78,6 +80,11 @@ class Entry:
     peak_bytes: int | None = None
     samples: dict[int, Sample] = field(default_factory=dict)
 
+    @property
+    def failure(self) -> str:
+        """What a table tells of the status: as much as fits into a cell of it; "" where all went well."""
+        return self.status[:_STATUS_LENGTH].replace("|", "/")
+
     def list_values(self, name: str) -> list[float]:
         """Returns an attribute of all samples; nothing where the entry was not wholly measured."""
         return [] if self.status else [*map(attrgetter(name), self.samples.values())]
@@ -93,7 +100,8 @@ def measure_group(entries: Sequence[Entry], environments: Mapping[str, Environme
     """Measures entries that are compared with each other; what goes wrong is the status of its entry."""
     with _Arena(environments, pace) as arena:
         for number in range(pace.rounds):
-            turn = number % max(1, len(entries))
+            # Whoever is first in a round finds the machine as the round before left it; so each is first in turn.
+            turn = number % len(entries)
             for entry in (*entries[turn:], *entries[:turn]):
                 spent = sum(sample.seconds for sample in entry.samples.values())
                 if not entry.status and (number < _LEAST_ROUNDS or spent < _ENTRY_SECONDS):
@@ -126,6 +134,7 @@ class _Pair:
 
     def __init__(self, contestant: Contestant, transport: str, environment: Environment) -> None:
         with ExitStack() as stack:
+            # The stack ends the server where the worker does not start.
             self._server = ServerProcess(contestant.server, transport, environment) if contestant.server else None
             if self._server:
                 stack.callback(self._server.stop)
@@ -138,20 +147,25 @@ class _Pair:
 
     def prepare(self, cell: Cell, warm_up_seconds: float) -> None:
         """Connects the clients, checks an answer, and lets them call for a while, once for each cell."""
-        if cell not in self._prepared:
-            self.ask(cell, do="prepare")
+        if cell in self._prepared:
+            return
+        self.ask(cell, do="prepare")
+        self._prepared.add(cell)
+        # The check of a large tensor was a call already, which took long enough to warm up whatever there is.
+        if cell.load != TENSOR or cell.size <= MIB:
             self.ask(cell, do="run", seconds=warm_up_seconds)
-            self._prepared.add(cell)
 
     def ask(self, cell: Cell, **question: Any) -> dict[str, Any]:
         return self._worker.ask(_ANSWER_SECONDS, cell=cell, **question)
 
-    def rest(self, cell: Cell) -> int:
+    def weigh_at_rest(self, cell: Cell) -> int:
         """Lets every client make small calls, and returns the memory that the server has after them."""
         self.prepare(cell._replace(size=KIB), 0)
+        # Read while the clients are connected: threads and buffers of connections are no cost of a large tensor.
         memory = read_memory(self.server_id or 0)
         reset_peak_memory(self.server_id or 0)
         self.ask(cell, do="close")
+        self._prepared.clear()
         return memory
 
 
@@ -183,13 +197,14 @@ class _Arena:
         except ProcessError as error:
             entry.status = str(error)
             print(f"{entry.cell}: {name} {error}", file=sys.stderr, flush=True)
+        # A call that failed may still be under way in the server: its processes are of no more use.
         if entry.status or (is_tensor and entry.cell.size >= _FRESH_BYTES):
             self._stop(name)
 
     def _measure(self, pair: _Pair, entry: Entry, number: int, *, is_weighed: bool) -> None:
-        rest = pair.rest(entry.cell) if is_weighed else 0
-        is_heavy = entry.cell.load == TENSOR and entry.cell.size > MIB  # its check is warm-up enough
-        pair.prepare(entry.cell, 0 if is_heavy else min(_WARM_UP_SECONDS, self._pace.seconds))
+        rest = pair.weigh_at_rest(entry.cell) if is_weighed else 0
+        pair.prepare(entry.cell, min(_WARM_UP_SECONDS, self._pace.seconds))
+        # Read around the run alone: what the check of the answer costs the server is no part of it.
         before = read_cpu_seconds(pair.server_id) if pair.server_id else 0
         answer = pair.ask(entry.cell, do="run", seconds=self._pace.seconds)
         after = read_cpu_seconds(pair.server_id) if pair.server_id else 0

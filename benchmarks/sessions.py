@@ -36,6 +36,7 @@ class Job:
     @cached_property
     def array(self) -> Array:
         """As large as the cell says; all elements differ."""
+        # Elements that differ show a chunk that is in the wrong place.
         bits = np.arange(self.cell.size // 4, dtype=np.uint32)
         bits += _ONE
         return bits.view(np.float32)
@@ -55,6 +56,7 @@ class Job:
         if answer.shape != self.target or answer.dtype != np.float32:
             message = f"the answer is {answer.dtype} {answer.shape}, not float32 {self.target}"
             raise ValueError(message)
+        # As integers: floats would take -0.0 for 0.0, and a NaN for different from itself.
         answer_bits = np.ascontiguousarray(answer).reshape(-1).view(np.uint32)
         if not np.array_equal(answer_bits, self.array.view(np.uint32)):
             message = "the answer has other bytes"
@@ -90,6 +92,7 @@ class ThreadSession:
 
     def run(self, seconds: float) -> dict[str, float]:
         """Lets every client call until the time is over."""
+        # Threads start one after the other; without a barrier the first ones would be timed with fewer clients.
         barrier = threading.Barrier(len(self._calls))
         return _join([*self._threads.map(partial(_repeat, seconds=seconds, barrier=barrier), self._calls)])
 
@@ -129,6 +132,7 @@ def summarize(seconds: float, latencies: Sequence[float]) -> dict[str, float]:
 
 
 def _join(times: Sequence[_Times]) -> dict[str, float]:
+    # From the first begin to the last end: the time in which some of the clients still call, or call already, counts.
     begin, end = min(one[0] for one in times), max(one[1] for one in times)
     return summarize(end - begin, [latency for one in times for latency in one[2]])
 
@@ -137,7 +141,7 @@ def _repeat(call: Call, seconds: float, barrier: threading.Barrier) -> _Times:
     latencies = []
     barrier.wait()
     begin = now = time.perf_counter()
-    while True:
+    while True:  # the end of a call is the begin of the next: one look at the clock for each
         call()
         before, now = now, time.perf_counter()
         latencies.append(now - before)

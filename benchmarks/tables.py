@@ -28,6 +28,7 @@ def read_tables(text: str) -> list[Table]:
     tables: list[Table] = []
     for section in text.split("\n## ")[1:]:
         title, *lines = section.splitlines()
+        # No text has a "|": a peer's words come through `Entry.failure`.
         head, *rows = [tuple(line[2:-2].split(" | ")) for line in lines if line.startswith("| ")] or [()]
         if head:
             tables.append(Table(title, head, rows[1:]))

@@ -56,8 +56,9 @@ class Worker:
         session: Session = self._client.open_session(self._variant, Job(self._address, cell), self._stack)
         session.check()
         self._sessions[cell] = session
+        # Else each run of the collector in a timed call would visit the thousands of questions that are prepared.
         gc.collect()
-        gc.freeze()  # a run of the collector through thousands of prepared questions is no part of a call
+        gc.freeze()
         return {}
 
 

@@ -60,6 +60,7 @@ def _connect(variant: str, job: Job, stack: ExitStack) -> Call:
     if variant == "call":
         return call
     writer, reader = begin()
+    # The stack runs these in reverse: done writing first, for which the server's loop waits.
     stack.callback(writer.close)
     stack.callback(writer.done_writing)
 

@@ -24,6 +24,7 @@ def serve(address: str) -> None:
     """Serves for ever."""
     host, _, port = address.rpartition(":")
     place = {"uds": port} if host == "unix" else {"host": host, "port": int(port)}
+    # Connections are kept between rounds, so that no call pays for a new one.
     uvicorn.run(app, **place, log_level="warning", loop="uvloop", http="httptools", timeout_keep_alive=3600)
 
 

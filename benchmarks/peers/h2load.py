@@ -29,6 +29,7 @@ class LoadSession:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-")))
         self._log = folder / "log"
         (request,) = channels.encode_messages("unary", job)
+        # The frame of gRPC before a message: not compressed, and four bytes of its length.
         (folder / "request").write_bytes(b"\0" + len(request).to_bytes(4, "big") + request)
         headers = [word for header in _HEADERS for word in ("-H", header)]
         files = (f"--data={folder / 'request'}", f"--log-file={self._log}")

@@ -19,7 +19,7 @@ def open_session(variant: str, job: Job, stack: ExitStack) -> ThreadSession:
 
     def connect() -> Call:
         client = stack.enter_context(tc.InferenceServerClient(job.address))
-        _await_model(client)
+        _await_model(client)  # the port is open before the model is loaded
 
         def call() -> Array:
             data = tc.InferInput("data", job.array.shape, "FP32")

@@ -82,10 +82,11 @@ def _connect(job: Job, stack: ExitStack) -> Call:
         left = received
         while left:
             left = left[connected.recv_into(left) :]
-        if not received:
+        if not received:  # an empty tensor: the server sends a byte, for there would be nothing to wait for
             connected.recv(1)
         return out
 
+    # One thread for all calls: to start one costs as much as the copy of a small tensor.
     threading.Thread(target=send_orders, daemon=True).start()
     stack.callback(orders.put, False)  # noqa: FBT003 - the end of orders
     return call

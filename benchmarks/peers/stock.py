@@ -25,6 +25,7 @@ class Servicer(reshape_pb2_grpc.ReshapeServiceServicer):
 
 def serve(address: str) -> None:
     """Serves for ever."""
+    # As many threads as the cells with 16 clients need; with 64 clients calls wait for a thread.
     server = grpc.server(ThreadPoolExecutor(max_workers=16), options=OPTIONS)
     reshape_pb2_grpc.add_ReshapeServiceServicer_to_server(Servicer(), server)  # type: ignore[abstract] # one method
     server.add_insecure_port(address)

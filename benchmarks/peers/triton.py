@@ -16,6 +16,7 @@ def reshape(requests: list[Any]) -> list[dict[str, Any]]:
 def serve(address: str) -> None:
     """Serves for ever."""
     host, _, port = address.rpartition(":")
+    # Triton opens three ports; two sockets at once find two that differ.
     with socket.socket() as http, socket.socket() as metrics:
         http.bind((host, 0))
         metrics.bind((host, 0))

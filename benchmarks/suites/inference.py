@@ -14,7 +14,7 @@ from argparse import ArgumentParser, Namespace
 from benchmarks.cells import Cell
 from benchmarks.contestants import OURS, Contestant
 from benchmarks.questions import HOSTILE, MIXED, PARTS
-from benchmarks.rounds import STATUS_LENGTH, Entry, Pace, format_spread
+from benchmarks.rounds import Entry, Pace, format_spread
 from benchmarks.tables import Table
 
 # One call each, so that what a batch leaves in caches helps it once a round at most.
@@ -76,4 +76,4 @@ def _name_rows(group: list[Entry]) -> tuple[str, list[str]]:
 
 def _tell(label: str, entry: Entry, ratios: list[float]) -> tuple[str, ...]:
     microseconds = format_spread(entry.list_values("p50"), 1e6 / entry.cell.size)
-    return (label, entry.status[:STATUS_LENGTH] or microseconds, format_spread(ratios))
+    return (label, entry.failure or microseconds, format_spread(ratios))

@@ -12,7 +12,7 @@ from argparse import ArgumentParser, Namespace
 from benchmarks.cells import GIB, KIB, MIB, TCP, UNIX, Cell, parse_size
 from benchmarks.contestants import TRANSPORT
 from benchmarks.environments import read_free_memory
-from benchmarks.rounds import STATUS_LENGTH, Entry, Pace, format_latency, format_number, format_spread
+from benchmarks.rounds import Entry, Pace, format_latency, format_number, format_spread
 from benchmarks.suites.bars import BARS, judge
 from benchmarks.tables import Table
 
@@ -55,7 +55,7 @@ def _list_rows(group: list[Entry]) -> list[tuple[str, ...]]:
 
 
 def _tell(entry: Entry, first: Entry) -> tuple[str, ...]:
-    rate = entry.status[:STATUS_LENGTH].replace("|", "/") or format_spread(entry.list_values("rate"))
+    rate = entry.failure or format_spread(entry.list_values("rate"))
     ratio = "1" if entry is first else format_spread(first.compare(entry))
     return (entry.contestant.label, rate, ratio, format_latency(entry), _tell_cpu(entry), _tell_peak(entry))
 

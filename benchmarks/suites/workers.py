@@ -9,7 +9,7 @@ from argparse import ArgumentParser, Namespace
 
 from benchmarks.cells import KIB, Cell
 from benchmarks.contestants import WORKERS
-from benchmarks.rounds import STATUS_LENGTH, Entry, Pace, format_latency, format_spread
+from benchmarks.rounds import Entry, Pace, format_latency, format_spread
 from benchmarks.suites.bars import WORKER_BARS, judge
 from benchmarks.tables import Table
 
@@ -37,7 +37,7 @@ def _tell_group(group: list[Entry]) -> Table:
     rows: list[tuple[str, ...]] = [
         (
             entry.contestant.label,
-            entry.status[:STATUS_LENGTH] or format_spread(entry.list_values("rate")),
+            entry.failure or format_spread(entry.list_values("rate")),
             format_spread(entry.compare(ones[entry.contestant.client])),
             format_latency(entry),
         )

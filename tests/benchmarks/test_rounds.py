@@ -22,6 +22,10 @@ def test_an_entry_that_failed_has_no_ratio():
     assert build_entry(2).compare(build_entry(1, status="failed")) == []
 
 
+def test_what_went_wrong_fits_into_a_cell_of_a_table():
+    assert build_entry(status="failed: a | b " + "c" * 200).failure == "failed: a / b " + "c" * 86
+
+
 @pytest.mark.parametrize(
     ("number", "text"), [(12_345, "12,345"), (45.06, "45.1"), (2.614, "2.61"), (0.67, "0.670"), (0.0557, "0.0557")]
 )
