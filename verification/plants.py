@@ -54,7 +54,7 @@ PLANTS = (
     Plant("the head before the tensor counts alone", _CODEC, "check_head_size(inner[1])", "check_head_size(outer[1])"),
     Plant("a type is padded", _CODEC, "+ encode_length(data_type)", "+ _widen(encode_length(data_type), 6)"),
     Plant("a length is padded to six bytes", _CODEC, "_MAX_LENGTH_BYTES = 9, 5", "_MAX_LENGTH_BYTES = 3, 6"),
-    Plant("the largest head is refused", _MESSAGES, "if size > MAX_HEAD_BYTES", "if size >= MAX_HEAD_BYTES"),
+    Plant("the largest head is refused", _MESSAGES, "if size > MAX_HEADER_BYTES", "if size >= MAX_HEADER_BYTES"),
     Plant("what follows a chunk is taken for its bytes", _STREAMS, "start + length != len(raw)", "start > len(raw)"),
     Plant("an offset takes ten bytes", _STREAMS, "raw[1:10]", "raw[1:11]"),
     Plant(

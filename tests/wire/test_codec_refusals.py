@@ -6,7 +6,7 @@ import pytest
 
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason, ReshapeError
-from tensor_reshape.rules.limits import MAX_HEAD_BYTES
+from tensor_reshape.rules.limits import MAX_HEADER_BYTES
 from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, OPERATIONS, RESHAPE, STATIC_RESHAPE, Operation
 from tensor_reshape.rules.shapes import Question
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
@@ -145,7 +145,7 @@ INFERENCES: dict[str, tuple[bytes, Reason, str]] = {
         Reason.DATA_TYPE_UNSUPPORTED,
         "data.data_type",
     ),
-    "above 64 KiB": (bytes(MAX_HEAD_BYTES + 1), Reason.HEAD_TOO_LARGE, ""),
+    "above 64 KiB": (bytes(MAX_HEADER_BYTES + 1), Reason.HEAD_TOO_LARGE, ""),
 }
 
 
@@ -189,7 +189,7 @@ def pad(size: int) -> bytes:
 @pytest.mark.parametrize("behind", [False, True], ids=["in front of the tensor", "behind the tensor"])
 def test_a_head_has_a_limit(behind: bool):
     raw = STATIC.SerializeToString()
-    free = MAX_HEAD_BYTES - len(raw) + 4
+    free = MAX_HEADER_BYTES - len(raw) + 4
     for size in (free, free + 1):
         message = raw + pad(size) if behind else pad(size) + raw
         if size == free:
@@ -205,7 +205,7 @@ def test_a_million_dims_are_above_the_limit_of_a_head():
 
 
 def test_a_superseded_payload_is_no_head():
-    large = tensor_pb2.Tensor(data_type=F32, data=bytes(MAX_HEAD_BYTES + 1))
+    large = tensor_pb2.Tensor(data_type=F32, data=bytes(MAX_HEADER_BYTES + 1))
     raw = reshape_pb2.StaticReshapeRequest(special_zero=True, data=large).SerializeToString()
     call = reshapes.decode_reshape_request(STATIC_RESHAPE, raw + STATIC.SerializeToString())
     assert call.data.payload == bytes(4)

@@ -9,7 +9,7 @@ from urllib.parse import unquote
 import grpc
 
 from tensor_reshape.client.budgets import Deadline, RetryBudget
-from tensor_reshape.rules.limits import MAX_HEAD_BYTES, MAX_MESSAGE_BYTES
+from tensor_reshape.rules.limits import MAX_HEADER_BYTES, MAX_MESSAGE_BYTES
 from tensor_reshape.wire.reshapes import SERVICE
 
 DEFAULT_TARGET = "localhost:50051"
@@ -25,7 +25,7 @@ _SERVICE_CONFIG: dict[str, object] = {"loadBalancingConfig": [{"round_robin": {}
 _HEALTH_CONFIG = {"healthCheckConfig": {"serviceName": SERVICE}}
 _FOREVER_SECONDS = 10**9  # grpc takes so many and more for a deadline that has passed
 _METADATA_KEY = re.compile("[0-9a-z_.-]+")
-_MAX_CHUNK_BYTES = MAX_MESSAGE_BYTES - MAX_HEAD_BYTES  # what servers take by default
+_MAX_CHUNK_BYTES = MAX_MESSAGE_BYTES - MAX_HEADER_BYTES  # what servers take by default
 _LOCAL_SCHEMES = ("unix", "unix-abstract")
 _ADDRESS_SCHEMES = ("dns", "ipv4", "ipv6")
 _LOCAL_NAMES = ("localhost", "ip6-localhost", "ip6-loopback")

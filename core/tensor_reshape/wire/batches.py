@@ -6,7 +6,7 @@ from google.protobuf.message import Message
 
 from tensor_reshape.rules.answers import BatchItem, ReportBug, ShapeAnswer, ShapeRequest, refuse_bug
 from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason, ReshapeError
-from tensor_reshape.rules.limits import MAX_BATCH_BYTES, MAX_BATCH_ITEMS, MAX_HEAD_BYTES
+from tensor_reshape.rules.limits import MAX_BATCH_BYTES, MAX_BATCH_ITEMS, MAX_HEADER_BYTES
 from tensor_reshape.v1 import reshape_pb2
 from tensor_reshape.wire.compact_batches import (
     encode_dims,
@@ -204,7 +204,7 @@ def _split(raw: bytes, max_items: int, field_name: str) -> list[bytes]:
 
 def _parse_whole(raw: bytes, field_name: str) -> list[bytes]:
     """Returns the items of what only the generated class reads: a group, or no message at all."""
-    if len(raw) > MAX_HEAD_BYTES:
+    if len(raw) > MAX_HEADER_BYTES:
         text = "the message is no batch, or has a group, which is read up to 64 KiB"
         raise InvalidRequestError.of(Reason.MESSAGE_MALFORMED, text)
     message = parse(_BATCHES[field_name], raw)

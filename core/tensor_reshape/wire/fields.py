@@ -6,7 +6,7 @@ and nothing else: for any other encoding that protobuf allows it answers None, a
 message. `measure_head` says beforehand what that would cost: a generated class makes up to forty bytes out of one.
 """
 
-from tensor_reshape.rules.limits import MAX_HEAD_BYTES
+from tensor_reshape.rules.limits import MAX_HEADER_BYTES
 
 PAYLOAD_TAG = b"\x7a"
 """Field 15, length-delimited."""
@@ -20,7 +20,7 @@ _MIN_TAG, _MAX_TAG = 1 << 3, 2**32 - 1  # of the fields 1 and 2^29 - 1
 _MAX_LENGTH = 2**31 - 1
 _MAX_VARINT_BYTES = 10
 _FIELD_BYTES = 32  # a head has no more fields than one for each so many bytes that it may have: each takes a while
-_MAX_FIELDS = MAX_HEAD_BYTES // _FIELD_BYTES
+_MAX_FIELDS = MAX_HEADER_BYTES // _FIELD_BYTES
 
 
 _Field = tuple[int, int, int]
@@ -28,7 +28,7 @@ _Field = tuple[int, int, int]
 
 
 def find_payload(
-    message: bytes, begin: int = 0, fields: int = 0, *, within: int = MAX_HEAD_BYTES
+    message: bytes, begin: int = 0, fields: int = 0, *, within: int = MAX_HEADER_BYTES
 ) -> tuple[int, int, int] | None:
     """Finds field 15 where it comes once, as the last field, and reaches exactly to the end of `message`.
 
@@ -58,10 +58,10 @@ def measure_head(message: bytes, *, nested: bool = True) -> int:
     """Returns how many bytes of `message` are not the content of field 15 (`nested`: of field 15 within field 15).
 
     What is not understood counts in full; more than 2048 fields count as too many bytes. Counting stops above
-    `MAX_HEAD_BYTES`, so it is cheap for any message.
+    `MAX_HEADER_BYTES`, so it is cheap for any message.
     """
     head, fields = _measure(message, 0, len(message), nested=nested)
-    return head if fields <= _MAX_FIELDS else MAX_HEAD_BYTES + 1
+    return head if fields <= _MAX_FIELDS else MAX_HEADER_BYTES + 1
 
 
 def encode_length(length: int) -> bytes:
@@ -90,7 +90,7 @@ def read_number(message: bytes, position: int) -> tuple[int, int]:
 def _measure(message: bytes, begin: int, end: int, *, nested: bool) -> tuple[int, int]:
     """Returns how many bytes are no content of field 15, and how many fields have been read."""
     position, head, fields = begin, 0, 0
-    while position < end and head <= MAX_HEAD_BYTES and fields <= _MAX_FIELDS:
+    while position < end and head <= MAX_HEADER_BYTES and fields <= _MAX_FIELDS:
         field = read_field(message, position)
         fields += 1
         if field is None or field[2] > end:

@@ -6,7 +6,7 @@ from google.protobuf.message import DecodeError, Message
 
 from tensor_reshape.rules.dims import AnyDim
 from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason
-from tensor_reshape.rules.limits import DEFAULT_LIMITS, MAX_HEAD_BYTES, MAX_RANK
+from tensor_reshape.rules.limits import DEFAULT_LIMITS, MAX_HEADER_BYTES, MAX_RANK
 from tensor_reshape.rules.operations import Operation, check_rank
 from tensor_reshape.v1 import tensor_pb2
 from tensor_reshape.wire.dims import decode_dims
@@ -29,9 +29,9 @@ def parse(kind: type[AnyMessage], raw: bytes) -> AnyMessage:
 
 def check_head_size(size: int) -> None:
     """Raises LimitError HEAD_TOO_LARGE where a message has too much besides its tensor's bytes."""
-    if size > MAX_HEAD_BYTES:
-        text = f"the message has {size} or more bytes besides its tensor's; {MAX_HEAD_BYTES} are admitted"
-        raise LimitError.of(Reason.HEAD_TOO_LARGE, text, size=size, limit=MAX_HEAD_BYTES)
+    if size > MAX_HEADER_BYTES:
+        text = f"the message has {size} or more bytes besides its tensor's; {MAX_HEADER_BYTES} are admitted"
+        raise LimitError.of(Reason.HEAD_TOO_LARGE, text, size=size, limit=MAX_HEADER_BYTES)
 
 
 def decode_shape(operation: Operation, shape: tensor_pb2.Shape, path: str) -> list[AnyDim]:

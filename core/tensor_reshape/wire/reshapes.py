@@ -7,8 +7,8 @@ from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason
 from tensor_reshape.rules.limits import (
     DEFAULT_LIMITS,
-    LIGHT_HEAD_BYTES,
-    MAX_HEAD_BYTES,
+    LIGHT_HEADER_BYTES,
+    MAX_HEADER_BYTES,
     MAX_PROTOBUF_BYTES,
     MAX_RANK,
     Limits,
@@ -89,7 +89,7 @@ def encode_request_head(
     Raises:
         LimitError: MESSAGE_TOO_LARGE, where protobuf itself cannot hold the message.
     """
-    if payload_bytes > MAX_PROTOBUF_BYTES - 2 * MAX_HEAD_BYTES:
+    if payload_bytes > MAX_PROTOBUF_BYTES - 2 * MAX_HEADER_BYTES:
         text = f"the tensor takes {payload_bytes} bytes; one message holds less than 2 GiB"
         raise LimitError.of(Reason.MESSAGE_TOO_LARGE, text, "data", size=payload_bytes)
     message = tensor_pb2.Tensor(dims=question.data, strides=strides)
@@ -166,8 +166,8 @@ def read_target(operation: Operation, shape: TensorView, limits: Limits = DEFAUL
 
 def find_tensor_bytes(raw: bytes) -> int | None:
     """Returns where the tensor's bytes begin that reach to the end of `raw`; None where no light head precedes them."""
-    outer = find_payload(raw, within=LIGHT_HEAD_BYTES)
-    inner = find_payload(raw, *outer[1:], within=LIGHT_HEAD_BYTES) if outer else None
+    outer = find_payload(raw, within=LIGHT_HEADER_BYTES)
+    inner = find_payload(raw, *outer[1:], within=LIGHT_HEADER_BYTES) if outer else None
     return inner[1] if inner else None
 
 

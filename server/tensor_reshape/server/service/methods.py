@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeVar
 
 from tensor_reshape.rules.answers import ShapeRequest, answer_batch, answer_question, is_light
 from tensor_reshape.rules.errors import LimitError, Reason
-from tensor_reshape.rules.limits import LIGHT_HEAD_BYTES, Limits
+from tensor_reshape.rules.limits import LIGHT_HEADER_BYTES, Limits
 from tensor_reshape.rules.operations import Operation
 from tensor_reshape.rules.shapes import infer_shape
 from tensor_reshape.server.calls.statuses import BugLog
@@ -111,7 +111,7 @@ class ReshapeService:
     def infer_light(self, request: bytes) -> bytes | None:
         """Answers InferShape where that takes no search."""
         answer = self._answers.get(request)
-        if answer is not None or len(request) > LIGHT_HEAD_BYTES:
+        if answer is not None or len(request) > LIGHT_HEADER_BYTES:
             return answer
         asked = inference.decode_infer_request(request)
         return self._infer(request, asked) if is_light(asked.question) else None

@@ -9,7 +9,7 @@ from math import prod
 
 from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason, format_value
 from tensor_reshape.rules.layouts import check_strides, check_volume, compute_span
-from tensor_reshape.rules.limits import LIGHT_HEAD_BYTES, Limits
+from tensor_reshape.rules.limits import LIGHT_HEADER_BYTES, Limits
 from tensor_reshape.rules.shapes import infer_shape
 from tensor_reshape.server.service.backend import reshape
 from tensor_reshape.wire.reshapes import ReshapeCall
@@ -57,7 +57,7 @@ class StreamSession:
 
     def takes_long(self, raw: bytes) -> bool:
         """Whether to receive `raw` may take so long that other calls should not wait for it."""
-        return self.collected is not None or (len(raw) > LIGHT_HEAD_BYTES and find_chunk(raw) is None)
+        return self.collected is not None or (len(raw) > LIGHT_HEADER_BYTES and find_chunk(raw) is None)
 
     @property
     def is_between_tensors(self) -> bool:
