@@ -19,7 +19,8 @@ from raw_streams import begin, open_stream
 from remote_refusals import catch_status, send_raw
 from server_processes import ServerProcess, run_server
 from tensor_reshape.cli.__main__ import commands
-from tensor_reshape.client import Reason
+from tensor_reshape.client import DataType, Reason
+from tensor_reshape.rules.operations import OPERATIONS, Operation
 from tensor_reshape.server.__main__ import serve
 from tensor_reshape.v1 import reshape_pb2, reshape_pb2_grpc
 from tensor_reshape.wire.status import RETRY_SECONDS
@@ -34,6 +35,7 @@ CALL = re.compile(r"^\s*tensor-reshape (\w+)(.*)$", re.MULTILINE)
 PATH = re.compile(r"`((?:core|client|server|docs|tests|protos|scripts|verification|examples|benchmarks)/[\w./-]*)`")
 LINK = re.compile(r"\]\((?!https?:)([^)#]*)(?:#([^)]*))?\)")
 README_LINES = 120
+OPERATIONS_PAGE = ROOT / "docs/operations.md"
 
 
 def name_page(page: Path) -> str:
@@ -163,6 +165,20 @@ def test_the_page_of_the_server_has_a_row_for_every_option(option: click.Option)
 
 def find_rows(page: Path, first: str) -> list[str]:
     return [line for line in page.read_text().splitlines() if line.startswith(f"| `{first}`")]
+
+
+@pytest.mark.parametrize("operation", OPERATIONS.values(), ids=lambda operation: operation.name)
+def test_the_page_of_operations_names_the_data_types_that_each_takes(operation: Operation):
+    (row,) = re.findall(r"^\| data \|(.*)\|$", OPERATIONS_PAGE.read_text(), re.MULTILINE)
+    cells = dict(zip(OPERATIONS, row.split("|"), strict=True))
+
+    assert set(read_data_types(cells[operation.name])) == operation.data_types
+
+
+def read_data_types(cell: str) -> list[DataType]:
+    """Reads names of types; `i8 to i64` are those from the one to the other."""
+    ends = [[DataType[name.strip().upper()] for name in item.split(" to ")] for item in cell.split(",")]
+    return [data_type for first, *last in ends for data_type in DataType if first <= data_type <= (*last, first)[0]]
 
 
 def find_call() -> tuple[str, dict[str, Any]]:
