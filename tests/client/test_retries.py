@@ -14,7 +14,7 @@ from remote_refusals import send_raw
 from tensor_reshape.client import LimitError, Reason, UnavailableError
 from tensor_reshape.rules.answers import ShapeAnswer
 from tensor_reshape.wire.inference import build_infer_response
-from tensor_reshape.wire.reshapes import SERVICE
+from tensor_reshape.wire.methods import SERVICE
 from tensor_reshape.wire.status import encode_refusal
 
 GOOD = build_infer_response(ShapeAnswer((6,))).SerializeToString()

@@ -74,12 +74,17 @@ def test_a_data_type_is_of_the_kind_that_it_has_in_numpy(data_type: DataType, ki
 @pytest.mark.parametrize("data_type", sorted(FOREIGN_FLOATS), ids=str)
 def test_a_type_of_ml_dtypes_is_a_float(data_type: DataType):
     assert data_type.kind is ElementKind.FLOAT
-    assert ml_dtypes.finfo(NUMPY[str(data_type)]).bits == data_type.bits
+    assert ml_dtypes.finfo(NUMPY[str(data_type)]).bits == data_type.bits  # type: ignore[no-untyped-call]
 
 
 @pytest.mark.parametrize("data_type", DataType, ids=str)
 def test_every_integer_of_the_table_is_one_of_the_integers(data_type: DataType):
     assert (data_type in INTEGERS) == np.issubdtype(NUMPY[str(data_type)], np.integer)
+
+
+def test_the_integers_are_eight():
+    signed, unsigned = {DataType.I8, DataType.I16, DataType.I32, DataType.I64}, {DataType.U8, DataType.U16}
+    assert signed | unsigned | {DataType.U32, DataType.U64} == INTEGERS
 
 
 def test_the_floats_of_the_graph_specification_are_three():

@@ -10,7 +10,7 @@ from tensor_reshape.rules.limits import DEFAULT_LIMITS, LIGHT_HEADER_BYTES, MAX_
 from tensor_reshape.server.service.methods import Method, ReshapeService
 from tensor_reshape.server.service.stream_sessions import StreamSession
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
-from tensor_reshape.wire.fields import encode_length
+from tensor_reshape.wire.fields import encode_varint
 
 Build: TypeAlias = Callable[[int], dict[str, bytes]]
 
@@ -23,7 +23,7 @@ UNKNOWN = b"\xa0\x06\x01"
 
 
 def field(number: int, content: bytes) -> bytes:
-    return encode_length(number << 3 | 2) + encode_length(len(content)) + content
+    return encode_varint(number << 3 | 2) + encode_varint(len(content)) + content
 
 
 def write(dim: tensor_pb2.Dim) -> bytes:

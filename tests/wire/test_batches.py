@@ -25,7 +25,7 @@ from tensor_reshape.wire.batches import (
     encode_batch_response,
     join_items,
 )
-from tensor_reshape.wire.fields import encode_length
+from tensor_reshape.wire.fields import encode_varint
 
 MIB = 1 << 20
 GOOD = BatchItem(ShapeRequest(PartialQuestion(operation=STATIC_RESHAPE, data=[2, 3], target=[6], special_zero=False)))
@@ -53,7 +53,7 @@ def read_reasons(raw: bytes) -> list[str]:
 
 
 def wrap(content: bytes) -> bytes:
-    return b"\x0a" + encode_length(len(content)) + content
+    return b"\x0a" + encode_varint(len(content)) + content
 
 
 def refuse(raw: bytes) -> ReshapeError:

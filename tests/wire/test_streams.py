@@ -11,7 +11,7 @@ from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, RESHAPE, STATIC_RES
 from tensor_reshape.rules.shapes import Question
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
 from tensor_reshape.wire import streams
-from tensor_reshape.wire.fields import encode_length
+from tensor_reshape.wire.fields import encode_varint
 from tensor_reshape.wire.reshapes import ReshapeCall
 from tensor_reshape.wire.streams import Chunk, decode_stream_request, decode_stream_response, encode_chunk
 from tensor_reshape.wire.tensors import TensorView
@@ -174,7 +174,7 @@ def test_the_last_part_of_a_message_counts():
 
 def pad(size: int) -> bytes:
     """An unknown field of `size` bytes in all."""
-    return b"\x2a" + encode_length(size - 4) + bytes(size - 4)
+    return b"\x2a" + encode_varint(size - 4) + bytes(size - 4)
 
 
 @pytest.mark.parametrize("message", [begin(), b"\x7a\x01a"], ids=["beginning", "chunk"])

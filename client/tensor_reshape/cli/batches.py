@@ -10,7 +10,7 @@ from tensor_reshape.client.pieces import PIECE_QUERIES
 from tensor_reshape.client.shapes import read_query
 from tensor_reshape.rules.limits import MAX_BATCH_BYTES
 from tensor_reshape.wire.batches import encode_batch_item
-from tensor_reshape.wire.messages import check_head_size
+from tensor_reshape.wire.fields import check_header_size
 
 Answer: TypeAlias = InferredShape | ReshapeError
 Ask: TypeAlias = Callable[[Sequence[ShapeQuery]], list[Answer]]
@@ -113,7 +113,7 @@ def _measure(query: ShapeQuery) -> int:
         if isinstance(error, ReshapeError):
             raise
         raise _refuse_number(query) from None
-    check_head_size(size)
+    check_header_size(size)
     return size + _FRAME_BYTES
 
 

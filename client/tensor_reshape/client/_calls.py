@@ -30,6 +30,7 @@ from tensor_reshape.rules.shapes import Question, infer_shape
 from tensor_reshape.wire import batches, inference, reshapes
 from tensor_reshape.wire.arrays import DTYPES, Array, build_array, find_data_type, view_array
 from tensor_reshape.wire.health import CHECK_METHOD, HealthStatus, decode_check_response, encode_check_request
+from tensor_reshape.wire.methods import BATCH_INFER_SHAPE, INFER_SHAPE, OPERATION_METHODS
 from tensor_reshape.wire.tensors import TensorView
 
 Answer = TypeVar("Answer")
@@ -42,13 +43,13 @@ _SHAPE_DTYPES = {
     RESHAPE: np.dtype("<i8"),
 }
 _INFER_KEYWORDS = ("data_shape", "shape", "special_zero", "timeout")
-_PATHS = {operation: reshapes.build_path(method) for operation, method in reshapes.METHODS.items()}
+_PATHS = {operation: method.path for operation, method in OPERATION_METHODS.items()}
 
 # Most calls are like one before but for the elements: what does not depend on these is kept, and a call of a kilobyte
 # takes half the time here.
 _remember = lru_cache(maxsize=1024)
 _infer_shape = _remember(infer_shape)
-_encode_response_head = _remember(reshapes.encode_response_head)
+_encode_response_head = _remember(reshapes.encode_response_header)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +146,7 @@ def build_infer_shapes(queries: Sequence[ShapeQuery]) -> Call[list[InferredShape
     # An empty item stands for it, which the server refuses as well: so links to it fail.
     request = batches.join_items([b"" if isinstance(piece, ReshapeError) else piece for piece in pieces])
     decode = partial(decode_answer, partial(_decode_shapes, len(pieces), refused))
-    return Call(batches.BATCH_METHOD, request, decode)
+    return Call(BATCH_INFER_SHAPE.path, request, decode)
 
 
 def _encode_query(query: ShapeQuery) -> bytes | ReshapeError:
@@ -199,7 +200,7 @@ def _build_infer(request: ShapeRequest) -> Call[InferredShape]:
     except ValueError:
         _check_numbers(request)
         raise
-    return Call(inference.INFER_METHOD, message.SerializeToString(), partial(decode_answer, _decode_shape))
+    return Call(INFER_SHAPE.path, message.SerializeToString(), partial(decode_answer, _decode_shape))
 
 
 def _check_numbers(request: ShapeRequest) -> None:
@@ -250,7 +251,7 @@ def _encode_head(
     shape = None
     if shape_data_type is not None:
         shape = view_array(np.array(question.target, DTYPES[shape_data_type]), "shape")
-    return reshapes.encode_request_head(question, strides, payload_bytes, shape)
+    return reshapes.encode_request_header(question, strides, payload_bytes, shape)
 
 
 def _decode_array(question: Question, dims: Sequence[int], output_bytes: int, raw: bytes) -> Array:

@@ -10,7 +10,7 @@ import grpc
 
 from tensor_reshape.client.budgets import Deadline, RetryBudget
 from tensor_reshape.rules.limits import MAX_HEADER_BYTES, MAX_MESSAGE_BYTES
-from tensor_reshape.wire.reshapes import SERVICE
+from tensor_reshape.wire.methods import SERVICE
 
 DEFAULT_TARGET = "localhost:50051"
 DEFAULT_TIMEOUT_SECONDS = 30.0

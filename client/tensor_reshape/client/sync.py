@@ -31,8 +31,8 @@ from tensor_reshape.rules.errors import ReshapeError, TensorReshapeError
 from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, RESHAPE
 from tensor_reshape.wire.arrays import Array
 from tensor_reshape.wire.health import HealthStatus
-from tensor_reshape.wire.reshapes import SERVICE
-from tensor_reshape.wire.streams import DEFAULT_CHUNK_BYTES, STREAM_METHOD
+from tensor_reshape.wire.methods import SERVICE, STREAM_RESHAPE
+from tensor_reshape.wire.streams import DEFAULT_CHUNK_BYTES
 
 _Result = TypeVar("_Result")
 _FindMethod = Callable[[str], "grpc.UnaryUnaryMultiCallable[bytes, bytes]"]
@@ -292,7 +292,7 @@ class Client:
 
     def _stream(self, transfer: StreamTransfer, attempts: Attempts) -> Array:
         self._endpoint.check_open()
-        method: grpc.StreamStreamMultiCallable[bytes, bytes] = self._channel.stream_stream(STREAM_METHOD)
+        method: grpc.StreamStreamMultiCallable[bytes, bytes] = self._channel.stream_stream(STREAM_RESHAPE.path)
         answered = threading.Event()
         requests = _build_requests(transfer, answered)
         call = method(requests, timeout=attempts.deadline.remaining_seconds, metadata=self._endpoint.metadata)

@@ -30,7 +30,8 @@ class DataType(IntEnum):
     kind: ElementKind
     numpy_name: str
 
-    def __new__(cls, number: int, bits: int, kind: ElementKind, numpy_name: str) -> Self:
+    # Rows are whole: the defaults are for type checkers, which take the look-up `DataType(number)` for a call of this.
+    def __new__(cls, number: int, bits: int = 0, kind: ElementKind = ElementKind.FLOAT, numpy_name: str = "") -> Self:
         """Makes a member of a row."""
         member = int.__new__(cls, number)
         member._value_ = number

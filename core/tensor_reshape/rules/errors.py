@@ -36,7 +36,8 @@ class Reason(StrEnum):
     rule: int | None
     is_retryable: bool
 
-    def __new__(cls, name: str, code: str, rule: int | None = None, is_retryable: bool = False) -> Self:  # noqa: FBT001, FBT002 - a column
+    # Every row has a code: the default is for type checkers, which take the look-up `Reason(text)` for a call of this.
+    def __new__(cls, name: str, code: str = "", rule: int | None = None, is_retryable: bool = False) -> Self:  # noqa: FBT001, FBT002 - a column
         """Makes a member of a row."""
         member = str.__new__(cls, name)
         member._value_ = name

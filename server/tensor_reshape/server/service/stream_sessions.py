@@ -5,10 +5,9 @@ Whatever the strides are, a head costs no more than its own bytes do: overlaps a
 """
 
 from collections.abc import Callable, Iterator
-from math import prod
 
 from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason, format_value
-from tensor_reshape.rules.layouts import check_strides, check_volume, compute_span
+from tensor_reshape.rules.layouts import check_strides, check_volume, count_bytes
 from tensor_reshape.rules.limits import LIGHT_HEADER_BYTES, Limits
 from tensor_reshape.rules.shapes import infer_shape
 from tensor_reshape.server.service.backend import reshape
@@ -80,7 +79,7 @@ class StreamSession:
         self.collected = None
         if call.data.strides is None:
             self._hold(0)
-            size = prod(call.data.dims) * call.data.data_type.item_size
+            size = count_bytes(call.data.data_type, call.data.dims)
             self._check_limit(size, self._limits.max_tensor_bytes)
         else:
             size = self._prepare_collection(call.data)
@@ -90,8 +89,8 @@ class StreamSession:
 
     def _prepare_collection(self, data: TensorView) -> int:
         check_strides(data.dims, data.strides or (), "data")
-        size = compute_span(data.dims, data.strides or ()) * data.data_type.item_size
-        output = prod(data.dims) * data.data_type.item_size
+        size = count_bytes(data.data_type, data.dims, data.strides)
+        output = count_bytes(data.data_type, data.dims)
         self._check_limit(max(size, output), self._limits.max_output_bytes)
         check_volume(data.dims, data.strides or (), "data")  # `_gather` does the rest, when the bytes are here
         self._hold(size + 3 * output)  # what arrives, what is gathered, the messages made of it, and sent
