@@ -27,7 +27,7 @@ from tensor_reshape.client import (
 )
 from tensor_reshape.client.errors import build_error
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
-from tensor_reshape.wire.reshapes import build_path
+from tensor_reshape.wire.methods import SERVICE
 
 _MAX_MESSAGE_BYTES, _MAX_TENSOR_BYTES = 2**20, 2**22
 _LIMITS = ("--max-message-bytes", str(_MAX_MESSAGE_BYTES), "--max-tensor-bytes", str(_MAX_TENSOR_BYTES))
@@ -133,7 +133,7 @@ def _send(method: str, request: Any) -> Callable[[Servers], object]:  # noqa: AN
 
     def ask(servers: Servers) -> object:
         raw = request if isinstance(request, bytes) else request.SerializeToString()
-        call: grpc.UnaryUnaryMultiCallable[bytes, bytes] = servers.channel.unary_unary(build_path(method))
+        call: grpc.UnaryUnaryMultiCallable[bytes, bytes] = servers.channel.unary_unary(f"/{SERVICE}/{method}")
         return call(raw, timeout=20)
 
     return ask
