@@ -139,7 +139,7 @@ def list_anchors(page: Path) -> list[str]:
 def test_the_written_parts_follow_from_the_code():
     env = {**os.environ, "PYTHONPATH": "tests/support"}
     done = subprocess.run(
-        [sys.executable, "-m", "verification.documents", "--check"],
+        [sys.executable, "-m", "verification.document", "--check"],
         cwd=ROOT,
         env=env,
         capture_output=True,

@@ -10,12 +10,12 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import click
-from verification.provocations import PROVOCATIONS, Servers, provoke, run_servers
+from verification.document.provocations import PROVOCATIONS, Servers, provoke, run_servers
 
 from tensor_reshape.client import Reason
 from tensor_reshape.server.__main__ import serve
 
-DOCS = Path(__file__).parents[1] / "docs"
+DOCS = Path(__file__).parents[2] / "docs"
 ERRORS, SERVER = DOCS / "errors.md", DOCS / "server.md"
 BEGIN, END = "<!-- Written by scripts/document. -->", "<!-- End of what scripts/document writes. -->"
 
