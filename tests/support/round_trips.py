@@ -6,7 +6,7 @@ Whatever is raised that is no refusal is shown as it is: a question that any cal
 from collections.abc import Sequence
 from itertools import zip_longest
 
-from tensor_reshape.client.shapes import InferredShape, ShapeQuery, infer_locally
+from tensor_reshape.client import InferredShape, ShapeQuery, infer_locally
 from tensor_reshape.rules.answers import BatchItem, ShapeAnswer, ShapeRequest
 from tensor_reshape.rules.dims import Dim, format_dims
 from tensor_reshape.rules.errors import ReshapeError

@@ -40,6 +40,7 @@ class StreamSession:
         self._output: TensorView | None = None
         self._size = 0
         self._received = 0
+        self._found: Chunk | None = None  # what `takes_long` has found, until `receive` takes it
         self.collected: bytearray | None = None
 
     def receive(self, raw: bytes) -> Iterator[bytes]:
@@ -48,7 +49,9 @@ class StreamSession:
         Raises:
             ReshapeError: the stream ends with this refusal.
         """
-        message = decode_stream_request(raw, self._limits)
+        found, self._found = self._found, None
+        # A large chunk has been looked at by `takes_long`: it is found once.
+        message = found if found is not None and found.message is raw else decode_stream_request(raw, self._limits)
         if isinstance(message, Chunk):
             yield from self._take_chunk(message)
         else:
@@ -56,7 +59,10 @@ class StreamSession:
 
     def takes_long(self, raw: bytes) -> bool:
         """Whether to receive `raw` may take so long that other calls should not wait for it."""
-        return self.collected is not None or (len(raw) > LIGHT_HEADER_BYTES and find_chunk(raw) is None)
+        if self.collected is not None or len(raw) <= LIGHT_HEADER_BYTES:
+            return self.collected is not None
+        self._found = find_chunk(raw)
+        return self._found is None
 
     @property
     def is_between_tensors(self) -> bool:
