@@ -1,24 +1,25 @@
 """`tensor-reshape infer --batch`, in processes of its own: the same with and without a server."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from command_line import Outcome, run_command
 from server_processes import ServerProcess
+from tensor_reshape.cli import batches
+from tensor_reshape.cli.batches import answer_lines
+from tensor_reshape.client import InferredShape, ReshapeError, ShapeQuery
+from tensor_reshape.client import infer_locally as answer_locally
+from tensor_reshape.client.queries import MAX_CALL_QUERIES, read_query
+from tensor_reshape.wire.batches import encode_batch_item
 
 NOBODY = ["--server", "127.0.0.1:1", "--timeout", "0.5"]
-
-
 Line = dict[str, Any]
-
-
 SIX: Line = {"data": [2, 3], "shape": [-1], "special_zero": False}
-
-
 REFUSED: Line = {"data": [2, 3], "shape": [4, -1], "special_zero": False}
-
-
 UNREADABLE: list[tuple[Line | bytes, str, str]] = [
     (b"", "MESSAGE_MALFORMED", ""),
     (b"[1]", "MESSAGE_MALFORMED", ""),
@@ -152,3 +153,37 @@ def test_links_hold_across_the_calls_of_a_large_batch(server: ServerProcess):
 def test_a_batch_without_a_server_fails_as_a_whole():
     outcome = run_command("infer", *NOBODY, "--batch", "-", stdin=json.dumps(SIX).encode())
     assert (outcome.code, outcome.text, len(outcome.errors)) == (5, "", 1)
+
+
+def answer_in_calls(*lines: Line) -> tuple[list[InferredShape | ReshapeError], list[int]]:
+    """Answers lines without a server, and counts the questions of each call."""
+    calls = list[int]()
+
+    def ask(queries: Sequence[ShapeQuery]) -> list[InferredShape | ReshapeError]:
+        calls.append(len(queries))
+        return answer_locally(queries)
+
+    return [answer for _, answer in answer_lines((json.dumps(line).encode() for line in lines), ask)], calls
+
+
+def test_lines_go_in_calls_of_as_many_as_a_server_answers_soon():
+    answers, calls = answer_in_calls(*[SIX] * (2 * MAX_CALL_QUERIES + 1))
+    assert (len(answers), calls) == (2 * MAX_CALL_QUERIES + 1, [MAX_CALL_QUERIES, MAX_CALL_QUERIES, 1])
+
+
+def test_no_lines_make_no_call():
+    assert answer_in_calls() == ([], [])
+
+
+def test_a_call_has_no_more_bytes_than_a_server_takes(monkeypatch: pytest.MonkeyPatch):
+    item = len(encode_batch_item(read_query(ShapeQuery(data_shape=[2, 3], shape=[-1], special_zero=False))))
+    monkeypatch.setattr(batches, "MAX_BATCH_BYTES", 3 * (item + 4))  # the real limit takes seconds to reach
+    answers, calls = answer_in_calls(*[SIX] * 7)
+    assert (len(answers), calls) == (7, [3, 3, 1])
+
+
+def test_a_link_to_an_answer_of_an_earlier_call_is_that_answer():
+    link = {"data_from": 0, "shape": [3, -1], "special_zero": False}
+    answers, calls = answer_in_calls(*[SIX] * MAX_CALL_QUERIES, link)
+    assert answers[-1] == (3, 2)
+    assert calls == [MAX_CALL_QUERIES, 1]

@@ -5,16 +5,18 @@ import json
 from pathlib import Path
 from typing import Any
 
+import click
 import ml_dtypes
 import numpy as np
 import pytest
 
 from command_line import Outcome, run_command
 from server_processes import ServerProcess
+from tensor_reshape.cli.files import ArrayFiles, read_array
+from tensor_reshape.client import DataType
+from tensor_reshape.wire.arrays import DTYPES
 
 SIX = np.arange(6, dtype=np.float32).reshape(2, 3)
-
-
 NOBODY = ["--server", "127.0.0.1:1", "--timeout", "0.5"]
 
 
@@ -117,3 +119,25 @@ def test_a_big_endian_file_keeps_its_values_with_its_data_type_named(server: Ser
     np.save(tmp_path / "data.npy", np.arange(6, dtype=">f4"))
     outcome = run(server, "static", tmp_path / "data.npy", "--data-type", "f32", "--shape", "6", "--special-zero")
     assert np.load(io.BytesIO(outcome.output)).tolist() == [0, 1, 2, 3, 4, 5]
+
+
+def open_files(path: Path, data_type: DataType | None = None) -> ArrayFiles:
+    return ArrayFiles(source=str(path), output=str(path), data_type=data_type, as_json=False)
+
+
+@pytest.mark.parametrize("data_type", DataType, ids=str)
+def test_every_data_type_is_read_as_it_was_written_where_it_is_named(data_type: DataType, tmp_path: Path):
+    array = np.arange(6).astype(DTYPES[data_type]).reshape(2, 3)
+    files = open_files(tmp_path / "array.npy", data_type)
+    files.write(array)
+    twin = files.read()
+    assert (twin.dtype, twin.shape, twin.tobytes()) == (array.dtype, array.shape, array.tobytes())
+
+
+def test_a_type_that_the_file_names_needs_no_other_name(file: Path):
+    np.testing.assert_array_equal(open_files(file).read(), SIX, strict=True)
+
+
+def test_a_file_that_is_none_is_named(tmp_path: Path):
+    with pytest.raises(click.ClickException, match=r"none\.npy is not a readable"):
+        read_array(str(tmp_path / "none.npy"))

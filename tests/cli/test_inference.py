@@ -14,6 +14,20 @@ def infer_data(server: ServerProcess, *arguments: str) -> Outcome:
     return infer(server, "--data", "2,3,4", "--special-zero", *arguments)
 
 
+NOBODY = ["--server", "127.0.0.1:1", "--timeout", "0.5"]
+NAMED = ["--data", "N,4,C", "--shape", "0,-1", "--special-zero"]
+KNOWN = ["--data", "2,3,4", "--shape", "0,-1", "--special-zero"]
+Line = dict[str, Any]
+
+
+def infer(server: ServerProcess, *arguments: str | Path, stdin: bytes = b"") -> Outcome:
+    return run_command("infer", "--server", server.address, *arguments, stdin=stdin)
+
+
+def infer_locally(*arguments: str | Path, stdin: bytes = b"") -> Outcome:
+    return run_command("infer", "--local", *NOBODY, *arguments, stdin=stdin)
+
+
 def test_infer_prints_the_shape(server: ServerProcess):
     assert (infer_data(server, "--shape", "0,-1").text) == "2,12"
 
@@ -38,26 +52,6 @@ def test_an_expected_shape_may_leave_dims_open(server: ServerProcess):
 
 def test_an_expected_shape_that_does_not_hold_is_a_refusal(server: ServerProcess):
     assert infer_data(server, "--shape", "0,-1", "--expect", "3,?").code == 3
-
-
-NOBODY = ["--server", "127.0.0.1:1", "--timeout", "0.5"]
-
-
-NAMED = ["--data", "N,4,C", "--shape", "0,-1", "--special-zero"]
-
-
-KNOWN = ["--data", "2,3,4", "--shape", "0,-1", "--special-zero"]
-
-
-Line = dict[str, Any]
-
-
-def infer(server: ServerProcess, *arguments: str | Path, stdin: bytes = b"") -> Outcome:
-    return run_command("infer", "--server", server.address, *arguments, stdin=stdin)
-
-
-def infer_locally(*arguments: str | Path, stdin: bytes = b"") -> Outcome:
-    return run_command("infer", "--local", *NOBODY, *arguments, stdin=stdin)
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,44 @@ from tensor_reshape.rules.answers import ShapeAnswer
 from tensor_reshape.wire.inference import build_infer_response
 
 SIX = np.arange(6, dtype=np.float32)
+GOOD = build_infer_response(ShapeAnswer((6,))).SerializeToString()
+
+
+class Counted:
+    """Aborts the first calls with a code, then answers; counts the attempts."""
+
+    def __init__(self, code: grpc.StatusCode, failures: int) -> None:
+        self.code, self.failures, self.attempts = code, failures, 0
+
+    def __call__(self, request: bytes, context: grpc.ServicerContext) -> bytes:
+        del request
+        self.attempts += 1
+        if self.attempts <= self.failures:
+            context.abort(self.code, "not now")
+        return GOOD
+
+
+class Recorder(grpc.ServerInterceptor):
+    """Keeps the metadata of every call."""
+
+    def __init__(self) -> None:
+        self.metadata: list[tuple[str, str | bytes]] = []
+
+    def intercept_service(  # type: ignore[override] # whatever comes next is passed on
+        self, continuation: Callable[..., object], handler_call_details: grpc.HandlerCallDetails
+    ) -> object:
+        self.metadata += cast("list[tuple[str, str | bytes]]", handler_call_details.invocation_metadata)
+        return continuation(handler_call_details)
+
+
+def answer(raw: bytes) -> Behavior:
+    return lambda request, context: raw  # noqa: ARG005 - the signature is grpc's
+
+
+@pytest.fixture
+def blocked_address() -> Iterator[str]:
+    with run_blocked() as (runner, _):
+        yield runner.addresses[0]
 
 
 def test_an_asyncio_client_is_not_made_outside_of_an_event_loop():
@@ -73,46 +111,6 @@ async def test_awaiting_a_call_blocks_nobody_else():
             slow.cancel()
             with pytest.raises((asyncio.CancelledError, CallTimeoutError)):
                 await slow
-
-
-GOOD = build_infer_response(ShapeAnswer((6,))).SerializeToString()
-
-
-class Counted:
-    """Aborts the first calls with a code, then answers; counts the attempts."""
-
-    def __init__(self, code: grpc.StatusCode, failures: int) -> None:
-        self.code, self.failures, self.attempts = code, failures, 0
-
-    def __call__(self, request: bytes, context: grpc.ServicerContext) -> bytes:
-        del request
-        self.attempts += 1
-        if self.attempts <= self.failures:
-            context.abort(self.code, "not now")
-        return GOOD
-
-
-class Recorder(grpc.ServerInterceptor):
-    """Keeps the metadata of every call."""
-
-    def __init__(self) -> None:
-        self.metadata: list[tuple[str, str | bytes]] = []
-
-    def intercept_service(  # type: ignore[override] # whatever comes next is passed on
-        self, continuation: Callable[..., object], handler_call_details: grpc.HandlerCallDetails
-    ) -> object:
-        self.metadata += cast("list[tuple[str, str | bytes]]", handler_call_details.invocation_metadata)
-        return continuation(handler_call_details)
-
-
-def answer(raw: bytes) -> Behavior:
-    return lambda request, context: raw  # noqa: ARG005 - the signature is grpc's
-
-
-@pytest.fixture
-def blocked_address() -> Iterator[str]:
-    with run_blocked() as (runner, _):
-        yield runner.addresses[0]
 
 
 async def test_the_deadline_of_an_asyncio_client_ends_a_call(blocked_address: str):

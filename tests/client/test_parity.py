@@ -37,7 +37,7 @@ def test_every_public_method_of_the_asyncio_client_is_awaited(name: str):
 
 
 @pytest.mark.parametrize("kind", CLIENTS)
-def test_the_deadline_of_a_batch_is_one_for_all_its_pieces(kind: str):
+def test_the_deadline_of_a_batch_is_one_for_all_its_calls(kind: str):
     calls: list[int] = []
 
     def answer_late(request: bytes, context: grpc.ServicerContext) -> bytes:

@@ -19,11 +19,7 @@ from tensor_reshape.client.queries import read_dims
 from tensor_reshape.rules.dims import ANY, AnyDim, Expression, Symbol, make_expression, name_dim
 
 N = name_dim("N")
-
-
 FOUR_C = Dim(ANY, make_expression(4, [Symbol("C")]))
-
-
 # what a caller writes, the dim that it is
 READINGS: dict[str, tuple[DimLike, AnyDim]] = {
     "an int": (4, 4),
@@ -47,6 +43,12 @@ READINGS: dict[str, tuple[DimLike, AnyDim]] = {
     "text of a product": ("4*C", FOUR_C),
     "text of nothing": ("?", None),
 }
+
+
+def describe(answer: InferredShape | ReshapeError) -> tuple[object, ...]:
+    if isinstance(answer, InferredShape):
+        return answer.dims, answer.equalities, answer.origins, answer.view
+    return type(answer), answer.reason, answer.message, answer.field, answer.metadata
 
 
 @pytest.mark.parametrize(("dim", "want"), READINGS.values(), ids=READINGS.keys())
@@ -134,12 +136,6 @@ def test_a_number_that_s64_cannot_hold_has_the_refusal_of_the_rules(
     with pytest.raises(InvalidRequestError) as caught:
         client.infer_shape(data, target, special_zero=False)
     assert (caught.value.reason, caught.value.field) == (reason, field)
-
-
-def describe(answer: InferredShape | ReshapeError) -> tuple[object, ...]:
-    if isinstance(answer, InferredShape):
-        return answer.dims, answer.equalities, answer.origins, answer.view
-    return type(answer), answer.reason, answer.message, answer.field, answer.metadata
 
 
 QUERIES = [

@@ -22,18 +22,19 @@ from tensor_reshape.wire.reshapes import encode_reshape_response
 from tensor_reshape.wire.tensors import TensorView
 
 N = name_dim("N")
-
-
 FOUR_C = Dim(ANY, make_expression(4, [Symbol("C")]))
-
-
 MIXED = InferredShape(ShapeAnswer((N, FOUR_C, Dim(Interval(2, 8)), None, 7)))
-
-
 KNOWN = InferredShape(ShapeAnswer((2, 3)))
-
-
 UNRANKED = InferredShape(ShapeAnswer(None))
+SIX = np.arange(6, dtype=np.float32)
+
+
+def answer(raw: bytes) -> Behavior:
+    return lambda request, context: raw  # noqa: ARG005 - the signature is grpc's
+
+
+def infer(client: Client) -> tuple[int, ...]:
+    return client.infer_shape([6], [6], special_zero=False).known
 
 
 def test_an_inferred_shape_has_the_length_of_its_rank():
@@ -117,17 +118,6 @@ def test_a_shape_of_unknown_rank_is_not_taken_for_an_empty_one(use: object):
     assert callable(use)
     with pytest.raises(ValueError, match="rank of the shape is unknown"):
         use(UNRANKED)
-
-
-SIX = np.arange(6, dtype=np.float32)
-
-
-def answer(raw: bytes) -> Behavior:
-    return lambda request, context: raw  # noqa: ARG005 - the signature is grpc's
-
-
-def infer(client: Client) -> tuple[int, ...]:
-    return client.infer_shape([6], [6], special_zero=False).known
 
 
 LIES = {

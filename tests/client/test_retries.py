@@ -14,8 +14,6 @@ from tensor_reshape.client.retries import PATIENCE_SECONDS, Attempts, Deadline, 
 from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason, TensorReshapeError
 
 LOST = [ServiceError("", StatusCode.UNAVAILABLE), ServiceError("", StatusCode.CANCELLED)]
-
-
 FINAL = [
     CallTimeoutError("", StatusCode.DEADLINE_EXCEEDED),
     InternalServerError("", StatusCode.INTERNAL),
@@ -50,6 +48,13 @@ def plan(attempts: Attempts, error: TensorReshapeError) -> Pause:
 def exhaust(endpoint: Endpoint) -> None:
     while endpoint.budget.take():
         pass
+
+
+OUTCOMES = st.lists(st.sampled_from(["success", "failure"]), max_size=400)
+
+
+def count_grants(budget: RetryBudget, failures: int) -> int:
+    return sum(budget.take() for _ in range(failures))
 
 
 @pytest.mark.parametrize("error", FINAL, ids=repr)
@@ -162,13 +167,6 @@ def test_a_wait_for_a_server_uses_patience_up():
 def test_attempts_share_a_deadline():
     endpoint, deadline = Endpoint("127.0.0.1:1", None, (), 30), Deadline(1e-9)
     assert all(Attempts(endpoint.budget, deadline).plan_pause(BUSY) is None for _ in range(2))
-
-
-OUTCOMES = st.lists(st.sampled_from(["success", "failure"]), max_size=400)
-
-
-def count_grants(budget: RetryBudget, failures: int) -> int:
-    return sum(budget.take() for _ in range(failures))
 
 
 def test_half_of_the_tokens_are_granted_to_a_client_that_only_fails():

@@ -18,8 +18,6 @@ from tensor_reshape.wire.methods import SERVICE
 from tensor_reshape.wire.status import encode_refusal
 
 GOOD = build_infer_response(ShapeAnswer((6,))).SerializeToString()
-
-
 POLICY = {
     "maxAttempts": 5,
     "initialBackoff": "0.001s",
@@ -60,6 +58,12 @@ class Unavailable(Refusing):
 
 def infer(client: AnyClient, **fields: float) -> tuple[int, ...]:
     return client.infer_shape([6], [6], **fields).known
+
+
+def call_stock(address: str) -> None:
+    config = {"methodConfig": [{"name": [{"service": SERVICE}], "retryPolicy": POLICY}]}
+    with grpc.insecure_channel(address, options=[("grpc.service_config", json.dumps(config))]) as channel:
+        send_raw(channel, "InferShape", b"")
 
 
 @pytest.mark.parametrize("kind", CLIENTS)
@@ -127,12 +131,6 @@ def test_where_no_server_is_a_call_ends_with_its_deadline(kind: str, way: str):
     with open_client(kind, "127.0.0.1:1") as client, pytest.raises(UnavailableError):
         client.reshape(np.zeros(6), [6], transfer=way, timeout=0.5)
     assert time.monotonic() - begin < 3
-
-
-def call_stock(address: str) -> None:
-    config = {"methodConfig": [{"name": [{"service": SERVICE}], "retryPolicy": POLICY}]}
-    with grpc.insecure_channel(address, options=[("grpc.service_config", json.dumps(config))]) as channel:
-        send_raw(channel, "InferShape", b"")
 
 
 def test_a_stock_client_that_retries_waits_as_long_as_the_server_says():

@@ -25,6 +25,50 @@ from tensor_reshape.wire.inference import build_infer_response
 from tensor_reshape.wire.reshapes import encode_reshape_response
 from tensor_reshape.wire.tensors import TensorView
 
+SIX = np.arange(6, dtype=np.float32)
+GOOD = build_infer_response(ShapeAnswer((6,))).SerializeToString()
+
+
+class Counted:
+    """Aborts the first calls with a code, then answers; counts the attempts."""
+
+    def __init__(self, code: grpc.StatusCode, failures: int) -> None:
+        self.code, self.failures, self.attempts = code, failures, 0
+
+    def __call__(self, request: bytes, context: grpc.ServicerContext) -> bytes:
+        del request
+        self.attempts += 1
+        if self.attempts <= self.failures:
+            context.abort(self.code, "not now")
+        return GOOD
+
+
+class Recorder(grpc.ServerInterceptor):
+    """Keeps the metadata of every call."""
+
+    def __init__(self) -> None:
+        self.metadata: list[tuple[str, str | bytes]] = []
+
+    def intercept_service(  # type: ignore[override] # whatever comes next is passed on
+        self, continuation: Callable[..., object], handler_call_details: grpc.HandlerCallDetails
+    ) -> object:
+        self.metadata += cast("list[tuple[str, str | bytes]]", handler_call_details.invocation_metadata)
+        return continuation(handler_call_details)
+
+
+def answer(raw: bytes) -> Behavior:
+    return lambda request, context: raw  # noqa: ARG005 - the signature is grpc's
+
+
+def infer(client: Client) -> tuple[int, ...]:
+    return client.infer_shape([6], [6], special_zero=False).known
+
+
+@pytest.fixture
+def blocked_address() -> Iterator[str]:
+    with run_blocked() as (runner, _):
+        yield runner.addresses[0]
+
 
 def test_a_server_that_listens_is_ready(server: ServerProcess):
     with Client(server.address) as client:
@@ -75,53 +119,6 @@ def test_a_client_may_be_closed_twice(server: ServerProcess):
     client = Client(server.address)
     client.close()
     client.close()
-
-
-SIX = np.arange(6, dtype=np.float32)
-
-
-GOOD = build_infer_response(ShapeAnswer((6,))).SerializeToString()
-
-
-class Counted:
-    """Aborts the first calls with a code, then answers; counts the attempts."""
-
-    def __init__(self, code: grpc.StatusCode, failures: int) -> None:
-        self.code, self.failures, self.attempts = code, failures, 0
-
-    def __call__(self, request: bytes, context: grpc.ServicerContext) -> bytes:
-        del request
-        self.attempts += 1
-        if self.attempts <= self.failures:
-            context.abort(self.code, "not now")
-        return GOOD
-
-
-class Recorder(grpc.ServerInterceptor):
-    """Keeps the metadata of every call."""
-
-    def __init__(self) -> None:
-        self.metadata: list[tuple[str, str | bytes]] = []
-
-    def intercept_service(  # type: ignore[override] # whatever comes next is passed on
-        self, continuation: Callable[..., object], handler_call_details: grpc.HandlerCallDetails
-    ) -> object:
-        self.metadata += cast("list[tuple[str, str | bytes]]", handler_call_details.invocation_metadata)
-        return continuation(handler_call_details)
-
-
-def answer(raw: bytes) -> Behavior:
-    return lambda request, context: raw  # noqa: ARG005 - the signature is grpc's
-
-
-def infer(client: Client) -> tuple[int, ...]:
-    return client.infer_shape([6], [6], special_zero=False).known
-
-
-@pytest.fixture
-def blocked_address() -> Iterator[str]:
-    with run_blocked() as (runner, _):
-        yield runner.addresses[0]
 
 
 def test_the_deadline_of_the_client_ends_a_call(blocked_address: str):
