@@ -23,8 +23,8 @@ from tensor_reshape.client import (
     TensorReshapeError,
 )
 from tensor_reshape.client.pieces import MAX_PIECES, PIECE_QUERIES
-from tensor_reshape.rules.answers import ShapeAnswer
 from tensor_reshape.rules.dtypes import DataType
+from tensor_reshape.rules.questions import ShapeAnswer
 from tensor_reshape.wire.batches import decode_batch_request, encode_batch_response
 from tensor_reshape.wire.inference import build_infer_response
 from tensor_reshape.wire.reshapes import encode_reshape_response

@@ -18,8 +18,8 @@ from tensor_reshape.client import (
     infer_locally,
 )
 from tensor_reshape.client.shapes import read_dims
-from tensor_reshape.rules.answers import ShapeAnswer
 from tensor_reshape.rules.dims import ANY, AnyDim, Expression, Symbol, make_expression, name_dim
+from tensor_reshape.rules.questions import ShapeAnswer
 
 MAX = 2**63 - 1
 N = name_dim("N")

@@ -21,12 +21,12 @@ from tensor_reshape.client.shapes import (
     read_query,
     show_answers,
 )
-from tensor_reshape.rules.answers import BatchItem, ShapeRequest, answer_question
+from tensor_reshape.rules.batches import BatchItem
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.errors import InvalidRequestError, Reason, ReshapeError, format_value
+from tensor_reshape.rules.inference import answer_question, infer_shape
 from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, RESHAPE, STATIC_RESHAPE, Operation
-from tensor_reshape.rules.partial import PartialQuestion
-from tensor_reshape.rules.shapes import Question, infer_shape
+from tensor_reshape.rules.questions import KnownQuestion, Question, ShapeRequest
 from tensor_reshape.wire import batches, inference, reshapes
 from tensor_reshape.wire.arrays import DTYPES, Array, build_array, find_data_type, view_array
 from tensor_reshape.wire.health import CHECK_METHOD, HealthStatus, decode_check_response, encode_check_request
@@ -71,7 +71,7 @@ class Plan:
         shape: the target as a tensor, for the operations that take one.
     """
 
-    question: Question
+    question: KnownQuestion
     dims: tuple[int, ...]
     array: Array
     shape: TensorView | None
@@ -86,7 +86,7 @@ class Plan:
 
     def build_infer(self) -> Call[InferredShape]:
         """Builds the call that has the server decide the shape, without data."""
-        question = PartialQuestion(
+        question = Question(
             operation=self.question.operation,
             data=self.question.data,
             target=self.question.target,
@@ -182,7 +182,7 @@ def _ask(
     target: Sequence[int],
     special_zero: object,
     expected: Expected,
-) -> Question:
+) -> KnownQuestion:
     return Question(
         operation=operation,
         data=array.shape,
@@ -231,7 +231,7 @@ def _view_shape(operation: Operation, shape: Target) -> TensorView:
         raise InvalidRequestError.of(Reason.INVALID_TARGET_VALUE, message, "shape", shape=items) from None
 
 
-def check_output(question: Question, dims: Sequence[int], output: TensorView) -> None:
+def check_output(question: KnownQuestion, dims: Sequence[int], output: TensorView) -> None:
     """Raises ResponseError where the server answers with another type or shape than the rules give."""
     if tuple(output.dims) != tuple(dims) or output.data_type != question.data_type:
         message = f"the server answered {output.data_type}{list(output.dims)}; the rules give {list(dims)}"
@@ -245,7 +245,7 @@ def refuse_array(dims: Sequence[int]) -> ResponseError:
 
 @_remember
 def _encode_head(
-    question: Question, strides: Sequence[int] | None, payload_bytes: int, shape_data_type: DataType | None
+    question: KnownQuestion, strides: Sequence[int] | None, payload_bytes: int, shape_data_type: DataType | None
 ) -> bytes:
     shape = None
     if shape_data_type is not None:
@@ -253,7 +253,7 @@ def _encode_head(
     return reshapes.encode_request_head(question, strides, payload_bytes, shape)
 
 
-def _decode_array(question: Question, dims: Sequence[int], output_bytes: int, raw: bytes) -> Array:
+def _decode_array(question: KnownQuestion, dims: Sequence[int], output_bytes: int, raw: bytes) -> Array:
     output = _read_output(question, dims, output_bytes, raw)
     try:
         return build_array(output)
@@ -261,7 +261,7 @@ def _decode_array(question: Question, dims: Sequence[int], output_bytes: int, ra
         raise refuse_array(dims) from None
 
 
-def _read_output(question: Question, dims: Sequence[int], output_bytes: int, raw: bytes) -> TensorView:
+def _read_output(question: KnownQuestion, dims: Sequence[int], output_bytes: int, raw: bytes) -> TensorView:
     """Reads a response; one that begins as this project's server writes it needs no parser."""
     data_type = question.data_type
     if data_type is not None:

@@ -6,7 +6,7 @@ from functools import lru_cache
 from operator import index
 from typing import TypeAlias, TypedDict, overload
 
-from tensor_reshape.rules.answers import BatchItem, ShapeAnswer, ShapeRequest, answer_batch
+from tensor_reshape.rules.batches import BatchItem, answer_batch
 from tensor_reshape.rules.dims import (
     MAX_FACTORS,
     AnyDim,
@@ -22,12 +22,10 @@ from tensor_reshape.rules.dims import (
 )
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.errors import InvalidRequestError, Reason, ReshapeError
-from tensor_reshape.rules.explanations import Origin
 from tensor_reshape.rules.limits import DEFAULT_LIMITS, MAX_RANK
 from tensor_reshape.rules.notation import parse_dim
 from tensor_reshape.rules.operations import OPERATIONS, Operation, check_rank
-from tensor_reshape.rules.partial import PartialQuestion
-from tensor_reshape.rules.terms import Equality
+from tensor_reshape.rules.questions import Equality, Origin, Question, ShapeAnswer, ShapeRequest
 from tensor_reshape.rules.views import View
 
 DimLike: TypeAlias = int | tuple[int, int | None] | str | Dim | None
@@ -179,7 +177,7 @@ def read_query(query: ShapeQuery) -> BatchItem:
     if operation is None:
         message = f"operation is {query.operation!r}; it is one of {', '.join(OPERATIONS)}"
         raise InvalidRequestError.of(Reason.OPERATION_UNSPECIFIED, message, "operation", value=query.operation)
-    question = PartialQuestion(
+    question = Question(
         operation,
         _read_shape(operation, query.data_shape, "data.dims"),
         _read_shape(operation, query.shape, "shape"),

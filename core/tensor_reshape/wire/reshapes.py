@@ -1,8 +1,9 @@
 """Requests and responses, encoded and decoded: both sides of every method of the contract."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
+from tensor_reshape.rules.dims import check_dims
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason
 from tensor_reshape.rules.limits import (
@@ -21,7 +22,7 @@ from tensor_reshape.rules.operations import (
     check_rank,
     check_shape_data_type,
 )
-from tensor_reshape.rules.shapes import Question, check_dims
+from tensor_reshape.rules.questions import KnownQuestion, Question
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
 from tensor_reshape.wire.arrays import build_array
 from tensor_reshape.wire.dims import encode_shape
@@ -56,7 +57,7 @@ _REQUESTS: dict[Operation, type[ReshapeRequest]] = {
 class ReshapeCall:
     """A request to execute: what decides the shape, and the data."""
 
-    question: Question
+    question: KnownQuestion
     data: TensorView
 
 
@@ -76,13 +77,13 @@ def encode_reshape_request(call: ReshapeCall, shape: TensorView | None = None) -
         LimitError: MESSAGE_TOO_LARGE, where protobuf itself cannot hold the message.
     """
     data = call.data
-    question = replace(call.question, data=data.dims, data_type=data.data_type)
+    question = call.question._replace(data=data.dims, data_type=data.data_type)
     head = encode_request_head(question, data.strides, data.payload.nbytes, shape)
     return b"".join((head, data.payload))
 
 
 def encode_request_head(
-    question: Question, strides: Sequence[int] | None, payload_bytes: int, shape: TensorView | None
+    question: KnownQuestion, strides: Sequence[int] | None, payload_bytes: int, shape: TensorView | None
 ) -> bytes:
     """Returns the request but for the tensor's bytes, which follow it; the question names the data type.
 
@@ -100,7 +101,7 @@ def encode_request_head(
     return head + PAYLOAD_TAG + encode_length(len(tensor) + payload_bytes) + tensor
 
 
-def build_head(question: Question, shape: TensorView | None) -> ReshapeRequest:
+def build_head(question: KnownQuestion, shape: TensorView | None) -> ReshapeRequest:
     """Returns the request of the question's operation without its tensor."""
     head: ReshapeRequest = _REQUESTS[question.operation]()
     if question.special_zero is not None:

@@ -5,10 +5,10 @@ A chunk has the same bytes in a request and in a response, so a server that move
 
 from typing import NamedTuple
 
+from tensor_reshape.rules.dims import check_dims
 from tensor_reshape.rules.errors import InvalidRequestError, Reason
 from tensor_reshape.rules.limits import DEFAULT_LIMITS, Limits
 from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, RESHAPE, STATIC_RESHAPE, Operation
-from tensor_reshape.rules.shapes import check_dims
 from tensor_reshape.v1 import reshape_pb2
 from tensor_reshape.wire.fields import PAYLOAD_TAG, encode_length, measure_head, read_number
 from tensor_reshape.wire.messages import check_head_size, parse

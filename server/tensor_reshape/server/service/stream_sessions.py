@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 from math import prod
 
 from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason, format_value
+from tensor_reshape.rules.inference import infer_shape
 from tensor_reshape.rules.layouts import check_strides, check_volume, compute_span
 from tensor_reshape.rules.limits import LIGHT_HEAD_BYTES, Limits
-from tensor_reshape.rules.shapes import infer_shape
 from tensor_reshape.server.service.backend import reshape
 from tensor_reshape.wire.reshapes import ReshapeCall
 from tensor_reshape.wire.streams import (
