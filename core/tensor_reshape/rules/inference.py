@@ -212,9 +212,11 @@ def _check_admitted(question: AnyQuestion, limits: Limits) -> None:
     if special_zero is None:
         message = "special_zero is required and has no default"
         raise InvalidRequestError.of(Reason.SPECIAL_ZERO_MISSING, message, "special_zero")
-    if data is not None:
+    # Compared here, and refused there: a call for each rank is a tenth of what an execution's question takes.
+    max_rank = limits.max_rank if operation.max_rank is None else operation.max_rank
+    if data is not None and len(data) > max_rank:
         check_rank(operation, len(data), "data.dims", limits)
-    if target is not None:
+    if target is not None and len(target) > max_rank:
         check_rank(operation, len(target), "shape", limits)
 
 
@@ -352,11 +354,12 @@ def _find_overflow(case: Case, inferred: int) -> int | None:
 
 _EMPTY: Target[AnyDim] = Target(
     kinds=(),
-    dims=[],
+    dims=(),
     copied=(),
     inferred=None,
+    cancelled=(),
+    product=1,
     may_copy=(),
-    has_zero=False,
     is_plain=False,
     copies_cancel=False,
     refusal=None,

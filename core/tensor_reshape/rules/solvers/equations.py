@@ -277,7 +277,7 @@ def build_system(question: AnyQuestion, target: Target[AnyDim]) -> System:
         system.output.append(_add_item(system, kind, index, item))
     if target.refusal is not None:
         raise target.refusal
-    if target.inferred is not None and target.has_zero:
+    if target.inferred is not None and target.product == 0:
         raise refuse_zero_volume(question, target.inferred)
     if question.expected is not None:
         _expect(system, target, question.expected)

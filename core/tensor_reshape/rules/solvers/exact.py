@@ -5,7 +5,7 @@ from math import prod
 from tensor_reshape.rules.limits import MAX_DIM
 from tensor_reshape.rules.questions import KnownQuestion
 from tensor_reshape.rules.refusals import refuse_overflow, refuse_remainder, refuse_volume, refuse_zero_volume
-from tensor_reshape.rules.targets import Target, balance
+from tensor_reshape.rules.targets import Target
 
 
 def solve_exactly(question: KnownQuestion, target: Target[int]) -> tuple[int, ...]:
@@ -14,9 +14,14 @@ def solve_exactly(question: KnownQuestion, target: Target[int]) -> tuple[int, ..
     Raises:
         InvalidRequestError: MINUS_ONE_WITH_ZERO_VOLUME, NOT_DIVISIBLE, DIM_OVERFLOW or VOLUME_MISMATCH.
     """
-    left, right = balance(target, question.data)
-    have, want = prod(left), prod(right)
-    inferred = target.inferred
+    data, inferred, cancelled = question.data, target.inferred, target.cancelled
+    want = target.product
+    if cancelled:
+        have = prod([dim for index, dim in enumerate(data) if index not in cancelled])
+    else:
+        have = prod(data)
+        for index in target.copied:
+            want *= data[index]
     if inferred is None:
         if have != want:
             raise refuse_volume(question, have, want)

@@ -23,7 +23,6 @@ from tensor_reshape.rules.dims import (
     make_legal_expression,
 )
 from tensor_reshape.rules.limits import MAX_DIM
-from tensor_reshape.rules.questions import Kind
 from tensor_reshape.rules.targets import Target
 
 
@@ -37,19 +36,15 @@ def solve_single(data: Sequence[AnyDim], target: Target[AnyDim]) -> tuple[AnyDim
     if not target.is_plain or not _are_independent(data):
         return None
     dividend, unknown = _multiply(data, target.copied)
-    divisor = 1
-    for kind, dim in zip(target.kinds, target.dims, strict=True):
-        if kind is Kind.LITERAL and isinstance(dim, int):
-            divisor *= dim
-    output = target.dims
+    divisor = target.product
     if target.inferred is None:
         # Copies stand on both sides, so equal products of the others make equal volumes. Unequal ones may do so too,
         # where a copied dim is 0: that is a case split, and not for here.
-        return None if unknown or dividend != divisor else tuple(output)
+        return None if unknown or dividend != divisor else tuple(target.dims)
     quotient = _divide(dividend, unknown, divisor)
     if quotient is None:
         return None
-    output = list(output)
+    output = list(target.dims)
     output[target.inferred] = quotient.dim
     if target.cancelled or _raise_copies(output, target.copied):
         return tuple(output)
