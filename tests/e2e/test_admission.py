@@ -11,9 +11,9 @@ from google.rpc.error_details_pb2 import RetryInfo
 from google.rpc.status_pb2 import Status
 
 from both_clients import CLIENTS, open_client
-from half_requests import HalfRequest, open_half
+from http2 import Connection, grpc_message
 from in_process import ANY_PORT, run_runner
-from memory import read_memory
+from meters import read_memory
 from raw_streams import SIX, begin, chunk, open_stream
 from remote_refusals import catch_status, read_trailing, send_raw
 from server_processes import ServerProcess, run_server
@@ -60,41 +60,51 @@ def flatten(client: Client) -> int:
     return client.reshape(array, [-1], special_zero=False, timeout=30, transfer="inline").nbytes
 
 
+HALF = grpc_message(bytes(MIB - 100))[:60_000]  # as much as goes without being asked for
+
+
+def begin_half(connection: Connection) -> int:
+    """Sends a message whose rest does not arrive, and returns the stream of its call."""
+    stream = connection.open(STATIC)
+    assert connection.send_data(stream, HALF) == len(HALF)
+    return stream
+
+
+def is_given_up(connection: Connection, stream: int) -> bool:
+    """Awaits that the server ends the call, which must not cost the connection."""
+    return connection.await_end(stream).status not in {"0", "TIMEOUT", "CLOSED"}
+
+
 @pytest.fixture
-def stalled(tight_server: ServerProcess) -> Iterator[list[HalfRequest]]:
+def stalled(tight_server: ServerProcess) -> Iterator[list[tuple[Connection, int]]]:
     """Sixteen calls on as many connections, whose messages stop arriving."""
     with ExitStack() as stack:
-        requests = [stack.enter_context(open_half(tight_server.address, STATIC)) for _ in range(16)]
-        for request in requests:
-            request.send_part(60_000, of=MIB - 100)
-        yield requests
+        connections = [stack.enter_context(Connection(tight_server.address)) for _ in range(16)]
+        yield [(connection, begin_half(connection)) for connection in connections]
 
 
 def test_who_sends_half_a_message_keeps_nobody_from_being_served(
-    tight_server: ServerProcess, stalled: list[HalfRequest]
+    tight_server: ServerProcess, stalled: list[tuple[Connection, int]]
 ):
     with Client(tight_server.address) as client:
         assert flatten(client) == 900_000
-    for request in stalled:
-        request.await_end()
+    assert all(is_given_up(*half) for half in stalled)
 
 
-def test_health_answers_whatever_calls_wait(tight_server: ServerProcess, stalled: list[HalfRequest]):
+def test_health_answers_whatever_calls_wait(tight_server: ServerProcess, stalled: list[tuple[Connection, int]]):
     with Client(tight_server.address) as client:
-        for request in stalled:
+        for half in stalled:
             assert client.check_health(timeout=10) is HealthStatus.SERVING
-            request.await_end()
+            assert is_given_up(*half)
 
 
 def test_halves_of_messages_stay_within_the_memory(tight_server: ServerProcess):
     pid = tight_server.process.pid
     base = read_memory(pid, "VmRSS")
     with ExitStack() as stack:
-        requests = [stack.enter_context(open_half(tight_server.address, STATIC)) for _ in range(64)]
-        for request in requests:
-            request.send_part(60_000, of=MIB - 100)
-        for request in requests:
-            request.await_end()
+        connections = [stack.enter_context(Connection(tight_server.address)) for _ in range(64)]
+        halves = [(connection, begin_half(connection)) for connection in connections]
+        assert all(is_given_up(*half) for half in halves)
     assert read_memory(pid, "VmHWM") < base + BUDGET * 1.15
 
 
@@ -122,8 +132,8 @@ def full_address(serving: str) -> Iterator[str]:
 
 
 def test_a_call_above_the_number_of_calls_is_refused_before_its_message_is_sent(full_address: str):
-    with open_half(full_address, STATIC) as request:
-        request.await_end()
+    with Connection(full_address) as connection:
+        assert connection.await_end(connection.open(STATIC)).status == "8"
 
 
 def test_health_answers_above_the_number_of_calls(full_address: str):

@@ -45,9 +45,9 @@ from importlib.metadata import version
 print(json.dumps({name: version(name) for name in sys.argv[1:]}))
 """
 ORIGINS = """
-from tensor_reshape import cli, client, core, server, v1, wire
+from tensor_reshape import cli, client, rules, runtime, server, v1, wire
 
-print(*(portion.__file__ for portion in (cli, client, core, server, v1, wire)), sep="\\n")
+print(*(portion.__file__ for portion in (cli, client, rules, runtime, server, v1, wire)), sep="\\n")
 """
 # gRPC's core writes a line of its own when a listener is closed.
 QUIET = "import os; os.environ['GRPC_VERBOSITY'] = 'NONE'"

@@ -6,7 +6,6 @@ from random import Random
 import pytest
 from hypothesis import given, settings, target
 from hypothesis import strategies as st
-from verification.comparison.questions import generate
 
 from call_counts import count_calls
 from tensor_reshape.rules.answers import (
@@ -24,6 +23,7 @@ from tensor_reshape.rules.models import Equation
 from tensor_reshape.rules.operations import OPERATIONS, RESHAPE
 from tensor_reshape.rules.partial import PartialQuestion
 from tensor_reshape.rules.products import MAX_STEPS, Search, narrow_factors
+from verification.compare.questions import generate
 
 MOST_CALLS = 16 * MAX_STEPS
 """Of one question, whatever it is: some milliseconds."""

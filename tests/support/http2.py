@@ -72,6 +72,18 @@ def grpc_message(payload: bytes, compressed: int = 0) -> bytes:
     return bytes([compressed]) + len(payload).to_bytes(4, "big") + payload
 
 
+def list_call_headers(path: str) -> list[tuple[str, str]]:
+    """Returns the headers that every call has; what the server is called does not matter to it."""
+    return [
+        (":method", "POST"),
+        (":scheme", "http"),
+        (":path", path),
+        (":authority", "localhost"),
+        ("te", "trailers"),
+        ("content-type", "application/grpc"),
+    ]
+
+
 def settings(**values: int) -> bytes:
     """Returns a SETTINGS frame; the names are `initial_window_size` and `max_frame_size`."""
     numbers = {"initial_window_size": _INITIAL_WINDOW_SIZE, "max_frame_size": _MAX_FRAME_SIZE}
@@ -135,19 +147,10 @@ class Connection:
 
     def open(self, path: str, *, end: bool = False, headers: Iterable[tuple[str, str]] = ()) -> int:
         """Sends the headers of a call, and returns its stream."""
-        fields = [
-            (":method", "POST"),
-            (":scheme", "http"),
-            (":path", path),
-            (":authority", "localhost"),
-            ("te", "trailers"),
-            ("content-type", "application/grpc"),
-            *headers,
-        ]
         with self._news:
             stream, self._next_stream = self._next_stream, self._next_stream + 2
             self._windows[stream] = self._first_window
-            block = self._encoder.encode(fields)
+            block = self._encoder.encode([*list_call_headers(path), *headers])
             self.send(frame(Kind.HEADERS, END_HEADERS | (END_STREAM if end else 0), stream, block))
         return stream
 

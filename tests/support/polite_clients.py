@@ -189,6 +189,8 @@ def _build_call(address: str, kind: str) -> Callable[[], object]:
     import grpc  # noqa: PLC0415
     import numpy as np  # noqa: PLC0415
 
+    from http2 import HEALTH_CHECK, SERVICE_PATH  # noqa: PLC0415
+    from plain_requests import STATIC_RESHAPE, build_static_request  # noqa: PLC0415
     from tensor_reshape.client import Client  # noqa: PLC0415
     from tensor_reshape.v1 import reshape_pb2, tensor_pb2  # noqa: PLC0415
 
@@ -196,8 +198,6 @@ def _build_call(address: str, kind: str) -> Callable[[], object]:
     if kind in {"sdk", "mib"}:
         client = Client(address, timeout=CALL_SECONDS)
         return lambda: client.static_reshape(array, [-1], special_zero=False)
-    data = tensor_pb2.Tensor(data_type=tensor_pb2.DATA_TYPE_F32, dims=(2, 3), data=array.tobytes())
-    static = reshape_pb2.StaticReshapeRequest(shape=(3, 2), special_zero=False, data=data).SerializeToString()
     shape = tensor_pb2.Shape(dims=[tensor_pb2.Dim(value=6)])
     question = reshape_pb2.InferShapeRequest(
         operation=reshape_pb2.OPERATION_STATIC_RESHAPE,
@@ -206,9 +206,9 @@ def _build_call(address: str, kind: str) -> Callable[[], object]:
         shape=shape,
     ).SerializeToString()
     path, request = {
-        "raw": ("/tensor_reshape.v1.ReshapeService/StaticReshape", static),
-        "infer": ("/tensor_reshape.v1.ReshapeService/InferShape", question),
-        "health": ("/grpc.health.v1.Health/Check", b""),
+        "raw": (STATIC_RESHAPE, build_static_request()),
+        "infer": (f"{SERVICE_PATH}InferShape", question),
+        "health": (HEALTH_CHECK, b""),
     }[kind]
     channel = grpc.insecure_channel(address, [("grpc.enable_retries", 0)])
     method: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(path)
