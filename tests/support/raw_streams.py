@@ -31,6 +31,10 @@ def begin(
     return reshape_pb2.StreamReshapeRequest(reshape=head).SerializeToString()
 
 
+STRIDED = begin((3, 2), (6,), (1, 3))
+"""Begins six bytes, which are to be gathered: they come out as 0, 3, 1, 4, 2, 5."""
+
+
 def chunk(offset: int, payload: bytes) -> bytes:
     return encode_chunk(offset, memoryview(payload))
 
