@@ -16,6 +16,31 @@ SERVED_BOTH_WAYS = {"e2e", "attacks"}
 SERVED_ONE_WAY = {"test_digits.py", "test_huge.py"}  # slow, or of the caller's side
 
 
+LONGEST_FIRST = (
+    "packaging/test_environments.py",
+    "packaging/test_container.py",
+    "attacks/test_quick_silence.py",
+    "attacks/test_quick_costs.py",
+    "attacks/test_quick_floods.py",
+    "attacks/test_quick_workers.py",
+    "attacks/test_health.py",
+    "attacks/test_exhaustion.py",
+    "attacks/test_connections.py",
+    "attacks/test_rolling.py",
+    "clients/test_node.py",
+    "e2e/test_restarts.py",
+    "e2e/test_workers.py",
+    "e2e/test_instrumentation.py",
+    "e2e/test_admission.py",
+    "e2e/test_lifecycle.py",
+    "client/test_retries.py",
+    "benchmarks/test_suite.py",
+    "wire/test_response_heads.py",
+    "wire/test_plain_shapes.py",
+)
+"""Files of few tests that take long: whichever came last would keep one process busy when the others have ended."""
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     text = "how the shared servers serve; both: the tests in e2e and attacks run with each"
     parser.addoption("--serving", choices=[*SERVINGS, "both"], default="both", help=text)
@@ -28,6 +53,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     path = metafunc.definition.path
     if chosen == "both" and path.parent.name in SERVED_BOTH_WAYS and path.name not in SERVED_ONE_WAY:
         metafunc.parametrize("serving", SERVINGS, indirect=True, scope="session")
+
+
+@pytest.hookimpl(trylast=True)  # after pytest has put together what shares a fixture of the session
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    ranks = {name: rank for rank, name in enumerate(LONGEST_FIRST)}
+    items.sort(key=lambda item: ranks.get(f"{item.path.parent.name}/{item.path.name}", len(ranks)))
 
 
 @pytest.fixture(scope="session")

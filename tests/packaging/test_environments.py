@@ -135,7 +135,9 @@ def test_the_code_under_test_is_the_wheels(environment: Environment):
 
 
 def test_the_projects_tests_pass(environment: Environment):
-    result = run(environment.python, "-m", "pytest", "-q", "-n", "2", "-p", "no:cacheprovider", *environment.folders)
+    # File by file, so that each process has its own servers; three processes, for most of these tests wait.
+    flags = ("-q", "-n", "3", "--dist", "loadfile", "--no-loadscope-reorder", "-p", "no:cacheprovider")
+    result = run(environment.python, "-m", "pytest", *flags, *environment.folders)
 
     assert result.returncode == 0, result.stdout
 

@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import LONGEST_FIRST
+
 ROOT = Path(__file__).parents[2]
 SOURCE_ROOTS = ("core", "client", "server")
 GENERATED = "v1"
@@ -98,6 +100,11 @@ def test_modules_are_found():
     assert "rules/errors.py" in PRODUCT
     assert find_test_files("rules/errors.py")
     assert "core/tensor_reshape/rules" in PORTIONS
+
+
+@pytest.mark.parametrize("name", LONGEST_FIRST)
+def test_what_is_to_come_first_is_there(name: str):
+    assert (ROOT / "tests" / name).exists()
 
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda path: str(path.relative_to(ROOT)))

@@ -16,7 +16,7 @@ class BatchWriter:
     """Writes fields of batches; what they say follows from `random`, how they say it from the encoder."""
 
     def __init__(self, encoder: Encoder, random: Random) -> None:
-        """Keeps both."""
+        """Writes with the encoder what `random` decides."""
         self._encoder = encoder
         self._random = random
 

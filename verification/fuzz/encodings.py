@@ -41,7 +41,7 @@ class Encoder:
     """
 
     def __init__(self, random: Random, liberty: float) -> None:
-        """Keeps both."""
+        """Decides with `random`; the more `liberty`, the more often."""
         self.random = random
         self.liberty = liberty
 

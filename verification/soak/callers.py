@@ -21,10 +21,10 @@ _STUCK_SECONDS = 90.0  # above the longest deadline of a call
 
 
 class Turns:
-    """So many calls, whoever makes them, and what became of them; safe to use from any thread."""
+    """The calls that are left to make, and what became of those that were made; safe to use from any thread."""
 
     def __init__(self, calls: int) -> None:
-        """Starts with all of them."""
+        """Starts with all calls left."""
         self.kinds: Counter[str] = Counter()
         self.errors: list[str] = []
         self._left = calls
