@@ -7,7 +7,7 @@
 - `attack`: every attack that is known, beside polite clients.
 - `restarts`: servers that are restarted and killed under load.
 
-All of them end with 1 where something is not as it must be, and say what. What `fuzz`, `prove`, `compare` and `soak` send
-follows from a seed, which they print first. `fuzz`, `prove` and `compare` hold the product against the oracles of the
-tests (`tests/oracles`).
+All of them end with 1 where something is not as it must be, and say what. What `fuzz`, `prove`, `compare` and `soak`
+send follows from a seed, which they print first. `fuzz`, `prove` and `compare` hold the product against the oracles of
+the tests (`tests/oracles`).
 """
