@@ -32,7 +32,7 @@ class Progress:
         self._unit = unit
         self._begin = self._shown = time.monotonic()
 
-    def show(self, done: int, findings: int) -> None:
+    def show(self, done: int, findings: int = 0) -> None:
         """Prints the counts, unless ten seconds have not passed since it last did."""
         now = time.monotonic()
         if now - self._shown > _PROGRESS_SECONDS:

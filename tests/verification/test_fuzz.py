@@ -23,7 +23,7 @@ def test_any_encoding_is_read_as_the_generated_class_reads_it(seed: str):
     assert comparison.tally.inputs == INPUTS
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(st.integers(0, 2**64 - 1))
 def test_encodings_that_no_run_before_had_are_read_as_the_generated_class_reads_them(seed: int):
     assert [describe(0, mismatch) for mismatch in Comparison().run(str(seed), 40)] == []

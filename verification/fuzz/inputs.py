@@ -140,7 +140,7 @@ class _Message:
             shape = encoder.numbers(1, target)
         else:
             shape = encoder.message(1, self._write_tensor(choose_shape_tensor(random, method, target)))
-        said = [encoder.number(2, random.choice((0, 1, 1, 1)))] if random.random() < 0.98 else []
+        said = [encoder.number(2, random.choice((0, 1, 1, 1, 2**40)))] if random.random() < 0.98 else []
         fields = [*self._padding.build(inner=False), *shape, *said]
         if random.random() < 0.1:
             fields += encoder.message(3, self._write_expected(target))
