@@ -135,8 +135,8 @@ def test_the_code_under_test_is_the_wheels(environment: Environment):
 
 
 def test_the_projects_tests_pass(environment: Environment):
-    # File by file, so that each process has its own servers; three processes, for most of these tests wait.
-    flags = ("-q", "-n", "3", "--dist", "loadfile", "--no-loadscope-reorder", "-p", "no:cacheprovider")
+    # File by file and the long ones first, as `scripts/test` has it; one process less, for others run beside these.
+    flags = ("-q", "-n", "2", "--dist", "loadfile", "--no-loadscope-reorder", "-p", "no:cacheprovider")
     result = run(environment.python, "-m", "pytest", *flags, *environment.folders)
 
     assert result.returncode == 0, result.stdout
