@@ -29,6 +29,7 @@ from tensor_reshape.rules.partial import PartialQuestion
 from tensor_reshape.rules.shapes import Question
 from tensor_reshape.wire import inference, reshapes
 from tensor_reshape.wire.arrays import view_array
+from tensor_reshape.wire.methods import INFER_SHAPE, OPERATION_METHODS
 
 WARM_UP_CALLS = 200
 Work = Callable[[], object]
@@ -64,8 +65,8 @@ def build_works(client: Client, ours: grpc.Channel, echo: grpc.Channel) -> dict[
     partial = PartialQuestion(operation=STATIC_RESHAPE, data=(0,), target=(0,), special_zero=False)
     infer_request = inference.build_infer_request(ShapeRequest(partial)).SerializeToString()
     send_echo: Send = echo.unary_unary("/echo/Echo")
-    send_reshape: Send = ours.unary_unary(reshapes.build_path(reshapes.METHODS[STATIC_RESHAPE]))
-    send_infer: Send = ours.unary_unary(inference.INFER_METHOD)
+    send_reshape: Send = ours.unary_unary(OPERATION_METHODS[STATIC_RESHAPE].path)
+    send_infer: Send = ours.unary_unary(INFER_SHAPE.path)
     return {
         "bare echo": lambda: send_echo(reshape_request),
         "StaticReshape, stock channel": lambda: send_reshape(reshape_request),

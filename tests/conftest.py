@@ -24,7 +24,6 @@ LONGEST_FIRST = (
     "e2e/test_restarts.py",
     "e2e/test_instrumentation.py",
     "e2e/test_admission.py",
-    "cli/test_command_line.py",
     "benchmarks/test_suite.py",
     # What others notice of an attack is measured: these come when the environments above are no longer installed.
     "attacks/test_health.py",
@@ -99,8 +98,8 @@ def client(server: ServerProcess) -> Iterator[Client]:
 
 @pytest.fixture
 def impatience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Has calls of this process wait two seconds for a server, not ten; `test_attempts` tests how they wait."""
-    monkeypatch.setattr("tensor_reshape.client.attempts.PATIENCE_SECONDS", 2.0)
+    """Has calls of this process wait two seconds for a server, not ten; `client/test_retries` tests how they wait."""
+    monkeypatch.setattr("tensor_reshape.client.retries.PATIENCE_SECONDS", 2.0)
 
 
 @pytest.fixture(scope="session")

@@ -16,7 +16,7 @@ from server_processes import run_server
 from tensor_reshape.client import Client, HealthStatus, UnavailableError
 from tensor_reshape.server.config import Config
 from tensor_reshape.wire.arrays import Array
-from tensor_reshape.wire.reshapes import SERVICE
+from tensor_reshape.wire.methods import SERVICE
 
 SIX = np.arange(6, dtype=np.float32)
 SERVING = health_pb2.HealthCheckResponse.SERVING

@@ -12,7 +12,7 @@ from plain_requests import INFER
 from raw_streams import begin, open_stream
 from remote_refusals import catch_status, read_trailing, send_raw
 from tensor_reshape.server.config import Config
-from tensor_reshape.wire.reshapes import SERVICE
+from tensor_reshape.wire.methods import SERVICE
 
 CONFIG = {
     "methodConfig": [

@@ -25,8 +25,11 @@ FLOOR_FOLDERS = (
     "tests/e2e/test_transport.py",
     "tests/e2e/test_lifecycle.py",
     # What a client lives through while its server restarts is why grpcio's floor is where it is.
-    "tests/client/test_calls.py",
+    "tests/client/test_sync.py",
+    "tests/client/test_requests.py",
+    "tests/client/test_responses.py",
     "tests/client/test_retries.py",
+    "tests/client/test_retries_on_the_wire.py",
     "tests/e2e/test_restarts.py",
     "tests/e2e/test_stream_ends.py",
 )

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tensor_reshape.client.shapes import ShapeQuery, read_query
+from tensor_reshape.client.queries import ShapeQuery, read_query
 from tensor_reshape.rules import answers
 from tensor_reshape.rules.errors import LimitError, Reason, ReshapeError
 from tensor_reshape.rules.limits import DEFAULT_LIMITS

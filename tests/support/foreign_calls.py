@@ -18,7 +18,7 @@ from tensor_reshape.rules.partial import PartialQuestion
 from tensor_reshape.rules.shapes import Question, infer_shape
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
 from tensor_reshape.wire.inference import build_infer_request, build_infer_response
-from tensor_reshape.wire.reshapes import METHODS, SERVICE, ReshapeRequest
+from tensor_reshape.wire.methods import OPERATION_METHODS, SERVICE, ReshapeRequest
 
 HEALTH = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name
 MAX = 2**63 - 1
@@ -78,8 +78,8 @@ def make_reshape(operation: Operation, target: Sequence[int], data: Tensor, elem
     try:
         output = make_tensor(data_type, infer_shape(question), elements)
     except ReshapeError as error:
-        return ForeignCall(SERVICE, METHODS[operation], [request], reason=error.reason)
-    return ForeignCall(SERVICE, METHODS[operation], [request], [kind(output=output)])
+        return ForeignCall(SERVICE, OPERATION_METHODS[operation].name, [request], reason=error.reason)
+    return ForeignCall(SERVICE, OPERATION_METHODS[operation].name, [request], [kind(output=output)])
 
 
 def choose_dims(random: Random, rank: int) -> list[int]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import NamedTuple
 
-from tensor_reshape.rules.limits import MAX_HEAD_BYTES
+from tensor_reshape.rules.limits import MAX_HEADER_BYTES
 from tests.oracles.headers import PAYLOAD_FIELD, measure_header
 from verification.fuzz.batches import BatchWriter
 from verification.fuzz.contents import LONG_PAYLOADS, Tensor, choose_shape_tensor, choose_target, choose_tensor, fill
@@ -101,7 +101,7 @@ def _build_large_header(kind: str, seed: int) -> bytes:
     """Returns a message whose header is as large as is admitted, or some bytes less or more."""
     random = Random(seed)
     padding = Padding(_PADDING, inner=random.random() < 0.5, flood=random.random() < 0.01)
-    liberty, wanted = random.choice((0, *_LIBERTIES)), MAX_HEAD_BYTES + random.choice((-1, 0, 0, 1, 1, 2))
+    liberty, wanted = random.choice((0, *_LIBERTIES)), MAX_HEADER_BYTES + random.choice((-1, 0, 0, 1, 1, 2))
     raw = _Message(Encoder(Random(seed), liberty), seed, padding).build(kind)
     missing = wanted - measure_header(raw, nested=kind not in STREAM_KINDS)
     padding = replace(padding, size=max(padding.size + missing, 0))

@@ -12,7 +12,7 @@ from plain_requests import build_begin, build_chunk, build_request, build_static
 from tensor_reshape.client.errors import build_error
 from tensor_reshape.rules.errors import Reason, ReshapeError
 from tensor_reshape.v1 import reshape_pb2
-from tensor_reshape.wire.reshapes import SERVICE
+from tensor_reshape.wire.methods import SERVICE
 from verification.soak.steps import KIB, MIB, WrongAnswerError
 
 _STREAM = f"/{SERVICE}/StreamReshape"

@@ -6,11 +6,10 @@ from typing import TypeAlias
 
 from tensor_reshape.cli.questions import read_question
 from tensor_reshape.client import InferredShape, InvalidRequestError, Reason, ReshapeError, ShapeQuery, infer_locally
-from tensor_reshape.client.pieces import PIECE_QUERIES
-from tensor_reshape.client.shapes import read_query
+from tensor_reshape.client.queries import MAX_CALL_QUERIES, read_query
 from tensor_reshape.rules.limits import MAX_BATCH_BYTES
 from tensor_reshape.wire.batches import encode_batch_item
-from tensor_reshape.wire.messages import check_head_size
+from tensor_reshape.wire.fields import check_header_size
 
 Answer: TypeAlias = InferredShape | ReshapeError
 Ask: TypeAlias = Callable[[Sequence[ShapeQuery]], list[Answer]]
@@ -47,7 +46,7 @@ class _Batch:
     def take(self, question: ShapeQuery | ReshapeError) -> bool:
         """Adds a line to the call; returns False where it has no room."""
         item, size = self._prepare(question)
-        if self._call and (len(self._call) == PIECE_QUERIES or self._bytes + size > MAX_BATCH_BYTES):
+        if self._call and (len(self._call) == MAX_CALL_QUERIES or self._bytes + size > MAX_BATCH_BYTES):
             return False
         self._call.append(item)
         self._bytes += size
@@ -113,7 +112,7 @@ def _measure(query: ShapeQuery) -> int:
         if isinstance(error, ReshapeError):
             raise
         raise _refuse_number(query) from None
-    check_head_size(size)
+    check_header_size(size)
     return size + _FRAME_BYTES
 
 

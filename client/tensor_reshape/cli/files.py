@@ -10,7 +10,7 @@ import click
 import numpy as np
 
 from tensor_reshape.rules.dtypes import DataType
-from tensor_reshape.wire.arrays import DTYPES, Array, find_data_type
+from tensor_reshape.wire.arrays import DTYPES, UNNAMED_IN_FILES, Array, find_data_type
 
 _PIPE = "-"
 
@@ -55,8 +55,9 @@ class ArrayFiles:
         Raises:
             click.ClickException: it cannot be written.
         """
+        data_type = find_data_type(array.dtype, "output")
         buffer = io.BytesIO()
-        np.save(buffer, array, allow_pickle=False)
+        np.save(buffer, _bare(array) if data_type in UNNAMED_IN_FILES else array, allow_pickle=False)
         try:
             if self.output == _PIPE:
                 sys.stdout.buffer.write(buffer.getbuffer())
@@ -66,8 +67,7 @@ class ArrayFiles:
             message = f"{self.output} cannot be written: {error}"
             raise click.ClickException(message) from error
         if self.as_json:
-            name = str(find_data_type(array.dtype, "output"))
-            click.echo(json.dumps({"shape": array.shape, "data_type": name, "output": self.output}))
+            click.echo(json.dumps({"shape": array.shape, "data_type": str(data_type), "output": self.output}))
 
 
 def read_array(source: str) -> Array:
@@ -83,6 +83,11 @@ def read_array(source: str) -> Array:
         message = f"{source} is not a readable .npy file: {' '.join(str(error).split())}"
         raise click.ClickException(message) from error
     return array
+
+
+def _bare(array: Array) -> Array:
+    """Returns the items as bare bytes: of an f8e5m2 numpy writes a name that it cannot read again."""
+    return array if array.dtype.kind == "V" else array.view(f"V{array.itemsize}")
 
 
 def _reinterpret(array: Array, data_type: DataType) -> Array:

@@ -15,7 +15,7 @@ from tensor_reshape.rules.dims import AnyDim
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.limits import MAX_DIM
 from tensor_reshape.rules.notation import parse_dim
-from tensor_reshape.wire.arrays import Array
+from tensor_reshape.wire.arrays import UNNAMED_IN_FILES, Array
 
 _Command = Callable[..., None]
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -169,7 +169,9 @@ def array_options(command: _Command) -> _Command:
         prepared,
         click.argument("source", metavar="INPUT"),
         click.option("--output", "-o", default="-", show_default=True, help="A .npy file, or - for a pipe."),
-        click.option("--data-type", type=DataTypeName(), help="What .npy cannot name: bf16, f8e4m3, f8e5m2."),
+        click.option(
+            "--data-type", type=DataTypeName(), help=f"What .npy cannot name: {', '.join(map(str, UNNAMED_IN_FILES))}."
+        ),
         SPECIAL_ZERO_OPTION,
         EXPECT_OPTION,
         JSON_OPTION,

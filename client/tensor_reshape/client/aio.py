@@ -11,10 +11,6 @@ import grpc
 import grpc.aio
 import numpy.typing as npt
 
-from tensor_reshape.client import _calls
-from tensor_reshape.client._calls import Answer, Call, Expected, Plan, Target
-from tensor_reshape.client.attempts import Attempts
-from tensor_reshape.client.budgets import Deadline
 from tensor_reshape.client.errors import CallTimeoutError, ServiceError, UnavailableError, build_error
 from tensor_reshape.client.options import (
     DEFAULT_TARGET,
@@ -24,15 +20,26 @@ from tensor_reshape.client.options import (
     build_channel_options,
     check_chunk_bytes,
 )
-from tensor_reshape.client.pieces import MAX_PIECES, split_queries
-from tensor_reshape.client.shapes import DimLike, InferredShape, ShapeOptions, ShapeQuery
+from tensor_reshape.client.queries import MAX_PARALLEL_CALLS, DimLike, ShapeOptions, ShapeQuery, split_queries
+from tensor_reshape.client.requests import (
+    Call,
+    Expected,
+    Plan,
+    Target,
+    build_health_check,
+    build_infer_shape,
+    build_infer_shapes,
+    plan_reshape,
+)
+from tensor_reshape.client.responses import Answer, InferredShape
+from tensor_reshape.client.retries import Attempts, Deadline
 from tensor_reshape.client.transfers import DEFAULT_INLINE_MAX_BYTES, Delivery, StreamTransfer, Transfer
 from tensor_reshape.rules.errors import ReshapeError, TensorReshapeError
-from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, RESHAPE
+from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, RESHAPE, STATIC_RESHAPE
 from tensor_reshape.wire.arrays import Array
 from tensor_reshape.wire.health import HealthStatus
-from tensor_reshape.wire.reshapes import SERVICE
-from tensor_reshape.wire.streams import DEFAULT_CHUNK_BYTES, STREAM_METHOD
+from tensor_reshape.wire.methods import SERVICE, STREAM_RESHAPE
+from tensor_reshape.wire.streams import DEFAULT_CHUNK_BYTES
 
 _Result = TypeVar("_Result")
 _FindMethod = Callable[[str], "grpc.aio.UnaryUnaryMultiCallable[bytes, bytes]"]
@@ -77,7 +84,7 @@ class AsyncClient:
 
     async def close(self) -> None:
         """Closes the channel; calls under way are cancelled."""
-        self._endpoint.closed = True
+        self._endpoint.close()
         for call in list(self._streams):
             call.cancel()  # not every release of grpc.aio ends them with their channel
         await self._channel.close()
@@ -93,7 +100,7 @@ class AsyncClient:
         **how: Unpack[Transfer],
     ) -> Array:
         """Executes StaticReshape-1 (oneDNN Graph); see `Client.static_reshape`."""
-        plan = _calls.plan_static_reshape(array, shape, special_zero=special_zero, expected_shape=expected_shape)
+        plan = plan_reshape(STATIC_RESHAPE, array, shape, special_zero=special_zero, expected_shape=expected_shape)
         return await self._reshape(plan, timeout, how)
 
     async def dynamic_reshape(
@@ -107,9 +114,7 @@ class AsyncClient:
         **how: Unpack[Transfer],
     ) -> Array:
         """Executes DynamicReshape-1 (oneAPI Graph); see `Client.dynamic_reshape`."""
-        plan = _calls.plan_tensor_reshape(
-            DYNAMIC_RESHAPE, array, shape, special_zero=special_zero, expected_shape=expected_shape
-        )
+        plan = plan_reshape(DYNAMIC_RESHAPE, array, shape, special_zero=special_zero, expected_shape=expected_shape)
         return await self._reshape(plan, timeout, how)
 
     async def reshape(
@@ -123,9 +128,7 @@ class AsyncClient:
         **how: Unpack[Transfer],
     ) -> Array:
         """Executes Reshape-1 (OpenVINO); see `Client.reshape`."""
-        plan = _calls.plan_tensor_reshape(
-            RESHAPE, array, shape, special_zero=special_zero, expected_shape=expected_shape
-        )
+        plan = plan_reshape(RESHAPE, array, shape, special_zero=special_zero, expected_shape=expected_shape)
         return await self._reshape(plan, timeout, how)
 
     async def infer_shape(
@@ -138,7 +141,7 @@ class AsyncClient:
         **more: Unpack[ShapeOptions],
     ) -> InferredShape:
         """Asks for the output shape of an operation; see `Client.infer_shape`."""
-        call = _calls.build_infer_shape(data_shape, shape, special_zero=special_zero, more=more)
+        call = build_infer_shape(data_shape, shape, special_zero=special_zero, more=more)
         return await self._run(call, self._endpoint.start_deadline(timeout))
 
     async def infer_shapes(
@@ -147,11 +150,11 @@ class AsyncClient:
         """Asks many questions; see `Client.infer_shapes`."""
         self._endpoint.check_open()
         deadline = self._endpoint.start_deadline(timeout)
-        room = asyncio.Semaphore(MAX_PIECES)
+        room = asyncio.Semaphore(MAX_PARALLEL_CALLS)
 
         async def ask(piece: Sequence[ShapeQuery]) -> list[InferredShape | ReshapeError]:
             async with room:
-                return await self._run(_calls.build_infer_shapes(piece), deadline)
+                return await self._run(build_infer_shapes(piece), deadline)
 
         tasks = [asyncio.create_task(ask(piece)) for piece in split_queries(queries)]
         try:
@@ -162,7 +165,7 @@ class AsyncClient:
 
     async def check_health(self, service: str = SERVICE, *, timeout: float | None = None) -> HealthStatus:
         """Asks the server for the health of a service, or of the server as a whole (""); never asks again."""
-        call, deadline = _calls.build_health_check(service), self._endpoint.start_deadline(timeout)
+        call, deadline = build_health_check(service), self._endpoint.start_deadline(timeout)
         async with self._open_channel(avoid_unhealthy=False) as channel:
             return call.decode(await self._send(call, deadline.remaining_seconds, find_method=channel.unary_unary))
 
@@ -186,7 +189,7 @@ class AsyncClient:
         delivery = Delivery(plan, how, self._inline_max_bytes)
         deadline = self._endpoint.start_deadline(timeout)
         if delivery.way == "stream":
-            attempts = Attempts(self._endpoint, deadline)
+            attempts = Attempts(self._endpoint.budget, deadline)
             return await self._repeat(
                 lambda: self._stream(StreamTransfer(plan, delivery, self._chunk_bytes), attempts), attempts
             )
@@ -195,7 +198,7 @@ class AsyncClient:
         return delivery.land(await self._run(plan.build_inline(), deadline))
 
     async def _run(self, call: Call[Answer], deadline: Deadline) -> Answer:
-        attempts = Attempts(self._endpoint, deadline)
+        attempts = Attempts(self._endpoint.budget, deadline)
         return call.decode(await self._repeat(lambda: self._send(call, deadline.remaining_seconds), attempts))
 
     async def _send(
@@ -235,11 +238,11 @@ class AsyncClient:
     async def _await_server(self, attempts: Attempts) -> None:
         """Waits until a server answers whatever it is; where none does, the next attempt tells why."""
         with attempts.wait_for_server() as seconds, suppress(TensorReshapeError):
-            await self._send(_calls.build_health_check(SERVICE), seconds, wait_for_ready=True)
+            await self._send(build_health_check(SERVICE), seconds, wait_for_ready=True)
 
     async def _stream(self, transfer: StreamTransfer, attempts: Attempts) -> Array:
         self._endpoint.check_open()
-        method: grpc.aio.StreamStreamMultiCallable[bytes, bytes] = self._channel.stream_stream(STREAM_METHOD)
+        method: grpc.aio.StreamStreamMultiCallable[bytes, bytes] = self._channel.stream_stream(STREAM_RESHAPE.path)
         call = method(timeout=attempts.deadline.remaining_seconds, metadata=self._endpoint.metadata)
         sender: asyncio.Task[None] | None = None
         self._streams.add(call)

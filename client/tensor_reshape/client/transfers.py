@@ -5,10 +5,9 @@ from typing import Literal, TypedDict
 
 import numpy as np
 
-from tensor_reshape.client._calls import Plan, check_output, decode_answer, refuse_array
 from tensor_reshape.client.errors import ResponseError
-from tensor_reshape.client.keywords import check_keywords
-from tensor_reshape.client.shapes import InferredShape
+from tensor_reshape.client.requests import Plan, check_keywords
+from tensor_reshape.client.responses import InferredShape, check_output, decode_answer, refuse_array
 from tensor_reshape.rules.errors import InvalidRequestError, Reason
 from tensor_reshape.wire.arrays import DTYPES, Array
 from tensor_reshape.wire.reshapes import ReshapeCall

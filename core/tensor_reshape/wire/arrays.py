@@ -13,23 +13,14 @@ from tensor_reshape.wire.tensors import TensorView
 Array = npt.NDArray[np.generic]
 
 DTYPES: dict[DataType, np.dtype[np.generic]] = {
-    DataType.BOOLEAN: np.dtype("?"),
-    DataType.I8: np.dtype("i1"),
-    DataType.I16: np.dtype("<i2"),
-    DataType.I32: np.dtype("<i4"),
-    DataType.I64: np.dtype("<i8"),
-    DataType.U8: np.dtype("u1"),
-    DataType.U16: np.dtype("<u2"),
-    DataType.U32: np.dtype("<u4"),
-    DataType.U64: np.dtype("<u8"),
-    DataType.F8E4M3: np.dtype(ml_dtypes.float8_e4m3fn),
-    DataType.F8E5M2: np.dtype(ml_dtypes.float8_e5m2),
-    DataType.F16: np.dtype("<f2"),
-    DataType.BF16: np.dtype(ml_dtypes.bfloat16),
-    DataType.F32: np.dtype("<f4"),
-    DataType.F64: np.dtype("<f8"),
+    # ml_dtypes has none of numpy's own names, so whichever knows a name is meant.
+    data_type: np.dtype(getattr(ml_dtypes, data_type.numpy_name, data_type.numpy_name)).newbyteorder("<")
+    for data_type in DataType
 }
 """The numpy type of each data type, little-endian as on the wire."""
+
+UNNAMED_IN_FILES = tuple(data_type for data_type in DataType if hasattr(ml_dtypes, data_type.numpy_name))
+"""What a `.npy` file holds as bare bytes: its format knows numpy's own types alone."""
 
 _DATA_TYPES = {dtype: data_type for data_type, dtype in DTYPES.items()}
 

@@ -5,39 +5,28 @@ from tensor_reshape.rules.dims import check_partial_dims
 from tensor_reshape.rules.errors import InvalidRequestError, Reason
 from tensor_reshape.rules.explanations import Origin
 from tensor_reshape.rules.models import Kind
-from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, RESHAPE, STATIC_RESHAPE
 from tensor_reshape.rules.partial import PartialQuestion
 from tensor_reshape.rules.terms import Equality
 from tensor_reshape.rules.views import View, ViewPossibility
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
-from tensor_reshape.wire.dims import decode_dims, decode_expression, encode_expression, encode_shape
-from tensor_reshape.wire.messages import check_head_size, decode_expected, decode_shape, parse
-from tensor_reshape.wire.reshapes import build_path
+from tensor_reshape.wire.dims import (
+    decode_dims,
+    decode_expected,
+    decode_expression,
+    decode_shape,
+    encode_expression,
+    encode_shape,
+)
+from tensor_reshape.wire.fields import check_header_size, parse_message
+from tensor_reshape.wire.methods import OPERATION_METHODS, OPERATIONS_BY_NUMBER
 from tensor_reshape.wire.tensors import decode_data_type, encode_data_type
 
-INFER_SHAPE = "InferShape"
-"""The method that moves no data."""
-
-INFER_METHOD = build_path(INFER_SHAPE)
-
-OPERATION_NUMBERS = {
-    STATIC_RESHAPE: reshape_pb2.OPERATION_STATIC_RESHAPE,
-    DYNAMIC_RESHAPE: reshape_pb2.OPERATION_DYNAMIC_RESHAPE,
-    RESHAPE: reshape_pb2.OPERATION_RESHAPE,
-}
-OPERATIONS = {int(number): operation for operation, number in OPERATION_NUMBERS.items()}
-_KIND_NUMBERS = {
-    Kind.LITERAL: reshape_pb2.Origin.KIND_LITERAL,
-    Kind.COPIED: reshape_pb2.Origin.KIND_COPIED,
-    Kind.INFERRED: reshape_pb2.Origin.KIND_INFERRED,
-    Kind.LENGTH: reshape_pb2.Origin.KIND_LENGTH,
-    Kind.UNKNOWN: reshape_pb2.Origin.KIND_UNKNOWN,
-}
+# Each member has the name of its number in the contract.
+_KIND_NUMBERS = {kind: reshape_pb2.Origin.Kind.Value(f"KIND_{kind.name}") for kind in Kind}
 _KINDS = {int(number): kind for kind, number in _KIND_NUMBERS.items()}
 _POSSIBILITY_NUMBERS = {
-    ViewPossibility.POSSIBLE: reshape_pb2.View.POSSIBILITY_POSSIBLE,
-    ViewPossibility.IMPOSSIBLE: reshape_pb2.View.POSSIBILITY_IMPOSSIBLE,
-    ViewPossibility.UNKNOWN: reshape_pb2.View.POSSIBILITY_UNKNOWN,
+    possibility: reshape_pb2.View.Possibility.Value(f"POSSIBILITY_{possibility.name}")
+    for possibility in ViewPossibility
 }
 _POSSIBILITIES = {int(number): possibility for possibility, number in _POSSIBILITY_NUMBERS.items()}
 
@@ -50,7 +39,9 @@ def build_infer_request(request: ShapeRequest) -> reshape_pb2.InferShapeRequest:
     """
     question = request.question
     message = reshape_pb2.InferShapeRequest(
-        operation=OPERATION_NUMBERS[question.operation], special_zero=question.special_zero, explain=request.explain
+        operation=OPERATION_METHODS[question.operation].number,
+        special_zero=question.special_zero,
+        explain=request.explain,
     )
     message.data.SetInParent()
     if question.data is not None:
@@ -73,8 +64,8 @@ def decode_infer_request(raw: bytes) -> ShapeRequest:
         InvalidRequestError: the message cannot be read, a required field is absent, or a dim is of an unknown kind.
         LimitError: HEAD_TOO_LARGE.
     """
-    check_head_size(len(raw))
-    message = parse(reshape_pb2.InferShapeRequest, raw)
+    check_header_size(len(raw))
+    message = parse_message(reshape_pb2.InferShapeRequest, raw)
     request = read_infer_request(message)
     if not message.HasField("data"):
         text = "data is required"
@@ -88,7 +79,7 @@ def read_infer_request(message: reshape_pb2.InferShapeRequest) -> ShapeRequest:
     Raises:
         InvalidRequestError: the operation or a dim is of an unknown kind, or the strides are not those of the data.
     """
-    operation = OPERATIONS.get(message.operation)
+    operation = OPERATIONS_BY_NUMBER.get(message.operation)
     if operation is None:
         text = f"operation is {message.operation}, which names no operation"
         raise InvalidRequestError.of(Reason.OPERATION_UNSPECIFIED, text, "operation", value=message.operation)
@@ -128,7 +119,7 @@ def decode_infer_response(raw: bytes) -> ShapeAnswer:
     Raises:
         ReshapeError: it is not a response of this contract.
     """
-    return read_infer_response(parse(reshape_pb2.InferShapeResponse, raw))
+    return read_infer_response(parse_message(reshape_pb2.InferShapeResponse, raw))
 
 
 def read_infer_response(message: reshape_pb2.InferShapeResponse) -> ShapeAnswer:

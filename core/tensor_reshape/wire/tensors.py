@@ -7,7 +7,7 @@ from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.errors import InvalidRequestError, Reason
 from tensor_reshape.rules.layouts import check_layout
 from tensor_reshape.v1 import tensor_pb2
-from tensor_reshape.wire.fields import PAYLOAD_TAG, encode_length
+from tensor_reshape.wire.fields import PAYLOAD_TAG, encode_varint
 
 _DATA_TYPES = {int(data_type): data_type for data_type in DataType}
 
@@ -33,15 +33,15 @@ class TensorView:
         check_layout(self.data_type, self.dims, self.strides, self.payload.nbytes, field=field)
 
 
-def build_tensor_head(tensor: TensorView) -> tensor_pb2.Tensor:
+def build_tensor_header(tensor: TensorView) -> tensor_pb2.Tensor:
     """Returns the message without the tensor's bytes."""
     return tensor_pb2.Tensor(data_type=encode_data_type(tensor.data_type), dims=tensor.dims, strides=tensor.strides)
 
 
 def encode_tensor(tensor: TensorView) -> list[bytes | memoryview]:
     """Returns the pieces of the message: the last one is the payload itself, not a copy."""
-    head = build_tensor_head(tensor).SerializeToString()
-    return [head, PAYLOAD_TAG, encode_length(tensor.payload.nbytes), tensor.payload]
+    header = build_tensor_header(tensor).SerializeToString()
+    return [header, PAYLOAD_TAG, encode_varint(tensor.payload.nbytes), tensor.payload]
 
 
 def decode_tensor(message: tensor_pb2.Tensor, payload: memoryview, field: str) -> TensorView:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tensor_reshape.rules.errors import TensorReshapeError
 from tensor_reshape.rules.limits import (
-    MAX_HEAD_BYTES,
+    MAX_HEADER_BYTES,
     MAX_MESSAGE_BYTES,
     MAX_PROTOBUF_BYTES,
     MAX_RANK,
@@ -138,7 +138,7 @@ class Config:
         """What the rules and the backend are bounded by."""
         return Limits(
             max_rank=self.max_rank,
-            max_output_bytes=min(self.max_message_bytes, MAX_PROTOBUF_BYTES - MAX_HEAD_BYTES),
+            max_output_bytes=min(self.max_message_bytes, MAX_PROTOBUF_BYTES - MAX_HEADER_BYTES),
             max_tensor_bytes=self.max_tensor_bytes,
         )
 

@@ -24,7 +24,7 @@ from tensor_reshape.server.calls.tickets import Ticket
 from tensor_reshape.server.config import COST_FACTOR
 from tensor_reshape.server.process.pools import start_all, start_threads
 from tensor_reshape.server.service.methods import Method, ReshapeService
-from tensor_reshape.wire.streams import STREAM_METHOD
+from tensor_reshape.wire.methods import STREAM_RESHAPE
 
 CALL_THREADS = 128
 """How many calls wait for a message, or are served, at once; more wait for a thread."""
@@ -61,12 +61,12 @@ class ThreadedHandlers(grpc.GenericRpcHandler):
         self._receivers = start_threads(CALL_THREADS, "receiver")
         self._refusals = start_threads(1, "refusal")
         admission.limit_threads(CALL_THREADS, self._threads.are_short)
-        self.routes: Mapping[str, Submit] = dict.fromkeys((*self._methods, STREAM_METHOD), self._threads.submit)
+        self.routes: Mapping[str, Submit] = dict.fromkeys((*self._methods, STREAM_RESHAPE.path), self._threads.submit)
 
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> "_Handler | None":
         """Returns how one call is served; called on the thread that receives calls."""
         name = handler_call_details.method
-        if name == STREAM_METHOD:
+        if name == STREAM_RESHAPE.path:
             stream = ThreadedStream(self._service, self._receivers, self._admission)
             return grpc.stream_stream_rpc_method_handler(self._admit(stream, stream.run))
         method = self._methods.get(name)
@@ -209,7 +209,7 @@ class ThreadedStream(ThreadedCall):
 
     def __init__(self, service: ReshapeService, receivers: ThreadPoolExecutor, admission: Admission) -> None:
         """Enters with `enter`; there is a thread of `receivers` for each call that has one to answer."""
-        super().__init__(STREAM_METHOD, admission)
+        super().__init__(STREAM_RESHAPE.path, admission)
         self._session = service.open_stream(partial(admission.hold, self._ticket))
         self._receivers = receivers
         self._inbox: SimpleQueue[bytes | Exception | None] = SimpleQueue()

@@ -5,12 +5,12 @@ Refusals leave as exceptions; `refusals` makes a status of them.
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from math import prod
 from typing import NamedTuple, TypeVar
 
 from tensor_reshape.rules.answers import ShapeRequest, answer_batch, answer_question, is_light
 from tensor_reshape.rules.errors import LimitError, Reason
-from tensor_reshape.rules.limits import LIGHT_HEAD_BYTES, Limits
+from tensor_reshape.rules.layouts import count_bytes
+from tensor_reshape.rules.limits import LIGHT_HEADER_BYTES, Limits
 from tensor_reshape.rules.operations import Operation
 from tensor_reshape.rules.shapes import infer_shape
 from tensor_reshape.server.calls.statuses import BugLog
@@ -19,6 +19,7 @@ from tensor_reshape.server.service.backend import reshape
 from tensor_reshape.server.service.header_cache import MAX_HEADS, MAX_KNOWN_HEAD_BYTES, Heads
 from tensor_reshape.server.service.stream_sessions import StreamSession
 from tensor_reshape.wire import batches, inference, reshapes
+from tensor_reshape.wire.methods import BATCH_INFER_SHAPE, INFER_SHAPE, OPERATION_METHODS
 from tensor_reshape.wire.tensors import TensorView
 
 Result = TypeVar("Result")
@@ -58,7 +59,7 @@ class ReshapeService:
         """Serves within `limits`."""
         self._limits = limits
         self._backend = backend
-        self._heads = {operation: Heads() for operation in reshapes.METHODS}
+        self._heads = {operation: Heads() for operation in OPERATION_METHODS}
         self._turns = Turns()  # of the threads that answer what takes a search
         self._answers: dict[bytes, bytes] = {}  # of short questions, which come again and again
 
@@ -67,14 +68,14 @@ class ReshapeService:
         """The unary methods."""
         executed = [
             Method(
-                reshapes.build_path(name),
+                method.path,
                 _finish(partial(self.execute, operation)),
                 partial(self.execute_light, operation),
             )
-            for operation, name in reshapes.METHODS.items()
+            for operation, method in OPERATION_METHODS.items()
         ]
-        infer = Method(inference.INFER_METHOD, _finish(self.infer), self.infer_light, takes_turns=True)
-        batch = Method(batches.BATCH_METHOD, self.infer_batch, _leave_to_a_thread, takes_turns=True)
+        infer = Method(INFER_SHAPE.path, _finish(self.infer), self.infer_light, takes_turns=True)
+        batch = Method(BATCH_INFER_SHAPE.path, self.infer_batch, _leave_to_a_thread, takes_turns=True)
         return (*executed, infer, batch)
 
     def execute(self, operation: Operation, request: bytes) -> bytes:
@@ -96,7 +97,7 @@ class ReshapeService:
         if start is None and len(request) > _LIGHT_ODD_BYTES:
             return None
         call = reshapes.decode_reshape_request(operation, request, self._limits)
-        if call.data.strides and prod(call.data.dims) * call.data.data_type.item_size > LIGHT_BYTES:
+        if call.data.strides and count_bytes(call.data.data_type, call.data.dims) > LIGHT_BYTES:
             return None
         return self._reshape(operation, request, start, call)
 
@@ -111,7 +112,7 @@ class ReshapeService:
     def infer_light(self, request: bytes) -> bytes | None:
         """Answers InferShape where that takes no search."""
         answer = self._answers.get(request)
-        if answer is not None or len(request) > LIGHT_HEAD_BYTES:
+        if answer is not None or len(request) > LIGHT_HEADER_BYTES:
             return answer
         asked = inference.decode_infer_request(request)
         return self._infer(request, asked) if is_light(asked.question) else None
@@ -122,7 +123,7 @@ class ReshapeService:
         Raises:
             LimitError: nobody waits for the answer any more.
         """
-        bugs = BugLog(batches.BATCH_METHOD)
+        bugs = BugLog(BATCH_INFER_SHAPE.path)
         with self._turns:
             items = batches.decode_batch_items(batches.decode_batch_request(request), bugs.report)
             answers = _share(answer_batch(items, self._limits, bugs.report), is_over, self._turns)
@@ -146,7 +147,7 @@ class ReshapeService:
     def _reshape(self, operation: Operation, request: bytes, start: int | None, call: reshapes.ReshapeCall) -> bytes:
         dims = infer_shape(call.question, self._limits)
         output = self._backend(call.data, dims, self._limits)
-        head = reshapes.encode_response_head(output.data_type, output.dims, output.payload.nbytes)
+        head = reshapes.encode_response_header(output.data_type, output.dims, output.payload.nbytes)
         # Where the answer is a head and the very bytes that end the request, the next one need not be read.
         begin = start or len(request)
         if output.payload is call.data.payload and len(request) - begin == output.payload.nbytes:

@@ -1,4 +1,4 @@
-"""Messages that are not read: reason and field of each."""
+"""Requests and responses that are not read: reason and field of each."""
 
 from mmap import mmap
 
@@ -6,12 +6,12 @@ import pytest
 
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason, ReshapeError
-from tensor_reshape.rules.limits import MAX_HEAD_BYTES
+from tensor_reshape.rules.limits import MAX_HEADER_BYTES
 from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, OPERATIONS, RESHAPE, STATIC_RESHAPE, Operation
 from tensor_reshape.rules.shapes import Question
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
-from tensor_reshape.wire import inference, reshapes
-from tensor_reshape.wire.fields import encode_length
+from tensor_reshape.wire import reshapes
+from tensor_reshape.wire.fields import encode_varint
 from tensor_reshape.wire.tensors import TensorView
 
 MAX = 2**63 - 1
@@ -109,87 +109,15 @@ def test_a_stride_that_is_never_taken_may_have_any_length():
     assert reshapes.decode_reshape_request(RESHAPE, raw).question.target == [0]
 
 
-def known_shape(*values: int) -> tensor_pb2.Shape:
-    return tensor_pb2.Shape(dims=[tensor_pb2.Dim(value=value) for value in values])
-
-
-def known_data(*values: int, data_type: int = 0) -> tensor_pb2.TensorSpec:
-    return tensor_pb2.TensorSpec(data_type=tensor_pb2.DataType.ValueType(data_type), shape=known_shape(*values))
-
-
-def infer_request(
-    operation: int = 3,
-    data: tensor_pb2.TensorSpec | None = None,
-    shape: tensor_pb2.Shape | None = None,
-    expected_shape: tensor_pb2.Shape | None = None,
-) -> bytes:
-    return reshape_pb2.InferShapeRequest(
-        operation=reshape_pb2.Operation.ValueType(operation),
-        special_zero=True,
-        data=data,
-        shape=shape,
-        expected_shape=expected_shape,
-    ).SerializeToString()
-
-
-ONE = known_shape(1)
-VECTOR = known_data(1)
-INFERENCES: dict[str, tuple[bytes, Reason, str]] = {
-    "malformed": (b"\x08", Reason.MESSAGE_MALFORMED, ""),
-    "empty": (b"", Reason.OPERATION_UNSPECIFIED, "operation"),
-    "no operation": (infer_request(0, data=VECTOR, shape=ONE), Reason.OPERATION_UNSPECIFIED, "operation"),
-    "an operation to come": (infer_request(4, data=VECTOR, shape=ONE), Reason.OPERATION_UNSPECIFIED, "operation"),
-    "no data": (infer_request(shape=ONE), Reason.FIELD_MISSING, "data"),
-    "no such type": (
-        infer_request(data=known_data(1, data_type=16), shape=ONE),
-        Reason.DATA_TYPE_UNSUPPORTED,
-        "data.data_type",
-    ),
-    "above 64 KiB": (bytes(MAX_HEAD_BYTES + 1), Reason.HEAD_TOO_LARGE, ""),
-}
-
-
-@pytest.mark.parametrize(("raw", "reason", "field"), INFERENCES.values(), ids=INFERENCES.keys())
-def test_a_request_to_infer_is_refused(raw: bytes, reason: Reason, field: str):
-    with pytest.raises(ReshapeError) as caught:
-        inference.decode_infer_request(raw)
-    assert (caught.value.reason, caught.value.field) == (reason, field)
-
-
-# A shape whose dim is as a later version of the contract may write it: field 5, a message.
-LATER_DIM = b"\x0a\x04\x2a\x02\x08\x01"
-
-
-@pytest.mark.parametrize(("field", "path"), [(3, "data.dims[0]"), (4, "shape[0]"), (5, "expected_shape.dims[0]")])
-def test_a_dim_of_a_kind_to_come_is_refused_and_not_dropped(field: int, path: str):
-    shape = LATER_DIM if field != 3 else b"\x12\x06" + LATER_DIM
-    later = bytes([field << 3 | 2, len(shape)]) + shape
-    known = infer_request(data=VECTOR if field != 3 else None, shape=ONE if field != 4 else None)
-    with pytest.raises(ReshapeError) as caught:
-        inference.decode_infer_request(known + later)
-    assert (caught.value.reason, caught.value.field) == (Reason.DIM_UNKNOWN, path)
-
-
-def test_data_of_unknown_rank_is_not_taken_for_a_scalar():
-    request = inference.decode_infer_request(infer_request(data=tensor_pb2.TensorSpec(), shape=ONE))
-    assert request.question.data is None
-
-
-def test_the_shape_of_a_scalar_is_not_a_missing_shape():
-    scalar = known_shape()
-    request = inference.decode_infer_request(infer_request(data=known_data(), shape=scalar, expected_shape=scalar))
-    assert (request.question.data, request.question.target, request.question.expected) == ([], [], [])
-
-
 def pad(size: int) -> bytes:
     """An unknown field of `size` bytes in all."""
-    return b"\x22" + encode_length(size - 4) + bytes(size - 4)
+    return b"\x22" + encode_varint(size - 4) + bytes(size - 4)
 
 
 @pytest.mark.parametrize("behind", [False, True], ids=["in front of the tensor", "behind the tensor"])
-def test_a_head_has_a_limit(behind: bool):
+def test_a_header_has_a_limit(behind: bool):
     raw = STATIC.SerializeToString()
-    free = MAX_HEAD_BYTES - len(raw) + 4
+    free = MAX_HEADER_BYTES - len(raw) + 4
     for size in (free, free + 1):
         message = raw + pad(size) if behind else pad(size) + raw
         if size == free:
@@ -198,14 +126,14 @@ def test_a_head_has_a_limit(behind: bool):
             assert refuse(STATIC_RESHAPE, message) == (Reason.HEAD_TOO_LARGE, "")
 
 
-def test_a_million_dims_are_above_the_limit_of_a_head():
+def test_a_million_dims_are_above_the_limit_of_a_header():
     tensor = tensor_pb2.Tensor(data_type=F32, dims=[1] * 1_000_000, data=bytes(4))
     raw = reshape_pb2.StaticReshapeRequest(special_zero=True, data=tensor).SerializeToString()
     assert refuse(STATIC_RESHAPE, raw) == (Reason.HEAD_TOO_LARGE, "")
 
 
-def test_a_superseded_payload_is_no_head():
-    large = tensor_pb2.Tensor(data_type=F32, data=bytes(MAX_HEAD_BYTES + 1))
+def test_a_superseded_payload_is_no_header():
+    large = tensor_pb2.Tensor(data_type=F32, data=bytes(MAX_HEADER_BYTES + 1))
     raw = reshape_pb2.StaticReshapeRequest(special_zero=True, data=large).SerializeToString()
     call = reshapes.decode_reshape_request(STATIC_RESHAPE, raw + STATIC.SerializeToString())
     assert call.data.payload == bytes(4)
@@ -214,8 +142,8 @@ def test_a_superseded_payload_is_no_head():
 # A message of 4 MiB that is all head: it is refused before anything is made of it.
 FLOODS: dict[str, bytes] = {
     "numbers": b"\x10\x01" * (2 << 20),
-    "empty dims": b"\x1a" + encode_length(4 << 20) + b"\x0a\x00" * (2 << 20),
-    "numbers in a tensor": b"\x7a" + encode_length(4 << 20) + b"\x08\x0e" * (2 << 20),
+    "empty dims": b"\x1a" + encode_varint(4 << 20) + b"\x0a\x00" * (2 << 20),
+    "numbers in a tensor": b"\x7a" + encode_varint(4 << 20) + b"\x08\x0e" * (2 << 20),
     "unknown fields": b"\x22\x00" * (2 << 20),
 }
 
@@ -223,7 +151,7 @@ FLOODS: dict[str, bytes] = {
 @pytest.mark.parametrize("flood", FLOODS.values(), ids=FLOODS.keys())
 @pytest.mark.parametrize("tail", [b"", STATIC.SerializeToString()], ids=["alone", "before a tensor"])
 @pytest.mark.timeout(5)
-def test_a_flood_of_fields_is_above_the_limit_of_a_head(flood: bytes, tail: bytes):
+def test_a_flood_of_fields_is_above_the_limit_of_a_header(flood: bytes, tail: bytes):
     assert refuse(STATIC_RESHAPE, flood + tail) == (Reason.HEAD_TOO_LARGE, "")
 
 
@@ -234,7 +162,7 @@ def test_a_request_of_2048_fields_is_read_and_one_of_2049_is_too_large(tail: byt
     def build(fields: int) -> bytes:
         known = b"\x10\x01" + (fields - 1004 - bool(tail)) * b"\x98\x06\x00"
         inner = 1000 * b"\xa0\x06\x00" + tensor
-        return known + b"\x7a" + encode_length(len(inner)) + inner + tail
+        return known + b"\x7a" + encode_varint(len(inner)) + inner + tail
 
     assert reshapes.decode_reshape_request(STATIC_RESHAPE, build(2048)).data.payload == bytes(4)
     assert refuse(STATIC_RESHAPE, build(2049)) == (Reason.HEAD_TOO_LARGE, "")

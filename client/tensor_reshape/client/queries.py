@@ -1,12 +1,17 @@
-"""Shapes as the SDK takes and gives them: ints, intervals, names, and dims of which nothing is known."""
+"""Questions as callers ask them: shapes of ints, intervals, names, and dims of which nothing is known.
 
-from collections.abc import Iterable, Iterator, Sequence
+Laws: what a caller writes is read before anything is sent, so what cannot be a question is refused by this process as a
+server would refuse it; and nothing is rounded: what is no integer where one is meant is a TypeError.
+"""
+
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from operator import index
-from typing import TypeAlias, TypedDict, overload
+from typing import TypeAlias, TypedDict
 
-from tensor_reshape.rules.answers import BatchItem, ShapeAnswer, ShapeRequest, answer_batch
+from tensor_reshape.client.responses import InferredShape, wrap_answers
+from tensor_reshape.rules.answers import BatchItem, ShapeRequest, answer_batch
 from tensor_reshape.rules.dims import (
     MAX_FACTORS,
     AnyDim,
@@ -14,100 +19,28 @@ from tensor_reshape.rules.dims import (
     Expression,
     Interval,
     Symbol,
-    are_known,
     bound_dim,
-    format_dim,
     make_expression,
     refuse_factors,
 )
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.errors import InvalidRequestError, Reason, ReshapeError
-from tensor_reshape.rules.explanations import Origin
 from tensor_reshape.rules.limits import DEFAULT_LIMITS, MAX_RANK
 from tensor_reshape.rules.notation import parse_dim
 from tensor_reshape.rules.operations import OPERATIONS, Operation, check_rank
 from tensor_reshape.rules.partial import PartialQuestion
-from tensor_reshape.rules.terms import Equality
-from tensor_reshape.rules.views import View
+
+MAX_CALL_QUERIES = 1024
+"""How many independent queries go in one call: some tens of milliseconds of work for a server."""
+
+MAX_PARALLEL_CALLS = 8
+"""How many calls of one batch are under way: the server answers one while the next is written."""
+
+_FLAG_TYPES = ("bool", "bool_")  # Python's and numpy's, which is no subclass of it
+_parse_dim = lru_cache(4096)(parse_dim)  # a graph has few names, which come in most of its shapes
 
 DimLike: TypeAlias = int | tuple[int, int | None] | str | Dim | None
 """A number; `(min, max)`, max None where unbounded; text as in `rules.notation`: "N", "4*C", "2..8"; or None."""
-
-
-class InferredShape(Sequence[AnyDim]):
-    """The output shape of an operation: a sequence of ints, and of dims that are not fully known.
-
-    It equals a tuple of the same dims, and prints as people write shapes: `[N, 4*C, 2..8, ?]`.
-
-    Attributes:
-        dims: the dims; None: not even the rank is known.
-        equalities: what else must hold between the symbols.
-        origins: where each dim comes from, where `explain` was asked.
-        view: whether the output can be a view of the data, where `data_strides` were given.
-    """
-
-    def __init__(self, answer: ShapeAnswer) -> None:
-        """Shows an answer."""
-        self.dims: tuple[AnyDim, ...] | None = answer.dims
-        self.equalities: tuple[Equality, ...] = answer.equalities
-        self.origins: tuple[Origin, ...] = answer.origins
-        self.view: View | None = answer.view
-
-    @property
-    def known(self) -> tuple[int, ...]:
-        """The shape as numbers.
-
-        Raises:
-            ValueError: it is not fully known.
-        """
-        if not are_known(self.dims):
-            message = f"the shape {self} is not fully known"
-            raise ValueError(message)
-        return tuple(self.dims)
-
-    def __len__(self) -> int:
-        """The rank.
-
-        Raises:
-            ValueError: it is unknown.
-        """
-        return len(self._require_rank())
-
-    @overload
-    def __getitem__(self, where: int) -> AnyDim: ...
-    @overload
-    def __getitem__(self, where: slice) -> tuple[AnyDim, ...]: ...
-    def __getitem__(self, where: int | slice) -> AnyDim | tuple[AnyDim, ...]:
-        """The dim of an axis."""
-        return self._require_rank()[where]
-
-    def __iter__(self) -> Iterator[AnyDim]:
-        """The dims, outermost first."""
-        return iter(self._require_rank())
-
-    def __eq__(self, other: object) -> bool:
-        """Whether the dims are the same."""
-        if isinstance(other, InferredShape):
-            return self.dims == other.dims
-        return isinstance(other, tuple | list) and self.dims == tuple(other)
-
-    def __hash__(self) -> int:
-        """As the tuple of the dims."""
-        return hash(self.dims)
-
-    def __str__(self) -> str:
-        """The shape as people write it."""
-        return "[...]" if self.dims is None else f"[{', '.join(map(format_dim, self.dims))}]"
-
-    def __repr__(self) -> str:
-        """The shape as people write it, and what it is."""
-        return f"InferredShape({self})"
-
-    def _require_rank(self) -> tuple[AnyDim, ...]:
-        if self.dims is None:
-            message = "the rank of the shape is unknown"
-            raise ValueError(message)
-        return self.dims
 
 
 class ShapeOptions(TypedDict, total=False):
@@ -156,9 +89,15 @@ class ShapeQuery:
     data_from: int | None = None
 
 
+def split_queries(queries: Sequence[ShapeQuery]) -> Iterator[Sequence[ShapeQuery]]:
+    """Splits a batch into calls; one with links stays whole, as a link counts the items of its own call."""
+    size = MAX_CALL_QUERIES if all(query.data_from is None for query in queries) else max(len(queries), 1)
+    return (queries[start : start + size] for start in range(0, len(queries), size))
+
+
 def infer_locally(queries: Sequence[ShapeQuery]) -> list[InferredShape | ReshapeError]:
     """Answers as a server does, in this process and by the same rules."""
-    return show_answers(answer_batch(map(_try_query, queries)))
+    return wrap_answers(answer_batch(map(_try_query, queries)))
 
 
 def _try_query(query: ShapeQuery) -> BatchItem | ReshapeError:
@@ -199,11 +138,6 @@ def _read_shape(operation: Operation, dims: Sequence[DimLike] | None, field: str
     return read_dims(dims, field)
 
 
-def show_answers(answers: Iterable[ShapeAnswer | ReshapeError]) -> list[InferredShape | ReshapeError]:
-    """Returns answers as shapes; refusals stay what they are."""
-    return [answer if isinstance(answer, ReshapeError) else InferredShape(answer) for answer in answers]
-
-
 def read_dims(dims: Sequence[DimLike] | None, field: str = "dims") -> tuple[AnyDim, ...] | None:
     """Returns dims as the rules take them; numpy's integers become Python's.
 
@@ -227,14 +161,10 @@ def check_flag(special_zero: object) -> bool | None:
     """
     if special_zero is True or special_zero is False:
         return special_zero
-    if special_zero is not None and type(special_zero).__name__ not in _FLAGS:
+    if special_zero is not None and type(special_zero).__name__ not in _FLAG_TYPES:
         message = f"special_zero is a bool, not {type(special_zero).__name__}"
         raise TypeError(message)
     return None if special_zero is None else bool(special_zero)
-
-
-_FLAGS = ("bool", "bool_")  # Python's and numpy's
-_parse_dim = lru_cache(4096)(parse_dim)  # a graph has few names
 
 
 def _check_data_type(data_type: object) -> DataType | None:
@@ -277,12 +207,15 @@ def _index_bounds(low: int, high: int | None) -> Interval:
 
 def _index_dim(dim: Dim) -> Dim:
     """Returns a dim as the contract has it: factors in the order of their names, a symbol with bounds of its own."""
-    bounds, expression = _index_bounds(*dim.bounds), None if dim.expression is None else _index_term(dim.expression)
+    bounds, expression = (
+        _index_bounds(*dim.bounds),
+        None if dim.expression is None else _index_expression(dim.expression),
+    )
     symbol = None if expression is None else expression.symbol
     return Dim(bounds, expression) if symbol is None else bound_dim(bounds.meet(symbol.bounds), expression)
 
 
-def _index_term(expression: Expression) -> Expression:
+def _index_expression(expression: Expression) -> Expression:
     def index_all(symbols: Sequence[Symbol]) -> tuple[Symbol, ...]:
         return tuple(Symbol(symbol.name, _index_bounds(*symbol.bounds)) for symbol in symbols)
 

@@ -12,7 +12,12 @@ from tensor_reshape.rules.dims import ANY, AnyDim, Dim, Expression, Symbol, name
 from tensor_reshape.rules.errors import ReshapeError
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
 from tensor_reshape.wire import compact_batches
-from tensor_reshape.wire.compact_batches import encode_dims, encode_plain_answer, read_plain_answer, read_plain_item
+from tensor_reshape.wire.compact_batches import (
+    encode_compact_answer,
+    encode_dims,
+    read_compact_answer,
+    read_compact_item,
+)
 from tensor_reshape.wire.inference import build_infer_response, read_infer_request, read_infer_response
 
 
@@ -48,7 +53,7 @@ def test_dims_are_written_as_the_generated_class_reads_them(dims: list[object]):
 @settings(max_examples=500, deadline=None)
 @given(DIMS, DIMS)
 def test_dims_are_kept_under_texts_of_their_own(one: AnyDim, other: AnyDim):
-    assert (compact_batches._write(one) == compact_batches._write(other)) <= (one == other)
+    assert (compact_batches._identify_dim(one) == compact_batches._identify_dim(other)) <= (one == other)
 
 
 @pytest.mark.parametrize(
@@ -63,7 +68,7 @@ def test_dims_are_kept_under_texts_of_their_own(one: AnyDim, other: AnyDim):
     ids=str,
 )
 def test_dims_with_odd_names_are_kept_apart(one: AnyDim, other: AnyDim):
-    assert compact_batches._write(one) != compact_batches._write(other)
+    assert compact_batches._identify_dim(one) != compact_batches._identify_dim(other)
 
 
 def test_what_is_kept_has_keyed_hashes():
@@ -86,7 +91,7 @@ def test_an_item_is_read_as_the_generated_class_reads_it(
     for at, byte in changes:
         raw = change(raw, at, byte)
     try:
-        plain = read_plain_item(raw)
+        plain = read_compact_item(raw)
     except ReshapeError:
         plain = None  # the long way refuses it as well, with the same words
     if plain is None:
@@ -100,12 +105,12 @@ def test_an_item_is_read_as_the_generated_class_reads_it(
 @settings(max_examples=1000, deadline=None)
 @given(st.lists(DIMS, max_size=4), st.lists(st.tuples(st.integers(0, 60), bytes_of_a_message), max_size=2))
 def test_an_answer_is_read_as_the_generated_class_reads_it(dims: list[object], changes: list[tuple[int, int]]):
-    raw = encode_plain_answer(ShapeAnswer(tuple(dims)))  # type: ignore[arg-type] # drawn as dims
+    raw = encode_compact_answer(ShapeAnswer(tuple(dims)))  # type: ignore[arg-type] # drawn as dims
     assert raw is not None
     for at, byte in changes:
         raw = change(raw, at, byte)
     try:
-        plain = read_plain_answer(raw)
+        plain = read_compact_answer(raw)
     except ReshapeError:
         return
     if plain is not None:
@@ -115,5 +120,5 @@ def test_an_answer_is_read_as_the_generated_class_reads_it(dims: list[object], c
 @pytest.mark.parametrize("extra", [b"\x10\x00", b"\x28\x00", b"\x7a\x00"], ids=["a link", "explain", "a later field"])
 def test_what_says_more_is_not_plain(extra: bytes):
     plain = build_item(3, True, encode_dims([2, 3]), encode_dims([-1]))
-    assert read_plain_item(plain) is not None
-    assert read_plain_item(plain + extra) is None
+    assert read_compact_item(plain) is not None
+    assert read_compact_item(plain + extra) is None

@@ -10,10 +10,7 @@ from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, OPERATIONS, RESHAPE
 from tensor_reshape.rules.shapes import Question
 from tensor_reshape.v1 import reshape_pb2
 from tensor_reshape.wire import reshapes
-from tensor_reshape.wire.batches import BATCH_METHOD
-from tensor_reshape.wire.inference import INFER_METHOD
 from tensor_reshape.wire.reshapes import ReshapeCall
-from tensor_reshape.wire.streams import STREAM_METHOD
 from tensor_reshape.wire.tensors import TensorView
 
 MIB = 1 << 20
@@ -201,10 +198,3 @@ def test_a_request_is_copied_once():
 def test_a_tensor_is_the_last_field_of_a_message():
     raw = encode(RESHAPE, 8)
     assert raw.endswith(b"\x7a\x10\x08\x0e\x12\x02\x01\x02\x7a\x08" + bytes(8))
-
-
-def test_every_method_of_the_contract_has_its_operation():
-    paths = {*map(reshapes.build_path, reshapes.METHODS.values()), INFER_METHOD, BATCH_METHOD, STREAM_METHOD}
-    service = reshape_pb2.DESCRIPTOR.services_by_name["ReshapeService"]
-    assert {reshapes.build_path(method.name) for method in service.methods} == paths
-    assert reshapes.SERVICE == "tensor_reshape.v1.ReshapeService"

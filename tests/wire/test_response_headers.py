@@ -1,4 +1,4 @@
-"""The head of an answer: whatever it says, every reader takes it, and its elements lie aligned behind it."""
+"""The header of an answer: whatever it says, every reader takes it, and its elements lie aligned behind it."""
 
 from math import prod
 from random import Random
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.v1 import reshape_pb2
 from tensor_reshape.wire.arrays import build_array
-from tensor_reshape.wire.reshapes import decode_reshape_response, encode_reshape_response, encode_response_head
+from tensor_reshape.wire.reshapes import decode_reshape_response, encode_reshape_response, encode_response_header
 from tensor_reshape.wire.tensors import TensorView
 from tests.oracles.varints import find_unreadable
 
@@ -55,8 +55,8 @@ small_tensors = tensors.filter(lambda tensor: measure(*tensor) < 2**16)
 
 @settings(max_examples=1000, deadline=None)
 @given(tensors)
-def test_the_length_of_a_head_is_a_multiple_of_the_widest_element(tensor: tuple[DataType, list[int]]):
-    assert len(encode_response_head(*tensor, measure(*tensor))) % ALIGNMENT == 0
+def test_the_length_of_a_header_is_a_multiple_of_the_widest_element(tensor: tuple[DataType, list[int]]):
+    assert len(encode_response_header(*tensor, measure(*tensor))) % ALIGNMENT == 0
 
 
 @pytest.mark.parametrize("rank", [1, 2, 12, 20, 64])
@@ -65,24 +65,24 @@ def test_no_size_near_a_longer_length_is_an_exception(rank: int):
         size
         for border in BORDERS
         for size in range(max(0, border - 800), border + 20)
-        if len(encode_response_head(DataType.U8, (size, *(1,) * (rank - 1)), size)) % ALIGNMENT
+        if len(encode_response_header(DataType.U8, (size, *(1,) * (rank - 1)), size)) % ALIGNMENT
     ]
     assert wrong == []
 
 
 @settings(max_examples=1000, deadline=None)
 @given(tensors)
-def test_every_reader_takes_the_numbers_of_a_head(tensor: tuple[DataType, list[int]]):
-    head = encode_response_head(*tensor, measure(*tensor))
+def test_every_reader_takes_the_numbers_of_a_header(tensor: tuple[DataType, list[int]]):
+    head = encode_response_header(*tensor, measure(*tensor))
     findings = find_unreadable(reshape_pb2.ReshapeResponse, head)
     assert [finding for finding in findings if "bytes behind it" not in finding] == []  # the payload is not there
 
 
 @settings(deadline=None)
 @given(small_tensors)
-def test_a_head_is_at_most_8_bytes_longer_than_the_generated_class_writes_it(tensor: tuple[DataType, list[int]]):
+def test_a_header_is_at_most_8_bytes_longer_than_the_generated_class_writes_it(tensor: tuple[DataType, list[int]]):
     size = measure(*tensor)
-    head = encode_response_head(*tensor, size)
+    head = encode_response_header(*tensor, size)
     plain = reshape_pb2.ReshapeResponse.FromString(head + bytes(size)).SerializeToString()
     assert len(head) + size - len(plain) in range(ALIGNMENT + 3)
 
@@ -92,7 +92,7 @@ def test_a_head_is_at_most_8_bytes_longer_than_the_generated_class_writes_it(ten
 def test_the_generated_classes_read_the_same_tensor(tensor: tuple[DataType, list[int]], random: Random):
     data_type, dims = tensor
     payload = random.randbytes(measure(*tensor))
-    raw = encode_response_head(data_type, dims, len(payload)) + payload
+    raw = encode_response_header(data_type, dims, len(payload)) + payload
     for kind in KINDS:
         output = kind.FromString(raw).output
         assert (output.data_type, list(output.dims), list(output.strides)) == (int(data_type), dims, [])

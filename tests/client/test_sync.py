@@ -1,31 +1,26 @@
-"""Deadlines, retries, metadata, and what becomes of answers that are none."""
+"""The client that blocks: its calls, its life, and who may share it."""
 
 import math
 import threading
-import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import cast
 
 import grpc
 import numpy as np
 import pytest
 
-from both_clients import CLIENTS, open_client
-from in_process import Behavior, run_blocked, run_stock
+from in_process import Behavior, run_blocked, run_runner, run_stock
+from server_processes import ServerProcess
 from tensor_reshape.client import (
-    AsyncClient,
     CallTimeoutError,
     Client,
-    InvalidRequestError,
-    ResponseError,
+    HealthStatus,
     ServiceError,
-    ShapeQuery,
-    TensorReshapeError,
+    UnavailableError,
 )
-from tensor_reshape.client.pieces import MAX_PIECES, PIECE_QUERIES
 from tensor_reshape.rules.answers import ShapeAnswer
 from tensor_reshape.rules.dtypes import DataType
-from tensor_reshape.wire.batches import decode_batch_request, encode_batch_response
 from tensor_reshape.wire.inference import build_infer_response
 from tensor_reshape.wire.reshapes import encode_reshape_response
 from tensor_reshape.wire.tensors import TensorView
@@ -75,15 +70,60 @@ def blocked_address() -> Iterator[str]:
         yield runner.addresses[0]
 
 
+def test_a_server_that_listens_is_ready(server: ServerProcess):
+    with Client(server.address) as client:
+        client.wait_until_ready(timeout=10)
+        assert client.check_health() is HealthStatus.SERVING
+
+
+def test_no_server_is_not_ready_in_time():
+    with Client("127.0.0.1:1") as client, pytest.raises(UnavailableError):
+        client.wait_until_ready(timeout=0.2)
+
+
+def test_a_server_that_does_not_serve_is_not_ready():
+    with run_runner() as runner, Client(runner.addresses[0]) as client:
+        runner._health.stop_serving()
+        with pytest.raises(UnavailableError):
+            client.wait_until_ready(timeout=0.5)
+
+
+def test_a_server_that_does_not_serve_says_so():
+    with run_runner() as runner, Client(runner.addresses[0]) as client:
+        runner._health.stop_serving()
+        assert client.check_health() is HealthStatus.NOT_SERVING
+
+
+def test_an_unknown_service_has_no_health(client: Client):
+    with pytest.raises(Exception, match="NOT_FOUND"):
+        client.check_health("nobody")
+
+
+def test_threads_share_one_client(client: Client):
+    def flatten(number: int) -> bool:
+        array = np.full((number % 7 + 1, 5), number, np.float32)
+        return client.static_reshape(array, [-1], special_zero=False).tobytes() == array.tobytes()
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(flatten, range(400)))
+
+
+def test_a_closed_client_refuses_calls(server: ServerProcess):
+    client = Client(server.address)
+    client.close()
+    with pytest.raises(ValueError, match="closed"):
+        client.infer_shape([6], [6], special_zero=False)
+
+
+def test_a_client_may_be_closed_twice(server: ServerProcess):
+    client = Client(server.address)
+    client.close()
+    client.close()
+
+
 def test_the_deadline_of_the_client_ends_a_call(blocked_address: str):
     with Client(blocked_address, timeout=0.2) as client, pytest.raises(CallTimeoutError):
         client.static_reshape(SIX, [6], special_zero=False)
-
-
-async def test_the_deadline_of_an_asyncio_client_ends_a_call(blocked_address: str):
-    async with AsyncClient(blocked_address, timeout=0.2) as client:
-        with pytest.raises(CallTimeoutError):
-            await client.static_reshape(SIX, [6], special_zero=False)
 
 
 @pytest.mark.parametrize("default", [30.0, math.inf])
@@ -101,25 +141,6 @@ def test_an_infinite_timeout_outlasts_the_default_of_the_client():
     assert output.tolist() == SIX.tolist()
 
 
-@pytest.mark.parametrize("kind", CLIENTS)
-def test_the_deadline_of_a_batch_is_one_for_all_its_pieces(kind: str):
-    calls: list[int] = []
-
-    def answer_late(request: bytes, context: grpc.ServicerContext) -> bytes:
-        ended = threading.Event()
-        if context.add_callback(ended.set):
-            ended.wait(0.4)
-        calls.append(1)
-        return encode_batch_response([ShapeAnswer((6,))] * len(decode_batch_request(request)), 2**20)
-
-    queries = [ShapeQuery(data_shape=[6], shape=[6], special_zero=False)] * (PIECE_QUERIES * MAX_PIECES * 3)
-    with run_stock({"BatchInferShape": answer_late}) as address, open_client(kind, address) as client:
-        begin = time.monotonic()
-        with pytest.raises(CallTimeoutError):  # four at a time: the last begins to be answered after two seconds
-            client.infer_shapes(queries, timeout=1.2)
-        assert (time.monotonic() - begin < 1.8, len(calls) < 24) == (True, True)
-
-
 def test_a_timeout_is_also_the_timeout_of_python(blocked_address: str):
     with Client(blocked_address) as client, pytest.raises(TimeoutError):
         client.static_reshape(SIX, [6], special_zero=False, timeout=0.1)
@@ -129,14 +150,6 @@ def test_unavailable_is_retried():
     counted = Counted(grpc.StatusCode.UNAVAILABLE, 2)
     with run_stock({"InferShape": counted}) as address, Client(address) as client:
         assert (infer(client), counted.attempts) == ((6,), 3)
-
-
-async def test_unavailable_is_retried_by_an_asyncio_client():
-    counted = Counted(grpc.StatusCode.UNAVAILABLE, 2)
-    with run_stock({"InferShape": counted}) as address:
-        async with AsyncClient(address) as client:
-            assert await client.infer_shape([6], [6], special_zero=False) == (6,)
-    assert counted.attempts == 3
 
 
 def test_a_large_request_is_retried_too():
@@ -191,57 +204,3 @@ def test_metadata_travel_with_every_call():
         infer(client)
         infer(client)
     assert recorder.metadata.count(("tenant", "a")) == recorder.metadata.count(("key-bin", b"\x00\xff")) == 2
-
-
-async def test_metadata_travel_with_every_awaited_call():
-    recorder = Recorder()
-    with run_stock({"InferShape": answer(GOOD)}, interceptors=[recorder]) as address:
-        async with AsyncClient(address, metadata=[("tenant", "a")]) as client:
-            await client.infer_shape([6], [6], special_zero=False)
-    assert ("tenant", "a") in recorder.metadata
-
-
-LIES = {
-    "other dims": encode_reshape_response(TensorView(DataType.F32, (3, 2), None, memoryview(SIX.tobytes()))),
-    "another data type": encode_reshape_response(TensorView(DataType.I32, (6,), None, memoryview(SIX.tobytes()))),
-    "too few bytes": encode_reshape_response(TensorView(DataType.F32, (6,), None, memoryview(bytes(23)))),
-    "a negative dim": bytes.fromhex("7a10 080e 120a ffffffffffffffffff01 7a00"),
-    "a volume of 18000 digits": encode_reshape_response(
-        TensorView(DataType.F32, (2**62,) * 1000, None, memoryview(b""))
-    ),
-    "nothing": b"",
-    "garbage": b"\xff\xff",
-}
-
-
-@pytest.mark.parametrize("raw", LIES.values(), ids=LIES)
-def test_an_answer_that_the_rules_do_not_give_is_a_response_error(raw: bytes):
-    with (
-        run_stock({"StaticReshape": answer(raw)}) as address,
-        Client(address) as client,
-        pytest.raises(ResponseError) as caught,
-    ):
-        client.static_reshape(SIX, [6], special_zero=False)
-    assert not isinstance(caught.value, InvalidRequestError)
-
-
-UNREADABLE_SHAPES = {
-    "garbage": b"\xff",
-    "a kind of dim to come": b"\x0a\x04\x0a\x02\x2a\x00",
-    "no UTF-8": b"\x12\x03\x2a\x01\xff",
-}
-
-
-@pytest.mark.parametrize("raw", UNREADABLE_SHAPES.values(), ids=UNREADABLE_SHAPES.keys())
-def test_an_inferred_shape_that_cannot_be_read_is_a_response_error(raw: bytes):
-    with run_stock({"InferShape": answer(raw)}) as address, Client(address) as client, pytest.raises(ResponseError):
-        infer(client)
-
-
-def test_a_health_that_cannot_be_read_is_an_error_of_this_project():
-    with (
-        run_stock({"Check": answer(b"\xff")}, service="grpc.health.v1.Health") as address,
-        Client(address) as client,
-        pytest.raises(TensorReshapeError),
-    ):
-        client.check_health()

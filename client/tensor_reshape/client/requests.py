@@ -1,54 +1,57 @@
-"""What both clients do before a request leaves and after a response came, without any I/O."""
+"""What both clients do before a request leaves, without any I/O.
+
+A reshape is planned before anything is sent: the rules run here too, so a question that a server would refuse costs no
+call, and the shape of the output is known when the response comes.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import lru_cache, partial
 from operator import index
-from typing import Generic, TypeVar
+from typing import Any, Generic
 
 import numpy as np
 import numpy.typing as npt
 
-from tensor_reshape.client.errors import ResponseError
-from tensor_reshape.client.keywords import check_keywords
-from tensor_reshape.client.shapes import (
-    DimLike,
+from tensor_reshape.client.queries import DimLike, ShapeOptions, ShapeQuery, check_flag, read_dims, read_query
+from tensor_reshape.client.responses import (
+    Answer,
     InferredShape,
-    ShapeOptions,
-    ShapeQuery,
-    check_flag,
-    read_dims,
-    read_query,
-    show_answers,
+    decode_answer,
+    decode_array,
+    decode_shape,
+    decode_shapes,
 )
 from tensor_reshape.rules.answers import BatchItem, ShapeRequest, answer_question
-from tensor_reshape.rules.dtypes import DataType
+from tensor_reshape.rules.dtypes import DataType, ElementKind
 from tensor_reshape.rules.errors import InvalidRequestError, Reason, ReshapeError, format_value
-from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, RESHAPE, STATIC_RESHAPE, Operation
+from tensor_reshape.rules.operations import Operation
 from tensor_reshape.rules.partial import PartialQuestion
 from tensor_reshape.rules.shapes import Question, infer_shape
 from tensor_reshape.wire import batches, inference, reshapes
-from tensor_reshape.wire.arrays import DTYPES, Array, build_array, find_data_type, view_array
+from tensor_reshape.wire.arrays import DTYPES, Array, find_data_type, view_array
 from tensor_reshape.wire.health import CHECK_METHOD, HealthStatus, decode_check_response, encode_check_request
+from tensor_reshape.wire.methods import BATCH_INFER_SHAPE, INFER_SHAPE, OPERATION_METHODS
 from tensor_reshape.wire.tensors import TensorView
 
-Answer = TypeVar("Answer")
 Expected = Sequence[DimLike] | None
 Target = Sequence[int] | Array
 
-# What a target that is a plain Python sequence is sent as.
-_SHAPE_DTYPES = {
-    DYNAMIC_RESHAPE: DTYPES[min(DYNAMIC_RESHAPE.shape_data_types)],
-    RESHAPE: np.dtype("<i8"),
-}
 _INFER_KEYWORDS = ("data_shape", "shape", "special_zero", "timeout")
-_PATHS = {operation: reshapes.build_path(method) for operation, method in reshapes.METHODS.items()}
+_PATHS = {operation: method.path for operation, method in OPERATION_METHODS.items()}
+_SIGNED = {data_type for data_type in DataType if data_type.kind is ElementKind.SIGNED}
+# What a target that is a plain Python sequence is sent as: the widest type with a sign that the operation takes.
+_SHAPE_DTYPES = {
+    operation: DTYPES[max(set(operation.shape_data_types) & _SIGNED, key=lambda data_type: data_type.bits)]
+    for operation in OPERATION_METHODS
+    if operation.shape_data_types
+}
 
-# Most calls are like one before but for the elements: what does not depend on these is kept, and a call of a kilobyte
-# takes half the time here.
+# Most calls are like one before but for the elements: what does not depend on these is cached, and a call of a kilobyte
+# takes half the time here. An lru_cache may be used from any thread; the worst is that two work out the same.
 _remember = lru_cache(maxsize=1024)
 _infer_shape = _remember(infer_shape)
-_encode_response_head = _remember(reshapes.encode_response_head)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +83,11 @@ class Plan:
         """Builds the call that carries all in one message."""
         data = view_array(self.array, "data")
         strides = None if data.strides is None else tuple(data.strides)
-        head = _encode_head(self.question, strides, data.payload.nbytes, self.shape and self.shape.data_type)
-        decode = partial(_decode_array, self.question, self.dims, self.array.nbytes)
-        return Call(_PATHS[self.question.operation], b"".join((head, data.payload)), partial(decode_answer, decode))
+        header = _encode_request_header(
+            self.question, strides, data.payload.nbytes, self.shape and self.shape.data_type
+        )
+        decode = partial(decode_array, self.question, self.dims, self.array.nbytes)
+        return Call(_PATHS[self.question.operation], b"".join((header, data.payload)), partial(decode_answer, decode))
 
     def build_infer(self) -> Call[InferredShape]:
         """Builds the call that has the server decide the shape, without data."""
@@ -102,16 +107,7 @@ class Plan:
         return find_data_type(self.array.dtype, "data")
 
 
-def plan_static_reshape(
-    array: npt.ArrayLike, shape: Sequence[int], *, special_zero: bool, expected_shape: Expected
-) -> Plan:
-    """Plans StaticReshape, or raises the refusal that the server would answer with."""
-    data = _as_array(array)
-    question = _ask(STATIC_RESHAPE, data, tuple(map(index, shape)), special_zero, expected_shape)
-    return Plan(question, _infer_shape(question), data, None)
-
-
-def plan_tensor_reshape(
+def plan_reshape(
     operation: Operation,
     array: npt.ArrayLike,
     shape: Target,
@@ -119,9 +115,26 @@ def plan_tensor_reshape(
     special_zero: bool,
     expected_shape: Expected,
 ) -> Plan:
-    """Plans an operation whose target is a tensor, or raises the refusal that the server would answer with."""
-    data, view = _as_array(array), _view_shape(operation, shape)
-    question = _ask(operation, data, tuple(reshapes.read_target(operation, view)), special_zero, expected_shape)
+    """Plans an operation; `shape` is a plain sequence where it is an attribute, else also an array, or becomes one.
+
+    Raises:
+        ReshapeError: the refusal that the server would answer with.
+        TypeError: an argument is none that the operation has.
+    """
+    data, view = _as_array(array), None
+    if operation in _SHAPE_DTYPES:
+        view = _view_shape(operation, shape)
+        target = tuple(reshapes.read_target(operation, view))
+    else:
+        target = tuple(map(index, shape))
+    question = Question(
+        operation=operation,
+        data=data.shape,
+        target=target,
+        special_zero=check_flag(special_zero),
+        data_type=find_data_type(data.dtype, "data"),
+        expected=read_dims(expected_shape, "expected_shape.dims"),
+    )
     return Plan(question, _infer_shape(question), data, view)
 
 
@@ -144,8 +157,37 @@ def build_infer_shapes(queries: Sequence[ShapeQuery]) -> Call[list[InferredShape
     refused = {index: piece for index, piece in enumerate(pieces) if isinstance(piece, ReshapeError)}
     # An empty item stands for it, which the server refuses as well: so links to it fail.
     request = batches.join_items([b"" if isinstance(piece, ReshapeError) else piece for piece in pieces])
-    decode = partial(decode_answer, partial(_decode_shapes, len(pieces), refused))
-    return Call(batches.BATCH_METHOD, request, decode)
+    decode = partial(decode_answer, partial(decode_shapes, len(pieces), refused))
+    return Call(BATCH_INFER_SHAPE.path, request, decode)
+
+
+def build_health_check(service: str) -> Call[HealthStatus]:
+    """Builds the health check of one service, or of the server as a whole ("")."""
+    return Call(CHECK_METHOD, encode_check_request(service), partial(decode_answer, decode_check_response))
+
+
+def check_keywords(
+    method: str, given: Mapping[str, Any], own: Sequence[str], options: type[Mapping[str, Any]]
+) -> Mapping[str, Any]:
+    """Returns the keywords `given` where `options` has them all: Python itself lets any pass to a `TypedDict`.
+
+    Args:
+        method: whose keywords they are.
+        given: what was not one of the method's own.
+        own: the names that the method itself takes.
+        options: the `TypedDict` with the others.
+
+    Raises:
+        TypeError: there is no such keyword; the message is Python's own, and names the nearest that exists.
+    """
+    known = options.__annotations__
+    unknown = next((name for name in given if name not in known), None)
+    if unknown is None:
+        return given
+    nearest = get_close_matches(unknown, [*own, *known], n=1)
+    hint = f". Did you mean '{nearest[0]}'?" if nearest else ""
+    message = f"{method}() got an unexpected keyword argument '{unknown}'{hint}"
+    raise TypeError(message)
 
 
 def _encode_query(query: ShapeQuery) -> bytes | ReshapeError:
@@ -164,33 +206,11 @@ def _encode_item(item: BatchItem) -> bytes:
         raise InvalidRequestError.of(Reason.LINK_INVALID, message, "data_from", value=item.data_from) from None
 
 
-def build_health_check(service: str) -> Call[HealthStatus]:
-    """Builds the health check of one service, or of the server as a whole ("")."""
-    return Call(CHECK_METHOD, encode_check_request(service), partial(decode_answer, decode_check_response))
-
-
 def _as_array(array: npt.ArrayLike) -> Array:
     if isinstance(array, np.ma.MaskedArray):
         message = "a masked array has elements that no tensor has: fill it first"
         raise TypeError(message)
     return np.asarray(array)
-
-
-def _ask(
-    operation: Operation,
-    array: Array,
-    target: Sequence[int],
-    special_zero: object,
-    expected: Expected,
-) -> Question:
-    return Question(
-        operation=operation,
-        data=array.shape,
-        target=target,
-        special_zero=check_flag(special_zero),
-        data_type=find_data_type(array.dtype, "data"),
-        expected=read_dims(expected, "expected_shape.dims"),
-    )
 
 
 def _build_infer(request: ShapeRequest) -> Call[InferredShape]:
@@ -199,24 +219,12 @@ def _build_infer(request: ShapeRequest) -> Call[InferredShape]:
     except ValueError:
         _check_numbers(request)
         raise
-    return Call(inference.INFER_METHOD, message.SerializeToString(), partial(decode_answer, _decode_shape))
+    return Call(INFER_SHAPE.path, message.SerializeToString(), partial(decode_answer, decode_shape))
 
 
 def _check_numbers(request: ShapeRequest) -> None:
     """Raises the refusal of a number that the contract's s64 cannot hold: the rules say which."""
     answer_question(request)
-
-
-def _decode_shape(raw: bytes) -> InferredShape:
-    return InferredShape(inference.decode_infer_response(raw))
-
-
-def _decode_shapes(count: int, refused: Mapping[int, ReshapeError], raw: bytes) -> list[InferredShape | ReshapeError]:
-    answers = batches.decode_batch_response(raw)
-    if len(answers) != count:
-        message = f"the server answered {len(answers)} of {count} questions"
-        raise ResponseError(message)
-    return show_answers(refused.get(index, answer) for index, answer in enumerate(answers))
 
 
 def _view_shape(operation: Operation, shape: Target) -> TensorView:
@@ -231,52 +239,11 @@ def _view_shape(operation: Operation, shape: Target) -> TensorView:
         raise InvalidRequestError.of(Reason.INVALID_TARGET_VALUE, message, "shape", shape=items) from None
 
 
-def check_output(question: Question, dims: Sequence[int], output: TensorView) -> None:
-    """Raises ResponseError where the server answers with another type or shape than the rules give."""
-    if tuple(output.dims) != tuple(dims) or output.data_type != question.data_type:
-        message = f"the server answered {output.data_type}{list(output.dims)}; the rules give {list(dims)}"
-        raise ResponseError(message)
-
-
-def refuse_array(dims: Sequence[int]) -> ResponseError:
-    """Returns the error for an output that is right, but nothing that numpy can hold."""
-    return ResponseError(f"the output has the shape {list(dims)}, which numpy cannot hold")
-
-
 @_remember
-def _encode_head(
+def _encode_request_header(
     question: Question, strides: Sequence[int] | None, payload_bytes: int, shape_data_type: DataType | None
 ) -> bytes:
     shape = None
     if shape_data_type is not None:
         shape = view_array(np.array(question.target, DTYPES[shape_data_type]), "shape")
-    return reshapes.encode_request_head(question, strides, payload_bytes, shape)
-
-
-def _decode_array(question: Question, dims: Sequence[int], output_bytes: int, raw: bytes) -> Array:
-    output = _read_output(question, dims, output_bytes, raw)
-    try:
-        return build_array(output)
-    except ValueError:
-        raise refuse_array(dims) from None
-
-
-def _read_output(question: Question, dims: Sequence[int], output_bytes: int, raw: bytes) -> TensorView:
-    """Reads a response; one that begins as this project's server writes it needs no parser."""
-    data_type = question.data_type
-    if data_type is not None:
-        head = _encode_response_head(data_type, dims, output_bytes)
-        if len(raw) == len(head) + output_bytes and raw.startswith(head):
-            return TensorView(data_type, dims, None, memoryview(raw)[len(head) :])
-    output = reshapes.decode_reshape_response(raw)
-    check_output(question, dims, output)
-    return output
-
-
-def decode_answer(decode: Callable[[bytes], Answer], raw: bytes) -> Answer:
-    """Reads a response, or raises ResponseError: one that cannot be read must not look like a refusal."""
-    try:
-        return decode(raw)
-    except ReshapeError as error:
-        message = f"the server's response cannot be read: {error}"
-        raise ResponseError(message) from error
+    return reshapes.encode_request_header(question, strides, payload_bytes, shape)

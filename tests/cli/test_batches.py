@@ -1,6 +1,7 @@
-"""`tensor-reshape infer` on what is known in part, and on batches, in processes of its own."""
+"""`tensor-reshape infer --batch`, in processes of its own: the same with and without a server."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -8,10 +9,14 @@ import pytest
 
 from command_line import Outcome, run_command
 from server_processes import ServerProcess
+from tensor_reshape.cli import batches
+from tensor_reshape.cli.batches import answer_lines
+from tensor_reshape.client import InferredShape, ReshapeError, ShapeQuery
+from tensor_reshape.client import infer_locally as answer_locally
+from tensor_reshape.client.queries import MAX_CALL_QUERIES, read_query
+from tensor_reshape.wire.batches import encode_batch_item
 
 NOBODY = ["--server", "127.0.0.1:1", "--timeout", "0.5"]
-NAMED = ["--data", "N,4,C", "--shape", "0,-1", "--special-zero"]
-KNOWN = ["--data", "2,3,4", "--shape", "0,-1", "--special-zero"]
 Line = dict[str, Any]
 SIX: Line = {"data": [2, 3], "shape": [-1], "special_zero": False}
 REFUSED: Line = {"data": [2, 3], "shape": [4, -1], "special_zero": False}
@@ -72,121 +77,6 @@ def infer_line(server: ServerProcess, line: Line | bytes) -> Line:
 def read_refusal(answer: Line) -> tuple[str, str]:
     assert set(answer["error"]) == {"reason", "message", "field", "metadata"}
     return answer["error"]["reason"], answer["error"]["field"]
-
-
-@pytest.mark.parametrize(
-    ("data", "shape", "text"),
-    [
-        ("2,3,4", "0,-1", "2,12"),
-        ("N,4,?", "0,-1", "N,?"),
-        ("N,4,C", "0,-1", "N,4*C"),
-        ("2..8,4", "0,-1", "2..8,4"),
-        ("N:1..8, 4*C", "-1", "4*C*N"),
-        ("unknown", "0,?", "?,?"),
-        ("...", "...", "..."),
-        ("2,3", "...", "..."),
-        ("", "", ""),
-    ],
-)
-def test_infer_prints_dims_as_people_write_them(data: str, shape: str, text: str, server: ServerProcess):
-    arguments = ["--data", data, "--shape", shape, "--special-zero"]
-    remote, local = infer(server, *arguments), infer_locally(*arguments)
-    assert (remote.code, remote.text) == (local.code, local.text) == (0, text)
-
-
-@pytest.mark.parametrize(
-    ("data", "shape"),
-    [
-        ("2,3,4", [2, 12]),
-        ("N,?", [{"min": 1, "max": None, "name": "N"}, None]),
-        ("2..8,N:1..9", [{"min": 2, "max": 8}, {"min": 1, "max": 9, "name": "N"}]),
-    ],
-)
-def test_infer_prints_dims_in_json(data: str, shape: list[object], server: ServerProcess):
-    outcome = infer(server, "--data", data, "--shape", "0,-1", "--special-zero", "--json")
-    assert json.loads(outcome.output) == {"shape": shape}
-
-
-def test_an_unknown_rank_is_null_in_json(server: ServerProcess):
-    outcome = infer(server, "--data", "2,3", "--shape", "...", "--special-zero", "--json")
-    assert json.loads(outcome.output) == {"shape": None}
-
-
-def test_what_is_expected_is_part_of_what_is_known(server: ServerProcess):
-    outcome = infer(server, "--data", "...", "--shape", "...", "--no-special-zero", "--expect", "N,2..8,?")
-    assert outcome.text == "N,2..8,?"
-
-
-def test_an_explanation_has_a_line_for_each_dim(server: ServerProcess):
-    first, *lines = infer(server, *NAMED, "--explain").text.splitlines()
-    assert (first, len(lines)) == ("N,4*C", 2)
-    assert lines[0].startswith("shape[0] is 0 and special_zero is true")
-    assert lines[1] == "shape[1] is -1: N*C*4 / N = 4*C"
-
-
-def test_an_explanation_in_json_tells_kinds_and_divisions(server: ServerProcess):
-    copied, inferred = json.loads(infer(server, *NAMED, "--explain", "--json").output)["origins"]
-    assert (copied["kind"], copied["data_index"]) == ("copied", 0)
-    assert (inferred["kind"], inferred["divisor"]) == ("inferred", "N")
-    assert set(inferred) == {"kind", "text", "dividend", "divisor"}
-
-
-def test_equalities_follow_an_explanation(server: ServerProcess):
-    arguments = ["--data", "B,C", "--shape", "D,C", "--no-special-zero"]
-    assert infer(server, *arguments).text == "D,C"
-    assert infer(server, *arguments, "--explain").text.splitlines()[-1] == "B = D unless the tensor is empty"
-    record = json.loads(infer(server, *arguments, "--json").output)
-    assert record["equalities"] == [{"left": "B", "right": "D", "unless_empty": True}]
-
-
-@pytest.mark.parametrize(
-    ("strides", "text", "view"),
-    [
-        ("12,4,1", "view: possible, strides 12,1", {"possibility": "possible", "strides": [12, 1]}),
-        ("12,1,3", "view: impossible", {"possibility": "impossible", "strides": None}),
-    ],
-)
-def test_strides_ask_for_a_view(strides: str, text: str, view: Line, server: ServerProcess):
-    assert infer(server, *KNOWN, "--strides", strides).text == f"2,12\n{text}"
-    record = json.loads(infer(server, *KNOWN, "--strides", strides, "--json").output)
-    assert record == {"shape": [2, 12], "view": view}
-
-
-def test_a_view_of_what_is_known_in_part_is_unknown(server: ServerProcess):
-    assert infer(server, *NAMED, "--strides", "12,4,1").text.endswith("\nview: unknown")
-
-
-def test_an_explained_refusal_in_json_tells_rule_and_what_is_accepted(server: ServerProcess):
-    arguments = ["--data", "2,3", "--shape", "4,-1", "--special-zero", "--explain", "--json"]
-    for outcome in (infer(server, *arguments), infer_locally(*arguments)):
-        metadata = json.loads(outcome.errors[0])["metadata"]
-        assert (outcome.code, metadata["rule"]) == (3, "3")
-        assert "divides 6" in metadata["accepted"]
-
-
-def test_a_local_refusal_is_one_line_with_its_reason():
-    outcome = infer_locally("--data", "2,3", "--shape", "4,-1", "--special-zero")
-    assert (outcome.code, outcome.text, len(outcome.errors)) == (3, "", 1)
-    assert outcome.errors[0].endswith("[NOT_DIVISIBLE]")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "word"),
-    [
-        (["--shape", "2", "--special-zero"], "--data"),
-        (["--data", "2", "--special-zero"], "--shape"),
-        (["--data", "2", "--shape", "2"], "--special-zero"),
-        (["--data", "1.5", "--shape", "2", "--special-zero"], "1.5"),
-        (["--data", "2", "--shape", "2", "--special-zero", "--strides", "?"], "'?'"),
-        (["--data", "2", "--shape", "2", "--special-zero", "--strides", str(2**63)], "2^63 - 1"),
-        (["--batch", "missing.jsonl"], "missing.jsonl"),
-        (["--batch", "-", "--explain"], "--explain"),
-        (["--batch", "-", "--no-special-zero"], "--special-zero"),
-    ],
-)
-def test_wrong_usage_says_what_is_wrong(arguments: list[str], word: str):
-    outcome = infer_locally(*arguments)
-    assert (outcome.code, outcome.text, word in outcome.errors[-1]) == (2, "", True)
 
 
 def test_a_batch_is_read_from_a_file_or_a_pipe(tmp_path: Path, server: ServerProcess):
@@ -263,3 +153,37 @@ def test_links_hold_across_the_calls_of_a_large_batch(server: ServerProcess):
 def test_a_batch_without_a_server_fails_as_a_whole():
     outcome = run_command("infer", *NOBODY, "--batch", "-", stdin=json.dumps(SIX).encode())
     assert (outcome.code, outcome.text, len(outcome.errors)) == (5, "", 1)
+
+
+def answer_in_calls(*lines: Line) -> tuple[list[InferredShape | ReshapeError], list[int]]:
+    """Answers lines without a server, and counts the questions of each call."""
+    calls = list[int]()
+
+    def ask(queries: Sequence[ShapeQuery]) -> list[InferredShape | ReshapeError]:
+        calls.append(len(queries))
+        return answer_locally(queries)
+
+    return [answer for _, answer in answer_lines((json.dumps(line).encode() for line in lines), ask)], calls
+
+
+def test_lines_go_in_calls_of_as_many_as_a_server_answers_soon():
+    answers, calls = answer_in_calls(*[SIX] * (2 * MAX_CALL_QUERIES + 1))
+    assert (len(answers), calls) == (2 * MAX_CALL_QUERIES + 1, [MAX_CALL_QUERIES, MAX_CALL_QUERIES, 1])
+
+
+def test_no_lines_make_no_call():
+    assert answer_in_calls() == ([], [])
+
+
+def test_a_call_has_no_more_bytes_than_a_server_takes(monkeypatch: pytest.MonkeyPatch):
+    item = len(encode_batch_item(read_query(ShapeQuery(data_shape=[2, 3], shape=[-1], special_zero=False))))
+    monkeypatch.setattr(batches, "MAX_BATCH_BYTES", 3 * (item + 4))  # the real limit takes seconds to reach
+    answers, calls = answer_in_calls(*[SIX] * 7)
+    assert (len(answers), calls) == (7, [3, 3, 1])
+
+
+def test_a_link_to_an_answer_of_an_earlier_call_is_that_answer():
+    link = {"data_from": 0, "shape": [3, -1], "special_zero": False}
+    answers, calls = answer_in_calls(*[SIX] * MAX_CALL_QUERIES, link)
+    assert answers[-1] == (3, 2)
+    assert calls == [MAX_CALL_QUERIES, 1]
