@@ -36,6 +36,7 @@ def commands() -> None:
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def serve(arguments: tuple[str, ...]) -> None:
     """Start a server; `serve --help` lists its options."""
+    # By its entry point: the server is an extra, and to import it for every other command would cost a quarter of a second.
     (entry_point,) = entry_points(group="tensor_reshape.commands", name="serve")
     try:
         command = entry_point.load()
@@ -68,7 +69,7 @@ def _choose_exit_code(error: Exception) -> int:
 
 
 def _report(error: Exception) -> None:
-    if "--json" in sys.argv:
+    if "--json" in sys.argv:  # not click's own option: the command line may be what could not be read
         click.echo(_format_json(error), err=True)
     elif isinstance(error, click.ClickException):
         error.show()

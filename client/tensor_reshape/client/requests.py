@@ -82,7 +82,7 @@ class Plan:
     def build_inline(self) -> Call[Array]:
         """Builds the call that carries all in one message."""
         data = view_array(self.array, "data")
-        strides = None if data.strides is None else tuple(data.strides)
+        strides = None if data.strides is None else tuple(data.strides)  # part of the key of a cache
         header = _encode_request_header(
             self.question, strides, data.payload.nbytes, self.shape and self.shape.data_type
         )
@@ -180,6 +180,7 @@ def check_keywords(
     Raises:
         TypeError: there is no such keyword; the message is Python's own, and names the nearest that exists.
     """
+    # Python itself lets any keyword pass that `**options` takes; only type checkers see the `TypedDict`.
     known = options.__annotations__
     unknown = next((name for name in given if name not in known), None)
     if unknown is None:
@@ -207,7 +208,7 @@ def _encode_item(item: BatchItem) -> bytes:
 
 
 def _as_array(array: npt.ArrayLike) -> Array:
-    if isinstance(array, np.ma.MaskedArray):
+    if isinstance(array, np.ma.MaskedArray):  # asarray would drop the mask without a word
         message = "a masked array has elements that no tensor has: fill it first"
         raise TypeError(message)
     return np.asarray(array)
@@ -217,6 +218,7 @@ def _build_infer(request: ShapeRequest) -> Call[InferredShape]:
     try:
         message = inference.build_infer_request(request)
     except ValueError:
+        # protobuf says that a number is too large, and not which: the rules do, and refuse it as a server would.
         _check_numbers(request)
         raise
     return Call(INFER_SHAPE.path, message.SerializeToString(), partial(decode_answer, decode_shape))
@@ -243,6 +245,7 @@ def _view_shape(operation: Operation, shape: Target) -> TensorView:
 def _encode_request_header(
     question: Question, strides: Sequence[int] | None, payload_bytes: int, shape_data_type: DataType | None
 ) -> bytes:
+    # The target as a tensor is made again of the question: an array cannot be part of the key.
     shape = None
     if shape_data_type is not None:
         shape = view_array(np.array(question.target, DTYPES[shape_data_type]), "shape")

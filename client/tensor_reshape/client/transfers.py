@@ -65,14 +65,14 @@ class Delivery:
         self._progress = how.get("progress")
         self._copy = how.get("copy", "if_needed")
         self.way = how.get("transfer", "auto")
-        self._check()
+        self._check()  # before a way is chosen: what was asked for may go with none
         if self.way == "auto":
             self.way = "inline" if plan.array.nbytes <= inline_max_bytes else "stream"
 
     def land(self, output: Array) -> Array:
         """Returns what the caller gets of an output that came in one message."""
         if self._out is not None:
-            self._out[...] = output
+            self._out[...] = output  # the copy that `out` costs here; a stream writes into it as it comes
         self.report(output.nbytes, output.nbytes)
         return output if self._out is None else self._out
 
@@ -83,7 +83,7 @@ class Delivery:
             InvalidRequestError: VIEW_IMPOSSIBLE, where a copy is needed and must not be made.
             ResponseError: the server's shape is not the one that the rules give, or nothing that numpy can hold.
         """
-        if dims != self._plan.dims:
+        if dims != self._plan.dims:  # by the rules of this process; of another version's server they may differ
             message = f"the server answered {dims}; the rules give {list(self._plan.dims)}"
             raise ResponseError(message)
         try:
@@ -100,7 +100,7 @@ class Delivery:
         if self._out is not None:
             return self._out
         try:
-            return np.empty(self._plan.dims, self._dtype)
+            return np.empty(self._plan.dims, self._dtype)  # not cleared: every byte of it will have arrived
         except ValueError:
             raise refuse_array(self._plan.dims) from None
 
@@ -200,9 +200,9 @@ class StreamTransfer:
         if not self.accepted or chunk.offset != self._arrived or end > self._target.nbytes:
             message = f"the server sent a chunk at {chunk.offset}; {self._arrived} bytes have arrived"
             raise ResponseError(message)
-        self._target[self._arrived : end] = chunk.payload
+        self._target[self._arrived : end] = chunk.payload  # the only copy of what has arrived
         self._arrived = end
 
 
 def _view_bytes(array: Array) -> memoryview:
-    return array.reshape(-1).view(np.uint8).data
+    return array.reshape(-1).view(np.uint8).data  # as bytes: numpy gives no memoryview of ml_dtypes' types
