@@ -28,8 +28,9 @@ from benchmarks.reports import build_table, format_number
 from benchmarks.shape_questions import PARTS, ShapeQuestion, make_hostile_queries, make_questions
 from tensor_reshape.client import Client, InferredShape, ReshapeError, ShapeQuery, infer_locally
 from tensor_reshape.rules.dims import find_bounds
+from tensor_reshape.rules.inference import infer_shape
 from tensor_reshape.rules.operations import RESHAPE
-from tensor_reshape.rules.shapes import Question, infer_shape
+from tensor_reshape.rules.questions import Question
 
 OUTPUT = ROOT / "docs" / "benchmarks" / "inference.md"
 _SIZES = (100, 1_000, 10_000, 50_000)

@@ -23,10 +23,8 @@ import grpc
 import numpy as np
 
 from tensor_reshape.client import Client
-from tensor_reshape.rules.answers import ShapeRequest
 from tensor_reshape.rules.operations import STATIC_RESHAPE
-from tensor_reshape.rules.partial import PartialQuestion
-from tensor_reshape.rules.shapes import Question
+from tensor_reshape.rules.questions import Question, ShapeRequest
 from tensor_reshape.wire import inference, reshapes
 from tensor_reshape.wire.arrays import view_array
 from tensor_reshape.wire.methods import INFER_SHAPE, OPERATION_METHODS
@@ -62,7 +60,7 @@ def build_works(client: Client, ours: grpc.Channel, echo: grpc.Channel) -> dict[
     empty = np.empty(0, np.float32)
     question = Question(operation=STATIC_RESHAPE, data=(0,), target=(0,), special_zero=False)
     reshape_request = reshapes.encode_reshape_request(reshapes.ReshapeCall(question, view_array(empty, "data")))
-    partial = PartialQuestion(operation=STATIC_RESHAPE, data=(0,), target=(0,), special_zero=False)
+    partial = Question(operation=STATIC_RESHAPE, data=(0,), target=(0,), special_zero=False)
     infer_request = inference.build_infer_request(ShapeRequest(partial)).SerializeToString()
     send_echo: Send = echo.unary_unary("/echo/Echo")
     send_reshape: Send = ours.unary_unary(OPERATION_METHODS[STATIC_RESHAPE].path)

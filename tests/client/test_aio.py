@@ -16,7 +16,7 @@ from tensor_reshape.client import (
     HealthStatus,
     UnavailableError,
 )
-from tensor_reshape.rules.answers import ShapeAnswer
+from tensor_reshape.rules.questions import ShapeAnswer
 from tensor_reshape.wire.inference import build_infer_response
 
 SIX = np.arange(6, dtype=np.float32)

@@ -16,7 +16,7 @@ from tensor_reshape.client import (
     ShapeQuery,
 )
 from tensor_reshape.client.queries import MAX_CALL_QUERIES, MAX_PARALLEL_CALLS
-from tensor_reshape.rules.answers import ShapeAnswer
+from tensor_reshape.rules.questions import ShapeAnswer
 from tensor_reshape.wire.batches import decode_batch_request, encode_batch_response
 
 PUBLIC = [name for name in vars(Client) if not name.startswith("_")]

@@ -15,9 +15,9 @@ from tensor_reshape.client import (
     ResponseError,
     TensorReshapeError,
 )
-from tensor_reshape.rules.answers import ShapeAnswer
 from tensor_reshape.rules.dims import ANY, AnyDim, Symbol, make_expression, name_dim
 from tensor_reshape.rules.dtypes import DataType
+from tensor_reshape.rules.questions import ShapeAnswer
 from tensor_reshape.wire.reshapes import encode_reshape_response
 from tensor_reshape.wire.tensors import TensorView
 

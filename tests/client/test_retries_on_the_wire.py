@@ -10,7 +10,7 @@ import pytest
 from both_clients import CLIENTS, AnyClient, open_client
 from in_process import run_stock
 from tensor_reshape.client import LimitError, Reason, UnavailableError
-from tensor_reshape.rules.answers import ShapeAnswer
+from tensor_reshape.rules.questions import ShapeAnswer
 from tensor_reshape.wire.inference import build_infer_response
 from tensor_reshape.wire.status import encode_refusal
 

@@ -19,8 +19,8 @@ from tensor_reshape.client import (
     ServiceError,
     UnavailableError,
 )
-from tensor_reshape.rules.answers import ShapeAnswer
 from tensor_reshape.rules.dtypes import DataType
+from tensor_reshape.rules.questions import ShapeAnswer
 from tensor_reshape.wire.inference import build_infer_response
 from tensor_reshape.wire.reshapes import encode_reshape_response
 from tensor_reshape.wire.tensors import TensorView

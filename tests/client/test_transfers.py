@@ -9,9 +9,9 @@ from tensor_reshape.client import InvalidRequestError, Reason, ResponseError, Tr
 from tensor_reshape.client.requests import Plan, plan_reshape
 from tensor_reshape.client.responses import InferredShape
 from tensor_reshape.client.transfers import Delivery, StreamTransfer
-from tensor_reshape.rules.answers import ShapeAnswer
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.operations import STATIC_RESHAPE
+from tensor_reshape.rules.questions import ShapeAnswer
 from tensor_reshape.wire.arrays import Array
 from tensor_reshape.wire.streams import Chunk, decode_stream_request, encode_accept, encode_chunk
 from tensor_reshape.wire.tensors import TensorView

@@ -7,7 +7,7 @@ import grpc
 from server_processes import ServerProcess
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.operations import RESHAPE
-from tensor_reshape.rules.shapes import Question
+from tensor_reshape.rules.questions import Question
 from tensor_reshape.wire.methods import STREAM_RESHAPE
 from tensor_reshape.wire.reshapes import ReshapeCall, read_target
 from tensor_reshape.wire.streams import Chunk, decode_stream_response, encode_begin, encode_chunk

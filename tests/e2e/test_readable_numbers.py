@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from dim_strategies import LAWFUL_REQUESTS, REQUESTS
 from remote_refusals import read_trailing, send_raw
 from server_processes import ServerProcess
-from tensor_reshape.rules.answers import BatchItem, ShapeRequest
+from tensor_reshape.rules.batches import BatchItem
 from tensor_reshape.rules.operations import Operation
+from tensor_reshape.rules.questions import ShapeRequest
 from tensor_reshape.v1 import reshape_pb2
 from tensor_reshape.wire.batches import encode_batch_item, join_items
 from tensor_reshape.wire.health import CHECK_METHOD, encode_check_request

@@ -8,8 +8,9 @@ from typing import Any
 
 from tensor_reshape.rules.dims import AnyDim, Dim, Interval, find_bounds, name_dim
 from tensor_reshape.rules.errors import InvalidRequestError
+from tensor_reshape.rules.inference import infer
 from tensor_reshape.rules.operations import OPERATIONS as RULES
-from tensor_reshape.rules.partial import Inference, PartialQuestion, infer_partial
+from tensor_reshape.rules.questions import AnyQuestion, Question, ShapeAnswer
 
 Case = dict[str, Any]
 FOLDER = Path(__file__).parents[1] / "conformance"
@@ -34,10 +35,10 @@ def load_partial_cases() -> list[Case]:
     return [case for case in load_cases("reshape_cases.jsonl") if not _is_known(case)]
 
 
-def read_partial_case(case: Case) -> PartialQuestion:
+def read_partial_case(case: Case) -> AnyQuestion:
     """Returns the question of a reshape case, or of a case of symbols."""
     data = case["data"] if "data" in case else case["data_shape"]
-    return PartialQuestion(
+    return Question(
         operation=RULES[OPERATIONS[case["op"]]],
         data=None if data is None else _read_dims(data, case.get("sym_data")),
         target=_read_target(case),
@@ -50,10 +51,10 @@ def read_dim(value: int | list[int]) -> AnyDim:
     return value if isinstance(value, int) else Dim(_read_bounds(value))
 
 
-def infer_case(case: Case) -> Inference | None:
+def infer_case(case: Case) -> ShapeAnswer | None:
     """Returns the answer to a case, None for a refusal."""
     try:
-        return infer_partial(read_partial_case(case))
+        return infer(read_partial_case(case))
     except InvalidRequestError:
         return None
 
@@ -80,7 +81,7 @@ def count_tighter() -> Counter[str]:
     return counts
 
 
-def _compare(answer: Inference | None, want: dict[str, Any]) -> str:
+def _compare(answer: ShapeAnswer | None, want: dict[str, Any]) -> str:
     if "error" in want:
         return "refused by both" if answer is None else "wider"
     if answer is None:

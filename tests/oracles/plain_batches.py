@@ -11,16 +11,13 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.message import DecodeError, Message
 from google.protobuf.unknown_fields import UnknownFieldSet
 
-from tensor_reshape.rules.answers import BatchItem, ShapeAnswer, ShapeRequest
+from tensor_reshape.rules.batches import BatchItem
 from tensor_reshape.rules.dims import AnyDim, check_partial_dims
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason, ReshapeError
-from tensor_reshape.rules.explanations import Origin
 from tensor_reshape.rules.limits import MAX_HEADER_BYTES
-from tensor_reshape.rules.models import Kind
 from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, RESHAPE, STATIC_RESHAPE, Operation
-from tensor_reshape.rules.partial import PartialQuestion
-from tensor_reshape.rules.terms import Equality
+from tensor_reshape.rules.questions import Equality, Kind, Origin, Question, ShapeAnswer, ShapeRequest
 from tensor_reshape.rules.views import View, ViewPossibility
 from tensor_reshape.v1 import reshape_pb2
 from tests.oracles.plain_dims import read_dims_plainly, read_shape_plainly, read_term_plainly
@@ -107,7 +104,7 @@ def _read_question(message: reshape_pb2.InferShapeRequest) -> ShapeRequest:
     number = message.data.data_type
     if number not in {0, *DataType}:
         raise InvalidRequestError.of(Reason.DATA_TYPE_UNSUPPORTED, "", "data.data_type", value=number)
-    question = PartialQuestion(
+    question = Question(
         operation,
         data,
         target,

@@ -8,13 +8,12 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from google.protobuf.message import DecodeError, Message
 
-from tensor_reshape.rules.dims import AnyDim
+from tensor_reshape.rules.dims import AnyDim, check_dims
 from tensor_reshape.rules.dtypes import DataType, ElementKind
 from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason, ReshapeError
 from tensor_reshape.rules.layouts import check_layout
 from tensor_reshape.rules.limits import MAX_HEADER_BYTES, Limits
 from tensor_reshape.rules.operations import OPERATIONS, Operation, check_rank, check_shape_data_type
-from tensor_reshape.rules.shapes import check_dims
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
 from tests.oracles.headers import measure_header
 from tests.oracles.plain_batches import read_answers_plainly, read_questions_plainly

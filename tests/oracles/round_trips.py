@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from itertools import zip_longest
 
 from tensor_reshape.client import InferredShape, ShapeQuery, infer_locally
-from tensor_reshape.rules.answers import BatchItem, ShapeAnswer, ShapeRequest
+from tensor_reshape.rules.batches import BatchItem
 from tensor_reshape.rules.dims import Dim, format_dims
 from tensor_reshape.rules.errors import ReshapeError
 from tensor_reshape.rules.limits import DEFAULT_LIMITS, MAX_HEADER_BYTES
+from tensor_reshape.rules.questions import ShapeAnswer, ShapeRequest
 from tensor_reshape.server.service.methods import ReshapeService
 from tensor_reshape.wire.batches import decode_batch_response, encode_batch_item, join_items
 from tensor_reshape.wire.inference import build_infer_request, decode_infer_response

@@ -5,11 +5,11 @@ from itertools import product
 from math import prod
 
 from tensor_reshape.rules.dims import Interval, find_bounds
-from tensor_reshape.rules.partial import PartialQuestion
+from tensor_reshape.rules.questions import AnyQuestion
 from tests.oracles.shape_instances import find_accepted
 
 
-def can_be_equal(question: PartialQuestion) -> bool:
+def can_be_equal(question: AnyQuestion) -> bool:
     """Whether data and output may have one volume: decided by division, for questions that have no -1.
 
     One side is bounded, so its volumes are tried one by one; the other side must divide each.

@@ -31,13 +31,20 @@ PRODUCT = {
 """By the path below the namespace, which tells two modules apart wherever they live."""
 
 TESTED_ELSEWHERE = {
-    # A table without a function: whoever reads it tests it.
+    # Tables and types without a function of their own: whoever reads them tests them.
     "rules/limits.py": "rules/test_shape_check_order.py",
-    # Parts of the search for bounds, which have no sense but together.
-    "rules/models.py": "rules/test_products.py",
+    "rules/questions.py": "rules/test_answers.py",
+    # The one engine, by each rule that it keeps.
+    "rules/batches.py": "rules/test_answers.py",
+    "rules/budgets.py": "rules/test_costs.py",
     "rules/refusals.py": "rules/test_partial_refusals.py",
-    "rules/scenarios.py": "rules/test_products.py",
-    "rules/terms.py": "rules/test_symbols.py",
+    "rules/targets.py": "rules/test_shapes.py",
+    "rules/solvers/cases.py": "rules/test_products.py",
+    "rules/solvers/equations.py": "rules/test_products.py",
+    "rules/solvers/exact.py": "rules/test_shapes.py",
+    "rules/solvers/names.py": "rules/test_symbols.py",
+    "rules/solvers/propagation.py": "rules/test_products.py",
+    "rules/solvers/single.py": "rules/test_plain.py",
     # Only a fresh process shows what they do.
     "server/__main__.py": "e2e/test_configuration.py",
     "server/process/logs.py": "server/test_log_lines.py",

@@ -5,7 +5,7 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tensor_reshape.rules.answers import BatchItem
+from tensor_reshape.rules.batches import BatchItem
 from tests.oracles.round_trips import check_round_trips
 from verification.prove.proofs import choose_request
 from verification.prove.wide_questions import Wide

@@ -9,13 +9,12 @@ from hypothesis import strategies as st
 
 from dim_strategies import REQUESTS
 from meters import measure_peak
-from tensor_reshape.rules.answers import BatchItem, ShapeAnswer, ShapeRequest
+from tensor_reshape.rules.batches import BatchItem
 from tensor_reshape.rules.dims import ANY, Symbol, make_expression
 from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason, ReshapeError
 from tensor_reshape.rules.limits import MAX_BATCH_BYTES, MAX_BATCH_ITEMS, MAX_HEADER_BYTES
 from tensor_reshape.rules.operations import STATIC_RESHAPE
-from tensor_reshape.rules.partial import PartialQuestion
-from tensor_reshape.rules.terms import Equality
+from tensor_reshape.rules.questions import Equality, Question, ShapeAnswer, ShapeRequest
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
 from tensor_reshape.wire.batches import (
     decode_batch_items,
@@ -28,10 +27,8 @@ from tensor_reshape.wire.batches import (
 from tensor_reshape.wire.fields import encode_varint
 
 MIB = 1 << 20
-GOOD = BatchItem(ShapeRequest(PartialQuestion(operation=STATIC_RESHAPE, data=[2, 3], target=[6], special_zero=False)))
-LINKED = BatchItem(
-    ShapeRequest(PartialQuestion(operation=STATIC_RESHAPE, data=None, target=[3, 2], special_zero=False)), 0
-)
+GOOD = BatchItem(ShapeRequest(Question(operation=STATIC_RESHAPE, data=[2, 3], target=[6], special_zero=False)))
+LINKED = BatchItem(ShapeRequest(Question(operation=STATIC_RESHAPE, data=None, target=[3, 2], special_zero=False)), 0)
 BATCH = join_items([encode_batch_item(GOOD), encode_batch_item(LINKED)])
 EMPTY_ITEM = b"\x0a\x00"
 ANSWER = ShapeAnswer((6,))

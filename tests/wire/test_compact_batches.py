@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dim_strategies import DIMS
-from tensor_reshape.rules.answers import ShapeAnswer
 from tensor_reshape.rules.dims import ANY, AnyDim, Dim, Expression, Symbol, name_dim
 from tensor_reshape.rules.errors import ReshapeError
+from tensor_reshape.rules.questions import ShapeAnswer
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
 from tensor_reshape.wire import compact_batches
 from tensor_reshape.wire.compact_batches import (

@@ -8,7 +8,7 @@ from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason, ReshapeError
 from tensor_reshape.rules.limits import MAX_HEADER_BYTES
 from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, OPERATIONS, RESHAPE, STATIC_RESHAPE, Operation
-from tensor_reshape.rules.shapes import Question
+from tensor_reshape.rules.questions import Question
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
 from tensor_reshape.wire import reshapes
 from tensor_reshape.wire.fields import encode_varint

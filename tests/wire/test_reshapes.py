@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from meters import measure_peak
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, OPERATIONS, RESHAPE, STATIC_RESHAPE, Operation
-from tensor_reshape.rules.shapes import Question
+from tensor_reshape.rules.questions import KnownQuestion, Question
 from tensor_reshape.v1 import reshape_pb2
 from tensor_reshape.wire import reshapes
 from tensor_reshape.wire.reshapes import ReshapeCall
@@ -59,7 +59,7 @@ def view_items(items: tuple[int, ...], data_type: DataType = DataType.I32) -> Te
     return TensorView(data_type, (len(items),), None, memoryview(payload))
 
 
-def view_target(question: Question) -> TensorView | None:
+def view_target(question: KnownQuestion) -> TensorView | None:
     return None if question.operation is STATIC_RESHAPE else view_items(tuple(question.target))
 
 
@@ -77,7 +77,7 @@ def encode(operation: Operation, size: int = 4) -> bytes:
     return reshapes.encode_reshape_request(call, view_target(call.question))
 
 
-def read(question: Question) -> tuple[object, ...]:
+def read(question: KnownQuestion) -> tuple[object, ...]:
     expected = None if question.expected is None else list(question.expected)
     return (
         question.operation,

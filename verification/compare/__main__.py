@@ -17,7 +17,7 @@ import openvino
 
 from tensor_reshape.rules.dims import format_dims
 from tensor_reshape.rules.errors import Reason
-from tensor_reshape.rules.partial import PartialQuestion
+from tensor_reshape.rules.questions import AnyQuestion
 from verification.compare.answers import ask_ours, ask_theirs
 from verification.compare.instances import answer_instances
 from verification.compare.questions import generate
@@ -58,7 +58,7 @@ def main() -> int:
     return 1 if not verdicts or any(verdicts[finding] for finding in _FINDINGS) else 0
 
 
-def judge(question: PartialQuestion) -> tuple[str, Comparison]:
+def judge(question: AnyQuestion) -> tuple[str, Comparison]:
     """Returns how our answer stands to OpenVINO's."""
     comparison = compare(question, _FEW)
     ours, theirs = comparison.ours, comparison.theirs
@@ -74,7 +74,7 @@ def judge(question: PartialQuestion) -> tuple[str, Comparison]:
     return find_reason(comparison) or UNEXPLAINED, comparison
 
 
-def compare(question: PartialQuestion, instances: int) -> Comparison:
+def compare(question: AnyQuestion, instances: int) -> Comparison:
     """Asks both, and tries so many instances."""
     return Comparison(question, ask_ours(question), ask_theirs(question), *answer_instances(question, instances))
 

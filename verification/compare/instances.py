@@ -7,14 +7,14 @@ from random import Random
 
 from tensor_reshape.rules.dims import AnyDim, find_bounds
 from tensor_reshape.rules.limits import MAX_DIM
-from tensor_reshape.rules.partial import PartialQuestion
+from tensor_reshape.rules.questions import AnyQuestion
 from tests.oracles.shape_instances import Dims, answer_concrete
 
 _MANY = 12
 """So many values of a wide interval are tried from its low end."""
 
 
-def answer_instances(question: PartialQuestion, limit: int) -> tuple[list[Dims | None], bool]:
+def answer_instances(question: AnyQuestion, limit: int) -> tuple[list[Dims | None], bool]:
     """Returns the output of each instance, None where the rules refuse it, and whether there are no others.
 
     At most `limit` of them are tried.
@@ -31,9 +31,7 @@ def answer_instances(question: PartialQuestion, limit: int) -> tuple[list[Dims |
     return outputs, whole and all(complete for _, complete in domains)
 
 
-def _choose(
-    question: PartialQuestion, domains: list[list[int]], limit: int, *, whole: bool
-) -> Iterator[tuple[Dims, Dims]]:
+def _choose(question: AnyQuestion, domains: list[list[int]], limit: int, *, whole: bool) -> Iterator[tuple[Dims, Dims]]:
     rank = len(question.data or ())
     if whole:
         yield from ((values[:rank], values[rank:]) for values in product(*domains))

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from tensor_reshape.rules.dims import AnyDim, are_known, find_bounds
 from tensor_reshape.rules.errors import Reason
-from tensor_reshape.rules.partial import PartialQuestion
+from tensor_reshape.rules.questions import AnyQuestion
 from tests.oracles.shape_instances import Dims
 from verification.compare.answers import Answer
 
@@ -25,7 +25,7 @@ class Comparison(NamedTuple):
         is_complete: whether they are all there are.
     """
 
-    question: PartialQuestion
+    question: AnyQuestion
     ours: Answer
     theirs: Answer
     outputs: list[Dims | None]

@@ -12,7 +12,7 @@ from tensor_reshape.cli.questions import describe_answer, describe_refusal
 from tensor_reshape.client import Client, InferredShape, ReshapeError, ShapeQuery, infer_locally
 from tensor_reshape.rules.dims import format_dim
 from tensor_reshape.rules.operations import OPERATIONS
-from tensor_reshape.rules.terms import Equality
+from tensor_reshape.rules.questions import Equality
 from tensor_reshape.rules.views import View
 
 _PARTIAL = PartialDims()

@@ -6,9 +6,9 @@ from typing import Any, TypeAlias, TypeGuard
 
 from tensor_reshape.client import DimLike, InferredShape, InvalidRequestError, Reason, ReshapeError, ShapeQuery
 from tensor_reshape.rules.dims import AnyDim
-from tensor_reshape.rules.explanations import Origin
 from tensor_reshape.rules.limits import MAX_DIM
 from tensor_reshape.rules.notation import parse_dim
+from tensor_reshape.rules.questions import Origin
 
 Json: TypeAlias = dict[str, Any]
 

@@ -20,9 +20,7 @@ from tensor_reshape.client.transfers import Progress, Transfer
 from tensor_reshape.rules.dims import Dim, Expression, Interval, Symbol
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason, ReshapeError, TensorReshapeError
-from tensor_reshape.rules.explanations import Origin
-from tensor_reshape.rules.models import Kind
-from tensor_reshape.rules.terms import Equality
+from tensor_reshape.rules.questions import Equality, Kind, Origin
 from tensor_reshape.rules.views import View, ViewPossibility
 from tensor_reshape.runtime.allocators import keep_freed_memory
 from tensor_reshape.wire.health import HealthStatus

@@ -11,7 +11,7 @@ from operator import index
 from typing import TypeAlias, TypedDict
 
 from tensor_reshape.client.responses import InferredShape, wrap_answers
-from tensor_reshape.rules.answers import BatchItem, ShapeRequest, answer_batch
+from tensor_reshape.rules.batches import BatchItem, answer_batch
 from tensor_reshape.rules.dims import (
     MAX_FACTORS,
     AnyDim,
@@ -28,7 +28,7 @@ from tensor_reshape.rules.errors import InvalidRequestError, Reason, ReshapeErro
 from tensor_reshape.rules.limits import DEFAULT_LIMITS, MAX_RANK
 from tensor_reshape.rules.notation import parse_dim
 from tensor_reshape.rules.operations import OPERATIONS, Operation, check_rank
-from tensor_reshape.rules.partial import PartialQuestion
+from tensor_reshape.rules.questions import Question, ShapeRequest
 
 MAX_CALL_QUERIES = 1024
 """How many independent queries go in one call: some tens of milliseconds of work for a server."""
@@ -118,7 +118,7 @@ def read_query(query: ShapeQuery) -> BatchItem:
     if operation is None:
         message = f"operation is {query.operation!r}; it is one of {', '.join(OPERATIONS)}"
         raise InvalidRequestError.of(Reason.OPERATION_UNSPECIFIED, message, "operation", value=query.operation)
-    question = PartialQuestion(
+    question = Question(
         operation,
         _read_shape(operation, query.data_shape, "data.dims"),
         _read_shape(operation, query.shape, "shape"),

@@ -23,12 +23,12 @@ from tensor_reshape.client.responses import (
     decode_shape,
     decode_shapes,
 )
-from tensor_reshape.rules.answers import BatchItem, ShapeRequest, answer_question
+from tensor_reshape.rules.batches import BatchItem
 from tensor_reshape.rules.dtypes import DataType, ElementKind
 from tensor_reshape.rules.errors import InvalidRequestError, Reason, ReshapeError, format_value
+from tensor_reshape.rules.inference import answer_question, infer_shape
 from tensor_reshape.rules.operations import Operation
-from tensor_reshape.rules.partial import PartialQuestion
-from tensor_reshape.rules.shapes import Question, infer_shape
+from tensor_reshape.rules.questions import KnownQuestion, Question, ShapeRequest
 from tensor_reshape.wire import batches, inference, reshapes
 from tensor_reshape.wire.arrays import DTYPES, Array, find_data_type, view_array
 from tensor_reshape.wire.health import CHECK_METHOD, HealthStatus, decode_check_response, encode_check_request
@@ -74,7 +74,7 @@ class Plan:
         shape: the target as a tensor, for the operations that take one.
     """
 
-    question: Question
+    question: KnownQuestion
     dims: tuple[int, ...]
     array: Array
     shape: TensorView | None
@@ -91,15 +91,7 @@ class Plan:
 
     def build_infer(self) -> Call[InferredShape]:
         """Builds the call that has the server decide the shape, without data."""
-        question = PartialQuestion(
-            operation=self.question.operation,
-            data=self.question.data,
-            target=self.question.target,
-            special_zero=self.question.special_zero,
-            data_type=self.question.data_type,
-            expected=self.question.expected,
-        )
-        return _build_infer(ShapeRequest(question))
+        return _build_infer(ShapeRequest(self.question))
 
     @property
     def data_type(self) -> DataType:
@@ -243,7 +235,7 @@ def _view_shape(operation: Operation, shape: Target) -> TensorView:
 
 @_remember
 def _encode_request_header(
-    question: Question, strides: Sequence[int] | None, payload_bytes: int, shape_data_type: DataType | None
+    question: KnownQuestion, strides: Sequence[int] | None, payload_bytes: int, shape_data_type: DataType | None
 ) -> bytes:
     # The target as a tensor is made again of the question: an array cannot be part of the key.
     shape = None

@@ -12,12 +12,9 @@ from functools import lru_cache
 from typing import TypeVar, overload
 
 from tensor_reshape.client.errors import ResponseError
-from tensor_reshape.rules.answers import ShapeAnswer
 from tensor_reshape.rules.dims import AnyDim, are_known, format_dim
 from tensor_reshape.rules.errors import ReshapeError
-from tensor_reshape.rules.explanations import Origin
-from tensor_reshape.rules.shapes import Question
-from tensor_reshape.rules.terms import Equality
+from tensor_reshape.rules.questions import Equality, KnownQuestion, Origin, ShapeAnswer
 from tensor_reshape.rules.views import View
 from tensor_reshape.wire import batches, inference, reshapes
 from tensor_reshape.wire.arrays import Array, build_array
@@ -124,7 +121,7 @@ def decode_answer(decode: Callable[[bytes], Answer], raw: bytes) -> Answer:
         raise ResponseError(message) from error
 
 
-def decode_array(question: Question, dims: Sequence[int], output_bytes: int, raw: bytes) -> Array:
+def decode_array(question: KnownQuestion, dims: Sequence[int], output_bytes: int, raw: bytes) -> Array:
     """Reads the response of an operation, whose output has `dims` by the rules, as a view of `raw`.
 
     Raises:
@@ -167,7 +164,7 @@ def decode_shapes(count: int, refused: Mapping[int, ReshapeError], raw: bytes) -
     return wrap_answers(refused.get(index, answer) for index, answer in enumerate(answers))
 
 
-def check_output(question: Question, dims: Sequence[int], output: TensorView) -> TensorView:
+def check_output(question: KnownQuestion, dims: Sequence[int], output: TensorView) -> TensorView:
     """Returns `output` where it has the type and the shape that the rules give.
 
     Raises:
@@ -184,7 +181,7 @@ def refuse_array(dims: Sequence[int]) -> ResponseError:
     return ResponseError(f"the output has the shape {list(dims)}, which numpy cannot hold")
 
 
-def _read_output(question: Question, dims: Sequence[int], output_bytes: int, raw: bytes) -> TensorView:
+def _read_output(question: KnownQuestion, dims: Sequence[int], output_bytes: int, raw: bytes) -> TensorView:
     """Reads a response; one that begins as this project's server writes it needs no parser."""
     data_type = question.data_type
     if data_type is not None:

@@ -9,9 +9,10 @@ Laws:
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from tensor_reshape.rules.answers import BatchItem, ReportBug, ShapeAnswer, ShapeRequest, refuse_bug
+from tensor_reshape.rules.batches import BatchItem, ReportBug, refuse_bug
 from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason, ReshapeError
 from tensor_reshape.rules.limits import MAX_BATCH_BYTES, MAX_BATCH_ITEMS, MAX_HEADER_BYTES
+from tensor_reshape.rules.questions import ShapeAnswer, ShapeRequest
 from tensor_reshape.v1 import reshape_pb2
 from tensor_reshape.wire.compact_batches import (
     encode_compact_answer,

@@ -18,11 +18,10 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import cast
 
-from tensor_reshape.rules.answers import ShapeAnswer, ShapeRequest
 from tensor_reshape.rules.dims import ANY, AnyDim, check_partial_dims
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.operations import Operation
-from tensor_reshape.rules.partial import PartialQuestion
+from tensor_reshape.rules.questions import Question, ShapeAnswer, ShapeRequest
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
 from tensor_reshape.wire.dims import decode_dims, encode_dim
 from tensor_reshape.wire.fields import SHORT_BYTES, encode_field, parse_message
@@ -84,7 +83,7 @@ def read_compact_item(item: bytes) -> ShapeRequest | None:
     if item[end : end + 1] != _TARGET or item[end + 1] != len(item) - end - 2:
         return None
     data, target = _decode_shape(item[10:end], "data.dims"), _decode_shape(item[end + 2 :], "shape")
-    return ShapeRequest(PartialQuestion(operation, data, target, item[5] == 1))
+    return ShapeRequest(Question(operation, data, target, item[5] == 1))
 
 
 def encode_compact_answer(answer: ShapeAnswer) -> bytes | None:

@@ -4,13 +4,9 @@ Laws: a question that names what this version does not know is refused; an answe
 known, and nothing that is not known is taken for a promise.
 """
 
-from tensor_reshape.rules.answers import ShapeAnswer, ShapeRequest
 from tensor_reshape.rules.dims import check_partial_dims
 from tensor_reshape.rules.errors import InvalidRequestError, Reason
-from tensor_reshape.rules.explanations import Origin
-from tensor_reshape.rules.models import Kind
-from tensor_reshape.rules.partial import PartialQuestion
-from tensor_reshape.rules.terms import Equality
+from tensor_reshape.rules.questions import Equality, Kind, Origin, Question, ShapeAnswer, ShapeRequest
 from tensor_reshape.rules.views import View, ViewPossibility
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
 from tensor_reshape.wire.dims import (
@@ -89,7 +85,7 @@ def read_infer_request(message: reshape_pb2.InferShapeRequest) -> ShapeRequest:
         raise InvalidRequestError.of(Reason.OPERATION_UNSPECIFIED, text, "operation", value=message.operation)
     spec = message.data
     named_type = spec.data_type != tensor_pb2.DATA_TYPE_UNSPECIFIED
-    question = PartialQuestion(
+    question = Question(
         operation=operation,
         data=decode_shape(operation, spec.shape, "data.dims") if spec.HasField("shape") else None,
         target=decode_shape(operation, message.shape, "shape") if message.HasField("shape") else None,

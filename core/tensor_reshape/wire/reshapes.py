@@ -8,8 +8,9 @@ Laws:
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
+from tensor_reshape.rules.dims import check_dims
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason
 from tensor_reshape.rules.limits import (
@@ -25,7 +26,7 @@ from tensor_reshape.rules.operations import (
     check_rank,
     check_shape_data_type,
 )
-from tensor_reshape.rules.shapes import Question, check_dims
+from tensor_reshape.rules.questions import KnownQuestion, Question
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
 from tensor_reshape.wire.arrays import build_array
 from tensor_reshape.wire.dims import decode_expected, encode_shape
@@ -51,7 +52,7 @@ _DIMS_TAG = b"\x12"  # field 2 of Tensor, packed
 class ReshapeCall:
     """A request to execute: what decides the shape, and the data."""
 
-    question: Question
+    question: KnownQuestion
     data: TensorView
 
 
@@ -66,13 +67,13 @@ def encode_reshape_request(call: ReshapeCall, shape: TensorView | None = None) -
         LimitError: MESSAGE_TOO_LARGE, where protobuf itself cannot hold the message.
     """
     data = call.data
-    question = replace(call.question, data=data.dims, data_type=data.data_type)
+    question = call.question._replace(data=data.dims, data_type=data.data_type)
     header = encode_request_header(question, data.strides, data.payload.nbytes, shape)
     return b"".join((header, data.payload))
 
 
 def encode_request_header(
-    question: Question, strides: Sequence[int] | None, payload_bytes: int, shape: TensorView | None
+    question: KnownQuestion, strides: Sequence[int] | None, payload_bytes: int, shape: TensorView | None
 ) -> bytes:
     """Returns the request but for the tensor's bytes, which follow it; the question names the data type.
 
@@ -92,7 +93,7 @@ def encode_request_header(
     return header + PAYLOAD_TAG + encode_varint(len(tensor) + payload_bytes) + tensor
 
 
-def build_request_header(question: Question, shape: TensorView | None) -> ReshapeRequest:
+def build_request_header(question: KnownQuestion, shape: TensorView | None) -> ReshapeRequest:
     """Returns the request of the question's operation without its tensor."""
     header: ReshapeRequest = OPERATION_METHODS[question.operation].request()
     if question.special_zero is not None:

@@ -9,10 +9,10 @@ Laws:
 
 from typing import NamedTuple
 
+from tensor_reshape.rules.dims import check_dims
 from tensor_reshape.rules.errors import InvalidRequestError, Reason
 from tensor_reshape.rules.limits import DEFAULT_LIMITS, Limits
 from tensor_reshape.rules.operations import OPERATIONS, Operation
-from tensor_reshape.rules.shapes import check_dims
 from tensor_reshape.v1 import reshape_pb2
 from tensor_reshape.wire.fields import (
     PAYLOAD_TAG,

@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import NamedTuple, TypeVar
 
-from tensor_reshape.rules.answers import ShapeRequest, answer_batch, answer_question, is_light
+from tensor_reshape.rules.batches import answer_batch
 from tensor_reshape.rules.errors import LimitError, Reason
+from tensor_reshape.rules.inference import Unsolved, begin_answer, finish_answer, infer_shape
 from tensor_reshape.rules.layouts import count_bytes
 from tensor_reshape.rules.limits import LIGHT_HEADER_BYTES, Limits
 from tensor_reshape.rules.operations import Operation
-from tensor_reshape.rules.shapes import infer_shape
+from tensor_reshape.rules.questions import ShapeAnswer
 from tensor_reshape.server.calls.statuses import BugLog
 from tensor_reshape.server.calls.turns import Turns
 from tensor_reshape.server.service.backend import reshape
@@ -29,6 +30,9 @@ LIGHT_BYTES = 256 * 1024
 
 _LIGHT_ODD_BYTES = 1024
 """A message in another form than clients write is read field by field, more than once: a longer one on a thread."""
+
+_MAX_UNSOLVED = 64
+"""Questions that are kept as they were read until a thread has them: more than are worked on. Others are read again."""
 
 IsOver = Callable[[], bool]
 """Whether nobody waits for the answer any more."""
@@ -62,6 +66,7 @@ class ReshapeService:
         self._heads = {operation: Heads() for operation in OPERATION_METHODS}
         self._turns = Turns()  # of the threads that answer what takes a search
         self._answers: dict[bytes, bytes] = {}  # of short questions, which come again and again
+        self._unsolved: dict[bytes, Unsolved] = {}  # questions on their way from the serving thread to another
 
     @property
     def methods(self) -> tuple[Method, ...]:
@@ -107,15 +112,22 @@ class ReshapeService:
         if answer is not None:
             return answer
         with self._turns:
-            return self._infer(request, inference.decode_infer_request(request))
+            # A short question has been read by `infer_light` and left to this thread; one thread alone takes it up.
+            begun = self._unsolved.pop(request, None) or self._begin(request)
+            return self._keep_answer(request, finish_answer(begun) if isinstance(begun, Unsolved) else begun)
 
     def infer_light(self, request: bytes) -> bytes | None:
         """Answers InferShape where that takes no search."""
         answer = self._answers.get(request)
         if answer is not None or len(request) > LIGHT_HEADER_BYTES:
             return answer
-        asked = inference.decode_infer_request(request)
-        return self._infer(request, asked) if is_light(asked.question) else None
+        begun = self._begin(request)
+        if isinstance(begun, ShapeAnswer):
+            return self._keep_answer(request, begun)
+        if len(self._unsolved) >= _MAX_UNSOLVED:
+            self._unsolved.clear()  # of calls that were given up before a thread had them
+        self._unsolved[request] = begun
+        return None
 
     def infer_batch(self, request: bytes, is_over: IsOver = lambda: False) -> bytes:
         """Answers BatchInferShape.
@@ -154,8 +166,11 @@ class ReshapeService:
             self._heads[operation].add(request, begin, head)
         return b"".join((head, output.payload))
 
-    def _infer(self, request: bytes, asked: ShapeRequest) -> bytes:
-        response = inference.build_infer_response(answer_question(asked, self._limits)).SerializeToString()
+    def _begin(self, request: bytes) -> ShapeAnswer | Unsolved:
+        return begin_answer(inference.decode_infer_request(request), self._limits)
+
+    def _keep_answer(self, request: bytes, answer: ShapeAnswer) -> bytes:
+        response = inference.build_infer_response(answer).SerializeToString()
         if len(request) <= MAX_KNOWN_HEAD_BYTES:
             if len(self._answers) >= MAX_HEADS:
                 self._answers.clear()  # in one step, whatever other threads do

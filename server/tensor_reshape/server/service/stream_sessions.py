@@ -7,9 +7,9 @@ Whatever the strides are, a head costs no more than its own bytes do: overlaps a
 from collections.abc import Callable, Iterator
 
 from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason, format_value
+from tensor_reshape.rules.inference import infer_shape
 from tensor_reshape.rules.layouts import check_strides, check_volume, count_bytes
 from tensor_reshape.rules.limits import LIGHT_HEADER_BYTES, Limits
-from tensor_reshape.rules.shapes import infer_shape
 from tensor_reshape.server.service.backend import reshape
 from tensor_reshape.wire.reshapes import ReshapeCall
 from tensor_reshape.wire.streams import (

@@ -1,4 +1,4 @@
-"""Questions with all that may be asked of them, one by one or in batches.
+"""Batches: each item is answered by itself, or takes the output of an earlier one as its data.
 
 A batch has one step budget, to which each item adds the same: many hard items make the answers of later ones wider,
 never wrong. What a link takes over of an earlier output is charged as well, since no bytes of the request pay for it; a
@@ -8,16 +8,13 @@ link that the budget cannot pay is refused.
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, TypeAlias
 
-from tensor_reshape.rules.dims import AnyDim, are_known
+from tensor_reshape.rules.budgets import MAX_STEPS, StepBudget
+from tensor_reshape.rules.dims import AnyDim
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason, ReshapeError
-from tensor_reshape.rules.explanations import Origin, explain, explain_refusal
+from tensor_reshape.rules.inference import answer_question
 from tensor_reshape.rules.limits import DEFAULT_LIMITS, Limits
-from tensor_reshape.rules.partial import PartialQuestion, infer_partial
-from tensor_reshape.rules.plain import infer_plain
-from tensor_reshape.rules.products import MAX_STEPS, Search
-from tensor_reshape.rules.terms import Equality
-from tensor_reshape.rules.views import View, infer_view
+from tensor_reshape.rules.questions import ShapeAnswer, ShapeRequest
 
 ReportBug: TypeAlias = Callable[[Exception], None]
 """Takes a bug that one item of a batch hit, so that it does not end the others."""
@@ -29,36 +26,6 @@ RESERVE_STEPS = 1024 * ITEM_STEPS
 """What a batch has beside that, so that hard items may stand together."""
 
 _LINK_STEPS = 8  # for each dim of the linked data that is not a number, and for each symbol in it
-
-
-class ShapeRequest(NamedTuple):
-    """A question, and what else is to be told with its answer.
-
-    Attributes:
-        question: what is asked.
-        explain: whether the answer says where its dims come from, and a refusal what would have been accepted.
-        strides: of the data, in elements, where it is asked whether the output can be a view; else None.
-    """
-
-    question: PartialQuestion
-    explain: bool = False
-    strides: Sequence[int] | None = None
-
-
-class ShapeAnswer(NamedTuple):
-    """An answer.
-
-    Attributes:
-        dims: the output's; None: not even the rank is known.
-        equalities: what else must hold between the symbols.
-        origins: where each dim comes from, where that was asked.
-        view: whether the output can be a view, where that was asked.
-    """
-
-    dims: tuple[AnyDim, ...] | None
-    equalities: tuple[Equality, ...] = ()
-    origins: tuple[Origin, ...] = ()
-    view: View | None = None
 
 
 class BatchItem(NamedTuple):
@@ -73,42 +40,6 @@ class BatchItem(NamedTuple):
     data_from: int | None = None
 
 
-def answer_question(
-    request: ShapeRequest, limits: Limits = DEFAULT_LIMITS, search: Search | None = None
-) -> ShapeAnswer:
-    """Answers one question.
-
-    Args:
-        request: the question.
-        limits: of the server.
-        search: the step budget of the question; None: a whole one.
-
-    Raises:
-        InvalidRequestError: it is against a rule, or no instance of it is accepted.
-        LimitError: RANK_LIMIT_EXCEEDED.
-    """
-    question, explained, strides = request
-    try:
-        dims, equalities = infer_partial(question, limits, search)
-        view = None if strides is None else infer_view(question, strides, dims)
-    except ReshapeError as error:
-        if explained:
-            raise explain_refusal(question, error) from None
-        raise
-    return ShapeAnswer(dims, equalities, explain(question, dims) if explained else (), view)
-
-
-def is_light(question: PartialQuestion) -> bool:
-    """Whether the answer takes no search, whatever it is."""
-    data, target = question.data, question.target
-    if question.special_zero is None or (are_known(data) and are_known(target)):
-        return True
-    if data is None or target is None or question.expected is not None:
-        return False
-    cancel = question.operation.copies_cancel
-    return infer_plain(data, target, special_zero=question.special_zero, copies_cancel=cancel) is not None
-
-
 def answer_batch(
     items: Iterable[BatchItem | ReshapeError], limits: Limits = DEFAULT_LIMITS, report: ReportBug | None = None
 ) -> Iterator[ShapeAnswer | ReshapeError]:
@@ -120,12 +51,12 @@ def answer_batch(
         report: takes the bugs; None: one is raised.
     """
     outputs: list[_Output | None] = []
-    search, steps = Search(), RESERVE_STEPS
+    budget, steps = StepBudget(), RESERVE_STEPS
     for item in items:
         steps += ITEM_STEPS
-        search.left = granted = min(steps, MAX_STEPS)
-        answer, output = _answer_item(item, outputs, limits, search, report)
-        steps -= granted - search.left  # the last step may have overdrawn it
+        budget.left = granted = min(steps, MAX_STEPS)
+        answer, output = _answer_item(item, outputs, limits, budget, report)
+        steps -= granted - budget.left  # the last step may have overdrawn it
         outputs.append(output)
         yield answer
 
@@ -153,14 +84,14 @@ def _answer_item(
     item: BatchItem | ReshapeError,
     outputs: Sequence[_Output | None],
     limits: Limits,
-    search: Search,
+    budget: StepBudget,
     report: ReportBug | None,
 ) -> tuple[ShapeAnswer | ReshapeError, _Output | None]:
     if isinstance(item, ReshapeError):
         return item, None
     try:
-        request = item.request if item.data_from is None else _link(item.request, item.data_from, outputs, search)
-        answer = answer_question(request, limits, search)
+        request = item.request if item.data_from is None else _link(item.request, item.data_from, outputs, budget)
+        answer = answer_question(request, limits, budget)
     except ReshapeError as error:
         return error, None
     except Exception as bug:  # noqa: BLE001 - whatever it is, the other items are answered
@@ -168,7 +99,7 @@ def _answer_item(
     return answer, _Output(answer.dims, request.question.data_type)
 
 
-def _link(request: ShapeRequest, data_from: int, outputs: Sequence[_Output | None], search: Search) -> ShapeRequest:
+def _link(request: ShapeRequest, data_from: int, outputs: Sequence[_Output | None], budget: StepBudget) -> ShapeRequest:
     """Returns the question with its data."""
     if not 0 <= data_from < len(outputs):
         message = f"data_from is {data_from}; item {len(outputs)} takes the output of an earlier one"
@@ -180,7 +111,7 @@ def _link(request: ShapeRequest, data_from: int, outputs: Sequence[_Output | Non
     if output is None:
         message = f"item {data_from}, whose output is the data, was refused"
         raise InvalidRequestError.of(Reason.LINK_FAILED, message, "data_from", value=data_from, index=len(outputs))
-    if not search.spend(_LINK_STEPS * _count_unknown(output.dims or ())):
+    if not budget.spend(_LINK_STEPS * _count_unknown(output.dims or ())):
         message = f"item {data_from}, whose output is the data, has so many unknown dims that others must link it less"
         raise LimitError.of(Reason.BATCH_TOO_LARGE, message, "data_from", value=data_from, index=len(outputs))
     data_type = request.question.data_type or output.data_type
