@@ -26,8 +26,8 @@ BIG = 1_000_003
 """A prime above every volume: an output that has it is empty, and might have had any dim in its place."""
 
 _CAP = 4  # what an unbounded dim of the data is tried up to
-_WIDEST = 50
-_LARGEST_VOLUME = 1_000_000
+_WIDEST = 50  # so many values of a bounded dim are tried; of a wider one not all, which leaves `Found.complete` false
+_LARGEST_VOLUME = 1_000_000  # whose divisors are listed, which takes the root of it
 _RANKS = (0, 1, 2, 3)  # what an unknown rank may be
 _UNKNOWN_DIMS = (0, 1, 2, 3, 6)
 

@@ -29,8 +29,9 @@ _AFTER_SECONDS, _RECOVERY_SECONDS = 1.0, 12.0  # how long is looked after the en
 _CALM_CALLS = 5
 _STOP_SECONDS = 6.0
 _SAMPLE_SECONDS = 0.05
-_MAX_KEPT_BYTES = 64 << 20
+_MAX_KEPT_BYTES = 64 << 20  # of memory after an attack; where it is more, the next one has a server of its own
 _MIB = 1 << 20
+# What gRPC's core writes by itself at ERROR and FATAL: the level, the month and day, the time.
 _CORE_ERROR = re.compile(r"[EF][0-9]{4} [0-9:.]+ ")
 _REFUSALS = ("RESOURCE_EXHAUSTED", "LimitError")
 
@@ -202,7 +203,7 @@ def _count_refusals(seen: Figures) -> int:
 def stop(server: ServerProcess) -> int | None:
     """Stops it, twice where once is not enough; None where it has to be killed, and its workers with it."""
     workers = list_children(server.process.pid)
-    for _ in range(2):
+    for _ in range(2):  # the second signal cuts a drain short
         if server.process.poll() is None:
             server.process.send_signal(signal.SIGTERM)
         try:

@@ -120,10 +120,11 @@ class Connection:
         self.resets: dict[int, int] = {}
         self.goaway = b""
         self._encoder, self._decoder = hpack.Encoder(), hpack.Decoder()
+        # Guards the state above and below. Whoever holds it may take `_writing` besides, never the other way round.
         self._news = threading.Condition(threading.RLock())
-        self._writing = threading.Lock()
+        self._writing = threading.Lock()  # two threads send: the caller's, and the one that reads, which acknowledges
         self._window, self._first_window, self._max_frame = _DEFAULT_WINDOW, _DEFAULT_WINDOW, 16384
-        self._windows: dict[int, int] = {}
+        self._windows: dict[int, int] = {}  # of each stream, what may be sent before the server raises it
         self._raises_windows = initial_window is None
         self._next_stream = 1
         self.send(PREFACE + (settings() if initial_window is None else settings(initial_window_size=initial_window)))
@@ -147,6 +148,7 @@ class Connection:
 
     def open(self, path: str, *, end: bool = False, headers: Iterable[tuple[str, str]] = ()) -> int:
         """Sends the headers of a call, and returns its stream."""
+        # In one piece: headers must leave in the order in which the encoder compressed them, streams in that of their ids.
         with self._news:
             stream, self._next_stream = self._next_stream, self._next_stream + 2
             self._windows[stream] = self._first_window

@@ -152,7 +152,8 @@ def run_polite_clients(
         kinds: "raw" (a bare channel without retries), "sdk", "health" (bare), "infer" (bare), "mib" (the SDK, 1 MiB).
         calls_per_second: the pace of each.
     """
-    with ThreadPoolExecutor(len(kinds)) as threads:  # they are slow to import what they need
+    # At once: each is slow to import what it needs.
+    with ThreadPoolExecutor(len(kinds)) as threads:
         clients = PoliteClients(list(threads.map(lambda kind: PoliteClient(address, kind, calls_per_second), kinds)))
     try:
         yield clients
@@ -166,6 +167,7 @@ def _call_steadily(make_call: Callable[[], object], calls_per_second: float) -> 
     stopped.start()
     make_call()
     print("ready", flush=True)
+    # A call that takes long delays the next ones: what is measured is one caller, not a queue of callers.
     due = time.monotonic()
     while stopped.is_alive():
         began, failure = time.monotonic(), ""

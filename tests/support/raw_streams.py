@@ -61,7 +61,7 @@ class RawStream:
         self._requests.put(None)
 
     def accept(self) -> tuple[int, ...]:
-        """Awaits the answer to a head, and returns the output's dims."""
+        """Awaits the answer to a header, and returns the output's dims."""
         output = decode_stream_response(next(self.call))
         assert not isinstance(output, Chunk)
         return tuple(output.dims)

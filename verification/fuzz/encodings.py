@@ -8,7 +8,9 @@ _NUMBERS = (1, 2, 3, 4, 15, 15, *range(1, 20), 100, 2**14, 2**29 - 1)
 _HUGE = (2**14, 2**21, 2**28, 2**31 - 1, 2**31, 2**32, 2**35 - 1, 2**63, 2**64 - 1)
 _BYTES = bytes.fromhex("00010207080a0f10121a203a78797a7b7c7d7f80fafbff")
 _TAILS = (b"\x00", b"\x7a", b"\x7a\x00", b"\x08\x01", b"\x10\x01", b"\x7a\x02\x7a\x00", b"\xfa\x00\x00", b"\x23\x24")
+# Up to what readers take of a length (5), of a 64-bit number (10), and one more.
 _VARINT_SIZES = (2, 2, 2, 3, 3, 4, 5, 5, 5, 6, 9, 10, 11)
+# Of groups: protobuf's readers take a hundred.
 _DEPTHS = (*[1] * 12, 2, 3, 97, 98, 99, 100, 101)
 
 
@@ -130,7 +132,7 @@ class Encoder:
 
 
 def mutate(random: Random, raw: bytes) -> bytes:
-    """Changes the bytes in one place, mostly near the beginning, where the head is."""
+    """Changes the bytes in one place, mostly near the beginning, where the header is."""
     at = random.randint(0, min(len(raw), 48)) if random.random() < 0.8 else random.randint(0, len(raw))
     kind = random.randrange(8)
     if kind < 5:

@@ -19,6 +19,7 @@ METHODS = ("static_reshape", "dynamic_reshape", "reshape")
 STREAM_KINDS = ("to_server", "to_client")
 BATCH_KINDS = ("questions", "answers")
 KINDS = (*METHODS, "response", *STREAM_KINDS, *BATCH_KINDS)
+# Requests most often: they alone are answered, by a service that caches.
 _FAMILIES = (
     *METHODS,
     *METHODS,
@@ -74,6 +75,7 @@ def _build_family(random: Random) -> Iterator[Input]:
         return
     if random.random() < 0.05:
         yield Input(kind, random.randbytes(random.randint(0, 40)))
+    # As every generated class writes it first: then the service knows it when the odd encodings come.
     raw = _Message(Encoder(random, 0.0), seed).build(kind)
     yield Input(kind, raw)
     for liberty in random.choices(_LIBERTIES, k=3):

@@ -46,17 +46,20 @@ PLANTS = (
     Plant("lengths of more than two bytes are not read", _PAYLOADS, "_MAX_NUMBER_BYTES = 5", "_MAX_NUMBER_BYTES = 2"),
     Plant("lengths of several bytes are misread", _PAYLOADS, "(byte & 0x7F) << (7 * index)", "byte << (7 * index)"),
     Plant(
-        "the head within the tensor counts for nothing",
+        "the header within the tensor counts for nothing",
         _PAYLOADS,
         "_measure(message, start, after, nested=False) if nested else (0, 0)",
         "(0, 0)",
     ),
     Plant(
-        "the head before the tensor counts alone", _CODEC, "check_header_size(inner[1])", "check_header_size(outer[1])"
+        "the header before the tensor counts alone",
+        _CODEC,
+        "check_header_size(inner[1])",
+        "check_header_size(outer[1])",
     ),
     Plant("a type is padded", _CODEC, "+ encode_varint(data_type)", "+ _widen(encode_varint(data_type), 6)"),
     Plant("a length is padded to six bytes", _CODEC, "_MAX_LENGTH_BYTES = 9, 5", "_MAX_LENGTH_BYTES = 3, 6"),
-    Plant("the largest head is refused", _MESSAGES, "if size > MAX_HEADER_BYTES", "if size >= MAX_HEADER_BYTES"),
+    Plant("the largest header is refused", _MESSAGES, "if size > MAX_HEADER_BYTES", "if size >= MAX_HEADER_BYTES"),
     Plant("what follows a chunk is taken for its bytes", _STREAMS, "start + length != len(raw)", "start > len(raw)"),
     Plant("an offset takes ten bytes", _STREAMS, "raw[1 : 1 + _MAX", "raw[1 : 2 + _MAX"),
     Plant(
@@ -68,25 +71,25 @@ PLANTS = (
     Plant("a dim that is cut short is taken", _SHAPES, "if dim is _MISSING or position > end:", "if dim is _MISSING:"),
     Plant("every item of a batch is of the plain form", _SHAPES, "item[5] > 1 or item[6:7] != _DATA", "item[5] > 1"),
     Plant(
-        "a known head answers whatever follows it",
+        "a header that is cached answers whatever follows it",
         _HEADS,
         "known if known is not None and known.request_bytes == len(request) else None",
         "known",
     ),
     Plant(
-        "all methods know the same heads",
+        "all methods share one cache",
         _SERVICE,
         "{operation: Heads() for operation in OPERATION_METHODS}",
         "dict.fromkeys(OPERATION_METHODS, Heads())",
     ),
     Plant(
-        "a head is noted although elements move",
+        "a header is cached although elements move",
         _SERVICE,
         "output.payload is call.data.payload and",
         "len(output.payload) == len(call.data.payload) and",
     ),
     Plant(
-        "a head is noted although the bytes do not end the request",
+        "a header is cached although the bytes do not end the request",
         _SERVICE,
         " and len(request) - begin == output.payload.nbytes:",
         ":",
@@ -116,6 +119,7 @@ def put_in_place(plant: Plant) -> None:
     if spec is None or plant.module in sys.modules:
         message = f"{plant.module} is in use already"
         raise RuntimeError(message)
+    # Under the name of the right one, and as the attribute of its package: `from package import module` reads that.
     module = importlib.util.module_from_spec(spec)
     exec(compile(source, f"{plant.module} with {plant.name}", "exec"), module.__dict__)
     sys.modules[plant.module] = module

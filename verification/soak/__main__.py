@@ -115,7 +115,10 @@ def _show(turns: Turns, samples: list[Sample], before: Sample, after: Sample) ->
         print(f"  {count:8} {kind}")
     print("\n".join(build_table(samples)))
     for name, sample in (("before", before), ("after", after)):
-        print(f"{name}: RSS {sample.rss / MIB:.1f} MiB, {sample.threads} threads, {sample.descriptors} fds", flush=True)
+        print(
+            f"{name}: RSS {sample.rss_bytes / MIB:.1f} MiB, {sample.threads} threads, {sample.descriptors} fds",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ class Sample(NamedTuple):
 
     calls: int
     seconds: float
-    rss: int
+    rss_bytes: int
     threads: int
     descriptors: int
 
@@ -44,8 +44,8 @@ def build_table(samples: Sequence[Sample]) -> list[str]:
     """Returns a row for each twentieth of the calls: medians, and the largest memory."""
     lines = [f"{'calls':>9}{'seconds':>9}{'RSS MiB':>10}{'most':>8}{'threads':>9}{'fds':>6}"]
     for row in split(samples, _ROWS):
-        memory = median(sample.rss for sample in row) / MIB
-        most = max(sample.rss for sample in row) / MIB
+        memory = median(sample.rss_bytes for sample in row) / MIB
+        most = max(sample.rss_bytes for sample in row) / MIB
         threads, fds = (median(column) for column in ([one.threads for one in row], [one.descriptors for one in row]))
         lines.append(f"{row[-1].calls:9}{row[-1].seconds:9.0f}{memory:10.1f}{most:8.1f}{threads:9.0f}{fds:6.0f}")
     return lines
@@ -57,7 +57,7 @@ def find_growth(samples: Sequence[Sample]) -> list[str]:
     if len(quarters) < 4:
         return ["there are too few samples"]
     second, last = quarters[1], quarters[3]
-    memory = [median(sample.rss for sample in quarter) for quarter in (second, last)]
+    memory = [median(sample.rss_bytes for sample in quarter) for quarter in (second, last)]
     threads = [median(sample.threads for sample in quarter) for quarter in (second, last)]
     descriptors = [median(sample.descriptors for sample in quarter) for quarter in (second, last)]
     return [
