@@ -148,7 +148,7 @@ class Connection:
 
     def open(self, path: str, *, end: bool = False, headers: Iterable[tuple[str, str]] = ()) -> int:
         """Sends the headers of a call, and returns its stream."""
-        # In one piece: headers must leave in the order in which the encoder compressed them, streams in that of their ids.
+        # In one piece: headers must leave in the order in which they are compressed, streams in that of their ids.
         with self._news:
             stream, self._next_stream = self._next_stream, self._next_stream + 2
             self._windows[stream] = self._first_window

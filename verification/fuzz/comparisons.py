@@ -99,7 +99,7 @@ class Comparison:
         self, operation: Operation, raw: bytes, reading: Reading
     ) -> Iterator[tuple[str, object, object]]:
         """Asks a fresh service once, and the warm one twice: the second time it has seen this very request."""
-        # A fresh one has nothing cached, so it is right if the reader is: whatever the cache spoils shows as a difference.
+        # The fresh one has nothing cached: whatever a cache spoils shows as a difference.
         fresh = _ask(lambda: ReshapeService(LIMITS).execute(operation, raw))
         first = _ask(lambda: self._warm.execute_light(operation, raw) or self._warm.execute(operation, raw))
         second = _ask(lambda: self._warm.execute(operation, raw))
