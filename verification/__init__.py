@@ -6,6 +6,7 @@
 - `soak`: many mixed calls, while memory, threads and file descriptors are watched.
 - `attack`: every attack that is known, beside polite clients.
 - `restarts`: servers that are restarted and killed under load.
+- `document`: the pages that follow from the code; it writes them, or with `--check` compares them.
 
 All of them end with 1 where something is not as it must be, and say what. What `fuzz`, `prove`, `compare` and `soak`
 send follows from a seed, which they print first. `fuzz`, `prove` and `compare` hold the product against the oracles of

@@ -46,10 +46,7 @@ TESTED_ELSEWHERE = {
     "rules/solvers/propagation.py": "rules/test_products.py",
     "rules/solvers/single.py": "rules/test_plain.py",
     # Only a fresh process shows what they do.
-    "server/__main__.py": "e2e/test_configuration.py",
     "server/process/logs.py": "server/test_log_lines.py",
-    "server/workers/worker.py": "e2e/test_workers.py",
-    "server/workers/slots.py": "server/test_supervisor.py",
     # What is there only while calls are: through a channel.
     "server/auxiliary/calls.py": "attacks/test_health.py",
     "server/auxiliary/health.py": "attacks/test_health.py",

@@ -38,8 +38,8 @@ PLANTS = (
     Plant(
         "field 15 is taken whatever its wire type",
         _PAYLOADS,
-        "if tag == _TAG:\n            #",
-        "if tag >> 3 == 15:\n            #",
+        "if tag == _TAG:\n            return",
+        "if tag >> 3 == 15:\n            return",
     ),
     Plant("tags above 32 bits are taken", _PAYLOADS, "_MAX_TAG = 1 << 3, 2**32 - 1", "_MAX_TAG = 1 << 3, 2**35 - 1"),
     Plant("four bytes are skipped as eight", _PAYLOADS, "_FIXED32: 4", "_FIXED32: 8"),
@@ -61,7 +61,7 @@ PLANTS = (
     Plant("a length is padded to six bytes", _CODEC, "_MAX_LENGTH_BYTES = 9, 5", "_MAX_LENGTH_BYTES = 3, 6"),
     Plant("the largest header is refused", _MESSAGES, "if size > MAX_HEADER_BYTES", "if size >= MAX_HEADER_BYTES"),
     Plant("what follows a chunk is taken for its bytes", _STREAMS, "start + length != len(raw)", "start > len(raw)"),
-    Plant("an offset takes ten bytes", _STREAMS, "raw[1 : 1 + _MAX", "raw[1 : 2 + _MAX"),
+    Plant("an offset takes ten bytes", _STREAMS, "_MAX_OFFSET_BYTES = 9", "_MAX_OFFSET_BYTES = 10"),
     Plant(
         "an item that is cut short is taken",
         _BATCHES,

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from tensor_reshape.cli.commands import dynamic, health, reshape, static
+from tensor_reshape.cli.commands import COMMANDS
 from tensor_reshape.cli.inference import infer
 from tensor_reshape.client import (
     CallTimeoutError,
@@ -36,7 +36,7 @@ def commands() -> None:
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def serve(arguments: tuple[str, ...]) -> None:
     """Start a server; `serve --help` lists its options."""
-    # By its entry point: the server is an extra, and to import it for every other command would cost a quarter of a second.
+    # By its entry point: the server is an extra, and to import it for every other command takes a quarter of a second.
     (entry_point,) = entry_points(group="tensor_reshape.commands", name="serve")
     try:
         command = entry_point.load()
@@ -46,7 +46,7 @@ def serve(arguments: tuple[str, ...]) -> None:
     command.main(args=list(arguments), prog_name="tensor-reshape serve")
 
 
-for command in (health, infer, static, dynamic, reshape):
+for command in (infer, *COMMANDS):
     commands.add_command(command)
 
 

@@ -152,7 +152,7 @@ class AsyncClient:
         self, queries: Sequence[ShapeQuery], *, timeout: float | None = None
     ) -> list[InferredShape | ReshapeError]:
         """Asks many questions; see `Client.infer_shapes`."""
-        self._endpoint.check_open()
+        self._endpoint.require_open()
         deadline = self._endpoint.start_deadline(timeout)
         room = asyncio.Semaphore(
             MAX_PARALLEL_CALLS
@@ -179,7 +179,7 @@ class AsyncClient:
     async def wait_until_ready(self, *, timeout: float | None = None) -> None:
         """Waits until a server that says SERVING is connected; see `Client.wait_until_ready`."""
         seconds = self._endpoint.choose_timeout(timeout)
-        self._endpoint.check_open()
+        self._endpoint.require_open()
         try:
             await asyncio.wait_for(self._channel.channel_ready(), seconds)
         except TimeoutError:
@@ -217,7 +217,7 @@ class AsyncClient:
         wait_for_ready: bool | None = None,
         find_method: _FindMethod | None = None,
     ) -> bytes:
-        self._endpoint.check_open()
+        self._endpoint.require_open()
         method = (find_method or self._find_method)(call.method)
         try:
             return await method(
@@ -249,7 +249,7 @@ class AsyncClient:
             await self._send(build_health_check(SERVICE), seconds, wait_for_ready=True)
 
     async def _stream(self, transfer: StreamTransfer, attempts: Attempts) -> Array:
-        self._endpoint.check_open()
+        self._endpoint.require_open()
         method: grpc.aio.StreamStreamMultiCallable[bytes, bytes] = self._channel.stream_stream(STREAM_RESHAPE.path)
         call = method(timeout=attempts.deadline.remaining_seconds, metadata=self._endpoint.metadata)
         sender: asyncio.Task[None] | None = None

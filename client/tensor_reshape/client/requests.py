@@ -194,9 +194,7 @@ def _encode_item(item: BatchItem) -> bytes:
     try:
         return batches.encode_batch_item(item)
     except ValueError:
-        _check_numbers(item.request)
-        message = f"data_from is {item.data_from}; it is the index of an earlier query"
-        raise InvalidRequestError.of(Reason.LINK_INVALID, message, "data_from", value=item.data_from) from None
+        raise _find_refusal(item.request) or _refuse_link(item.data_from) from None
 
 
 def _as_array(array: npt.ArrayLike) -> Array:
@@ -210,15 +208,25 @@ def _build_infer(request: ShapeRequest) -> Call[InferredShape]:
     try:
         message = inference.build_infer_request(request)
     except ValueError:
-        # protobuf says that a number is too large, and not which: the rules do, and refuse it as a server would.
-        _check_numbers(request)
-        raise
+        refusal = _find_refusal(request)
+        if refusal is None:
+            raise
+        raise refusal from None
     return Call(INFER_SHAPE.path, message.SerializeToString(), partial(decode_answer, decode_shape))
 
 
-def _check_numbers(request: ShapeRequest) -> None:
-    """Raises the refusal of a number that the contract's s64 cannot hold: the rules say which."""
-    answer_question(request)
+def _find_refusal(request: ShapeRequest) -> ReshapeError | None:
+    """Returns the refusal of a number that the contract's s64 cannot hold, where that is one of the question's."""
+    try:
+        answer_question(request)  # protobuf says that there is one, and not which: the rules do, as they do on a server
+    except ReshapeError as error:
+        return error
+    return None
+
+
+def _refuse_link(data_from: int | None) -> InvalidRequestError:
+    message = f"data_from is {data_from}; it is the index of an earlier query"
+    return InvalidRequestError.of(Reason.LINK_INVALID, message, "data_from", value=data_from)
 
 
 def _view_shape(operation: Operation, shape: Target) -> TensorView:

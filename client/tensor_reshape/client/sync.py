@@ -196,7 +196,7 @@ class Client:
         self, queries: Sequence[ShapeQuery], *, timeout: float | None = None
     ) -> list[InferredShape | ReshapeError]:
         """Asks many questions; each has its own answer, or its own refusal, which is returned; see `ShapeQuery`."""
-        self._endpoint.check_open()
+        self._endpoint.require_open()
         deadline, answers, started = self._endpoint.start_deadline(timeout), _Answers(), deque[_Started]()
         try:
             for piece in split_queries(queries):
@@ -224,7 +224,7 @@ class Client:
             UnavailableError: none was in time.
         """
         seconds = self._endpoint.choose_timeout(timeout)
-        self._endpoint.check_open()
+        self._endpoint.require_open()
         # Ready is what round_robin calls so: a channel whose servers all say NOT_SERVING is not.
         ready = grpc.channel_ready_future(self._channel)
         try:
@@ -265,7 +265,7 @@ class Client:
         wait_for_ready: bool | None = None,
         find_method: _FindMethod | None = None,
     ) -> bytes:
-        self._endpoint.check_open()
+        self._endpoint.require_open()
         method = (find_method or self._find_method)(call.method)
         metadata = self._endpoint.metadata
         # No wait for a server by default: to fail at once tells that it is lost, and `retries` waits better.
@@ -274,7 +274,7 @@ class Client:
         )
 
     def _start(self, call: Call[Answer], deadline: Deadline) -> tuple[Call[Answer], "grpc.Future[bytes]"]:
-        self._endpoint.check_open()
+        self._endpoint.require_open()
         # Started rather than awaited: several calls of a batch are under way without a thread for each.
         start = self._find_method(call.method).future
         return call, start(call.request, timeout=deadline.remaining_seconds, metadata=self._endpoint.metadata)
@@ -317,7 +317,7 @@ class Client:
             self._send(build_health_check(SERVICE), seconds, wait_for_ready=True)
 
     def _stream(self, transfer: StreamTransfer, attempts: Attempts) -> Array:
-        self._endpoint.check_open()
+        self._endpoint.require_open()
         method: grpc.StreamStreamMultiCallable[bytes, bytes] = self._channel.stream_stream(STREAM_RESHAPE.path)
         answered = threading.Event()  # set when the first answer is here: elements are sent to whoever accepts them
         requests = _build_requests(transfer, answered)

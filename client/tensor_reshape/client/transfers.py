@@ -65,7 +65,9 @@ class Delivery:
         self._progress = how.get("progress")
         self._copy = how.get("copy", "if_needed")
         self.way = how.get("transfer", "auto")
-        self._check()  # before a way is chosen: what was asked for may go with none
+        message = self._find_contradiction()
+        if message:
+            raise ValueError(message)
         if self.way == "auto":
             self.way = "inline" if plan.array.nbytes <= inline_max_bytes else "stream"
 
@@ -123,18 +125,17 @@ class Delivery:
         except ValueError:
             raise refuse_array(dims) from None
 
-    def _check(self) -> None:
-        message = ""
+    def _find_contradiction(self) -> str:
+        """Returns what is wrong with what was asked for, in a sentence; empty where nothing is."""
         if self.way not in _WAYS or self._copy not in _COPIES:
-            message = f"transfer is one of {', '.join(_WAYS)}, and copy one of {', '.join(_COPIES)}"
-        elif self.way != "view" and self._copy == "never":
-            message = 'copy="never" goes with transfer="view": whatever travels is a copy'
-        elif self.way == "view" and self._out is not None:
-            message = 'out does not go with transfer="view", which returns the array itself'
-        elif self._out is not None and not self._fits(self._out):
-            message = f"out is a writable row-major array of {self._dtype} and shape {list(self._plan.dims)}"
-        if message:
-            raise ValueError(message)
+            return f"transfer is one of {', '.join(_WAYS)}, and copy one of {', '.join(_COPIES)}"
+        if self.way != "view" and self._copy == "never":
+            return 'copy="never" goes with transfer="view": whatever travels is a copy'
+        if self.way == "view" and self._out is not None:
+            return 'out does not go with transfer="view", which returns the array itself'
+        if self._out is not None and not self._fits(self._out):
+            return f"out is a writable row-major array of {self._dtype} and shape {list(self._plan.dims)}"
+        return ""
 
     def _fits(self, out: Array) -> bool:
         right = isinstance(out, np.ndarray) and out.dtype == self._dtype and out.shape == self._plan.dims

@@ -5,6 +5,7 @@ Law: a payload is never copied here; it is a view of the message that it came in
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Self
 
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.errors import InvalidRequestError, Reason
@@ -32,9 +33,10 @@ class TensorView:
     strides: Sequence[int] | None
     payload: memoryview
 
-    def check_layout(self, field: str) -> None:
-        """Checks that the payload is exactly this tensor; see `rules.layouts.check_layout` for the errors."""
+    def check_layout(self, field: str) -> Self:
+        """Returns the tensor where its payload is exactly that; see `rules.layouts.check_layout` for the errors."""
         check_layout(self.data_type, self.dims, self.strides, self.payload.nbytes, field=field)
+        return self
 
 
 def build_tensor_header(tensor: TensorView) -> tensor_pb2.Tensor:
