@@ -1,6 +1,8 @@
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -11,12 +13,30 @@ from tensor_reshape.client import Client
 ROOT = Path(__file__).parent.parent
 SERVINGS = ("inline", "threads")
 SERVED_BOTH_WAYS = {"e2e", "attacks"}
-SERVED_ONE_WAY = {
-    "test_command_line.py",
-    "test_command_line_infer.py",
-    "test_digits.py",
-    "test_huge.py",
-}  # slow, or of the caller's side
+SERVED_ONE_WAY = {"test_digits.py", "test_huge.py"}  # slow, or of the caller's side
+
+
+LONGEST_FIRST = (
+    "packaging/test_environments.py",
+    "packaging/test_container.py",
+    "clients/test_node.py",
+    "e2e/test_workers.py",
+    "e2e/test_restarts.py",
+    "e2e/test_instrumentation.py",
+    "e2e/test_admission.py",
+    "benchmarks/test_suites.py",
+    # What others notice of an attack is measured: these come when the environments above are no longer installed.
+    "attacks/test_health.py",
+    "attacks/test_exhaustion.py",
+    "attacks/test_quick_workers.py",
+    "attacks/test_quick_costs.py",
+    "attacks/test_quick_floods.py",
+    "attacks/test_quick_silence.py",
+    "attacks/test_random_frames.py",
+    "attacks/test_connections.py",
+    "attacks/test_rolling.py",
+)
+"""Files of few tests that take long: whichever came last would keep one process busy when the others have ended."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -33,6 +53,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("serving", SERVINGS, indirect=True, scope="session")
 
 
+@pytest.hookimpl(trylast=True)  # after pytest has put together what shares a fixture of the session
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    ranks = {name: rank for rank, name in enumerate(LONGEST_FIRST)}
+    items.sort(key=lambda item: ranks.get(f"{item.path.parent.name}/{item.path.name}", len(ranks)))
+
+
 @pytest.fixture(scope="session")
 def serving(request: pytest.FixtureRequest) -> str:
     """How the servers of a test serve, in the words of `--serving`."""
@@ -41,11 +67,26 @@ def serving(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="session")
-def server(serving: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+def start_once() -> Iterator[Callable[..., ServerProcess]]:
+    """Starts a server with some flags the first time that it is asked for; all of them run until the session ends.
+
+    Each file is run with one way of serving and then with the other. A fixture of the session is torn down in between,
+    so without this each file would start its servers anew.
+    """
+    with ExitStack() as stack:
+        yield cache(lambda *flags, **options: stack.enter_context(run_server(*flags, **options)))
+
+
+@pytest.fixture(scope="session")
+def sockets(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder for unix sockets."""
+    return tmp_path_factory.mktemp("sockets")
+
+
+@pytest.fixture(scope="session")
+def server(serving: str, start_once: Callable[..., ServerProcess], sockets: Path) -> ServerProcess:
     """One server for all tests that only ask: on TCP, and on a unix socket."""
-    socket = tmp_path_factory.mktemp("sockets") / "server.sock"
-    with run_server("--serving", serving, listen=("127.0.0.1:0", f"unix:{socket}")) as process:
-        yield process
+    return start_once("--serving", serving, listen=("127.0.0.1:0", f"unix:{sockets / serving}"))
 
 
 @pytest.fixture(scope="session")
@@ -53,6 +94,12 @@ def client(server: ServerProcess) -> Iterator[Client]:
     with Client(server.address) as client:
         client.wait_until_ready()
         yield client
+
+
+@pytest.fixture
+def impatience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Has calls of this process wait two seconds for a server, not ten; `client/test_retries` tests how they wait."""
+    monkeypatch.setattr("tensor_reshape.client.retries.PATIENCE_SECONDS", 2.0)
 
 
 @pytest.fixture(scope="session")

@@ -1,9 +1,7 @@
-"""Restarts a lone server every two seconds, or kills one of two workers every one and a half, under load.
+"""Restarts a lone server every two seconds, and kills one of two workers every one and a half, under load.
 
-Threads, tasks and streams call with the SDK's defaults and check every answer. It passes where no call failed, and none
-took more than a second longer than the server was away.
-
-    PYTHONPATH=tests/support python -m verification.restarts --seconds 60 --calls 10000
+Threads, tasks and streams call with the SDK's defaults and check every answer. It passes where no call failed, and no
+call took more than a second longer than the longest time that a server which restarts was away.
 """
 
 import argparse
@@ -11,12 +9,10 @@ import sys
 
 from interruptions import KILL_CALLS, Figures, run_kills, run_restarts
 
-__all__ = ["Figures", "run_kills", "run_restarts"]
-
 
 def parse_arguments() -> argparse.Namespace:
     """Reads the command line."""
-    parser = argparse.ArgumentParser("python -m verification.restarts", description=__doc__)
+    parser = argparse.ArgumentParser("scripts/restarts", description=__doc__)
     parser.add_argument("--seconds", type=float, default=60.0, help="of restarts; 0: none")
     parser.add_argument("--calls", type=int, default=KILL_CALLS, help="while workers are killed; 0: none")
     parser.add_argument("--serving", choices=("inline", "threads"), default="inline")

@@ -6,13 +6,12 @@ import sys
 import threading
 import time
 from contextlib import suppress
-from pathlib import Path
 
 import pytest
 
 from bare_servers import BareServer, run_bare_server
 from http2 import Connection, grpc_message
-from memory import read_memory
+from meters import count_descriptors, read_memory
 from plain_requests import STATIC_RESHAPE, build_static_request
 from polite_clients import run_polite_clients
 from strangers import call_anew, connect, retry
@@ -92,7 +91,7 @@ def test_descriptors_that_strangers_hold_come_back(serving: str):
         assert server.process.poll() is None
         for stranger in strangers:
             stranger.close()
-        assert retry(lambda: len(list(Path(f"/proc/{server.process.pid}/fd").iterdir())) < 20)
+        assert retry(lambda: count_descriptors(server.process.pid) < 20)
         assert server.stop() == 0
 
 

@@ -77,3 +77,12 @@ def test_a_compression_that_does_not_exist_harms_nobody(quiet: ServerProcess, pa
         assert connection.await_end(stream).status not in {OK, "TIMEOUT"}
     with Connection(quiet.address) as connection:
         assert connection.call(HEALTH_CHECK, b"").is_ok
+
+
+@pytest.mark.parametrize("path", [HEALTH_CHECK, HEALTH_WATCH, REFLECTION])
+def test_a_server_that_was_sent_garbage_still_ends(serving: str, path: str):
+    with run_server("--serving", serving) as server:
+        with Connection(server.address) as connection:
+            for _ in range(5):  # one more than reflection has threads
+                assert connection.call(path, b"\xff\xff").status != "0"
+        assert server.stop() == 0

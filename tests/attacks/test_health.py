@@ -3,11 +3,11 @@
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
-from pathlib import Path
 
 import pytest
 
 from http2 import HEALTH_CHECK, HEALTH_WATCH, REFLECTION, Connection, grpc_message
+from meters import count_threads, read_memory
 from polite_clients import run_polite_clients
 from server_processes import ServerProcess, run_server
 from tensor_reshape.server.auxiliary.calls import MAX_SILENT
@@ -41,10 +41,6 @@ def way(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 def attacked(way: tuple[str, dict[str, str]]) -> Iterator[ServerProcess]:
     with run_server("--serving", way[0], env=way[1]) as server:
         yield server
-
-
-def count_threads(server: ServerProcess) -> int:
-    return len(list(Path(f"/proc/{server.process.pid}/task").iterdir()))
 
 
 def ask(connection: Connection, path: str, message: bytes) -> int:
@@ -126,13 +122,13 @@ def test_one_connection_has_no_more_than_its_share_of_watches(attacked: ServerPr
 
 def test_watches_hold_no_thread(server: ServerProcess):
     check_promptly(server.address)
-    threads = count_threads(server)
+    threads = count_threads(server.process.pid)
     with ExitStack() as stack:
         for _ in range(20):
             connection = stack.enter_context(Connection(server.address))
             streams = [ask(connection, HEALTH_WATCH, grpc_message(b"")) for _ in range(MAX_WATCHES_PER_CONNECTION)]
             await_bodies(connection, streams, SERVING)
-        assert count_threads(server) == threads
+        assert count_threads(server.process.pid) == threads
         check_promptly(server.address)
 
 
@@ -176,15 +172,10 @@ def test_health_answers_beside_calls_that_hold_all_threads():
 
 def test_names_of_services_are_not_kept(server: ServerProcess):
     name = b"\x0a\x80\x80\x03" + b"A" * 49152
-    status = Path(f"/proc/{server.process.pid}/status")
-
-    def read_memory() -> int:
-        return int(status.read_text().split("VmRSS:")[1].split()[0])
-
-    before = read_memory()
+    before = read_memory(server.process.pid, "VmRSS")
     with ExitStack() as stack:
         for _ in range(40):
             connection = stack.enter_context(Connection(server.address))
             streams = [ask(connection, HEALTH_WATCH, grpc_message(name)) for _ in range(MAX_WATCHES_PER_CONNECTION)]
             await_bodies(connection, streams)
-        assert read_memory() - before < 640 * 49  # KiB
+        assert read_memory(server.process.pid, "VmRSS") - before < 640 * 49 * 1024

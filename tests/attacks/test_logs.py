@@ -10,9 +10,10 @@ from pathlib import Path
 import grpc
 import pytest
 
+from attackers.garbage import FORGED_GOAWAY
 from bare_servers import run_bare_server
 from certificates import issue_certificates
-from http2 import Connection
+from http2 import HEALTH_CHECK, Connection
 from plain_requests import STATIC_RESHAPE, build_static_request
 from server_processes import run_server
 from tensor_reshape.client import Client
@@ -63,3 +64,13 @@ def test_strangers_at_a_tls_port_leave_no_line_of_another_form(tmp_path: Path, s
             client.check_health()
         assert server.stop() == 0
     assert [record["message"] for record in server.records] == ["listening", "stopping", "stopped"]
+
+
+def test_a_stranger_writes_no_line_of_the_log(serving: str):
+    with run_server("--serving", serving) as server:
+        with Connection(server.address) as connection:
+            connection.send(FORGED_GOAWAY)
+            assert connection.call(HEALTH_CHECK, b"").status in {"0", "CLOSED"}
+        server.stop()
+
+    assert [record for record in server.records if "forged" in record["message"]] == []

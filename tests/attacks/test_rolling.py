@@ -10,13 +10,11 @@ from contextlib import contextmanager
 import grpc
 import pytest
 
-from http2 import SERVICE_PATH
+from plain_requests import STATIC_RESHAPE, build_static_request
 from server_processes import ServerProcess, run_server
-from tensor_reshape.v1 import reshape_pb2, tensor_pb2
 
 CLIENTS = 8
-_DATA = tensor_pb2.Tensor(data_type=tensor_pb2.DATA_TYPE_F32, dims=(2, 3), data=bytes(24))
-REQUEST = reshape_pb2.StaticReshapeRequest(shape=(3, 2), special_zero=False, data=_DATA).SerializeToString()
+REQUEST = build_static_request()
 
 
 class RawClients:
@@ -50,7 +48,7 @@ class RawClients:
 
     def _call_always(self) -> None:
         with grpc.insecure_channel(self._address, self._options) as channel:
-            method: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(f"{SERVICE_PATH}StaticReshape")
+            method: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(STATIC_RESHAPE)
             while not self._stopped.is_set():
                 call = method.future(REQUEST, timeout=5)
                 code = call.code()

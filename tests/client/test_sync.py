@@ -189,6 +189,7 @@ def test_nothing_else_is_retried(code: grpc.StatusCode):
     assert (caught.value.code, counted.attempts) == (code, 1)
 
 
+@pytest.mark.usefixtures("impatience")
 def test_no_server_at_all_is_a_connection_error():
     with Client("127.0.0.1:1") as client, pytest.raises(ConnectionError):
         infer(client)

@@ -5,7 +5,6 @@ import math
 import numpy as np
 import pytest
 
-from conformance_cases import Case, load_known_cases
 from tensor_reshape.client import Client, InvalidRequestError
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.inference import infer_shape
@@ -13,6 +12,7 @@ from tensor_reshape.rules.operations import OPERATIONS
 from tensor_reshape.rules.questions import Question
 from tensor_reshape.wire.reshapes import read_target
 from tensor_reshape.wire.tensors import TensorView
+from tests.oracles.conformance_cases import Case, load_known_cases
 
 COUNTS = {"static_reshape": 1775, "dynamic_reshape": 926, "reshape": 1719}
 MAX_VOLUME = 2**16  # of the tensors that are really sent

@@ -6,10 +6,10 @@ import grpc
 import numpy as np
 import pytest
 
-from conformance_cases import Case, load_cases
 from server_processes import ServerProcess
 from tensor_reshape.rules.layouts import compute_span
 from tensor_reshape.v1 import reshape_pb2, reshape_pb2_grpc, tensor_pb2
+from tests.oracles.conformance_cases import Case, load_cases
 
 CASES = load_cases("layout_cases.jsonl")
 

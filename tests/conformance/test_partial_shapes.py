@@ -4,19 +4,19 @@ from collections.abc import Sequence
 
 import pytest
 
-from conformance_cases import (
+from tensor_reshape.rules.dims import AnyDim, find_bounds
+from tensor_reshape.rules.errors import InvalidRequestError, Reason
+from tensor_reshape.rules.inference import infer
+from tests.oracles.conformance_cases import (
     Case,
-    can_be_equal,
     count_tighter,
     find_wider,
     infer_case,
     load_partial_cases,
     read_partial_case,
 )
-from shape_instances import find_accepted
-from tensor_reshape.rules.dims import AnyDim, find_bounds
-from tensor_reshape.rules.errors import InvalidRequestError, Reason
-from tensor_reshape.rules.inference import infer
+from tests.oracles.shape_instances import find_accepted
+from tests.oracles.volumes import can_be_equal
 
 CASES = load_partial_cases()
 SHAPES = [case for case in CASES if "shape" in case["want"]]

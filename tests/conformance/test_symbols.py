@@ -2,10 +2,11 @@
 
 from collections.abc import Sequence
 
-from conformance_cases import Case, can_be_equal, find_wider, infer_case, load_cases, read_partial_case
-from shape_instances import find_accepted
 from tensor_reshape.rules.dims import AnyDim, find_name
 from tensor_reshape.rules.questions import ShapeAnswer
+from tests.oracles.conformance_cases import Case, find_wider, infer_case, load_cases, read_partial_case
+from tests.oracles.shape_instances import find_accepted
+from tests.oracles.volumes import can_be_equal
 
 CASES = load_cases("symbol_cases.jsonl")
 SHAPES = [case for case in CASES if "shape" in case["expect"]]

@@ -1,18 +1,16 @@
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import grpc
 import pytest
 
-from server_processes import ServerProcess, run_server
+from server_processes import ServerProcess
 from tensor_reshape.v1 import reshape_pb2_grpc
 
 
 @pytest.fixture(scope="session")
-def small_server(serving: str) -> Iterator[ServerProcess]:
+def small_server(serving: str, start_once: Callable[..., ServerProcess]) -> ServerProcess:
     """A server whose messages are small, and whose tensors are not much larger."""
-    limits = ["--max-message-bytes", "4096", "--max-tensor-bytes", "300000"]
-    with run_server("--serving", serving, *limits) as process:
-        yield process
+    return start_once("--serving", serving, "--max-message-bytes", "4096", "--max-tensor-bytes", "300000")
 
 
 @pytest.fixture

@@ -7,15 +7,14 @@ from contextlib import ExitStack
 import grpc
 import numpy as np
 import pytest
-from google.rpc.error_details_pb2 import RetryInfo
-from google.rpc.status_pb2 import Status
 
 from both_clients import CLIENTS, open_client
-from half_requests import HalfRequest, open_half
+from http2 import Connection, grpc_message
 from in_process import ANY_PORT, run_runner
-from memory import read_memory
-from raw_streams import SIX, begin, chunk, open_stream
-from remote_refusals import catch_status, read_trailing, send_raw
+from meters import read_memory
+from plain_requests import INFER, INFERRED
+from raw_streams import SIX, STRIDED, begin, chunk, open_stream
+from remote_refusals import catch_status, read_retry_seconds, send_raw
 from server_processes import ServerProcess, run_server
 from tensor_reshape.client import Client, HealthStatus, LimitError, Reason
 from tensor_reshape.rules.dtypes import DataType
@@ -31,8 +30,6 @@ MIB = 1 << 20
 BUDGET = 8 * MIB
 RECEIVED_AHEAD = 64 * MIB // 2  # by the transport, of 64 calls on one connection
 STATIC = f"/{SERVICE}/StaticReshape"
-INFER = b"\x08\x01\x10\x00\x1a\x02\x12\x00\x22\x00"
-STRIDED = begin((3, 2), (6,), (1, 3))
 
 
 @pytest.fixture(scope="module")
@@ -61,41 +58,51 @@ def flatten(client: Client) -> int:
     return client.reshape(array, [-1], special_zero=False, timeout=30, transfer="inline").nbytes
 
 
+HALF = grpc_message(bytes(MIB - 100))[:60_000]  # as much as goes without being asked for
+
+
+def begin_half(connection: Connection) -> int:
+    """Sends a message whose rest does not arrive, and returns the stream of its call."""
+    stream = connection.open(STATIC)
+    assert connection.send_data(stream, HALF) == len(HALF)
+    return stream
+
+
+def is_given_up(connection: Connection, stream: int) -> bool:
+    """Awaits that the server ends the call, which must not cost the connection."""
+    return connection.await_end(stream).status not in {"0", "TIMEOUT", "CLOSED"}
+
+
 @pytest.fixture
-def stalled(tight_server: ServerProcess) -> Iterator[list[HalfRequest]]:
+def stalled(tight_server: ServerProcess) -> Iterator[list[tuple[Connection, int]]]:
     """Sixteen calls on as many connections, whose messages stop arriving."""
     with ExitStack() as stack:
-        requests = [stack.enter_context(open_half(tight_server.address, STATIC)) for _ in range(16)]
-        for request in requests:
-            request.send_part(60_000, of=MIB - 100)
-        yield requests
+        connections = [stack.enter_context(Connection(tight_server.address)) for _ in range(16)]
+        yield [(connection, begin_half(connection)) for connection in connections]
 
 
 def test_who_sends_half_a_message_keeps_nobody_from_being_served(
-    tight_server: ServerProcess, stalled: list[HalfRequest]
+    tight_server: ServerProcess, stalled: list[tuple[Connection, int]]
 ):
     with Client(tight_server.address) as client:
         assert flatten(client) == 900_000
-    for request in stalled:
-        request.await_end()
+    assert all(is_given_up(*half) for half in stalled)
 
 
-def test_health_answers_whatever_calls_wait(tight_server: ServerProcess, stalled: list[HalfRequest]):
+def test_health_answers_whatever_calls_wait(tight_server: ServerProcess, stalled: list[tuple[Connection, int]]):
     with Client(tight_server.address) as client:
-        for request in stalled:
+        for half in stalled:
             assert client.check_health(timeout=10) is HealthStatus.SERVING
-            request.await_end()
+            assert is_given_up(*half)
 
 
 def test_halves_of_messages_stay_within_the_memory(tight_server: ServerProcess):
     pid = tight_server.process.pid
     base = read_memory(pid, "VmRSS")
     with ExitStack() as stack:
-        requests = [stack.enter_context(open_half(tight_server.address, STATIC)) for _ in range(64)]
-        for request in requests:
-            request.send_part(60_000, of=MIB - 100)
-        for request in requests:
-            request.await_end()
+        connections = [stack.enter_context(Connection(tight_server.address)) for _ in range(64)]
+        halves = [(connection, begin_half(connection)) for connection in connections]
+        assert all(is_given_up(*half) for half in halves)
     assert read_memory(pid, "VmHWM") < base + BUDGET * 1.15
 
 
@@ -123,8 +130,8 @@ def full_address(serving: str) -> Iterator[str]:
 
 
 def test_a_call_above_the_number_of_calls_is_refused_before_its_message_is_sent(full_address: str):
-    with open_half(full_address, STATIC) as request:
-        request.await_end()
+    with Connection(full_address) as connection:
+        assert connection.await_end(connection.open(STATIC)).status == "8"
 
 
 def test_health_answers_above_the_number_of_calls(full_address: str):
@@ -143,10 +150,8 @@ def test_a_call_above_the_number_of_calls_is_refused_when_its_time_is_up(full_ad
 def test_a_call_above_the_number_of_calls_may_be_repeated(full_address: str):
     with grpc.insecure_channel(full_address) as channel:
         status = catch_status(lambda: send_raw(channel, "InferShape", INFER))
-    packed, info = read_trailing(status)["grpc-status-details-bin"], RetryInfo()
-    assert isinstance(packed, bytes)
-    assert any(detail.Unpack(info) for detail in Status.FromString(packed).details)
-    assert (status.code(), info.retry_delay.nanos > 0) == (grpc.StatusCode.RESOURCE_EXHAUSTED, True)
+    assert status.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+    assert (read_retry_seconds(status) or 0) > 0
 
 
 def test_a_call_is_repeated_until_another_leaves(serving: str):
@@ -176,7 +181,7 @@ def test_the_least_budget_is_enough_for_every_kind_of_call(serving: str):
         grace_seconds=0,
     )
     with run_runner(config) as runner, grpc.insecure_channel(runner.addresses[0]) as channel:
-        assert send_raw(channel, "InferShape", INFER) == b"\x0a\x00"
+        assert send_raw(channel, "InferShape", INFER) == INFERRED
         for head, output in ((begin(), SIX), (STRIDED, bytes([0, 3, 1, 4, 2, 5]))):
             with open_stream(channel, head, chunk(0, SIX)) as stream:
                 assert (stream.accept(), stream.receive(6)) == ((6,), output)

@@ -1,7 +1,5 @@
 """Batches that are refused as a whole."""
 
-from collections.abc import Iterator
-
 import grpc
 import pytest
 
@@ -11,12 +9,6 @@ from tensor_reshape.client import Client, InvalidRequestError, LimitError, Reaso
 from tensor_reshape.v1 import reshape_pb2
 
 EMPTY_ITEM = b"\x0a\x00"
-
-
-@pytest.fixture
-def channel(server: ServerProcess) -> Iterator[grpc.Channel]:
-    with grpc.insecure_channel(server.address) as channel:
-        yield channel
 
 
 def send(channel: grpc.Channel, raw: bytes) -> reshape_pb2.BatchInferShapeResponse:

@@ -2,7 +2,6 @@
 
 import signal
 import socket
-import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -12,10 +11,10 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from in_process import ANY_PORT, hurry_stop, run_blocked
+from plain_requests import INFER, INFERRED
 from server_processes import run_server
 from tensor_reshape.client import Client, HealthStatus, UnavailableError
 from tensor_reshape.server.config import Config
-from tensor_reshape.server.runner import Runner
 from tensor_reshape.wire.arrays import Array
 from tensor_reshape.wire.methods import SERVICE
 
@@ -63,7 +62,7 @@ def test_health_says_not_serving_while_calls_are_still_served(service: str):
         server.process.send_signal(signal.SIGTERM)
         assert next(watch).status == NOT_SERVING
         call: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(f"/{SERVICE}/InferShape")
-        assert call(b"\x08\x01\x10\x00\x1a\x02\x12\x00\x22\x00", timeout=10) == b"\x0a\x00"
+        assert call(INFER, timeout=10) == INFERRED
         watch.cancel()
         assert server.stop() == 0  # the second signal: the drain is cut short
 
@@ -108,6 +107,7 @@ def test_a_call_under_way_is_answered_within_the_grace():
         stop.result(10)
 
 
+@pytest.mark.usefixtures("impatience")
 def test_a_call_that_outlasts_the_grace_is_unavailable():
     with run_blocked(SHORT) as (runner, backend), Client(runner.addresses[0]) as client, ThreadPoolExecutor() as pool:
         call = pool.submit(flatten, client)
@@ -117,6 +117,7 @@ def test_a_call_that_outlasts_the_grace_is_unavailable():
             call.result(40)  # another server could come: the call waits for one as long as the SDK does
 
 
+@pytest.mark.usefixtures("impatience")
 def test_hurrying_does_not_wait_for_the_calls_under_way():
     with run_blocked(LONG) as (runner, backend), Client(runner.addresses[0]) as client, ThreadPoolExecutor() as pool:
         call = pool.submit(flatten, client)
@@ -133,33 +134,6 @@ def test_health_answers_while_every_worker_is_busy():
         assert client.check_health(timeout=5) is HealthStatus.SERVING
         backend.released.set()
         call.result(10)
-
-
-def test_calls_survive_a_restart_on_the_same_port():
-    first = Runner(Config(listen=(ANY_PORT,), drain_seconds=0, grace_seconds=5))
-    first.start()
-    restarted = Config(listen=first.addresses, drain_seconds=0, grace_seconds=0)
-    finished = threading.Event()
-
-    def keep_calling(client: Client) -> int:
-        calls = 0
-        while not finished.is_set():
-            flatten(client)
-            calls += 1
-        return calls
-
-    with Client(first.addresses[0]) as client, ThreadPoolExecutor() as pool:
-        flatten(client)
-        calls = pool.submit(keep_calling, client)
-        first.stop()
-        second = Runner(restarted)
-        second.start()
-        with Client(second.addresses[0]) as other:
-            other.wait_until_ready()
-        client.wait_until_ready()
-        finished.set()
-        assert calls.result(20) > 0
-        hurry_stop(second)
 
 
 def test_calls_keep_working_when_one_of_two_servers_is_killed():

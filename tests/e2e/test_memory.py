@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from both_clients import CLIENTS, open_client
-from memory import read_memory
+from meters import read_memory
 from server_processes import run_server
 
 MIB = 1 << 20

@@ -1,31 +1,21 @@
 """Streams as a program in another language sends them, good ones and bad ones."""
 
-from collections.abc import Iterator
-
 import grpc
 import numpy as np
 import pytest
 from google.rpc.error_details_pb2 import ErrorInfo
 from google.rpc.status_pb2 import Status
 
-from raw_streams import SIX, RawStream, begin, chunk, open_stream
+from plain_requests import INFER, INFERRED
+from raw_streams import SIX, STRIDED, RawStream, begin, chunk, open_stream
 from remote_refusals import describe, send_raw
-from server_processes import ServerProcess
 from tensor_reshape.client import InvalidRequestError, LimitError, Reason
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.v1 import reshape_pb2, reshape_pb2_grpc, tensor_pb2
 
-INFER = b"\x08\x01\x10\x00\x1a\x02\x12\x00\x22\x00"
-STRIDED = begin((3, 2), (6,), (1, 3))
 STATIC = reshape_pb2.StaticReshapeRequest(
     shape=[2, -1], special_zero=False, data=tensor_pb2.Tensor(data_type=tensor_pb2.DATA_TYPE_F32, dims=[6])
 )
-
-
-@pytest.fixture
-def channel(server: ServerProcess) -> Iterator[grpc.Channel]:
-    with grpc.insecure_channel(server.address) as channel:
-        yield channel
 
 
 def test_a_generated_stub_reshapes_in_chunks(channel: grpc.Channel):
@@ -153,7 +143,7 @@ def test_a_stream_against_the_rules_is_refused_and_the_next_call_is_served(
             stream.close()
         assert describe(stream.refuse())[:3] == (InvalidRequestError, reason, field)
         assert read_reason(stream) == reason
-    assert send_raw(channel, "InferShape", INFER) == b"\x0a\x00"
+    assert send_raw(channel, "InferShape", INFER) == INFERRED
     with open_stream(channel, begin(), chunk(0, SIX)) as stream:
         assert (stream.accept(), stream.receive(6)) == ((6,), SIX)
 

@@ -10,7 +10,6 @@ from google.rpc.status_pb2 import Status
 from grpc_health.v1 import health_pb2
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from verification.varints import find_unreadable
 
 from dim_strategies import LAWFUL_REQUESTS, REQUESTS
 from remote_refusals import read_trailing, send_raw
@@ -28,6 +27,7 @@ from tensor_reshape.wire.status import DETAILS_KEY
 from tensor_reshape.wire.streams import encode_begin, encode_chunk
 from tensor_reshape.wire.tensors import TensorView
 from tensor_strategies import reshape_calls
+from tests.oracles.varints import find_unreadable
 
 SECONDS = 20
 ONE_OF_EACH = settings(max_examples=100, deadline=None)

@@ -1,6 +1,6 @@
 """Refusals: the same class, reason, field and metadata whether this process or the server found them."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import grpc
@@ -11,7 +11,6 @@ from google.rpc.error_details_pb2 import BadRequest, ErrorInfo
 from google.rpc.status_pb2 import Status
 
 from remote_refusals import catch_local, catch_remote, catch_status, describe, read_trailing, send_raw
-from server_processes import ServerProcess
 from tensor_reshape.client import Client, InvalidRequestError, LimitError, Reason
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
 
@@ -22,12 +21,6 @@ BIG = 2**62
 WORST = [BIG - index for index in range(12)]
 LATER_DIM = tensor_pb2.Dim.FromString(b"\x2a\x02\x08\x01")  # of a kind that a later contract may have: field 5
 LATER_SHAPE = tensor_pb2.Shape(dims=[tensor_pb2.Dim(value=1), LATER_DIM])
-
-
-@pytest.fixture
-def channel(server: ServerProcess) -> Iterator[grpc.Channel]:
-    with grpc.insecure_channel(server.address) as channel:
-        yield channel
 
 
 def make_tensor(array: np.ndarray[Any, Any]) -> tensor_pb2.Tensor:

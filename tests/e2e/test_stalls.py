@@ -6,11 +6,10 @@ from contextlib import suppress
 
 import grpc
 import pytest
-from google.rpc.error_details_pb2 import RetryInfo
-from google.rpc.status_pb2 import Status
 
 from in_process import ANY_PORT, run_runner
-from raw_streams import SIX, RawStream, begin, chunk, open_stream
+from raw_streams import SIX, STRIDED, RawStream, begin, chunk, open_stream
+from remote_refusals import read_retry_seconds
 from tensor_reshape.client import LimitError, Reason
 from tensor_reshape.server.calls.admission import Admission
 from tensor_reshape.server.calls.tickets import TRICKLE_BYTES_PER_SECOND, Ticket
@@ -19,7 +18,6 @@ from tensor_reshape.server.runner import Runner
 
 MIB = 1 << 20
 STALL_SECONDS = 0.5
-STRIDED = begin((3, 2), (6,), (1, 3))
 
 
 class Watched:
@@ -69,11 +67,7 @@ def channel(runner: Runner, admission: Watched) -> Iterator[grpc.Channel]:
 def check_stalled(stream: RawStream) -> None:
     error = stream.refuse()
     assert (type(error), getattr(error, "reason", error)) == (LimitError, Reason.STALLED)
-    packed = dict(stream.call.trailing_metadata())["grpc-status-details-bin"]
-    assert isinstance(packed, bytes)
-    info = RetryInfo()
-    assert any(detail.Unpack(info) for detail in Status.FromString(packed).details)
-    assert 0 < info.retry_delay.ToTimedelta().total_seconds() < 1
+    assert 0 < (read_retry_seconds(stream.call) or 0) < 1
 
 
 STANDSTILLS: dict[str, list[bytes]] = {

@@ -45,11 +45,13 @@ async def test_an_asyncio_client_that_trusts_the_authority_is_answered(files: Ce
             assert await client.infer_shape([2, 3], [6], special_zero=False) == (6,)
 
 
+@pytest.mark.usefixtures("impatience")
 def test_a_client_in_plain_text_is_not_answered(files: Certificates):
     with run_server(*get_flags(files)) as server, Client(server.address) as client, pytest.raises(UnavailableError):
         infer(client)
 
 
+@pytest.mark.usefixtures("impatience")
 def test_a_client_that_trusts_somebody_else_is_not_answered(files: Certificates, tmp_path: Path):
     strangers = trust(issue_certificates(tmp_path))
     with (
@@ -68,6 +70,7 @@ def test_a_client_with_a_certificate_is_answered_where_one_is_demanded(files: Ce
         assert infer(client) == (6,)
 
 
+@pytest.mark.usefixtures("impatience")
 def test_a_client_without_a_certificate_is_not_answered_where_one_is_demanded(files: Certificates):
     with (
         run_server(*get_flags(files), "--tls-client-ca", str(files.authority)) as server,

@@ -1,13 +1,13 @@
 """What is wrong before or beneath the rules: bytes, sizes, names, and bugs of the server."""
 
 import logging
-from collections.abc import Iterator
 
 import grpc
 import numpy as np
 import pytest
 
 from in_process import run_runner
+from plain_requests import INFER, INFERRED
 from remote_refusals import catch_remote, catch_status, describe, send_raw
 from server_processes import ServerProcess
 from tensor_reshape.client import AsyncClient, Client, InternalServerError, InvalidRequestError, LimitError, Reason
@@ -17,12 +17,6 @@ from tensor_reshape.wire.tensors import TensorView
 SIX = np.arange(6, dtype=np.float32)
 MALFORMED = [b"\xff", b"\x7a\x05\x08", b"\x00", b"\x7a" + b"\xff" * 10, b"\x0b" * 200, b"\x0a\xff\xff\xff\xff\x7f"]
 METHODS = ["StaticReshape", "DynamicReshape", "Reshape", "InferShape"]
-
-
-@pytest.fixture
-def channel(server: ServerProcess) -> Iterator[grpc.Channel]:
-    with grpc.insecure_channel(server.address) as channel:
-        yield channel
 
 
 class Breaks:
@@ -56,7 +50,7 @@ def test_no_bytes_at_all_are_a_message_without_its_fields(channel: grpc.Channel,
 
 def test_malformed_bytes_affect_no_later_call_on_the_channel(channel: grpc.Channel):
     catch_status(lambda: send_raw(channel, "StaticReshape", b"\xff"))
-    assert send_raw(channel, "InferShape", b"\x08\x01\x10\x00\x1a\x02\x12\x00\x22\x00") == b"\x0a\x00"
+    assert send_raw(channel, "InferShape", INFER) == INFERRED
 
 
 def test_a_method_that_does_not_exist_is_unimplemented(channel: grpc.Channel):

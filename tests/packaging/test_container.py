@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-import socket
 import subprocess
 import tomllib
 import uuid
@@ -15,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from bare_servers import find_free_port
 from tensor_reshape.client import Client
 
 pytestmark = [
@@ -49,13 +49,6 @@ def inspect(name: str) -> dict[str, Any]:
     (description,) = json.loads(podman("inspect", name))
     assert isinstance(description, dict)
     return description
-
-
-def find_free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port: int = listener.getsockname()[1]
-        return port
 
 
 def read_until_listening(container: str) -> dict[str, Any]:

@@ -100,11 +100,6 @@ def test_no_test_is_shipped(wheel_files: dict[str, bytes]):
     assert [str(path) for path in paths if "tests" in path.parts or path.name.startswith(("test_", "conftest"))] == []
 
 
-@pytest.mark.parametrize("root", ["client", "server"])
-def test_no_source_root_closes_the_namespace(root: str):
-    assert not (ROOT / root / "tensor_reshape" / "__init__.py").exists()
-
-
 def test_the_wheel_does_not_close_the_namespace(wheel_files: dict[str, bytes]):
     assert "tensor_reshape/__init__.py" not in wheel_files
 

@@ -4,20 +4,117 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import LONGEST_FIRST
+
 ROOT = Path(__file__).parents[2]
+SOURCE_ROOTS = ("core", "client", "server")
+GENERATED = "v1"
 MODULES = sorted(
     path
-    for folder in ("core", "client", "server", "protos", "tests", "verification", "examples", "benchmarks")
+    for folder in (*SOURCE_ROOTS, "protos", "tests", "verification", "examples", "benchmarks")
     for path in (ROOT / folder).rglob("*.py")
-    if "v1" not in path.parts
+    if GENERATED not in path.parts
 )
 MAX_LINES = 400
+PORTIONS = sorted(
+    portion.relative_to(ROOT).as_posix()
+    for root in SOURCE_ROOTS
+    for portion in (ROOT / root / "tensor_reshape").iterdir()
+    if portion.is_dir() and portion.name not in {GENERATED, "__pycache__"}
+)
+PRODUCT = {
+    path.relative_to(ROOT / root / "tensor_reshape").as_posix(): path
+    for root in SOURCE_ROOTS
+    for path in MODULES
+    if path.is_relative_to(ROOT / root / "tensor_reshape") and path.name != "__init__.py"
+}
+"""By the path below the namespace, which tells two modules apart wherever they live."""
+
+TESTED_ELSEWHERE = {
+    # Tables and types without a function of their own: whoever reads them tests them.
+    "rules/limits.py": "rules/test_shape_check_order.py",
+    "rules/questions.py": "rules/test_answers.py",
+    # The one engine, by each rule that it keeps.
+    "rules/batches.py": "rules/test_answers.py",
+    "rules/budgets.py": "rules/test_costs.py",
+    "rules/refusals.py": "rules/test_partial_refusals.py",
+    "rules/targets.py": "rules/test_shapes.py",
+    "rules/solvers/cases.py": "rules/test_products.py",
+    "rules/solvers/equations.py": "rules/test_products.py",
+    "rules/solvers/exact.py": "rules/test_shapes.py",
+    "rules/solvers/names.py": "rules/test_symbols.py",
+    "rules/solvers/propagation.py": "rules/test_products.py",
+    "rules/solvers/single.py": "rules/test_plain.py",
+    # Only a fresh process shows what they do.
+    "server/process/logs.py": "server/test_log_lines.py",
+    # What is there only while calls are: through a channel.
+    "server/auxiliary/calls.py": "attacks/test_health.py",
+    "server/auxiliary/health.py": "attacks/test_health.py",
+    "server/auxiliary/inline.py": "attacks/test_health.py",
+    "server/auxiliary/methods.py": "attacks/test_garbage.py",
+    "server/auxiliary/reflection.py": "e2e/test_reflection.py",
+    "server/auxiliary/threaded.py": "attacks/test_health.py",
+    "server/calls/handlers.py": "server/test_serving.py",
+    "server/calls/inline.py": "server/test_serving.py",
+    "server/calls/router.py": "server/test_serving.py",
+    "server/calls/statuses.py": "server/test_refusals.py",
+    "server/calls/threaded.py": "server/test_serving.py",
+    "server/calls/tickets.py": "server/test_admission.py",
+    "server/runner.py": "server/test_serving.py",
+    "server/service/header_cache.py": "server/test_heads.py",
+    "server/service/methods.py": "server/test_shape_service.py",
+    "server/service/stream_sessions.py": "server/test_sessions.py",
+    "server/transport/listeners.py": "e2e/test_addresses.py",
+    "server/transport/options.py": "e2e/test_transport.py",
+    "server/transport/sockets.py": "e2e/test_addresses.py",
+}
+"""Modules without a test file of their name, and the file that tests each instead: no more than have a reason."""
+
+
+def find_test_files(module: str) -> list[Path]:
+    """Returns the test files of a module's name, wherever they are among those of its portion."""
+    path = Path(module)
+    name = f"test_{path.stem.strip('_')}"
+    files = (ROOT / "tests" / path.parts[0]).rglob("test_*.py")
+    return [file for file in files if file.stem == name or file.stem.startswith(f"{name}_")]
 
 
 def test_modules_are_found():
     assert ROOT / "core" / "tensor_reshape" / "rules" / "errors.py" in MODULES
+    assert "rules/errors.py" in PRODUCT
+    assert find_test_files("rules/errors.py")
+    assert "core/tensor_reshape/rules" in PORTIONS
+
+
+@pytest.mark.parametrize("name", LONGEST_FIRST)
+def test_what_is_to_come_first_is_there(name: str):
+    assert (ROOT / "tests" / name).exists()
 
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_a_module_is_short(module: Path):
     assert len(module.read_text().splitlines()) <= MAX_LINES
+
+
+@pytest.mark.parametrize("module", sorted(PRODUCT.keys() - TESTED_ELSEWHERE.keys()))
+def test_a_module_has_a_test_file_of_its_name(module: str):
+    assert find_test_files(module)
+
+
+@pytest.mark.parametrize("module", sorted(TESTED_ELSEWHERE))
+def test_a_module_that_is_tested_elsewhere_is_there_and_has_no_test_file_of_its_name(module: str):
+    assert module in PRODUCT
+    assert find_test_files(module) == []
+    assert (ROOT / "tests" / TESTED_ELSEWHERE[module]).exists()
+
+
+@pytest.mark.parametrize("root", SOURCE_ROOTS)
+def test_no_source_root_closes_the_namespace(root: str):
+    # It would hide the portions of the other roots at run time, and no type checker would notice.
+    assert not (ROOT / root / "tensor_reshape" / "__init__.py").exists()
+
+
+@pytest.mark.parametrize("portion", PORTIONS)
+def test_each_portion_is_a_typed_package(portion: str):
+    assert (ROOT / portion / "__init__.py").exists()
+    assert (ROOT / portion / "py.typed").exists()

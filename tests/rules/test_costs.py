@@ -6,7 +6,6 @@ from random import Random
 import pytest
 from hypothesis import given, settings, target
 from hypothesis import strategies as st
-from verification.comparison.questions import generate
 
 from call_counts import count_calls
 from tensor_reshape.rules.batches import ITEM_STEPS, RESERVE_STEPS, BatchItem, answer_batch
@@ -18,6 +17,7 @@ from tensor_reshape.rules.operations import OPERATIONS, RESHAPE
 from tensor_reshape.rules.questions import Question, ShapeAnswer, ShapeRequest
 from tensor_reshape.rules.solvers.equations import Equation, Range
 from tensor_reshape.rules.solvers.propagation import narrow_ranges
+from verification.compare.questions import generate
 
 MOST_CALLS = 16 * MAX_STEPS
 """Of one question, whatever it is: some milliseconds."""

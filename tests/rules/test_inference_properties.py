@@ -4,17 +4,17 @@ from random import Random
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from verification.proofs import prove
-from verification.small import STYLES, choose_question
-from verification.wide import Wide
 
-from round_trips import format_item
 from tensor_reshape.rules.batches import BatchItem
 from tensor_reshape.rules.dims import are_known
 from tensor_reshape.rules.errors import InvalidRequestError
 from tensor_reshape.rules.inference import infer, infer_shape
 from tensor_reshape.rules.operations import OPERATIONS
 from tensor_reshape.rules.questions import AnyQuestion, Question, ShapeRequest
+from tests.oracles.round_trips import format_item
+from verification.prove.proofs import prove
+from verification.prove.small_questions import STYLES, choose_question
+from verification.prove.wide_questions import Wide
 
 WRONG = {"unsound", "loose", "crashed"}
 

@@ -4,11 +4,11 @@ from random import Random
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from verification.proofs import choose_request
-from verification.wide import Wide
 
-from round_trips import check_round_trips
 from tensor_reshape.rules.batches import BatchItem
+from tests.oracles.round_trips import check_round_trips
+from verification.prove.proofs import choose_request
+from verification.prove.wide_questions import Wide
 
 ITEMS = 8
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from attack_processes import run_attacker
 from attackers.attacks import Attack, Interval
-from memory import MemoryMeter, list_children, read_total_memory
+from meters import Sampler, list_children, read_total_memory
 from polite_clients import Figures, PoliteCall, PoliteClients, run_polite_clients
 from server_processes import Record, ServerProcess, run_server
 
@@ -28,8 +28,10 @@ _CALLS_PER_SECOND = 50.0
 _AFTER_SECONDS, _RECOVERY_SECONDS = 1.0, 12.0  # how long is looked after the end: at least, and at the most
 _CALM_CALLS = 5
 _STOP_SECONDS = 6.0
-_MAX_KEPT_BYTES = 64 << 20
+_SAMPLE_SECONDS = 0.05
+_MAX_KEPT_BYTES = 64 << 20  # of memory after an attack; where it is more, the next one has a server of its own
 _MIB = 1 << 20
+# What gRPC's core writes by itself at ERROR and FATAL: the level, the month and day, the time.
 _CORE_ERROR = re.compile(r"[EF][0-9]{4} [0-9:.]+ ")
 _REFUSALS = ("RESOURCE_EXHAUSTED", "LimitError")
 
@@ -145,7 +147,7 @@ class Scene(NamedTuple):
 def _is_whole_after(attack: Attack, scene: Scene, seconds: float, row: Row) -> bool:
     """Attacks, fills the row, and returns whether the server is fit for another attack."""
     pid, records = scene.server.process.pid, len(scene.server.records)
-    with MemoryMeter(pid) as meter:
+    with Sampler(lambda: read_total_memory(pid), _SAMPLE_SECONDS) as memory:
         with run_attacker(attack, scene.server.address) as attacker:
             begin = time.monotonic()
             time.sleep(max(seconds, attack.least_seconds))
@@ -153,7 +155,7 @@ def _is_whole_after(attack: Attack, scene: Scene, seconds: float, row: Row) -> b
         recovers = await_recovery(scene.clients, end)
     figures = scene.clients.look()
     row.attacker = attacker.report
-    row.base_mib, row.peak_mib = scene.base // _MIB, meter.peak // _MIB
+    row.base_mib, row.peak_mib = scene.base // _MIB, max(memory.samples) // _MIB
     row.recovery_seconds = round(find_recovery(figures, end), 2) if recovers else None
     row.lines, row.errors = len(scene.server.records) - records, count_errors(scene.server.records[records:])
     _note(row, {kind: seen.during(begin, end) for kind, seen in figures.items()})
@@ -201,7 +203,7 @@ def _count_refusals(seen: Figures) -> int:
 def stop(server: ServerProcess) -> int | None:
     """Stops it, twice where once is not enough; None where it has to be killed, and its workers with it."""
     workers = list_children(server.process.pid)
-    for _ in range(2):
+    for _ in range(2):  # the second signal cuts a drain short
         if server.process.poll() is None:
             server.process.send_signal(signal.SIGTERM)
         try:

@@ -50,7 +50,7 @@ def run_bare_server(
         for kind, value in limits.items():
             resource.setrlimit(kind, (value, value))
 
-    address = f"127.0.0.1:{_find_port()}"
+    address = f"127.0.0.1:{find_free_port()}"
     flags = ["--listen", address, "--drain-seconds", "0", *arguments]
     process = subprocess.Popen(
         [sys.executable, "-m", "tensor_reshape.server", *flags],
@@ -65,7 +65,8 @@ def run_bare_server(
         process.wait()
 
 
-def _find_port() -> int:
+def find_free_port() -> int:
+    """Returns a port of 127.0.0.1 that nobody listens on now."""
     with socket.create_server(("127.0.0.1", 0)) as found:
         return int(found.getsockname()[1])
 

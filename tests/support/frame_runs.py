@@ -3,10 +3,7 @@
 What a connection sends follows from the seed and its number.
 """
 
-import multiprocessing
-import time
 from collections import Counter
-from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from functools import partial
@@ -18,10 +15,10 @@ from attackers.random_frames import send_random_frames
 from polite_clients import Figures, run_polite_clients
 from server_processes import run_server
 from tensor_reshape.server.calls.statuses import INTERNAL_ERROR
+from verification.tasks import Progress, run_all
 
 _BATCH = 500
 _PROCESSES, _THREADS = 2, 32
-_PROGRESS_SECONDS = 10.0
 _UNREACHABLE = "no connection"
 
 
@@ -98,19 +95,10 @@ def run_random_frames(serving: str, connections: int, seed: str) -> Frames:
 
 def _send_all(address: str, connections: int, seed: str) -> Counter[str]:
     batches = [range(begin, min(begin + _BATCH, connections)) for begin in range(0, connections, _BATCH)]
-    with multiprocessing.get_context("spawn").Pool(_PROCESSES) as pool:
-        return _collect(pool.imap_unordered(partial(send_batch, address, seed), batches), connections)
-
-
-def _collect(batches: Iterable[Counter[str]], total: int) -> Counter[str]:
-    statuses: Counter[str] = Counter()
-    begin = shown = time.monotonic()
-    for number, batch in enumerate(batches, 1):
+    progress, statuses = Progress(connections, "connections"), Counter[str]()
+    for number, batch in enumerate(run_all(partial(send_batch, address, seed), batches, _PROCESSES), 1):
         statuses += batch
-        if time.monotonic() - shown > _PROGRESS_SECONDS:
-            shown = time.monotonic()
-            pace = number * _BATCH / (shown - begin)
-            print(f"  {number * _BATCH} of {total} connections, {pace:.0f} a second", flush=True)
+        progress.show(number * _BATCH)
     return statuses
 
 

@@ -72,6 +72,18 @@ def grpc_message(payload: bytes, compressed: int = 0) -> bytes:
     return bytes([compressed]) + len(payload).to_bytes(4, "big") + payload
 
 
+def list_call_headers(path: str) -> list[tuple[str, str]]:
+    """Returns the headers that every call has; what the server is called does not matter to it."""
+    return [
+        (":method", "POST"),
+        (":scheme", "http"),
+        (":path", path),
+        (":authority", "localhost"),
+        ("te", "trailers"),
+        ("content-type", "application/grpc"),
+    ]
+
+
 def settings(**values: int) -> bytes:
     """Returns a SETTINGS frame; the names are `initial_window_size` and `max_frame_size`."""
     numbers = {"initial_window_size": _INITIAL_WINDOW_SIZE, "max_frame_size": _MAX_FRAME_SIZE}
@@ -108,10 +120,11 @@ class Connection:
         self.resets: dict[int, int] = {}
         self.goaway = b""
         self._encoder, self._decoder = hpack.Encoder(), hpack.Decoder()
+        # Guards the state above and below. Whoever holds it may take `_writing` besides, never the other way round.
         self._news = threading.Condition(threading.RLock())
-        self._writing = threading.Lock()
+        self._writing = threading.Lock()  # two threads send: the caller's, and the one that reads, which acknowledges
         self._window, self._first_window, self._max_frame = _DEFAULT_WINDOW, _DEFAULT_WINDOW, 16384
-        self._windows: dict[int, int] = {}
+        self._windows: dict[int, int] = {}  # of each stream, what may be sent before the server raises it
         self._raises_windows = initial_window is None
         self._next_stream = 1
         self.send(PREFACE + (settings() if initial_window is None else settings(initial_window_size=initial_window)))
@@ -135,19 +148,11 @@ class Connection:
 
     def open(self, path: str, *, end: bool = False, headers: Iterable[tuple[str, str]] = ()) -> int:
         """Sends the headers of a call, and returns its stream."""
-        fields = [
-            (":method", "POST"),
-            (":scheme", "http"),
-            (":path", path),
-            (":authority", "localhost"),
-            ("te", "trailers"),
-            ("content-type", "application/grpc"),
-            *headers,
-        ]
+        # In one piece: headers must leave in the order in which they are compressed, streams in that of their ids.
         with self._news:
             stream, self._next_stream = self._next_stream, self._next_stream + 2
             self._windows[stream] = self._first_window
-            block = self._encoder.encode(fields)
+            block = self._encoder.encode([*list_call_headers(path), *headers])
             self.send(frame(Kind.HEADERS, END_HEADERS | (END_STREAM if end else 0), stream, block))
         return stream
 

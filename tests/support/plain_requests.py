@@ -1,12 +1,40 @@
-"""Requests as bytes, for calls that are made by hand."""
+"""Requests as the generated classes write them, for calls that are made by hand."""
+
+from collections.abc import Sequence
 
 from http2 import SERVICE_PATH
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
 
 STATIC_RESHAPE = f"{SERVICE_PATH}StaticReshape"
+INFER, INFERRED = b"\x08\x01\x10\x00\x1a\x02\x12\x00\x22\x00", b"\x0a\x00"
+"""The shortest InferShape, of a scalar that stays one, and its answer."""
 
 
 def build_static_request(size: int = 24) -> bytes:
-    """Returns a StaticReshape of `size` bytes of F32."""
-    data = tensor_pb2.Tensor(data_type=tensor_pb2.DATA_TYPE_F32, dims=(size // 4,), data=bytes(size))
-    return reshape_pb2.StaticReshapeRequest(shape=(size // 4,), special_zero=False, data=data).SerializeToString()
+    """Returns a StaticReshape that flattens `size` bytes of F32, all 0."""
+    return build_request((size // 4,), bytes(size))
+
+
+def build_request(
+    dims: Sequence[int], payload: bytes, *, strides: Sequence[int] = (), target: Sequence[int] = (-1,)
+) -> bytes:
+    """Returns a StaticReshape of F32; nothing has to fit anything else."""
+    return _make_request(dims, payload, strides, target).SerializeToString()
+
+
+def build_begin(dims: Sequence[int], *, strides: Sequence[int] = ()) -> bytes:
+    """Returns the message of a stream that begins a tensor, which is to be flattened."""
+    request = _make_request(dims, b"", strides, (-1,))
+    return reshape_pb2.StreamReshapeRequest(static_reshape=request).SerializeToString()
+
+
+def build_chunk(offset: int, payload: bytes) -> bytes:
+    """Returns the message of a stream with a part of a tensor."""
+    return reshape_pb2.StreamReshapeRequest(offset=offset, chunk=payload).SerializeToString()
+
+
+def _make_request(
+    dims: Sequence[int], payload: bytes, strides: Sequence[int], target: Sequence[int]
+) -> reshape_pb2.StaticReshapeRequest:
+    data = tensor_pb2.Tensor(data_type=tensor_pb2.DATA_TYPE_F32, dims=dims, strides=strides, data=payload)
+    return reshape_pb2.StaticReshapeRequest(shape=target, special_zero=False, data=data)

@@ -152,7 +152,8 @@ def run_polite_clients(
         kinds: "raw" (a bare channel without retries), "sdk", "health" (bare), "infer" (bare), "mib" (the SDK, 1 MiB).
         calls_per_second: the pace of each.
     """
-    with ThreadPoolExecutor(len(kinds)) as threads:  # they are slow to import what they need
+    # At once: each is slow to import what it needs.
+    with ThreadPoolExecutor(len(kinds)) as threads:
         clients = PoliteClients(list(threads.map(lambda kind: PoliteClient(address, kind, calls_per_second), kinds)))
     try:
         yield clients
@@ -166,6 +167,7 @@ def _call_steadily(make_call: Callable[[], object], calls_per_second: float) -> 
     stopped.start()
     make_call()
     print("ready", flush=True)
+    # A call that takes long delays the next ones: what is measured is one caller, not a queue of callers.
     due = time.monotonic()
     while stopped.is_alive():
         began, failure = time.monotonic(), ""
@@ -189,6 +191,8 @@ def _build_call(address: str, kind: str) -> Callable[[], object]:
     import grpc  # noqa: PLC0415
     import numpy as np  # noqa: PLC0415
 
+    from http2 import HEALTH_CHECK, SERVICE_PATH  # noqa: PLC0415
+    from plain_requests import STATIC_RESHAPE, build_static_request  # noqa: PLC0415
     from tensor_reshape.client import Client  # noqa: PLC0415
     from tensor_reshape.v1 import reshape_pb2, tensor_pb2  # noqa: PLC0415
 
@@ -196,8 +200,6 @@ def _build_call(address: str, kind: str) -> Callable[[], object]:
     if kind in {"sdk", "mib"}:
         client = Client(address, timeout=CALL_SECONDS)
         return lambda: client.static_reshape(array, [-1], special_zero=False)
-    data = tensor_pb2.Tensor(data_type=tensor_pb2.DATA_TYPE_F32, dims=(2, 3), data=array.tobytes())
-    static = reshape_pb2.StaticReshapeRequest(shape=(3, 2), special_zero=False, data=data).SerializeToString()
     shape = tensor_pb2.Shape(dims=[tensor_pb2.Dim(value=6)])
     question = reshape_pb2.InferShapeRequest(
         operation=reshape_pb2.OPERATION_STATIC_RESHAPE,
@@ -206,9 +208,9 @@ def _build_call(address: str, kind: str) -> Callable[[], object]:
         shape=shape,
     ).SerializeToString()
     path, request = {
-        "raw": ("/tensor_reshape.v1.ReshapeService/StaticReshape", static),
-        "infer": ("/tensor_reshape.v1.ReshapeService/InferShape", question),
-        "health": ("/grpc.health.v1.Health/Check", b""),
+        "raw": (STATIC_RESHAPE, build_static_request()),
+        "infer": (f"{SERVICE_PATH}InferShape", question),
+        "health": (HEALTH_CHECK, b""),
     }[kind]
     channel = grpc.insecure_channel(address, [("grpc.enable_retries", 0)])
     method: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(path)

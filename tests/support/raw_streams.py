@@ -32,6 +32,10 @@ def begin(
     return reshape_pb2.StreamReshapeRequest(reshape=head).SerializeToString()
 
 
+STRIDED = begin((3, 2), (6,), (1, 3))
+"""Begins six bytes, which are to be gathered: they come out as 0, 3, 1, 4, 2, 5."""
+
+
 def chunk(offset: int, payload: bytes) -> bytes:
     return encode_chunk(offset, memoryview(payload))
 
@@ -57,7 +61,7 @@ class RawStream:
         self._requests.put(None)
 
     def accept(self) -> tuple[int, ...]:
-        """Awaits the answer to a head, and returns the output's dims."""
+        """Awaits the answer to a header, and returns the output's dims."""
         output = decode_stream_response(next(self.call))
         assert not isinstance(output, Chunk)
         return tuple(output.dims)

@@ -5,6 +5,8 @@ from typing import cast
 
 import grpc
 import pytest
+from google.rpc.error_details_pb2 import RetryInfo
+from google.rpc.status_pb2 import Status
 
 from tensor_reshape.client.errors import build_error
 from tensor_reshape.rules.errors import ReshapeError, TensorReshapeError
@@ -30,10 +32,18 @@ def catch_remote(call: Callable[[], object]) -> TensorReshapeError:
     return build_error(status.code(), status.details(), read_trailing(status).items())
 
 
-def read_trailing(status: grpc.RpcError) -> dict[str, str | bytes]:
+def read_trailing(status: grpc.RpcError | grpc.Call) -> dict[str, str | bytes]:
     """Returns the trailing metadata, which are pairs whatever their stubs say."""
     pairs = cast("Iterable[tuple[str, str | bytes]]", status.trailing_metadata())
     return dict(pairs)
+
+
+def read_retry_seconds(status: grpc.RpcError | grpc.Call) -> float | None:
+    """Returns after how long the server asks to be called again; None where it does not."""
+    packed, info = read_trailing(status).get("grpc-status-details-bin", b""), RetryInfo()
+    assert isinstance(packed, bytes)
+    asked = any(detail.Unpack(info) for detail in Status.FromString(packed).details)
+    return info.retry_delay.ToTimedelta().total_seconds() if asked else None
 
 
 def catch_local(call: Callable[[], object]) -> ReshapeError:

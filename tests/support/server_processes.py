@@ -77,7 +77,6 @@ class ServerProcess:
             self._add_record(line)
 
     def _add_record(self, line: str) -> None:
-        # The C core of gRPC writes lines of its own to stderr.
         record = _parse(line)
         with self._news:
             self.records.append(record)
@@ -87,6 +86,7 @@ class ServerProcess:
 
 
 def _parse(line: str) -> Record:
+    # The C core of gRPC writes lines of its own to stderr, which are no JSON.
     try:
         record: Record = json.loads(line)
     except ValueError:
@@ -114,7 +114,7 @@ def run_server(
         yield server
     finally:
         if process.poll() is None:
-            process.kill()
+            process.kill()  # a test that wants an orderly end has stopped it by now
         server.wait()
         assert process.stderr is not None
         process.stderr.close()

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dim_strategies import REQUESTS
-from memory import measure_peak
+from meters import measure_peak
 from tensor_reshape.rules.batches import BatchItem
 from tensor_reshape.rules.dims import ANY, Symbol, make_expression
 from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason, ReshapeError

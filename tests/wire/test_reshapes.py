@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memory import measure_peak
+from meters import measure_peak
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, OPERATIONS, RESHAPE, STATIC_RESHAPE, Operation
 from tensor_reshape.rules.questions import KnownQuestion, Question

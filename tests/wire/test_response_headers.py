@@ -6,13 +6,13 @@ from random import Random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from verification.varints import find_unreadable
 
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.v1 import reshape_pb2
 from tensor_reshape.wire.arrays import build_array
 from tensor_reshape.wire.reshapes import decode_reshape_response, encode_reshape_response, encode_response_header
 from tensor_reshape.wire.tensors import TensorView
+from tests.oracles.varints import find_unreadable
 
 ALIGNMENT = 8
 MAX = 2**63 - 1

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import click
-from verification.document.provocations import PROVOCATIONS, Servers, provoke, run_servers
 
 from tensor_reshape.client import Reason
 from tensor_reshape.server.__main__ import serve
+from verification.document.provocations import PROVOCATIONS, Servers, provoke, run_servers
 
 DOCS = Path(__file__).parents[2] / "docs"
 ERRORS, SERVER = DOCS / "errors.md", DOCS / "server.md"

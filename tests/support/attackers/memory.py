@@ -2,9 +2,10 @@
 
 import socket
 
-from attackers.payloads import MIB, STATIC, STREAM, begin_stream, broadcast, build_static, chunk, encode_call
+from attackers.payloads import MIB, STATIC, STREAM, begin_stream, broadcast, chunk, encode_call
 from attackers.silence import rest
 from http2 import END_HEADERS, HEALTH_WATCH, Connection, Kind, frame, grpc_message
+from plain_requests import build_static_request
 
 _STREAMS = 60
 _AHEAD_BYTES = 200 * 1024
@@ -65,7 +66,7 @@ def sent_ahead(address: str) -> None:
 
 def large_calls(address: str) -> None:
     """Legal calls of 16 MiB, four at once, as many as are answered."""
-    request = grpc_message(build_static(4 * MIB - 16, data=bytes(16 * MIB - 64)))
+    request = grpc_message(build_static_request(16 * MIB - 64))
     with Connection(address) as connection:
         while not connection.closed:
             streams = [connection.open(STATIC) for _ in range(4)]
@@ -78,7 +79,7 @@ def large_calls(address: str) -> None:
 
 def broken_large_calls(address: str) -> None:
     """Calls of 16 MiB that are reset just before their last byte."""
-    request = grpc_message(build_static(4 * MIB - 16, data=bytes(16 * MIB - 64)))[:-1]
+    request = grpc_message(build_static_request(16 * MIB - 64))[:-1]
     with Connection(address) as connection:
         while not connection.closed:
             stream = connection.open(STATIC)

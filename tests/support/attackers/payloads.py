@@ -4,7 +4,8 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from itertools import islice
 
-from http2 import SERVICE_PATH, grpc_message
+from http2 import SERVICE_PATH, grpc_message, list_call_headers
+from plain_requests import build_begin, build_chunk, build_request, build_static_request
 from tensor_reshape.rules.limits import MAX_BATCH_BYTES
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
 
@@ -18,31 +19,22 @@ _XX_1, _XX_2, _XX_5 = 11400714785074694791, 14029467366897019727, 28701774500126
 _WORD = 1 << 64
 
 
-def build_static(elements: int, *, data: bytes = b"", strides: Sequence[int] = ()) -> bytes:
-    """Returns a StaticReshape of so many f32 to one dim."""
-    tensor = tensor_pb2.Tensor(data_type=tensor_pb2.DATA_TYPE_F32, dims=[elements], strides=strides, data=data)
-    request = reshape_pb2.StaticReshapeRequest(shape=[-1], special_zero=False, data=tensor)
-    return request.SerializeToString()
-
-
-SMALL = build_static(6, data=bytes(24))
+SMALL = build_static_request()
 
 
 def broadcast(size: int) -> bytes:
     """Returns a request of some bytes whose answer has so many: all elements are one, at a stride of 0."""
-    return build_static(size // 4, data=bytes(4), strides=[0])
+    return build_request((size // 4,), bytes(4), strides=[0])
 
 
 def begin_stream(size: int) -> bytes:
     """Returns the message that begins a dense tensor of so many bytes on a stream."""
-    tensor = tensor_pb2.Tensor(data_type=tensor_pb2.DATA_TYPE_F32, dims=[size // 4])
-    head = reshape_pb2.StaticReshapeRequest(shape=[-1], special_zero=False, data=tensor)
-    return grpc_message(reshape_pb2.StreamReshapeRequest(static_reshape=head).SerializeToString())
+    return grpc_message(build_begin((size // 4,)))
 
 
 def chunk(offset: int, data: bytes) -> bytes:
     """Returns a message with a part of a tensor."""
-    return grpc_message(reshape_pb2.StreamReshapeRequest(offset=offset, chunk=data).SerializeToString())
+    return grpc_message(build_chunk(offset, data))
 
 
 @cache
@@ -115,15 +107,7 @@ def encode_headers(*fields: tuple[str, str]) -> bytes:
 
 def encode_call(path: str, *more: tuple[str, str]) -> bytes:
     """Returns the header block of a call."""
-    return encode_headers(
-        (":method", "POST"),
-        (":scheme", "http"),
-        (":path", path),
-        (":authority", "localhost"),
-        ("te", "trailers"),
-        ("content-type", "application/grpc"),
-        *more,
-    )
+    return encode_headers(*list_call_headers(path), *more)
 
 
 def _encode_text(text: str) -> bytes:

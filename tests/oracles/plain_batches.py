@@ -1,0 +1,152 @@
+"""What the generated classes alone make of a batch of questions or of answers, in the words of the contract.
+
+Items are messages of their own: one that cannot be read is refused alone. So the batch is read by a class whose items
+are bytes, and each item by its own class. That holds but for a batch with a group, which is read as a whole.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import TypeVar, cast
+
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from google.protobuf.message import DecodeError, Message
+from google.protobuf.unknown_fields import UnknownFieldSet
+
+from tensor_reshape.rules.batches import BatchItem
+from tensor_reshape.rules.dims import AnyDim, check_partial_dims
+from tensor_reshape.rules.dtypes import DataType
+from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason, ReshapeError
+from tensor_reshape.rules.limits import MAX_HEADER_BYTES
+from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, RESHAPE, STATIC_RESHAPE, Operation
+from tensor_reshape.rules.questions import Equality, Kind, Origin, Question, ShapeAnswer, ShapeRequest
+from tensor_reshape.rules.views import View, ViewPossibility
+from tensor_reshape.v1 import reshape_pb2
+from tests.oracles.plain_dims import read_dims_plainly, read_shape_plainly, read_term_plainly
+
+AnyMessage = TypeVar("AnyMessage", bound=Message)
+_OPERATIONS = {1: STATIC_RESHAPE, 2: DYNAMIC_RESHAPE, 3: RESHAPE}
+_KINDS = dict(enumerate((Kind.LITERAL, Kind.COPIED, Kind.INFERRED, Kind.LENGTH), 1))
+_POSSIBILITIES = dict(enumerate((ViewPossibility.POSSIBLE, ViewPossibility.IMPOSSIBLE), 1))
+_START_GROUP = 3
+
+
+def _build_items() -> type[Message]:
+    """Returns the class of a message that has bytes, any number of them, as field 1."""
+    file = descriptor_pb2.FileDescriptorProto(name="items.proto", syntax="proto3")
+    field = file.message_type.add(name="Items").field.add(name="items", number=1)
+    field.type, field.label = field.TYPE_BYTES, field.LABEL_REPEATED
+    pool = descriptor_pool.DescriptorPool()
+    return message_factory.GetMessageClass(
+        pool.AddSerializedFile(file.SerializeToString()).message_types_by_name["Items"]
+    )
+
+
+_Items = _build_items()
+
+
+def read_questions_plainly(raw: bytes) -> Iterator[BatchItem | ReshapeError]:
+    """Yields each item of a request, or its refusal.
+
+    Raises:
+        InvalidRequestError: MESSAGE_MALFORMED, for the batch.
+    """
+    for item in _split(reshape_pb2.BatchInferShapeRequest, "items", raw):
+        try:
+            yield _read_item(item)
+        except ReshapeError as error:
+            yield error
+
+
+def read_answers_plainly(raw: bytes) -> Iterator[ShapeAnswer | ReshapeError]:
+    """Yields each result of a response.
+
+    Raises:
+        InvalidRequestError: it, or one of its results, is not one of the contract.
+    """
+    for result in _split(reshape_pb2.BatchInferShapeResponse, "results", raw):
+        yield _read_result(_parse(reshape_pb2.BatchInferShapeResult, result))
+
+
+def _split(kind: type[Message], name: str, raw: bytes) -> Sequence[bytes]:
+    message = _parse(_Items, raw)
+    unknown = UnknownFieldSet(message)
+    if all(unknown[index].wire_type != _START_GROUP for index in range(len(unknown))):
+        return cast("Sequence[bytes]", message.items)  # type: ignore[attr-defined]
+    if len(raw) > MAX_HEADER_BYTES:
+        raise InvalidRequestError.of(Reason.MESSAGE_MALFORMED, "")
+    return [item.SerializeToString() for item in getattr(_parse(kind, raw), name)]
+
+
+def _parse(kind: type[AnyMessage], raw: bytes) -> AnyMessage:
+    try:
+        return kind.FromString(raw)
+    except DecodeError:
+        raise InvalidRequestError.of(Reason.MESSAGE_MALFORMED, "") from None
+
+
+def _read_item(raw: bytes) -> BatchItem:
+    if len(raw) > MAX_HEADER_BYTES:
+        raise LimitError.of(Reason.HEAD_TOO_LARGE, "", limit=MAX_HEADER_BYTES)
+    item = _parse(reshape_pb2.BatchInferShapeItem, raw)
+    if not item.HasField("question"):
+        raise InvalidRequestError.of(Reason.FIELD_MISSING, "", "question")
+    request, linked = _read_question(item.question), item.HasField("data_from")
+    if not linked and not item.question.HasField("data"):
+        raise InvalidRequestError.of(Reason.FIELD_MISSING, "", "data")
+    return BatchItem(request, item.data_from if linked else None)
+
+
+def _read_question(message: reshape_pb2.InferShapeRequest) -> ShapeRequest:
+    operation = _OPERATIONS.get(message.operation)
+    if operation is None:
+        raise InvalidRequestError.of(Reason.OPERATION_UNSPECIFIED, "", "operation", value=message.operation)
+    data = _read_shape(operation, message.data, "shape", "data.dims")
+    target = _read_shape(operation, message, "shape", "shape")
+    number = message.data.data_type
+    if number not in {0, *DataType}:
+        raise InvalidRequestError.of(Reason.DATA_TYPE_UNSUPPORTED, "", "data.data_type", value=number)
+    question = Question(
+        operation,
+        data,
+        target,
+        message.special_zero if message.HasField("special_zero") else None,
+        DataType(number) if number else None,
+        _read_shape(operation, message, "expected_shape", "expected_shape.dims"),
+    )
+    strides = tuple(message.data_strides.items) if message.HasField("data_strides") else None
+    return ShapeRequest(question, message.explain, strides)
+
+
+def _read_shape(operation: Operation, message: Message, name: str, path: str) -> list[AnyDim] | None:
+    return read_shape_plainly(operation, getattr(message, name), path) if message.HasField(name) else None
+
+
+def _read_result(result: reshape_pb2.BatchInferShapeResult) -> ShapeAnswer | ReshapeError:
+    if result.HasField("answer"):
+        return _read_answer(result.answer)
+    if not result.HasField("refusal"):
+        raise InvalidRequestError.of(Reason.MESSAGE_MALFORMED, "", "results")
+    refusal = result.refusal
+    kind = LimitError if refusal.limit_exceeded else InvalidRequestError
+    return kind(refusal.message, reason=refusal.reason, field=refusal.field, metadata=dict(refusal.metadata))
+
+
+def _read_answer(message: reshape_pb2.InferShapeResponse) -> ShapeAnswer:
+    dims = read_dims_plainly(message.shape.dims, "shape.dims") if message.HasField("shape") else None
+    check_partial_dims(dims or (), "shape.dims")
+    equalities = [
+        Equality(read_term_plainly(one.left), read_term_plainly(one.right), one.unless_empty)
+        for one in message.equalities
+    ]
+    origins = [_read_origin(one) for one in message.origins]
+    view = _read_view(message.view) if message.HasField("view") else None
+    return ShapeAnswer(None if dims is None else tuple(dims), tuple(equalities), tuple(origins), view)
+
+
+def _read_origin(origin: reshape_pb2.Origin) -> Origin:
+    index = origin.data_index if origin.HasField("data_index") else None
+    return Origin(_KINDS.get(origin.kind, Kind.UNKNOWN), origin.text, index, origin.dividend, origin.divisor)
+
+
+def _read_view(view: reshape_pb2.View) -> View:
+    strides = tuple(view.strides.items) if view.HasField("strides") else None
+    return View(_POSSIBILITIES.get(view.possibility, ViewPossibility.UNKNOWN), strides)

@@ -1,0 +1,306 @@
+"""Every concrete question that a partial one stands for, and what the rules answer it.
+
+Plain and slow, and written apart from the product: the rules come from the specifications once more. Where a dim is
+unbounded, or there are more instances than BUDGET, only some are tried: these show what is unsound, not what is loose.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from math import isqrt, prod
+from random import Random
+
+from tensor_reshape.rules.dims import AnyDim, Dim, Expression, Interval, find_bounds, find_name, format_dims
+from tensor_reshape.rules.errors import InvalidRequestError
+from tensor_reshape.rules.inference import infer
+from tensor_reshape.rules.limits import MAX_DIM
+from tensor_reshape.rules.questions import AnyQuestion, Equality, ShapeAnswer
+
+Dims = tuple[int, ...]
+Item = tuple[bool, int]
+"""Whether a target item is a length whatever its value, and the value."""
+
+Names = dict[str, int]
+BUDGET = 600
+BIG = 1_000_003
+"""A prime above every volume: an output that has it is empty, and might have had any dim in its place."""
+
+_CAP = 4  # what an unbounded dim of the data is tried up to
+_WIDEST = 50  # so many values of a bounded dim are tried; of a wider one not all, which leaves `Found.complete` false
+_LARGEST_VOLUME = 1_000_000  # whose divisors are listed, which takes the root of it
+_RANKS = (0, 1, 2, 3)  # what an unknown rank may be
+_UNKNOWN_DIMS = (0, 1, 2, 3, 6)
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """An instance that the rules accept."""
+
+    data: Dims
+    output: Dims
+    names: tuple[tuple[str, int], ...]
+
+
+@dataclass(slots=True)
+class Found:
+    """What became of the instances.
+
+    Attributes:
+        accepted: those that the rules accept.
+        tried: how many there were.
+        complete: whether no other instance can move an end of an output dim.
+    """
+
+    accepted: set[Accepted] = field(default_factory=set)
+    tried: int = 0
+    complete: bool = True
+
+
+def answer_concrete(question: AnyQuestion, data: Dims, items: Sequence[Item]) -> Dims | None:
+    """Returns the output of one instance, None where the rules refuse it."""
+    instructions = [value for is_length, value in items if not is_length]
+    if min(instructions, default=0) < -1 or instructions.count(-1) > 1:
+        return None
+    output, copied = [value for _, value in items], set[int]()
+    if question.special_zero:
+        copied = {index for index, item in enumerate(items) if item == (False, 0)}
+    if max(copied, default=-1) >= len(data):
+        return None
+    for index in copied:
+        output[index] = data[index]
+    if -1 in instructions:
+        inferred, left_out = items.index((False, -1)), copied if question.operation.copies_cancel else set()
+        dividend = prod(dim for index, dim in enumerate(data) if index not in left_out)
+        divisor = prod(dim for index, dim in enumerate(output) if index not in {inferred, *left_out})
+        if divisor == 0 or dividend % divisor:
+            return None
+        output[inferred] = dividend // divisor
+    return tuple(output) if prod(output) == prod(data) and max(output, default=0) <= MAX_DIM else None
+
+
+def find_accepted(question: AnyQuestion, random: Random | None = None, budget: int = BUDGET) -> Found:
+    """Tries the instances of a question; `random` chooses which ones where there are more than the budget."""
+    found, random = Found(), random or Random(0)
+    symbols = _meet_symbols(question)
+    rows, complete = _list_data(question, symbols)
+    target = question.target if question.target is not None else [None] * len(question.expected or ())
+    domains = _list_domains(target, symbols, _list_points(question, rows))
+    found.complete = not _cut(rows, domains, random, budget) and complete
+    for data, names in rows:
+        for values in product(*domains.values()):
+            all_names = dict(zip(domains, values, strict=True)) | names
+            items = _place_items(target, all_names)
+            found.tried += 1
+            output = None if items is None else answer_concrete(question, data, items)
+            kept = None if output is None else _meet_expected(question.expected, output, all_names)
+            if output is not None and kept is not None:
+                found.accepted.add(Accepted(data, output, tuple(sorted(kept.items()))))
+    return found
+
+
+def ask(question: AnyQuestion) -> ShapeAnswer | None:
+    """Returns the product's answer, None where it is a refusal."""
+    try:
+        return infer(question)
+    except InvalidRequestError:
+        return None
+
+
+def check_soundness(found: Found, answer: ShapeAnswer | None) -> str:
+    """Returns the first instance that contradicts the answer; nothing where none does."""
+    if answer is None:
+        return f"refused, but {next(iter(found.accepted))} is accepted" if found.accepted else ""
+    if answer.dims is None:
+        return ""
+    return next(filter(None, (_contradict(answer.dims, answer, case) for case in found.accepted)), "")
+
+
+def _contradict(dims: Sequence[AnyDim], answer: ShapeAnswer, case: Accepted) -> str:
+    names, empty = dict(case.names), prod(case.output) == 0
+    if len(dims) != len(case.output):
+        return f"the rank of {format_dims(dims)} is not that of {case}"
+    for index, (dim, value) in enumerate(zip(dims, case.output, strict=True)):
+        if not find_bounds(dim).holds(value):
+            return f"dim {index} of {format_dims(dims)} ({find_bounds(dim)}) leaves out {case}"
+        if isinstance(dim, Dim) and dim.expression is not None and not _is_term(dim.expression, value, names):
+            return f"dim {index} is not {dim.expression} in {case}"
+    wrong = [equality for equality in answer.equalities if not _holds(equality, names, empty=empty)]
+    return f"{wrong[0].left} is not {wrong[0].right} in {case}, {wrong[0].unless_empty}" if wrong else ""
+
+
+def check_tightness(found: Found, answer: ShapeAnswer | None) -> str:
+    """Returns which end of the answer no instance reaches; nothing where each is reached, or not all were tried."""
+    if not found.complete or answer is None or answer.dims is None:
+        return ""
+    if not found.accepted:
+        return f"{format_dims(answer.dims)}, but no instance is accepted"
+    for index, (dim, values) in enumerate(zip(answer.dims, find_ends(found), strict=True)):
+        bounds = find_bounds(dim)
+        if bounds != values:
+            return f"dim {index} of {format_dims(answer.dims)} is {bounds}; the instances have {values}"
+    return ""
+
+
+def find_ends(found: Found) -> list[Interval]:
+    """Returns the tightest bounds of each output dim."""
+    columns = zip(*(case.output for case in found.accepted), strict=True)
+    return [Interval(min(column), None if max(column) >= BIG else max(column)) for column in columns]
+
+
+def is_exact(question: AnyQuestion) -> bool:
+    """Whether the tightest answer is due: bounds of expressions and names of expected dims need not be used."""
+    dims = [*(question.data or ()), *(question.target or ()), *(question.expected or ())]
+    terms = [dim.expression for dim in dims if isinstance(dim, Dim) and dim.expression is not None]
+    named = any(find_name(dim) is not None for dim in question.expected or ())
+    return not named and all(expression.symbol is not None for expression in terms)
+
+
+def _meet_symbols(question: AnyQuestion) -> dict[str, Interval]:
+    """Returns what is said of each symbol in all places."""
+    symbols: dict[str, Interval] = {}
+
+    def meet(name: str, bounds: Interval) -> None:
+        symbols[name] = symbols.get(name, bounds).meet(bounds)
+
+    for dim in (*(question.data or ()), *(question.target or ())):
+        if isinstance(dim, Dim) and dim.expression is not None:
+            for symbol in (*dim.expression.factors, *dim.expression.divisors):
+                meet(symbol.name, symbol.bounds)
+            if dim.expression.symbol is not None:
+                meet(dim.expression.symbol.name, dim.bounds)
+    return symbols
+
+
+def _list_data(question: AnyQuestion, symbols: Mapping[str, Interval]) -> tuple[list[tuple[Dims, Names]], bool]:
+    """Returns the data of the instances with the values of its symbols, and whether that is all of it."""
+    if question.data is None:
+        return [(data, {}) for rank in _RANKS for data in product(_UNKNOWN_DIMS, repeat=rank)], False
+    domains: dict[str, Interval] = {}
+    for index, dim in enumerate(question.data):
+        if isinstance(dim, Dim) and dim.expression is not None:
+            domains.update((name, symbols[name]) for name in _list_names(dim.expression))
+        elif not isinstance(dim, int):
+            domains[f"data {index}"] = find_bounds(dim)
+    ranges = [_list_values(bounds) for bounds in domains.values()]
+    complete = all(bounds.max is not None and bounds.max - bounds.min < _WIDEST for bounds in domains.values())
+    rows = []
+    for values in product(*ranges):
+        names = dict(zip(domains, values, strict=True))
+        dims = [_find_value(dim, f"data {index}", names) for index, dim in enumerate(question.data)]
+        if None not in dims:
+            known = tuple(dim for dim in dims if dim is not None)
+            rows.append((known, {name: value for name, value in names.items() if name in symbols}))
+    return rows, complete and all(prod(data) <= _LARGEST_VOLUME for data, _ in rows)
+
+
+def _list_values(bounds: Interval) -> range:
+    low, high = bounds
+    return range(low, 1 + (max(_CAP, low + 2) if high is None else min(high, low + _WIDEST)))
+
+
+def _list_points(question: AnyQuestion, rows: Iterable[tuple[Dims, Names]]) -> set[int]:
+    """Returns the values of a length that can be an end: divisors of a volume, ends of an interval, 1, and BIG."""
+    points = {0, 1, BIG}
+    for volume in {prod(max(dim, 1) for dim in data) for data, _ in rows}:
+        for low in range(1, isqrt(min(volume, _LARGEST_VOLUME)) + 1):
+            if volume % low == 0:
+                points |= {low, volume // low}
+    for dim in (*(question.data or ()), *(question.target or ()), *(question.expected or ())):
+        symbols = (
+            (*dim.expression.factors, *dim.expression.divisors)
+            if isinstance(dim, Dim) and dim.expression is not None
+            else ()
+        )
+        for low, high in (find_bounds(dim), *(symbol.bounds for symbol in symbols)):
+            points |= {max(low, 0), low + 1, max(low if high is None else high, 0)}
+    return points
+
+
+def _list_domains(
+    target: Sequence[AnyDim], symbols: Mapping[str, Interval], points: set[int]
+) -> dict[str, Sequence[int]]:
+    """Returns what each unknown of the target may be."""
+    domains: dict[str, Sequence[int]] = {}
+    for index, item in enumerate(target):
+        if item is None:
+            domains[f"item {index}"] = [-1, *sorted(points)]
+        elif isinstance(item, Dim) and item.expression is not None:
+            for name in _list_names(item.expression):
+                domains[name] = [value for value in sorted(points) if symbols[name].holds(value)]
+        elif isinstance(item, Dim):
+            domains[f"item {index}"] = [value for value in sorted(points) if item.bounds.holds(value)]
+    return domains
+
+
+def _cut(rows: list[tuple[Dims, Names]], domains: dict[str, Sequence[int]], random: Random, budget: int) -> bool:
+    """Leaves out what the data decides already, and what is above the budget; returns whether the latter was much."""
+    for name in list(domains):
+        if rows and name in rows[0][1]:
+            del domains[name]
+    cut = False
+    while len(rows) * prod(len(domain) for domain in domains.values()) > budget:
+        cut = True
+        name = max(domains, key=lambda key: len(domains[key]), default="")
+        if not name or len(rows) > len(domains[name]):
+            rows[:] = random.sample(rows, (len(rows) + 1) // 2)
+        else:
+            domains[name] = random.sample(domains[name], (len(domains[name]) + 1) // 2)
+    return cut
+
+
+def _place_items(target: Sequence[AnyDim], names: Names) -> list[Item] | None:
+    items = list[Item]()
+    for index, item in enumerate(target):
+        value = item if isinstance(item, int) else _find_value(item, f"item {index}", names)
+        if value is None:
+            return None
+        items.append((isinstance(item, Dim), value))
+    return items
+
+
+def _find_value(dim: AnyDim, key: str, names: Names) -> int | None:
+    """Returns what a dim is, None where it cannot be so."""
+    if isinstance(dim, int):
+        return dim
+    if dim is None or dim.expression is None:
+        return names[key]
+    if dim.expression.symbol is not None:
+        return names[dim.expression.symbol.name]
+    above = dim.expression.coefficient * prod(names[symbol.name] for symbol in dim.expression.factors)
+    below = dim.expression.divisor * prod(names[symbol.name] for symbol in dim.expression.divisors)
+    return above // below if below and above % below == 0 and dim.bounds.holds(above // below) else None
+
+
+def _meet_expected(expected: Sequence[AnyDim] | None, output: Dims, names: Names) -> Names | None:
+    """Returns the names with those of the expected dims, None where the output is another."""
+    kept = {name: value for name, value in names.items() if " " not in name}
+    if expected is None:
+        return kept
+    if len(expected) != len(output):
+        return None
+    for want, have in zip(expected, output, strict=True):
+        name = find_name(want)
+        bounds = find_bounds(want)
+        if isinstance(want, Dim) and want.expression is not None and want.expression.symbol is not None:
+            bounds = bounds.meet(want.expression.symbol.bounds)
+        if not bounds.holds(have) or (name is not None and kept.setdefault(name, have) != have):
+            return None
+    return kept
+
+
+def _list_names(expression: Expression) -> Iterator[str]:
+    return (symbol.name for symbol in (*expression.factors, *expression.divisors))
+
+
+def _is_term(expression: Expression, value: int, names: Names) -> bool:
+    above = expression.coefficient * prod(names[symbol.name] for symbol in expression.factors)
+    below = expression.divisor * prod(names[symbol.name] for symbol in expression.divisors)
+    return below != 0 and above == value * below
+
+
+def _holds(equality: Equality, names: Names, *, empty: bool) -> bool:
+    sides = [
+        expression.coefficient * prod(names[symbol.name] for symbol in expression.factors)
+        for expression in equality[:2]
+    ]
+    return sides[0] == sides[1] or (empty and equality.unless_empty)

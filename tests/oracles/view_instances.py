@@ -1,0 +1,59 @@
+"""Whether the instances of a partial question are views of their data, found out element by element.
+
+Plain and slow, and written apart from the product: an output is a view where strides lead to the address of each of its
+elements.
+"""
+
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from math import prod
+
+from tensor_reshape.rules.limits import MAX_DIM
+from tensor_reshape.rules.views import View, ViewPossibility
+from tests.oracles.shape_instances import Dims, Found
+
+_MAX_CASES = 60
+_MAX_VOLUME = 600
+
+
+def check_view(found: Found, view: View, strides: Sequence[int]) -> str:
+    """Returns the first instance that contradicts what is said of the view; nothing where none does."""
+    cases = {(case.data, case.output) for case in found.accepted if prod(case.data) <= _MAX_VOLUME}
+    problems = (_contradict(view, data, strides, output) for data, output in islice(cases, _MAX_CASES))
+    return next(filter(None, problems), "")
+
+
+def _contradict(view: View, data: Dims, strides: Sequence[int], output: Dims) -> str:
+    if view.possibility is ViewPossibility.IMPOSSIBLE and find_strides(data, strides, output) is not None:
+        return f"{output} is a view of {data} at {strides}"
+    if view.possibility is ViewPossibility.POSSIBLE:
+        if view.strides is None or len(view.strides) != len(output):
+            return f"{view} has no strides for {output}"
+        if list_addresses(data, strides) != list_addresses(output, view.strides):
+            return f"{output} is no view of {data} at {strides} under {view.strides}"
+    return ""
+
+
+def is_decided(view: View, data: Sequence[int], strides: Sequence[int], output: Sequence[int]) -> bool:
+    """Whether a known question is answered, or the strides of its output are above what the contract holds."""
+    if view.possibility is not ViewPossibility.UNKNOWN or prod(data) > _MAX_VOLUME:
+        return True
+    return max(find_strides(data, strides, output) or (), default=0) > MAX_DIM
+
+
+def find_strides(data: Sequence[int], strides: Sequence[int], output: Sequence[int]) -> Dims | None:
+    """Returns strides of the output over the elements of the data; None where none lead to all of them."""
+    addresses = list_addresses(data, strides)
+    if not addresses:
+        return (0,) * len(output)
+    steps = [prod(output[index + 1 :]) for index in range(len(output))]
+    found = tuple(addresses[step] if dim > 1 else 0 for dim, step in zip(output, steps, strict=True))
+    return found if list_addresses(output, found) == addresses else None
+
+
+def list_addresses(dims: Sequence[int], strides: Iterable[int]) -> list[int]:
+    """Returns where each element lies, in row-major order."""
+    places = [] if 0 in dims else [0]
+    for dim, stride in zip(dims, strides, strict=True):
+        places = [place + index * stride for place in places for index in range(dim)]
+    return places

@@ -1,0 +1,94 @@
+"""What a process takes (memory, threads, file descriptors), as Linux accounts for it, and what a function allocates."""
+
+import threading
+import tracemalloc
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Generic, Self, TypeVar
+
+_Sample = TypeVar("_Sample")
+
+
+class Sampler(Generic[_Sample]):
+    """Takes samples, on a thread of its own, while a block runs.
+
+    Attributes:
+        samples: the first is of the beginning of the block, the last of its end.
+    """
+
+    def __init__(self, take: Callable[[], _Sample], interval_seconds: float) -> None:
+        """Starts with `with`.
+
+        Args:
+            take: returns a sample; it is called on the thread of the block, too.
+            interval_seconds: between two samples.
+        """
+        self.samples: list[_Sample] = []
+        self._take = take
+        self._interval_seconds = interval_seconds
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="sampler", daemon=True)
+
+    def __enter__(self) -> Self:
+        """Takes the first sample, and starts the thread."""
+        self.samples.append(self._take())
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Ends the thread, and takes the last sample."""
+        self._stopped.set()
+        self._thread.join()
+        # The process that is looked at may be what ended the block: then its end is what is to be seen, not this one.
+        with suppress(OSError):
+            self.samples.append(self._take())
+
+    def _run(self) -> None:
+        with suppress(OSError):
+            while not self._stopped.wait(self._interval_seconds):
+                self.samples.append(self._take())
+
+
+def read_memory(pid: int, name: str) -> int:
+    """Returns VmRSS, or VmHWM: the most that it ever was; in bytes."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(f"{name}:"))
+
+
+def count_threads(pid: int) -> int:
+    """Returns how many threads a process has."""
+    return len(list(Path(f"/proc/{pid}/task").iterdir()))
+
+
+def count_descriptors(pid: int) -> int:
+    """Returns how many files and sockets a process has open."""
+    return len(list(Path(f"/proc/{pid}/fd").iterdir()))
+
+
+def measure_peak(work: Callable[[], object]) -> int:
+    """Returns the most bytes that were allocated at one time."""
+    tracemalloc.start()
+    try:
+        work()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def list_children(pid: int) -> list[int]:
+    """Returns the processes that a process has started; none of one that has ended."""
+    try:
+        texts = [path.read_text() for path in Path(f"/proc/{pid}/task").glob("*/children")]
+    except OSError:
+        return []
+    return [int(child) for text in texts for child in text.split()]
+
+
+def read_total_memory(pid: int) -> int:
+    """Returns the VmRSS of a process and its children together, in bytes; those that have ended count for nothing."""
+    total = 0
+    for process in (pid, *list_children(pid)):
+        with suppress(OSError, StopIteration):
+            total += read_memory(process, "VmRSS")
+    return total

@@ -1,0 +1,1 @@
+"""Compares the answers of this project with those of OpenVINO."""

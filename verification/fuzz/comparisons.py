@@ -1,0 +1,196 @@
+"""The product reading of an input beside that of the generated classes, and a warm server answering beside a fresh one.
+
+What the product does is looked up in its modules at each use, so that another one can be put in its place.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from random import Random
+
+from tensor_reshape.rules.errors import ReshapeError
+from tensor_reshape.rules.limits import Limits
+from tensor_reshape.rules.operations import OPERATIONS, Operation
+from tensor_reshape.server.service.methods import ReshapeService
+from tensor_reshape.v1 import reshape_pb2
+from tensor_reshape.wire import batches, reshapes, streams
+from tensor_reshape.wire.tensors import TensorView
+from tests.oracles.plain_messages import Reading, describe_items, describe_refusal, read_plainly
+from tests.oracles.varints import find_unreadable
+from verification.fuzz.inputs import BATCH_KINDS, Input, generate
+
+LIMITS = Limits(max_output_bytes=2**22)
+"""Broadcasts do not make more than this, which takes long enough."""
+
+
+@dataclass(frozen=True)
+class Mismatch:
+    """An input that two ways of reading it do not agree about."""
+
+    number: int
+    input: Input
+    what: str
+    have: object
+    want: object
+
+
+@dataclass
+class Tally:
+    """What became of a batch.
+
+    Attributes:
+        outcomes: how many inputs of each kind were read in the form that is not parsed, by the generated class, or
+            refused.
+        reasons: how many were refused for each reason.
+        answers: how many requests were refused, answered, and answered without being parsed, from the cache.
+        mismatches: those found.
+    """
+
+    outcomes: Counter[tuple[str, str]] = field(default_factory=Counter)
+    reasons: Counter[str] = field(default_factory=Counter)
+    answers: Counter[str] = field(default_factory=Counter)
+    mismatches: list[Mismatch] = field(default_factory=list)
+
+    def add(self, other: "Tally") -> None:
+        """Adds what became of another batch."""
+        self.outcomes.update(other.outcomes)
+        self.reasons.update(other.reasons)
+        self.answers.update(other.answers)
+        self.mismatches.extend(other.mismatches)
+
+    @property
+    def inputs(self) -> int:
+        """How many there were."""
+        return self.outcomes.total()
+
+
+class Comparison:
+    """A batch of inputs, and the service that has seen all of them."""
+
+    def __init__(self) -> None:
+        """Starts with a service that has seen nothing."""
+        self.tally = Tally()
+        self._warm = ReshapeService(LIMITS)
+
+    def run(self, seed: str, count: int) -> Iterator[Mismatch]:
+        """Compares so many inputs, all that follow from `seed`; yields where two ways do not agree."""
+        for number, one in enumerate(islice(generate(Random(seed)), count)):
+            for what, have, want in self._compare(one):
+                mismatch = Mismatch(number, one, what, have, want)
+                self.tally.mismatches.append(mismatch)
+                yield mismatch
+
+    def _compare(self, one: Input) -> Iterator[tuple[str, object, object]]:
+        want = read_plainly(one.kind, one.raw, LIMITS)
+        form, have = _read(one.kind, one.raw)
+        self._count(one.kind, form, want)
+        if have != want:
+            yield "the reading", have, want
+        if one.kind in OPERATIONS:
+            yield from self._compare_answers(OPERATIONS[one.kind], one.raw, want)
+
+    def _count(self, kind: str, form: str, want: Reading) -> None:
+        self.tally.outcomes[kind, "refused" if want[0] == "refused" else form] += 1
+        if want[0] == "refused":
+            self.tally.reasons[str(want[2])] += 1
+
+    def _compare_answers(
+        self, operation: Operation, raw: bytes, reading: Reading
+    ) -> Iterator[tuple[str, object, object]]:
+        """Asks a fresh service once, and the warm one twice: the second time it has seen this very request."""
+        # The fresh one has nothing cached: whatever a cache spoils shows as a difference.
+        fresh = _ask(lambda: ReshapeService(LIMITS).execute(operation, raw))
+        first = _ask(lambda: self._warm.execute_light(operation, raw) or self._warm.execute(operation, raw))
+        second = _ask(lambda: self._warm.execute(operation, raw))
+        known = self._warm._heads[operation].find(raw) is not None
+        self.tally.answers["answered from the cache" if known else str(fresh[0])] += 1
+        if first != fresh:
+            yield "the answer of a warm service", first, fresh
+        if second != fresh:
+            yield "the second answer of a warm service", second, fresh
+        if reading[0] == "refused":
+            if fresh[:-1] != reading:
+                yield "the answer to what is refused", fresh, reading
+        elif isinstance(fresh[1], bytes):
+            yield from _check_answer(fresh[1], reading)
+
+
+def _check_answer(answer: bytes, reading: Reading) -> Iterator[tuple[str, object, object]]:
+    """Checks the numbers, the type and the bytes of an answer; those of a tensor with strides are in another order."""
+    unreadable = find_unreadable(reshape_pb2.StaticReshapeResponse, answer)
+    if unreadable:
+        yield "the numbers of the answer", unreadable, []
+    output = reshape_pb2.StaticReshapeResponse.FromString(answer).output
+    data_type, _, strides, payload = reading[5:]
+    if output.data_type != data_type or (strides is None and output.data != payload):
+        yield "the answer", (output.data_type, output.data), (data_type, payload)
+
+
+def _ask(call: Callable[[], bytes]) -> Reading:
+    try:
+        return "answered", call()
+    except ReshapeError as error:
+        return *describe_refusal(error), error.message
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is a finding
+        return "failed", repr(error)
+
+
+def _read(kind: str, raw: bytes) -> tuple[str, Reading]:
+    """Returns whether the bytes were found in the form that is not parsed, and what the product read."""
+    try:
+        if kind in BATCH_KINDS:
+            return "parsed", ("batch", *describe_items(_read_batch(kind, raw)))
+        return _read_tensor(kind, raw)
+    except ReshapeError as error:
+        return "refused", describe_refusal(error)
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is a finding
+        return "failed", ("failed", repr(error))
+
+
+def _read_tensor(kind: str, raw: bytes) -> tuple[str, Reading]:
+    if kind == "to_server":
+        return _describe_part(streams.decode_stream_request(raw, LIMITS))
+    if kind == "to_client":
+        return _describe_part(streams.decode_stream_response(raw))
+    form = "canonical" if reshapes.find_tensor_bytes(raw) is not None else "parsed"
+    if kind == "response":
+        return form, _describe_output(reshapes.decode_reshape_response(raw))
+    return form, _describe_call("request", reshapes.decode_reshape_request(OPERATIONS[kind], raw, LIMITS))
+
+
+def _read_batch(kind: str, raw: bytes) -> Iterable[object]:
+    if kind == "questions":
+        return batches.decode_batch_items(batches.decode_batch_request(raw))
+    return batches.decode_batch_response(raw)
+
+
+def _describe_part(part: reshapes.ReshapeCall | TensorView | streams.Chunk) -> tuple[str, Reading]:
+    if isinstance(part, reshapes.ReshapeCall):
+        return "parsed", _describe_call("request", part)
+    if isinstance(part, TensorView):
+        return "parsed", _describe_output(part)
+    if part.message is None:
+        return "parsed", ("chunk", part.offset, bytes(part.payload))
+    # What is passed on as it is must be the same chunk to whoever receives it.
+    passed_on = reshape_pb2.StreamReshapeResponse.FromString(part.message)
+    same = (passed_on.offset, passed_on.chunk) == (part.offset, bytes(part.payload))
+    return "canonical", ("chunk" if same else "another chunk is passed on", part.offset, bytes(part.payload))
+
+
+def _describe_call(what: str, call: reshapes.ReshapeCall) -> Reading:
+    question, data = call.question, call.data
+    if (question.data, question.data_type) != (data.dims, data.data_type):
+        what = "a question about other data"
+    expected = None if question.expected is None else list(question.expected)
+    target, name = list(question.target), question.operation.name
+    return (what, name, question.special_zero, target, expected, *_describe_tensor(data))
+
+
+def _describe_output(output: TensorView) -> Reading:
+    return ("output", *_describe_tensor(output))
+
+
+def _describe_tensor(tensor: TensorView) -> Reading:
+    strides = None if tensor.strides is None else tuple(tensor.strides)
+    return tensor.data_type, tuple(tensor.dims), strides, bytes(tensor.payload)

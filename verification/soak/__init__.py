@@ -1,0 +1,1 @@
+"""Sends many mixed calls to a server, and watches what it takes."""
