@@ -5,7 +5,7 @@ from tensor_reshape.server.calls.admission import Admission
 from tensor_reshape.server.calls.tickets import Ticket
 from tensor_reshape.server.config import COST_FACTOR, Config
 
-MESSAGE = 1000
+MESSAGE = 1024
 WORK = COST_FACTOR * MESSAGE
 
 

@@ -40,7 +40,7 @@ INFERENCES: dict[str, tuple[bytes, Reason, str]] = {
     "an operation to come": (infer_request(4, data=VECTOR, shape=ONE), Reason.OPERATION_UNSPECIFIED, "operation"),
     "no data": (infer_request(shape=ONE), Reason.FIELD_MISSING, "data"),
     "no such type": (
-        infer_request(data=known_data(1, data_type=16), shape=ONE),
+        infer_request(data=known_data(1, data_type=1000), shape=ONE),
         Reason.DATA_TYPE_UNSUPPORTED,
         "data.data_type",
     ),

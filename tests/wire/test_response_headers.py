@@ -73,8 +73,8 @@ def test_no_size_near_a_longer_length_is_an_exception(rank: int):
 @settings(max_examples=1000, deadline=None)
 @given(tensors)
 def test_every_reader_takes_the_numbers_of_a_header(tensor: tuple[DataType, list[int]]):
-    head = encode_response_header(*tensor, measure(*tensor))
-    findings = find_unreadable(reshape_pb2.ReshapeResponse, head)
+    header = encode_response_header(*tensor, measure(*tensor))
+    findings = find_unreadable(reshape_pb2.ReshapeResponse, header)
     assert [finding for finding in findings if "bytes behind it" not in finding] == []  # the payload is not there
 
 
@@ -82,9 +82,9 @@ def test_every_reader_takes_the_numbers_of_a_header(tensor: tuple[DataType, list
 @given(small_tensors)
 def test_a_header_is_at_most_8_bytes_longer_than_the_generated_class_writes_it(tensor: tuple[DataType, list[int]]):
     size = measure(*tensor)
-    head = encode_response_header(*tensor, size)
-    plain = reshape_pb2.ReshapeResponse.FromString(head + bytes(size)).SerializeToString()
-    assert len(head) + size - len(plain) in range(ALIGNMENT + 3)
+    header = encode_response_header(*tensor, size)
+    plain = reshape_pb2.ReshapeResponse.FromString(header + bytes(size)).SerializeToString()
+    assert len(header) + size - len(plain) in range(ALIGNMENT + 3)
 
 
 @settings(deadline=None)

@@ -35,8 +35,8 @@ def view_target(items: list[int]) -> TensorView:
 
 
 def begin(tensor: tensor_pb2.Tensor | None = SCALAR, **fields: object) -> bytes:
-    head = reshape_pb2.StaticReshapeRequest(special_zero=True, data=tensor, **fields)  # type: ignore[arg-type]
-    return reshape_pb2.StreamReshapeRequest(static_reshape=head).SerializeToString()
+    header = reshape_pb2.StaticReshapeRequest(special_zero=True, data=tensor, **fields)  # type: ignore[arg-type]
+    return reshape_pb2.StreamReshapeRequest(static_reshape=header).SerializeToString()
 
 
 def refuse(raw: bytes) -> tuple[str, str]:
@@ -148,7 +148,7 @@ REFUSALS: dict[str, tuple[bytes, Reason, str]] = {
     "nothing": (b"", Reason.FIELD_MISSING, "part"),
     "an offset alone": (b"\x20\x05", Reason.FIELD_MISSING, "part"),
     "no data": (begin(None), Reason.FIELD_MISSING, "data"),
-    "a head with bytes": (
+    "a header with bytes": (
         begin(tensor_pb2.Tensor(data_type=F32, data=bytes(4))),
         Reason.CHUNK_UNEXPECTED,
         "data.data",
@@ -180,20 +180,20 @@ def pad(size: int) -> bytes:
 @pytest.mark.parametrize("message", [begin(), b"\x7a\x01a"], ids=["beginning", "chunk"])
 @pytest.mark.parametrize("behind", [False, True], ids=["in front", "behind"])
 def test_what_is_not_a_chunk_has_a_limit(message: bytes, behind: bool):
-    free = MAX_HEADER_BYTES - len(message) + message.count(b"a")  # the chunk's byte is no head
+    free = MAX_HEADER_BYTES - len(message) + message.count(b"a")  # the chunk's byte is no header
     fits, above = ((message + pad(size) if behind else pad(size) + message) for size in (free, free + 1))
     decode_stream_request(fits)
     assert refuse(above) == (Reason.HEAD_TOO_LARGE, "")
 
 
-def test_a_head_with_the_bytes_of_a_large_tensor_is_above_a_limit():
+def test_a_header_with_the_bytes_of_a_large_tensor_is_above_a_limit():
     raw = begin(tensor_pb2.Tensor(data_type=F32, data=bytes(MAX_HEADER_BYTES)))
     with pytest.raises(LimitError) as caught:
         decode_stream_request(raw)
     assert caught.value.reason == Reason.HEAD_TOO_LARGE
 
 
-def test_a_large_chunk_is_no_head_in_whatever_form_it_comes():
+def test_a_large_chunk_is_no_header_in_whatever_form_it_comes():
     raw = reshape_pb2.StreamReshapeRequest(chunk=bytes(2 * MAX_HEADER_BYTES), offset=-1).SerializeToString()
     assert read_chunk(decode_stream_request(raw)).payload.nbytes == 2 * MAX_HEADER_BYTES
 

@@ -77,6 +77,7 @@ def read_array(source: str) -> Array:
         click.ClickException: it cannot be read or is not `.npy`.
     """
     try:
+        # Whole, and then parsed: a pipe cannot be read twice, nor its position asked for, as numpy's reader would.
         raw = sys.stdin.buffer.read() if source == _PIPE else Path(source).read_bytes()
         array: Array = np.lib.format.read_array(io.BytesIO(raw), allow_pickle=False)
     except (OSError, ValueError, EOFError, MemoryError, OverflowError) as error:
@@ -92,7 +93,7 @@ def _bare(array: Array) -> Array:
 
 def _reinterpret(array: Array, data_type: DataType) -> Array:
     """Gives raw items their type; items that have one must have this one."""
-    if array.dtype.kind != "V":
+    if array.dtype.kind != "V":  # "V": bare bytes, which is all that a file says of types that numpy has no name for
         if find_data_type(array.dtype, "data") != data_type:
             message = f"the array is of numpy type {array.dtype}, not {data_type}"
             raise click.ClickException(message)

@@ -93,7 +93,7 @@ class Target(click.ParamType):  # type: ignore[type-arg] # a generic in newer re
         text = str(value)
         if text.startswith("@"):
             return read_array(text.removeprefix("@"))
-        return [dim for dim in SHAPE.convert(value, param, ctx) if dim is not None]
+        return [dim for dim in SHAPE.convert(value, param, ctx) if dim is not None]  # none is: for type checkers
 
 
 class DataTypeName(click.ParamType):  # type: ignore[type-arg] # a generic in newer releases only
@@ -130,6 +130,7 @@ def server_options(command: _Command) -> _Command:
 
     @functools.wraps(command)
     def connected(*arguments: object, server: str, timeout: float, **options: object) -> None:
+        # Those of the connection are taken away: a command sees its own options alone.
         files = {name: options.pop(name) for name in ("tls", "tls_ca", "tls_certificate", "tls_key")}
         with Client(server, timeout=timeout, credentials=_build_credentials(**files)) as client:
             command(client, *arguments, **options)
@@ -185,7 +186,7 @@ def _tls_file_option(flag: str, text: str) -> Callable[[_Command], _Command]:
 
 
 def _add_options(command: _Command, *options: Callable[[_Command], _Command]) -> _Command:
-    for option in reversed(options):
+    for option in reversed(options):  # the last decorator is the first in the help
         command = option(command)
     return command
 

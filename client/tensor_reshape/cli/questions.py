@@ -29,6 +29,7 @@ def read_question(line: bytes) -> ShapeQuery:
         if key not in record:
             message = f"{key} is required; null says that nothing is known of it"
             raise InvalidRequestError.of(Reason.FIELD_MISSING, message, key)
+    # Only what the line says, so that `ShapeQuery` has the defaults, here as in Python.
     options: Json = {_KEYS[key][0]: _KEYS[key][1](key, value) for key, value in record.items()}
     return ShapeQuery(**{"special_zero": None, **options})  # without it, the rules refuse
 

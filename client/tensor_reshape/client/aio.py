@@ -1,4 +1,8 @@
-"""The client that awaits: the same names and arguments as `sync.Client`, which documents them."""
+"""The client that awaits: the same names and arguments as `sync.Client`, which documents them.
+
+Everything runs on the event loop that the client was made in, so nothing here has a lock, and between two `await`s
+nothing else happens.
+"""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
@@ -84,7 +88,7 @@ class AsyncClient:
 
     async def close(self) -> None:
         """Closes the channel; calls under way are cancelled."""
-        self._endpoint.close()
+        self._endpoint.close()  # first: what ends by the rest must not be sent again
         for call in list(self._streams):
             call.cancel()  # not every release of grpc.aio ends them with their channel
         await self._channel.close()
@@ -148,9 +152,11 @@ class AsyncClient:
         self, queries: Sequence[ShapeQuery], *, timeout: float | None = None
     ) -> list[InferredShape | ReshapeError]:
         """Asks many questions; see `Client.infer_shapes`."""
-        self._endpoint.check_open()
+        self._endpoint.require_open()
         deadline = self._endpoint.start_deadline(timeout)
-        room = asyncio.Semaphore(MAX_PARALLEL_CALLS)
+        room = asyncio.Semaphore(
+            MAX_PARALLEL_CALLS
+        )  # tasks are cheap; messages in memory, and calls at a server, are not
 
         async def ask(piece: Sequence[ShapeQuery]) -> list[InferredShape | ReshapeError]:
             async with room:
@@ -166,13 +172,14 @@ class AsyncClient:
     async def check_health(self, service: str = SERVICE, *, timeout: float | None = None) -> HealthStatus:
         """Asks the server for the health of a service, or of the server as a whole (""); never asks again."""
         call, deadline = build_health_check(service), self._endpoint.start_deadline(timeout)
+        # A channel of its own: the client's turns away from servers that say NOT_SERVING, so it cannot ask them.
         async with self._open_channel(avoid_unhealthy=False) as channel:
             return call.decode(await self._send(call, deadline.remaining_seconds, find_method=channel.unary_unary))
 
     async def wait_until_ready(self, *, timeout: float | None = None) -> None:
         """Waits until a server that says SERVING is connected; see `Client.wait_until_ready`."""
         seconds = self._endpoint.choose_timeout(timeout)
-        self._endpoint.check_open()
+        self._endpoint.require_open()
         try:
             await asyncio.wait_for(self._channel.channel_ready(), seconds)
         except TimeoutError:
@@ -189,6 +196,7 @@ class AsyncClient:
         delivery = Delivery(plan, how, self._inline_max_bytes)
         deadline = self._endpoint.start_deadline(timeout)
         if delivery.way == "stream":
+            # A transfer of its own for each attempt: what has arrived of a stream that was lost is not to be trusted.
             attempts = Attempts(self._endpoint.budget, deadline)
             return await self._repeat(
                 lambda: self._stream(StreamTransfer(plan, delivery, self._chunk_bytes), attempts), attempts
@@ -209,7 +217,7 @@ class AsyncClient:
         wait_for_ready: bool | None = None,
         find_method: _FindMethod | None = None,
     ) -> bytes:
-        self._endpoint.check_open()
+        self._endpoint.require_open()
         method = (find_method or self._find_method)(call.method)
         try:
             return await method(
@@ -241,23 +249,24 @@ class AsyncClient:
             await self._send(build_health_check(SERVICE), seconds, wait_for_ready=True)
 
     async def _stream(self, transfer: StreamTransfer, attempts: Attempts) -> Array:
-        self._endpoint.check_open()
+        self._endpoint.require_open()
         method: grpc.aio.StreamStreamMultiCallable[bytes, bytes] = self._channel.stream_stream(STREAM_RESHAPE.path)
         call = method(timeout=attempts.deadline.remaining_seconds, metadata=self._endpoint.metadata)
         sender: asyncio.Task[None] | None = None
-        self._streams.add(call)
+        self._streams.add(call)  # for `close`
         try:
             async with aclosing(_exchange(call, transfer.begin, attempts.deadline)) as answers:
                 async for raw in answers:
                     transfer.receive(raw)
                     attempts.note_progress()
+                    # With the first answer: elements are sent to whoever accepts them.
                     sender = sender or asyncio.create_task(_send_chunks(call, transfer))
         finally:
             self._streams.discard(call)
             call.cancel()  # or a stream that is given up would stay open
             if sender is not None:
                 sender.cancel()
-                await asyncio.gather(sender, return_exceptions=True)
+                await asyncio.gather(sender, return_exceptions=True)  # what it met, the call has told already
         return transfer.finish()
 
 
@@ -297,7 +306,7 @@ def _explain(error: BaseException) -> BaseException:
     if isinstance(error, grpc.aio.AioRpcError):
         return build_error(error.code(), error.details(), error.trailing_metadata() or ())
     if _is_being_cancelled():
-        return error
+        return error  # as it is: asyncio counts on it
     message = "the client was closed"
     return ServiceError(message, grpc.StatusCode.CANCELLED)
 

@@ -55,7 +55,7 @@ class Endpoint:
         """Lets no call begin, and none be sent again."""
         self.budget.close()
 
-    def check_open(self) -> None:
+    def require_open(self) -> None:
         """Raises ValueError where the client is closed."""
         if self.budget.is_closed:
             message = "the client is closed"

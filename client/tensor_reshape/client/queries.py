@@ -145,11 +145,12 @@ def read_dims(dims: Sequence[DimLike] | None, field: str = "dims") -> tuple[AnyD
         InvalidRequestError: DIM_UNREADABLE, of an item of `field`.
         TypeError: a dim is none.
     """
-    if isinstance(dims, str):
+    if isinstance(dims, str):  # a sequence, too, of dims of one letter
         message = f"a shape is a sequence of dims, not the text {dims!r}"
         raise TypeError(message)
     if dims is None:
         return None
+    # Most dims are ints, and need no call; a bool is none by its type, and is made one.
     return tuple([dim if type(dim) is int else _read_dim(dim, field, place) for place, dim in enumerate(dims)])
 
 
@@ -159,6 +160,7 @@ def check_flag(special_zero: object) -> bool | None:
     Raises:
         TypeError: it is something else.
     """
+    # By identity: 1 and 0 equal them, and are no flags.
     if special_zero is True or special_zero is False:
         return special_zero
     if special_zero is not None and type(special_zero).__name__ not in _FLAG_TYPES:
@@ -186,7 +188,7 @@ def _read_dim(dim: DimLike, field: str, place: int) -> AnyDim:
     if isinstance(dim, Dim):
         return _index_dim(_check_factors(dim, f"{field}[{place}]", place))
     if not isinstance(dim, tuple):
-        return index(dim)
+        return index(dim)  # takes numpy's integers, and refuses whatever would have to be rounded
     if len(dim) != len(Interval._fields):
         message = f"an interval is (low, high), not {dim}"
         raise TypeError(message)
@@ -195,6 +197,7 @@ def _read_dim(dim: DimLike, field: str, place: int) -> AnyDim:
 
 def _check_factors(dim: Dim, path: str, place: int) -> Dim:
     """Returns a dim that is read; as on a server, an expression of too many symbols is refused unread."""
+    # Before it is normalized, which takes longer the more symbols there are.
     count = 0 if dim.expression is None else len(dim.expression.factors) + len(dim.expression.divisors)
     if count > MAX_FACTORS:
         raise refuse_factors(count, path, place)

@@ -82,7 +82,7 @@ class Plan:
     def build_inline(self) -> Call[Array]:
         """Builds the call that carries all in one message."""
         data = view_array(self.array, "data")
-        strides = None if data.strides is None else tuple(data.strides)
+        strides = None if data.strides is None else tuple(data.strides)  # part of the key of a cache
         header = _encode_request_header(
             self.question, strides, data.payload.nbytes, self.shape and self.shape.data_type
         )
@@ -172,6 +172,7 @@ def check_keywords(
     Raises:
         TypeError: there is no such keyword; the message is Python's own, and names the nearest that exists.
     """
+    # Python itself lets any keyword pass that `**options` takes; only type checkers see the `TypedDict`.
     known = options.__annotations__
     unknown = next((name for name in given if name not in known), None)
     if unknown is None:
@@ -193,13 +194,11 @@ def _encode_item(item: BatchItem) -> bytes:
     try:
         return batches.encode_batch_item(item)
     except ValueError:
-        _check_numbers(item.request)
-        message = f"data_from is {item.data_from}; it is the index of an earlier query"
-        raise InvalidRequestError.of(Reason.LINK_INVALID, message, "data_from", value=item.data_from) from None
+        raise _find_refusal(item.request) or _refuse_link(item.data_from) from None
 
 
 def _as_array(array: npt.ArrayLike) -> Array:
-    if isinstance(array, np.ma.MaskedArray):
+    if isinstance(array, np.ma.MaskedArray):  # asarray would drop the mask without a word
         message = "a masked array has elements that no tensor has: fill it first"
         raise TypeError(message)
     return np.asarray(array)
@@ -209,14 +208,25 @@ def _build_infer(request: ShapeRequest) -> Call[InferredShape]:
     try:
         message = inference.build_infer_request(request)
     except ValueError:
-        _check_numbers(request)
-        raise
+        refusal = _find_refusal(request)
+        if refusal is None:
+            raise
+        raise refusal from None
     return Call(INFER_SHAPE.path, message.SerializeToString(), partial(decode_answer, decode_shape))
 
 
-def _check_numbers(request: ShapeRequest) -> None:
-    """Raises the refusal of a number that the contract's s64 cannot hold: the rules say which."""
-    answer_question(request)
+def _find_refusal(request: ShapeRequest) -> ReshapeError | None:
+    """Returns the refusal of a number that the contract's s64 cannot hold, where that is one of the question's."""
+    try:
+        answer_question(request)  # protobuf says that there is one, and not which: the rules do, as they do on a server
+    except ReshapeError as error:
+        return error
+    return None
+
+
+def _refuse_link(data_from: int | None) -> InvalidRequestError:
+    message = f"data_from is {data_from}; it is the index of an earlier query"
+    return InvalidRequestError.of(Reason.LINK_INVALID, message, "data_from", value=data_from)
 
 
 def _view_shape(operation: Operation, shape: Target) -> TensorView:
@@ -235,6 +245,7 @@ def _view_shape(operation: Operation, shape: Target) -> TensorView:
 def _encode_request_header(
     question: KnownQuestion, strides: Sequence[int] | None, payload_bytes: int, shape_data_type: DataType | None
 ) -> bytes:
+    # The target as a tensor is made again of the question: an array cannot be part of the key.
     shape = None
     if shape_data_type is not None:
         shape = view_array(np.array(question.target, DTYPES[shape_data_type]), "shape")

@@ -81,7 +81,7 @@ class InferredShape(Sequence[AnyDim]):
     def __eq__(self, other: object) -> bool:
         """Whether the dims are the same."""
         if isinstance(other, InferredShape):
-            return self.dims == other.dims
+            return self.dims == other.dims  # also where both ranks are unknown, which have no tuple
         return isinstance(other, tuple | list) and self.dims == tuple(other)
 
     def __hash__(self) -> int:
@@ -131,7 +131,7 @@ def decode_array(question: KnownQuestion, dims: Sequence[int], output_bytes: int
     output = _read_output(question, dims, output_bytes, raw)
     try:
         return build_array(output)
-    except ValueError:
+    except ValueError:  # it has no elements, and dims whose product is beyond numpy's
         raise refuse_array(dims) from None
 
 
@@ -157,6 +157,7 @@ def decode_shapes(count: int, refused: Mapping[int, ReshapeError], raw: bytes) -
         ResponseError: it has more or fewer answers.
     """
     answers = batches.decode_batch_response(raw)
+    # Answers have no names but their places: one too few, and each might be that of another question.
     if len(answers) != count:
         message = f"the server answered {len(answers)} of {count} questions"
         raise ResponseError(message)
@@ -184,6 +185,7 @@ def _read_output(question: KnownQuestion, dims: Sequence[int], output_bytes: int
     """Reads a response; one that begins as this project's server writes it needs no parser."""
     data_type = question.data_type
     if data_type is not None:
+        # The rules give type and shape, so the server's header is known before it comes: one comparison checks it all.
         header = _encode_response_header(data_type, dims, output_bytes)
         if len(raw) == len(header) + output_bytes and raw.startswith(header):
             return TensorView(data_type, dims, None, memoryview(raw)[len(header) :])

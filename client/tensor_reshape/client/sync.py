@@ -105,7 +105,7 @@ class Client:
 
     def close(self) -> None:
         """Closes the channel; calls under way are cancelled."""
-        self._endpoint.close()
+        self._endpoint.close()  # first: what ends by the rest must not be sent again
         self._channel.close()
 
     def static_reshape(
@@ -196,7 +196,7 @@ class Client:
         self, queries: Sequence[ShapeQuery], *, timeout: float | None = None
     ) -> list[InferredShape | ReshapeError]:
         """Asks many questions; each has its own answer, or its own refusal, which is returned; see `ShapeQuery`."""
-        self._endpoint.check_open()
+        self._endpoint.require_open()
         deadline, answers, started = self._endpoint.start_deadline(timeout), _Answers(), deque[_Started]()
         try:
             for piece in split_queries(queries):
@@ -213,6 +213,7 @@ class Client:
     def check_health(self, service: str = SERVICE, *, timeout: float | None = None) -> HealthStatus:
         """Asks the server for the health of a service, or of the server as a whole (""); never asks again."""
         call, deadline = build_health_check(service), self._endpoint.start_deadline(timeout)
+        # A channel of its own: the client's turns away from servers that say NOT_SERVING, so it cannot ask them.
         with self._open_channel(avoid_unhealthy=False) as channel:
             return call.decode(self._send(call, deadline.remaining_seconds, find_method=channel.unary_unary))
 
@@ -223,7 +224,8 @@ class Client:
             UnavailableError: none was in time.
         """
         seconds = self._endpoint.choose_timeout(timeout)
-        self._endpoint.check_open()
+        self._endpoint.require_open()
+        # Ready is what round_robin calls so: a channel whose servers all say NOT_SERVING is not.
         ready = grpc.channel_ready_future(self._channel)
         try:
             ready.result(seconds)
@@ -242,6 +244,7 @@ class Client:
         delivery = Delivery(plan, how, self._inline_max_bytes)
         deadline = self._endpoint.start_deadline(timeout)
         if delivery.way == "stream":
+            # A transfer of its own for each attempt: what has arrived of a stream that was lost is not to be trusted.
             attempts = Attempts(self._endpoint.budget, deadline)
             return self._repeat(
                 lambda: self._stream(StreamTransfer(plan, delivery, self._chunk_bytes), attempts), attempts
@@ -262,15 +265,17 @@ class Client:
         wait_for_ready: bool | None = None,
         find_method: _FindMethod | None = None,
     ) -> bytes:
-        self._endpoint.check_open()
+        self._endpoint.require_open()
         method = (find_method or self._find_method)(call.method)
         metadata = self._endpoint.metadata
+        # No wait for a server by default: to fail at once tells that it is lost, and `retries` waits better.
         return _explain_one(
             lambda: method(call.request, timeout=timeout, metadata=metadata, wait_for_ready=wait_for_ready)
         )
 
     def _start(self, call: Call[Answer], deadline: Deadline) -> tuple[Call[Answer], "grpc.Future[bytes]"]:
-        self._endpoint.check_open()
+        self._endpoint.require_open()
+        # Started rather than awaited: several calls of a batch are under way without a thread for each.
         start = self._find_method(call.method).future
         return call, start(call.request, timeout=deadline.remaining_seconds, metadata=self._endpoint.metadata)
 
@@ -280,6 +285,7 @@ class Client:
 
     def _await(self, call: Call[Answer], future: "grpc.Future[bytes]", deadline: Deadline) -> Answer:
         """Returns the answer of a started call; one that failed is sent again as any other is."""
+        # The first attempt is to await what was started, every other one to send it anew.
         started = iter([future.result])
 
         def attempt() -> bytes:
@@ -311,7 +317,7 @@ class Client:
             self._send(build_health_check(SERVICE), seconds, wait_for_ready=True)
 
     def _stream(self, transfer: StreamTransfer, attempts: Attempts) -> Array:
-        self._endpoint.check_open()
+        self._endpoint.require_open()
         method: grpc.StreamStreamMultiCallable[bytes, bytes] = self._channel.stream_stream(STREAM_RESHAPE.path)
         answered = threading.Event()  # set when the first answer is here: elements are sent to whoever accepts them
         requests = _build_requests(transfer, answered)
@@ -323,7 +329,7 @@ class Client:
                 attempts.note_progress()
         finally:
             answered.set()  # or the thread that sends would wait for ever
-            call.cancel()
+            call.cancel()  # or a stream that is given up would stay open; of one that has ended nothing changes
         return transfer.finish()
 
 
@@ -331,7 +337,7 @@ def _build_requests(transfer: StreamTransfer, answered: threading.Event) -> Iter
     """Yields what is sent; consumed by a thread of grpcio's."""
     yield transfer.begin
     answered.wait()
-    if transfer.accepted:
+    if transfer.accepted:  # it is also set when the call has ended
         yield from transfer.build_chunks()
 
 

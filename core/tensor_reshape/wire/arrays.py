@@ -1,4 +1,7 @@
-"""Tensors as numpy arrays. bfloat16 and the 8-bit floats are those of ml_dtypes."""
+"""Tensors as numpy arrays, whose types follow from the table of `rules.dtypes`.
+
+Laws: every bit pattern survives, whatever it means, and no element is copied that lies in memory as it may travel.
+"""
 
 from collections.abc import Sequence
 
@@ -31,6 +34,7 @@ def find_data_type(dtype: np.dtype[np.generic], field: str) -> DataType:
     Raises:
         InvalidRequestError: DATA_TYPE_UNSUPPORTED.
     """
+    # "|" is the order of what has none: a single byte.
     data_type = _DATA_TYPES.get(dtype if dtype.byteorder == "|" else dtype.newbyteorder("<"))
     if data_type is None:
         message = f"{field} is an array of numpy type {dtype}, which is not served"
@@ -47,8 +51,9 @@ def view_array(array: Array, field: str) -> TensorView:
         InvalidRequestError: DATA_TYPE_UNSUPPORTED.
     """
     data_type = find_data_type(array.dtype, field)
-    array = array.astype(DTYPES[data_type], copy=False)
+    array = array.astype(DTYPES[data_type], copy=False)  # copies what is big-endian, and nothing else
     flat, strides = _flatten_layout(array)
+    # As bytes: numpy gives no memoryview of a type that only ml_dtypes knows.
     return TensorView(data_type, array.shape, strides, flat.view(np.uint8).data)
 
 
@@ -59,6 +64,7 @@ def build_array(tensor: TensorView) -> Array:
         ValueError: numpy cannot hold the shape: it is empty and other dims are huge.
     """
     dtype = DTYPES[tensor.data_type]
+    # Not `frombuffer`, which takes no strides, and no buffer without bytes. Read-only as the bytes are.
     return np.ndarray(tensor.dims, dtype, buffer=tensor.payload, strides=_compute_byte_strides(tensor))
 
 
@@ -85,8 +91,11 @@ def _compute_byte_strides(tensor: TensorView) -> list[int] | None:
 def _flatten_layout(array: Array) -> tuple[Array, Sequence[int] | None]:
     """Returns the elements in the order of memory, and the strides that read them (None: row-major already)."""
     if not array.flags.c_contiguous:
+        # What a stride of 0 repeats is taken once: it travels once, and is repeated by the same stride.
         broadcast = [dim > 1 and stride == 0 for dim, stride in zip(array.shape, array.strides, strict=True)]
         unique = array[tuple(slice(0, 1) if repeated else slice(None) for repeated in broadcast)]
+        # The order of memory, if there is one without gaps: from the longest step to the shortest. An axis that runs
+        # backwards fits into none, since the contract has no negative strides.
         order = sorted(range(array.ndim), key=lambda axis: -abs(unique.strides[axis]))
         in_memory = unique.transpose(order)
         if in_memory.flags.c_contiguous:

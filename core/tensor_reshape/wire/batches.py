@@ -1,4 +1,11 @@
-"""Batches of questions, encoded and decoded item by item: one that cannot be read is refused alone."""
+"""Batches of questions, encoded and decoded item by item.
+
+Laws:
+
+- An item that cannot be read, or an answer that cannot be written, is refused alone; the others never notice.
+- A batch is cut into items before any is parsed, so what is parsed at one time is never larger than an item.
+- What is compact is read and written by `compact_batches`, all else by the generated classes, to the same effect.
+"""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -35,8 +42,8 @@ def encode_batch_item(item: BatchItem) -> bytes:
     Raises:
         ValueError: a number is one that the contract cannot hold.
     """
-    (operation, data, target, special_zero, data_type, expected), excompact, strides = item.request
-    if not excompact and strides is None and expected is None and item.data_from is None and special_zero is not None:
+    (operation, data, target, special_zero, data_type, expected), explain, strides = item.request
+    if not explain and strides is None and expected is None and item.data_from is None and special_zero is not None:
         return encode_compact_item(
             operation,
             None if data is None else encode_dims(data),
@@ -89,6 +96,7 @@ def encode_batch_response(
     """
     pieces, size = [], 0
     text = "the answers before fill the response: ask for fewer"
+    # Encoded once: a large batch may end with tens of thousands of them.
     too_much = _encode_result(LimitError.of(Reason.OUTPUT_TOO_LARGE, text, "items", limit=max_bytes))
     for result in results:
         try:
@@ -108,6 +116,7 @@ def decode_batch_response(raw: bytes) -> list[ShapeAnswer | ReshapeError]:
     Raises:
         ReshapeError: it is not a response of this contract.
     """
+    # An answer is a tuple of four, so never false.
     return [read_compact_answer(result) or _decode_result(result) for result in _split(raw, len(raw), "results")]
 
 
@@ -115,7 +124,7 @@ def _decode_item(item: bytes) -> BatchItem:
     compact = _try_compact(item)
     if compact is not None:
         return BatchItem(compact)
-    check_header_size(len(item))
+    check_header_size(len(item))  # behind the compact form, which is short
     message = parse_message(reshape_pb2.BatchInferShapeItem, item)
     if not message.HasField("question"):
         text = "question is required"
@@ -178,6 +187,7 @@ def _split(raw: bytes, max_items: int, field_name: str) -> list[bytes]:
         InvalidRequestError: MESSAGE_MALFORMED.
         LimitError: BATCH_TOO_LARGE, for more than `max_items` fields that are no items.
     """
+    # Counted, not only the items: two million fields of a byte each would take seconds to step over.
     items, position, others = list[bytes](), 0, 0
     while position < len(raw) and len(items) <= max_items:
         field = read_field(raw, position)

@@ -74,6 +74,7 @@ def encode_dim(dim: AnyDim) -> tensor_pb2.Dim:
         return tensor_pb2.Dim(interval=_encode_interval(dim.bounds))
     symbol = dim.expression.symbol
     if symbol is not None:
+        # The message has one place for bounds: those of the dim and those of the name hold both.
         return tensor_pb2.Dim(symbol=_encode_symbol(Symbol(symbol.name, dim.bounds.meet(symbol.bounds))))
     return tensor_pb2.Dim(expression=encode_expression(dim.expression, dim.bounds))
 
@@ -83,6 +84,7 @@ def encode_expression(expression: Expression, bounds: Interval = ANY) -> tensor_
     message = tensor_pb2.Expression(
         factors=map(_encode_symbol, expression.factors), divisors=map(_encode_symbol, expression.divisors)
     )
+    # What is absent means 1, or nothing known: so equal expressions are equal bytes.
     if expression.coefficient != 1:
         message.coefficient = expression.coefficient
     if expression.divisor != 1:

@@ -64,8 +64,8 @@ def find_payload(
         if field is None or fields * _FIELD_BYTES > within:
             return None
         tag, start, end = field
+        # What ends early is followed by another field, maybe another 15, of which the parser takes the last.
         if tag == _TAG:
-            # What ends early is followed by another field, maybe another 15, of which the parser takes the last.
             return (position, start, fields) if end == len(message) else None
         position = end
     return None

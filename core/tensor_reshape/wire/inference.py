@@ -1,4 +1,8 @@
-"""Questions and answers of the methods that move no data, encoded and decoded."""
+"""Questions and answers of the methods that move no data, encoded and decoded.
+
+Laws: a question that names what this version does not know is refused; an answer that does is read as far as it is
+known, and nothing that is not known is taken for a promise.
+"""
 
 from tensor_reshape.rules.dims import check_partial_dims
 from tensor_reshape.rules.errors import InvalidRequestError, Reason
@@ -39,7 +43,7 @@ def build_infer_request(request: ShapeRequest) -> reshape_pb2.InferShapeRequest:
         special_zero=question.special_zero,
         explain=request.explain,
     )
-    message.data.SetInParent()
+    message.data.SetInParent()  # present though nothing be known of it: to leave it out is an error of its own
     if question.data is not None:
         message.data.shape.CopyFrom(encode_shape(question.data))
     if question.target is not None:
@@ -125,7 +129,7 @@ def read_infer_response(message: reshape_pb2.InferShapeResponse) -> ShapeAnswer:
         ReshapeError: it is not one of this contract.
     """
     dims = tuple(decode_dims(message.shape.dims, "shape.dims")) if message.HasField("shape") else None
-    check_partial_dims(dims or (), "shape.dims")
+    check_partial_dims(dims or (), "shape.dims")  # as a question's: the caller may ask with what was answered
     return ShapeAnswer(
         dims,
         tuple(map(_decode_equality, message.equalities)),
@@ -146,7 +150,7 @@ def _encode_origin(origin: Origin) -> reshape_pb2.Origin:
 
 def _decode_origin(message: reshape_pb2.Origin) -> Origin:
     index = message.data_index if message.HasField("data_index") else None
-    kind = _KINDS.get(message.kind, Kind.UNKNOWN)
+    kind = _KINDS.get(message.kind, Kind.UNKNOWN)  # of a kind to come the text still says what it is
     return Origin(kind, message.text, index, message.dividend, message.divisor)
 
 
@@ -164,4 +168,5 @@ def _decode_equality(message: reshape_pb2.Equality) -> Equality:
 
 def _decode_view(message: reshape_pb2.View) -> View:
     strides = tuple(message.strides.items) if message.HasField("strides") else None
+    # Whatever a server to come may say, it is no promise that this version knows.
     return View(_POSSIBILITIES.get(message.possibility, ViewPossibility.UNKNOWN), strides)

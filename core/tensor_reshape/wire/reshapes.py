@@ -43,7 +43,7 @@ from tensor_reshape.wire.methods import OPERATION_METHODS, ReshapeRequest
 from tensor_reshape.wire.tensors import TensorView, decode_tensor, encode_data_type, encode_tensor
 
 _ALIGNMENT = 8  # of the widest element
-_MAX_DIM_BYTES, _MAX_LENGTH_BYTES = 9, 5
+_MAX_DIM_BYTES, _MAX_LENGTH_BYTES = 9, 5  # see `encode_response_header`
 _DATA_TYPE_TAG = b"\x08"  # field 1 of Tensor, a varint
 _DIMS_TAG = b"\x12"  # field 2 of Tensor, packed
 
@@ -80,12 +80,14 @@ def encode_request_header(
     Raises:
         LimitError: MESSAGE_TOO_LARGE, where protobuf itself cannot hold the message.
     """
+    # Both headers, the message's and the tensor's, must fit in as well.
     if payload_bytes > MAX_PROTOBUF_BYTES - 2 * MAX_HEADER_BYTES:
         text = f"the tensor takes {payload_bytes} bytes; one message holds less than 2 GiB"
         raise LimitError.of(Reason.MESSAGE_TOO_LARGE, text, "data", size=payload_bytes)
     message = tensor_pb2.Tensor(dims=question.data, strides=strides)
     if question.data_type is not None:
         message.data_type = encode_data_type(question.data_type)
+    # The lengths that protobuf would write, written without the bytes that they count.
     tensor = message.SerializeToString() + PAYLOAD_TAG + encode_varint(payload_bytes)
     header = build_request_header(question, shape).SerializeToString()
     return header + PAYLOAD_TAG + encode_varint(len(tensor) + payload_bytes) + tensor
@@ -152,7 +154,7 @@ def read_target(operation: Operation, shape: TensorView, limits: Limits = DEFAUL
     if shape.dims[0] > MAX_RANK:  # no operation takes so many, and a stride of 0 makes a trillion of them out of one
         check_rank(operation, shape.dims[0], "shape", limits)
     shape.check_layout("shape")
-    return [int(item) for item in build_array(shape)]
+    return [int(item) for item in build_array(shape)]  # Python's integers: numpy's wrap
 
 
 def find_tensor_bytes(raw: bytes) -> int | None:
@@ -193,6 +195,7 @@ def decode_reshape_response(raw: bytes) -> TensorView:
     Raises:
         ReshapeError: it is not a response of this contract.
     """
+    # The responses of all operations are the same one field: one class reads them all.
     _, tensor, payload = _split(reshape_pb2.StaticReshapeResponse, "output", raw)
     output = decode_tensor(tensor, payload, "output")
     check_dims(output.dims, "output.dims")
@@ -223,11 +226,13 @@ def _widen(varint: bytes, size: int) -> bytes:
 
 def _split(kind: type[AnyMessage], field: str, raw: bytes) -> tuple[AnyMessage, tensor_pb2.Tensor, memoryview]:
     """Returns the message without its tensor, the tensor without its bytes, and the bytes as a view."""
+    # The tensor ends the message, and its bytes end the tensor: both are found from the front, past a few fields.
     outer = find_payload(raw)
     inner = find_payload(raw, *outer[1:]) if outer else None
     if outer is None or inner is None:
         return _parse_whole(kind, field, raw)
     check_header_size(inner[1])
+    # Two slices of some tens of bytes are copied, and the payload is not.
     header = parse_message(kind, raw[: outer[0]])
     tensor = parse_message(tensor_pb2.Tensor, raw[outer[1] : inner[0]])
     return header, tensor, memoryview(raw)[inner[1] :]

@@ -37,7 +37,7 @@ RETRY_SECONDS = 0.2
 """What a caller waits, at least, before it asks a server again that had too much to do."""
 
 _MAX_RETRY_SECONDS = 1e9  # thirty years, which every clock can wait; a Duration may hold more
-_MAX_FIELD_CHARACTERS, _MAX_VALUES = 128, 10
+_MAX_FIELD_CHARACTERS, _MAX_VALUES = 128, 10  # with those of `rules.errors`, less than 7 KiB in all
 _CLASSES = {StatusCode[kind.code]: kind for kind in (InvalidRequestError, LimitError)}
 
 
@@ -61,6 +61,7 @@ def encode_refusal(error: ReshapeError) -> Status:
         details.append(BadRequest(field_violations=[violation]))
     pushback: tuple[tuple[str, str], ...] = ()
     if isinstance(error.reason, Reason) and error.reason.is_retryable:
+        # Twice the same: the SDK and callers by hand read the detail, gRPC's own retries read nothing but the key.
         details.append(RetryInfo(retry_delay=Duration(nanos=int(RETRY_SECONDS * 1e9))))
         pushback = ((PUSHBACK_KEY, str(int(RETRY_SECONDS * 1e3))),)
     message = StatusMessage(code=code.value[0], message=text, details=[_pack(detail) for detail in details])
@@ -91,6 +92,7 @@ def _choose_code(error: ReshapeError) -> StatusCode:
 
 def _read_refusal(kind: type[ReshapeError], status: StatusMessage) -> ReshapeError | None:
     infos = [ErrorInfo.FromString(detail.value) for detail in status.details if detail.Is(ErrorInfo.DESCRIPTOR)]
+    # A proxy may have added details of its own, before ours or behind them.
     info = next((info for info in infos if info.domain == DOMAIN), None)
     if info is None:
         return None
@@ -109,6 +111,7 @@ def _read_retry_seconds(status: StatusMessage) -> float | None:
     info = RetryInfo()
     if not any(detail.Unpack(info) for detail in status.details):
         return None
+    # Whatever the server says, it is a time to wait: none that is negative, and none that a clock cannot add.
     seconds = float(info.retry_delay.seconds) + float(info.retry_delay.nanos) / 1e9
     return min(max(seconds, 0.0), _MAX_RETRY_SECONDS)
 

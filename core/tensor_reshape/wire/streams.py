@@ -51,7 +51,7 @@ class Chunk(NamedTuple):
 def encode_begin(call: ReshapeCall, shape: TensorView | None = None) -> bytes:
     """Returns the message that begins a tensor; `shape` as in `reshapes.encode_reshape_request`."""
     header = build_request_header(call.question, shape)
-    header.data.CopyFrom(build_tensor_header(call.data))
+    header.data.CopyFrom(build_tensor_header(call.data))  # of a tensor of any size, so no room is asked for its bytes
     message = reshape_pb2.StreamReshapeRequest()
     getattr(message, call.question.operation.name).CopyFrom(header)
     return message.SerializeToString()
@@ -59,7 +59,7 @@ def encode_begin(call: ReshapeCall, shape: TensorView | None = None) -> bytes:
 
 def encode_chunk(offset: int, payload: memoryview) -> bytes:
     """Returns the chunk, to either side."""
-    begin = _OFFSET_TAG + encode_varint(offset) if offset else b""
+    begin = _OFFSET_TAG + encode_varint(offset) if offset else b""  # 0 is what an absent number means
     return b"".join((begin, PAYLOAD_TAG, encode_varint(payload.nbytes), payload))
 
 
@@ -128,6 +128,7 @@ def find_chunk(raw: bytes) -> Chunk | None:
     if raw[position : position + 1] != PAYLOAD_TAG:
         return None
     length, start = read_varint(raw, position + 1)
+    # What goes on behind the bytes may be another chunk, or another offset: of each the last one counts.
     if length < 0 or start + length != len(raw):
         return None
     return Chunk(offset, memoryview(raw)[start:], raw)
