@@ -9,8 +9,8 @@ from typing import Protocol
 import grpc
 from grpc_health.v1 import health_pb2
 
+from tensor_reshape.server.auxiliary.call_slots import CallSlots
 from tensor_reshape.server.auxiliary.calls import MAX_SILENT, AuxiliaryCall, end_calls, make_room
-from tensor_reshape.server.auxiliary.places import Places
 from tensor_reshape.wire.messages import parse
 from tensor_reshape.wire.reshapes import SERVICE
 from tensor_reshape.wire.status import Status
@@ -66,9 +66,9 @@ class Health:
     def __init__(self, *, max_watches: int = MAX_WATCHES) -> None:
         """Starts with SERVING: it is registered on a server that is about to start."""
         self.is_over = False
-        self.silent = Places[AuxiliaryCall](MAX_SILENT)
+        self.silent = CallSlots[AuxiliaryCall](MAX_SILENT)
         self._status = _Response.SERVING
-        self._watchers = Places[Watcher](max_watches, per_connection=MAX_WATCHES_PER_CONNECTION, spares_first=True)
+        self._watchers = CallSlots[Watcher](max_watches, per_connection=MAX_WATCHES_PER_CONNECTION, spares_first=True)
 
     def stop_serving(self) -> None:
         """Says NOT_SERVING from now on, also to all who watch."""

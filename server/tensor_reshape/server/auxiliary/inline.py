@@ -1,7 +1,8 @@
-"""Calls of health and reflection without a thread, by the parts of grpcio that `inline` knows.
+"""Calls of health and reflection without a thread: see `calls.core_calls`.
 
-All but `give_up` and `look` is called on the thread that receives calls, with no lock of another call held for long:
-nothing here waits for a caller.
+- All but `give_up` and `look` is called on the thread that receives calls: nothing here waits for a caller.
+- The lock of the slots is never waited for with the condition of a call, except when that call begins, and nothing is
+  done under it: whoever has to go is told afterwards.
 """
 
 import logging
@@ -9,13 +10,10 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any
 
-from grpc import _server  # the part in question
-from grpc._cython import cygrpc  # type: ignore[attr-defined] # compiled, without types
-
+from tensor_reshape.server.auxiliary.call_slots import CallSlots
 from tensor_reshape.server.auxiliary.calls import AuxiliaryCall, answer, make_room
 from tensor_reshape.server.auxiliary.health import Health, Watch
-from tensor_reshape.server.auxiliary.places import Places
-from tensor_reshape.server.calls.inline import _Call
+from tensor_reshape.server.calls.core_calls import DONE, CoreCall
 from tensor_reshape.server.calls.router import Submit
 from tensor_reshape.wire.status import Status
 
@@ -30,63 +28,39 @@ def serve_inline(open_call: "Callable[[Any, Any], BoundedCall]") -> Submit:
         _, rpc_event, state = args[:3]
         try:
             open_call(rpc_event, state).begin()
-        except Exception:
+        except Exception:  # it would end the thread that receives calls
             _LOGGER.exception("bug")
             rpc_event.call.cancel()
-        return _DONE
+        return DONE
 
     return submit
 
 
-class BoundedCall(_Call):
-    """A call that takes a place while it is without its message; of `_Call` it has what talks to grpcio."""
+class BoundedCall(CoreCall):
+    """A call that takes a slot while it is without its message. It takes no part in the admission."""
 
-    def __init__(self, name: str, places: Places[AuxiliaryCall], rpc_event: Any, state: Any) -> None:
+    def __init__(self, method: str, slots: CallSlots[AuxiliaryCall], rpc_event: Any, state: Any) -> None:
         """Begins with `begin`."""
-        # Not that of `_Call`: this call has no ticket, since it takes no part in the admission.
-        self._name = name
-        self._places = places
-        self._call = rpc_event.call
-        self._state = state
-        self._writing = False
+        super().__init__(method, rpc_event, state)
+        self._slots = slots
 
     def begin(self) -> None:
-        """Receives a message; called with the call's lock held, and the server's."""
-        self._state.callbacks.append(self._leave)
-        self._receive()
-        make_room(self._places, self, self._find_peer())
+        """Receives a message; called with the condition of the call, and a lock of the server's."""
+        self.watch_end()
+        # First, so that a message which has come with the headers is answered also where the call itself has to go.
+        self.receive()
+        make_room(self._slots, self, self.peer)
 
     def give_up(self, status: Status) -> None:
         """Ends the call; called on any thread."""
         with self._state.condition:
-            if self._state.statused or self._writing:  # the caller does not take what was sent
-                self._call.cancel()
+            if self._state.statused or self._is_sending:  # the caller does not take what was sent
+                self.cancel()
             else:
-                self._end(status)
+                self.finish(status)
 
-    def _receive(self) -> None:
-        with self._state.condition:
-            if _server._is_rpc_state_active(self._state):
-                self._start((cygrpc.ReceiveMessageOperation(0),), self._on_message)
-
-    def _on_message(self, event: Any) -> None:
-        self._take(event.batch_operations[0].message())
-
-    def _write(self, response: bytes) -> None:
-        """Sends a message; with the call's lock held, and while it is active."""
-        self._writing = True
-        operations = (*self._build_initial_metadata(), cygrpc.SendMessageOperation(response, 0))
-        self._start(operations, self._on_write)
-
-    def _on_write(self, event: Any) -> None:
-        raise NotImplementedError
-
-    def _leave(self) -> None:
-        self._places.free(self)
-
-    def _fail(self, error: Exception) -> None:
-        _LOGGER.error("bug", exc_info=error, extra={"method": self._name})
-        self._call.cancel()
+    def _on_over(self) -> None:
+        self._slots.free(self)
 
 
 class AnswerCall(BoundedCall):
@@ -94,81 +68,73 @@ class AnswerCall(BoundedCall):
 
     def __init__(
         self,
-        name: str,
-        places: Places[AuxiliaryCall],
+        method: str,
+        slots: CallSlots[AuxiliaryCall],
         respond: Callable[[bytes], bytes | Status],
         rpc_event: Any,
         state: Any,
     ) -> None:
         """Begins with `begin`."""
-        super().__init__(name, places, rpc_event, state)
+        super().__init__(method, slots, rpc_event, state)
         self._respond = respond
 
-    def _take(self, raw: bytes | None) -> None:
-        self._places.free(self)
-        outcome = answer(self._name, self._respond, raw)
+    def _on_read(self, raw: bytes | None) -> None:
+        self._slots.free(self)
+        outcome = answer(self._method, self._respond, raw)
         if isinstance(outcome, Status):
-            self._end(outcome)
+            self.finish(outcome)
         else:
-            self._end(response=outcome)
+            self.finish(response=outcome)
 
 
 class ExchangeCall(AnswerCall):
-    """Any number of messages, each answered before the next one is received. It keeps its place to the end."""
+    """Any number of messages, each answered before the next one is received. It keeps its slot to the end."""
 
-    def _take(self, raw: bytes | None) -> None:
-        outcome = None if raw is None else answer(self._name, self._respond, raw)
+    def _on_read(self, raw: bytes | None) -> None:
+        outcome = None if raw is None else answer(self._method, self._respond, raw)
         with self._state.condition:
             if not isinstance(outcome, bytes):
-                self._end(outcome)
-            elif _server._is_rpc_state_active(self._state):
-                self._write(outcome)
+                self.finish(outcome)
+            elif self._is_active():
+                self.send(outcome)
 
-    def _on_write(self, event: Any) -> None:
-        del event
-        self._writing = False
-        self._receive()
+    def _on_sent(self) -> None:
+        self.receive()
 
 
 class WatchCall(BoundedCall):
     """One call of Watch: the latest news goes out as soon as what was sent before has gone."""
 
-    def __init__(self, name: str, health: Health, rpc_event: Any, state: Any) -> None:
+    def __init__(self, method: str, health: Health, rpc_event: Any, state: Any) -> None:
         """Begins with `begin`."""
-        super().__init__(name, health.silent, rpc_event, state)
+        super().__init__(method, health.silent, rpc_event, state)
         self._health = health
-        self._watch: Watch | None = None
+        self._watch: Watch | None = None  # until the message has come
 
     def look(self) -> None:
         """Tells the caller what he does not know yet; called on any thread."""
         with self._state.condition:
-            if self._watch is None or self._writing or not _server._is_rpc_state_active(self._state):
+            if self._watch is None or self._is_sending or not self._is_active():
                 return
             news = self._watch.find_news()
             if news is not None:
-                self._write(news)
+                self.send(news)
             elif self._watch.is_over:
-                self._end()
+                self.finish()
 
-    def _take(self, raw: bytes | None) -> None:
-        self._places.free(self)
-        outcome = answer(self._name, self._health.open_watch, raw)
+    def _on_read(self, raw: bytes | None) -> None:
+        self._slots.free(self)
+        outcome = answer(self._method, self._health.open_watch, raw)
         if isinstance(outcome, Status):
-            self._end(outcome)
+            self.finish(outcome)
             return
         self._watch = outcome
-        self._health.join(self, self._find_peer())
+        self._health.join(self, self.peer)
         self.look()
 
-    def _on_write(self, event: Any) -> None:
-        del event
-        self._writing = False
+    def _on_sent(self) -> None:
         self.look()
 
-    def _leave(self) -> None:
-        super()._leave()
+    def _on_over(self) -> None:
+        super()._on_over()
         self._health.leave(self)
-
-
-_DONE: "Future[Any]" = Future()
-_DONE.set_result(None)

@@ -8,7 +8,7 @@ from functools import partial
 
 import grpc
 
-from tensor_reshape.server.calls import inline
+from tensor_reshape.server.calls import core_calls, inline
 from tensor_reshape.server.calls.admission import Admission
 from tensor_reshape.server.calls.router import Submit
 from tensor_reshape.server.calls.threaded import (
@@ -36,7 +36,7 @@ def build_handlers(
     """
     if config.serving == "threads":
         return ThreadedHandlers(service, admission, config.threads)
-    if inline.is_supported():
+    if core_calls.is_supported():
         return InlineHandlers(service, admission, threads, config.threads)
     message = f"grpcio {grpc.__version__} cannot serve inline"
     if config.serving == "inline":

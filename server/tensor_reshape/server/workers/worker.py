@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import partial
 from queue import SimpleQueue
 
-from tensor_reshape.server.calls.heartbeats import Pulse, beat
+from tensor_reshape.server.calls.heartbeats import Heartbeat, run_heartbeat
 from tensor_reshape.server.config import Config, ConfigError
 from tensor_reshape.server.process.logs import configure_logs
 from tensor_reshape.server.runner import Causes, Runner, await_cause, stop
@@ -86,11 +86,11 @@ def _serve(order: Order, tell: Callable[[bytes], None]) -> None:
     # A service manager signals every process, and the supervisor once more: a second signal is no reason to hurry here.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, lambda *_: stops.put("SIGTERM"))
-    pulse = Pulse()
-    runner = Runner(order.config, private_address=order.private_address, pulse=pulse)
+    heartbeat = Heartbeat()
+    runner = Runner(order.config, private_address=order.private_address, heartbeat=heartbeat)
     runner.start()
     threading.Thread(target=_obey, args=(stops, hurries, order.stop_seconds), daemon=True).start()
-    with beat(pulse, order.private_address, partial(tell, BEAT)):
+    with run_heartbeat(heartbeat, order.private_address, partial(tell, BEAT)):
         cause = await_cause(stops)
         tell(LEAVING)
         stop(runner, cause, hurries)
