@@ -31,8 +31,8 @@ class Watched:
         self._news = threading.Condition()
         admission.release = self.release  # type: ignore[method-assign]
 
-    def release(self, life: Lifecycle) -> None:
-        self._release(life)
+    def release(self, life: Lifecycle, *, gone: bool = False) -> None:
+        self._release(life, gone=gone)
         with self._news:
             self._news.notify_all()
 

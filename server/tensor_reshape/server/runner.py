@@ -12,7 +12,7 @@ from typing import TypeAlias
 import grpc
 
 from tensor_reshape.runtime.allocators import keep_freed_memory
-from tensor_reshape.server.auxiliary.methods import AuxiliaryHandlers, build_health
+from tensor_reshape.server.auxiliary.foreign_methods import AuxiliaryHandlers, build_health
 from tensor_reshape.server.auxiliary.reflection import Reflection
 from tensor_reshape.server.calls.admission import Admission
 from tensor_reshape.server.calls.fair_locks import FairLock

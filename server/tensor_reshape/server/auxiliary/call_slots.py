@@ -6,7 +6,7 @@
   anybody's way.
 - All operations take nearly constant time, whatever is held: they run on the thread that receives every call.
 - All clients of one unix socket have one name, so they are one connection.
-- Whoever must go is returned, and told by the caller without the lock: see `auxiliary.calls.make_room`.
+- Whoever must go is returned, and told by the caller without the lock: see `auxiliary.bounded_calls.make_room`.
 """
 
 import threading

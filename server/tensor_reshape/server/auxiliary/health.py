@@ -9,8 +9,8 @@ from typing import Protocol
 import grpc
 from grpc_health.v1 import health_pb2
 
+from tensor_reshape.server.auxiliary.bounded_calls import MAX_SILENT, AuxiliaryCall, end_calls, make_room
 from tensor_reshape.server.auxiliary.call_slots import CallSlots
-from tensor_reshape.server.auxiliary.calls import MAX_SILENT, AuxiliaryCall, end_calls, make_room
 from tensor_reshape.wire.messages import parse
 from tensor_reshape.wire.reshapes import SERVICE
 from tensor_reshape.wire.status import Status

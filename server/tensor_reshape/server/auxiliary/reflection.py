@@ -2,9 +2,9 @@
 
 from grpc_reflection.v1alpha import reflection, reflection_pb2
 
+from tensor_reshape.server.auxiliary.bounded_calls import MAX_SILENT, AuxiliaryCall, end_calls
 from tensor_reshape.server.auxiliary.call_slots import CallSlots
-from tensor_reshape.server.auxiliary.calls import MAX_SILENT, AuxiliaryCall, end_calls
-from tensor_reshape.server.auxiliary.methods import HEALTH_SERVICE, Method, build_exchange
+from tensor_reshape.server.auxiliary.foreign_methods import HEALTH_SERVICE, Method, build_exchange
 from tensor_reshape.wire.messages import parse
 from tensor_reshape.wire.reshapes import SERVICE
 

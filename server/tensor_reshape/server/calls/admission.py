@@ -26,8 +26,9 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import chain
 
+from tensor_reshape.rules.errors import LimitError
 from tensor_reshape.server.calls.budgets import Budget
-from tensor_reshape.server.calls.lifecycle import WAITS, Ending, Event, Lifecycle, State
+from tensor_reshape.server.calls.lifecycle import GONE, WAITS, Ending, Event, Lifecycle, State
 from tensor_reshape.server.calls.observers import Observer, ObserverJournal
 from tensor_reshape.server.calls.stalls import (
     SHORT_SECONDS,
@@ -87,12 +88,10 @@ class Admission:
         with self._lock:
             life.since, life.peer = time.monotonic(), peer
             life.move(Event.ENTER)
-            if len(self._lives) >= self._max_calls:
-                message = f"{self._max_calls} calls are under way, as many as this server takes"
-                raise refuse_busy(message)
-            if peer:
-                self._count_call(peer)
-            self._lives.add(life)
+            refusal = self._admit(life)
+        self._follow(())
+        if refusal is not None:
+            raise refusal
 
     def identify(self, life: Lifecycle, peer: str) -> None:
         """Names the connection of a call that has entered without.
@@ -101,11 +100,13 @@ class Admission:
             LimitError: SERVER_BUSY. The call has lost its place.
         """
         with self._lock:
+            refusal = None
             if life in self._lives:
-                life.peer = peer
                 self._lives.discard(life)  # until it is known that it may stay
-                self._count_call(peer)
-                self._lives.add(life)
+                life.peer = peer
+                refusal = self._admit(life)
+        if refusal is not None:
+            raise refusal
 
     def request_read(self, life: Lifecycle) -> None:
         """Lets a call receive its first message, now or when there is room. `answer` and `sent` do so for the next."""
@@ -163,8 +164,8 @@ class Admission:
         self._follow(())
         return works
 
-    def answer(self, life: Lifecycle, answers: Sequence[bytes], moved: int | None) -> bool:
-        """Notes that a stream's message is answered, and asks for the next one if it may; False: the call ends already.
+    def answer(self, life: Lifecycle, answers: Sequence[bytes], moved: int | None) -> None:
+        """Notes that a stream's message is answered, and asks for the next one if it may.
 
         Args:
             life: the call.
@@ -174,20 +175,22 @@ class Admission:
         size = sum(map(len, answers))
         with self._lock:
             life.move(Event.ANSWER, size)
-            is_answered = life.state is State.SENDING
             actions: _Actions = []
-            if is_answered:
+            if life.state is State.SENDING:
                 now, before = time.monotonic(), life.holdings
                 life.resume_clock(now)
                 life.advance(now, moved)
                 life.reading = life.reserved = 0
                 life.outbox.extend(answers)
                 life.unsent_bytes += size
-                actions = [life.served.start_send, *self._budget.settle(life, before), *self._ask_next(life)]
+                actions = [
+                    life.served.start_send,
+                    *self._budget.settle(life, before),
+                    *(self._ask(life) if life.may_ask else ()),
+                ]
             elif life.state is State.DONE:
                 actions = self._let_go(life)
         self._follow(actions)
-        return is_answered
 
     def sent(self, life: Lifecycle) -> None:
         """Notes that the first answer of the outbox has gone, and asks for the next message if that was due."""
@@ -200,7 +203,7 @@ class Admission:
                 life.outbox.popleft()
                 life.unsent_bytes -= size
                 life.advance(time.monotonic(), size)
-                actions = [*self._budget.settle(life, before), *self._ask_next(life)]
+                actions = [*self._budget.settle(life, before), *(self._ask(life) if life.may_ask else ())]
         self._follow(actions)
 
     def reserve(self, life: Lifecycle, size: int) -> None:
@@ -242,13 +245,17 @@ class Admission:
         self._follow(actions)
         return ends
 
-    def release(self, life: Lifecycle) -> None:
+    def release(self, life: Lifecycle, *, gone: bool = False) -> None:
         """Notes that gRPC is done with a call, also more than once: it gives back all that it has.
 
         Where a thread works on it, that thread's next verb does.
+
+        Args:
+            life: the call.
+            gone: whether the caller is known to have gone before he was told how it ends.
         """
         with self._lock:
-            life.move(Event.OVER)
+            life.move(Event.OVER, 0, GONE if gone and life.state is State.ENDING else None)
             actions = self._let_go(life) if life.state is State.DONE else []
         self._follow(actions)
 
@@ -307,11 +314,17 @@ class Admission:
         self._withdraw(life)
         return life.served.cancel if cancels else partial(life.served.give_up, refusal, state)
 
-    def _count_call(self, peer: str) -> None:
-        if len(self._lives) >= self._crowd and self._calls[peer] >= CROWDED_CALLS:
-            message = f"{len(self._lives)} calls are under way; a connection may have {CROWDED_CALLS} of them now"
-            raise refuse_busy(message)
-        self._calls[peer] += 1
+    def _admit(self, life: Lifecycle) -> LimitError | None:
+        """Counts a call, which may have no name yet, or returns why not."""
+        count = len(self._lives)
+        if count >= self._max_calls:
+            return refuse_busy(f"{count} calls are under way, as many as this server takes")
+        if life.peer and count >= self._crowd and self._calls[life.peer] >= CROWDED_CALLS:
+            return refuse_busy(f"{count} calls are under way; a connection may have {CROWDED_CALLS} of them now")
+        self._lives.add(life)
+        if life.peer:
+            self._calls[life.peer] += 1
+        return None
 
     def _forget_call_of(self, peer: str) -> None:
         self._calls[peer] -= 1
@@ -328,9 +341,6 @@ class Admission:
         life.stop_clock(time.monotonic())
         life.claim = pool.claim(life.peer, size, partial(self._begin_read, life))
         return []
-
-    def _ask_next(self, life: Lifecycle) -> _Actions:
-        return self._ask(life) if life.may_ask else []
 
     def _begin_read(self, life: Lifecycle) -> Callable[[], None]:
         """Grants room to receive."""

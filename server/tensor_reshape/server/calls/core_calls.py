@@ -25,6 +25,7 @@ from grpc._cython import cygrpc  # type: ignore[attr-defined] # compiled, withou
 from tensor_reshape.wire.status import Status
 
 _LOGGER = logging.getLogger(__name__)
+_CONSTANTS = ("_CANCELLED",)
 _OPERATIONS = (
     "ReceiveMessageOperation",
     "SendInitialMetadataOperation",
@@ -48,6 +49,7 @@ def is_supported() -> bool:
         list(inspect.signature(getattr(_server, name)).parameters)[: len(parameters)] == parameters
         for name, parameters in _SUBMITTED.items()
     )
+    known = known and all(hasattr(_server, name) for name in _CONSTANTS)
     state = _server._RPCState()  # type: ignore[no-untyped-call]
     return known and all(hasattr(state, name) for name in _STATE) and all(hasattr(cygrpc, name) for name in _OPERATIONS)
 
@@ -72,6 +74,11 @@ class CoreCall:
     def peer(self) -> str:
         """The name of the connection, as grpcio gives it."""
         return _common.decode(self._call.peer())
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether the caller was gone before the status was sent; known when the call is over."""
+        return bool(self._state.client == _server._CANCELLED)
 
     def watch_end(self) -> None:
         """Has `_on_over` called when the call is over; to be called before anything is started."""
@@ -109,7 +116,7 @@ class CoreCall:
         self._call.cancel()
 
     def _on_read(self, raw: bytes | None) -> None:
-        """Takes a message; None at the end of the caller's side, and where the call has been cancelled."""
+        """Takes a message; None at the end of the caller's side, and also just before the core says that he is gone."""
         raise NotImplementedError
 
     def _on_sent(self) -> None:

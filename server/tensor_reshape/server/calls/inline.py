@@ -137,7 +137,7 @@ class InlineCall(CoreCall):
 
     def _on_over(self) -> None:
         self._message = None
-        self._admission.release(self._life)
+        self._admission.release(self._life, gone=self.is_gone)
 
     def _refuse(self, error: Exception) -> None:
         """Ends the call with what `error` says, unless its end is decided already."""

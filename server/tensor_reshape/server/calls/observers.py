@@ -1,7 +1,9 @@
 """What watches calls from outside: metrics, access logs, traces. The one place where such a thing is attached.
 
 - An observer sees every move of every call that is admitted or refused, in the order of the moves: the same events in
-  the same order however the call is served. Methods of health and reflection have no such life, and are not seen.
+  the same order however the call is served. Two things are as the transport has them: when an answer counts as sent,
+  and whether a caller who goes while his message is awaited is seen to end his side, HALF_CLOSE and END, before OVER.
+- Methods of health and reflection have no such life, and are not seen.
 - It is called without the lock of the admission, by one thread at a time, but by any: also by the thread that receives
   calls, so it must not block. When a call begins that thread has locks of grpcio's.
 - One that raises is logged, and harms neither the call nor the other observers.
@@ -130,5 +132,7 @@ def _count(record: CallRecord, move: _Move) -> None:
     elif move.event is Event.SENT or (move.event is Event.END and move.size):  # the answer of a unary call ends it
         record.response_messages += 1
         record.response_bytes += move.size
-    if record.ending is None:
-        record.ending = GONE if move.event is Event.OVER else move.ending
+    if move.event is Event.OVER:
+        record.ending = move.ending or record.ending or GONE
+    elif record.ending is None:
+        record.ending = move.ending

@@ -134,6 +134,10 @@ class ThreadedCall:
         """
         self._await_signal()
         raw = next(requests, None)
+        # grpcio says that the caller's side has ended just before it says that he is gone: a thread that is as fast as
+        # that takes the one for the other. Then his call ends with a refusal that nobody gets.
+        if raw is None and self._context is not None and not self._context.is_active():
+            self._await_signal()
         if not self._admission.message_received(self._life, None if raw is None else len(raw)):
             self._await_signal()  # which is the refusal: nothing else can have moved the call
         return raw

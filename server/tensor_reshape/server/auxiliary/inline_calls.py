@@ -10,8 +10,8 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any
 
+from tensor_reshape.server.auxiliary.bounded_calls import AuxiliaryCall, answer, make_room
 from tensor_reshape.server.auxiliary.call_slots import CallSlots
-from tensor_reshape.server.auxiliary.calls import AuxiliaryCall, answer, make_room
 from tensor_reshape.server.auxiliary.health import Health, Watch
 from tensor_reshape.server.calls.core_calls import DONE, CoreCall
 from tensor_reshape.server.calls.router import Submit

@@ -10,8 +10,8 @@ from typing import TypeVar
 
 import grpc
 
+from tensor_reshape.server.auxiliary.bounded_calls import AuxiliaryCall, answer, make_room
 from tensor_reshape.server.auxiliary.call_slots import CallSlots
-from tensor_reshape.server.auxiliary.calls import AuxiliaryCall, answer, make_room
 from tensor_reshape.server.auxiliary.health import Health
 from tensor_reshape.server.calls.statuses import end_call
 from tensor_reshape.wire.status import Status

@@ -13,11 +13,11 @@ from typing import Any, TypeAlias
 import grpc
 from grpc_health.v1 import health_pb2
 
+from tensor_reshape.server.auxiliary.bounded_calls import MAX_SILENT, AuxiliaryCall
 from tensor_reshape.server.auxiliary.call_slots import CallSlots
-from tensor_reshape.server.auxiliary.calls import MAX_SILENT, AuxiliaryCall
 from tensor_reshape.server.auxiliary.health import MAX_WATCHES, Health
-from tensor_reshape.server.auxiliary.inline import AnswerCall, BoundedCall, ExchangeCall, WatchCall, serve_inline
-from tensor_reshape.server.auxiliary.threaded import SPARE_THREADS, ThreadedMethod, ThreadedWatch
+from tensor_reshape.server.auxiliary.inline_calls import AnswerCall, BoundedCall, ExchangeCall, WatchCall, serve_inline
+from tensor_reshape.server.auxiliary.threaded_calls import SPARE_THREADS, ThreadedMethod, ThreadedWatch
 from tensor_reshape.server.calls import core_calls
 from tensor_reshape.server.calls.router import Submit
 from tensor_reshape.wire.status import Status
