@@ -62,16 +62,16 @@ MOVES: dict[State, dict[State, set[Event]]] = {
         S.DONE: {E.OVER},
     },
     S.ENDING: {
-        S.ENDING: {E.ASK, E.ARRIVE, E.HALF_CLOSE, E.QUEUE, E.TAKE_UP, E.ANSWER, E.SENT, E.END},
+        S.ENDING: {E.ARRIVE, E.HALF_CLOSE, E.QUEUE, E.TAKE_UP, E.ANSWER, E.SENT, E.END},
         S.GIVEN_UP: {E.GIVE_UP},
         S.DONE: {E.OVER},
     },
     S.GIVEN_UP: {
-        S.GIVEN_UP: {E.ASK, E.ARRIVE, E.HALF_CLOSE, E.QUEUE, E.TAKE_UP, E.ANSWER, E.SENT, E.END, E.GIVE_UP},
+        S.GIVEN_UP: {E.ARRIVE, E.HALF_CLOSE, E.QUEUE, E.TAKE_UP, E.ANSWER, E.SENT, E.END, E.GIVE_UP},
         S.DONE: {E.OVER},
     },
     S.ABANDONED: {S.ABANDONED: {E.SENT, E.OVER}, S.DONE: {E.QUEUE, E.ANSWER, E.END}},
-    S.DONE: {S.DONE: {E.ASK, E.ARRIVE, E.HALF_CLOSE, E.QUEUE, E.TAKE_UP, E.ANSWER, E.SENT, E.END, E.OVER}},
+    S.DONE: {S.DONE: {E.ARRIVE, E.HALF_CLOSE, E.QUEUE, E.TAKE_UP, E.ANSWER, E.SENT, E.END, E.OVER}},
 }
 
 
@@ -200,10 +200,12 @@ def test_a_call_holds_its_message_what_comes_of_it_and_its_answers(
 
 @pytest.mark.parametrize("state", State, ids=lambda state: state.name)
 @pytest.mark.parametrize("unsent", range(MAX_UNSENT + 1))
-def test_a_stream_asks_for_a_message_when_the_last_one_is_answered_and_few_answers_are_left(state: State, unsent: int):
+def test_a_call_asks_for_its_first_message_and_a_stream_for_the_next_one_when_few_answers_are_left(
+    state: State, unsent: int
+):
     life = make(state)
     life.outbox.extend([b""] * unsent)
-    assert life.may_ask == (state is State.SENDING and unsent < MAX_UNSENT)
+    assert life.may_ask == (state is State.NEW or (state is State.SENDING and unsent < MAX_UNSENT))
 
 
 @pytest.mark.parametrize("state", State, ids=lambda state: state.name)

@@ -14,8 +14,9 @@
 
 Each verb takes the lock once, moves one call (`lifecycle`), settles what it holds, and gives it back before anything
 else is called. What follows for this call and for others that have room now (`ServedCall`) is done without it, on the
-thread that brought the event. So whoever holds a lock of a call's own may call a verb; whoever holds this one calls
-nothing. All clients of one unix socket have one name, so they are one connection.
+thread that brought the event. So whoever holds a lock of a call's own may call a verb. Under this lock nothing is
+called but what `do_if_idle` and `limit_threads` are given, which must neither block nor call a verb. All clients of one
+unix socket have one name, so they are one connection.
 """
 
 import logging
@@ -27,19 +28,10 @@ from functools import partial
 from itertools import chain
 
 from tensor_reshape.rules.errors import LimitError
+from tensor_reshape.server.calls import stalls
 from tensor_reshape.server.calls.budgets import Budget
 from tensor_reshape.server.calls.lifecycle import GONE, WAITS, Ending, Event, Lifecycle, State
 from tensor_reshape.server.calls.observers import Observer, ObserverJournal
-from tensor_reshape.server.calls.stalls import (
-    SHORT_SECONDS,
-    Patience,
-    choose_limits,
-    choose_victims,
-    find_crowded,
-    refuse_busy,
-    refuse_stalled,
-    refuse_waiting,
-)
 from tensor_reshape.server.config import COST_FACTOR, Config
 
 CROWDED_CALLS = 8
@@ -57,14 +49,13 @@ class Admission:
         self._budget = Budget(config)
         self._max_calls = config.max_calls
         self._crowd = config.max_calls - config.max_calls // 4
-        self._patience = Patience.of(config)
+        self._patience = stalls.Patience.of(config)
         self._journal = ObserverJournal(observers) if observers else None
         self._lock = threading.Lock()  # guards all that follows, and every call that has been entered
         self._threads = 0  # that calls may hold while they wait for a message
         self._are_threads_short: Callable[[], bool] = bool  # until `limit_threads`: never
-        self._paused: dict[
-            str, list[Lifecycle]
-        ] = {}  # of connections that something is to be done to when they are idle
+        # Calls that wait because something is to be done to their connection when it is idle: see `do_if_idle`.
+        self._paused: dict[str, list[Lifecycle]] = {}
         self._lives: set[Lifecycle] = set()  # the calls that have been entered and are not over
         self._calls: Counter[str] = Counter()  # how many of these each connection has; none without a name
 
@@ -203,7 +194,7 @@ class Admission:
                 life.outbox.popleft()
                 life.unsent_bytes -= size
                 life.advance(time.monotonic(), size)
-                actions = [*self._budget.settle(life, before), *(self._ask(life) if life.may_ask else ())]
+                actions = [*self._budget.settle(life, before), *self._ask(life)]
         self._follow(actions)
 
     def reserve(self, life: Lifecycle, size: int) -> None:
@@ -217,7 +208,7 @@ class Admission:
                 return
             if not self._budget.may_hold(life, size):
                 message = f"the call takes {size} bytes of memory, which this server does not have now"
-                raise refuse_busy(message)
+                raise stalls.refuse_busy(message)
             before, life.held = life.holdings, size
             actions = self._budget.settle(life, before)
         self._follow(actions)
@@ -296,10 +287,10 @@ class Admission:
         short = self._are_threads_short()
         pressed = short or self._budget.is_short or len(self._lives) >= self._crowd
         general = self._patience.pressure_seconds if pressed else self._patience.stall_seconds
-        crowded = find_crowded(self._calls, self._threads) if short else ()
-        find_limit = choose_limits(self._lives, general, self._patience.pressure_seconds, crowded)
-        victims = choose_victims(self._lives, self._budget.receiving.newcomers, now - SHORT_SECONDS)
-        return dict.fromkeys(victims, SHORT_SECONDS) | {
+        crowded = stalls.find_crowded(self._calls, self._threads) if short else ()
+        find_limit = stalls.choose_limits(self._lives, general, self._patience.pressure_seconds, crowded)
+        victims = stalls.choose_victims(self._lives, self._budget.receiving.newcomers, now - stalls.SHORT_SECONDS)
+        return dict.fromkeys(victims, stalls.SHORT_SECONDS) | {
             life: limit
             for life in self._lives
             if not life.is_patient and life.since < now - (limit := find_limit(life))
@@ -307,7 +298,7 @@ class Admission:
 
     def _give_up(self, life: Lifecycle, seconds: float, now: float) -> Callable[[], None]:
         state = life.state
-        refusal = refuse_waiting(seconds) if state in WAITS else refuse_stalled(seconds)
+        refusal = stalls.refuse_waiting(seconds) if state in WAITS else stalls.refuse_stalled(seconds)
         cancels = life.ignores_refusals
         life.move(Event.GIVE_UP, 0, Ending("CANCELLED" if cancels else "RESOURCE_EXHAUSTED", str(refusal.reason)))
         life.since = now  # it has as long again to take its refusal
@@ -318,9 +309,9 @@ class Admission:
         """Counts a call, which may have no name yet, or returns why not."""
         count = len(self._lives)
         if count >= self._max_calls:
-            return refuse_busy(f"{count} calls are under way, as many as this server takes")
+            return stalls.refuse_busy(f"{count} calls are under way, as many as this server takes")
         if life.peer and count >= self._crowd and self._calls[life.peer] >= CROWDED_CALLS:
-            return refuse_busy(f"{count} calls are under way; a connection may have {CROWDED_CALLS} of them now")
+            return stalls.refuse_busy(f"{count} calls are under way; a connection may have {CROWDED_CALLS} of them now")
         self._lives.add(life)
         if life.peer:
             self._calls[life.peer] += 1
@@ -332,9 +323,10 @@ class Admission:
             del self._calls[peer]
 
     def _ask(self, life: Lifecycle) -> _Actions:
-        """Has a call receive, or wait for room to."""
-        if not life.move(Event.ASK):
+        """Has a call receive, or wait for room to, if it is time for that."""
+        if not life.may_ask:
             return []
+        life.move(Event.ASK)
         pool, size = self._budget.receiving, self._budget.read_cost
         if pool.take(life.peer, size):
             return [self._begin_read(life)]

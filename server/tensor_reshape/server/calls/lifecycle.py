@@ -115,7 +115,6 @@ class Event(Enum):
 
 
 _COMING_LATE = (
-    Event.ASK,
     Event.ARRIVE,
     Event.HALF_CLOSE,
     Event.QUEUE,
@@ -333,8 +332,8 @@ class Lifecycle:
 
     @property
     def may_ask(self) -> bool:
-        """Whether a stream's next message is to be received: the last one is answered, and few answers are left."""
-        return self.state is State.SENDING and len(self.outbox) < MAX_UNSENT
+        """Whether a message is to be received: the first, or the next of a stream when few answers are left to send."""
+        return self.state is State.NEW or (self.state is State.SENDING and len(self.outbox) < MAX_UNSENT)
 
     @property
     def ignores_refusals(self) -> bool:
