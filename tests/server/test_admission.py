@@ -39,7 +39,7 @@ def test_answers_that_nobody_takes_never_exceed_the_room():
         for stream in streams:
             if stream.life.state is State.RECEIVING:
                 stream.arrive(MESSAGE // 7)
-                assert admission.fits(stream.life, MESSAGE // 7) == (len(stream.life.outbox) < 2)
+                assert admission.fits(stream.life, MESSAGE // 7) == (stream.life.unsent < 2)
                 stream.answer(MESSAGE // 7) if admission.fits(stream.life, MESSAGE // 7) else stream.work()
     assert admission.used_bytes <= 10 * MESSAGE
 
@@ -104,7 +104,7 @@ def test_what_is_held_and_what_is_kept_are_accounted_beside_what_is_read():
     admission = make(8)
     caller = Caller(admission).read().arrive(10).answer(10)
     assert admission.used_bytes == MESSAGE + COST_FACTOR * 10
-    admission.sent(caller.life)
+    admission.sent(caller.life, 10)
     assert admission.used_bytes == MESSAGE
     admission.reserve(caller.life, 500)
     assert admission.used_bytes == MESSAGE + 500
@@ -149,7 +149,7 @@ def test_a_stream_with_many_answers_on_their_way_is_not_read_from_until_some_hav
     for _ in range(MAX_UNSENT):
         stream.arrive(1).answer(1)
     assert (stream.life.state, stream.started) == (State.SENDING, MAX_UNSENT)
-    admission.sent(stream.life)
+    admission.sent(stream.life, 1)
     assert (stream.life.state, stream.started) == (State.RECEIVING, MAX_UNSENT + 1)
 
 

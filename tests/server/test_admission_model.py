@@ -128,11 +128,11 @@ class AdmissionMachine(RuleBasedStateMachine):
     def send(self, pick: int) -> None:
         calls = [call for call in self.calls if call.outbox]
         call = calls[pick % len(calls)]
-        call.outbox.pop(0)
+        size = call.outbox.pop(0)
         call.settle()
         if call.state == "sending":
             self.rest(call)
-        self.admission.sent(call.life)
+        self.admission.sent(call.life, size)
 
     @precondition(lambda self: self.pick_from("arrived"))
     @rule(pick=picks)

@@ -204,7 +204,7 @@ def test_a_call_asks_for_its_first_message_and_a_stream_for_the_next_one_when_fe
     state: State, unsent: int
 ):
     life = make(state)
-    life.outbox.extend([b""] * unsent)
+    life.unsent = unsent
     assert life.may_ask == (state is State.NEW or (state is State.SENDING and unsent < MAX_UNSENT))
 
 
@@ -212,7 +212,7 @@ def test_a_call_asks_for_its_first_message_and_a_stream_for_the_next_one_when_fe
 def test_a_caller_who_does_not_take_what_was_sent_is_not_sent_a_refusal(state: State):
     life = make(state)
     assert life.ignores_refusals == (state in {State.ENDING, State.GIVEN_UP})
-    life.outbox.append(b"")
+    life.unsent = 1
     assert life.ignores_refusals
 
 

@@ -46,9 +46,9 @@ def test_a_unary_call_is_seen_from_its_beginning_to_its_end(recorder: Recorder):
 def test_each_answer_of_a_stream_counts_when_it_is_sent(recorder: Recorder):
     admission = make(4, observers=[recorder])
     stream = Caller(admission).read().arrive(100).answer(10, 20)
-    admission.sent(stream.life)
+    admission.sent(stream.life, 10)
     assert (recorder.records[0].response_messages, recorder.records[0].response_bytes) == (1, 10)
-    admission.sent(stream.life)
+    admission.sent(stream.life, 20)
     assert (recorder.records[0].response_messages, recorder.records[0].response_bytes) == (2, 30)
     assert recorder.events[4:] == [Event.ANSWER, Event.ASK, Event.READ, Event.SENT, Event.SENT]
 

@@ -98,7 +98,8 @@ class ExchangeCall(AnswerCall):
             elif self._is_active():
                 self.send(outcome)
 
-    def _on_sent(self) -> None:
+    def _on_sent(self, size: int) -> None:
+        del size
         self.receive()
 
 
@@ -132,7 +133,8 @@ class WatchCall(BoundedCall):
         self._health.join(self, self.peer)
         self.look()
 
-    def _on_sent(self) -> None:
+    def _on_sent(self, size: int) -> None:
+        del size
         self.look()
 
     def _on_over(self) -> None:

@@ -173,6 +173,7 @@ class Admission:
                 life.advance(now, moved)
                 life.reading = life.reserved = 0
                 life.outbox.extend(answers)
+                life.unsent += len(answers)
                 life.unsent_bytes += size
                 actions = [
                     life.served.start_send,
@@ -183,15 +184,14 @@ class Admission:
                 actions = self._let_go(life)
         self._follow(actions)
 
-    def sent(self, life: Lifecycle) -> None:
-        """Notes that the first answer of the outbox has gone, and asks for the next message if that was due."""
+    def sent(self, life: Lifecycle, size: int) -> None:
+        """Notes that an answer of that size has gone, and asks for the next message if that was due."""
         with self._lock:
-            size = len(life.outbox[0])
             life.move(Event.SENT, size)
             actions: _Actions = []
             if life in self._lives:
                 before = life.holdings
-                life.outbox.popleft()
+                life.unsent -= 1
                 life.unsent_bytes -= size
                 life.advance(time.monotonic(), size)
                 actions = [*self._budget.settle(life, before), *self._ask(life)]
@@ -377,7 +377,7 @@ class Admission:
         if life in self._paused.get(life.peer, ()):
             self._paused[life.peer].remove(life)
         before = life.holdings
-        life.reading = life.reserved = life.unsent_bytes = life.held = 0
+        life.reading = life.reserved = life.unsent = life.unsent_bytes = life.held = 0
         # Without the lock: what served the call may be freed by that, with all that grpcio has of it.
         return [life.forget, *self._budget.settle(life, before)]
 

@@ -17,6 +17,7 @@ import inspect
 import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from functools import partial
 from typing import Any
 
 from grpc import _common, _server  # the parts in question
@@ -93,7 +94,8 @@ class CoreCall:
     def send(self, message: bytes) -> None:
         """Sends a message, while none is being sent; `_on_sent` follows. With the condition, and while it is active."""
         self._is_sending = True
-        self._start((*self._build_initial_metadata(), cygrpc.SendMessageOperation(message, 0)), self._sent)
+        operations = (*self._build_initial_metadata(), cygrpc.SendMessageOperation(message, 0))
+        self._start(operations, partial(self._sent, len(message)))
 
     def finish(self, status: Status | None = None, response: bytes | None = None) -> None:
         """Ends the call, unless it has been; to be called while no message is being sent. From any thread.
@@ -119,8 +121,8 @@ class CoreCall:
         """Takes a message; None at the end of the caller's side, and also just before the core says that he is gone."""
         raise NotImplementedError
 
-    def _on_sent(self) -> None:
-        """Hears that the message has gone: the next one may be sent."""
+    def _on_sent(self, size: int) -> None:
+        """Hears that a message of that size has gone: the next one may be sent."""
 
     def _on_over(self) -> None:
         """Hears that the call is over."""
@@ -136,11 +138,11 @@ class CoreCall:
     def _read(self, event: Any) -> None:
         self._on_read(event.batch_operations[0].message())
 
-    def _sent(self, event: Any) -> None:
+    def _sent(self, size: int, event: Any) -> None:
         del event
         with self._state.condition:
             self._is_sending = False
-        self._on_sent()
+        self._on_sent(size)
 
     def _build_initial_metadata(self) -> list[Any]:
         if not self._state.initial_metadata_allowed:

@@ -227,14 +227,13 @@ class StreamCall(InlineCall):
         with self._state.condition:
             if self._is_sending or not self._is_active():
                 return
-            answers = self._life.outbox
-            if answers:
-                self.send(answers[0])
+            if self._life.outbox:
+                self.send(self._life.outbox.popleft())
             elif self._last:
                 self.finish(*self._last)
 
-    def _on_sent(self) -> None:
-        self._admission.sent(self._life)
+    def _on_sent(self, size: int) -> None:
+        self._admission.sent(self._life, size)
         self.start_send()
 
     def _finish_session(self) -> None:

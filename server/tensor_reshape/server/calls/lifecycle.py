@@ -229,7 +229,7 @@ class Journal(Protocol):
 
 
 class Lifecycle:
-    """One call. `admission` alone changes it; others may look at `state` and `is_over`, which one read tells.
+    """One call. `admission` alone changes it, but for its outbox; others may look at what one read tells.
 
     Attributes:
         served: performs what follows.
@@ -239,8 +239,10 @@ class Lifecycle:
         journal: is told of the moves; None costs nothing.
         reading: the bytes set aside for the message that it receives, or has received and not answered yet.
         reserved: the bytes set aside for the work on that message, or for the one answer of a unary call.
-        outbox: the answers of a stream that are on their way, the first of them with the transport. In the order of the
-            moves that made them: so whichever threads answer and send, none overtakes another.
+        outbox: the answers of a stream that the transport does not have yet. The admission adds them, in the order of
+            the moves: so whichever threads answer and send, none overtakes another. Whoever sends takes the first, and
+            keeps no reference: the transport has a copy, and memory that is free at once is still in the caches.
+        unsent: how many answers are on their way: these, and the one that the transport has.
         unsent_bytes: their bytes.
         held: the bytes that a stream holds besides; while it does, its answers are within them.
         in_working_pool: whether `reserved` and the answers are in the working pool, where room was claimed for them.
@@ -265,6 +267,7 @@ class Lifecycle:
         "since",
         "stalled_seconds",
         "state",
+        "unsent",
         "unsent_bytes",
     )
 
@@ -276,7 +279,7 @@ class Lifecycle:
         self.state = State.NEW
         self.journal: Journal | None = None
         self.outbox: deque[bytes] = deque()
-        self.reading = self.reserved = self.unsent_bytes = self.held = self.arrived_bytes = 0
+        self.reading = self.reserved = self.unsent = self.unsent_bytes = self.held = self.arrived_bytes = 0
         self.in_working_pool = False
         self.since = self.stalled_seconds = 0.0
         self.claim: Claim | None = None
@@ -333,12 +336,12 @@ class Lifecycle:
     @property
     def may_ask(self) -> bool:
         """Whether a message is to be received: the first, or the next of a stream when few answers are left to send."""
-        return self.state is State.NEW or (self.state is State.SENDING and len(self.outbox) < MAX_UNSENT)
+        return self.state is State.NEW or (self.state is State.SENDING and self.unsent < MAX_UNSENT)
 
     @property
     def ignores_refusals(self) -> bool:
         """Whether the caller does not take what was sent before, so that it would not take a refusal either."""
-        return bool(self.outbox) or self.state in _ENDS
+        return bool(self.unsent) or self.state in _ENDS
 
     def stop_clock(self, now: float) -> None:
         """Notes that it is this server's turn: until `resume_clock`, the caller neither stalls nor makes progress."""

@@ -270,8 +270,9 @@ class ThreadedStream(ThreadedCall):
         while status is None:
             status = self._sends.get()
             while not self._life.is_over and self._life.outbox:  # where the call is over, nobody takes them
-                yield self._life.outbox[0]
-                self._admission.sent(self._life)
+                size = len(self._life.outbox[0])
+                yield self._life.outbox.popleft()
+                self._admission.sent(self._life, size)
         return status
 
     def start_send(self) -> None:
