@@ -143,6 +143,11 @@ def test_the_memory_of_a_call_that_is_over_comes_back_when_the_thread_that_works
     assert (admission.used_bytes, admission.is_idle) == (0, True)
 
 
+def test_a_stream_is_told_that_there_are_answers_to_send_in_the_order_in_which_they_were_made():
+    stream = Caller(make(8)).read().arrive(3).answer(1, 2).arrive(4).answer(4)
+    assert (stream.sends, [len(answer) for answer in stream.life.outbox]) == (2, [1, 2, 4])
+
+
 def test_a_stream_with_many_answers_on_their_way_is_not_read_from_until_some_have_gone():
     admission = make(8)
     stream = Caller(admission).read()

@@ -37,7 +37,7 @@ def answer(word: str) -> Submit:
 class Threads(ThreadPoolExecutor):
     """The threads of the server."""
 
-    submit = staticmethod(answer("threads"))  # type: ignore[assignment]
+    submit = staticmethod(answer("threads"))
 
 
 @pytest.fixture

@@ -52,10 +52,16 @@ def test_a_bug_in_the_life_of_a_call_ends_the_call_and_nothing_else(
 
 
 def test_threads_are_short_when_calls_wait_for_one():
-    threads, gate, started = CallThreads(1), threading.Event(), threading.Event()
+    threads, gate = CallThreads(1), threading.Event()
+    met = threading.Barrier(2)
+
+    def hold_the_thread() -> None:
+        met.wait(SECONDS)
+        gate.wait(SECONDS)
+
     try:
-        threads.submit(lambda: (started.set(), gate.wait(SECONDS)))
-        assert started.wait(SECONDS)
+        threads.submit(hold_the_thread)
+        met.wait(SECONDS)
         assert not threads.are_short()
         threads.submit(gate.wait, SECONDS)
         assert threads.are_short()
