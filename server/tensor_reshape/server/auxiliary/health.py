@@ -48,6 +48,7 @@ class Watch:
 
     def find_news(self) -> bytes | None:
         """Returns the message that the watcher is to be sent now, if there is one. The calls come one at a time."""
+        # Compared with what was told, not counted: who reads slowly is told the latest, not all that has been.
         latest = self._health.describe(known=self._known)
         if latest == self._told:
             return None
@@ -67,7 +68,7 @@ class Health:
         """Starts with SERVING: it is registered on a server that is about to start."""
         self.is_over = False
         self.silent = CallSlots[AuxiliaryCall](MAX_SILENT)
-        self._status = _Response.SERVING
+        self._status = _Response.SERVING  # read on any thread; one store changes it
         self._watchers = CallSlots[Watcher](max_watches, per_connection=MAX_WATCHES_PER_CONNECTION, spares_first=True)
 
     def stop_serving(self) -> None:

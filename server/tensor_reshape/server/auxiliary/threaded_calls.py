@@ -87,6 +87,7 @@ class _Watcher(_Caller):
     def __init__(self, context: grpc.ServicerContext) -> None:
         super().__init__(context)
         self._news: SimpleQueue[None] = SimpleQueue()
+        # The end is news, too: the thread waits for nothing else.
         if not context.add_callback(self.look):
             self.look()  # the caller has left already
 

@@ -111,7 +111,7 @@ class CoreCall:
             if response is not None:
                 operations.append(cygrpc.SendMessageOperation(response, 0))
             self._start(operations)
-            self._state.statused = True
+            self._state.statused = True  # from now on the call is not active, for grpcio as well
 
     def cancel(self) -> None:
         """Ends the call at once, whatever is under way. From any thread."""
@@ -152,7 +152,7 @@ class CoreCall:
 
     def _start(self, operations: Sequence[Any], react: Callable[[Any], None] | None = None) -> None:
         """Has the core do `operations`, and `react` when they are done; until then the call cannot be over."""
-        token: Any = object()
+        token: Any = object()  # grpcio names its own by strings, of which one call can have each once
 
         def done(event: Any) -> Any:
             try:
@@ -164,6 +164,8 @@ class CoreCall:
             with self._state.condition:
                 return _server._possibly_finish_call(self._state, token)
 
+        # In this order, as grpcio does: a batch that cannot be started raises, and nothing is due then. `done` cannot
+        # come in between, since it needs the condition.
         self._call.start_server_batch(operations, done)
         self._state.due.add(token)
 

@@ -9,6 +9,7 @@
 import logging
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -18,7 +19,7 @@ import grpc
 from tensor_reshape.rules.errors import LimitError
 from tensor_reshape.server.calls.admission import Admission
 from tensor_reshape.server.calls.core_calls import DONE, CoreCall
-from tensor_reshape.server.calls.lifecycle import Ending, Lifecycle, State
+from tensor_reshape.server.calls.lifecycle import Ending, IllegalEventError, Lifecycle, State
 from tensor_reshape.server.calls.statuses import OK, choose_end, refuse_empty_call
 from tensor_reshape.server.calls.threaded import CallThreads, ThreadedStream, ThreadedUnary
 from tensor_reshape.server.config import COST_FACTOR
@@ -151,7 +152,8 @@ class InlineCall(CoreCall):
 
     def _fail(self, error: Exception) -> None:
         super()._fail(error)
-        self._admission.end(self._life, _BUG)
+        with suppress(IllegalEventError):  # which may be what has failed
+            self._admission.end(self._life, _BUG)
 
 
 class UnaryCall(InlineCall):
@@ -184,6 +186,7 @@ class UnaryCall(InlineCall):
         except Exception as error:  # noqa: BLE001 - whatever it is, the caller is told no more than that
             self._refuse(error)
             return True
+        # The life ends first: a call that was given up meanwhile has its refusal on the way, and gets no answer.
         if response is not None and self._admission.end(self._life, OK, len(response)):
             self.finish(response=response)
         return response is not None
@@ -215,6 +218,7 @@ class StreamCall(InlineCall):
 
     def _answer_long(self, raw: bytes) -> None:
         try:
+            # All at once: what the session gathers is reserved, and its messages are views of it until they are sent.
             answers = list(self._session.receive(raw))
         except Exception as error:  # noqa: BLE001 - whatever it is, the caller is told no more than that
             self._refuse(error)
@@ -226,7 +230,7 @@ class StreamCall(InlineCall):
         """Sends the first of the answers that are left, or the end after the last one; see `ServedCall`."""
         with self._state.condition:
             if self._is_sending or not self._is_active():
-                return
+                return  # `_on_sent` follows, and begins again here
             if self._life.outbox:
                 self.send(self._life.outbox.popleft())
             elif self._last:

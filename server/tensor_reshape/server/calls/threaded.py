@@ -7,6 +7,7 @@
 - Every thread is there from the start: to start one may fail, and would do so on the thread that serves every call.
 """
 
+import logging
 import threading
 from collections.abc import Callable, Generator, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -33,6 +34,7 @@ CALL_THREADS = 128
 QUESTION_THREADS = 4
 """How many questions about shapes are worked on, or wait for their turn, at once: none has a tensor's thread."""
 
+_LOGGER = logging.getLogger(__name__)
 _Handler: TypeAlias = "grpc.RpcMethodHandler[bytes, bytes]"
 _Behavior: TypeAlias = Callable[..., Any]
 
@@ -58,8 +60,10 @@ class ThreadedHandlers(grpc.GenericRpcHandler):
         self._admission = admission
         self._methods = {method.name: method for method in service.methods}
         self._working, self._answering = threading.Semaphore(max_working), threading.Semaphore(QUESTION_THREADS)
+        # A thread for each call that waits for its message, and for each stream a second one: it may have both at once.
         self._threads = start_all(CallThreads(CALL_THREADS, "receive"), CALL_THREADS)
         self._receivers = start_threads(CALL_THREADS, "receiver")
+        # Refusals are short, and must not wait behind the very calls because of which they are refused.
         self._refusals = start_threads(1, "refusal")
         admission.limit_threads(CALL_THREADS, self._threads.are_short)
         self.routes: Mapping[str, Submit] = dict.fromkeys((*self._methods, STREAM_METHOD), self._threads.submit)
@@ -122,6 +126,7 @@ class ThreadedCall:
         Raises:
             LimitError: SERVER_BUSY.
         """
+        # In this order: whoever gives the call up from now on can cancel it, and its end is heard of.
         self._context = context
         self._watch_end(context)
         self._admission.identify(self._life, context.peer())
@@ -201,7 +206,10 @@ class ThreadedCall:
     def _end(self, error: Exception) -> Status:
         """Notes that the call ends with what `error` says, and returns the status."""
         status, ending = choose_end(error, self._method)
-        self._admission.end(self._life, ending)  # where it has been given up, `error` is that refusal
+        try:
+            self._admission.end(self._life, ending)  # where it has been given up, `error` is that refusal
+        except Exception:
+            _LOGGER.exception("bug")  # grpcio would tell the caller its text
         return status
 
 

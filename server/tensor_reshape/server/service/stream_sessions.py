@@ -37,10 +37,10 @@ class StreamSession:
         """Serves within `limits`; `hold` takes so many bytes of the server's budget, or raises LimitError."""
         self._limits = limits
         self._hold = hold
-        self._call: ReshapeCall | None = None
-        self._output: TensorView | None = None
-        self._size = 0
-        self._received = 0
+        self._call: ReshapeCall | None = None  # the header of the tensor that arrives, or was the last one
+        self._output: TensorView | None = None  # its shape and type, without bytes
+        self._size = 0  # of its bytes, as its header says
+        self._received = 0  # of them; as many as `_size` between two tensors
         self.collected: bytearray | None = None
 
     def receive(self, raw: bytes) -> Iterator[bytes]:
