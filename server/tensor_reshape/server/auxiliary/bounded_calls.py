@@ -3,9 +3,9 @@
 Their calls take no part in the admission, and what a caller can hold of them is bounded: `MAX_SILENT` calls whose
 message has not come, each of which may have received nearly the largest message. When there is one more, the oldest of
 the connection that has the most is given up: callers who send nothing drive each other out, while a call whose message
-comes with it is answered. With an installed grpcio that `calls.core_calls` knows, `inline` serves them: no call
-holds a thread, and interceptors that wrap the handlers change nothing. Otherwise `threaded` does, with threads of their
-own.
+comes with it is answered. With an installed grpcio that `calls.core_calls` knows, `inline_calls` serves them: no call
+holds a thread, and interceptors that wrap the handlers change nothing. Otherwise `threaded_calls` does, with threads of
+their own.
 """
 
 from collections.abc import Callable

@@ -47,7 +47,6 @@ class BoundedCall(CoreCall):
     def begin(self) -> None:
         """Receives a message; called with the condition of the call, and a lock of the server's."""
         self.watch_end()
-        # First, so that a message which has come with the headers is answered also where the call itself has to go.
         self.receive()
         make_room(self._slots, self, self.peer)
 

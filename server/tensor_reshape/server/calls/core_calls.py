@@ -8,8 +8,10 @@ written for.
 - All callbacks (`_on_read`, `_on_sent`, `_on_over`) come on the thread that receives calls, one at a time. An exception
   that left one would end that thread, and with it the server: none does.
 - The call's condition, grpcio's own, guards what goes to the core: as grpcio does, whether the call is active is asked,
-  and what follows is started, under one hold of it. It is reentrant. grpcio holds it, and the lock of its server, while
-  it hands a call over; no other lock is ever waited for under it but that of the admission, which holds nothing else.
+  and what follows is started, under one hold of it. It is reentrant.
+- grpcio holds it, and the lock of its server, while it hands a call over: so only the thread that receives calls ever
+  waits for a lock under it. That is the admission's or that of the slots, under which nothing of a call is done, or
+  the condition of another call, which has to go.
 - The core takes one message to send at a time: whoever has more keeps them until `_on_sent`.
 """
 
@@ -164,8 +166,8 @@ class CoreCall:
             with self._state.condition:
                 return _server._possibly_finish_call(self._state, token)
 
-        # In this order, as grpcio does: a batch that cannot be started raises, and nothing is due then. `done` cannot
-        # come in between, since it needs the condition.
+        # In this order, as grpcio does: a batch that cannot be started raises, and nothing is due then. `done` may
+        # begin before the second line, on the other thread, but ends with what needs the condition, which is held here.
         self._call.start_server_batch(operations, done)
         self._state.due.add(token)
 

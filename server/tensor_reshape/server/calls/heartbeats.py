@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 
 import grpc
 
-_BEAT_SECONDS = 0.5  # several within what a supervisor takes for silence
+_BEAT_SECONDS = 0.5  # more often than what a supervisor takes for silence
 _RETRY_SECONDS = 0.1  # not at once: a server that refuses connections would be asked without a pause
 _CALL_SECONDS = 1.0  # within which a call that is not taken up is given up, so that the next one tries anew
 _METHOD = "/heartbeat"  # of nobody: it is refused by the thread that receives calls, and reaches no other

@@ -218,7 +218,7 @@ class StreamCall(InlineCall):
 
     def _answer_long(self, raw: bytes) -> None:
         try:
-            # All at once: what the session gathers is reserved, and its messages are views of it until they are sent.
+            # All at once: what the session gathers, and the messages that it makes of that, are reserved.
             answers = list(self._session.receive(raw))
         except Exception as error:  # noqa: BLE001 - whatever it is, the caller is told no more than that
             self._refuse(error)
