@@ -12,16 +12,13 @@ from google.protobuf.message import DecodeError, Message
 from google.protobuf.unknown_fields import UnknownFieldSet
 from verification.dims import read_dims_plainly, read_shape_plainly, read_term_plainly
 
-from tensor_reshape.rules.answers import BatchItem, ShapeAnswer, ShapeRequest
+from tensor_reshape.rules.batches import BatchItem
 from tensor_reshape.rules.dims import AnyDim, check_partial_dims
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason, ReshapeError
-from tensor_reshape.rules.explanations import Origin
-from tensor_reshape.rules.limits import MAX_HEAD_BYTES
-from tensor_reshape.rules.models import Kind
+from tensor_reshape.rules.limits import MAX_HEADER_BYTES
 from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, RESHAPE, STATIC_RESHAPE, Operation
-from tensor_reshape.rules.partial import PartialQuestion
-from tensor_reshape.rules.terms import Equality
+from tensor_reshape.rules.questions import Equality, Kind, Origin, Question, ShapeAnswer, ShapeRequest
 from tensor_reshape.rules.views import View, ViewPossibility
 from tensor_reshape.v1 import reshape_pb2
 
@@ -74,7 +71,7 @@ def _split(kind: type[Message], name: str, raw: bytes) -> Sequence[bytes]:
     unknown = UnknownFieldSet(message)
     if all(unknown[index].wire_type != _START_GROUP for index in range(len(unknown))):
         return cast("Sequence[bytes]", message.items)  # type: ignore[attr-defined]
-    if len(raw) > MAX_HEAD_BYTES:
+    if len(raw) > MAX_HEADER_BYTES:
         raise InvalidRequestError.of(Reason.MESSAGE_MALFORMED, "")
     return [item.SerializeToString() for item in getattr(_parse(kind, raw), name)]
 
@@ -87,8 +84,8 @@ def _parse(kind: type[AnyMessage], raw: bytes) -> AnyMessage:
 
 
 def _read_item(raw: bytes) -> BatchItem:
-    if len(raw) > MAX_HEAD_BYTES:
-        raise LimitError.of(Reason.HEAD_TOO_LARGE, "", limit=MAX_HEAD_BYTES)
+    if len(raw) > MAX_HEADER_BYTES:
+        raise LimitError.of(Reason.HEAD_TOO_LARGE, "", limit=MAX_HEADER_BYTES)
     item = _parse(reshape_pb2.BatchInferShapeItem, raw)
     if not item.HasField("question"):
         raise InvalidRequestError.of(Reason.FIELD_MISSING, "", "question")
@@ -107,7 +104,7 @@ def _read_question(message: reshape_pb2.InferShapeRequest) -> ShapeRequest:
     number = message.data.data_type
     if number not in {0, *DataType}:
         raise InvalidRequestError.of(Reason.DATA_TYPE_UNSUPPORTED, "", "data.data_type", value=number)
-    question = PartialQuestion(
+    question = Question(
         operation,
         data,
         target,

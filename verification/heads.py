@@ -4,7 +4,7 @@ import re
 
 from verification.encodings import PAYLOAD_FIELD
 
-from tensor_reshape.rules.limits import MAX_HEAD_BYTES
+from tensor_reshape.rules.limits import MAX_HEADER_BYTES
 
 # What the contract counts as a field: a tag and a length of at most five bytes, a number of at most ten. What follows
 # the tag is looked at by its wire type.
@@ -23,7 +23,7 @@ def measure_head(message: bytes, *, nested: bool) -> int:
     From a byte on that begins no field, all count. With too many fields, it is more than a head may be.
     """
     free, fields = _measure(message, nested=nested)
-    return MAX_HEAD_BYTES + 1 if fields > _MAX_FIELDS else len(message) - free
+    return MAX_HEADER_BYTES + 1 if fields > _MAX_FIELDS else len(message) - free
 
 
 def _measure(message: bytes, *, nested: bool) -> tuple[int, int]:

@@ -14,7 +14,7 @@ from verification.encodings import INTEGERS, PAYLOAD_FIELD, Encoder, encode_vari
 from verification.heads import measure_head
 from verification.questions import BatchWriter
 
-from tensor_reshape.rules.limits import MAX_HEAD_BYTES
+from tensor_reshape.rules.limits import MAX_HEADER_BYTES
 
 METHODS = ("static_reshape", "dynamic_reshape", "reshape")
 STREAM_KINDS = ("to_server", "to_client")
@@ -102,7 +102,7 @@ def _build_large_head(kind: str, seed: int) -> bytes:
     """Returns a message whose head is as large as is admitted, or some bytes less or more."""
     random = Random(seed)
     padding = Padding(_PADDING, inner=random.random() < 0.5, flood=random.random() < 0.01)
-    liberty, wanted = random.choice((0, *_LIBERTIES)), MAX_HEAD_BYTES + random.choice((-1, 0, 0, 1, 1, 2))
+    liberty, wanted = random.choice((0, *_LIBERTIES)), MAX_HEADER_BYTES + random.choice((-1, 0, 0, 1, 1, 2))
     raw = _Message(Encoder(Random(seed), liberty), seed, padding).build(kind)
     missing = wanted - measure_head(raw, nested=kind not in STREAM_KINDS)
     padding = replace(padding, size=max(padding.size + missing, 0))

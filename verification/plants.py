@@ -21,7 +21,7 @@ class Plant(NamedTuple):
 
 
 _PAYLOADS, _CODEC = "tensor_reshape.wire.fields", "tensor_reshape.wire.reshapes"
-_MESSAGES, _STREAMS = "tensor_reshape.wire.messages", "tensor_reshape.wire.streams"
+_MESSAGES, _STREAMS = "tensor_reshape.wire.fields", "tensor_reshape.wire.streams"
 _BATCHES, _SHAPES = "tensor_reshape.wire.batches", "tensor_reshape.wire.compact_batches"
 _HEADS, _SERVICE = "tensor_reshape.server.service.header_cache", "tensor_reshape.server.service.methods"
 _FOUND = "return (position, start, fields) if end == len(message) else None"
@@ -51,12 +51,14 @@ PLANTS = (
         "_measure(message, start, after, nested=False) if nested else (0, 0)",
         "(0, 0)",
     ),
-    Plant("the head before the tensor counts alone", _CODEC, "check_head_size(inner[1])", "check_head_size(outer[1])"),
-    Plant("a type is padded", _CODEC, "+ encode_length(data_type)", "+ _widen(encode_length(data_type), 6)"),
+    Plant(
+        "the head before the tensor counts alone", _CODEC, "check_header_size(inner[1])", "check_header_size(outer[1])"
+    ),
+    Plant("a type is padded", _CODEC, "+ encode_varint(data_type)", "+ _widen(encode_varint(data_type), 6)"),
     Plant("a length is padded to six bytes", _CODEC, "_MAX_LENGTH_BYTES = 9, 5", "_MAX_LENGTH_BYTES = 3, 6"),
-    Plant("the largest head is refused", _MESSAGES, "if size > MAX_HEAD_BYTES", "if size >= MAX_HEAD_BYTES"),
+    Plant("the largest head is refused", _MESSAGES, "if size > MAX_HEADER_BYTES", "if size >= MAX_HEADER_BYTES"),
     Plant("what follows a chunk is taken for its bytes", _STREAMS, "start + length != len(raw)", "start > len(raw)"),
-    Plant("an offset takes ten bytes", _STREAMS, "raw[1:10]", "raw[1:11]"),
+    Plant("an offset takes ten bytes", _STREAMS, "_MAX_OFFSET_BYTES = 9", "_MAX_OFFSET_BYTES = 10"),
     Plant(
         "an item that is cut short is taken",
         _BATCHES,
@@ -74,8 +76,8 @@ PLANTS = (
     Plant(
         "all methods know the same heads",
         _SERVICE,
-        "{operation: HeaderCache() for operation in reshapes.METHODS}",
-        "dict.fromkeys(reshapes.METHODS, HeaderCache())",
+        "{operation: HeaderCache() for operation in OPERATION_METHODS}",
+        "dict.fromkeys(OPERATION_METHODS, HeaderCache())",
     ),
     Plant(
         "a head is noted although elements move",

@@ -24,10 +24,11 @@ from verification.wide import Wide
 from conformance_cases import count_tighter
 from round_trips import check_round_trips, format_item
 from shape_instances import Found, check_soundness, check_tightness, find_accepted, is_exact
-from tensor_reshape.rules.answers import BatchItem, ShapeAnswer, ShapeRequest, answer_question
+from tensor_reshape.rules.batches import BatchItem
 from tensor_reshape.rules.dims import are_known
 from tensor_reshape.rules.errors import InvalidRequestError
-from tensor_reshape.rules.partial import Inference
+from tensor_reshape.rules.inference import answer_question
+from tensor_reshape.rules.questions import ShapeAnswer, ShapeRequest
 from view_instances import check_view, is_decided
 
 BATCH = 500
@@ -87,7 +88,7 @@ def prove(request: ShapeRequest, random: Random) -> tuple[str, Found, str]:
         answer = ask(request)
     except Exception as error:  # noqa: BLE001, whatever it is, it is to be shown
         return "crashed", found, repr(error)
-    inference = None if answer is None else Inference(answer.dims, answer.equalities)
+    inference = None if answer is None else ShapeAnswer(answer.dims, answer.equalities)
     problem = check_soundness(found, inference) or _check_view(request, answer, found)
     if problem:
         return "unsound", found, problem

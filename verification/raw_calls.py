@@ -12,7 +12,7 @@ from verification.steps import KIB, MIB, WrongAnswerError
 from tensor_reshape.client.errors import build_error
 from tensor_reshape.rules.errors import Reason, ReshapeError
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
-from tensor_reshape.wire.reshapes import SERVICE
+from tensor_reshape.wire.methods import SERVICE
 
 _F32 = tensor_pb2.DATA_TYPE_F32
 _STREAM = f"/{SERVICE}/StreamReshape"

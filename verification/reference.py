@@ -11,13 +11,12 @@ from verification.batches import read_answers_plainly, read_questions_plainly
 from verification.dims import read_shape_plainly
 from verification.heads import measure_head
 
-from tensor_reshape.rules.dims import AnyDim
-from tensor_reshape.rules.dtypes import DataType
+from tensor_reshape.rules.dims import AnyDim, check_dims
+from tensor_reshape.rules.dtypes import DataType, ElementKind
 from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason, ReshapeError
 from tensor_reshape.rules.layouts import check_layout
-from tensor_reshape.rules.limits import MAX_HEAD_BYTES, Limits
+from tensor_reshape.rules.limits import MAX_HEADER_BYTES, Limits
 from tensor_reshape.rules.operations import OPERATIONS, Operation, check_rank, check_shape_data_type
-from tensor_reshape.rules.shapes import check_dims
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
 
 Reading = tuple[object, ...]
@@ -33,7 +32,7 @@ _MESSAGES: dict[str, type[Message]] = {
 }
 _BATCHES = {"questions": read_questions_plainly, "answers": read_answers_plainly}
 _STREAMS = ("to_server", "to_client")
-_SIGNED = frozenset({DataType.I8, DataType.I16, DataType.I32, DataType.I64})
+_SIGNED = frozenset(data_type for data_type in DataType if data_type.kind is ElementKind.SIGNED)
 _DATA_TYPES = frozenset(map(int, DataType))
 _Dims = tuple[int, ...]
 
@@ -67,8 +66,8 @@ def describe_refusal(error: ReshapeError) -> Reading:
 
 
 def _parse(kind: str, raw: bytes) -> Message:
-    if measure_head(raw, nested=kind not in _STREAMS) > MAX_HEAD_BYTES:
-        raise LimitError.of(Reason.HEAD_TOO_LARGE, "", limit=MAX_HEAD_BYTES)
+    if measure_head(raw, nested=kind not in _STREAMS) > MAX_HEADER_BYTES:
+        raise LimitError.of(Reason.HEAD_TOO_LARGE, "", limit=MAX_HEADER_BYTES)
     try:
         return _MESSAGES[kind].FromString(raw)
     except DecodeError:

@@ -5,7 +5,7 @@ from random import Random
 
 from tensor_reshape.rules.dims import AnyDim, Dim, Interval, Symbol, make_dim, make_expression, name_dim
 from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, RESHAPE, STATIC_RESHAPE
-from tensor_reshape.rules.partial import PartialQuestion
+from tensor_reshape.rules.questions import AnyQuestion, Question
 
 _OPERATIONS = (STATIC_RESHAPE, DYNAMIC_RESHAPE, RESHAPE, RESHAPE)
 _NUMBERS = (0, 1, 1, 2, 2, 3, 4, 5, 6)
@@ -48,14 +48,14 @@ STYLES = {
 }
 
 
-def choose_question(random: Random, style: Style) -> PartialQuestion:
+def choose_question(random: Random, style: Style) -> AnyQuestion:
     """Returns a random question."""
     data = None if random.random() < style.rankless else _choose_dims(random, style)
     target: list[AnyDim] | None = [_choose_item(random, style) for _ in range(random.randint(0, style.rank))]
     expected = [_choose_dim(random, style) for _ in target or ()] if random.random() < style.expected else None
     if expected is not None and random.random() < style.unknown / 2:
         target = None
-    return PartialQuestion(
+    return Question(
         operation=random.choice(_OPERATIONS),
         data=data,
         target=target,

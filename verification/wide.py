@@ -6,12 +6,12 @@ Four of five are lawful as far as a look at each field tells, so that the rules 
 from collections.abc import Sequence
 from random import Random
 
-from tensor_reshape.rules.answers import BatchItem, ShapeRequest
+from tensor_reshape.rules.batches import BatchItem
 from tensor_reshape.rules.dims import AnyDim, Dim, Expression, Interval, Symbol
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.limits import MAX_DIM
 from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, RESHAPE, STATIC_RESHAPE
-from tensor_reshape.rules.partial import PartialQuestion
+from tensor_reshape.rules.questions import Question, ShapeRequest
 
 _OPERATIONS = (STATIC_RESHAPE, DYNAMIC_RESHAPE, RESHAPE, RESHAPE)
 _NAMES = ("N", "N", "M", "M", "K", "batch", "gr\u00f6\u00dfe", "\u540d" * 64, "N" * 64, "a b", "*", "4")
@@ -38,7 +38,7 @@ class Wide:
         data_from = self._choose_link(index) if random.random() < 0.25 else None
         data = self._choose_data() if data_from is None or random.random() < _RARE else None
         target = None if random.random() < 0.05 else self._choose_target(data)
-        question = PartialQuestion(
+        question = Question(
             operation=random.choice(_OPERATIONS),
             data=data,
             target=target,

@@ -1,148 +1,229 @@
-"""What a server sees of calls that are sent again: of the SDK's, and of a stock client's that has a retry policy."""
+"""Deadlines, budgets, and which failure is followed by another attempt, after what."""
 
-import json
-import time
-from concurrent.futures import ThreadPoolExecutor
+import math
+import threading
 
-import grpc
-import numpy as np
 import pytest
+from grpc import StatusCode
+from hypothesis import given
+from hypothesis import strategies as st
 
-from both_clients import CLIENTS, AnyClient, open_client
-from in_process import run_stock
-from remote_refusals import send_raw
-from tensor_reshape.client import LimitError, Reason, UnavailableError
-from tensor_reshape.rules.answers import ShapeAnswer
-from tensor_reshape.wire.inference import build_infer_response
-from tensor_reshape.wire.reshapes import SERVICE
-from tensor_reshape.wire.status import encode_refusal
+from tensor_reshape.client.errors import CallTimeoutError, InternalServerError, ResponseError, ServiceError
+from tensor_reshape.client.options import Endpoint
+from tensor_reshape.client.retries import PATIENCE_SECONDS, Attempts, Deadline, Pause, RetryBudget
+from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason, TensorReshapeError
 
-GOOD = build_infer_response(ShapeAnswer((6,))).SerializeToString()
-POLICY = {
-    "maxAttempts": 5,
-    "initialBackoff": "0.001s",
-    "maxBackoff": "0.001s",
-    "backoffMultiplier": 1,
-    "retryableStatusCodes": ["RESOURCE_EXHAUSTED"],
-}
-
-
-class Refusing:
-    """Refuses the first calls as a server with too much to do, then answers; keeps when each came."""
-
-    def __init__(self, refusals: float) -> None:
-        self.refusals, self.times = refusals, list[float]()
-
-    def __call__(self, request: bytes, context: grpc.ServicerContext) -> bytes:
-        del request
-        self.times.append(time.monotonic())
-        if len(self.times) <= self.refusals:
-            status = encode_refusal(LimitError.of(Reason.SERVER_BUSY, "not now"))
-            context.set_trailing_metadata(status.trailing_metadata)
-            context.abort(status.code, status.details)
-        return GOOD
-
-    @property
-    def pauses(self) -> list[float]:
-        return [after - before for before, after in zip(self.times, self.times[1:], strict=False)]
+LOST = [ServiceError("", StatusCode.UNAVAILABLE), ServiceError("", StatusCode.CANCELLED)]
+FINAL = [
+    CallTimeoutError("", StatusCode.DEADLINE_EXCEEDED),
+    InternalServerError("", StatusCode.INTERNAL),
+    ServiceError("", StatusCode.RESOURCE_EXHAUSTED),
+    LimitError.of(Reason.TENSOR_TOO_LARGE, ""),
+    InvalidRequestError.of(Reason.NOT_DIVISIBLE, ""),
+    ResponseError(""),
+]
 
 
-class Unavailable(Refusing):
-    """Says UNAVAILABLE instead."""
-
-    def __call__(self, request: bytes, context: grpc.ServicerContext) -> bytes:
-        del request
-        self.times.append(time.monotonic())
-        context.abort(grpc.StatusCode.UNAVAILABLE, "not now")
+def ask_back(seconds: float) -> LimitError:
+    """Returns what a server says that wants to be asked again after so long."""
+    refusal = LimitError.of(Reason.SERVER_BUSY, "")
+    refusal.retry_seconds = seconds
+    return refusal
 
 
-def infer(client: AnyClient, **fields: float) -> tuple[int, ...]:
-    return client.infer_shape([6], [6], **fields).known
+BUSY = ask_back(0.2)
 
 
-@pytest.mark.parametrize("kind", CLIENTS)
-def test_a_busy_server_is_asked_again_after_the_time_that_it_says(kind: str):
-    refusing = Refusing(3)
-    with run_stock({"InferShape": refusing}) as address, open_client(kind, address) as client:
-        assert infer(client) == (6,)
-    assert len(refusing.times) == 4
-    assert min(refusing.pauses) >= 0.2
+def begin(timeout: float = math.inf, endpoint: Endpoint | None = None) -> Attempts:
+    endpoint = endpoint or Endpoint("127.0.0.1:1", None, (), 30)
+    return Attempts(endpoint.budget, endpoint.start_deadline(timeout))
 
 
-@pytest.mark.parametrize("kind", CLIENTS)
-def test_a_server_that_stays_busy_is_asked_less_and_less_often(kind: str):
-    refusing = Refusing(1000)
-    with (
-        run_stock({"InferShape": refusing}) as address,
-        open_client(kind, address) as client,
-        pytest.raises(LimitError),
-    ):
-        infer(client, timeout=4)
-    assert 4 <= len(refusing.times) <= 7
+def plan(attempts: Attempts, error: TensorReshapeError) -> Pause:
+    pause = attempts.plan_pause(error)
+    assert pause is not None
+    return pause
 
 
-def test_a_full_server_sees_little_more_than_the_first_attempts():
-    refusing = Refusing(10_000)
-
-    def call(client: AnyClient) -> None:
-        with pytest.raises(LimitError):
-            infer(client, timeout=3)
-
-    with (
-        run_stock({"InferShape": refusing}) as address,
-        open_client("Client", address) as client,
-        ThreadPoolExecutor(16) as pool,
-    ):
-        for future in [pool.submit(call, client) for _ in range(200)]:
-            future.result()
-    assert 200 <= len(refusing.times) <= 260
+def exhaust(endpoint: Endpoint) -> None:
+    while endpoint.budget.take():
+        pass
 
 
-@pytest.mark.parametrize("kind", CLIENTS)
-def test_a_server_that_says_unavailable_is_asked_a_few_times(kind: str):
-    unavailable = Unavailable(0)
-    with (
-        run_stock({"InferShape": unavailable}) as address,
-        open_client(kind, address) as client,
-        pytest.raises(UnavailableError),
-    ):
-        infer(client)
-    assert 4 <= len(unavailable.times) <= 12
+OUTCOMES = st.lists(st.sampled_from(["success", "failure"]), max_size=400)
 
 
-@pytest.mark.parametrize("kind", CLIENTS)
-def test_where_no_server_ever_was_a_call_gives_up_before_its_deadline(kind: str):
-    begin = time.monotonic()
-    with open_client(kind, "127.0.0.1:1", timeout=60) as client, pytest.raises(UnavailableError, match="refused"):
-        infer(client)
-    assert 4 < time.monotonic() - begin < 30
+def count_grants(budget: RetryBudget, failures: int) -> int:
+    return sum(budget.take() for _ in range(failures))
 
 
-@pytest.mark.parametrize("kind", CLIENTS)
-@pytest.mark.parametrize("way", ["inline", "stream", "view"])
-def test_where_no_server_is_a_call_ends_with_its_deadline(kind: str, way: str):
-    begin = time.monotonic()
-    with open_client(kind, "127.0.0.1:1") as client, pytest.raises(UnavailableError):
-        client.reshape(np.zeros(6), [6], transfer=way, timeout=0.5)
-    assert time.monotonic() - begin < 3
+@pytest.mark.parametrize("error", FINAL, ids=repr)
+def test_what_would_fail_again_is_not_sent_again(error: TensorReshapeError):
+    assert begin().plan_pause(error) is None
 
 
-def call_stock(address: str) -> None:
-    config = {"methodConfig": [{"name": [{"service": SERVICE}], "retryPolicy": POLICY}]}
-    with grpc.insecure_channel(address, options=[("grpc.service_config", json.dumps(config))]) as channel:
-        send_raw(channel, "InferShape", b"")
+@pytest.mark.parametrize("error", LOST, ids=repr)
+def test_who_lost_a_server_waits_for_one(error: TensorReshapeError):
+    assert plan(begin(), error).is_for_server
 
 
-def test_a_stock_client_that_retries_waits_as_long_as_the_server_says():
-    refusing = Refusing(3)
-    with run_stock({"InferShape": refusing}) as address:
-        call_stock(address)
-    assert len(refusing.times) == 4
-    assert min(refusing.pauses) >= 0.19  # its own back-off is of a millisecond
+def test_who_asks_a_busy_server_again_does_not():
+    assert not plan(begin(), BUSY).is_for_server
 
 
-def test_a_stock_client_that_retries_ends_with_the_refusal():
-    refusing = Refusing(1000)
-    with run_stock({"InferShape": refusing}) as address, pytest.raises(grpc.RpcError) as caught:
-        call_stock(address)
-    assert (caught.value.code(), len(refusing.times)) == (grpc.StatusCode.RESOURCE_EXHAUSTED, 5)
+@given(st.floats(0, 1000), st.integers(1, 20))
+def test_what_the_server_asks_for_is_the_least_pause(seconds: float, attempts: int):
+    error, begun = ask_back(seconds), begin()
+    assert all(plan(begun, error).seconds >= seconds for _ in range(attempts))
+
+
+def test_the_pauses_double_up_to_a_maximum():
+    attempts, error = begin(), ask_back(0)
+    pauses = [plan(attempts, error).seconds for _ in range(20)]
+    limits = [min(0.1 * 2**failures, 5.0) for failures in range(20)]
+    assert all(limit / 2 <= pause <= limit for pause, limit in zip(pauses, limits, strict=True))
+
+
+def test_two_callers_do_not_come_back_together():
+    assert len({plan(begin(), BUSY).seconds for _ in range(10)}) == 10
+
+
+@pytest.mark.parametrize("error", [*LOST, BUSY], ids=repr)
+def test_what_would_come_after_the_deadline_is_not_sent(error: TensorReshapeError):
+    assert begin(timeout=0.01).plan_pause(error) is None
+
+
+@pytest.mark.parametrize("error", [*LOST, BUSY], ids=repr)
+def test_a_closed_client_sends_nothing_again(error: TensorReshapeError):
+    endpoint = Endpoint("127.0.0.1:1", None, (), 30)
+    endpoint.close()
+    assert begin(endpoint=endpoint).plan_pause(error) is None
+
+
+def test_without_a_budget_a_busy_server_is_left_alone():
+    endpoint = Endpoint("127.0.0.1:1", None, (), 30)
+    exhaust(endpoint)
+    assert begin(endpoint=endpoint).plan_pause(BUSY) is None
+
+
+@pytest.mark.parametrize("error", LOST, ids=repr)
+def test_the_first_loss_of_a_call_draws_nothing_and_any_other_does(error: TensorReshapeError):
+    endpoint = Endpoint("127.0.0.1:1", None, (), 30)
+    exhaust(endpoint)
+    attempts = begin(endpoint=endpoint)
+    assert plan(attempts, error)
+    assert attempts.plan_pause(error) is None
+
+
+def test_calls_of_one_client_share_its_budget():
+    endpoint = Endpoint("127.0.0.1:1", None, (), 30)
+    calls = [begin(endpoint=endpoint) for _ in range(1000)]
+    assert sum(call.plan_pause(BUSY) is not None for call in calls) == 49
+
+
+def test_an_answered_call_gives_a_part_of_a_token_back():
+    endpoint = Endpoint("127.0.0.1:1", None, (), 30)
+    attempts = begin(endpoint=endpoint)
+    for _ in range(49):
+        plan(attempts, BUSY)
+    for _ in range(11):
+        attempts.note_success()
+    assert attempts.plan_pause(BUSY) is not None
+
+
+def test_patience_ends():
+    attempts, seconds = begin(), 0.0
+    while pause := attempts.plan_pause(LOST[0]):
+        seconds += pause.seconds
+    assert PATIENCE_SECONDS <= seconds <= PATIENCE_SECONDS + 5
+
+
+def test_a_stream_that_was_taken_up_is_awaited_as_long_again():
+    attempts = begin()
+    while attempts.plan_pause(LOST[0]):
+        pass
+    attempts.note_progress()
+    assert attempts.plan_pause(LOST[0]) is not None
+
+
+def test_a_wait_for_a_server_is_no_longer_than_patience():
+    with begin().wait_for_server() as seconds:
+        assert seconds == PATIENCE_SECONDS
+
+
+def test_a_wait_for_a_server_ends_with_the_deadline():
+    with begin(timeout=2).wait_for_server() as seconds:
+        assert 1 < seconds <= 2
+
+
+def test_a_wait_for_a_server_uses_patience_up():
+    attempts = begin()
+    with attempts.wait_for_server():
+        pass
+    with attempts.wait_for_server() as seconds:
+        assert seconds < PATIENCE_SECONDS
+
+
+def test_attempts_share_a_deadline():
+    endpoint, deadline = Endpoint("127.0.0.1:1", None, (), 30), Deadline(1e-9)
+    assert all(Attempts(endpoint.budget, deadline).plan_pause(BUSY) is None for _ in range(2))
+
+
+def test_half_of_the_tokens_are_granted_to_a_client_that_only_fails():
+    assert count_grants(RetryBudget(), 1000) == 49
+
+
+def test_ten_answers_make_room_for_one_more():
+    budget = RetryBudget()
+    count_grants(budget, 50)
+    for _ in range(9):
+        budget.note_success()
+    assert not budget.take()
+    for _ in range(21):
+        budget.note_success()
+    assert budget.take()
+
+
+def test_answers_save_no_more_than_a_full_bucket():
+    budget = RetryBudget()
+    for _ in range(1000):
+        budget.note_success()
+    assert count_grants(budget, 1000) == 49
+
+
+@given(OUTCOMES)
+def test_what_is_granted_is_at_most_a_constant_and_a_tenth_of_what_was_answered(outcomes: list[str]):
+    budget, grants = RetryBudget(), 0
+    for outcome in outcomes:
+        if outcome == "success":
+            budget.note_success()
+        else:
+            grants += budget.take()
+    assert grants <= 50 + outcomes.count("success") / 10
+
+
+def test_threads_share_a_budget():
+    budget, granted = RetryBudget(), list[int]()
+    threads = [threading.Thread(target=lambda: granted.append(count_grants(budget, 20))) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sum(granted) == 49
+
+
+def test_no_deadline_leaves_no_limit():
+    deadline = Deadline(None)
+    assert (deadline.remaining_seconds, deadline.is_within(1e9)) == (None, False)
+
+
+@pytest.mark.parametrize(("seconds", "within"), [(100.0, 1.0), (100.0, 99.0)])
+def test_a_deadline_is_not_within_less_than_what_is_left(seconds: float, within: float):
+    deadline = Deadline(seconds)
+    assert deadline.remaining_seconds == pytest.approx(seconds, abs=0.5)
+    assert (deadline.is_within(within), deadline.is_within(seconds)) == (False, True)
+
+
+def test_a_deadline_that_has_passed_leaves_what_grpc_still_takes_for_a_timeout():
+    deadline = Deadline(1e-9)
+    assert (deadline.remaining_seconds, deadline.is_within(0)) == (1e-3, True)

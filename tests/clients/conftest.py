@@ -37,6 +37,12 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def descriptors() -> str:
+    """The descriptors of all that is called, as a compiler gives them to programs; in base64."""
+    return encode_descriptors()
+
+
+@pytest.fixture(scope="session")
 def ask_all(programs: Path, server: ServerProcess) -> Callable[[str, str], list[tuple[ForeignCall, Answer]]]:
     """Has a program make all calls, and returns each with what became of it."""
 

@@ -8,8 +8,9 @@ import pytest
 from conformance_cases import Case, load_known_cases
 from tensor_reshape.client import Client, InvalidRequestError
 from tensor_reshape.rules.dtypes import DataType
+from tensor_reshape.rules.inference import infer_shape
 from tensor_reshape.rules.operations import OPERATIONS
-from tensor_reshape.rules.shapes import Question, infer_shape
+from tensor_reshape.rules.questions import Question
 from tensor_reshape.wire.reshapes import read_target
 from tensor_reshape.wire.tensors import TensorView
 

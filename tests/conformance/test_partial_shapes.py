@@ -16,7 +16,7 @@ from conformance_cases import (
 from shape_instances import find_accepted
 from tensor_reshape.rules.dims import AnyDim, find_bounds
 from tensor_reshape.rules.errors import InvalidRequestError, Reason
-from tensor_reshape.rules.partial import infer_partial
+from tensor_reshape.rules.inference import infer
 
 CASES = load_partial_cases()
 SHAPES = [case for case in CASES if "shape" in case["want"]]
@@ -69,7 +69,7 @@ def test_what_is_refused_though_a_shape_is_wanted_has_no_instance():
 @pytest.mark.parametrize("case", [case for case in REFUSED if case["id"] in _LITERAL], ids=lambda case: case["id"])
 def test_what_a_literal_decides_is_refused_for_it(case: Case):
     with pytest.raises(InvalidRequestError) as caught:
-        infer_partial(read_partial_case(case))
+        infer(read_partial_case(case))
     assert caught.value.reason == _LITERAL[case["id"]]
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from conformance_cases import Case, can_be_equal, find_wider, infer_case, load_cases, read_partial_case
 from shape_instances import find_accepted
 from tensor_reshape.rules.dims import AnyDim, find_name
-from tensor_reshape.rules.partial import Inference
+from tensor_reshape.rules.questions import ShapeAnswer
 
 CASES = load_cases("symbol_cases.jsonl")
 SHAPES = [case for case in CASES if "shape" in case["expect"]]
@@ -80,11 +80,11 @@ def test_every_pair_that_openvino_merges_is_said_to_be_equal_or_known():
     assert missing == []
 
 
-def _are_equal(answer: Inference, names: set[str]) -> bool:
+def _are_equal(answer: ShapeAnswer, names: set[str]) -> bool:
     return any({str(equality.left), str(equality.right)} == names for equality in answer.equalities)
 
 
-def _are_known(case: Case, answer: Inference, names: set[str]) -> bool:
+def _are_known(case: Case, answer: ShapeAnswer, names: set[str]) -> bool:
     """Whether each dim of the output that has one of the names is a number."""
     dims = zip(answer.dims or (), case["expect"]["symbols"], strict=True)
     named = [dim for dim, text in dims if text is not None and names & set(text.split("="))]

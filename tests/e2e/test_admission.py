@@ -20,10 +20,11 @@ from server_processes import ServerProcess, run_server
 from tensor_reshape.client import Client, HealthStatus, LimitError, Reason
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.operations import RESHAPE
-from tensor_reshape.rules.shapes import Question
+from tensor_reshape.rules.questions import Question
 from tensor_reshape.server.config import Config
 from tensor_reshape.wire.arrays import Array, view_array
-from tensor_reshape.wire.reshapes import SERVICE, ReshapeCall, encode_reshape_request
+from tensor_reshape.wire.methods import SERVICE
+from tensor_reshape.wire.reshapes import ReshapeCall, encode_reshape_request
 from tensor_reshape.wire.tensors import TensorView
 
 MIB = 1 << 20

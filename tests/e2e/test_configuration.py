@@ -30,6 +30,7 @@ def ask_rank(address: str, rank: int) -> tuple[int, ...]:
         ["--listen", "unix:"],
         ["--listen", "127.0.0.1:" + "1" * 5000],
         ["--listen", "203.0.113.1:0"],
+        ["--listen", "a..b:1"],
         ["--threads", "0"],
         ["--max-message-bytes", "1023"],
         ["--max-message-bytes", str(2**31)],

@@ -7,7 +7,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from server_processes import ServerProcess, run_server
 from tensor_reshape.client import Client, HealthStatus
-from tensor_reshape.wire.reshapes import SERVICE
+from tensor_reshape.wire.methods import SERVICE
 
 ROUNDS, CHANNELS = 50, 8
 

@@ -7,9 +7,10 @@ import grpc
 from server_processes import ServerProcess
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.operations import RESHAPE
-from tensor_reshape.rules.shapes import Question
+from tensor_reshape.rules.questions import Question
+from tensor_reshape.wire.methods import STREAM_RESHAPE
 from tensor_reshape.wire.reshapes import ReshapeCall, read_target
-from tensor_reshape.wire.streams import STREAM_METHOD, Chunk, decode_stream_response, encode_begin, encode_chunk
+from tensor_reshape.wire.streams import Chunk, decode_stream_response, encode_begin, encode_chunk
 from tensor_reshape.wire.tensors import TensorView
 
 CHUNK = 4 * 1024 * 1024
@@ -32,7 +33,7 @@ def build_messages() -> Iterator[bytes]:
 
 def test_a_tensor_of_more_than_4_gib_goes_through_a_stream_and_keeps_its_elements(server: ServerProcess):
     with grpc.insecure_channel(server.address, ROOM) as channel:
-        method: grpc.StreamStreamMultiCallable[bytes, bytes] = channel.stream_stream(STREAM_METHOD)
+        method: grpc.StreamStreamMultiCallable[bytes, bytes] = channel.stream_stream(STREAM_RESHAPE.path)
         answers = method(build_messages(), timeout=100)
         output = decode_stream_response(next(answers))
         chunks = map(decode_stream_response, answers)

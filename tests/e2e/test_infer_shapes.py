@@ -11,7 +11,7 @@ from both_clients import CLIENTS, AnyClient, open_client
 from remote_refusals import catch_local
 from server_processes import ServerProcess
 from tensor_reshape.client import Client, DimLike, InferredShape, Interval, LimitError, Reason, ReshapeError, ShapeQuery
-from tensor_reshape.rules.models import Kind
+from tensor_reshape.rules.questions import Kind
 from tensor_reshape.rules.views import ViewPossibility
 
 FLATTEN = ShapeQuery(data_shape=[2, 3], shape=[-1], special_zero=False)

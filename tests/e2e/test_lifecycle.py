@@ -17,7 +17,7 @@ from tensor_reshape.client import Client, HealthStatus, UnavailableError
 from tensor_reshape.server.config import Config
 from tensor_reshape.server.runner import Runner
 from tensor_reshape.wire.arrays import Array
-from tensor_reshape.wire.reshapes import SERVICE
+from tensor_reshape.wire.methods import SERVICE
 
 SIX = np.arange(6, dtype=np.float32)
 SERVING = health_pb2.HealthCheckResponse.SERVING

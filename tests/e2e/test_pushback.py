@@ -11,7 +11,7 @@ from in_process import ANY_PORT, run_runner
 from raw_streams import begin, open_stream
 from remote_refusals import catch_status, read_trailing, send_raw
 from tensor_reshape.server.config import Config
-from tensor_reshape.wire.reshapes import SERVICE
+from tensor_reshape.wire.methods import SERVICE
 
 INFER = b"\x08\x01\x10\x00\x1a\x02\x12\x00\x22\x00"
 CONFIG = {

@@ -15,15 +15,17 @@ from verification.varints import find_unreadable
 from dim_strategies import LAWFUL_REQUESTS, REQUESTS
 from remote_refusals import read_trailing, send_raw
 from server_processes import ServerProcess
-from tensor_reshape.rules.answers import BatchItem, ShapeRequest
+from tensor_reshape.rules.batches import BatchItem
 from tensor_reshape.rules.operations import Operation
+from tensor_reshape.rules.questions import ShapeRequest
 from tensor_reshape.v1 import reshape_pb2
 from tensor_reshape.wire.batches import encode_batch_item, join_items
 from tensor_reshape.wire.health import CHECK_METHOD, encode_check_request
 from tensor_reshape.wire.inference import build_infer_request
-from tensor_reshape.wire.reshapes import METHODS, ReshapeCall, encode_reshape_request
+from tensor_reshape.wire.methods import OPERATION_METHODS, STREAM_RESHAPE
+from tensor_reshape.wire.reshapes import ReshapeCall, encode_reshape_request
 from tensor_reshape.wire.status import DETAILS_KEY
-from tensor_reshape.wire.streams import STREAM_METHOD, encode_begin, encode_chunk
+from tensor_reshape.wire.streams import encode_begin, encode_chunk
 from tensor_reshape.wire.tensors import TensorView
 from tensor_strategies import reshape_calls
 
@@ -77,7 +79,7 @@ def stream(channel: grpc.Channel, messages: list[bytes]) -> list[str]:
     """Returns what some reader would not take of the messages of a stream, to either side."""
     sent, received = MESSAGES["StreamReshape"]
     findings = [finding for message in messages for finding in find_unreadable(sent, message)]
-    method: grpc.StreamStreamMultiCallable[bytes, bytes] = channel.stream_stream(STREAM_METHOD)
+    method: grpc.StreamStreamMultiCallable[bytes, bytes] = channel.stream_stream(STREAM_RESHAPE.path)
     try:
         for answer in method(iter(messages), timeout=SECONDS):
             findings += find_unreadable(received, answer)
@@ -86,14 +88,14 @@ def stream(channel: grpc.Channel, messages: list[bytes]) -> list[str]:
     return findings
 
 
-@pytest.mark.parametrize("operation", METHODS, ids=str)
+@pytest.mark.parametrize("operation", OPERATION_METHODS, ids=str)
 @ONE_OF_EACH
 @given(data=st.data())
 def test_every_reader_takes_an_answer_with_a_tensor(
     raw_channel: grpc.Channel, operation: Operation, data: st.DataObject
 ):
     call, shape = data.draw(reshape_calls(operation))
-    assert ask(raw_channel, METHODS[operation], encode_reshape_request(call, shape)) == []
+    assert ask(raw_channel, OPERATION_METHODS[operation].name, encode_reshape_request(call, shape)) == []
 
 
 @ONE_OF_EACH

@@ -11,7 +11,7 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from server_processes import ServerProcess, run_server
 from tensor_reshape.client import Client, HealthStatus
 from tensor_reshape.v1 import reshape_pb2
-from tensor_reshape.wire.reshapes import SERVICE
+from tensor_reshape.wire.methods import SERVICE
 
 
 def test_reflection_lists_the_services(server: ServerProcess):

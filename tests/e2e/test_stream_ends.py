@@ -23,8 +23,9 @@ from tensor_reshape.client import (
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.server.config import Config
 from tensor_reshape.server.runner import Runner
+from tensor_reshape.wire.methods import STREAM_RESHAPE
 from tensor_reshape.wire.status import encode_refusal
-from tensor_reshape.wire.streams import STREAM_RESHAPE, encode_accept, encode_chunk
+from tensor_reshape.wire.streams import encode_accept, encode_chunk
 from tensor_reshape.wire.tensors import TensorView
 
 SIX = np.arange(6, dtype=np.uint8)
@@ -82,7 +83,7 @@ def abort_busy(context: grpc.ServicerContext) -> None:
 
 @pytest.mark.parametrize("kind", CLIENTS)
 def test_a_deadline_within_a_stream_is_a_timeout(kind: str):
-    with run_stock({}, streams={STREAM_RESHAPE: hang}) as address, open_client(kind, address) as client:
+    with run_stock({}, streams={STREAM_RESHAPE.name: hang}) as address, open_client(kind, address) as client:
         with pytest.raises(CallTimeoutError):
             client.reshape(SIX, [6], transfer="stream", timeout=0.3)
         with pytest.raises(CallTimeoutError):
@@ -115,7 +116,7 @@ def liar() -> Iterator[tuple[str, list[bytes]]]:
     def behave(requests: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
         yield from say(*answers)(requests, context)
 
-    with run_stock({}, streams={STREAM_RESHAPE: behave}) as address:
+    with run_stock({}, streams={STREAM_RESHAPE.name: behave}) as address:
         yield address, answers
 
 
@@ -137,7 +138,7 @@ def test_a_stream_that_is_lost_or_not_admitted_begins_anew(
     kind: str, late: bool, abort: Callable[[grpc.ServicerContext], object]
 ):
     aborts = Aborts(abort, 2, late=late)
-    with run_stock({}, streams={STREAM_RESHAPE: aborts}) as address, open_client(kind, address) as client:
+    with run_stock({}, streams={STREAM_RESHAPE.name: aborts}) as address, open_client(kind, address) as client:
         assert client.reshape(SIX, [6], transfer="stream").tolist() == SIX.tolist()
     assert aborts.attempts == 3
 
@@ -146,7 +147,7 @@ def test_a_stream_that_is_lost_or_not_admitted_begins_anew(
 def test_a_server_that_stays_busy_is_asked_until_the_deadline(kind: str):
     aborts = Aborts(abort_busy, 1000, late=False)
     with (
-        run_stock({}, streams={STREAM_RESHAPE: aborts}) as address,
+        run_stock({}, streams={STREAM_RESHAPE.name: aborts}) as address,
         open_client(kind, address) as client,
         pytest.raises(LimitError) as caught,
     ):
@@ -166,7 +167,7 @@ def test_a_refusal_while_much_is_being_sent_is_the_refusal():  # of grpc.aio, a 
         context.abort(status.code, status.details)
 
     with (
-        run_stock({}, streams={STREAM_RESHAPE: refuse}) as address,
+        run_stock({}, streams={STREAM_RESHAPE.name: refuse}) as address,
         open_client("Client", address, chunk_bytes=20_000) as client,
     ):
         for _ in range(30):
@@ -181,7 +182,7 @@ def test_the_attempts_of_a_stream_end_with_its_deadline(kind: str, late: bool):
     aborts = Aborts(abort_unavailable, 1000, late=late)
     begin = time.monotonic()
     with (
-        run_stock({}, streams={STREAM_RESHAPE: aborts}) as address,
+        run_stock({}, streams={STREAM_RESHAPE.name: aborts}) as address,
         open_client(kind, address) as client,
         pytest.raises((UnavailableError, CallTimeoutError)),
     ):
@@ -210,7 +211,7 @@ def test_a_stream_goes_on_when_its_server_is_restarted(kind: str, serving: str):
 
 async def test_a_cancelled_stream_leaves_no_task_and_a_usable_client():
     accepted = asyncio.Event()
-    with run_stock({}, streams={STREAM_RESHAPE: hang}) as address:
+    with run_stock({}, streams={STREAM_RESHAPE.name: hang}) as address:
         async with AsyncClient(address) as client:
             before = asyncio.all_tasks()
             call = client.reshape(
@@ -230,7 +231,7 @@ async def test_a_cancelled_stream_leaves_no_task_and_a_usable_client():
 
 async def test_closing_a_client_ends_its_streams():
     accepted = asyncio.Event()
-    with run_stock({}, streams={STREAM_RESHAPE: hang}) as address:
+    with run_stock({}, streams={STREAM_RESHAPE.name: hang}) as address:
         client = AsyncClient(address)
         call = client.reshape(SIX, [6], special_zero=False, transfer="stream", progress=lambda *_: accepted.set())
         task = asyncio.create_task(call)

@@ -114,8 +114,19 @@ def test_the_sdist_holds_the_contract(sdist_files: set[str], name: str):
     assert f"protos/tensor_reshape/v1/{name}.proto" in sdist_files
 
 
-@pytest.mark.parametrize("name", ["LICENSE", "README.md", "protos/generate.py", "tests/conftest.py"])
-def test_the_sdist_holds_what_it_takes_to_build_and_test(sdist_files: set[str], name: str):
+@pytest.mark.parametrize(
+    "name",
+    [
+        "LICENSE",
+        "README.md",
+        "CONTRIBUTING.md",
+        "SECURITY.md",
+        "docs/errors.md",
+        "protos/generate.py",
+        "tests/conftest.py",
+    ],
+)
+def test_the_sdist_holds_what_it_takes_to_build_read_and_test(sdist_files: set[str], name: str):
     assert name in sdist_files
 
 

@@ -5,12 +5,13 @@ from typing import overload
 
 import pytest
 
-from tensor_reshape.rules.answers import BatchItem, ShapeAnswer, ShapeRequest, answer_batch, answer_question
+from tensor_reshape.rules.batches import BatchItem, answer_batch
 from tensor_reshape.rules.dims import AnyDim, name_dim
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.errors import InvalidRequestError, Reason, ReshapeError
+from tensor_reshape.rules.inference import answer_question
 from tensor_reshape.rules.operations import RESHAPE, STATIC_RESHAPE, Operation
-from tensor_reshape.rules.partial import PartialQuestion
+from tensor_reshape.rules.questions import Question, ShapeAnswer, ShapeRequest
 
 
 def make_item(
@@ -20,7 +21,7 @@ def make_item(
     data_type: DataType | None = None,
     operation: Operation = RESHAPE,
 ) -> BatchItem:
-    question = PartialQuestion(operation=operation, data=data, target=target, special_zero=True, data_type=data_type)
+    question = Question(operation=operation, data=data, target=target, special_zero=True, data_type=data_type)
     return BatchItem(ShapeRequest(question), data_from)
 
 

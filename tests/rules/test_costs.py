@@ -9,21 +9,15 @@ from hypothesis import strategies as st
 from verification.comparison.questions import generate
 
 from call_counts import count_calls
-from tensor_reshape.rules.answers import (
-    ITEM_STEPS,
-    RESERVE_STEPS,
-    BatchItem,
-    ShapeAnswer,
-    ShapeRequest,
-    answer_batch,
-    answer_question,
-)
+from tensor_reshape.rules.batches import ITEM_STEPS, RESERVE_STEPS, BatchItem, answer_batch
+from tensor_reshape.rules.budgets import MAX_STEPS, StepBudget
 from tensor_reshape.rules.dims import ANY, AnyDim, Dim, Interval, Symbol, find_bounds, make_expression, name_dim
 from tensor_reshape.rules.errors import LimitError, Reason, ReshapeError
-from tensor_reshape.rules.models import Equation
+from tensor_reshape.rules.inference import answer_question
 from tensor_reshape.rules.operations import OPERATIONS, RESHAPE
-from tensor_reshape.rules.partial import PartialQuestion
-from tensor_reshape.rules.products import MAX_STEPS, Search, narrow_factors
+from tensor_reshape.rules.questions import Question, ShapeAnswer, ShapeRequest
+from tensor_reshape.rules.solvers.equations import Equation, Range
+from tensor_reshape.rules.solvers.propagation import narrow_ranges
 
 MOST_CALLS = 16 * MAX_STEPS
 """Of one question, whatever it is: some milliseconds."""
@@ -32,7 +26,7 @@ MOST_CALLS = 16 * MAX_STEPS
 def ask(
     data: Sequence[AnyDim] | None, shape: Sequence[AnyDim] | None, expected: Sequence[AnyDim] | None = None
 ) -> ShapeRequest:
-    return ShapeRequest(PartialQuestion(RESHAPE, data, shape, special_zero=True, expected=expected))
+    return ShapeRequest(Question(RESHAPE, data, shape, special_zero=True, expected=expected))
 
 
 def spread(low: int, high: int) -> Dim:
@@ -88,7 +82,7 @@ def test_no_question_takes_more_calls_than_a_hard_one(
     expected: list[AnyDim] | None,
     explain: bool,
 ):
-    question = PartialQuestion(OPERATIONS[operation], data, shape, special_zero, expected=expected)
+    question = Question(OPERATIONS[operation], data, shape, special_zero, expected=expected)
     calls = count_calls(lambda: answer_question(ShapeRequest(question, explain)))
     target(float(calls))
     assert calls <= MOST_CALLS
@@ -99,9 +93,9 @@ def count_batch(items: Sequence[BatchItem]) -> int:
 
 
 def test_the_items_of_a_batch_share_one_step_budget():
-    search = Search()
-    answer_question(HARD, search=search)
-    affordable = RESERVE_STEPS // (MAX_STEPS - search.left - ITEM_STEPS)
+    budget = StepBudget()
+    answer_question(HARD, budget=budget)
+    affordable = RESERVE_STEPS // (MAX_STEPS - budget.left - ITEM_STEPS)
     once = count_calls(lambda: answer_question(HARD))
     few, many = (count_batch([BatchItem(HARD)] * count) for count in (affordable, 8 * affordable))
     assert few > affordable * once / 2
@@ -112,8 +106,8 @@ def test_a_step_over_high_powers_pays_for_their_long_numbers():
     calls = []
     for power in (2, 64):
         equation = Equation([0] * power, [1] * power, (3, 5))
-        bounds = [Interval(2, 2**40), Interval(3, 2**39)]
-        calls.append(count_calls(lambda: narrow_factors(bounds, equation, [0, 1])))  # noqa: B023 - called at once
+        ranges = [Range(2, 2**40), Range(3, 2**39)]
+        calls.append(count_calls(lambda: narrow_ranges(ranges, equation, [0, 1])))  # noqa: B023 - called at once
     assert 4 * calls[1] < calls[0]
 
 

@@ -1,5 +1,6 @@
 """The exception tree, and the reasons, which are permanent."""
 
+import ast
 import copy
 import pickle
 import re
@@ -17,7 +18,12 @@ from tensor_reshape.rules.errors import (
     format_value,
 )
 
-PROTOS = Path(__file__).parents[2] / "protos" / "tensor_reshape" / "v1"
+ROOT = Path(__file__).parents[2]
+PROTOS = ROOT / "protos" / "tensor_reshape" / "v1"
+SOURCES = sorted(path for root in ("core", "client", "server") for path in (ROOT / root).rglob("*.py"))
+CLASSES: dict[str, type[ReshapeError]] = {
+    kind.__name__: kind for kind in (ReshapeError, InvalidRequestError, LimitError)
+}
 
 # A reason may be added here. None is ever renamed, removed, or given another meaning.
 REASONS = {
@@ -84,6 +90,56 @@ def test_the_reasons_are_frozen():
 
 def test_a_reason_is_spelled_as_it_is_named():
     assert {reason.value for reason in Reason} == set(Reason.__members__)
+
+
+@pytest.mark.parametrize("reason", Reason, ids=str)
+def test_a_reason_is_found_by_its_value(reason: Reason):
+    assert Reason(reason.value) is reason
+
+
+def test_the_codes_of_refusals_are_three():
+    assert {reason.code for reason in Reason} == {"INVALID_ARGUMENT", "RESOURCE_EXHAUSTED", "INTERNAL"}
+
+
+def test_the_rules_are_five():
+    assert {reason.rule for reason in Reason} == {None, 1, 2, 3, 4, 5}
+
+
+def test_what_may_be_sent_again_is_what_the_contract_names():
+    text = " ".join((PROTOS / "reshape.proto").read_text().replace("//", "").split())
+    (named,) = re.findall(r"where it may be sent again \(([A-Z_, ]+)\)", text)
+    assert {reason for reason in Reason if reason.is_retryable} == set(named.split(", "))
+
+
+def test_only_a_limit_may_be_free_again_later():
+    assert {reason.code for reason in Reason if reason.is_retryable} == {LimitError.code}
+
+
+def find_raised() -> list[tuple[str, type[ReshapeError], Reason]]:
+    """Returns each place of the sources that builds a refusal with a reason that is written there."""
+    found = []
+    for path in SOURCES:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(node, ast.Call):
+                continue
+            built = node.func.value if isinstance(node.func, ast.Attribute) and node.func.attr == "of" else node.func
+            given = [*node.args, *(keyword.value for keyword in node.keywords)]
+            reasons = [ast.unparse(value).removeprefix("Reason.") for value in given]
+            if isinstance(built, ast.Name) and built.id in CLASSES:
+                place = f"{path.relative_to(ROOT)}:{node.lineno}"
+                found += [(place, CLASSES[built.id], Reason[reason]) for reason in reasons if reason in REASONS]
+    return found
+
+
+def test_a_refusal_is_of_the_class_that_has_the_code_of_its_reason():
+    raised = find_raised()
+    assert len(raised) > len(Reason) / 2
+    assert [place for place, kind, reason in raised if kind.code != reason.code] == []
+
+
+def test_every_reason_is_one_that_the_sources_refuse_with():
+    text = "".join(path.read_text() for path in SOURCES)
+    assert set(re.findall(r"\bReason\.([A-Z][A-Z_]+)", text)) == REASONS
 
 
 def test_every_reason_in_the_contract_exists():

@@ -2,28 +2,24 @@
 
 import pytest
 
-from tensor_reshape.rules.answers import ShapeRequest, answer_question
 from tensor_reshape.rules.dims import ANY, AnyDim, Dim, Interval, Symbol, make_expression, name_dim
 from tensor_reshape.rules.errors import InvalidRequestError, ReshapeError
-from tensor_reshape.rules.explanations import Origin
-from tensor_reshape.rules.models import Kind
+from tensor_reshape.rules.inference import answer_question
 from tensor_reshape.rules.operations import RESHAPE, STATIC_RESHAPE, Operation
-from tensor_reshape.rules.partial import PartialQuestion
+from tensor_reshape.rules.questions import Kind, Origin, Question, ShapeRequest
 
 
 def explain(
     data: list[AnyDim] | None, target: list[AnyDim] | None, operation: Operation = RESHAPE
 ) -> tuple[Origin, ...]:
-    question = PartialQuestion(operation=operation, data=data, target=target, special_zero=True)
+    question = Question(operation=operation, data=data, target=target, special_zero=True)
     return answer_question(ShapeRequest(question, explain=True)).origins
 
 
 def refuse(
     data: list[AnyDim], target: list[AnyDim], *, special_zero: bool = True, expected: list[AnyDim] | None = None
 ) -> ReshapeError:
-    question = PartialQuestion(
-        operation=RESHAPE, data=data, target=target, special_zero=special_zero, expected=expected
-    )
+    question = Question(operation=RESHAPE, data=data, target=target, special_zero=special_zero, expected=expected)
     with pytest.raises(InvalidRequestError) as caught:
         answer_question(ShapeRequest(question, explain=True))
     return caught.value

@@ -9,12 +9,12 @@ from verification.small import STYLES, choose_question
 from verification.wide import Wide
 
 from round_trips import format_item
-from tensor_reshape.rules.answers import BatchItem, ShapeRequest
+from tensor_reshape.rules.batches import BatchItem
 from tensor_reshape.rules.dims import are_known
 from tensor_reshape.rules.errors import InvalidRequestError
+from tensor_reshape.rules.inference import infer, infer_shape
 from tensor_reshape.rules.operations import OPERATIONS
-from tensor_reshape.rules.partial import PartialQuestion, infer_partial
-from tensor_reshape.rules.shapes import Question, infer_shape
+from tensor_reshape.rules.questions import AnyQuestion, Question, ShapeRequest
 
 WRONG = {"unsound", "loose", "crashed"}
 
@@ -35,7 +35,7 @@ known = st.lists(st.sampled_from([0, 1, 2, 3, 4, 6, 12, 2**62]), max_size=4)
 items = st.lists(st.sampled_from([-2, -1, -1, 0, 0, 1, 2, 3, 4, 6, 12, 2**63]), max_size=4)
 
 
-def infer_known(question: PartialQuestion) -> object:
+def infer_known(question: AnyQuestion) -> object:
     assert are_known(question.data)
     assert are_known(question.target)
     try:
@@ -51,9 +51,9 @@ def infer_known(question: PartialQuestion) -> object:
         return error.message, error.reason, error.field, error.metadata
 
 
-def infer_in_part(question: PartialQuestion) -> object:
+def infer_in_part(question: AnyQuestion) -> object:
     try:
-        return infer_partial(question).dims
+        return infer(question).dims
     except InvalidRequestError as error:
         return error.message, error.reason, error.field, error.metadata
 
@@ -63,5 +63,5 @@ def infer_in_part(question: PartialQuestion) -> object:
 def test_what_is_known_is_answered_by_the_rules_for_it(
     operation: str, data: list[int], target: list[int], special_zero: bool
 ):
-    question = PartialQuestion(operation=OPERATIONS[operation], data=data, target=target, special_zero=special_zero)
+    question = Question(operation=OPERATIONS[operation], data=data, target=target, special_zero=special_zero)
     assert infer_in_part(question) == infer_known(question)

@@ -3,9 +3,10 @@
 import pytest
 
 from tensor_reshape.rules.dims import AnyDim, Dim, Interval
+from tensor_reshape.rules.inference import infer
 from tensor_reshape.rules.notation import parse_dim
 from tensor_reshape.rules.operations import OPERATIONS, RESHAPE, STATIC_RESHAPE, Operation
-from tensor_reshape.rules.partial import PartialQuestion, infer_partial
+from tensor_reshape.rules.questions import Question
 
 EVERY = tuple(OPERATIONS.values())
 MAX = 2**63 - 1
@@ -18,14 +19,14 @@ def read(text: str | None) -> list[AnyDim] | None:
 def ask(
     operation: Operation, data: str | None, target: str | None, special_zero: bool, expected: str | None = None
 ) -> list[AnyDim] | None:
-    question = PartialQuestion(
+    question = Question(
         operation=operation,
         data=read(data),
         target=read(target),
         special_zero=special_zero,
         expected=read(expected),
     )
-    dims = infer_partial(question).dims
+    dims = infer(question).dims
     return None if dims is None else list(dims)
 
 

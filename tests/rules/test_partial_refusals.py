@@ -5,9 +5,10 @@ import pytest
 from tensor_reshape.rules.dims import AnyDim, Interval, find_bounds
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason
+from tensor_reshape.rules.inference import infer
 from tensor_reshape.rules.notation import parse_dim
 from tensor_reshape.rules.operations import RESHAPE, STATIC_RESHAPE
-from tensor_reshape.rules.partial import PartialQuestion, infer_partial
+from tensor_reshape.rules.questions import Question
 
 
 def read(text: str | None) -> list[AnyDim] | None:
@@ -69,33 +70,31 @@ REFUSALS: dict[str, tuple[str | None, str | None, bool, str | None, Reason, str]
 def test_a_question_is_refused(
     data: str | None, target: str | None, special_zero: bool, expected: str | None, reason: Reason, field: str
 ):
-    question = PartialQuestion(
+    question = Question(
         operation=RESHAPE, data=read(data), target=read(target), special_zero=special_zero, expected=read(expected)
     )
     with pytest.raises(InvalidRequestError) as caught:
-        infer_partial(question)
+        infer(question)
     assert (caught.value.reason, caught.value.field) == (reason, field)
 
 
 def test_special_zero_is_required():
     with pytest.raises(InvalidRequestError) as caught:
-        infer_partial(PartialQuestion(operation=RESHAPE, data=None, target=None, special_zero=None))
+        infer(Question(operation=RESHAPE, data=None, target=None, special_zero=None))
     assert caught.value.reason == Reason.SPECIAL_ZERO_MISSING
 
 
 def test_the_data_type_is_checked():
-    question = PartialQuestion(
-        operation=STATIC_RESHAPE, data=None, target=None, special_zero=True, data_type=DataType.I32
-    )
+    question = Question(operation=STATIC_RESHAPE, data=None, target=None, special_zero=True, data_type=DataType.I32)
     with pytest.raises(InvalidRequestError) as caught:
-        infer_partial(question)
+        infer(question)
     assert caught.value.reason == Reason.DATA_TYPE_UNSUPPORTED
 
 
 @pytest.mark.parametrize(("data", "target"), [([None] * 65, [-1]), (None, [None] * 65)], ids=["data", "target"])
 def test_a_rank_above_the_limit_is_refused(data: list[AnyDim] | None, target: list[AnyDim]):
     with pytest.raises(LimitError) as caught:
-        infer_partial(PartialQuestion(operation=RESHAPE, data=data, target=target, special_zero=True))
+        infer(Question(operation=RESHAPE, data=data, target=target, special_zero=True))
     assert caught.value.reason == Reason.RANK_LIMIT_EXCEEDED
 
 
@@ -109,10 +108,10 @@ HUGE: dict[str, tuple[str, str, str]] = {
 
 @pytest.mark.parametrize(("data", "target", "output"), HUGE.values(), ids=HUGE.keys())
 def test_a_huge_expression_that_may_be_a_dim_is_answered(data: str, target: str, output: str):
-    dims = infer_partial(PartialQuestion(RESHAPE, read(data), read(target), special_zero=True)).dims
+    dims = infer(Question(RESHAPE, read(data), read(target), special_zero=True)).dims
     assert [str(dim) for dim in dims or ()] == [str(dim) for dim in read(output) or ()]
 
 
 def test_what_divides_is_not_0():
-    dims = infer_partial(PartialQuestion(RESHAPE, read("N 6/N"), read("0 0"), special_zero=True)).dims
+    dims = infer(Question(RESHAPE, read("N 6/N"), read("0 0"), special_zero=True)).dims
     assert [find_bounds(dim) for dim in dims or ()] == [Interval(1, None), Interval(1, 6)]

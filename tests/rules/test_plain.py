@@ -1,15 +1,17 @@
-"""The short way to an answer is the long one, where it is taken."""
+"""Answers in closed form are those of the solver for every question, where they are given."""
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tensor_reshape.rules.budgets import StepBudget
 from tensor_reshape.rules.dims import AnyDim, Dim, Interval, name_dim
-from tensor_reshape.rules.errors import InvalidRequestError, Reason
+from tensor_reshape.rules.errors import InvalidRequestError
+from tensor_reshape.rules.inference import _search, infer
 from tensor_reshape.rules.operations import RESHAPE, STATIC_RESHAPE, Operation
-from tensor_reshape.rules.partial import PartialQuestion, _infer_dims
-from tensor_reshape.rules.plain import infer_plain
-from tensor_reshape.rules.products import Search
+from tensor_reshape.rules.questions import AnyQuestion, Question
+from tensor_reshape.rules.solvers.single import solve_single
+from tensor_reshape.rules.targets import read_target
 
 LARGE = [100, 2**31, 2**62, 2**63 - 2, 2**63 - 1]
 lows = st.sampled_from([0, 0, 1, 2, 5, 64, 2**62])
@@ -28,40 +30,50 @@ items = st.sampled_from([-1, -1, 0, 0, 0, 1, 2, 3, 4, 6, 12, 64, *LARGE])
     st.lists(items, max_size=4),
     st.booleans(),
 )
-def test_a_plain_answer_is_that_of_the_rules_for_all_questions(
-    operation: Operation, data: list[AnyDim], target: list[AnyDim], special_zero: bool
+def test_an_answer_in_closed_form_is_that_of_the_solver_for_every_question(
+    operation: Operation, data: list[AnyDim], items: list[int], special_zero: bool
 ):
-    plain = infer_plain(data, target, special_zero=special_zero, copies_cancel=operation.copies_cancel)
-    if plain is None:
-        return
-    question = PartialQuestion(operation=operation, data=data, target=target, special_zero=special_zero)
-    assert _infer_dims(question, Search()) == (plain, ())
+    question: AnyQuestion = Question(operation, data, items, special_zero)
+    target = read_target(question, items)
+    output = solve_single(data, target)
+    if output is not None:
+        assert _search(question, target, StepBudget()) == (output, ())
 
 
-def test_most_of_what_models_ask_is_plain():
-    questions: list[tuple[list[AnyDim], list[AnyDim]]] = [
-        ([8, 3, 224, 224], [0, -1]),
-        ([name_dim("N"), name_dim("S"), 768], [0, 0, 12, 64]),
-        ([name_dim("N"), name_dim("S"), 768], [-1, 768]),
-        ([None, Dim(Interval(1, 128)), 12, 64], [0, 0, -1]),
-        ([Dim(Interval(1, 32)), 9, 64], [0, -1, 8]),
-    ]
-    for data, target in questions:
-        assert infer_plain(data, target, special_zero=True, copies_cancel=True) is not None
+def solve(
+    data: list[AnyDim], items: list[int], operation: Operation = RESHAPE, *, special_zero: bool = False
+) -> tuple[AnyDim, ...] | None:
+    return solve_single(data, read_target(Question(operation, data, items, special_zero), items))
 
 
-def test_a_refusal_is_never_plain():
-    assert infer_plain([6], [4, -1], special_zero=False, copies_cancel=True) is None
-    assert infer_plain([None], [2**63], special_zero=False, copies_cancel=True) is None
-    assert infer_plain([-1], [-1], special_zero=False, copies_cancel=True) is None
-    assert infer_plain([0, None], [0, -1], special_zero=True, copies_cancel=False) is None
+MODELS: list[tuple[list[AnyDim], list[int]]] = [
+    ([8, 3, 224, 224], [0, -1]),
+    ([name_dim("N"), name_dim("S"), 768], [0, 0, 12, 64]),
+    ([name_dim("N"), name_dim("S"), 768], [-1, 768]),
+    ([None, Dim(Interval(1, 128)), 12, 64], [0, 0, -1]),
+    ([Dim(Interval(1, 32)), 9, 64], [0, -1, 8]),
+]
 
 
-def test_contradictions_are_left_to_the_long_way():
-    question = PartialQuestion(
-        operation=RESHAPE, data=[name_dim("N", 1, 2), name_dim("N", 5, 6)], target=[-1], special_zero=False
-    )
-    assert infer_plain(question.data or (), [-1], special_zero=False, copies_cancel=True) is None
-    with pytest.raises(InvalidRequestError) as caught:
-        _infer_dims(question, Search())
-    assert caught.value.reason == Reason.SYMBOL_CONFLICT
+@pytest.mark.parametrize(("data", "items"), MODELS, ids=str)
+def test_what_models_ask_has_one_unknown(data: list[AnyDim], items: list[int]):
+    assert solve(data, items, special_zero=True) is not None
+
+
+# data, items, special_zero, operation
+LEFT: dict[str, tuple[list[AnyDim], list[int], bool, Operation]] = {
+    "a remainder": ([6], [4, -1], False, RESHAPE),
+    "an item that no dim can be": ([None], [2**63], False, RESHAPE),
+    "a dim below 0": ([-1], [-1], False, RESHAPE),
+    "a copied 0 that divides": ([0, None], [0, -1], True, STATIC_RESHAPE),
+    "a symbol of two sizes": ([name_dim("N", 1, 2), name_dim("N", 5, 6)], [-1], False, RESHAPE),
+}
+
+
+@pytest.mark.parametrize(("data", "items", "special_zero", "operation"), LEFT.values(), ids=LEFT.keys())
+def test_what_is_to_be_refused_is_left_to_the_solver_for_every_question(
+    data: list[AnyDim], items: list[int], special_zero: bool, operation: Operation
+):
+    assert solve(data, items, operation, special_zero=special_zero) is None
+    with pytest.raises(InvalidRequestError):
+        infer(Question(operation, data, items, special_zero))

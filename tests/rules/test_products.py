@@ -1,6 +1,7 @@
 """Which values the factors of two equal products may have, against all of their solutions, and what that costs."""
 
 from collections import Counter
+from collections.abc import Sequence
 from itertools import product
 from math import prod
 from unittest.mock import patch
@@ -9,19 +10,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tensor_reshape.rules import products
-from tensor_reshape.rules.dims import Interval
-from tensor_reshape.rules.models import Equation
-from tensor_reshape.rules.products import MAX_STEPS, narrow_factors
+from tensor_reshape.rules.budgets import MAX_STEPS
+from tensor_reshape.rules.limits import MAX_DIM
+from tensor_reshape.rules.solvers import propagation
+from tensor_reshape.rules.solvers.equations import Equation, Range
+from tensor_reshape.rules.solvers.propagation import narrow_ranges
 
-Solution = dict[int, Interval] | None
+Solution = dict[int, Range] | None
 
 
-def try_all(
-    bounds: dict[int, Interval], left: Counter[int], right: Counter[int], constants: tuple[int, int]
-) -> Solution:
+def try_all(bounds: dict[int, Range], left: Counter[int], right: Counter[int], constants: tuple[int, int]) -> Solution:
     """Returns the bounds of every factor over all solutions, found one by one."""
-    ranges = [range(max(1, low), (high or 0) + 1) for low, high in bounds.values()]
+    ranges = [range(max(1, low), high + 1) for low, high in bounds.values()]
     solutions = []
     for values in product(*ranges):
         named = dict(zip(bounds, values, strict=True))
@@ -30,21 +30,25 @@ def try_all(
             solutions.append(named)
     if not solutions:
         return None
-    return {key: Interval(min(s[key] for s in solutions), max(s[key] for s in solutions)) for key in bounds}
+    return {key: Range(min(s[key] for s in solutions), max(s[key] for s in solutions)) for key in bounds}
 
 
-interval = st.builds(lambda low, more: Interval(low, low + more), st.integers(0, 4), st.integers(0, 5))
+interval = st.builds(lambda low, more: Range(low, low + more), st.integers(0, 4), st.integers(0, 5))
 side = st.dictionaries(st.integers(0, 3), st.integers(1, 3), max_size=3).map(Counter)
 
 
 @settings(max_examples=400, deadline=None)
 @given(st.tuples(interval, interval, interval, interval), side, side, st.tuples(st.integers(1, 12), st.integers(1, 12)))
 def test_every_end_is_reached_by_a_solution(
-    intervals: tuple[Interval, ...], left: Counter[int], right: Counter[int], constants: tuple[int, int]
+    intervals: tuple[Range, ...], left: Counter[int], right: Counter[int], constants: tuple[int, int]
 ):
     bounds = {key: intervals[key] for key in {*left, *right}}
     equation = Equation([*left.elements()], [*right.elements()], constants).cancel()
-    assert narrow_factors(intervals, equation, bounds) == try_all(bounds, left, right, constants)
+    assert narrow_ranges(intervals, equation, bounds) == try_all(bounds, left, right, constants)
+
+
+def make_ranges(ends: Sequence[tuple[int, int | None]]) -> list[Range]:
+    return [Range(low, MAX_DIM if high is None else high) for low, high in ends]
 
 
 # bounds of a and b on the left, of c on the right, constants; bounds of all, in this order
@@ -62,8 +66,10 @@ OPEN: dict[str, tuple[list[tuple[int, int | None]], tuple[int, int], list[tuple[
 def test_open_ends_stay_open_only_where_they_must(
     bounds: list[tuple[int, int | None]], constants: tuple[int, int], want: list[tuple[int, int | None]] | None
 ):
-    found = narrow_factors([Interval(*bound) for bound in bounds], Equation([0, 1], [2], constants), range(3))
-    assert (None if found is None else [tuple(found[key]) for key in range(3)]) == want
+    found = narrow_ranges(make_ranges(bounds), Equation([0, 1], [2], constants), range(3))
+    assert (None if found is None else [found[key] for key in range(3)]) == (
+        None if want is None else make_ranges(want)
+    )
 
 
 # what each factor lies between, and its power, on the left and on the right
@@ -80,9 +86,9 @@ HOSTILE: dict[str, tuple[list[tuple[int, int | None]], int, list[tuple[int, int 
 def test_the_work_is_a_bounded_number_of_clips(
     left: list[tuple[int, int | None]], left_power: int, right: list[tuple[int, int | None]], right_power: int
 ):
-    bounds = [Interval(*bound) for bound in (*left, *right)]
+    bounds = make_ranges([*left, *right])
     above, below = range(len(left)), range(len(left), len(bounds))
     equation = Equation([*above] * left_power, [*below] * right_power, (1, 1))
-    with patch.object(products, "_clip", wraps=products._clip) as clip:
-        narrow_factors(bounds, equation, [*above, *below])
+    with patch.object(propagation, "_clip", wraps=propagation._clip) as clip:
+        narrow_ranges(bounds, equation, [*above, *below])
     assert clip.call_count <= 2 * MAX_STEPS

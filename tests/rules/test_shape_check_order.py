@@ -1,16 +1,15 @@
 """A request that breaks two rules is refused for the first of them."""
 
-from dataclasses import replace
-
 import pytest
 
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.errors import InvalidRequestError, Reason, ReshapeError
+from tensor_reshape.rules.inference import infer_shape
 from tensor_reshape.rules.operations import OPERATIONS, RESHAPE, STATIC_RESHAPE, Operation
-from tensor_reshape.rules.shapes import Question, infer_shape
+from tensor_reshape.rules.questions import KnownQuestion, Question
 
 # Each breaks the rule of its own reason and that of the next one.
-ORDER: dict[str, tuple[Reason, Question]] = {
+ORDER: dict[str, tuple[Reason, KnownQuestion]] = {
     "type before special_zero": (
         Reason.DATA_TYPE_UNSUPPORTED,
         Question(operation=STATIC_RESHAPE, data=(), target=(), special_zero=None, data_type=DataType.F64),
@@ -50,7 +49,7 @@ WALK: dict[str, tuple[tuple[int, ...], tuple[int, ...], bool, Reason]] = {
 
 
 @pytest.mark.parametrize(("reason", "question"), ORDER.values(), ids=ORDER.keys())
-def test_what_is_asked_is_checked_in_order(reason: Reason, question: Question):
+def test_what_is_asked_is_checked_in_order(reason: Reason, question: KnownQuestion):
     with pytest.raises(ReshapeError) as caught:
         infer_shape(question)
     assert caught.value.reason == reason
@@ -67,7 +66,7 @@ def test_the_target_is_checked_in_order(
         infer_shape(question)
     assert caught.value.reason == reason
     with pytest.raises(InvalidRequestError) as caught:
-        infer_shape(replace(question, expected=None))
+        infer_shape(question._replace(expected=None))
     assert caught.value.reason == reason
 
 

@@ -2,11 +2,13 @@
 
 import pytest
 
+from tensor_reshape.rules.dims import check_dims
 from tensor_reshape.rules.dtypes import GRAPH_FLOATS, DataType
 from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason, ReshapeError
+from tensor_reshape.rules.inference import infer_shape
 from tensor_reshape.rules.limits import Limits
 from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, OPERATIONS, RESHAPE, STATIC_RESHAPE, Operation
-from tensor_reshape.rules.shapes import Question, check_dims, infer_shape
+from tensor_reshape.rules.questions import Question
 
 EVERY = tuple(OPERATIONS.values())
 GRAPH = (STATIC_RESHAPE, DYNAMIC_RESHAPE)

@@ -6,9 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tensor_reshape.rules.dims import check_dims
 from tensor_reshape.rules.errors import InvalidRequestError
+from tensor_reshape.rules.inference import infer_shape
 from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, OPERATIONS, RESHAPE, STATIC_RESHAPE, Operation
-from tensor_reshape.rules.shapes import Question, check_dims, infer_shape
+from tensor_reshape.rules.questions import Question
 
 GRAPH = (STATIC_RESHAPE, DYNAMIC_RESHAPE)
 EVERY = tuple(OPERATIONS.values())

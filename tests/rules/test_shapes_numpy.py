@@ -6,8 +6,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tensor_reshape.rules.errors import InvalidRequestError
+from tensor_reshape.rules.inference import infer_shape
 from tensor_reshape.rules.operations import OPERATIONS, Operation
-from tensor_reshape.rules.shapes import Question, infer_shape
+from tensor_reshape.rules.questions import Question
 
 Dims = tuple[int, ...]
 

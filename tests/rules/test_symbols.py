@@ -3,23 +3,24 @@
 import pytest
 
 from tensor_reshape.rules.dims import AnyDim, format_dims
+from tensor_reshape.rules.inference import infer
 from tensor_reshape.rules.notation import parse_dim
 from tensor_reshape.rules.operations import RESHAPE
-from tensor_reshape.rules.partial import Inference, PartialQuestion, infer_partial
+from tensor_reshape.rules.questions import Question, ShapeAnswer
 
 
-def ask(data: str, target: str, expected: str | None = None) -> Inference:
+def ask(data: str, target: str, expected: str | None = None) -> ShapeAnswer:
     def read(text: str) -> list[AnyDim]:
         return [parse_dim(dim) for dim in text.split()]
 
-    question = PartialQuestion(
+    question = Question(
         operation=RESHAPE,
         data=read(data),
         target=read(target),
         special_zero=True,
         expected=None if expected is None else read(expected),
     )
-    return infer_partial(question)
+    return infer(question)
 
 
 # data, target, output

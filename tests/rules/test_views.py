@@ -6,9 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tensor_reshape.rules.dims import ANY, AnyDim, Dim, Interval, Symbol, make_expression, name_dim
+from tensor_reshape.rules.inference import answer_question
 from tensor_reshape.rules.operations import RESHAPE
-from tensor_reshape.rules.partial import PartialQuestion, infer_partial
-from tensor_reshape.rules.views import View, ViewPossibility, infer_view
+from tensor_reshape.rules.questions import AnyQuestion, Question, ShapeRequest
+from tensor_reshape.rules.views import View, ViewPossibility
 
 Dims = tuple[int, ...]
 small = st.lists(st.sampled_from([1, 1, 2, 2, 3, 4]), max_size=4).map(tuple)
@@ -44,12 +45,14 @@ def view_in_numpy(array: np.ndarray, output: Dims) -> np.ndarray | None:
     return view
 
 
-def ask(question: PartialQuestion, strides: Dims) -> View:
-    return infer_view(question, strides, infer_partial(question).dims)
+def ask(question: AnyQuestion, strides: Dims) -> View:
+    view = answer_question(ShapeRequest(question, strides=strides)).view
+    assert view is not None
+    return view
 
 
 def ask_known(array: np.ndarray, output: Dims) -> View:
-    question = PartialQuestion(operation=RESHAPE, data=array.shape, target=output, special_zero=False)
+    question = Question(operation=RESHAPE, data=array.shape, target=output, special_zero=False)
     return ask(question, tuple(stride // array.itemsize for stride in array.strides))
 
 
@@ -77,27 +80,28 @@ def test_a_view_has_the_elements_of_the_reshaped_array(data: st.DataObject):
 
 @pytest.mark.parametrize("output", [(0,), (3, 0), (0, 5, 7)], ids=str)
 def test_an_empty_tensor_is_always_a_view(output: Dims):
-    question = PartialQuestion(operation=RESHAPE, data=(2, 0, 3), target=output, special_zero=False)
+    question = Question(operation=RESHAPE, data=(2, 0, 3), target=output, special_zero=False)
     assert ask(question, (1, 2, 2)) == View(ViewPossibility.POSSIBLE, (0,) * len(output))
 
 
 def test_a_known_view_has_strides():
-    question = PartialQuestion(operation=RESHAPE, data=[2, 3], target=[-1], special_zero=False)
+    question = Question(operation=RESHAPE, data=[2, 3], target=[-1], special_zero=False)
     assert ask(question, (3, 1)) == View(ViewPossibility.POSSIBLE, (1,))
 
 
 def test_a_transposed_tensor_is_no_view_when_flattened():
-    question = PartialQuestion(operation=RESHAPE, data=[2, 3], target=[-1], special_zero=False)
+    question = Question(operation=RESHAPE, data=[2, 3], target=[-1], special_zero=False)
     assert ask(question, (1, 2)) == View(ViewPossibility.IMPOSSIBLE)
 
 
 def test_a_copied_batch_does_not_keep_from_a_view():
-    question = PartialQuestion(operation=RESHAPE, data=[name_dim("N"), 2, 3], target=[0, -1], special_zero=True)
+    data: list[AnyDim] = [name_dim("N"), 2, 3]
+    question = Question(operation=RESHAPE, data=data, target=[0, -1], special_zero=True)
     assert ask(question, (6, 3, 1)).possibility is ViewPossibility.POSSIBLE
 
 
 def test_an_unknown_rank_leaves_a_view_unknown():
-    question = PartialQuestion(operation=RESHAPE, data=None, target=[-1], special_zero=False)
+    question = Question(operation=RESHAPE, data=None, target=[-1], special_zero=False)
     assert ask(question, (1,)) == View(ViewPossibility.UNKNOWN)
 
 
@@ -140,10 +144,10 @@ PARTIAL: dict[str, tuple[Shape, Dims, Shape, View]] = {
 
 @pytest.mark.parametrize(("data", "strides", "target", "view"), PARTIAL.values(), ids=PARTIAL.keys())
 def test_a_view_of_what_is_known_in_part(data: Shape, strides: Dims, target: Shape, view: View):
-    question = PartialQuestion(operation=RESHAPE, data=data, target=target, special_zero=True)
+    question = Question(operation=RESHAPE, data=data, target=target, special_zero=True)
     assert ask(question, strides) == view
 
 
 def test_an_output_of_an_unknown_rank_leaves_a_view_unknown():
-    question = PartialQuestion(operation=RESHAPE, data=[2, 3], target=None, special_zero=False)
+    question = Question(operation=RESHAPE, data=[2, 3], target=None, special_zero=False)
     assert ask(question, (3, 1)) == View(UNKNOWN)

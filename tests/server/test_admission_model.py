@@ -12,7 +12,7 @@ from tensor_reshape.server.calls.lifecycle import MAX_UNSENT, Lifecycle, State
 from tensor_reshape.server.calls.statuses import OK
 from tensor_reshape.server.config import COST_FACTOR, Config
 
-MESSAGE = 1000
+MESSAGE = 1024
 WORK = COST_FACTOR * MESSAGE
 BUDGET = 24 * MESSAGE
 MAX_CALLS = 40

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tensor_reshape.rules.limits import MAX_HEAD_BYTES
+from tensor_reshape.rules.limits import MAX_HEADER_BYTES
 from tensor_reshape.server.auxiliary.bounded_calls import answer, end_calls, make_room
 from tensor_reshape.server.auxiliary.call_slots import CallSlots
 from tensor_reshape.server.calls.statuses import INTERNAL_ERROR
@@ -56,6 +56,6 @@ def test_what_is_no_answer_is_a_status_without_a_secret(raw: bytes | None, code:
     assert (status.code.name, status.details) == (code, details)
 
 
-@pytest.mark.parametrize(("size", "is_answered"), [(MAX_HEAD_BYTES, True), (MAX_HEAD_BYTES + 1, False)])
+@pytest.mark.parametrize(("size", "is_answered"), [(MAX_HEADER_BYTES, True), (MAX_HEADER_BYTES + 1, False)])
 def test_a_message_is_not_longer_than_a_header_may_be(size: int, is_answered: bool):
     assert isinstance(answer("/a/B", bytes, bytes(size)), bytes) == is_answered

@@ -1,10 +1,39 @@
 """What can be configured, and what is refused."""
 
+import math
+from pathlib import Path
+
 import pytest
 
 from tensor_reshape.rules.errors import TensorReshapeError
 from tensor_reshape.rules.limits import MAX_MESSAGE_BYTES
-from tensor_reshape.server.config import MEMORY_BUDGET_BYTES, Config, ConfigError, check_address, fit_memory
+from tensor_reshape.server.config import (
+    MEMORY_BUDGET_BYTES,
+    SETTINGS,
+    Config,
+    ConfigError,
+    TlsFiles,
+    check_address,
+    fit_memory,
+)
+
+# With these, no bound of one setting meets that of another.
+ROOMY = {"memory_budget_bytes": 2**45}
+
+
+def list_edges() -> list[tuple[str, object, bool]]:
+    """Lists for each setting with bounds the values at them, and the next ones beyond, and whether they are taken."""
+    edges: list[tuple[str, object, bool]] = []
+    for setting in SETTINGS:
+        declared, step = setting.declaration, 1 if setting.type is int else 0.01
+        if declared.least is not None:
+            edges += [(setting.name, declared.least - step, False)]
+            edges += [(setting.name, declared.least, True)] if setting.name not in ROOMY else []
+        if declared.most is not None:
+            edges += [(setting.name, declared.most + step, False), (setting.name, declared.most, True)]
+        edges += [(setting.name, word, True) for word in declared.choices]
+        edges += [(setting.name, "another", False)] if declared.choices else []
+    return edges
 
 
 @pytest.mark.parametrize(
@@ -17,7 +46,23 @@ def test_an_address_is_a_host_and_a_port_or_a_path(address: str):
 
 @pytest.mark.parametrize(
     "address",
-    ["", ":", ":1", "host", "host:", "host:http", "host:65536", "host:-1", "host:1.0", "host:\u0661", "unix:", "unix"],
+    [
+        *[
+            "",
+            ":",
+            ":1",
+            "host",
+            "host:",
+            "host:http",
+            "host:65536",
+            "host:-1",
+            "host:1.0",
+            "host:\u0661",
+            "unix:",
+            "unix",
+        ],
+        *[f"{'h' * 64}:1", "a..b:1", "\ud800:1"],  # which no resolver can be asked for
+    ],
 )
 def test_anything_else_is_no_address(address: str):
     with pytest.raises(ConfigError):
@@ -43,6 +88,49 @@ def test_the_rank_limit_reaches_the_rules():
 
 def test_a_configuration_error_is_an_error_of_this_project():
     assert issubclass(ConfigError, TensorReshapeError)
+
+
+@pytest.mark.parametrize(("setting", "value", "admitted"), list_edges(), ids=str)
+def test_each_setting_takes_what_is_within_its_bounds_and_nothing_beyond(setting: str, value: object, admitted: bool):
+    values = {**ROOMY, setting: value}
+    if admitted:
+        assert getattr(Config(**values), setting) == value  # type: ignore[arg-type] # whatever the setting's type is
+    else:
+        with pytest.raises(ConfigError, match=f"^{setting} is .*, not "):
+            Config(**values)  # type: ignore[arg-type]
+
+
+def test_a_number_of_seconds_that_is_none_is_refused():
+    with pytest.raises(ConfigError, match="drain_seconds is 0 to 3600, not nan"):
+        Config(drain_seconds=math.nan)
+
+
+def test_the_files_of_tls_are_found_together():
+    files = {"certificate": Path("c"), "key": Path("k"), "client_ca": Path("a")}
+    config = Config(tls_certificate=Path("c"), tls_key=Path("k"), tls_client_ca=Path("a"))
+    assert config.tls == TlsFiles(**files)
+
+
+def test_without_files_there_is_no_tls():
+    assert Config().tls is None
+
+
+@pytest.mark.parametrize("names", [("certificate",), ("key",), ("client_ca",), ("key", "client_ca")], ids="-".join)
+def test_files_of_tls_that_lack_others_are_refused(names: tuple[str, ...]):
+    with pytest.raises(ConfigError, match="go together"):
+        Config(**{f"tls_{name}": Path(name) for name in names})  # type: ignore[arg-type]
+
+
+def test_a_worker_gets_its_share_and_the_rest_as_it_is():
+    config = Config(workers=4, memory_budget_bytes=2**30, max_calls=10, threads=3, log_level="debug")
+    share = config.for_worker(("127.0.0.1:1",))
+    assert (share.workers, share.memory_budget_bytes, share.max_calls) == (1, 2**28, 3)
+    assert (share.threads, share.log_level, share.listen) == (3, "debug", ("127.0.0.1:1",))
+
+
+def test_workers_cannot_share_a_unix_socket():
+    with pytest.raises(ConfigError, match="no unix socket"):
+        Config(workers=2, listen=("unix:s",))
 
 
 MIB = 1 << 20

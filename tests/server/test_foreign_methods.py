@@ -8,11 +8,11 @@ from grpc_reflection.v1alpha import reflection_pb2
 
 from http2 import HEALTH_CHECK, HEALTH_WATCH, REFLECTION, Connection, End, grpc_message
 from in_process import ANY_PORT, run_runner
-from tensor_reshape.rules.limits import MAX_HEAD_BYTES
+from tensor_reshape.rules.limits import MAX_HEADER_BYTES
 from tensor_reshape.server.calls import core_calls
 from tensor_reshape.server.config import Config
 from tensor_reshape.server.runner import Runner
-from tensor_reshape.wire.reshapes import SERVICE
+from tensor_reshape.wire.methods import SERVICE
 
 HEALTH_LIST = "/grpc.health.v1.Health/List"
 METHODS = (HEALTH_CHECK, HEALTH_LIST, HEALTH_WATCH, REFLECTION)
@@ -62,7 +62,7 @@ def test_a_reflection_stream_without_a_message_ends_well(connection: Connection)
 
 @pytest.mark.parametrize("path", METHODS)
 def test_a_message_that_is_too_large_is_refused(connection: Connection, path: str):
-    end, body = ask(connection, path, b"\x0a" + b"\x81\x80\x04" + bytes(MAX_HEAD_BYTES + 1))
+    end, body = ask(connection, path, b"\x0a" + b"\x81\x80\x04" + bytes(MAX_HEADER_BYTES + 1))
     assert (end.status, body) == (RESOURCE_EXHAUSTED, b"")
 
 

@@ -30,13 +30,20 @@ def unsupported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(core_calls, "is_supported", lambda: False)
 
 
-def count_threads_of_streams(address: str) -> int:
-    """Opens streams that rest, and counts the threads of this process that calls hold."""
+@pytest.fixture
+def threads() -> set[threading.Thread]:
+    """The threads that there were before the test: a server that has stopped may have left some."""
+    return set(threading.enumerate())
+
+
+def count_threads_of_streams(address: str, before: set[threading.Thread]) -> int:
+    """Opens streams that rest, and counts the new threads of this process that calls hold."""
     with ExitStack() as stack:
         channel = stack.enter_context(grpc.insecure_channel(address))
         for _ in range(STREAMS):
             stack.enter_context(open_stream(channel, begin())).accept()
-        return sum(thread.name.startswith(("receive", "wrapped")) for thread in threading.enumerate())
+        new = set(threading.enumerate()) - before
+        return sum(thread.name.startswith(("receive", "wrapped")) for thread in new)
 
 
 def check_calls(address: str) -> None:
@@ -46,21 +53,23 @@ def check_calls(address: str) -> None:
             assert output.tolist() == [[0, 1, 2], [3, 4, 5]]
 
 
-def test_an_inline_server_has_no_thread_for_a_stream():
+def test_an_inline_server_has_no_thread_for_a_stream(threads: set[threading.Thread]):
     with run_runner(configure("inline")) as runner:
-        assert count_threads_of_streams(runner.addresses[0]) == 0
+        assert count_threads_of_streams(runner.addresses[0], threads) == 0
 
 
-def test_a_threaded_server_has_threads_for_every_stream():
+def test_a_threaded_server_has_threads_for_every_stream(threads: set[threading.Thread]):
     with run_runner(configure("threads")) as runner:
-        assert count_threads_of_streams(runner.addresses[0]) >= STREAMS
+        assert count_threads_of_streams(runner.addresses[0], threads) >= STREAMS
 
 
 @pytest.mark.usefixtures("unsupported")
-def test_auto_serves_with_threads_where_inline_is_not_possible(caplog: pytest.LogCaptureFixture):
+def test_auto_serves_with_threads_where_inline_is_not_possible(
+    threads: set[threading.Thread], caplog: pytest.LogCaptureFixture
+):
     with run_runner(configure("auto")) as runner:
         check_calls(runner.addresses[0])
-        assert count_threads_of_streams(runner.addresses[0]) >= STREAMS
+        assert count_threads_of_streams(runner.addresses[0], threads) >= STREAMS
     (record,) = [record for record in caplog.records if record.levelno >= logging.WARNING]
     assert (record.levelno, record.message) == (logging.WARNING, f"grpcio {grpc.__version__} cannot serve inline")
 

@@ -6,11 +6,11 @@ from typing import TypeAlias
 import pytest
 
 from call_counts import count_calls
-from tensor_reshape.rules.limits import DEFAULT_LIMITS, LIGHT_HEAD_BYTES, MAX_HEAD_BYTES
+from tensor_reshape.rules.limits import DEFAULT_LIMITS, LIGHT_HEADER_BYTES, MAX_HEADER_BYTES
 from tensor_reshape.server.service.methods import Method, ReshapeService
 from tensor_reshape.server.service.stream_sessions import StreamSession
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
-from tensor_reshape.wire.fields import encode_length
+from tensor_reshape.wire.fields import encode_varint
 
 Build: TypeAlias = Callable[[int], dict[str, bytes]]
 
@@ -23,7 +23,7 @@ UNKNOWN = b"\xa0\x06\x01"
 
 
 def field(number: int, content: bytes) -> bytes:
-    return encode_length(number << 3 | 2) + encode_length(len(content)) + content
+    return encode_varint(number << 3 | 2) + encode_varint(len(content)) + content
 
 
 def write(dim: tensor_pb2.Dim) -> bytes:
@@ -84,8 +84,8 @@ def build_questions(size: int) -> dict[str, bytes]:
 
 
 HEADS = [
-    *(("Reshape", name, build_reshape_heads) for name in build_reshape_heads(MAX_HEAD_BYTES)),
-    *(("InferShape", name, build_questions) for name in build_questions(MAX_HEAD_BYTES)),
+    *(("Reshape", name, build_reshape_heads) for name in build_reshape_heads(MAX_HEADER_BYTES)),
+    *(("InferShape", name, build_questions) for name in build_questions(MAX_HEADER_BYTES)),
 ]
 
 
@@ -101,10 +101,10 @@ def find_method(service: ReshapeService, name: str) -> Method:
 @pytest.mark.parametrize(("method", "name", "build"), HEADS, ids=[f"{method}: {name}" for method, name, _ in HEADS])
 def test_no_head_takes_more_calls_than_a_bound(service: ReshapeService, method: str, name: str, build: Build):
     answer = find_method(service, method).answer
-    assert count_calls(lambda: answer(build(MAX_HEAD_BYTES)[name], lambda: False)) <= MOST_CALLS
+    assert count_calls(lambda: answer(build(MAX_HEADER_BYTES)[name], lambda: False)) <= MOST_CALLS
 
 
-@pytest.mark.parametrize("size", [512, 1024, LIGHT_HEAD_BYTES, MAX_HEAD_BYTES])
+@pytest.mark.parametrize("size", [512, 1024, LIGHT_HEADER_BYTES, MAX_HEADER_BYTES])
 @pytest.mark.parametrize(("method", "name", "build"), HEADS, ids=[f"{method}: {name}" for method, name, _ in HEADS])
 def test_no_head_takes_many_calls_on_the_serving_thread(
     service: ReshapeService, method: str, name: str, build: Build, size: int
@@ -113,7 +113,7 @@ def test_no_head_takes_many_calls_on_the_serving_thread(
     assert count_calls(lambda: answer(build(size)[name])) <= MOST_LIGHT_CALLS
 
 
-@pytest.mark.parametrize("size", [512, LIGHT_HEAD_BYTES, MAX_HEAD_BYTES])
+@pytest.mark.parametrize("size", [512, LIGHT_HEADER_BYTES, MAX_HEADER_BYTES])
 @pytest.mark.parametrize("name", build_reshape_heads(512))
 def test_no_head_of_a_stream_takes_many_calls(name: str, size: int):
     request = reshape_pb2.ReshapeRequest.FromString(build_reshape_heads(size)[name])

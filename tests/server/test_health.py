@@ -5,7 +5,7 @@ from grpc_health.v1 import health_pb2
 
 from tensor_reshape.rules.errors import ReshapeError
 from tensor_reshape.server.auxiliary.health import MAX_WATCHES_PER_CONNECTION, Health
-from tensor_reshape.wire.reshapes import SERVICE
+from tensor_reshape.wire.methods import SERVICE
 from tensor_reshape.wire.status import Status
 
 SERVING, NOT_SERVING, UNKNOWN = b"\x08\x01", b"\x08\x02", b"\x08\x03"

@@ -48,9 +48,9 @@ def test_files_that_are_no_certificate_are_named_as_the_cause(server: grpc.Serve
     file = tmp_path / "file"
     file.write_text("nothing")
     with pytest.raises(ConfigError, match="TLS"):
-        bind(server, "127.0.0.1:0", TlsFiles(certificate=file, key=file))
+        bind(server, "127.0.0.1:0", TlsFiles(certificate=file, key=file, client_ca=None))
     with pytest.raises(ConfigError, match="missing"):
-        bind(server, "127.0.0.1:0", TlsFiles(certificate=tmp_path / "missing", key=file))
+        bind(server, "127.0.0.1:0", TlsFiles(certificate=tmp_path / "missing", key=file, client_ca=None))
 
 
 def test_a_port_that_is_held_is_taken_for_others_and_can_be_bound_by_who_shares_it():

@@ -5,11 +5,11 @@ from collections.abc import Callable
 
 import pytest
 
-from tensor_reshape.client.shapes import ShapeQuery, read_query
-from tensor_reshape.rules import answers
+from tensor_reshape.client.queries import ShapeQuery, read_query
+from tensor_reshape.rules import batches
 from tensor_reshape.rules.errors import LimitError, Reason, ReshapeError
 from tensor_reshape.rules.limits import DEFAULT_LIMITS
-from tensor_reshape.rules.partial import Inference
+from tensor_reshape.rules.questions import ShapeAnswer
 from tensor_reshape.server.service.methods import ReshapeService
 from tensor_reshape.wire.batches import decode_batch_response, encode_batch_item, join_items
 from tensor_reshape.wire.inference import build_infer_request
@@ -61,11 +61,11 @@ def test_a_batch_that_is_waited_for_is_answered_whole(service: ReshapeService):
     assert [isinstance(answer, ValueError) for answer in found] == [False, True, False]
 
 
-def find_what_cannot_be_sent(*_: object) -> Inference:
-    return Inference((2**64,))
+def find_what_cannot_be_sent(*_: object) -> ShapeAnswer:
+    return ShapeAnswer((2**64,))
 
 
-def find_a_bug(*_: object) -> Inference:
+def find_a_bug(*_: object) -> ShapeAnswer:
     message = "a secret"
     raise RuntimeError(message)
 
@@ -75,9 +75,9 @@ def test_a_batch_of_bugs_is_refused_item_by_item_and_logged_once(
     service: ReshapeService,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
-    bug: Callable[..., Inference],
+    bug: Callable[..., ShapeAnswer],
 ):
-    monkeypatch.setattr(answers, "infer_partial", bug)
+    monkeypatch.setattr(batches, "answer_question", bug)
     with caplog.at_level(logging.ERROR):
         found = decode_batch_response(service.infer_batch(build_batch([PLAIN, KNOWN])))
     refusals = [(answer.reason, answer.message) for answer in found if isinstance(answer, ReshapeError)]

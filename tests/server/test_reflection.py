@@ -5,7 +5,7 @@ from grpc_reflection.v1alpha import reflection_pb2
 
 from tensor_reshape.rules.errors import ReshapeError
 from tensor_reshape.server.auxiliary.reflection import Reflection
-from tensor_reshape.wire.reshapes import SERVICE
+from tensor_reshape.wire.methods import SERVICE
 
 
 def ask(request: reflection_pb2.ServerReflectionRequest) -> reflection_pb2.ServerReflectionResponse:

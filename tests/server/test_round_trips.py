@@ -8,7 +8,7 @@ from verification.proofs import choose_request
 from verification.wide import Wide
 
 from round_trips import check_round_trips
-from tensor_reshape.rules.answers import BatchItem
+from tensor_reshape.rules.batches import BatchItem
 
 ITEMS = 8
 

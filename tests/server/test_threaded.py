@@ -20,7 +20,7 @@ from tensor_reshape.server.calls.threaded import CallThreads, ThreadedCall, Thre
 from tensor_reshape.server.config import Config
 from tensor_reshape.server.runner import Runner
 from tensor_reshape.server.service.methods import ReshapeService
-from tensor_reshape.wire.inference import INFER_METHOD
+from tensor_reshape.wire.methods import INFER_SHAPE
 
 SECONDS = 20.0
 
@@ -42,7 +42,7 @@ def test_a_bug_in_the_life_of_a_call_ends_the_call_and_nothing_else(
 ):
     monkeypatch.setattr(Admission, verb, fail)
     with Connection(runner.addresses[0]) as connection, caplog.at_level(logging.ERROR):
-        end = connection.call(INFER_METHOD, b"\x08\x01\x10\x00\x1a\x02\x12\x00\x22\x00")
+        end = connection.call(INFER_SHAPE.path, b"\x08\x01\x10\x00\x1a\x02\x12\x00\x22\x00")
     assert not end.is_ok
     assert "secret" not in end.message
     assert caplog.records

@@ -10,7 +10,7 @@ from tensor_reshape.server.calls.observers import Observer
 from tensor_reshape.server.calls.statuses import OK
 from tensor_reshape.server.config import COST_FACTOR, Config
 
-MESSAGE = 1000
+MESSAGE = 1024
 WORK = COST_FACTOR * MESSAGE
 METHOD = "/a.service/Method"
 

@@ -11,8 +11,9 @@ from typing import Any
 from shape_instances import find_accepted
 from tensor_reshape.rules.dims import AnyDim, Dim, Interval, find_bounds, name_dim
 from tensor_reshape.rules.errors import InvalidRequestError
+from tensor_reshape.rules.inference import infer
 from tensor_reshape.rules.operations import OPERATIONS as RULES
-from tensor_reshape.rules.partial import Inference, PartialQuestion, infer_partial
+from tensor_reshape.rules.questions import AnyQuestion, Question, ShapeAnswer
 
 Case = dict[str, Any]
 FOLDER = Path(__file__).parents[1] / "conformance"
@@ -37,10 +38,10 @@ def load_partial_cases() -> list[Case]:
     return [case for case in load_cases("reshape_cases.jsonl") if not _is_known(case)]
 
 
-def read_partial_case(case: Case) -> PartialQuestion:
+def read_partial_case(case: Case) -> AnyQuestion:
     """Returns the question of a reshape case, or of a case of symbols."""
     data = case["data"] if "data" in case else case["data_shape"]
-    return PartialQuestion(
+    return Question(
         operation=RULES[OPERATIONS[case["op"]]],
         data=None if data is None else _read_dims(data, case.get("sym_data")),
         target=_read_target(case),
@@ -53,10 +54,10 @@ def read_dim(value: int | list[int]) -> AnyDim:
     return value if isinstance(value, int) else Dim(_read_bounds(value))
 
 
-def infer_case(case: Case) -> Inference | None:
+def infer_case(case: Case) -> ShapeAnswer | None:
     """Returns the answer to a case, None for a refusal."""
     try:
-        return infer_partial(read_partial_case(case))
+        return infer(read_partial_case(case))
     except InvalidRequestError:
         return None
 
@@ -83,7 +84,7 @@ def count_tighter() -> Counter[str]:
     return counts
 
 
-def can_be_equal(question: PartialQuestion) -> bool:
+def can_be_equal(question: AnyQuestion) -> bool:
     """Whether data and output may have one volume: decided by division, for questions that have no -1.
 
     One side is bounded, so its volumes are tried one by one; the other side must divide each.
@@ -103,7 +104,7 @@ def can_be_equal(question: PartialQuestion) -> bool:
     return any(_can_be(volume, other) for volume in _list_volumes(bounded))
 
 
-def _compare(answer: Inference | None, want: dict[str, Any]) -> str:
+def _compare(answer: ShapeAnswer | None, want: dict[str, Any]) -> str:
     if "error" in want:
         return "refused by both" if answer is None else "wider"
     if answer is None:

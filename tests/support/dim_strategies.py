@@ -2,11 +2,10 @@
 
 from hypothesis import strategies as st
 
-from tensor_reshape.rules.answers import ShapeRequest
 from tensor_reshape.rules.dims import ANY, AnyDim, Dim, Expression, Interval, Symbol, make_expression, name_dim
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.operations import OPERATIONS
-from tensor_reshape.rules.partial import PartialQuestion
+from tensor_reshape.rules.questions import Question, ShapeRequest
 
 S64 = st.integers(-(2**63), 2**63 - 1)
 NAMES = st.sampled_from(["N", "M", "batch", "a name with spaces", "größe", "名", "", "\n", "N" * 65])
@@ -42,7 +41,7 @@ EXPRESSED: st.SearchStrategy[AnyDim] = st.builds(
 DIMS: st.SearchStrategy[AnyDim] = st.none() | S64 | UNNAMED | NAMED | EXPRESSED
 SHAPES = st.none() | st.lists(DIMS, max_size=3)
 QUESTIONS = st.builds(
-    lambda operation, data, target, special_zero, data_type, expected: PartialQuestion(
+    lambda operation, data, target, special_zero, data_type, expected: Question(
         operation=operation,
         data=data,
         target=target,
@@ -68,7 +67,7 @@ _LENGTHS: st.SearchStrategy[AnyDim] = (
 _ITEMS = st.sampled_from([-1, 0, 1]) | _LENGTHS
 LAWFUL_REQUESTS = st.builds(
     lambda operation, data, target, explain, strides: ShapeRequest(
-        PartialQuestion(operation=operation, data=data, target=target, special_zero=True),
+        Question(operation=operation, data=data, target=target, special_zero=True),
         explain,
         tuple(range(len(data), 0, -1)) if strides and data is not None else None,
     ),

@@ -9,16 +9,16 @@ import numpy as np
 from google.protobuf.message import Message
 from grpc_health.v1 import health_pb2
 
-from tensor_reshape.rules.answers import BatchItem, ShapeAnswer, ShapeRequest, answer_batch
+from tensor_reshape.rules.batches import BatchItem, answer_batch
 from tensor_reshape.rules.dims import AnyDim, Dim, Interval, Symbol, make_expression, name_dim
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.errors import LimitError, ReshapeError
+from tensor_reshape.rules.inference import infer_shape
 from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, OPERATIONS, RESHAPE, STATIC_RESHAPE, Operation
-from tensor_reshape.rules.partial import PartialQuestion
-from tensor_reshape.rules.shapes import Question, infer_shape
+from tensor_reshape.rules.questions import Question, ShapeAnswer, ShapeRequest
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
 from tensor_reshape.wire.inference import build_infer_request, build_infer_response
-from tensor_reshape.wire.reshapes import METHODS, SERVICE, ReshapeRequest
+from tensor_reshape.wire.methods import OPERATION_METHODS, SERVICE, ReshapeRequest
 
 HEALTH = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name
 MAX = 2**63 - 1
@@ -78,8 +78,8 @@ def make_reshape(operation: Operation, target: Sequence[int], data: Tensor, elem
     try:
         output = make_tensor(data_type, infer_shape(question), elements)
     except ReshapeError as error:
-        return ForeignCall(SERVICE, METHODS[operation], [request], reason=error.reason)
-    return ForeignCall(SERVICE, METHODS[operation], [request], [kind(output=output)])
+        return ForeignCall(SERVICE, OPERATION_METHODS[operation].name, [request], reason=error.reason)
+    return ForeignCall(SERVICE, OPERATION_METHODS[operation].name, [request], [kind(output=output)])
 
 
 def choose_dims(random: Random, rank: int) -> list[int]:
@@ -186,7 +186,7 @@ PAIRS: list[tuple[list[AnyDim] | None, list[AnyDim] | None]] = [
 def list_questions() -> Iterator[ShapeRequest]:
     for operation in OPERATIONS.values():
         for data, target in PAIRS:
-            question = PartialQuestion(operation=operation, data=data, target=target, special_zero=True)
+            question = Question(operation=operation, data=data, target=target, special_zero=True)
             yield ShapeRequest(question)
             yield ShapeRequest(question, explain=True)
             if data is not None and all(type(dim) is int for dim in data):
@@ -205,7 +205,7 @@ def list_inferences() -> Iterator[ForeignCall]:
 
 def make_batch() -> ForeignCall:
     """Returns all questions in one call, some of them with the data of an earlier one."""
-    follow = PartialQuestion(operation=RESHAPE, data=None, target=[1, -1], special_zero=False)
+    follow = Question(operation=RESHAPE, data=None, target=[1, -1], special_zero=False)
     questions = [BatchItem(request) for request in list_questions()]
     items = [*questions, *[BatchItem(ShapeRequest(follow), index) for index in range(0, len(questions), 7)]]
     sent = [

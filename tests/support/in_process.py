@@ -14,7 +14,7 @@ from tensor_reshape.server.config import Config
 from tensor_reshape.server.runner import Runner
 from tensor_reshape.server.service.backend import reshape
 from tensor_reshape.server.service.methods import Backend, ReshapeService
-from tensor_reshape.wire.reshapes import SERVICE
+from tensor_reshape.wire.methods import SERVICE
 from tensor_reshape.wire.tensors import TensorView
 
 ANY_PORT = "127.0.0.1:0"

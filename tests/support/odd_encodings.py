@@ -4,7 +4,7 @@ from random import Random
 
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, RESHAPE, STATIC_RESHAPE, Operation
-from tensor_reshape.wire.fields import encode_length
+from tensor_reshape.wire import fields
 
 VARINT, FIXED64, LENGTH_DELIMITED, START_GROUP, END_GROUP, FIXED32 = range(6)
 NUMBERS = [*range(1, 20), 100, 2**14, 2**29 - 1]
@@ -34,7 +34,7 @@ BYTES = [
 
 def encode_varint(random: Random, number: int, *, odd: float = 0.005) -> bytes:
     """Returns the shortest varint, or now and then one with zeros in front that is too long for some readers."""
-    encoded = encode_length(number)
+    encoded = fields.encode_varint(number)
     if random.random() >= odd:
         return encoded
     wanted = random.choice([5, 5, 6, 9, 10, 10, 11])

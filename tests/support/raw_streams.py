@@ -10,7 +10,8 @@ import numpy as np
 from tensor_reshape.client.errors import build_error
 from tensor_reshape.rules.errors import TensorReshapeError
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
-from tensor_reshape.wire.streams import STREAM_METHOD, Chunk, decode_stream_response, encode_chunk
+from tensor_reshape.wire.methods import STREAM_RESHAPE
+from tensor_reshape.wire.streams import Chunk, decode_stream_response, encode_chunk
 
 SECONDS = 20.0
 SIX = bytes(range(6))
@@ -44,7 +45,7 @@ class RawStream:
 
     def __init__(self, channel: grpc.Channel, seconds: float) -> None:
         self._requests: SimpleQueue[bytes | None] = SimpleQueue()
-        method: grpc.StreamStreamMultiCallable[bytes, bytes] = channel.stream_stream(STREAM_METHOD)
+        method: grpc.StreamStreamMultiCallable[bytes, bytes] = channel.stream_stream(STREAM_RESHAPE.path)
         self.call = method(iter(self._requests.get, None), timeout=seconds)
 
     def send(self, *messages: bytes) -> None:

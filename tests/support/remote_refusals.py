@@ -8,7 +8,7 @@ import pytest
 
 from tensor_reshape.client.errors import build_error
 from tensor_reshape.rules.errors import ReshapeError, TensorReshapeError
-from tensor_reshape.wire.reshapes import SERVICE
+from tensor_reshape.wire.methods import SERVICE
 
 
 def send_raw(channel: grpc.Channel, method: str, request: bytes, timeout: float = 20) -> bytes:

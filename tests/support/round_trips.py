@@ -6,11 +6,12 @@ Whatever is raised that is no refusal is shown as it is: a question that any cal
 from collections.abc import Sequence
 from itertools import zip_longest
 
-from tensor_reshape.client.shapes import InferredShape, ShapeQuery, infer_locally
-from tensor_reshape.rules.answers import BatchItem, ShapeAnswer, ShapeRequest
+from tensor_reshape.client import InferredShape, ShapeQuery, infer_locally
+from tensor_reshape.rules.batches import BatchItem
 from tensor_reshape.rules.dims import Dim, format_dims
 from tensor_reshape.rules.errors import ReshapeError
-from tensor_reshape.rules.limits import DEFAULT_LIMITS, MAX_HEAD_BYTES
+from tensor_reshape.rules.limits import DEFAULT_LIMITS, MAX_HEADER_BYTES
+from tensor_reshape.rules.questions import ShapeAnswer, ShapeRequest
 from tensor_reshape.server.service.methods import ReshapeService
 from tensor_reshape.wire.batches import decode_batch_response, encode_batch_item, join_items
 from tensor_reshape.wire.inference import build_infer_request, decode_infer_response
@@ -22,7 +23,7 @@ Result = ShapeAnswer | InferredShape | ReshapeError
 def check_round_trips(items: Sequence[BatchItem], step: int = 1) -> list[str]:
     """Returns what differs, item by item; all are sent in a batch, and every `step`-th one alone."""
     service = ReshapeService(DEFAULT_LIMITS)
-    items = [item for item in items if len(encode_batch_item(item)) <= MAX_HEAD_BYTES]
+    items = [item for item in items if len(encode_batch_item(item)) <= MAX_HEADER_BYTES]
     try:
         local = infer_locally([make_query(item) for item in items])
         remote = decode_batch_response(service.infer_batch(join_items([encode_batch_item(item) for item in items])))

@@ -12,9 +12,9 @@ from random import Random
 
 from tensor_reshape.rules.dims import AnyDim, Dim, Expression, Interval, find_bounds, find_name, format_dims
 from tensor_reshape.rules.errors import InvalidRequestError
+from tensor_reshape.rules.inference import infer
 from tensor_reshape.rules.limits import MAX_DIM
-from tensor_reshape.rules.partial import Inference, PartialQuestion, infer_partial
-from tensor_reshape.rules.terms import Equality
+from tensor_reshape.rules.questions import AnyQuestion, Equality, ShapeAnswer
 
 Dims = tuple[int, ...]
 Item = tuple[bool, int]
@@ -56,7 +56,7 @@ class Found:
     complete: bool = True
 
 
-def answer_concrete(question: PartialQuestion, data: Dims, items: Sequence[Item]) -> Dims | None:
+def answer_concrete(question: AnyQuestion, data: Dims, items: Sequence[Item]) -> Dims | None:
     """Returns the output of one instance, None where the rules refuse it."""
     instructions = [value for is_length, value in items if not is_length]
     if min(instructions, default=0) < -1 or instructions.count(-1) > 1:
@@ -78,7 +78,7 @@ def answer_concrete(question: PartialQuestion, data: Dims, items: Sequence[Item]
     return tuple(output) if prod(output) == prod(data) and max(output, default=0) <= MAX_DIM else None
 
 
-def find_accepted(question: PartialQuestion, random: Random | None = None, budget: int = BUDGET) -> Found:
+def find_accepted(question: AnyQuestion, random: Random | None = None, budget: int = BUDGET) -> Found:
     """Tries the instances of a question; `random` chooses which ones where there are more than the budget."""
     found, random = Found(), random or Random(0)
     symbols = _meet_symbols(question)
@@ -98,15 +98,15 @@ def find_accepted(question: PartialQuestion, random: Random | None = None, budge
     return found
 
 
-def ask(question: PartialQuestion) -> Inference | None:
+def ask(question: AnyQuestion) -> ShapeAnswer | None:
     """Returns the product's answer, None where it is a refusal."""
     try:
-        return infer_partial(question)
+        return infer(question)
     except InvalidRequestError:
         return None
 
 
-def check_soundness(found: Found, answer: Inference | None) -> str:
+def check_soundness(found: Found, answer: ShapeAnswer | None) -> str:
     """Returns the first instance that contradicts the answer; nothing where none does."""
     if answer is None:
         return f"refused, but {next(iter(found.accepted))} is accepted" if found.accepted else ""
@@ -115,7 +115,7 @@ def check_soundness(found: Found, answer: Inference | None) -> str:
     return next(filter(None, (_contradict(answer.dims, answer, case) for case in found.accepted)), "")
 
 
-def _contradict(dims: Sequence[AnyDim], answer: Inference, case: Accepted) -> str:
+def _contradict(dims: Sequence[AnyDim], answer: ShapeAnswer, case: Accepted) -> str:
     names, empty = dict(case.names), prod(case.output) == 0
     if len(dims) != len(case.output):
         return f"the rank of {format_dims(dims)} is not that of {case}"
@@ -128,7 +128,7 @@ def _contradict(dims: Sequence[AnyDim], answer: Inference, case: Accepted) -> st
     return f"{wrong[0].left} is not {wrong[0].right} in {case}, {wrong[0].unless_empty}" if wrong else ""
 
 
-def check_tightness(found: Found, answer: Inference | None) -> str:
+def check_tightness(found: Found, answer: ShapeAnswer | None) -> str:
     """Returns which end of the answer no instance reaches; nothing where each is reached, or not all were tried."""
     if not found.complete or answer is None or answer.dims is None:
         return ""
@@ -147,7 +147,7 @@ def find_ends(found: Found) -> list[Interval]:
     return [Interval(min(column), None if max(column) >= BIG else max(column)) for column in columns]
 
 
-def is_exact(question: PartialQuestion) -> bool:
+def is_exact(question: AnyQuestion) -> bool:
     """Whether the tightest answer is due: bounds of expressions and names of expected dims need not be used."""
     dims = [*(question.data or ()), *(question.target or ()), *(question.expected or ())]
     terms = [dim.expression for dim in dims if isinstance(dim, Dim) and dim.expression is not None]
@@ -155,7 +155,7 @@ def is_exact(question: PartialQuestion) -> bool:
     return not named and all(expression.symbol is not None for expression in terms)
 
 
-def _meet_symbols(question: PartialQuestion) -> dict[str, Interval]:
+def _meet_symbols(question: AnyQuestion) -> dict[str, Interval]:
     """Returns what is said of each symbol in all places."""
     symbols: dict[str, Interval] = {}
 
@@ -171,7 +171,7 @@ def _meet_symbols(question: PartialQuestion) -> dict[str, Interval]:
     return symbols
 
 
-def _list_data(question: PartialQuestion, symbols: Mapping[str, Interval]) -> tuple[list[tuple[Dims, Names]], bool]:
+def _list_data(question: AnyQuestion, symbols: Mapping[str, Interval]) -> tuple[list[tuple[Dims, Names]], bool]:
     """Returns the data of the instances with the values of its symbols, and whether that is all of it."""
     if question.data is None:
         return [(data, {}) for rank in _RANKS for data in product(_UNKNOWN_DIMS, repeat=rank)], False
@@ -198,7 +198,7 @@ def _list_values(bounds: Interval) -> range:
     return range(low, 1 + (max(_CAP, low + 2) if high is None else min(high, low + _WIDEST)))
 
 
-def _list_points(question: PartialQuestion, rows: Iterable[tuple[Dims, Names]]) -> set[int]:
+def _list_points(question: AnyQuestion, rows: Iterable[tuple[Dims, Names]]) -> set[int]:
     """Returns the values of a length that can be an end: divisors of a volume, ends of an interval, 1, and BIG."""
     points = {0, 1, BIG}
     for volume in {prod(max(dim, 1) for dim in data) for data, _ in rows}:

@@ -10,7 +10,7 @@ from dim_strategies import DIMS
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.layouts import compute_span
 from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, OPERATIONS, STATIC_RESHAPE, Operation
-from tensor_reshape.rules.shapes import Question
+from tensor_reshape.rules.questions import Question
 from tensor_reshape.wire.reshapes import ReshapeCall
 from tensor_reshape.wire.tensors import TensorView
 

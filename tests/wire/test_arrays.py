@@ -1,5 +1,6 @@
 """Arrays become tensors and tensors arrays again, bit for bit."""
 
+import io
 from collections.abc import Callable
 from math import prod
 
@@ -12,7 +13,7 @@ from numpy.lib.stride_tricks import as_strided
 
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.errors import InvalidRequestError, Reason
-from tensor_reshape.wire.arrays import DTYPES, Array, build_array, find_data_type, gather, view_array
+from tensor_reshape.wire.arrays import DTYPES, UNNAMED_IN_FILES, Array, build_array, find_data_type, gather, view_array
 from tensor_reshape.wire.tensors import TensorView
 
 MAX = 2**63 - 1
@@ -38,6 +39,25 @@ def assert_survives(array: Array) -> TensorView:
     assert twin.tobytes() == dense
     assert gather(tensor) == dense
     return tensor
+
+
+@pytest.mark.parametrize("data_type", DataType, ids=str)
+def test_an_element_lies_in_memory_as_on_the_wire(data_type: DataType):
+    dtype = DTYPES[data_type]
+    assert (dtype.name, dtype.itemsize) == (data_type.numpy_name, data_type.item_size)
+    assert dtype == dtype.newbyteorder("<")
+
+
+@pytest.mark.parametrize("data_type", DataType, ids=str)
+def test_a_npy_file_keeps_the_type_of_an_array_unless_it_has_no_name_for_it(data_type: DataType):
+    file = io.BytesIO()
+    np.save(file, np.zeros(2, DTYPES[data_type]))
+    file.seek(0)
+    try:
+        kept = np.load(file).dtype == DTYPES[data_type]
+    except ValueError:  # of a name that numpy cannot read again
+        kept = False
+    assert kept == (data_type not in UNNAMED_IN_FILES)
 
 
 LAYOUTS: dict[str, Callable[[Array], Array]] = {

@@ -9,13 +9,12 @@ from hypothesis import strategies as st
 
 from dim_strategies import REQUESTS
 from memory import measure_peak
-from tensor_reshape.rules.answers import BatchItem, ShapeAnswer, ShapeRequest
+from tensor_reshape.rules.batches import BatchItem
 from tensor_reshape.rules.dims import ANY, Symbol, make_expression
 from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason, ReshapeError
-from tensor_reshape.rules.limits import MAX_BATCH_BYTES, MAX_BATCH_ITEMS, MAX_HEAD_BYTES
+from tensor_reshape.rules.limits import MAX_BATCH_BYTES, MAX_BATCH_ITEMS, MAX_HEADER_BYTES
 from tensor_reshape.rules.operations import STATIC_RESHAPE
-from tensor_reshape.rules.partial import PartialQuestion
-from tensor_reshape.rules.terms import Equality
+from tensor_reshape.rules.questions import Equality, Question, ShapeAnswer, ShapeRequest
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
 from tensor_reshape.wire.batches import (
     decode_batch_items,
@@ -25,13 +24,11 @@ from tensor_reshape.wire.batches import (
     encode_batch_response,
     join_items,
 )
-from tensor_reshape.wire.fields import encode_length
+from tensor_reshape.wire.fields import encode_varint
 
 MIB = 1 << 20
-GOOD = BatchItem(ShapeRequest(PartialQuestion(operation=STATIC_RESHAPE, data=[2, 3], target=[6], special_zero=False)))
-LINKED = BatchItem(
-    ShapeRequest(PartialQuestion(operation=STATIC_RESHAPE, data=None, target=[3, 2], special_zero=False)), 0
-)
+GOOD = BatchItem(ShapeRequest(Question(operation=STATIC_RESHAPE, data=[2, 3], target=[6], special_zero=False)))
+LINKED = BatchItem(ShapeRequest(Question(operation=STATIC_RESHAPE, data=None, target=[3, 2], special_zero=False)), 0)
 BATCH = join_items([encode_batch_item(GOOD), encode_batch_item(LINKED)])
 EMPTY_ITEM = b"\x0a\x00"
 ANSWER = ShapeAnswer((6,))
@@ -53,7 +50,7 @@ def read_reasons(raw: bytes) -> list[str]:
 
 
 def wrap(content: bytes) -> bytes:
-    return b"\x0a" + encode_length(len(content)) + content
+    return b"\x0a" + encode_varint(len(content)) + content
 
 
 def refuse(raw: bytes) -> ReshapeError:
@@ -100,7 +97,7 @@ def test_a_name_that_is_no_utf_8_is_refused_alone():
 
 
 def test_an_item_above_64_kib_is_refused_alone():
-    assert read_reasons(BATCH + wrap(bytes(MAX_HEAD_BYTES + 1)) + BATCH) == ["", "", Reason.HEAD_TOO_LARGE, "", ""]
+    assert read_reasons(BATCH + wrap(bytes(MAX_HEADER_BYTES + 1)) + BATCH) == ["", "", Reason.HEAD_TOO_LARGE, "", ""]
 
 
 def test_an_item_without_a_question_lacks_it():

@@ -5,15 +5,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dim_strategies import DIMS, REQUESTS, S64, TERMS
-from tensor_reshape.rules.answers import ShapeAnswer, ShapeRequest, answer_question
 from tensor_reshape.rules.dims import AnyDim, Dim, Interval, Symbol, make_expression, name_dim
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.errors import InvalidRequestError, Reason, ReshapeError
-from tensor_reshape.rules.explanations import Origin
-from tensor_reshape.rules.models import Kind
+from tensor_reshape.rules.inference import answer_question
 from tensor_reshape.rules.operations import RESHAPE, STATIC_RESHAPE
-from tensor_reshape.rules.partial import PartialQuestion
-from tensor_reshape.rules.terms import Equality
+from tensor_reshape.rules.questions import Equality, Kind, Origin, Question, ShapeAnswer, ShapeRequest
 from tensor_reshape.rules.views import View, ViewPossibility
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
 from tensor_reshape.wire.inference import (
@@ -24,7 +21,7 @@ from tensor_reshape.wire.inference import (
 )
 
 MAX = 2**63 - 1
-ONE = PartialQuestion(operation=STATIC_RESHAPE, data=[1], target=[1], special_zero=False)
+ONE = Question(operation=STATIC_RESHAPE, data=[1], target=[1], special_zero=False)
 
 texts = st.text(max_size=20)
 origins = st.builds(Origin, st.sampled_from(Kind), texts, st.none() | st.integers(0, 63), texts, texts)
@@ -81,7 +78,7 @@ def answer(request: ShapeRequest) -> ShapeAnswer | None:
 def test_whatever_is_answered_can_be_sent(
     request: ShapeRequest, target: list[AnyDim], data: tuple[AnyDim, ...] | None, stride: int
 ):
-    lawful = PartialQuestion(operation=RESHAPE, data=data, target=target, special_zero=True)
+    lawful = Question(operation=RESHAPE, data=data, target=target, special_zero=True)
     for asked in (request, ShapeRequest(lawful, True, [stride] * len(data or ()))):
         found = answer(asked)
         if found is not None:
@@ -100,7 +97,7 @@ FAR_STRIDES = {
 def test_strides_of_a_view_that_s64_cannot_hold_do_not_fail_the_call(
     data: list[int], target: list[int], strides: list[int]
 ):
-    question = PartialQuestion(operation=RESHAPE, data=data, target=target, special_zero=False)
+    question = Question(operation=RESHAPE, data=data, target=target, special_zero=False)
     message = build_infer_response(answer_question(ShapeRequest(question, strides=strides)))
     assert [dim.value for dim in message.shape.dims] == target
 

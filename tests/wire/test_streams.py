@@ -6,12 +6,12 @@ from hypothesis import strategies as st
 
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason, ReshapeError
-from tensor_reshape.rules.limits import MAX_HEAD_BYTES
+from tensor_reshape.rules.limits import MAX_HEADER_BYTES
 from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, RESHAPE, STATIC_RESHAPE, Operation
-from tensor_reshape.rules.shapes import Question
+from tensor_reshape.rules.questions import Question
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
 from tensor_reshape.wire import streams
-from tensor_reshape.wire.fields import encode_length
+from tensor_reshape.wire.fields import encode_varint
 from tensor_reshape.wire.reshapes import ReshapeCall
 from tensor_reshape.wire.streams import Chunk, decode_stream_request, decode_stream_response, encode_chunk
 from tensor_reshape.wire.tensors import TensorView
@@ -35,8 +35,8 @@ def view_target(items: list[int]) -> TensorView:
 
 
 def begin(tensor: tensor_pb2.Tensor | None = SCALAR, **fields: object) -> bytes:
-    head = reshape_pb2.StaticReshapeRequest(special_zero=True, data=tensor, **fields)  # type: ignore[arg-type]
-    return reshape_pb2.StreamReshapeRequest(static_reshape=head).SerializeToString()
+    header = reshape_pb2.StaticReshapeRequest(special_zero=True, data=tensor, **fields)  # type: ignore[arg-type]
+    return reshape_pb2.StreamReshapeRequest(static_reshape=header).SerializeToString()
 
 
 def refuse(raw: bytes) -> tuple[str, str]:
@@ -148,7 +148,7 @@ REFUSALS: dict[str, tuple[bytes, Reason, str]] = {
     "nothing": (b"", Reason.FIELD_MISSING, "part"),
     "an offset alone": (b"\x20\x05", Reason.FIELD_MISSING, "part"),
     "no data": (begin(None), Reason.FIELD_MISSING, "data"),
-    "a head with bytes": (
+    "a header with bytes": (
         begin(tensor_pb2.Tensor(data_type=F32, data=bytes(4))),
         Reason.CHUNK_UNEXPECTED,
         "data.data",
@@ -174,28 +174,28 @@ def test_the_last_part_of_a_message_counts():
 
 def pad(size: int) -> bytes:
     """An unknown field of `size` bytes in all."""
-    return b"\x2a" + encode_length(size - 4) + bytes(size - 4)
+    return b"\x2a" + encode_varint(size - 4) + bytes(size - 4)
 
 
 @pytest.mark.parametrize("message", [begin(), b"\x7a\x01a"], ids=["beginning", "chunk"])
 @pytest.mark.parametrize("behind", [False, True], ids=["in front", "behind"])
 def test_what_is_not_a_chunk_has_a_limit(message: bytes, behind: bool):
-    free = MAX_HEAD_BYTES - len(message) + message.count(b"a")  # the chunk's byte is no head
+    free = MAX_HEADER_BYTES - len(message) + message.count(b"a")  # the chunk's byte is no header
     fits, above = ((message + pad(size) if behind else pad(size) + message) for size in (free, free + 1))
     decode_stream_request(fits)
     assert refuse(above) == (Reason.HEAD_TOO_LARGE, "")
 
 
-def test_a_head_with_the_bytes_of_a_large_tensor_is_above_a_limit():
-    raw = begin(tensor_pb2.Tensor(data_type=F32, data=bytes(MAX_HEAD_BYTES)))
+def test_a_header_with_the_bytes_of_a_large_tensor_is_above_a_limit():
+    raw = begin(tensor_pb2.Tensor(data_type=F32, data=bytes(MAX_HEADER_BYTES)))
     with pytest.raises(LimitError) as caught:
         decode_stream_request(raw)
     assert caught.value.reason == Reason.HEAD_TOO_LARGE
 
 
-def test_a_large_chunk_is_no_head_in_whatever_form_it_comes():
-    raw = reshape_pb2.StreamReshapeRequest(chunk=bytes(2 * MAX_HEAD_BYTES), offset=-1).SerializeToString()
-    assert read_chunk(decode_stream_request(raw)).payload.nbytes == 2 * MAX_HEAD_BYTES
+def test_a_large_chunk_is_no_header_in_whatever_form_it_comes():
+    raw = reshape_pb2.StreamReshapeRequest(chunk=bytes(2 * MAX_HEADER_BYTES), offset=-1).SerializeToString()
+    assert read_chunk(decode_stream_request(raw)).payload.nbytes == 2 * MAX_HEADER_BYTES
 
 
 @pytest.mark.timeout(5)
@@ -210,7 +210,7 @@ def test_a_flood_of_fields_is_above_a_limit(flood: bytes):
         (b"", Reason.DATA_TYPE_UNSUPPORTED),
         (b"\xff", Reason.MESSAGE_MALFORMED),
         (b"\x0a\x05\x08\x0e\x12\x01\x80", Reason.MESSAGE_MALFORMED),
-        (bytes([0x2A, 0]) * MAX_HEAD_BYTES, Reason.HEAD_TOO_LARGE),
+        (bytes([0x2A, 0]) * MAX_HEADER_BYTES, Reason.HEAD_TOO_LARGE),
     ],
     ids=["nothing", "garbage", "cut short", "a flood"],
 )

@@ -8,7 +8,8 @@ from openvino import opset1
 
 from tensor_reshape.rules.dims import AnyDim, Interval, find_bounds
 from tensor_reshape.rules.errors import ReshapeError
-from tensor_reshape.rules.partial import PartialQuestion, infer_partial
+from tensor_reshape.rules.inference import infer
+from tensor_reshape.rules.questions import AnyQuestion
 
 _UNBOUNDED = -1
 
@@ -45,16 +46,16 @@ class Answer(NamedTuple):
         return f"[{', '.join(map(_show, self.dims))}]"
 
 
-def ask_ours(question: PartialQuestion) -> Answer:
+def ask_ours(question: AnyQuestion) -> Answer:
     """Returns the answer of this project."""
     try:
-        dims = infer_partial(question).dims
+        dims = infer(question).dims
     except ReshapeError as error:
         return Answer(None, error.reason)
     return Answer(None if dims is None else tuple(map(find_bounds, dims)))
 
 
-def ask_theirs(question: PartialQuestion) -> Answer:
+def ask_theirs(question: AnyQuestion) -> Answer:
     """Returns the answer of OpenVINO: the output shape of a node that it has validated."""
     data = openvino.op.Parameter(openvino.Type.f32, make_shape(question.data))
     try:

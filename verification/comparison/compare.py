@@ -21,7 +21,7 @@ from verification.comparison.reasons import REASONS, Comparison, find_reason
 
 from tensor_reshape.rules.dims import format_dims
 from tensor_reshape.rules.errors import Reason
-from tensor_reshape.rules.partial import PartialQuestion
+from tensor_reshape.rules.questions import AnyQuestion
 
 SAME, TIGHTER, UNSOUND, UNEXPLAINED = "equal", "tighter", "OURS LACKS AN OUTPUT", "NOT EXPLAINED"
 _FINDINGS = (UNSOUND, UNEXPLAINED)
@@ -60,7 +60,7 @@ def main() -> int:
     return 1 if not verdicts or any(verdicts[finding] for finding in _FINDINGS) else 0
 
 
-def judge(question: PartialQuestion) -> tuple[str, Comparison]:
+def judge(question: AnyQuestion) -> tuple[str, Comparison]:
     """Returns how our answer stands to OpenVINO's."""
     comparison = compare(question, _FEW)
     ours, theirs = comparison.ours, comparison.theirs
@@ -76,7 +76,7 @@ def judge(question: PartialQuestion) -> tuple[str, Comparison]:
     return find_reason(comparison) or UNEXPLAINED, comparison
 
 
-def compare(question: PartialQuestion, instances: int) -> Comparison:
+def compare(question: AnyQuestion, instances: int) -> Comparison:
     """Asks both, and tries so many instances."""
     return Comparison(question, ask_ours(question), ask_theirs(question), *list_instances(question, instances))
 

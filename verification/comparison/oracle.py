@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from tensor_reshape.rules.dims import AnyDim, find_bounds
 from tensor_reshape.rules.limits import MAX_DIM
-from tensor_reshape.rules.partial import PartialQuestion
+from tensor_reshape.rules.questions import AnyQuestion
 
 _MANY = 12
 """So many values of a wide interval are tried from its low end."""
@@ -28,7 +28,7 @@ class Instance(NamedTuple):
     output: tuple[int, ...] | None
 
 
-def list_instances(question: PartialQuestion, limit: int) -> tuple[list[Instance], bool]:
+def list_instances(question: AnyQuestion, limit: int) -> tuple[list[Instance], bool]:
     """Returns instances of a question, `limit` of them at most, and whether they are all there are."""
     data, target = question.data, question.target or ()
     lengths = [not isinstance(item, int) for item in target]
@@ -64,7 +64,7 @@ def reshape(
 
 
 def _choose(
-    question: PartialQuestion, domains: list[list[int]], limit: int, *, whole: bool
+    question: AnyQuestion, domains: list[list[int]], limit: int, *, whole: bool
 ) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
     rank = len(question.data or ())
     if whole:

@@ -11,7 +11,7 @@ from random import Random
 from tensor_reshape.rules.dims import ANY, AnyDim, Dim, Interval, make_dim
 from tensor_reshape.rules.limits import MAX_DIM
 from tensor_reshape.rules.operations import RESHAPE
-from tensor_reshape.rules.partial import PartialQuestion
+from tensor_reshape.rules.questions import AnyQuestion, Question
 
 KNOWN, HUGE, LONG, PARTIAL, LENGTHS, UNRANKED = (
     "known",
@@ -27,19 +27,19 @@ _HUGE_DIMS = (2**24 + 1, 2**31, 2**32, 94906267, 2**40, 2**52 + 1, 2**53 + 1, 2*
 _PRIMES = (2, 3, 5, 7)
 
 
-def generate(random: Random) -> Iterator[tuple[str, PartialQuestion]]:
+def generate(random: Random) -> Iterator[tuple[str, AnyQuestion]]:
     """Yields questions without end, each with its kind."""
     while True:
         (kind,) = random.choices(list(_SHARES), list(_SHARES.values()))
         yield kind, _MAKERS[kind](random)
 
 
-def _make_known(random: Random) -> PartialQuestion:
+def _make_known(random: Random) -> AnyQuestion:
     data = [random.choice(_DIMS) for _ in range(random.randint(0, 5))]
     return _ask(data, _make_target(random, data), random)
 
 
-def _make_huge(random: Random) -> PartialQuestion:
+def _make_huge(random: Random) -> AnyQuestion:
     data = [random.choice((*_DIMS[:8], *_HUGE_DIMS)) for _ in range(random.randint(1, 4))]
     target = list(data) if random.random() < 0.5 else [random.choice((-1, 0, 2, 3, *_HUGE_DIMS)) for _ in range(2)]
     random.shuffle(target)
@@ -48,28 +48,28 @@ def _make_huge(random: Random) -> PartialQuestion:
     return _ask([_blur(random, dim, 0.2) for dim in data], target, random)
 
 
-def _make_long(random: Random) -> PartialQuestion:
+def _make_long(random: Random) -> AnyQuestion:
     data = [1] * random.randint(60, 70)
     return _ask(data, random.choice(([-1], [1], list(data), [*data, 1])), random)
 
 
-def _make_partial(random: Random) -> PartialQuestion:
+def _make_partial(random: Random) -> AnyQuestion:
     data = [random.choice(_DIMS) for _ in range(random.randint(1, 5))]
     return _ask([_blur(random, dim, 0.6) for dim in data], _make_target(random, data), random)
 
 
-def _make_lengths(random: Random) -> PartialQuestion:
+def _make_lengths(random: Random) -> AnyQuestion:
     data = [random.choice(_DIMS) for _ in range(random.randint(1, 4))]
     items = [item if item == -1 else _blur_item(random, item) for item in _make_target(random, data)]
     return _ask([_blur(random, dim, 0.5) for dim in data], items, random)
 
 
-def _make_unranked(random: Random) -> PartialQuestion:
+def _make_unranked(random: Random) -> AnyQuestion:
     data = [random.choice(_DIMS) for _ in range(random.randint(0, 4))]
     return _ask(None, _make_target(random, data), random)
 
 
-_MAKERS: dict[str, Callable[[Random], PartialQuestion]] = {
+_MAKERS: dict[str, Callable[[Random], AnyQuestion]] = {
     KNOWN: _make_known,
     HUGE: _make_huge,
     LONG: _make_long,
@@ -79,9 +79,9 @@ _MAKERS: dict[str, Callable[[Random], PartialQuestion]] = {
 }
 
 
-def _ask(data: list[AnyDim] | list[int] | None, target: list[AnyDim] | list[int], random: Random) -> PartialQuestion:
+def _ask(data: list[AnyDim] | list[int] | None, target: list[AnyDim] | list[int], random: Random) -> AnyQuestion:
     special_zero = random.random() < 0.6
-    return PartialQuestion(operation=RESHAPE, data=data, target=target, special_zero=special_zero)
+    return Question(operation=RESHAPE, data=data, target=target, special_zero=special_zero)
 
 
 def _make_target(random: Random, data: list[int]) -> list[int]:

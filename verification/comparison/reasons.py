@@ -9,7 +9,7 @@ from verification.comparison.oracle import Instance
 
 from tensor_reshape.rules.dims import AnyDim, are_known, find_bounds
 from tensor_reshape.rules.errors import Reason
-from tensor_reshape.rules.partial import PartialQuestion
+from tensor_reshape.rules.questions import AnyQuestion
 
 _EXACT = 2**53
 """Up to here every integer is a double."""
@@ -26,7 +26,7 @@ class Comparison(NamedTuple):
         is_complete: whether they are all there are.
     """
 
-    question: PartialQuestion
+    question: AnyQuestion
     ours: Answer
     theirs: Answer
     instances: list[Instance]

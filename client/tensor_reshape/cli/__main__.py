@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from tensor_reshape.cli.commands import dynamic, health, reshape, static
+from tensor_reshape.cli.commands import COMMANDS
 from tensor_reshape.cli.inference import infer
 from tensor_reshape.client import (
     CallTimeoutError,
@@ -36,6 +36,7 @@ def commands() -> None:
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def serve(arguments: tuple[str, ...]) -> None:
     """Start a server; `serve --help` lists its options."""
+    # By its entry point: the server is an extra, and to import it for every other command takes a quarter of a second.
     (entry_point,) = entry_points(group="tensor_reshape.commands", name="serve")
     try:
         command = entry_point.load()
@@ -45,7 +46,7 @@ def serve(arguments: tuple[str, ...]) -> None:
     command.main(args=list(arguments), prog_name="tensor-reshape serve")
 
 
-for command in (health, infer, static, dynamic, reshape):
+for command in (infer, *COMMANDS):
     commands.add_command(command)
 
 
@@ -68,7 +69,7 @@ def _choose_exit_code(error: Exception) -> int:
 
 
 def _report(error: Exception) -> None:
-    if "--json" in sys.argv:
+    if "--json" in sys.argv:  # not click's own option: the command line may be what could not be read
         click.echo(_format_json(error), err=True)
     elif isinstance(error, click.ClickException):
         error.show()

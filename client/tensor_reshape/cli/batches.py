@@ -6,16 +6,15 @@ from typing import TypeAlias
 
 from tensor_reshape.cli.questions import read_question
 from tensor_reshape.client import InferredShape, InvalidRequestError, Reason, ReshapeError, ShapeQuery, infer_locally
-from tensor_reshape.client.pieces import PIECE_QUERIES
-from tensor_reshape.client.shapes import read_query
+from tensor_reshape.client.queries import MAX_CALL_QUERIES, read_query
 from tensor_reshape.rules.limits import MAX_BATCH_BYTES
 from tensor_reshape.wire.batches import encode_batch_item
-from tensor_reshape.wire.messages import check_head_size
+from tensor_reshape.wire.fields import check_header_size
 
 Answer: TypeAlias = InferredShape | ReshapeError
 Ask: TypeAlias = Callable[[Sequence[ShapeQuery]], list[Answer]]
 
-_FRAME_BYTES = 4  # what goes before an item, at most
+_FIELD_BYTES = 4  # a tag and the length of an item: at most 64 KiB, so three bytes
 _PLACEHOLDER = ShapeQuery(special_zero=None)  # type: ignore[arg-type] # every server refuses it
 
 
@@ -40,14 +39,16 @@ class _Batch:
 
     def __init__(self, ask: Ask) -> None:
         self._ask = ask
-        self._answers: list[Answer] = []
-        self._call: list[ShapeQuery | ReshapeError] = []
-        self._bytes = 0
+        self._answers: list[Answer] = []  # of all lines so far: a link may go back to any
+        self._call: list[
+            ShapeQuery | ReshapeError
+        ] = []  # the lines of the call, a refusal for one that cannot be asked
+        self._bytes = 0  # of the call
 
     def take(self, question: ShapeQuery | ReshapeError) -> bool:
         """Adds a line to the call; returns False where it has no room."""
         item, size = self._prepare(question)
-        if self._call and (len(self._call) == PIECE_QUERIES or self._bytes + size > MAX_BATCH_BYTES):
+        if self._call and (len(self._call) == MAX_CALL_QUERIES or self._bytes + size > MAX_BATCH_BYTES):
             return False
         self._call.append(item)
         self._bytes += size
@@ -55,6 +56,7 @@ class _Batch:
 
     def flush(self) -> Iterator[tuple[ShapeQuery, Answer]]:
         """Makes the call."""
+        # Emptied before it is made: what it raises ends the whole, and nothing is asked twice.
         call, start = self._call, len(self._answers)
         self._call, self._bytes = [], 0
         # A line that cannot be asked keeps its place: the server counts the items, and refuses what depends on it.
@@ -62,6 +64,7 @@ class _Batch:
         answers = self._ask(queries) if queries else []
         for item, query, answer in zip(call, queries, answers, strict=True):
             final = item if isinstance(item, ReshapeError) else answer
+            # The server counts the items of its call; the caller counts lines.
             if isinstance(final, ReshapeError) and final.reason == Reason.LINK_FAILED and query.data_from is not None:
                 final = _refuse_failed_link(start + query.data_from, len(self._answers))
             self._answers.append(final)
@@ -85,7 +88,7 @@ class _Batch:
         if query.data_shape is not None or not 0 <= data_from < index:
             message = f"data_from is {data_from}; line {index} takes the output of an earlier one, or data of its own"
             raise InvalidRequestError.of(Reason.LINK_INVALID, message, "data_from", value=data_from, index=index)
-        if data_from >= start:
+        if data_from >= start:  # within this call: the server has its output before this process does
             return replace(query, data_from=data_from - start)
         answer = self._answers[data_from]
         if isinstance(answer, ReshapeError):
@@ -113,8 +116,8 @@ def _measure(query: ShapeQuery) -> int:
         if isinstance(error, ReshapeError):
             raise
         raise _refuse_number(query) from None
-    check_head_size(size)
-    return size + _FRAME_BYTES
+    check_header_size(size)
+    return size + _FIELD_BYTES
 
 
 def _refuse_number(query: ShapeQuery) -> ReshapeError:

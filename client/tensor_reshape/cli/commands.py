@@ -62,3 +62,7 @@ def reshape(
 ) -> None:
     """Execute Reshape-1 of OpenVINO on a .npy file."""
     files.write(client.reshape(files.read(), shape, special_zero=special_zero, expected_shape=expected_shape))
+
+
+COMMANDS = (health, static, dynamic, reshape)
+"""All of them, for the group that they belong to."""

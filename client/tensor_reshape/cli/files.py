@@ -10,7 +10,7 @@ import click
 import numpy as np
 
 from tensor_reshape.rules.dtypes import DataType
-from tensor_reshape.wire.arrays import DTYPES, Array, find_data_type
+from tensor_reshape.wire.arrays import DTYPES, UNNAMED_IN_FILES, Array, find_data_type
 
 _PIPE = "-"
 
@@ -55,8 +55,9 @@ class ArrayFiles:
         Raises:
             click.ClickException: it cannot be written.
         """
+        data_type = find_data_type(array.dtype, "output")
         buffer = io.BytesIO()
-        np.save(buffer, array, allow_pickle=False)
+        np.save(buffer, _bare(array) if data_type in UNNAMED_IN_FILES else array, allow_pickle=False)
         try:
             if self.output == _PIPE:
                 sys.stdout.buffer.write(buffer.getbuffer())
@@ -66,8 +67,7 @@ class ArrayFiles:
             message = f"{self.output} cannot be written: {error}"
             raise click.ClickException(message) from error
         if self.as_json:
-            name = str(find_data_type(array.dtype, "output"))
-            click.echo(json.dumps({"shape": array.shape, "data_type": name, "output": self.output}))
+            click.echo(json.dumps({"shape": array.shape, "data_type": str(data_type), "output": self.output}))
 
 
 def read_array(source: str) -> Array:
@@ -77,6 +77,7 @@ def read_array(source: str) -> Array:
         click.ClickException: it cannot be read or is not `.npy`.
     """
     try:
+        # Whole, and then parsed: a pipe cannot be read twice, nor its position asked for, as numpy's reader would.
         raw = sys.stdin.buffer.read() if source == _PIPE else Path(source).read_bytes()
         array: Array = np.lib.format.read_array(io.BytesIO(raw), allow_pickle=False)
     except (OSError, ValueError, EOFError, MemoryError, OverflowError) as error:
@@ -85,9 +86,14 @@ def read_array(source: str) -> Array:
     return array
 
 
+def _bare(array: Array) -> Array:
+    """Returns the items as bare bytes: of an f8e5m2 numpy writes a name that it cannot read again."""
+    return array if array.dtype.kind == "V" else array.view(f"V{array.itemsize}")
+
+
 def _reinterpret(array: Array, data_type: DataType) -> Array:
     """Gives raw items their type; items that have one must have this one."""
-    if array.dtype.kind != "V":
+    if array.dtype.kind != "V":  # "V": bare bytes, which is all that a file says of types that numpy has no name for
         if find_data_type(array.dtype, "data") != data_type:
             message = f"the array is of numpy type {array.dtype}, not {data_type}"
             raise click.ClickException(message)

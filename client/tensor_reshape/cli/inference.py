@@ -12,11 +12,11 @@ from tensor_reshape.cli.questions import describe_answer, describe_refusal
 from tensor_reshape.client import Client, InferredShape, ReshapeError, ShapeQuery, infer_locally
 from tensor_reshape.rules.dims import format_dim
 from tensor_reshape.rules.operations import OPERATIONS
-from tensor_reshape.rules.terms import Equality
+from tensor_reshape.rules.questions import Equality
 from tensor_reshape.rules.views import View
 
 _PARTIAL = PartialDims()
-_REFUSED = 3  # as the exit code of a single question
+_REFUSED = 3  # as the exit code of a single question, whatever else the other lines are
 _EPILOG = """
 A dim is a number, 2..8, 2.., ? (anything), a name N, N:1..8, or a product such as 4*C and N/2.
 
@@ -49,7 +49,7 @@ and "data_from": the number of an earlier line, from 0, whose output is the data
 @server_options
 def infer(client: Client, *, batch: BinaryIO | None, local: bool, as_json: bool, **options: object) -> None:
     """Print the output shape, without data."""
-    ask = infer_locally if local else client.infer_shapes
+    ask = infer_locally if local else client.infer_shapes  # a client that is not used never connects
     if batch is not None:
         _refuse_options(options)
         _print_batch(batch, ask)

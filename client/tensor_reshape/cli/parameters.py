@@ -15,7 +15,7 @@ from tensor_reshape.rules.dims import AnyDim
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.limits import MAX_DIM
 from tensor_reshape.rules.notation import parse_dim
-from tensor_reshape.wire.arrays import Array
+from tensor_reshape.wire.arrays import UNNAMED_IN_FILES, Array
 
 _Command = Callable[..., None]
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -93,7 +93,7 @@ class Target(click.ParamType):  # type: ignore[type-arg] # a generic in newer re
         text = str(value)
         if text.startswith("@"):
             return read_array(text.removeprefix("@"))
-        return [dim for dim in SHAPE.convert(value, param, ctx) if dim is not None]
+        return [dim for dim in SHAPE.convert(value, param, ctx) if dim is not None]  # none is: for type checkers
 
 
 class DataTypeName(click.ParamType):  # type: ignore[type-arg] # a generic in newer releases only
@@ -130,6 +130,7 @@ def server_options(command: _Command) -> _Command:
 
     @functools.wraps(command)
     def connected(*arguments: object, server: str, timeout: float, **options: object) -> None:
+        # Those of the connection are taken away: a command sees its own options alone.
         files = {name: options.pop(name) for name in ("tls", "tls_ca", "tls_certificate", "tls_key")}
         with Client(server, timeout=timeout, credentials=_build_credentials(**files)) as client:
             command(client, *arguments, **options)
@@ -169,7 +170,9 @@ def array_options(command: _Command) -> _Command:
         prepared,
         click.argument("source", metavar="INPUT"),
         click.option("--output", "-o", default="-", show_default=True, help="A .npy file, or - for a pipe."),
-        click.option("--data-type", type=DataTypeName(), help="What .npy cannot name: bf16, f8e4m3, f8e5m2."),
+        click.option(
+            "--data-type", type=DataTypeName(), help=f"What .npy cannot name: {', '.join(map(str, UNNAMED_IN_FILES))}."
+        ),
         SPECIAL_ZERO_OPTION,
         EXPECT_OPTION,
         JSON_OPTION,
@@ -183,7 +186,7 @@ def _tls_file_option(flag: str, text: str) -> Callable[[_Command], _Command]:
 
 
 def _add_options(command: _Command, *options: Callable[[_Command], _Command]) -> _Command:
-    for option in reversed(options):
+    for option in reversed(options):  # the last decorator is the first in the help
         command = option(command)
     return command
 

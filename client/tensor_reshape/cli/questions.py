@@ -6,9 +6,9 @@ from typing import Any, TypeAlias, TypeGuard
 
 from tensor_reshape.client import DimLike, InferredShape, InvalidRequestError, Reason, ReshapeError, ShapeQuery
 from tensor_reshape.rules.dims import AnyDim
-from tensor_reshape.rules.explanations import Origin
 from tensor_reshape.rules.limits import MAX_DIM
 from tensor_reshape.rules.notation import parse_dim
+from tensor_reshape.rules.questions import Origin
 
 Json: TypeAlias = dict[str, Any]
 
@@ -29,6 +29,7 @@ def read_question(line: bytes) -> ShapeQuery:
         if key not in record:
             message = f"{key} is required; null says that nothing is known of it"
             raise InvalidRequestError.of(Reason.FIELD_MISSING, message, key)
+    # Only what the line says, so that `ShapeQuery` has the defaults, here as in Python.
     options: Json = {_KEYS[key][0]: _KEYS[key][1](key, value) for key, value in record.items()}
     return ShapeQuery(**{"special_zero": None, **options})  # without it, the rules refuse
 

@@ -13,12 +13,15 @@ from tensor_reshape.client.errors import (
     ServiceError,
     UnavailableError,
 )
-from tensor_reshape.client.shapes import DimLike, InferredShape, ShapeOptions, ShapeQuery, infer_locally
+from tensor_reshape.client.queries import DimLike, ShapeOptions, ShapeQuery, infer_locally
+from tensor_reshape.client.responses import InferredShape
 from tensor_reshape.client.sync import Client
 from tensor_reshape.client.transfers import Progress, Transfer
 from tensor_reshape.rules.dims import Dim, Expression, Interval, Symbol
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason, ReshapeError, TensorReshapeError
+from tensor_reshape.rules.questions import Equality, Kind, Origin
+from tensor_reshape.rules.views import View, ViewPossibility
 from tensor_reshape.runtime.allocators import keep_freed_memory
 from tensor_reshape.wire.health import HealthStatus
 
@@ -29,13 +32,16 @@ __all__ = [
     "DataType",
     "Dim",
     "DimLike",
+    "Equality",
     "Expression",
     "HealthStatus",
     "InferredShape",
     "InternalServerError",
     "Interval",
     "InvalidRequestError",
+    "Kind",
     "LimitError",
+    "Origin",
     "Progress",
     "Reason",
     "ReshapeError",
@@ -47,6 +53,8 @@ __all__ = [
     "TensorReshapeError",
     "Transfer",
     "UnavailableError",
+    "View",
+    "ViewPossibility",
     "infer_locally",
     "keep_freed_memory",
 ]

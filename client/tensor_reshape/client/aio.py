@@ -1,4 +1,8 @@
-"""The client that awaits: the same names and arguments as `sync.Client`, which documents them."""
+"""The client that awaits: the same names and arguments as `sync.Client`, which documents them.
+
+Everything runs on the event loop that the client was made in, so nothing here has a lock, and between two `await`s
+nothing else happens.
+"""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
@@ -11,10 +15,6 @@ import grpc
 import grpc.aio
 import numpy.typing as npt
 
-from tensor_reshape.client import _calls
-from tensor_reshape.client._calls import Answer, Call, Expected, Plan, Target
-from tensor_reshape.client.attempts import Attempts
-from tensor_reshape.client.budgets import Deadline
 from tensor_reshape.client.errors import CallTimeoutError, ServiceError, UnavailableError, build_error
 from tensor_reshape.client.options import (
     DEFAULT_TARGET,
@@ -24,15 +24,26 @@ from tensor_reshape.client.options import (
     build_channel_options,
     check_chunk_bytes,
 )
-from tensor_reshape.client.pieces import MAX_PIECES, split_queries
-from tensor_reshape.client.shapes import DimLike, InferredShape, ShapeOptions, ShapeQuery
+from tensor_reshape.client.queries import MAX_PARALLEL_CALLS, DimLike, ShapeOptions, ShapeQuery, split_queries
+from tensor_reshape.client.requests import (
+    Call,
+    Expected,
+    Plan,
+    Target,
+    build_health_check,
+    build_infer_shape,
+    build_infer_shapes,
+    plan_reshape,
+)
+from tensor_reshape.client.responses import Answer, InferredShape
+from tensor_reshape.client.retries import Attempts, Deadline
 from tensor_reshape.client.transfers import DEFAULT_INLINE_MAX_BYTES, Delivery, StreamTransfer, Transfer
 from tensor_reshape.rules.errors import ReshapeError, TensorReshapeError
-from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, RESHAPE
+from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, RESHAPE, STATIC_RESHAPE
 from tensor_reshape.wire.arrays import Array
 from tensor_reshape.wire.health import HealthStatus
-from tensor_reshape.wire.reshapes import SERVICE
-from tensor_reshape.wire.streams import DEFAULT_CHUNK_BYTES, STREAM_METHOD
+from tensor_reshape.wire.methods import SERVICE, STREAM_RESHAPE
+from tensor_reshape.wire.streams import DEFAULT_CHUNK_BYTES
 
 _Result = TypeVar("_Result")
 _FindMethod = Callable[[str], "grpc.aio.UnaryUnaryMultiCallable[bytes, bytes]"]
@@ -77,7 +88,7 @@ class AsyncClient:
 
     async def close(self) -> None:
         """Closes the channel; calls under way are cancelled."""
-        self._endpoint.closed = True
+        self._endpoint.close()  # first: what ends by the rest must not be sent again
         for call in list(self._streams):
             call.cancel()  # not every release of grpc.aio ends them with their channel
         await self._channel.close()
@@ -93,7 +104,7 @@ class AsyncClient:
         **how: Unpack[Transfer],
     ) -> Array:
         """Executes StaticReshape-1 (oneDNN Graph); see `Client.static_reshape`."""
-        plan = _calls.plan_static_reshape(array, shape, special_zero=special_zero, expected_shape=expected_shape)
+        plan = plan_reshape(STATIC_RESHAPE, array, shape, special_zero=special_zero, expected_shape=expected_shape)
         return await self._reshape(plan, timeout, how)
 
     async def dynamic_reshape(
@@ -107,9 +118,7 @@ class AsyncClient:
         **how: Unpack[Transfer],
     ) -> Array:
         """Executes DynamicReshape-1 (oneAPI Graph); see `Client.dynamic_reshape`."""
-        plan = _calls.plan_tensor_reshape(
-            DYNAMIC_RESHAPE, array, shape, special_zero=special_zero, expected_shape=expected_shape
-        )
+        plan = plan_reshape(DYNAMIC_RESHAPE, array, shape, special_zero=special_zero, expected_shape=expected_shape)
         return await self._reshape(plan, timeout, how)
 
     async def reshape(
@@ -123,9 +132,7 @@ class AsyncClient:
         **how: Unpack[Transfer],
     ) -> Array:
         """Executes Reshape-1 (OpenVINO); see `Client.reshape`."""
-        plan = _calls.plan_tensor_reshape(
-            RESHAPE, array, shape, special_zero=special_zero, expected_shape=expected_shape
-        )
+        plan = plan_reshape(RESHAPE, array, shape, special_zero=special_zero, expected_shape=expected_shape)
         return await self._reshape(plan, timeout, how)
 
     async def infer_shape(
@@ -138,20 +145,22 @@ class AsyncClient:
         **more: Unpack[ShapeOptions],
     ) -> InferredShape:
         """Asks for the output shape of an operation; see `Client.infer_shape`."""
-        call = _calls.build_infer_shape(data_shape, shape, special_zero=special_zero, more=more)
+        call = build_infer_shape(data_shape, shape, special_zero=special_zero, more=more)
         return await self._run(call, self._endpoint.start_deadline(timeout))
 
     async def infer_shapes(
         self, queries: Sequence[ShapeQuery], *, timeout: float | None = None
     ) -> list[InferredShape | ReshapeError]:
         """Asks many questions; see `Client.infer_shapes`."""
-        self._endpoint.check_open()
+        self._endpoint.require_open()
         deadline = self._endpoint.start_deadline(timeout)
-        room = asyncio.Semaphore(MAX_PIECES)
+        room = asyncio.Semaphore(
+            MAX_PARALLEL_CALLS
+        )  # tasks are cheap; messages in memory, and calls at a server, are not
 
         async def ask(piece: Sequence[ShapeQuery]) -> list[InferredShape | ReshapeError]:
             async with room:
-                return await self._run(_calls.build_infer_shapes(piece), deadline)
+                return await self._run(build_infer_shapes(piece), deadline)
 
         tasks = [asyncio.create_task(ask(piece)) for piece in split_queries(queries)]
         try:
@@ -162,14 +171,15 @@ class AsyncClient:
 
     async def check_health(self, service: str = SERVICE, *, timeout: float | None = None) -> HealthStatus:
         """Asks the server for the health of a service, or of the server as a whole (""); never asks again."""
-        call, deadline = _calls.build_health_check(service), self._endpoint.start_deadline(timeout)
+        call, deadline = build_health_check(service), self._endpoint.start_deadline(timeout)
+        # A channel of its own: the client's turns away from servers that say NOT_SERVING, so it cannot ask them.
         async with self._open_channel(avoid_unhealthy=False) as channel:
             return call.decode(await self._send(call, deadline.remaining_seconds, find_method=channel.unary_unary))
 
     async def wait_until_ready(self, *, timeout: float | None = None) -> None:
         """Waits until a server that says SERVING is connected; see `Client.wait_until_ready`."""
         seconds = self._endpoint.choose_timeout(timeout)
-        self._endpoint.check_open()
+        self._endpoint.require_open()
         try:
             await asyncio.wait_for(self._channel.channel_ready(), seconds)
         except TimeoutError:
@@ -186,7 +196,8 @@ class AsyncClient:
         delivery = Delivery(plan, how, self._inline_max_bytes)
         deadline = self._endpoint.start_deadline(timeout)
         if delivery.way == "stream":
-            attempts = Attempts(self._endpoint, deadline)
+            # A transfer of its own for each attempt: what has arrived of a stream that was lost is not to be trusted.
+            attempts = Attempts(self._endpoint.budget, deadline)
             return await self._repeat(
                 lambda: self._stream(StreamTransfer(plan, delivery, self._chunk_bytes), attempts), attempts
             )
@@ -195,7 +206,7 @@ class AsyncClient:
         return delivery.land(await self._run(plan.build_inline(), deadline))
 
     async def _run(self, call: Call[Answer], deadline: Deadline) -> Answer:
-        attempts = Attempts(self._endpoint, deadline)
+        attempts = Attempts(self._endpoint.budget, deadline)
         return call.decode(await self._repeat(lambda: self._send(call, deadline.remaining_seconds), attempts))
 
     async def _send(
@@ -206,7 +217,7 @@ class AsyncClient:
         wait_for_ready: bool | None = None,
         find_method: _FindMethod | None = None,
     ) -> bytes:
-        self._endpoint.check_open()
+        self._endpoint.require_open()
         method = (find_method or self._find_method)(call.method)
         try:
             return await method(
@@ -235,26 +246,27 @@ class AsyncClient:
     async def _await_server(self, attempts: Attempts) -> None:
         """Waits until a server answers whatever it is; where none does, the next attempt tells why."""
         with attempts.wait_for_server() as seconds, suppress(TensorReshapeError):
-            await self._send(_calls.build_health_check(SERVICE), seconds, wait_for_ready=True)
+            await self._send(build_health_check(SERVICE), seconds, wait_for_ready=True)
 
     async def _stream(self, transfer: StreamTransfer, attempts: Attempts) -> Array:
-        self._endpoint.check_open()
-        method: grpc.aio.StreamStreamMultiCallable[bytes, bytes] = self._channel.stream_stream(STREAM_METHOD)
+        self._endpoint.require_open()
+        method: grpc.aio.StreamStreamMultiCallable[bytes, bytes] = self._channel.stream_stream(STREAM_RESHAPE.path)
         call = method(timeout=attempts.deadline.remaining_seconds, metadata=self._endpoint.metadata)
         sender: asyncio.Task[None] | None = None
-        self._streams.add(call)
+        self._streams.add(call)  # for `close`
         try:
             async with aclosing(_exchange(call, transfer.begin, attempts.deadline)) as answers:
                 async for raw in answers:
                     transfer.receive(raw)
                     attempts.note_progress()
+                    # With the first answer: elements are sent to whoever accepts them.
                     sender = sender or asyncio.create_task(_send_chunks(call, transfer))
         finally:
             self._streams.discard(call)
             call.cancel()  # or a stream that is given up would stay open
             if sender is not None:
                 sender.cancel()
-                await asyncio.gather(sender, return_exceptions=True)
+                await asyncio.gather(sender, return_exceptions=True)  # what it met, the call has told already
         return transfer.finish()
 
 
@@ -294,7 +306,7 @@ def _explain(error: BaseException) -> BaseException:
     if isinstance(error, grpc.aio.AioRpcError):
         return build_error(error.code(), error.details(), error.trailing_metadata() or ())
     if _is_being_cancelled():
-        return error
+        return error  # as it is: asyncio counts on it
     message = "the client was closed"
     return ServiceError(message, grpc.StatusCode.CANCELLED)
 

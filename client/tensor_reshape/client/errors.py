@@ -17,7 +17,7 @@ class ServiceError(TensorReshapeError):
 
     def __init__(self, message: str, code: StatusCode) -> None:
         """Keeps the status."""
-        super().__init__(message, code)
+        super().__init__(message, code)  # both, which pickling calls it with again
         self.message = message
         self.code = code
 
@@ -53,6 +53,7 @@ def build_error(
     code: StatusCode, details: str | None, trailing_metadata: Iterable[tuple[str, str | bytes]]
 ) -> TensorReshapeError:
     """Returns the exception for a call that ended with this status."""
+    # A refusal first: its codes are also those of a transport or a proxy that knows nothing of this contract.
     text = details or ""
     refusal = decode_refusal(code, trailing_metadata)
     if refusal is not None:

@@ -8,9 +8,9 @@ from urllib.parse import unquote
 
 import grpc
 
-from tensor_reshape.client.budgets import Deadline, RetryBudget
-from tensor_reshape.rules.limits import MAX_HEAD_BYTES, MAX_MESSAGE_BYTES
-from tensor_reshape.wire.reshapes import SERVICE
+from tensor_reshape.client.retries import Deadline, RetryBudget
+from tensor_reshape.rules.limits import MAX_HEADER_BYTES, MAX_MESSAGE_BYTES
+from tensor_reshape.wire.methods import SERVICE
 
 DEFAULT_TARGET = "localhost:50051"
 DEFAULT_TIMEOUT_SECONDS = 30.0
@@ -18,14 +18,14 @@ DEFAULT_TIMEOUT_SECONDS = 30.0
 Metadata = Sequence[tuple[str, str | bytes]]
 ChannelOptions = list[tuple[str, int | str]]
 
-# No retryPolicy: `attempts` sends a call again, and one mechanism is enough. grpc's own would keep each request whole
-# until its call ends, ask a server that is down as often as one that is up, and cannot begin a stream anew.
+# No retryPolicy: `retries` plans what is sent again, and one mechanism is enough. grpc's own would keep each request
+# whole until its call ends, ask a server that is down as often as one that is up, and cannot begin a stream anew.
 _SERVICE_CONFIG: dict[str, object] = {"loadBalancingConfig": [{"round_robin": {}}]}
 # A server that drains says NOT_SERVING: round_robin then turns to the others before it stops.
 _HEALTH_CONFIG = {"healthCheckConfig": {"serviceName": SERVICE}}
 _FOREVER_SECONDS = 10**9  # grpc takes so many and more for a deadline that has passed
 _METADATA_KEY = re.compile("[0-9a-z_.-]+")
-_MAX_CHUNK_BYTES = MAX_MESSAGE_BYTES - MAX_HEAD_BYTES  # what servers take by default
+_MAX_CHUNK_BYTES = MAX_MESSAGE_BYTES - MAX_HEADER_BYTES  # what servers take by default
 _LOCAL_SCHEMES = ("unix", "unix-abstract")
 _ADDRESS_SCHEMES = ("dns", "ipv4", "ipv6")
 _LOCAL_NAMES = ("localhost", "ip6-localhost", "ip6-loopback")
@@ -38,8 +38,7 @@ class Endpoint:
         target: as `Client` takes it.
         credentials: for TLS; None connects in plain text.
         metadata: sent with every call.
-        budget: what its calls may cost a server beyond their first attempts.
-        closed: set when the client is.
+        budget: what its calls may cost a server beyond their first attempts; shared by all of them.
     """
 
     def __init__(
@@ -50,12 +49,15 @@ class Endpoint:
         self.credentials = credentials
         self.metadata = check_metadata(metadata)
         self.budget = RetryBudget()
-        self.closed = False
         self._timeout = check_timeout(timeout)
 
-    def check_open(self) -> None:
+    def close(self) -> None:
+        """Lets no call begin, and none be sent again."""
+        self.budget.close()
+
+    def require_open(self) -> None:
         """Raises ValueError where the client is closed."""
-        if self.closed:
+        if self.budget.is_closed:
             message = "the client is closed"
             raise ValueError(message)
 

@@ -1,7 +1,12 @@
-"""The client that blocks."""
+"""The client that blocks.
+
+Any number of threads may share one: grpc's channel allows that, and what a call changes beside it is its own, but for
+the `RetryBudget`, which has a lock.
+"""
 
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import cache
@@ -11,10 +16,6 @@ from typing import Self, TypeVar, Unpack
 import grpc
 import numpy.typing as npt
 
-from tensor_reshape.client import _calls
-from tensor_reshape.client._calls import Answer, Call, Expected, Plan, Target
-from tensor_reshape.client.attempts import Attempts
-from tensor_reshape.client.budgets import Deadline
 from tensor_reshape.client.errors import UnavailableError, build_error
 from tensor_reshape.client.options import (
     DEFAULT_TARGET,
@@ -24,17 +25,30 @@ from tensor_reshape.client.options import (
     build_channel_options,
     check_chunk_bytes,
 )
-from tensor_reshape.client.pieces import ask_pieces
-from tensor_reshape.client.shapes import DimLike, InferredShape, ShapeOptions, ShapeQuery
+from tensor_reshape.client.queries import MAX_PARALLEL_CALLS, DimLike, ShapeOptions, ShapeQuery, split_queries
+from tensor_reshape.client.requests import (
+    Call,
+    Expected,
+    Plan,
+    Target,
+    build_health_check,
+    build_infer_shape,
+    build_infer_shapes,
+    plan_reshape,
+)
+from tensor_reshape.client.responses import Answer, InferredShape
+from tensor_reshape.client.retries import Attempts, Deadline
 from tensor_reshape.client.transfers import DEFAULT_INLINE_MAX_BYTES, Delivery, StreamTransfer, Transfer
 from tensor_reshape.rules.errors import ReshapeError, TensorReshapeError
-from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, RESHAPE
+from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, RESHAPE, STATIC_RESHAPE
 from tensor_reshape.wire.arrays import Array
 from tensor_reshape.wire.health import HealthStatus
-from tensor_reshape.wire.reshapes import SERVICE
-from tensor_reshape.wire.streams import DEFAULT_CHUNK_BYTES, STREAM_METHOD
+from tensor_reshape.wire.methods import SERVICE, STREAM_RESHAPE
+from tensor_reshape.wire.streams import DEFAULT_CHUNK_BYTES
 
 _Result = TypeVar("_Result")
+_Answers = list[InferredShape | ReshapeError]
+_Started = tuple[Call[_Answers], "grpc.Future[bytes]"]
 _FindMethod = Callable[[str], "grpc.UnaryUnaryMultiCallable[bytes, bytes]"]
 
 
@@ -91,7 +105,7 @@ class Client:
 
     def close(self) -> None:
         """Closes the channel; calls under way are cancelled."""
-        self._endpoint.closed = True
+        self._endpoint.close()  # first: what ends by the rest must not be sent again
         self._channel.close()
 
     def static_reshape(
@@ -117,7 +131,7 @@ class Client:
         Returns:
             The elements in row-major order under the new shape, with the array's type.
         """
-        plan = _calls.plan_static_reshape(array, shape, special_zero=special_zero, expected_shape=expected_shape)
+        plan = plan_reshape(STATIC_RESHAPE, array, shape, special_zero=special_zero, expected_shape=expected_shape)
         return self._reshape(plan, timeout, how)
 
     def dynamic_reshape(
@@ -134,9 +148,7 @@ class Client:
 
         A plain sequence of integers is sent as i32; an array keeps the type it has.
         """
-        plan = _calls.plan_tensor_reshape(
-            DYNAMIC_RESHAPE, array, shape, special_zero=special_zero, expected_shape=expected_shape
-        )
+        plan = plan_reshape(DYNAMIC_RESHAPE, array, shape, special_zero=special_zero, expected_shape=expected_shape)
         return self._reshape(plan, timeout, how)
 
     def reshape(
@@ -154,9 +166,7 @@ class Client:
         Copied dims leave both sides before -1 is resolved: (4,0,2) with [-1,0] and special_zero gives (8,0). A plain
         sequence of integers is sent as i64.
         """
-        plan = _calls.plan_tensor_reshape(
-            RESHAPE, array, shape, special_zero=special_zero, expected_shape=expected_shape
-        )
+        plan = plan_reshape(RESHAPE, array, shape, special_zero=special_zero, expected_shape=expected_shape)
         return self._reshape(plan, timeout, how)
 
     def infer_shape(
@@ -179,24 +189,31 @@ class Client:
             timeout: seconds; None: the client's.
             **more: see `ShapeOptions`.
         """
-        call = _calls.build_infer_shape(data_shape, shape, special_zero=special_zero, more=more)
+        call = build_infer_shape(data_shape, shape, special_zero=special_zero, more=more)
         return self._run(call, self._endpoint.start_deadline(timeout))
 
     def infer_shapes(
         self, queries: Sequence[ShapeQuery], *, timeout: float | None = None
     ) -> list[InferredShape | ReshapeError]:
         """Asks many questions; each has its own answer, or its own refusal, which is returned; see `ShapeQuery`."""
-        self._endpoint.check_open()
-        deadline = self._endpoint.start_deadline(timeout)
-        return ask_pieces(
-            queries,
-            lambda piece: self._start(_calls.build_infer_shapes(piece), deadline),
-            lambda call, future: self._await(call, future, deadline),
-        )
+        self._endpoint.require_open()
+        deadline, answers, started = self._endpoint.start_deadline(timeout), _Answers(), deque[_Started]()
+        try:
+            for piece in split_queries(queries):
+                if len(started) == MAX_PARALLEL_CALLS:
+                    answers += self._await_first(started, deadline)
+                started.append(self._start(build_infer_shapes(piece), deadline))
+            while started:
+                answers += self._await_first(started, deadline)
+        finally:
+            for _, future in started:
+                future.cancel()  # those that are left, where one failed
+        return answers
 
     def check_health(self, service: str = SERVICE, *, timeout: float | None = None) -> HealthStatus:
         """Asks the server for the health of a service, or of the server as a whole (""); never asks again."""
-        call, deadline = _calls.build_health_check(service), self._endpoint.start_deadline(timeout)
+        call, deadline = build_health_check(service), self._endpoint.start_deadline(timeout)
+        # A channel of its own: the client's turns away from servers that say NOT_SERVING, so it cannot ask them.
         with self._open_channel(avoid_unhealthy=False) as channel:
             return call.decode(self._send(call, deadline.remaining_seconds, find_method=channel.unary_unary))
 
@@ -207,7 +224,8 @@ class Client:
             UnavailableError: none was in time.
         """
         seconds = self._endpoint.choose_timeout(timeout)
-        self._endpoint.check_open()
+        self._endpoint.require_open()
+        # Ready is what round_robin calls so: a channel whose servers all say NOT_SERVING is not.
         ready = grpc.channel_ready_future(self._channel)
         try:
             ready.result(seconds)
@@ -226,7 +244,8 @@ class Client:
         delivery = Delivery(plan, how, self._inline_max_bytes)
         deadline = self._endpoint.start_deadline(timeout)
         if delivery.way == "stream":
-            attempts = Attempts(self._endpoint, deadline)
+            # A transfer of its own for each attempt: what has arrived of a stream that was lost is not to be trusted.
+            attempts = Attempts(self._endpoint.budget, deadline)
             return self._repeat(
                 lambda: self._stream(StreamTransfer(plan, delivery, self._chunk_bytes), attempts), attempts
             )
@@ -235,7 +254,7 @@ class Client:
         return delivery.land(self._run(plan.build_inline(), deadline))
 
     def _run(self, call: Call[Answer], deadline: Deadline) -> Answer:
-        attempts = Attempts(self._endpoint, deadline)
+        attempts = Attempts(self._endpoint.budget, deadline)
         return call.decode(self._repeat(lambda: self._send(call, deadline.remaining_seconds), attempts))
 
     def _send(
@@ -246,27 +265,34 @@ class Client:
         wait_for_ready: bool | None = None,
         find_method: _FindMethod | None = None,
     ) -> bytes:
-        self._endpoint.check_open()
+        self._endpoint.require_open()
         method = (find_method or self._find_method)(call.method)
         metadata = self._endpoint.metadata
+        # No wait for a server by default: to fail at once tells that it is lost, and `retries` waits better.
         return _explain_one(
             lambda: method(call.request, timeout=timeout, metadata=metadata, wait_for_ready=wait_for_ready)
         )
 
     def _start(self, call: Call[Answer], deadline: Deadline) -> tuple[Call[Answer], "grpc.Future[bytes]"]:
-        self._endpoint.check_open()
+        self._endpoint.require_open()
+        # Started rather than awaited: several calls of a batch are under way without a thread for each.
         start = self._find_method(call.method).future
         return call, start(call.request, timeout=deadline.remaining_seconds, metadata=self._endpoint.metadata)
 
+    def _await_first(self, started: deque[_Started], deadline: Deadline) -> _Answers:
+        call, future = started.popleft()
+        return self._await(call, future, deadline)
+
     def _await(self, call: Call[Answer], future: "grpc.Future[bytes]", deadline: Deadline) -> Answer:
         """Returns the answer of a started call; one that failed is sent again as any other is."""
+        # The first attempt is to await what was started, every other one to send it anew.
         started = iter([future.result])
 
         def attempt() -> bytes:
             first = next(started, None)
             return self._send(call, deadline.remaining_seconds) if first is None else _explain_one(first)
 
-        return call.decode(self._repeat(attempt, Attempts(self._endpoint, deadline)))
+        return call.decode(self._repeat(attempt, Attempts(self._endpoint.budget, deadline)))
 
     def _repeat(self, attempt: Callable[[], _Result], attempts: Attempts) -> _Result:
         while True:
@@ -288,12 +314,12 @@ class Client:
     def _await_server(self, attempts: Attempts) -> None:
         """Waits until a server answers whatever it is; where none does, the next attempt tells why."""
         with attempts.wait_for_server() as seconds, suppress(TensorReshapeError):
-            self._send(_calls.build_health_check(SERVICE), seconds, wait_for_ready=True)
+            self._send(build_health_check(SERVICE), seconds, wait_for_ready=True)
 
     def _stream(self, transfer: StreamTransfer, attempts: Attempts) -> Array:
-        self._endpoint.check_open()
-        method: grpc.StreamStreamMultiCallable[bytes, bytes] = self._channel.stream_stream(STREAM_METHOD)
-        answered = threading.Event()
+        self._endpoint.require_open()
+        method: grpc.StreamStreamMultiCallable[bytes, bytes] = self._channel.stream_stream(STREAM_RESHAPE.path)
+        answered = threading.Event()  # set when the first answer is here: elements are sent to whoever accepts them
         requests = _build_requests(transfer, answered)
         call = method(requests, timeout=attempts.deadline.remaining_seconds, metadata=self._endpoint.metadata)
         try:
@@ -303,7 +329,7 @@ class Client:
                 attempts.note_progress()
         finally:
             answered.set()  # or the thread that sends would wait for ever
-            call.cancel()
+            call.cancel()  # or a stream that is given up would stay open; of one that has ended nothing changes
         return transfer.finish()
 
 
@@ -311,7 +337,7 @@ def _build_requests(transfer: StreamTransfer, answered: threading.Event) -> Iter
     """Yields what is sent; consumed by a thread of grpcio's."""
     yield transfer.begin
     answered.wait()
-    if transfer.accepted:
+    if transfer.accepted:  # it is also set when the call has ended
         yield from transfer.build_chunks()
 
 

@@ -5,10 +5,9 @@ from typing import Literal, TypedDict
 
 import numpy as np
 
-from tensor_reshape.client._calls import Plan, check_output, decode_answer, refuse_array
 from tensor_reshape.client.errors import ResponseError
-from tensor_reshape.client.keywords import check_keywords
-from tensor_reshape.client.shapes import InferredShape
+from tensor_reshape.client.requests import Plan, check_keywords
+from tensor_reshape.client.responses import InferredShape, check_output, decode_answer, refuse_array
 from tensor_reshape.rules.errors import InvalidRequestError, Reason
 from tensor_reshape.wire.arrays import DTYPES, Array
 from tensor_reshape.wire.reshapes import ReshapeCall
@@ -66,14 +65,16 @@ class Delivery:
         self._progress = how.get("progress")
         self._copy = how.get("copy", "if_needed")
         self.way = how.get("transfer", "auto")
-        self._check()
+        message = self._find_contradiction()
+        if message:
+            raise ValueError(message)
         if self.way == "auto":
             self.way = "inline" if plan.array.nbytes <= inline_max_bytes else "stream"
 
     def land(self, output: Array) -> Array:
         """Returns what the caller gets of an output that came in one message."""
         if self._out is not None:
-            self._out[...] = output
+            self._out[...] = output  # the copy that `out` costs here; a stream writes into it as it comes
         self.report(output.nbytes, output.nbytes)
         return output if self._out is None else self._out
 
@@ -84,7 +85,7 @@ class Delivery:
             InvalidRequestError: VIEW_IMPOSSIBLE, where a copy is needed and must not be made.
             ResponseError: the server's shape is not the one that the rules give, or nothing that numpy can hold.
         """
-        if dims != self._plan.dims:
+        if dims != self._plan.dims:  # by the rules of this process; of another version's server they may differ
             message = f"the server answered {dims}; the rules give {list(self._plan.dims)}"
             raise ResponseError(message)
         try:
@@ -101,7 +102,7 @@ class Delivery:
         if self._out is not None:
             return self._out
         try:
-            return np.empty(self._plan.dims, self._dtype)
+            return np.empty(self._plan.dims, self._dtype)  # not cleared: every byte of it will have arrived
         except ValueError:
             raise refuse_array(self._plan.dims) from None
 
@@ -124,18 +125,17 @@ class Delivery:
         except ValueError:
             raise refuse_array(dims) from None
 
-    def _check(self) -> None:
-        message = ""
+    def _find_contradiction(self) -> str:
+        """Returns what is wrong with what was asked for, in a sentence; empty where nothing is."""
         if self.way not in _WAYS or self._copy not in _COPIES:
-            message = f"transfer is one of {', '.join(_WAYS)}, and copy one of {', '.join(_COPIES)}"
-        elif self.way != "view" and self._copy == "never":
-            message = 'copy="never" goes with transfer="view": whatever travels is a copy'
-        elif self.way == "view" and self._out is not None:
-            message = 'out does not go with transfer="view", which returns the array itself'
-        elif self._out is not None and not self._fits(self._out):
-            message = f"out is a writable row-major array of {self._dtype} and shape {list(self._plan.dims)}"
-        if message:
-            raise ValueError(message)
+            return f"transfer is one of {', '.join(_WAYS)}, and copy one of {', '.join(_COPIES)}"
+        if self.way != "view" and self._copy == "never":
+            return 'copy="never" goes with transfer="view": whatever travels is a copy'
+        if self.way == "view" and self._out is not None:
+            return 'out does not go with transfer="view", which returns the array itself'
+        if self._out is not None and not self._fits(self._out):
+            return f"out is a writable row-major array of {self._dtype} and shape {list(self._plan.dims)}"
+        return ""
 
     def _fits(self, out: Array) -> bool:
         right = isinstance(out, np.ndarray) and out.dtype == self._dtype and out.shape == self._plan.dims
@@ -201,9 +201,9 @@ class StreamTransfer:
         if not self.accepted or chunk.offset != self._arrived or end > self._target.nbytes:
             message = f"the server sent a chunk at {chunk.offset}; {self._arrived} bytes have arrived"
             raise ResponseError(message)
-        self._target[self._arrived : end] = chunk.payload
+        self._target[self._arrived : end] = chunk.payload  # the only copy of what has arrived
         self._arrived = end
 
 
 def _view_bytes(array: Array) -> memoryview:
-    return array.reshape(-1).view(np.uint8).data
+    return array.reshape(-1).view(np.uint8).data  # as bytes: numpy gives no memoryview of ml_dtypes' types

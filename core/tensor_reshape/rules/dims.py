@@ -51,6 +51,7 @@ class Interval(NamedTuple):
 
 
 ANY = Interval(0, None)
+_INT = frozenset({int})
 _SHOWN_FACTORS = 8
 
 
@@ -172,7 +173,8 @@ def find_bounds(dim: AnyDim) -> Interval:
 
 def are_known(dims: Sequence[AnyDim] | None) -> TypeGuard[Sequence[int]]:
     """Whether every dim is a number."""
-    return dims is not None and all(type(dim) is int for dim in dims)
+    # Exactly int: a bool is none, and a subclass may compare as it likes. No loop of our own: this is on the fast path.
+    return dims is not None and _INT.issuperset(map(type, dims))
 
 
 def find_name(dim: AnyDim) -> str | None:
@@ -205,6 +207,19 @@ def format_product(dims: Iterable[AnyDim]) -> str:
     if len(others) > _SHOWN_FACTORS:
         others[_SHOWN_FACTORS:] = ["..."]
     return "*".join([*others, format_value(known)] if known != 1 or not others else others)
+
+
+def check_dims(dims: Sequence[int], field: str) -> Sequence[int]:
+    """Returns `dims` where each lies from 0 to 2^63 - 1.
+
+    Raises:
+        InvalidRequestError: DIM_OUT_OF_RANGE.
+    """
+    for index, dim in enumerate(dims):
+        if not 0 <= dim <= MAX_DIM:
+            message = f"{field}[{index}] is {format_value(dim)}; a dim lies from 0 to 2^63 - 1"
+            raise InvalidRequestError.of(Reason.DIM_OUT_OF_RANGE, message, f"{field}[{index}]", index=index, value=dim)
+    return dims
 
 
 def check_partial_dims(dims: Iterable[AnyDim], field: str) -> None:

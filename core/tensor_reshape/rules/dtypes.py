@@ -1,63 +1,76 @@
 """The data types that are served, in the words of the specifications.
 
-The table follows OpenVINO's element types of whole bytes; the numbers are those of the contract's enum `DataType`.
+The table follows OpenVINO's element types of whole bytes; the numbers are those of the contract's enum `DataType`. What
+else the product knows of a type, it derives from this table: to add one is to add a row here and in the contract.
 """
 
-from enum import IntEnum
+from enum import Enum, IntEnum, auto
+from typing import Self
+
+
+class ElementKind(Enum):
+    """What the bits of an element are read as."""
+
+    BOOLEAN = auto()
+    SIGNED = auto()
+    UNSIGNED = auto()
+    FLOAT = auto()
 
 
 class DataType(IntEnum):
-    """The type of a tensor's elements. The value is the number on the wire."""
+    """The type of a tensor's elements. The value is the number on the wire.
 
-    BOOLEAN = 1
-    I8 = 2
-    I16 = 3
-    I32 = 4
-    I64 = 5
-    U8 = 6
-    U16 = 7
-    U32 = 8
-    U64 = 9
-    F8E4M3 = 10
-    F8E5M2 = 11
-    F16 = 12
-    BF16 = 13
-    F32 = 14
-    F64 = 15
+    Attributes:
+        bits: of one element, a multiple of 8.
+        kind: what these are read as.
+        numpy_name: the name of the type in numpy, or in ml_dtypes where numpy has none.
+    """
+
+    bits: int
+    kind: ElementKind
+    numpy_name: str
+
+    # Rows are whole: the defaults are for type checkers, which take the look-up `DataType(number)` for a call of this.
+    def __new__(cls, number: int, bits: int = 0, kind: ElementKind = ElementKind.FLOAT, numpy_name: str = "") -> Self:
+        """Makes a member of a row."""
+        member = int.__new__(cls, number)
+        member._value_ = number
+        member.bits, member.kind, member.numpy_name = bits, kind, numpy_name
+        return member
+
+    BOOLEAN = 1, 8, ElementKind.BOOLEAN, "bool"
+    I8 = 2, 8, ElementKind.SIGNED, "int8"
+    I16 = 3, 16, ElementKind.SIGNED, "int16"
+    I32 = 4, 32, ElementKind.SIGNED, "int32"
+    I64 = 5, 64, ElementKind.SIGNED, "int64"
+    U8 = 6, 8, ElementKind.UNSIGNED, "uint8"
+    U16 = 7, 16, ElementKind.UNSIGNED, "uint16"
+    U32 = 8, 32, ElementKind.UNSIGNED, "uint32"
+    U64 = 9, 64, ElementKind.UNSIGNED, "uint64"
+    F8E4M3 = 10, 8, ElementKind.FLOAT, "float8_e4m3fn"
+    F8E5M2 = 11, 8, ElementKind.FLOAT, "float8_e5m2"
+    F16 = 12, 16, ElementKind.FLOAT, "float16"
+    BF16 = 13, 16, ElementKind.FLOAT, "bfloat16"
+    F32 = 14, 32, ElementKind.FLOAT, "float32"
+    F64 = 15, 64, ElementKind.FLOAT, "float64"
 
     @property
     def item_size(self) -> int:
         """How many bytes one element takes."""
-        return _ITEM_SIZES[self]
+        return self.bits // 8
 
     def __str__(self) -> str:
         """The name in the specifications: `f32`, `bf16`, `boolean`."""
         return self.name.lower()
 
 
-_ITEM_SIZES = {
-    DataType.BOOLEAN: 1,
-    DataType.I8: 1,
-    DataType.I16: 2,
-    DataType.I32: 4,
-    DataType.I64: 8,
-    DataType.U8: 1,
-    DataType.U16: 2,
-    DataType.U32: 4,
-    DataType.U64: 8,
-    DataType.F8E4M3: 1,
-    DataType.F8E5M2: 1,
-    DataType.F16: 2,
-    DataType.BF16: 2,
-    DataType.F32: 4,
-    DataType.F64: 8,
-}
-
-INTEGERS = frozenset(DataType(number) for number in range(DataType.I8, DataType.U64 + 1))
+INTEGERS = frozenset(
+    data_type for data_type in DataType if data_type.kind in {ElementKind.SIGNED, ElementKind.UNSIGNED}
+)
 """i8 to i64 and u8 to u64: what a shape tensor of Reshape-1 may hold."""
 
 GRAPH_FLOATS = frozenset({DataType.F32, DataType.F16, DataType.BF16})
-"""What the oneDNN Graph specification admits as data."""
+"""What the oneDNN Graph specification admits as data: a list of its own, which no new float joins by itself."""
 
 
 def format_data_types(data_types: frozenset[DataType]) -> str:

@@ -6,7 +6,12 @@ are part of the contract: one is never renamed, removed, or given another meanin
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from typing import Self
+from typing import ClassVar, Self
+
+# The status codes of refusals, by their names in gRPC: rules know no transport, and `wire.status` finds the codes.
+INVALID_ARGUMENT = "INVALID_ARGUMENT"
+RESOURCE_EXHAUSTED = "RESOURCE_EXHAUSTED"
+INTERNAL = "INTERNAL"
 
 MAX_MESSAGE_CHARACTERS = 768
 MAX_VALUE_CHARACTERS = 192
@@ -17,57 +22,77 @@ _SHOWN_BITS = 256
 
 
 class Reason(StrEnum):
-    """Why a request is refused. The value is what travels in `google.rpc.ErrorInfo.reason`."""
+    """Why a request is refused: one row a reason, and the only place that says what follows from it.
 
-    # Rule 1: what is asked of what.
-    DATA_TYPE_UNSUPPORTED = "DATA_TYPE_UNSUPPORTED"
-    SHAPE_DATA_TYPE_UNSUPPORTED = "SHAPE_DATA_TYPE_UNSUPPORTED"
-    SHAPE_RANK_INVALID = "SHAPE_RANK_INVALID"
-    SPECIAL_ZERO_MISSING = "SPECIAL_ZERO_MISSING"
-    RANK_UNSUPPORTED = "RANK_UNSUPPORTED"
-    DIM_OUT_OF_RANGE = "DIM_OUT_OF_RANGE"
-    # Rules 2 to 5: the target shape.
-    INVALID_TARGET_VALUE = "INVALID_TARGET_VALUE"
-    ZERO_INDEX_OUT_OF_RANGE = "ZERO_INDEX_OUT_OF_RANGE"
-    MULTIPLE_MINUS_ONE = "MULTIPLE_MINUS_ONE"
-    MINUS_ONE_WITH_ZERO_VOLUME = "MINUS_ONE_WITH_ZERO_VOLUME"
-    NOT_DIVISIBLE = "NOT_DIVISIBLE"
-    VOLUME_MISMATCH = "VOLUME_MISMATCH"
-    DIM_OVERFLOW = "DIM_OVERFLOW"
-    EXPECTED_SHAPE_MISMATCH = "EXPECTED_SHAPE_MISMATCH"
+    The value, which is the name, is what travels in `google.rpc.ErrorInfo.reason`.
+
+    Attributes:
+        code: the name of the gRPC status code that a call refused for this reason ends with.
+        rule: the number of the broken rule, as `tensor_reshape.rules` counts them; None: it is none of the five.
+        is_retryable: whether the same request may be accepted by the same server a moment later.
+    """
+
+    code: str
+    rule: int | None
+    is_retryable: bool
+
+    # Every row has a code: the default is for type checkers, which take the look-up `Reason(text)` for a call of this.
+    def __new__(cls, name: str, code: str = "", rule: int | None = None, is_retryable: bool = False) -> Self:  # noqa: FBT001, FBT002 - a column
+        """Makes a member of a row."""
+        member = str.__new__(cls, name)
+        member._value_ = name
+        member.code, member.rule, member.is_retryable = code, rule, is_retryable
+        return member
+
+    # What is asked of what.
+    DATA_TYPE_UNSUPPORTED = "DATA_TYPE_UNSUPPORTED", INVALID_ARGUMENT, 1
+    SHAPE_DATA_TYPE_UNSUPPORTED = "SHAPE_DATA_TYPE_UNSUPPORTED", INVALID_ARGUMENT, 1
+    SHAPE_RANK_INVALID = "SHAPE_RANK_INVALID", INVALID_ARGUMENT, 1
+    SPECIAL_ZERO_MISSING = "SPECIAL_ZERO_MISSING", INVALID_ARGUMENT, 1
+    RANK_UNSUPPORTED = "RANK_UNSUPPORTED", INVALID_ARGUMENT, 1
+    DIM_OUT_OF_RANGE = "DIM_OUT_OF_RANGE", INVALID_ARGUMENT, 1
+    # The target shape.
+    INVALID_TARGET_VALUE = "INVALID_TARGET_VALUE", INVALID_ARGUMENT, 2
+    ZERO_INDEX_OUT_OF_RANGE = "ZERO_INDEX_OUT_OF_RANGE", INVALID_ARGUMENT, 2
+    MULTIPLE_MINUS_ONE = "MULTIPLE_MINUS_ONE", INVALID_ARGUMENT, 2
+    MINUS_ONE_WITH_ZERO_VOLUME = "MINUS_ONE_WITH_ZERO_VOLUME", INVALID_ARGUMENT, 3
+    NOT_DIVISIBLE = "NOT_DIVISIBLE", INVALID_ARGUMENT, 3
+    DIM_OVERFLOW = "DIM_OVERFLOW", INVALID_ARGUMENT, 3
+    VOLUME_MISMATCH = "VOLUME_MISMATCH", INVALID_ARGUMENT, 4
+    EXPECTED_SHAPE_MISMATCH = "EXPECTED_SHAPE_MISMATCH", INVALID_ARGUMENT, 5
     # The layout of the data, and its bytes.
-    STRIDES_RANK_MISMATCH = "STRIDES_RANK_MISMATCH"
-    STRIDE_NEGATIVE = "STRIDE_NEGATIVE"
-    STRIDES_OVERLAP = "STRIDES_OVERLAP"
-    DATA_SIZE_MISMATCH = "DATA_SIZE_MISMATCH"
+    STRIDES_RANK_MISMATCH = "STRIDES_RANK_MISMATCH", INVALID_ARGUMENT
+    STRIDE_NEGATIVE = "STRIDE_NEGATIVE", INVALID_ARGUMENT
+    STRIDES_OVERLAP = "STRIDES_OVERLAP", INVALID_ARGUMENT
+    DATA_SIZE_MISMATCH = "DATA_SIZE_MISMATCH", INVALID_ARGUMENT
     # The message.
-    MESSAGE_MALFORMED = "MESSAGE_MALFORMED"
-    FIELD_MISSING = "FIELD_MISSING"
-    OPERATION_UNSPECIFIED = "OPERATION_UNSPECIFIED"
-    DIM_UNKNOWN = "DIM_UNKNOWN"
-    # Dims that are only partly known.
-    INTERVAL_EMPTY = "INTERVAL_EMPTY"
-    EXPRESSION_INVALID = "EXPRESSION_INVALID"
-    DIM_UNREADABLE = "DIM_UNREADABLE"
-    SYMBOL_CONFLICT = "SYMBOL_CONFLICT"
+    MESSAGE_MALFORMED = "MESSAGE_MALFORMED", INVALID_ARGUMENT
+    FIELD_MISSING = "FIELD_MISSING", INVALID_ARGUMENT
+    OPERATION_UNSPECIFIED = "OPERATION_UNSPECIFIED", INVALID_ARGUMENT
+    DIM_UNKNOWN = "DIM_UNKNOWN", INVALID_ARGUMENT
+    # Dims that are only partly known: rule 1 looks at them too.
+    INTERVAL_EMPTY = "INTERVAL_EMPTY", INVALID_ARGUMENT, 1
+    EXPRESSION_INVALID = "EXPRESSION_INVALID", INVALID_ARGUMENT, 1
+    DIM_UNREADABLE = "DIM_UNREADABLE", INVALID_ARGUMENT
+    SYMBOL_CONFLICT = "SYMBOL_CONFLICT", INVALID_ARGUMENT, 1
     # A batch of questions.
-    LINK_INVALID = "LINK_INVALID"
-    LINK_FAILED = "LINK_FAILED"
-    INTERNAL_ERROR = "INTERNAL_ERROR"
+    LINK_INVALID = "LINK_INVALID", INVALID_ARGUMENT
+    LINK_FAILED = "LINK_FAILED", INVALID_ARGUMENT
+    INTERNAL_ERROR = "INTERNAL_ERROR", INTERNAL
     # The order of a stream.
-    CHUNK_UNEXPECTED = "CHUNK_UNEXPECTED"
-    CHUNK_OUT_OF_ORDER = "CHUNK_OUT_OF_ORDER"
-    # Limits of a server.
-    RANK_LIMIT_EXCEEDED = "RANK_LIMIT_EXCEEDED"
-    OUTPUT_TOO_LARGE = "OUTPUT_TOO_LARGE"
-    HEAD_TOO_LARGE = "HEAD_TOO_LARGE"
-    MESSAGE_TOO_LARGE = "MESSAGE_TOO_LARGE"
-    TENSOR_TOO_LARGE = "TENSOR_TOO_LARGE"
-    SERVER_BUSY = "SERVER_BUSY"
-    STALLED = "STALLED"
-    BATCH_TOO_LARGE = "BATCH_TOO_LARGE"
+    CHUNK_UNEXPECTED = "CHUNK_UNEXPECTED", INVALID_ARGUMENT
+    CHUNK_OUT_OF_ORDER = "CHUNK_OUT_OF_ORDER", INVALID_ARGUMENT
+    # Limits of a server. Those that other calls fill are free again when these end.
+    RANK_LIMIT_EXCEEDED = "RANK_LIMIT_EXCEEDED", RESOURCE_EXHAUSTED, 1
+    OUTPUT_TOO_LARGE = "OUTPUT_TOO_LARGE", RESOURCE_EXHAUSTED
+    HEAD_TOO_LARGE = "HEAD_TOO_LARGE", RESOURCE_EXHAUSTED  # of the header: the name is older than the word
+    MESSAGE_TOO_LARGE = "MESSAGE_TOO_LARGE", RESOURCE_EXHAUSTED
+    TENSOR_TOO_LARGE = "TENSOR_TOO_LARGE", RESOURCE_EXHAUSTED
+    BATCH_TOO_LARGE = "BATCH_TOO_LARGE", RESOURCE_EXHAUSTED
+    SERVER_BUSY = "SERVER_BUSY", RESOURCE_EXHAUSTED, None, True
+    STALLED = "STALLED", RESOURCE_EXHAUSTED, None, True
     # Of the caller's own process.
-    VIEW_IMPOSSIBLE = "VIEW_IMPOSSIBLE"
+    VIEW_IMPOSSIBLE = "VIEW_IMPOSSIBLE", INVALID_ARGUMENT
 
 
 class TensorReshapeError(Exception):
@@ -78,11 +103,14 @@ class ReshapeError(TensorReshapeError):
     """A refusal, found here or by the server.
 
     Attributes:
+        code: the name of the gRPC status code of this class of refusals, which is also that of each of its reasons.
         message: one sentence for people.
         reason: a `Reason`, or the text of one that a newer server knows and this version does not.
         field: the field to blame, as a path with the index of the item (`shape[1]`); empty where none is.
         metadata: the index and the values, as text, under stable keys.
     """
+
+    code: ClassVar[str] = INTERNAL
 
     def __init__(
         self, message: str, *, reason: str, field: str = "", metadata: Mapping[str, str] | None = None
@@ -108,6 +136,8 @@ class ReshapeError(TensorReshapeError):
 class InvalidRequestError(ReshapeError, ValueError):
     """The request is against the rules: it fails the same way on every server."""
 
+    code = INVALID_ARGUMENT
+
 
 class LimitError(ReshapeError):
     """The request is above a limit of the server that was asked.
@@ -116,6 +146,7 @@ class LimitError(ReshapeError):
         retry_seconds: how long that server asks to wait before the same request is sent again; None: do not.
     """
 
+    code = RESOURCE_EXHAUSTED
     retry_seconds: float | None = None
 
 

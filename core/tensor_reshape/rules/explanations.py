@@ -6,28 +6,10 @@ from typing import NamedTuple
 
 from tensor_reshape.rules.dims import AnyDim, Dim, format_dim, format_product
 from tensor_reshape.rules.errors import MAX_VALUE_CHARACTERS, Reason, ReshapeError, clip_text, format_value
-from tensor_reshape.rules.models import Kind
-from tensor_reshape.rules.partial import PartialQuestion
+from tensor_reshape.rules.questions import AnyQuestion, Kind, Origin, is_known
+from tensor_reshape.rules.targets import Target, balance, read_target
 
 _NEAR = 1000
-
-
-class Origin(NamedTuple):
-    """Where a dim of the output comes from.
-
-    Attributes:
-        kind: which way.
-        text: one sentence for people.
-        data_index: of a copy: which dim of the data.
-        dividend: of an inferred dim: the product that is divided.
-        divisor: of an inferred dim: what it is divided by.
-    """
-
-    kind: Kind
-    text: str
-    data_index: int | None = None
-    dividend: str = ""
-    divisor: str = ""
 
 
 def _limit(origin: Origin) -> Origin:
@@ -39,15 +21,18 @@ def _limit(origin: Origin) -> Origin:
     )
 
 
-def explain(question: PartialQuestion, dims: Sequence[AnyDim] | None) -> tuple[Origin, ...]:
-    """Returns where each of the answered dims comes from; nothing for an answer without a rank."""
-    if dims is None:
-        return ()
-    target = question.target if question.target is not None else [None] * len(dims)
-    return tuple(_limit(_explain_dim(question, target, index, dim)) for index, dim in enumerate(dims))
+def explain_dims(question: AnyQuestion, target: Target[AnyDim], dims: Sequence[AnyDim]) -> tuple[Origin, ...]:
+    """Returns where each of the answered dims comes from.
+
+    Args:
+        question: what was asked.
+        target: its target.
+        dims: the output's.
+    """
+    return tuple([_limit(_explain_dim(question, target, index, dim)) for index, dim in enumerate(dims)])
 
 
-def explain_refusal(question: PartialQuestion, error: ReshapeError) -> ReshapeError:
+def explain_refusal(question: AnyQuestion, error: ReshapeError) -> ReshapeError:
     """Returns the refusal with two more values: the `rule` that was broken, and what is `accepted` in its place."""
     rule = _RULES.get(Reason(error.reason)) if error.reason in Reason.__members__ else None
     if rule is None:
@@ -57,40 +42,29 @@ def explain_refusal(question: PartialQuestion, error: ReshapeError) -> ReshapeEr
     return type(error)(error.message, reason=str(error.reason), field=error.field, metadata={**error.metadata, **added})
 
 
-def _explain_dim(question: PartialQuestion, target: Sequence[AnyDim], index: int, dim: AnyDim) -> Origin:
-    item = target[index]
-    if item is None:
-        return Origin(Kind.UNKNOWN, f"shape[{index}] is unknown; the volume leaves {_show(dim)}")
-    if isinstance(item, Dim):
-        return Origin(Kind.LENGTH, f"shape[{index}] is the length {_show(item)}; the volume leaves {_show(dim)}")
-    if item == -1:
+def _explain_dim(question: AnyQuestion, target: Target[AnyDim], index: int, dim: AnyDim) -> Origin:
+    kind, item = target.kinds[index], target.dims[index]
+    if kind is Kind.INFERRED:
         return _explain_inferred(question, target, index, dim)
-    if item == 0 and question.special_zero:
+    if kind is Kind.COPIED:
         text = f"shape[{index}] is 0 and special_zero is true: data dim {index}, {_show(dim)}"
-        return Origin(Kind.COPIED, text, data_index=index)
-    return Origin(Kind.LITERAL, f"shape[{index}] is {format_dim(item)}")
+        return Origin(kind, text, data_index=index)
+    texts = {
+        Kind.LITERAL: f"shape[{index}] is {format_dim(item)}",
+        Kind.LENGTH: f"shape[{index}] is the length {_show(item)}; the volume leaves {_show(dim)}",
+        Kind.UNKNOWN: f"shape[{index}] is unknown; the volume leaves {_show(dim)}",
+    }
+    return Origin(kind, texts[kind])
 
 
-def _explain_inferred(question: PartialQuestion, target: Sequence[AnyDim], index: int, dim: AnyDim) -> Origin:
-    copied = {place for place, item in enumerate(target) if item == 0 and question.special_zero}
-    data = list(enumerate(question.data)) if question.data is not None else []
-    cancel = question.operation.copies_cancel
-    above = [item for place, item in data if not (cancel and place in copied)]
-    below = []
-    for place, item in enumerate(target):
-        if place == index or (place in copied and cancel):
-            continue
-        below.append(_find_copied(question, place) if place in copied else item)
-    dividend = format_product(above) if question.data is not None else "?"
+def _explain_inferred(question: AnyQuestion, target: Target[AnyDim], index: int, dim: AnyDim) -> Origin:
+    above, below = balance(target, question.data or ())
+    dividend = "?" if question.data is None else format_product(above)
     divisor = format_product(below)
     text = f"shape[{index}] is -1: {dividend} / {divisor}"
-    if cancel and copied:
+    if target.cancelled:
         text += ", the copied dims left out"
     return Origin(Kind.INFERRED, f"{text} = {_show(dim)}", None, dividend, divisor)
-
-
-def _find_copied(question: PartialQuestion, index: int) -> AnyDim:
-    return None if question.data is None else question.data[index]
 
 
 def _show(dim: AnyDim) -> str:
@@ -104,14 +78,14 @@ class _Rule(NamedTuple):
     """The number of a rule in the order in which they are checked, and what it accepts."""
 
     number: int
-    describe: Callable[[PartialQuestion, ReshapeError], str]
+    describe: Callable[[AnyQuestion, ReshapeError], str]
 
 
-def _say(text: str) -> Callable[[PartialQuestion, ReshapeError], str]:
+def _say(text: str) -> Callable[[AnyQuestion, ReshapeError], str]:
     return lambda _question, _error: text
 
 
-def _accept_division(_question: PartialQuestion, error: ReshapeError) -> str:
+def _accept_division(_question: AnyQuestion, error: ReshapeError) -> str:
     dividend, divisor = error.metadata.get("dividend", ""), error.metadata.get("divisor", "")
     if not (dividend.isdecimal() and divisor.isdecimal()):
         return f"other items whose product divides {dividend}"
@@ -126,30 +100,29 @@ def _find_near_divisors(number: int, near: int) -> list[int]:
     return sorted({below, above})
 
 
-def _accept_volume(question: PartialQuestion, _error: ReshapeError) -> str:
+def _accept_volume(question: AnyQuestion, _error: ReshapeError) -> str:
     have = format_product(question.data or ())
     text = f"items whose product is {have}"
-    data, target = question.data or (), question.target or ()
-    if not all(isinstance(dim, int) for dim in (*data, *target)):
+    if not is_known(question):
         return text
-    items = [data[index] if item == 0 and question.special_zero else item for index, item in enumerate(target)]
-    volume = prod(dim for dim in data if isinstance(dim, int))
+    items = read_target(question, question.target).dims
+    volume = prod(question.data)
     for index, item in enumerate(items):
-        others = prod(other for place, other in enumerate(items) if place != index and isinstance(other, int))
+        others = prod(other for place, other in enumerate(items) if place != index)
         if item != 0 and others and volume % others == 0:
             return f"{text}: {format_value(volume // others)}, or -1, for shape[{index}]"
     return text
 
 
-def _accept_expected(_question: PartialQuestion, error: ReshapeError) -> str:
+def _accept_expected(_question: AnyQuestion, error: ReshapeError) -> str:
     return f"{error.metadata.get('have', '')}, or an unknown dim, for {error.field}"
 
 
-def _accept_copy(question: PartialQuestion, _error: ReshapeError) -> str:
+def _accept_copy(question: AnyQuestion, _error: ReshapeError) -> str:
     return f"a 0 at an index below {len(question.data or ())}, or a length"
 
 
-def _accept_rank(_question: PartialQuestion, error: ReshapeError) -> str:
+def _accept_rank(_question: AnyQuestion, error: ReshapeError) -> str:
     return f"up to {error.metadata.get('limit', '')} items"
 
 

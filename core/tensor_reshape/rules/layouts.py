@@ -20,6 +20,11 @@ def compute_span(dims: Sequence[int], strides: Sequence[int]) -> int:
     return 1 + sum((dim - 1) * stride for dim, stride in zip(dims, strides, strict=True))
 
 
+def count_bytes(data_type: DataType, dims: Sequence[int], strides: Sequence[int] | None = None) -> int:
+    """Returns how many bytes a tensor takes, from its first element to its last; `strides` None: dense row-major."""
+    return (prod(dims) if strides is None else compute_span(dims, strides)) * data_type.item_size
+
+
 def check_layout(
     data_type: DataType, dims: Sequence[int], strides: Sequence[int] | None, received_bytes: int, *, field: str
 ) -> None:
@@ -29,10 +34,10 @@ def check_layout(
         InvalidRequestError: STRIDES_RANK_MISMATCH, STRIDE_NEGATIVE, DATA_SIZE_MISMATCH or STRIDES_OVERLAP.
     """
     if strides is None:
-        _check_size(prod(dims) * data_type.item_size, received_bytes, field)
+        _check_size(count_bytes(data_type, dims), received_bytes, field)
         return
     check_strides(dims, strides, field)
-    _check_size(compute_span(dims, strides) * data_type.item_size, received_bytes, field)
+    _check_size(count_bytes(data_type, dims, strides), received_bytes, field)
     core = _find_core(dims, strides)
     if not _fits(core) or _mark_places(core).bit_count() != prod(dim for _, dim in core):
         raise _refuse_overlap(dims, strides, field)

@@ -11,7 +11,7 @@ GRAPH_MAX_RANK = 12
 MAX_RANK = 64
 """The largest rank that numpy takes: the bound, and the default, of what a server may allow for Reshape-1."""
 
-MAX_HEAD_BYTES = 64 * 1024
+MAX_HEADER_BYTES = 64 * 1024
 """The largest message without its tensor bytes. A legal one of rank 64 stays below 4 KiB."""
 
 MAX_PROTOBUF_BYTES = 2**31 - 1
@@ -21,11 +21,11 @@ MAX_BATCH_BYTES = 4 * 1024 * 1024
 MAX_BATCH_ITEMS = 65536
 """The largest batch of questions: it is answered by one thread, in a second or a few."""
 
-LIGHT_HEAD_BYTES = 4 * 1024
+LIGHT_HEADER_BYTES = 4 * 1024
 """What a legal message has besides its tensor bytes, at rank 64. Larger ones are read where nobody waits for it."""
 
-MAX_MESSAGE_BYTES = 16 * 1024 * 1024 + MAX_HEAD_BYTES
-"""The default of the largest message that a server takes, and of the largest output: a tensor of 16 MiB, and its head.
+MAX_MESSAGE_BYTES = 16 * 1024 * 1024 + MAX_HEADER_BYTES
+"""The default of the largest message that a server takes, and of the largest output: 16 MiB of tensor, and its header.
 
 Larger tensors go through StreamReshape. Whoever reads a message must have room for the largest, so it costs calls.
 """

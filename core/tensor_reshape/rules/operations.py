@@ -25,6 +25,10 @@ class Operation:
     max_rank: int | None
     copies_cancel: bool
 
+    def __str__(self) -> str:
+        """The name."""
+        return self.name
+
 
 STATIC_RESHAPE = Operation(
     name="static_reshape",

@@ -1,56 +1,44 @@
 """The refusals of a target shape: each names the item, the whole target and the data, known or not."""
 
 from collections.abc import Sequence
-from typing import Protocol
 
 from tensor_reshape.rules.dims import AnyDim, Interval, format_dim, format_dims
 from tensor_reshape.rules.errors import InvalidRequestError, Reason, format_value
 from tensor_reshape.rules.limits import MAX_DIM
+from tensor_reshape.rules.questions import AnyQuestion
 
 
-class Asked(Protocol):
-    """What a refusal shows of a question: the data's dims and the target's items, None where they are unknown."""
-
-    @property
-    def data(self) -> Sequence[AnyDim] | None:
-        """The data's dims."""
-
-    @property
-    def target(self) -> Sequence[AnyDim] | None:
-        """The target's items."""
-
-
-def refuse_value(question: Asked, index: int) -> InvalidRequestError:
+def refuse_value(question: AnyQuestion, index: int) -> InvalidRequestError:
     """An item below -1, or above what a dim may be."""
     return _refuse(Reason.INVALID_TARGET_VALUE, "a target value lies from -1 to 2^63 - 1", question, index)
 
 
-def refuse_copy(question: Asked, index: int) -> InvalidRequestError:
+def refuse_copy(question: AnyQuestion, index: int) -> InvalidRequestError:
     """A 0 that copies a dim which the data does not have."""
     rank = len(question.data or ())
     text = f"special_zero copies data dim {index}, but the data has rank {rank}"
     return _refuse(Reason.ZERO_INDEX_OUT_OF_RANGE, text, question, index, rank=rank)
 
 
-def refuse_second_minus_one(question: Asked, first: int, index: int) -> InvalidRequestError:
+def refuse_second_minus_one(question: AnyQuestion, first: int, index: int) -> InvalidRequestError:
     """A second -1."""
     text = f"only one dim can be inferred, and shape[{first}] is -1 already"
     return _refuse(Reason.MULTIPLE_MINUS_ONE, text, question, index, first=first)
 
 
-def refuse_zero_volume(question: Asked, index: int) -> InvalidRequestError:
+def refuse_zero_volume(question: AnyQuestion, index: int) -> InvalidRequestError:
     """A -1 beside a 0."""
     text = "the other items have the product 0, so this dim cannot be inferred"
     return _refuse(Reason.MINUS_ONE_WITH_ZERO_VOLUME, text, question, index)
 
 
-def refuse_remainder(question: Asked, index: int, dividend: object, divisor: object) -> InvalidRequestError:
+def refuse_remainder(question: AnyQuestion, index: int, dividend: object, divisor: object) -> InvalidRequestError:
     """A division that leaves a remainder, whatever the unknown dims are."""
     text = f"{format_value(dividend)} elements do not divide by {format_value(divisor)}, the product of the other items"
     return _refuse(Reason.NOT_DIVISIBLE, text, question, index, dividend=dividend, divisor=divisor)
 
 
-def refuse_overflow(question: Asked, index: int, dim: int) -> InvalidRequestError:
+def refuse_overflow(question: AnyQuestion, index: int, dim: int) -> InvalidRequestError:
     """A dim that no s64 holds."""
     text = f"the inferred dim {format_value(dim)} exceeds 2^63 - 1"
     return _refuse(Reason.DIM_OVERFLOW, text, question, index, dim=dim)
@@ -70,7 +58,7 @@ def refuse_expression(field: str, index: int, dim: AnyDim, bounds: Interval) -> 
     )
 
 
-def refuse_volume(question: Asked, have: object, want: object) -> InvalidRequestError:
+def refuse_volume(question: AnyQuestion, have: object, want: object) -> InvalidRequestError:
     """Another number of elements than the data has."""
     data, shape = format_dims(question.data), format_dims(question.target)
     message = f"shape {shape} asks for {format_value(want)} elements; data of shape {data} has {format_value(have)}"
@@ -105,7 +93,7 @@ def refuse_expected_volume(output: Sequence[AnyDim], expected: Sequence[AnyDim],
     )
 
 
-def _refuse(reason: Reason, text: str, question: Asked, index: int, **values: object) -> InvalidRequestError:
+def _refuse(reason: Reason, text: str, question: AnyQuestion, index: int, **values: object) -> InvalidRequestError:
     field, value = f"shape[{index}]", format_dim((question.target or ())[index])
     data, shape = format_dims(question.data), format_dims(question.target)
     message = f"{field} is {value}: {text}; shape {shape}, data {data}"

@@ -7,7 +7,7 @@ is found out where no more than the outermost dim of a part is unknown; of other
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from enum import Enum
 from fractions import Fraction
 from itertools import pairwise
@@ -17,7 +17,6 @@ from typing import NamedTuple, TypeAlias
 from tensor_reshape.rules.dims import AnyDim, are_known, find_bounds
 from tensor_reshape.rules.layouts import check_strides
 from tensor_reshape.rules.limits import MAX_DIM
-from tensor_reshape.rules.partial import PartialQuestion
 
 
 class ViewPossibility(Enum):
@@ -60,8 +59,16 @@ _UNKNOWN = View(ViewPossibility.UNKNOWN)
 _IMPOSSIBLE = View(ViewPossibility.IMPOSSIBLE)
 
 
-def infer_view(question: PartialQuestion, strides: Sequence[int], output: Sequence[AnyDim] | None) -> View:
-    """Returns whether the output of a question can be a view of data with these strides, in elements.
+def infer_view(
+    data: Sequence[AnyDim] | None, strides: Sequence[int], output: Sequence[AnyDim] | None, copied: Collection[int]
+) -> View:
+    """Returns whether an output can be a view of data with these strides, in elements.
+
+    Args:
+        data: the data's dims; None: not even the rank is known.
+        strides: of the data.
+        output: the dims that the rules give; None: not even the rank is known.
+        copied: the indices of those that are the data's own.
 
     Where it is possible, every instance that has elements is a view under the strides of the answer; one without
     elements is a view under any. Where it is impossible, every instance has elements, and none is a view.
@@ -69,11 +76,10 @@ def infer_view(question: PartialQuestion, strides: Sequence[int], output: Sequen
     Raises:
         InvalidRequestError: STRIDES_RANK_MISMATCH, STRIDE_NEGATIVE or DIM_OUT_OF_RANGE.
     """
-    check_strides(strides if question.data is None else question.data, strides, "data")
-    if question.data is None or output is None:
+    check_strides(strides if data is None else data, strides, "data")
+    if data is None or output is None:
         return _UNKNOWN
-    copied = _list_copied(question)
-    data = [output[index] if index in copied else dim for index, dim in enumerate(question.data)]
+    data = [output[index] if index in copied else dim for index, dim in enumerate(data)]
     may_be_empty = _may_be_empty(data) and _may_be_empty(output)
     data, output = list(map(_find_number, data)), list(map(_find_number, output))
     if 0 in data or 0 in output:
@@ -96,10 +102,6 @@ class _Part(NamedTuple):
     dims: Sequence[AnyDim]
     strides: Sequence[int]
     output: Sequence[AnyDim]
-
-
-def _list_copied(question: PartialQuestion) -> set[int]:
-    return {index for index, item in enumerate(question.target or ()) if item == 0 and question.special_zero}
 
 
 def _find_number(dim: AnyDim) -> AnyDim:

@@ -1,5 +1,11 @@
 """Values to messages and back, the same for client and server.
 
-Laws of this package: it opens nothing and keeps nothing. Tensor bytes are never copied on the way in; on the way out
-they are copied once, by the join that makes the message. Whatever is odd about a message, the generated class decides.
+Laws of this package:
+
+- It opens nothing: no file, no socket, no thread, no clock.
+- It keeps nothing that a result depends on. What it does keep are results of pure functions that come again and again,
+  in caches of bounded size (`compact_batches`).
+- A tensor's bytes are not copied on the way in where they end their message, as every client of this project and every
+  generated class writes them; on the way out one join copies them into their message.
+- A fast reader recognizes one form. Whatever is in another, the generated class reads, so both give the same.
 """

@@ -1,4 +1,7 @@
-"""Tensors as numpy arrays. bfloat16 and the 8-bit floats are those of ml_dtypes."""
+"""Tensors as numpy arrays, whose types follow from the table of `rules.dtypes`.
+
+Laws: every bit pattern survives, whatever it means, and no element is copied that lies in memory as it may travel.
+"""
 
 from collections.abc import Sequence
 
@@ -13,23 +16,14 @@ from tensor_reshape.wire.tensors import TensorView
 Array = npt.NDArray[np.generic]
 
 DTYPES: dict[DataType, np.dtype[np.generic]] = {
-    DataType.BOOLEAN: np.dtype("?"),
-    DataType.I8: np.dtype("i1"),
-    DataType.I16: np.dtype("<i2"),
-    DataType.I32: np.dtype("<i4"),
-    DataType.I64: np.dtype("<i8"),
-    DataType.U8: np.dtype("u1"),
-    DataType.U16: np.dtype("<u2"),
-    DataType.U32: np.dtype("<u4"),
-    DataType.U64: np.dtype("<u8"),
-    DataType.F8E4M3: np.dtype(ml_dtypes.float8_e4m3fn),
-    DataType.F8E5M2: np.dtype(ml_dtypes.float8_e5m2),
-    DataType.F16: np.dtype("<f2"),
-    DataType.BF16: np.dtype(ml_dtypes.bfloat16),
-    DataType.F32: np.dtype("<f4"),
-    DataType.F64: np.dtype("<f8"),
+    # ml_dtypes has none of numpy's own names, so whichever knows a name is meant.
+    data_type: np.dtype(getattr(ml_dtypes, data_type.numpy_name, data_type.numpy_name)).newbyteorder("<")
+    for data_type in DataType
 }
 """The numpy type of each data type, little-endian as on the wire."""
+
+UNNAMED_IN_FILES = tuple(data_type for data_type in DataType if hasattr(ml_dtypes, data_type.numpy_name))
+"""What a `.npy` file holds as bare bytes: its format knows numpy's own types alone."""
 
 _DATA_TYPES = {dtype: data_type for data_type, dtype in DTYPES.items()}
 
@@ -40,6 +34,7 @@ def find_data_type(dtype: np.dtype[np.generic], field: str) -> DataType:
     Raises:
         InvalidRequestError: DATA_TYPE_UNSUPPORTED.
     """
+    # "|" is the order of what has none: a single byte.
     data_type = _DATA_TYPES.get(dtype if dtype.byteorder == "|" else dtype.newbyteorder("<"))
     if data_type is None:
         message = f"{field} is an array of numpy type {dtype}, which is not served"
@@ -56,8 +51,9 @@ def view_array(array: Array, field: str) -> TensorView:
         InvalidRequestError: DATA_TYPE_UNSUPPORTED.
     """
     data_type = find_data_type(array.dtype, field)
-    array = array.astype(DTYPES[data_type], copy=False)
+    array = array.astype(DTYPES[data_type], copy=False)  # copies what is big-endian, and nothing else
     flat, strides = _flatten_layout(array)
+    # As bytes: numpy gives no memoryview of a type that only ml_dtypes knows.
     return TensorView(data_type, array.shape, strides, flat.view(np.uint8).data)
 
 
@@ -68,6 +64,7 @@ def build_array(tensor: TensorView) -> Array:
         ValueError: numpy cannot hold the shape: it is empty and other dims are huge.
     """
     dtype = DTYPES[tensor.data_type]
+    # Not `frombuffer`, which takes no strides, and no buffer without bytes. Read-only as the bytes are.
     return np.ndarray(tensor.dims, dtype, buffer=tensor.payload, strides=_compute_byte_strides(tensor))
 
 
@@ -94,8 +91,11 @@ def _compute_byte_strides(tensor: TensorView) -> list[int] | None:
 def _flatten_layout(array: Array) -> tuple[Array, Sequence[int] | None]:
     """Returns the elements in the order of memory, and the strides that read them (None: row-major already)."""
     if not array.flags.c_contiguous:
+        # What a stride of 0 repeats is taken once: it travels once, and is repeated by the same stride.
         broadcast = [dim > 1 and stride == 0 for dim, stride in zip(array.shape, array.strides, strict=True)]
         unique = array[tuple(slice(0, 1) if repeated else slice(None) for repeated in broadcast)]
+        # The order of memory, if there is one without gaps: from the longest step to the shortest. An axis that runs
+        # backwards fits into none, since the contract has no negative strides.
         order = sorted(range(array.ndim), key=lambda axis: -abs(unique.strides[axis]))
         in_memory = unique.transpose(order)
         if in_memory.flags.c_contiguous:

@@ -1,38 +1,37 @@
-"""Batches of questions, encoded and decoded item by item: one that cannot be read is refused alone."""
+"""Batches of questions, encoded and decoded item by item.
+
+Laws:
+
+- An item that cannot be read, or an answer that cannot be written, is refused alone; the others never notice.
+- A batch is cut into items before any is parsed, so what is parsed at one time is never larger than an item.
+- What is compact is read and written by `compact_batches`, all else by the generated classes, to the same effect.
+"""
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from google.protobuf.message import Message
-
-from tensor_reshape.rules.answers import BatchItem, ReportBug, ShapeAnswer, ShapeRequest, refuse_bug
+from tensor_reshape.rules.batches import BatchItem, ReportBug, refuse_bug
 from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason, ReshapeError
-from tensor_reshape.rules.limits import MAX_BATCH_BYTES, MAX_BATCH_ITEMS, MAX_HEAD_BYTES
+from tensor_reshape.rules.limits import MAX_BATCH_BYTES, MAX_BATCH_ITEMS, MAX_HEADER_BYTES
+from tensor_reshape.rules.questions import ShapeAnswer, ShapeRequest
 from tensor_reshape.v1 import reshape_pb2
 from tensor_reshape.wire.compact_batches import (
+    encode_compact_answer,
+    encode_compact_item,
     encode_dims,
-    encode_plain_answer,
-    encode_plain_item,
-    frame,
-    read_plain_answer,
-    read_plain_item,
+    read_compact_answer,
+    read_compact_item,
 )
-from tensor_reshape.wire.fields import read_field
+from tensor_reshape.wire.fields import check_header_size, encode_field, parse_message, read_field
 from tensor_reshape.wire.inference import (
     build_infer_request,
     build_infer_response,
     read_infer_request,
     read_infer_response,
 )
-from tensor_reshape.wire.messages import check_head_size, parse
-from tensor_reshape.wire.reshapes import build_path
+from tensor_reshape.wire.methods import BATCH_INFER_SHAPE
 from tensor_reshape.wire.status import clip_metadata
 
-BATCH_METHOD = build_path("BatchInferShape")
-
-_BATCHES: dict[str, type[Message]] = {
-    "items": reshape_pb2.BatchInferShapeRequest,
-    "results": reshape_pb2.BatchInferShapeResponse,
-}
+_BATCHES = {"items": BATCH_INFER_SHAPE.request, "results": BATCH_INFER_SHAPE.response}  # by their only field
 _ITEM_TAG = 0x0A  # field 1, bytes
 _ITEM_BEGIN = bytes([_ITEM_TAG])
 
@@ -45,7 +44,7 @@ def encode_batch_item(item: BatchItem) -> bytes:
     """
     (operation, data, target, special_zero, data_type, expected), explain, strides = item.request
     if not explain and strides is None and expected is None and item.data_from is None and special_zero is not None:
-        return encode_plain_item(
+        return encode_compact_item(
             operation,
             None if data is None else encode_dims(data),
             None if target is None else encode_dims(target),
@@ -97,6 +96,7 @@ def encode_batch_response(
     """
     pieces, size = [], 0
     text = "the answers before fill the response: ask for fewer"
+    # Encoded once: a large batch may end with tens of thousands of them.
     too_much = _encode_result(LimitError.of(Reason.OUTPUT_TOO_LARGE, text, "items", limit=max_bytes))
     for result in results:
         try:
@@ -116,15 +116,16 @@ def decode_batch_response(raw: bytes) -> list[ShapeAnswer | ReshapeError]:
     Raises:
         ReshapeError: it is not a response of this contract.
     """
-    return [read_plain_answer(result) or _decode_result(result) for result in _split(raw, len(raw), "results")]
+    # An answer is a tuple of four, so never false.
+    return [read_compact_answer(result) or _decode_result(result) for result in _split(raw, len(raw), "results")]
 
 
 def _decode_item(item: bytes) -> BatchItem:
-    plain = _try_plain(item)
-    if plain is not None:
-        return BatchItem(plain)
-    check_head_size(len(item))
-    message = parse(reshape_pb2.BatchInferShapeItem, item)
+    compact = _try_compact(item)
+    if compact is not None:
+        return BatchItem(compact)
+    check_header_size(len(item))  # behind the compact form, which is short
+    message = parse_message(reshape_pb2.BatchInferShapeItem, item)
     if not message.HasField("question"):
         text = "question is required"
         raise InvalidRequestError.of(Reason.FIELD_MISSING, text, "question")
@@ -135,9 +136,9 @@ def _decode_item(item: bytes) -> BatchItem:
     return BatchItem(request, message.data_from if linked else None)
 
 
-def _try_plain(item: bytes) -> ShapeRequest | None:
+def _try_compact(item: bytes) -> ShapeRequest | None:
     try:
-        return read_plain_item(item)
+        return read_compact_item(item)
     except ReshapeError:
         return None  # the generated class says what is wrong
 
@@ -152,14 +153,14 @@ def _encode_result(result: ShapeAnswer | ReshapeError) -> bytes:
             limit_exceeded=isinstance(result, LimitError),
         )
         return reshape_pb2.BatchInferShapeResult(refusal=refusal).SerializeToString()
-    plain = encode_plain_answer(result)
-    if plain is not None:
-        return plain
+    compact = encode_compact_answer(result)
+    if compact is not None:
+        return compact
     return reshape_pb2.BatchInferShapeResult(answer=build_infer_response(result)).SerializeToString()
 
 
 def _decode_result(raw: bytes) -> ShapeAnswer | ReshapeError:
-    message = parse(reshape_pb2.BatchInferShapeResult, raw)
+    message = parse_message(reshape_pb2.BatchInferShapeResult, raw)
     result = message.WhichOneof("result")
     if result is None:
         text = "a result is neither an answer nor a refusal that this version knows"
@@ -186,6 +187,7 @@ def _split(raw: bytes, max_items: int, field_name: str) -> list[bytes]:
         InvalidRequestError: MESSAGE_MALFORMED.
         LimitError: BATCH_TOO_LARGE, for more than `max_items` fields that are no items.
     """
+    # Counted, not only the items: two million fields of a byte each would take seconds to step over.
     items, position, others = list[bytes](), 0, 0
     while position < len(raw) and len(items) <= max_items:
         field = read_field(raw, position)
@@ -204,13 +206,13 @@ def _split(raw: bytes, max_items: int, field_name: str) -> list[bytes]:
 
 def _parse_whole(raw: bytes, field_name: str) -> list[bytes]:
     """Returns the items of what only the generated class reads: a group, or no message at all."""
-    if len(raw) > MAX_HEAD_BYTES:
+    if len(raw) > MAX_HEADER_BYTES:
         text = "the message is no batch, or has a group, which is read up to 64 KiB"
         raise InvalidRequestError.of(Reason.MESSAGE_MALFORMED, text)
-    message = parse(_BATCHES[field_name], raw)
+    message = parse_message(_BATCHES[field_name], raw)
     return [item.SerializeToString() for item in getattr(message, field_name)]
 
 
 def join_items(pieces: Sequence[bytes]) -> bytes:
     """Returns the message of items or results, each of which is one already."""
-    return b"".join([frame(_ITEM_BEGIN, piece) for piece in pieces])
+    return b"".join([encode_field(_ITEM_BEGIN, piece) for piece in pieces])

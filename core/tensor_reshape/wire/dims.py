@@ -1,4 +1,8 @@
-"""Dims between the message `Dim` and the values that the rules read."""
+"""Dims and shapes between their messages and the values that the rules read.
+
+Laws: what this version cannot read is refused, never dropped, and what would take long to read is refused unread.
+Numbers and names are not checked: that is the rules' matter.
+"""
 
 from collections.abc import Iterable, Sequence
 
@@ -14,7 +18,10 @@ from tensor_reshape.rules.dims import (
     refuse_factors,
 )
 from tensor_reshape.rules.errors import InvalidRequestError, Reason
-from tensor_reshape.v1 import tensor_pb2
+from tensor_reshape.rules.limits import DEFAULT_LIMITS, MAX_RANK
+from tensor_reshape.rules.operations import Operation, check_rank
+from tensor_reshape.v1 import reshape_pb2, tensor_pb2
+from tensor_reshape.wire.methods import ReshapeRequest
 
 
 def decode_dims(dims: Iterable[tensor_pb2.Dim], path: str) -> list[AnyDim]:
@@ -25,6 +32,31 @@ def decode_dims(dims: Iterable[tensor_pb2.Dim], path: str) -> list[AnyDim]:
     """
     # A value other than 0 is set, and is the common case.
     return [dim.value or _decode_dim(dim, path, index) for index, dim in enumerate(dims)]
+
+
+def decode_shape(operation: Operation, shape: tensor_pb2.Shape, path: str) -> list[AnyDim]:
+    """Reads a shape of a request; one of a rank that no operation takes is refused unread, as reading takes long.
+
+    Raises:
+        InvalidRequestError: RANK_UNSUPPORTED, or DIM_UNKNOWN for a kind of dim that this version does not know.
+        LimitError: RANK_LIMIT_EXCEEDED.
+    """
+    if len(shape.dims) > MAX_RANK:
+        check_rank(operation, len(shape.dims), path, DEFAULT_LIMITS)
+    return decode_dims(shape.dims, path)
+
+
+def decode_expected(
+    operation: Operation, message: ReshapeRequest | reshape_pb2.InferShapeRequest
+) -> list[AnyDim] | None:
+    """Reads the expected shape of a request; None where it declares none.
+
+    Raises:
+        ReshapeError: as `decode_shape`.
+    """
+    if not message.HasField("expected_shape"):
+        return None
+    return decode_shape(operation, message.expected_shape, "expected_shape.dims")
 
 
 def encode_shape(dims: Sequence[AnyDim]) -> tensor_pb2.Shape:
@@ -42,6 +74,7 @@ def encode_dim(dim: AnyDim) -> tensor_pb2.Dim:
         return tensor_pb2.Dim(interval=_encode_interval(dim.bounds))
     symbol = dim.expression.symbol
     if symbol is not None:
+        # The message has one place for bounds: those of the dim and those of the name hold both.
         return tensor_pb2.Dim(symbol=_encode_symbol(Symbol(symbol.name, dim.bounds.meet(symbol.bounds))))
     return tensor_pb2.Dim(expression=encode_expression(dim.expression, dim.bounds))
 
@@ -51,6 +84,7 @@ def encode_expression(expression: Expression, bounds: Interval = ANY) -> tensor_
     message = tensor_pb2.Expression(
         factors=map(_encode_symbol, expression.factors), divisors=map(_encode_symbol, expression.divisors)
     )
+    # What is absent means 1, or nothing known: so equal expressions are equal bytes.
     if expression.coefficient != 1:
         message.coefficient = expression.coefficient
     if expression.divisor != 1:

@@ -1,43 +1,32 @@
-"""Questions and answers of the methods that move no data, encoded and decoded."""
+"""Questions and answers of the methods that move no data, encoded and decoded.
 
-from tensor_reshape.rules.answers import ShapeAnswer, ShapeRequest
+Laws: a question that names what this version does not know is refused; an answer that does is read as far as it is
+known, and nothing that is not known is taken for a promise.
+"""
+
 from tensor_reshape.rules.dims import check_partial_dims
 from tensor_reshape.rules.errors import InvalidRequestError, Reason
-from tensor_reshape.rules.explanations import Origin
-from tensor_reshape.rules.models import Kind
-from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, RESHAPE, STATIC_RESHAPE
-from tensor_reshape.rules.partial import PartialQuestion
-from tensor_reshape.rules.terms import Equality
+from tensor_reshape.rules.questions import Equality, Kind, Origin, Question, ShapeAnswer, ShapeRequest
 from tensor_reshape.rules.views import View, ViewPossibility
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
-from tensor_reshape.wire.dims import decode_dims, decode_expression, encode_expression, encode_shape
-from tensor_reshape.wire.messages import check_head_size, decode_expected, decode_shape, parse
-from tensor_reshape.wire.reshapes import build_path
+from tensor_reshape.wire.dims import (
+    decode_dims,
+    decode_expected,
+    decode_expression,
+    decode_shape,
+    encode_expression,
+    encode_shape,
+)
+from tensor_reshape.wire.fields import check_header_size, parse_message
+from tensor_reshape.wire.methods import OPERATION_METHODS, OPERATIONS_BY_NUMBER
 from tensor_reshape.wire.tensors import decode_data_type, encode_data_type
 
-INFER_SHAPE = "InferShape"
-"""The method that moves no data."""
-
-INFER_METHOD = build_path(INFER_SHAPE)
-
-OPERATION_NUMBERS = {
-    STATIC_RESHAPE: reshape_pb2.OPERATION_STATIC_RESHAPE,
-    DYNAMIC_RESHAPE: reshape_pb2.OPERATION_DYNAMIC_RESHAPE,
-    RESHAPE: reshape_pb2.OPERATION_RESHAPE,
-}
-OPERATIONS = {int(number): operation for operation, number in OPERATION_NUMBERS.items()}
-_KIND_NUMBERS = {
-    Kind.LITERAL: reshape_pb2.Origin.KIND_LITERAL,
-    Kind.COPIED: reshape_pb2.Origin.KIND_COPIED,
-    Kind.INFERRED: reshape_pb2.Origin.KIND_INFERRED,
-    Kind.LENGTH: reshape_pb2.Origin.KIND_LENGTH,
-    Kind.UNKNOWN: reshape_pb2.Origin.KIND_UNKNOWN,
-}
+# Each member has the name of its number in the contract.
+_KIND_NUMBERS = {kind: reshape_pb2.Origin.Kind.Value(f"KIND_{kind.name}") for kind in Kind}
 _KINDS = {int(number): kind for kind, number in _KIND_NUMBERS.items()}
 _POSSIBILITY_NUMBERS = {
-    ViewPossibility.POSSIBLE: reshape_pb2.View.POSSIBILITY_POSSIBLE,
-    ViewPossibility.IMPOSSIBLE: reshape_pb2.View.POSSIBILITY_IMPOSSIBLE,
-    ViewPossibility.UNKNOWN: reshape_pb2.View.POSSIBILITY_UNKNOWN,
+    possibility: reshape_pb2.View.Possibility.Value(f"POSSIBILITY_{possibility.name}")
+    for possibility in ViewPossibility
 }
 _POSSIBILITIES = {int(number): possibility for possibility, number in _POSSIBILITY_NUMBERS.items()}
 
@@ -50,9 +39,11 @@ def build_infer_request(request: ShapeRequest) -> reshape_pb2.InferShapeRequest:
     """
     question = request.question
     message = reshape_pb2.InferShapeRequest(
-        operation=OPERATION_NUMBERS[question.operation], special_zero=question.special_zero, explain=request.explain
+        operation=OPERATION_METHODS[question.operation].number,
+        special_zero=question.special_zero,
+        explain=request.explain,
     )
-    message.data.SetInParent()
+    message.data.SetInParent()  # present though nothing be known of it: to leave it out is an error of its own
     if question.data is not None:
         message.data.shape.CopyFrom(encode_shape(question.data))
     if question.target is not None:
@@ -73,8 +64,8 @@ def decode_infer_request(raw: bytes) -> ShapeRequest:
         InvalidRequestError: the message cannot be read, a required field is absent, or a dim is of an unknown kind.
         LimitError: HEAD_TOO_LARGE.
     """
-    check_head_size(len(raw))
-    message = parse(reshape_pb2.InferShapeRequest, raw)
+    check_header_size(len(raw))
+    message = parse_message(reshape_pb2.InferShapeRequest, raw)
     request = read_infer_request(message)
     if not message.HasField("data"):
         text = "data is required"
@@ -88,13 +79,13 @@ def read_infer_request(message: reshape_pb2.InferShapeRequest) -> ShapeRequest:
     Raises:
         InvalidRequestError: the operation or a dim is of an unknown kind, or the strides are not those of the data.
     """
-    operation = OPERATIONS.get(message.operation)
+    operation = OPERATIONS_BY_NUMBER.get(message.operation)
     if operation is None:
         text = f"operation is {message.operation}, which names no operation"
         raise InvalidRequestError.of(Reason.OPERATION_UNSPECIFIED, text, "operation", value=message.operation)
     spec = message.data
     named_type = spec.data_type != tensor_pb2.DATA_TYPE_UNSPECIFIED
-    question = PartialQuestion(
+    question = Question(
         operation=operation,
         data=decode_shape(operation, spec.shape, "data.dims") if spec.HasField("shape") else None,
         target=decode_shape(operation, message.shape, "shape") if message.HasField("shape") else None,
@@ -128,7 +119,7 @@ def decode_infer_response(raw: bytes) -> ShapeAnswer:
     Raises:
         ReshapeError: it is not a response of this contract.
     """
-    return read_infer_response(parse(reshape_pb2.InferShapeResponse, raw))
+    return read_infer_response(parse_message(reshape_pb2.InferShapeResponse, raw))
 
 
 def read_infer_response(message: reshape_pb2.InferShapeResponse) -> ShapeAnswer:
@@ -138,7 +129,7 @@ def read_infer_response(message: reshape_pb2.InferShapeResponse) -> ShapeAnswer:
         ReshapeError: it is not one of this contract.
     """
     dims = tuple(decode_dims(message.shape.dims, "shape.dims")) if message.HasField("shape") else None
-    check_partial_dims(dims or (), "shape.dims")
+    check_partial_dims(dims or (), "shape.dims")  # as a question's: the caller may ask with what was answered
     return ShapeAnswer(
         dims,
         tuple(map(_decode_equality, message.equalities)),
@@ -159,7 +150,7 @@ def _encode_origin(origin: Origin) -> reshape_pb2.Origin:
 
 def _decode_origin(message: reshape_pb2.Origin) -> Origin:
     index = message.data_index if message.HasField("data_index") else None
-    kind = _KINDS.get(message.kind, Kind.UNKNOWN)
+    kind = _KINDS.get(message.kind, Kind.UNKNOWN)  # of a kind to come the text still says what it is
     return Origin(kind, message.text, index, message.dividend, message.divisor)
 
 
@@ -177,4 +168,5 @@ def _decode_equality(message: reshape_pb2.Equality) -> Equality:
 
 def _decode_view(message: reshape_pb2.View) -> View:
     strides = tuple(message.strides.items) if message.HasField("strides") else None
+    # Whatever a server to come may say, it is no promise that this version knows.
     return View(_POSSIBILITIES.get(message.possibility, ViewPossibility.UNKNOWN), strides)

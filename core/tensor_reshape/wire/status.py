@@ -37,13 +37,8 @@ RETRY_SECONDS = 0.2
 """What a caller waits, at least, before it asks a server again that had too much to do."""
 
 _MAX_RETRY_SECONDS = 1e9  # thirty years, which every clock can wait; a Duration may hold more
-_RETRYABLE = frozenset({Reason.SERVER_BUSY, Reason.STALLED})
-_MAX_FIELD_CHARACTERS, _MAX_VALUES = 128, 10
-_CODES: dict[type[ReshapeError], StatusCode] = {
-    InvalidRequestError: StatusCode.INVALID_ARGUMENT,
-    LimitError: StatusCode.RESOURCE_EXHAUSTED,
-}
-_KINDS = {code: kind for kind, code in _CODES.items()}
+_MAX_FIELD_CHARACTERS, _MAX_VALUES = 128, 10  # with those of `rules.errors`, less than 7 KiB in all
+_CLASSES = {StatusCode[kind.code]: kind for kind in (InvalidRequestError, LimitError)}
 
 
 class Status(NamedTuple):
@@ -56,7 +51,7 @@ class Status(NamedTuple):
 
 def encode_refusal(error: ReshapeError) -> Status:
     """Returns the status that carries `error` to a client in any language, in less than 7 KiB."""
-    code = _CODES[type(error)]
+    code = _choose_code(error)
     text = clip_text(error.message, MAX_MESSAGE_CHARACTERS)
     details: list[ErrorInfo | BadRequest | RetryInfo] = [
         ErrorInfo(reason=error.reason, domain=DOMAIN, metadata=clip_metadata(error.metadata))
@@ -65,7 +60,8 @@ def encode_refusal(error: ReshapeError) -> Status:
         violation = BadRequest.FieldViolation(field=clip_text(error.field, _MAX_FIELD_CHARACTERS), description=text)
         details.append(BadRequest(field_violations=[violation]))
     pushback: tuple[tuple[str, str], ...] = ()
-    if error.reason in _RETRYABLE:
+    if isinstance(error.reason, Reason) and error.reason.is_retryable:
+        # Twice the same: the SDK and callers by hand read the detail, gRPC's own retries read nothing but the key.
         details.append(RetryInfo(retry_delay=Duration(nanos=int(RETRY_SECONDS * 1e9))))
         pushback = ((PUSHBACK_KEY, str(int(RETRY_SECONDS * 1e3))),)
     message = StatusMessage(code=code.value[0], message=text, details=[_pack(detail) for detail in details])
@@ -79,7 +75,7 @@ def clip_metadata(metadata: Mapping[str, str]) -> dict[str, str]:
 
 def decode_refusal(code: StatusCode, trailing_metadata: Iterable[tuple[str, str | bytes]]) -> ReshapeError | None:
     """Returns the refusal that a call ended with; None where the call ended for another reason."""
-    kind = _KINDS.get(code)
+    kind = _CLASSES.get(code)
     packed = next((value for key, value in trailing_metadata if key == DETAILS_KEY), None)
     if kind is None or not isinstance(packed, bytes):
         return None
@@ -89,8 +85,14 @@ def decode_refusal(code: StatusCode, trailing_metadata: Iterable[tuple[str, str 
         return None
 
 
+def _choose_code(error: ReshapeError) -> StatusCode:
+    """Returns the code of the reason; of a reason that this version does not know, the code of the error's class."""
+    return StatusCode[error.reason.code if isinstance(error.reason, Reason) else error.code]
+
+
 def _read_refusal(kind: type[ReshapeError], status: StatusMessage) -> ReshapeError | None:
     infos = [ErrorInfo.FromString(detail.value) for detail in status.details if detail.Is(ErrorInfo.DESCRIPTOR)]
+    # A proxy may have added details of its own, before ours or behind them.
     info = next((info for info in infos if info.domain == DOMAIN), None)
     if info is None:
         return None
@@ -109,6 +111,7 @@ def _read_retry_seconds(status: StatusMessage) -> float | None:
     info = RetryInfo()
     if not any(detail.Unpack(info) for detail in status.details):
         return None
+    # Whatever the server says, it is a time to wait: none that is negative, and none that a clock cannot add.
     seconds = float(info.retry_delay.seconds) + float(info.retry_delay.nanos) / 1e9
     return min(max(seconds, 0.0), _MAX_RETRY_SECONDS)
 

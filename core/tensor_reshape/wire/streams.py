@@ -1,31 +1,36 @@
-"""The messages of StreamReshape, both sides: a tensor begins with a head, and its bytes follow in chunks.
+"""The messages of StreamReshape, both sides: a tensor begins with a header, and its bytes follow in chunks.
 
-A chunk has the same bytes in a request and in a response, so a server that moves no element passes it on as it is.
+Laws:
+
+- A chunk has the same bytes in a request and in a response, so a server that moves no element passes it on as it is.
+- A header carries no bytes of its tensor, and is measured before it is parsed; a chunk in the form that `encode_chunk`
+  gives is not parsed at all.
 """
 
 from typing import NamedTuple
 
+from tensor_reshape.rules.dims import check_dims
 from tensor_reshape.rules.errors import InvalidRequestError, Reason
 from tensor_reshape.rules.limits import DEFAULT_LIMITS, Limits
-from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, RESHAPE, STATIC_RESHAPE, Operation
-from tensor_reshape.rules.shapes import check_dims
+from tensor_reshape.rules.operations import OPERATIONS, Operation
 from tensor_reshape.v1 import reshape_pb2
-from tensor_reshape.wire.fields import PAYLOAD_TAG, encode_length, measure_head, read_number
-from tensor_reshape.wire.messages import check_head_size, parse
-from tensor_reshape.wire.reshapes import ReshapeCall, ReshapeRequest, build_head, build_path, read_call
-from tensor_reshape.wire.tensors import TensorView, build_tensor_head, decode_tensor
-
-STREAM_RESHAPE = "StreamReshape"
-"""The method that takes tensors in chunks."""
-
-STREAM_METHOD = build_path(STREAM_RESHAPE)
+from tensor_reshape.wire.fields import (
+    PAYLOAD_TAG,
+    check_header_size,
+    encode_varint,
+    measure_header,
+    parse_message,
+    read_varint,
+)
+from tensor_reshape.wire.methods import ReshapeRequest
+from tensor_reshape.wire.reshapes import ReshapeCall, build_request_header, read_call
+from tensor_reshape.wire.tensors import TensorView, build_tensor_header, decode_tensor
 
 DEFAULT_CHUNK_BYTES = 1024 * 1024
 """512 KiB to 4 MiB are equally fast; smaller ones cost more calls, larger ones more memory."""
 
-_PARTS = {STATIC_RESHAPE: "static_reshape", DYNAMIC_RESHAPE: "dynamic_reshape", RESHAPE: "reshape"}
-_OPERATIONS = {part: operation for operation, part in _PARTS.items()}
 _OFFSET_TAG = b"\x20"  # field 4, a varint
+_MAX_OFFSET_BYTES = 9  # of 63 bits: what takes ten is negative, and the generated class's to read
 _NO_BYTES = memoryview(b"")
 
 
@@ -44,44 +49,44 @@ class Chunk(NamedTuple):
 
 
 def encode_begin(call: ReshapeCall, shape: TensorView | None = None) -> bytes:
-    """Returns the message that begins a tensor; `shape` as in `codec.encode_reshape_request`."""
-    head = build_head(call.question, shape)
-    head.data.CopyFrom(build_tensor_head(call.data))
+    """Returns the message that begins a tensor; `shape` as in `reshapes.encode_reshape_request`."""
+    header = build_request_header(call.question, shape)
+    header.data.CopyFrom(build_tensor_header(call.data))  # of a tensor of any size, so no room is asked for its bytes
     message = reshape_pb2.StreamReshapeRequest()
-    getattr(message, _PARTS[call.question.operation]).CopyFrom(head)
+    getattr(message, call.question.operation.name).CopyFrom(header)
     return message.SerializeToString()
 
 
 def encode_chunk(offset: int, payload: memoryview) -> bytes:
     """Returns the chunk, to either side."""
-    begin = _OFFSET_TAG + encode_length(offset) if offset else b""
-    return b"".join((begin, PAYLOAD_TAG, encode_length(payload.nbytes), payload))
+    begin = _OFFSET_TAG + encode_varint(offset) if offset else b""  # 0 is what an absent number means
+    return b"".join((begin, PAYLOAD_TAG, encode_varint(payload.nbytes), payload))
 
 
 def decode_stream_request(raw: bytes, limits: Limits = DEFAULT_LIMITS) -> ReshapeCall | Chunk:
     """Reads what a client sends; the data of a call that begins has no bytes yet.
 
     Raises:
-        InvalidRequestError: the message cannot be read, a required field is absent, or a head carries bytes.
+        InvalidRequestError: the message cannot be read, a required field is absent, or a header carries bytes.
         LimitError: HEAD_TOO_LARGE.
     """
     chunk = find_chunk(raw)
     if chunk is not None:
         return chunk
-    check_head_size(measure_head(raw, nested=False))
-    message = parse(reshape_pb2.StreamReshapeRequest, raw)
+    check_header_size(measure_header(raw, nested=False))
+    message = parse_message(reshape_pb2.StreamReshapeRequest, raw)
     part = message.WhichOneof("part")
     if part is None:
         text = "a message of the stream is a request that begins a tensor, or a chunk"
         raise InvalidRequestError.of(Reason.FIELD_MISSING, text, "part")
     if part == "chunk":
         return Chunk(message.offset, memoryview(message.chunk), None)
-    return _read_begin(_OPERATIONS[part], getattr(message, part), limits)
+    return _read_begin(OPERATIONS[part], getattr(message, part), limits)
 
 
 def encode_accept(output: TensorView) -> bytes:
-    """Returns the answer to a tensor's head."""
-    return reshape_pb2.StreamReshapeResponse(output=build_tensor_head(output)).SerializeToString()
+    """Returns the answer to a tensor's header."""
+    return reshape_pb2.StreamReshapeResponse(output=build_tensor_header(output)).SerializeToString()
 
 
 def decode_stream_response(raw: bytes) -> TensorView | Chunk:
@@ -93,8 +98,8 @@ def decode_stream_response(raw: bytes) -> TensorView | Chunk:
     chunk = find_chunk(raw)
     if chunk is not None:
         return chunk
-    check_head_size(measure_head(raw, nested=False))
-    message = parse(reshape_pb2.StreamReshapeResponse, raw)
+    check_header_size(measure_header(raw, nested=False))
+    message = parse_message(reshape_pb2.StreamReshapeResponse, raw)
     if message.WhichOneof("part") == "chunk":
         return Chunk(message.offset, memoryview(message.chunk), None)
     output = decode_tensor(message.output, _NO_BYTES, "output")
@@ -102,14 +107,14 @@ def decode_stream_response(raw: bytes) -> TensorView | Chunk:
     return output
 
 
-def _read_begin(operation: Operation, head: ReshapeRequest, limits: Limits) -> ReshapeCall:
-    if not head.HasField("data"):
+def _read_begin(operation: Operation, header: ReshapeRequest, limits: Limits) -> ReshapeCall:
+    if not header.HasField("data"):
         text = "data is required"
         raise InvalidRequestError.of(Reason.FIELD_MISSING, text, "data")
-    if head.data.data:
-        text = f"data.data has {len(head.data.data)} bytes; on a stream the bytes follow in chunks"
-        raise InvalidRequestError.of(Reason.CHUNK_UNEXPECTED, text, "data.data", have=len(head.data.data))
-    return read_call(operation, head, head.data, _NO_BYTES, limits)
+    if header.data.data:
+        text = f"data.data has {len(header.data.data)} bytes; on a stream the bytes follow in chunks"
+        raise InvalidRequestError.of(Reason.CHUNK_UNEXPECTED, text, "data.data", have=len(header.data.data))
+    return read_call(operation, header, header.data, _NO_BYTES, limits)
 
 
 def find_chunk(raw: bytes) -> Chunk | None:
@@ -122,7 +127,8 @@ def find_chunk(raw: bytes) -> Chunk | None:
         offset, position = _read_offset(raw)
     if raw[position : position + 1] != PAYLOAD_TAG:
         return None
-    length, start = read_number(raw, position + 1)
+    length, start = read_varint(raw, position + 1)
+    # What goes on behind the bytes may be another chunk, or another offset: of each the last one counts.
     if length < 0 or start + length != len(raw):
         return None
     return Chunk(offset, memoryview(raw)[start:], raw)
@@ -131,7 +137,7 @@ def find_chunk(raw: bytes) -> Chunk | None:
 def _read_offset(raw: bytes) -> tuple[int, int]:
     """Returns the offset and where it ends; 0 and 0 for one of more bytes than 9, or than it needs."""
     offset = 0
-    for index, byte in enumerate(raw[1:10]):
+    for index, byte in enumerate(raw[1 : 1 + _MAX_OFFSET_BYTES]):
         offset |= (byte & 0x7F) << (7 * index)
         if byte < 0x80:  # noqa: PLR2004 - a varint goes on while the highest bit is set
             return (offset, index + 2) if byte else (0, 0)

@@ -1,14 +1,19 @@
-"""Tensors between the message `Tensor` and the values that the rules read."""
+"""Tensors between the message `Tensor` and the values that the rules read.
+
+Law: a payload is never copied here; it is a view of the message that it came in, which lives as long as the view does.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Self
 
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.errors import InvalidRequestError, Reason
 from tensor_reshape.rules.layouts import check_layout
 from tensor_reshape.v1 import tensor_pb2
-from tensor_reshape.wire.fields import PAYLOAD_TAG, encode_length
+from tensor_reshape.wire.fields import PAYLOAD_TAG, encode_varint
 
+# Not `DataType(number)`, which takes several times as long, and raises for a number of another version.
 _DATA_TYPES = {int(data_type): data_type for data_type in DataType}
 
 
@@ -28,20 +33,22 @@ class TensorView:
     strides: Sequence[int] | None
     payload: memoryview
 
-    def check_layout(self, field: str) -> None:
-        """Checks that the payload is exactly this tensor; see `rules.layouts.check_layout` for the errors."""
+    def check_layout(self, field: str) -> Self:
+        """Returns the tensor where its payload is exactly that; see `rules.layouts.check_layout` for the errors."""
         check_layout(self.data_type, self.dims, self.strides, self.payload.nbytes, field=field)
+        return self
 
 
-def build_tensor_head(tensor: TensorView) -> tensor_pb2.Tensor:
+def build_tensor_header(tensor: TensorView) -> tensor_pb2.Tensor:
     """Returns the message without the tensor's bytes."""
     return tensor_pb2.Tensor(data_type=encode_data_type(tensor.data_type), dims=tensor.dims, strides=tensor.strides)
 
 
 def encode_tensor(tensor: TensorView) -> list[bytes | memoryview]:
     """Returns the pieces of the message: the last one is the payload itself, not a copy."""
-    head = build_tensor_head(tensor).SerializeToString()
-    return [head, PAYLOAD_TAG, encode_length(tensor.payload.nbytes), tensor.payload]
+    # In pieces: the generated class would copy the payload when it takes it, and again when it serializes.
+    header = build_tensor_header(tensor).SerializeToString()
+    return [header, PAYLOAD_TAG, encode_varint(tensor.payload.nbytes), tensor.payload]
 
 
 def decode_tensor(message: tensor_pb2.Tensor, payload: memoryview, field: str) -> TensorView:
@@ -51,6 +58,7 @@ def decode_tensor(message: tensor_pb2.Tensor, payload: memoryview, field: str) -
         InvalidRequestError: DATA_TYPE_UNSUPPORTED.
     """
     data_type = decode_data_type(message.data_type, f"{field}.data_type")
+    # A list that is empty cannot be told from one that is absent: both are dense, which for a scalar is the same.
     return TensorView(data_type, tuple(message.dims), tuple(message.strides) or None, payload)
 
 

@@ -1,22 +1,26 @@
-"""The server's configuration, validated once. Values come from `__main__`: flags, then `TENSOR_RESHAPE_*`."""
+"""The server's configuration: each setting is declared here, once, and checked when a `Config` is made.
+
+- To add a setting, add a field to `Config`; to take it where it holds is all that is left.
+- A `Config` that exists is consistent in itself. Whether the system can serve it shows when a `Runner` is made.
+- Nothing here asks the system. Values come from `__main__`, which reads flags and then the environment.
+"""
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Annotated
 
 from tensor_reshape.rules.errors import TensorReshapeError
 from tensor_reshape.rules.limits import (
-    MAX_HEAD_BYTES,
+    MAX_HEADER_BYTES,
     MAX_MESSAGE_BYTES,
     MAX_PROTOBUF_BYTES,
     MAX_RANK,
     MAX_TENSOR_BYTES,
     Limits,
 )
-
-DEFAULT_ADDRESS = "127.0.0.1:50051"
-"""Loopback: whoever serves a network says so."""
-
+from tensor_reshape.server.settings import Declaration, Setting, list_settings
 
 COST_FACTOR = 3
 """A message is in memory as it was received, as the answer, and as what the transport sends of it."""
@@ -33,10 +37,11 @@ MAX_STOP_SECONDS = 3600
 MEMORY_BUDGET_BYTES = 2**30
 """What all calls under way may take together, where the system has so much."""
 
-MAX_CONNECTIONS = 4096
-"""What each address of a process takes, where there are descriptors for so many."""
+MAX_TRANSPORT_SECONDS = 86400 * 20
+"""The longest that gRPC can be told of a connection: it counts milliseconds in 32 bits."""
 
-_ADDRESS = re.compile(r"unix:.+|(?!unix:)(\[[^\[\]]+\]|[^:\[\]]+):(?P<port>[0-9]{1,5})")
+# A host with colons, of IPv6, is in brackets. Digits are ASCII's: int() takes others as well.
+_ADDRESS = re.compile(r"unix:.+|(?!unix:)(?P<host>\[[^\[\]]+\]|[^:\[\]]+):(?P<port>[0-9]{1,5})")
 _MAX_PORT = 65535
 
 
@@ -50,74 +55,142 @@ class TlsFiles:
 
     certificate: Path
     key: Path
-    client_ca: Path | None = None
+    client_ca: Path | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
-    """What a server is started with.
+    """What a server is started with. What each field means, and which values it takes, is in its declaration."""
 
-    Attributes:
-        listen: addresses, each `host:port` (port 0: any free one) or `unix:PATH`.
-        workers: how many processes serve; above 1, a supervisor looks after them.
-        threads: how many requests each of them works on at once.
-        max_message_bytes: the largest request, and the largest output.
-        max_tensor_bytes: the largest tensor on a stream, whose bytes pass through.
-        max_rank: of Reshape-1.
-        memory_budget_bytes: what all calls under way may take together; see `admission`.
-        max_calls: how many calls may be under way.
-        stall_seconds: how long a request may take to arrive, or an answer to be taken, without any progress.
-        serving: "inline" answers small calls on the thread that received them, with parts of grpcio that are not
-            public; "threads" is how grpcio does it by itself; "auto": "inline" where the installed grpcio allows it.
-        reflection: whether tools may ask for the contract, over `grpc.reflection.v1alpha`.
-        drain_seconds: how long NOT_SERVING is announced before new calls are refused.
-        grace_seconds: how long calls under way may take after that.
-        tls: None serves in plain text.
-        max_connections: what each address of a process takes; one more is closed at once.
-        handshake_seconds: within which a connection must have said that it speaks HTTP/2, and TLS where it is asked.
-        max_connection_idle_seconds: after which a connection without a call is closed.
-        max_connection_age_seconds: after which clients are told to connect anew; calls under way go on. 0: never.
-        keepalive_seconds: after which a silent connection is asked for a sign of life.
-    """
+    listen: Annotated[
+        tuple[str, ...],
+        Declaration(
+            help="host:port (port 0: any free one) or unix:PATH; may be repeated, in the environment separated by "
+            "spaces.",
+            metavar="ADDRESS",
+        ),
+    ] = ("127.0.0.1:50051",)  # loopback: whoever serves a network says so
 
-    listen: tuple[str, ...] = (DEFAULT_ADDRESS,)
-    workers: int = 1
-    threads: int = 16
-    max_message_bytes: int = MAX_MESSAGE_BYTES
-    max_tensor_bytes: int = MAX_TENSOR_BYTES
-    max_rank: int = MAX_RANK
-    memory_budget_bytes: int = MEMORY_BUDGET_BYTES
-    max_calls: int = 1024
-    stall_seconds: float = 30.0
-    serving: str = "auto"
-    reflection: bool = True
-    drain_seconds: float = 0.5
-    grace_seconds: float = 8.0
-    tls: TlsFiles | None = None
-    max_connections: int = MAX_CONNECTIONS
-    handshake_seconds: float = 10.0
-    max_connection_idle_seconds: float = 900.0
-    max_connection_age_seconds: float = 0.0
-    keepalive_seconds: float = 60.0
+    workers: Annotated[
+        int,
+        Declaration(
+            help="Processes that share the ports; above 1, a supervisor replaces those that die or hang.",
+            least=1,
+            most=256,
+        ),
+    ] = 1
+
+    threads: Annotated[int, Declaration(help="Requests that each process works on at once.", least=1, most=1024)] = 16
+
+    max_message_bytes: Annotated[
+        int,
+        Declaration(
+            help="The largest request, and the largest output.", least=MIN_MESSAGE_BYTES, most=MAX_PROTOBUF_BYTES
+        ),
+    ] = MAX_MESSAGE_BYTES
+
+    max_tensor_bytes: Annotated[int, Declaration(help="The largest tensor on a stream.", least=1)] = MAX_TENSOR_BYTES
+
+    memory_budget_bytes: Annotated[
+        int,
+        Declaration(
+            help=f"What all calls under way may take together; at least {LEAST_BUDGET_FACTOR} times "
+            "--max-message-bytes for each worker.",
+            least=MIN_MESSAGE_BYTES,
+            system_default="1 GiB, or half of what the system leaves",
+        ),
+    ] = MEMORY_BUDGET_BYTES
+
+    max_calls: Annotated[int, Declaration(help="Calls under way at once.", least=1)] = 1024
+
+    stall_seconds: Annotated[
+        float, Declaration(help="How long a call may make no progress; less while others wait.", least=0.1)
+    ] = 30.0
+
+    serving: Annotated[
+        str,
+        Declaration(
+            help="inline answers small calls on the thread that received them; auto does where the installed grpcio "
+            "allows it.",  # it takes parts of grpcio that are not public; threads is how grpcio serves by itself
+            choices=("auto", "inline", "threads"),
+        ),
+    ] = "auto"
+
+    reflection: Annotated[bool, Declaration(help="Whether tools that do not have the contract may ask for it.")] = True
+
+    max_rank: Annotated[int, Declaration(help="The largest rank of Reshape-1.", least=1, most=MAX_RANK)] = MAX_RANK
+
+    drain_seconds: Annotated[
+        float,
+        Declaration(help="NOT_SERVING is announced so long before stopping.", least=0, most=MAX_STOP_SECONDS),
+    ] = 0.5  # with the grace, and the second in which clients are asked to leave, below the 10 s that containers get
+
+    grace_seconds: Annotated[
+        float, Declaration(help="Calls under way may take so long after that.", least=0, most=MAX_STOP_SECONDS)
+    ] = 8.0
+
+    max_connections: Annotated[
+        int,
+        Declaration(
+            help="Connections that each process takes on each address; fewer where there are not so many descriptors.",
+            least=1,
+            most=1_000_000,
+        ),
+    ] = 4096
+
+    handshake_seconds: Annotated[
+        float,
+        Declaration(
+            help="How long a connection may take until it speaks HTTP/2, and TLS where that is served.",
+            least=0.1,
+            most=MAX_TRANSPORT_SECONDS,
+        ),
+    ] = 10.0
+
+    max_connection_idle_seconds: Annotated[
+        float, Declaration(help="How long a connection may have no call.", least=1, most=MAX_TRANSPORT_SECONDS)
+    ] = 900.0
+
+    max_connection_age_seconds: Annotated[
+        float,
+        Declaration(
+            help="When clients are told to connect anew; calls under way go on. 0: never.",
+            least=0,
+            most=MAX_TRANSPORT_SECONDS,
+        ),
+    ] = 0.0
+
+    keepalive_seconds: Annotated[
+        float,
+        Declaration(
+            help="How long a connection may be silent until it is asked for a sign of life.",
+            least=1,
+            most=MAX_TRANSPORT_SECONDS,
+        ),
+    ] = 60.0
+
+    log_format: Annotated[str, Declaration(help="The form of the logs.", choices=("text", "json"))] = "text"
+
+    log_level: Annotated[
+        str,
+        Declaration(help="debug logs every refusal.", choices=("debug", "info", "warning", "error"), ignores_case=True),
+    ] = "info"
+
+    tls_certificate: Annotated[
+        Path | None, Declaration(help="The server's certificate chain, PEM. With --tls-key.")
+    ] = None
+
+    tls_key: Annotated[Path | None, Declaration(help="Its private key, PEM.")] = None
+
+    tls_client_ca: Annotated[
+        Path | None, Declaration(help="Demand client certificates signed by this authority, PEM.")
+    ] = None
 
     def __post_init__(self) -> None:
         """Raises ConfigError where the values cannot be served."""
-        for address in self.listen:
-            check_address(address)
-            if self.workers > 1 and address.startswith("unix:"):
-                message = f"cannot listen on {address}: several workers can share a port, but no unix socket"
-                raise ConfigError(message)
-        for seconds in (self.drain_seconds, self.grace_seconds):
-            if not 0 <= seconds <= MAX_STOP_SECONDS:
-                message = f"drain_seconds and grace_seconds lie from 0 to {MAX_STOP_SECONDS}, not at {seconds}"
-                raise ConfigError(message)
-        least = LEAST_BUDGET_FACTOR * self.max_message_bytes * self.workers
-        if self.memory_budget_bytes < least:
-            message = (
-                f"memory_budget_bytes is {self.memory_budget_bytes}; one call of each worker may take {least}: "
-                "lower max_message_bytes or workers"
-            )
-            raise ConfigError(message)
+        fault = next(self._find_faults(), None)
+        if fault is not None:
+            raise ConfigError(fault)
 
     def for_worker(self, listen: tuple[str, ...]) -> "Config":
         """Returns what one of the workers is started with: its share of what the whole server may use.
@@ -130,17 +203,47 @@ class Config:
             listen=listen,
             workers=1,
             memory_budget_bytes=self.memory_budget_bytes // self.workers,
-            max_calls=-(-self.max_calls // self.workers),
+            max_calls=-(-self.max_calls // self.workers),  # rounded up: a worker that may take no call serves nobody
         )
+
+    @property
+    def tls(self) -> TlsFiles | None:
+        """What to serve TLS with; None: plain text."""
+        if self.tls_certificate is None or self.tls_key is None:
+            return None
+        return TlsFiles(certificate=self.tls_certificate, key=self.tls_key, client_ca=self.tls_client_ca)
 
     @property
     def limits(self) -> Limits:
         """What the rules and the backend are bounded by."""
+        # protobuf counts in 31 bits, and the header of an answer has to fit beside its tensor.
         return Limits(
             max_rank=self.max_rank,
-            max_output_bytes=min(self.max_message_bytes, MAX_PROTOBUF_BYTES - MAX_HEAD_BYTES),
+            max_output_bytes=min(self.max_message_bytes, MAX_PROTOBUF_BYTES - MAX_HEADER_BYTES),
             max_tensor_bytes=self.max_tensor_bytes,
         )
+
+    def _find_faults(self) -> Iterator[str]:
+        """Yields what cannot be served: first of each setting by itself, since the rest reckons with their values."""
+        for setting in SETTINGS:
+            if not setting.admits(getattr(self, setting.name)):
+                yield f"{setting.name} is {setting.bounds}, not {getattr(self, setting.name)!r}"
+        for address in map(check_address, self.listen):
+            if self.workers > 1 and address.startswith("unix:"):
+                yield f"cannot listen on {address}: several workers can share a port, but no unix socket"
+        if self.tls is None and (self.tls_certificate or self.tls_key or self.tls_client_ca):
+            yield "--tls-certificate and --tls-key go together, and --tls-client-ca needs both"
+        # With less, the dearest call would be refused even when it is alone, and the caller be told to try again.
+        least = LEAST_BUDGET_FACTOR * self.max_message_bytes * self.workers
+        if self.memory_budget_bytes < least:
+            yield (
+                f"memory_budget_bytes is {self.memory_budget_bytes}; one call of each worker may take {least}: "
+                "lower max_message_bytes or workers"
+            )
+
+
+SETTINGS: tuple[Setting, ...] = list_settings(Config)
+"""All settings, in the order in which `--help` and the documentation list them."""
 
 
 def fit_memory(room: int, workers: int, max_message_bytes: int | None) -> tuple[int, int]:
@@ -158,6 +261,7 @@ def fit_memory(room: int, workers: int, max_message_bytes: int | None) -> tuple[
         message = f"the system leaves {room} bytes of memory for calls: raise its limits, or lower threads or workers"
         raise ConfigError(message)
     budget = min(MEMORY_BUDGET_BYTES, room)
+    # Only where memory is short: with the whole budget, too many workers are a mistake, and `Config` says so.
     if max_message_bytes is None:
         fitting = budget // (LEAST_BUDGET_FACTOR * workers) if budget < MEMORY_BUDGET_BYTES else MAX_MESSAGE_BYTES
         max_message_bytes = min(MAX_MESSAGE_BYTES, fitting)
@@ -171,7 +275,16 @@ def check_address(address: str) -> str:
         ConfigError: it is neither.
     """
     match = _ADDRESS.fullmatch(address)
-    if match is None or int(match["port"] or 0) > _MAX_PORT:
+    if match is None or int(match["port"] or 0) > _MAX_PORT or not _can_be_looked_up(match["host"] or ""):
         message = f"cannot listen on {address!r}: an address is host:port or unix:PATH"
         raise ConfigError(message)
     return address
+
+
+def _can_be_looked_up(host: str) -> bool:
+    """Returns whether a resolver can be asked for a host: `getaddrinfo` raises no OSError where it cannot."""
+    try:
+        host.encode("idna")
+    except UnicodeError:
+        return False
+    return True

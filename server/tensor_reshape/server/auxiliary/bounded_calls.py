@@ -16,7 +16,7 @@ import grpc
 from tensor_reshape.rules.errors import LimitError, Reason
 from tensor_reshape.server.auxiliary.call_slots import CallSlots
 from tensor_reshape.server.calls.statuses import choose_status, refuse_empty_call
-from tensor_reshape.wire.messages import check_head_size
+from tensor_reshape.wire.fields import check_header_size
 from tensor_reshape.wire.status import Status, encode_refusal
 
 MAX_SILENT = 16
@@ -59,7 +59,7 @@ def answer(method: str, respond: Callable[[bytes], _Answer | Status], raw: bytes
 def _check_message(raw: bytes | None) -> bytes:
     if raw is None:
         raise refuse_empty_call()
-    check_head_size(len(raw))
+    check_header_size(len(raw))
     return raw
 
 

@@ -11,8 +11,8 @@ from grpc_health.v1 import health_pb2
 
 from tensor_reshape.server.auxiliary.bounded_calls import MAX_SILENT, AuxiliaryCall, end_calls, make_room
 from tensor_reshape.server.auxiliary.call_slots import CallSlots
-from tensor_reshape.wire.messages import parse
-from tensor_reshape.wire.reshapes import SERVICE
+from tensor_reshape.wire.fields import parse_message
+from tensor_reshape.wire.methods import SERVICE
 from tensor_reshape.wire.status import Status
 
 MAX_WATCHES = 4096
@@ -96,7 +96,7 @@ class Health:
         Raises:
             ReshapeError: MESSAGE_MALFORMED.
         """
-        parse(health_pb2.HealthListRequest, raw)
+        parse_message(health_pb2.HealthListRequest, raw)
         statuses = {service: _Response(status=self._status) for service in _SERVICES}
         return bytes(health_pb2.HealthListResponse(statuses=statuses).SerializeToString())
 
@@ -127,7 +127,7 @@ class Health:
 
 
 def _is_known(raw: bytes) -> bool:
-    return parse(health_pb2.HealthCheckRequest, raw).service in _SERVICES
+    return parse_message(health_pb2.HealthCheckRequest, raw).service in _SERVICES
 
 
 _NOT_FOUND = Status(grpc.StatusCode.NOT_FOUND, "unknown service", ())

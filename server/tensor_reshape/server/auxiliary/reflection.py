@@ -5,8 +5,8 @@ from grpc_reflection.v1alpha import reflection, reflection_pb2
 from tensor_reshape.server.auxiliary.bounded_calls import MAX_SILENT, AuxiliaryCall, end_calls
 from tensor_reshape.server.auxiliary.call_slots import CallSlots
 from tensor_reshape.server.auxiliary.foreign_methods import HEALTH_SERVICE, Method, build_exchange
-from tensor_reshape.wire.messages import parse
-from tensor_reshape.wire.reshapes import SERVICE
+from tensor_reshape.wire.fields import parse_message
+from tensor_reshape.wire.methods import SERVICE
 
 
 class Reflection:
@@ -31,6 +31,6 @@ class Reflection:
         Raises:
             ReshapeError: MESSAGE_MALFORMED.
         """
-        request = parse(reflection_pb2.ServerReflectionRequest, raw)
+        request = parse_message(reflection_pb2.ServerReflectionRequest, raw)
         (response,) = self._servicer.ServerReflectionInfo(iter((request,)), None)
         return bytes(response.SerializeToString())

@@ -21,7 +21,7 @@ from tensor_reshape.server.calls.threaded import (
 from tensor_reshape.server.config import Config, ConfigError
 from tensor_reshape.server.process.pools import start_threads
 from tensor_reshape.server.service.methods import ReshapeService
-from tensor_reshape.wire.streams import STREAM_METHOD
+from tensor_reshape.wire.methods import STREAM_RESHAPE
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -74,8 +74,8 @@ class InlineHandlers(grpc.GenericRpcHandler):
             plan = inline.Plan(admission, pool_of, method.name, open_inline, fall_back)
             self._handlers[method.name] = grpc.stream_unary_rpc_method_handler(plan)
         stream, fall_back_stream = partial(inline.StreamCall, service), partial(ThreadedStream, service, receivers)
-        self._handlers[STREAM_METHOD] = grpc.stream_stream_rpc_method_handler(
-            inline.Plan(admission, threads, STREAM_METHOD, stream, fall_back_stream)
+        self._handlers[STREAM_RESHAPE.path] = grpc.stream_stream_rpc_method_handler(
+            inline.Plan(admission, threads, STREAM_RESHAPE.path, stream, fall_back_stream)
         )
         self.routes: Mapping[str, Submit] = dict.fromkeys(self._handlers, pool.submit)
 

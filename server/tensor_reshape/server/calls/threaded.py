@@ -25,8 +25,8 @@ from tensor_reshape.server.calls.statuses import OK, choose_end, end_call, refus
 from tensor_reshape.server.config import COST_FACTOR
 from tensor_reshape.server.process.pools import start_all, start_threads
 from tensor_reshape.server.service.methods import Method, ReshapeService
+from tensor_reshape.wire.methods import STREAM_RESHAPE
 from tensor_reshape.wire.status import Status
-from tensor_reshape.wire.streams import STREAM_METHOD
 
 CALL_THREADS = 128
 """How many calls wait for a message, or are served, at once; more wait for a thread."""
@@ -66,12 +66,12 @@ class ThreadedHandlers(grpc.GenericRpcHandler):
         # Refusals are short, and must not wait behind the very calls because of which they are refused.
         self._refusals = start_threads(1, "refusal")
         admission.limit_threads(CALL_THREADS, self._threads.are_short)
-        self.routes: Mapping[str, Submit] = dict.fromkeys((*self._methods, STREAM_METHOD), self._threads.submit)
+        self.routes: Mapping[str, Submit] = dict.fromkeys((*self._methods, STREAM_RESHAPE.path), self._threads.submit)
 
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> "_Handler | None":
         """Returns how one call is served; called on the thread that receives calls."""
         name = handler_call_details.method
-        if name == STREAM_METHOD:
+        if name == STREAM_RESHAPE.path:
             stream = ThreadedStream(self._service, self._receivers, self._admission)
             return grpc.stream_stream_rpc_method_handler(self._admit(stream, stream.run))
         method = self._methods.get(name)
@@ -255,7 +255,7 @@ class ThreadedStream(ThreadedCall):
 
     def __init__(self, service: ReshapeService, receivers: ThreadPoolExecutor, admission: Admission) -> None:
         """Begins with `enter`; there is a thread of `receivers` for each call that has one to send."""
-        super().__init__(STREAM_METHOD, admission)
+        super().__init__(STREAM_RESHAPE.path, admission)
         self._session = service.open_stream(partial(admission.reserve, self._life))
         self._receivers = receivers
         # What the thread that sends waits for: None says that there are answers, a status how the call ends after them.

@@ -1,9 +1,9 @@
 """The numpy backend: moves the elements under a shape that the rules have already decided."""
 
 from collections.abc import Sequence
-from math import prod
 
 from tensor_reshape.rules.errors import LimitError, Reason
+from tensor_reshape.rules.layouts import count_bytes
 from tensor_reshape.rules.limits import Limits
 from tensor_reshape.wire.arrays import gather
 from tensor_reshape.wire.tensors import TensorView
@@ -20,7 +20,7 @@ def reshape(data: TensorView, dims: Sequence[int], limits: Limits) -> TensorView
         LimitError: OUTPUT_TOO_LARGE.
     """
     data.check_layout("data")
-    size = prod(dims) * data.data_type.item_size
+    size = count_bytes(data.data_type, dims)
     if size > limits.max_output_bytes:
         message = f"the output takes {size} bytes; this server answers with up to {limits.max_output_bytes}"
         raise LimitError.of(Reason.OUTPUT_TOO_LARGE, message, "data", size=size, limit=limits.max_output_bytes)

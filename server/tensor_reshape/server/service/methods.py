@@ -3,24 +3,26 @@
 - Each unary method is decode, rule, backend, encode. Refusals leave as exceptions (`ReshapeError`), bugs as any other.
 - What it needs of threads it is given: `Turns` is a lock that the caller brings, `is_over` asks him whether to go on.
 - An answer depends on the request alone, whatever was asked before: what is cached is what was answered.
-- A new operation is a row in `wire.reshapes.METHODS`; nothing here names one.
+- A new operation is a row in `wire.methods`; nothing here names one.
 """
 
 import logging
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from math import prod
 from typing import NamedTuple, Protocol, Self, TypeVar
 
-from tensor_reshape.rules.answers import ShapeRequest, answer_batch, answer_question, is_light
+from tensor_reshape.rules.batches import answer_batch
 from tensor_reshape.rules.errors import LimitError, Reason
-from tensor_reshape.rules.limits import LIGHT_HEAD_BYTES, Limits
+from tensor_reshape.rules.inference import Unsolved, begin_answer, finish_answer, infer_shape
+from tensor_reshape.rules.layouts import count_bytes
+from tensor_reshape.rules.limits import LIGHT_HEADER_BYTES, Limits
 from tensor_reshape.rules.operations import Operation
-from tensor_reshape.rules.shapes import infer_shape
+from tensor_reshape.rules.questions import ShapeAnswer
 from tensor_reshape.server.service.backend import reshape
 from tensor_reshape.server.service.header_cache import MAX_CACHED_HEADER_BYTES, MAX_CACHED_HEADERS, HeaderCache
 from tensor_reshape.server.service.stream_sessions import StreamSession
 from tensor_reshape.wire import batches, inference, reshapes
+from tensor_reshape.wire.methods import BATCH_INFER_SHAPE, INFER_SHAPE, OPERATION_METHODS
 from tensor_reshape.wire.tensors import TensorView
 
 Result = TypeVar("Result")
@@ -30,6 +32,9 @@ LIGHT_BYTES = 256 * 1024
 
 _LIGHT_ODD_BYTES = 1024
 """A message in another form than clients write is read field by field, more than once: a longer one on a thread."""
+
+_MAX_UNSOLVED = 64
+"""Questions that are kept as they were read until a thread has them: more than are worked on. Others are read again."""
 
 IsOver = Callable[[], bool]
 """Whether nobody waits for the answer any more."""
@@ -109,23 +114,24 @@ class ReshapeService:
         """
         self._limits = limits
         self._backend = backend
-        self._headers = {operation: HeaderCache() for operation in reshapes.METHODS}
+        self._headers = {operation: HeaderCache() for operation in OPERATION_METHODS}
         self._turns: Turns = turns or _NoTurns()
         self._answers: dict[bytes, bytes] = {}  # of short questions, which come again and again; bounded as the headers
+        self._unsolved: dict[bytes, Unsolved] = {}  # questions on their way from the serving thread to another
 
     @property
     def methods(self) -> tuple[Method, ...]:
         """The unary methods."""
         executed = [
             Method(
-                reshapes.build_path(name),
+                method.path,
                 _finish(partial(self.execute, operation)),
                 partial(self.execute_light, operation),
             )
-            for operation, name in reshapes.METHODS.items()
+            for operation, method in OPERATION_METHODS.items()
         ]
-        infer = Method(inference.INFER_METHOD, _finish(self.infer), self.infer_light, takes_turns=True)
-        batch = Method(batches.BATCH_METHOD, self.infer_batch, _leave_to_a_thread, takes_turns=True)
+        infer = Method(INFER_SHAPE.path, _finish(self.infer), self.infer_light, takes_turns=True)
+        batch = Method(BATCH_INFER_SHAPE.path, self.infer_batch, _leave_to_a_thread, takes_turns=True)
         return (*executed, infer, batch)
 
     def execute(self, operation: Operation, request: bytes) -> bytes:
@@ -147,7 +153,7 @@ class ReshapeService:
         if start is None and len(request) > _LIGHT_ODD_BYTES:
             return None
         call = reshapes.decode_reshape_request(operation, request, self._limits)
-        if call.data.strides and prod(call.data.dims) * call.data.data_type.item_size > LIGHT_BYTES:
+        if call.data.strides and count_bytes(call.data.data_type, call.data.dims) > LIGHT_BYTES:
             return None
         return self._reshape(operation, request, start, call)
 
@@ -157,15 +163,22 @@ class ReshapeService:
         if answer is not None:
             return answer
         with self._turns:
-            return self._infer(request, inference.decode_infer_request(request))
+            # A short question has been read by `infer_light` and left to this thread; one thread alone takes it up.
+            begun = self._unsolved.pop(request, None) or self._begin(request)
+            return self._keep_answer(request, finish_answer(begun) if isinstance(begun, Unsolved) else begun)
 
     def infer_light(self, request: bytes) -> bytes | None:
         """Answers InferShape where that takes no search."""
         answer = self._answers.get(request)
-        if answer is not None or len(request) > LIGHT_HEAD_BYTES:
+        if answer is not None or len(request) > LIGHT_HEADER_BYTES:
             return answer
-        asked = inference.decode_infer_request(request)
-        return self._infer(request, asked) if is_light(asked.question) else None
+        begun = self._begin(request)
+        if isinstance(begun, ShapeAnswer):
+            return self._keep_answer(request, begun)
+        if len(self._unsolved) >= _MAX_UNSOLVED:
+            self._unsolved.clear()  # of calls that were given up before a thread had them
+        self._unsolved[request] = begun
+        return None
 
     def infer_batch(self, request: bytes, is_over: IsOver = lambda: False) -> bytes:
         """Answers BatchInferShape.
@@ -173,7 +186,7 @@ class ReshapeService:
         Raises:
             LimitError: nobody waits for the answer any more.
         """
-        bugs = BugLog(batches.BATCH_METHOD)
+        bugs = BugLog(BATCH_INFER_SHAPE.path)
         with self._turns:
             items = batches.decode_batch_items(batches.decode_batch_request(request), bugs.report)
             answers = _share(answer_batch(items, self._limits, bugs.report), is_over, self._turns)
@@ -198,15 +211,18 @@ class ReshapeService:
     def _reshape(self, operation: Operation, request: bytes, start: int | None, call: reshapes.ReshapeCall) -> bytes:
         dims = infer_shape(call.question, self._limits)
         output = self._backend(call.data, dims, self._limits)
-        head = reshapes.encode_response_head(output.data_type, output.dims, output.payload.nbytes)
+        header = reshapes.encode_response_header(output.data_type, output.dims, output.payload.nbytes)
         # Where the answer is a header and the very bytes that end the request, the next one need not be read.
         begin = start or len(request)
         if output.payload is call.data.payload and len(request) - begin == output.payload.nbytes:
-            self._headers[operation].add(request, begin, head)
-        return b"".join((head, output.payload))
+            self._headers[operation].add(request, begin, header)
+        return b"".join((header, output.payload))
 
-    def _infer(self, request: bytes, asked: ShapeRequest) -> bytes:
-        response = inference.build_infer_response(answer_question(asked, self._limits)).SerializeToString()
+    def _begin(self, request: bytes) -> ShapeAnswer | Unsolved:
+        return begin_answer(inference.decode_infer_request(request), self._limits)
+
+    def _keep_answer(self, request: bytes, answer: ShapeAnswer) -> bytes:
+        response = inference.build_infer_response(answer).SerializeToString()
         if len(request) <= MAX_CACHED_HEADER_BYTES:
             if len(self._answers) >= MAX_CACHED_HEADERS:
                 self._answers.clear()  # in one step, whatever other threads do

@@ -5,12 +5,11 @@ Whatever the strides are, a head costs no more than its own bytes do: overlaps a
 """
 
 from collections.abc import Callable, Iterator
-from math import prod
 
 from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason, format_value
-from tensor_reshape.rules.layouts import check_strides, check_volume, compute_span
-from tensor_reshape.rules.limits import LIGHT_HEAD_BYTES, Limits
-from tensor_reshape.rules.shapes import infer_shape
+from tensor_reshape.rules.inference import infer_shape
+from tensor_reshape.rules.layouts import check_strides, check_volume, count_bytes
+from tensor_reshape.rules.limits import LIGHT_HEADER_BYTES, Limits
 from tensor_reshape.server.service.backend import reshape
 from tensor_reshape.wire.reshapes import ReshapeCall
 from tensor_reshape.wire.streams import (
@@ -41,6 +40,7 @@ class StreamSession:
         self._output: TensorView | None = None  # its shape and type, without bytes
         self._size = 0  # of its bytes, as its header says
         self._received = 0  # of them; as many as `_size` between two tensors
+        self._found: Chunk | None = None  # what `takes_long` has found, until `receive` takes it
         self.collected: bytearray | None = None
 
     def receive(self, raw: bytes) -> Iterator[bytes]:
@@ -49,7 +49,9 @@ class StreamSession:
         Raises:
             ReshapeError: the stream ends with this refusal.
         """
-        message = decode_stream_request(raw, self._limits)
+        found, self._found = self._found, None
+        # A large chunk has been looked at by `takes_long`: it is found once.
+        message = found if found is not None and found.message is raw else decode_stream_request(raw, self._limits)
         if isinstance(message, Chunk):
             yield from self._take_chunk(message)
         else:
@@ -57,7 +59,10 @@ class StreamSession:
 
     def takes_long(self, raw: bytes) -> bool:
         """Whether to receive `raw` may take so long that other calls should not wait for it."""
-        return self.collected is not None or (len(raw) > LIGHT_HEAD_BYTES and find_chunk(raw) is None)
+        if self.collected is not None or len(raw) <= LIGHT_HEADER_BYTES:
+            return self.collected is not None
+        self._found = find_chunk(raw)
+        return self._found is None
 
     @property
     def is_between_tensors(self) -> bool:
@@ -80,7 +85,7 @@ class StreamSession:
         self.collected = None
         if call.data.strides is None:
             self._hold(0)
-            size = prod(call.data.dims) * call.data.data_type.item_size
+            size = count_bytes(call.data.data_type, call.data.dims)
             self._check_limit(size, self._limits.max_tensor_bytes)
         else:
             size = self._prepare_collection(call.data)
@@ -90,8 +95,8 @@ class StreamSession:
 
     def _prepare_collection(self, data: TensorView) -> int:
         check_strides(data.dims, data.strides or (), "data")
-        size = compute_span(data.dims, data.strides or ()) * data.data_type.item_size
-        output = prod(data.dims) * data.data_type.item_size
+        size = count_bytes(data.data_type, data.dims, data.strides)
+        output = count_bytes(data.data_type, data.dims)
         self._check_limit(max(size, output), self._limits.max_output_bytes)
         check_volume(data.dims, data.strides or (), "data")  # `_gather` does the rest, when the bytes are here
         self._hold(size + 3 * output)  # what arrives, what is gathered, the messages made of it, and sent

@@ -1,234 +1,312 @@
-"""The seats of workers, as the supervisor sees them: who sits there, and when it is somebody else's turn."""
+"""The slots of workers: in each runs one process, and when that has ended, the next.
+
+- A slot is in one `State`. What moves it to another is an `Event`; `TRANSITIONS` lists all moves, and an event that it
+  does not list for a state changes nothing.
+- Each state has one deadline, counted from when the slot last entered it. When it passes, that is an event.
+- What a slot does, it does on entering a state: starts a process, or sends it a signal or a message.
+- There is a process in every state but BACKING_OFF and STOPPED.
+- After STOP no process is started.
+- No clock: time passes by `Slot.advance` alone. One thread, the supervisor's, calls everything here.
+"""
 
 import logging
 import math
-import os
-import pickle
 import signal
-import subprocess
-import sys
-from collections.abc import Callable
-from contextlib import suppress
-from pathlib import Path
-from typing import IO
+from collections.abc import Callable, Mapping
+from enum import Enum, auto
 
-from tensor_reshape.server.workers.worker import HURRY, LEAVING, REFUSAL, STOP_MARGIN_SECONDS, Order
+from tensor_reshape.server.workers.messages import BEAT, LEAVING, REFUSAL, STOP_MARGIN_SECONDS, Order
+from tensor_reshape.server.workers.processes import WorkerProcess
 
 START_SECONDS = 60.0
-"""How long a worker may take until it serves."""
+"""How long a worker may take from its start to its first heartbeat. Imports take seconds where processors are few."""
 
 SILENCE_SECONDS = 1.0
-"""How long a worker that serves may say nothing before it is looked at: two heartbeats."""
+"""How long a worker that serves may send no heartbeat until its threads are looked at: two heartbeats."""
 
 IDLE_SECONDS = 1.0
-"""How long it may then do nothing. A worker that copies gigabytes is silent for half a minute, but it is not idle."""
+"""How long it may then be idle. A worker that copies gigabytes is silent for half a minute, but it is not idle."""
 
 BUSY_SECONDS = 60.0
-"""How long it may say nothing whatever it does."""
+"""How long it may send no heartbeat, whatever its threads do: a thread that spins is as busy as one that copies."""
 
 STABLE_SECONDS = 10.0
-"""A worker that lived so long has not died of its start."""
+"""A worker that lived so long did not end because of how it starts."""
 
-PAUSES_SECONDS = (0.0, 0.5, 1.0, 2.0, 5.0, 10.0)
-"""What passes before a worker is replaced, by how many in a row have died young before it."""
+BACK_OFF_SECONDS = (0.0, 0.5, 1.0, 2.0, 5.0, 10.0)
+"""How long a slot waits before the next start: at once first, then longer and longer while workers end early."""
 
 _LOGGER = logging.getLogger(__name__)
-# -P: the working directory is no place to import from. Not -m: the module would be there twice, and `Order` with it.
-_COMMAND = (
-    sys.executable,
-    "-P",
-    "-c",
-    "import sys; from tensor_reshape.server.workers.worker import work; work(sys.argv[1])",
-)
 
 
-class WorkerProcess:
-    """A worker's process, and the pipes to and from it.
+class State(Enum):
+    """What a slot does; behind it, what its deadline is."""
 
-    Attributes:
-        pid: what `os.waitpid` names it by.
-    """
+    BACKING_OFF = auto()
+    """There is no process. BACK_OFF_SECONDS until one is started; none for the first."""
 
-    def __init__(self, order: Order) -> None:
-        """Starts it, in a session of its own: a Ctrl-C is for the supervisor alone.
+    STARTING = auto()
+    """The process has not sent a heartbeat yet. START_SECONDS."""
 
-        Raises:
-            OSError: the system has no room for it.
-        """
-        reader, writer = os.pipe()  # not its standard output, which belongs to whatever prints
-        self._words = os.fdopen(reader, "rb", buffering=0)
-        os.set_blocking(reader, False)
-        try:
-            self._process = subprocess.Popen(  # noqa: S603 - this very interpreter
-                (*_COMMAND, str(writer)), bufsize=0, stdin=subprocess.PIPE, pass_fds=(writer,), start_new_session=True
-            )
-        except OSError:
-            self._words.close()
-            raise
-        finally:
-            os.close(writer)
-        self.pid = self._process.pid
-        self._orders: IO[bytes] = self._process.stdin  # type: ignore[assignment] # asked for above
-        self._threads = Path(f"/proc/{self.pid}/task")
-        self._tell(pickle.dumps(order))
+    SERVING = auto()
+    """The last heartbeat is recent. SILENCE_SECONDS since it."""
 
-    def read(self) -> bytes:
-        """Returns what it has told since the last time."""
-        return self._words.read() or b""
+    SILENT = auto()
+    """Heartbeats are missing, and the threads are looked at. What is left of BUSY_SECONDS since the last one."""
 
-    def hurry(self) -> None:
-        """Has it end the calls under way, when it stops."""
-        self._tell(HURRY)
+    LEAVING = auto()
+    """The worker stops by itself, or because somebody else told it to; another follows. The order's `stop_seconds`."""
 
-    def is_idle(self) -> bool:
-        """Whether none of its threads runs, or waits for a processor or a disk."""
-        try:
-            states = [stat.read_text().rpartition(")")[2].split()[0] for stat in self._threads.glob("*/stat")]
-        except OSError:  # a thread has ended meanwhile
-            return False
-        return not {"R", "D"}.intersection(states)
+    KILLED = auto()
+    """SIGKILL is sent, and another worker follows. No deadline: nothing more can be done to end a process."""
 
-    def kill(self, number: signal.Signals) -> None:
-        """Sends a signal; until `close`, its number cannot be another's."""
-        os.kill(self.pid, number)
+    STOPPING = auto()
+    """SIGTERM is sent, and no other worker follows. The order's `stop_seconds`."""
 
-    def close(self, code: int | None = None) -> None:
-        """Closes the pipes of a process that has ended with `code`, or awaits its end."""
-        if code is None:
-            self._process.wait()
-        else:
-            self._process.returncode = code
-        self._orders.close()
-        self._words.close()
+    HURRYING = auto()
+    """As STOPPING, and the calls under way were told to end now. STOP_MARGIN_SECONDS."""
 
-    def _tell(self, message: bytes) -> None:
-        with suppress(BrokenPipeError):  # it has ended, and will be waited for
-            self._orders.write(message)
+    KILLED_AT_STOP = auto()
+    """SIGKILL is sent, and no other worker follows. No deadline."""
+
+    STOPPED = auto()
+    """There is no process, and none follows. No deadline."""
 
 
-class Seat:
+class Event(Enum):
+    """What moves a slot from one state to another."""
+
+    BEAT = auto()
+    """The worker sent a heartbeat."""
+
+    LEAVE = auto()
+    """The worker says that it begins to stop."""
+
+    EXIT = auto()
+    """The process has ended, or could not be started."""
+
+    DEADLINE = auto()
+    """The deadline of the state has passed."""
+
+    IDLE = auto()
+    """A silent worker has done nothing for IDLE_SECONDS."""
+
+    STOP = auto()
+    """The server is to stop."""
+
+    HURRY = auto()
+    """The server is to stop now: a second signal."""
+
+
+# Heartbeats count no more from LEAVING on: a worker that stops may be kept from sending any by the calls under way, so
+# only the deadline tells whether it hangs.
+TRANSITIONS: Mapping[State, Mapping[Event, State]] = {
+    State.BACKING_OFF: {
+        Event.DEADLINE: State.STARTING,
+        Event.STOP: State.STOPPED,
+    },
+    State.STARTING: {
+        Event.BEAT: State.SERVING,
+        Event.LEAVE: State.LEAVING,
+        Event.EXIT: State.BACKING_OFF,
+        Event.DEADLINE: State.KILLED,
+        Event.STOP: State.STOPPING,
+    },
+    State.SERVING: {
+        Event.BEAT: State.SERVING,
+        Event.LEAVE: State.LEAVING,
+        Event.EXIT: State.BACKING_OFF,
+        Event.DEADLINE: State.SILENT,
+        Event.STOP: State.STOPPING,
+    },
+    State.SILENT: {
+        Event.BEAT: State.SERVING,
+        Event.LEAVE: State.LEAVING,
+        Event.EXIT: State.BACKING_OFF,
+        Event.DEADLINE: State.KILLED,
+        Event.IDLE: State.KILLED,
+        Event.STOP: State.STOPPING,
+    },
+    State.LEAVING: {
+        Event.EXIT: State.BACKING_OFF,
+        Event.DEADLINE: State.KILLED,
+        Event.STOP: State.STOPPING,
+    },
+    State.KILLED: {
+        Event.EXIT: State.BACKING_OFF,
+        Event.STOP: State.STOPPING,
+    },
+    State.STOPPING: {
+        Event.EXIT: State.STOPPED,
+        Event.DEADLINE: State.KILLED_AT_STOP,
+        Event.HURRY: State.HURRYING,
+    },
+    State.HURRYING: {
+        Event.EXIT: State.STOPPED,
+        Event.DEADLINE: State.KILLED_AT_STOP,
+    },
+    State.KILLED_AT_STOP: {
+        Event.EXIT: State.STOPPED,
+    },
+    State.STOPPED: {},
+}
+
+# After STOP: that a worker ends is no failure any more.
+_FINAL_STATES = frozenset({State.STOPPING, State.HURRYING, State.KILLED_AT_STOP, State.STOPPED})
+
+
+class Slot:
     """One worker and, when it has ended, the next.
 
     Attributes:
-        serves: whether the worker tells so, and is not about to end.
-        refusal: why the last worker could not be started, where it told.
+        state: what the slot does now.
+        refusal: why the last worker could not serve, in its own words; empty where it sent none.
     """
 
     def __init__(self, order: Order, spawn: Callable[[Order], WorkerProcess] = WorkerProcess) -> None:
-        """Leaves the seat empty."""
-        self.serves = False
+        """Leaves the slot empty; the first `advance` starts a worker.
+
+        Args:
+            order: what each of its workers is to do.
+            spawn: starts a process; may raise OSError.
+        """
+        self.state = State.BACKING_OFF
         self.refusal = ""
         self._order = order
         self._spawn = spawn
+        # The worker's process, from its start until `record_exit`: in all states that have one.
         self._worker: WorkerProcess | None = None
-        self._stopping = False
-        self._leaving = False
-        self._early_ends = 0
-        self._left_seconds = math.inf  # until the worker is killed; where there is none, until one is started
+        # Seconds until the deadline of the state, as `advance` counts them.
+        self._remaining_seconds = 0.0
+        # Seconds since the last start, whatever became of it. Tells at the next back-off whether the worker was stable.
         self._lived_seconds = 0.0
-        self._silent_seconds = 0.0
+        # Seconds for which a SILENT worker has been seen idle without a break.
         self._idle_seconds = 0.0
+        # How many back-offs there have been since a worker was stable, whose own is the first: they grow with each.
+        self._back_offs = 0
+        # All deadlines but that of BACKING_OFF, which depends on the back-offs before it.
+        self._deadline_seconds = {
+            State.STARTING: START_SECONDS,
+            State.SERVING: SILENCE_SECONDS,
+            State.SILENT: BUSY_SECONDS - SILENCE_SECONDS,
+            State.LEAVING: order.stop_seconds,
+            State.KILLED: math.inf,
+            State.STOPPING: order.stop_seconds,
+            State.HURRYING: STOP_MARGIN_SECONDS,
+            State.KILLED_AT_STOP: math.inf,
+            State.STOPPED: math.inf,
+        }
+
+    @property
+    def serves(self) -> bool:
+        """Whether the worker answers calls, as far as is known, and is not about to end."""
+        return self.state in {State.SERVING, State.SILENT}
 
     @property
     def pid(self) -> int | None:
-        """The worker's process, until `end`."""
+        """The number of the worker's process, until `record_exit`."""
         return self._worker.pid if self._worker else None
 
-    def start(self) -> None:
-        """Starts a worker; where the system has no room for it, another attempt follows a pause."""
-        self.refusal = ""
-        self._leaving = False
-        self._lived_seconds = self._idle_seconds = 0.0
-        try:
-            self._worker = self._spawn(self._order)
-        except OSError as error:
-            self._log(logging.ERROR, "worker cannot be started", reason=str(error))
-            self._pause()
-        else:
-            self._left_seconds = START_SECONDS
-
-    def age(self, seconds: float) -> None:
-        """Lets time pass: hears the worker, kills it when it hangs or takes too long, starts one after the pause."""
-        self._left_seconds -= seconds
+    def advance(self, seconds: float) -> None:
+        """Lets time pass: reads what the worker has sent, then looks whether it hangs or a deadline has passed."""
+        self._remaining_seconds -= seconds
         self._lived_seconds += seconds
-        self._silent_seconds += seconds
-        self._hear()
-        if self._left_seconds > 0 and not self._hangs(seconds):
-            return
-        if self._worker is None:
-            self.start()
-            return
-        self._log(logging.ERROR, "worker hangs")
-        self._expect_end(math.inf)
-        self._worker.kill(signal.SIGKILL)
+        # Messages before the deadline: a heartbeat that lies in the pipe was in time, however late it is read.
+        self._read_messages()
+        if self._remaining_seconds <= 0:
+            self._handle(Event.DEADLINE)
+        # Of silent workers alone: a look reads a file for each thread, which takes 2 ms for fifty.
+        if self.state is State.SILENT:
+            self._watch_idleness(seconds)
 
-    def end(self, code: int) -> None:
-        """Empties the seat of a worker that has ended, and been waited for."""
+    def record_exit(self, code: int) -> None:
+        """Takes note of the end of the worker's process, which has been reaped; `code` as of `subprocess`."""
         if self._worker is None:
             return
-        self._hear()
-        if not self.refusal:  # which says all
-            self._log(logging.INFO if self._stopping else logging.ERROR, "worker ended", code=code)
+        self._read_messages()  # its last words may be a refusal
+        if not self.refusal:  # which says more
+            self._log(logging.INFO if self.state in _FINAL_STATES else logging.ERROR, "worker ended", code=code)
         self._worker.close(code)
         self._worker = None
-        self.serves = False
-        self._pause()
+        self._handle(Event.EXIT)
 
     def stop(self) -> None:
         """Has the worker stop gracefully, and no other start."""
-        self._stopping = True
-        if self._worker:
-            self._expect_end(self._order.stop_seconds)
-            self._worker.kill(signal.SIGTERM)
-        else:
-            self._left_seconds = math.inf
+        self._handle(Event.STOP)
 
     def hurry(self) -> None:
-        """Has a worker that stops end the calls under way."""
-        if self._worker:
-            self._left_seconds = STOP_MARGIN_SECONDS
-            self._worker.hurry()
+        """Has a worker that stops end the calls under way now."""
+        self._handle(Event.HURRY)
 
     def close(self) -> None:
-        """Ends the worker at once, if there is one."""
+        """Kills the worker and awaits its end, if there is one; the slot cannot be used any more."""
         if self._worker:
-            self._worker.kill(signal.SIGKILL)
+            self._worker.send_signal(signal.SIGKILL)
             self._worker.close()
             self._worker = None
 
-    def _hangs(self, seconds: float) -> bool:
-        looks = self.serves and self._silent_seconds > SILENCE_SECONDS
-        idle = looks and self._worker is not None and self._worker.is_idle()
-        self._idle_seconds = self._idle_seconds + seconds if idle else 0.0
-        return self._idle_seconds > IDLE_SECONDS
+    def _handle(self, event: Event) -> None:
+        state = TRANSITIONS[self.state].get(event)
+        if state is not None:
+            self._enter(state)
 
-    def _hear(self) -> None:
-        heard = self._worker.read() if self._worker else b""
-        if heard.startswith(REFUSAL):
-            self.refusal = heard.removeprefix(REFUSAL).decode(errors="replace")
-        elif heard and not self._leaving:
-            self._note_life()
-            if LEAVING in heard:
-                self._expect_end(self._order.stop_seconds)
-
-    def _note_life(self) -> None:
-        if not self.serves:
+    def _enter(self, state: State) -> None:
+        if (self.state, state) == (State.STARTING, State.SERVING):
             self._log(logging.INFO, "worker serves")
-        self.serves = True
-        self._silent_seconds = 0.0
-        self._left_seconds = BUSY_SECONDS
+        # All of the new state before anything is done: a start that fails is an event already, in STARTING.
+        self.state = state
+        backs_off = state is State.BACKING_OFF
+        self._remaining_seconds = self._count_back_off() if backs_off else self._deadline_seconds[state]
+        match state:
+            case State.STARTING:
+                self._start()
+            case State.SILENT:
+                self._idle_seconds = 0.0
+            case State.KILLED | State.KILLED_AT_STOP:
+                self._log(logging.ERROR, "worker hangs")
+                self._signal(signal.SIGKILL)
+            case State.STOPPING:
+                self._signal(signal.SIGTERM)
+            case State.HURRYING if self._worker:
+                self._worker.hurry()
 
-    def _expect_end(self, seconds: float) -> None:
-        self.serves = False
-        self._leaving = True  # its calls under way may keep it from saying anything
-        self._left_seconds = seconds
+    def _start(self) -> None:
+        self.refusal = ""
+        self._lived_seconds = 0.0
+        try:
+            self._worker = self._spawn(self._order)
+        except OSError as error:  # no memory or no processes left: the same may work in a while
+            self._log(logging.ERROR, "worker cannot be started", reason=str(error))
+            self._handle(Event.EXIT)
 
-    def _pause(self) -> None:
+    def _count_back_off(self) -> float:
         if self._lived_seconds >= STABLE_SECONDS:
-            self._early_ends = 0
-        pause = PAUSES_SECONDS[min(self._early_ends, len(PAUSES_SECONDS) - 1)]
-        self._left_seconds = math.inf if self._stopping else pause
-        self._early_ends += 1
+            self._back_offs = 0
+        seconds = BACK_OFF_SECONDS[min(self._back_offs, len(BACK_OFF_SECONDS) - 1)]
+        self._back_offs += 1
+        return seconds
+
+    def _read_messages(self) -> None:
+        messages = self._worker.read_messages() if self._worker else b""
+        if messages.startswith(REFUSAL):
+            self.refusal = messages.removeprefix(REFUSAL).decode(errors="replace")
+            return
+        # Several heartbeats are worth one, and none that comes after LEAVING counts: so BEAT first.
+        if BEAT in messages:
+            self._handle(Event.BEAT)
+        if LEAVING in messages:
+            self._handle(Event.LEAVE)
+
+    def _watch_idleness(self, seconds: float) -> None:
+        # Only without a break: a worker whose thread waits for memory or for the disk now and then makes progress.
+        idle = self._worker is not None and self._worker.is_idle()
+        self._idle_seconds = self._idle_seconds + seconds if idle else 0.0
+        if self._idle_seconds > IDLE_SECONDS:
+            self._handle(Event.IDLE)
+
+    def _signal(self, number: signal.Signals) -> None:
+        if self._worker:
+            self._worker.send_signal(number)
 
     def _log(self, level: int, message: str, **extra: object) -> None:
         _LOGGER.log(level, message, extra={"worker": self._order.number, "pid": self.pid, **extra})

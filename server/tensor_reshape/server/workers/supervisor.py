@@ -1,7 +1,11 @@
-"""The supervisor: starts workers on ports that it holds, replaces those that die or hang, and stops them all.
+"""The supervisor: starts workers on ports that it holds, replaces those that end or hang, and stops them all.
 
-It never makes a gRPC object, and its workers are fresh interpreters: a fork would copy locks without the threads that
-hold them.
+- It makes no gRPC object and takes no call, so nothing that callers do can harm it.
+- It holds each port without listening: only processes of the same user can share it, and it stays taken while no worker
+  lives.
+- One loop does everything: it takes signals, reaps, and lets time pass for the slots, which decide about their workers.
+- Until all workers have served once, the end of any of them ends the supervisor: somebody waits to see the cause. Later
+  only a worker that cannot serve what is configured does, when no other serves.
 """
 
 import logging
@@ -19,15 +23,15 @@ from urllib.parse import quote
 
 from tensor_reshape.server.config import Config, ConfigError
 from tensor_reshape.server.transport.listeners import announce, hold
-from tensor_reshape.server.workers.slots import Seat
-from tensor_reshape.server.workers.worker import Order
+from tensor_reshape.server.workers.messages import Order
+from tensor_reshape.server.workers.slots import Slot
 
 _LOGGER = logging.getLogger(__name__)
-_TICK_SECONDS = 0.1
-_MAX_DIRECTORY_BYTES = 100  # a unix socket's path has 107
+_TICK_SECONDS = 0.1  # how late a hang or a deadline is noticed; ends of processes and signals are noticed at once
+_MAX_DIRECTORY_BYTES = 100  # the path of a unix socket has 107 bytes, and the workers' numbers follow
 
 
-def supervise(config: Config, *, log_format: str, log_level: str) -> None:
+def supervise(config: Config) -> None:
     """Serves with `config.workers` processes until SIGTERM, SIGINT or SIGHUP; a second one ends the calls under way.
 
     Raises:
@@ -37,24 +41,26 @@ def supervise(config: Config, *, log_format: str, log_level: str) -> None:
         message = "several workers share a port, which takes Linux"
         raise ConfigError(message)
     with ExitStack() as stack:
+        # Port 0 becomes a number here, once: the workers would each get another.
         share = config.for_worker(tuple(_hold(address, stack) for address in config.listen))
         prefix = stack.enter_context(_reserve_private_addresses(share))
-        order = partial(Order, config=share, log_format=log_format, log_level=log_level)
         numbers = range(1, config.workers + 1)
-        seats = [Seat(order(number=number, private_address=f"{prefix}{number}")) for number in numbers]
-        for seat in seats:
-            stack.enter_context(closing(seat))
-        Supervisor(seats, partial(announce, share.listen, share.tls)).run()
+        slots = [Slot(Order(number=number, config=share, private_address=f"{prefix}{number}")) for number in numbers]
+        for slot in slots:
+            stack.enter_context(closing(slot))  # whatever ends the supervisor, no worker is left
+        Supervisor(slots, partial(announce, share.listen, share.tls)).run()
 
 
 class Supervisor:
-    """Lets time pass for the workers' seats until all of them are to stop, and have."""
+    """Lets time pass for the slots of the workers until all are to stop, and have."""
 
-    def __init__(self, seats: Sequence[Seat], announce: Callable[[], None]) -> None:
-        """Supervises the workers on `seats`; calls `announce` when all of them serve for the first time."""
-        self._seats = seats
+    def __init__(self, slots: Sequence[Slot], announce: Callable[[], None]) -> None:
+        """Supervises the workers in `slots`; calls `announce` when all of them serve for the first time."""
+        self._slots = slots
         self._announce = announce
+        # Whether all workers have served at once, which is when the server is up. Stays so when some are replaced.
         self._announced = False
+        # Whether a signal to stop has come. The next one hurries.
         self._stopping = False
 
     def run(self) -> None:
@@ -64,64 +70,78 @@ class Supervisor:
             ConfigError: a worker ended before all of them served, or cannot be started again and no other serves.
         """
         with _catch_signals() as signals:
-            for seat in self._seats:
-                seat.start()
-            while not self._stopping or any(seat.pid for seat in self._seats):
-                self._turn(signals)
+            self._advance(0)  # starts the workers
+            while not self._stopping or any(slot.pid for slot in self._slots):
+                self._tick(signals)
         _LOGGER.info("stopped")
 
-    def _turn(self, signals: int) -> None:
+    def _tick(self, signals: int) -> None:
         begin = time.monotonic()
         ready, _, _ = select.select([signals], [], [], _TICK_SECONDS)
         for number in os.read(signals, 64) if ready else b"":
-            self._obey(signal.Signals(number))
-        # When this process was suspended, the workers may have been: what they did not say then is no silence.
-        self._pass(min(time.monotonic() - begin, 2 * _TICK_SECONDS))
+            self._handle_signal(signal.Signals(number))
+        # When this process was suspended, the workers probably were as well, so their silence proves nothing: a tick
+        # never counts for much more than it should have taken.
+        self._advance(min(time.monotonic() - begin, 2 * _TICK_SECONDS))
 
-    def _obey(self, number: signal.Signals) -> None:
+    def _handle_signal(self, number: signal.Signals) -> None:
         if number == signal.SIGCHLD:
-            return  # it ends the wait, and whose end it means is found by asking
+            return  # it has ended the wait; `_advance` finds out who has ended, since one signal may stand for several
         if not self._stopping:
             _LOGGER.info("stopping", extra={"cause": number.name})
-        for seat in self._seats:
+        for slot in self._slots:
             if self._stopping:
-                seat.hurry()
+                slot.hurry()
             else:
-                seat.stop()
+                slot.stop()
         self._stopping = True
 
-    def _pass(self, seconds: float) -> None:
-        ended = dict(_reap())
-        for seat in self._seats:
-            if seat.pid in ended:
-                seat.end(os.waitstatus_to_exitcode(ended[seat.pid]))
-                self._check_prospects(seat)
-            seat.age(seconds)
-        if not self._announced and all(seat.serves for seat in self._seats):
+    def _advance(self, seconds: float) -> None:
+        exit_statuses = dict(_reap())
+        ended = []
+        for slot in self._slots:
+            if slot.pid in exit_statuses:
+                slot.record_exit(os.waitstatus_to_exitcode(exit_statuses[slot.pid]))
+                ended.append(slot)
+        # Only now: when this raises, every slot is closed, and one that did not know that its process has been reaped
+        # would kill a number that is free again.
+        for slot in ended:
+            self._follow_exit(slot)
+        for slot in self._slots:
+            slot.advance(seconds)
+        if not self._announced and all(slot.serves for slot in self._slots):
             self._announced = True
             self._announce()
 
-    def _check_prospects(self, seat: Seat) -> None:
-        """Raises where another worker would fare no better."""
+    def _follow_exit(self, slot: Slot) -> None:
+        """Ends the supervisor where the next worker in a slot would fare no better than the one that has ended.
+
+        Raises:
+            ConfigError: it would not.
+        """
         if self._stopping:
             return
         if not self._announced:
-            raise ConfigError(seat.refusal or "a worker ended before it served")
-        if not seat.refusal:
+            raise ConfigError(slot.refusal or "a worker ended before it served")
+        if not slot.refusal:
             return
-        if not any(other.serves for other in self._seats):
-            raise ConfigError(seat.refusal)
-        _LOGGER.error("worker cannot be started", extra={"reason": seat.refusal})
+        # A certificate that has been replaced by junk, say: those that serve have read the former one.
+        if not any(other.serves for other in self._slots):
+            raise ConfigError(slot.refusal)
+        _LOGGER.error("worker cannot be started", extra={"reason": slot.refusal})
 
 
 @contextmanager
 def _catch_signals() -> Iterator[int]:
-    """Yields a descriptor that brings the numbers of signals, a byte each."""
+    """Yields a descriptor that brings the numbers of signals, a byte each.
+
+    So a signal that comes just before `select` ends its wait as well: a handler's flag would be seen a tick later.
+    """
     reader, writer = os.pipe()
-    os.set_blocking(writer, False)
+    os.set_blocking(writer, False)  # `set_wakeup_fd` demands it: a handler must not wait for room in the pipe
     signal.set_wakeup_fd(writer)
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD):
-        signal.signal(number, lambda *_: None)
+        signal.signal(number, lambda *_: None)  # without a handler of Python's nothing is written
     try:
         yield reader
     finally:
@@ -131,18 +151,22 @@ def _catch_signals() -> Iterator[int]:
 
 
 def _reap() -> Iterator[tuple[int, int]]:
-    """Yields the children that have ended, with their status. As process 1, strangers are among them."""
+    """Yields the children that have ended, with their status.
+
+    Any child, not the workers alone: as process 1 of a container, this one inherits whatever orphans there are.
+    """
     while True:
         try:
             pid, status = os.waitpid(-1, os.WNOHANG)
-        except ChildProcessError:
+        except ChildProcessError:  # there is no child at all
             return
-        if not pid:
+        if not pid:  # there are, but none has ended
             return
         yield pid, status
 
 
 def _hold(address: str, stack: ExitStack) -> str:
+    """Holds an address until the end of `stack`, and returns it with its real port."""
     real, sockets = hold(address)
     for held in sockets:
         stack.enter_context(held)
@@ -154,7 +178,8 @@ def _reserve_private_addresses(config: Config) -> Iterator[str]:
     """Yields what the workers' private addresses begin with; they are served in plain text.
 
     Abstract sockets need no file system, but are open to every process that has the network of this one. Where callers
-    come in by TLS alone, nobody but the own user may go around it: the sockets are in a directory that is his.
+    come in by TLS alone, nobody but this user may go around it: the sockets are in a directory that only this user can
+    enter.
     """
     if config.tls is None:
         yield f"unix-abstract:tensor-reshape-{secrets.token_hex(8)}-"
@@ -164,8 +189,11 @@ def _reserve_private_addresses(config: Config) -> Iterator[str]:
 
 
 def _make_private_directory() -> "tempfile.TemporaryDirectory[str]":
-    """Makes a directory for the own user alone; a container has memory for it where its file system is read-only."""
-    for parent in (None, "/dev/shm"):  # noqa: S108 - it is not shared
+    """Makes a directory for this user alone: where files usually go, or else in memory.
+
+    A container whose file system is read-only has /dev/shm all the same, and its path is short.
+    """
+    for parent in (None, "/dev/shm"):  # noqa: S108 - the directory made there is not shared
         with suppress(OSError):
             directory = tempfile.TemporaryDirectory(prefix="tensor-reshape-", dir=parent)
             if len(os.fsencode(directory.name)) <= _MAX_DIRECTORY_BYTES:

@@ -1,7 +1,8 @@
-"""A worker: one of the processes that serve the same ports for a supervisor.
+"""A worker: one of the processes that serve the same ports for a supervisor. What passes between them is in `messages`.
 
-Standard input brings its order, and a byte when it has to hurry; the end of it says that the supervisor is gone. By a
-pipe of its own it tells, a byte each, that it serves and that it is leaving, or why it cannot be started.
+- It reads its order from standard input, serves, and sends a heartbeat as long as calls are taken up.
+- It stops gracefully at SIGTERM, and when the supervisor is gone; then it ends itself if that takes too long.
+- It ends at once, with a REFUSAL, where it cannot serve what was ordered.
 """
 
 import ctypes
@@ -14,108 +15,79 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from queue import SimpleQueue
 
 from tensor_reshape.server.calls.heartbeats import Heartbeat, run_heartbeat
-from tensor_reshape.server.config import Config, ConfigError
+from tensor_reshape.server.config import ConfigError
 from tensor_reshape.server.process.logs import configure_logs
 from tensor_reshape.server.runner import Causes, Runner, await_cause, stop
+from tensor_reshape.server.workers.messages import BEAT, LEAVING, MAX_REFUSAL_BYTES, REFUSAL, Order
 
-BEAT = b"."
-LEAVING = b"-"
-REFUSAL = b"!"
-"""Its message follows, up to the end."""
-
-HURRY = b"h"
-STOP_MARGIN_SECONDS = 3.0
-"""How long a worker may take to end, besides draining and the grace: clients are asked to leave for a second."""
-
-_MAX_REFUSAL_BYTES = 4096  # a pipe takes so many at once
 _STDIN = 0
-_PR_SET_PDEATHSIG = 1  # of Linux, as several workers are
+_PR_SET_PDEATHSIG = 1  # of <linux/prctl.h>; there are workers on Linux alone
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
-    """What a worker is to do.
-
-    Attributes:
-        number: what its log calls it; the first is 1.
-        config: what to serve, on addresses that the supervisor holds.
-        private_address: where it serves alone, for its own heartbeats.
-        log_format: as `configure_logs` takes it.
-        log_level: as `configure_logs` takes it.
-    """
-
-    number: int
-    config: Config
-    private_address: str
-    log_format: str
-    log_level: str
-
-    @property
-    def stop_seconds(self) -> float:
-        """How long it takes to stop, at most."""
-        return self.config.drain_seconds + self.config.grace_seconds + STOP_MARGIN_SECONDS
-
-
-def work(words: str) -> None:
+def work(messages: int) -> None:
     """Serves as ordered, until it is told to stop or nobody is left to tell it.
 
     Args:
-        words: the number of the descriptor that the supervisor hears.
+        messages: the descriptor of the pipe that the supervisor reads.
     """
-    tell = partial(_tell, int(words))
-    _wake_when_alone()
-    with open(_STDIN, "rb", buffering=0, closefd=False) as orders:  # more will follow
+    send = partial(_send, messages)
+    _resume_when_orphaned()
+    with open(_STDIN, "rb", buffering=0, closefd=False) as orders:  # unbuffered and left open: HURRY may follow
         order: Order = pickle.load(orders)  # noqa: S301 - the supervisor's own bytes
-    configure_logs(order.log_format, order.log_level)
+    configure_logs(order.config.log_format, order.config.log_level)
     _label_records(order.number)
     try:
-        _serve(order, tell)
+        _serve(order, send)
     except ConfigError as error:
-        tell(REFUSAL + str(error).encode()[: _MAX_REFUSAL_BYTES - 1])
+        send(REFUSAL + str(error).encode()[: MAX_REFUSAL_BYTES - len(REFUSAL)])
         sys.exit(1)
 
 
-def _serve(order: Order, tell: Callable[[bytes], None]) -> None:
+def _serve(order: Order, send: Callable[[bytes], None]) -> None:
     stops: Causes = SimpleQueue()
     hurries: Causes = SimpleQueue()
-    # A service manager signals every process, and the supervisor once more: a second signal is no reason to hurry here.
+    # A service manager may signal every process of the service, and the supervisor passes the signal on. So a second
+    # one does not mean hurry here, as it does to a server without workers: HURRY does.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, lambda *_: stops.put("SIGTERM"))
     heartbeat = Heartbeat()
     runner = Runner(order.config, private_address=order.private_address, heartbeat=heartbeat)
     runner.start()
-    threading.Thread(target=_obey, args=(stops, hurries, order.stop_seconds), daemon=True).start()
-    with run_heartbeat(heartbeat, order.private_address, partial(tell, BEAT)):
+    threading.Thread(target=_follow_supervisor, args=(stops, hurries, order.stop_seconds), daemon=True).start()
+    with run_heartbeat(heartbeat, order.private_address, partial(send, BEAT)):
         cause = await_cause(stops)
-        tell(LEAVING)
+        # Before anything is stopped: from here on the supervisor expects the end instead of heartbeats.
+        send(LEAVING)
         stop(runner, cause, hurries)
 
 
-def _wake_when_alone() -> None:
-    """Has the system continue this process when the supervisor dies: suspended, it would not see that it is alone."""
-    # When the supervisor is dead already, standard input says so to a process that is not suspended yet.
+def _resume_when_orphaned() -> None:
+    """Has the system resume this process when the supervisor dies: suspended, it would not see the end of its input."""
+    # No race with a supervisor that is dead already: standard input has ended, and this process is not suspended yet.
+    # The death that counts is that of the thread which started this process: the supervisor's main thread.
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGCONT)
 
 
-def _obey(stops: Causes, hurries: Causes, stop_seconds: float) -> None:
+def _follow_supervisor(stops: Causes, hurries: Causes, stop_seconds: float) -> None:
+    """Passes HURRY on; at the end of standard input stops the worker, and ends it when it does not stop in time."""
     while os.read(_STDIN, 1):
         hurries.put("supervisor")
     stops.put("no supervisor")
     time.sleep(stop_seconds)
-    os._exit(1)  # nobody else would end a worker that hangs
+    os._exit(1)  # not sys.exit, which ends this thread alone; the supervisor would have sent SIGKILL by now
 
 
-def _tell(words: int, message: bytes) -> None:
-    with suppress(BrokenPipeError):  # the supervisor is gone, which standard input tells
-        os.write(words, message)
+def _send(messages: int, message: bytes) -> None:
+    with suppress(BrokenPipeError):  # the supervisor is gone; `_follow_supervisor` sees that
+        os.write(messages, message)
 
 
 def _label_records(number: int) -> None:
+    """Adds the worker's number to every record: the workers of a server share its standard error."""
     make_record = logging.getLogRecordFactory()
 
     def make_labelled(*args: object, **kwargs: object) -> logging.LogRecord:
@@ -124,3 +96,7 @@ def _label_records(number: int) -> None:
         return record
 
     logging.setLogRecordFactory(make_labelled)
+
+
+if __name__ == "__main__":
+    work(int(sys.argv[1]))

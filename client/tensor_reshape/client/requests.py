@@ -1,0 +1,252 @@
+"""What both clients do before a request leaves, without any I/O.
+
+A reshape is planned before anything is sent: the rules run here too, so a question that a server would refuse costs no
+call, and the shape of the output is known when the response comes.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import lru_cache, partial
+from operator import index
+from typing import Any, Generic
+
+import numpy as np
+import numpy.typing as npt
+
+from tensor_reshape.client.queries import DimLike, ShapeOptions, ShapeQuery, check_flag, read_dims, read_query
+from tensor_reshape.client.responses import (
+    Answer,
+    InferredShape,
+    decode_answer,
+    decode_array,
+    decode_shape,
+    decode_shapes,
+)
+from tensor_reshape.rules.batches import BatchItem
+from tensor_reshape.rules.dtypes import DataType, ElementKind
+from tensor_reshape.rules.errors import InvalidRequestError, Reason, ReshapeError, format_value
+from tensor_reshape.rules.inference import answer_question, infer_shape
+from tensor_reshape.rules.operations import Operation
+from tensor_reshape.rules.questions import KnownQuestion, Question, ShapeRequest
+from tensor_reshape.wire import batches, inference, reshapes
+from tensor_reshape.wire.arrays import DTYPES, Array, find_data_type, view_array
+from tensor_reshape.wire.health import CHECK_METHOD, HealthStatus, decode_check_response, encode_check_request
+from tensor_reshape.wire.methods import BATCH_INFER_SHAPE, INFER_SHAPE, OPERATION_METHODS
+from tensor_reshape.wire.tensors import TensorView
+
+Expected = Sequence[DimLike] | None
+Target = Sequence[int] | Array
+
+_INFER_KEYWORDS = ("data_shape", "shape", "special_zero", "timeout")
+_PATHS = {operation: method.path for operation, method in OPERATION_METHODS.items()}
+_SIGNED = {data_type for data_type in DataType if data_type.kind is ElementKind.SIGNED}
+# What a target that is a plain Python sequence is sent as: the widest type with a sign that the operation takes.
+_SHAPE_DTYPES = {
+    operation: DTYPES[max(set(operation.shape_data_types) & _SIGNED, key=lambda data_type: data_type.bits)]
+    for operation in OPERATION_METHODS
+    if operation.shape_data_types
+}
+
+# Most calls are like one before but for the elements: what does not depend on these is cached, and a call of a kilobyte
+# takes half the time here. An lru_cache may be used from any thread; the worst is that two work out the same.
+_remember = lru_cache(maxsize=1024)
+_infer_shape = _remember(infer_shape)
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Generic[Answer]):
+    """One call: where it goes, what is sent, and how the response is read."""
+
+    method: str
+    request: bytes
+    decode: Callable[[bytes], Answer]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A reshape that the rules allow, before it is decided how the elements travel.
+
+    Attributes:
+        question: what is asked.
+        dims: the output's, by the rules.
+        array: the data.
+        shape: the target as a tensor, for the operations that take one.
+    """
+
+    question: KnownQuestion
+    dims: tuple[int, ...]
+    array: Array
+    shape: TensorView | None
+
+    def build_inline(self) -> Call[Array]:
+        """Builds the call that carries all in one message."""
+        data = view_array(self.array, "data")
+        strides = None if data.strides is None else tuple(data.strides)  # part of the key of a cache
+        header = _encode_request_header(
+            self.question, strides, data.payload.nbytes, self.shape and self.shape.data_type
+        )
+        decode = partial(decode_array, self.question, self.dims, self.array.nbytes)
+        return Call(_PATHS[self.question.operation], b"".join((header, data.payload)), partial(decode_answer, decode))
+
+    def build_infer(self) -> Call[InferredShape]:
+        """Builds the call that has the server decide the shape, without data."""
+        return _build_infer(ShapeRequest(self.question))
+
+    @property
+    def data_type(self) -> DataType:
+        """The type of the data, and of the output."""
+        return find_data_type(self.array.dtype, "data")
+
+
+def plan_reshape(
+    operation: Operation,
+    array: npt.ArrayLike,
+    shape: Target,
+    *,
+    special_zero: bool,
+    expected_shape: Expected,
+) -> Plan:
+    """Plans an operation; `shape` is a plain sequence where it is an attribute, else also an array, or becomes one.
+
+    Raises:
+        ReshapeError: the refusal that the server would answer with.
+        TypeError: an argument is none that the operation has.
+    """
+    data, view = _as_array(array), None
+    if operation in _SHAPE_DTYPES:
+        view = _view_shape(operation, shape)
+        target = tuple(reshapes.read_target(operation, view))
+    else:
+        target = tuple(map(index, shape))
+    question = Question(
+        operation=operation,
+        data=data.shape,
+        target=target,
+        special_zero=check_flag(special_zero),
+        data_type=find_data_type(data.dtype, "data"),
+        expected=read_dims(expected_shape, "expected_shape.dims"),
+    )
+    return Plan(question, _infer_shape(question), data, view)
+
+
+def build_infer_shape(
+    data_shape: Sequence[DimLike] | None,
+    shape: Sequence[DimLike] | None,
+    *,
+    special_zero: bool,
+    more: ShapeOptions,
+) -> Call[InferredShape]:
+    """Builds InferShape. The server's answer is what is asked for, so nothing is inferred here."""
+    check_keywords("infer_shape", more, _INFER_KEYWORDS, ShapeOptions)
+    query = ShapeQuery(data_shape=data_shape, shape=shape, special_zero=special_zero, **more)
+    return _build_infer(read_query(query).request)
+
+
+def build_infer_shapes(queries: Sequence[ShapeQuery]) -> Call[list[InferredShape | ReshapeError]]:
+    """Builds BatchInferShape. A query that cannot be sent is refused in its place, by this process."""
+    pieces = [_encode_query(query) for query in queries]
+    refused = {index: piece for index, piece in enumerate(pieces) if isinstance(piece, ReshapeError)}
+    # An empty item stands for it, which the server refuses as well: so links to it fail.
+    request = batches.join_items([b"" if isinstance(piece, ReshapeError) else piece for piece in pieces])
+    decode = partial(decode_answer, partial(decode_shapes, len(pieces), refused))
+    return Call(BATCH_INFER_SHAPE.path, request, decode)
+
+
+def build_health_check(service: str) -> Call[HealthStatus]:
+    """Builds the health check of one service, or of the server as a whole ("")."""
+    return Call(CHECK_METHOD, encode_check_request(service), partial(decode_answer, decode_check_response))
+
+
+def check_keywords(
+    method: str, given: Mapping[str, Any], own: Sequence[str], options: type[Mapping[str, Any]]
+) -> Mapping[str, Any]:
+    """Returns the keywords `given` where `options` has them all: Python itself lets any pass to a `TypedDict`.
+
+    Args:
+        method: whose keywords they are.
+        given: what was not one of the method's own.
+        own: the names that the method itself takes.
+        options: the `TypedDict` with the others.
+
+    Raises:
+        TypeError: there is no such keyword; the message is Python's own, and names the nearest that exists.
+    """
+    # Python itself lets any keyword pass that `**options` takes; only type checkers see the `TypedDict`.
+    known = options.__annotations__
+    unknown = next((name for name in given if name not in known), None)
+    if unknown is None:
+        return given
+    nearest = get_close_matches(unknown, [*own, *known], n=1)
+    hint = f". Did you mean '{nearest[0]}'?" if nearest else ""
+    message = f"{method}() got an unexpected keyword argument '{unknown}'{hint}"
+    raise TypeError(message)
+
+
+def _encode_query(query: ShapeQuery) -> bytes | ReshapeError:
+    try:
+        return _encode_item(read_query(query))
+    except ReshapeError as error:
+        return error
+
+
+def _encode_item(item: BatchItem) -> bytes:
+    try:
+        return batches.encode_batch_item(item)
+    except ValueError:
+        raise _find_refusal(item.request) or _refuse_link(item.data_from) from None
+
+
+def _as_array(array: npt.ArrayLike) -> Array:
+    if isinstance(array, np.ma.MaskedArray):  # asarray would drop the mask without a word
+        message = "a masked array has elements that no tensor has: fill it first"
+        raise TypeError(message)
+    return np.asarray(array)
+
+
+def _build_infer(request: ShapeRequest) -> Call[InferredShape]:
+    try:
+        message = inference.build_infer_request(request)
+    except ValueError:
+        refusal = _find_refusal(request)
+        if refusal is None:
+            raise
+        raise refusal from None
+    return Call(INFER_SHAPE.path, message.SerializeToString(), partial(decode_answer, decode_shape))
+
+
+def _find_refusal(request: ShapeRequest) -> ReshapeError | None:
+    """Returns the refusal of a number that the contract's s64 cannot hold, where that is one of the question's."""
+    try:
+        answer_question(request)  # protobuf says that there is one, and not which: the rules do, as they do on a server
+    except ReshapeError as error:
+        return error
+    return None
+
+
+def _refuse_link(data_from: int | None) -> InvalidRequestError:
+    message = f"data_from is {data_from}; it is the index of an earlier query"
+    return InvalidRequestError.of(Reason.LINK_INVALID, message, "data_from", value=data_from)
+
+
+def _view_shape(operation: Operation, shape: Target) -> TensorView:
+    """Views a target: an array with the type it has, a plain sequence with the type that the operation takes."""
+    if isinstance(shape, np.ndarray):
+        return view_array(_as_array(shape), "shape")
+    dtype, items = _SHAPE_DTYPES[operation], tuple(map(index, shape))  # index refuses what an array would round
+    try:
+        return view_array(np.array(items, dtype), "shape")
+    except OverflowError:
+        message = f"shape {format_value(items)} has an item that {dtype} cannot hold"
+        raise InvalidRequestError.of(Reason.INVALID_TARGET_VALUE, message, "shape", shape=items) from None
+
+
+@_remember
+def _encode_request_header(
+    question: KnownQuestion, strides: Sequence[int] | None, payload_bytes: int, shape_data_type: DataType | None
+) -> bytes:
+    # The target as a tensor is made again of the question: an array cannot be part of the key.
+    shape = None
+    if shape_data_type is not None:
+        shape = view_array(np.array(question.target, DTYPES[shape_data_type]), "shape")
+    return reshapes.encode_request_header(question, strides, payload_bytes, shape)

@@ -1,0 +1,306 @@
+"""Bounds propagation over one equation of two products, and a bounded search behind it.
+
+    constant * a * b * ... = constant * x * y * ...        every variable at least 1
+
+Each variable's range is first clipped to what the ranges of the others leave, until nothing moves. Then each end is
+moved inwards past the values for which a search finds no solution: it fixes a variable, clips again, and branches.
+
+Invariant: no step loses a solution. So the ranges hold every solution wherever the work stops; they are the tightest
+where the equation has no more than MAX_SEARCHED variables and the search is over within its budget.
+
+Termination: a clip goes over the variables at most _CLIP_ROUNDS times, and each branch fixes one variable for good.
+
+Budget: a step is what it takes to clip one variable of power 1; one of a higher power, whose numbers are longer, takes
+as many as its power. So any question costs a bounded multiple of a common one.
+
+An open variable (see `solvers.equations`) has no upper end to move, and bounds no other: where both sides have one, the
+two make the products equal whatever the others are.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from math import gcd
+from typing import NamedTuple
+
+from tensor_reshape.rules.budgets import StepBudget
+from tensor_reshape.rules.limits import MAX_DIM
+from tensor_reshape.rules.solvers.equations import UNBOUNDED, Equation, Range
+
+MAX_SEARCHED = 12
+_CLIP_ROUNDS = 8
+_DIM_BITS = 64
+
+
+class Factor(NamedTuple):
+    """A power of one variable: its key, the ends of its range, and the power."""
+
+    key: int
+    min: int
+    max: int
+    power: int
+
+    @property
+    def is_open(self) -> bool:
+        """Whether nothing bounds the variable but what a dim may be at most."""
+        return self.max >= MAX_DIM
+
+
+class Product(NamedTuple):
+    """One side of the equation.
+
+    Attributes:
+        constant: the number in it.
+        factors: its variables that are not known.
+        known: keys and values of those that have become part of the constant.
+    """
+
+    constant: int
+    factors: tuple[Factor, ...]
+    known: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def steps(self) -> int:
+        """What it takes to go through the factors once."""
+        return sum([factor.power for factor in self.factors])
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a variable is open."""
+        return any(factor.max >= MAX_DIM for factor in self.factors)
+
+    def divide(self, divisor: int) -> "Product":
+        """Returns the product over a divisor of its constant."""
+        return self if divisor == 1 else self._replace(constant=self.constant // divisor)
+
+    def find_least(self) -> int:
+        """Returns the least value."""
+        least = self.constant
+        for factor in self.factors:
+            least *= factor.min**factor.power
+        return least
+
+    def find_greatest(self) -> tuple[int, int]:
+        """Returns the greatest value of the bounded factors' product, and how many factors are open."""
+        greatest, unbounded = self.constant, 0
+        for factor in self.factors:
+            if factor.max >= MAX_DIM:
+                unbounded += 1
+            else:
+                greatest *= factor.max**factor.power
+        return greatest, unbounded
+
+
+def narrow_ranges(
+    ranges: Sequence[Range], equation: Equation, wanted: Iterable[int], budget: StepBudget | None = None
+) -> dict[int, Range] | None:
+    """Returns the ranges of the wanted variables over all solutions, or None where there is none.
+
+    Args:
+        ranges: of every variable, by its key; what lies below 1 is left out.
+        equation: cancelled.
+        wanted: the keys of those whose ranges are to be returned.
+        budget: of the question; None: a whole one.
+    """
+    positive = {key: _raise(ranges[key]) for key in {*equation.left, *equation.right, *wanted}}
+    if any(own.is_empty for own in positive.values()):
+        return None
+    found = {key: positive[key] for key in wanted}
+    left, right, constants = equation.left, equation.right, equation.constants
+    if not left and not right:
+        return found if constants[0] == constants[1] else None
+    # The common case, at no step: one open variable is the product of all others.
+    if constants[1] == 1 and len(right) == 1 and positive[right[0]].is_open:
+        product = _multiply(constants[0], [positive[key] for key in left])
+        own = positive[right[0]]
+        if own.min <= product.min:
+            met = product.meet(own)
+            if met.is_empty:
+                return None
+            return {**found, right[0]: met} if right[0] in found else found
+    budget = budget or StepBudget()
+    sides = _clip(_build_product(constants[0], left, positive), _build_product(constants[1], right, positive), budget)
+    return None if sides is None else _narrow_all(found, sides, budget)
+
+
+def _narrow_all(found: dict[int, Range], sides: tuple[Product, Product], budget: StepBudget) -> dict[int, Range] | None:
+    """Narrows what is found so far to the solutions of clipped sides."""
+    factors = [factor for side in sides for factor in side.factors]
+    found.update((key, Range(value, value)) for side in sides for key, value in side.known if key in found)
+    if len(factors) > MAX_SEARCHED:
+        found.update((factor.key, Range(factor.min, factor.max)) for factor in factors if factor.key in found)
+        return found
+    if not _is_solvable(*sides, budget):
+        return None
+    for factor in factors:
+        if factor.key not in found:
+            continue
+        narrowed = _narrow(factor, sides, budget)
+        if narrowed is None:
+            return None
+        found[factor.key] = narrowed
+    return found
+
+
+def _raise(own: Range) -> Range:
+    return own if own.min else Range(1, own.max)
+
+
+def _multiply(constant: int, ranges: Iterable[Range]) -> Range:
+    """Returns the range of a product; it is unbounded where one of the ranges is open."""
+    low = high = constant
+    is_open = False
+    for own in ranges:
+        low *= own.min
+        if own.is_open:
+            is_open = True  # and not multiplied: UNBOUNDED has thousands of digits
+        else:
+            high *= own.max
+    return Range(low, UNBOUNDED if is_open else high)
+
+
+def _build_product(constant: int, keys: Sequence[int], ranges: Mapping[int, Range]) -> Product:
+    return Product(constant, tuple([Factor(key, *ranges[key], power) for key, power in Counter(keys).items()]))
+
+
+def _narrow(factor: Factor, sides: tuple[Product, Product], budget: StepBudget) -> Range | None:
+    """Moves both ends of one variable inwards past what has no solution."""
+    low, high = factor.min, factor.max
+    if len(sides[0].factors) == len(sides[1].factors) == 1 and _are_linear(sides):
+        return Range(low, high)  # one variable on each side: to clip it was exact
+
+    def solves(value: int) -> bool:
+        left, right = (_fix(side, factor.key, value) for side in sides)
+        return _is_solvable(left, right, budget)
+
+    while not solves(low):
+        low += 1
+        if low > high:
+            return None
+    while not factor.is_open and high > low and not solves(high):
+        high -= 1
+    return Range(low, high)
+
+
+def _fix(side: Product, key: int, value: int) -> Product:
+    """Returns the product where one variable has this value."""
+    constant, factors = side.constant, []
+    for factor in side.factors:
+        if factor.key == key:
+            constant *= value**factor.power
+        else:
+            factors.append(factor)
+    return Product(constant, tuple(factors))
+
+
+def _is_solvable(left: Product, right: Product, budget: StepBudget) -> bool:
+    """Whether the products can be equal; True also where no steps are left to find out."""
+    if not budget.spend(1):
+        return True
+    sides = _clip(left, right, budget)
+    if sides is None:
+        return False
+    left, right = sides
+    factors = (*left.factors, *right.factors)
+    if not factors:
+        return left.constant == right.constant
+    if left.is_open and right.is_open:
+        return True
+    if len(left.factors) == len(right.factors) == 1 and _are_linear(sides):
+        return True
+    return _branch(min(factors, key=_measure), sides, budget)
+
+
+def _branch(factor: Factor, sides: tuple[Product, Product], budget: StepBudget) -> bool:
+    """Whether the products can be equal for any value of one variable, that with the fewest."""
+    left, right = sides
+    divided = 0 if right.factors and left.factors else (left.constant * right.constant)
+    for value in range(factor.min, factor.max + 1):
+        if divided and divided % value:  # all variables are on one side: each divides the other
+            if not budget.spend(1):
+                return True
+            continue
+        if _is_solvable(_fix(left, factor.key, value), _fix(right, factor.key, value), budget):
+            return True
+    return False
+
+
+def _measure(factor: Factor) -> int:
+    return factor.max - factor.min
+
+
+def _are_linear(sides: tuple[Product, Product]) -> bool:
+    return all(factor.power == 1 for side in sides for factor in side.factors)
+
+
+def _clip(left: Product, right: Product, budget: StepBudget) -> tuple[Product, Product] | None:
+    """Clips every range to what the others leave, None where nothing is left; what is known becomes constant."""
+    for _ in range(_CLIP_ROUNDS):
+        if not budget.spend(2 * (1 + left.steps + right.steps)):
+            break  # what has been clipped so far is right as it is
+        before = (left, right)
+        for _ in before:
+            divisor = gcd(left.constant, right.constant)
+            left, right = left.divide(divisor), right.divide(divisor)
+            clipped = _clip_side(left, right)
+            if clipped is None:
+                return None
+            left, right = right, clipped  # each side once, and back in its place after two
+        if (left, right) == before:
+            break
+    return left, right
+
+
+def _clip_side(side: Product, other: Product) -> Product | None:
+    """Clips the variables of `side`; the constants have no common divisor."""
+    if not side.factors:
+        return side if _can_reach(side.constant, other) else None
+    least, (greatest, unbounded) = side.find_least(), side.find_greatest()
+    floor, (ceiling, open_ceiling) = other.find_least(), other.find_greatest()
+    # The other constant divides this product: where one factor makes it, it steps by so much.
+    step = other.constant if len(side.factors) == 1 and side.factors[0].power == 1 else 1
+    constant, factors, known = side.constant, [], side.known
+    for factor in side.factors:
+        low, high, power = factor.min, factor.max, factor.power
+        is_open = high >= MAX_DIM
+        if not open_ceiling:
+            high = min(high, _root(ceiling // (least // low**power), power))
+        if unbounded == 0 or (unbounded == 1 and is_open):
+            rest = greatest if is_open else greatest // factor.max**power
+            low = max(low, _root_above(-(-floor // rest), power))
+        low = -(-low // step) * step
+        if high < MAX_DIM:
+            high -= high % step
+        if high < low:
+            return None
+        if low == high:
+            constant *= low**power
+            known = (*known, (factor.key, low))
+        else:
+            factors.append(Factor(factor.key, low, high, power))
+    return Product(constant, tuple(factors), known)
+
+
+def _can_reach(value: int, side: Product) -> bool:
+    """Whether a product may be `value`, as far as its ranges and its constant tell."""
+    greatest, unbounded = side.find_greatest()
+    return value % side.constant == 0 and side.find_least() <= value and (unbounded > 0 or value <= greatest)
+
+
+def _root(value: int, power: int) -> int:
+    """Returns the greatest integer whose `power` is at most `value`; of a power, not more than 2^64: no dim is."""
+    if power == 1 or value == 0:
+        return value
+    if value.bit_length() > _DIM_BITS * power:
+        return 1 << _DIM_BITS
+    root = 1 << -(-value.bit_length() // power)  # Newton's steps from above
+    while True:
+        lower = ((power - 1) * root + value // root ** (power - 1)) // power
+        if lower >= root:
+            return root
+        root = lower
+
+
+def _root_above(value: int, power: int) -> int:
+    """Returns the least integer whose `power` is at least `value`."""
+    root = _root(value, power)
+    return root if root**power >= value else root + 1

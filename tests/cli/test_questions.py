@@ -1,0 +1,133 @@
+"""Shape questions and their answers as JSON."""
+
+import json
+from typing import Any
+
+import pytest
+
+from tensor_reshape.cli.questions import describe_answer, describe_refusal, read_question
+from tensor_reshape.client import InvalidRequestError, Reason, ReshapeError, ShapeQuery, infer_locally
+
+Line = dict[str, Any]
+PLAIN: Line = {"data": [2, 3], "shape": [-1], "special_zero": False}
+
+# What a line says, the field of the query that it is, and its value there.
+KEYS: dict[str, tuple[Line, str, object]] = {
+    "the data": ({"data": [2, 3]}, "data_shape", (2, 3)),
+    "data of which nothing is known": ({"data": None}, "data_shape", None),
+    "the target": ({"shape": [0, -1]}, "shape", (0, -1)),
+    "special_zero": ({"special_zero": True}, "special_zero", True),
+    "the operation": ({"operation": "reshape"}, "operation", "reshape"),
+    "what is expected": ({"expected": [6, None]}, "expected_shape", (6, None)),
+    "an explanation": ({"explain": True}, "explain", True),
+    "strides": ({"strides": [3, 1]}, "data_strides", (3, 1)),
+    "no strides": ({"strides": None}, "data_strides", None),
+    "a link": ({"data_from": 4}, "data_from", 4),
+    "no link": ({"data_from": None}, "data_from", None),
+}
+
+
+def read(line: Line) -> ShapeQuery:
+    return read_question(json.dumps({**PLAIN, **line}).encode())
+
+
+def answer(**fields: Any) -> Line:
+    query = ShapeQuery(**{"special_zero": False, **fields})
+    (answered,) = infer_locally([query])
+    assert not isinstance(answered, ReshapeError)
+    return describe_answer(answered, query)
+
+
+@pytest.mark.parametrize(("line", "field", "value"), KEYS.values(), ids=KEYS.keys())
+def test_a_key_of_a_line_is_a_field_of_the_question(line: Line, field: str, value: object):
+    assert getattr(read(line), field) == value
+
+
+@pytest.mark.parametrize(
+    "dim", [7, None, "N", "4*C", "2..8", [2, 8], [2, None], {"min": 2, "max": 8}, {"min": 1, "max": None, "name": "N"}]
+)
+def test_a_dim_that_was_printed_is_the_dim_that_is_read(dim: object):
+    (printed,) = answer(data_shape=read({"data": [dim]}).data_shape, shape=[0], special_zero=True)["shape"]
+    (again,) = answer(data_shape=read({"data": [printed]}).data_shape, shape=[0], special_zero=True)["shape"]
+    assert again == printed
+
+
+@pytest.mark.parametrize("key", ["data", "shape"])
+def test_a_line_says_what_is_known_of_both_shapes_though_it_be_nothing(key: str):
+    with pytest.raises(InvalidRequestError) as caught:
+        read_question(json.dumps({name: value for name, value in PLAIN.items() if name != key}).encode())
+    assert (caught.value.reason, caught.value.field) == (Reason.FIELD_MISSING, key)
+
+
+def test_a_line_that_takes_over_an_output_needs_no_data():
+    query = read_question(b'{"data_from": 0, "shape": [-1], "special_zero": false}')
+    assert (query.data_shape, query.data_from) == (None, 0)
+
+
+def test_a_line_without_special_zero_is_left_to_the_rules():
+    assert read_question(b'{"data": [1], "shape": [1]}').special_zero is None
+
+
+@pytest.mark.parametrize(
+    ("line", "field"),
+    [
+        ({"unknown": 1}, ""),
+        ({"special_zero": 1}, "special_zero"),
+        ({"explain": "yes"}, "explain"),
+        ({"operation": 1}, "operation"),
+        ({"data": "2,3"}, "data"),
+        ({"data": [True]}, "data[0]"),
+        ({"data": [[1, "2"]]}, "data[0]"),
+        ({"data": [{"min": 1}]}, "data[0]"),
+        ({"strides": [2**63]}, "strides"),
+        ({"data_from": "0"}, "data_from"),
+    ],
+    ids=str,
+)
+def test_what_is_no_question_is_refused_by_its_field(line: Line, field: str):
+    with pytest.raises(InvalidRequestError) as caught:
+        read(line)
+    assert (caught.value.reason, caught.value.field) == (Reason.MESSAGE_MALFORMED, field)
+
+
+@pytest.mark.parametrize("raw", [b"", b"{", b"[]", b"\xff", b"[" * 100_000], ids=repr)
+def test_a_line_that_is_no_json_object_is_refused_as_a_whole(raw: bytes):
+    with pytest.raises(InvalidRequestError) as caught:
+        read_question(raw)
+    assert (caught.value.reason, caught.value.field) == (Reason.MESSAGE_MALFORMED, "")
+
+
+def test_an_answer_has_no_key_that_was_not_asked_for():
+    assert answer(data_shape=[2, 3], shape=[6]) == {"shape": [6]}
+
+
+def test_an_unknown_rank_is_null():
+    assert answer(data_shape=[2, 3], shape=None) == {"shape": None}
+
+
+def test_an_explanation_says_of_each_dim_what_goes_with_its_kind():
+    copied, inferred = answer(data_shape=["N", 4], shape=[0, -1], special_zero=True, explain=True)["origins"]
+    assert (set(copied), copied["kind"]) == ({"kind", "text", "data_index"}, "copied")
+    assert (set(inferred), inferred["kind"]) == ({"kind", "text", "dividend", "divisor"}, "inferred")
+
+
+def test_a_view_has_its_strides():
+    view = answer(data_shape=[2, 3], shape=[6], data_strides=[3, 1])["view"]
+    assert view == {"possibility": "possible", "strides": (1,)}
+
+
+def test_equalities_are_written_as_people_write_expressions():
+    record = answer(data_shape=["N", 4], shape=["M", 2])
+    assert record["equalities"] == [{"left": "2*N", "right": "M", "unless_empty": False}]
+
+
+def test_a_refusal_has_all_that_it_says():
+    error = InvalidRequestError.of(Reason.NOT_DIVISIBLE, "no", "shape[1]", value=2, index=1)
+    assert describe_refusal(error) == {
+        "error": {
+            "reason": "NOT_DIVISIBLE",
+            "message": "no",
+            "field": "shape[1]",
+            "metadata": {"index": "1", "value": "2"},
+        }
+    }

@@ -1,0 +1,55 @@
+"""Both clients have one surface, and one truth holds for both."""
+
+import inspect
+import threading
+import time
+
+import grpc
+import pytest
+
+from both_clients import CLIENTS, open_client
+from in_process import run_stock
+from tensor_reshape.client import (
+    AsyncClient,
+    CallTimeoutError,
+    Client,
+    ShapeQuery,
+)
+from tensor_reshape.client.queries import MAX_CALL_QUERIES, MAX_PARALLEL_CALLS
+from tensor_reshape.rules.questions import ShapeAnswer
+from tensor_reshape.wire.batches import decode_batch_request, encode_batch_response
+
+PUBLIC = [name for name in vars(Client) if not name.startswith("_")]
+
+
+@pytest.mark.parametrize("name", ["__init__", *PUBLIC])
+def test_both_clients_take_the_same_arguments(name: str):
+    assert inspect.signature(getattr(Client, name)) == inspect.signature(getattr(AsyncClient, name))
+
+
+def test_both_clients_have_the_same_names():
+    assert [name for name in vars(AsyncClient) if not name.startswith("_")] == PUBLIC
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_every_public_method_of_the_asyncio_client_is_awaited(name: str):
+    assert inspect.iscoroutinefunction(getattr(AsyncClient, name))
+
+
+@pytest.mark.parametrize("kind", CLIENTS)
+def test_the_deadline_of_a_batch_is_one_for_all_its_calls(kind: str):
+    calls: list[int] = []
+
+    def answer_late(request: bytes, context: grpc.ServicerContext) -> bytes:
+        ended = threading.Event()
+        if context.add_callback(ended.set):
+            ended.wait(0.4)
+        calls.append(1)
+        return encode_batch_response([ShapeAnswer((6,))] * len(decode_batch_request(request)), 2**20)
+
+    queries = [ShapeQuery(data_shape=[6], shape=[6], special_zero=False)] * (MAX_CALL_QUERIES * MAX_PARALLEL_CALLS * 3)
+    with run_stock({"BatchInferShape": answer_late}) as address, open_client(kind, address) as client:
+        begin = time.monotonic()
+        with pytest.raises(CallTimeoutError):  # four at a time: the last begins to be answered after two seconds
+            client.infer_shapes(queries, timeout=1.2)
+        assert (time.monotonic() - begin < 1.8, len(calls) < 24) == (True, True)

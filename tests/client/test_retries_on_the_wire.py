@@ -1,0 +1,148 @@
+"""What a server sees of calls that are sent again: of the SDK's, and of a stock client's that has a retry policy."""
+
+import json
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import grpc
+import numpy as np
+import pytest
+
+from both_clients import CLIENTS, AnyClient, open_client
+from in_process import run_stock
+from remote_refusals import send_raw
+from tensor_reshape.client import LimitError, Reason, UnavailableError
+from tensor_reshape.rules.questions import ShapeAnswer
+from tensor_reshape.wire.inference import build_infer_response
+from tensor_reshape.wire.methods import SERVICE
+from tensor_reshape.wire.status import encode_refusal
+
+GOOD = build_infer_response(ShapeAnswer((6,))).SerializeToString()
+POLICY = {
+    "maxAttempts": 5,
+    "initialBackoff": "0.001s",
+    "maxBackoff": "0.001s",
+    "backoffMultiplier": 1,
+    "retryableStatusCodes": ["RESOURCE_EXHAUSTED"],
+}
+
+
+class Refusing:
+    """Refuses the first calls as a server with too much to do, then answers; keeps when each came."""
+
+    def __init__(self, refusals: float) -> None:
+        self.refusals, self.times = refusals, list[float]()
+
+    def __call__(self, request: bytes, context: grpc.ServicerContext) -> bytes:
+        del request
+        self.times.append(time.monotonic())
+        if len(self.times) <= self.refusals:
+            status = encode_refusal(LimitError.of(Reason.SERVER_BUSY, "not now"))
+            context.set_trailing_metadata(status.trailing_metadata)
+            context.abort(status.code, status.details)
+        return GOOD
+
+    @property
+    def pauses(self) -> list[float]:
+        return [after - before for before, after in zip(self.times, self.times[1:], strict=False)]
+
+
+class Unavailable(Refusing):
+    """Says UNAVAILABLE instead."""
+
+    def __call__(self, request: bytes, context: grpc.ServicerContext) -> bytes:
+        del request
+        self.times.append(time.monotonic())
+        context.abort(grpc.StatusCode.UNAVAILABLE, "not now")
+
+
+def infer(client: AnyClient, **fields: float) -> tuple[int, ...]:
+    return client.infer_shape([6], [6], **fields).known
+
+
+def call_stock(address: str) -> None:
+    config = {"methodConfig": [{"name": [{"service": SERVICE}], "retryPolicy": POLICY}]}
+    with grpc.insecure_channel(address, options=[("grpc.service_config", json.dumps(config))]) as channel:
+        send_raw(channel, "InferShape", b"")
+
+
+@pytest.mark.parametrize("kind", CLIENTS)
+def test_a_busy_server_is_asked_again_after_the_time_that_it_says(kind: str):
+    refusing = Refusing(3)
+    with run_stock({"InferShape": refusing}) as address, open_client(kind, address) as client:
+        assert infer(client) == (6,)
+    assert len(refusing.times) == 4
+    assert min(refusing.pauses) >= 0.2
+
+
+@pytest.mark.parametrize("kind", CLIENTS)
+def test_a_server_that_stays_busy_is_asked_less_and_less_often(kind: str):
+    refusing = Refusing(1000)
+    with (
+        run_stock({"InferShape": refusing}) as address,
+        open_client(kind, address) as client,
+        pytest.raises(LimitError),
+    ):
+        infer(client, timeout=4)
+    assert 4 <= len(refusing.times) <= 7
+
+
+def test_a_full_server_sees_little_more_than_the_first_attempts():
+    refusing = Refusing(10_000)
+
+    def call(client: AnyClient) -> None:
+        with pytest.raises(LimitError):
+            infer(client, timeout=3)
+
+    with (
+        run_stock({"InferShape": refusing}) as address,
+        open_client("Client", address) as client,
+        ThreadPoolExecutor(16) as pool,
+    ):
+        for future in [pool.submit(call, client) for _ in range(200)]:
+            future.result()
+    assert 200 <= len(refusing.times) <= 260
+
+
+@pytest.mark.parametrize("kind", CLIENTS)
+def test_a_server_that_says_unavailable_is_asked_a_few_times(kind: str):
+    unavailable = Unavailable(0)
+    with (
+        run_stock({"InferShape": unavailable}) as address,
+        open_client(kind, address) as client,
+        pytest.raises(UnavailableError),
+    ):
+        infer(client)
+    assert 4 <= len(unavailable.times) <= 12
+
+
+@pytest.mark.parametrize("kind", CLIENTS)
+def test_where_no_server_ever_was_a_call_gives_up_before_its_deadline(kind: str):
+    begin = time.monotonic()
+    with open_client(kind, "127.0.0.1:1", timeout=60) as client, pytest.raises(UnavailableError, match="refused"):
+        infer(client)
+    assert 4 < time.monotonic() - begin < 30
+
+
+@pytest.mark.parametrize("kind", CLIENTS)
+@pytest.mark.parametrize("way", ["inline", "stream", "view"])
+def test_where_no_server_is_a_call_ends_with_its_deadline(kind: str, way: str):
+    begin = time.monotonic()
+    with open_client(kind, "127.0.0.1:1") as client, pytest.raises(UnavailableError):
+        client.reshape(np.zeros(6), [6], transfer=way, timeout=0.5)
+    assert time.monotonic() - begin < 3
+
+
+def test_a_stock_client_that_retries_waits_as_long_as_the_server_says():
+    refusing = Refusing(3)
+    with run_stock({"InferShape": refusing}) as address:
+        call_stock(address)
+    assert len(refusing.times) == 4
+    assert min(refusing.pauses) >= 0.19  # its own back-off is of a millisecond
+
+
+def test_a_stock_client_that_retries_ends_with_the_refusal():
+    refusing = Refusing(1000)
+    with run_stock({"InferShape": refusing}) as address, pytest.raises(grpc.RpcError) as caught:
+        call_stock(address)
+    assert (caught.value.code(), len(refusing.times)) == (grpc.StatusCode.RESOURCE_EXHAUSTED, 5)

@@ -1,0 +1,165 @@
+"""How the elements of one call travel, and where they land: without a server."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from tensor_reshape.client import InvalidRequestError, Reason, ResponseError, Transfer
+from tensor_reshape.client.requests import Plan, plan_reshape
+from tensor_reshape.client.responses import InferredShape
+from tensor_reshape.client.transfers import Delivery, StreamTransfer
+from tensor_reshape.rules.dtypes import DataType
+from tensor_reshape.rules.operations import STATIC_RESHAPE
+from tensor_reshape.rules.questions import ShapeAnswer
+from tensor_reshape.wire.arrays import Array
+from tensor_reshape.wire.streams import Chunk, decode_stream_request, encode_accept, encode_chunk
+from tensor_reshape.wire.tensors import TensorView
+
+SIX = np.arange(6, dtype=np.float32)
+ACCEPTED = encode_accept(TensorView(DataType.F32, (3, 2), None, memoryview(b"")))
+
+
+def plan(array: Array = SIX, shape: Sequence[int] = (3, 2)) -> Plan:
+    return plan_reshape(STATIC_RESHAPE, array, shape, special_zero=False, expected_shape=None)
+
+
+def deliver(**how: object) -> Delivery:
+    transfer: Transfer = how  # type: ignore[assignment] # what a caller may write, right or wrong
+    return Delivery(plan(), transfer, 0)
+
+
+def begin(array: Array = SIX, chunk_bytes: int = 8, **how: object) -> StreamTransfer:
+    transfer: Transfer = how  # type: ignore[assignment] # what a caller may write
+    asked = plan(array)
+    return StreamTransfer(asked, Delivery(asked, transfer, 0), chunk_bytes)
+
+
+def send_back(stream: StreamTransfer) -> None:
+    stream.receive(ACCEPTED)
+    for chunk in stream.build_chunks():
+        stream.receive(chunk)
+
+
+@pytest.mark.parametrize(("limit", "way"), [(24, "inline"), (23, "stream")])
+def test_an_array_up_to_the_limit_goes_in_one_message(limit: int, way: str):
+    assert Delivery(plan(), {}, limit).way == way
+
+
+@pytest.mark.parametrize("way", ["inline", "stream", "view"])
+def test_a_caller_may_choose_the_way(way: str):
+    assert deliver(transfer=way).way == way
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"transfer": "post"},
+        {"copy": "always"},
+        {"copy": "never"},
+        {"transfer": "view", "out": np.empty((3, 2), np.float32)},
+        {"out": np.empty(6, np.float32)},
+    ],
+    ids=[
+        "no such way",
+        "no such copy",
+        "a copy that must not be made",
+        "a view with a place",
+        "a place of another shape",
+    ],
+)
+def test_what_contradicts_itself_is_a_value_error(how: dict[str, object]):
+    with pytest.raises(ValueError, match=r"transfer|copy|out"):
+        deliver(**how)
+
+
+def test_a_view_is_of_the_array_itself():
+    view = deliver(transfer="view").view(InferredShape(ShapeAnswer((3, 2))))
+    assert np.shares_memory(view, SIX)
+
+
+def test_a_server_that_decides_another_shape_is_not_followed():
+    with pytest.raises(ResponseError, match="the rules give"):
+        deliver(transfer="view").view(InferredShape(ShapeAnswer((2, 3))))
+
+
+@pytest.mark.parametrize("copy", ["if_needed", "never"])
+def test_an_array_that_is_no_view_is_copied_or_refused(copy: str):
+    asked = plan(SIX.reshape(2, 3).T, (6,))
+    how: Transfer = {"transfer": "view", "copy": copy}  # type: ignore[typeddict-item] # one of the two
+    delivery, dims = Delivery(asked, how, 0), InferredShape(ShapeAnswer((6,)))
+    if copy == "if_needed":
+        assert delivery.view(dims).tolist() == [0, 3, 1, 4, 2, 5]
+        return
+    with pytest.raises(InvalidRequestError) as caught:
+        delivery.view(dims)
+    assert caught.value.reason is Reason.VIEW_IMPOSSIBLE
+
+
+def test_an_output_lands_where_the_caller_says_and_is_reported():
+    out, told = np.empty((3, 2), np.float32), list[tuple[int, int]]()
+    delivery = deliver(out=out, progress=lambda arrived, total: told.append((arrived, total)))
+    assert delivery.land(SIX.reshape(3, 2)) is out
+    assert (out.tolist(), told) == ([[0, 1], [2, 3], [4, 5]], [(24, 24)])
+
+
+def test_a_stream_begins_with_a_header_without_bytes():
+    call = decode_stream_request(begin().begin)
+    assert not isinstance(call, Chunk)
+    assert (call.question.target, call.data.dims, call.data.payload.nbytes) == ((3, 2), (6,), 0)
+
+
+@pytest.mark.parametrize(("chunk_bytes", "sizes"), [(8, [8, 8, 8]), (10, [10, 10, 4]), (24, [24]), (100, [24])])
+def test_the_elements_follow_in_chunks(chunk_bytes: int, sizes: list[int]):
+    chunks = [decode_stream_request(raw) for raw in begin(chunk_bytes=chunk_bytes).build_chunks()]
+    assert all(isinstance(chunk, Chunk) for chunk in chunks)
+    assert [chunk.payload.nbytes for chunk in chunks if isinstance(chunk, Chunk)] == sizes
+    assert b"".join(chunk.payload for chunk in chunks if isinstance(chunk, Chunk)) == SIX.tobytes()
+
+
+def test_what_comes_back_fills_the_output():
+    stream = begin()
+    send_back(stream)
+    assert stream.finish().tolist() == [[0, 1], [2, 3], [4, 5]]
+
+
+def test_progress_is_told_with_each_message():
+    told = list[tuple[int, int]]()
+    send_back(begin(progress=lambda arrived, total: told.append((arrived, total))))
+    assert told == [(0, 24), (8, 24), (16, 24), (24, 24)]
+
+
+def test_a_place_that_overlaps_the_array_is_filled_with_what_was_sent():
+    memory = np.arange(7, dtype=np.float32)
+    stream = begin(memory[:6], out=memory[1:].reshape(3, 2))
+    send_back(stream)
+    assert stream.finish().tolist() == [[0, 1], [2, 3], [4, 5]]
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        [encode_chunk(0, memoryview(bytes(8)))],
+        [ACCEPTED, encode_chunk(8, memoryview(bytes(8)))],
+        [ACCEPTED, encode_chunk(0, memoryview(bytes(25)))],
+        [encode_accept(TensorView(DataType.F32, (2, 3), None, memoryview(b"")))],
+        [encode_accept(TensorView(DataType.I32, (3, 2), None, memoryview(b"")))],
+        [b"\xff"],
+    ],
+    ids=["a chunk before it accepts", "a gap", "too many bytes", "another shape", "another type", "garbage"],
+)
+def test_an_answer_out_of_order_is_a_response_error(messages: list[bytes]):
+    stream = begin()
+    for raw in messages[:-1]:
+        stream.receive(raw)
+    with pytest.raises(ResponseError):
+        stream.receive(messages[-1])
+
+
+@pytest.mark.parametrize("messages", [[], [ACCEPTED], [ACCEPTED, encode_chunk(0, memoryview(bytes(16)))]], ids=len)
+def test_a_server_that_ends_early_is_a_response_error(messages: list[bytes]):
+    stream = begin()
+    for raw in messages:
+        stream.receive(raw)
+    with pytest.raises(ResponseError, match="ended after"):
+        stream.finish()

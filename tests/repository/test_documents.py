@@ -1,0 +1,219 @@
+"""The pages are true: their code runs, what they name is there, what follows from the code is what they say."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+import grpc
+import pytest
+from google.protobuf.json_format import MessageToDict, ParseDict
+
+from documents import ERRORS, PAGES, README, ROOT, SERVER, Block, find_blocks, read_blocks, read_prose
+from raw_streams import begin, open_stream
+from remote_refusals import catch_status, send_raw
+from server_processes import ServerProcess, run_server
+from tensor_reshape.cli.__main__ import commands
+from tensor_reshape.client import DataType, Reason
+from tensor_reshape.rules.operations import OPERATIONS, Operation
+from tensor_reshape.server.__main__ import serve
+from tensor_reshape.v1 import reshape_pb2, reshape_pb2_grpc
+from tensor_reshape.wire.status import RETRY_SECONDS
+
+PYTHON = find_blocks("python")
+WITH_CONSOLE = [page for page in PAGES if any(block.language == "console" for block in read_blocks(page))]
+LANGUAGES = {"python", "console", "sh", "json", "js", "text"}
+ADDRESS = "localhost:50051"
+OPTIONS = [option for option in serve.params if isinstance(option, click.Option)]
+COMMANDS = {**commands.commands, "serve": serve}
+CALL = re.compile(r"^\s*tensor-reshape (\w+)(.*)$", re.MULTILINE)
+PATH = re.compile(r"`((?:core|client|server|docs|tests|protos|scripts|verification|examples|benchmarks)/[\w./-]*)`")
+LINK = re.compile(r"\]\((?!https?:)([^)#]*)(?:#([^)]*))?\)")
+README_LINES = 120
+OPERATIONS_PAGE = ROOT / "docs/operations.md"
+
+
+def name_page(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+def name_block(block: Block) -> str:
+    return block.name
+
+
+def test_the_readme_is_short():
+    assert len(README.read_text().splitlines()) <= README_LINES
+
+
+def test_the_two_commands_are_on_the_first_screen():
+    screen = "\n".join(README.read_text().splitlines()[:35])
+
+    assert re.findall(r"^scripts/\w+$", screen, re.MULTILINE) == ["scripts/demo", "scripts/test"]
+
+
+def test_the_readme_links_to_nothing_that_a_package_index_does_not_have():
+    assert LINK.findall(README.read_text()) == []
+
+
+def test_every_page_is_named_in_the_readme():
+    named = README.read_text()
+
+    assert [page for page in map(name_page, (ROOT / "docs").glob("*.md")) if page not in named] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_page)
+def test_every_piece_of_code_says_what_it_is(page: Path):
+    assert {block.language for block in read_blocks(page)} <= LANGUAGES
+
+
+@pytest.mark.parametrize("block", PYTHON, ids=name_block)
+def test_the_python_code_runs(server: ServerProcess, block: Block):
+    subprocess.run([sys.executable, "-c", block.text.replace(ADDRESS, server.address)], check=True)
+
+
+@pytest.mark.parametrize("page", WITH_CONSOLE, ids=name_page)
+def test_the_commands_print_what_the_page_says(server: ServerProcess, tmp_path: Path, page: Path):
+    """The commands of a page follow each other in one folder."""
+    shown = "".join(block.text for block in read_blocks(page) if block.language == "console")
+    folder = Path(sys.executable).parent
+    env = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}", "TENSOR_RESHAPE_SERVER": server.address}
+
+    printed = ""
+    for command in re.findall(r"^\$ (.*)$", shown, re.MULTILINE):
+        done = subprocess.run(
+            command,
+            shell=True,
+            cwd=tmp_path,
+            env=env,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        printed += f"$ {command}\n{done.stdout}"
+
+    assert printed == shown
+
+
+@pytest.mark.parametrize("block", [*find_blocks("sh"), *find_blocks("console")], ids=name_block)
+def test_the_options_of_commands_exist(block: Block):
+    calls = CALL.findall(block.text)
+    unknown = [
+        flag
+        for command, rest in calls
+        for flag in re.findall(r"(?<!\S)(--?[a-z][\w-]*)", rest.partition("#")[0])
+        if not any(flag in (*option.opts, *option.secondary_opts) for option in COMMANDS[command].params)
+    ]
+
+    assert unknown == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_page)
+def test_every_file_that_a_page_names_is_there(page: Path):
+    scripts = re.findall(r"^(scripts/[\w-]+|benchmarks/[\w-]+)", page.read_text(), re.MULTILINE)
+
+    assert [path for path in (*PATH.findall(read_prose(page)), *scripts) if not (ROOT / path).exists()] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_page)
+def test_every_link_leads_somewhere(page: Path):
+    broken = []
+    for path, anchor in LINK.findall(read_prose(page)):
+        target = (page.parent / path).resolve() if path else page
+        if not target.exists() or (anchor and anchor not in list_anchors(target)):
+            broken.append(f"{path}#{anchor}")
+
+    assert broken == []
+
+
+def list_anchors(page: Path) -> list[str]:
+    headings = re.findall(r"^#+ (.*)$", read_prose(page), re.MULTILINE)
+    return [re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-") for heading in headings]
+
+
+def test_the_written_parts_follow_from_the_code():
+    env = {**os.environ, "PYTHONPATH": "tests/support"}
+    done = subprocess.run(
+        [sys.executable, "-m", "verification.document", "--check"],
+        cwd=ROOT,
+        env=env,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+@pytest.mark.parametrize("reason", Reason)
+def test_the_page_of_errors_has_a_row_for_every_reason(reason: Reason):
+    assert len(find_rows(ERRORS, reason)) == 1
+
+
+@pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.name)
+def test_the_page_of_the_server_has_a_row_for_every_option(option: click.Option):
+    (row,) = find_rows(SERVER, option.opts[0])
+
+    assert option.help is not None
+    assert option.help in row
+
+
+def find_rows(page: Path, first: str) -> list[str]:
+    return [line for line in page.read_text().splitlines() if line.startswith(f"| `{first}`")]
+
+
+@pytest.mark.parametrize("operation", OPERATIONS.values(), ids=lambda operation: operation.name)
+def test_the_page_of_operations_names_the_data_types_that_each_takes(operation: Operation):
+    (row,) = re.findall(r"^\| data \|(.*)\|$", OPERATIONS_PAGE.read_text(), re.MULTILINE)
+    cells = dict(zip(OPERATIONS, row.split("|"), strict=True))
+
+    assert set(read_data_types(cells[operation.name])) == operation.data_types
+
+
+def read_data_types(cell: str) -> list[DataType]:
+    """Reads names of types; `i8 to i64` are those from the one to the other."""
+    ends = [[DataType[name.strip().upper()] for name in item.split(" to ")] for item in cell.split(",")]
+    return [data_type for first, *last in ends for data_type in DataType if first <= data_type <= (*last, first)[0]]
+
+
+def find_call() -> tuple[str, dict[str, Any]]:
+    """Returns the method and the request of the page's grpcurl command."""
+    (command,) = [block.text for block in find_blocks("sh") if "grpcurl" in block.text]
+    method, body = re.findall(r"/(\w+)$", command.strip())[0], re.findall(r"-d '(.*?)'", command, re.DOTALL)[0]
+    return method, json.loads(body)
+
+
+def test_what_grpcurl_sends_is_answered_as_the_page_says(server: ServerProcess):
+    method, body = find_call()
+    (shown,) = [json.loads(block.text) for block in find_blocks("json") if "value" in block.text]
+
+    with grpc.insecure_channel(server.address) as channel:
+        stub = reshape_pb2_grpc.ReshapeServiceStub(channel)
+        answer = getattr(stub, method)(ParseDict(body, reshape_pb2.InferShapeRequest()))
+
+    assert MessageToDict(answer) == shown
+
+
+def find_service_config() -> str:
+    (config,) = [block.text for block in find_blocks("json") if "methodConfig" in block.text]
+    return config
+
+
+def test_a_client_with_the_service_config_of_the_page_asks_a_full_server_again():
+    with (
+        run_server("--max-calls", "1") as server,
+        grpc.insecure_channel(server.address) as busy,
+        open_stream(busy, begin()) as stream,
+        grpc.insecure_channel(server.address, [("grpc.service_config", find_service_config())]) as channel,
+    ):
+        stream.accept()
+        start = time.monotonic()
+        catch_status(lambda: send_raw(channel, "InferShape", b""))
+        pauses = time.monotonic() - start
+
+    assert pauses > 2.5 * RETRY_SECONDS  # between four attempts

@@ -1,0 +1,116 @@
+"""The header of an answer: whatever it says, every reader takes it, and its elements lie aligned behind it."""
+
+from math import prod
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from verification.varints import find_unreadable
+
+from tensor_reshape.rules.dtypes import DataType
+from tensor_reshape.v1 import reshape_pb2
+from tensor_reshape.wire.arrays import build_array
+from tensor_reshape.wire.reshapes import decode_reshape_response, encode_reshape_response, encode_response_header
+from tensor_reshape.wire.tensors import TensorView
+
+ALIGNMENT = 8
+MAX = 2**63 - 1
+BORDERS = [2**7, 2**14, 2**21, 2**28]  # where a length takes one byte more
+SHAPES: list[tuple[int, ...]] = [
+    *[(), (0,), (1,), (3,), (7, 1), (2, 3, 4), (57,), (1,) * 12, (1,) * 64],
+    *[(0, MAX), (MAX, 0), (0, *(MAX,) * 63), (*(MAX,) * 63, 0)],
+]
+Response = reshape_pb2.StaticReshapeResponse | reshape_pb2.DynamicReshapeResponse | reshape_pb2.ReshapeResponse
+KINDS: list[type[Response]] = [
+    reshape_pb2.StaticReshapeResponse,
+    reshape_pb2.DynamicReshapeResponse,
+    reshape_pb2.ReshapeResponse,
+]
+TINY = st.sampled_from([1, 1, 1, 2, 3])
+# All that a message can hold, also shapes without elements whose other dims are huge.
+FULL = st.lists(TINY, max_size=24) | st.builds(
+    lambda before, dim, after: [*before, dim, *after],
+    st.lists(st.just(1), max_size=63),
+    st.integers(1, 2**31 - 1000) | st.builds(int.__add__, st.sampled_from(BORDERS), st.integers(-80, 9)),
+    st.lists(st.just(1), max_size=10),
+)
+EMPTY = st.builds(
+    lambda before, after: [*before, 0, *after],
+    *[st.lists(st.integers(0, 5) | st.integers(0, MAX), max_size=32)] * 2,
+)
+
+
+def measure(data_type: DataType, dims: list[int] | tuple[int, ...]) -> int:
+    return prod(dims) * data_type.item_size
+
+
+def fits(tensor: tuple[DataType, list[int]]) -> bool:
+    return measure(*tensor) < 2**31 - 1000
+
+
+tensors = st.tuples(st.sampled_from(list(DataType)), FULL | EMPTY).filter(fits)
+small_tensors = tensors.filter(lambda tensor: measure(*tensor) < 2**16)
+
+
+@settings(max_examples=1000, deadline=None)
+@given(tensors)
+def test_the_length_of_a_header_is_a_multiple_of_the_widest_element(tensor: tuple[DataType, list[int]]):
+    assert len(encode_response_header(*tensor, measure(*tensor))) % ALIGNMENT == 0
+
+
+@pytest.mark.parametrize("rank", [1, 2, 12, 20, 64])
+def test_no_size_near_a_longer_length_is_an_exception(rank: int):
+    wrong = [
+        size
+        for border in BORDERS
+        for size in range(max(0, border - 800), border + 20)
+        if len(encode_response_header(DataType.U8, (size, *(1,) * (rank - 1)), size)) % ALIGNMENT
+    ]
+    assert wrong == []
+
+
+@settings(max_examples=1000, deadline=None)
+@given(tensors)
+def test_every_reader_takes_the_numbers_of_a_header(tensor: tuple[DataType, list[int]]):
+    header = encode_response_header(*tensor, measure(*tensor))
+    findings = find_unreadable(reshape_pb2.ReshapeResponse, header)
+    assert [finding for finding in findings if "bytes behind it" not in finding] == []  # the payload is not there
+
+
+@settings(deadline=None)
+@given(small_tensors)
+def test_a_header_is_at_most_8_bytes_longer_than_the_generated_class_writes_it(tensor: tuple[DataType, list[int]]):
+    size = measure(*tensor)
+    header = encode_response_header(*tensor, size)
+    plain = reshape_pb2.ReshapeResponse.FromString(header + bytes(size)).SerializeToString()
+    assert len(header) + size - len(plain) in range(ALIGNMENT + 3)
+
+
+@settings(deadline=None)
+@given(small_tensors, st.randoms())
+def test_the_generated_classes_read_the_same_tensor(tensor: tuple[DataType, list[int]], random: Random):
+    data_type, dims = tensor
+    payload = random.randbytes(measure(*tensor))
+    raw = encode_response_header(data_type, dims, len(payload)) + payload
+    for kind in KINDS:
+        output = kind.FromString(raw).output
+        assert (output.data_type, list(output.dims), list(output.strides)) == (int(data_type), dims, [])
+        assert output.data == payload
+
+
+@pytest.mark.parametrize("data_type", DataType, ids=str)
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: f"{shape[:4]} of rank {len(shape)}")
+def test_an_answer_lies_aligned_whatever_its_shape(data_type: DataType, shape: tuple[int, ...]):
+    raw = encode_reshape_response(TensorView(data_type, shape, None, memoryview(bytes(measure(data_type, shape)))))
+    assert find_unreadable(reshape_pb2.ReshapeResponse, raw) == []
+    assert (len(raw) - measure(data_type, shape)) % ALIGNMENT == 0
+
+
+@pytest.mark.parametrize("data_type", DataType, ids=str)
+@pytest.mark.parametrize("shape", [shape for shape in SHAPES if MAX not in shape], ids=str)
+def test_an_array_of_an_answer_is_aligned(data_type: DataType, shape: tuple[int, ...]):
+    payload = memoryview(bytes(measure(data_type, shape)))
+    raw = encode_reshape_response(TensorView(data_type, shape, None, payload))
+    array = build_array(decode_reshape_response(raw))
+    assert (array.flags.aligned, array.ctypes.data % min(ALIGNMENT, data_type.item_size)) == (True, 0)

@@ -1,0 +1,1 @@
+"""Writes what of the pages follows from the code; `scripts/document`."""

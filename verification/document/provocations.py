@@ -1,0 +1,322 @@
+"""Why each reason is given, in a sentence, and a way to be refused for it.
+
+Everything that can be asked of a real server is: what docs/errors.md shows is what a caller gets. A new reason has its
+row here, or `scripts/document` ends with its name.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any, NamedTuple
+
+import grpc
+import numpy as np
+
+from raw_streams import begin, chunk, open_stream
+from server_processes import run_server
+from tensor_reshape.client import (
+    Client,
+    DataType,
+    Dim,
+    DimLike,
+    Expression,
+    Interval,
+    Reason,
+    ReshapeError,
+    ShapeQuery,
+    TensorReshapeError,
+)
+from tensor_reshape.client.errors import build_error
+from tensor_reshape.v1 import reshape_pb2, tensor_pb2
+from tensor_reshape.wire.methods import SERVICE
+
+_MAX_MESSAGE_BYTES, _MAX_TENSOR_BYTES = 2**20, 2**22
+_LIMITS = ("--max-message-bytes", str(_MAX_MESSAGE_BYTES), "--max-tensor-bytes", str(_MAX_TENSOR_BYTES))
+_FULL = ("--max-calls", "2")
+_IMPATIENT = ("--stall-seconds", "0.2")
+_SIX = np.arange(6, dtype="<f4")
+
+
+class Servers(NamedTuple):
+    """What is asked.
+
+    Attributes:
+        client: of a server with small limits.
+        channel: to the same.
+        full: to a server that has as many calls under way as it takes.
+        impatient: to one that gives calls up soon.
+    """
+
+    client: Client
+    channel: grpc.Channel
+    full: grpc.Channel
+    impatient: grpc.Channel
+
+
+class Provocation(NamedTuple):
+    """One row.
+
+    Attributes:
+        when: the request is refused, as the rest of a sentence.
+        ask: is refused, or returns the refusal; None where nobody can bring it about at will.
+        example: the message, where it is not this project's own or nobody can bring it about.
+    """
+
+    when: str
+    ask: Callable[[Servers], object] | None
+    example: str = ""
+
+
+@contextmanager
+def run_servers() -> Iterator[Servers]:
+    """Runs the servers until the end of the block."""
+    with ExitStack() as stack:
+        addresses = [stack.enter_context(run_server(*flags)).address for flags in (_LIMITS, _FULL, _IMPATIENT)]
+        channels = [stack.enter_context(grpc.insecure_channel(address)) for address in addresses]
+        client = stack.enter_context(Client(addresses[0]))
+        yield Servers(client, *channels)
+
+
+def provoke(reason: Reason, servers: Servers) -> ReshapeError | None:
+    """Returns the refusal for this reason; None where nobody can bring it about.
+
+    Raises:
+        LookupError: the request was refused for another reason, or not at all.
+    """
+    ask = PROVOCATIONS[reason].ask
+    if ask is None:
+        return None
+    answer = _catch(lambda: ask(servers))
+    if not isinstance(answer, ReshapeError) or answer.reason != reason:
+        message = f"{reason} is not what the request is refused for: {answer!r}"
+        raise LookupError(message)
+    return answer
+
+
+def _catch(ask: Callable[[], object]) -> object:
+    try:
+        return ask()
+    except grpc.RpcError as status:
+        return _read_status(status)
+    except TensorReshapeError as error:
+        return error
+
+
+def _read_status(status: Any) -> TensorReshapeError:  # noqa: ANN401 - grpc's errors are calls, which its types do not say
+    return build_error(status.code(), status.details(), status.trailing_metadata())
+
+
+def _infer(
+    data: Sequence[DimLike] | None,
+    target: Sequence[DimLike] | None,
+    *,
+    special_zero: bool = False,
+    operation: str = "static_reshape",
+    **more: Any,
+) -> Callable[[Servers], object]:
+    """Asks for a shape, and for an explanation of the refusal."""
+
+    def ask(servers: Servers) -> object:
+        return servers.client.infer_shape(
+            data, target, special_zero=special_zero, operation=operation, explain=True, **more
+        )
+
+    return ask
+
+
+def _infer_last(*queries: ShapeQuery) -> Callable[[Servers], object]:
+    """Asks a batch, for the answer of its last question."""
+    return lambda servers: servers.client.infer_shapes(queries)[-1]
+
+
+def _send(method: str, request: Any) -> Callable[[Servers], object]:  # noqa: ANN401 - any message
+    """Sends a message as any language would."""
+
+    def ask(servers: Servers) -> object:
+        raw = request if isinstance(request, bytes) else request.SerializeToString()
+        call: grpc.UnaryUnaryMultiCallable[bytes, bytes] = servers.channel.unary_unary(f"/{SERVICE}/{method}")
+        return call(raw, timeout=20)
+
+    return ask
+
+
+def _stream(*messages: bytes) -> Callable[[Servers], object]:
+    """Sends the messages of a stream."""
+
+    def ask(servers: Servers) -> object:
+        with open_stream(servers.channel, *messages) as stream:
+            return stream.refuse()
+
+    return ask
+
+
+def _stall(servers: Servers) -> object:
+    with open_stream(servers.impatient) as stream:
+        return stream.refuse()
+
+
+def _crowd(servers: Servers) -> object:
+    with open_stream(servers.full, begin()) as one, open_stream(servers.full, begin()) as other:
+        one.accept()
+        other.accept()
+        with open_stream(servers.full) as stream:
+            return stream.refuse()
+
+
+def _reshape_as_view(servers: Servers) -> object:
+    transposed = _SIX.reshape(2, 3).T
+    return servers.client.static_reshape(transposed, [-1], special_zero=False, transfer="view", copy="never")
+
+
+def _reshape_large(servers: Servers) -> object:
+    large = np.zeros(2 * _MAX_MESSAGE_BYTES, np.uint8)
+    return servers.client.reshape(large, [-1], special_zero=False, transfer="inline")
+
+
+def _reshape_broadcast(servers: Servers) -> object:
+    wide = np.broadcast_to(np.uint8(1), (2 * _MAX_MESSAGE_BYTES,))
+    return servers.client.reshape(wide, [-1], special_zero=False, transfer="inline")
+
+
+def _build_tensor(**fields: Any) -> tensor_pb2.Tensor:
+    values = {"data_type": tensor_pb2.DATA_TYPE_F32, "dims": [2, 3], "data": _SIX.tobytes(), **fields}
+    return tensor_pb2.Tensor(**values)
+
+
+def _build_static(**fields: Any) -> reshape_pb2.StaticReshapeRequest:
+    return reshape_pb2.StaticReshapeRequest(shape=[-1], special_zero=False, data=_build_tensor(**fields))
+
+
+def _build_reshape(shape: tensor_pb2.Tensor) -> reshape_pb2.ReshapeRequest:
+    return reshape_pb2.ReshapeRequest(shape=shape, special_zero=False, data=_build_tensor())
+
+
+_FAILED_LINK = (
+    ShapeQuery(data_shape=[7], shape=[2, -1], special_zero=False),
+    ShapeQuery(data_from=0, shape=[-1], special_zero=False),
+)
+_LONG_FIELD = b"\xaa\x1f\xf0\xa2\x04" + bytes(70000)  # field 501, which nobody knows
+_FUTURE_DIM = b"\x08\x01\x10\x00\x1a\x06\x12\x04\x0a\x02\x28\x01\x22\x00"  # whose kind is field 5
+
+PROVOCATIONS: dict[Reason, Provocation] = {
+    Reason.DATA_TYPE_UNSUPPORTED: Provocation(
+        "the operation does not take this type of data", _infer([2, 3], [6], data_type=DataType.F64)
+    ),
+    Reason.SHAPE_DATA_TYPE_UNSUPPORTED: Provocation(
+        "the operation does not take this type of shape tensor",
+        _send("Reshape", _build_reshape(_build_tensor(dims=[1], data=bytes(4)))),
+    ),
+    Reason.SHAPE_RANK_INVALID: Provocation(
+        "the shape tensor has not rank 1",
+        _send("Reshape", _build_reshape(_build_tensor(data_type=tensor_pb2.DATA_TYPE_I8, dims=[], data=b"\x06"))),
+    ),
+    Reason.SPECIAL_ZERO_MISSING: Provocation(
+        "the request does not say what a 0 means",
+        _send("StaticReshape", reshape_pb2.StaticReshapeRequest(shape=[6], data=_build_tensor())),
+    ),
+    Reason.RANK_UNSUPPORTED: Provocation(
+        "data or target has a rank above 12, for StaticReshape and DynamicReshape", _infer([1] * 13, [1])
+    ),
+    Reason.DIM_OUT_OF_RANGE: Provocation(
+        "a data dim, or an end of an interval, is not from 0 to 2^63 - 1, or an expression always lies above",
+        _infer([2, -3], [6]),
+    ),
+    Reason.INVALID_TARGET_VALUE: Provocation("a target value is below -1, or above 2^63 - 1", _infer([2, 3], [-2, 3])),
+    Reason.ZERO_INDEX_OUT_OF_RANGE: Provocation(
+        "a 0 copies a dim that the data does not have", _infer([2, 3], [6, 1, 0], special_zero=True)
+    ),
+    Reason.MULTIPLE_MINUS_ONE: Provocation("there is a second -1", _infer([2, 3], [-1, -1])),
+    Reason.MINUS_ONE_WITH_ZERO_VOLUME: Provocation(
+        "a -1 stands beside a product of 0, so no dim can be inferred", _infer([0, 3], [0, -1])
+    ),
+    Reason.NOT_DIVISIBLE: Provocation("-1 would not be a whole number", _infer([2, 3], [4, -1])),
+    Reason.DIM_OVERFLOW: Provocation("-1 would exceed 2^63 - 1", _infer([2**62, 4], [-1])),
+    Reason.VOLUME_MISMATCH: Provocation("the target has another volume than the data", _infer([2, 3], [4, 2])),
+    Reason.EXPECTED_SHAPE_MISMATCH: Provocation(
+        "the output is not what `expected_shape` declares", _infer([2, 3], [-1], expected_shape=[7])
+    ),
+    Reason.STRIDES_RANK_MISMATCH: Provocation(
+        "there are not as many strides as dims", _infer([2, 3], [6], data_strides=[1])
+    ),
+    Reason.STRIDE_NEGATIVE: Provocation("a stride is negative", _infer([2, 3], [6], data_strides=[-3, 1])),
+    Reason.STRIDES_OVERLAP: Provocation(
+        "two elements lie at one place; a stride of 0, a broadcast, is no overlap",
+        _send("StaticReshape", _build_static(strides=[1, 1], data=bytes(16))),
+    ),
+    Reason.DATA_SIZE_MISMATCH: Provocation(
+        "the bytes are not exactly what data type, dims and strides make",
+        _send("StaticReshape", _build_static(data=bytes(20))),
+    ),
+    Reason.MESSAGE_MALFORMED: Provocation("the bytes are not the message", _send("StaticReshape", b"\xff")),
+    Reason.FIELD_MISSING: Provocation(
+        "a required field is absent",
+        _send("StaticReshape", reshape_pb2.StaticReshapeRequest(shape=[6], special_zero=False)),
+    ),
+    Reason.OPERATION_UNSPECIFIED: Provocation(
+        "InferShape is asked without an operation",
+        _send("InferShape", reshape_pb2.InferShapeRequest(special_zero=False, data=tensor_pb2.TensorSpec())),
+    ),
+    Reason.DIM_UNKNOWN: Provocation(
+        "a dim is of a kind that this server does not know", _send("InferShape", _FUTURE_DIM)
+    ),
+    Reason.INTERVAL_EMPTY: Provocation("an interval ends below its beginning", _infer([(4, 2)], [-1])),
+    Reason.EXPRESSION_INVALID: Provocation(
+        "a symbol has no fit name, or an expression has no symbols, too many, or a number not from 1 to 2^63 - 1",
+        _infer([Dim(Interval(0, None), Expression(1, ()))], [-1]),
+    ),
+    Reason.SYMBOL_CONFLICT: Provocation(
+        "what is said of one symbol in several places leaves no number", _infer(["N:1..3", "N:5..9"], [-1])
+    ),
+    Reason.DIM_UNREADABLE: Provocation(
+        "a text is no dim; found by the SDK and the command line", _infer(["2..x"], [-1])
+    ),
+    Reason.LINK_INVALID: Provocation(
+        "an item of a batch takes the output of one that is not earlier, or has data of its own besides",
+        _infer_last(ShapeQuery(data_from=0, shape=[-1], special_zero=False)),
+    ),
+    Reason.LINK_FAILED: Provocation(
+        "the item of a batch whose output is the data was refused", _infer_last(*_FAILED_LINK)
+    ),
+    Reason.INTERNAL_ERROR: Provocation(
+        "an item of a batch met a bug of the server, whose log has the traceback; the other items are answered. In"
+        " Python a `ReshapeError` of neither subclass",
+        None,
+        "internal error",
+    ),
+    Reason.CHUNK_UNEXPECTED: Provocation(
+        "a chunk belongs to no tensor, or is empty, or the message that begins a tensor has bytes of it",
+        _stream(chunk(0, b"abc")),
+    ),
+    Reason.CHUNK_OUT_OF_ORDER: Provocation(
+        "the offset of a chunk is not where the last one ended", _stream(begin(), chunk(3, b"abc"))
+    ),
+    Reason.VIEW_IMPOSSIBLE: Provocation(
+        '`transfer="view", copy="never"` with strides that allow no view; found by the SDK', _reshape_as_view
+    ),
+    Reason.RANK_LIMIT_EXCEEDED: Provocation(
+        "data or target has a rank above `--max-rank`, for Reshape", _infer([1] * 65, [1], operation="reshape")
+    ),
+    Reason.OUTPUT_TOO_LARGE: Provocation(
+        "a broadcast, or the answers of a batch, would make more than `--max-message-bytes`", _reshape_broadcast
+    ),
+    Reason.HEAD_TOO_LARGE: Provocation(
+        "there are more than 64 KiB, or 2,048 fields, besides the tensor's bytes",
+        _send("InferShape", _LONG_FIELD),
+    ),
+    Reason.BATCH_TOO_LARGE: Provocation(
+        "a batch has more than 4 MiB or 65,536 items; or its step budget is used up, and an item would take over an"
+        " output of many unknown dims",
+        _send("BatchInferShape", reshape_pb2.BatchInferShapeRequest(items=[reshape_pb2.BatchInferShapeItem()] * 65537)),
+    ),
+    Reason.MESSAGE_TOO_LARGE: Provocation(
+        "the message is above `--max-message-bytes`. The transport finds it, and answers without details; the SDK adds"
+        " the reason",
+        _reshape_large,
+        "CLIENT: Received message larger than max (16842753 vs. 16842752)",
+    ),
+    Reason.TENSOR_TOO_LARGE: Provocation(
+        "the tensor of a stream is above `--max-tensor-bytes`, or has strides and is above `--max-message-bytes`",
+        _stream(begin((2 * _MAX_TENSOR_BYTES,))),
+    ),
+    Reason.SERVER_BUSY: Provocation("there is no room in the memory budget, or there are too many calls", _crowd),
+    Reason.STALLED: Provocation("the call makes no progress", _stall),
+}
