@@ -1,1 +1,1 @@
-"""The benchmark suite: `python -m benchmarks`. See docs/benchmarks/README.md."""
+"""The benchmarks: `python -m benchmarks SUITE`; docs/benchmarks/README.md says what is measured and how."""

@@ -1,121 +1,136 @@
-"""The benchmark suite: interleaved rounds of this project beside others, written to docs/benchmarks/.
+"""Measures a suite, prints its report, and writes it where `--output` says.
 
-`benchmarks/install-peers` installs the others. Without an option everything is measured, which takes hours; `--quick`
-measures a little of everything in a few minutes.
+`transport`, `workers`, `latency` and `inference` compare this project with others; `benchmarks/install-peers` installs
+those. `ab` compares two versions of this project, and needs nothing else. See docs/benchmarks/README.md.
 """
 
 import argparse
+import importlib
 import os
 import signal
 import sys
 import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 
-from benchmarks.cells import CLIENTS, KIB, MIB, SIZES, TCP, TRANSPORTS, list_cells, parse_size
-from benchmarks.contestants import CONTESTANTS, Contestant, find_contestant
-from benchmarks.environments import Peers
-from benchmarks.machines import describe_machine, read_free_memory
-from benchmarks.plots import draw
-from benchmarks.processes import ROOT
-from benchmarks.reports import write_report
-from benchmarks.results import Results
-from benchmarks.rounds import Arena, Pace
+from benchmarks import plots
+from benchmarks.contestants import OWN
+from benchmarks.environments import (
+    PEERS,
+    Environment,
+    describe_machine,
+    find_commit,
+    find_environment,
+    open_environment,
+)
+from benchmarks.rounds import Entry, Pace, measure_group
+from benchmarks.suites.ab import BASE
+from benchmarks.tables import RUNS, Table, merge_tables, read_tables
 
-OUTPUT = ROOT / "docs" / "benchmarks"
-FILE = "results.json"
-_MEMORY_SHARE = 0.7
-
-
-def parse_arguments(words: list[str] | None = None) -> argparse.Namespace:
-    """Reads the command line."""
-    parser = argparse.ArgumentParser(
-        "python -m benchmarks", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--quick", action="store_true", help="few small cells, short rounds")
-    parser.add_argument("--sizes", nargs="+", type=parse_size, metavar="SIZE", help="0 1KiB 64KiB ... 1GiB")
-    parser.add_argument("--clients", nargs="+", type=int, metavar="N", help="1 16 64")
-    parser.add_argument("--transports", nargs="+", choices=TRANSPORTS)
-    parser.add_argument("--only", nargs="+", type=_find, metavar="NAME", help="the contestants")
-    parser.add_argument("--skip", nargs="+", type=_find, metavar="NAME", default=[])
-    parser.add_argument("--rounds", type=int)
-    parser.add_argument("--seconds", type=float, help="that clients call in each measurement")
-    parser.add_argument(
-        "--cell-seconds", type=float, default=60.0, help="a contestant slower than that has two rounds in a cell"
-    )
-    parser.add_argument("--timeout", type=float, default=300.0, help="seconds that the longest answer may take")
-    parser.add_argument("--memory-gib", type=float, help="that tensors in flight may take; 70 %% of what is free")
-    parser.add_argument("--peers", type=Path, default=ROOT / ".venv-peers", help="where install-peers put them")
-    parser.add_argument("--output", type=Path, default=OUTPUT)
-    parser.add_argument("--add", action="store_true", help="keep the other cells of results.json")
-    parser.add_argument("--render", action="store_true", help="measure nothing: table and plot of results.json")
-    parser.add_argument("--list", action="store_true", help="list the contestants")
-    arguments = parser.parse_args(words)
-    _fill_in(arguments)
-    return arguments
-
-
-def measure(arguments: argparse.Namespace) -> Results:
-    """Measures; what there is so far is saved after every cell."""
-    peers = Peers(arguments.peers.absolute())
-    memory = int((arguments.memory_gib or read_free_memory() * _MEMORY_SHARE / 1024**3) * 1024**3)
-    pace = Pace(arguments.rounds, arguments.seconds, arguments.cell_seconds, arguments.timeout, memory)
-    contestants = [one for one in arguments.only or CONTESTANTS if one not in arguments.skip]
-    settings = {
-        "rounds": pace.rounds,
-        "seconds": pace.seconds,
-        "memory_gib": round(memory / 1024**3, 1),
-        "load": round(os.getloadavg()[0], 1),
-        "begin": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
-    }
-    results = Results(describe_machine(peers), settings)
-    cells = list_cells(arguments.sizes, arguments.clients, arguments.transports)
-    if arguments.add and (arguments.output / FILE).exists():
-        earlier = _load(arguments)
-        results.entries = [one for one in earlier.entries if one.cell not in cells]
-        results.settings["earlier"] = [*earlier.settings.pop("earlier", []), earlier.settings]
-    arena = Arena(peers, pace)
-    begin = time.monotonic()
-    try:
-        for cell in cells:
-            results.entries += arena.measure_cell(cell, contestants)
-            results.settings["minutes"] = round((time.monotonic() - begin) / 60, 1)
-            results.save(arguments.output / FILE)
-    finally:
-        arena.close()
-    return results
+_SUITES = ("transport", "workers", "latency", "inference", "ab")
+_RUN_HEAD = ("begin, UTC", "commit", "rounds", "seconds each", "minutes", "load before")
 
 
 def main() -> None:
-    """Measures and reports."""
+    """Measures, and reports after each group, so that a run that is ended early has left what it measured."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that no server is left behind
-    arguments = parse_arguments()
-    if arguments.list:
-        print("\n".join(f"{one.name:18}{one.label}" for one in CONTESTANTS))
-        return
-    results = _load(arguments) if arguments.render else measure(arguments)
-    write_report(results, arguments.output / "results.md")
-    draw(results, arguments.output / "throughput.png")
-    print(arguments.output / "results.md")
+    # By name, as each suite's module is one: options, groups and tables of the same names.
+    suites = {name: importlib.import_module(f"benchmarks.suites.{name}") for name in _SUITES}
+    options = parse_arguments(suites)
+    suite = suites[options.suite]
+    pace: Pace = suite.PACE
+    pace = replace(
+        pace, rounds=options.rounds or pace.rounds, seconds=pace.seconds if options.seconds is None else options.seconds
+    )
+    groups = select_groups(suite.list_groups(options), options)
+    environments = find_environments(groups, options)
+    begin, commit, load = time.time(), describe_commit(environments), os.getloadavg()[0]
+    earlier = read_tables(options.output.read_text()) if options.add and options.output.exists() else []
+    report = ""
+    for number, group in enumerate(groups, 1):
+        measure_group(group, environments, pace)
+        # Written anew after each group, with the minutes so far.
+        moment, minutes = time.strftime("%Y-%m-%d %H:%M", time.gmtime(begin)), (time.time() - begin) / 60
+        run = (moment, commit, f"{pace.rounds}", f"{pace.seconds:g}", f"{minutes:.1f}", f"{load:.1f}")
+        tables = merge_tables(earlier, [Table(RUNS, _RUN_HEAD, [run]), *suite.build_tables(groups[:number])])
+        report = build_report(suite, environments, tables, options.output)
+        if options.output:
+            options.output.parent.mkdir(parents=True, exist_ok=True)
+            options.output.write_text(report)
+    print(report, end="")
 
 
-def _load(arguments: argparse.Namespace) -> Results:
-    return Results.load(arguments.output / FILE)
+def parse_arguments(suites: Mapping[str, ModuleType]) -> argparse.Namespace:
+    """Reads the command line."""
+    shared = argparse.ArgumentParser(add_help=False)
+    shared.add_argument("--rounds", type=int)
+    shared.add_argument("--seconds", type=float, help="that clients call in each measurement")
+    shared.add_argument("--only", nargs="+", metavar="NAME", help="the contestants, as in benchmarks/contestants.py")
+    shared.add_argument("--skip", nargs="+", metavar="NAME", default=[])
+    shared.add_argument("--peers", type=Path, default=PEERS, help="where install-peers put them")
+    shared.add_argument("--output", type=Path, metavar="FILE", help="the report, and beside it the plot")
+    shared.add_argument("--add", action="store_true", help="keep what FILE has of other cells")
+    parser = argparse.ArgumentParser("python -m benchmarks", description=__doc__)
+    choices = parser.add_subparsers(dest="suite", required=True, metavar="SUITE", help=", ".join(_SUITES))
+    for name, suite in suites.items():
+        suite.add_options(choices.add_parser(name, parents=[shared], description=suite.__doc__))
+    options = parser.parse_args()
+    if options.add and not options.output:
+        parser.error("--add needs --output")
+    return options
 
 
-def _fill_in(arguments: argparse.Namespace) -> None:
-    quick = arguments.quick
-    arguments.sizes = arguments.sizes or ((KIB, MIB, 16 * MIB) if quick else SIZES)
-    arguments.clients = arguments.clients or ((1, 16) if quick else CLIENTS)
-    arguments.transports = arguments.transports or ((TCP,) if quick else TRANSPORTS)
-    arguments.rounds = arguments.rounds or (3 if quick else 5)
-    arguments.seconds = arguments.seconds or (0.2 if quick else 0.5)
+def select_groups(groups: Sequence[Sequence[Entry]], options: argparse.Namespace) -> list[list[Entry]]:
+    """Returns the groups without the contestants that are not wanted."""
+
+    def is_wanted(name: str) -> bool:
+        return name not in options.skip and (not options.only or name in options.only)
+
+    wanted = [[entry for entry in group if is_wanted(entry.contestant.name)] for group in groups]
+    return [group for group in wanted if group]
 
 
-def _find(name: str) -> Contestant:
-    try:
-        return find_contestant(name)
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(str(error)) from error
+def find_environments(groups: Sequence[Sequence[Entry]], options: argparse.Namespace) -> dict[str, Environment]:
+    """Returns the environments of the contestants; the status of those that lack one says so."""
+    entries = [entry for group in groups for entry in group]
+    found: dict[str, Environment] = {}
+    # Only those that are asked for: to ask an interpreter for its packages takes a while.
+    for name in dict.fromkeys(entry.contestant.environment for entry in entries):
+        environment = _open_base(options.against) if name == BASE else find_environment(name, options.peers)
+        if environment:
+            found[name] = environment
+    for entry in entries:
+        if entry.contestant.environment not in found:
+            entry.status = "not installed"
+    return found
+
+
+def describe_commit(environments: Mapping[str, Environment]) -> str:
+    """Returns which version is measured, and beside which other one."""
+    commit = find_commit(environments[OWN].python) if OWN in environments else "?"
+    return f"{commit}, base {find_commit(environments[BASE].python)}" if BASE in environments else commit
+
+
+def build_report(
+    suite: ModuleType, environments: Mapping[str, Environment], tables: Sequence[Table], output: Path | None
+) -> str:
+    """Returns the report, and draws its plot where there is one."""
+    title, _, introduction = (suite.__doc__ or "").partition("\n")
+    versions = [f"{name}: {environment.versions}" for name, environment in environments.items()]
+    machine = "\n".join(f"- {line}" for line in [*describe_machine(), *versions])
+    parts = [f"# {title.rstrip('.')}", introduction.strip(), "How to repeat it: [README.md](README.md)."]
+    if output and suite.__name__.endswith("transport"):
+        plots.draw(tables, output.with_suffix(".png"))
+        parts.append(f"![Calls a second over size]({output.with_suffix('.png').name})")
+    return "\n\n".join([*parts, f"## The machine\n\n{machine}", *map(str, tables)]) + "\n"
+
+
+def _open_base(against: str) -> Environment:
+    place = Path(against).absolute()  # not resolved: the interpreter of an environment is a link to the machine's
+    environment = open_environment(str(place / ".venv" / "bin" / "python" if place.is_dir() else place))
+    return environment or sys.exit(f"{against}: no environment in which this project is installed")
 
 
 if __name__ == "__main__":

@@ -1,76 +1,59 @@
-"""Cells: what is measured at once is one size, one number of clients, one transport."""
+"""Cells: what is asked at once, a load (a tensor, or questions about shapes) of a size, by some clients."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+import re
+from typing import NamedTuple
 
 KIB = 1024
 MIB = 1024 * KIB
 GIB = 1024 * MIB
-SIZES = (0, KIB, 64 * KIB, MIB, 16 * MIB, 256 * MIB, GIB)
-CLIENTS = (1, 16, 64)
-TCP = "tcp"
-UNIX = "unix"
-TRANSPORTS = (TCP, UNIX)
-FRESH_BYTES = 64 * MIB
-"""From this size on every measurement has a new server and a new client: what one keeps is not the next one's lack."""
-
-MEMORY_BYTES = MIB
-"""From this size on the first measurement has a new server, whose memory is measured."""
-
+TCP, UNIX = "tcp", "unix"
+TENSOR = "tensor"
 _UNITS = {"GiB": GIB, "MiB": MIB, "KiB": KIB, "B": 1}
 
 
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """What every contestant is measured in before the next begins.
+class Cell(NamedTuple):
+    """What is asked.
 
     Attributes:
-        size: bytes of the tensor.
+        size: the bytes of a tensor, or how many questions.
         clients: how many call at once.
         transport: "tcp" or "unix".
+        load: `TENSOR`, or the name of questions, see `benchmarks.questions`.
     """
 
     size: int
-    clients: int
-    transport: str
-
-    @property
-    def is_fresh(self) -> bool:
-        """Whether every measurement starts its processes anew."""
-        return self.size >= FRESH_BYTES
+    clients: int = 1
+    transport: str = TCP
+    load: str = TENSOR
 
     def __str__(self) -> str:
-        """Returns what a reader calls the cell."""
+        """Returns what a reader calls the cell: "1 KiB, 16 clients, tcp", or "1,000 questions, mixed"."""
+        if self.load != TENSOR:
+            return f"{self.size:,} question{'s' * (self.size > 1)}, {self.load}"
         return f"{format_size(self.size)}, {self.clients} client{'s' * (self.clients > 1)}, {self.transport}"
+
+
+def parse_cell(text: str) -> Cell | None:
+    """Returns the cell of a tensor that `str` gave this text; None where the text is something else."""
+    match = re.fullmatch(r"(\d+(?: [KMG]iB| B)?), (\d+) clients?, (tcp|unix)", text)
+    return Cell(parse_size(match[1]), int(match[2]), match[3]) if match else None
 
 
 def format_size(size: int) -> str:
     """Returns "0", "64 KiB", "1 GiB"."""
-    for unit, factor in _UNITS.items():
-        if size and size % factor == 0:
-            return f"{size // factor} {unit}"
-    return "0"
+    unit, factor = next(((unit, factor) for unit, factor in _UNITS.items() if size and size % factor == 0), ("", 1))
+    return f"{size // factor} {unit}".strip()
 
 
 def parse_size(text: str) -> int:
-    """Reads "0", "64KiB", "1 GiB", in multiples of 8 bytes.
+    """Reads "0", "64KiB", "1 GiB", in bytes.
 
     Raises:
-        ValueError: it is none of these.
+        ValueError: it is none of these, or not a multiple of 8 bytes (the tensors are float32 of shape (2, n)).
     """
-    for unit, factor in _UNITS.items():
-        if text.endswith(unit):
-            size = int(text.removesuffix(unit)) * factor
-            break
-    else:
-        size = int(text)
-    if size < 0 or size % 8:
-        message = f"{text}: a size is a multiple of 8 bytes"
+    match = re.fullmatch(r"(\d+) ?([KMG]iB|B)?", text)
+    size = int(match[1]) * _UNITS[match[2] or "B"] if match else None
+    if size is None or size % 8:
+        message = f"{text}: a size is a multiple of 8 bytes, as in 0, 64KiB, 1GiB"
         raise ValueError(message)
     return size
-
-
-def list_cells(sizes: Iterable[int], clients: Iterable[int], transports: Iterable[str]) -> list[Cell]:
-    """Returns every combination, transport after transport, small sizes first."""
-    sizes, clients = sorted(sizes), sorted(clients)
-    return [Cell(size, count, transport) for transport in transports for size in sizes for count in clients]

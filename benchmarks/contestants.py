@@ -1,192 +1,127 @@
-"""The contestants: who is measured, with which server and which client."""
+"""Contestants: a server behind a client, both in one environment; each suite says which take part in it."""
 
 from dataclasses import dataclass
 
-from benchmarks.cells import GIB, KIB, MIB, TCP, TRANSPORTS, Cell
+from benchmarks.cells import GIB, KIB, MIB, TCP, UNIX, Cell
 
 OWN = "own"
-"""The environment of the suite itself; the others are folders of the peers."""
+"""The environment of the suite itself; the others are folders that `benchmarks/install-peers` fills."""
 
-CPP = "cpp"
-ABSENT = "not in this cell"
-"""The status of a contestant that has no part in a cell: it lacks the transport, or the cell says nothing about it."""
-
-_HERE = ("{python}", "-m")
-_OURS = (*_HERE, "tensor_reshape.server", "--log-level", "warning", "--drain-seconds", "0", "--listen", "{address}")
+_OPTIONS = ("--log-level", "warning", "--drain-seconds", "0", "--listen", "{address}")
+OURS = ("{python}", "-m", "tensor_reshape.server", *_OPTIONS)
 
 
-@dataclass(frozen=True, slots=True)
-class ServerKind:
-    """How a server is started: its environment and its command, whose fields `processes` fills in."""
-
-    environment: str
-    command: tuple[str, ...]
+def serve_peer(name: str) -> tuple[str, ...]:
+    """Returns the command of the server in a module of `benchmarks.peers`."""
+    return ("{python}", "-m", "benchmarks.peers", name, "{address}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Contestant:
     """A server behind a client.
 
     Attributes:
-        name: the key in the results.
+        name: by which `--only` and the bars know it.
         label: what a reader calls it.
-        server: a key of SERVERS.
-        client: module of `benchmarks.clients` / variant.
-        client_environment: where the client runs.
-        transports: those that it can.
+        server: the command, whose fields `processes` fills in; none: the client answers by itself.
+        client: module of `benchmarks.peers` / variant.
+        environment: where both run; the C++ server's client runs in our own.
         smallest: the least size that it is measured at.
         largest: the greatest.
-        clients: how many clients it is measured with; none: all.
+        clients: how many clients it is measured with; none: any number.
+        transports: those that it can.
         copies: bytes of memory that one byte of a tensor in flight takes, on both sides, about.
-        slow_above: the size above which a call takes minutes, and is not waited for.
-        is_drawn: whether it has a line in the plot.
+        drawn: whether it has a line in the plot.
     """
 
     name: str
     label: str
-    server: str
+    server: tuple[str, ...]
     client: str
-    client_environment: str = OWN
-    transports: tuple[str, ...] = TRANSPORTS
+    environment: str = OWN
     smallest: int = 0
     largest: int = GIB
     clients: tuple[int, ...] = ()
+    transports: tuple[str, ...] = (TCP, UNIX)
     copies: float = 6
-    slow_above: int = GIB
-    is_drawn: bool = False
+    drawn: bool = False
 
-    def find_obstacle(self, cell: Cell, memory_bytes: int) -> str | None:
-        """Returns why the contestant is not measured in the cell, None where it is."""
-        if cell.transport not in self.transports:
-            return ABSENT
-        if not self.smallest <= cell.size <= self.largest or (self.clients and cell.clients not in self.clients):
-            return ABSENT
-        if cell.clients * cell.size * self.copies > memory_bytes:
-            return "skipped: memory"
-        if cell.size > self.slow_above:
-            return "skipped: minutes a call"
-        return None
+    def takes_part(self, cell: Cell) -> bool:
+        """Tells whether the contestant can do what the cell asks, and the cell says something about it."""
+        is_counted = not self.clients or cell.clients in self.clients
+        return is_counted and cell.transport in self.transports and self.smallest <= cell.size <= self.largest
 
 
-SERVERS = {
-    "ours": ServerKind(OWN, _OURS),
-    "ours-threads": ServerKind(OWN, (*_OURS, "--serving", "threads")),
-    "ours-1": ServerKind(OWN, (*_OURS, "--workers", "1")),
-    "ours-2": ServerKind(OWN, (*_OURS, "--workers", "2")),
-    "stock": ServerKind(OWN, (*_HERE, "benchmarks.servers.messages", "{address}")),
-    "stock-asyncio": ServerKind(OWN, (*_HERE, "benchmarks.servers.coroutines", "{address}")),
-    "cpp": ServerKind(CPP, ("{folder}/cpp/reshape_server", "{address}")),
-    "socket": ServerKind(OWN, (*_HERE, "benchmarks.servers.sockets", "{address}")),
-    "arrow": ServerKind("arrow", (*_HERE, "benchmarks.servers.flights", "{address}")),
-    "fastapi": ServerKind("fastapi", (*_HERE, "benchmarks.servers.routes", "{address}")),
-    "mlserver": ServerKind("mlserver", (*_HERE, "benchmarks.servers.models", "{address}")),
-    # The stub of Triton must load the libpython that the environment's standard library belongs to.
-    "triton": ServerKind(
-        "triton",
-        ("/usr/bin/env", "LD_LIBRARY_PATH={libraries}", *_HERE, "benchmarks.servers.inferences", "{address}"),
-    ),
-}
-
-CONTESTANTS = (
-    Contestant(name="ours", label="tensor-reshape", server="ours", client="sdks/auto", copies=4, is_drawn=True),
-    Contestant(name="ours-raw", label="ours, stock channel", server="ours", client="channels/own", largest=16 * MIB),
-    Contestant(name="ours-inline", label="ours, inline", server="ours", client="sdks/inline", largest=16 * MIB),
+TRANSPORT = (
+    Contestant("ours", "tensor-reshape", OURS, "sdk/auto", copies=4, drawn=True),
+    Contestant("ours-raw", "ours, stock channel", OURS, "channels/unary", largest=16 * MIB),
+    Contestant("ours-inline", "ours, inline", OURS, "sdk/inline", largest=16 * MIB),
+    Contestant("ours-stream", "ours, stream, out=", OURS, "sdk/stream", smallest=MIB, copies=2.5),
+    Contestant("ours-view", "ours, view", OURS, "sdk/view", copies=0.2, drawn=True),
+    Contestant("ours-empty", "ours, empty call", OURS, "sdk/empty", copies=0),
+    Contestant("ours-asyncio", "ours, AsyncClient", OURS, "sdk_asyncio/auto", copies=4),
+    Contestant("ours-threads", "ours, --serving threads", (*OURS, "--serving", "threads"), "sdk/auto", copies=4),
     Contestant(
-        name="ours-stream", label="ours, stream, out=", server="ours", client="sdks/stream", smallest=MIB, copies=2.5
-    ),
-    Contestant(name="ours-view", label="ours, view", server="ours", client="sdks/view", copies=0.2, is_drawn=True),
-    Contestant(name="ours-empty", label="ours, empty call", server="ours", client="sdks/empty", copies=0),
-    Contestant(name="ours-asyncio", label="ours, AsyncClient", server="ours", client="coroutines/sdk", copies=4),
-    Contestant(
-        name="ours-threads", label="ours, --serving threads", server="ours-threads", client="sdks/auto", copies=4
-    ),
-    Contestant(
-        name="ours-raw-threads",
-        label="ours, --serving threads, stock channel",
-        server="ours-threads",
-        client="channels/own",
+        "ours-raw-threads",
+        "ours, --serving threads, stock channel",
+        (*OURS, "--serving", "threads"),
+        "channels/unary",
         largest=16 * MIB,
     ),
-    *(
-        Contestant(
-            name=f"ours-{workers}-{client.partition('/')[0]}",
-            label=f"ours, --workers {workers}, {label}",
-            server=f"ours-{workers}",
-            client=client,
-            transports=(TCP,),
-            smallest=KIB,
-            largest=64 * KIB,
-            clients=(16, 64),
-        )
-        for client, label in (("channels/own", "stock channels"), ("loads/grpc", "h2load"))
-        for workers in (1, 2)
-    ),
-    Contestant(name="stock", label="stock grpcio", server="stock", client="messages/sync", copies=12, is_drawn=True),
+    Contestant("stock", "stock grpcio", serve_peer("stock"), "stock/unary", copies=12, drawn=True),
     Contestant(
-        name="stock-asyncio",
-        label="stock grpcio asyncio",
-        server="stock-asyncio",
-        client="coroutines/stock",
+        "stock-asyncio",
+        "stock grpcio asyncio",
+        serve_peer("stock_asyncio"),
+        "stock_asyncio/unary",
         copies=12,
-        is_drawn=True,
-    ),
-    Contestant(name="cpp", label="C++ gRPC sync", server="cpp", client="channels/own", copies=8, is_drawn=True),
-    Contestant(name="socket", label="raw socket copy", server="socket", client="sockets/copy", copies=2, is_drawn=True),
-    Contestant(
-        name="arrow",
-        label="Arrow Flight DoExchange",
-        server="arrow",
-        client="flights/call",
-        client_environment="arrow",
-        is_drawn=True,
+        drawn=True,
     ),
     Contestant(
-        name="arrow-open",
-        label="Arrow Flight, exchange kept open",
-        server="arrow",
-        client="flights/open",
-        client_environment="arrow",
+        "cpp", "C++ gRPC sync", ("{folder}/reshape_server", "{address}"), "channels/unary", "cpp", copies=8, drawn=True
     ),
-    Contestant(
-        name="fastapi",
-        label="FastAPI",
-        server="fastapi",
-        client="posts/httpx",
-        client_environment="fastapi",
-        is_drawn=True,
-    ),
-    Contestant(
-        name="mlserver",
-        label="MLServer",
-        server="mlserver",
-        client="inferences/mlserver",
-        client_environment="mlserver",
+    Contestant("socket", "raw socket copy", serve_peer("sockets"), "sockets/copy", copies=2, drawn=True),
+    Contestant("arrow", "Arrow Flight DoExchange", serve_peer("arrow"), "arrow/call", "arrow", drawn=True),
+    Contestant("arrow-open", "Arrow Flight, exchange kept open", serve_peer("arrow"), "arrow/open", "arrow"),
+    Contestant("fastapi", "FastAPI", serve_peer("fastapi"), "fastapi/post", "fastapi", drawn=True),
+    Contestant(  # a call of 1 GiB takes it minutes
+        "mlserver",
+        "MLServer",
+        serve_peer("mlserver"),
+        "open_inference/unary",
+        "mlserver",
+        largest=256 * MIB,
         transports=(TCP,),
         copies=35,
-        slow_above=256 * MIB,
-        is_drawn=True,
+        drawn=True,
     ),
-    Contestant(
-        name="triton",
-        label="Triton (PyTriton)",
-        server="triton",
-        client="inferences/triton",
-        client_environment="triton",
+    Contestant(  # the stub of Triton must load the libpython that the environment's standard library belongs to
+        "triton",
+        "Triton (PyTriton)",
+        ("/usr/bin/env", "LD_LIBRARY_PATH={folder}", *serve_peer("triton")),
+        "open_inference/unary",
+        "triton",
         transports=(TCP,),
         copies=25,
-        is_drawn=True,
+        drawn=True,
     ),
 )
+"""Who sends a tensor and gets its bytes back under another shape; h2load costs the machine next to nothing."""
 
-
-def find_contestant(name: str) -> Contestant:
-    """Returns the contestant of that name.
-
-    Raises:
-        ValueError: there is none.
-    """
-    for contestant in CONTESTANTS:
-        if contestant.name == name:
-            return contestant
-    message = f"no contestant is named {name!r}; there are {', '.join(item.name for item in CONTESTANTS)}"
-    raise ValueError(message)
+WORKERS = tuple(
+    Contestant(
+        f"ours-{workers}-{client}",
+        f"ours, --workers {workers}, {label}",
+        (*OURS, "--workers", str(workers)),
+        module,
+        smallest=KIB,
+        largest=64 * KIB,
+        clients=(16, 64),
+        transports=(TCP,),
+    )
+    for client, label, module in (
+        ("channels", "stock channels", "channels/unary"),
+        ("h2load", "h2load", "h2load/unary"),
+    )
+    for workers in (1, 2)
+)

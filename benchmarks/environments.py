@@ -1,83 +1,97 @@
-"""The environments of the peers: where they are, and whether they are there."""
+"""Environments: the interpreters of the contestants, what is installed there, and the machine they share."""
 
+import os
+import platform
 import subprocess
 import sys
-from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
-from benchmarks.contestants import CPP, OWN, SERVERS, Contestant
-
-PACKAGES = {
-    OWN: ("tensor-reshape", "grpcio", "protobuf", "numpy"),
+ROOT = Path(__file__).parents[1]
+PEERS = ROOT / ".venv-peers"
+CPP = "cpp"
+_PACKAGES = {
     "arrow": ("pyarrow",),
     "fastapi": ("fastapi", "uvicorn", "uvloop", "httpx"),
     "mlserver": ("mlserver", "tritonclient", "grpcio"),
     "triton": ("nvidia-pytriton", "tritonclient", "grpcio"),
+    "openvino": ("openvino",),
 }
-"""Whose versions are told, environment by environment; the first of each is what must be installed."""
+"""What must be installed in an environment, whose versions are told."""
 
-_VERSIONS = """
+_OWN_PACKAGES = ("tensor-reshape", "grpcio", "protobuf", "numpy")
+_DESCRIBE = """
 import sys, sysconfig
 from importlib.metadata import version
 print(sysconfig.get_config_var("LIBDIR"))
-for name in sys.argv[1:]:
-    print(name, version(name))
+print(", ".join(f"{name} {version(name)}" for name in sys.argv[1:]))
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Environment:
-    """Where a peer's packages are.
+class Environment(NamedTuple):
+    """Where a contestant's packages are.
 
     Attributes:
         python: the interpreter.
-        libraries: the folder of its libpython.
+        folder: of its libpython; of the C++ environment: where the server is.
         versions: of the packages that matter.
     """
 
     python: str
-    libraries: str
-    versions: dict[str, str]
+    folder: str
+    versions: str
 
 
-@dataclass(frozen=True, slots=True)
-class Peers:
-    """The folder that `benchmarks/install-peers` fills."""
-
-    folder: Path
-
-    def open_environment(self, name: str) -> Environment | None:
-        """Returns the environment, None where it is not installed."""
-        return _open_environment(self.folder, name)
-
-    def is_installed(self, contestant: Contestant) -> bool:
-        """Tells whether both sides of a contestant are there."""
-        names = (SERVERS[contestant.server].environment, contestant.client_environment)
-        return all(self.open_environment(name) for name in names)
-
-    def list_versions(self) -> dict[str, dict[str, str]]:
-        """Returns the versions of what is installed, environment by environment."""
-        found = {name: self.open_environment(name) for name in (*PACKAGES, CPP)}
-        return {name: environment.versions for name, environment in found.items() if environment}
-
-
-@cache
-def _open_environment(folder: Path, name: str) -> Environment | None:
+def find_environment(name: str, peers: Path = PEERS) -> Environment | None:
+    """Returns the environment of that name, None where it is not installed."""
     if name == CPP:
-        return _open_cpp(folder / CPP)
-    python = Path(sys.executable) if name == OWN else folder / name / "bin" / "python"
-    if not python.exists():
-        return None
-    answer = subprocess.run([python, "-c", _VERSIONS, *PACKAGES[name]], capture_output=True, text=True, check=False)
-    if answer.returncode != 0:
-        return None
-    libraries, *lines = answer.stdout.splitlines()
-    return Environment(str(python), libraries, dict(line.split(" ", 1) for line in lines))
+        version = peers / CPP / "version"
+        return (
+            Environment(sys.executable, str(peers / CPP), f"libgrpc++ {version.read_text().strip()}")
+            if version.exists()
+            else None
+        )
+    own = name not in _PACKAGES or name == "openvino"
+    python = sys.executable if own else str(peers / name / "bin" / "python")
+    return open_environment(python, _PACKAGES.get(name, _OWN_PACKAGES))
 
 
-def _open_cpp(folder: Path) -> Environment | None:
-    if not (folder / "reshape_server").exists():
+def open_environment(python: str, packages: tuple[str, ...] = _OWN_PACKAGES) -> Environment | None:
+    """Returns the environment of an interpreter, None where it, or one of the packages, is absent."""
+    try:
+        answer = subprocess.run([python, "-c", _DESCRIBE, *packages], capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
         return None
-    version = folder / "version"
-    return Environment(sys.executable, "", {"libgrpc++": version.read_text().strip() if version.exists() else "?"})
+    return Environment(python, *answer.stdout.splitlines())
+
+
+def find_commit(python: str) -> str:
+    """Returns the commit of the checkout from which an interpreter imports the project; "?" where it is installed."""
+    # The interpreter knows which checkout it is: ours and the base's have the same version number.
+    where = "import importlib.util as u; print(*u.find_spec('tensor_reshape.client').submodule_search_locations)"
+    folder = subprocess.run([python, "-c", where], capture_output=True, text=True, check=True).stdout.strip()
+    if "site-packages" in folder:  # of a wheel; that its environment lies in some checkout says nothing
+        return "?"
+    command = ["git", "-C", folder, "describe", "--always", "--dirty", "--exclude=*"]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip() or "?"
+
+
+def describe_machine() -> list[str]:
+    """Returns what the machine is, in two lines."""
+    memory = int(_read_field("/proc/meminfo", "MemTotal").split()[0]) * 1024 / 1024**3
+    virtual = ", virtual" if "hypervisor" in _read_field("/proc/cpuinfo", "flags").split() else ""
+    system = platform.freedesktop_os_release().get("PRETTY_NAME", platform.system())
+    return [
+        f"{_read_field('/proc/cpuinfo', 'model name')}, {os.cpu_count()} cores{virtual}, {memory:.1f} GiB of memory",
+        f"{system}, Linux {platform.release()}, Python {platform.python_version()}",
+    ]
+
+
+def read_free_memory() -> int:
+    """Returns the bytes of memory that can be had."""
+    return int(_read_field("/proc/meminfo", "MemAvailable").split()[0]) * 1024
+
+
+def _read_field(path: str, name: str) -> str:
+    lines = (line.partition(":") for line in Path(path).read_text().splitlines())
+    return next((value.strip() for key, _, value in lines if key.strip() == name), "0")

@@ -1,75 +1,74 @@
-"""Plots: calls a second over size, one line a contestant."""
+"""Plots: calls a second over size, one line a contestant, read from the tables of a report."""
 
 import importlib
 import sys
 from collections.abc import Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from benchmarks.cells import TCP, Cell, format_size
-from benchmarks.contestants import CONTESTANTS, Contestant
-from benchmarks.results import Results
+from benchmarks.cells import Cell, format_size, parse_cell
+from benchmarks.contestants import OURS, TRANSPORT, Contestant
+from benchmarks.tables import Table
 
-_COLORS = ("#d62728", "#ff7f0e", "#7f7f7f", "#bcbd22", "#1f77b4", "#000000", "#2ca02c", "#9467bd", "#8c564b", "#17becf")
 _MARKERS = "o^sDvXP*h<"
 _ZERO_POSITION = 128
 """Where an empty tensor stands on the logarithmic axis."""
 
+_Rates = list[tuple[Cell, dict[str, str]]]
 
-def draw(results: Results, path: Path) -> None:
-    """Writes the PNG: a panel for each number of clients over TCP, or over what was measured."""
+
+def draw(tables: Sequence[Table], path: Path) -> None:
+    """Writes the PNG: a panel for each number of clients, over the first transport (TCP where it was measured)."""
     try:
         pyplot: Any = importlib.import_module("matplotlib.pyplot")
     except ImportError:
         print("matplotlib is not installed: no plot; `uv pip install --group bench`", file=sys.stderr)
         return
     pyplot.switch_backend("Agg")
-    groups = _list_groups(results)
-    figure, axes = pyplot.subplots(1, len(groups), figsize=(1.5 + 5.5 * len(groups), 6), sharey=True, squeeze=False)
-    for axis, cells in zip(axes[0], groups, strict=True):
-        _draw_panel(axis, results, cells)
+    panels = _list_panels(tables)
+    width = 1.5 + 5.5 * len(panels)
+    figure, axes = pyplot.subplots(1, len(panels), figsize=(width, 6), sharey=True, squeeze=False)
+    for axis, rates in zip(axes[0], panels, strict=True):
+        _draw_panel(axis, rates)
     axes[0][0].set_ylabel("calls a second (median of the rounds)")
     handles = {handle.get_label(): handle for axis in axes[0] for handle in axis.get_lines()}
     figure.legend(handles.values(), handles.keys(), loc="center right", frameon=False)
-    figure.tight_layout(rect=(0, 0, 1 - 2.2 / (1.5 + 5.5 * len(groups)), 1))
-    figure.savefig(path, dpi=120)
+    figure.tight_layout(rect=(0, 0, 1 - 2.2 / width, 1))
+    figure.savefig(path, dpi=100)
     pyplot.close(figure)
 
 
-def _list_groups(results: Results) -> list[list[Cell]]:
-    cells = results.list_cells()
-    transport = TCP if any(cell.transport == TCP for cell in cells) else cells[0].transport
-    clients = sorted({cell.clients for cell in cells})
-    groups = [[cell for cell in cells if (cell.transport, cell.clients) == (transport, count)] for count in clients]
-    return [group for group in groups if group]
+def _list_panels(tables: Sequence[Table]) -> list[_Rates]:
+    """Returns the cells, panel by panel; the tables are sorted already."""
+    cells = [(cell, {row[0]: row[1] for row in table.rows}) for table in tables if (cell := parse_cell(table.title))]
+    drawn = [(cell, rates) for cell, rates in cells if cell.transport == cells[0][0].transport]
+    return [list(group) for _, group in groupby(drawn, lambda item: item[0].clients)]
 
 
-def _draw_panel(axis: Any, results: Results, cells: Sequence[Cell]) -> None:  # noqa: ANN401 - of matplotlib
-    drawn = [one for one in CONTESTANTS if one.is_drawn]
-    for index, contestant in enumerate(drawn):
-        points = _list_points(results, cells, contestant)
+def _draw_panel(axis: Any, rates: _Rates) -> None:  # noqa: ANN401 - of matplotlib
+    # By the order of the table, so that a contestant has its colour in every panel, also where others are absent.
+    for index, contestant in enumerate(one for one in TRANSPORT if one.drawn):
+        points = _list_points(contestant, rates)
         if points:
             axis.plot(
                 *zip(*points, strict=True),
                 label=contestant.label,
-                color=_COLORS[index % len(_COLORS)],
+                color=f"C{index}",
                 marker=_MARKERS[index % len(_MARKERS)],
-                linewidth=3 if contestant.server == "ours" else 1.5,
-                zorder=3 if contestant.server == "ours" else 2,
+                linewidth=3 if contestant.server == OURS else 1.5,
+                zorder=3 if contestant.server == OURS else 2,
             )
+    sizes = [cell.size for cell, _ in rates]
     axis.set_xscale("log", base=2)
     axis.set_yscale("log")
-    axis.set_xticks([_place(cell) for cell in cells], [format_size(cell.size) for cell in cells], rotation=45)
+    axis.set_xticks([max(size, _ZERO_POSITION) for size in sizes], [*map(format_size, sizes)], rotation=45)
     axis.minorticks_off()
     axis.grid(visible=True, alpha=0.3)
     axis.set_xlabel("size of the tensor")
-    axis.set_title(f"{cells[0].clients} client{'s' * (cells[0].clients > 1)}, {cells[0].transport}")
+    axis.set_title(str(rates[0][0]).partition(", ")[2])
 
 
-def _list_points(results: Results, cells: Sequence[Cell], contestant: Contestant) -> list[tuple[int, float]]:
-    entries = [results.find(cell, contestant.name) for cell in cells]
-    return [(_place(entry.cell), entry.rate) for entry in entries if entry is not None and entry.rate]
-
-
-def _place(cell: Cell) -> int:
-    return max(cell.size, _ZERO_POSITION)
+def _list_points(contestant: Contestant, rates: _Rates) -> list[tuple[int, float]]:
+    texts = [(cell, row.get(contestant.label, "").partition(" ")[0].replace(",", "")) for cell, row in rates]
+    return [(max(cell.size, _ZERO_POSITION), float(text)) for cell, text in texts if text[:1].isdigit()]

@@ -1,4 +1,4 @@
-"""Processes of a measurement: the server, and the worker whose clients call it."""
+"""Processes of a measurement: a server, and the worker whose clients call it, each in a session of its own."""
 
 import json
 import os
@@ -9,19 +9,16 @@ import subprocess
 import tempfile
 import threading
 import time
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
 from benchmarks.cells import TCP
-from benchmarks.contestants import SERVERS, Contestant
-from benchmarks.environments import Environment, Peers
+from benchmarks.environments import ROOT, Environment
 from benchmarks.meters import list_shared_memory, list_tree
 
-ROOT = Path(__file__).parents[1]
-START_SECONDS = 90
-STOP_SECONDS = 30
-Answer = dict[str, Any]
+_START_SECONDS = 90  # Triton and MLServer take long
+_STOP_SECONDS = 30
 
 
 class ProcessError(Exception):
@@ -31,94 +28,62 @@ class ProcessError(Exception):
 class ServerProcess:
     """A server that listens on an address of its own."""
 
-    def __init__(self, kind: str, transport: str, peers: Peers) -> None:
+    def __init__(self, command: tuple[str, ...], transport: str, environment: Environment) -> None:
         """Starts the server and waits until it listens.
 
         Raises:
             ProcessError: it ended, or was not there in time.
         """
-        self._folder = tempfile.TemporaryDirectory(prefix="bench-")
-        folder = Path(self._folder.name)
-        self.address = f"127.0.0.1:{_find_port()}" if transport == TCP else f"unix:{folder / 'server.sock'}"
-        environment = peers.open_environment(SERVERS[kind].environment)
-        if environment is None:
-            message = "not installed"
-            raise ProcessError(message)
-        command = [_fill(word, self.address, environment, peers) for word in SERVERS[kind].command]
-        self._log = folder / "log"
-        with self._log.open("wb") as log:
-            self._process = subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log, start_new_session=True)
-        self.pid = self._process.pid
-        try:
-            self._await_listening()
-        except ProcessError:
-            self.stop()
-            raise
-
-    def stop(self) -> None:
-        """Ends the server and all it started."""
-        stop_tree(self._process)
-        self._folder.cleanup()
-
-    def _await_listening(self) -> None:
-        deadline = time.monotonic() + START_SECONDS
-        while not _is_listening(self.address):
-            if self._process.poll() is not None or time.monotonic() > deadline:
-                message = f"failed to start: {_read_last_line(self._log)}"
-                raise ProcessError(message)
-            time.sleep(0.05)
+        with ExitStack() as stack:
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-")))
+            # A path of its own, or a port that was free just now: several servers of a group run at once.
+            self.address = f"127.0.0.1:{_find_port()}" if transport == TCP else f"unix:{folder / 'socket'}"
+            words = [word.format(**environment._asdict(), address=self.address) for word in command]
+            process = _start(stack, words, folder / "log")
+            self.pid = process.pid
+            deadline = time.monotonic() + _START_SECONDS
+            # Whether it answers is for the client to see; most peers have no other sign that they are up.
+            while not _is_listening(self.address):
+                if process.poll() is not None or time.monotonic() > deadline:
+                    message = f"failed to start: {_read_last_line(folder / 'log')}"
+                    raise ProcessError(message)
+                time.sleep(0.05)
+            self.stop = stack.pop_all().close
 
 
 class WorkerProcess:
-    """A worker: it has the clients of a contestant and does what a line of JSON says, see `benchmarks.workers`."""
+    """The clients of a contestant, which do what a line of JSON says: see `benchmarks.worker`."""
 
-    def __init__(self, contestant: Contestant, address: str, peers: Peers) -> None:
+    def __init__(self, client: str, address: str, environment: Environment) -> None:
         """Starts the worker."""
-        environment = peers.open_environment(contestant.client_environment)
-        if environment is None:
-            message = "not installed"
-            raise ProcessError(message)
-        command = [environment.python, "-m", "benchmarks.workers", contestant.client, address]
-        self._log = tempfile.NamedTemporaryFile(prefix="bench-", suffix=".log")  # noqa: SIM115 - as long as the process
-        self._process = subprocess.Popen(
-            command,
-            cwd=ROOT,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._log,
-            text=True,
-            start_new_session=True,
-        )
+        stack = ExitStack()
+        self._log = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-"))) / "log"
+        command = [environment.python, "-m", "benchmarks.worker", client, address]
+        self._process = _start(stack, command, self._log, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.stop = stack.close
+        # A thread reads, so that an answer can be awaited with a timeout.
         self._lines: queue.SimpleQueue[str] = queue.SimpleQueue()
         threading.Thread(target=self._read, daemon=True).start()
 
-    def ask(self, timeout: float, **question: object) -> Answer:
+    def ask(self, timeout: float, **question: object) -> dict[str, Any]:
         """Returns the answer to a question.
 
         Raises:
-            ProcessError: the worker says so, has ended, or took too long.
+            ProcessError: the worker says so, has ended, or took longer than `timeout` seconds.
         """
         try:
             print(json.dumps(question), file=self._process.stdin, flush=True)
             line = self._lines.get(timeout=timeout)
         except queue.Empty:
-            message = f"failed: no answer within {timeout:.0f} s"
-            raise ProcessError(message) from None
-        except OSError:
+            line = json.dumps({"error": f"no answer within {timeout:.0f} s"})
+        except OSError:  # the pipe is broken
             line = ""
-        if not line:
-            message = f"failed: the client ended: {_read_last_line(Path(self._log.name))}"
-            raise ProcessError(message)
-        answer: Answer = json.loads(line)
+        last_words = {"error": f"the client ended: {_read_last_line(self._log)}"}
+        answer: dict[str, Any] = json.loads(line) if line else last_words
         if "error" in answer:
             message = f"failed: {answer['error']}"
             raise ProcessError(message)
         return answer
-
-    def stop(self) -> None:
-        """Ends the worker."""
-        stop_tree(self._process)
-        self._log.close()
 
     def _read(self) -> None:
         for line in self._process.stdout or ():
@@ -126,26 +91,35 @@ class WorkerProcess:
         self._lines.put("")
 
 
-def stop_tree(process: "subprocess.Popen[str] | subprocess.Popen[bytes]") -> None:
-    """Ends a process with all it started: politely, then not. Removes the shared memory they leave."""
+def _start(stack: ExitStack, command: list[str], log: Path, **pipes: int) -> "subprocess.Popen[str]":
+    # A file, not a pipe: nobody reads while a server runs, and a full pipe would stop it.
+    with log.open("w") as file:
+        streams: dict[str, Any] = {"stdout": file, "stderr": file, **pipes}
+        process: subprocess.Popen[str] = subprocess.Popen(
+            command, cwd=ROOT, text=True, start_new_session=True, **streams
+        )
+    stack.callback(_stop_tree, process)
+    return process
+
+
+def _stop_tree(process: "subprocess.Popen[str]") -> None:
+    """Ends a process with all it started: politely, then not. Removes the shared memory that they leave (Triton's)."""
+    # Before it ends: afterwards its children belong to another parent, and its maps are gone.
     tree = list_tree(process.pid)
     segments = list_shared_memory(tree)
     process.terminate()
     try:
-        process.wait(STOP_SECONDS)
+        process.wait(_STOP_SECONDS)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
     for member in tree[1:]:
         with suppress(ProcessLookupError):
-            if os.getsid(member) == process.pid:  # every process here is started in a session of its own
+            # An id may be another's by now; whoever is in the session of the process was started by it.
+            if os.getsid(member) == process.pid:
                 os.kill(member, signal.SIGKILL)
     for segment in segments:
         segment.unlink(missing_ok=True)
-
-
-def _fill(word: str, address: str, environment: Environment, peers: Peers) -> str:
-    return word.format(python=environment.python, libraries=environment.libraries, address=address, folder=peers.folder)
 
 
 def _find_port() -> int:
@@ -156,11 +130,10 @@ def _find_port() -> int:
 
 
 def _is_listening(address: str) -> bool:
-    family = socket.AF_UNIX if address.startswith("unix:") else socket.AF_INET
     host, _, port = address.rpartition(":")
-    place = address.removeprefix("unix:") if family == socket.AF_UNIX else (host, int(port))
-    with socket.socket(family) as probe:
-        return probe.connect_ex(place) == 0
+    is_unix = host == "unix"
+    with socket.socket(socket.AF_UNIX if is_unix else socket.AF_INET) as probe:
+        return probe.connect_ex(port if is_unix else (host, int(port))) == 0
 
 
 def _read_last_line(log: Path) -> str:

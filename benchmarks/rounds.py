@@ -1,20 +1,34 @@
-"""Rounds: contestant after contestant, round after round, so that the machine's drift hits all of them."""
+"""Rounds: what is compared is measured in turn, round after round, so that the machine's drift hits all of it alike.
 
+1. Only measurements of one round are compared: a ratio is made of two of them.
+2. Each round begins with another entry, so that none is always the first.
+3. A server and its worker are new in each group; from 64 MiB on, in each measurement.
+"""
+
+import statistics
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from operator import attrgetter
+from typing import Any, Self
 
-from benchmarks.cells import KIB, MEMORY_BYTES, Cell
+from benchmarks.cells import KIB, MIB, TENSOR, Cell
 from benchmarks.contestants import Contestant
-from benchmarks.environments import Peers
-from benchmarks.meters import read_cpu_seconds, read_memory, read_peak_memory, reset_peak_memory
+from benchmarks.environments import Environment
+from benchmarks.meters import read_cpu_seconds, read_memory, reset_peak_memory
 from benchmarks.processes import ProcessError, ServerProcess, WorkerProcess
-from benchmarks.results import OK, Entry, Measurement
 
+# Connections, caches and the processor's clock settle within some hundred small calls.
 _WARM_UP_SECONDS = 0.2
-_LEAST_ROUNDS = 2
-"""So many are made of a cell even where they take longer than `Pace.cell_seconds`."""
+_LEAST_ROUNDS, _ENTRY_SECONDS = 2, 60
+"""An entry that was called for so long misses the rounds after the second: some peers take a minute a call."""
+
+# The longest that an answer may take: to make a large tensor and to check its bytes is part of it.
+_ANSWER_SECONDS = 300
+_STATUS_LENGTH = 100
+_FRESH_BYTES = 64 * MIB
+"""From this size on what a process keeps of freed memory, or lacks, is seen in the next measurement."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,129 +36,183 @@ class Pace:
     """How much is measured.
 
     Attributes:
-        rounds: of each cell.
+        rounds: of each group.
         seconds: that the clients call in each measurement; a call that has begun is awaited.
-        cell_seconds: a contestant that has been measured for so long in a cell misses the rounds after the second.
-        timeout: how long the longest answer may take.
-        memory_bytes: what the tensors in flight of a cell may take.
+        is_fresh: whether large tensors have new processes in each measurement, and the servers' memory is measured.
     """
 
     rounds: int
     seconds: float
-    cell_seconds: float
-    timeout: float
-    memory_bytes: int
+    is_fresh: bool = True
 
 
-@dataclass
-class Pair:
-    """A server and the worker that calls it."""
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One entry in one round: calls answered, in how many seconds, their latencies, the server's processor time."""
 
-    server: ServerProcess
-    worker: WorkerProcess
-    prepared: Cell | None = None
-    """The cell whose tensors the clients hold."""
+    calls: int
+    seconds: float
+    p50: float
+    p99: float
+    cpu_seconds: float
 
-    def stop(self) -> None:
-        """Ends both."""
-        self.worker.stop()
-        self.server.stop()
+    @property
+    def rate(self) -> float:
+        """Calls a second."""
+        return self.calls / self.seconds
 
 
-@dataclass
-class Arena:
-    """The pairs that are running, one a contestant at most."""
+@dataclass(slots=True)
+class Entry:
+    """A contestant in a cell.
 
-    peers: Peers
-    pace: Pace
-    _pairs: dict[str, Pair] = field(default_factory=dict)
+    Attributes:
+        contestant: who.
+        cell: what it is asked.
+        status: why it was not, or not wholly, measured; "": it was.
+        peak_bytes: the most memory of the server above what it has at rest; None: not measured.
+        samples: the measurements, by round.
+    """
 
-    def measure_cell(self, cell: Cell, contestants: Sequence[Contestant]) -> list[Entry]:
-        """Measures all contestants in a cell."""
-        entries = {one.name: Entry(cell, one.name, self._find_status(one, cell)) for one in contestants}
-        for number in range(self.pace.rounds):
-            turn = number % max(1, len(contestants))
-            for contestant in (*contestants[turn:], *contestants[:turn]):
-                entry = entries[contestant.name]
-                if entry.status == OK and self._has_time(entry):
-                    self._measure(contestant, entry, number)
-            _show(f"{cell}: round {number + 1} of {self.pace.rounds}")
-        return list(entries.values())
+    contestant: Contestant
+    cell: Cell
+    status: str = ""
+    peak_bytes: int | None = None
+    samples: dict[int, Sample] = field(default_factory=dict)
 
-    def close(self) -> None:
-        """Ends all pairs."""
-        for name in list(self._pairs):
-            self.close_pair(name)
+    @property
+    def failure(self) -> str:
+        """What a table tells of the status: as much as fits into a cell of it; "" where all went well."""
+        return self.status[:_STATUS_LENGTH].replace("|", "/")
 
-    def close_pair(self, name: str) -> None:
-        """Ends the pair of a contestant."""
-        pair = self._pairs.pop(name, None)
-        if pair is not None:
-            pair.stop()
+    def list_values(self, name: str) -> list[float]:
+        """Returns an attribute of all samples; nothing where the entry was not wholly measured."""
+        return [] if self.status else [*map(attrgetter(name), self.samples.values())]
 
-    def _find_status(self, contestant: Contestant, cell: Cell) -> str:
-        obstacle = contestant.find_obstacle(cell, self.pace.memory_bytes)
-        if obstacle is None and not self.peers.is_installed(contestant):
-            return "not installed"
-        return obstacle or OK
+    def compare(self, under: Self, name: str = "rate") -> list[float]:
+        """Returns the ratios of an attribute to that of another entry, round by round."""
+        rounds = [] if self.status or under.status else sorted(self.samples.keys() & under.samples.keys())
+        read = attrgetter(name)
+        return [read(self.samples[number]) / read(under.samples[number]) for number in rounds]
 
-    def _has_time(self, entry: Entry) -> bool:
-        return len(entry.rounds) < _LEAST_ROUNDS or entry.seconds < self.pace.cell_seconds
 
-    def _measure(self, contestant: Contestant, entry: Entry, number: int) -> None:
-        cell = entry.cell
-        weighs = number == 0 and cell.size >= MEMORY_BYTES
-        try:
-            if weighs or cell.is_fresh:
-                self.close_pair(contestant.name)
-            pair = self._open_pair(contestant, cell)
-            rest = self._rest(pair, cell) if weighs else 0
-            self._prepare(pair, cell)
-            entry.rounds.append(self._run(pair, number))
-            if weighs:
-                entry.peak_bytes = max(0, read_peak_memory(pair.server.pid) - rest)
-        except ProcessError as error:
-            entry.status = str(error)
-            self.close_pair(contestant.name)
-            _show(f"{cell}: {contestant.name} {error}")
-        if cell.is_fresh:
-            self.close_pair(contestant.name)
+def measure_group(entries: Sequence[Entry], environments: Mapping[str, Environment], pace: Pace) -> None:
+    """Measures entries that are compared with each other; what goes wrong is the status of its entry."""
+    with _Arena(environments, pace) as arena:
+        for number in range(pace.rounds):
+            # Whoever is first in a round finds the machine as the round before left it; so each is first in turn.
+            turn = number % len(entries)
+            for entry in (*entries[turn:], *entries[:turn]):
+                spent = sum(sample.seconds for sample in entry.samples.values())
+                if not entry.status and (number < _LEAST_ROUNDS or spent < _ENTRY_SECONDS):
+                    arena.measure(entry, number)
+            print(f"{entries[0].cell}: round {number + 1} of {pace.rounds}", file=sys.stderr, flush=True)
 
-    def _open_pair(self, contestant: Contestant, cell: Cell) -> Pair:
-        pair = self._pairs.get(contestant.name)
-        if pair is not None and pair.prepared and pair.prepared.transport != cell.transport:
-            self.close_pair(contestant.name)
-            pair = None
-        if pair is None:
-            with ExitStack() as stack:
-                server = ServerProcess(contestant.server, cell.transport, self.peers)
-                stack.callback(server.stop)
-                pair = Pair(server, WorkerProcess(contestant, server.address, self.peers))
-                stack.pop_all()
-            self._pairs[contestant.name] = pair
-        return pair
 
-    def _rest(self, pair: Pair, cell: Cell) -> int:
+def format_number(number: float) -> str:
+    """Returns three significant digits: "12,300", "45.1", "0.670"."""
+    digits = next((digits for limit, digits in ((100, 0), (10, 1), (1, 2), (0.1, 3)) if number >= limit), 4)
+    return f"{number:,.{digits}f}"
+
+
+def format_spread(values: Sequence[float], scale: float = 1) -> str:
+    """Returns the median, and the least and the greatest in brackets: "2.61 (2.50-2.83)"; a dash for no value."""
+    if not values:
+        return "-"
+    median, least, most = (format_number(choose(values) * scale) for choose in (statistics.median, min, max))
+    return f"{median} ({least}-{most})"
+
+
+def format_latency(entry: Entry) -> str:
+    """Returns the medians of p50 and p99 in milliseconds; a dash where there are none."""
+    values = [entry.list_values(name) for name in ("p50", "p99")]
+    return " / ".join(format_number(statistics.median(one) * 1e3) for one in values) if all(values) else "-"
+
+
+class _Pair:
+    """The processes of a contestant: its server, if it has one, and the worker that calls it."""
+
+    def __init__(self, contestant: Contestant, transport: str, environment: Environment) -> None:
+        with ExitStack() as stack:
+            # The stack ends the server where the worker does not start.
+            self._server = ServerProcess(contestant.server, transport, environment) if contestant.server else None
+            if self._server:
+                stack.callback(self._server.stop)
+            address = self._server.address if self._server else "-"
+            self._worker = WorkerProcess(contestant.client, address, environment)
+            stack.callback(self._worker.stop)
+            self.stop = stack.pop_all().close
+        self.server_id = self._server.pid if self._server else None
+        self._prepared: set[Cell] = set()
+
+    def prepare(self, cell: Cell, warm_up_seconds: float) -> None:
+        """Connects the clients, checks an answer, and lets them call for a while, once for each cell."""
+        if cell in self._prepared:
+            return
+        self.ask(cell, do="prepare")
+        self._prepared.add(cell)
+        # The check of a large tensor was a call already, which took long enough to warm up whatever there is.
+        if cell.load != TENSOR or cell.size <= MIB:
+            self.ask(cell, do="run", seconds=warm_up_seconds)
+
+    def ask(self, cell: Cell, **question: Any) -> dict[str, Any]:
+        return self._worker.ask(_ANSWER_SECONDS, cell=cell, **question)
+
+    def weigh_at_rest(self, cell: Cell) -> int:
         """Lets every client make small calls, and returns the memory that the server has after them."""
-        pair.worker.ask(self.pace.timeout, do="prepare", size=KIB, clients=cell.clients)
-        memory = read_memory(pair.server.pid)
-        reset_peak_memory(pair.server.pid)
+        self.prepare(cell._replace(size=KIB), 0)
+        # Read while the clients are connected: threads and buffers of connections are no cost of a large tensor.
+        memory = read_memory(self.server_id or 0)
+        reset_peak_memory(self.server_id or 0)
+        self.ask(cell, do="close")
+        self._prepared.clear()
         return memory
 
-    def _prepare(self, pair: Pair, cell: Cell) -> None:
-        if pair.prepared == cell:
-            return
-        pair.worker.ask(self.pace.timeout, do="prepare", size=cell.size, clients=cell.clients)
-        pair.prepared = cell
-        if cell.size <= MEMORY_BYTES:
-            pair.worker.ask(self.pace.timeout, do="run", seconds=min(_WARM_UP_SECONDS, self.pace.seconds))
 
-    def _run(self, pair: Pair, number: int) -> Measurement:
-        before = read_cpu_seconds(pair.server.pid)
-        answer = pair.worker.ask(self.pace.timeout + self.pace.seconds, do="run", seconds=self.pace.seconds)
-        spent = read_cpu_seconds(pair.server.pid) - before
-        return Measurement(number, answer["calls"], answer["seconds"], answer["p50"], answer["p99"], spent)
+class _Arena:
+    """The pairs that are running, one a contestant at most."""
 
+    def __init__(self, environments: Mapping[str, Environment], pace: Pace) -> None:
+        self._environments = environments
+        self._pace = pace
+        self._pairs: dict[str, _Pair] = {}
 
-def _show(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for name in list(self._pairs):
+            self._stop(name)
+
+    def measure(self, entry: Entry, number: int) -> None:
+        """Adds a sample to an entry, or says in its status what went wrong."""
+        name = entry.contestant.name
+        is_tensor = self._pace.is_fresh and entry.cell.load == TENSOR
+        is_weighed = is_tensor and number == 0 and entry.cell.size >= MIB
+        try:
+            if name not in self._pairs:
+                environment = self._environments[entry.contestant.environment]
+                self._pairs[name] = _Pair(entry.contestant, entry.cell.transport, environment)
+            self._measure(self._pairs[name], entry, number, is_weighed=is_weighed)
+        except ProcessError as error:
+            entry.status = str(error)
+            print(f"{entry.cell}: {name} {error}", file=sys.stderr, flush=True)
+        # A call that failed may still be under way in the server: its processes are of no more use.
+        if entry.status or (is_tensor and entry.cell.size >= _FRESH_BYTES):
+            self._stop(name)
+
+    def _measure(self, pair: _Pair, entry: Entry, number: int, *, is_weighed: bool) -> None:
+        rest = pair.weigh_at_rest(entry.cell) if is_weighed else 0
+        pair.prepare(entry.cell, min(_WARM_UP_SECONDS, self._pace.seconds))
+        # Read around the run alone: what the check of the answer costs the server is no part of it.
+        before = read_cpu_seconds(pair.server_id) if pair.server_id else 0
+        answer = pair.ask(entry.cell, do="run", seconds=self._pace.seconds)
+        after = read_cpu_seconds(pair.server_id) if pair.server_id else 0
+        entry.samples[number] = Sample(**answer, cpu_seconds=after - before)
+        if is_weighed and pair.server_id:
+            entry.peak_bytes = max(0, read_memory(pair.server_id, peak=True) - rest)
+
+    def _stop(self, name: str) -> None:
+        pair = self._pairs.pop(name, None)
+        if pair:
+            pair.stop()

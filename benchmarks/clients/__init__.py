@@ -1,1 +1,0 @@
-"""The clients that measure: each module has an `open_session` for `benchmarks.workers`."""

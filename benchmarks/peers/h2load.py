@@ -1,0 +1,63 @@
+"""h2load sends the request: a client that costs next to nothing, so the server alone is what is measured."""
+
+import shutil
+import subprocess
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+
+from benchmarks.peers import channels
+from benchmarks.sessions import Job, summarize
+
+_HEADERS = ("content-type: application/grpc", "te: trailers")
+
+
+class LoadSession:
+    """h2load with a connection for each client."""
+
+    def __init__(self, job: Job, stack: ExitStack) -> None:
+        """Writes the request to a file.
+
+        Raises:
+            FileNotFoundError: h2load is not installed.
+        """
+        self._job = job
+        program = shutil.which("h2load")
+        if not program:
+            message = "h2load is not installed"
+            raise FileNotFoundError(message)
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-")))
+        self._log = folder / "log"
+        (request,) = channels.encode_messages("unary", job)
+        # The frame of gRPC before a message: not compressed, and four bytes of its length.
+        (folder / "request").write_bytes(b"\0" + len(request).to_bytes(4, "big") + request)
+        headers = [word for header in _HEADERS for word in ("-H", header)]
+        files = (f"--data={folder / 'request'}", f"--log-file={self._log}")
+        self._command = [program, "-c", str(job.cell.clients), "-m", "1", "-t", "1", *headers, *files]
+
+    def check(self) -> None:
+        """Checks the answer to the same bytes through a channel."""
+        with ExitStack() as stack:
+            channels.open_session("unary", self._job, stack).check()
+
+    def run(self, seconds: float) -> dict[str, float]:
+        """Runs h2load, which counts whole seconds.
+
+        Raises:
+            RuntimeError: it failed, or the server did not answer everything with a success.
+        """
+        duration = max(1, round(seconds))
+        self._log.unlink(missing_ok=True)
+        url = f"http://{self._job.address}{channels.SERVICE}/StaticReshape"
+        done = subprocess.run([*self._command, "-D", str(duration), url], capture_output=True, text=True, check=False)
+        rows = [line.split() for line in self._log.read_text().splitlines()] if self._log.exists() else []
+        if done.returncode != 0 or not rows or any(row[1] != "200" for row in rows):
+            message = f"h2load: {done.stdout[-200:]} {done.stderr[-200:]}"
+            raise RuntimeError(message)
+        return summarize(duration, [int(row[2]) / 1e6 for row in rows])
+
+
+def open_session(variant: str, job: Job, stack: ExitStack) -> LoadSession:
+    """Prepares h2load; there is one variant."""
+    del variant
+    return LoadSession(job, stack)

@@ -1,0 +1,62 @@
+"""grpcio as everybody writes it: a thread pool, the generated servicer, stub and messages."""
+
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+
+import grpc
+import numpy as np
+
+from benchmarks.sessions import Array, Call, Job, ThreadSession
+from tensor_reshape.v1 import reshape_pb2, reshape_pb2_grpc, tensor_pb2
+
+OPTIONS = (("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1))
+
+
+class Servicer(reshape_pb2_grpc.ReshapeServiceServicer):
+    """Answers StaticReshape."""
+
+    def StaticReshape(  # noqa: N802 - the contract's name
+        self, request: reshape_pb2.StaticReshapeRequest, context: grpc.ServicerContext
+    ) -> reshape_pb2.StaticReshapeResponse:
+        """Reshapes with numpy."""
+        del context
+        return answer(request)
+
+
+def serve(address: str) -> None:
+    """Serves for ever."""
+    # As many threads as the cells with 16 clients need; with 64 clients calls wait for a thread.
+    server = grpc.server(ThreadPoolExecutor(max_workers=16), options=OPTIONS)
+    reshape_pb2_grpc.add_ReshapeServiceServicer_to_server(Servicer(), server)  # type: ignore[abstract] # one method
+    server.add_insecure_port(address)
+    server.start()
+    server.wait_for_termination()
+
+
+def open_session(variant: str, job: Job, stack: ExitStack) -> ThreadSession:
+    """Opens stubs; there is one variant."""
+    del variant
+
+    def connect() -> Call:
+        stub = reshape_pb2_grpc.ReshapeServiceStub(stack.enter_context(grpc.insecure_channel(job.address, OPTIONS)))
+        return lambda: decode(stub.StaticReshape(encode(job)))
+
+    return ThreadSession(job, stack, connect, job.check)
+
+
+def answer(request: reshape_pb2.StaticReshapeRequest) -> reshape_pb2.StaticReshapeResponse:
+    """Returns the response to a request."""
+    array = np.frombuffer(request.data.data, np.float32).reshape(request.shape)
+    output = tensor_pb2.Tensor(data_type=tensor_pb2.DATA_TYPE_F32, dims=array.shape, data=array.tobytes())
+    return reshape_pb2.StaticReshapeResponse(output=output)
+
+
+def encode(job: Job) -> reshape_pb2.StaticReshapeRequest:
+    """Returns the request."""
+    data = tensor_pb2.Tensor(data_type=tensor_pb2.DATA_TYPE_F32, dims=job.array.shape, data=job.array.tobytes())
+    return reshape_pb2.StaticReshapeRequest(shape=job.target, special_zero=False, data=data)
+
+
+def decode(response: reshape_pb2.StaticReshapeResponse) -> Array:
+    """Returns the array of a response."""
+    return np.frombuffer(response.output.data, np.float32).reshape(response.output.dims)

@@ -1,0 +1,70 @@
+"""Two versions of this project, measured in turn.
+
+The candidate is the environment that runs this, the base another one (`--against`); each has its own server and its
+own client. A ratio is of the time that a call takes, candidate / base, of two measurements of one round: below 1 the
+candidate is faster. Quartiles that both lie on one side of 1 are called by their name; the spread of the ratios says
+how much the machine can tell at all, and a version against itself shows what chance makes.
+"""
+
+from argparse import ArgumentParser, Namespace
+from dataclasses import replace
+from statistics import median, quantiles
+
+from benchmarks.cells import KIB, MIB, Cell
+from benchmarks.contestants import OURS, OWN, Contestant
+from benchmarks.questions import ALL_HOSTILE, HOSTILE, MIXED
+from benchmarks.rounds import Entry, Pace, format_number, format_spread
+from benchmarks.tables import Table
+
+# Fresh processes for each stream of 256 MiB would take longer than the streams; both versions keep what they keep.
+PACE = Pace(rounds=15, seconds=0.3, is_fresh=False)
+BASE = "base"
+_LEAST_ROUNDS = 8  # that a verdict takes: of fewer it is chance on which side of 1 the quartiles lie
+_RAW = Contestant("raw", "unary, stock channel", OURS, "channels/unary")
+_SDK = Contestant("sdk", "unary, SDK", OURS, "sdk/auto")
+_WORKS = (
+    # The stock channel shows the server, behind a client that no version changes; the SDK what a user gets.
+    (_RAW, Cell(KIB)),
+    (_SDK, Cell(KIB)),
+    (_RAW, Cell(KIB, 16)),
+    (_RAW, Cell(MIB)),
+    (replace(_SDK, client="sdk/inline"), Cell(MIB)),
+    (Contestant("raw-stream", "stream, stock channel", OURS, "channels/stream"), Cell(256 * MIB)),
+    (Contestant("sdk-stream", "stream, SDK, out=", OURS, "sdk/stream"), Cell(256 * MIB)),
+    (Contestant("infer", "`infer_locally`", (), "sdk/local"), Cell(10_000, load=MIXED)),
+    (Contestant("infer", "`infer_locally`", (), "sdk/local"), Cell(len(HOSTILE), load=ALL_HOSTILE)),
+    (Contestant("alone", "InferShape one by one, SDK", OURS, "sdk/alone"), Cell(100, load=MIXED)),
+    (Contestant("batch", "a batch through the RPC", OURS, "sdk/batch"), Cell(10_000, load=MIXED)),
+)
+
+
+def add_options(parser: ArgumentParser) -> None:
+    """Adds what is compared with, and in what."""
+    parser.add_argument(
+        "--against", required=True, metavar="PYTHON", help="the interpreter of the base's environment, or its checkout"
+    )
+    parser.add_argument("--works", default="", metavar="TEXT", help="only those whose name or cell contains this")
+
+
+def list_groups(options: Namespace) -> list[list[Entry]]:
+    """Returns a group for each work: the base and the candidate."""
+    works = [(work, cell) for work, cell in _WORKS if options.works in f"{work.label}, {cell}"]
+    return [[Entry(replace(work, name=name, environment=name), cell) for name in (BASE, OWN)] for work, cell in works]
+
+
+def build_tables(groups: list[list[Entry]]) -> list[Table]:
+    """Returns the one table."""
+    head = ("work", "cell", "base, us", "candidate, us", "candidate / base", "quartiles", "verdict")
+    return [Table("Candidate / base", head, [_tell(*group) for group in groups])]
+
+
+def _tell(base: Entry, candidate: Entry) -> tuple[str, ...]:
+    times = (entry.failure or format_number(median(entry.list_values("p50")) * 1e6) for entry in (base, candidate))
+    ratios = candidate.compare(base, "p50")
+    quartiles, verdict = "-", "too few rounds"
+    if len(ratios) >= _LEAST_ROUNDS:
+        # Not a mean and its deviation: a neighbour on the machine makes some rounds several times as long.
+        low, _, high = quantiles(ratios, method="inclusive")
+        quartiles = f"{format_number(low)}-{format_number(high)}"
+        verdict = "slower" if low > 1 else "faster" if high < 1 else "no difference"
+    return (base.contestant.label, str(base.cell), *times, format_spread(ratios), quartiles, verdict)

@@ -1,0 +1,41 @@
+import pytest
+from benchmarks.cells import Cell
+from benchmarks.contestants import TRANSPORT
+from benchmarks.rounds import Entry, Sample, format_number, format_spread
+
+
+def build_entry(*calls: int | None, status: str = "") -> Entry:
+    """Returns an entry that made so many calls a second, round by round; None: it missed the round."""
+    samples = {number: Sample(count, 1, 0.1, 0.2, 0) for number, count in enumerate(calls) if count is not None}
+    return Entry(TRANSPORT[0], Cell(1024), status, samples=samples)
+
+
+def test_a_ratio_is_made_of_two_measurements_of_one_round():
+    assert build_entry(2, 30).compare(build_entry(1, 10)) == [2, 3]
+
+
+def test_a_round_that_one_missed_has_no_ratio():
+    assert build_entry(2, 4, 6).compare(build_entry(1, None, 1)) == [2, 6]
+
+
+def test_an_entry_that_failed_has_no_ratio():
+    assert build_entry(2).compare(build_entry(1, status="failed")) == []
+
+
+def test_what_went_wrong_fits_into_a_cell_of_a_table():
+    assert build_entry(status="failed: a | b " + "c" * 200).failure == "failed: a / b " + "c" * 86
+
+
+@pytest.mark.parametrize(
+    ("number", "text"), [(12_345, "12,345"), (45.06, "45.1"), (2.614, "2.61"), (0.67, "0.670"), (0.0557, "0.0557")]
+)
+def test_numbers_have_three_significant_digits_and_whole_numbers_all(number: float, text: str):
+    assert format_number(number) == text
+
+
+def test_a_spread_is_the_median_with_the_least_and_the_greatest():
+    assert format_spread([2, 1, 4]) == "2.00 (1.00-4.00)"
+
+
+def test_nothing_measured_is_a_dash():
+    assert format_spread([]) == "-"

@@ -1,0 +1,93 @@
+"""Each suite runs from its command to its report, with what needs no peer."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from benchmarks.tables import Table, read_tables
+
+ROOT = Path(__file__).parents[2]
+CONTESTANTS = ("ours", "stock", "stock-asyncio", "socket", "arrow")
+PRESENT = ["tensor-reshape", "stock grpcio", "stock grpcio asyncio", "raw socket copy"]
+
+
+def run_suite(*arguments: str) -> dict[str, Table]:
+    command = [sys.executable, "-m", "benchmarks", *arguments]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return {table.title: table for table in read_tables(done.stdout)}
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Table]:
+    """The tables of a short run without any peer."""
+    folder = tmp_path_factory.mktemp("output")
+    cells = ("--sizes", "1KiB", "1MiB", "--clients", "2", "--transports", "tcp")
+    pace = ("--rounds", "2", "--seconds", "0.01", "--peers", str(folder / "none"))
+    return run_suite("transport", "--only", *CONTESTANTS, *cells, *pace)
+
+
+def is_measured(text: str) -> bool:
+    return text[:1].isdigit()
+
+
+def test_every_contestant_that_is_there_is_measured_in_every_cell(tables: dict[str, Table]):
+    for title in ("1 KiB, 2 clients, tcp", "1 MiB, 2 clients, tcp"):
+        assert [row[0] for row in tables[title].rows if is_measured(row[1])] == PRESENT
+
+
+def test_a_peer_that_is_absent_is_told(tables: dict[str, Table]):
+    (row,) = [row for row in tables["1 KiB, 2 clients, tcp"].rows if row[0] == "Arrow Flight DoExchange"]
+
+    assert row[1] == "not installed"
+
+
+def test_the_servers_memory_is_measured_from_1_mib_on(tables: dict[str, Table]):
+    assert not any(is_measured(row[-1]) for row in tables["1 KiB, 2 clients, tcp"].rows)
+    assert all(is_measured(row[-1]) for row in tables["1 MiB, 2 clients, tcp"].rows if row[0] in PRESENT)
+
+
+def test_the_bars_are_judged(tables: dict[str, Table]):
+    (row,) = tables["Bars"].rows
+
+    assert row[0].startswith("1 KiB: at least 2.5 x")
+    assert row[-1] in {"pass", "**miss**"}
+
+
+def test_a_run_is_made_in_parts(tmp_path: Path):
+    output = tmp_path / "results.md"
+    rest = ("--clients", "1", "--transports", "unix", "--rounds", "1", "--seconds", "0.01", "--output", str(output))
+
+    for size in ("64KiB", "1KiB"):
+        tables = run_suite("transport", "--add", "--only", "socket", "--sizes", size, *rest)
+
+    assert list(tables) == ["Runs", "Bars", "1 KiB, 1 client, unix", "64 KiB, 1 client, unix"]
+    assert len(tables["Runs"].rows) == 2
+    assert output.read_text().count("## 64 KiB") == 1
+
+
+def test_questions_are_measured_beside_each_other():
+    tables = run_suite(
+        "inference", "--only", "local", "alone", "--questions", "9", "--rounds", "1", "--seconds", "0.01"
+    )
+
+    titles = [f"9 questions, {load}" for load in ("mixed", "known", "intervals", "symbols")] + ["200 questions, mixed"]
+    assert list(tables) == ["Runs", *titles]
+    assert all(is_measured(text) for title in titles for row in tables[title].rows for text in row[1:])
+
+
+def test_the_smallest_calls_are_measured_beside_an_echo():
+    tables = run_suite("latency", "--rounds", "1", "--seconds", "0.01")
+
+    assert len(tables["Empty calls"].rows) == 5
+    assert all(is_measured(text) for row in tables["Empty calls"].rows for text in row[1:])
+
+
+def test_a_version_is_measured_beside_another_one():
+    tables = run_suite(
+        "ab", "--against", sys.executable, "--works", "1 KiB, 1 client", "--rounds", "8", "--seconds", "0.01"
+    )
+
+    assert len(tables["Candidate / base"].rows) == 2
+    assert {row[-1] for row in tables["Candidate / base"].rows} <= {"slower", "faster", "no difference"}
