@@ -42,10 +42,10 @@ def decode_request_plainly(raw: bytes) -> tuple[object, ...]:
         return Reason.FIELD_MISSING, "part", {}
     if part == "chunk":
         return "chunk", message.offset, message.chunk
-    header = getattr(message, part)
-    if header.data.data:
-        return Reason.CHUNK_UNEXPECTED, "data.data", {"have": str(len(header.data.data))}
-    plain = read_plainly(OPERATIONS[part], header)
+    head = getattr(message, part)
+    if head.data.data:
+        return Reason.CHUNK_UNEXPECTED, "data.data", {"have": str(len(head.data.data))}
+    plain = read_plainly(OPERATIONS[part], head)
     refused = isinstance(plain[0], Reason)
     return plain if refused else ("begin", OPERATIONS[part], plain)
 
