@@ -121,10 +121,10 @@ def _solve_empty(case: Case, unknown: set[int], copies: Mapping[int, int | None]
 
 
 def _solve_supposed(case: Case, unknown: Mapping[int, int], solution: Solution | None) -> Solution | None:
-    """An unknown item is the -1; without special_zero that gives nothing which it is not as a length.
+    """An unknown item is the -1. The case of each of them is joined to `solution`.
 
-    With it, Reshape-1 lets a -1 be any number where a copied 0 is cancelled. [0, 6] -> [0, ?]: as a length, the item is
-    anything, and as the -1 it is 6. The case of each item is joined to `solution`.
+    Under special_zero a 0 is a copy, so such an item may be 0 as the -1 where it cannot be as a length: [2, 0] ->
+    [?, 5] is (0, 5) alone. Without special_zero an item is nothing as the -1 that it is not as a length.
     """
     for index in unknown.values():
         if solution is not None and solution == case.keep_ranges():

@@ -9,7 +9,6 @@ from tensor_reshape.rules.batches import BatchItem, answer_batch
 from tensor_reshape.rules.dims import AnyDim, name_dim
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.errors import InvalidRequestError, Reason, ReshapeError
-from tensor_reshape.rules.inference import answer_question
 from tensor_reshape.rules.operations import RESHAPE, STATIC_RESHAPE, Operation
 from tensor_reshape.rules.questions import Question, ShapeAnswer, ShapeRequest
 
@@ -101,20 +100,6 @@ def test_a_long_chain_behind_a_refusal_is_refused():
 def test_a_data_type_goes_along_a_chain():
     first, second = make_item([2], [-1], None, DataType.I32), make_item(None, [-1], 0)
     assert answer(first, second, make_item(None, [-1], 1, None, STATIC_RESHAPE))[2] == Reason.DATA_TYPE_UNSUPPORTED
-
-
-def test_a_question_without_wishes_is_answered_with_dims_alone():
-    assert answer_question(make_item([2, 3], [-1]).request) == ShapeAnswer((6,))
-
-
-def test_a_refusal_is_explained_only_where_that_is_asked():
-    question = make_item([7], [2, -1]).request.question
-    refusals = []
-    for explained in (True, False):
-        with pytest.raises(InvalidRequestError) as caught:
-            answer_question(ShapeRequest(question, explain=explained))
-        refusals.append("accepted" in caught.value.metadata)
-    assert refusals == [True, False]
 
 
 def test_an_item_that_hits_a_bug_answers_for_itself_alone():

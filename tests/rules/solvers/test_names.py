@@ -1,4 +1,4 @@
-"""Names of dims: where they go, what they are multiplied and divided to, and which ones are equal."""
+"""What output dims are called: where names go, what they are multiplied and divided to, and which ones are equal."""
 
 import pytest
 
