@@ -10,7 +10,7 @@ import pytest
 from http2 import HEALTH_CHECK, HEALTH_WATCH, REFLECTION, Connection, grpc_message
 from polite_clients import run_polite_clients
 from server_processes import ServerProcess, run_server
-from tensor_reshape.server.auxiliary.calls import MAX_SILENT
+from tensor_reshape.server.auxiliary.bounded_calls import MAX_SILENT
 from tensor_reshape.server.auxiliary.health import MAX_WATCHES_PER_CONNECTION
 
 ATTACK_SECONDS = 4.0

@@ -17,16 +17,18 @@ SWITCH_SECONDS = 0.0005
 """How long the serving thread may wait for one that computes, each time it wakes up. CPython's default is 5 ms."""
 
 
-class Turns:
+class FairLock:
     """A lock that is handed on in the order of arrival; a context manager, not reentrant."""
 
     def __init__(self) -> None:
         """Starts free."""
-        self._lock = threading.Lock()
-        self._waiting: deque[threading.Lock] = deque()  # each locked until its thread's turn
-        self._taken = False
-        self._until = 0.0  # of the clock: when the slice ends; touched by the one whose turn it is alone
-        self._switch_seconds = 0.0  # what was set before
+        self._lock = threading.Lock()  # guards the next two, for moments
+        self._waiting: deque[threading.Lock] = (
+            deque()
+        )  # a gate for each thread, locked until its turn, first come first
+        self._taken = False  # whether a thread has the turn; it stays so while the turn is handed on
+        self._until = 0.0  # by `time.monotonic`: when the slice ends; touched by the one whose turn it is alone
+        self._switch_seconds = 0.0  # the interval that was set before the turn was taken, to be set again
 
     def __enter__(self) -> None:
         """Waits for the turn."""

@@ -12,7 +12,7 @@ from plain_decoding import refuse
 from tensor_reshape.rules.errors import ReshapeError
 from tensor_reshape.rules.limits import Limits
 from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, RESHAPE, STATIC_RESHAPE, Operation
-from tensor_reshape.server.service.header_cache import MAX_HEADS, MAX_KNOWN_HEAD_BYTES, Heads
+from tensor_reshape.server.service.header_cache import MAX_CACHED_HEADER_BYTES, MAX_CACHED_HEADERS, HeaderCache
 from tensor_reshape.server.service.methods import LIGHT_BYTES, ReshapeService
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
 
@@ -113,33 +113,33 @@ def test_a_small_request_for_a_large_output_has_no_light_answer():
     assert ReshapeService(Limits()).execute_light(STATIC_RESHAPE, request) is None
 
 
-def test_a_known_head_is_found_where_the_last_one_ended():
-    heads = Heads()
-    heads.add(b"headdata", 4, b"answer")
-    found = heads.find_at(b"headDATA", 4)
-    assert (found, heads.find(b"head1234")) == ((8, 4, b"answer"), found)
+def test_a_known_header_is_found_where_the_last_one_ended():
+    headers = HeaderCache()
+    headers.add(b"headdata", 4, b"answer")
+    found = headers.find_at(b"headDATA", 4)
+    assert (found, headers.find(b"head1234")) == ((8, 4, b"answer"), found)
 
 
 @pytest.mark.parametrize("request_", [b"headdat", b"headdatas", b"heapdata", b"head", b"", b"hea"])
-def test_another_head_or_another_length_is_not_known(request_: bytes):
-    heads = Heads()
-    heads.add(b"headdata", 4, b"answer")
-    assert (heads.find_at(request_, 4), heads.find(request_)) == (None, None)
+def test_another_header_or_another_length_is_not_known(request_: bytes):
+    headers = HeaderCache()
+    headers.add(b"headdata", 4, b"answer")
+    assert (headers.find_at(request_, 4), headers.find(request_)) == (None, None)
 
 
-@pytest.mark.parametrize(("start", "kept"), [(MAX_KNOWN_HEAD_BYTES, True), (MAX_KNOWN_HEAD_BYTES + 1, False)])
-def test_a_large_head_is_not_kept(start: int, kept: bool):
-    heads, request = Heads(), bytes(600)
-    heads.add(request, start, b"answer")
-    assert (heads.find_at(request, start) is not None) == kept
+@pytest.mark.parametrize(("start", "kept"), [(MAX_CACHED_HEADER_BYTES, True), (MAX_CACHED_HEADER_BYTES + 1, False)])
+def test_a_large_header_is_not_kept(start: int, kept: bool):
+    headers, request = HeaderCache(), bytes(600)
+    headers.add(request, start, b"answer")
+    assert (headers.find_at(request, start) is not None) == kept
 
 
-def test_the_heads_that_are_kept_take_bounded_memory():
-    heads = Heads()
+def test_the_headers_that_are_kept_take_bounded_memory():
+    headers = HeaderCache()
 
     def flood() -> None:
-        for number in range(20 * MAX_HEADS):
-            heads.add(number.to_bytes(MAX_KNOWN_HEAD_BYTES, "little"), MAX_KNOWN_HEAD_BYTES, bytes(64))
+        for number in range(20 * MAX_CACHED_HEADERS):
+            headers.add(number.to_bytes(MAX_CACHED_HEADER_BYTES, "little"), MAX_CACHED_HEADER_BYTES, bytes(64))
 
     flood()
     assert measure_peak(flood) < 2 * MIB

@@ -7,16 +7,16 @@ from queue import SimpleQueue
 
 import pytest
 
-from tensor_reshape.server.calls import turns as turns_module
-from tensor_reshape.server.calls.turns import SWITCH_SECONDS, Turns
+from tensor_reshape.server.calls import fair_locks
+from tensor_reshape.server.calls.fair_locks import SWITCH_SECONDS, FairLock
 
 TIMEOUT = 20.0
 
 
 @pytest.fixture
-def turns(monkeypatch: pytest.MonkeyPatch) -> Turns:
-    monkeypatch.setattr(turns_module, "SLICE_SECONDS", 0.0)  # each slice is over at once
-    return Turns()
+def turns(monkeypatch: pytest.MonkeyPatch) -> FairLock:
+    monkeypatch.setattr(fair_locks, "SLICE_SECONDS", 0.0)  # each slice is over at once
+    return FairLock()
 
 
 def start(run: Callable[[], object]) -> threading.Thread:
@@ -25,14 +25,14 @@ def start(run: Callable[[], object]) -> threading.Thread:
     return thread
 
 
-def wait_for_waiting(turns: Turns, count: int) -> None:
+def wait_for_waiting(turns: FairLock, count: int) -> None:
     """Waits until so many threads wait for their turn."""
     pause = threading.Event()
     while len(turns._waiting) < count:
         pause.wait(0.001)
 
 
-def test_turns_are_taken_in_the_order_of_arrival(turns: Turns):
+def test_turns_are_taken_in_the_order_of_arrival(turns: FairLock):
     order: SimpleQueue[int] = SimpleQueue()
 
     def take(number: int) -> None:
@@ -49,7 +49,7 @@ def test_turns_are_taken_in_the_order_of_arrival(turns: Turns):
     assert [order.get(timeout=TIMEOUT) for _ in range(5)] == list(range(5))
 
 
-def test_two_that_give_way_alternate(turns: Turns):
+def test_two_that_give_way_alternate(turns: FairLock):
     steps: SimpleQueue[str] = SimpleQueue()
 
     def work(name: str) -> None:
@@ -69,8 +69,8 @@ def test_two_that_give_way_alternate(turns: Turns):
 
 
 def test_a_turn_is_kept_until_its_slice_is_over(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(turns_module, "SLICE_SECONDS", 1e9)
-    turns, done = Turns(), threading.Event()
+    monkeypatch.setattr(fair_locks, "SLICE_SECONDS", 1e9)
+    turns, done = FairLock(), threading.Event()
 
     def take() -> None:
         with turns:
@@ -87,14 +87,14 @@ def test_a_turn_is_kept_until_its_slice_is_over(monkeypatch: pytest.MonkeyPatch)
 
 def test_the_interpreter_switches_faster_while_a_turn_is_taken_alone():
     before = sys.getswitchinterval()
-    turns = Turns()
+    turns = FairLock()
     with turns:
         assert sys.getswitchinterval() == pytest.approx(SWITCH_SECONDS, rel=0.01)
     assert sys.getswitchinterval() == before
 
 
 def test_a_turn_that_ends_in_an_exception_is_handed_on():
-    turns = Turns()
+    turns = FairLock()
     for _ in range(2):
         with pytest.raises(ValueError, match="invalid literal"), turns:
             int("a bug")

@@ -7,9 +7,11 @@ import pytest
 
 from admission_calls import MESSAGE, Caller, make
 from tensor_reshape.rules.errors import Reason
-from tensor_reshape.server.calls import admission as module
-from tensor_reshape.server.calls import tickets
+from tensor_reshape.server.calls import admission as admission_module
 from tensor_reshape.server.calls.admission import Admission
+from tensor_reshape.server.calls.budgets import MAX_READS
+from tensor_reshape.server.calls.lifecycle import TRICKLE_BYTES_PER_SECOND
+from tensor_reshape.server.calls.stalls import MIN_BYTES_PER_SECOND, MIN_PRESSURE_SECONDS, SHORT_SECONDS
 
 
 @pytest.fixture
@@ -17,8 +19,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[float]]:
     """The time, which stands still until a test sets it."""
     now = [1000.0]
     clock = type("Clock", (), {"monotonic": staticmethod(lambda: now[0])})
-    for reader in (module, tickets):
-        monkeypatch.setattr(reader, "time", clock)
+    monkeypatch.setattr(admission_module, "time", clock)
     yield now
     assert time.monotonic() > 0
 
@@ -27,7 +28,7 @@ def test_a_call_without_progress_is_given_up(clock: list[float]):
     admission = make(4, stall_seconds=5.0)
     stalled, other = Caller(admission, "a").read(), Caller(admission, "b").read()
     clock[0] += 4
-    admission.receive(other.ticket, 1)
+    other.arrive(1).answer(1)
     clock[0] += 1.5
     admission.sweep()
     assert ([error.reason for error in stalled.refusals], other.refusals) == ([Reason.STALLED], [])
@@ -46,8 +47,7 @@ def test_a_trickle_is_given_up_also_when_nobody_waits(clock: list[float]):
     trickle = Caller(admission).read()
     for _ in range(4):
         clock[0] += 1.5
-        admission.receive(trickle.ticket, 1, moved=100)
-        trickle.read()
+        trickle.arrive(100).answer(moved=100)
         admission.sweep()
     assert [error.reason for error in trickle.refusals] == [Reason.STALLED]
 
@@ -57,8 +57,7 @@ def test_a_stream_above_the_pace_is_left_alone(clock: list[float]):
     steady = Caller(admission).read()
     for _ in range(40):
         clock[0] += 1.5
-        admission.receive(steady.ticket, 1, moved=int(1.6 * tickets.TRICKLE_BYTES_PER_SECOND))
-        steady.read()
+        steady.arrive().answer(moved=int(1.6 * TRICKLE_BYTES_PER_SECOND))
         admission.sweep()
     assert steady.refusals == []
 
@@ -66,7 +65,7 @@ def test_a_stream_above_the_pace_is_left_alone(clock: list[float]):
 def test_progress_is_not_saved_up(clock: list[float]):
     admission = make(4, stall_seconds=5.0)
     caller = Caller(admission).read()
-    admission.receive(caller.ticket, 1, moved=100 * tickets.TRICKLE_BYTES_PER_SECOND)
+    caller.arrive().answer(moved=100 * TRICKLE_BYTES_PER_SECOND)
     clock[0] += 5.1
     admission.sweep()
     assert [error.reason for error in caller.refusals] == [Reason.STALLED]
@@ -89,7 +88,7 @@ def test_to_wait_for_room_is_no_progress_and_no_standstill(clock: list[float]):
 def test_while_others_wait_a_call_without_progress_is_given_up_sooner(clock: list[float]):
     admission = make(1, stall_seconds=30.0)
     stalled = Caller(admission, "a").read()
-    clock[0] += module.MIN_PRESSURE_SECONDS - 0.1
+    clock[0] += MIN_PRESSURE_SECONDS - 0.1
     waiting = Caller(admission, "b").read()
     admission.sweep()
     assert stalled.refusals == []
@@ -103,10 +102,10 @@ def test_while_others_wait_a_call_without_progress_is_given_up_sooner(clock: lis
 def test_who_waits_for_its_own_share_has_nobody_else_given_up(clock: list[float]):
     admission = make(100, stall_seconds=30.0)
     slow = Caller(admission, "slow").read()
-    silent = [Caller(admission, "silent").read() for _ in range(module.MAX_READS + 1)]
-    clock[0] += module.MIN_PRESSURE_SECONDS + 0.1
+    silent = [Caller(admission, "silent").read() for _ in range(MAX_READS + 1)]
+    clock[0] += MIN_PRESSURE_SECONDS + 0.1
     admission.sweep()
-    assert ([len(caller.refusals) for caller in silent], slow.refusals) == ([1] * (module.MAX_READS + 1), [])
+    assert ([len(caller.refusals) for caller in silent], slow.refusals) == ([1] * (MAX_READS + 1), [])
 
 
 def test_where_threads_run_short_connections_that_hold_more_than_their_part_are_given_up(clock: list[float]):
@@ -114,13 +113,13 @@ def test_where_threads_run_short_connections_that_hold_more_than_their_part_are_
     admission.limit_threads(8, lambda: True)
     greedy = [Caller(admission, "greedy").read() for _ in range(7)]
     modest = Caller(admission, "modest").read()
-    clock[0] += module.SHORT_SECONDS + 0.01
+    clock[0] += SHORT_SECONDS + 0.01
     admission.sweep()
     assert ([len(caller.refusals) for caller in greedy], modest.refusals) == ([1] * 7, [])
 
 
 def test_the_largest_message_has_time_to_arrive_while_others_wait(clock: list[float]):
-    size = 100 * module.MIN_BYTES_PER_SECOND
+    size = 100 * MIN_BYTES_PER_SECOND
     admission = make(1, stall_seconds=3000.0, message=size)
     slow, _ = Caller(admission, "a").read(), Caller(admission, "b").read()
     clock[0] += 99
@@ -134,19 +133,19 @@ def test_the_largest_message_has_time_to_arrive_while_others_wait(clock: list[fl
 def test_a_call_that_waits_too_long_is_refused_and_forgotten(clock: list[float]):
     admission = make(1)
     running, waiting, next_one = Caller(admission, "a").read(), Caller(admission, "b").read(), Caller(admission, "c")
-    clock[0] += module.MIN_PRESSURE_SECONDS + 0.1
-    admission.arrive(running.ticket, MESSAGE)
+    clock[0] += MIN_PRESSURE_SECONDS + 0.1
+    running.arrive()
     next_one.read()
     admission.sweep()
     assert [error.reason for error in waiting.refusals] == [Reason.SERVER_BUSY]
-    running.leave()
+    running.end().leave()
     assert (waiting.started, next_one.started) == (0, 1)
 
 
 def test_a_refusal_for_want_of_room_may_be_repeated(clock: list[float]):
     admission = make(1)
     running, waiting = Caller(admission, "a").read(), Caller(admission, "b").read()
-    clock[0] += module.MIN_PRESSURE_SECONDS + 0.1
+    clock[0] += MIN_PRESSURE_SECONDS + 0.1
     admission.sweep()
     assert {running.refusals[0].reason, waiting.refusals[0].reason} == {Reason.STALLED, Reason.SERVER_BUSY}
     assert admission.used_bytes == MESSAGE
@@ -168,10 +167,10 @@ def test_where_nothing_is_left_the_most_crowded_make_room_for_those_that_have_no
     silent = fill_with_silence(admission)
     polite = [Caller(admission, f"polite {number}").read() for number in range(2)]
     assert [caller.started for caller in polite] == [0, 0]
-    clock[0] += module.SHORT_SECONDS + 0.01
+    clock[0] += SHORT_SECONDS + 0.01
     admission.sweep()
     given_up = [caller for callers in silent.values() for caller in callers if caller.refusals]
-    assert {caller.ticket.peer for caller in given_up} == {"silent 0"}
+    assert {caller.life.peer for caller in given_up} == {"silent 0"}
     for caller in given_up:
         caller.leave()
     assert [caller.started for caller in polite] == [1, 1]
@@ -182,7 +181,7 @@ def test_a_connection_keeps_its_last_call_however_many_wait(clock: list[float]):
     modest = [Caller(admission, f"modest {number}").read() for number in range(4)]
     for number in range(5):
         Caller(admission, f"late {number}").read()
-    clock[0] += module.SHORT_SECONDS + 0.01
+    clock[0] += SHORT_SECONDS + 0.01
     admission.sweep()
     assert [caller.refusals for caller in modest] == [[], [], [], []]
 
@@ -192,33 +191,32 @@ def test_a_message_has_a_moment_to_arrive_before_it_makes_room(clock: list[float
     crowded = [Caller(admission, "crowded").read() for _ in range(3)]
     for number in range(2):
         Caller(admission, f"late {number}").read()
-    clock[0] += module.SHORT_SECONDS - 0.01
+    clock[0] += SHORT_SECONDS - 0.01
     admission.sweep()
     assert [caller.refusals for caller in crowded] == [[], [], []]
 
 
 def test_what_this_server_works_on_is_not_given_up(clock: list[float]):
     admission = make(4, stall_seconds=5.0)
-    caller = Caller(admission).read().work()
-    caller.ticket.working = True
+    caller = Caller(admission).read().arrive()
     clock[0] += 100
     admission.sweep()
     assert caller.refusals == []
 
 
-def test_a_call_is_given_up_once_and_has_as_long_again_to_take_its_refusal(clock: list[float]):
+def test_a_call_is_refused_once_and_cancelled_where_it_does_not_take_its_refusal_in_as_long_again(clock: list[float]):
     admission = make(4, stall_seconds=5.0)
     caller = Caller(admission).read()
-    for seconds, refusals in ((5.1, 1), (4.8, 1), (0.3, 2)):
+    for seconds, refusals, cancels in ((5.1, 1, 0), (4.8, 1, 0), (0.3, 1, 1)):
         clock[0] += seconds
         admission.sweep()
-        assert len(caller.refusals) == refusals
+        assert (len(caller.refusals), caller.cancels) == (refusals, cancels)
 
 
 def test_calls_that_only_wait_for_a_thread_press_nobody(clock: list[float]):
     admission = make(8, stall_seconds=30.0)
     slow, queued = Caller(admission, "slow").read(), Caller(admission, "queued").read()
-    queued.ticket.waiting = True
-    clock[0] += module.MIN_PRESSURE_SECONDS + 1
+    queued.arrive().work()
+    clock[0] += MIN_PRESSURE_SECONDS + 1
     admission.sweep()
     assert (slow.refusals, queued.refusals) == ([], [])

@@ -1,6 +1,6 @@
 """Calls of health and reflection as grpcio serves them by itself: each holds a thread of its own kind's.
 
-There are more threads than places. So a thread is free for a call that comes, which then drives out another.
+There are more threads than slots. So a thread is free for a call that comes, which then drives out another.
 """
 
 from collections.abc import Callable, Iterator
@@ -10,36 +10,36 @@ from typing import TypeVar
 
 import grpc
 
-from tensor_reshape.server.auxiliary.calls import AuxiliaryCall, answer, make_room
+from tensor_reshape.server.auxiliary.bounded_calls import AuxiliaryCall, answer, make_room
+from tensor_reshape.server.auxiliary.call_slots import CallSlots
 from tensor_reshape.server.auxiliary.health import Health
-from tensor_reshape.server.auxiliary.places import Places
 from tensor_reshape.server.calls.statuses import end_call
 from tensor_reshape.wire.status import Status
 
 _Answer = TypeVar("_Answer")
 
 SPARE_THREADS = 8
-"""How many there are besides one for each place."""
+"""How many there are besides one for each slot."""
 
 
 class ThreadedMethod:
     """A method whose messages are answered one by one."""
 
-    def __init__(self, name: str, respond: Callable[[bytes], bytes | Status], places: Places[AuxiliaryCall]) -> None:
+    def __init__(self, name: str, respond: Callable[[bytes], bytes | Status], slots: CallSlots[AuxiliaryCall]) -> None:
         """Serves calls with `answer_one` or `answer_each`."""
         self._name = name
         self._respond = respond
-        self._places = places
+        self._slots = slots
 
     def answer_one(self, requests: Iterator[bytes], context: grpc.ServicerContext) -> bytes:
         """Serves a call with one message."""
-        with _hold_place(self._places, context):
+        with _hold_slot(self._slots, context):
             raw = next(requests, None)
         return _check_answer(answer(self._name, self._respond, raw), context)
 
     def answer_each(self, requests: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
-        """Serves a call with any number of messages. It keeps its place to the end."""
-        with _hold_place(self._places, context):
+        """Serves a call with any number of messages. It keeps its slot to the end."""
+        with _hold_slot(self._slots, context):
             for raw in requests:
                 yield _check_answer(answer(self._name, self._respond, raw), context)
 
@@ -54,7 +54,7 @@ class ThreadedWatch:
 
     def watch(self, requests: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
         """Serves a call; it holds a thread until it ends."""
-        with _hold_place(self._health.silent, context):
+        with _hold_slot(self._health.silent, context):
             raw = next(requests, None)
         watch = _check_answer(answer(self._name, self._health.open_watch, raw), context)
         watcher = _Watcher(context)
@@ -87,6 +87,7 @@ class _Watcher(_Caller):
     def __init__(self, context: grpc.ServicerContext) -> None:
         super().__init__(context)
         self._news: SimpleQueue[None] = SimpleQueue()
+        # The end is news, too: the thread waits for nothing else.
         if not context.add_callback(self.look):
             self.look()  # the caller has left already
 
@@ -98,13 +99,13 @@ class _Watcher(_Caller):
 
 
 @contextmanager
-def _hold_place(places: Places[AuxiliaryCall], context: grpc.ServicerContext) -> Iterator[None]:
+def _hold_slot(slots: CallSlots[AuxiliaryCall], context: grpc.ServicerContext) -> Iterator[None]:
     call = _Caller(context)
-    make_room(places, call, context.peer())
+    make_room(slots, call, context.peer())
     try:
         yield
     finally:
-        places.free(call)
+        slots.free(call)
 
 
 def _check_answer(outcome: _Answer | Status, context: grpc.ServicerContext) -> _Answer:

@@ -1,9 +1,12 @@
-"""A bounded number of places for calls, shared fairly by connections.
+"""A bounded number of slots for calls, shared fairly by connections.
 
-When there is one call too many, one of the connection that has the most must go: a caller who takes many places loses
-his own, and a connection with one call loses it only where none has two. Of those that have equally many, the one that
-has lost most goes: an honest call is over before it is in anybody's way. All operations take nearly constant time,
-whatever is held: they run on the thread that serves every call. (All clients of one unix socket are one connection.)
+- When there is one call too many, one of the connection that has the most must go: a caller who takes many slots loses
+  his own, and a connection with one call loses it only where none has two.
+- Of connections that have equally many, the one that has lost most goes: an honest call is over before it is in
+  anybody's way.
+- All operations take nearly constant time, whatever is held: they run on the thread that receives every call.
+- All clients of one unix socket have one name, so they are one connection.
+- Whoever must go is returned, and told by the caller without the lock: see `auxiliary.bounded_calls.make_room`.
 """
 
 import threading
@@ -15,33 +18,35 @@ Call = TypeVar("Call")
 Item = TypeVar("Item")
 
 
-_MAX_LOSERS = 1024
-_MAX_COMPARED = 64  # of a level
+_MAX_LOSERS = 1024  # connections of which losses are remembered: a stranger can open any number of them
+_MAX_COMPARED = 64  # connections of a level: to compare all of thousands would take the receiving thread too long
 
 
-class Places(Generic[Call]):
-    """The places of one kind of calls; safe to use from any thread."""
+class CallSlots(Generic[Call]):
+    """The slots of one kind of calls; safe to use from any thread."""
 
     def __init__(self, total: int, *, per_connection: int | None = None, spares_first: bool = False) -> None:
-        """Starts with all places free.
+        """Starts with all slots free.
 
         Args:
             total: how many there are.
             per_connection: how many of them one TCP connection may take.
             spares_first: whether those that came first stay. Otherwise they go, which is right where a call soon
-                gives its place back, unless it is up to no good.
+                gives its slot back, unless it is up to no good.
         """
         self._total = total
         self._per_connection = per_connection
         self._spares_first = spares_first
-        self._lock = threading.Lock()
-        self._peers: dict[Call, str] = {}
+        self._lock = threading.Lock()  # guards all that follows
+        self._peers: dict[Call, str] = {}  # of the calls that have a slot
         self._calls: dict[str, dict[Call, None]] = {}  # by peer, the first to come first
-        self._levels: dict[int, dict[str, None]] = {}  # the peers that hold so many places; no level is empty
-        self._losses: OrderedDict[str, int] = OrderedDict()  # of the peers that have lost places, the last ones last
+        self._levels: dict[
+            int, dict[str, None]
+        ] = {}  # the peers that hold so many slots, so that the most crowded are found at once; no level is empty
+        self._losses: OrderedDict[str, int] = OrderedDict()  # how many slots each peer has lost, the last losers last
 
     def take(self, call: Call, peer: str) -> Call | None:
-        """Takes a place, and returns the call that must go for it, if any: it has lost its place, or got none."""
+        """Takes a slot, and returns the call that must go for it, if any: it has lost its slot, or got none."""
         with self._lock:
             self._peers[call] = peer
             self._count(peer, 1).setdefault(call)
@@ -56,12 +61,12 @@ class Places(Generic[Call]):
             return leaver
 
     def free(self, call: Call) -> None:
-        """Gives the place back, also when the call has none any more."""
+        """Gives the slot back, also when the call has none any more."""
         with self._lock:
             self._free(call)
 
     def list_calls(self) -> list[Call]:
-        """Returns the calls that have a place now."""
+        """Returns the calls that have a slot now."""
         with self._lock:
             return list(self._peers)
 

@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tensor_reshape.server.auxiliary.places import Places
+from tensor_reshape.server.auxiliary.call_slots import CallSlots
 
 PEERS = ("a", "b", "c", "unix:")
 
 
 @dataclass(eq=False)
 class Model:
-    """The calls that have a place, the first to come first, and their peers."""
+    """The calls that have a slot, the first to come first, and their peers."""
 
     total: int
     per_connection: int | None
@@ -40,18 +40,18 @@ class Model:
     spares_first=st.booleans(),
     steps=st.lists(st.tuples(st.booleans(), st.integers(0, 30), st.sampled_from(PEERS)), max_size=40),
 )
-def test_places_are_never_more_than_there_are_and_the_most_crowded_connection_pays(
+def test_slots_are_never_more_than_there_are_and_the_most_crowded_connection_pays(
     total: int, per_connection: int | None, spares_first: bool, steps: list[tuple[bool, int, str]]
 ):
-    places = Places[int](total, per_connection=per_connection, spares_first=spares_first)
+    slots = CallSlots[int](total, per_connection=per_connection, spares_first=spares_first)
     model = Model(total, per_connection)
     for number, (takes, index, peer) in enumerate(steps):
         if not takes:
-            places.free(index)
+            slots.free(index)
             model.calls.pop(index, None)
             continue
         call = 100 + number if index % 2 else number
-        leaver, expected = places.take(call, peer), model.take(call, peer)
+        leaver, expected = slots.take(call, peer), model.take(call, peer)
         assert (leaver is None) == (expected is None)
         if leaver is not None and expected is not None:
             counts = Counter(model.calls.values())
@@ -59,39 +59,39 @@ def test_places_are_never_more_than_there_are_and_the_most_crowded_connection_pa
             of_one_peer = [one for one, name in model.calls.items() if name == model.calls[leaver]]
             assert leaver == of_one_peer[-1 if spares_first else 0]
             del model.calls[leaver]
-        assert set(places.list_calls()) == set(model.calls)
+        assert set(slots.list_calls()) == set(model.calls)
         assert len(model.calls) <= total
 
 
 @pytest.mark.parametrize(("spares_first", "leaver"), [(False, 1), (True, 3)])
 def test_the_first_or_the_last_of_the_crowd_goes(spares_first: bool, leaver: int):
-    places = Places[int](3, spares_first=spares_first)
+    slots = CallSlots[int](3, spares_first=spares_first)
     for call, peer in ((0, "honest"), (1, "crowd"), (2, "crowd")):
-        assert places.take(call, peer) is None
-    assert places.take(3, "crowd") == leaver
+        assert slots.take(call, peer) is None
+    assert slots.take(3, "crowd") == leaver
 
 
 def test_a_newcomer_goes_only_where_those_who_came_first_stay():
-    places, sparing = Places[int](2), Places[int](2, spares_first=True)
+    slots, sparing = CallSlots[int](2), CallSlots[int](2, spares_first=True)
     for call in range(2):
-        places.take(call, str(call))
+        slots.take(call, str(call))
         sparing.take(call, str(call))
-    assert (places.take(2, "2"), sparing.take(2, "2")) == (0, 2)
+    assert (slots.take(2, "2"), sparing.take(2, "2")) == (0, 2)
 
 
 def test_a_unix_socket_is_the_connection_of_many():
-    places = Places[int](9, per_connection=1)
-    assert [places.take(call, "unix:/a") for call in range(9)] == [None] * 9
-    assert [places.take(call, "ipv4:127.0.0.1:1") for call in (9, 10)] == [0, 9]
+    slots = CallSlots[int](9, per_connection=1)
+    assert [slots.take(call, "unix:/a") for call in range(9)] == [None] * 9
+    assert [slots.take(call, "ipv4:127.0.0.1:1") for call in (9, 10)] == [0, 9]
 
 
 def test_of_equals_the_one_that_has_lost_most_goes():
-    places = Places[str](3)
+    slots = CallSlots[str](3)
     for number in range(4):
-        places.take(f"hostile {number}", f"hostile {number % 4}")
-    assert places.take("honest", "honest") is not None
+        slots.take(f"hostile {number}", f"hostile {number % 4}")
+    assert slots.take("honest", "honest") is not None
     for number in range(4, 40):
-        leaver = places.take(f"hostile {number}", f"hostile {number % 4}")
+        leaver = slots.take(f"hostile {number}", f"hostile {number % 4}")
         assert leaver is not None
         assert leaver.startswith("hostile")
-    assert "honest" in places.list_calls()
+    assert "honest" in slots.list_calls()

@@ -3,8 +3,9 @@
 Their calls take no part in the admission, and what a caller can hold of them is bounded: `MAX_SILENT` calls whose
 message has not come, each of which may have received nearly the largest message. When there is one more, the oldest of
 the connection that has the most is given up: callers who send nothing drive each other out, while a call whose message
-comes with it is answered. With the installed grpcio known, no call holds a thread, and interceptors that wrap the
-handlers change nothing; `auxiliary_calls` serves them. Otherwise `auxiliary_threads` does, with threads of their own.
+comes with it is answered. With an installed grpcio that `calls.core_calls` knows, `inline_calls` serves them: no call
+holds a thread, and interceptors that wrap the handlers change nothing. Otherwise `threaded_calls` does, with threads of
+their own.
 """
 
 from collections.abc import Callable
@@ -13,9 +14,8 @@ from typing import Protocol, TypeVar
 import grpc
 
 from tensor_reshape.rules.errors import LimitError, Reason
-from tensor_reshape.server.auxiliary.places import Places
-from tensor_reshape.server.calls.statuses import choose_status
-from tensor_reshape.server.calls.threaded import refuse_empty_call
+from tensor_reshape.server.auxiliary.call_slots import CallSlots
+from tensor_reshape.server.calls.statuses import choose_status, refuse_empty_call
 from tensor_reshape.wire.fields import check_header_size
 from tensor_reshape.wire.status import Status, encode_refusal
 
@@ -35,16 +35,16 @@ class AuxiliaryCall(Protocol):
 _Call = TypeVar("_Call", bound=AuxiliaryCall)
 
 
-def make_room(places: Places[_Call], call: _Call, peer: str) -> None:
-    """Takes a place for a call; another, or the call itself, is given up where there is none."""
-    leaver = places.take(call, peer)
+def make_room(slots: CallSlots[_Call], call: _Call, peer: str) -> None:
+    """Takes a slot for a call; another, or the call itself, is given up where there is none."""
+    leaver = slots.take(call, peer)
     if leaver is not None:
         leaver.give_up(_CROWDED)
 
 
-def end_calls(places: Places[_Call]) -> None:
-    """Ends the calls that have a place, when the server stops."""
-    for call in places.list_calls():
+def end_calls(slots: CallSlots[_Call]) -> None:
+    """Ends the calls that have a slot, when the server stops."""
+    for call in slots.list_calls():
         call.give_up(_STOPPING)
 
 

@@ -13,12 +13,12 @@ from typing import Any, TypeAlias
 import grpc
 from grpc_health.v1 import health_pb2
 
-from tensor_reshape.server.auxiliary.calls import MAX_SILENT, AuxiliaryCall
+from tensor_reshape.server.auxiliary.bounded_calls import MAX_SILENT, AuxiliaryCall
+from tensor_reshape.server.auxiliary.call_slots import CallSlots
 from tensor_reshape.server.auxiliary.health import MAX_WATCHES, Health
-from tensor_reshape.server.auxiliary.inline import AnswerCall, BoundedCall, ExchangeCall, WatchCall, serve_inline
-from tensor_reshape.server.auxiliary.places import Places
-from tensor_reshape.server.auxiliary.threaded import SPARE_THREADS, ThreadedMethod, ThreadedWatch
-from tensor_reshape.server.calls import inline
+from tensor_reshape.server.auxiliary.inline_calls import AnswerCall, BoundedCall, ExchangeCall, WatchCall, serve_inline
+from tensor_reshape.server.auxiliary.threaded_calls import SPARE_THREADS, ThreadedMethod, ThreadedWatch
+from tensor_reshape.server.calls import core_calls
 from tensor_reshape.server.calls.router import Submit
 from tensor_reshape.wire.status import Status
 
@@ -59,7 +59,7 @@ class AuxiliaryHandlers(grpc.GenericRpcHandler):
 
 def build_health() -> tuple[Health, list[Method]]:
     """Returns what a server says of itself, and the methods that say it."""
-    health = Health(max_watches=MAX_WATCHES if inline.is_supported() else MAX_THREADED_WATCHES)
+    health = Health(max_watches=MAX_WATCHES if core_calls.is_supported() else MAX_THREADED_WATCHES)
     methods = [_build_unary(f"/{HEALTH_SERVICE}/Check", health.check, health.silent)]
     if hasattr(health_pb2, "HealthListRequest"):  # not in the package's older versions
         methods.append(_build_unary(f"/{HEALTH_SERVICE}/List", health.list, health.silent))
@@ -69,21 +69,21 @@ def build_health() -> tuple[Health, list[Method]]:
     return health, [*methods, watch]
 
 
-def build_exchange(name: str, respond: Respond, places: Places[AuxiliaryCall]) -> Method:
+def build_exchange(name: str, respond: Respond, slots: CallSlots[AuxiliaryCall]) -> Method:
     """Returns a method whose calls have any number of messages, each with its answer."""
-    submit = _choose_way(name, partial(ExchangeCall, name, places, respond), MAX_SILENT)
-    answer_each = ThreadedMethod(name, respond, places).answer_each
+    submit = _choose_way(name, partial(ExchangeCall, name, slots, respond), MAX_SILENT)
+    answer_each = ThreadedMethod(name, respond, slots).answer_each
     return Method(name, submit, grpc.stream_stream_rpc_method_handler(answer_each))
 
 
-def _build_unary(name: str, respond: Respond, places: Places[AuxiliaryCall]) -> Method:
-    submit = _choose_way(name, partial(AnswerCall, name, places, respond), MAX_SILENT)
-    answer_one = ThreadedMethod(name, respond, places).answer_one
+def _build_unary(name: str, respond: Respond, slots: CallSlots[AuxiliaryCall]) -> Method:
+    submit = _choose_way(name, partial(AnswerCall, name, slots, respond), MAX_SILENT)
+    answer_one = ThreadedMethod(name, respond, slots).answer_one
     return Method(name, submit, grpc.stream_unary_rpc_method_handler(answer_one))
 
 
-def _choose_way(name: str, open_call: Callable[[Any, Any], BoundedCall], places: int) -> Submit:
-    """Returns how calls are served; where they hold threads, more of them than there are places."""
-    if inline.is_supported():
+def _choose_way(name: str, open_call: Callable[[Any, Any], BoundedCall], slots: int) -> Submit:
+    """Returns how calls are served; where they hold threads, more of them than there are slots."""
+    if core_calls.is_supported():
         return serve_inline(open_call)
-    return ThreadPoolExecutor(max_workers=places + SPARE_THREADS, thread_name_prefix=name).submit
+    return ThreadPoolExecutor(max_workers=slots + SPARE_THREADS, thread_name_prefix=name).submit
