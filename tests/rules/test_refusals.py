@@ -30,7 +30,7 @@ ITEMS: dict[str, tuple[InvalidRequestError, Reason, str, str]] = {
         refusals.refuse_remainder(QUESTION, 0, "N", 7),
         Reason.NOT_DIVISIBLE,
         "shape[0]",
-        "shape[0] is -1: N elements do not divide by 7, the product of the other items; shape [-1, 0, 7], data [N, 3, ?]",
+        "shape[0] is -1: N elements do not divide by 7, the product of the other items; shape [-1, 0, 7], data [N, 3, ?]",  # noqa: E501 - a message
     ),
     "a volume": (
         refusals.refuse_volume(QUESTION, "N*3", 7),

@@ -96,6 +96,7 @@ def _accept_division(_question: AnyQuestion, error: ReshapeError) -> str:
 
 def _find_near_divisors(number: int, near: int) -> list[int]:
     """Returns the divisors of `number` next to `near`, those that a short search finds."""
+    # 1 and the number itself divide it always: where nothing nearer is found, they are right, and far.
     below = next((value for value in range(near - 1, max(near - _NEAR, 0), -1) if number % value == 0), 1)
     above = next((value for value in range(near + 1, near + _NEAR) if number % value == 0), number)
     return sorted({below, above})
@@ -106,6 +107,7 @@ def _accept_volume(question: AnyQuestion, _error: ReshapeError) -> str:
     text = f"items whose product is {have}"
     if not is_known(question):
         return text
+    # A refusal has no target with it. This one is of rule 4, so each item of it can be read.
     items = read_target(question, question.target).dims
     volume = prod(question.data)
     for index, item in enumerate(items):
