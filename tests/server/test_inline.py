@@ -39,6 +39,19 @@ def check_serves(runner: Runner) -> None:
         assert client.infer_shape([6], [6], special_zero=False) == (6,)
 
 
+@pytest.fixture
+def over(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """Set when a call is over and has given all back."""
+    over, leave = threading.Event(), InlineCall._on_over
+
+    def note(call: InlineCall) -> None:
+        leave(call)
+        over.set()
+
+    monkeypatch.setattr(InlineCall, "_on_over", note)
+    return over
+
+
 @pytest.mark.parametrize("verb", ["enter", "request_read", "message_received", "end"])
 def test_a_bug_in_the_life_of_a_call_ends_the_call_and_nothing_else(
     runner: Runner, verb: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
@@ -54,7 +67,7 @@ def test_a_bug_in_the_life_of_a_call_ends_the_call_and_nothing_else(
 
 
 def test_a_call_for_which_there_is_no_thread_is_ended(
-    runner: Runner, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    runner: Runner, over: threading.Event, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):
     def refuse_thread(*_: object) -> None:
         message = "can't start new thread"
@@ -66,9 +79,10 @@ def test_a_call_for_which_there_is_no_thread_is_ended(
         end = connection.call("/tensor_reshape.v1.ReshapeService/Reshape", b"")
     assert end.status in {"1", "RST"}
     assert [record.message for record in caplog.records] == ["bug"]
+    assert over.wait(SECONDS)
+    assert (runner._admission.used_bytes, runner._admission.is_idle) == (0, True)
     monkeypatch.undo()
     check_serves(runner)
-    assert runner._admission.used_bytes == 0
 
 
 def test_a_call_that_is_over_is_freed_although_its_thread_has_not_come(runner: Runner, monkeypatch: pytest.MonkeyPatch):
@@ -100,21 +114,17 @@ def test_a_call_that_is_over_is_freed_although_its_thread_has_not_come(runner: R
         gate.set()
 
 
-def test_nothing_is_kept_of_a_stream_that_is_over(runner: Runner, monkeypatch: pytest.MonkeyPatch):
+def test_nothing_is_kept_of_a_stream_that_is_over(
+    runner: Runner, over: threading.Event, monkeypatch: pytest.MonkeyPatch
+):
     calls: list[weakref.ref[InlineCall]] = []
-    over = threading.Event()
-    begin_call, leave = InlineCall.begin, InlineCall._on_over
+    begin_call = InlineCall.begin
 
     def begin_noted(call: InlineCall) -> None:
         calls.append(weakref.ref(call))
         begin_call(call)
 
-    def leave_noted(call: InlineCall) -> None:
-        leave(call)
-        over.set()
-
     monkeypatch.setattr(InlineCall, "begin", begin_noted)
-    monkeypatch.setattr(InlineCall, "_on_over", leave_noted)
     with grpc.insecure_channel(runner.addresses[0]) as channel, open_stream(channel, begin()) as stream:
         stream.accept()
         stream.close()

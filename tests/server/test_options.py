@@ -46,5 +46,6 @@ def test_a_peer_has_no_longer_to_answer_than_it_may_be_silent(keepalive: float, 
     assert options["grpc.keepalive_timeout_ms"] == options["grpc.http2.ping_timeout_ms"] == milliseconds
 
 
-def test_no_time_is_rounded_to_none():
-    assert build(Config(handshake_seconds=0.0001))["grpc.server_handshake_timeout_ms"] == 1
+def test_a_handshake_has_as_long_as_is_configured():
+    options = build(Config(handshake_seconds=0.25))
+    assert options["grpc.server_handshake_timeout_ms"] == options["grpc.http2.settings_timeout"] == 250

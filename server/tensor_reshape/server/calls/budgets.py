@@ -68,8 +68,11 @@ class Budget:
     def change(self, life: Lifecycle, before: tuple[int, int], given: int = 0) -> None:
         """Has the pools follow what a call holds now, of which the working pool has given `given` already."""
         receiving, working = life.holdings
-        self.receiving.change(life.peer, receiving - before[0])
-        self.working.change(life.peer, working - before[1] - given)
+        # Most calls have nothing of one of them: it is not asked, since every call comes by here twice.
+        if receiving != before[0]:
+            self.receiving.change(life.peer, receiving - before[0])
+        if working != before[1] + given:
+            self.working.change(life.peer, working - before[1] - given)
 
     def grant(self) -> list[Callable[[], None]]:
         """Grants what there is room for, and returns what is to be done without the lock."""
