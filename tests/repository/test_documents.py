@@ -76,6 +76,7 @@ def test_the_python_code_runs(server: ServerProcess, block: Block):
     subprocess.run([sys.executable, "-c", block.text.replace(ADDRESS, server.address)], check=True)
 
 
+@pytest.mark.timeout(400)  # each command is a process of its own, which takes seconds where others compute
 @pytest.mark.parametrize("page", WITH_CONSOLE, ids=name_page)
 def test_the_commands_print_what_the_page_says(server: ServerProcess, tmp_path: Path, page: Path):
     """The commands of a page follow each other in one folder."""
