@@ -98,7 +98,7 @@ def test_a_reason_is_found_by_its_value(reason: Reason):
 
 
 def test_the_codes_of_refusals_are_three():
-    assert {reason.code for reason in Reason} == {"INVALID_ARGUMENT", "RESOURCE_EXHAUSTED", "INTERNAL"}
+    assert {reason.code_name for reason in Reason} == {"INVALID_ARGUMENT", "RESOURCE_EXHAUSTED", "INTERNAL"}
 
 
 def test_the_rules_are_five():
@@ -112,7 +112,7 @@ def test_what_may_be_sent_again_is_what_the_contract_names():
 
 
 def test_only_a_limit_may_be_free_again_later():
-    assert {reason.code for reason in Reason if reason.is_retryable} == {LimitError.code}
+    assert {reason.code_name for reason in Reason if reason.is_retryable} == {LimitError.code_name}
 
 
 def find_raised() -> list[tuple[str, type[ReshapeError], Reason]]:
@@ -134,7 +134,7 @@ def find_raised() -> list[tuple[str, type[ReshapeError], Reason]]:
 def test_a_refusal_is_of_the_class_that_has_the_code_of_its_reason():
     raised = find_raised()
     assert len(raised) > len(Reason) / 2
-    assert [place for place, kind, reason in raised if kind.code != reason.code] == []
+    assert [place for place, kind, reason in raised if kind.code_name != reason.code_name] == []
 
 
 def test_every_reason_is_one_that_the_sources_refuse_with():

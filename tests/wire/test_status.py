@@ -36,7 +36,7 @@ def travel(error: ReshapeError) -> ReshapeError | None:
 
 
 def refuse(reason: Reason) -> ReshapeError:
-    kind = next(kind for kind in (ReshapeError, *CODES) if kind.code == reason.code)
+    kind = next(kind for kind in (ReshapeError, *CODES) if kind.code_name == reason.code_name)
     return kind.of(reason, SMALL, "shape[1]", index=1, value=-2, shape=(1, -2))
 
 

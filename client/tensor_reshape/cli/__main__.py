@@ -32,6 +32,7 @@ def commands() -> None:
     """Tensor reshape as oneDNN Graph and OpenVINO define it, on a server."""
 
 
+# Whatever follows is the server command's to read, its --help included.
 @commands.command(add_help_option=False, context_settings={"ignore_unknown_options": True})
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def serve(arguments: tuple[str, ...]) -> None:
@@ -53,6 +54,7 @@ for command in (infer, *COMMANDS):
 def main() -> None:
     """Runs one command; whatever goes wrong on purpose is one line and an exit code."""
     try:
+        # Not standalone: click would print its errors by itself, in its own form, and exit.
         code = commands.main(prog_name="tensor-reshape", standalone_mode=False)
     except (click.ClickException, TensorReshapeError, OSError) as error:
         _report(error)

@@ -27,7 +27,7 @@ def health(client: Client, *, service: str | None, as_json: bool) -> None:
     """Ask whether a server serves; exit code 0 only if it does."""
     status = client.check_health() if service is None else client.check_health(service)
     click.echo(json.dumps({"status": status.name}) if as_json else status.name)
-    if status is not HealthStatus.SERVING:
+    if status is not HealthStatus.SERVING:  # so a probe needs the exit code alone
         raise click.exceptions.Exit(1)
 
 

@@ -60,6 +60,7 @@ def infer(client: Client, *, batch: BinaryIO | None, local: bool, as_json: bool,
 
 
 def _refuse_options(options: dict[str, object]) -> None:
+    # What was not given is None, but for a flag, which is False.
     given = [name for name, value in options.items() if value is not None and (name, value) != ("explain", False)]
     if given:
         message = f"--batch takes its questions from the file: leave out --{given[0].replace('_', '-')}"
@@ -111,7 +112,7 @@ def _ask_server(client: Client, query: ShapeQuery) -> InferredShape:
 
 def _print_batch(batch: BinaryIO, ask: Ask) -> None:
     refused = False
-    for query, answer in answer_lines(batch, ask):
+    for query, answer in answer_lines(batch, ask):  # printed as they come: another program may read them meanwhile
         refused |= isinstance(answer, ReshapeError)
         record = describe_refusal(answer) if isinstance(answer, ReshapeError) else describe_answer(answer, query)
         click.echo(json.dumps(record))

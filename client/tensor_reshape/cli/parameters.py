@@ -33,6 +33,7 @@ class Dims(click.ParamType):  # type: ignore[type-arg] # a generic in newer rele
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Sequence[int | None]:
         """Returns the dims, None for an unknown one."""
         text = str(value).strip()
+        # Split, nothing at all would be one empty item, not the shape of a scalar.
         items = [item.strip() for item in text.split(",")] if text else []
         try:
             return tuple(None if item == "?" and self._unknown else int(item) for item in items)
@@ -199,5 +200,6 @@ def _build_credentials(
         raise click.UsageError(message)
     if not (tls or tls_ca or tls_certificate):
         return None
+    # In the order that grpc takes them: the authority, the key, the certificate chain.
     files = (path.read_bytes() if isinstance(path, Path) else None for path in (tls_ca, tls_key, tls_certificate))
     return grpc.ssl_channel_credentials(*files)

@@ -63,7 +63,7 @@ def describe_refusal(error: ReshapeError) -> Json:
 
 def _parse(line: bytes) -> Json:
     try:
-        record = json.loads(line.decode())
+        record = json.loads(line.decode())  # of bytes json would guess the encoding
     except (ValueError, RecursionError) as error:  # ValueError: of the text, of its encoding, or of a huge number
         raise _refuse(_LINE, f"the line is no JSON: {error}") from None
     if not isinstance(record, dict):
@@ -90,6 +90,7 @@ def _read_dim(field: str, value: object) -> DimLike:
         low, high = _read_bounds(field, value["min"], value["max"])
         if "name" not in value:
             return low, high
+        # Through the notation: what is a name is checked there, and nowhere else.
         return _read_text(field, f"{value['name']}:{low}..{'' if high is None else high}")
     message = f'{field} is none of a number, text, null, [low, high] and {{"min", "max"}} with or without "name"'
     raise _refuse(field, message)

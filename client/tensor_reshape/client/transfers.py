@@ -138,6 +138,7 @@ class Delivery:
         return ""
 
     def _fits(self, out: Array) -> bool:
+        # A caller may pass anything; and only what is contiguous can be filled as bytes.
         right = isinstance(out, np.ndarray) and out.dtype == self._dtype and out.shape == self._plan.dims
         return right and out.flags.c_contiguous and out.flags.writeable
 
@@ -168,6 +169,7 @@ class StreamTransfer:
 
     def build_chunks(self) -> Iterator[bytes]:
         """Returns the messages that carry the elements."""
+        # One at a time, as they are sent: all at once would be the tensor once more.
         for offset in range(0, self._source.nbytes, self._chunk_bytes):
             yield encode_chunk(offset, self._source[offset : offset + self._chunk_bytes])
 

@@ -27,21 +27,21 @@ class Reason(StrEnum):
     The value, which is the name, is what travels in `google.rpc.ErrorInfo.reason`.
 
     Attributes:
-        code: the name of the gRPC status code that a call refused for this reason ends with.
+        code_name: of the gRPC status code that a call refused for this reason ends with.
         rule: the number of the broken rule, as `tensor_reshape.rules` counts them; None: it is none of the five.
         is_retryable: whether the same request may be accepted by the same server a moment later.
     """
 
-    code: str
+    code_name: str
     rule: int | None
     is_retryable: bool
 
     # Every row has a code: the default is for type checkers, which take the look-up `Reason(text)` for a call of this.
-    def __new__(cls, name: str, code: str = "", rule: int | None = None, is_retryable: bool = False) -> Self:  # noqa: FBT001, FBT002 - a column
+    def __new__(cls, name: str, code_name: str = "", rule: int | None = None, is_retryable: bool = False) -> Self:  # noqa: FBT001, FBT002 - a column
         """Makes a member of a row."""
         member = str.__new__(cls, name)
         member._value_ = name
-        member.code, member.rule, member.is_retryable = code, rule, is_retryable
+        member.code_name, member.rule, member.is_retryable = code_name, rule, is_retryable
         return member
 
     # What is asked of what.
@@ -103,14 +103,14 @@ class ReshapeError(TensorReshapeError):
     """A refusal, found here or by the server.
 
     Attributes:
-        code: the name of the gRPC status code of this class of refusals, which is also that of each of its reasons.
+        code_name: of the gRPC status code of this class of refusals, which is also that of each of its reasons.
         message: one sentence for people.
         reason: a `Reason`, or the text of one that a newer server knows and this version does not.
         field: the field to blame, as a path with the index of the item (`shape[1]`); empty where none is.
         metadata: the index and the values, as text, under stable keys.
     """
 
-    code: ClassVar[str] = INTERNAL
+    code_name: ClassVar[str] = INTERNAL
 
     def __init__(
         self, message: str, *, reason: str, field: str = "", metadata: Mapping[str, str] | None = None
@@ -136,7 +136,7 @@ class ReshapeError(TensorReshapeError):
 class InvalidRequestError(ReshapeError, ValueError):
     """The request is against the rules: it fails the same way on every server."""
 
-    code = INVALID_ARGUMENT
+    code_name = INVALID_ARGUMENT
 
 
 class LimitError(ReshapeError):
@@ -146,7 +146,7 @@ class LimitError(ReshapeError):
         retry_seconds: how long that server asks to wait before the same request is sent again; None: do not.
     """
 
-    code = RESOURCE_EXHAUSTED
+    code_name = RESOURCE_EXHAUSTED
     retry_seconds: float | None = None
 
 

@@ -39,4 +39,5 @@ def decode_check_response(raw: bytes) -> HealthStatus:
     except DecodeError:
         message = "the message is not a grpc.health.v1.HealthCheckResponse"
         raise InvalidRequestError.of(Reason.MESSAGE_MALFORMED, message) from None
+    # The enum is another project's, and may grow.
     return HealthStatus(number) if number in set(HealthStatus) else HealthStatus.UNKNOWN

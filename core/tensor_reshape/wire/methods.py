@@ -54,6 +54,7 @@ class OperationMethod(Method):
         number: of the operation, where a question names it.
     """
 
+    # Narrower than those of any method: every request and every response of an operation has the same tensor.
     request: type[ReshapeRequest]
     response: type[ReshapeResponse]
     operation: Operation

@@ -38,7 +38,7 @@ RETRY_SECONDS = 0.2
 
 _MAX_RETRY_SECONDS = 1e9  # thirty years, which every clock can wait; a Duration may hold more
 _MAX_FIELD_CHARACTERS, _MAX_VALUES = 128, 10  # with those of `rules.errors`, less than 7 KiB in all
-_CLASSES = {StatusCode[kind.code]: kind for kind in (InvalidRequestError, LimitError)}
+_CLASSES = {StatusCode[kind.code_name]: kind for kind in (InvalidRequestError, LimitError)}
 
 
 class Status(NamedTuple):
@@ -87,7 +87,7 @@ def decode_refusal(code: StatusCode, trailing_metadata: Iterable[tuple[str, str 
 
 def _choose_code(error: ReshapeError) -> StatusCode:
     """Returns the code of the reason; of a reason that this version does not know, the code of the error's class."""
-    return StatusCode[error.reason.code if isinstance(error.reason, Reason) else error.code]
+    return StatusCode[error.reason.code_name if isinstance(error.reason, Reason) else error.code_name]
 
 
 def _read_refusal(kind: type[ReshapeError], status: StatusMessage) -> ReshapeError | None:

@@ -70,7 +70,7 @@ def decode_stream_request(raw: bytes, limits: Limits = DEFAULT_LIMITS) -> Reshap
         InvalidRequestError: the message cannot be read, a required field is absent, or a header carries bytes.
         LimitError: HEAD_TOO_LARGE.
     """
-    chunk = find_chunk(raw)
+    chunk = find_chunk(raw)  # first: of a large tensor all messages but one are chunks
     if chunk is not None:
         return chunk
     check_header_size(measure_header(raw, nested=False))
@@ -98,6 +98,7 @@ def decode_stream_response(raw: bytes) -> TensorView | Chunk:
     chunk = find_chunk(raw)
     if chunk is not None:
         return chunk
+    # Of a response, too: a client is no more to be exhausted by a server than the other way round.
     check_header_size(measure_header(raw, nested=False))
     message = parse_message(reshape_pb2.StreamReshapeResponse, raw)
     if message.WhichOneof("part") == "chunk":
