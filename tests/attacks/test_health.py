@@ -10,7 +10,7 @@ from http2 import HEALTH_CHECK, HEALTH_WATCH, REFLECTION, Connection, grpc_messa
 from meters import count_threads, read_memory
 from polite_clients import run_polite_clients
 from server_processes import ServerProcess, run_server
-from tensor_reshape.server.auxiliary.calls import MAX_SILENT
+from tensor_reshape.server.auxiliary.bounded_calls import MAX_SILENT
 from tensor_reshape.server.auxiliary.health import MAX_WATCHES_PER_CONNECTION
 
 ATTACK_SECONDS = 4.0

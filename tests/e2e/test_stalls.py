@@ -12,7 +12,7 @@ from raw_streams import SIX, STRIDED, RawStream, begin, chunk, open_stream
 from remote_refusals import read_retry_seconds
 from tensor_reshape.client import LimitError, Reason
 from tensor_reshape.server.calls.admission import Admission
-from tensor_reshape.server.calls.tickets import TRICKLE_BYTES_PER_SECOND, Ticket
+from tensor_reshape.server.calls.lifecycle import TRICKLE_BYTES_PER_SECOND, Lifecycle
 from tensor_reshape.server.config import Config
 from tensor_reshape.server.runner import Runner
 
@@ -25,12 +25,12 @@ class Watched:
 
     def __init__(self, admission: Admission) -> None:
         self._admission = admission
-        self._leave = admission.leave
+        self._release = admission.release
         self._news = threading.Condition()
-        admission.leave = self.leave  # type: ignore[method-assign]
+        admission.release = self.release  # type: ignore[method-assign]
 
-    def leave(self, ticket: Ticket) -> None:
-        self._leave(ticket)
+    def release(self, life: Lifecycle, *, gone: bool = False) -> None:
+        self._release(life, gone=gone)
         with self._news:
             self._news.notify_all()
 

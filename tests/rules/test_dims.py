@@ -9,6 +9,7 @@ from tensor_reshape.rules.dims import (
     Expression,
     Interval,
     Symbol,
+    check_dims,
     check_partial_dims,
     find_bounds,
     find_name,
@@ -141,3 +142,16 @@ def test_a_dim_is_refused(dim: AnyDim, reason: Reason):
 def test_the_largest_dims_and_expressions_are_admitted():
     largest = Dim(Interval(0, MAX), Expression(MAX, (Symbol("N" * 64),) * 64, MAX))
     check_partial_dims([0, MAX, None, Dim(Interval(MAX, MAX)), largest], "data.dims")
+
+
+@pytest.mark.parametrize("dims", [(), (0,), (MAX,), (0, 1, MAX)], ids=str)
+def test_dims_from_0_to_the_largest_are_in_range(dims: tuple[int, ...]):
+    assert check_dims(dims, "data.dims") == dims
+
+
+@pytest.mark.parametrize("value", [-1, -(2**63), 2**63, 2**64], ids=str)
+def test_a_dim_out_of_range_is_refused_by_its_name(value: int):
+    with pytest.raises(InvalidRequestError) as caught:
+        check_dims((1, value), "output.dims")
+    assert (caught.value.reason, caught.value.field) == (Reason.DIM_OUT_OF_RANGE, "output.dims[1]")
+    assert caught.value.metadata == {"index": "1", "value": str(value)}

@@ -10,7 +10,7 @@ from queue import Empty, SimpleQueue
 import grpc
 import pytest
 
-from tensor_reshape.server.calls.heartbeats import Pulse, beat
+from tensor_reshape.server.calls.heartbeats import Heartbeat, run_heartbeat
 
 SECONDS = 10.0
 
@@ -33,16 +33,16 @@ class Gate(grpc.GenericRpcHandler):
 @contextmanager
 def run_beating(
     gate: Gate | None = None, *, address: str | None = None
-) -> Iterator[tuple[Pulse, str, "SimpleQueue[None]"]]:
-    """Runs a server that beats; yields its pulse, its address, and its beats."""
-    pulse, beats = Pulse(), SimpleQueue[None]()
+) -> Iterator[tuple[Heartbeat, str, "SimpleQueue[None]"]]:
+    """Runs a server that beats; yields its heartbeat, its address, and its beats."""
+    heartbeat, beats = Heartbeat(), SimpleQueue[None]()
     server = grpc.server(ThreadPoolExecutor(1))
-    server.add_generic_rpc_handlers((pulse, gate or Gate()))
+    server.add_generic_rpc_handlers((heartbeat, gate or Gate()))
     real = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
     server.start()
     try:
-        with beat(pulse, address or real, lambda: beats.put(None)):
-            yield pulse, real, beats
+        with run_heartbeat(heartbeat, address or real, lambda: beats.put(None)):
+            yield heartbeat, real, beats
     finally:
         server.stop(None).wait(SECONDS)
 

@@ -1,51 +1,94 @@
-"""Calls of an admission with plain callbacks that keep what happened."""
+"""Calls of an admission that do nothing but keep what happened."""
+
+from collections.abc import Sequence
+from typing import Self
 
 from tensor_reshape.rules.errors import LimitError
 from tensor_reshape.server.calls.admission import Admission
-from tensor_reshape.server.calls.tickets import Ticket
+from tensor_reshape.server.calls.lifecycle import Lifecycle, State
+from tensor_reshape.server.calls.observers import Observer
+from tensor_reshape.server.calls.statuses import OK
 from tensor_reshape.server.config import COST_FACTOR, Config
 
 MESSAGE = 1024
 WORK = COST_FACTOR * MESSAGE
+METHOD = "/a.service/Method"
 
 
 class Caller:
-    """A call with plain callbacks that keep what happened."""
+    """A call, and what follows from its moves.
 
-    def __init__(self, admission: Admission, peer: str = "a", log: list["Caller"] | None = None) -> None:
+    Attributes:
+        started: how often it has begun to receive.
+        works: how often it has had room to work.
+        sends: how often it was told that there is something to send.
+        cancels: how often it was cancelled.
+        refusals: with which it was given up.
+    """
+
+    def __init__(self, admission: Admission, peer: str = "a") -> None:
         self.admission = admission
-        self.started = 0
-        self.works = 0
+        self.started = self.works = self.sends = self.cancels = 0
         self.refusals: list[LimitError] = []
-        self.ticket = Ticket(self._start, self.refusals.append)
-        self._log = log
-        admission.enter(self.ticket, peer)
+        self.life = Lifecycle(self, METHOD)
+        admission.enter(self.life, peer)
 
-    def _start(self) -> None:
+    def start_read(self) -> None:
         self.started += 1
-        if self._log is not None:
-            self._log.append(self)
 
-    def read(self) -> "Caller":
-        self.admission.read(self.ticket)
-        return self
+    def start_send(self) -> None:
+        self.sends += 1
 
-    def work(self, size: int = WORK) -> "Caller":
-        self.admission.work(self.ticket, size, self._work)
-        return self
-
-    def _work(self) -> None:
+    def start_work(self) -> None:
         self.works += 1
 
+    def give_up(self, refusal: LimitError, state: State) -> None:
+        del state
+        self.refusals.append(refusal)
+
+    def cancel(self) -> None:
+        self.cancels += 1
+
+    def read(self) -> Self:
+        self.admission.request_read(self.life)
+        return self
+
+    def arrive(self, size: int = MESSAGE) -> Self:
+        self.admission.message_received(self.life, size)
+        return self
+
+    def work(self, size: int | None = None) -> Self:
+        self.admission.request_work(self.life, size)
+        return self
+
+    def take_up(self) -> Self:
+        self.admission.take_up(self.life)
+        return self
+
+    def answer(self, *sizes: int, moved: int | None = None) -> Self:
+        self.admission.answer(self.life, [bytes(size) for size in sizes], moved)
+        return self
+
+    def end(self, size: int = 0) -> Self:
+        self.admission.end(self.life, OK, size)
+        return self
+
     def leave(self) -> None:
-        self.admission.leave(self.ticket)
+        self.admission.release(self.life)
 
     @property
     def waits(self) -> bool:
-        return self.ticket.claim is not None
+        return self.life.claim is not None
 
 
-def make(reads: int, *, message: int = MESSAGE, stall_seconds: float = 30.0, max_calls: int = 1024) -> Admission:
+def make(
+    reads: int,
+    *,
+    message: int = MESSAGE,
+    stall_seconds: float = 30.0,
+    max_calls: int = 1024,
+    observers: Sequence[Observer] = (),
+) -> Admission:
     """Has room to receive so many messages, a quarter of them for connections that have nothing."""
     budget = 2 * reads * message + 2 * message
     config = Config(
@@ -54,7 +97,7 @@ def make(reads: int, *, message: int = MESSAGE, stall_seconds: float = 30.0, max
     object.__setattr__(
         config, "memory_budget_bytes", budget
     )  # less than may be configured, so that a few calls fill it
-    return Admission(config)
+    return Admission(config, observers)
 
 
 def fill(admission: Admission, reads: int) -> list[Caller]:

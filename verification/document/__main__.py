@@ -97,8 +97,8 @@ def _build_reason(reason: Reason, servers: Servers) -> str:
         LookupError: the refusal has another code, or is explained by another rule, than the reason says.
     """
     provocation, refusal = PROVOCATIONS[reason], provoke(reason, servers)
-    if refusal is not None and refusal.code != reason.code:
-        message = f"{reason} comes with {refusal.code}, not {reason.code}"
+    if refusal is not None and refusal.code_name != reason.code_name:
+        message = f"{reason} comes with {refusal.code_name}, not {reason.code_name}"
         raise LookupError(message)
     example = provocation.example or (refusal.message if refusal is not None else "")
     rule = "" if reason.rule is None else str(reason.rule)
@@ -106,7 +106,7 @@ def _build_reason(reason: Reason, servers: Servers) -> str:
         message = f"{reason} is explained with rule {refusal.metadata['rule']}, not {rule}"
         raise LookupError(message)
     again = "yes" if reason.is_retryable else ""
-    return _join((f"`{reason}`", reason.code, rule, again, provocation.when, example))
+    return _join((f"`{reason}`", reason.code_name, rule, again, provocation.when, example))
 
 
 def _format_default(option: click.Option, context: click.Context) -> str:

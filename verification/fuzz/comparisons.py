@@ -103,7 +103,7 @@ class Comparison:
         fresh = _ask(lambda: ReshapeService(LIMITS).execute(operation, raw))
         first = _ask(lambda: self._warm.execute_light(operation, raw) or self._warm.execute(operation, raw))
         second = _ask(lambda: self._warm.execute(operation, raw))
-        known = self._warm._heads[operation].find(raw) is not None
+        known = self._warm._headers[operation].find(raw) is not None
         self.tally.answers["answered from the cache" if known else str(fresh[0])] += 1
         if first != fresh:
             yield "the answer of a warm service", first, fresh

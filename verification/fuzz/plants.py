@@ -73,14 +73,14 @@ PLANTS = (
     Plant(
         "a header that is cached answers whatever follows it",
         _HEADS,
-        "known if known is not None and known.request_bytes == len(request) else None",
-        "known",
+        "cached if cached is not None and cached.request_bytes == len(request) else None",
+        "cached",
     ),
     Plant(
         "all methods share one cache",
         _SERVICE,
-        "{operation: Heads() for operation in OPERATION_METHODS}",
-        "dict.fromkeys(OPERATION_METHODS, Heads())",
+        "{operation: HeaderCache() for operation in OPERATION_METHODS}",
+        "dict.fromkeys(OPERATION_METHODS, HeaderCache())",
     ),
     Plant(
         "a header is cached although elements move",

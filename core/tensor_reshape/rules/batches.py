@@ -54,6 +54,7 @@ def answer_batch(
     budget, steps = StepBudget(), RESERVE_STEPS
     for item in items:
         steps += ITEM_STEPS
+        # An item may spend no more than a question alone, whatever is left over from those before it.
         budget.left = granted = min(steps, MAX_STEPS)
         answer, output = _answer_item(item, outputs, limits, budget, report)
         steps -= granted - budget.left  # the last step may have overdrawn it
@@ -111,9 +112,11 @@ def _link(request: ShapeRequest, data_from: int, outputs: Sequence[_Output | Non
     if output is None:
         message = f"item {data_from}, whose output is the data, was refused"
         raise InvalidRequestError.of(Reason.LINK_FAILED, message, "data_from", value=data_from, index=len(outputs))
+    # No bytes pay for what a link takes over: thousands of short items could each ask for the largest shape again.
     if not budget.spend(_LINK_STEPS * _count_unknown(output.dims or ())):
         message = f"item {data_from}, whose output is the data, has so many unknown dims that others must link it less"
         raise LimitError.of(Reason.BATCH_TOO_LARGE, message, "data_from", value=data_from, index=len(outputs))
+    # A type that the item names goes before that of its data: it is what the item asks to be checked.
     data_type = request.question.data_type or output.data_type
     return request._replace(question=request.question._replace(data=output.dims, data_type=data_type))
 

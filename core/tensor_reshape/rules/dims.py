@@ -126,6 +126,8 @@ def name_dim(name: str, low: int = 0, high: int | None = None) -> Dim:
 
 def make_dim(bounds: Interval, expression: Expression | None = None) -> AnyDim:
     """Returns the plainest dim with these bounds: a number where only one is left."""
+    # No dim is above MAX_DIM, so as an end it says nothing, and None is the one way to write that. But MAX_DIM alone is
+    # a number like any other.
     low, high = bounds
     if high is not None and high >= MAX_DIM:
         high = high if low == high else None
@@ -138,6 +140,7 @@ def make_dim(bounds: Interval, expression: Expression | None = None) -> AnyDim:
 
 def bound_dim(bounds: Interval, expression: Expression | None) -> Dim:
     """Returns a dim with these bounds; where it is one symbol, so is that."""
+    # The dim and the symbol that it is are one: two bounds would travel as one on the wire, and come back narrower.
     symbol = None if expression is None else expression.symbol
     if symbol is not None and symbol.bounds != bounds:
         expression = Expression(1, (Symbol(symbol.name, bounds),))
@@ -161,6 +164,7 @@ def make_legal_expression(
 
 
 def _sort(symbols: Sequence[Symbol]) -> tuple[Symbol, ...]:
+    # By name alone: the order is a part of the answer, and bounds may be narrowed on the way to it.
     return tuple(symbols) if len(symbols) <= 1 else tuple(sorted(symbols, key=_find_order))
 
 
@@ -203,6 +207,7 @@ def format_product(dims: Iterable[AnyDim]) -> str:
             known *= dim
         else:
             text = format_dim(dim)
+            # In parentheses what would read as more than one factor: (N/2)*4, but N*4.
             others.append(text if text.isidentifier() or dim is None else f"({text})")
     if len(others) > _SHOWN_FACTORS:
         others[_SHOWN_FACTORS:] = ["..."]
@@ -229,6 +234,7 @@ def check_partial_dims(dims: Iterable[AnyDim], field: str) -> None:
         InvalidRequestError: DIM_OUT_OF_RANGE, INTERVAL_EMPTY or EXPRESSION_INVALID.
     """
     for index, dim in enumerate(dims):
+        # Most dims are numbers, or unknown: these cost no call.
         if dim is not None and not (type(dim) is int and 0 <= dim <= MAX_DIM):
             check_partial_dim(dim, f"{field}[{index}]", index)
 

@@ -1,8 +1,12 @@
-"""Where each dim of an answer comes from, and what would have been accepted in place of a refused question."""
+"""Where each dim of an answer comes from, and what would have been accepted in place of a refused question.
+
+Laws: nothing is decided here. The items are those that `targets` has read, and an explanation changes no answer; a text
+is never longer than MAX_VALUE_CHARACTERS, however long the question is.
+"""
 
 from collections.abc import Callable, Sequence
 from math import prod
-from typing import NamedTuple
+from typing import TypeAlias
 
 from tensor_reshape.rules.dims import AnyDim, Dim, format_dim, format_product
 from tensor_reshape.rules.errors import MAX_VALUE_CHARACTERS, Reason, ReshapeError, clip_text, format_value
@@ -10,6 +14,10 @@ from tensor_reshape.rules.questions import AnyQuestion, Kind, Origin, is_known
 from tensor_reshape.rules.targets import Target, balance, read_target
 
 _NEAR = 1000
+"""How far from a divisor others are looked for, one by one: a refusal must not take long."""
+
+_Describe: TypeAlias = Callable[[AnyQuestion, ReshapeError], str]
+"""Says what would have been accepted."""
 
 
 def _limit(origin: Origin) -> Origin:
@@ -33,13 +41,17 @@ def explain_dims(question: AnyQuestion, target: Target[AnyDim], dims: Sequence[A
 
 
 def explain_refusal(question: AnyQuestion, error: ReshapeError) -> ReshapeError:
-    """Returns the refusal with two more values: the `rule` that was broken, and what is `accepted` in its place."""
-    rule = _RULES.get(Reason(error.reason)) if error.reason in Reason.__members__ else None
-    if rule is None:
+    """Returns the refusal with two more values: the `rule` that was broken, and what is `accepted` in its place.
+
+    A refusal that is no matter of the five rules, or that this version does not know, is returned as it is.
+    """
+    reason = Reason(error.reason) if error.reason in Reason.__members__ else None
+    describe = None if reason is None else _ACCEPTED.get(reason)
+    if reason is None or describe is None:
         return error
-    accepted = rule.describe(question, error)
-    added = {"rule": str(rule.number), "accepted": clip_text(accepted, MAX_VALUE_CHARACTERS)}
-    return type(error)(error.message, reason=str(error.reason), field=error.field, metadata={**error.metadata, **added})
+    accepted = clip_text(describe(question, error), MAX_VALUE_CHARACTERS)
+    metadata = {**error.metadata, "rule": str(reason.rule), "accepted": accepted}
+    return type(error)(error.message, reason=reason, field=error.field, metadata=metadata)
 
 
 def _explain_dim(question: AnyQuestion, target: Target[AnyDim], index: int, dim: AnyDim) -> Origin:
@@ -74,17 +86,6 @@ def _show(dim: AnyDim) -> str:
     return format_dim(dim)
 
 
-class _Rule(NamedTuple):
-    """The number of a rule in the order in which they are checked, and what it accepts."""
-
-    number: int
-    describe: Callable[[AnyQuestion, ReshapeError], str]
-
-
-def _say(text: str) -> Callable[[AnyQuestion, ReshapeError], str]:
-    return lambda _question, _error: text
-
-
 def _accept_division(_question: AnyQuestion, error: ReshapeError) -> str:
     dividend, divisor = error.metadata.get("dividend", ""), error.metadata.get("divisor", "")
     if not (dividend.isdecimal() and divisor.isdecimal()):
@@ -95,6 +96,7 @@ def _accept_division(_question: AnyQuestion, error: ReshapeError) -> str:
 
 def _find_near_divisors(number: int, near: int) -> list[int]:
     """Returns the divisors of `number` next to `near`, those that a short search finds."""
+    # 1 and the number itself divide it always: where nothing nearer is found, they are right, and far.
     below = next((value for value in range(near - 1, max(near - _NEAR, 0), -1) if number % value == 0), 1)
     above = next((value for value in range(near + 1, near + _NEAR) if number % value == 0), number)
     return sorted({below, above})
@@ -105,6 +107,7 @@ def _accept_volume(question: AnyQuestion, _error: ReshapeError) -> str:
     text = f"items whose product is {have}"
     if not is_known(question):
         return text
+    # A refusal has no target with it. This one is of rule 4, so each item of it can be read.
     items = read_target(question, question.target).dims
     volume = prod(question.data)
     for index, item in enumerate(items):
@@ -126,21 +129,26 @@ def _accept_rank(_question: AnyQuestion, error: ReshapeError) -> str:
     return f"up to {error.metadata.get('limit', '')} items"
 
 
-_RULES = {
-    Reason.DATA_TYPE_UNSUPPORTED: _Rule(1, lambda _question, error: error.metadata.get("admitted", "a data type")),
-    Reason.SPECIAL_ZERO_MISSING: _Rule(1, _say("special_zero true or false")),
-    Reason.RANK_UNSUPPORTED: _Rule(1, _accept_rank),
-    Reason.RANK_LIMIT_EXCEEDED: _Rule(1, _accept_rank),
-    Reason.DIM_OUT_OF_RANGE: _Rule(1, _say("a dim from 0 to 2^63 - 1")),
-    Reason.INTERVAL_EMPTY: _Rule(1, _say("an interval whose ends are in order")),
-    Reason.EXPRESSION_INVALID: _Rule(1, _say("names of 1 to 64 characters, and numbers from 1 to 2^63 - 1")),
-    Reason.SYMBOL_CONFLICT: _Rule(1, _say("bounds of one symbol that have a number in common")),
-    Reason.INVALID_TARGET_VALUE: _Rule(2, _say("a value from -1 to 2^63 - 1")),
-    Reason.ZERO_INDEX_OUT_OF_RANGE: _Rule(2, _accept_copy),
-    Reason.MULTIPLE_MINUS_ONE: _Rule(2, _say("one -1, and lengths for the others")),
-    Reason.MINUS_ONE_WITH_ZERO_VOLUME: _Rule(3, _say("other items without a 0, or a length in place of the -1")),
-    Reason.NOT_DIVISIBLE: _Rule(3, _accept_division),
-    Reason.DIM_OVERFLOW: _Rule(3, _say("other items of a greater product: a dim is at most 2^63 - 1")),
-    Reason.VOLUME_MISMATCH: _Rule(4, _accept_volume),
-    Reason.EXPECTED_SHAPE_MISMATCH: _Rule(5, _accept_expected),
+def _say(text: str) -> _Describe:
+    return lambda _question, _error: text
+
+
+# What is accepted in place of what each reason refuses. The number of its rule stands with the reason.
+_ACCEPTED: dict[Reason, _Describe] = {
+    Reason.DATA_TYPE_UNSUPPORTED: lambda _question, error: error.metadata.get("admitted", "a data type"),
+    Reason.SPECIAL_ZERO_MISSING: _say("special_zero true or false"),
+    Reason.RANK_UNSUPPORTED: _accept_rank,
+    Reason.RANK_LIMIT_EXCEEDED: _accept_rank,
+    Reason.DIM_OUT_OF_RANGE: _say("a dim from 0 to 2^63 - 1"),
+    Reason.INTERVAL_EMPTY: _say("an interval whose ends are in order"),
+    Reason.EXPRESSION_INVALID: _say("names of 1 to 64 characters, and numbers from 1 to 2^63 - 1"),
+    Reason.SYMBOL_CONFLICT: _say("bounds of one symbol that have a number in common"),
+    Reason.INVALID_TARGET_VALUE: _say("a value from -1 to 2^63 - 1"),
+    Reason.ZERO_INDEX_OUT_OF_RANGE: _accept_copy,
+    Reason.MULTIPLE_MINUS_ONE: _say("one -1, and lengths for the others"),
+    Reason.MINUS_ONE_WITH_ZERO_VOLUME: _say("other items without a 0, or a length in place of the -1"),
+    Reason.NOT_DIVISIBLE: _accept_division,
+    Reason.DIM_OVERFLOW: _say("other items of a greater product: a dim is at most 2^63 - 1"),
+    Reason.VOLUME_MISMATCH: _accept_volume,
+    Reason.EXPECTED_SHAPE_MISMATCH: _accept_expected,
 }

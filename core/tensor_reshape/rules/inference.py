@@ -123,6 +123,7 @@ def begin_answer(request: ShapeRequest, limits: Limits = DEFAULT_LIMITS) -> Shap
     question = request.question
     try:
         if is_known(question):
+            # The expected dims may be known in part all the same; what is wrong with them is said before all else.
             if question.expected is not None:
                 check_partial_dims(question.expected, "expected_shape.dims")
             target, output = _infer_known(question, limits)
@@ -131,6 +132,7 @@ def begin_answer(request: ShapeRequest, limits: Limits = DEFAULT_LIMITS) -> Shap
         if question.target is None:
             return Unsolved(request, None)
         resolved = read_target(question, question.target)
+        # An expected dim may narrow others, which the closed form knows nothing of.
         dims = None
         if question.data is not None and question.expected is None:
             dims = solve_single(question.data, resolved)
@@ -152,6 +154,7 @@ def finish_answer(unsolved: Unsolved, budget: StepBudget | None = None) -> Shape
     request, target = unsolved
     question = request.question
     try:
+        # Not before now: to look at each symbol takes longer than the closed form, which fits legal dims alone.
         _check_parts(question)
         if target is not None:
             return _complete(request, target, *_search(question, target, budget or StepBudget()))
@@ -159,6 +162,7 @@ def finish_answer(unsolved: Unsolved, budget: StepBudget | None = None) -> Shape
             # Nothing is known of the output, but a question that contradicts itself is refused all the same.
             build_system(question, _EMPTY)
             return _complete(request, _EMPTY, None)
+        # The expected shape tells the rank of the output, so the target is known by its length.
         items = [None] * len(question.expected)
         question = question._replace(target=items)
         target = read_target(question, items)
@@ -179,7 +183,7 @@ def _complete(
 ) -> ShapeAnswer:
     """Returns the answer with all that is to be told with it."""
     question, explained, strides = request
-    if strides is None and not explained:
+    if strides is None and not explained:  # nearly always: a batch has thousands of these
         return ShapeAnswer(dims, equalities)
     view = None if strides is None else infer_view(question.data, strides, dims, target.copied)
     origins = explain_dims(question, target, dims) if explained and dims is not None else ()
@@ -243,7 +247,7 @@ def _check_expected(output: Sequence[int], expected: Sequence[AnyDim]) -> None:
     """
     if len(expected) != len(output):
         raise refuse_expected_rank(output, expected)
-    named: dict[str, int] = {}
+    named: dict[str, int] = {}  # the first dim of each name: others of that name are the same dim
     for index, (have, want) in enumerate(zip(output, expected, strict=True)):
         name = find_name(want)
         if not find_bounds(want).holds(have) or (name is not None and named.setdefault(name, have) != have):
@@ -263,17 +267,19 @@ def _search(
     if solution is None:
         raise _refuse(question, case)
     zeros = _find_zeros(case, solution)
+    # The solver bounds variables; what the data says of an expression as a whole is known besides.
     declared = {dim.expression: dim.bounds for dim in question.data or () if isinstance(dim, Dim) and dim.expression}
     dims = list[AnyDim]()
     for index, monomial in enumerate(case.system.output):
-        if not monomial.variables and not monomial.divisors:
+        if not monomial.variables and not monomial.divisors:  # a number
             dims.append(monomial.dim)
             continue
         bounds, expression = case.system.bound_monomial(monomial, solution), _name_dim(case, index, zeros)
         met = Interval(*bounds).meet(ANY if expression is None else declared.get(expression, ANY))
-        if met.is_empty:
+        if met.is_empty:  # what the equation leaves of an expression, and what the data says of it
             raise _refuse(question, case)
         dims.append(make_dim(met, expression))
+    # Of the remainder, not of the equation: what stands on both sides says nothing.
     equality = find_equality(case.system, case.remainder, zeros)
     return tuple(dims), () if equality is None else (equality,)
 
@@ -282,6 +288,7 @@ def _find_zeros(case: Case, solution: Solution) -> set[int]:
     """Returns the variables of the output that may be 0."""
     zeros = {key for key, own in solution.items() if own.min == 0}
     if case.target.inferred is not None:  # what it is divided by is not 0
+        # Of the equation, not of the remainder: a copy of the graph operations is on both sides, and divides as well.
         divisors = Counter(case.equation.right)
         divisors[case.find_variable(case.target.inferred)] -= 1
         zeros.difference_update(+divisors)
@@ -307,10 +314,12 @@ def _refuse(question: AnyQuestion, case: Case) -> InvalidRequestError:
     inferred = target.inferred
     if inferred is None:
         return refuse_volume(question, format_product(data), format_product(items))
+    # A -1 that would be too large is blamed for that, rather than the others for a remainder.
     overflow = _find_overflow(case, inferred)
     if overflow is not None:
         return refuse_overflow(question, inferred, overflow)
     others = [item for index, item in enumerate(items) if index != inferred]
+    # A length that is 0 whatever it is; a number that is 0 is a copy, or was refused when the system was built.
     if any(item != 0 and find_bounds(item).max == 0 for item in others):
         return refuse_zero_volume(question, inferred)
     return refuse_remainder(question, inferred, format_product(data), format_product(others))
@@ -318,6 +327,7 @@ def _refuse(question: AnyQuestion, case: Case) -> InvalidRequestError:
 
 def _refuse_expected(question: AnyQuestion, expected: Sequence[AnyDim], case: Case) -> InvalidRequestError:
     """Returns which of the expected dims is to blame; the refusal of the question without them, where that has one."""
+    # The system has been narrowed by what is expected, so another is built; the target is as it was.
     plain, target = question._replace(expected=None), case.target
     dims = None if plain.data is None else solve_single(plain.data, target)
     if dims is None:
@@ -338,10 +348,11 @@ def _find_overflow(case: Case, inferred: int) -> int | None:
     most what it is a factor of.
     """
     system, key = case.system, case.find_variable(inferred)
+    # At least 1 for each variable: only an instance with elements has a -1 that could be too large.
     greatest = case.equation.constants[0]
     for variable in case.equation.left:
         if greatest > MAX_DIM:
-            break
+            break  # a product of many open ends would be thousands of digits long
         greatest *= max(system.ranges[variable].max, 1)
     if greatest <= MAX_DIM:
         return None

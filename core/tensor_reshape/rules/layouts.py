@@ -38,6 +38,7 @@ def check_layout(
         return
     check_strides(dims, strides, field)
     _check_size(count_bytes(data_type, dims, strides), received_bytes, field)
+    # The size before the overlap: it bounds by the bytes received what there is to look at.
     core = _find_core(dims, strides)
     if not _fits(core) or _mark_places(core).bit_count() != prod(dim for _, dim in core):
         raise _refuse_overlap(dims, strides, field)

@@ -5,9 +5,9 @@
 - One -1 stands for what the other items leave of the volume.
 - Any other number, a copy of a dim that the data does not have, and a second -1 are refused.
 
-Nothing else in this package looks at `special_zero`, or decides what a 0 or a -1 means: solvers, explanations and views
-go by what is read here. What Reshape-1 does otherwise than the graph operations is `Target.cancelled`, and stands here
-for the same reason.
+Nothing else decides what a 0 or a -1 means, or looks at `special_zero` but to see that it is there (rule 1): solvers,
+explanations and views go by what is read here. What Reshape-1 does otherwise than the graph operations is
+`Target.cancelled`, and stands here for the same reason.
 """
 
 from collections.abc import Collection, Sequence
@@ -108,15 +108,17 @@ def read_target(question: AnyQuestion, items: Sequence[Any]) -> Target[Any]:
     product, is_plain = 1, True
     for index, item in enumerate(items):
         # Most items are numbers above 0: they have their kind from the beginning, and cost no call.
-        if type(item) is int and 0 < item <= MAX_DIM:
+        if isinstance(item, int) and 0 < item <= MAX_DIM:
             product *= item
             continue
+        # What is refused here is not raised: see `Target.refusal`. The items behind it are nobody's business any more.
         try:
             kind = kinds[index] = _find_kind(question, item, index, inferred)
         except InvalidRequestError as error:
             refusal, is_plain = error, False
             del kinds[index:]
             break
+        # A 0 without special_zero is the one literal that comes this far.
         if kind is _COPIED:
             copied.append(index)
             dims[index] = None if question.data is None else question.data[index]
@@ -149,6 +151,7 @@ def _find_kind(question: AnyQuestion, item: AnyDim, index: int, inferred: int | 
         raise refuse_value(question, index)
     if not question.special_zero:
         return _LITERAL
+    # Of data whose rank is unknown every copy may be there: an instance of a lower rank is none that is accepted.
     if question.data is not None and index >= len(question.data):
         raise refuse_copy(question, index)
     return _COPIED

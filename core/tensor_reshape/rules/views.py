@@ -79,14 +79,17 @@ def infer_view(
     check_strides(strides if data is None else data, strides, "data")
     if data is None or output is None:
         return _UNKNOWN
+    # A copied dim of the output knows what the equation says of it, and it is the data's own.
     data = [output[index] if index in copied else dim for index, dim in enumerate(data)]
     may_be_empty = _may_be_empty(data) and _may_be_empty(output)
     data, output = list(map(_find_number, data)), list(map(_find_number, output))
+    # Without elements there is nothing that any stride could lead to wrongly.
     if 0 in data or 0 in output:
         return View(ViewPossibility.POSSIBLE, (0,) * len(output))
     keys = [index if index in copied else -1 - index for index in range(len(output))]
     whole = _Part(data, strides, output)
     views = [_infer_part(part) for part in (_split(whole, keys) if not are_known(data) else [whole])]
+    # An instance without elements is a view whatever the parts say, and the answer is for all instances.
     if _IMPOSSIBLE in views:
         return _UNKNOWN if may_be_empty else _IMPOSSIBLE
     found = [stride for view in views for stride in view.strides or ()]
@@ -136,6 +139,7 @@ def _list_cuts(left: Sequence[_Factor], right: Sequence[_Factor]) -> list[tuple[
     found = {product: count for count, product in enumerate(_list_products(left), 1)}
     cuts = list[tuple[int, int]]()
     for count, product in enumerate(_list_products(right), 1):
+        # Cuts must not cross: each part is behind the last one on both sides.
         at = found.get(product, -1)
         if at >= (cuts[-1][0] if cuts else 0):
             cuts.append((at, count))
@@ -151,6 +155,7 @@ def _read_factor(dim: AnyDim, key: int) -> _Factor:
         return _Factor(Fraction(dim), {})
     if dim is None or dim.expression is None:
         return _Factor(Fraction(1), {key: 1})
+    # Names are compared, not their bounds: one name is one dim. Fractions keep 3/2 * 2/3 = 1 exact.
     powers = Counter[int | str](symbol.name for symbol in dim.expression.factors)
     powers.subtract(symbol.name for symbol in dim.expression.divisors)
     return _Factor(Fraction(dim.expression.coefficient, dim.expression.divisor), powers)
@@ -211,6 +216,7 @@ def _fit(dims: Sequence[AnyDim], strides: Sequence[int], output: Sequence[AnyDim
             if runs:
                 return _IMPOSSIBLE if any(run.least > 1 for run in runs) else _UNKNOWN
             continue
+        # A dim that ends within a run leaves the rest of it to the next one; one that does not, falls into two runs.
         if rest is not None:
             if rest % dim:
                 return _IMPOSSIBLE
@@ -223,7 +229,7 @@ def _list_runs(dims: Sequence[AnyDim], strides: Sequence[int]) -> list[_Run]:
     """Returns the runs, outermost first."""
     runs = list[_Run]()
     for dim, stride in zip(dims, strides, strict=True):
-        if dim == 1:
+        if dim == 1:  # whatever its stride is, nobody steps along it
             continue
         least, size = max(find_bounds(dim).min, 1), dim if isinstance(dim, int) else None
         if runs and runs[-1].step == least * stride:  # an inner dim is known

@@ -4,6 +4,7 @@ import logging
 import signal
 import threading
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import TypeAlias
@@ -11,11 +12,13 @@ from typing import TypeAlias
 import grpc
 
 from tensor_reshape.runtime.allocators import keep_freed_memory
-from tensor_reshape.server.auxiliary.methods import AuxiliaryHandlers, build_health
+from tensor_reshape.server.auxiliary.foreign_methods import AuxiliaryHandlers, build_health
 from tensor_reshape.server.auxiliary.reflection import Reflection
 from tensor_reshape.server.calls.admission import Admission
+from tensor_reshape.server.calls.fair_locks import FairLock
 from tensor_reshape.server.calls.handlers import build_handlers
-from tensor_reshape.server.calls.heartbeats import Pulse
+from tensor_reshape.server.calls.heartbeats import Heartbeat
+from tensor_reshape.server.calls.observers import Observer
 from tensor_reshape.server.calls.router import CallRouter
 from tensor_reshape.server.config import COST_FACTOR, Config
 from tensor_reshape.server.process.housekeeping import Housekeeper, MemoryReturner, end_process
@@ -45,7 +48,8 @@ class Runner:
         service: ReshapeService | None = None,
         *,
         private_address: str | None = None,
-        pulse: Pulse | None = None,
+        heartbeat: Heartbeat | None = None,
+        observers: Sequence[Observer] = (),
     ) -> None:
         """Binds every address of `config`.
 
@@ -53,7 +57,8 @@ class Runner:
             config: what to serve, and where.
             service: another than that of `config`, for tests.
             private_address: what this process listens on alone, where it shares the others with processes like it.
-            pulse: is told of every call.
+            heartbeat: is told of every call.
+            observers: see the life of every call; see `calls.observers`.
 
         Raises:
             ConfigError: an address cannot be bound.
@@ -64,18 +69,19 @@ class Runner:
         self._max_connections = count_connections(
             config.max_connections, sum(map(count_listeners, config.listen)) + self._shares_ports
         )
-        self._admission = Admission(config)
+        self._admission = Admission(config, observers)
         self._health, methods = build_health()
         self._reflection = Reflection()
         methods += self._reflection.build_methods() if config.reflection else []
         self._threads = start_threads(config.threads, "call")
-        handlers = build_handlers(service or ReshapeService(config.limits), self._admission, config, self._threads)
+        service = service or ReshapeService(config.limits, turns=FairLock())
+        handlers = build_handlers(service, self._admission, config, self._threads)
         self._server = grpc.server(
             CallRouter(self._threads, {**{method.name: method.submit for method in methods}, **handlers.routes}),
             options=build_options(config, self._max_connections, shares=self._shares_ports),
         )
         self._serving_threads: list[threading.Thread] = []
-        self._server.add_generic_rpc_handlers((pulse or Pulse(), AuxiliaryHandlers(methods), handlers))
+        self._server.add_generic_rpc_handlers((heartbeat or Heartbeat(), AuxiliaryHandlers(methods), handlers))
         self.addresses = tuple(
             bind(self._server, address, config.tls, held=self._shares_ports) for address in config.listen
         )

@@ -48,6 +48,7 @@ class Case:
         self.system = system
         self.target = target
         self.budget = budget
+        # Only these are narrowed: each end that is moved is a search, and nobody asks for the data's.
         self.wanted = {key for monomial in system.output for key in monomial.variables}
         self.equation = system.equate(target)
         self.remainder = self.equation.cancel()
@@ -69,6 +70,7 @@ def solve(case: Case) -> Solution | None:
     """Returns the ranges of every variable of the output, or None where no instance is accepted."""
     if case.target.inferred is not None:
         return _solve_cancelled_zeros(case, case.target.inferred)
+    # The case of most tensors first: it has the whole budget.
     return _join_all([_solve_nonempty(case), _solve_empty_copies(case)])
 
 
@@ -109,22 +111,24 @@ def _solve_empty(case: Case, unknown: set[int], copies: Mapping[int, int | None]
     sinks = {key for key in equation.right if system.can_be_zero(key)} - unknown
     if not sources or not (sinks or copies):
         return None
+    # Each variable by itself: another one may be the 0 on either side, or this one may be it on both.
     solution = {}
     for key in case.wanted:
         own = system.ranges[key]
         zero = key in copies if key in unknown else system.can_be_zero(key)
         copied = any(key not in pair for pair in copies.items())  # a copy of a 0 that this variable has no part in
         nonzero = own.max != 0 and bool(sources - {key}) and (bool(sinks - {key}) or copied)
+        # One that is neither leaves the whole case without an instance: then the sizes differ below.
         if zero or nonzero:
             solution[key] = Range(0 if zero else max(1, own.min), own.max if nonzero else 0)
     return solution if len(solution) == len(case.wanted) else None
 
 
 def _solve_supposed(case: Case, unknown: Mapping[int, int], solution: Solution | None) -> Solution | None:
-    """An unknown item is the -1; without special_zero that gives nothing which it is not as a length.
+    """An unknown item is the -1. The case of each of them is joined to `solution`.
 
-    With it, Reshape-1 lets a -1 be any number where a copied 0 is cancelled. [0, 6] -> [0, ?]: as a length, the item is
-    anything, and as the -1 it is 6. The case of each item is joined to `solution`.
+    Under special_zero a 0 is a copy, so such an item may be 0 as the -1 where it cannot be as a length: [2, 0] ->
+    [?, 5] is (0, 5) alone. Without special_zero an item is nothing as the -1 that it is not as a length.
     """
     for index in unknown.values():
         if solution is not None and solution == case.keep_ranges():
@@ -145,13 +149,14 @@ def _solve_cancelled_zeros(case: Case, inferred: int) -> Solution | None:
     copies = dict(_find_zero_copies(case)) if case.target.copies_cancel else {}
     if len(copies) > _MAX_ZERO_COPIES or case.budget.left <= 0:
         return case.keep_ranges()
+    # First without any copy of a 0: what is common has the budget before what is rare.
     system = case.system
     solutions = [_solve_inferred(case, inferred, system.ranges)]
     for subset in _list_subsets(copies):
         ranges = list(system.ranges)
         for index in subset:
             for key in (case.find_variable(index), copies[index]):
-                if key is not None:
+                if key is not None:  # a 0 among several variables says nothing of one
                     ranges[key] = ZERO
         solutions.append(_solve_inferred(case.suppose(case.target.suppose_copied(subset)), inferred, ranges))
     return _join_all(solutions)
@@ -178,6 +183,7 @@ def _solve_inferred_zero(case: Case, unknown: int, ranges: Sequence[Range]) -> S
     StaticReshape: N divides, so x is not 0.
     """
     equation = case.equation
+    # It stands there twice where the caller expects a name for it that another item has: then it divides itself.
     positive = set(equation.right) - {unknown}
     sources = {key for key in equation.left if ranges[key].min == 0 and key not in positive}
     if (
@@ -192,6 +198,7 @@ def _solve_inferred_zero(case: Case, unknown: int, ranges: Sequence[Range]) -> S
         if key in positive:
             solution[key] = ranges[key].meet(POSITIVE)
         else:
+            # Where one variable alone can be the 0 of the data, it is; otherwise any may be, and none must.
             solution[key] = ZERO if sources == {key} else ranges[key]
     return solution
 

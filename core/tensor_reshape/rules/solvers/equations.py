@@ -111,6 +111,8 @@ class Equation(NamedTuple):
 
     def cancel(self) -> "Equation":
         """Returns what remains without what stands on both sides; it says the same where that is not 0."""
+        # One for one: of N * N = N * M one N is cancelled, and one is left. The order of the left side is kept, since
+        # the search goes by it, and the same question is to have the same answer every time.
         right, left, cancelled = Counter(self.right), [], []
         for variable in self.left:
             if right.get(variable, 0):
@@ -159,6 +161,7 @@ class System:
         Raises:
             InvalidRequestError: SYMBOL_CONFLICT, where nothing is left of a symbol.
         """
+        # A 0 is a variable from 0 to 0, not a number: the cases ask which variables of a side can be 0.
         if isinstance(dim, int) and dim:
             return Monomial(dim, dim)
         if dim is None or isinstance(dim, int) or dim.expression is None:
@@ -167,6 +170,7 @@ class System:
         expression = dim.expression
         variables = self._name_variables(expression.factors, path)
         divisors = self._name_variables(expression.divisors, path)
+        # What divides is not 0, wherever else the symbol stands: the contract says so of every expression.
         for symbol, key in zip(expression.divisors, divisors, strict=True):
             self._narrow(key, POSITIVE, symbol.name, path)
         if expression.symbol is None:
@@ -184,6 +188,7 @@ class System:
         """
         if monomial.variable is not None:
             return (self.ranges if solution is None else solution)[monomial.variable]
+        # The widest quotient, rounded inwards: the division is exact, so nothing between two integers is a dim.
         low = high = monomial.coefficient
         for key in monomial.variables:
             own = (self.ranges if solution is None else solution)[key]
@@ -220,7 +225,7 @@ class System:
         known = 1
         for key in keys:
             low, high = self.ranges[key]
-            if low and low == high:
+            if low and low == high:  # a 0 stays a variable, see `add_monomial`
                 known *= low
             else:
                 unknown.append(key)
@@ -236,6 +241,7 @@ class System:
 
     def _narrow_factor(self, expression: Expression, keys: tuple[int, ...], bounds: Interval, path: str) -> None:
         """Notes what an expression's bounds say of its only symbol; of a product of several, nothing is concluded."""
+        # Of a product that is at least 6, neither factor is at least anything: so of one symbol alone.
         if len(keys) == 1 and not expression.divisors and bounds != ANY:
             low, high = bounds
             least = -(-low * expression.divisor // expression.coefficient)
@@ -275,6 +281,7 @@ def build_system(question: AnyQuestion, target: Target[AnyDim]) -> System:
         system.data[index] = system.add_monomial(dim, f"data.dims[{index}]")
     for index, (kind, item) in enumerate(zip(target.kinds, question.target or (), strict=False)):
         system.output.append(_add_item(system, kind, index, item))
+    # After the items before it: their symbols are blamed first. See `Target.refusal`.
     if target.refusal is not None:
         raise target.refusal
     if target.inferred is not None and target.product == 0:
@@ -288,7 +295,7 @@ def build_system(question: AnyQuestion, target: Target[AnyDim]) -> System:
 
 def _add_item(system: System, kind: Kind, index: int, item: AnyDim) -> Monomial:
     if kind is Kind.INFERRED:
-        item = None
+        item = None  # a variable of its own, which nothing is known of
     if kind is not Kind.COPIED:
         return system.add_monomial(item, f"shape[{index}]")
     if index not in system.data:  # of data whose rank is unknown
@@ -305,6 +312,7 @@ def _expect(system: System, target: Target[AnyDim], expected: Sequence[AnyDim]) 
         met = (find_range(monomial.dim) if key is None else system.ranges[key]).meet(find_range(want))
         if met.is_empty:
             raise refuse_expected(index, monomial.dim, want)
+        # Of an expression nothing is concluded for its symbols: many values of theirs make it what is expected.
         if key is not None:
             system.ranges[key] = met
         is_named = find_name(want) is not None and find_name(monomial.dim) is None

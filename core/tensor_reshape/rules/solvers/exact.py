@@ -16,11 +16,12 @@ def solve_exactly(question: KnownQuestion, target: Target[int]) -> tuple[int, ..
     """
     data, inferred, cancelled = question.data, target.inferred, target.cancelled
     want = target.product
+    # Products of the whole sides, before anything is compared: they are the numbers that a refusal shows.
     if cancelled:
         have = prod([dim for index, dim in enumerate(data) if index not in cancelled])
     else:
         have = prod(data)
-        for index in target.copied:
+        for index in target.copied:  # the product that was read is that of the literals
             want *= data[index]
     if inferred is None:
         if have != want:

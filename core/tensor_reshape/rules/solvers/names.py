@@ -16,6 +16,8 @@ def solve_for(key: int, system: System, equation: Equation, zeros: Container[int
         equation: holds for all instances, but for what has been cancelled.
         zeros: the variables that may be 0: none of them must be divided by.
     """
+    # A square has no root among expressions, and what has been cancelled might have been 0 on both sides: then the
+    # variable is anything, and no expression is it.
     if equation.right.count(key) != 1 or any(variable in zeros for variable in equation.cancelled):
         return None
     divisors = [variable for variable in equation.right if variable != key]

@@ -27,7 +27,9 @@ from tensor_reshape.rules.limits import MAX_DIM
 from tensor_reshape.rules.solvers.equations import UNBOUNDED, Equation, Range
 
 MAX_SEARCHED = 12
-_CLIP_ROUNDS = 8
+"""With more variables the ranges are clipped, and nothing is searched: the budget would be gone before an end moves."""
+
+_CLIP_ROUNDS = 8  # most ranges stand still after two or three
 _DIM_BITS = 64
 
 
@@ -106,12 +108,14 @@ def narrow_ranges(
         return None
     found = {key: positive[key] for key in wanted}
     left, right, constants = equation.left, equation.right, equation.constants
+    # What does not stand in the equation is free, at least 1: these have their ranges already.
     if not left and not right:
         return found if constants[0] == constants[1] else None
     # The common case, at no step: one open variable is the product of all others.
     if constants[1] == 1 and len(right) == 1 and positive[right[0]].is_open:
         product = _multiply(constants[0], [positive[key] for key in left])
         own = positive[right[0]]
+        # Both ends are reached, by each factor at its own. A higher lower end might fall between two products.
         if own.min <= product.min:
             met = product.meet(own)
             if met.is_empty:
@@ -129,6 +133,7 @@ def _narrow_all(found: dict[int, Range], sides: tuple[Product, Product], budget:
     if len(factors) > MAX_SEARCHED:
         found.update((factor.key, Range(factor.min, factor.max)) for factor in factors if factor.key in found)
         return found
+    # Once for all: that there is a solution lets each end be moved until it meets one.
     if not _is_solvable(*sides, budget):
         return None
     for factor in factors:
@@ -172,6 +177,7 @@ def _narrow(factor: Factor, sides: tuple[Product, Product], budget: StepBudget) 
         left, right = (_fix(side, factor.key, value) for side in sides)
         return _is_solvable(left, right, budget)
 
+    # One value at a time: solutions are no interval, so nothing can be skipped. The budget bounds how far this goes.
     while not solves(low):
         low += 1
         if low > high:
@@ -207,6 +213,7 @@ def _is_solvable(left: Product, right: Product, budget: StepBudget) -> bool:
         return True
     if len(left.factors) == len(right.factors) == 1 and _are_linear(sides):
         return True
+    # The narrowest range first: it has the fewest branches.
     return _branch(min(factors, key=_measure), sides, budget)
 
 
@@ -238,6 +245,7 @@ def _clip(left: Product, right: Product, budget: StepBudget) -> tuple[Product, P
         if not budget.spend(2 * (1 + left.steps + right.steps)):
             break  # what has been clipped so far is right as it is
         before = (left, right)
+        # A common divisor would hide what one constant says of the other side: 4 * a = 6 * x makes a a multiple of 3.
         for _ in before:
             divisor = gcd(left.constant, right.constant)
             left, right = left.divide(divisor), right.divide(divisor)
@@ -262,13 +270,15 @@ def _clip_side(side: Product, other: Product) -> Product | None:
     for factor in side.factors:
         low, high, power = factor.min, factor.max, factor.power
         is_open = high >= MAX_DIM
+        # At most the other product over the least of all other factors.
         if not open_ceiling:
             high = min(high, _root(ceiling // (least // low**power), power))
+        # At least the other product over the greatest of all other factors, if none of these is open.
         if unbounded == 0 or (unbounded == 1 and is_open):
             rest = greatest if is_open else greatest // factor.max**power
             low = max(low, _root_above(-(-floor // rest), power))
         low = -(-low // step) * step
-        if high < MAX_DIM:
+        if high < MAX_DIM:  # an open end stays open: rounded down it would be a bound
             high -= high % step
         if high < low:
             return None
@@ -290,6 +300,7 @@ def _root(value: int, power: int) -> int:
     """Returns the greatest integer whose `power` is at most `value`; of a power, not more than 2^64: no dim is."""
     if power == 1 or value == 0:
         return value
+    # Floats would be wrong above 2^53, and Newton's steps on numbers of thousands of digits cost more than a step pays.
     if value.bit_length() > _DIM_BITS * power:
         return 1 << _DIM_BITS
     root = 1 << -(-value.bit_length() // power)  # Newton's steps from above

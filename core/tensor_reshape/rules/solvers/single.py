@@ -33,6 +33,7 @@ def solve_single(data: Sequence[AnyDim], target: Target[AnyDim]) -> tuple[AnyDim
         data: the data's dims, unchecked: one that breaks rule 1 does not fit.
         target: of the question.
     """
+    # A length or an unknown item is a second unknown, and a literal 0 a case of its own.
     if not target.is_plain or not _are_independent(data):
         return None
     dividend, unknown = _multiply(data, target.copied)
@@ -80,12 +81,15 @@ def _are_independent(data: Sequence[AnyDim]) -> bool:
 
 
 def _is_independent(dim: Dim, names: list[str]) -> bool:
+    # One value is a number, and a range up to the largest dim is written without its end: the answer is to be the same
+    # whichever way a dim was written, so both are left to the solver that makes them plain.
     (low, high), expression = dim
     if not 0 <= low < (MAX_DIM if high is None else high) or high == MAX_DIM:
         return False
     if expression is None:
         return high is not None or low > 0
     symbol = expression.symbol
+    # A symbol that comes twice makes a square, and one with bounds apart from its dim's must be met with them.
     if symbol is None or symbol.name in names or symbol.bounds != dim.bounds or not is_name(symbol.name):
         return False
     names.append(symbol.name)
@@ -123,6 +127,7 @@ def _divide(dividend: int, unknown: list[Dim | None], divisor: int) -> _Quotient
     if not unknown:
         quotient, rest = divmod(dividend, divisor)
         return None if rest or quotient > MAX_DIM else _Quotient(quotient)
+    # Over a divisor, two unknown dims share its primes in ways that only a search tells apart.
     common = gcd(dividend, divisor)
     above, below = dividend // common, divisor // common
     if (below != 1 and len(unknown) > 1) or below > MAX_DIM // 2:
@@ -130,7 +135,7 @@ def _divide(dividend: int, unknown: list[Dim | None], divisor: int) -> _Quotient
     bounds = [find_bounds(dim) for dim in unknown]
     found = _multiply_bounds(above, bounds, below)
     may_be_empty = any(bound.min == 0 for bound in bounds)
-    if found.min > MAX_DIM or found.is_empty:  # no output has elements
+    if found.min > MAX_DIM or found.is_empty:  # no output has elements; whether it is refused is said elsewhere
         return _Quotient(0) if may_be_empty else None
     high = MAX_DIM if found.max is None else min(found.max, MAX_DIM)
     return _Quotient(make_dim(Interval(0 if may_be_empty else found.min, high), _name(above, unknown, below)))

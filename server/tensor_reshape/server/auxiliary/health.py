@@ -9,8 +9,8 @@ from typing import Protocol
 import grpc
 from grpc_health.v1 import health_pb2
 
-from tensor_reshape.server.auxiliary.calls import MAX_SILENT, AuxiliaryCall, end_calls, make_room
-from tensor_reshape.server.auxiliary.places import Places
+from tensor_reshape.server.auxiliary.bounded_calls import MAX_SILENT, AuxiliaryCall, end_calls, make_room
+from tensor_reshape.server.auxiliary.call_slots import CallSlots
 from tensor_reshape.wire.fields import parse_message
 from tensor_reshape.wire.methods import SERVICE
 from tensor_reshape.wire.status import Status
@@ -48,6 +48,7 @@ class Watch:
 
     def find_news(self) -> bytes | None:
         """Returns the message that the watcher is to be sent now, if there is one. The calls come one at a time."""
+        # Compared with what was told, not counted: who reads slowly is told the latest, not all that has been.
         latest = self._health.describe(known=self._known)
         if latest == self._told:
             return None
@@ -66,9 +67,9 @@ class Health:
     def __init__(self, *, max_watches: int = MAX_WATCHES) -> None:
         """Starts with SERVING: it is registered on a server that is about to start."""
         self.is_over = False
-        self.silent = Places[AuxiliaryCall](MAX_SILENT)
-        self._status = _Response.SERVING
-        self._watchers = Places[Watcher](max_watches, per_connection=MAX_WATCHES_PER_CONNECTION, spares_first=True)
+        self.silent = CallSlots[AuxiliaryCall](MAX_SILENT)
+        self._status = _Response.SERVING  # read on any thread; one store changes it
+        self._watchers = CallSlots[Watcher](max_watches, per_connection=MAX_WATCHES_PER_CONNECTION, spares_first=True)
 
     def stop_serving(self) -> None:
         """Says NOT_SERVING from now on, also to all who watch."""

@@ -2,9 +2,9 @@
 
 from grpc_reflection.v1alpha import reflection, reflection_pb2
 
-from tensor_reshape.server.auxiliary.calls import MAX_SILENT, AuxiliaryCall, end_calls
-from tensor_reshape.server.auxiliary.methods import HEALTH_SERVICE, Method, build_exchange
-from tensor_reshape.server.auxiliary.places import Places
+from tensor_reshape.server.auxiliary.bounded_calls import MAX_SILENT, AuxiliaryCall, end_calls
+from tensor_reshape.server.auxiliary.call_slots import CallSlots
+from tensor_reshape.server.auxiliary.foreign_methods import HEALTH_SERVICE, Method, build_exchange
 from tensor_reshape.wire.fields import parse_message
 from tensor_reshape.wire.methods import SERVICE
 
@@ -15,7 +15,7 @@ class Reflection:
     def __init__(self) -> None:
         """Knows the services of this server."""
         self._servicer = reflection.ReflectionServicer((SERVICE, HEALTH_SERVICE, reflection.SERVICE_NAME))
-        self._streams = Places[AuxiliaryCall](MAX_SILENT)
+        self._streams = CallSlots[AuxiliaryCall](MAX_SILENT)
 
     def build_methods(self) -> list[Method]:
         """Returns the methods."""

@@ -1,6 +1,6 @@
 """Room that connections share: what one takes, what it may still take, and whose turn is next.
 
-- Whoever finds no room waits. Rooms are given in turns of the connections, and within one in the order of its claims.
+- Whoever finds no room waits. Room is given to the connections in turns, and within one in the order of its claims.
 - Above a part of the pool, room is for connections that have nothing of it, so that those that have much cannot keep
   them out, however many of them there are within reason.
 - One connection has at most its share. All clients of one unix socket have one name; they share as they like.
@@ -69,11 +69,11 @@ class Pool:
         self._limit = limit
         self._ceiling = ceiling
         self._share = share
-        self._accounts: dict[str, Account] = {}
+        self._accounts: dict[str, Account] = {}  # by name; of connections that have something, or wait
         # Accounts with claims that are within their share; the others wait for their own connection alone.
         self._newcomers: OrderedDict[str, Account] = OrderedDict()
         self._holders: OrderedDict[str, Account] = OrderedDict()
-        self.used = 0
+        self.used = 0  # by all of them
 
     def find_account(self, name: str) -> Account:
         """Returns the account of a connection; one that has nothing, and waits for nothing, is not kept."""
@@ -85,7 +85,7 @@ class Pool:
     def fits(self, account: Account, size: int) -> bool:
         """Whether the connection may have so many bytes more, now."""
         if self.used == 0:
-            return True
+            return True  # also what is larger than the pool: it would wait for ever
         if account.used == 0:
             return self.used + size <= self._limit
         return account.used + size <= account.share and self.used + size <= self._ceiling
@@ -126,11 +126,12 @@ class Pool:
         granted = []
         for queue in (self._newcomers, self._holders):
             while queue:
-                account = next(iter(queue.values()))
+                account = next(iter(queue.values()))  # that of the connection whose turn it is
                 if not self.fits(account, account.claims[0].size):
                     break
                 claim = account.claims.popleft()
                 self.change(account.name, claim.size)
+                # `change` may have moved it: one that had nothing has something now.
                 if account.name in queue:
                     queue.move_to_end(account.name)
                 granted.append(claim.grant())

@@ -8,344 +8,390 @@
   to receive is taken all the same, calls of the connections that have most are given up.
 - A connection may have many calls, but when most places for calls are taken, only a few more.
 - A call that makes no progress is given up after `stall_seconds`, and while others wait, as soon as the largest message
-  has had time to arrive at a moderate pace. Bytes are progress at a pace, too: a trickle only puts off the end. What
-  this server works on makes progress.
-- What waits for room longer than that is refused.
+  has had time to arrive at a moderate pace: see `stalls`. Bytes are progress at a pace, too: a trickle only puts off
+  the end. While it is this server's turn, no time passes for the caller.
+- What waits for room or for a thread longer than that is refused.
 
-A call's callbacks (`start`, `evict`) are called without the lock. All clients of one unix socket have one name, so they
-are one connection.
+Each verb takes the lock once, moves one call (`lifecycle`), settles what it holds, and gives it back before anything
+else is called. What follows for this call and for others that have room now (`ServedCall`) is done without it, on the
+thread that brought the event. So whoever holds a lock of a call's own may call a verb. Under this lock nothing is
+called but what `do_if_idle` and `limit_threads` are given, which must neither block nor call a verb. All clients of one
+unix socket have one name, so they are one connection.
 """
 
 import logging
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from itertools import chain
-from operator import attrgetter
 
-from tensor_reshape.rules.errors import LimitError, Reason
-from tensor_reshape.server.calls.accounts import Pool
-from tensor_reshape.server.calls.tickets import Ticket
+from tensor_reshape.rules.errors import LimitError
+from tensor_reshape.server.calls import stalls
+from tensor_reshape.server.calls.budgets import Budget
+from tensor_reshape.server.calls.lifecycle import GONE, WAITS, Ending, Event, Lifecycle, State
+from tensor_reshape.server.calls.observers import Observer, ObserverJournal
 from tensor_reshape.server.config import COST_FACTOR, Config
-
-MIN_PRESSURE_SECONDS = 2.0
-"""The least that a call may make no progress, or wait, while others wait."""
-
-MIN_BYTES_PER_SECOND = 8 * 1024 * 1024
-"""The pace at which the largest message must arrive while others wait."""
-
-MAX_READS = 16
-"""How many messages one connection may receive at once, at most; the others wait for it alone."""
-
-SHORT_SECONDS = 0.05
-"""The least that a call may make no progress where threads run short, and its connection holds more than its part."""
 
 CROWDED_CALLS = 8
 """How many calls a connection may have when most places are taken."""
 
-
-_LEAST_SHARE = 4  # messages: what a strided tensor on a stream may hold
+_Actions = list[Callable[[], None]]
 _LOGGER = logging.getLogger(__name__)
 
 
 class Admission:
     """The budget of one process; safe to use from any thread."""
 
-    def __init__(self, config: Config) -> None:
-        """Starts with the whole budget."""
-        self._read_cost = config.max_message_bytes
-        self.work_cost = COST_FACTOR * config.max_message_bytes
-        # The transport hands a message over by copying it twice, one message at a time.
-        usable = config.memory_budget_bytes - 2 * config.max_message_bytes
-        half = usable // 2
-        self._receiving = Pool(half, half - half // 4, min(MAX_READS * self._read_cost, half))
-        self._working = Pool(half, half - half // 4, max(half // 2, _LEAST_SHARE * self._read_cost))
+    def __init__(self, config: Config, observers: Sequence[Observer] = ()) -> None:
+        """Starts with the whole budget; `observers` see every call."""
+        self._budget = Budget(config)
         self._max_calls = config.max_calls
         self._crowd = config.max_calls - config.max_calls // 4
-        self._stall_seconds = config.stall_seconds
-        pace_seconds = config.max_message_bytes / MIN_BYTES_PER_SECOND
-        self._pressure_seconds = min(config.stall_seconds, max(MIN_PRESSURE_SECONDS, pace_seconds))
-        self._lock = threading.Lock()
-        self._threads = 0
+        self._patience = stalls.Patience.of(config)
+        self._journal = ObserverJournal(observers) if observers else None
+        self._lock = threading.Lock()  # guards all that follows, and every call that has been entered
+        self._threads = 0  # that calls may hold while they wait for a message
         self._are_threads_short: Callable[[], bool] = bool  # until `limit_threads`: never
-        self._paused: dict[str, list[Ticket]] = {}  # of connections that something is to be done to when they are idle
-        self._tickets: set[Ticket] = set()
-        self._calls: Counter[str] = Counter()  # of each connection
+        # Calls that wait because something is to be done to their connection when it is idle: see `do_if_idle`.
+        self._paused: dict[str, list[Lifecycle]] = {}
+        self._lives: set[Lifecycle] = set()  # the calls that have been entered and are not over
+        self._calls: Counter[str] = Counter()  # how many of these each connection has; none without a name
 
     @property
     def is_idle(self) -> bool:
         """Whether no call is under way."""
-        return not self._tickets
+        return not self._lives
 
     @property
     def used_bytes(self) -> int:
         """What is set aside for all calls now."""
-        return self._receiving.used + self._working.used
+        return self._budget.used_bytes
 
-    def enter(self, ticket: Ticket, peer: str = "") -> None:
-        """Admits a call; without a `peer`, `identify` follows.
+    def enter(self, life: Lifecycle, peer: str = "") -> None:
+        """Admits a call; without a `peer`, `identify` follows. Whoever enters a call releases it in the end.
 
         Raises:
-            LimitError: SERVER_BUSY.
+            LimitError: SERVER_BUSY. The call has no place then, and is to be ended and released all the same.
         """
+        life.journal = self._journal  # also that of a call which is refused at once
         with self._lock:
-            if len(self._tickets) >= self._max_calls:
-                message = f"{self._max_calls} calls are under way, as many as this server takes"
-                raise _refuse_busy(message)
-            if peer:
-                self._identify(ticket, peer)
-            self._tickets.add(ticket)
+            life.since, life.peer = time.monotonic(), peer
+            life.move(Event.ENTER)
+            refusal = self._admit(life)
+        self._follow(())
+        if refusal is not None:
+            raise refusal
 
-    def identify(self, ticket: Ticket, peer: str) -> None:
+    def identify(self, life: Lifecycle, peer: str) -> None:
         """Names the connection of a call that has entered without.
 
         Raises:
+            LimitError: SERVER_BUSY. The call has lost its place.
+        """
+        with self._lock:
+            refusal = None
+            if life in self._lives:
+                self._lives.discard(life)  # until it is known that it may stay
+                life.peer = peer
+                refusal = self._admit(life)
+        if refusal is not None:
+            raise refusal
+
+    def request_read(self, life: Lifecycle) -> None:
+        """Lets a call receive its first message, now or when there is room. `answer` and `sent` do so for the next."""
+        with self._lock:
+            paused = self._paused.get(life.peer)
+            if paused is None or life.state is not State.NEW:
+                actions = self._ask(life)
+            else:
+                actions = []
+                paused.append(life)
+        self._follow(actions)
+
+    def message_received(self, life: Lifecycle, size: int | None) -> bool:
+        """Notes that a message has arrived, None for the end of the caller's side; False: the call ends already.
+
+        The call works from now on. What it holds stays as it is: room for the largest message.
+        """
+        with self._lock:
+            event = Event.HALF_CLOSE if size is None else Event.ARRIVE
+            works = life.move(event, size or 0)
+            if works:
+                life.arrived_bytes = size or 0
+                life.stop_clock(time.monotonic())
+        self._follow(())
+        return works
+
+    def fits(self, life: Lifecycle, size: int) -> bool:
+        """Whether a stream's message of that size is answered within the room in which it came.
+
+        Read without the lock: answers that are sent meanwhile only leave more of that room.
+        """
+        return COST_FACTOR * (life.unsent_bytes + size) <= self._budget.read_cost
+
+    def request_work(self, life: Lifecycle, size: int | None = None) -> None:
+        """Has the message that was received wait for room, and then for a thread; `take_up` follows.
+
+        Args:
+            life: the call.
+            size: the bytes that come of the message; None: of the largest one. With 0 there is room already: what comes
+                of it is within what the call has reserved.
+        """
+        with self._lock:
+            life.move(Event.QUEUE)
+            actions: _Actions = []
+            if life.state is State.QUEUED:
+                actions = self._queue(life, self._budget.work_cost if size is None else size)
+            elif life.state is State.DONE:
+                actions = self._let_go(life)  # the thread that worked on it has found that nobody waits any more
+        self._follow(actions)
+
+    def take_up(self, life: Lifecycle) -> bool:
+        """Notes that a thread begins to answer; False: the call ends already, and there is nothing to do."""
+        with self._lock:
+            works = life.move(Event.TAKE_UP)
+        self._follow(())
+        return works
+
+    def answer(self, life: Lifecycle, answers: Sequence[bytes], moved: int | None) -> None:
+        """Notes that a stream's message is answered, and asks for the next one if it may.
+
+        Args:
+            life: the call.
+            answers: go to its outbox; `sent` follows for each.
+            moved: how many bytes of progress that was; None: as much as there can be.
+        """
+        size = sum(map(len, answers))
+        with self._lock:
+            life.move(Event.ANSWER, size)
+            actions: _Actions = []
+            if life.state is State.SENDING:
+                now, before = time.monotonic(), life.holdings
+                life.resume_clock(now)
+                life.advance(now, moved)
+                life.reading = life.reserved = 0
+                life.outbox.extend(answers)
+                life.unsent += len(answers)
+                life.unsent_bytes += size
+                actions = [
+                    life.served.start_send,
+                    *self._budget.settle(life, before),
+                    *(self._ask(life) if life.may_ask else ()),
+                ]
+            elif life.state is State.DONE:
+                actions = self._let_go(life)
+        self._follow(actions)
+
+    def sent(self, life: Lifecycle, size: int) -> None:
+        """Notes that an answer of that size has gone, and asks for the next message if that was due."""
+        with self._lock:
+            life.move(Event.SENT, size)
+            actions: _Actions = []
+            if life in self._lives:
+                before = life.holdings
+                life.unsent -= 1
+                life.unsent_bytes -= size
+                life.advance(time.monotonic(), size)
+                actions = [*self._budget.settle(life, before), *self._ask(life)]
+        self._follow(actions)
+
+    def reserve(self, life: Lifecycle, size: int) -> None:
+        """Has a stream hold `size` bytes besides its messages; 0 gives them back.
+
+        Raises:
             LimitError: SERVER_BUSY.
         """
         with self._lock:
-            if not ticket.left:
-                self._identify(ticket, peer)
+            if life not in self._lives:
+                return
+            if not self._budget.may_hold(life, size):
+                message = f"the call takes {size} bytes of memory, which this server does not have now"
+                raise stalls.refuse_busy(message)
+            before, life.held = life.holdings, size
+            actions = self._budget.settle(life, before)
+        self._follow(actions)
+
+    def end(self, life: Lifecycle, ending: Ending, size: int = 0) -> bool:
+        """Notes that the end of a call is decided; False: it was already, and there is nothing to send.
+
+        Args:
+            life: the call.
+            ending: how it ends.
+            size: of a unary call's answer, in bytes: room for it is kept until the call is over.
+        """
+        with self._lock:
+            before, holdings = life.state, life.holdings
+            life.move(Event.END, size, ending)
+            ends = life.state is State.ENDING and before is not State.ENDING
+            actions: _Actions = []
+            if life.state is State.DONE:
+                actions = self._let_go(life)  # nobody has waited for the end
+            elif before is State.WORKING:
+                # Only then the message is gone: in any other state, half of one may have been received.
+                life.reading, life.reserved = 0, COST_FACTOR * max(life.arrived_bytes, size) if size else 0
+                life.since = time.monotonic()
+                actions = self._budget.settle(life, holdings)
+        self._follow(actions)
+        return ends
+
+    def release(self, life: Lifecycle, *, gone: bool = False) -> None:
+        """Notes that gRPC is done with a call, also more than once: it gives back all that it has.
+
+        Where a thread works on it, that thread's next verb does.
+
+        Args:
+            life: the call.
+            gone: whether the caller is known to have gone before he was told how it ends.
+        """
+        with self._lock:
+            life.move(Event.OVER, 0, GONE if gone and life.state is State.ENDING else None)
+            actions = self._let_go(life) if life.state is State.DONE else []
+        self._follow(actions)
 
     def do_if_idle(self, peer: str, action: Callable[[], bool]) -> None:
         """Does `action` when a connection has no call; call this again where it has some.
 
         So that there is such a moment, calls that begin meanwhile wait for their message until `action` says that it
-        has been done, or until `resume`.
+        has been done, or until `resume`. The action is called with the lock: no call can begin to receive meanwhile.
         """
         with self._lock:
             paused = self._paused.setdefault(peer, [])
             if self._calls[peer] > len(paused) or not action():
                 return
             del self._paused[peer]
-        for ticket in paused:
-            self.read(ticket)
+        for life in paused:
+            self.request_read(life)
 
     def resume(self) -> None:
         """Has all calls that have waited for an action receive their messages."""
         with self._lock:
             waiting, self._paused = list(self._paused.values()), {}
-        for ticket in chain.from_iterable(waiting):
-            self.read(ticket)
-
-    def read(self, ticket: Ticket) -> None:
-        """Lets the call receive a message: now, or when there is room."""
-
-        def begin() -> Callable[[], None]:
-            ticket.reading = self._read_cost
-            return ticket.start
-
-        with self._lock:
-            if ticket.left:
-                return
-            paused = self._paused.get(ticket.peer)
-            if paused is not None and not ticket.begun:
-                paused.append(ticket)
-                return
-            ticket.begun = True
-            granted = self._claim(self._receiving, ticket, self._read_cost, begin)
-        _run(granted)
-
-    def covers(self, size: int) -> bool:
-        """Whether the room of a message that is received is enough for so many bytes."""
-        return size <= self._read_cost
-
-    def work(self, ticket: Ticket, size: int, start: Callable[[], None]) -> None:
-        """Calls `start` when there is room for `size` bytes that come of the message which has been received."""
-
-        def begin() -> Callable[[], None]:
-            receiving, used = ticket.receiving, ticket.used
-            ticket.reading, ticket.kept, ticket.claimed = 0, ticket.kept + size, True
-            self._receiving.change(ticket.peer, -receiving)
-            self._working.change(ticket.peer, ticket.used - used - size)  # `size` has been given already
-            return start
-
-        with self._lock:
-            granted = [] if ticket.left else self._claim(self._working, ticket, size, begin)
-        _run(granted)
-
-    def arrive(self, ticket: Ticket, size: int) -> None:
-        """Notes how large the message is that has been received: the rest of the room for it is free."""
-        with self._lock:
-            granted = self._account(ticket, size, ticket.kept, ticket.held, size)
-        _run(granted)
-
-    def receive(self, ticket: Ticket, size: int, moved: int | None = None) -> None:
-        """Notes that a message has been received, and that the call keeps `size` bytes of messages from now on.
-
-        Args:
-            ticket: the call.
-            size: what it keeps.
-            moved: how many bytes of progress that is; None: as much as there can be.
-        """
-        with self._lock:
-            granted = self._account(ticket, 0, size, ticket.held, moved)
-        _run(granted)
-
-    def keep(self, ticket: Ticket, size: int) -> None:
-        """Sets what the call keeps of messages, whether it receives another or not."""
-        with self._lock:
-            granted = self._account(ticket, ticket.reading, size, ticket.held, ticket.kept - size)
-        _run(granted)
-
-    def hold(self, ticket: Ticket, size: int) -> None:
-        """Has the call hold `size` bytes besides its messages; 0 gives them back.
-
-        Raises:
-            LimitError: SERVER_BUSY.
-        """
-        with self._lock:
-            more, alone = size - ticket.held, self._working.used == ticket.held
-            fits = alone or self._working.fits(self._working.find_account(ticket.peer), more)
-            if more > 0 and not fits and not ticket.left:
-                message = f"the call takes {size} bytes of memory, which this server does not have now"
-                raise _refuse_busy(message)
-            granted = self._account(ticket, ticket.reading, ticket.kept, size, 0)
-        _run(granted)
-
-    def leave(self, ticket: Ticket) -> None:
-        """Gives back all that a call has, also when it has left already."""
-        with self._lock:
-            if ticket in self._tickets:
-                self._tickets.discard(ticket)
-                self._forget_call_of(ticket.peer)
-            self._withdraw(ticket)
-            if ticket in self._paused.get(ticket.peer, ()):
-                self._paused[ticket.peer].remove(ticket)
-            granted = self._account(ticket, 0, 0, 0, 0)
-            ticket.left = True
-        ticket.forget_call()
-        _run(granted)
+        for life in chain.from_iterable(waiting):
+            self.request_read(life)
 
     def limit_threads(self, count: int, are_short: Callable[[], bool]) -> None:
         """Notes that a call which waits for its message holds one of `count` threads, and how to ask for a lack."""
         self._threads, self._are_threads_short = count, are_short
 
     def sweep(self) -> None:
-        """Gives up calls that make no progress."""
+        """Gives up calls that make no progress, or have waited for too long."""
         with self._lock:
             now = time.monotonic()
-            find_limit = self._choose_limits()
-            stalled = dict.fromkeys(self._choose_victims(now - SHORT_SECONDS), SHORT_SECONDS)
-            stalled |= {
-                ticket: limit
-                for ticket in self._tickets
-                if not ticket.working and ticket.since < now - (limit := find_limit(ticket))
-            }
-            late = {ticket for ticket in stalled if ticket.waiting or ticket.claim}
-            for ticket in stalled:
-                ticket.evicted, ticket.since = True, now  # it has as long to take its refusal
-                self._withdraw(ticket)
-        for ticket, seconds in stalled.items():
-            ticket.evict(_refuse_waiting(seconds) if ticket in late else _refuse_stalled(seconds))
+            actions = [self._give_up(life, seconds, now) for life, seconds in self._find_stalled(now).items()]
+        self._follow(actions)
 
-    def _choose_limits(self) -> Callable[[Ticket], float]:
-        """Returns how long each call may make no progress.
+    def _find_stalled(self, now: float) -> dict[Lifecycle, float]:
+        """Returns the calls to be given up, and after how many seconds without progress."""
+        short = self._are_threads_short()
+        pressed = short or self._budget.is_short or len(self._lives) >= self._crowd
+        general = self._patience.pressure_seconds if pressed else self._patience.stall_seconds
+        crowded = stalls.find_crowded(self._calls, self._threads) if short else ()
+        find_limit = stalls.choose_limits(self._lives, general, self._patience.pressure_seconds, crowded)
+        victims = stalls.choose_victims(self._lives, self._budget.receiving.newcomers, now - stalls.SHORT_SECONDS)
+        return dict.fromkeys(victims, stalls.SHORT_SECONDS) | {
+            life: limit
+            for life in self._lives
+            if not life.is_patient and life.since < now - (limit := find_limit(life))
+        }
 
-        Who waits for a connection's own share presses that connection alone: a stranger must not have others given up.
-        """
-        general = self._pressure_seconds if self._is_pressed() else self._stall_seconds
-        limits = {ticket.peer: self._pressure_seconds for ticket in self._tickets if ticket.claim}
-        if self._are_threads_short():
-            fair = max(1, self._threads // max(1, len(self._calls)))
-            limits.update((peer, SHORT_SECONDS) for peer, count in self._calls.items() if peer and count > fair)
-        return lambda ticket: min(general, limits.get(ticket.peer, general))
+    def _give_up(self, life: Lifecycle, seconds: float, now: float) -> Callable[[], None]:
+        state = life.state
+        refusal = stalls.refuse_waiting(seconds) if state in WAITS else stalls.refuse_stalled(seconds)
+        cancels = life.ignores_refusals
+        life.move(Event.GIVE_UP, 0, Ending("CANCELLED" if cancels else "RESOURCE_EXHAUSTED", str(refusal.reason)))
+        life.since = now  # it has as long again to take its refusal
+        self._withdraw(life)
+        return life.served.cancel if cancels else partial(life.served.give_up, refusal, state)
 
-    def _choose_victims(self, before: float) -> list[Ticket]:
-        """Returns the calls that make room for connections which wait and have nothing: the most crowded ones pay.
-
-        A connection keeps its last call: it is no worse than those that wait. A call is no victim in its first moments,
-        within which a small message has arrived.
-        """
-        wanted = self._receiving.newcomers
-        if not wanted:
-            return []
-        reading = sorted((ticket for ticket in self._tickets if ticket.is_silent), key=attrgetter("since"))
-        counts, victims = Counter(ticket.peer for ticket in reading), list[Ticket]()
-        for peer, count in counts.most_common():
-            silent = [ticket for ticket in reading if ticket.peer == peer and ticket.since < before]
-            victims += silent[: count - 1]
-            if len(victims) >= wanted:
-                break
-        return victims[:wanted]
-
-    def _is_pressed(self) -> bool:
-        short = self._receiving.is_short or self._working.is_short or self._are_threads_short()
-        return short or len(self._tickets) >= self._crowd
-
-    def _identify(self, ticket: Ticket, peer: str) -> None:
-        if len(self._tickets) >= self._crowd and self._calls[peer] >= CROWDED_CALLS:
-            message = f"{len(self._tickets)} calls are under way; a connection may have {CROWDED_CALLS} of them now"
-            raise _refuse_busy(message)
-        self._calls[peer] += 1
-        ticket.peer = peer
+    def _admit(self, life: Lifecycle) -> LimitError | None:
+        """Counts a call, which may have no name yet, or returns why not."""
+        count = len(self._lives)
+        if count >= self._max_calls:
+            return stalls.refuse_busy(f"{count} calls are under way, as many as this server takes")
+        if life.peer and count >= self._crowd and self._calls[life.peer] >= CROWDED_CALLS:
+            return stalls.refuse_busy(f"{count} calls are under way; a connection may have {CROWDED_CALLS} of them now")
+        self._lives.add(life)
+        if life.peer:
+            self._calls[life.peer] += 1
+        return None
 
     def _forget_call_of(self, peer: str) -> None:
         self._calls[peer] -= 1
-        if self._calls[peer] <= 0:
+        if self._calls[peer] <= 0:  # also of the call without a name, which has not been counted
             del self._calls[peer]
 
-    def _claim(
-        self, pool: Pool, ticket: Ticket, size: int, begin: Callable[[], Callable[[], None]]
-    ) -> list[Callable[[], None]]:
-        """Has a call take room, or wait for it; returns what is to be done without the lock."""
-        if pool.take(ticket.peer, size):
-            return [begin(), *self._grant()]  # to begin to work gives room to receive back
-        self._wait(pool, ticket, size, begin)
+    def _ask(self, life: Lifecycle) -> _Actions:
+        """Has a call receive, or wait for room to, if it is time for that."""
+        if not life.may_ask:
+            return []
+        life.move(Event.ASK)
+        pool, size = self._budget.receiving, self._budget.read_cost
+        if pool.take(life.peer, size):
+            return [self._begin_read(life)]
+        life.stop_clock(time.monotonic())
+        life.claim = pool.claim(life.peer, size, partial(self._begin_read, life))
         return []
 
-    def _wait(self, pool: Pool, ticket: Ticket, size: int, begin: Callable[[], Callable[[], None]]) -> None:
-        """Has a call wait for room. That is no progress, but no fault of its own either."""
+    def _begin_read(self, life: Lifecycle) -> Callable[[], None]:
+        """Grants room to receive."""
+        life.reading = self._budget.read_cost
+        life.move(Event.READ)
+        if life.claim is not None:
+            life.claim = None
+            life.resume_clock(time.monotonic())
+        return life.served.start_read
+
+    def _queue(self, life: Lifecycle, size: int) -> _Actions:
+        """Has a call work when there is room; until then its message takes no more than its own bytes."""
+        before, life.reading = life.holdings, life.arrived_bytes
         now = time.monotonic()
-        stalled_seconds, ticket.since = now - ticket.since, now
+        life.resume_clock(now)
+        life.advance(now, life.arrived_bytes)
+        life.stop_clock(now)
+        actions = self._budget.settle(life, before)
+        if not size:
+            return [*actions, life.served.start_work]
+        if self._budget.working.take(life.peer, size):
+            return [*actions, self._begin_work(life, size), *self._budget.grant()]  # room to receive was given back
+        life.claim = self._budget.working.claim(life.peer, size, partial(self._begin_work, life, size))
+        return actions
 
-        def grant() -> Callable[[], None]:
-            ticket.claim, ticket.since = None, time.monotonic() - stalled_seconds
-            return begin()
+    def _begin_work(self, life: Lifecycle, size: int) -> Callable[[], None]:
+        """Grants room to work: all that the call has of messages is in that pool now."""
+        before = life.holdings
+        life.reading, life.reserved, life.in_working_pool = 0, size, True
+        life.move(Event.ROOM)
+        self._budget.change(life, before, given=size)
+        if life.claim is not None:
+            life.claim, life.since = None, time.monotonic()  # from now on it waits for a thread
+        return life.served.start_work
 
-        ticket.claim = pool.claim(ticket.peer, size, grant)
+    def _let_go(self, life: Lifecycle) -> _Actions:
+        """Takes back all that a call has, also when it has nothing any more."""
+        if life in self._lives:
+            self._lives.discard(life)
+            self._forget_call_of(life.peer)
+        self._withdraw(life)
+        if life in self._paused.get(life.peer, ()):
+            self._paused[life.peer].remove(life)
+        before = life.holdings
+        life.reading = life.reserved = life.unsent = life.unsent_bytes = life.held = 0
+        # Without the lock: what served the call may be freed by that, with all that grpcio has of it.
+        return [life.forget, *self._budget.settle(life, before)]
 
-    def _account(
-        self, ticket: Ticket, reading: int, kept: int, held: int, moved: int | None
-    ) -> list[Callable[[], None]]:
-        """Sets what a call has, and returns what is to be done of that for which there is room now."""
-        if ticket.left:
-            return []
-        receiving, used = ticket.receiving, ticket.used
-        ticket.reading, ticket.kept, ticket.held = reading, kept, held
-        ticket.claimed = ticket.claimed and kept > 0
-        self._receiving.change(ticket.peer, ticket.receiving - receiving)
-        self._working.change(ticket.peer, ticket.used - used)
-        ticket.advance(moved)
-        return self._grant()
+    def _withdraw(self, life: Lifecycle) -> None:
+        if life.claim is not None:
+            life.claim.withdraw()
+            life.claim = None
 
-    def _grant(self) -> list[Callable[[], None]]:
-        granted = self._working.grant()  # which gives room back in the receiving pool
-        return granted + self._receiving.grant()
-
-    def _withdraw(self, ticket: Ticket) -> None:
-        ticket.waiting = False
-        if ticket.claim is not None:
-            ticket.claim.withdraw()
-            ticket.claim = None
-
-
-def _run(granted: Iterable[Callable[[], None]]) -> None:
-    for start in granted:
-        try:
-            start()
-        except Exception:
-            _LOGGER.exception("bug")  # of one call, which stalls; the others are not to blame
-
-
-def _refuse_busy(message: str) -> LimitError:
-    return LimitError.of(Reason.SERVER_BUSY, message)
-
-
-def _refuse_waiting(seconds: float) -> LimitError:
-    return _refuse_busy(f"the call has waited for {seconds} seconds, and this server still has no room for it")
-
-
-def _refuse_stalled(seconds: float) -> LimitError:
-    message = f"the call has made no progress for {seconds} seconds"
-    return LimitError.of(Reason.STALLED, message, seconds=seconds)
+    def _follow(self, actions: Iterable[Callable[[], None]]) -> None:
+        """Does what follows from a move; called without the lock."""
+        if self._journal is not None:
+            self._journal.deliver()
+        for act in actions:
+            try:
+                act()
+            except Exception:
+                _LOGGER.exception("bug")  # of one call, which stalls; the others are not to blame

@@ -8,7 +8,7 @@ from functools import partial
 
 import grpc
 
-from tensor_reshape.server.calls import inline
+from tensor_reshape.server.calls import core_calls, inline
 from tensor_reshape.server.calls.admission import Admission
 from tensor_reshape.server.calls.router import Submit
 from tensor_reshape.server.calls.threaded import (
@@ -36,7 +36,7 @@ def build_handlers(
     """
     if config.serving == "threads":
         return ThreadedHandlers(service, admission, config.threads)
-    if inline.is_supported():
+    if core_calls.is_supported():
         return InlineHandlers(service, admission, threads, config.threads)
     message = f"grpcio {grpc.__version__} cannot serve inline"
     if config.serving == "inline":
@@ -59,10 +59,12 @@ class InlineHandlers(grpc.GenericRpcHandler):
 
         Behind an interceptor that wraps what it finds, calls are served by threads: `max_working` of them at once.
         """
-        # Threads that only a wrapped call needs are started with the first one.
+        # Threads that only a wrapped call needs are started with the first one: most servers have none, and 256 stacks
+        # would be a good part of a small address space.
         pool = inline.InlinePool(max_workers=CALL_THREADS, thread_name_prefix="wrapped")
         receivers = ThreadPoolExecutor(max_workers=CALL_THREADS, thread_name_prefix="receiver")
         admission.limit_threads(CALL_THREADS, pool.are_short)
+        # Questions wait for each other: on the threads of the tensors, a few of them would keep all tensors waiting.
         questions = start_threads(QUESTION_THREADS, "question")
         working, answering = threading.Semaphore(max_working), threading.Semaphore(QUESTION_THREADS)
         self._handlers: dict[str, grpc.RpcMethodHandler[bytes, bytes]] = {}

@@ -12,18 +12,18 @@ from contextlib import contextmanager, suppress
 
 import grpc
 
-_BEAT_SECONDS = 0.5
-_RETRY_SECONDS = 0.1
-_CALL_SECONDS = 1.0
-_METHOD = "/heartbeat"
+_BEAT_SECONDS = 0.5  # more often than what a supervisor takes for silence
+_RETRY_SECONDS = 0.1  # not at once: a server that refuses connections would be asked without a pause
+_CALL_SECONDS = 1.0  # within which a call that is not taken up is given up, so that the next one tries anew
+_METHOD = "/heartbeat"  # of nobody: it is refused by the thread that receives calls, and reaches no other
 _CHANNEL_OPTIONS = [
-    ("grpc.enable_http_proxy", 0),
+    ("grpc.enable_http_proxy", 0),  # the environment may name one, which knows nothing of this address
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 200),
 ]
 
 
-class Pulse(grpc.GenericRpcHandler):
+class Heartbeat(grpc.GenericRpcHandler):
     """Counts the calls that are taken up; it has to be the first handler of its server.
 
     Attributes:
@@ -41,18 +41,18 @@ class Pulse(grpc.GenericRpcHandler):
 
 
 @contextmanager
-def beat(pulse: Pulse, address: str, tell: Callable[[], None]) -> Iterator[None]:
+def run_heartbeat(heartbeat: Heartbeat, address: str, tell: Callable[[], None]) -> Iterator[None]:
     """Calls `tell` twice a second during the block, as long as calls are taken up.
 
     Args:
-        pulse: of this process's server.
+        heartbeat: of this process's server.
         address: where that server, and no other, takes calls in plain text.
         tell: called in a thread of its own.
     """
     ended = threading.Event()
     # Not what an instrumentation has made of the function: a heartbeat is nobody's call, and belongs in no trace.
     channel = inspect.unwrap(grpc.insecure_channel)(address, options=_CHANNEL_OPTIONS)
-    arguments = (pulse, channel.unary_unary(_METHOD), tell, ended)
+    arguments = (heartbeat, channel.unary_unary(_METHOD), tell, ended)
     thread = threading.Thread(target=_keep_beating, args=arguments, name="heartbeat", daemon=True)
     thread.start()
     try:
@@ -64,19 +64,19 @@ def beat(pulse: Pulse, address: str, tell: Callable[[], None]) -> Iterator[None]
 
 
 def _keep_beating(
-    pulse: Pulse,
+    heartbeat: Heartbeat,
     call: "grpc.UnaryUnaryMultiCallable[bytes, bytes]",
     tell: Callable[[], None],
     ended: threading.Event,
 ) -> None:
-    seen = pulse.count
+    seen = heartbeat.count
     while not ended.is_set():
-        if pulse.count == seen:
+        if heartbeat.count == seen:
             with suppress(grpc.RpcError, ValueError):  # it is always refused; or the channel is closed
                 call(b"", timeout=_CALL_SECONDS, wait_for_ready=True)
-        if pulse.count == seen:
+        if heartbeat.count == seen:
             ended.wait(_RETRY_SECONDS)
             continue
-        seen = pulse.count
+        seen = heartbeat.count
         tell()
         ended.wait(_BEAT_SECONDS)

@@ -1,61 +1,33 @@
 """Calls without a thread: small ones are answered on the thread that received them, streams whenever a message arrives.
 
-This is the one module that needs parts of grpcio that are not public. grpcio hands a call to a thread pool; the pool
-here takes the call apart instead, and goes on in grpcio's own completion callbacks. Everything else stays grpcio's:
-interceptors, deadlines, cancellation, and what `stop` waits for. `is_supported` says whether the installed grpcio is
-one of those that this was written for; a call that looks different all the same is served by `threaded`.
+- What takes long is left to a thread of the method's pool, so that the thread that receives calls never works for long.
+- A call is moved by the verbs of the admission alone; what follows from a move is done by the methods of `ServedCall`.
+  The condition of a call is not held while a verb is called, but when the call begins: grpcio holds it then.
+- A call that does not look as grpcio's do is served by `threaded`: that of an interceptor that wraps the handlers.
 """
 
-import inspect
 import logging
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import grpc
-from grpc import _common, _server  # the parts in question
-from grpc._cython import cygrpc  # type: ignore[attr-defined] # compiled, without types
 
 from tensor_reshape.rules.errors import LimitError
 from tensor_reshape.server.calls.admission import Admission
-from tensor_reshape.server.calls.statuses import choose_status, end_call
-from tensor_reshape.server.calls.threaded import CallThreads, ThreadedStream, ThreadedUnary, refuse_empty_call
-from tensor_reshape.server.calls.tickets import Ticket
+from tensor_reshape.server.calls.core_calls import DONE, CoreCall
+from tensor_reshape.server.calls.lifecycle import Ending, IllegalEventError, Lifecycle, State
+from tensor_reshape.server.calls.statuses import OK, choose_end, refuse_empty_call
+from tensor_reshape.server.calls.threaded import CallThreads, ThreadedStream, ThreadedUnary
 from tensor_reshape.server.config import COST_FACTOR
 from tensor_reshape.server.service.methods import Method, ReshapeService
 from tensor_reshape.wire.status import Status
 
 _LOGGER = logging.getLogger(__name__)
-_OPERATIONS = (
-    "ReceiveMessageOperation",
-    "SendInitialMetadataOperation",
-    "SendMessageOperation",
-    "SendStatusFromServerOperation",
-)
-_SUBMITTED = {
-    "_unary_response_in_pool": ["rpc_event", "state", "behavior", "argument_thunk"],
-    "_stream_response_in_pool": ["rpc_event", "state", "behavior", "argument_thunk"],
-    "_possibly_finish_call": ["state", "token"],
-    "_is_rpc_state_active": ["state"],
-}
-_STATE = ("callbacks", "client", "condition", "due", "initial_metadata_allowed", "statused")
-_MAX_OUTBOX = 2
-"""Answers that wait for their turn; with more, nothing is received."""
-
-
-def is_supported() -> bool:
-    """Whether the installed grpcio has all that this module needs, in the form that it needs."""
-    if not all(callable(getattr(_server, name, None)) for name in (*_SUBMITTED, "_RPCState")):
-        return False
-    known = all(
-        list(inspect.signature(getattr(_server, name)).parameters)[: len(parameters)] == parameters
-        for name, parameters in _SUBMITTED.items()
-    )
-    state = _server._RPCState()  # type: ignore[no-untyped-call]
-    return known and all(hasattr(state, name) for name in _STATE) and all(hasattr(cygrpc, name) for name in _OPERATIONS)
+_BUG = Ending("CANCELLED", "INTERNAL_ERROR")  # of what talks to the core: there is nothing left to answer with
 
 
 class InlinePool(CallThreads):
@@ -64,7 +36,7 @@ class InlinePool(CallThreads):
     _has_warned = False
 
     def submit(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> "Future[Any]":
-        """Begins the call that grpcio wants `function` to serve; with a lock of grpcio's held."""
+        """Begins the call that grpcio wants `function` to serve; with locks of the call's and of the server's held."""
         _, rpc_event, state, plan = args[:4]
         try:
             if not isinstance(plan, Plan):
@@ -74,7 +46,7 @@ class InlinePool(CallThreads):
         except Exception:  # also where no thread can be started
             _LOGGER.exception("bug")
             rpc_event.call.cancel()
-        return _DONE
+        return DONE
 
     def _warn_once(self) -> None:
         if not self._has_warned:
@@ -84,12 +56,20 @@ class InlinePool(CallThreads):
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How the calls of one method are served."""
+    """How the calls of one method are served.
+
+    Attributes:
+        admission: what admits them.
+        threads: for what takes long.
+        name: of the method, in full.
+        open: makes a call of grpcio's event and state.
+        fall_back: makes a call that a thread serves.
+    """
 
     admission: Admission
     threads: ThreadPoolExecutor
     name: str
-    open: "Callable[[Plan, Any, Any], _Call]"
+    open: "Callable[[Plan, Any, Any], InlineCall]"
     fall_back: Callable[[Admission], ThreadedUnary | ThreadedStream]
 
     def __call__(self, requests: Iterator[bytes], context: grpc.ServicerContext) -> object:
@@ -98,231 +78,177 @@ class Plan:
         try:
             call.enter()
         except LimitError as error:
-            end_call(context, choose_status(error, self.name))
+            call.refuse_entrance(error, context)
         return call.run(requests, context)
 
 
-class _Call:
-    """One call: it is read from when there is room, and leaves when grpcio is done with it and it with its work."""
+class InlineCall(CoreCall):
+    """What both kinds of calls have: a life, and a thread for what takes long."""
 
     def __init__(self, plan: Plan, rpc_event: Any, state: Any) -> None:
-        self._plan = plan
-        self._call = rpc_event.call
-        self._state = state
-        self._ticket = Ticket(self._start_read, self._evict)
-        self._works = 0  # pieces of work that threads have, or will have
-        self._over = self._writing = False
+        """Begins with `begin`."""
+        super().__init__(plan.name, rpc_event, state)
+        self._admission = plan.admission
+        self._threads = plan.threads
+        self._life = Lifecycle(self, plan.name)
+        # The message that waits for a thread. It is not part of what is submitted: a call that ends lets go of it at
+        # once, although what it has submitted stays in the queue of the pool until a thread comes by.
+        self._message: bytes | None = None
 
     def begin(self) -> None:
-        self._state.callbacks.append(self._leave)
+        """Enters the call, and has it receive a message when there is room."""
+        self.watch_end()
         try:
-            self._plan.admission.enter(self._ticket, self._find_peer())
+            self._admission.enter(self._life, self.peer)
         except LimitError as error:
-            self._end(choose_status(error, self._plan.name))
+            self._refuse(error)
         else:
-            self._plan.admission.read(self._ticket)
+            self._admission.request_read(self._life)
 
-    def _take(self, raw: bytes | None) -> None:
+    def start_read(self) -> None:
+        """Receives a message; see `ServedCall`."""
+        self.receive()
+
+    def start_send(self) -> None:
+        """Does nothing: the answer of a unary call goes with its end; see `ServedCall`."""
+
+    def start_work(self) -> None:
+        """Has a thread answer what was received; see `ServedCall`."""
+        try:
+            self._threads.submit(self._work)
+        except RuntimeError as error:  # the pool has been shut down, or no thread can be had
+            self._fail(error)
+
+    def give_up(self, refusal: LimitError, state: State) -> None:
+        """Ends the call with a refusal, which can be sent whatever it receives; see `ServedCall`."""
+        del state
+        self.finish(choose_end(refusal, self._method).status)
+
+    def _work(self) -> None:
+        raw, self._message = self._message, None
+        try:
+            if self._admission.take_up(self._life) and raw is not None:
+                self._answer_long(raw)
+        except Exception as error:  # noqa: BLE001 - nobody else would hear of it
+            self._fail(error)
+
+    def _answer_long(self, raw: bytes) -> None:
+        """Answers on a thread."""
         raise NotImplementedError
 
-    def _start_read(self) -> None:
-        with self._state.condition:
-            if _server._is_rpc_state_active(self._state):
-                self._start((cygrpc.ReceiveMessageOperation(0),), self._on_read)
+    def _on_over(self) -> None:
+        self._message = None
+        self._admission.release(self._life, gone=self.is_gone)
 
-    def _on_read(self, event: Any) -> None:
-        self._take(event.batch_operations[0].message())
+    def _refuse(self, error: Exception) -> None:
+        """Ends the call with what `error` says, unless its end is decided already."""
+        status, ending = choose_end(error, self._method)
+        if self._admission.end(self._life, ending):
+            self._conclude(status)
 
-    def _await_room(self, size: int, raw: bytes, work: Callable[[], object]) -> None:
-        """Has a thread do what takes long, when there is room for the `size` bytes that come of `raw`."""
-        self._plan.admission.arrive(self._ticket, len(raw))
-        self._plan.admission.work(self._ticket, size, lambda: self._work(work))
-
-    def _work(self, work: Callable[[], object]) -> None:
-        """Has a thread do what takes long; the call keeps its memory until that is over, too."""
-
-        def run() -> None:
-            self._ticket.waiting, self._ticket.working = False, True
-            try:
-                if not self._over:
-                    work()
-            except Exception as error:  # noqa: BLE001 - nobody else would hear of it
-                self._fail(error)
-            self._ticket.advance(None)  # it has not stalled meanwhile
-            self._ticket.working = False
-            with self._state.condition:  # the next piece may begin before this one has ended
-                self._works -= 1
-                leaves = self._over and not self._works
-            if leaves:
-                self._plan.admission.leave(self._ticket)
-
-        with self._state.condition:
-            self._works += 1
-        self._ticket.waiting = True
-        self._plan.threads.submit(run)
-
-    def _end(self, status: Status | None = None, response: bytes | None = None) -> None:
-        with self._state.condition:
-            if not _server._is_rpc_state_active(self._state):
-                return
-            operations = [_build_status(status), *self._build_initial_metadata()]
-            if response is not None:
-                operations.append(cygrpc.SendMessageOperation(response, 0))
-            self._start(operations)
-            self._state.statused = True
-
-    def _build_initial_metadata(self) -> list[Any]:
-        if not self._state.initial_metadata_allowed:
-            return []
-        self._state.initial_metadata_allowed = False
-        return [cygrpc.SendInitialMetadataOperation(None, 0)]
-
-    def _start(self, operations: Sequence[Any], react: Callable[[Any], None] | None = None) -> None:
-        """Has grpcio do `operations`, and `react` when they are done; until then the call cannot be over."""
-        token: Any = object()
-
-        def done(event: Any) -> Any:
-            try:
-                if react:
-                    react(event)
-            except Exception as error:  # noqa: BLE001 - it would end the thread that serves every call
-                self._fail(error)
-            with self._state.condition:
-                return _server._possibly_finish_call(self._state, token)
-
-        self._call.start_server_batch(operations, done)
-        self._state.due.add(token)
-
-    def _evict(self, refusal: LimitError) -> None:
-        if self._state.statused or self._writing:  # the caller does not take what was sent, nor would it a refusal
-            self._call.cancel()
-        else:
-            self._end(choose_status(refusal, self._plan.name))
-
-    def _leave(self) -> None:
-        with self._state.condition:
-            self._over = True
-            leaves = not self._works
-        if leaves:
-            self._plan.admission.leave(self._ticket)
-
-    def _find_peer(self) -> str:
-        return _common.decode(self._call.peer())
+    def _conclude(self, status: Status | None) -> None:
+        """Ends the call after what has been answered."""
+        self.finish(status)
 
     def _fail(self, error: Exception) -> None:
-        _LOGGER.error("bug", exc_info=error, extra={"method": self._plan.name})
-        self._call.cancel()
+        super()._fail(error)
+        with suppress(IllegalEventError):  # which may be what has failed
+            self._admission.end(self._life, _BUG)
 
 
-class UnaryCall(_Call):
+class UnaryCall(InlineCall):
     """One call of a unary method."""
 
     def __init__(self, method: Method, plan: Plan, rpc_event: Any, state: Any) -> None:
         """Begins with `begin`."""
         super().__init__(plan, rpc_event, state)
-        self._method = method
+        self._served = method  # what the calls of this method are answered with
 
-    def _take(self, raw: bytes | None) -> None:
+    def _on_read(self, raw: bytes | None) -> None:
+        if not self._admission.message_received(self._life, None if raw is None else len(raw)):
+            return
         if raw is None:
-            self._end(choose_status(refuse_empty_call(), self._plan.name))
-        elif not self._answer(self._method.answer_light, raw):
-            self._await_room(self._plan.admission.work_cost, raw, lambda: self._answer(self._answer_heavy, raw))
+            self._refuse(refuse_empty_call())
+        elif not self._answer(self._served.answer_light, raw):
+            self._message = raw
+            self._admission.request_work(self._life)
 
-    def _answer_heavy(self, raw: bytes) -> bytes:
-        return self._method.answer(raw, lambda: self._over)
+    def _answer_long(self, raw: bytes) -> None:
+        self._answer(self._answer_whole, raw)
+
+    def _answer_whole(self, raw: bytes) -> bytes:
+        return self._served.answer(raw, lambda: self._life.is_over)
 
     def _answer(self, answer: Callable[[bytes], bytes | None], raw: bytes) -> bool:
         """Ends the call, unless `answer` has none."""
         try:
             response = answer(raw)
         except Exception as error:  # noqa: BLE001 - whatever it is, the caller is told no more than that
-            self._end(choose_status(error, self._plan.name))
+            self._refuse(error)
             return True
-        if response is not None:
-            self._plan.admission.receive(self._ticket, COST_FACTOR * max(len(raw), len(response)))
-            self._end(response=response)
+        # The life ends first: a call that was given up meanwhile has its refusal on the way, and gets no answer.
+        if response is not None and self._admission.end(self._life, OK, len(response)):
+            self.finish(response=response)
         return response is not None
 
 
-class StreamCall(_Call):
+class StreamCall(InlineCall):
     """One call of StreamReshape."""
 
     def __init__(self, service: ReshapeService, plan: Plan, rpc_event: Any, state: Any) -> None:
         """Begins with `begin`."""
         super().__init__(plan, rpc_event, state)
-        self._session = service.open_stream(partial(plan.admission.hold, self._ticket))
-        self._outbox: deque[bytes] = deque()
-        self._unsent_bytes = 0
-        self._reading = True
-        self._last: Status | bool = False  # what ends the call when all has been sent; True: well
+        self._session = service.open_stream(partial(plan.admission.reserve, self._life))
+        self._last: tuple[Status | None] | None = None  # what ends the call when all answers have gone; set once
 
-    def _take(self, raw: bytes | None) -> None:
-        if raw is None:
-            self._answer(raw)
-        elif self._session.takes_long(raw):  # what it collects is held already
-            self._work(lambda: self._answer(raw))
-        elif self._plan.admission.covers(COST_FACTOR * (self._unsent_bytes + len(raw))):
-            self._answer(raw)
+    def _on_read(self, raw: bytes | None) -> None:
+        size = None if raw is None else len(raw)
+        if not self._admission.message_received(self._life, size):
+            return
+        if raw is None or size is None:
+            self._finish_session()
+        elif self._session.takes_long(raw):  # what it collects is reserved already
+            self._message = raw
+            self._admission.request_work(self._life, 0)
+        elif self._admission.fits(self._life, size):
+            self._answer_long(raw)
         else:
-            self._await_room(COST_FACTOR * len(raw), raw, lambda: self._answer(raw))
+            self._message = raw
+            self._admission.request_work(self._life, COST_FACTOR * size)
 
-    def _answer(self, raw: bytes | None) -> None:
+    def _answer_long(self, raw: bytes) -> None:
         try:
-            if raw is None:
-                self._session.finish()
-                self._last = True
-            else:
-                self._put(list(self._session.receive(raw)))
+            # All at once: what the session gathers, and the messages that it makes of that, are reserved.
+            answers = list(self._session.receive(raw))
         except Exception as error:  # noqa: BLE001 - whatever it is, the caller is told no more than that
-            self._last = choose_status(error, self._plan.name)
-        moved = None if self._session.is_between_tensors else len(raw or b"")
-        self._plan.admission.receive(self._ticket, self._cost, moved)
-        self._reading = False  # not before: one message at a time
-        self._advance()
+            self._refuse(error)
+            return
+        moved = None if self._session.is_between_tensors else len(raw)
+        self._admission.answer(self._life, answers, moved)
 
-    def _put(self, answers: list[bytes]) -> None:
+    def start_send(self) -> None:
+        """Sends the first of the answers that are left, or the end after the last one; see `ServedCall`."""
         with self._state.condition:
-            self._outbox.extend(answers)
-            self._unsent_bytes += sum(map(len, answers))
+            if self._is_sending or not self._is_active():
+                return  # `_on_sent` follows, and begins again here
+            if self._life.outbox:
+                self.send(self._life.outbox.popleft())
+            elif self._last:
+                self.finish(*self._last)
 
-    @property
-    def _cost(self) -> int:
-        """What the answers take; of data with strides they are in what the session holds."""
-        return 0 if self._ticket.held else COST_FACTOR * self._unsent_bytes
+    def _on_sent(self, size: int) -> None:
+        self._admission.sent(self._life, size)
+        self.start_send()
 
-    def _advance(self) -> None:
-        with self._state.condition:
-            if not self._writing and _server._is_rpc_state_active(self._state):
-                if self._outbox:
-                    self._write(self._outbox.popleft())
-                elif self._last:
-                    self._end(self._last if isinstance(self._last, Status) else None)
-            reads = not (self._reading or self._last or len(self._outbox) >= _MAX_OUTBOX)
-            self._reading = self._reading or reads
-        if reads:
-            self._plan.admission.read(self._ticket)
+    def _finish_session(self) -> None:
+        try:
+            self._session.finish()
+        except Exception as error:  # noqa: BLE001 - whatever it is, the caller is told no more than that
+            self._refuse(error)
+        else:
+            if self._admission.end(self._life, OK):
+                self._conclude(None)
 
-    def _write(self, response: bytes) -> None:
-        self._writing = True
-        operations = (*self._build_initial_metadata(), cygrpc.SendMessageOperation(response, 0))
-        self._start(operations, partial(self._on_write, len(response)))
-
-    def _on_write(self, size: int, event: Any) -> None:
-        del event
-        with self._state.condition:
-            self._unsent_bytes -= size
-        self._writing = False
-        self._plan.admission.keep(self._ticket, self._cost)
-        self._ticket.advance(size)  # also where what is sent is in what the session holds
-        self._advance()
-
-
-def _build_status(status: Status | None) -> Any:
-    if status is None:
-        return cygrpc.SendStatusFromServerOperation(None, cygrpc.StatusCode.ok, b"", 0)
-    code = _common.STATUS_CODE_TO_CYGRPC_STATUS_CODE[status.code]
-    return cygrpc.SendStatusFromServerOperation(status.trailing_metadata, code, status.details.encode(), 0)
-
-
-_DONE: "Future[Any]" = Future()
-_DONE.set_result(None)
+    def _conclude(self, status: Status | None) -> None:
+        self._last = (status,)
+        self.start_send()

@@ -17,8 +17,9 @@ class CallRouter(ThreadPoolExecutor):
 
     def __init__(self, threads: ThreadPoolExecutor, routes: Mapping[str, Submit]) -> None:
         """Hands the calls of a method to its route, if it has one, and all others to `threads`."""
-        super().__init__(max_workers=1)
+        super().__init__(max_workers=1)  # grpcio asks for an executor; no thread is started, since none is asked for
         self._server_threads = threads
+        # By the bytes of the name: so grpcio has it, and a name that is no text is looked up all the same.
         self._routes = {method.encode(): submit for method, submit in routes.items()}
 
     def submit(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> "Future[Any]":

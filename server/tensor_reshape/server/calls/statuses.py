@@ -1,21 +1,35 @@
-"""What a call ends with when it does not end with a response."""
+"""What a call ends with when it does not end with a response.
+
+A caller is told all of a refusal and nothing of a bug: text of an unexpected exception may hold what is not his.
+"""
 
 import logging
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 import grpc
 
-from tensor_reshape.rules.errors import LimitError, Reason, ReshapeError
+from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason, ReshapeError
+from tensor_reshape.server.calls.lifecycle import Ending
 from tensor_reshape.wire.status import Status, encode_refusal
 
 INTERNAL_ERROR = "internal error"
 """All that a caller is told of a bug: the rest is in the server's log."""
 
+OK = Ending("OK")
+"""A good end."""
+
 _LOGGER = logging.getLogger(__name__)
 
 
-def choose_status(error: Exception, method: str) -> Status:
-    """Returns the status of a call whose work raised `error`.
+class End(NamedTuple):
+    """A bad end: what the caller is told, and what observers are."""
+
+    status: Status
+    ending: Ending
+
+
+def choose_end(error: Exception, method: str) -> End:
+    """Returns how a call ends whose work raised `error`.
 
     A refusal says all; a bug's traceback is logged; where memory ran out, the call may be made again later.
     """
@@ -24,27 +38,24 @@ def choose_status(error: Exception, method: str) -> Status:
         error = LimitError.of(Reason.SERVER_BUSY, "the server is out of memory")
     if isinstance(error, ReshapeError):
         _LOGGER.debug("refused", extra={"method": method, "reason": str(error.reason), "field": error.field})
-        return encode_refusal(error)
-    _LOGGER.error("bug", exc_info=error, extra={"method": method})
-    return Status(grpc.StatusCode.INTERNAL, INTERNAL_ERROR, ())
+        status, reason = encode_refusal(error), str(error.reason)
+    else:
+        _LOGGER.error("bug", exc_info=error, extra={"method": method})
+        status, reason = Status(grpc.StatusCode.INTERNAL, INTERNAL_ERROR, ()), str(Reason.INTERNAL_ERROR)
+    return End(status, Ending(status.code.name, reason))
+
+
+def choose_status(error: Exception, method: str) -> Status:
+    """Returns the status of a call whose work raised `error`: that of `choose_end`."""
+    return choose_end(error, method).status
 
 
 def end_call(context: grpc.ServicerContext, status: Status) -> NoReturn:
-    """Ends a call that grpcio serves by itself."""
+    """Ends a call that grpcio serves by itself, by the exception with which `abort` leaves the handler."""
     context.set_trailing_metadata(status.trailing_metadata)
     context.abort(status.code, status.details)
 
 
-class BugLog:
-    """Logs the first bug of a call whose parts are answered by themselves: the others would say the same again."""
-
-    def __init__(self, method: str) -> None:
-        """Logs nothing yet."""
-        self._method = method
-        self._is_told = False
-
-    def report(self, bug: Exception) -> None:
-        """Takes a bug."""
-        if not self._is_told:
-            self._is_told = True
-            _LOGGER.error("bug", exc_info=bug, extra={"method": self._method})
+def refuse_empty_call() -> InvalidRequestError:
+    """Returns the refusal of a unary call without a message."""
+    return InvalidRequestError.of(Reason.MESSAGE_MALFORMED, "the call has no message")

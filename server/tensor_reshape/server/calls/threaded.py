@@ -7,24 +7,26 @@
 - Every thread is there from the start: to start one may fail, and would do so on the thread that serves every call.
 """
 
+import logging
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from queue import SimpleQueue
-from typing import Any, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
 import grpc
 
-from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason
+from tensor_reshape.rules.errors import LimitError, Reason
 from tensor_reshape.server.calls.admission import Admission
+from tensor_reshape.server.calls.lifecycle import Lifecycle, State
 from tensor_reshape.server.calls.router import Submit
-from tensor_reshape.server.calls.statuses import choose_status, end_call
-from tensor_reshape.server.calls.tickets import Ticket
+from tensor_reshape.server.calls.statuses import OK, choose_end, end_call, refuse_empty_call
 from tensor_reshape.server.config import COST_FACTOR
 from tensor_reshape.server.process.pools import start_all, start_threads
 from tensor_reshape.server.service.methods import Method, ReshapeService
 from tensor_reshape.wire.methods import STREAM_RESHAPE
+from tensor_reshape.wire.status import Status
 
 CALL_THREADS = 128
 """How many calls wait for a message, or are served, at once; more wait for a thread."""
@@ -32,6 +34,7 @@ CALL_THREADS = 128
 QUESTION_THREADS = 4
 """How many questions about shapes are worked on, or wait for their turn, at once: none has a tensor's thread."""
 
+_LOGGER = logging.getLogger(__name__)
 _Handler: TypeAlias = "grpc.RpcMethodHandler[bytes, bytes]"
 _Behavior: TypeAlias = Callable[..., Any]
 
@@ -57,8 +60,10 @@ class ThreadedHandlers(grpc.GenericRpcHandler):
         self._admission = admission
         self._methods = {method.name: method for method in service.methods}
         self._working, self._answering = threading.Semaphore(max_working), threading.Semaphore(QUESTION_THREADS)
+        # A thread for each call that waits for its message, and for each stream a second one: it may have both at once.
         self._threads = start_all(CallThreads(CALL_THREADS, "receive"), CALL_THREADS)
         self._receivers = start_threads(CALL_THREADS, "receiver")
+        # Refusals are short, and must not wait behind the very calls because of which they are refused.
         self._refusals = start_threads(1, "refusal")
         admission.limit_threads(CALL_THREADS, self._threads.are_short)
         self.routes: Mapping[str, Submit] = dict.fromkeys((*self._methods, STREAM_RESHAPE.path), self._threads.submit)
@@ -75,37 +80,45 @@ class ThreadedHandlers(grpc.GenericRpcHandler):
         unary = ThreadedUnary(method, self._answering if method.takes_turns else self._working, self._admission)
         return grpc.stream_unary_rpc_method_handler(self._admit(unary, unary.run))
 
-    def _admit(self, call: "ThreadedCall", run: _Behavior) -> _Behavior:
+    def _admit(self, call: "ThreadedUnary | ThreadedStream", run: _Behavior) -> _Behavior:
         """Returns what serves the call: `run`, or its refusal, which has a thread where no call waits for a message."""
         try:
             call.enter()
         except LimitError as error:
-            refusal = partial(_refuse, error, call.name)
+            refusal = partial(_refuse, call, error)
             refusal.experimental_thread_pool = self._refusals  # type: ignore[attr-defined] # where grpcio looks for it
             return refusal
         return run
 
 
 class ThreadedCall:
-    """What both kinds of calls have: a ticket, and a way to end early."""
+    """What both kinds of calls have: a life, and a thread that waits for what the admission and the caller bring.
 
-    def __init__(self, name: str, admission: Admission) -> None:
-        """Enters with `enter`."""
-        self.name = name
+    That thread calls all that is not said to be called from elsewhere.
+    """
+
+    def __init__(self, method: str, admission: Admission) -> None:
+        """Begins with `enter`."""
+        self._method = method
         self._admission = admission
-        self._ready = threading.Event()
-        self._refusal: LimitError | None = None
-        self._context: grpc.ServicerContext | None = None
-        self._ticket = Ticket(self._ready.set, self._evict)
+        self._life = Lifecycle(self, method)
+        # What the thread waits for: None for room, or the refusal that ends all waiting. A queue, not an event: room
+        # may come before the thread asks for it, and the refusal after that.
+        self._signals: SimpleQueue[LimitError | None] = SimpleQueue()
+        self._context: grpc.ServicerContext | None = None  # None until the call has a thread
 
     def enter(self) -> None:
-        """Takes the call's place; until `begin` it waits for a thread.
+        """Enters the call, which waits for a thread until `begin`; called on the thread that receives calls.
 
         Raises:
-            LimitError: SERVER_BUSY.
+            LimitError: SERVER_BUSY; `refuse_entrance` follows.
         """
-        self._ticket.waiting = True
-        self._admission.enter(self._ticket)
+        self._admission.enter(self._life)
+
+    def refuse_entrance(self, error: LimitError, context: grpc.ServicerContext) -> NoReturn:
+        """Ends a call that could not be entered."""
+        self._watch_end(context)
+        end_call(context, self._end(error))
 
     def begin(self, context: grpc.ServicerContext) -> None:
         """Notes that the call has a thread, and whose it is.
@@ -113,179 +126,206 @@ class ThreadedCall:
         Raises:
             LimitError: SERVER_BUSY.
         """
+        # In this order: whoever gives the call up from now on can cancel it, and its end is heard of.
         self._context = context
-        self._ticket.waiting = False
-        if not context.add_callback(self.leave):  # not before the answer has been sent
-            self.leave()
-        self._admission.identify(self._ticket, context.peer())
+        self._watch_end(context)
+        self._admission.identify(self._life, context.peer())
 
     def receive(self, requests: Iterator[bytes]) -> bytes | None:
-        """Returns the next message, None at the end of the client's side.
+        """Returns the next message when there is room for it, None at the end of the caller's side.
 
         Raises:
-            LimitError: SERVER_BUSY.
+            LimitError: the call is given up, or over.
         """
-        self._await(lambda: self._admission.read(self._ticket))
-        return next(requests, None)
+        self._await_signal()
+        raw = next(requests, None)
+        # grpcio says that the caller's side has ended just before it says that he is gone: a thread that is as fast as
+        # that takes the one for the other. Then his call ends with a refusal that nobody gets.
+        if raw is None and self._context is not None and not self._context.is_active():
+            self._await_signal()
+        if not self._admission.message_received(self._life, None if raw is None else len(raw)):
+            self._await_signal()  # which is the refusal: nothing else can have moved the call
+        return raw
 
-    def await_room(self, size: int, raw: bytes) -> None:
-        """Waits until there is room for the `size` bytes that come of `raw`.
+    def start_read(self) -> None:
+        """Wakes the thread that waits for room; see `ServedCall`."""
+        self._signals.put(None)
 
-        Raises:
-            LimitError: SERVER_BUSY.
-        """
-        self._admission.arrive(self._ticket, len(raw))
-        self._await(lambda: self._admission.work(self._ticket, size, self._ready.set))
+    def start_work(self) -> None:
+        """Wakes the thread that waits for room; see `ServedCall`."""
+        self._signals.put(None)
 
-    def leave(self) -> None:
-        """Gives all back, and ends a wait for room: nobody else would."""
-        self._refusal = self._refusal or LimitError("the call is over", reason=Reason.STALLED)
-        self._ready.set()
-        self._admission.leave(self._ticket)
+    def start_send(self) -> None:
+        """Does nothing: the answer of a unary call goes with its end; see `ServedCall`."""
 
-    def _await(self, claim: Callable[[], None]) -> None:
-        self._ready.clear()
-        if self._refusal is None:  # looked at after the event is cleared, since an end sets it
-            claim()
-            self._ready.wait()
-        if self._refusal is not None:
-            raise self._refusal
-
-    def _evict(self, refusal: LimitError) -> None:
-        self._refusal = self._refusal or refusal
+    def give_up(self, refusal: LimitError, state: State) -> None:
+        """Ends the call with a refusal, where its thread can be woken; see `ServedCall`."""
+        self._signals.put(refusal)
         if self._context is None:
-            self.leave()  # it may never have a thread, where something wraps the handlers
-        elif self._ready.is_set() and self._context is not None:
+            self._admission.release(self._life)  # it may never have a thread, where something wraps the handlers
+        elif state is State.RECEIVING:
             self._context.cancel()  # nothing else ends a read of grpcio; the caller sees CANCELLED
-        self._ready.set()
+
+    def cancel(self) -> None:
+        """Ends the call at once; see `ServedCall`."""
+        if self._context is not None:
+            self._context.cancel()
+
+    def _watch_end(self, context: grpc.ServicerContext) -> None:
+        if not context.add_callback(self._on_over):  # not before the answer has been sent
+            self._on_over()
+
+    def _on_over(self) -> None:
+        """Gives all back, and ends every wait: nobody else would. Called on the thread that receives calls."""
+        self._admission.release(self._life)
+        self._signals.put(LimitError("the call is over", reason=Reason.STALLED))
+
+    def _await_room(self, size: int | None) -> None:
+        """Waits until there is room for what comes of the message that has been received; None: of the largest one.
+
+        Raises:
+            LimitError: the call is given up, or over.
+        """
+        self._admission.request_work(self._life, size)
+        self._await_signal()
+
+    def _await_signal(self) -> None:
+        refusal = self._signals.get()
+        if refusal is not None:
+            raise refusal
+
+    def _take_up(self) -> None:
+        """Notes that the thread begins to work.
+
+        Raises:
+            LimitError: the call is given up, or over.
+        """
+        if not self._admission.take_up(self._life):
+            self._await_signal()
+
+    def _end(self, error: Exception) -> Status:
+        """Notes that the call ends with what `error` says, and returns the status."""
+        status, ending = choose_end(error, self._method)
+        try:
+            self._admission.end(self._life, ending)  # where it has been given up, `error` is that refusal
+        except Exception:
+            _LOGGER.exception("bug")  # grpcio would tell the caller its text
+        return status
 
 
 class ThreadedUnary(ThreadedCall):
     """One call of a unary method."""
 
     def __init__(self, method: Method, working: threading.Semaphore, admission: Admission) -> None:
-        """Enters with `enter`; `working` bounds how many calls are worked on at once."""
+        """Begins with `enter`; `working` bounds how many calls are worked on at once."""
         super().__init__(method.name, admission)
-        self._method = method
+        self._served = method
         self._working = working
 
     def run(self, requests: Iterator[bytes], context: grpc.ServicerContext) -> bytes:
         """Serves the call."""
         try:
             self.begin(context)
-            raw = self._receive_one(requests)
-            response = self._method.answer_light(raw)
+            self._admission.request_read(self._life)
+            raw = self.receive(requests)
+            if raw is None:
+                raise refuse_empty_call()  # noqa: TRY301 - all that ends the call badly does so in one place
+            response = self._served.answer_light(raw)
             if response is None:
                 response = self._work(raw)
+            self._admission.end(self._life, OK, len(response))
         except grpc.RpcError:
             raise  # the call is over
         except Exception as error:  # noqa: BLE001 - whatever it is, the caller is told no more than that
-            end_call(context, choose_status(error, self.name))
-        self._admission.receive(self._ticket, COST_FACTOR * max(len(raw), len(response)))
+            end_call(context, self._end(error))
         return response
 
-    def _receive_one(self, requests: Iterator[bytes]) -> bytes:
-        raw = self.receive(requests)
-        if raw is None:
-            raise refuse_empty_call()
-        return raw
-
     def _work(self, raw: bytes) -> bytes:
-        self.await_room(self._admission.work_cost, raw)
-        with self._working:
-            self._ticket.working = True
-            try:
-                return self._method.answer(raw, lambda: self._refusal is not None)
-            finally:
-                self._ticket.advance(None)  # it has not stalled meanwhile
-                self._ticket.working = False
+        self._await_room(None)
+        with self._working:  # a thread of its own has each call: what it waits for is its turn to use it
+            self._take_up()
+            return self._served.answer(raw, lambda: self._life.is_over)
 
 
 class ThreadedStream(ThreadedCall):
-    """One call of StreamReshape: a second thread receives the next message while the last one is answered.
+    """One call of StreamReshape: one thread receives messages and answers them, the other sends.
 
     So a stream can also end with a refusal while nothing arrives.
     """
 
     def __init__(self, service: ReshapeService, receivers: ThreadPoolExecutor, admission: Admission) -> None:
-        """Enters with `enter`; there is a thread of `receivers` for each call that has one to answer."""
+        """Begins with `enter`; there is a thread of `receivers` for each call that has one to send."""
         super().__init__(STREAM_RESHAPE.path, admission)
-        self._session = service.open_stream(partial(admission.hold, self._ticket))
+        self._session = service.open_stream(partial(admission.reserve, self._life))
         self._receivers = receivers
-        self._inbox: SimpleQueue[bytes | Exception | None] = SimpleQueue()
-        self._room = threading.Semaphore(1)  # for one message that nobody has taken yet
-        self._sending = False
-        self._unsent_bytes = 0
-        self._lock = threading.Lock()
+        # What the thread that sends waits for: None says that there are answers, a status how the call ends after them.
+        self._sends: SimpleQueue[Status | None] = SimpleQueue()
 
     def run(self, requests: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
         """Serves the call."""
         try:
-            self.begin(context)
-            self._receivers.submit(self._receive_all, requests)
-            while (raw := self._inbox.get()) is not None:
-                if isinstance(raw, Exception):
-                    raise raw  # noqa: TRY301 - it comes from the other thread
-                yield from self._answer(raw)
-            self._session.finish()
-        except grpc.RpcError:
-            raise  # the call is over
+            status = yield from self._serve(requests, context)
         except Exception as error:  # noqa: BLE001 - whatever it is, the caller is told no more than that
-            end_call(context, choose_status(error, self.name))
-        finally:
-            self.leave()
+            status = self._end(error)
+        if status is not _GOOD:
+            end_call(context, status)
 
-    def leave(self) -> None:
-        """Gives all back, and ends both threads."""
-        super().leave()
-        self._inbox.put(None)
-        self._room.release()
+    def _serve(self, requests: Iterator[bytes], context: grpc.ServicerContext) -> Generator[bytes, None, Status]:
+        """Yields the answers, and returns the status."""
+        self.begin(context)
+        self._receivers.submit(self._receive_all, requests)
+        status = None
+        while status is None:
+            status = self._sends.get()
+            while not self._life.is_over and self._life.outbox:  # where the call is over, nobody takes them
+                size = len(self._life.outbox[0])
+                yield self._life.outbox.popleft()
+                self._admission.sent(self._life, size)
+        return status
 
-    def _answer(self, raw: bytes) -> Iterator[bytes]:
-        self._sending = True
-        for answer in self._session.receive(raw):
-            yield answer
-            self._ticket.advance(len(answer))
-        self._sending = False
-        self._admission.keep(self._ticket, self._count(-len(raw)))
-        self._room.release()
+    def start_send(self) -> None:
+        """Wakes the thread that sends; see `ServedCall`."""
+        self._sends.put(None)
 
-    def _count(self, size: int) -> int:
-        """Returns what the messages take that are not answered yet, `size` bytes more of them or less."""
-        with self._lock:
-            self._unsent_bytes += size
-            return 0 if self._ticket.held else COST_FACTOR * self._unsent_bytes
+    def give_up(self, refusal: LimitError, state: State) -> None:
+        """Ends the call with a refusal, which the thread that sends can send at any time; see `ServedCall`."""
+        self._sends.put(choose_end(refusal, self._method).status)
+        super().give_up(refusal, State.WAITING if self._context else state)
+
+    def _on_over(self) -> None:
+        super()._on_over()
+        self._sends.put(_GOOD)  # there is nobody to be told
 
     def _receive_all(self, requests: Iterator[bytes]) -> None:
-        raw: bytes | Exception | None = b""
-        while isinstance(raw, bytes):
-            try:
-                raw = self._receive_one(requests)
-            except Exception as error:  # noqa: BLE001 - the thread that answers raises it
-                raw = error
-            self._inbox.put(raw)
-            self._room.acquire()
+        """Receives and answers until the call ends; the other thread of the call."""
+        try:
+            self._admission.request_read(self._life)
+            while (raw := self.receive(requests)) is not None:
+                self._answer(raw)
+            self._session.finish()
+        except Exception as error:  # noqa: BLE001 - whatever it is, the caller is told no more than that
+            # Where the end is decided already, the thread that sends knows it, and `error` is but what ends a wait.
+            if not self._life.is_ended and not isinstance(error, grpc.RpcError):
+                self._sends.put(self._end(error))
+        else:
+            self._admission.end(self._life, OK)
+            self._sends.put(_GOOD)
 
-    def _receive_one(self, requests: Iterator[bytes]) -> bytes | None:
-        raw = self.receive(requests)
-        size = len(raw or b"")
-        if raw is not None and not self._admission.covers(COST_FACTOR * (self._unsent_bytes + size)):
-            self.await_room(COST_FACTOR * size, raw)
-        moved = None if self._session.is_between_tensors else size
-        self._admission.receive(self._ticket, self._count(size), moved)
-        return raw
-
-    def _evict(self, refusal: LimitError) -> None:
-        self._inbox.put(refusal)
-        if self._sending:  # the caller does not take what is sent, so it would not get the refusal either
-            super()._evict(refusal)
-
-
-def refuse_empty_call() -> InvalidRequestError:
-    """Returns the refusal of a unary call without a message."""
-    return InvalidRequestError.of(Reason.MESSAGE_MALFORMED, "the call has no message")
+    def _answer(self, raw: bytes) -> None:
+        if self._session.takes_long(raw):  # what it collects is reserved already
+            self._await_room(0)
+            self._take_up()
+        elif not self._admission.fits(self._life, len(raw)):
+            self._await_room(COST_FACTOR * len(raw))
+            self._take_up()
+        answers = list(self._session.receive(raw))
+        moved = None if self._session.is_between_tensors else len(raw)
+        self._admission.answer(self._life, answers, moved)
 
 
-def _refuse(error: LimitError, method: str, requests: object, context: grpc.ServicerContext) -> bytes:
+_GOOD = Status(grpc.StatusCode.OK, "", ())
+
+
+def _refuse(call: ThreadedCall, error: LimitError, requests: object, context: grpc.ServicerContext) -> NoReturn:
     del requests
-    end_call(context, choose_status(error, method))
+    call.refuse_entrance(error, context)

@@ -36,7 +36,7 @@ def start_all(pool: Pool, count: int) -> Pool:
         ConfigError: the system has no room for so many.
     """
     met = threading.Barrier(count + 1)  # a thread that waits here takes no second task: each gets a thread of its own
-    default = threading.stack_size(STACK_BYTES)
+    default = threading.stack_size(STACK_BYTES)  # of all threads that are started from now on, so only meanwhile
     try:
         for _ in range(count):
             pool.submit(met.wait)

@@ -1,1 +1,1 @@
-"""Bytes to bytes: what each method answers. Nothing here knows of gRPC, a thread or a clock."""
+"""Bytes to bytes: what each method answers. Nothing here imports gRPC, threads or a clock: import-linter holds it."""

@@ -1,55 +1,64 @@
-"""The heads of answers, by the heads of their requests.
+"""The headers of answers, by the headers of their requests.
 
-A request is a head and a tensor's bytes that reach to its end; its answer is another head and the same bytes. The
-answer's head depends on the request's head, and on how many bytes follow, alone. So for a head that has been answered
-once, nothing is parsed any more.
+A request is a header and a tensor's bytes that reach to its end; its answer is another header and the same bytes. The
+answer's header depends on the request's header, and on how many bytes follow, alone. So for a header that has been
+answered once, nothing is parsed any more.
+
+- A cached answer is what the service gave for the same header and length: it never differs from an answer read anew.
+- The cache is bounded, in headers and in the bytes of each: it takes less than 2 MiB whatever strangers send.
+- Safe to use from any thread without a lock: each step is one operation of a dict, or stores one number, which CPython
+  does not divide. A guess that another thread has changed is only a guess that fails.
 """
 
 from typing import NamedTuple
 
-MAX_HEADS = 1024
+MAX_CACHED_HEADERS = 1024
 """How many are kept."""
 
-MAX_KNOWN_HEAD_BYTES = 512
-"""Larger heads are not kept: nothing but a hostile request has many of them."""
+MAX_CACHED_HEADER_BYTES = 512
+"""Larger headers are not kept: nothing but a hostile request has many of them."""
 
 
-class Known(NamedTuple):
+class CachedHeader(NamedTuple):
     """How a request is answered.
 
     Attributes:
         request_bytes: the length of the whole request.
         start: where its tensor's bytes begin.
-        head: of the answer.
+        header: of the answer.
     """
 
     request_bytes: int
     start: int
-    head: bytes
+    header: bytes
 
 
-class Heads:
-    """What is known of the requests of one method; safe to use from any thread."""
+class HeaderCache:
+    """The headers of one method; safe to use from any thread."""
 
     def __init__(self) -> None:
-        """Starts without any."""
-        self._known: dict[bytes, Known] = {}
-        self._guess = 0  # where the head of the last request ended
+        """Starts empty."""
+        self._headers: dict[bytes, CachedHeader] = {}  # by the header of the request
+        # Where the header of the last request ended: clients send many that differ in their bytes alone, so the next
+        # one is likely to end there, too, and is found without looking for its end.
+        self._guess = 0
 
-    def find(self, request: bytes) -> Known | None:
-        """Returns how `request` is answered, where its head ends as the last one's did; else None."""
-        known = self._known.get(request[: self._guess])
-        return known if known is not None and known.request_bytes == len(request) else None
+    def find(self, request: bytes) -> CachedHeader | None:
+        """Returns how `request` is answered, where its header ends as the last one's did; else None."""
+        cached = self._headers.get(request[: self._guess])
+        return cached if cached is not None and cached.request_bytes == len(request) else None
 
-    def find_at(self, request: bytes, start: int) -> Known | None:
+    def find_at(self, request: bytes, start: int) -> CachedHeader | None:
         """Does the same where it is known that the tensor's bytes begin at `start`."""
-        self._guess = min(start, MAX_KNOWN_HEAD_BYTES)
+        self._guess = min(start, MAX_CACHED_HEADER_BYTES)
         return self.find(request)
 
-    def add(self, request: bytes, start: int, head: bytes) -> None:
-        """Notes the answer's head of a request whose tensor's bytes begin at `start`, and reach to the end."""
-        if start > MAX_KNOWN_HEAD_BYTES:
+    def add(self, request: bytes, start: int, header: bytes) -> None:
+        """Keeps the answer's header of a request whose tensor's bytes begin at `start`, and reach to the end."""
+        if start > MAX_CACHED_HEADER_BYTES:
             return
-        if len(self._known) >= MAX_HEADS:
-            self._known.clear()  # in one step, whatever other threads do
-        self._known[request[:start]] = Known(len(request), start, head)
+        if len(self._headers) >= MAX_CACHED_HEADERS:
+            # All of them, not the oldest: that takes no order to be kept, and is one step whatever other threads do.
+            # Whoever sends so many different headers that this happens often has no use for a cache.
+            self._headers.clear()
+        self._headers[request[:start]] = CachedHeader(len(request), start, header)

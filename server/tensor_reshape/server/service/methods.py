@@ -1,11 +1,15 @@
-"""`tensor_reshape.v1.ReshapeService`: each unary method is decode, rule, backend, encode.
+"""`tensor_reshape.v1.ReshapeService`: each method takes serialized messages, and returns what answers them.
 
-Refusals leave as exceptions; `refusals` makes a status of them.
+- Each unary method is decode, rule, backend, encode. Refusals leave as exceptions (`ReshapeError`), bugs as any other.
+- What it needs of threads it is given: `Turns` is a lock that the caller brings, `is_over` asks him whether to go on.
+- An answer depends on the request alone, whatever was asked before: what is cached is what was answered.
+- A new operation is a row in `wire.methods`; nothing here names one.
 """
 
+import logging
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, Protocol, Self, TypeVar
 
 from tensor_reshape.rules.batches import answer_batch
 from tensor_reshape.rules.errors import LimitError, Reason
@@ -14,10 +18,8 @@ from tensor_reshape.rules.layouts import count_bytes
 from tensor_reshape.rules.limits import LIGHT_HEADER_BYTES, Limits
 from tensor_reshape.rules.operations import Operation
 from tensor_reshape.rules.questions import ShapeAnswer
-from tensor_reshape.server.calls.statuses import BugLog
-from tensor_reshape.server.calls.turns import Turns
 from tensor_reshape.server.service.backend import reshape
-from tensor_reshape.server.service.header_cache import MAX_HEADS, MAX_KNOWN_HEAD_BYTES, Heads
+from tensor_reshape.server.service.header_cache import MAX_CACHED_HEADER_BYTES, MAX_CACHED_HEADERS, HeaderCache
 from tensor_reshape.server.service.stream_sessions import StreamSession
 from tensor_reshape.wire import batches, inference, reshapes
 from tensor_reshape.wire.methods import BATCH_INFER_SHAPE, INFER_SHAPE, OPERATION_METHODS
@@ -39,6 +41,49 @@ IsOver = Callable[[], bool]
 
 Backend = Callable[[TensorView, tuple[int, ...], Limits], TensorView]
 
+_LOGGER = logging.getLogger(__name__)
+
+
+class Turns(Protocol):
+    """Whose turn it is to search: one thread at a time has it, where the caller has several."""
+
+    def __enter__(self) -> object:
+        """Waits for the turn."""
+
+    def __exit__(self, *_: object) -> None:
+        """Ends it."""
+
+    def give_way(self) -> None:
+        """Lets others have their turn, where it has taken long."""
+
+
+class _NoTurns:
+    """For a caller that has one thread."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def give_way(self) -> None:
+        pass
+
+
+class BugLog:
+    """Logs the first bug of a batch, whose items are answered by themselves: the others would say the same again."""
+
+    def __init__(self, method: str) -> None:
+        """Logs nothing yet."""
+        self._method = method
+        self._has_logged = False
+
+    def report(self, bug: Exception) -> None:
+        """Takes a bug."""
+        if not self._has_logged:
+            self._has_logged = True
+            _LOGGER.error("bug", exc_info=bug, extra={"method": self._method})
+
 
 class Method(NamedTuple):
     """A unary method over serialized messages.
@@ -59,13 +104,19 @@ class Method(NamedTuple):
 class ReshapeService:
     """The methods of the contract over serialized messages."""
 
-    def __init__(self, limits: Limits, *, backend: Backend = reshape) -> None:
-        """Serves within `limits`."""
+    def __init__(self, limits: Limits, *, backend: Backend = reshape, turns: Turns | None = None) -> None:
+        """Serves within `limits`; safe to use from any thread.
+
+        Args:
+            limits: what requests and answers may be.
+            backend: moves the elements.
+            turns: of the threads that search; None: there is one thread.
+        """
         self._limits = limits
         self._backend = backend
-        self._heads = {operation: Heads() for operation in OPERATION_METHODS}
-        self._turns = Turns()  # of the threads that answer what takes a search
-        self._answers: dict[bytes, bytes] = {}  # of short questions, which come again and again
+        self._headers = {operation: HeaderCache() for operation in OPERATION_METHODS}
+        self._turns: Turns = turns or _NoTurns()
+        self._answers: dict[bytes, bytes] = {}  # of short questions, which come again and again; bounded as the headers
         self._unsolved: dict[bytes, Unsolved] = {}  # questions on their way from the serving thread to another
 
     @property
@@ -146,33 +197,34 @@ class ReshapeService:
         return StreamSession(self._limits, hold)
 
     def _look_up(self, operation: Operation, request: bytes) -> tuple[bytes | None, int | None]:
-        """Returns the answer where the head is known; else where the tensor's bytes begin, if that is found."""
-        heads, start = self._heads[operation], None
-        known = heads.find(request)
-        if known is None:
+        """Returns the answer where the header is cached; else where the tensor's bytes begin, if that is found."""
+        headers, start = self._headers[operation], None
+        cached = headers.find(request)
+        if cached is None:
             start = reshapes.find_tensor_bytes(request)
-            known = heads.find_at(request, start or len(request))
-        if known is None:
+            cached = headers.find_at(request, start or len(request))
+        if cached is None:
             return None, start
-        return b"".join((known.head, memoryview(request)[known.start :])), start
+        # One join, of a view: the bytes of the tensor are copied once.
+        return b"".join((cached.header, memoryview(request)[cached.start :])), start
 
     def _reshape(self, operation: Operation, request: bytes, start: int | None, call: reshapes.ReshapeCall) -> bytes:
         dims = infer_shape(call.question, self._limits)
         output = self._backend(call.data, dims, self._limits)
-        head = reshapes.encode_response_header(output.data_type, output.dims, output.payload.nbytes)
-        # Where the answer is a head and the very bytes that end the request, the next one need not be read.
+        header = reshapes.encode_response_header(output.data_type, output.dims, output.payload.nbytes)
+        # Where the answer is a header and the very bytes that end the request, the next one need not be read.
         begin = start or len(request)
         if output.payload is call.data.payload and len(request) - begin == output.payload.nbytes:
-            self._heads[operation].add(request, begin, head)
-        return b"".join((head, output.payload))
+            self._headers[operation].add(request, begin, header)
+        return b"".join((header, output.payload))
 
     def _begin(self, request: bytes) -> ShapeAnswer | Unsolved:
         return begin_answer(inference.decode_infer_request(request), self._limits)
 
     def _keep_answer(self, request: bytes, answer: ShapeAnswer) -> bytes:
         response = inference.build_infer_response(answer).SerializeToString()
-        if len(request) <= MAX_KNOWN_HEAD_BYTES:
-            if len(self._answers) >= MAX_HEADS:
+        if len(request) <= MAX_CACHED_HEADER_BYTES:
+            if len(self._answers) >= MAX_CACHED_HEADERS:
                 self._answers.clear()  # in one step, whatever other threads do
             self._answers[request] = response
         return response

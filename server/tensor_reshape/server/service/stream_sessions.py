@@ -36,10 +36,10 @@ class StreamSession:
         """Serves within `limits`; `hold` takes so many bytes of the server's budget, or raises LimitError."""
         self._limits = limits
         self._hold = hold
-        self._call: ReshapeCall | None = None
-        self._output: TensorView | None = None
-        self._size = 0
-        self._received = 0
+        self._call: ReshapeCall | None = None  # the header of the tensor that arrives, or was the last one
+        self._output: TensorView | None = None  # its shape and type, without bytes
+        self._size = 0  # of its bytes, as its header says
+        self._received = 0  # of them; as many as `_size` between two tensors
         self._found: Chunk | None = None  # what `takes_long` has found, until `receive` takes it
         self.collected: bytearray | None = None
 

@@ -34,6 +34,8 @@ def bind(server: grpc.Server, address: str, tls: TlsFiles | None, *, held: bool 
         ConfigError: the address is taken, is not of this machine, or the TLS files cannot be used.
     """
     try:
+        # grpc shares a port with whoever asks to, is content with one address of a name, and takes a unix socket from
+        # the server that has it: so what it would do silently is refused before.
         if not held:
             _check_free(address)
         port = _add_port(server, address, tls)

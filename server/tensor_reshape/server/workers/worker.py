@@ -18,7 +18,7 @@ from contextlib import suppress
 from functools import partial
 from queue import SimpleQueue
 
-from tensor_reshape.server.calls.heartbeats import Pulse, beat
+from tensor_reshape.server.calls.heartbeats import Heartbeat, run_heartbeat
 from tensor_reshape.server.config import ConfigError
 from tensor_reshape.server.process.logs import configure_logs
 from tensor_reshape.server.runner import Causes, Runner, await_cause, stop
@@ -54,11 +54,11 @@ def _serve(order: Order, send: Callable[[bytes], None]) -> None:
     # one does not mean hurry here, as it does to a server without workers: HURRY does.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, lambda *_: stops.put("SIGTERM"))
-    pulse = Pulse()
-    runner = Runner(order.config, private_address=order.private_address, pulse=pulse)
+    heartbeat = Heartbeat()
+    runner = Runner(order.config, private_address=order.private_address, heartbeat=heartbeat)
     runner.start()
     threading.Thread(target=_follow_supervisor, args=(stops, hurries, order.stop_seconds), daemon=True).start()
-    with beat(pulse, order.private_address, partial(send, BEAT)):
+    with run_heartbeat(heartbeat, order.private_address, partial(send, BEAT)):
         cause = await_cause(stops)
         # Before anything is stopped: from here on the supervisor expects the end instead of heartbeats.
         send(LEAVING)

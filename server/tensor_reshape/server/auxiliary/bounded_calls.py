@@ -1,0 +1,69 @@
+"""Health and reflection: how services are served that must answer whatever callers do.
+
+Their calls take no part in the admission, and what a caller can hold of them is bounded: `MAX_SILENT` calls whose
+message has not come, each of which may have received nearly the largest message. When there is one more, the oldest of
+the connection that has the most is given up: callers who send nothing drive each other out, while a call whose message
+comes with it is answered. With an installed grpcio that `calls.core_calls` knows, `inline_calls` serves them: no call
+holds a thread, and interceptors that wrap the handlers change nothing. Otherwise `threaded_calls` does, with threads of
+their own.
+"""
+
+from collections.abc import Callable
+from typing import Protocol, TypeVar
+
+import grpc
+
+from tensor_reshape.rules.errors import LimitError, Reason
+from tensor_reshape.server.auxiliary.call_slots import CallSlots
+from tensor_reshape.server.calls.statuses import choose_status, refuse_empty_call
+from tensor_reshape.wire.fields import check_header_size
+from tensor_reshape.wire.status import Status, encode_refusal
+
+MAX_SILENT = 16
+"""How many calls may be without their message; an honest one is for microseconds, since it comes with the headers."""
+
+_Answer = TypeVar("_Answer")
+
+
+class AuxiliaryCall(Protocol):
+    """A call that can be asked to go."""
+
+    def give_up(self, status: Status) -> None:
+        """Ends the call, with `status` where the caller can be told; called on any thread."""
+
+
+_Call = TypeVar("_Call", bound=AuxiliaryCall)
+
+
+def make_room(slots: CallSlots[_Call], call: _Call, peer: str) -> None:
+    """Takes a slot for a call; another, or the call itself, is given up where there is none."""
+    leaver = slots.take(call, peer)
+    if leaver is not None:
+        leaver.give_up(_CROWDED)
+
+
+def end_calls(slots: CallSlots[_Call]) -> None:
+    """Ends the calls that have a slot, when the server stops."""
+    for call in slots.list_calls():
+        call.give_up(_STOPPING)
+
+
+def answer(method: str, respond: Callable[[bytes], _Answer | Status], raw: bytes | None) -> _Answer | Status:
+    """Returns the answer to a message, or what ends the call; `raw` is None where the caller has sent none."""
+    try:
+        return respond(_check_message(raw))
+    except Exception as error:  # noqa: BLE001 - whatever it is, the caller is told no more than that
+        return choose_status(error, method)
+
+
+def _check_message(raw: bytes | None) -> bytes:
+    if raw is None:
+        raise refuse_empty_call()
+    check_header_size(len(raw))
+    return raw
+
+
+_STOPPING = Status(grpc.StatusCode.UNAVAILABLE, "the server stops", ())
+_CROWDED = encode_refusal(
+    LimitError.of(Reason.SERVER_BUSY, "too many calls of this kind are open, most of them of your connection")
+)

@@ -1,0 +1,108 @@
+"""A bounded number of slots for calls, shared fairly by connections.
+
+- When there is one call too many, one of the connection that has the most must go: a caller who takes many slots loses
+  his own, and a connection with one call loses it only where none has two.
+- Of connections that have equally many, the one that has lost most goes: an honest call is over before it is in
+  anybody's way.
+- All operations take nearly constant time, whatever is held: they run on the thread that receives every call.
+- All clients of one unix socket have one name, so they are one connection.
+- Whoever must go is returned, and told by the caller without the lock: see `auxiliary.bounded_calls.make_room`.
+"""
+
+import threading
+from collections import OrderedDict
+from itertools import islice
+from typing import Generic, TypeVar
+
+Call = TypeVar("Call")
+Item = TypeVar("Item")
+
+
+_MAX_LOSERS = 1024  # connections of which losses are remembered: a stranger can open any number of them
+_MAX_COMPARED = 64  # connections of a level: to compare all of thousands would take the receiving thread too long
+
+
+class CallSlots(Generic[Call]):
+    """The slots of one kind of calls; safe to use from any thread."""
+
+    def __init__(self, total: int, *, per_connection: int | None = None, spares_first: bool = False) -> None:
+        """Starts with all slots free.
+
+        Args:
+            total: how many there are.
+            per_connection: how many of them one TCP connection may take.
+            spares_first: whether those that came first stay. Otherwise they go, which is right where a call soon
+                gives its slot back, unless it is up to no good.
+        """
+        self._total = total
+        self._per_connection = per_connection
+        self._spares_first = spares_first
+        self._lock = threading.Lock()  # guards all that follows
+        self._peers: dict[Call, str] = {}  # of the calls that have a slot
+        self._calls: dict[str, dict[Call, None]] = {}  # by peer, the first to come first
+        self._levels: dict[
+            int, dict[str, None]
+        ] = {}  # the peers that hold so many slots, so that the most crowded are found at once; no level is empty
+        self._losses: OrderedDict[str, int] = OrderedDict()  # how many slots each peer has lost, the last losers last
+
+    def take(self, call: Call, peer: str) -> Call | None:
+        """Takes a slot, and returns the call that must go for it, if any: it has lost its slot, or got none."""
+        with self._lock:
+            self._peers[call] = peer
+            self._count(peer, 1).setdefault(call)
+            crowded = peer if self._exceeds_share(peer) else None
+            if crowded is None and len(self._peers) > self._total:
+                crowded = self._choose_peer(self._levels[max(self._levels)])
+            if crowded is None:
+                return None
+            leaver = self._choose(self._calls[crowded])
+            self._free(leaver)
+            self._note_loss(crowded)
+            return leaver
+
+    def free(self, call: Call) -> None:
+        """Gives the slot back, also when the call has none any more."""
+        with self._lock:
+            self._free(call)
+
+    def list_calls(self) -> list[Call]:
+        """Returns the calls that have a slot now."""
+        with self._lock:
+            return list(self._peers)
+
+    def _exceeds_share(self, peer: str) -> bool:
+        if self._per_connection is None or peer.startswith("unix"):
+            return False
+        return len(self._calls[peer]) > self._per_connection
+
+    def _choose_peer(self, peers: dict[str, None]) -> str:
+        if self._spares_first:
+            return self._choose(peers)
+        return max(islice(peers, _MAX_COMPARED), key=lambda peer: self._losses.get(peer, 0))
+
+    def _note_loss(self, peer: str) -> None:
+        self._losses[peer] = self._losses.pop(peer, 0) + 1
+        if len(self._losses) > _MAX_LOSERS:
+            self._losses.popitem(last=False)
+
+    def _choose(self, items: dict[Item, None]) -> Item:
+        return next(reversed(items) if self._spares_first else iter(items))
+
+    def _free(self, call: Call) -> None:
+        peer = self._peers.pop(call, None)
+        if peer is not None:
+            self._count(peer, -1).pop(call)
+            if not self._calls[peer]:
+                del self._calls[peer]
+
+    def _count(self, peer: str, change: int) -> dict[Call, None]:
+        """Moves a peer to another level, and returns its calls, of which there are to be one more or less."""
+        calls = self._calls.setdefault(peer, {})
+        level = len(calls)
+        if level:
+            self._levels[level].pop(peer)
+            if not self._levels[level]:
+                del self._levels[level]
+        if level + change:
+            self._levels.setdefault(level + change, {})[peer] = None
+        return calls

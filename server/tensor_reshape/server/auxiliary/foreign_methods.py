@@ -1,0 +1,89 @@
+"""The methods of health and reflection as grpcio is told of them.
+
+All are registered as taking a stream of messages, which is the same on the wire: grpcio would let a thread wait for the
+one message of a unary call before anybody here knows of it.
+"""
+
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeAlias
+
+import grpc
+from grpc_health.v1 import health_pb2
+
+from tensor_reshape.server.auxiliary.bounded_calls import MAX_SILENT, AuxiliaryCall
+from tensor_reshape.server.auxiliary.call_slots import CallSlots
+from tensor_reshape.server.auxiliary.health import MAX_WATCHES, Health
+from tensor_reshape.server.auxiliary.inline_calls import AnswerCall, BoundedCall, ExchangeCall, WatchCall, serve_inline
+from tensor_reshape.server.auxiliary.threaded_calls import SPARE_THREADS, ThreadedMethod, ThreadedWatch
+from tensor_reshape.server.calls import core_calls
+from tensor_reshape.server.calls.router import Submit
+from tensor_reshape.wire.status import Status
+
+MAX_THREADED_WATCHES = 256
+"""How many watches may be open where each holds a thread."""
+
+HEALTH_SERVICE = "grpc.health.v1.Health"
+
+Respond: TypeAlias = "Callable[[bytes], bytes | Status]"
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """One method.
+
+    Attributes:
+        name: in full, as a path.
+        submit: serves a call, as `ThreadPoolExecutor.submit`.
+        handler: what grpcio hands over to `submit`.
+    """
+
+    name: str
+    submit: Submit
+    handler: "grpc.RpcMethodHandler[bytes, bytes]"
+
+
+class AuxiliaryHandlers(grpc.GenericRpcHandler):
+    """What finds the methods' handlers."""
+
+    def __init__(self, methods: Iterable[Method]) -> None:
+        """Serves `methods`."""
+        self._handlers = {method.name: method.handler for method in methods}
+
+    def service(self, handler_call_details: grpc.HandlerCallDetails) -> "grpc.RpcMethodHandler[bytes, bytes] | None":
+        """Returns how a method's calls are served."""
+        return self._handlers.get(handler_call_details.method)
+
+
+def build_health() -> tuple[Health, list[Method]]:
+    """Returns what a server says of itself, and the methods that say it."""
+    health = Health(max_watches=MAX_WATCHES if core_calls.is_supported() else MAX_THREADED_WATCHES)
+    methods = [_build_unary(f"/{HEALTH_SERVICE}/Check", health.check, health.silent)]
+    if hasattr(health_pb2, "HealthListRequest"):  # not in the package's older versions
+        methods.append(_build_unary(f"/{HEALTH_SERVICE}/List", health.list, health.silent))
+    name = f"/{HEALTH_SERVICE}/Watch"
+    submit = _choose_way(name, partial(WatchCall, name, health), MAX_THREADED_WATCHES + MAX_SILENT)
+    watch = Method(name, submit, grpc.stream_stream_rpc_method_handler(ThreadedWatch(name, health).watch))
+    return health, [*methods, watch]
+
+
+def build_exchange(name: str, respond: Respond, slots: CallSlots[AuxiliaryCall]) -> Method:
+    """Returns a method whose calls have any number of messages, each with its answer."""
+    submit = _choose_way(name, partial(ExchangeCall, name, slots, respond), MAX_SILENT)
+    answer_each = ThreadedMethod(name, respond, slots).answer_each
+    return Method(name, submit, grpc.stream_stream_rpc_method_handler(answer_each))
+
+
+def _build_unary(name: str, respond: Respond, slots: CallSlots[AuxiliaryCall]) -> Method:
+    submit = _choose_way(name, partial(AnswerCall, name, slots, respond), MAX_SILENT)
+    answer_one = ThreadedMethod(name, respond, slots).answer_one
+    return Method(name, submit, grpc.stream_unary_rpc_method_handler(answer_one))
+
+
+def _choose_way(name: str, open_call: Callable[[Any, Any], BoundedCall], slots: int) -> Submit:
+    """Returns how calls are served; where they hold threads, more of them than there are slots."""
+    if core_calls.is_supported():
+        return serve_inline(open_call)
+    return ThreadPoolExecutor(max_workers=slots + SPARE_THREADS, thread_name_prefix=name).submit

@@ -1,0 +1,185 @@
+"""A call of grpcio's core without a thread: receive a message, send one, end, cancel.
+
+This is the one module that needs parts of grpcio that are not public. grpcio hands a call to a thread pool; whoever
+takes it instead goes on in grpcio's own completion callbacks. Everything else stays grpcio's: interceptors, deadlines,
+cancellation, and what `stop` waits for. `is_supported` says whether the installed grpcio is one of those that this was
+written for.
+
+- All callbacks (`_on_read`, `_on_sent`, `_on_over`) come on the thread that receives calls, one at a time. An exception
+  that left one would end that thread, and with it the server: none does.
+- The call's condition, grpcio's own, guards what goes to the core: as grpcio does, whether the call is active is asked,
+  and what follows is started, under one hold of it. It is reentrant.
+- grpcio holds it, and the lock of its server, while it hands a call over: so only the thread that receives calls ever
+  waits for a lock under it. That is the admission's or that of the slots, under which nothing of a call is done, or
+  the condition of another call, which has to go.
+- The core takes one message to send at a time: whoever has more keeps them until `_on_sent`.
+"""
+
+import inspect
+import logging
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from functools import partial
+from typing import Any
+
+from grpc import _common, _server  # the parts in question
+from grpc._cython import cygrpc  # type: ignore[attr-defined] # compiled, without types
+
+from tensor_reshape.wire.status import Status
+
+_LOGGER = logging.getLogger(__name__)
+_CONSTANTS = ("_CANCELLED",)
+_OPERATIONS = (
+    "ReceiveMessageOperation",
+    "SendInitialMetadataOperation",
+    "SendMessageOperation",
+    "SendStatusFromServerOperation",
+)
+_SUBMITTED = {
+    "_unary_response_in_pool": ["rpc_event", "state", "behavior", "argument_thunk"],
+    "_stream_response_in_pool": ["rpc_event", "state", "behavior", "argument_thunk"],
+    "_possibly_finish_call": ["state", "token"],
+    "_is_rpc_state_active": ["state"],
+}
+_STATE = ("callbacks", "client", "condition", "due", "initial_metadata_allowed", "statused")
+
+
+def is_supported() -> bool:
+    """Whether the installed grpcio has all that this module needs, in the form that it needs."""
+    if not all(callable(getattr(_server, name, None)) for name in (*_SUBMITTED, "_RPCState")):
+        return False
+    known = all(
+        list(inspect.signature(getattr(_server, name)).parameters)[: len(parameters)] == parameters
+        for name, parameters in _SUBMITTED.items()
+    )
+    known = known and all(hasattr(_server, name) for name in _CONSTANTS)
+    state = _server._RPCState()  # type: ignore[no-untyped-call]
+    return known and all(hasattr(state, name) for name in _STATE) and all(hasattr(cygrpc, name) for name in _OPERATIONS)
+
+
+class CoreCall:
+    """One call as the core has it. What it is for is in the classes that inherit it: they give the callbacks."""
+
+    def __init__(self, method: str, rpc_event: Any, state: Any) -> None:
+        """Takes over a call that grpcio hands to its pool.
+
+        Args:
+            method: its name, in full: what a bug is logged with.
+            rpc_event: grpcio's event of the new call.
+            state: grpcio's state of it, whose `callbacks` are called when the call is over.
+        """
+        self._method = method
+        self._call = rpc_event.call
+        self._state = state
+        self._is_sending = False  # whether the core has a message that has not gone yet; changed with the condition
+
+    @property
+    def peer(self) -> str:
+        """The name of the connection, as grpcio gives it."""
+        return _common.decode(self._call.peer())
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether the caller was gone before the status was sent; known when the call is over."""
+        return bool(self._state.client == _server._CANCELLED)
+
+    def watch_end(self) -> None:
+        """Has `_on_over` called when the call is over; to be called before anything is started."""
+        self._state.callbacks.append(self._on_over)
+
+    def receive(self) -> None:
+        """Has the core receive a message; `_on_read` follows. Nothing where the call is over. From any thread."""
+        with self._state.condition:
+            if _server._is_rpc_state_active(self._state):
+                self._start((cygrpc.ReceiveMessageOperation(0),), self._read)
+
+    def send(self, message: bytes) -> None:
+        """Sends a message, while none is being sent; `_on_sent` follows. With the condition, and while it is active."""
+        self._is_sending = True
+        operations = (*self._build_initial_metadata(), cygrpc.SendMessageOperation(message, 0))
+        self._start(operations, partial(self._sent, len(message)))
+
+    def finish(self, status: Status | None = None, response: bytes | None = None) -> None:
+        """Ends the call, unless it has been; to be called while no message is being sent. From any thread.
+
+        Args:
+            status: of a bad end; None: of a good one.
+            response: what is sent with the status, in one operation: the one answer of a unary call.
+        """
+        with self._state.condition:
+            if not _server._is_rpc_state_active(self._state):
+                return
+            operations = [_build_status(status), *self._build_initial_metadata()]
+            if response is not None:
+                operations.append(cygrpc.SendMessageOperation(response, 0))
+            self._start(operations)
+            self._state.statused = True  # from now on the call is not active, for grpcio as well
+
+    def cancel(self) -> None:
+        """Ends the call at once, whatever is under way. From any thread."""
+        self._call.cancel()
+
+    def _on_read(self, raw: bytes | None) -> None:
+        """Takes a message; None at the end of the caller's side, and also just before the core says that he is gone."""
+        raise NotImplementedError
+
+    def _on_sent(self, size: int) -> None:
+        """Hears that a message of that size has gone: the next one may be sent."""
+
+    def _on_over(self) -> None:
+        """Hears that the call is over."""
+
+    def _fail(self, error: Exception) -> None:
+        """Takes a bug of a callback: nobody else would hear of it."""
+        _LOGGER.error("bug", exc_info=error, extra={"method": self._method})
+        self._call.cancel()
+
+    def _is_active(self) -> bool:
+        return bool(_server._is_rpc_state_active(self._state))
+
+    def _read(self, event: Any) -> None:
+        self._on_read(event.batch_operations[0].message())
+
+    def _sent(self, size: int, event: Any) -> None:
+        del event
+        with self._state.condition:
+            self._is_sending = False
+        self._on_sent(size)
+
+    def _build_initial_metadata(self) -> list[Any]:
+        if not self._state.initial_metadata_allowed:
+            return []
+        self._state.initial_metadata_allowed = False
+        return [cygrpc.SendInitialMetadataOperation(None, 0)]
+
+    def _start(self, operations: Sequence[Any], react: Callable[[Any], None] | None = None) -> None:
+        """Has the core do `operations`, and `react` when they are done; until then the call cannot be over."""
+        token: Any = object()  # grpcio names its own by strings, of which one call can have each once
+
+        def done(event: Any) -> Any:
+            try:
+                if react:
+                    react(event)
+            except Exception as error:  # noqa: BLE001 - it would end the thread that serves every call
+                self._fail(error)
+            # Only now: what `react` has started keeps the call from being over.
+            with self._state.condition:
+                return _server._possibly_finish_call(self._state, token)
+
+        # In this order, as grpcio does: a batch that cannot be started raises, and nothing is due then. `done` may
+        # begin before the second line, on the other thread, but ends with what needs the condition, which is held here.
+        self._call.start_server_batch(operations, done)
+        self._state.due.add(token)
+
+
+def _build_status(status: Status | None) -> Any:
+    if status is None:
+        return cygrpc.SendStatusFromServerOperation(None, cygrpc.StatusCode.ok, b"", 0)
+    code = _common.STATUS_CODE_TO_CYGRPC_STATUS_CODE[status.code]
+    return cygrpc.SendStatusFromServerOperation(status.trailing_metadata, code, status.details.encode(), 0)
+
+
+DONE: "Future[Any]" = Future()
+"""What has been done when it was submitted."""
+
+DONE.set_result(None)

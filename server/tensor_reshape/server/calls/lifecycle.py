@@ -1,0 +1,387 @@
+"""The life of one call: its states, the events that move it, and what it holds of the budget meanwhile.
+
+A unary call goes once through this line, a stream goes around once for each message::
+
+    NEW -> WAITING -> RECEIVING -> WORKING -> SENDING -> WAITING ...
+                                      |  ^
+                                      |  +--- QUEUED, and back: what takes long, for a thread
+                                      +-> ENDING -> DONE
+
+- Pure: no lock, no clock, no thread, no gRPC. Whoever moves a call sees to it that it is moved by one thread at a time;
+  `admission` does, under its lock, and nobody else moves a call.
+- `TRANSITIONS` is all there is: an event that a state does not list is a bug, and raises `IllegalEventError`.
+- A call ends once. Whatever comes when its end is decided is listed as leading nowhere: threads, the transport and the
+  caller do not wait for each other, so events that cross are no bugs.
+- `inline` and `threaded` perform what follows from a move (`ServedCall`); what they keep is for talking to grpcio.
+- A `Journal`, if there is one, is told of every move, in the order of the moves.
+"""
+
+from collections import deque
+from collections.abc import Mapping
+from enum import Enum, auto
+from types import MappingProxyType
+from typing import NamedTuple, Protocol
+
+from tensor_reshape.rules.errors import LimitError, TensorReshapeError
+from tensor_reshape.server.calls.accounts import Claim
+from tensor_reshape.server.config import COST_FACTOR
+
+TRICKLE_BYTES_PER_SECOND = 16 * 1024
+"""The pace of a stream below which it is given up also when nobody waits."""
+
+MAX_UNSENT = 3
+"""Answers that a stream may have on their way: with so many, its next message is not asked for."""
+
+
+class State(Enum):
+    """What a call is doing. It holds a place among the calls in each state but DONE; of the budget, what is said."""
+
+    NEW = auto()
+    """It has been entered and has asked for nothing; where a thread serves it, it has none yet. Holds nothing."""
+
+    WAITING = auto()
+    """For room to receive its next message. Holds its answers that are on their way."""
+
+    RECEIVING = auto()
+    """Its message is on its way. Holds room for the largest message, and as WAITING."""
+
+    WORKING = auto()
+    """Its message is being answered, now. Holds what it held before, so that it need not wait in between."""
+
+    QUEUED = auto()
+    """Its message takes long, and waits for room to be answered, then for a thread. Holds the message, or that room."""
+
+    SENDING = auto()
+    """Of a stream: what has come is answered, and its next message not asked for. Holds answers on their way."""
+
+    ENDING = auto()
+    """Its end, with its answer or a refusal, is on its way to the caller. Holds its answers."""
+
+    GIVEN_UP = auto()
+    """As ENDING, but for want of progress or of room. Holds what it held: half a message may have been received."""
+
+    ABANDONED = auto()
+    """For gRPC it is over, but a thread still works on it. Holds what it held as WORKING."""
+
+    DONE = auto()
+    """It is over. Holds nothing."""
+
+    __hash__ = object.__hash__  # by identity, as members compare: that of Enum is a Python function, called per move
+
+
+class Event(Enum):
+    """What happens to a call. Who moves it so is said in brackets."""
+
+    ENTER = auto()
+    """It is counted among the calls (the thread that receives calls)."""
+
+    ASK = auto()
+    """It is to receive its next message (whoever serves it)."""
+
+    READ = auto()
+    """There is room to receive (whoever gave that room back)."""
+
+    ARRIVE = auto()
+    """A message has arrived (whoever serves it)."""
+
+    HALF_CLOSE = auto()
+    """The caller's side has ended instead (whoever serves it)."""
+
+    QUEUE = auto()
+    """The message takes long (whoever serves it)."""
+
+    ROOM = auto()
+    """There is room to answer it (whoever gave that room back)."""
+
+    TAKE_UP = auto()
+    """A thread begins to answer it (that thread)."""
+
+    ANSWER = auto()
+    """A message of a stream is answered, and more may follow (whoever worked on it)."""
+
+    SENT = auto()
+    """The transport has taken an answer of a stream (whoever serves it)."""
+
+    END = auto()
+    """Its end is decided (whoever serves it)."""
+
+    GIVE_UP = auto()
+    """It has made no progress, or waited, for too long (the thread that sweeps)."""
+
+    OVER = auto()
+    """gRPC is done with it: the end is sent, or the caller is gone (the thread that receives calls)."""
+
+    __hash__ = object.__hash__  # as that of State
+
+
+_COMING_LATE = (
+    Event.ARRIVE,
+    Event.HALF_CLOSE,
+    Event.QUEUE,
+    Event.TAKE_UP,
+    Event.ANSWER,
+    Event.SENT,
+    Event.END,
+)
+# Of a state in which the call waits or rests: it can be given up there.
+_RESTING = {Event.END: State.ENDING, Event.GIVE_UP: State.GIVEN_UP, Event.OVER: State.DONE}
+
+TRANSITIONS: Mapping[State, Mapping[Event, State]] = MappingProxyType(
+    {
+        State.NEW: {Event.ENTER: State.NEW, Event.ASK: State.WAITING, **_RESTING},
+        State.WAITING: {Event.READ: State.RECEIVING, Event.SENT: State.WAITING, **_RESTING},
+        State.RECEIVING: {
+            Event.ARRIVE: State.WORKING,
+            Event.HALF_CLOSE: State.WORKING,
+            Event.SENT: State.RECEIVING,
+            **_RESTING,
+        },
+        # Not given up: what this server works on makes progress.
+        State.WORKING: {
+            Event.QUEUE: State.QUEUED,
+            Event.ANSWER: State.SENDING,
+            Event.SENT: State.WORKING,
+            Event.END: State.ENDING,
+            Event.OVER: State.ABANDONED,
+        },
+        # A thread that takes up a call which is over finds so, and does nothing: see `move`.
+        State.QUEUED: {
+            Event.ROOM: State.QUEUED,
+            Event.TAKE_UP: State.WORKING,
+            Event.SENT: State.QUEUED,
+            **_RESTING,
+        },
+        State.SENDING: {Event.ASK: State.WAITING, Event.SENT: State.SENDING, **_RESTING},
+        State.ENDING: {
+            **dict.fromkeys(_COMING_LATE, State.ENDING),
+            Event.GIVE_UP: State.GIVEN_UP,
+            Event.OVER: State.DONE,
+        },
+        # A refusal that is not taken either is given up once more: the call is then cancelled.
+        State.GIVEN_UP: {
+            **dict.fromkeys((*_COMING_LATE, Event.GIVE_UP), State.GIVEN_UP),
+            Event.OVER: State.DONE,
+        },
+        # The thread is done with it by whatever it says.
+        State.ABANDONED: {
+            Event.QUEUE: State.DONE,
+            Event.ANSWER: State.DONE,
+            Event.END: State.DONE,
+            Event.SENT: State.ABANDONED,
+            Event.OVER: State.ABANDONED,
+        },
+        State.DONE: dict.fromkeys((*_COMING_LATE, Event.OVER), State.DONE),
+    }
+)
+"""Every move that there is."""
+
+WAITS = frozenset({State.NEW, State.WAITING, State.QUEUED})
+"""Where a call waits for this server: what is given up there is refused for want of room, not for want of progress."""
+
+_WITH_THREADS = frozenset({State.WORKING, State.ABANDONED})
+_CLOSED = frozenset({State.ABANDONED, State.DONE})
+
+
+class IllegalEventError(TensorReshapeError):
+    """A bug: an event of a call that cannot happen in its state."""
+
+
+class Ending(NamedTuple):
+    """How a call ends.
+
+    Attributes:
+        code: the name of the gRPC status, "OK" for a good end.
+        reason: of a refusal, as `rules.errors.Reason`; else empty.
+    """
+
+    code: str
+    reason: str = ""
+
+
+GONE = Ending("CANCELLED")
+"""The caller has cancelled, run out of time or lost its connection: to this server, all one."""
+
+
+class ServedCall(Protocol):
+    """What follows from the moves of a call. Each is called without the lock of the admission, on any thread."""
+
+    def start_read(self) -> None:
+        """Begins to receive a message, for which there is room."""
+
+    def start_send(self) -> None:
+        """Begins to send what is in the outbox, unless something is being sent: then `sent` is what begins."""
+
+    def start_work(self) -> None:
+        """Has a thread answer the message that has been received, for which there is room."""
+
+    def give_up(self, refusal: LimitError, state: State) -> None:
+        """Ends the call, whatever it is doing: in `state` it was until now."""
+
+    def cancel(self) -> None:
+        """Ends the call at once: its caller takes nothing that is sent, so he would not get a refusal either."""
+
+
+class Journal(Protocol):
+    """Where the moves of calls are noted."""
+
+    def note(self, life: "Lifecycle", event: Event, before: State, size: int, ending: Ending | None) -> None:
+        """Notes a move; called with the lock of the admission, so it does nothing else."""
+
+
+class Lifecycle:
+    """One call. `admission` alone changes it, but for its outbox; others may look at what one read tells.
+
+    Attributes:
+        served: performs what follows.
+        method: in full, as a path.
+        peer: the name of the connection; empty while it is not known.
+        state: what the call is doing.
+        journal: is told of the moves; None costs nothing.
+        reading: the bytes set aside for the message that it receives, or has received and not answered yet.
+        reserved: the bytes set aside for the work on that message, or for the one answer of a unary call.
+        outbox: the answers of a stream that the transport does not have yet. The admission adds them, in the order of
+            the moves: so whichever threads answer and send, none overtakes another. Whoever sends takes the first, and
+            keeps no reference: the transport has a copy, and memory that is free at once is still in the caches.
+        unsent: how many answers are on their way: these, and the one that the transport has.
+        unsent_bytes: their bytes.
+        held: the bytes that a stream holds besides; while it does, its answers are within them.
+        in_working_pool: whether `reserved` and the answers are in the working pool, where room was claimed for them.
+        arrived_bytes: of the message that is being answered.
+        since: by the clock of the admission: when it last made progress, or began to wait.
+        stalled_seconds: how long it had made no progress when this server's turn began.
+        claim: the room that it waits for, in WAITING and QUEUED.
+    """
+
+    __slots__ = (
+        "arrived_bytes",
+        "claim",
+        "held",
+        "in_working_pool",
+        "journal",
+        "method",
+        "outbox",
+        "peer",
+        "reading",
+        "reserved",
+        "served",
+        "since",
+        "stalled_seconds",
+        "state",
+        "unsent",
+        "unsent_bytes",
+    )
+
+    def __init__(self, served: ServedCall, method: str) -> None:
+        """Begins as NEW."""
+        self.served = served
+        self.method = method
+        self.peer = ""
+        self.state = State.NEW
+        self.journal: Journal | None = None
+        self.outbox: deque[bytes] = deque()
+        self.reading = self.reserved = self.unsent = self.unsent_bytes = self.held = self.arrived_bytes = 0
+        self.in_working_pool = False
+        self.since = self.stalled_seconds = 0.0
+        self.claim: Claim | None = None
+
+    def move(self, event: Event, size: int = 0, ending: Ending | None = None) -> bool:
+        """Moves the call, and returns whether that led to another state.
+
+        Args:
+            event: what happens.
+            size: the bytes that arrived, were answered or sent: for the journal.
+            ending: how it ends, likewise.
+
+        Raises:
+            IllegalEventError: the state does not list the event. The call stays as it is.
+        """
+        before = self.state
+        after = TRANSITIONS[before].get(event)
+        if after is None:
+            message = f"a call that is {before.name} cannot {event.name}"
+            raise IllegalEventError(message)
+        self.state = after
+        if self.journal is not None:
+            self.journal.note(self, event, before, size, ending)
+        return after is not before
+
+    @property
+    def holdings(self) -> tuple[int, int]:
+        """What it has of the receiving pool, and of the working pool."""
+        kept = self.reserved if self.held else self.reserved + COST_FACTOR * self.unsent_bytes
+        if self.in_working_pool:
+            return self.reading, self.held + kept
+        return self.reading + kept, self.held
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether it holds room to receive, and nothing but its caller keeps it from giving that back."""
+        return self.state in _SILENT and self.holdings[0] > 0
+
+    @property
+    def is_patient(self) -> bool:
+        """Whether its standing still is no fault: a thread works on it, or nothing is under way any more."""
+        return self.state in _WITH_THREADS
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nobody waits for its answer any more."""
+        return self.state in _CLOSED
+
+    @property
+    def is_ended(self) -> bool:
+        """Whether its end is decided."""
+        return self.state in _ENDS or self.state in _CLOSED
+
+    @property
+    def may_ask(self) -> bool:
+        """Whether a message is to be received: the first, or the next of a stream when few answers are left to send."""
+        return self.state is State.NEW or (self.state is State.SENDING and self.unsent < MAX_UNSENT)
+
+    @property
+    def ignores_refusals(self) -> bool:
+        """Whether the caller does not take what was sent before, so that it would not take a refusal either."""
+        return bool(self.unsent) or self.state in _ENDS
+
+    def stop_clock(self, now: float) -> None:
+        """Notes that it is this server's turn: until `resume_clock`, the caller neither stalls nor makes progress."""
+        self.stalled_seconds = now - self.since
+        self.since = now
+
+    def resume_clock(self, now: float) -> None:
+        """Notes that it is the caller's turn again."""
+        self.since = now - self.stalled_seconds
+
+    def advance(self, now: float, moved: int | None) -> None:
+        """Notes the progress of so many bytes; None: as much as there can be. Progress is not saved up."""
+        self.since = now if moved is None else min(now, self.since + max(moved, 0) / TRICKLE_BYTES_PER_SECOND)
+
+    def forget(self) -> None:
+        """Lets go of what serves it: one that waits for the garbage collector keeps its stream, and these are few."""
+        self.served = _GONE
+
+
+_SILENT = frozenset({State.RECEIVING, State.SENDING, State.ENDING})
+_ENDS = frozenset({State.ENDING, State.GIVEN_UP})
+
+
+class _Gone:
+    """A call that is over: nothing follows any more."""
+
+    def start_read(self) -> None:
+        pass
+
+    def start_send(self) -> None:
+        pass
+
+    def start_work(self) -> None:
+        pass
+
+    def give_up(self, refusal: LimitError, state: State) -> None:
+        pass
+
+    def cancel(self) -> None:
+        pass
+
+
+_GONE = _Gone()

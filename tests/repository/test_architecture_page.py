@@ -1,0 +1,54 @@
+"""The page of the architecture tells the lives of calls and of workers as the code does."""
+
+import re
+from enum import Enum
+
+import pytest
+
+from documents import ROOT
+from tensor_reshape.server.calls import lifecycle
+from tensor_reshape.server.calls.admission import CROWDED_CALLS
+from tensor_reshape.server.calls.budgets import MAX_READS
+from tensor_reshape.server.calls.stalls import MIN_BYTES_PER_SECOND
+from tensor_reshape.server.service.methods import LIGHT_BYTES
+from tensor_reshape.server.workers import slots
+from tensor_reshape.server.workers.messages import STOP_MARGIN_SECONDS
+
+KIB, MIB = 1024, 1024 * 1024
+PAGE = (ROOT / "docs/architecture.md").read_text()
+MODULES = re.findall(r"`((?:rules|wire|calls|service|auxiliary|transport|process|workers)/\w+\.py)`", PAGE)
+SENTENCES = [
+    ("docs/architecture.md", f"payloads above {LIGHT_BYTES // KIB} KiB"),
+    ("docs/architecture.md", f"first heartbeat | {slots.START_SECONDS:g} s, then KILLED"),
+    ("docs/architecture.md", f"recent | {slots.SILENCE_SECONDS:g} s, then SILENT"),
+    (
+        "docs/architecture.md",
+        f"Idle for {slots.IDLE_SECONDS:g} s: KILLED | {slots.BUSY_SECONDS:g} s since the last one",
+    ),
+    ("docs/architecture.md", f"told to end | {STOP_MARGIN_SECONDS:g} s, then KILLED_AT_STOP"),
+    ("docs/server.md", f"at most {MAX_READS} messages at once"),
+    ("docs/server.md", f"at {MIN_BYTES_PER_SECOND // MIB} MiB/s"),
+    ("docs/server.md", f"progress at {lifecycle.TRICKLE_BYTES_PER_SECOND // KIB} KiB/s"),
+    ("docs/server.md", f"only {CROWDED_CALLS} of them"),
+]
+
+
+def read_states(heading: str) -> list[str]:
+    """Returns what the first column of the table below a heading names."""
+    section = PAGE.partition(f"## {heading}\n")[2].partition("\n## ")[0]
+    return [name for row in re.findall(r"^\| ([A-Z_, ]+) \|", section, re.MULTILINE) for name in row.split(", ")]
+
+
+@pytest.mark.parametrize(("heading", "states"), [("The life of a call", lifecycle.State), ("Workers", slots.State)])
+def test_a_table_has_a_row_for_every_state(heading: str, states: type[Enum]):
+    assert sorted(read_states(heading)) == sorted(states.__members__)
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_every_module_that_the_page_names_is_there(module: str):
+    assert list(ROOT.glob(f"*/tensor_reshape/**/{module}")) != []
+
+
+@pytest.mark.parametrize(("page", "sentence"), SENTENCES)
+def test_a_page_gives_the_number_of_the_code(page: str, sentence: str):
+    assert sentence in " ".join((ROOT / page).read_text().split())

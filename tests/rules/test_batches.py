@@ -1,0 +1,117 @@
+"""Batches: each item is answered by itself, or takes the output of an earlier one."""
+
+from collections.abc import Iterator, Sequence
+from typing import overload
+
+import pytest
+
+from tensor_reshape.rules.batches import BatchItem, answer_batch
+from tensor_reshape.rules.dims import AnyDim, name_dim
+from tensor_reshape.rules.dtypes import DataType
+from tensor_reshape.rules.errors import InvalidRequestError, Reason, ReshapeError
+from tensor_reshape.rules.operations import RESHAPE, STATIC_RESHAPE, Operation
+from tensor_reshape.rules.questions import Question, ShapeAnswer, ShapeRequest
+
+
+def make_item(
+    data: Sequence[AnyDim] | None,
+    target: Sequence[AnyDim],
+    data_from: int | None = None,
+    data_type: DataType | None = None,
+    operation: Operation = RESHAPE,
+) -> BatchItem:
+    question = Question(operation=operation, data=data, target=target, special_zero=True, data_type=data_type)
+    return BatchItem(ShapeRequest(question), data_from)
+
+
+def show(answer: ShapeAnswer | ReshapeError) -> object:
+    return answer.dims if isinstance(answer, ShapeAnswer) else answer.reason
+
+
+def answer(*items: BatchItem | ReshapeError) -> list[object]:
+    return [show(each) for each in answer_batch(items)]
+
+
+class BrokenDims(Sequence[AnyDim]):
+    """Dims that no rule foresees: to look at them is a bug."""
+
+    def __len__(self) -> int:
+        return 1
+
+    @overload
+    def __getitem__(self, index: int) -> AnyDim: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[AnyDim]: ...
+    def __getitem__(self, index: int | slice) -> AnyDim | Sequence[AnyDim]:
+        message = f"a secret of {index}"
+        raise RuntimeError(message)
+
+    def __iter__(self) -> Iterator[AnyDim]:
+        return iter([self[0]])
+
+
+def test_a_refused_item_does_not_fail_the_others():
+    assert answer(make_item([6], [2, -1]), make_item([7], [2, -1]), make_item([8], [2, -1])) == [
+        (2, 3),
+        Reason.NOT_DIVISIBLE,
+        (2, 4),
+    ]
+
+
+def test_an_item_that_could_not_be_read_is_its_own_answer():
+    unread = InvalidRequestError.of(Reason.DIM_UNKNOWN, "what is it?")
+    assert list(answer_batch([unread])) == [unread]
+
+
+def test_a_link_takes_the_output_of_an_earlier_item():
+    assert answer(make_item([2, 3, 4], [0, -1]), make_item(None, [-1, 0], 0)) == [(2, 12), (2, 12)]
+
+
+def test_a_link_takes_names_along():
+    n = name_dim("N")
+    assert answer(make_item([n, 3, 4], [0, -1]), make_item(None, [0, 4, 3], 0))[1] == (n, 4, 3)
+
+
+@pytest.mark.parametrize("data_from", [1, 2, -1, 2**63], ids=["itself", "a later one", "a negative one", "a huge one"])
+def test_a_link_that_leads_to_no_earlier_item_is_refused(data_from: int):
+    assert answer(make_item([1], [1]), make_item(None, [-1], data_from), make_item([2], [2]))[1] == Reason.LINK_INVALID
+
+
+def test_a_link_beside_data_is_refused():
+    assert answer(make_item([1], [1]), make_item([1], [-1], 0))[1] == Reason.LINK_INVALID
+
+
+def test_a_link_to_a_refused_item_names_it():
+    _, failed = answer_batch([make_item([7], [2, -1]), make_item(None, [-1], 0)])
+    assert isinstance(failed, ReshapeError)
+    assert (failed.reason, failed.metadata["value"]) == (Reason.LINK_FAILED, "0")
+
+
+def test_a_long_chain_is_answered():
+    chain = [make_item([2, 3], [-1]), *(make_item(None, [-1], index) for index in range(10_000))]
+    assert answer(*chain)[-1] == (6,)
+
+
+def test_a_long_chain_behind_a_refusal_is_refused():
+    chain = [make_item([7], [2, -1]), *(make_item(None, [-1], index) for index in range(1000))]
+    assert set(answer(*chain)[1:]) == {Reason.LINK_FAILED}
+
+
+def test_a_data_type_goes_along_a_chain():
+    first, second = make_item([2], [-1], None, DataType.I32), make_item(None, [-1], 0)
+    assert answer(first, second, make_item(None, [-1], 1, None, STATIC_RESHAPE))[2] == Reason.DATA_TYPE_UNSUPPORTED
+
+
+def test_an_item_that_hits_a_bug_answers_for_itself_alone():
+    bugs: list[Exception] = []
+    good, bad = make_item([6], [2, -1]), make_item(BrokenDims(), [-1])
+    first, failed, linked, last = answer_batch([good, bad, make_item(None, [-1], 1), good], report=bugs.append)
+    assert isinstance(failed, ReshapeError)
+    assert (type(failed), failed.reason, failed.message) == (ReshapeError, Reason.INTERNAL_ERROR, "internal error")
+    assert (show(first), show(linked), show(last)) == ((2, 3), Reason.LINK_FAILED, (2, 3))
+    assert [str(bug) for bug in bugs] == ["a secret of 0"]
+
+
+def test_a_bug_of_the_callers_own_process_is_raised():
+    with pytest.raises(RuntimeError):
+        list(answer_batch([make_item(BrokenDims(), [-1])]))

@@ -1,0 +1,20 @@
+"""A step budget says whether there were as many steps left, and how many are."""
+
+import pytest
+
+from tensor_reshape.rules.budgets import MAX_STEPS, StepBudget
+
+
+def test_a_budget_is_that_of_one_question():
+    assert StepBudget().left == MAX_STEPS
+
+
+@pytest.mark.parametrize(("steps", "is_paid", "left"), [(3, True, 2), (5, True, 0), (6, False, -1)])
+def test_steps_are_paid_where_there_are_as_many(steps: int, is_paid: bool, left: int):
+    budget = StepBudget(5)
+    assert (budget.spend(steps), budget.left) == (is_paid, left)
+
+
+def test_a_budget_that_is_overdrawn_pays_nothing_more():
+    budget = StepBudget(1)
+    assert [budget.spend(2), budget.spend(1)] == [False, False]

@@ -1,0 +1,61 @@
+"""What calls of health and reflection have in common: a slot, an answer to any message, and an end."""
+
+import pytest
+
+from tensor_reshape.rules.limits import MAX_HEADER_BYTES
+from tensor_reshape.server.auxiliary.bounded_calls import answer, end_calls, make_room
+from tensor_reshape.server.auxiliary.call_slots import CallSlots
+from tensor_reshape.server.calls.statuses import INTERNAL_ERROR
+from tensor_reshape.wire.status import Status
+
+
+class Call:
+    """A call that keeps how it was asked to go."""
+
+    def __init__(self) -> None:
+        self.statuses: list[Status] = []
+
+    def give_up(self, status: Status) -> None:
+        self.statuses.append(status)
+
+
+def test_a_call_for_which_there_is_no_slot_has_another_told_to_go():
+    slots, first, second = CallSlots[Call](1), Call(), Call()
+    make_room(slots, first, "a")
+    make_room(slots, second, "b")
+    assert ([status.code.name for status in first.statuses], second.statuses) == (["RESOURCE_EXHAUSTED"], [])
+
+
+def test_calls_that_have_a_slot_are_told_that_the_server_stops():
+    slots, call, gone = CallSlots[Call](2), Call(), Call()
+    for one in (call, gone):
+        make_room(slots, one, "a")
+    slots.free(gone)
+    end_calls(slots)
+    assert ([status.code.name for status in call.statuses], gone.statuses) == (["UNAVAILABLE"], [])
+
+
+def test_an_answer_is_what_the_method_says():
+    assert answer("/a/B", bytes.upper, b"word") == b"WORD"
+
+
+def find_a_bug(raw: bytes) -> bytes:
+    raise RuntimeError(raw)
+
+
+@pytest.mark.parametrize(
+    ("raw", "code", "details"),
+    [
+        (None, "INVALID_ARGUMENT", "the call has no message"),
+        (b"secret", "INTERNAL", INTERNAL_ERROR),
+    ],
+)
+def test_what_is_no_answer_is_a_status_without_a_secret(raw: bytes | None, code: str, details: str):
+    status = answer("/a/B", find_a_bug, raw)
+    assert isinstance(status, Status)
+    assert (status.code.name, status.details) == (code, details)
+
+
+@pytest.mark.parametrize(("size", "is_answered"), [(MAX_HEADER_BYTES, True), (MAX_HEADER_BYTES + 1, False)])
+def test_a_message_is_not_longer_than_a_header_may_be(size: int, is_answered: bool):
+    assert isinstance(answer("/a/B", bytes, bytes(size)), bytes) == is_answered

@@ -1,0 +1,135 @@
+"""Calls without a thread: what a bug does to them, and what is kept of a message that waits for one."""
+
+import gc
+import logging
+import threading
+import weakref
+from collections.abc import Iterator
+
+import grpc
+import pytest
+
+from http2 import Connection
+from in_process import ANY_PORT, run_runner
+from raw_streams import begin, open_stream
+from tensor_reshape.client import Client
+from tensor_reshape.server.calls.admission import Admission
+from tensor_reshape.server.calls.inline import InlineCall, UnaryCall
+from tensor_reshape.server.calls.lifecycle import IllegalEventError
+from tensor_reshape.server.config import Config
+from tensor_reshape.server.runner import Runner
+from tensor_reshape.wire.methods import INFER_SHAPE
+
+SECONDS = 20.0
+
+
+@pytest.fixture
+def runner() -> Iterator[Runner]:
+    with run_runner(Config(listen=(ANY_PORT,), serving="inline", drain_seconds=0, grace_seconds=0)) as runner:
+        yield runner
+
+
+def fail(*_: object, **__: object) -> None:
+    message = "a secret"
+    raise IllegalEventError(message)
+
+
+def check_serves(runner: Runner) -> None:
+    with Client(runner.addresses[0]) as client:
+        assert client.infer_shape([6], [6], special_zero=False) == (6,)
+
+
+@pytest.fixture
+def over(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """Set when a call is over and has given all back."""
+    over, leave = threading.Event(), InlineCall._on_over
+
+    def note(call: InlineCall) -> None:
+        leave(call)
+        over.set()
+
+    monkeypatch.setattr(InlineCall, "_on_over", note)
+    return over
+
+
+@pytest.mark.parametrize("verb", ["enter", "request_read", "message_received", "end"])
+def test_a_bug_in_the_life_of_a_call_ends_the_call_and_nothing_else(
+    runner: Runner, verb: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    monkeypatch.setattr(Admission, verb, fail)
+    with Connection(runner.addresses[0]) as connection, caplog.at_level(logging.ERROR):
+        end = connection.call(INFER_SHAPE.path, b"\x08\x01\x10\x00\x1a\x02\x12\x00\x22\x00")
+    assert end.status in {"1", "RST"}
+    assert "secret" not in end.message
+    assert {record.message for record in caplog.records} == {"bug"}
+    monkeypatch.undo()
+    check_serves(runner)
+
+
+def test_a_call_for_which_there_is_no_thread_is_ended(
+    runner: Runner, over: threading.Event, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    def refuse_thread(*_: object) -> None:
+        message = "can't start new thread"
+        raise RuntimeError(message)
+
+    monkeypatch.setattr(UnaryCall, "_answer", lambda *_: False)
+    monkeypatch.setattr(runner._threads, "submit", refuse_thread)
+    with Connection(runner.addresses[0]) as connection, caplog.at_level(logging.ERROR):
+        end = connection.call("/tensor_reshape.v1.ReshapeService/Reshape", b"")
+    assert end.status in {"1", "RST"}
+    assert [record.message for record in caplog.records] == ["bug"]
+    assert over.wait(SECONDS)
+    assert (runner._admission.used_bytes, runner._admission.is_idle) == (0, True)
+    monkeypatch.undo()
+    check_serves(runner)
+
+
+def test_a_call_that_is_over_is_freed_although_its_thread_has_not_come(runner: Runner, monkeypatch: pytest.MonkeyPatch):
+    gate, messages = threading.Event(), list[bytes | None]()
+    over = threading.Event()
+    leave = InlineCall._on_over
+
+    def note(call: InlineCall) -> None:
+        messages.append(call._message)
+        leave(call)
+        messages.append(call._message)
+        over.set()
+
+    monkeypatch.setattr(InlineCall, "_on_over", note)
+    monkeypatch.setattr(UnaryCall, "_answer", lambda *_: False)
+    for _ in range(runner._config.threads):
+        runner._threads.submit(gate.wait, SECONDS)
+    try:
+        with grpc.insecure_channel(runner.addresses[0]) as channel:
+            method: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(
+                "/tensor_reshape.v1.ReshapeService/Reshape"
+            )
+            with pytest.raises(grpc.RpcError):
+                method(bytes(1000), timeout=0.5)
+        assert over.wait(SECONDS)
+        assert messages == [bytes(1000), None]
+        assert (runner._admission.used_bytes, runner._admission.is_idle) == (0, True)
+    finally:
+        gate.set()
+
+
+def test_nothing_is_kept_of_a_stream_that_is_over(
+    runner: Runner, over: threading.Event, monkeypatch: pytest.MonkeyPatch
+):
+    calls: list[weakref.ref[InlineCall]] = []
+    begin_call = InlineCall.begin
+
+    def begin_noted(call: InlineCall) -> None:
+        calls.append(weakref.ref(call))
+        begin_call(call)
+
+    monkeypatch.setattr(InlineCall, "begin", begin_noted)
+    with grpc.insecure_channel(runner.addresses[0]) as channel, open_stream(channel, begin()) as stream:
+        stream.accept()
+        stream.close()
+        stream.refuse()
+    assert over.wait(SECONDS)
+    check_serves(runner)  # the thread that receives calls has gone on since
+    gc.collect()
+    assert calls[0]() is None

@@ -1,0 +1,75 @@
+"""Addresses that are bound, and those that are refused because somebody else has them."""
+
+import socket
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import grpc
+import pytest
+
+from tensor_reshape.server.config import ConfigError, TlsFiles
+from tensor_reshape.server.transport.listeners import bind, count_listeners, find_port, hold
+
+
+@pytest.fixture
+def server() -> Iterator[grpc.Server]:
+    server = grpc.server(ThreadPoolExecutor(1), options=[("grpc.so_reuseport", 0)])
+    yield server
+    server.stop(None)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_an_address_is_returned_with_its_real_port(server: grpc.Server, host: str):
+    address = bind(server, f"{host}:0", None)
+    assert address.rpartition(":")[0] == host
+    assert find_port(address) > 0
+
+
+def test_a_port_that_somebody_listens_on_is_refused(server: grpc.Server):
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        address = f"127.0.0.1:{other.getsockname()[1]}"
+        with pytest.raises(ConfigError, match=f"cannot listen on {address}"):
+            bind(server, address, None)
+
+
+def test_a_socket_that_somebody_serves_is_refused_and_a_stale_one_is_not(server: grpc.Server, tmp_path: Path):
+    path = tmp_path / "server.sock"
+    with socket.socket(socket.AF_UNIX) as other:
+        other.bind(str(path))
+        other.listen()
+        with pytest.raises(ConfigError, match="another server does"):
+            bind(server, f"unix:{path}", None)
+    assert path.exists()
+    assert bind(server, f"unix:{path}", None) == f"unix:{path}"
+
+
+def test_files_that_are_no_certificate_are_named_as_the_cause(server: grpc.Server, tmp_path: Path):
+    file = tmp_path / "file"
+    file.write_text("nothing")
+    with pytest.raises(ConfigError, match="TLS"):
+        bind(server, "127.0.0.1:0", TlsFiles(certificate=file, key=file, client_ca=None))
+    with pytest.raises(ConfigError, match="missing"):
+        bind(server, "127.0.0.1:0", TlsFiles(certificate=tmp_path / "missing", key=file, client_ca=None))
+
+
+def test_a_port_that_is_held_is_taken_for_others_and_can_be_bound_by_who_shares_it():
+    address, sockets = hold("127.0.0.1:0")
+    try:
+        with pytest.raises(ConfigError):
+            hold(address)
+        sharing = grpc.server(ThreadPoolExecutor(1), options=[("grpc.so_reuseport", 1)])
+        assert bind(sharing, address, None, held=True) == address
+        sharing.stop(None)
+    finally:
+        for held in sockets:
+            held.close()
+
+
+def test_a_unix_socket_is_one_listener():
+    assert count_listeners("unix:/tmp/any.sock") == 1
+
+
+@pytest.mark.parametrize(("address", "count"), [("127.0.0.1:0", 1), ("[::1]:0", 1), ("no.such.name.invalid:1", 1)])
+def test_an_address_stands_for_as_many_sockets_as_its_name_has_addresses(address: str, count: int):
+    assert count_listeners(address) == count

@@ -1,0 +1,51 @@
+"""What gRPC's core is told of connections."""
+
+from dataclasses import replace
+
+import pytest
+
+from tensor_reshape.server.config import Config
+from tensor_reshape.server.transport.options import build_options
+
+
+def build(config: Config | None = None, *, shares: bool = False) -> dict[str, int]:
+    return dict(build_options(config or Config(), 7, shares=shares))
+
+
+def test_no_option_is_given_twice():
+    options = build_options(replace(Config(), max_connection_age_seconds=5.0), 7, shares=False)
+    assert len({name for name, _ in options}) == len(options)
+
+
+def test_a_message_may_be_as_large_as_is_configured_and_an_answer_as_it_is():
+    options = build(Config(max_message_bytes=4096))
+    assert options["grpc.max_receive_message_length"] == 4096
+    assert options["grpc.max_send_message_length"] == -1
+
+
+@pytest.mark.parametrize("shares", [False, True])
+def test_a_port_is_shared_only_where_that_is_meant(shares: bool):
+    assert build(shares=shares)["grpc.so_reuseport"] == shares
+
+
+def test_connections_and_their_calls_are_bounded():
+    options = build()
+    assert options["grpc.max_allowed_incoming_connections"] == 7
+    assert 0 < options["grpc.max_concurrent_streams"] <= 100
+    assert options["grpc.server.max_pending_requests"] < options["grpc.server.max_pending_requests_hard_limit"]
+
+
+@pytest.mark.parametrize(("seconds", "milliseconds"), [(0.0, None), (2.5, 2500)])
+def test_connections_have_an_age_where_one_is_configured(seconds: float, milliseconds: int | None):
+    assert build(Config(max_connection_age_seconds=seconds)).get("grpc.max_connection_age_ms") == milliseconds
+
+
+@pytest.mark.parametrize(("keepalive", "milliseconds"), [(60.0, 20_000), (5.0, 5_000)])
+def test_a_peer_has_no_longer_to_answer_than_it_may_be_silent(keepalive: float, milliseconds: int):
+    options = build(Config(keepalive_seconds=keepalive))
+    assert options["grpc.keepalive_timeout_ms"] == options["grpc.http2.ping_timeout_ms"] == milliseconds
+
+
+def test_a_handshake_has_as_long_as_is_configured():
+    options = build(Config(handshake_seconds=0.25))
+    assert options["grpc.server_handshake_timeout_ms"] == options["grpc.http2.settings_timeout"] == 250
