@@ -31,42 +31,8 @@ PRODUCT = {
 """By the path below the namespace, which tells two modules apart wherever they live."""
 
 TESTED_ELSEWHERE = {
-    # Tables and types without a function of their own: whoever reads them tests them.
-    "rules/limits.py": "rules/test_shape_check_order.py",
-    "rules/questions.py": "rules/test_answers.py",
-    # The one engine, by each rule that it keeps.
-    "rules/batches.py": "rules/test_answers.py",
-    "rules/budgets.py": "rules/test_costs.py",
-    "rules/refusals.py": "rules/test_partial_refusals.py",
-    "rules/targets.py": "rules/test_shapes.py",
-    "rules/solvers/cases.py": "rules/test_products.py",
-    "rules/solvers/equations.py": "rules/test_products.py",
-    "rules/solvers/exact.py": "rules/test_shapes.py",
-    "rules/solvers/names.py": "rules/test_symbols.py",
-    "rules/solvers/propagation.py": "rules/test_products.py",
-    "rules/solvers/single.py": "rules/test_plain.py",
-    # Only a fresh process shows what they do.
-    "server/process/logs.py": "server/test_log_lines.py",
-    # What is there only while calls are: through a channel.
-    "server/auxiliary/calls.py": "attacks/test_health.py",
-    "server/auxiliary/health.py": "attacks/test_health.py",
-    "server/auxiliary/inline.py": "attacks/test_health.py",
-    "server/auxiliary/methods.py": "attacks/test_garbage.py",
-    "server/auxiliary/reflection.py": "e2e/test_reflection.py",
-    "server/auxiliary/threaded.py": "attacks/test_health.py",
-    "server/calls/handlers.py": "server/test_serving.py",
-    "server/calls/inline.py": "server/test_serving.py",
-    "server/calls/router.py": "server/test_serving.py",
-    "server/calls/statuses.py": "server/test_refusals.py",
-    "server/calls/threaded.py": "server/test_serving.py",
-    "server/calls/tickets.py": "server/test_admission.py",
-    "server/runner.py": "server/test_serving.py",
-    "server/service/header_cache.py": "server/test_heads.py",
-    "server/service/methods.py": "server/test_shape_service.py",
-    "server/service/stream_sessions.py": "server/test_sessions.py",
-    "server/transport/listeners.py": "e2e/test_addresses.py",
-    "server/transport/options.py": "e2e/test_transport.py",
-    "server/transport/sockets.py": "e2e/test_addresses.py",
+    "rules/limits.py": "rules/test_inference_order.py",  # a table without a function: whoever reads it tests it
+    "server/runner.py": "e2e/test_lifecycle.py",  # it puts the server together: what it does is start, drain and stop
 }
 """Modules without a test file of their name, and the file that tests each instead: no more than have a reason."""
 
