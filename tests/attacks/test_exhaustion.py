@@ -9,7 +9,7 @@ from contextlib import suppress
 
 import pytest
 
-from bare_servers import BareServer, run_bare_server
+from bare_servers import BareServer, limit_command, run_bare_server
 from http2 import Connection, grpc_message
 from meters import count_descriptors, read_memory
 from plain_requests import STATIC_RESHAPE, build_static_request
@@ -44,8 +44,10 @@ def test_where_no_thread_can_be_started_a_server_stops(serving: str):
 
 def test_a_pool_that_cannot_be_started_ends_the_start_with_a_line():
     outcome = subprocess.run(
-        [sys.executable, "-m", "tensor_reshape.server", "--listen", "127.0.0.1:0", "--threads", "1024"],
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (1000 * MIB, 1000 * MIB)),
+        limit_command(
+            [sys.executable, "-m", "tensor_reshape.server", "--listen", "127.0.0.1:0", "--threads", "1024"],
+            {resource.RLIMIT_AS: 1000 * MIB},
+        ),
         stderr=subprocess.PIPE,
         text=True,
         check=False,

@@ -115,6 +115,10 @@ def liar() -> Iterator[tuple[str, list[bytes]]]:
 
     def behave(requests: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
         yield from say(*answers)(requests, context)
+        # To the end, where the client sends at all: where the stream ends beside a write of the client, grpc.aio tells
+        # of that write alone.
+        for _ in requests if answers else ():
+            pass
 
     with run_stock({}, streams={STREAM_RESHAPE.name: behave}) as address:
         yield address, answers

@@ -43,7 +43,11 @@ def test_another_service_is_not_found():
     assert status.code.name == "NOT_FOUND"
 
 
-@pytest.mark.parametrize("method", ["check", "list", "open_watch"])
+# The oldest of the health package that is admitted has no List, and then no server has.
+METHODS = ["check", "open_watch", *(["list"] if hasattr(health_pb2, "HealthListRequest") else [])]
+
+
+@pytest.mark.parametrize("method", METHODS)
 def test_garbage_is_refused(method: str):
     with pytest.raises(ReshapeError):
         getattr(Health(), method)(b"\xff")

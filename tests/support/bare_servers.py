@@ -1,5 +1,6 @@
 """Servers whose log nobody needs, in processes that the system limits."""
 
+import json
 import resource
 import signal
 import socket
@@ -14,6 +15,14 @@ from types import MappingProxyType
 START_SECONDS = 30.0
 STOP_SECONDS = 20.0
 NO_LIMITS: Mapping[int, int] = MappingProxyType({})
+
+# Not a `preexec_fn`: what runs between a fork and an exec, grpcio's threads may abort.
+_LIMIT = """
+import json, os, resource, sys
+for kind, value in json.loads(sys.argv[1]).items():
+    resource.setrlimit(int(kind), (value, value))
+os.execv(sys.argv[2], sys.argv[2:])
+"""
 
 
 @dataclass(frozen=True)
@@ -46,16 +55,11 @@ def run_bare_server(
         limits: kinds of `resource.RLIMIT_...`, and their values.
     """
 
-    def limit() -> None:
-        for kind, value in limits.items():
-            resource.setrlimit(kind, (value, value))
-
     address = f"127.0.0.1:{find_free_port()}"
     flags = ["--listen", address, "--drain-seconds", "0", *arguments]
     process = subprocess.Popen(
-        [sys.executable, "-m", "tensor_reshape.server", *flags],
+        limit_command([sys.executable, "-m", "tensor_reshape.server", *flags], limits),
         stderr=stderr,
-        preexec_fn=limit,  # noqa: PLW1509 - one system call, which takes no lock
     )
     try:
         _await_listener(process, address)
@@ -63,6 +67,11 @@ def run_bare_server(
     finally:
         process.kill()
         process.wait()
+
+
+def limit_command(command: list[str], limits: Mapping[int, int]) -> list[str]:
+    """Returns the command that runs `command` within limits: kinds of `resource.RLIMIT_...`, and their values."""
+    return [sys.executable, "-c", _LIMIT, json.dumps(dict(limits)), *command] if limits else command
 
 
 def find_free_port() -> int:
