@@ -3,13 +3,19 @@
 import pytest
 
 from tensor_reshape.rules.dims import AnyDim
-from tensor_reshape.rules.errors import InvalidRequestError, ReshapeError
+from tensor_reshape.rules.errors import InvalidRequestError, Reason, ReshapeError
 from tensor_reshape.rules.inference import infer, infer_shape
 from tensor_reshape.rules.notation import parse_dim
-from tensor_reshape.rules.operations import Operation
+from tensor_reshape.rules.operations import RESHAPE, Operation
 from tensor_reshape.rules.questions import AnyQuestion, Question
 
 Dims = tuple[int, ...]
+
+KnownRefusal = tuple[Dims, Dims, bool, Reason, str, dict[str, str]]
+"""A row of a table of refusals: data, target, special_zero; reason, field, and a part of the metadata."""
+
+PartialRefusal = tuple[str | None, str | None, bool, str | None, Reason, str]
+"""A row for Reshape-1, as people write: data, target, special_zero, expected; reason, field."""
 
 
 def read_shape(text: str | None) -> list[AnyDim] | None:
@@ -57,3 +63,20 @@ def refuse_known(operation: Operation, data: Dims, target: Dims, special_zero: b
     with pytest.raises(ReshapeError) as caught:
         ask_known(operation, data, target, special_zero)
     return caught.value
+
+
+def check_known_refusal(operation: Operation, row: KnownRefusal) -> None:
+    """Asks the question of a row, and checks its refusal."""
+    data, target, special_zero, reason, field, metadata = row
+    error = refuse_known(operation, data, target, special_zero)
+    assert isinstance(error, InvalidRequestError)
+    assert (error.reason, error.field) == (reason, field)
+    assert metadata.items() <= error.metadata.items()
+
+
+def check_partial_refusal(row: PartialRefusal) -> None:
+    """Asks the question of a row, and checks its refusal."""
+    data, target, special_zero, expected, reason, field = row
+    error = refuse(write_question(RESHAPE, data, target, special_zero, expected))
+    assert isinstance(error, InvalidRequestError)
+    assert (error.reason, error.field) == (reason, field)
