@@ -25,6 +25,8 @@ from tensor_reshape.rules.dims import (
 from tensor_reshape.rules.limits import MAX_DIM
 from tensor_reshape.rules.targets import Target
 
+_NONE = Interval(1, 0)
+
 
 def solve_single(data: Sequence[AnyDim], target: Target[AnyDim]) -> tuple[AnyDim, ...] | None:
     """Returns the output's dims; None where the question does not fit, or is to be refused.
@@ -134,7 +136,7 @@ def _divide(dividend: int, unknown: list[Dim | None], divisor: int) -> _Quotient
         return None
     bounds = [find_bounds(dim) for dim in unknown]
     found = _multiply_bounds(above, bounds, below)
-    may_be_empty = any(bound.min == 0 for bound in bounds)
+    may_be_empty = 0 in [bound.min for bound in bounds]  # a generator takes longer than the one or two that there are
     if found.min > MAX_DIM or found.is_empty:  # no output has elements; whether it is refused is said elsewhere
         return _Quotient(0) if may_be_empty else None
     high = MAX_DIM if found.max is None else min(found.max, MAX_DIM)
@@ -145,11 +147,15 @@ def _multiply_bounds(above: int, bounds: Sequence[Interval], below: int) -> Inte
     """Returns what the quotient lies between where no dim is 0; empty where there is no such quotient."""
     low = above
     high: int | None = above
-    for bound in bounds:
-        low *= -(-max(bound.min, 1) // below)
-        high = None if high is None or bound.max is None else high * (bound.max // below)
-    is_below = any(bound.max is not None and bound.max < below for bound in bounds)
-    return Interval(1, 0) if is_below else Interval(low, high)
+    for least, most in bounds:
+        low *= -(-(least or 1) // below)
+        if most is None:
+            high = None
+        elif most < below:
+            return _NONE
+        elif high is not None:
+            high *= most // below
+    return Interval(low, high)
 
 
 def _name(above: int, unknown: Sequence[Dim | None], below: int) -> Expression | None:
