@@ -13,7 +13,8 @@ A question whose data and target are numbers is checked in the order of the rule
 2. whether the symbols of the data contradict each other (rule 1); then the target, from left to right: whether its
    symbols contradict those before them, and whether an item breaks rule 2;
 3. a -1 beside a literal 0 (rule 3);
-4. an expected rank or dim that the output cannot have whatever the volume is (rule 5), and the symbols expected;
+4. an expected rank or dim that the output cannot have whatever the volume is (rule 5), or an expected symbol that
+   contradicts others (rule 1);
 5. expressions that are no dim whatever their symbols are (rule 1);
 6. whether any instance is left: rules 3 to 5.
 
