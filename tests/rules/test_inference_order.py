@@ -1,12 +1,13 @@
-"""A request that breaks two rules is refused for the first of them."""
+"""A request that breaks two rules is refused for the first of them, in the order of its kind of question."""
 
 import pytest
 
+from tensor_reshape.rules.dims import ANY, AnyDim, Dim, Interval, Symbol, make_expression, name_dim
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.errors import InvalidRequestError, Reason, ReshapeError
-from tensor_reshape.rules.inference import infer_shape
+from tensor_reshape.rules.inference import infer, infer_shape
 from tensor_reshape.rules.operations import OPERATIONS, RESHAPE, STATIC_RESHAPE, Operation
-from tensor_reshape.rules.questions import KnownQuestion, Question
+from tensor_reshape.rules.questions import AnyQuestion, KnownQuestion, Question
 
 # Each breaks the rule of its own reason and that of the next one.
 ORDER: dict[str, tuple[Reason, KnownQuestion]] = {
@@ -75,3 +76,44 @@ def test_the_volume_is_checked_before_the_expected_shape():
     with pytest.raises(InvalidRequestError) as caught:
         infer_shape(question)
     assert caught.value.reason == Reason.VOLUME_MISMATCH
+
+
+def ask(
+    data: tuple[AnyDim, ...],
+    target: tuple[AnyDim, ...],
+    expected: tuple[AnyDim, ...] | None = None,
+    *,
+    special_zero: bool | None = False,
+) -> AnyQuestion:
+    return Question(RESHAPE, data, target, special_zero, expected=expected)
+
+
+LOW, HIGH = name_dim("N", 1, 2), name_dim("N", 4, 5)  # nothing is left of N where both are said
+TOO_LARGE = Dim(ANY, make_expression(2**62, [Symbol("M", Interval(4, 5))]))
+
+# As `ORDER`, where something is unknown: the order is another one.
+PARTIAL: dict[str, tuple[Reason, AnyQuestion]] = {
+    "special_zero before a dim": (Reason.SPECIAL_ZERO_MISSING, ask((None, -1), (1,), special_zero=None)),
+    "a dim before the symbols": (Reason.DIM_OUT_OF_RANGE, ask((LOW, HIGH), (1,), (-1,))),
+    "the data's symbols before the target": (Reason.SYMBOL_CONFLICT, ask((LOW, HIGH), (-2,))),
+    "left to right: symbol, value": (Reason.SYMBOL_CONFLICT, ask((LOW,), (HIGH, -2))),
+    "left to right: value, symbol": (Reason.INVALID_TARGET_VALUE, ask((LOW,), (-2, HIGH))),
+    "the walk before the product of 0": (Reason.INVALID_TARGET_VALUE, ask((None,), (0, -1, -2))),
+    "the product of 0 before the expected rank": (Reason.MINUS_ONE_WITH_ZERO_VOLUME, ask((None,), (0, -1), (1,))),
+    "the expected rank before an expression": (Reason.EXPECTED_SHAPE_MISMATCH, ask((3,), (TOO_LARGE,), (1, 1))),
+    "an expected dim before an expression": (Reason.EXPECTED_SHAPE_MISMATCH, ask((3,), (TOO_LARGE, 2), (None, 3))),
+    "an expression before the volume": (Reason.DIM_OUT_OF_RANGE, ask((3,), (TOO_LARGE, 2))),
+}
+
+
+@pytest.mark.parametrize(("reason", "question"), PARTIAL.values(), ids=PARTIAL.keys())
+def test_a_question_with_an_unknown_dim_is_checked_in_an_order_of_its_own(reason: Reason, question: AnyQuestion):
+    with pytest.raises(ReshapeError) as caught:
+        infer(question)
+    assert caught.value.reason == reason
+
+
+def test_the_expected_dims_of_a_known_question_are_checked_first():
+    with pytest.raises(ReshapeError) as caught:
+        infer(ask((2,), (2,), (-1,), special_zero=None))
+    assert caught.value.reason == Reason.DIM_OUT_OF_RANGE

@@ -201,8 +201,8 @@ MARKED: dict[str, tuple[Dims, Dims, int]] = {
 def test_no_more_places_are_marked_than_must_be(dims: Dims, strides: Dims, places: int):
     with patch.object(layouts, "_mark_places", wraps=layouts._mark_places) as mark:
         check_layout(DataType.U8, dims, strides, compute_span(dims, strides), field="data")
-    (core,) = mark.call_args.args
-    assert layouts._mark_places(core).bit_length() == (places or 1)
+    (axes,) = mark.call_args.args
+    assert layouts._mark_places(axes).bit_length() == (places or 1)
 
 
 @st.composite

@@ -1,4 +1,4 @@
-"""Rule 2: left to right, each item of the target is a length, a copy, or one -1."""
+"""Rule 2: left to right, each item of the target is a dim, a copy, or one -1."""
 
 import pytest
 from hypothesis import given, settings

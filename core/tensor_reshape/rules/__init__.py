@@ -1,10 +1,10 @@
 """What the contract means: the rules of the operations, as pure functions of the standard library.
 
-The five rules, in the order in which they are checked. V is the volume of the data, the product of its dims (1 for a
-scalar). All arithmetic is exact.
+The five rules, in the order in which a question in numbers is checked; `inference` tells that of any other. V is the
+volume of the data, the product of its dims (1 for a scalar). All arithmetic is exact.
 
 1. The data type, special_zero, the ranks and the dims are admitted.
-2. Left to right, each item of the target is a length, a 0 that copies the data dim at its index (special_zero), or one
+2. Left to right, each item of the target is a dim, a 0 that copies the data dim at its index (special_zero), or one
    -1; anything else is refused.
 3. The -1 becomes V / P, P the product of all other items, copies substituted. Reshape-1 takes the copied dims out of V
    and P first. P = 0, a remainder, and a quotient above 2^63 - 1 are refused.

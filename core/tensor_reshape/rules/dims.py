@@ -11,9 +11,13 @@ from tensor_reshape.rules.errors import InvalidRequestError, Reason, format_valu
 from tensor_reshape.rules.limits import MAX_DIM
 
 MAX_SYMBOL_CHARACTERS = 64
+"""The longest name."""
+
 MAX_FACTORS = 64
+"""How many symbols an expression may have, one for each power: it is a product of dims, and no shape has more."""
+
 MAX_SYMBOLS = 256
-"""What a name, an expression and a question may have at most: a legal expression is a product of dims."""
+"""How many symbols the expressions of one question may have together, repetitions counted."""
 
 
 class Interval(NamedTuple):
@@ -28,7 +32,7 @@ class Interval(NamedTuple):
     max: int | None
 
     def meet(self, other: "Interval") -> "Interval":
-        """Returns what both admit; empty where `high < low`."""
+        """Returns what both admit; empty where `max < min`."""
         if self.max is None or other.max is None:
             high = self.max if other.max is None else other.max
         else:

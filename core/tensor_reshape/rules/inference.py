@@ -1,19 +1,29 @@
-"""Rules 1 to 5, in the order in which they are checked: the only way to an answer.
+"""The five rules of `tensor_reshape.rules`, put together: every answer to a question comes from here.
 
-1. admitted     data type, special_zero, ranks and dims are legal: here, and in `dims`;
-2. resolved     each item of the target is read: `targets`;
-3. balanced     data and output become the two sides of one equation, and the -1 is what it leaves: `targets.balance`
-                for numbers, `solvers.equations` for what is known in part;
-4. solved       by the cheapest solver that fits: `solvers.exact`, `solvers.single`, `solvers.cases`;
-5. expected     the output is what the caller counts on. For what is known in part it is a part of what is known, so it
-                goes into the equation: an expected dim narrows the others.
+Rule 1 is checked here and in `dims`; but a target that is a tensor has its type and rank checked where it is read, in
+`wire.reshapes`. Rule 2 is `targets`. Rules 3 and 4 are one equation of two volumes, solved by the cheapest solver that
+fits: `solvers.exact`, `solvers.single`, `solvers.cases`. Each forms the two sides in its own terms; `Target.cancelled`
+says what is on neither. Rule 5 compares an output that is known. Of a question known in part the expected shape is a
+part of what is known, so it goes into the equation: an expected dim narrows the others.
+
+A question whose data and target are numbers is checked in the order of the rules, after the dims that
+`answer_question` is told to expect. Any other is checked in this order:
+
+1. the data type, special_zero and the ranks; each dim by itself; how many symbols there are (rule 1);
+2. whether the symbols of the data contradict each other (rule 1); then the target, from left to right: whether its
+   symbols contradict those before them, and whether an item breaks rule 2;
+3. a -1 beside a literal 0 (rule 3);
+4. an expected rank or dim that the output cannot have whatever the volume is (rule 5), or an expected symbol that
+   contradicts others (rule 1);
+5. expressions that are no dim whatever their symbols are (rule 1);
+6. whether any instance is left: rules 3 to 5.
 
 A question stands for all its instances: each data shape and target that it admits. An answer holds the output of each
 instance that the rules accept; a question is refused where they accept none, or where a literal breaks a rule whatever
 the data is. Of a question that is known, that is its one output or its refusal.
 
-Laws: a target is read once for each answer; a question that takes no search is answered by `begin_answer`, and one that
-does goes on from there in `finish_answer`, with nothing done twice.
+Laws: a target is read once for each answer; `begin_answer` answers the questions that are known and those that have a
+closed form, and leaves every other to `finish_answer`, which goes on from there.
 """
 
 from collections import Counter
@@ -68,7 +78,7 @@ from tensor_reshape.rules.views import infer_view
 
 
 class Unsolved(NamedTuple):
-    """A question that takes a search, as far as it has come without one.
+    """A question that is not known and has no closed form, as far as it has come.
 
     Attributes:
         request: the question.
@@ -114,7 +124,9 @@ def answer_question(
 
 
 def begin_answer(request: ShapeRequest, limits: Limits = DEFAULT_LIMITS) -> ShapeAnswer | Unsolved:
-    """Answers a question that takes no search, or returns it for `finish_answer`, which may take some milliseconds.
+    """Answers a question that is known or has a closed form; returns any other for `finish_answer`.
+
+    That one may take some milliseconds, as it may search.
 
     Raises:
         InvalidRequestError: it is against a rule.
@@ -142,7 +154,7 @@ def begin_answer(request: ShapeRequest, limits: Limits = DEFAULT_LIMITS) -> Shap
 
 
 def finish_answer(unsolved: Unsolved, budget: StepBudget | None = None) -> ShapeAnswer:
-    """Answers a question that takes a search.
+    """Answers a question that `begin_answer` has left.
 
     Args:
         unsolved: the question.
@@ -319,7 +331,7 @@ def _refuse(question: AnyQuestion, case: Case) -> InvalidRequestError:
     if overflow is not None:
         return refuse_overflow(question, inferred, overflow)
     others = [item for index, item in enumerate(items) if index != inferred]
-    # A length that is 0 whatever it is; a number that is 0 is a copy, or was refused when the system was built.
+    # An item whose only value is 0; a number that is 0 is a copy, or was refused when the system was built.
     if any(item != 0 and find_bounds(item).max == 0 for item in others):
         return refuse_zero_volume(question, inferred)
     return refuse_remainder(question, inferred, format_product(data), format_product(others))

@@ -39,8 +39,8 @@ def check_layout(
     check_strides(dims, strides, field)
     _check_size(count_bytes(data_type, dims, strides), received_bytes, field)
     # The size before the overlap: it bounds by the bytes received what there is to look at.
-    core = _find_core(dims, strides)
-    if not _fits(core) or _mark_places(core).bit_count() != prod(dim for _, dim in core):
+    axes = _find_overlapping_axes(dims, strides)
+    if not _fits(axes) or _mark_places(axes).bit_count() != prod(dim for _, dim in axes):
         raise _refuse_overlap(dims, strides, field)
 
 
@@ -53,7 +53,7 @@ def check_volume(dims: Sequence[int], strides: Sequence[int], field: str) -> Non
     Raises:
         InvalidRequestError: STRIDES_OVERLAP.
     """
-    if not _fits(_find_core(dims, strides)):
+    if not _fits(_find_overlapping_axes(dims, strides)):
         raise _refuse_overlap(dims, strides, field)
 
 
@@ -90,11 +90,11 @@ def _refuse_overlap(dims: Sequence[int], strides: Sequence[int], field: str) -> 
     return InvalidRequestError.of(Reason.STRIDES_OVERLAP, message, f"{field}.strides", dims=dims, strides=strides)
 
 
-def _find_core(dims: Sequence[int], strides: Sequence[int]) -> list[tuple[int, int]]:
+def _find_overlapping_axes(dims: Sequence[int], strides: Sequence[int]) -> list[tuple[int, int]]:
     """Returns the axes, strides and dims in order, among which an overlap must be looked for.
 
-    An axis that steps over all that lies below it makes none: most layouts have no other, so their core is empty. What
-    all strides have in common changes nothing either, and makes the marks fewer.
+    An axis that steps over all that lies below it makes none: most layouts have no other, so nothing is returned. What
+    all strides have in common changes nothing either, and is divided out: that makes the marks fewer.
     """
     if 0 in dims:
         return []

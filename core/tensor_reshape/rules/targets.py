@@ -1,9 +1,7 @@
-"""Rule 2: the items of a target shape, read once and from left to right.
+"""Rule 2 of `tensor_reshape.rules`: the items of a target shape, read once and from left to right.
 
-- A number above 0 is a length; so is an item of which something is known that is no number.
-- A 0 copies the data dim at its own index where `special_zero` is true, and is a length of 0 where it is false.
-- One -1 stands for what the other items leave of the volume.
-- Any other number, a copy of a dim that the data does not have, and a second -1 are refused.
+A number above 0 is a dim, and so is a 0 where `special_zero` is false. An item of which something is known that is no
+number is a *length*: a dim as well, and never an instruction. One of which nothing is known may be anything.
 
 Nothing else decides what a 0 or a -1 means, or looks at `special_zero` but to see that it is there (rule 1): solvers,
 explanations and views go by what is read here. What Reshape-1 does otherwise than the graph operations is
@@ -83,7 +81,10 @@ def _find_cancelled(copied: Sequence[int], inferred: int | None, *, copies_cance
 
 
 def balance(target: Target[AnyItem], data: Sequence[AnyItem]) -> tuple[Sequence[AnyItem], Sequence[AnyItem]]:
-    """Returns the dims whose products are equal, but for the -1: those of the data, and those of the output."""
+    """Returns the dims whose products are equal, but for the -1: those of the data, and those of the output.
+
+    Explanations show these. The solvers multiply the same sides without listing them, each in its own terms.
+    """
     if target.inferred is None:
         return data, target.dims
     cancelled = target.cancelled
@@ -151,7 +152,7 @@ def _find_kind(question: AnyQuestion, item: AnyDim, index: int, inferred: int | 
         raise refuse_value(question, index)
     if not question.special_zero:
         return _LITERAL
-    # Of data whose rank is unknown every copy may be there: an instance of a lower rank is none that is accepted.
+    # Data whose rank is unknown may have the dim; its instances that do not are refused, and no part of the answer.
     if question.data is not None and index >= len(question.data):
         raise refuse_copy(question, index)
     return _COPIED

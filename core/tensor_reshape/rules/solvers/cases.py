@@ -5,13 +5,19 @@ once: a length, a copy if it is a 0 under special_zero, or the -1. So the instan
 cases, in each of which the equation says something; each case is a function here, and the answer is the join of their
 ranges. A case without instances is None, and a question all of whose cases are None is refused.
 
-- `_solve_nonempty`: the tensor has elements.
-- `_solve_empty`: there is no -1, and it has none; items that may copy, `_solve_empty_copies`, as well.
-- `_solve_supposed`: an unknown item is the -1.
-- `_solve_inferred`: there is a -1, and what divides it is not 0; where unknown items copy a 0 that is cancelled,
-  `_solve_cancelled_zeros`; where the -1 itself is 0, `_solve_inferred_zero`.
+    solve
+        no item is known to be the -1
+            _solve_nonempty             the tensor has elements
+            _solve_empty_copies
+                _solve_empty            it has none, and no item is the -1
+                _solve_supposed         an unknown item is the -1: each of them in turn, by `solve`
+        an item is the -1
+            _solve_cancelled_zeros      for each subset of the unknown items that may copy a 0; Reshape-1 cancels those
+                _solve_inferred         what divides the -1 is not 0
+                    _solve_inferred_zero    and the -1 itself is 0
 
-Sound in any case: where there would be too many cases, or no steps are left, the ranges are those of the question.
+Sound in any case: where there would be too many cases, the ranges are those of the question; where no steps are left,
+they are what has been clipped so far, or those of the question.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

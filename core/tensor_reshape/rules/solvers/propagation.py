@@ -10,8 +10,9 @@ where the equation has no more than MAX_SEARCHED variables and the search is ove
 
 Termination: a clip goes over the variables at most _CLIP_ROUNDS times, and each branch fixes one variable for good.
 
-Budget: a step is what it takes to clip one variable of power 1; one of a higher power, whose numbers are longer, takes
-as many as its power. So any question costs a bounded multiple of a common one.
+Budget: a round of clipping takes two steps, and two more for each variable of power 1; one of a higher power, whose
+numbers are longer, takes as many times two as its power. A value that is tried takes one step, and those of the rounds
+that follow. So the budget bounds the work of any question.
 
 An open variable (see `solvers.equations`) has no upper end to move, and bounds no other: where both sides have one, the
 two make the products equal whatever the others are.

@@ -1,9 +1,11 @@
-"""One unknown in closed form, where the items are numbers, copies and a -1, and no two dims share a symbol.
+"""The output in closed form, where the target is numbers above 0, copies and at most one -1.
 
-Most questions that are known in part are of this kind, and it needs no search: the -1 is a number times the unknown
-dims that are not copied, over a number. That product is solved where it is one dim over a number, or any number of
-dims over 1. The answers are those of `solvers.cases` in a tenth of the time; whatever does not fit, or is to be
-refused, is left to it.
+Any number of the data's dims may be unknown, but no two of them may share a symbol. Most questions that are known in
+part are of this kind, and it needs no search: the -1 is a number times the unknown dims that are not copied, over a
+number. It is found where that fraction in lowest terms has one unknown dim, or no divisor.
+
+The answers are those of `solvers.cases` in a tenth of the time; whatever does not fit, or is to be refused, is left to
+it.
 """
 
 from collections.abc import Sequence
@@ -35,7 +37,7 @@ def solve_single(data: Sequence[AnyDim], target: Target[AnyDim]) -> tuple[AnyDim
         data: the data's dims, unchecked: one that breaks rule 1 does not fit.
         target: of the question.
     """
-    # A length or an unknown item is a second unknown, and a literal 0 a case of its own.
+    # A length and an unknown item are unknowns as the -1 is, and a literal 0 is a case of its own.
     if not target.is_plain or not _are_independent(data):
         return None
     dividend, unknown = _multiply(data, target.copied)
