@@ -100,6 +100,24 @@ def test_a_call_that_leaves_while_it_waits_never_begins():
     assert (second.started, third.started, admission.used_bytes) == (0, 1, MESSAGE)
 
 
+def test_a_call_that_ends_while_it_waits_to_receive_takes_no_room():
+    admission = make(1)
+    first, second, third = (Caller(admission, peer).read() for peer in "abc")
+    second.end()
+    first.leave()
+    assert (second.started, third.started, admission.used_bytes) == (0, 1, MESSAGE)
+
+
+def test_a_call_that_ends_while_it_waits_to_be_answered_takes_no_room():
+    admission = make(4)
+    first, second = (Caller(admission, peer).read().arrive().work() for peer in "ab")
+    second.end()
+    first.leave()
+    assert (second.works, admission.used_bytes) == (0, MESSAGE)
+    second.leave()
+    assert admission.used_bytes == 0
+
+
 def test_what_is_held_and_what_is_kept_are_accounted_beside_what_is_read():
     admission = make(8)
     caller = Caller(admission).read().arrive(10).answer(10)

@@ -225,6 +225,7 @@ class Admission:
             before, holdings = life.state, life.holdings
             life.move(Event.END, size, ending)
             ends = life.state is State.ENDING and before is not State.ENDING
+            self._withdraw(life)  # a bug can end it while it waits: no room is to be granted to it until it is over
             actions: _Actions = []
             if life.state is State.DONE:
                 actions = self._let_go(life)  # nobody has waited for the end
