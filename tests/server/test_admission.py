@@ -6,7 +6,7 @@ from admission_calls import MESSAGE, WORK, Caller, fill, make
 from tensor_reshape.rules.errors import LimitError, Reason
 from tensor_reshape.server.calls.admission import CROWDED_CALLS
 from tensor_reshape.server.calls.budgets import MAX_READS
-from tensor_reshape.server.calls.lifecycle import MAX_UNSENT, State
+from tensor_reshape.server.calls.lifecycle import ASK_BELOW_UNSENT, State
 from tensor_reshape.server.config import COST_FACTOR
 
 
@@ -169,11 +169,11 @@ def test_a_stream_is_told_that_there_are_answers_to_send_in_the_order_in_which_t
 def test_a_stream_with_many_answers_on_their_way_is_not_read_from_until_some_have_gone():
     admission = make(8)
     stream = Caller(admission).read()
-    for _ in range(MAX_UNSENT):
+    for _ in range(ASK_BELOW_UNSENT):
         stream.arrive(1).answer(1)
-    assert (stream.life.state, stream.started) == (State.SENDING, MAX_UNSENT)
+    assert (stream.life.state, stream.started) == (State.SENDING, ASK_BELOW_UNSENT)
     admission.sent(stream.life, 1)
-    assert (stream.life.state, stream.started) == (State.RECEIVING, MAX_UNSENT + 1)
+    assert (stream.life.state, stream.started) == (State.RECEIVING, ASK_BELOW_UNSENT + 1)
 
 
 def test_what_does_not_fit_is_not_held():
