@@ -182,7 +182,7 @@ def test_the_least_budget_is_enough_for_every_kind_of_call(serving: str):
     )
     with run_runner(config) as runner, grpc.insecure_channel(runner.addresses[0]) as channel:
         assert send_raw(channel, "InferShape", INFER) == INFERRED
-        for head, output in ((begin(), SIX), (STRIDED, bytes([0, 3, 1, 4, 2, 5]))):
-            with open_stream(channel, head, chunk(0, SIX)) as stream:
+        for header, output in ((begin(), SIX), (STRIDED, bytes([0, 3, 1, 4, 2, 5]))):
+            with open_stream(channel, header, chunk(0, SIX)) as stream:
                 assert (stream.accept(), stream.receive(6)) == ((6,), output)
                 stream.finish()

@@ -86,8 +86,8 @@ def test_strides_are_gathered(
     span = size + sum((dim - 1) * step for dim, step in zip(dims, steps, strict=True))
     payload = np.arange(span, dtype=np.uint8)
     want = np.ascontiguousarray(np.ndarray(dims, f"V{size}", payload, strides=steps)).tobytes()
-    head = begin(dims, target, strides, tensor_pb2.DataType.ValueType(data_type))
-    with open_stream(channel, head, chunk(0, payload.tobytes())) as stream:
+    header = begin(dims, target, strides, tensor_pb2.DataType.ValueType(data_type))
+    with open_stream(channel, header, chunk(0, payload.tobytes())) as stream:
         assert (stream.accept(), stream.receive(len(want))) == (target, want)
         stream.finish()
 
@@ -105,7 +105,7 @@ def test_a_refused_head_is_answered_before_any_byte_is_sent(channel: grpc.Channe
 # messages, whether the client then closes, reason, field
 BAD: dict[str, tuple[list[bytes], bool, Reason, str]] = {
     "half sent": ([begin(), chunk(0, SIX[:3])], True, Reason.DATA_SIZE_MISMATCH, "data.data"),
-    "a head alone": ([begin()], True, Reason.DATA_SIZE_MISMATCH, "data.data"),
+    "a header alone": ([begin()], True, Reason.DATA_SIZE_MISMATCH, "data.data"),
     "half a strided tensor": ([STRIDED, chunk(0, SIX[:3])], True, Reason.DATA_SIZE_MISMATCH, "data.data"),
     "a chunk too long": ([begin(), chunk(0, bytes(7))], False, Reason.DATA_SIZE_MISMATCH, "data.data"),
     "a second chunk too long": (
@@ -117,10 +117,10 @@ BAD: dict[str, tuple[list[bytes], bool, Reason, str]] = {
     "a chunk too many": ([begin(), chunk(0, SIX), chunk(6, b"a")], False, Reason.CHUNK_UNEXPECTED, "chunk"),
     "out of order": ([begin(), chunk(3, SIX[3:]), chunk(0, SIX[:3])], False, Reason.CHUNK_OUT_OF_ORDER, "offset"),
     "out of order, strided": ([STRIDED, chunk(3, SIX[3:])], False, Reason.CHUNK_OUT_OF_ORDER, "offset"),
-    "a chunk before the head": ([chunk(0, b"a"), begin()], False, Reason.CHUNK_UNEXPECTED, "chunk"),
+    "a chunk before the header": ([chunk(0, b"a"), begin()], False, Reason.CHUNK_UNEXPECTED, "chunk"),
     "an empty chunk": ([begin(), chunk(0, b"")], False, Reason.CHUNK_UNEXPECTED, "chunk"),
-    "a head within": ([begin(), chunk(0, SIX[:3]), begin()], False, Reason.DATA_SIZE_MISMATCH, "data.data"),
-    "bytes in the head": ([b"\x1a\x07\x7a\x05\x08\x06\x7a\x01a"], False, Reason.CHUNK_UNEXPECTED, "data.data"),
+    "a header within": ([begin(), chunk(0, SIX[:3]), begin()], False, Reason.DATA_SIZE_MISMATCH, "data.data"),
+    "bytes in the header": ([b"\x1a\x07\x7a\x05\x08\x06\x7a\x01a"], False, Reason.CHUNK_UNEXPECTED, "data.data"),
     "garbage": ([b"\xff"], False, Reason.MESSAGE_MALFORMED, ""),
     "garbage within": ([begin(), chunk(0, SIX[:3]), b"\xff"], False, Reason.MESSAGE_MALFORMED, ""),
     "nothing": ([b""], False, Reason.FIELD_MISSING, "part"),
@@ -166,8 +166,8 @@ def test_what_came_before_a_refusal_is_answered(channel: grpc.Channel):
 
 
 @pytest.mark.parametrize(
-    "head", [begin((2**40 + 1,), (-1,)), begin((2**40,), (-1,), (0,)), begin((2,), (2,), (2**40,))]
+    "header", [begin((2**40 + 1,), (-1,)), begin((2**40,), (-1,), (0,)), begin((2,), (2,), (2**40,))]
 )
-def test_a_tensor_above_the_limits_is_refused_by_its_head(channel: grpc.Channel, head: bytes):
-    with open_stream(channel, head) as stream:
+def test_a_tensor_above_the_limits_is_refused_by_its_header(channel: grpc.Channel, header: bytes):
+    with open_stream(channel, header) as stream:
         assert describe(stream.refuse())[:2] == (LimitError, Reason.TENSOR_TOO_LARGE)

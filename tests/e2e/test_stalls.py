@@ -71,8 +71,8 @@ def check_stalled(stream: RawStream) -> None:
 
 
 STANDSTILLS: dict[str, list[bytes]] = {
-    "before the head": [],
-    "after the head": [begin()],
+    "before the header": [],
+    "after the header": [begin()],
     "within a tensor": [begin(), chunk(0, SIX[:3])],
     "within a strided tensor": [STRIDED, chunk(0, SIX[:3])],
     "between two tensors": [begin(), chunk(0, SIX)],

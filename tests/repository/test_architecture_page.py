@@ -6,10 +6,12 @@ from enum import Enum
 import pytest
 
 from documents import ROOT
+from tensor_reshape.rules.limits import LIGHT_HEADER_BYTES
 from tensor_reshape.server.calls import lifecycle
 from tensor_reshape.server.calls.admission import CROWDED_CALLS
 from tensor_reshape.server.calls.budgets import MAX_READS
-from tensor_reshape.server.calls.stalls import MIN_BYTES_PER_SECOND
+from tensor_reshape.server.calls.stalls import MIN_BYTES_PER_SECOND, SHORT_SECONDS
+from tensor_reshape.server.calls.threaded import CALL_THREADS, QUESTION_THREADS
 from tensor_reshape.server.service.methods import LIGHT_BYTES
 from tensor_reshape.server.workers import slots
 from tensor_reshape.server.workers.messages import STOP_MARGIN_SECONDS
@@ -18,7 +20,8 @@ KIB, MIB = 1024, 1024 * 1024
 PAGE = (ROOT / "docs/architecture.md").read_text()
 MODULES = re.findall(r"`((?:rules|wire|calls|service|auxiliary|transport|process|workers)/\w+\.py)`", PAGE)
 SENTENCES = [
-    ("docs/architecture.md", f"payloads above {LIGHT_BYTES // KIB} KiB"),
+    ("docs/architecture.md", f"messages above {LIGHT_BYTES // KIB} KiB, outputs above {LIGHT_BYTES // KIB} KiB"),
+    ("docs/architecture.md", f"those above {LIGHT_HEADER_BYTES // KIB} KiB; every batch"),
     ("docs/architecture.md", f"first heartbeat | {slots.START_SECONDS:g} s, then KILLED"),
     ("docs/architecture.md", f"recent | {slots.SILENCE_SECONDS:g} s, then SILENT"),
     (
@@ -30,6 +33,10 @@ SENTENCES = [
     ("docs/server.md", f"at {MIN_BYTES_PER_SECOND // MIB} MiB/s"),
     ("docs/server.md", f"progress at {lifecycle.TRICKLE_BYTES_PER_SECOND // KIB} KiB/s"),
     ("docs/server.md", f"only {CROWDED_CALLS} of them"),
+    ("docs/server.md", f"that have made no progress for {SHORT_SECONDS * 1000:g} ms"),
+    ("docs/server.md", f"up after {SHORT_SECONDS * 1000:g} ms without progress"),
+    ("docs/server.md", f"at most {CALL_THREADS} calls hold a thread"),
+    ("docs/server.md", f"{QUESTION_THREADS} questions about shapes"),
 ]
 
 

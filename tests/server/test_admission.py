@@ -6,7 +6,7 @@ from admission_calls import MESSAGE, WORK, Caller, fill, make
 from tensor_reshape.rules.errors import LimitError, Reason
 from tensor_reshape.server.calls.admission import CROWDED_CALLS
 from tensor_reshape.server.calls.budgets import MAX_READS
-from tensor_reshape.server.calls.lifecycle import MAX_UNSENT, State
+from tensor_reshape.server.calls.lifecycle import ASK_BELOW_UNSENT, State
 from tensor_reshape.server.config import COST_FACTOR
 
 
@@ -100,6 +100,24 @@ def test_a_call_that_leaves_while_it_waits_never_begins():
     assert (second.started, third.started, admission.used_bytes) == (0, 1, MESSAGE)
 
 
+def test_a_call_that_ends_while_it_waits_to_receive_takes_no_room():
+    admission = make(1)
+    first, second, third = (Caller(admission, peer).read() for peer in "abc")
+    second.end()
+    first.leave()
+    assert (second.started, third.started, admission.used_bytes) == (0, 1, MESSAGE)
+
+
+def test_a_call_that_ends_while_it_waits_to_be_answered_takes_no_room():
+    admission = make(4)
+    first, second = (Caller(admission, peer).read().arrive().work() for peer in "ab")
+    second.end()
+    first.leave()
+    assert (second.works, admission.used_bytes) == (0, MESSAGE)
+    second.leave()
+    assert admission.used_bytes == 0
+
+
 def test_what_is_held_and_what_is_kept_are_accounted_beside_what_is_read():
     admission = make(8)
     caller = Caller(admission).read().arrive(10).answer(10)
@@ -151,11 +169,11 @@ def test_a_stream_is_told_that_there_are_answers_to_send_in_the_order_in_which_t
 def test_a_stream_with_many_answers_on_their_way_is_not_read_from_until_some_have_gone():
     admission = make(8)
     stream = Caller(admission).read()
-    for _ in range(MAX_UNSENT):
+    for _ in range(ASK_BELOW_UNSENT):
         stream.arrive(1).answer(1)
-    assert (stream.life.state, stream.started) == (State.SENDING, MAX_UNSENT)
+    assert (stream.life.state, stream.started) == (State.SENDING, ASK_BELOW_UNSENT)
     admission.sent(stream.life, 1)
-    assert (stream.life.state, stream.started) == (State.RECEIVING, MAX_UNSENT + 1)
+    assert (stream.life.state, stream.started) == (State.RECEIVING, ASK_BELOW_UNSENT + 1)
 
 
 def test_what_does_not_fit_is_not_held():

@@ -8,7 +8,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from tensor_reshape.rules.errors import LimitError
 from tensor_reshape.server.calls.admission import Admission
-from tensor_reshape.server.calls.lifecycle import MAX_UNSENT, Lifecycle, State
+from tensor_reshape.server.calls.lifecycle import ASK_BELOW_UNSENT, Lifecycle, State
 from tensor_reshape.server.calls.statuses import OK
 from tensor_reshape.server.config import COST_FACTOR, Config
 
@@ -197,7 +197,7 @@ class AdmissionMachine(RuleBasedStateMachine):
     def rest(self, call: ModelCall) -> None:
         """Has a stream ask for its next message when it may."""
         call.state = "sending"
-        if len(call.outbox) < MAX_UNSENT:
+        if len(call.outbox) < ASK_BELOW_UNSENT:
             self.wait(call, "waiting to read")
 
     @rule()

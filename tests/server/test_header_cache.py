@@ -40,7 +40,7 @@ def execute(service: ReshapeService, operation: Operation, request: bytes) -> ob
 
 
 def vary(random: Random, raw: bytes) -> bytes:
-    """Keeps the head and changes what follows: longer, shorter, other bytes, none; or changes a byte anywhere."""
+    """Keeps the header and changes what follows: longer, shorter, other bytes, none; or changes a byte anywhere."""
     kind = random.randint(0, 5)
     if kind == 0:
         return raw + bytes(random.randint(1, 9))

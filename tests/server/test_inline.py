@@ -52,11 +52,11 @@ def over(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     return over
 
 
-@pytest.mark.parametrize("verb", ["enter", "request_read", "message_received", "end"])
+@pytest.mark.parametrize("method", ["enter", "request_read", "message_received", "end"])
 def test_a_bug_in_the_life_of_a_call_ends_the_call_and_nothing_else(
-    runner: Runner, verb: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    runner: Runner, method: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):
-    monkeypatch.setattr(Admission, verb, fail)
+    monkeypatch.setattr(Admission, method, fail)
     with Connection(runner.addresses[0]) as connection, caplog.at_level(logging.ERROR):
         end = connection.call(INFER_SHAPE.path, b"\x08\x01\x10\x00\x1a\x02\x12\x00\x22\x00")
     assert end.status in {"1", "RST"}

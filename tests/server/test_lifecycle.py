@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tensor_reshape.rules.errors import LimitError
 from tensor_reshape.server.calls.lifecycle import (
-    MAX_UNSENT,
+    ASK_BELOW_UNSENT,
     TRANSITIONS,
     TRICKLE_BYTES_PER_SECOND,
     WAITS,
@@ -199,13 +199,13 @@ def test_a_call_holds_its_message_what_comes_of_it_and_its_answers(
 
 
 @pytest.mark.parametrize("state", State, ids=lambda state: state.name)
-@pytest.mark.parametrize("unsent", range(MAX_UNSENT + 1))
+@pytest.mark.parametrize("unsent", range(ASK_BELOW_UNSENT + 1))
 def test_a_call_asks_for_its_first_message_and_a_stream_for_the_next_one_when_few_answers_are_left(
     state: State, unsent: int
 ):
     life = make(state)
     life.unsent = unsent
-    assert life.may_ask == (state is State.NEW or (state is State.SENDING and unsent < MAX_UNSENT))
+    assert life.may_ask == (state is State.NEW or (state is State.SENDING and unsent < ASK_BELOW_UNSENT))
 
 
 @pytest.mark.parametrize("state", State, ids=lambda state: state.name)

@@ -114,7 +114,7 @@ def test_an_observer_that_raises_is_logged_and_harms_nobody(recorder: Recorder, 
 
 
 class Meddler(Recorder):
-    """An observer that calls a verb: it would wait for ever if a lock were held."""
+    """An observer that calls the admission: it would wait for ever if a lock were held."""
 
     def __init__(self) -> None:
         super().__init__()

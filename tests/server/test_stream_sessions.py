@@ -35,8 +35,8 @@ def begin(
     shape = tensor_pb2.Tensor(
         data_type=tensor_pb2.DATA_TYPE_I64, dims=[len(target)], data=np.array(target, "<i8").tobytes()
     )
-    head = reshape_pb2.ReshapeRequest(shape=shape, data=tensor, **{"special_zero": False, **fields})  # type: ignore[arg-type]
-    return reshape_pb2.StreamReshapeRequest(reshape=head).SerializeToString()
+    header = reshape_pb2.ReshapeRequest(shape=shape, data=tensor, **{"special_zero": False, **fields})  # type: ignore[arg-type]
+    return reshape_pb2.StreamReshapeRequest(reshape=header).SerializeToString()
 
 
 def chunk(offset: int, payload: bytes) -> bytes:
@@ -137,21 +137,21 @@ ADMITTED, OVERLAPPING = ((3, 5), (5, 3)), ((3, 4), (3, 2))
 def test_places_are_not_marked_before_the_bytes_have_arrived(
     session: Session, layout: tuple[tuple[int, ...], tuple[int, ...]]
 ):
-    with patch.object(layouts, "_mark_places", side_effect=AssertionError("the head costs more than its bytes")):
+    with patch.object(layouts, "_mark_places", side_effect=AssertionError("the header costs more than its bytes")):
         (accept,) = session.send(begin(layout[0], (-1,), layout[1]))
     assert read_accept(accept) == (prod(layout[0]),)
 
 
 def test_an_overlap_that_only_marks_show_is_refused_when_the_bytes_are_there(session: Session):
     span = compute_span(*OVERLAPPING)
-    head, first = begin(OVERLAPPING[0], (-1,), OVERLAPPING[1]), chunk(0, bytes(span - 1))
-    assert len(session.send(head, first)) == 1
+    header, first = begin(OVERLAPPING[0], (-1,), OVERLAPPING[1]), chunk(0, bytes(span - 1))
+    assert len(session.send(header, first)) == 1
     assert session.refuse(chunk(span - 1, b"a")).reason == Reason.STRIDES_OVERLAP
 
 
 def test_a_head_with_64_odd_strides_takes_few_calls(session: Session):
-    head = begin((2,) * 11 + (1,) * 53, (-1,), (*(331 + index for index in range(11)), *range(53)))
-    assert count_calls(lambda: session.send(head)) < 1000
+    header = begin((2,) * 11 + (1,) * 53, (-1,), (*(331 + index for index in range(11)), *range(53)))
+    assert count_calls(lambda: session.send(header)) < 1000
 
 
 def test_an_empty_tensor_with_strides_has_no_chunks(session: Session):
@@ -224,13 +224,13 @@ STRIDED = begin((3, 2), (6,), (1, 3))
 
 # messages, reason, field
 REFUSALS: dict[str, tuple[list[bytes], Reason, str]] = {
-    "a chunk before any head": ([chunk(0, b"a")], Reason.CHUNK_UNEXPECTED, "chunk"),
+    "a chunk before any header": ([chunk(0, b"a")], Reason.CHUNK_UNEXPECTED, "chunk"),
     "a chunk after the last": ([begin(), chunk(0, SIX), chunk(6, b"a")], Reason.CHUNK_UNEXPECTED, "chunk"),
     "a chunk of an empty tensor": ([begin((0,)), chunk(0, b"a")], Reason.CHUNK_UNEXPECTED, "chunk"),
     "a chunk after the last strided": ([STRIDED, chunk(0, SIX), chunk(6, b"a")], Reason.CHUNK_UNEXPECTED, "chunk"),
     "an empty chunk": ([begin(), chunk(0, b"")], Reason.CHUNK_UNEXPECTED, "chunk"),
     "an empty chunk within": ([*BEGUN, chunk(2, b"")], Reason.CHUNK_UNEXPECTED, "chunk"),
-    "bytes in the head": (
+    "bytes in the header": (
         [
             reshape_pb2.StreamReshapeRequest(
                 reshape=reshape_pb2.ReshapeRequest(special_zero=True, data=tensor_pb2.Tensor(data_type=U8, data=b"a"))
@@ -251,9 +251,9 @@ REFUSALS: dict[str, tuple[list[bytes], Reason, str]] = {
     "a strided gap": ([STRIDED, chunk(1, b"a")], Reason.CHUNK_OUT_OF_ORDER, "offset"),
     "a chunk that is too long": ([*BEGUN, chunk(2, bytes(5))], Reason.DATA_SIZE_MISMATCH, "data.data"),
     "a strided chunk that is too long": ([STRIDED, chunk(0, bytes(7))], Reason.DATA_SIZE_MISMATCH, "data.data"),
-    "another head within a tensor": ([*BEGUN, begin()], Reason.DATA_SIZE_MISMATCH, "data.data"),
-    "another head before the first chunk": ([begin(), begin()], Reason.DATA_SIZE_MISMATCH, "data.data"),
-    "a wrong head within a tensor": ([*BEGUN, begin((5,), (7,))], Reason.DATA_SIZE_MISMATCH, "data.data"),
+    "another header within a tensor": ([*BEGUN, begin()], Reason.DATA_SIZE_MISMATCH, "data.data"),
+    "another header before the first chunk": ([begin(), begin()], Reason.DATA_SIZE_MISMATCH, "data.data"),
+    "a wrong header within a tensor": ([*BEGUN, begin((5,), (7,))], Reason.DATA_SIZE_MISMATCH, "data.data"),
     "a dense tensor above the limit": ([begin((2**20 + 1,))], Reason.TENSOR_TOO_LARGE, "data"),
     "a dense tensor of the largest volume": ([begin((2**63 - 1,), (-1,))], Reason.TENSOR_TOO_LARGE, "data"),
     "a strided tensor above the limit": ([begin((4097,), (-1,), (1,))], Reason.TENSOR_TOO_LARGE, "data"),

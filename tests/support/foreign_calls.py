@@ -130,11 +130,11 @@ def list_refused_reshapes() -> Iterator[ForeignCall]:
 def make_stream(random: Random, operation: Operation, dims: Sequence[int], chunk_bytes: int) -> ForeignCall:
     """Returns a call that sends one tensor in chunks, and gets each chunk back."""
     payload = random.randbytes(prod(dims) * 4)
-    head = make_request(operation, [-1], make_tensor(DataType.F32, dims, b""))
+    header = make_request(operation, [-1], make_tensor(DataType.F32, dims, b""))
     part = next(name for name, one in OPERATIONS.items() if one is operation)
     chunks = [(begin, payload[begin : begin + chunk_bytes]) for begin in range(0, len(payload), chunk_bytes)]
     first = reshape_pb2.StreamReshapeRequest()
-    getattr(first, part).CopyFrom(head)
+    getattr(first, part).CopyFrom(header)
     output = make_tensor(DataType.F32, [prod(dims)], b"")
     return ForeignCall(
         SERVICE,

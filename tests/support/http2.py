@@ -1,4 +1,4 @@
-"""HTTP/2 by hand: every frame that a stranger may send, when he likes; hpack alone is a library's.
+"""HTTP/2 by hand: every frame that a stranger may send, at any time; hpack alone is a library's.
 
 A connection reads in a thread of its own, so that what the server says is known while frames are sent. Nothing is
 checked before it is sent. A connection whose `reads` is False never reads a byte.

@@ -28,8 +28,8 @@ def begin(
         data_type=tensor_pb2.DATA_TYPE_I64, dims=[len(target)], data=np.array(target, "<i8").tobytes()
     )
     data = tensor_pb2.Tensor(data_type=data_type, dims=dims, strides=strides)
-    head = reshape_pb2.ReshapeRequest(shape=shape, special_zero=False, data=data)
-    return reshape_pb2.StreamReshapeRequest(reshape=head).SerializeToString()
+    header = reshape_pb2.ReshapeRequest(shape=shape, special_zero=False, data=data)
+    return reshape_pb2.StreamReshapeRequest(reshape=header).SerializeToString()
 
 
 STRIDED = begin((3, 2), (6,), (1, 3))

@@ -46,7 +46,8 @@ _END = """\
 | UNAVAILABLE | `UnavailableError` | no server took the call, also after the SDK's retries |
 | DEADLINE_EXCEEDED | `CallTimeoutError` | the deadline passed |
 | INTERNAL | `InternalServerError` | a bug of the server, whose log has the traceback; the text is "internal error" |
-| CANCELLED | `ServiceError` | the caller gave up; or, with `--serving threads`, the call was given up unreceived |
+| CANCELLED | `ServiceError` | the caller gave up; or the server did, where its answers were not read or, with \
+`--serving threads`, the message of a unary call had not arrived |
 """
 
 

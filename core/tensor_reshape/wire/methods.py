@@ -1,6 +1,7 @@
-"""The methods of the contract, a row each: what client, server and every encoding derive from.
+"""The methods of the contract, a row each: what client, server and encodings derive from.
 
-To add an operation is to add its row to `rules.operations`, its messages to the contract, and its row here.
+To add an operation is to add its row to `rules.operations`, its messages to the contract, and its row and its messages
+here; if its target is an attribute, also what `wire.reshapes` does for StaticReshape. See CONTRIBUTING.md.
 """
 
 from dataclasses import dataclass

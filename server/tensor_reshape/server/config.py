@@ -1,6 +1,7 @@
 """The server's configuration: each setting is declared here, once, and checked when a `Config` is made.
 
-- To add a setting, add a field to `Config`; to take it where it holds is all that is left.
+- To add a setting, add a field to `Config` and use it where it applies: flags, environment and page follow. Two kinds
+  need more: a limit of the rules is passed on by `limits`, what is per server is divided by `for_worker`.
 - A `Config` that exists is consistent in itself. Whether the system can serve it shows when a `Runner` is made.
 - Nothing here asks the system. Values come from `__main__`, which reads flags and then the environment.
 """
@@ -80,7 +81,14 @@ class Config:
         ),
     ] = 1
 
-    threads: Annotated[int, Declaration(help="Requests that each process works on at once.", least=1, most=1024)] = 16
+    threads: Annotated[
+        int,
+        Declaration(
+            help="Long calls with tensors that each process works on at once; questions about shapes are not counted.",
+            least=1,
+            most=1024,
+        ),
+    ] = 16
 
     max_message_bytes: Annotated[
         int,
@@ -233,7 +241,7 @@ class Config:
                 yield f"cannot listen on {address}: several workers can share a port, but no unix socket"
         if self.tls is None and (self.tls_certificate or self.tls_key or self.tls_client_ca):
             yield "--tls-certificate and --tls-key go together, and --tls-client-ca needs both"
-        # With less, the dearest call would be refused even when it is alone, and the caller be told to try again.
+        # With less, the call that takes most would be refused even when it is alone, and its caller told to try again.
         least = LEAST_BUDGET_FACTOR * self.max_message_bytes * self.workers
         if self.memory_budget_bytes < least:
             yield (

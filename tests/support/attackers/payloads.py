@@ -43,8 +43,8 @@ def build_odd_strides() -> bytes:
     shape = tensor_pb2.Tensor(data_type=tensor_pb2.DATA_TYPE_I64, dims=[1], data=b"\xff" * 8)
     strides = [729421 + place for place in range(23)]
     data = tensor_pb2.Tensor(data_type=tensor_pb2.DATA_TYPE_U8, dims=[2] * 23, strides=strides)
-    head = reshape_pb2.ReshapeRequest(shape=shape, special_zero=False, data=data)
-    return grpc_message(reshape_pb2.StreamReshapeRequest(reshape=head).SerializeToString())
+    header = reshape_pb2.ReshapeRequest(shape=shape, special_zero=False, data=data)
+    return grpc_message(reshape_pb2.StreamReshapeRequest(reshape=header).SerializeToString())
 
 
 @cache

@@ -20,7 +20,7 @@ from tensor_reshape.wire.fields import check_header_size
 from tensor_reshape.wire.status import Status, encode_refusal
 
 MAX_SILENT = 16
-"""How many calls may be without their message; an honest one is for microseconds, since it comes with the headers."""
+"""How many calls may be without their message. Of an honest one it comes microseconds after the HTTP/2 headers."""
 
 _Answer = TypeVar("_Answer")
 

@@ -1,7 +1,7 @@
 """A bounded number of slots for calls, shared fairly by connections.
 
-- When there is one call too many, one of the connection that has the most must go: a caller who takes many slots loses
-  his own, and a connection with one call loses it only where none has two.
+- When there is one call too many, one of the connection that has the most must go: a caller that takes many slots loses
+  its own, and a connection with one call loses it only where none has two.
 - Of connections that have equally many, the one that has lost most goes: an honest call is over before it is in
   anybody's way.
 - All operations take nearly constant time, whatever is held: they run on the thread that receives every call.

@@ -40,7 +40,7 @@ class BoundedCall(CoreCall):
     """A call that takes a slot while it is without its message. It takes no part in the admission."""
 
     def __init__(self, method: str, slots: CallSlots[AuxiliaryCall], rpc_event: Any, state: Any) -> None:
-        """Begins with `begin`."""
+        """Idle until `begin`."""
         super().__init__(method, rpc_event, state)
         self._slots = slots
 
@@ -73,7 +73,7 @@ class AnswerCall(BoundedCall):
         rpc_event: Any,
         state: Any,
     ) -> None:
-        """Begins with `begin`."""
+        """Idle until `begin`."""
         super().__init__(method, slots, rpc_event, state)
         self._respond = respond
 
@@ -106,13 +106,13 @@ class WatchCall(BoundedCall):
     """One call of Watch: the latest news goes out as soon as what was sent before has gone."""
 
     def __init__(self, method: str, health: Health, rpc_event: Any, state: Any) -> None:
-        """Begins with `begin`."""
+        """Idle until `begin`."""
         super().__init__(method, health.silent, rpc_event, state)
         self._health = health
         self._watch: Watch | None = None  # until the message has come
 
     def look(self) -> None:
-        """Tells the caller what he does not know yet; called on any thread."""
+        """Tells the caller what it does not know yet; called on any thread."""
         with self._state.condition:
             if self._watch is None or self._is_sending or not self._is_active():
                 return

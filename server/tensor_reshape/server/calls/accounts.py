@@ -1,6 +1,6 @@
-"""Room that connections share: what one takes, what it may still take, and whose turn is next.
+"""Room that connections share: what one takes, what it may still take, and which is next.
 
-- Whoever finds no room waits. Room is given to the connections in turns, and within one in the order of its claims.
+- Whoever finds no room waits. Room is given to connections round-robin, and within one in the order of its claims.
 - Above a part of the pool, room is for connections that have nothing of it, so that those that have much cannot keep
   them out, however many of them there are within reason.
 - One connection has at most its share. All clients of one unix socket have one name; they share as they like.
@@ -100,7 +100,7 @@ class Pool:
         self._place(account)
 
     def take(self, name: str, size: int) -> bool:
-        """Gives a connection room where nobody waits whose turn is before, and returns whether it did."""
+        """Gives a connection room where no claim that waits comes first, and returns whether it did."""
         account = self.find_account(name)
         others_wait = self._newcomers or (account.used and self._holders)
         if account.claims or others_wait or not self.fits(account, size):
@@ -126,7 +126,7 @@ class Pool:
         granted = []
         for queue in (self._newcomers, self._holders):
             while queue:
-                account = next(iter(queue.values()))  # that of the connection whose turn it is
+                account = next(iter(queue.values()))  # that of the connection which is next
                 if not self.fits(account, account.claims[0].size):
                     break
                 claim = account.claims.popleft()

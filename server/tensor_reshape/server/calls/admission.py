@@ -9,14 +9,15 @@
 - A connection may have many calls, but when most places for calls are taken, only a few more.
 - A call that makes no progress is given up after `stall_seconds`, and while others wait, as soon as the largest message
   has had time to arrive at a moderate pace: see `stalls`. Bytes are progress at a pace, too: a trickle only puts off
-  the end. While it is this server's turn, no time passes for the caller.
+  the end. While a call waits for this server, no time passes for its caller.
 - What waits for room or for a thread longer than that is refused.
 
-Each verb takes the lock once, moves one call (`lifecycle`), settles what it holds, and gives it back before anything
-else is called. What follows for this call and for others that have room now (`ServedCall`) is done without it, on the
-thread that brought the event. So whoever holds a lock of a call's own may call a verb. Under this lock nothing is
-called but what `do_if_idle` and `limit_threads` are given, which must neither block nor call a verb. All clients of one
-unix socket have one name, so they are one connection.
+A method that notes an event of a call takes the lock once, moves that call (`lifecycle`), settles what it holds, and
+moves the calls that have room because of that. `sweep` moves many calls so; `do_if_idle` and `resume` move one after
+another, and take the lock for each. What follows for all of them (`ServedCall`) is done without the lock, on the thread
+that called. So whoever holds a lock of a call's own may call any method. Under this lock nothing is called but what
+`do_if_idle` and `limit_threads` are given, which must neither block nor call a method of this class, and what notes
+moves for observers. All clients of one unix socket have one name, so they are one connection.
 """
 
 import logging
@@ -225,6 +226,7 @@ class Admission:
             before, holdings = life.state, life.holdings
             life.move(Event.END, size, ending)
             ends = life.state is State.ENDING and before is not State.ENDING
+            self._withdraw(life)  # a bug can end it while it waits: no room is to be granted to it until it is over
             actions: _Actions = []
             if life.state is State.DONE:
                 actions = self._let_go(life)  # nobody has waited for the end
@@ -239,11 +241,11 @@ class Admission:
     def release(self, life: Lifecycle, *, gone: bool = False) -> None:
         """Notes that gRPC is done with a call, also more than once: it gives back all that it has.
 
-        Where a thread works on it, that thread's next verb does.
+        Where a thread works on it, what that thread notes next does.
 
         Args:
             life: the call.
-            gone: whether the caller is known to have gone before he was told how it ends.
+            gone: whether the caller is known to have gone before it was told how the call ends.
         """
         with self._lock:
             life.move(Event.OVER, 0, GONE if gone and life.state is State.ENDING else None)
@@ -293,7 +295,7 @@ class Admission:
         return dict.fromkeys(victims, stalls.SHORT_SECONDS) | {
             life: limit
             for life in self._lives
-            if not life.is_patient and life.since < now - (limit := find_limit(life))
+            if not life.may_stand_still and life.since < now - (limit := find_limit(life))
         }
 
     def _give_up(self, life: Lifecycle, seconds: float, now: float) -> Callable[[], None]:

@@ -1,8 +1,8 @@
 """Calls without a thread: small ones are answered on the thread that received them, streams whenever a message arrives.
 
 - What takes long is left to a thread of the method's pool, so that the thread that receives calls never works for long.
-- A call is moved by the verbs of the admission alone; what follows from a move is done by the methods of `ServedCall`.
-  The condition of a call is not held while a verb is called, but when the call begins: grpcio holds it then.
+- A call is moved by the methods of the admission alone; what follows from a move is done by those of `ServedCall`.
+  The condition of a call is not held while the admission is called, but when the call begins: grpcio holds it then.
 - A call that does not look as grpcio's do is served by `threaded`: that of an interceptor that wraps the handlers.
 """
 
@@ -86,7 +86,7 @@ class InlineCall(CoreCall):
     """What both kinds of calls have: a life, and a thread for what takes long."""
 
     def __init__(self, plan: Plan, rpc_event: Any, state: Any) -> None:
-        """Begins with `begin`."""
+        """Idle until `begin`."""
         super().__init__(plan.name, rpc_event, state)
         self._admission = plan.admission
         self._threads = plan.threads
@@ -160,7 +160,7 @@ class UnaryCall(InlineCall):
     """One call of a unary method."""
 
     def __init__(self, method: Method, plan: Plan, rpc_event: Any, state: Any) -> None:
-        """Begins with `begin`."""
+        """Idle until `begin`."""
         super().__init__(plan, rpc_event, state)
         self._served = method  # what the calls of this method are answered with
 
@@ -196,7 +196,7 @@ class StreamCall(InlineCall):
     """One call of StreamReshape."""
 
     def __init__(self, service: ReshapeService, plan: Plan, rpc_event: Any, state: Any) -> None:
-        """Begins with `begin`."""
+        """Idle until `begin`."""
         super().__init__(plan, rpc_event, state)
         self._session = service.open_stream(partial(plan.admission.reserve, self._life))
         self._last: tuple[Status | None] | None = None  # what ends the call when all answers have gone; set once

@@ -1,11 +1,14 @@
 """The life of one call: its states, the events that move it, and what it holds of the budget meanwhile.
 
-A unary call goes once through this line, a stream goes around once for each message::
+A unary call leaves this line at WORKING, for ENDING; a stream goes around once for each message::
 
     NEW -> WAITING -> RECEIVING -> WORKING -> SENDING -> WAITING ...
-                                      |  ^
-                                      |  +--- QUEUED, and back: what takes long, for a thread
-                                      +-> ENDING -> DONE
+                                    | | |
+                                    | | +-> QUEUED -> WORKING    what takes long, for a thread
+                                    | +---> ENDING -> DONE       the end is decided
+                                    +-----> ABANDONED -> DONE    the caller is gone, a thread still works on the call
+
+From any state but WORKING and ABANDONED a call goes to DONE when gRPC is done with it, and can be given up until then.
 
 - Pure: no lock, no clock, no thread, no gRPC. Whoever moves a call sees to it that it is moved by one thread at a time;
   `admission` does, under its lock, and nobody else moves a call.
@@ -29,21 +32,25 @@ from tensor_reshape.server.config import COST_FACTOR
 TRICKLE_BYTES_PER_SECOND = 16 * 1024
 """The pace of a stream below which it is given up also when nobody waits."""
 
-MAX_UNSENT = 3
-"""Answers that a stream may have on their way: with so many, its next message is not asked for."""
+ASK_BELOW_UNSENT = 3
+"""A stream's next message is asked for while fewer answers are on their way. One message may be answered by more."""
 
 
 class State(Enum):
-    """What a call is doing. It holds a place among the calls in each state but DONE; of the budget, what is said."""
+    """What a call is doing, and what it holds of the budget meanwhile.
+
+    From ENTER to DONE it has a place among the calls, unless it is refused one. Besides what is said of a state, a
+    stream holds its answers that are on their way, which count three times, or `Lifecycle.held`, which includes them.
+    """
 
     NEW = auto()
-    """It has been entered and has asked for nothing; where a thread serves it, it has none yet. Holds nothing."""
+    """It is about to ask, or waits for a thread to serve it, or for its connection to be dismissed. Holds nothing."""
 
     WAITING = auto()
-    """For room to receive its next message. Holds its answers that are on their way."""
+    """For room to receive its next message. Holds nothing else."""
 
     RECEIVING = auto()
-    """Its message is on its way. Holds room for the largest message, and as WAITING."""
+    """Its message is on its way. Holds room for the largest message."""
 
     WORKING = auto()
     """Its message is being answered, now. Holds what it held before, so that it need not wait in between."""
@@ -52,10 +59,10 @@ class State(Enum):
     """Its message takes long, and waits for room to be answered, then for a thread. Holds the message, or that room."""
 
     SENDING = auto()
-    """Of a stream: what has come is answered, and its next message not asked for. Holds answers on their way."""
+    """Of a stream: what has come is answered, and its next message not asked for. Holds nothing else."""
 
     ENDING = auto()
-    """Its end, with its answer or a refusal, is on its way to the caller. Holds its answers."""
+    """Its end, an answer or a refusal, is on its way. Holds that answer, or as GIVEN_UP where it was not WORKING."""
 
     GIVEN_UP = auto()
     """As ENDING, but for want of progress or of room. Holds what it held: half a message may have been received."""
@@ -70,46 +77,47 @@ class State(Enum):
 
 
 class Event(Enum):
-    """What happens to a call. Who moves it so is said in brackets."""
+    """What happens to a call. The thread that moves it so is said in brackets."""
 
     ENTER = auto()
-    """It is counted among the calls (the thread that receives calls)."""
+    """It asks for a place among the calls (the one that receives calls; its own, behind an interceptor that wraps)."""
 
     ASK = auto()
-    """It is to receive its next message (whoever serves it)."""
+    """It is to receive its next message (any: the one that found that it may)."""
 
     READ = auto()
-    """There is room to receive (whoever gave that room back)."""
+    """There is room to receive (the one that asked for it, or gave it back)."""
 
     ARRIVE = auto()
-    """A message has arrived (whoever serves it)."""
+    """A message has arrived (the one that received it)."""
 
     HALF_CLOSE = auto()
-    """The caller's side has ended instead (whoever serves it)."""
+    """The caller's side has ended instead (the one that would have received a message)."""
 
     QUEUE = auto()
-    """The message takes long (whoever serves it)."""
+    """The message takes long (the one that received it)."""
 
     ROOM = auto()
-    """There is room to answer it (whoever gave that room back)."""
+    """There is room to answer it (the one that asked for it, or gave it back)."""
 
     TAKE_UP = auto()
     """A thread begins to answer it (that thread)."""
 
     ANSWER = auto()
-    """A message of a stream is answered, and more may follow (whoever worked on it)."""
+    """A message of a stream is answered, and more may follow (the one that answered it)."""
 
     SENT = auto()
-    """The transport has taken an answer of a stream (whoever serves it)."""
+    """The transport has taken an answer of a stream (the one that receives calls, or sends for this stream)."""
 
     END = auto()
-    """Its end is decided (whoever serves it)."""
+    """Its end is decided (the one that answers or refuses it, or met a bug)."""
 
     GIVE_UP = auto()
-    """It has made no progress, or waited, for too long (the thread that sweeps)."""
+    """It has made no progress, or waited, for too long (the one that sweeps)."""
 
     OVER = auto()
-    """gRPC is done with it: the end is sent, or the caller is gone (the thread that receives calls)."""
+    """gRPC is done with it: the end is sent, or the caller is gone (the one that receives calls; where threads serve,
+    also the call's own, if it is over when that begins, and the one that sweeps, if it has none)."""
 
     __hash__ = object.__hash__  # as that of State
 
@@ -178,7 +186,7 @@ TRANSITIONS: Mapping[State, Mapping[Event, State]] = MappingProxyType(
 WAITS = frozenset({State.NEW, State.WAITING, State.QUEUED})
 """Where a call waits for this server: what is given up there is refused for want of room, not for want of progress."""
 
-_WITH_THREADS = frozenset({State.WORKING, State.ABANDONED})
+_WORKED_ON = frozenset({State.WORKING, State.ABANDONED})
 _CLOSED = frozenset({State.ABANDONED, State.DONE})
 
 
@@ -218,7 +226,7 @@ class ServedCall(Protocol):
         """Ends the call, whatever it is doing: in `state` it was until now."""
 
     def cancel(self) -> None:
-        """Ends the call at once: its caller takes nothing that is sent, so he would not get a refusal either."""
+        """Ends the call at once: its caller takes nothing that is sent, so it would not get a refusal either."""
 
 
 class Journal(Protocol):
@@ -229,7 +237,7 @@ class Journal(Protocol):
 
 
 class Lifecycle:
-    """One call. `admission` alone changes it, but for its outbox; others may look at what one read tells.
+    """One call. `admission` and `budgets` alone change it, but for its outbox; others may look at what one read tells.
 
     Attributes:
         served: performs what follows.
@@ -237,18 +245,19 @@ class Lifecycle:
         peer: the name of the connection; empty while it is not known.
         state: what the call is doing.
         journal: is told of the moves; None costs nothing.
-        reading: the bytes set aside for the message that it receives, or has received and not answered yet.
-        reserved: the bytes set aside for the work on that message, or for the one answer of a unary call.
+        reading: bytes held for the message that it receives, or has received and not answered yet.
+        reserved: bytes held for the work on that message, or for the one answer of a unary call.
         outbox: the answers of a stream that the transport does not have yet. The admission adds them, in the order of
             the moves: so whichever threads answer and send, none overtakes another. Whoever sends takes the first, and
             keeps no reference: the transport has a copy, and memory that is free at once is still in the caches.
         unsent: how many answers are on their way: these, and the one that the transport has.
         unsent_bytes: their bytes.
-        held: the bytes that a stream holds besides; while it does, its answers are within them.
+        held: bytes that a stream holds for a tensor with strides, until the next tensor begins or the call is over;
+            while it does, its answers are within them.
         in_working_pool: whether `reserved` and the answers are in the working pool, where room was claimed for them.
         arrived_bytes: of the message that is being answered.
         since: by the clock of the admission: when it last made progress, or began to wait.
-        stalled_seconds: how long it had made no progress when this server's turn began.
+        stalled_seconds: how long it had made no progress when it began to wait for this server.
         claim: the room that it waits for, in WAITING and QUEUED.
     """
 
@@ -272,7 +281,7 @@ class Lifecycle:
     )
 
     def __init__(self, served: ServedCall, method: str) -> None:
-        """Begins as NEW."""
+        """Starts as NEW, without a place among the calls."""
         self.served = served
         self.method = method
         self.peer = ""
@@ -307,7 +316,7 @@ class Lifecycle:
 
     @property
     def holdings(self) -> tuple[int, int]:
-        """What it has of the receiving pool, and of the working pool."""
+        """What it has of the receiving pool, and of the working pool: all of its bytes, each in one of them."""
         kept = self.reserved if self.held else self.reserved + COST_FACTOR * self.unsent_bytes
         if self.in_working_pool:
             return self.reading, self.held + kept
@@ -319,9 +328,9 @@ class Lifecycle:
         return self.state in _SILENT and self.holdings[0] > 0
 
     @property
-    def is_patient(self) -> bool:
-        """Whether its standing still is no fault: a thread works on it, or nothing is under way any more."""
-        return self.state in _WITH_THREADS
+    def may_stand_still(self) -> bool:
+        """Whether it is never given up, however long it makes no progress: this server works on it."""
+        return self.state in _WORKED_ON
 
     @property
     def is_over(self) -> bool:
@@ -336,7 +345,7 @@ class Lifecycle:
     @property
     def may_ask(self) -> bool:
         """Whether a message is to be received: the first, or the next of a stream when few answers are left to send."""
-        return self.state is State.NEW or (self.state is State.SENDING and self.unsent < MAX_UNSENT)
+        return self.state is State.NEW or (self.state is State.SENDING and self.unsent < ASK_BELOW_UNSENT)
 
     @property
     def ignores_refusals(self) -> bool:
@@ -344,12 +353,12 @@ class Lifecycle:
         return bool(self.unsent) or self.state in _ENDS
 
     def stop_clock(self, now: float) -> None:
-        """Notes that it is this server's turn: until `resume_clock`, the caller neither stalls nor makes progress."""
+        """Notes that it waits for this server: until `resume_clock`, the caller neither stalls nor makes progress."""
         self.stalled_seconds = now - self.since
         self.since = now
 
     def resume_clock(self, now: float) -> None:
-        """Notes that it is the caller's turn again."""
+        """Notes that it waits for its caller again."""
         self.since = now - self.stalled_seconds
 
     def advance(self, now: float, moved: int | None) -> None:

@@ -1,6 +1,6 @@
 """What a call ends with when it does not end with a response.
 
-A caller is told all of a refusal and nothing of a bug: text of an unexpected exception may hold what is not his.
+A caller is told all of a refusal and nothing of a bug: text of an unexpected exception may hold what is not for it.
 """
 
 import logging

@@ -1,5 +1,7 @@
-"""Calls as grpcio serves them by itself: each holds a thread. The way that needs nothing but its public interface.
+"""Calls as grpcio serves them by itself: each holds a thread.
 
+- Nothing private of grpcio is needed. Where it has `experimental_thread_pool`, refusals have a thread of their own; how
+  many calls wait for a thread is read from a private queue of CPython's `ThreadPoolExecutor`.
 - Unary methods are registered as stream-unary, which is the same on the wire: so a call can wait until there is room
   for its message before it begins to receive it.
 - A call that waits for its message holds a thread, so there are many more threads than calls that are worked on; where
@@ -32,7 +34,10 @@ CALL_THREADS = 128
 """How many calls wait for a message, or are served, at once; more wait for a thread."""
 
 QUESTION_THREADS = 4
-"""How many questions about shapes are worked on, or wait for their turn, at once: none has a tensor's thread."""
+"""How many questions about shapes are worked on, or wait for their turn, at once: none has a tensor's thread.
+
+`--threads` does not count them.
+"""
 
 _LOGGER = logging.getLogger(__name__)
 _Handler: TypeAlias = "grpc.RpcMethodHandler[bytes, bytes]"
@@ -98,7 +103,7 @@ class ThreadedCall:
     """
 
     def __init__(self, method: str, admission: Admission) -> None:
-        """Begins with `enter`."""
+        """Idle until `enter`."""
         self._method = method
         self._admission = admission
         self._life = Lifecycle(self, method)
@@ -108,7 +113,9 @@ class ThreadedCall:
         self._context: grpc.ServicerContext | None = None  # None until the call has a thread
 
     def enter(self) -> None:
-        """Enters the call, which waits for a thread until `begin`; called on the thread that receives calls.
+        """Enters the call, which waits for a thread until `begin`.
+
+        Called on the thread that receives calls; on the call's own where an interceptor wraps inline handlers.
 
         Raises:
             LimitError: SERVER_BUSY; `refuse_entrance` follows.
@@ -139,8 +146,8 @@ class ThreadedCall:
         """
         self._await_signal()
         raw = next(requests, None)
-        # grpcio says that the caller's side has ended just before it says that he is gone: a thread that is as fast as
-        # that takes the one for the other. Then his call ends with a refusal that nobody gets.
+        # grpcio says that the caller's side has ended just before it says that it is gone: a thread that is as fast as
+        # that takes the one for the other. Then the call ends with a refusal that nobody gets.
         if raw is None and self._context is not None and not self._context.is_active():
             self._await_signal()
         if not self._admission.message_received(self._life, None if raw is None else len(raw)):
@@ -176,7 +183,10 @@ class ThreadedCall:
             self._on_over()
 
     def _on_over(self) -> None:
-        """Gives all back, and ends every wait: nobody else would. Called on the thread that receives calls."""
+        """Gives all back, and ends every wait: nobody else would.
+
+        Called on the thread that receives calls; on the call's own where the call is over before that begins.
+        """
         self._admission.release(self._life)
         self._signals.put(LimitError("the call is over", reason=Reason.STALLED))
 
@@ -217,7 +227,7 @@ class ThreadedUnary(ThreadedCall):
     """One call of a unary method."""
 
     def __init__(self, method: Method, working: threading.Semaphore, admission: Admission) -> None:
-        """Begins with `enter`; `working` bounds how many calls are worked on at once."""
+        """Idle until `enter`; `working` bounds how many calls are worked on at once."""
         super().__init__(method.name, admission)
         self._served = method
         self._working = working
@@ -242,7 +252,7 @@ class ThreadedUnary(ThreadedCall):
 
     def _work(self, raw: bytes) -> bytes:
         self._await_room(None)
-        with self._working:  # a thread of its own has each call: what it waits for is its turn to use it
+        with self._working:  # each call has a thread of its own: what it waits for is the permission to use it
             self._take_up()
             return self._served.answer(raw, lambda: self._life.is_over)
 
@@ -254,7 +264,7 @@ class ThreadedStream(ThreadedCall):
     """
 
     def __init__(self, service: ReshapeService, receivers: ThreadPoolExecutor, admission: Admission) -> None:
-        """Begins with `enter`; there is a thread of `receivers` for each call that has one to send."""
+        """Idle until `enter`; there is a thread of `receivers` for each call that has one to send."""
         super().__init__(STREAM_RESHAPE.path, admission)
         self._session = service.open_stream(partial(admission.reserve, self._life))
         self._receivers = receivers

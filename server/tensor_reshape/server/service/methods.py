@@ -1,7 +1,7 @@
 """`tensor_reshape.v1.ReshapeService`: each method takes serialized messages, and returns what answers them.
 
 - Each unary method is decode, rule, backend, encode. Refusals leave as exceptions (`ReshapeError`), bugs as any other.
-- What it needs of threads it is given: `Turns` is a lock that the caller brings, `is_over` asks him whether to go on.
+- What it needs of threads it is given: `Turns` is a lock that the caller brings, `is_over` asks it whether to go on.
 - An answer depends on the request alone, whatever was asked before: what is cached is what was answered.
 - A new operation is a row in `wire.methods`; nothing here names one.
 """

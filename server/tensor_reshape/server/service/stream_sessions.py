@@ -1,7 +1,7 @@
 """One StreamReshape call as a state machine: messages in, messages out, no I/O.
 
 A dense tensor is passed on chunk by chunk: nothing of it is kept. Data with strides is collected, then gathered.
-Whatever the strides are, a head costs no more than its own bytes do: overlaps are looked for when the data has arrived.
+Whatever the strides are, a header costs no more than its own bytes do: overlaps are looked for when the data is here.
 """
 
 from collections.abc import Callable, Iterator

@@ -1,9 +1,9 @@
 """Keeps room for new connections: when three quarters of what may be open are, the quietest are closed.
 
-gRPC's core refuses connections above the limit, whoever comes then. So a stranger who opens them as fast as he can, and
-leaves them idle, would shut everybody out until they reach the limits of time. Here the quietest of the address that
-has the most go first. Quiet is one on which nothing has been sent or received for a while, whatever the server works on
-for it: that happens at three quarters of what may be open alone. Linux alone tells what is quiet.
+gRPC's core refuses connections above the limit, whoever comes then. So a stranger who opens them quickly, and leaves
+them idle, would shut everybody out until they reach the limits of time. Here the quietest of the address that has the
+most go first. Quiet is one on which nothing has been sent or received for a while, whatever the server works on for it:
+that happens at three quarters of what may be open alone. Linux alone tells what is quiet.
 """
 
 import socket

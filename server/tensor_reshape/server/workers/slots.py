@@ -43,7 +43,7 @@ class State(Enum):
     """What a slot does; behind it, what its deadline is."""
 
     BACKING_OFF = auto()
-    """There is no process. BACK_OFF_SECONDS until one is started; none for the first."""
+    """There is no process. BACK_OFF_SECONDS until one is started; the first is started without a pause."""
 
     STARTING = auto()
     """The process has not sent a heartbeat yet. START_SECONDS."""

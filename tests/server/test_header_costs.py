@@ -1,4 +1,4 @@
-"""What a head of 64 KiB costs, counted in calls: whatever fills it, and to whichever method it goes."""
+"""What a header of 64 KiB costs, counted in calls: whatever fills it, and to whichever method it goes."""
 
 from collections.abc import Callable
 from typing import TypeAlias
@@ -45,8 +45,8 @@ def fill(piece: bytes, size: int) -> bytes:
     return piece * ((size - 64) // len(piece))
 
 
-def build_reshape_heads(size: int) -> dict[str, bytes]:
-    """Returns requests of Reshape whose head has about `size` bytes."""
+def build_reshape_headers(size: int) -> dict[str, bytes]:
+    """Returns requests of Reshape whose header has about `size` bytes."""
     known = field(1, SHAPE) + b"\x10\x01"
     tensor = field(15, TENSOR)
     expected = {f"expected {name}": known + field(3, fill(dim, size)) + tensor for name, dim in DIMS.items()}
@@ -69,22 +69,22 @@ def build_questions(size: int) -> dict[str, bytes]:
     """Returns requests of InferShape of about `size` bytes."""
     begin = b"\x08\x03\x10\x01"
     data, target = field(3, field(2, ONE)), field(4, ONE)
-    heads = {
+    headers = {
         "factors": begin + field(3, field(2, field(1, field(4, fill(FACTOR, size))))) + target,
         "strides": begin + data + target + field(7, field(1, fill(b"\x01", size))),
         "unknown fields": begin + data + target + fill(UNKNOWN, size),
     }
     for name, dim in DIMS.items():
         shape = fill(dim, size)
-        heads[f"data of {name}"] = begin + field(3, field(2, shape)) + target
-        heads[f"a target of {name}"] = begin + data + field(4, shape)
-        heads[f"an expected shape of {name}"] = begin + data + target + field(5, shape)
-        heads[f"nothing but an expected shape of {name}"] = begin + field(3, b"") + field(5, shape) + b"\x30\x01"
-    return heads
+        headers[f"data of {name}"] = begin + field(3, field(2, shape)) + target
+        headers[f"a target of {name}"] = begin + data + field(4, shape)
+        headers[f"an expected shape of {name}"] = begin + data + target + field(5, shape)
+        headers[f"nothing but an expected shape of {name}"] = begin + field(3, b"") + field(5, shape) + b"\x30\x01"
+    return headers
 
 
 HEADS = [
-    *(("Reshape", name, build_reshape_heads) for name in build_reshape_heads(MAX_HEADER_BYTES)),
+    *(("Reshape", name, build_reshape_headers) for name in build_reshape_headers(MAX_HEADER_BYTES)),
     *(("InferShape", name, build_questions) for name in build_questions(MAX_HEADER_BYTES)),
 ]
 
@@ -114,9 +114,9 @@ def test_no_head_takes_many_calls_on_the_serving_thread(
 
 
 @pytest.mark.parametrize("size", [512, LIGHT_HEADER_BYTES, MAX_HEADER_BYTES])
-@pytest.mark.parametrize("name", build_reshape_heads(512))
+@pytest.mark.parametrize("name", build_reshape_headers(512))
 def test_no_head_of_a_stream_takes_many_calls(name: str, size: int):
-    request = reshape_pb2.ReshapeRequest.FromString(build_reshape_heads(size)[name])
+    request = reshape_pb2.ReshapeRequest.FromString(build_reshape_headers(size)[name])
     request.data.ClearField("data")
     raw = field(3, request.SerializeToString())
     session = StreamSession(DEFAULT_LIMITS, lambda _: None)
