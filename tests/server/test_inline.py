@@ -4,7 +4,9 @@ import gc
 import logging
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
 
 import grpc
 import pytest
@@ -112,6 +114,40 @@ def test_a_call_that_is_over_is_freed_although_its_thread_has_not_come(runner: R
         assert (runner._admission.used_bytes, runner._admission.is_idle) == (0, True)
     finally:
         gate.set()
+
+
+def test_a_call_whose_caller_goes_as_a_thread_takes_it_up_gives_everything_back(
+    runner: Runner, monkeypatch: pytest.MonkeyPatch
+):
+    submitted, over = list[partial[None]](), threading.Event()
+    release = Admission.release
+
+    def take_up_first(*arguments: Any, **keywords: Any) -> None:
+        while submitted:
+            submitted.pop()()
+        release(*arguments, **keywords)
+        over.set()
+
+    monkeypatch.setattr(runner._threads, "submit", lambda *work: submitted.append(partial(*work)))
+    monkeypatch.setattr(Admission, "release", take_up_first)
+    monkeypatch.setattr(UnaryCall, "_answer", refuse_or_answer)
+    with grpc.insecure_channel(runner.addresses[0]) as channel:
+        method: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(
+            "/tensor_reshape.v1.ReshapeService/Reshape"
+        )
+        with pytest.raises(grpc.RpcError):
+            method(bytes(1000), timeout=0.5)
+    assert over.wait(SECONDS)
+    assert (runner._admission.used_bytes, runner._admission.is_idle) == (0, True)
+
+
+def refuse_or_answer(call: UnaryCall, answer: Callable[[bytes], bytes | None], raw: bytes) -> bool:
+    """Leaves what is light to a thread, and refuses what a thread is to answer."""
+    del raw
+    if answer == call._answer_whole:
+        call._refuse(ValueError("bad"))
+        return True
+    return False
 
 
 def test_nothing_is_kept_of_a_stream_that_is_over(

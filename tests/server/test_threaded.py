@@ -113,3 +113,31 @@ def test_the_end_of_a_call_ends_the_wait_of_its_thread(kind: int):
     with pytest.raises(LimitError) as caught:
         call.receive(iter(()))
     assert (caught.value.reason, admission.used_bytes) == (Reason.STALLED, other._life.reading)
+
+
+def test_a_stream_whose_caller_goes_just_before_it_is_refused_gives_everything_back(monkeypatch: pytest.MonkeyPatch):
+    admission = make(4)
+    call = build_calls(admission)[1]
+    assert isinstance(call, ThreadedStream)
+
+    def receive(*_: object) -> Iterator[bytes]:
+        call._on_over()
+        message = "a bad chunk"
+        raise ValueError(message)
+
+    monkeypatch.setattr(call._session, "receive", receive)
+    call.enter()
+    call._receive_all(iter([b"message"]))
+    assert (call._life.state, admission.is_idle, admission.used_bytes) == (State.DONE, True, 0)
+
+
+def test_a_call_that_waits_for_permission_to_work_hears_its_refusal():
+    admission, busy = make(4), threading.Semaphore(0)
+    call = ThreadedUnary(ReshapeService(DEFAULT_LIMITS).methods[0], busy, admission)
+    call.enter()
+    refusal = refuse_waiting(1.0)
+    call._signals.put(refusal)
+    with pytest.raises(LimitError) as caught:
+        call._await_permission()
+    assert caught.value is refusal
+    call._on_over()

@@ -91,8 +91,7 @@ class InlineCall(CoreCall):
         self._admission = plan.admission
         self._threads = plan.threads
         self._life = Lifecycle(self, plan.name)
-        # The message that waits for a thread. It is not part of what is submitted: a call that ends lets go of it at
-        # once, although what it has submitted stays in the queue of the pool until a thread comes by.
+        # The message that waits for a thread.
         self._message: bytes | None = None
 
     def begin(self) -> None:
@@ -115,7 +114,9 @@ class InlineCall(CoreCall):
     def start_work(self) -> None:
         """Has a thread answer what was received; see `ServedCall`."""
         try:
-            self._threads.submit(self._work)
+            # Not the call: its life lets go of one that is over, although this stays in the queue of the pool until a
+            # thread comes by. So the queue holds nothing that no budget counts.
+            self._threads.submit(_work_on, self._life)
         except RuntimeError as error:  # the pool has been shut down, or no thread can be had
             self._fail(error)
 
@@ -124,7 +125,8 @@ class InlineCall(CoreCall):
         del state
         self.finish(choose_end(refusal, self._method).status)
 
-    def _work(self) -> None:
+    def work(self) -> None:
+        """Answers the message that waits for a thread, unless the call is over; on that thread."""
         raw, self._message = self._message, None
         try:
             if self._admission.take_up(self._life) and raw is not None:
@@ -137,8 +139,9 @@ class InlineCall(CoreCall):
         raise NotImplementedError
 
     def _on_over(self) -> None:
-        self._message = None
+        # In this order: a thread that takes the call up just before has its message, and tells when it is done with it.
         self._admission.release(self._life, gone=self.is_gone)
+        self._message = None
 
     def _refuse(self, error: Exception) -> None:
         """Ends the call with what `error` says, unless its end is decided already."""
@@ -154,6 +157,13 @@ class InlineCall(CoreCall):
         super()._fail(error)
         with suppress(IllegalEventError):  # which may be what has failed
             self._admission.end(self._life, _BUG)
+
+
+def _work_on(life: Lifecycle) -> None:
+    """Has a call answer its message; nothing where it is over, and its life has let go of it."""
+    call = life.served
+    if isinstance(call, InlineCall):
+        call.work()
 
 
 class UnaryCall(InlineCall):

@@ -339,8 +339,8 @@ class Lifecycle:
 
     @property
     def is_ended(self) -> bool:
-        """Whether its end is decided."""
-        return self.state in _ENDS or self.state in _CLOSED
+        """Whether its end is decided, and no thread has to tell more: one that is ABANDONED waits for its thread."""
+        return self.state in _ENDS or self.state is State.DONE
 
     @property
     def may_ask(self) -> bool:

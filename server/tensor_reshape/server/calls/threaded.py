@@ -44,6 +44,9 @@ _Handler: TypeAlias = "grpc.RpcMethodHandler[bytes, bytes]"
 _Behavior: TypeAlias = Callable[..., Any]
 
 
+_LOOK_SECONDS = 0.1
+
+
 class CallThreads(ThreadPoolExecutor):
     """Threads that calls hold while they wait for a message."""
 
@@ -252,9 +255,24 @@ class ThreadedUnary(ThreadedCall):
 
     def _work(self, raw: bytes) -> bytes:
         self._await_room(None)
-        with self._working:  # each call has a thread of its own: what it waits for is the permission to use it
+        self._await_permission()
+        try:
             self._take_up()
             return self._served.answer(raw, lambda: self._life.is_over)
+        finally:
+            self._working.release()
+
+    def _await_permission(self) -> None:
+        """Waits until the call may use its thread: each has one of its own, but only so many work at once.
+
+        Raises:
+            LimitError: the call is given up, or over.
+        """
+        # A semaphore tells of nothing else, so the signals are looked at now and then: a caller that is refused hears
+        # it, and a thread whose caller has gone is free.
+        while not self._working.acquire(timeout=_LOOK_SECONDS):
+            if not self._signals.empty():
+                self._await_signal()
 
 
 class ThreadedStream(ThreadedCall):
