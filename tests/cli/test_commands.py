@@ -7,41 +7,23 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from command_line import Outcome, run_command
+from command_line import SIX, ask
 from server_processes import ServerProcess
-
-SIX = np.arange(6, dtype=np.float32).reshape(2, 3)
-
-
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    path = tmp_path / "data.npy"
-    np.save(path, SIX)
-    return path
-
-
-@pytest.fixture
-def output(tmp_path: Path) -> Path:
-    return tmp_path / "output.npy"
-
-
-def run(server: ServerProcess, command: str, *arguments: str | Path, stdin: bytes = b"") -> Outcome:
-    return run_command(command, "--server", server.address, *arguments, stdin=stdin)
 
 
 def test_health_prints_serving_and_succeeds(server: ServerProcess):
-    outcome = run(server, "health")
+    outcome = ask(server, "health")
     assert (outcome.code, outcome.text, outcome.errors) == (0, "SERVING", [])
 
 
 def test_health_of_the_whole_server_in_json(server: ServerProcess):
-    outcome = run(server, "health", "--service", "", "--json")
+    outcome = ask(server, "health", "--service", "", "--json")
     assert (outcome.code, json.loads(outcome.output)) == (0, {"status": "SERVING"})
 
 
 @pytest.mark.parametrize("command", ["static", "dynamic", "reshape"])
 def test_a_file_is_reshaped_into_a_file(command: str, file: Path, output: Path, server: ServerProcess):
-    outcome = run(server, command, file, "--shape", "3,-1", "--no-special-zero", "-o", output)
+    outcome = ask(server, command, file, "--shape", "3,-1", "--no-special-zero", "-o", output)
     assert (outcome.code, outcome.output) == (0, b"")
     np.testing.assert_array_equal(np.load(output), SIX.reshape(3, 2), strict=True)
 
@@ -49,11 +31,11 @@ def test_a_file_is_reshaped_into_a_file(command: str, file: Path, output: Path, 
 @pytest.mark.parametrize(("command", "dtype"), [("dynamic", "i4"), ("reshape", "u1")])
 def test_a_target_is_read_from_a_file(command: str, dtype: str, file: Path, tmp_path: Path, server: ServerProcess):
     np.save(tmp_path / "shape.npy", np.array([3, 2], dtype))
-    outcome = run(server, command, file, "--shape", f"@{tmp_path}/shape.npy", "--no-special-zero")
+    outcome = ask(server, command, file, "--shape", f"@{tmp_path}/shape.npy", "--no-special-zero")
     assert np.load(io.BytesIO(outcome.output)).shape == (3, 2)
 
 
 def test_a_target_file_of_another_type_is_refused(file: Path, tmp_path: Path, server: ServerProcess):
     np.save(tmp_path / "shape.npy", np.array([3, 2], "i8"))
-    outcome = run(server, "dynamic", file, "--shape", f"@{tmp_path}/shape.npy", "--no-special-zero")
+    outcome = ask(server, "dynamic", file, "--shape", f"@{tmp_path}/shape.npy", "--no-special-zero")
     assert (outcome.code, outcome.errors[0].endswith("[SHAPE_DATA_TYPE_UNSUPPORTED]")) == (3, True)

@@ -10,30 +10,13 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from command_line import Outcome, run_command
+from command_line import SIX, ask, run_command
 from server_processes import ServerProcess
 from tensor_reshape.cli.files import ArrayFiles, read_array
 from tensor_reshape.client import DataType
 from tensor_reshape.wire.arrays import DTYPES
 
-SIX = np.arange(6, dtype=np.float32).reshape(2, 3)
 NOBODY = ["--server", "127.0.0.1:1", "--timeout", "0.5"]
-
-
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    path = tmp_path / "data.npy"
-    np.save(path, SIX)
-    return path
-
-
-@pytest.fixture
-def output(tmp_path: Path) -> Path:
-    return tmp_path / "output.npy"
-
-
-def run(server: ServerProcess, command: str, *arguments: str | Path, stdin: bytes = b"") -> Outcome:
-    return run_command(command, "--server", server.address, *arguments, stdin=stdin)
 
 
 def save(array: np.ndarray[Any, Any]) -> bytes:
@@ -49,33 +32,33 @@ def save_header(shape: tuple[int, ...]) -> bytes:
 
 
 def test_pipes_are_written_as_a_dash(server: ServerProcess):
-    outcome = run(server, "static", "-", "--shape", "6", "--no-special-zero", stdin=save(SIX))
+    outcome = ask(server, "static", "-", "--shape", "6", "--no-special-zero", stdin=save(SIX))
     np.testing.assert_array_equal(np.load(io.BytesIO(outcome.output)), SIX.reshape(6), strict=True)
 
 
 def test_a_fortran_ordered_file_is_read_in_its_logical_order(server: ServerProcess):
-    outcome = run(server, "static", "-", "--shape", "6", "--no-special-zero", stdin=save(np.asfortranarray(SIX)))
+    outcome = ask(server, "static", "-", "--shape", "6", "--no-special-zero", stdin=save(np.asfortranarray(SIX)))
     np.testing.assert_array_equal(np.load(io.BytesIO(outcome.output)), SIX.reshape(6), strict=True)
 
 
 def test_json_describes_the_file_that_was_written(file: Path, output: Path, server: ServerProcess):
-    outcome = run(server, "static", file, "--shape", "6", "--no-special-zero", "-o", output, "--json")
+    outcome = ask(server, "static", file, "--shape", "6", "--no-special-zero", "-o", output, "--json")
     assert json.loads(outcome.output) == {"shape": [6], "data_type": "f32", "output": str(output)}
 
 
 def test_json_and_an_array_do_not_share_standard_output(file: Path, server: ServerProcess):
-    assert run(server, "static", file, "--shape", "6", "--no-special-zero", "--json").code == 2
+    assert ask(server, "static", file, "--shape", "6", "--no-special-zero", "--json").code == 2
 
 
 def test_bfloat16_is_named_because_npy_cannot(tmp_path: Path, server: ServerProcess):
     array = np.arange(6).astype(ml_dtypes.bfloat16)
     np.save(tmp_path / "data.npy", array)
-    outcome = run(server, "static", tmp_path / "data.npy", "--data-type", "bf16", "--shape", "3,2", "--no-special-zero")
+    outcome = ask(server, "static", tmp_path / "data.npy", "--data-type", "bf16", "--shape", "3,2", "--no-special-zero")
     assert np.load(io.BytesIO(outcome.output)).view(ml_dtypes.bfloat16).tolist() == array.reshape(3, 2).tolist()
 
 
 def test_a_data_type_of_another_size_than_the_items_is_refused(file: Path, server: ServerProcess):
-    outcome = run(server, "static", file, "--data-type", "bf16", "--shape", "6", "--no-special-zero")
+    outcome = ask(server, "static", file, "--data-type", "bf16", "--shape", "6", "--no-special-zero")
     assert (outcome.code, len(outcome.errors)) == (1, 1)
 
 
@@ -104,20 +87,20 @@ def test_a_missing_file_is_one_line():
 
 
 def test_an_output_that_cannot_be_written_is_one_line(file: Path, tmp_path: Path, server: ServerProcess):
-    outcome = run(server, "static", file, "--shape", "6", "--no-special-zero", "-o", tmp_path / "no" / "where.npy")
+    outcome = ask(server, "static", file, "--shape", "6", "--no-special-zero", "-o", tmp_path / "no" / "where.npy")
     assert (outcome.code, len(outcome.errors)) == (1, 1)
 
 
 @pytest.mark.parametrize(("dtype", "name"), [(">f4", "f64"), ("<i4", "f32")])
 def test_a_data_type_never_overrides_that_of_the_file(server: ServerProcess, tmp_path: Path, dtype: str, name: str):
     np.save(tmp_path / "data.npy", np.arange(6, dtype=dtype))
-    outcome = run(server, "reshape", tmp_path / "data.npy", "--data-type", name, "--shape", "6", "--special-zero")
+    outcome = ask(server, "reshape", tmp_path / "data.npy", "--data-type", name, "--shape", "6", "--special-zero")
     assert (outcome.code, len(outcome.errors)) == (1, 1)
 
 
 def test_a_big_endian_file_keeps_its_values_with_its_data_type_named(server: ServerProcess, tmp_path: Path):
     np.save(tmp_path / "data.npy", np.arange(6, dtype=">f4"))
-    outcome = run(server, "static", tmp_path / "data.npy", "--data-type", "f32", "--shape", "6", "--special-zero")
+    outcome = ask(server, "static", tmp_path / "data.npy", "--data-type", "f32", "--shape", "6", "--special-zero")
     assert np.load(io.BytesIO(outcome.output)).tolist() == [0, 1, 2, 3, 4, 5]
 
 

@@ -5,18 +5,14 @@ from pathlib import Path
 
 import numpy as np
 
-from command_line import Outcome, run_command
+from command_line import Outcome, ask, run_command
 from server_processes import ServerProcess, run_server
 
 NOBODY = ["--server", "127.0.0.1:1", "--timeout", "0.5"]
 
 
-def run(server: ServerProcess, command: str, *arguments: str | Path, stdin: bytes = b"") -> Outcome:
-    return run_command(command, "--server", server.address, *arguments, stdin=stdin)
-
-
 def infer(server: ServerProcess, *arguments: str) -> Outcome:
-    return run(server, "infer", "--data", "2,3,4", "--special-zero", *arguments)
+    return ask(server, "infer", "--data", "2,3,4", "--special-zero", *arguments)
 
 
 def test_health_fails_where_nobody_listens():
@@ -41,11 +37,11 @@ def test_a_limit_has_an_exit_code_of_its_own(tmp_path: Path):
     path = tmp_path / "large.npy"
     np.save(path, np.zeros(2000, np.float32))
     with run_server("--max-message-bytes", "4096") as small:
-        outcome = run(small, "static", path, "--shape", "-1", "--no-special-zero")
+        outcome = ask(small, "static", path, "--shape", "-1", "--no-special-zero")
     assert (outcome.code, len(outcome.errors)) == (4, 1)
 
 
 def test_an_error_of_usage_is_json_where_that_is_asked_for(server: ServerProcess):
-    outcome = run(server, "infer", "--data", "2", "--shape", "2", "--json")
+    outcome = ask(server, "infer", "--data", "2", "--shape", "2", "--json")
     assert outcome.code == 2
     assert "special-zero" in json.loads("".join(outcome.errors))["error"]

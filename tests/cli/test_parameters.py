@@ -6,25 +6,13 @@ import click
 import numpy as np
 import pytest
 
-from command_line import Outcome, run_command
+from command_line import ask, run_command
 from server_processes import ServerProcess
 from tensor_reshape.cli.parameters import SHAPE, DataTypeName, Dims, PartialDims, PartialShape, Strides, Target
 from tensor_reshape.client import DataType, Dim, Interval
 from tensor_reshape.wire.arrays import Array
 
-SIX = np.arange(6, dtype=np.float32).reshape(2, 3)
 NOBODY = ["--server", "127.0.0.1:1", "--timeout", "0.5"]
-
-
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    path = tmp_path / "data.npy"
-    np.save(path, SIX)
-    return path
-
-
-def run(server: ServerProcess, command: str, *arguments: str | Path, stdin: bytes = b"") -> Outcome:
-    return run_command(command, "--server", server.address, *arguments, stdin=stdin)
 
 
 def test_the_environment_names_the_server(server: ServerProcess):
@@ -33,11 +21,11 @@ def test_the_environment_names_the_server(server: ServerProcess):
 
 
 def test_an_open_dim_is_no_target_of_an_execution(file: Path, server: ServerProcess):
-    assert run(server, "static", file, "--shape", "?,-1", "--no-special-zero").code == 2
+    assert ask(server, "static", file, "--shape", "?,-1", "--no-special-zero").code == 2
 
 
 def test_special_zero_must_be_given(file: Path, server: ServerProcess):
-    outcome = run(server, "static", file, "--shape", "6")
+    outcome = ask(server, "static", file, "--shape", "6")
     assert (outcome.code, "special-zero" in outcome.errors[-1]) == (2, True)
 
 

@@ -6,6 +6,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
+
+from server_processes import ServerProcess
+
+SIX = np.arange(6, dtype=np.float32).reshape(2, 3)
 _RUN_SECONDS = 60
 _CORE_LINE = re.compile(r"[IWEF]\d{4} |WARNING: All log messages before")  # the C core of gRPC logs on stderr too
 
@@ -13,6 +18,11 @@ _CORE_LINE = re.compile(r"[IWEF]\d{4} |WARNING: All log messages before")  # the
 def run_command(*arguments: str | Path, stdin: bytes = b"", env: dict[str, str] | None = None) -> "Outcome":
     """Runs `tensor-reshape` with these arguments to its end."""
     return run_module("tensor_reshape.cli", *arguments, stdin=stdin, env=env)
+
+
+def ask(server: ServerProcess, command: str, *arguments: str | Path, stdin: bytes = b"") -> "Outcome":
+    """Runs a command that asks `server`."""
+    return run_command(command, "--server", server.address, *arguments, stdin=stdin)
 
 
 def run_module(module: str, *arguments: str | Path, stdin: bytes = b"", env: dict[str, str] | None = None) -> "Outcome":

@@ -14,6 +14,8 @@ from collections import OrderedDict
 from itertools import islice
 from typing import Generic, TypeVar
 
+from tensor_reshape.server.calls.accounts import is_shared
+
 Call = TypeVar("Call")
 Item = TypeVar("Item")
 
@@ -71,7 +73,7 @@ class CallSlots(Generic[Call]):
             return list(self._peers)
 
     def _exceeds_share(self, peer: str) -> bool:
-        if self._per_connection is None or peer.startswith("unix"):
+        if self._per_connection is None or is_shared(peer):
             return False
         return len(self._calls[peer]) > self._per_connection
 

@@ -13,9 +13,6 @@ from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-_UNIX = "unix"
-"""How the name of a connection begins that is one of a unix socket."""
-
 
 @dataclass(slots=True, eq=False)
 class Account:
@@ -80,7 +77,7 @@ class Pool:
         account = self._accounts.get(name)
         if account is not None:
             return account
-        return Account(name, self._ceiling if name.startswith(_UNIX) else self._share)
+        return Account(name, self._ceiling if is_shared(name) else self._share)
 
     def fits(self, account: Account, size: int) -> bool:
         """Whether the connection may have so many bytes more, now."""
@@ -168,3 +165,8 @@ class Pool:
         if account.used == 0:
             return self._newcomers
         return self._holders if account.used + account.claims[0].size <= account.share else None
+
+
+def is_shared(name: str) -> bool:
+    """Whether a connection's name is that of all clients of a unix socket: no share can be one client's there."""
+    return name.startswith("unix")

@@ -1,0 +1,22 @@
+"""Files that the commands read and write."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from command_line import SIX
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """A file of `SIX`."""
+    path = tmp_path / "data.npy"
+    np.save(path, SIX)
+    return path
+
+
+@pytest.fixture
+def output(tmp_path: Path) -> Path:
+    """Where a command may write."""
+    return tmp_path / "output.npy"
