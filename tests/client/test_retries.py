@@ -62,6 +62,36 @@ def test_what_would_fail_again_is_not_sent_again(error: TensorReshapeError):
     assert begin().plan_pause(error) is None
 
 
+TIME_IS_UP = CallTimeoutError("", StatusCode.DEADLINE_EXCEEDED)
+
+
+def test_whoever_was_refused_until_time_was_up_ends_with_the_refusal():
+    attempts = begin()
+    attempts.plan_pause(BUSY)
+    assert attempts.choose_end(TIME_IS_UP) is BUSY
+
+
+@pytest.mark.parametrize("error", [*LOST, *FINAL[1:], TIME_IS_UP], ids=repr)
+def test_whoever_was_not_refused_ends_with_what_ended_the_attempt(error: TensorReshapeError):
+    attempts = begin()
+    attempts.plan_pause(error)
+    assert attempts.choose_end(error) is error
+
+
+@pytest.mark.parametrize("error", FINAL[1:], ids=repr)
+def test_a_refusal_of_before_does_not_hide_what_is_no_timeout(error: TensorReshapeError):
+    attempts = begin()
+    attempts.plan_pause(BUSY)
+    assert attempts.choose_end(error) is error
+
+
+def test_a_stream_that_was_taken_up_after_a_refusal_ends_with_its_timeout():
+    attempts = begin()
+    attempts.plan_pause(BUSY)
+    attempts.note_progress()
+    assert attempts.choose_end(TIME_IS_UP) is TIME_IS_UP
+
+
 @pytest.mark.parametrize("error", LOST, ids=repr)
 def test_who_lost_a_server_waits_for_one(error: TensorReshapeError):
     assert plan(begin(), error).is_for_server

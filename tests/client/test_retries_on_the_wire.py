@@ -1,5 +1,6 @@
 """What a server sees of calls that the SDK sends again; of those of stock clients, see `e2e/test_pushback`."""
 
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -37,6 +38,17 @@ class Refusing:
         return [after - before for before, after in zip(self.times, self.times[1:], strict=False)]
 
 
+class Holding(Refusing):
+    """Keeps what it does not refuse until the caller's time is up."""
+
+    def __call__(self, request: bytes, context: grpc.ServicerContext) -> bytes:
+        is_over = threading.Event()
+        context.add_callback(is_over.set)
+        super().__call__(request, context)
+        is_over.wait()
+        return GOOD
+
+
 class Unavailable(Refusing):
     """Says UNAVAILABLE instead."""
 
@@ -48,6 +60,17 @@ class Unavailable(Refusing):
 
 def infer(client: AnyClient, **fields: float) -> tuple[int, ...]:
     return client.infer_shape([6], [6], **fields).known
+
+
+@pytest.mark.parametrize("kind", CLIENTS)
+def test_a_busy_server_that_lets_the_time_run_out_was_busy(kind: str):
+    with (
+        run_stock({"InferShape": Holding(1)}) as address,
+        open_client(kind, address) as client,
+        pytest.raises(LimitError) as caught,
+    ):
+        infer(client, timeout=1)
+    assert caught.value.reason == Reason.SERVER_BUSY
 
 
 @pytest.mark.parametrize("kind", CLIENTS)

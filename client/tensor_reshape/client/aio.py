@@ -233,7 +233,7 @@ class AsyncClient:
             except TensorReshapeError as error:
                 pause = attempts.plan_pause(error)
                 if pause is None:
-                    raise
+                    raise attempts.choose_end(error) from None
                 await asyncio.sleep(pause.seconds)
                 if pause.is_for_server:
                     await self._await_server(attempts)

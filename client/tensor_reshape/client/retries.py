@@ -26,7 +26,7 @@ from typing import NamedTuple
 
 from grpc import StatusCode
 
-from tensor_reshape.client.errors import ServiceError
+from tensor_reshape.client.errors import CallTimeoutError, ServiceError
 from tensor_reshape.rules.errors import LimitError, TensorReshapeError
 
 LEAST_TIMEOUT_SECONDS = 1e-3
@@ -118,13 +118,17 @@ class Attempts:
         self._failures = 0  # of either kind: how far the back-off has grown
         self._losses = 0  # of the server: the first one is free
         self._patience_seconds = PATIENCE_SECONDS  # what is left of it
+        # Of the attempt before. Let go of when the call ends: its traceback holds the frames, which hold this.
+        self._refusal: LimitError | None = None
 
     def note_success(self) -> None:
         """Notes that the call was answered."""
+        self._refusal = None
         self._budget.note_success()
 
     def note_progress(self) -> None:
         """Notes that a server has taken up the stream: from here it is a new one that would be awaited."""
+        self._refusal = None
         self._patience_seconds = PATIENCE_SECONDS
 
     def plan_pause(self, error: TensorReshapeError) -> Pause | None:
@@ -133,12 +137,22 @@ class Attempts:
             return None
         # The server's word decides, which it gives for the reasons that are retryable: also for one to come.
         if isinstance(error, LimitError) and error.retry_seconds is not None:
+            self._refusal = error
             pause = self._plan_busy(error.retry_seconds)
         elif isinstance(error, ServiceError) and error.code in _LOST:
             pause = self._plan_lost()
         else:
             return None
         return None if pause is None or self.deadline.is_within(pause.seconds) else pause
+
+    def choose_end(self, error: TensorReshapeError) -> TensorReshapeError:
+        """Returns what the call ends with when `error` ended its last attempt.
+
+        Where the server was full until the time ran out, that says more than that it ran out, and must not depend on
+        whether it did so during an attempt or between two.
+        """
+        refusal, self._refusal = self._refusal, None
+        return refusal if refusal is not None and isinstance(error, CallTimeoutError) else error
 
     @contextmanager
     def wait_for_server(self) -> Iterator[float]:

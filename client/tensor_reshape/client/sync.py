@@ -301,7 +301,7 @@ class Client:
             except TensorReshapeError as error:
                 pause = attempts.plan_pause(error)
                 if pause is None:
-                    raise
+                    raise attempts.choose_end(error) from None
                 time.sleep(pause.seconds)
                 if pause.is_for_server:
                     self._await_server(attempts)
