@@ -7,8 +7,8 @@ the `RetryBudget`, which has a lock.
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing, suppress
 from functools import cache
 from types import TracebackType
 from typing import Self, TypeVar, Unpack
@@ -16,6 +16,7 @@ from typing import Self, TypeVar, Unpack
 import grpc
 import numpy.typing as npt
 
+from tensor_reshape.client import direct_streams
 from tensor_reshape.client.errors import UnavailableError, build_error
 from tensor_reshape.client.options import (
     DEFAULT_TARGET,
@@ -91,6 +92,7 @@ class Client:
         self._inline_max_bytes = inline_max_bytes
         self._chunk_bytes = check_chunk_bytes(chunk_bytes)
         self._channel = self._open_channel(avoid_unhealthy=True)
+        self._drives_streams = direct_streams.is_supported(self._channel)
         self._find_method: _FindMethod = cache(self._channel.unary_unary)  # to make one costs several microseconds
 
     def __enter__(self) -> Self:
@@ -318,19 +320,31 @@ class Client:
 
     def _stream(self, transfer: StreamTransfer, attempts: Attempts) -> Array:
         self._endpoint.require_open()
-        method: grpc.StreamStreamMultiCallable[bytes, bytes] = self._channel.stream_stream(STREAM_RESHAPE.path)
-        answered = threading.Event()  # set when the first answer is here: elements are sent to whoever accepts them
-        requests = _build_requests(transfer, answered)
-        call = method(requests, timeout=attempts.deadline.remaining_seconds, metadata=self._endpoint.metadata)
-        try:
-            for raw in _explain_all(call):
+        exchange = direct_streams.exchange if self._drives_streams else _exchange
+        # Closed: a stream that is given up would stay open.
+        with closing(
+            exchange(self._channel, transfer, attempts.deadline.remaining_seconds, self._endpoint.metadata)
+        ) as answers:
+            for raw in answers:
                 transfer.receive(raw)
-                answered.set()
                 attempts.note_progress()
-        finally:
-            answered.set()  # or the thread that sends would wait for ever
-            call.cancel()  # or a stream that is given up would stay open; of one that has ended nothing changes
         return transfer.finish()
+
+
+def _exchange(
+    channel: grpc.Channel, transfer: StreamTransfer, timeout: float | None, metadata: Metadata
+) -> Generator[bytes, None, None]:
+    """Makes the call as `direct_streams.exchange` does, in the way of every channel: with a thread that sends."""
+    method: grpc.StreamStreamMultiCallable[bytes, bytes] = channel.stream_stream(STREAM_RESHAPE.path)
+    answered = threading.Event()  # set when the first answer is here: elements are sent to whoever accepts them
+    call = method(_build_requests(transfer, answered), timeout=timeout, metadata=metadata)
+    try:
+        for raw in _explain_all(call):
+            yield raw
+            answered.set()
+    finally:
+        answered.set()  # or the thread that sends would wait for ever
+        call.cancel()  # of a call that has ended nothing changes
 
 
 def _build_requests(transfer: StreamTransfer, answered: threading.Event) -> Iterator[bytes]:
