@@ -4,8 +4,8 @@ grpcio has one thread take what is sent from an iterator, one poll for the whole
 to wake each other costs a third of a large stream. Here the caller's thread starts every operation itself and waits on
 a completion queue that is the call's own, as grpcio itself does for blocking unary calls.
 
-This is the one module of the client that drives a stream with parts of grpcio that are not public; `is_supported` says
-whether a channel has them, and `sync` keeps to grpcio's own way where it has not.
+This is the one module of the client's streams that imports parts of grpcio that are not public. `is_supported` says
+whether the installed grpcio is one of those that this was written for; where it is not, `stock_streams` makes the call.
 
 - Everything happens on the thread that makes the call. Another one reaches it only by closing the channel: that cancels
   the call, which then ends as one that the server cancels.
@@ -21,74 +21,64 @@ whether a channel has them, and `sync` keeps to grpcio's own way where it has no
 import inspect
 import time
 from collections.abc import Callable, Generator, Iterator
+from functools import cache
 from typing import Any
 
 import grpc
 from grpc import _channel  # the parts in question, with those of cygrpc
 from grpc._cython import cygrpc  # type: ignore[attr-defined] # compiled, without types
 
+from tensor_reshape.client import direct_calls, stock_streams
+from tensor_reshape.client.direct_calls import Way
 from tensor_reshape.client.errors import build_error
-from tensor_reshape.client.options import Metadata
+from tensor_reshape.client.options import CheckedMetadata
 from tensor_reshape.client.transfers import StreamTransfer
 from tensor_reshape.wire.methods import STREAM_RESHAPE
 
 _PATH = STREAM_RESHAPE.path.encode()
 _CODES = {code.value[0]: code for code in grpc.StatusCode}
-_OPERATIONS = (
-    "ReceiveInitialMetadataOperation",
-    "ReceiveMessageOperation",
-    "ReceiveStatusOnClientOperation",
-    "SendCloseFromClientOperation",
-    "SendInitialMetadataOperation",
-    "SendMessageOperation",
-)
-_SIGNATURES = {
-    "Channel.segregated_call": "self flags method host deadline metadata credentials operationses_and_tags context "
-    "registered_call_handle",
-    "SegregatedCall.operate": "self operations tag",
-    "SegregatedCall.cancel": "self code details",
-    "SegregatedCall.next_event": "self",
+_SIGNATURES = {  # besides what unary calls need
+    "cancel": ["self", "code", "details"],
+    "next_event": ["self"],
+    "operate": ["self", "operations", "tag"],
 }
 
+Exchange = Callable[
+    [grpc.Channel, StreamTransfer, float | None, CheckedMetadata],
+    Generator[bytes, None, None],
+]
+"""What makes one call: see `stock_streams.exchange`."""
 
-def is_supported(channel: grpc.Channel) -> bool:
-    """Whether a call on `channel` can be driven here.
 
-    Not where the installed grpcio is of another form, and not where something sits between the channel and its caller:
-    an interceptor must see every call.
+def find_exchange(channel: grpc.Channel, way: Way) -> Exchange:
+    """Returns what makes the streams of a channel.
+
+    Args:
+        channel: whoever made it closes it.
+        way: "auto": directly, where that is possible; "stock": as grpcio does it.
     """
-    parts = (*_OPERATIONS, "PropagationConstants", "StatusCode", "build_census_context")
-    return (
-        type(channel) is _channel.Channel
-        and isinstance(getattr(channel, "_channel", None), getattr(cygrpc, "Channel", ()))
-        and all(hasattr(cygrpc, name) for name in parts)
-        and all(_list_parameters(name) == parameters.split() for name, parameters in _SIGNATURES.items())
+    # An interceptor, as instrumentation puts one around channels, is to see every call: such a channel is of its class.
+    is_plain = type(channel) is _channel.Channel
+    return exchange if way == "auto" and is_plain and is_supported() else stock_streams.exchange
+
+
+@cache
+def is_supported() -> bool:
+    """Whether the installed grpcio has all that this module needs, in the form that it needs."""
+    return direct_calls.is_supported() and all(
+        _list_parameters(name) == parameters for name, parameters in _SIGNATURES.items()
     )
 
 
 def _list_parameters(name: str) -> list[str]:
-    owner, _, method = name.partition(".")
-    try:
-        return list(inspect.signature(getattr(getattr(cygrpc, owner), method)).parameters)
-    except (AttributeError, TypeError, ValueError):  # it is not there, or not told
-        return []
+    method = getattr(cygrpc.SegregatedCall, name, None)
+    return list(inspect.signature(method).parameters) if callable(method) else []
 
 
 def exchange(
-    channel: grpc.Channel, transfer: StreamTransfer, timeout: float | None, metadata: Metadata
+    channel: grpc.Channel, transfer: StreamTransfer, timeout: float | None, metadata: CheckedMetadata
 ) -> Generator[bytes, None, None]:
-    """Makes the call: yields what is received, and sends what `transfer` has to send meanwhile.
-
-    Args:
-        channel: one that `is_supported`.
-        transfer: takes each message as soon as it is yielded: whether it has accepted decides about what is sent next.
-        timeout: seconds; None: for ever.
-        metadata: sent with the call.
-
-    Raises:
-        TensorReshapeError: the call ended otherwise than well.
-        ValueError: the channel is closed.
-    """
+    """Makes the call, as `stock_streams.exchange` does: with the same errors."""
     stream = _Stream(channel, transfer, timeout, metadata)
     try:
         yield from stream.receive_all()
@@ -104,7 +94,7 @@ class _Stream:
     """
 
     def __init__(
-        self, channel: grpc.Channel, transfer: StreamTransfer, timeout: float | None, metadata: Metadata
+        self, channel: grpc.Channel, transfer: StreamTransfer, timeout: float | None, metadata: CheckedMetadata
     ) -> None:
         """Starts it, with the first message."""
         self._transfer = transfer

@@ -4,20 +4,19 @@ Any number of threads may share one: grpc's channel allows that, and what a call
 the `RetryBudget`, which has a lock.
 """
 
-import threading
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
-from functools import cache
 from types import TracebackType
 from typing import Self, TypeVar, Unpack
 
 import grpc
 import numpy.typing as npt
 
-from tensor_reshape.client import direct_streams
-from tensor_reshape.client.errors import UnavailableError, build_error
+from tensor_reshape.client.direct_calls import DirectCalls, Way, check_way, open_calls
+from tensor_reshape.client.direct_streams import find_exchange
+from tensor_reshape.client.errors import UnavailableError
 from tensor_reshape.client.options import (
     DEFAULT_TARGET,
     DEFAULT_TIMEOUT_SECONDS,
@@ -28,9 +27,9 @@ from tensor_reshape.client.options import (
 )
 from tensor_reshape.client.queries import MAX_PARALLEL_CALLS, DimLike, ShapeOptions, ShapeQuery, split_queries
 from tensor_reshape.client.requests import (
+    Arguments,
     Call,
     Expected,
-    Plan,
     Target,
     build_health_check,
     build_infer_shape,
@@ -39,18 +38,19 @@ from tensor_reshape.client.requests import (
 )
 from tensor_reshape.client.responses import Answer, InferredShape
 from tensor_reshape.client.retries import Attempts, Deadline
+from tensor_reshape.client.stock_calls import StockCalls, explain_one
+from tensor_reshape.client.templates import find_call
 from tensor_reshape.client.transfers import DEFAULT_INLINE_MAX_BYTES, Delivery, StreamTransfer, Transfer
 from tensor_reshape.rules.errors import ReshapeError, TensorReshapeError
 from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, RESHAPE, STATIC_RESHAPE
 from tensor_reshape.wire.arrays import Array
 from tensor_reshape.wire.health import HealthStatus
-from tensor_reshape.wire.methods import SERVICE, STREAM_RESHAPE
+from tensor_reshape.wire.methods import SERVICE
 from tensor_reshape.wire.streams import DEFAULT_CHUNK_BYTES
 
 _Result = TypeVar("_Result")
 _Answers = list[InferredShape | ReshapeError]
 _Started = tuple[Call[_Answers], "grpc.Future[bytes]"]
-_FindMethod = Callable[[str], "grpc.UnaryUnaryMultiCallable[bytes, bytes]"]
 
 
 class Client:
@@ -65,7 +65,7 @@ class Client:
     call's timeout.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - options, each by its name
         self,
         target: str = DEFAULT_TARGET,
         *,
@@ -74,6 +74,7 @@ class Client:
         timeout: float = DEFAULT_TIMEOUT_SECONDS,
         inline_max_bytes: int = DEFAULT_INLINE_MAX_BYTES,
         chunk_bytes: int = DEFAULT_CHUNK_BYTES,
+        calls: Way = "auto",
     ) -> None:
         """Makes the channel; it connects with the first call.
 
@@ -87,13 +88,18 @@ class Client:
             inline_max_bytes: arrays up to this size travel in one message, larger ones as a stream, unless `transfer`
                 says otherwise.
             chunk_bytes: what one message of a stream carries.
+            calls: "auto": past those objects of grpcio that a call does not need, where the installed grpcio allows it
+                and nothing intercepts the channel; "stock": all by grpcio's public means. Both do the same; for whoever
+                watches grpcio's own objects, or mistrusts this.
         """
         self._endpoint = Endpoint(target, credentials, metadata, timeout)
         self._inline_max_bytes = inline_max_bytes
         self._chunk_bytes = check_chunk_bytes(chunk_bytes)
+        self._way = check_way(calls)
         self._channel = self._open_channel(avoid_unhealthy=True)
-        self._drives_streams = direct_streams.is_supported(self._channel)
-        self._find_method: _FindMethod = cache(self._channel.unary_unary)  # to make one costs several microseconds
+        self._calls = open_calls(self._channel, calls)
+        self._stock_calls = StockCalls(self._channel)  # those of a batch: several are under way at once
+        self._exchange = find_exchange(self._channel, calls)
 
     def __enter__(self) -> Self:
         """Returns the client itself."""
@@ -133,8 +139,7 @@ class Client:
         Returns:
             The elements in row-major order under the new shape, with the array's type.
         """
-        plan = plan_reshape(STATIC_RESHAPE, array, shape, special_zero=special_zero, expected_shape=expected_shape)
-        return self._reshape(plan, timeout, how)
+        return self._reshape(Arguments(STATIC_RESHAPE, array, shape, special_zero, expected_shape), timeout, how)
 
     def dynamic_reshape(
         self,
@@ -150,8 +155,7 @@ class Client:
 
         A plain sequence of integers is sent as i32; an array keeps the type it has.
         """
-        plan = plan_reshape(DYNAMIC_RESHAPE, array, shape, special_zero=special_zero, expected_shape=expected_shape)
-        return self._reshape(plan, timeout, how)
+        return self._reshape(Arguments(DYNAMIC_RESHAPE, array, shape, special_zero, expected_shape), timeout, how)
 
     def reshape(
         self,
@@ -168,8 +172,7 @@ class Client:
         Copied dims leave both sides before -1 is resolved: (4,0,2) with [-1,0] and special_zero gives (8,0). A plain
         sequence of integers is sent as i64.
         """
-        plan = plan_reshape(RESHAPE, array, shape, special_zero=special_zero, expected_shape=expected_shape)
-        return self._reshape(plan, timeout, how)
+        return self._reshape(Arguments(RESHAPE, array, shape, special_zero, expected_shape), timeout, how)
 
     def infer_shape(
         self,
@@ -217,7 +220,7 @@ class Client:
         call, deadline = build_health_check(service), self._endpoint.start_deadline(timeout)
         # A channel of its own: the client's turns away from servers that say NOT_SERVING, so it cannot ask them.
         with self._open_channel(avoid_unhealthy=False) as channel:
-            return call.decode(self._send(call, deadline.remaining_seconds, find_method=channel.unary_unary))
+            return call.decode(self._send(call, deadline.remaining_seconds, calls=open_calls(channel, self._way)))
 
     def wait_until_ready(self, *, timeout: float | None = None) -> None:
         """Waits until a server that says SERVING is connected.
@@ -242,7 +245,11 @@ class Client:
             return grpc.insecure_channel(self._endpoint.target, options)
         return grpc.secure_channel(self._endpoint.target, self._endpoint.credentials, options)
 
-    def _reshape(self, plan: Plan, timeout: float | None, how: Transfer) -> Array:
+    def _reshape(self, arguments: Arguments, timeout: float | None, how: Transfer) -> Array:
+        call = None if how else find_call(arguments, self._inline_max_bytes)
+        if call is not None:
+            return self._run(call, self._endpoint.start_deadline(timeout))
+        plan = plan_reshape(arguments)
         delivery = Delivery(plan, how, self._inline_max_bytes)
         deadline = self._endpoint.start_deadline(timeout)
         if delivery.way == "stream":
@@ -264,22 +271,19 @@ class Client:
         call: Call[Answer],
         timeout: float | None,
         *,
-        wait_for_ready: bool | None = None,
-        find_method: _FindMethod | None = None,
+        wait_for_ready: bool = False,
+        calls: DirectCalls | StockCalls | None = None,
     ) -> bytes:
         self._endpoint.require_open()
-        method = (find_method or self._find_method)(call.method)
-        metadata = self._endpoint.metadata
+        send, metadata = (calls or self._calls).send, self._endpoint.metadata
         # No wait for a server by default: to fail at once tells that it is lost, and `retries` waits better.
-        return _explain_one(
-            lambda: method(call.request, timeout=timeout, metadata=metadata, wait_for_ready=wait_for_ready)
-        )
+        return send(call.method, call.request, timeout, metadata, wait_for_ready=wait_for_ready)
 
     def _start(self, call: Call[Answer], deadline: Deadline) -> tuple[Call[Answer], "grpc.Future[bytes]"]:
         self._endpoint.require_open()
         # Started rather than awaited: several calls of a batch are under way without a thread for each.
-        start = self._find_method(call.method).future
-        return call, start(call.request, timeout=deadline.remaining_seconds, metadata=self._endpoint.metadata)
+        start, metadata = self._stock_calls.start, self._endpoint.metadata
+        return call, start(call.method, call.request, deadline.remaining_seconds, metadata)
 
     def _await_first(self, started: deque[_Started], deadline: Deadline) -> _Answers:
         call, future = started.popleft()
@@ -292,7 +296,7 @@ class Client:
 
         def attempt() -> bytes:
             first = next(started, None)
-            return self._send(call, deadline.remaining_seconds) if first is None else _explain_one(first)
+            return self._send(call, deadline.remaining_seconds) if first is None else explain_one(first)
 
         return call.decode(self._repeat(attempt, Attempts(self._endpoint.budget, deadline)))
 
@@ -320,56 +324,11 @@ class Client:
 
     def _stream(self, transfer: StreamTransfer, attempts: Attempts) -> Array:
         self._endpoint.require_open()
-        exchange = direct_streams.exchange if self._drives_streams else _exchange
-        # Closed: a stream that is given up would stay open.
+        # Closed, or a stream that is given up would stay open.
         with closing(
-            exchange(self._channel, transfer, attempts.deadline.remaining_seconds, self._endpoint.metadata)
+            self._exchange(self._channel, transfer, attempts.deadline.remaining_seconds, self._endpoint.metadata)
         ) as answers:
             for raw in answers:
                 transfer.receive(raw)
                 attempts.note_progress()
         return transfer.finish()
-
-
-def _exchange(
-    channel: grpc.Channel, transfer: StreamTransfer, timeout: float | None, metadata: Metadata
-) -> Generator[bytes, None, None]:
-    """Makes the call as `direct_streams.exchange` does, in the way of every channel: with a thread that sends."""
-    method: grpc.StreamStreamMultiCallable[bytes, bytes] = channel.stream_stream(STREAM_RESHAPE.path)
-    answered = threading.Event()  # set when the first answer is here: elements are sent to whoever accepts them
-    call = method(_build_requests(transfer, answered), timeout=timeout, metadata=metadata)
-    try:
-        for raw in _explain_all(call):
-            yield raw
-            answered.set()
-    finally:
-        answered.set()  # or the thread that sends would wait for ever
-        call.cancel()  # of a call that has ended nothing changes
-
-
-def _build_requests(transfer: StreamTransfer, answered: threading.Event) -> Iterator[bytes]:
-    """Yields what is sent; consumed by a thread of grpcio's."""
-    yield transfer.begin
-    answered.wait()
-    if transfer.accepted:  # it is also set when the call has ended
-        yield from transfer.build_chunks()
-
-
-def _explain_one(send: Callable[[], bytes]) -> bytes:
-    try:
-        return send()
-    except grpc.RpcError as error:
-        raise _explain(error) from None
-
-
-def _explain_all(call: Iterator[bytes]) -> Iterator[bytes]:
-    """Yields what is received; what ends the call becomes an error of this package, and nothing else does."""
-    try:
-        yield from call
-    except grpc.RpcError as error:
-        raise _explain(error) from None
-
-
-def _explain(error: grpc.RpcError) -> TensorReshapeError:
-    metadata = error.trailing_metadata() or ()
-    return build_error(error.code(), error.details(), metadata)  # type: ignore[arg-type] # pairs, too
