@@ -25,7 +25,6 @@ from grpc._cython import cygrpc  # type: ignore[attr-defined] # compiled, withou
 from tensor_reshape.client.errors import build_error
 from tensor_reshape.client.options import CheckedMetadata
 from tensor_reshape.client.stock_calls import StockCalls, check_answer
-from tensor_reshape.rules.errors import TensorReshapeError
 
 Way = Literal["auto", "stock"]
 
@@ -43,6 +42,7 @@ _PARTS = {
     "PropagationConstants": ("GRPC_PROPAGATE_DEFAULTS",),
     "InitialMetadataFlags": ("wait_for_ready", "wait_for_ready_explicitly_set"),
     "StatusCode": ("cancelled",),
+    "build_census_context": (),
 }
 
 
@@ -84,7 +84,6 @@ class DirectCalls:
     def __init__(self, channel: grpc.Channel) -> None:
         """Keeps the channel, which is closed by whoever made it."""
         self._core: Any = channel._channel  # type: ignore[attr-defined] # not public
-        self._context = cygrpc.build_census_context()  # None, but for who traces
 
     def send(
         self,
@@ -109,39 +108,35 @@ class DirectCalls:
             status,
         )
         deadline = None if timeout is None else time.time() + timeout  # as the core counts them: from the epoch
-        _begin(self._core, path.encode(), deadline, operations, self._context).next_event()
+        _begin(self._core, path.encode(), deadline, metadata, operations).next_event()
         code = status.code()
         if code != 0:
-            raise _explain(code, status)
+            # A code that is none of gRPC's is UNKNOWN, as it is to the core.
+            known = _CODES.get(code, grpc.StatusCode.UNKNOWN)
+            raise build_error(known, status.details(), status.trailing_metadata())
         return check_answer(message.message())
 
 
-def _begin(core: Any, path: bytes, deadline: float | None, operations: Sequence[Any], context: Any) -> Any:
+def _begin(core: Any, path: bytes, deadline: float | None, metadata: CheckedMetadata, operations: Sequence[Any]) -> Any:
     """Has the core begin a call with one batch of operations.
 
     Raises:
         ValueError: the channel is closed.
     """
-    # No host, no metadata, which errors are worded with alone, no credentials of the call's own, no registered method,
-    # which was tried without any effect.
     inherited = cygrpc.PropagationConstants.GRPC_PROPAGATE_DEFAULTS
-    return core.segregated_call(inherited, path, None, deadline, None, None, ((operations, None),), context, None)
-
-
-def _explain(code: int, status: Any) -> TensorReshapeError:
-    known = _CODES.get(code)
-    details: str = status.details()
-    if known is None:  # no code of gRPC's: in grpcio's own words
-        known, details = grpc.StatusCode.UNKNOWN, f'Server sent unknown code {None} and details "{details}"'
-    return build_error(known, details, status.trailing_metadata())
+    # No host, no credentials of the call's own, and no registered method, which was tried to no effect. The metadata
+    # are among the operations; errors are worded with these.
+    return core.segregated_call(
+        inherited, path, None, deadline, metadata, None, ((operations, None),), cygrpc.build_census_context(), None
+    )
 
 
 def _refuses_as_known() -> bool:
     """Whether the core takes a call in this form. It is a closed channel that is asked, so nothing is ever sent."""
-    core = cygrpc.Channel(b"unix:nobody", (), None)
-    core.close(cygrpc.StatusCode.cancelled, "never open")
     try:
-        _begin(core, b"/", None, (), None)
+        core = cygrpc.Channel(b"unix:nobody", (), None)
+        core.close(cygrpc.StatusCode.cancelled, "never open")
+        _begin(core, b"/", None, (), ())
     except ValueError:  # it is closed; a TypeError would say that the arguments are others now
         return True
     except Exception:  # noqa: BLE001 - whatever it is: not what this was written for
