@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 
 import grpc
 import pytest
@@ -18,6 +18,7 @@ from tensor_reshape.server.runner import Runner
 
 MIB = 1 << 20
 STALL_SECONDS = 0.5
+PATIENT_SECONDS = 2.0  # where a machine that is late must not make a stream stand still
 
 
 class Watched:
@@ -41,10 +42,17 @@ class Watched:
         return self._admission.used_bytes
 
 
+@contextmanager
+def run_sweeping(serving: str, stall_seconds: float) -> Iterator[Runner]:
+    """Runs a server that gives up what stands still for so long."""
+    config = Config(listen=(ANY_PORT,), serving=serving, stall_seconds=stall_seconds, drain_seconds=0, grace_seconds=0)
+    with run_runner(config) as runner:
+        yield runner
+
+
 @pytest.fixture(scope="module")
 def runner(serving: str) -> Iterator[Runner]:
-    config = Config(listen=(ANY_PORT,), serving=serving, stall_seconds=STALL_SECONDS, drain_seconds=0, grace_seconds=0)
-    with run_runner(config) as runner:
+    with run_sweeping(serving, STALL_SECONDS) as runner:
         yield runner
 
 
@@ -53,14 +61,21 @@ def admission(runner: Runner) -> Watched:
     return Watched(runner._admission)
 
 
+def is_served(channel: grpc.Channel) -> bool:
+    with suppress(grpc.RpcError), open_stream(channel, begin(), chunk(0, SIX)) as stream:
+        assert (stream.accept(), stream.receive(6)) == ((6,), SIX)
+        stream.finish()
+        return True
+    return False
+
+
 @pytest.fixture
 def channel(runner: Runner, admission: Watched) -> Iterator[grpc.Channel]:
     """A channel; whatever a test does to the server on it, all comes back."""
     with grpc.insecure_channel(runner.addresses[0]) as channel:
         yield channel
-        with open_stream(channel, begin(), chunk(0, SIX)) as stream:
-            assert (stream.accept(), stream.receive(6)) == ((6,), SIX)
-            stream.finish()
+        # Several times, if need be: where the machine is busy, the pause before a message may be one too long.
+        assert any(is_served(channel) for _ in range(20))
     assert admission.await_idle() == 0
 
 
@@ -85,12 +100,16 @@ def test_a_stream_that_stands_still_is_given_up(channel: grpc.Channel, messages:
         check_stalled(stream)
 
 
-def test_a_stream_that_goes_on_now_and_then_is_left_alone(channel: grpc.Channel):
+def test_a_stream_that_goes_on_now_and_then_is_left_alone(serving: str):
     pause, part = threading.Event(), bytes(TRICKLE_BYTES_PER_SECOND)
-    with open_stream(channel, begin((6 * len(part),))) as stream:
+    with (
+        run_sweeping(serving, PATIENT_SECONDS) as runner,
+        grpc.insecure_channel(runner.addresses[0]) as channel,
+        open_stream(channel, begin((6 * len(part),))) as stream,
+    ):
         stream.accept()
         for offset in range(0, 6 * len(part), len(part)):
-            assert not pause.wait(STALL_SECONDS / 2)
+            assert not pause.wait(PATIENT_SECONDS / 4)  # late by three times that, it would still be left alone
             stream.send(chunk(offset, part))
             assert next(stream.call) == chunk(offset, part)
         stream.finish()
@@ -108,15 +127,11 @@ def test_a_stream_that_trickles_is_given_up(channel: grpc.Channel):
         check_stalled(stream)
 
 
-def send_endlessly(stream: RawStream, count: int) -> None:
-    payload = bytes(MIB)
-    stream.send(begin((count * MIB,)), *(chunk(number * MIB, payload) for number in range(count)))
-
-
 def test_a_client_that_never_reads_is_not_read_from_and_given_up(channel: grpc.Channel, admission: Watched):
-    with open_stream(channel) as stream:
-        send_endlessly(stream, 64)
-        stream.accept()
+    payload = bytes(MIB)
+    with open_stream(channel, begin((64 * MIB,))) as stream:
+        stream.accept()  # before there is anything to stand still with
+        stream.send(*(chunk(number * MIB, payload) for number in range(64)))
         assert admission.await_idle() == 0
         with pytest.raises(grpc.RpcError):
             stream.receive(32 * MIB)  # what was under way when it stood still
@@ -132,12 +147,14 @@ def test_what_a_cancelled_stream_took_comes_back(channel: grpc.Channel, admissio
         assert admission.await_idle() == 0
 
 
-def test_what_a_stream_beyond_its_deadline_took_comes_back(channel: grpc.Channel, admission: Watched):
-    with open_stream(channel, begin(), chunk(0, SIX[:3]), seconds=0.2) as stream:
-        assert (stream.accept(), stream.receive(3)) == ((6,), SIX[:3])
-        stream.refuse()
-        assert stream.call.code() is grpc.StatusCode.DEADLINE_EXCEEDED
-        assert admission.await_idle() == 0
+def test_what_a_stream_beyond_its_deadline_took_comes_back(serving: str):
+    with run_sweeping(serving, 60) as runner, grpc.insecure_channel(runner.addresses[0]) as channel:
+        admission = Watched(runner._admission)
+        with open_stream(channel, begin(), chunk(0, SIX[:3]), seconds=1.5) as stream:
+            assert (stream.accept(), stream.receive(3)) == ((6,), SIX[:3])
+            stream.refuse()
+            assert stream.call.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+            assert admission.await_idle() == 0
 
 
 def test_what_streams_of_a_lost_connection_took_comes_back(runner: Runner, channel: grpc.Channel, admission: Watched):
