@@ -4,7 +4,14 @@ import math
 
 import pytest
 
-from tensor_reshape.client.options import check_metadata, check_timeout, choose_timeout, is_local
+from tensor_reshape.client.options import (
+    build_channel_options,
+    check_metadata,
+    check_timeout,
+    choose_timeout,
+    is_local,
+)
+from tensor_reshape.wire.streams import DEFAULT_CHUNK_BYTES
 
 
 @pytest.mark.parametrize("seconds", [0, -1, -math.inf, math.nan])
@@ -76,3 +83,9 @@ def test_loopback_addresses_and_sockets_are_of_this_machine(target: str):
 @pytest.mark.parametrize("target", REMOTE)
 def test_other_targets_are_not(target: str):
     assert not is_local(target)
+
+
+def test_what_a_server_may_send_unread_is_fixed():
+    options = dict(build_channel_options("localhost:1", avoid_unhealthy=True))
+    assert options["grpc.http2.bdp_probe"] == 0
+    assert DEFAULT_CHUNK_BYTES <= int(options["grpc.http2.lookahead_bytes"]) <= 16 * DEFAULT_CHUNK_BYTES
