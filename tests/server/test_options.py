@@ -55,4 +55,4 @@ def test_what_a_connection_may_send_unread_is_fixed_and_small_beside_the_budget(
     options = build()
     assert options["grpc.http2.bdp_probe"] == 0
     unread_bytes = options["grpc.http2.lookahead_bytes"] * options["grpc.max_concurrent_streams"]
-    assert 16 * unread_bytes <= MEMORY_BUDGET_BYTES / 2
+    assert 16 * unread_bytes <= MEMORY_BUDGET_BYTES / 4
