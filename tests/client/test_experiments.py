@@ -22,8 +22,9 @@ class Watch:
 
 sys.meta_path.insert(0, Watch())
 """
-IMPORT_SDK = "import tensor_reshape.client"
 PRETEND = "importlib.metadata.version = lambda name: {version!r}"
+TRIED = PRETEND.format(version="1.85.1")  # whichever is installed
+IMPORT_SDK = "import tensor_reshape.client"
 CALL_NOBODY = """
 try:
     grpc.insecure_channel("127.0.0.1:1").unary_unary("/nobody/Serves")(b"")
@@ -54,35 +55,35 @@ def watch(*lines: str, **environment: str) -> list[str]:
 
 @pytest.mark.parametrize("module", ["client", "client.errors"])
 def test_whoever_imports_the_sdk_first_takes_part(module: str):
-    assert watch(f"import tensor_reshape.{module}") == [EXPERIMENTS]
+    assert watch(TRIED, f"import tensor_reshape.{module}") == [EXPERIMENTS]
 
 
 def test_what_is_set_is_taken_away_again():
-    assert watch(IMPORT_SDK, f"print({VARIABLE!r} in os.environ)") == [EXPERIMENTS, "False"]
+    assert watch(TRIED, IMPORT_SDK, f"print({VARIABLE!r} in os.environ)") == [EXPERIMENTS, "False"]
 
 
 def test_it_is_taken_away_also_where_grpc_cannot_be_imported():
     fail = "sys.modules['grpc._compression'] = None"
     report = f"try: {IMPORT_SDK}\nexcept ImportError: print({VARIABLE!r} in os.environ)"
-    assert watch(fail, report)[-1] == "False"
+    assert watch(TRIED, fail, report)[-1] == "False"
 
 
 def test_whoever_has_imported_grpc_is_left_alone():
-    assert watch("import grpc", IMPORT_SDK) == ["None"]
+    assert watch(TRIED, "import grpc", IMPORT_SDK) == ["None"]
 
 
 @pytest.mark.parametrize("value", ["", "event_engine_client"])
 def test_what_the_environment_says_is_left_alone(value: str):
-    lines = watch(IMPORT_SDK, f"print(os.environ[{VARIABLE!r}])", **{VARIABLE: value})
+    lines = watch(TRIED, IMPORT_SDK, f"print(os.environ[{VARIABLE!r}])", **{VARIABLE: value})
     assert lines == [value, value]
 
 
-@pytest.mark.parametrize("version", ["1.80.0", "1.85.1", "1.85.0rc1"])
+@pytest.mark.parametrize("version", ["1.85.0", "1.85.1", "1.85.0rc1"])
 def test_a_release_that_was_tried_takes_part(version: str):
     assert watch(PRETEND.format(version=version), IMPORT_SDK) == [EXPERIMENTS]
 
 
-@pytest.mark.parametrize("version", ["1.79.1", "1.86.0", "1.86.0.dev0", "1.800.0", "2.0.0", "unknown"])
+@pytest.mark.parametrize("version", ["1.8.5", "1.84.2", "1.86.0", "1.86.0.dev0", "1.850.0", "2.85.0", "unknown"])
 def test_a_release_that_was_not_tried_is_left_alone(version: str):
     assert watch(PRETEND.format(version=version), IMPORT_SDK) == ["None"]
 
