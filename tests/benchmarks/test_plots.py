@@ -1,0 +1,31 @@
+from pathlib import Path
+
+from benchmarks.plots import draw, list_lines
+from benchmarks.tables import Table
+
+HEAD = ("", "calls a second")
+
+
+def build_table(title: str, rate: str) -> Table:
+    return Table(title, HEAD, [("tensor-reshape", rate)])
+
+
+def test_a_line_is_megabytes_a_second_by_size():
+    tables = [build_table("16 MiB, 1 client, tcp", "100 (90.0-110)"), build_table("1 KiB, 1 client, tcp", "2,000")]
+
+    assert list_lines(tables) == {"tensor-reshape": [(1024, 2.048), (16 * 1024**2, 1677.7216)]}
+
+
+def test_a_point_that_was_not_measured_is_left_out():
+    assert list_lines([build_table("1 KiB, 1 client, tcp", "not installed")]) == {}
+
+
+def test_cells_of_many_clients_of_unix_sockets_and_of_views_are_no_points():
+    titles = ["1 KiB, 16 clients, tcp", "1 KiB, 1 client, unix", "1 GiB, 1 client, tcp", "Bars"]
+
+    assert list_lines([build_table(title, "10") for title in titles]) == {}
+
+
+def test_one_size_makes_no_plot(tmp_path: Path):
+    assert not draw([build_table("1 KiB, 1 client, tcp", "10")], tmp_path / "plot.png")
+    assert list(tmp_path.iterdir()) == []
