@@ -68,6 +68,7 @@ class WorkerProcess:
         ]
         self._process = _start(stack, command, self._log, experiments, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self.pid = self._process.pid
+        stack.callback(self._hang_up)
         self.stop = stack.close
         # A thread reads, so that an answer can be awaited with a timeout.
         self._lines: queue.SimpleQueue[str] = queue.SimpleQueue()
@@ -96,9 +97,16 @@ class WorkerProcess:
         return answer
 
     def _read(self) -> None:
-        for line in self._process.stdout or ():
-            self._lines.put(line)
+        if self._process.stdout:
+            with self._process.stdout as lines:
+                for line in lines:
+                    self._lines.put(line)
         self._lines.put("")
+
+    def _hang_up(self) -> None:
+        with suppress(OSError):  # a question may be left that nobody reads any more
+            if self._process.stdin:
+                self._process.stdin.close()
 
 
 def _start(stack: ExitStack, command: list[str], log: Path, experiments: str, **pipes: int) -> "subprocess.Popen[str]":

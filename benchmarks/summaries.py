@@ -1,13 +1,15 @@
 """Summaries: the table of a README, which has what the report has and nothing else.
 
 1. A summary is a pure function of the report's text, so a test can see that both say the same.
-2. It stands between two markers, and whoever writes it leaves all else as it is.
+2. It has no figure of a run that is too short for a verdict.
+3. It stands between two markers, and whoever writes it leaves all else as it is.
 """
 
 import re
 from pathlib import Path
 
 from benchmarks.cells import KIB, MIB, Cell
+from benchmarks.suites.bars import LEAST_ROUNDS
 from benchmarks.tables import RUNS, Table, read_tables
 
 _BEGIN, _END = "<!-- measured -->", "<!-- /measured -->"
@@ -27,19 +29,21 @@ _ROWS = {
 }
 """What a reader of the summary calls a contestant, and its label in the report."""
 
-_RATIO = 2
-"""The column of a report's table that says how many times as many calls as the row the first one makes."""
+_ROUNDS, _RATIO = 2, 2
+"""The columns of a report: the rounds of a run; how many times as many calls as the row a cell's first one makes."""
 
 
 def build_summary(report: str) -> str:
     """Returns the table for a report's text: each cell is a cell of the report."""
     tables = {table.title: table for table in read_tables(report)}
-    ratios = {str(cell): _read_ratios(tables.get(str(cell))) for cell in _CELLS.values()}
+    is_long = all(int(run[_ROUNDS]) >= LEAST_ROUNDS for run in tables[RUNS].rows)
+    ratios = {str(cell): _read_ratios(tables.get(str(cell))) if is_long else {} for cell in _CELLS.values()}
     head = ("times as fast as", *_CELLS)
     rows = [(name, *(ratios[str(cell)].get(label, "-") for cell in _CELLS.values())) for name, label in _ROWS.items()]
     _, commit, rounds, *_ = tables[RUNS].rows[-1]
+    told = f"Medians and quartiles of {rounds} rounds" if is_long else "Not measured: too few rounds"
     lines = [head, ("---", *["---:"] * len(_CELLS)), *rows]
-    told = f"Medians and quartiles of {rounds} rounds; {find_machine(report)}; commit {commit}."
+    told += f"; {find_machine(report)}; commit {commit}. `python -m benchmarks --useful` measures it again."
     return "\n".join([f"{told}\n", *(f"| {' | '.join(line)} |" for line in lines)])
 
 

@@ -39,6 +39,13 @@ def test_a_summary_has_the_ratios_of_the_report_and_names_its_run():
     assert "10 rounds; a machine, 2 cores; commit abc1234" in summary
 
 
+def test_a_run_of_few_rounds_gives_no_figure():
+    summary = build_summary(REPORT.replace("| 10 |", "| 7 |"))
+
+    assert "| stock grpcio | - | - | - | - | - |" in summary
+    assert "too few rounds" in summary
+
+
 def test_a_summary_replaces_what_is_between_the_markers_and_nothing_else(tmp_path: Path):
     page = tmp_path / "README.md"
     page.write_text("before\n<!-- measured -->\nold\n<!-- /measured -->\nafter\n")
