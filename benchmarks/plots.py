@@ -20,8 +20,7 @@ _LINES = {
 }
 """By the label of the report: what the plot calls it, colour and marker. The last is drawn over the others."""
 
-_NAME_SPACE = 1.1
-"""How much the logarithm of two names' heights must differ, in lines of text."""
+_FONT_POINTS, _LINE_HEIGHT = 11, 1.3
 
 Point = tuple[int, float]
 
@@ -83,25 +82,33 @@ def _dress(axis: Any, sizes: Sequence[int]) -> None:  # noqa: ANN401 - of matplo
 def _name_lines(axis: Any, lines: Mapping[str, Sequence[Point]]) -> None:  # noqa: ANN401 - of matplotlib
     """Writes each name at the right edge, beside the line's end: a legend would have to be searched."""
     figure = axis.figure
-    figure.canvas.draw()
-    # In pixels, so that names can be moved apart whatever the scale.
-    line_height = 12 * figure.dpi / 72 * _NAME_SPACE
+    figure.canvas.draw()  # else the scale is not known yet
     right = max(size for points in lines.values() for size, _ in points)
     ends = sorted((axis.transData.transform(points[-1])[1], label) for label, points in lines.items())
-    height = float("-inf")
-    for end, label in ends:
-        height = max(end, height + line_height)
+    heights = spread_heights([end for end, _ in ends], _FONT_POINTS * _LINE_HEIGHT * figure.dpi / 72)
+    for height, (_, label) in zip(heights, ends, strict=True):
         name, colour, _ = _LINES[label]
-        place = axis.transData.inverted().transform((0, height))[1]
-        weight = "bold" if label == _OURS else "normal"
         axis.annotate(
             name,
-            (right, place),
+            (right, axis.transData.inverted().transform((0, height))[1]),
             xytext=(12, 0),
             textcoords="offset points",
             color=colour,
-            fontsize=11,
-            fontweight=weight,
+            fontsize=_FONT_POINTS,
+            fontweight="bold" if label == _OURS else "normal",
             va="center",
             annotation_clip=False,
         )
+
+
+def spread_heights(heights: Sequence[float], least: float) -> list[float]:
+    """Returns ascending heights that are moved apart, each as little as others allow."""
+    # Blocks of names that would touch: each stands around the mean of where its names want to be.
+    blocks: list[tuple[float, int]] = []
+    for height in heights:
+        middle, count = height, 1
+        while blocks and middle - count * least / 2 < blocks[-1][0] + blocks[-1][1] * least / 2:
+            before, others = blocks.pop()
+            middle, count = (middle * count + before * others) / (count + others), count + others
+        blocks.append((middle, count))
+    return [middle + (place - (count - 1) / 2) * least for middle, count in blocks for place in range(count)]

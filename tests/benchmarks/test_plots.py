@@ -1,6 +1,7 @@
 from pathlib import Path
 
-from benchmarks.plots import draw, list_lines
+import pytest
+from benchmarks.plots import draw, list_lines, spread_heights
 from benchmarks.tables import Table
 
 HEAD = ("", "calls a second")
@@ -29,3 +30,16 @@ def test_cells_of_many_clients_of_unix_sockets_and_of_views_are_no_points():
 def test_one_size_makes_no_plot(tmp_path: Path):
     assert not draw([build_table("1 KiB, 1 client, tcp", "10")], tmp_path / "plot.png")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("heights", "apart"),
+    [
+        ([0, 100], [0, 100]),
+        ([50, 50], [45, 55]),
+        ([50, 52, 54, 200], [42, 52, 62, 200]),
+        ([0, 6, 14], [-10 / 3, 20 / 3, 50 / 3]),  # moved apart, the first two reach the third
+    ],
+)
+def test_names_are_moved_apart_around_their_lines(heights: list[float], apart: list[float]):
+    assert spread_heights(heights, 10) == pytest.approx(apart)
