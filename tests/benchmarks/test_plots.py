@@ -1,3 +1,4 @@
+import importlib.util
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,14 @@ def test_cells_of_many_clients_of_unix_sockets_and_of_views_are_no_points():
     titles = ["1 KiB, 16 clients, tcp", "1 KiB, 1 client, unix", "1 GiB, 1 client, tcp", "Bars"]
 
     assert list_lines([build_table(title, "10") for title in titles]) == {}
+
+
+@pytest.mark.skipif(not importlib.util.find_spec("matplotlib"), reason="matplotlib is not installed")
+def test_two_sizes_make_a_plot(tmp_path: Path):
+    tables = [build_table("1 KiB, 1 client, tcp", "2,000"), build_table("1 MiB, 1 client, tcp", "1,000")]
+
+    assert draw(tables, tmp_path / "plot.png")
+    assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_one_size_makes_no_plot(tmp_path: Path):

@@ -61,13 +61,12 @@ def test_both_sides_processor_time_is_told(tables: dict[str, Table]):
 
 @pytest.fixture(scope="module")
 def useful(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with what the suite of everybody writes, of two sizes."""
+    """A folder with what the suite of everybody writes, of one cell."""
     folder = tmp_path_factory.mktemp("useful")
     readme = folder / "README.md"
     readme.write_text("<!-- measured -->\n<!-- /measured -->\n")
     rest = ("--only", "ours", "stock", "--rounds", f"{LEAST_ROUNDS}", "--seconds", "0.01", "--readme", str(readme))
-    for cell in ("64 KiB", "1 KiB, 1 client"):
-        run_suite("--useful", "--cells", cell, "--add", "--into", str(folder), *rest)
+    run_suite("--useful", "--cells", "1 KiB, 1 client", "--into", str(folder), *rest)
     return folder
 
 
