@@ -294,7 +294,7 @@ def test_a_call_that_is_cancelled_while_it_is_worked_on_is_over_when_that_is_don
 def test_a_deadline_ends_a_call_as_its_caller_would(way: str):
     backend = BlockedBackend()
     with serve(way, backend) as served, Connection(served.address) as connection:
-        stream = connection.open(RESHAPE, headers=[("grpc-timeout", "300m")])
+        stream = connection.open(RESHAPE, headers=[("grpc-timeout", "1500m")])
         connection.send_data(stream, grpc_message(LONG))
         assert backend.entered.wait(SECONDS)
         served.recorder.await_event(Event.OVER)

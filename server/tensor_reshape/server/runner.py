@@ -28,6 +28,7 @@ from tensor_reshape.server.service.methods import ReshapeService
 from tensor_reshape.server.transport.connections import ConnectionKeeper
 from tensor_reshape.server.transport.dismissals import Dismissal, close_listeners
 from tensor_reshape.server.transport.listeners import announce, bind, count_listeners, find_port
+from tensor_reshape.server.transport.offenders import OffenderCloser
 from tensor_reshape.server.transport.options import build_options
 
 Causes: TypeAlias = "SimpleQueue[str]"
@@ -70,9 +71,9 @@ class Runner:
             config.max_connections, sum(map(count_listeners, config.listen)) + self._shares_ports
         )
         self._admission = Admission(config, observers)
-        self._health, methods = build_health()
+        self._health, methods = build_health(self._admission.resets)
         self._reflection = Reflection()
-        methods += self._reflection.build_methods() if config.reflection else []
+        methods += self._reflection.build_methods(self._admission.resets) if config.reflection else []
         self._threads = start_threads(config.threads, "call")
         service = service or ReshapeService(config.limits, make_turns=FairLock)
         handlers = build_handlers(service, self._admission, config, self._threads)
@@ -138,11 +139,13 @@ class Runner:
         # Half of what one of the largest messages takes: who sends one after another keeps the memory for them.
         memory = MemoryReturner(COST_FACTOR * self._config.max_message_bytes // 2)
         connections = ConnectionKeeper(self._ports, self._max_connections)
+        offenders = OffenderCloser(self._ports, self._admission.resets.take_offenders)
         return Housekeeper(
             (
                 self._end_if_deaf,
                 self._admission.sweep,
                 connections.look,
+                lambda: offenders.look(time.monotonic()),
                 lambda: memory.look(self._admission.used_bytes, time.monotonic()),
             )
         )

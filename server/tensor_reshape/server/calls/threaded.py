@@ -10,6 +10,7 @@
 """
 
 import logging
+import math
 import threading
 from collections.abc import Callable, Generator, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -196,8 +197,18 @@ class ThreadedCall:
 
         Called on the thread that receives calls; on the call's own where the call is over before that begins.
         """
+        self._note_end()
         self._admission.release(self._life)
         self._signals.put(LimitError("the call is over", reason=Reason.STALLED))
+
+    def _note_end(self) -> None:
+        # grpcio does not say whether the caller was gone before it took the end; so what is decided counts.
+        if self._life.is_ended:
+            self._admission.resets.note_answer(self._life.peer)
+        elif self._context is not None:
+            left = self._context.time_remaining()
+            peer = self._life.peer or self._context.peer()  # of a call that is over when it begins
+            self._admission.resets.note_reset(peer, math.inf if left is None else left)
 
     def _await_room(self, size: int | None) -> None:
         """Waits until there is room for what comes of the message that has been received; None: of the largest one.
