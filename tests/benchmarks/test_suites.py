@@ -139,11 +139,13 @@ def test_questions_are_measured_beside_each_other():
     assert all(is_measured(text) for title in titles for row in tables[title].rows for text in row[1:])
 
 
-def test_the_smallest_calls_are_measured_beside_an_echo():
-    tables = run_suite("latency", "--rounds", "1", "--seconds", "0.01")
+def test_the_smallest_calls_are_measured_beside_an_echo_and_beside_batches():
+    contestants = ("echo", "infer-sdk", "infer-searched-mixed")
+    tables = run_suite("latency", "--only", *contestants, "--rounds", "1", "--seconds", "0.01")
 
-    assert len(tables["Empty calls"].rows) == 5
-    assert all(is_measured(text) for row in tables["Empty calls"].rows for text in row[1:])
+    rows = {title: tables[title].rows for title in ("Empty calls", "InferShape beside batches")}
+    assert list(map(len, rows.values())) == [2, 1]
+    assert all(is_measured(text) for table in rows.values() for row in table for text in row[1:])
 
 
 def test_a_version_is_measured_beside_another_one():
