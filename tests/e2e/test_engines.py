@@ -102,12 +102,6 @@ def test_what_the_operator_has_set_is_left_as_it_is_and_the_log_says_so(address:
         assert find_remarks(server) == [(engine, f"GRPC_EXPERIMENTS={value} is left as it is")]
 
 
-def test_what_the_sdk_sets_in_the_environment_stays_and_the_engine_is_chosen_all_the_same():
-    with run_server(env={"GRPC_EXPERIMENTS": "-event_engine_client"}) as server:
-        assert find_engine(server.process.pid) == "polling"
-        assert find_remarks(server) == []
-
-
 def test_an_engine_that_the_environment_forbids_is_one_line():
     outcome = run_module("tensor_reshape.server", "--engine", "polling", env={"GRPC_EXPERIMENTS": "-other"})
     assert (outcome.code, outcome.errors) == (

@@ -13,12 +13,12 @@ from typing import NamedTuple
 
 from tensor_reshape.runtime import experiments
 from tensor_reshape.runtime.addresses import is_local
-from tensor_reshape.runtime.experiments import NO_CLIENT_ENGINE, NO_LISTENER_ENGINE
 from tensor_reshape.server.config import ConfigError
 
 AUTO, EVENT, POLLING = "auto", "event", "polling"
-# A value of these alone is this project's own, the SDK's or the server's: no wish of an operator's is overridden.
-_OWN_NAMES = frozenset({NO_CLIENT_ENGINE, NO_LISTENER_ENGINE})
+# Without this experiment the polling engine has the listeners, and all that they accept. It was tried with the releases
+# that `runtime.experiments` knows; which engine a socket waits in, the kernel says (tests/e2e/test_engines.py).
+_NO_EVENT_ENGINE = "-event_engine_listener"
 
 
 class Engine(NamedTuple):
@@ -46,29 +46,32 @@ def choose_engine(asked: str, addresses: Iterable[str], variable: str | None) ->
     Raises:
         ConfigError: the engine that was asked for cannot be had.
     """
-    names = experiments.split_names(variable)
-    found = POLLING if NO_LISTENER_ENGINE in names else EVENT
+    found = POLLING if _NO_EVENT_ENGINE in _split_names(variable) else EVENT
     wanted = _choose_by_addresses(addresses) if asked == AUTO else asked
     if wanted == found:
         return Engine(found, variable)
-    obstacle = _find_obstacle(found, names)
+    obstacle = _find_obstacle(variable)
     if not obstacle:
-        return Engine(wanted, ",".join((*names, NO_LISTENER_ENGINE)))
+        return Engine(POLLING, _NO_EVENT_ENGINE)  # no other is wanted where the variable is empty
     if asked != AUTO:
         message = f"--engine {asked} cannot be had: {obstacle}"
         raise ConfigError(message)
     return Engine(found, variable, obstacle)
 
 
+def _split_names(variable: str | None) -> list[str]:
+    """Returns the names in the value of the variable, as the core reads them."""
+    return [name.strip() for name in (variable or "").split(",")]
+
+
 def _choose_by_addresses(addresses: Iterable[str]) -> str:
     return POLLING if all(map(is_local, addresses)) else EVENT
 
 
-def _find_obstacle(found: str, names: tuple[str, ...]) -> str:
-    """Returns why the engine cannot be another than the one found; empty where it can."""
-    # Polling is found where an operator has asked for it by this very name, or a server that called this very program.
-    if found == POLLING or not _OWN_NAMES.issuperset(names):
-        return f"{experiments.VARIABLE}={','.join(names)} is left as it is"
+def _find_obstacle(variable: str | None) -> str:
+    """Returns why the variable cannot be changed, or would not help; empty where it can and does."""
+    if variable:
+        return f"{experiments.VARIABLE}={variable} is left as it is"
     if not experiments.are_known():
         return f"grpcio {experiments.find_version()} was not tried with the polling engine"
     return ""
