@@ -72,7 +72,6 @@ def test_a_peer_that_gives_signs_of_life_is_not_closed(serving: str):
         assert polite.call(STATIC_RESHAPE, build_static_request()).is_ok
 
 
-@pytest.mark.timeout(60)
 def test_connections_of_age_are_replaced_without_a_failed_call(serving: str):
     with run_server("--serving", serving, "--max-connection-age-seconds", "1") as server:
         with Connection(server.address) as connection:
@@ -94,7 +93,6 @@ def test_one_connection_too_many_is_closed_at_once_and_those_who_talk_go_on(serv
         assert retry(lambda: call_anew(server.address))
 
 
-@pytest.mark.timeout(60)
 @pytest.mark.parametrize("content", [b"", PREFACE + SETTINGS], ids=["silent", "idle"])
 def test_quiet_connections_make_room_for_new_ones(serving: str, content: bytes):
     with run_server("--serving", serving, "--max-connections", "60") as server, Connection(server.address) as polite:

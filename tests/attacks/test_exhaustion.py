@@ -7,8 +7,6 @@ import threading
 import time
 from contextlib import suppress
 
-import pytest
-
 from bare_servers import BareServer, limit_command, run_bare_server
 from http2 import Connection, grpc_message
 from meters import count_descriptors, read_memory
@@ -118,7 +116,6 @@ class Flood:
             time.sleep(1)
 
 
-@pytest.mark.timeout(120)
 def test_a_flood_within_an_address_space_of_a_gibibyte_ends_nothing(serving: str):
     limits = {resource.RLIMIT_AS: 1024 * MIB}
     with run_bare_server("--serving", serving, limits=limits) as server:
@@ -127,7 +124,6 @@ def test_a_flood_within_an_address_space_of_a_gibibyte_ends_nothing(serving: str
         assert server.stop() == 0
 
 
-@pytest.mark.timeout(120)
 def test_after_a_flood_memory_comes_back_while_calls_go_on(serving: str):
     with run_bare_server("--serving", serving) as server:
         pid = server.process.pid

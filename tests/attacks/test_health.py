@@ -9,12 +9,12 @@ import pytest
 from http2 import HEALTH_CHECK, HEALTH_WATCH, REFLECTION, Connection, grpc_message
 from meters import count_threads, read_memory
 from polite_clients import run_polite_clients
-from server_processes import ServerProcess, run_server
+from server_processes import STOP_SECONDS, ServerProcess, run_server
 from tensor_reshape.server.auxiliary.bounded_calls import MAX_SILENT
 from tensor_reshape.server.auxiliary.health import MAX_WATCHES_PER_CONNECTION
 
 ATTACK_SECONDS = 4.0
-BOUND_SECONDS = 1.0
+BOUND_SECONDS = 5.0  # however busy the machine is: a service that is kept from answering does not answer at all
 CONNECTIONS, STREAMS = 40, 60
 SERVING, NOT_SERVING = grpc_message(b"\x08\x01"), grpc_message(b"\x08\x02")
 LIST_SERVICES = grpc_message(b"\x3a\x00")
@@ -153,14 +153,16 @@ def test_reflection_streams_that_stay_open_keep_nobody_out(attacked: ServerProce
         check_promptly(attacked.address)
 
 
-def test_a_stop_does_not_wait_for_silent_calls(attacked: ServerProcess):
-    with Connection(attacked.address) as connection:
+def test_a_stop_does_not_wait_for_silent_calls(way: tuple[str, dict[str, str]]):
+    grace = str(2 * STOP_SECONDS)
+    with (
+        run_server("--serving", way[0], "--grace-seconds", grace, env=way[1]) as server,
+        Connection(server.address) as connection,
+    ):
         for path in (HEALTH_CHECK, HEALTH_WATCH, REFLECTION):
             connection.open(path)
         assert connection.call(HEALTH_CHECK, b"").is_ok
-        begin = time.monotonic()
-        assert attacked.stop() == 0
-        assert time.monotonic() - begin < 5  # the grace is 8
+        assert server.stop() == 0  # which waits for less than the grace
 
 
 def test_health_answers_beside_calls_that_hold_all_threads():

@@ -38,7 +38,6 @@ def stderr(request: pytest.FixtureRequest) -> Iterator[int]:
         os.close(reader)
 
 
-@pytest.mark.timeout(120)
 def test_a_log_that_takes_nothing_keeps_nobody_waiting(serving: str, stderr: int):
     with run_bare_server("--serving", serving, "--log-level", "debug", stderr=stderr) as server:
         with Connection(server.address) as connection:

@@ -50,7 +50,7 @@ class RawClients:
         with grpc.insecure_channel(self._address, self._options) as channel:
             method: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(STATIC_RESHAPE)
             while not self._stopped.is_set():
-                call = method.future(REQUEST, timeout=5)
+                call = method.future(REQUEST, timeout=30)
                 code = call.code()
                 with self._lock:
                     self.ends[code.name] += 1

@@ -2,7 +2,6 @@
 
 import inspect
 import threading
-import time
 
 import grpc
 import pytest
@@ -49,7 +48,6 @@ def test_the_deadline_of_a_batch_is_one_for_all_its_calls(kind: str):
 
     queries = [ShapeQuery(data_shape=[6], shape=[6], special_zero=False)] * (MAX_CALL_QUERIES * MAX_PARALLEL_CALLS * 3)
     with run_stock({"BatchInferShape": answer_late}) as address, open_client(kind, address) as client:
-        begin = time.monotonic()
-        with pytest.raises(CallTimeoutError):  # four at a time: the last begins to be answered after two seconds
+        with pytest.raises(CallTimeoutError):  # no call takes so long, but four at a time all of them take two seconds
             client.infer_shapes(queries, timeout=1.2)
-        assert (time.monotonic() - begin < 1.8, len(calls) < 24) == (True, True)
+        assert len(calls) < 24

@@ -10,7 +10,8 @@ import pytest
 
 from both_clients import CLIENTS, AnyClient, open_client
 from in_process import run_stock
-from tensor_reshape.client import LimitError, Reason, UnavailableError
+from tensor_reshape.client import CallTimeoutError, LimitError, Reason, UnavailableError
+from tensor_reshape.client.retries import PATIENCE_SECONDS, Deadline
 from tensor_reshape.rules.questions import ShapeAnswer
 from tensor_reshape.wire.inference import build_infer_response
 from tensor_reshape.wire.status import encode_refusal
@@ -39,7 +40,12 @@ class Refusing:
 
 
 class Holding(Refusing):
-    """Keeps what it does not refuse until the caller's time is up."""
+    """Keeps what it does not refuse until the caller's time is up, which is soon after the first refusal."""
+
+    def find_remaining_seconds(self, deadline: Deadline) -> float:
+        """Returns what a caller has left: so nothing hangs on how fast this machine gets to the first refusal."""
+        del deadline
+        return 0.2 if self.times else 30.0
 
     def __call__(self, request: bytes, context: grpc.ServicerContext) -> bytes:
         is_over = threading.Event()
@@ -63,14 +69,16 @@ def infer(client: AnyClient, **fields: float) -> tuple[int, ...]:
 
 
 @pytest.mark.parametrize("kind", CLIENTS)
-def test_a_busy_server_that_lets_the_time_run_out_was_busy(kind: str):
+def test_a_busy_server_that_lets_the_time_run_out_was_busy(kind: str, monkeypatch: pytest.MonkeyPatch):
+    holding = Holding(1)
+    monkeypatch.setattr(Deadline, "remaining_seconds", property(holding.find_remaining_seconds))
     with (
-        run_stock({"InferShape": Holding(1)}) as address,
+        run_stock({"InferShape": holding}) as address,
         open_client(kind, address) as client,
         pytest.raises(LimitError) as caught,
     ):
-        infer(client, timeout=1)
-    assert caught.value.reason == Reason.SERVER_BUSY
+        infer(client)
+    assert (caught.value.reason, len(holding.times)) == (Reason.SERVER_BUSY, 2)
 
 
 @pytest.mark.parametrize("kind", CLIENTS)
@@ -84,14 +92,11 @@ def test_a_busy_server_is_asked_again_after_the_time_that_it_says(kind: str):
 
 @pytest.mark.parametrize("kind", CLIENTS)
 def test_a_server_that_stays_busy_is_asked_less_and_less_often(kind: str):
-    refusing = Refusing(1000)
-    with (
-        run_stock({"InferShape": refusing}) as address,
-        open_client(kind, address) as client,
-        pytest.raises(LimitError),
-    ):
-        infer(client, timeout=4)
-    assert 4 <= len(refusing.times) <= 7
+    refusing = Refusing(4)
+    with run_stock({"InferShape": refusing}) as address, open_client(kind, address) as client:
+        assert infer(client) == (6,)
+    least = [0.2 + 0.1 * 2**failures / 2 for failures in range(4)]
+    assert [pause >= seconds for pause, seconds in zip(refusing.pauses, least, strict=True)] == [True] * 4
 
 
 def test_a_full_server_sees_little_more_than_the_first_attempts():
@@ -99,7 +104,7 @@ def test_a_full_server_sees_little_more_than_the_first_attempts():
 
     def call(client: AnyClient) -> None:
         with pytest.raises(LimitError):
-            infer(client, timeout=3)
+            infer(client)
 
     with (
         run_stock({"InferShape": refusing}) as address,
@@ -108,7 +113,7 @@ def test_a_full_server_sees_little_more_than_the_first_attempts():
     ):
         for future in [pool.submit(call, client) for _ in range(200)]:
             future.result()
-    assert 200 <= len(refusing.times) <= 260
+    assert len(refusing.times) == 200 + 49  # what the budget of a client that is never answered grants
 
 
 @pytest.mark.usefixtures("impatience")
@@ -121,7 +126,7 @@ def test_a_server_that_says_unavailable_is_asked_a_few_times(kind: str):
         pytest.raises(UnavailableError),
     ):
         infer(client)
-    assert 4 <= len(unavailable.times) <= 12
+    assert 2 <= len(unavailable.times) <= 7  # the pauses before these take all of the patience
 
 
 @pytest.mark.usefixtures("impatience")
@@ -137,6 +142,6 @@ def test_where_no_server_ever_was_a_call_gives_up_before_its_deadline(kind: str)
 @pytest.mark.parametrize("way", ["inline", "stream", "view"])
 def test_where_no_server_is_a_call_ends_with_its_deadline(kind: str, way: str):
     begin = time.monotonic()
-    with open_client(kind, "127.0.0.1:1") as client, pytest.raises(UnavailableError):
+    with open_client(kind, "127.0.0.1:1") as client, pytest.raises((UnavailableError, CallTimeoutError)):
         client.reshape(np.zeros(6), [6], transfer=way, timeout=0.5)
-    assert time.monotonic() - begin < 3
+    assert time.monotonic() - begin < PATIENCE_SECONDS

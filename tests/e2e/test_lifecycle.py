@@ -2,7 +2,6 @@
 
 import signal
 import socket
-import time
 from concurrent.futures import ThreadPoolExecutor
 
 import grpc
@@ -12,7 +11,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from in_process import ANY_PORT, hurry_stop, run_blocked
 from plain_requests import INFER, INFERRED
-from server_processes import run_server
+from server_processes import STOP_SECONDS, run_server
 from tensor_reshape.client import Client, HealthStatus, UnavailableError
 from tensor_reshape.server.config import Config
 from tensor_reshape.wire.arrays import Array
@@ -22,6 +21,7 @@ SIX = np.arange(6, dtype=np.float32)
 SERVING = health_pb2.HealthCheckResponse.SERVING
 NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
 LONG = Config(listen=(ANY_PORT,), threads=1, drain_seconds=0, grace_seconds=20)
+LONG_GRACE = ("--grace-seconds", str(2 * STOP_SECONDS))  # whoever uses it up is not awaited to the end
 SHORT = Config(listen=(ANY_PORT,), threads=1, drain_seconds=0, grace_seconds=0.1)
 
 
@@ -69,7 +69,7 @@ def test_health_says_not_serving_while_calls_are_still_served(service: str):
 
 def test_a_second_signal_ends_the_calls_under_way():
     with (
-        run_server("--drain-seconds", "0", "--grace-seconds", "60") as server,
+        run_server("--drain-seconds", "0", *LONG_GRACE) as server,
         grpc.insecure_channel(server.address) as channel,
     ):
         watch = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest())
@@ -80,20 +80,16 @@ def test_a_second_signal_ends_the_calls_under_way():
 
 
 def test_a_client_that_only_watches_health_does_not_use_up_the_grace():
-    with run_server("--grace-seconds", "8") as server, grpc.insecure_channel(server.address) as channel:
+    with run_server(*LONG_GRACE) as server, grpc.insecure_channel(server.address) as channel:
         watch = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest())
         assert next(watch).status == SERVING
-        begin = time.monotonic()
         assert server.stop() == 0
-        assert time.monotonic() - begin < 5
 
 
 def test_an_idle_sdk_client_does_not_use_up_the_grace():
-    with run_server("--grace-seconds", "20") as server, Client(server.address) as client:
+    with run_server(*LONG_GRACE) as server, Client(server.address) as client:
         flatten(client)
-        begin = time.monotonic()
         assert server.stop() == 0
-        assert time.monotonic() - begin < 10
 
 
 def test_a_call_under_way_is_answered_within_the_grace():

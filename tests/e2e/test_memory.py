@@ -1,7 +1,6 @@
 """What a server takes for a tensor that is larger than its memory should be."""
 
 import numpy as np
-import pytest
 
 from both_clients import CLIENTS, open_client
 from meters import read_memory
@@ -11,7 +10,6 @@ MIB = 1 << 20
 SIZE = 128 * MIB
 
 
-@pytest.mark.timeout(60)
 def test_a_stream_of_128_mib_takes_a_few(serving: str):
     array = np.arange(SIZE // 8)
     out = np.empty_like(array)

@@ -135,7 +135,7 @@ def test_killed_workers_are_replaced_and_no_call_fails():
             os.kill(find_pid(server, worker), signal.SIGKILL)
             server.await_records(1, "worker ended", worker=worker, code=-signal.SIGKILL)
             server.await_records(2, "worker serves", worker=worker)
-    assert max(seconds) < 5
+    assert max(seconds) < END_SECONDS  # no call has waited for its deadline
 
 
 def test_a_worker_that_hangs_is_replaced_and_no_call_fails():

@@ -76,7 +76,7 @@ class Served:
 def serve(serving: str, backend: Backend = reshape, **settings: float) -> Iterator[Served]:
     config = Config(listen=(ANY_PORT,), serving=serving, drain_seconds=0, grace_seconds=0, **settings)  # type: ignore[arg-type]
     recorder = Recorder()
-    service = ReshapeService(config.limits, backend=backend, turns=FairLock())
+    service = ReshapeService(config.limits, backend=backend, make_turns=FairLock)
     runner = Runner(config, service, observers=[recorder])
     runner.start()
     try:
@@ -294,7 +294,7 @@ def test_a_call_that_is_cancelled_while_it_is_worked_on_is_over_when_that_is_don
 def test_a_deadline_ends_a_call_as_its_caller_would(way: str):
     backend = BlockedBackend()
     with serve(way, backend) as served, Connection(served.address) as connection:
-        stream = connection.open(RESHAPE, headers=[("grpc-timeout", "300m")])
+        stream = connection.open(RESHAPE, headers=[("grpc-timeout", "1500m")])
         connection.send_data(stream, grpc_message(LONG))
         assert backend.entered.wait(SECONDS)
         served.recorder.await_event(Event.OVER)

@@ -197,7 +197,6 @@ def test_a_batch_of_one_item_more_is_too_large(odd: bytes):
     assert (error.reason, error.metadata["limit"]) == (Reason.BATCH_TOO_LARGE, str(MAX_BATCH_ITEMS))
 
 
-@pytest.mark.timeout(20)
 def test_two_million_empty_items_take_little_memory():
     raw = EMPTY_ITEM * (MAX_BATCH_BYTES // 2)
     assert measure_peak(lambda: refuse(raw)) < 16 * MIB

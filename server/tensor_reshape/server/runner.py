@@ -76,7 +76,7 @@ class Runner:
         self._reflection = Reflection()
         methods += self._reflection.build_methods() if config.reflection else []
         self._threads = start_threads(config.threads, "call")
-        service = service or ReshapeService(config.limits, turns=FairLock())
+        service = service or ReshapeService(config.limits, make_turns=FairLock)
         handlers = build_handlers(service, self._admission, config, self._threads)
         self._server = grpc.server(
             CallRouter(self._threads, {**{method.name: method.submit for method in methods}, **handlers.routes}),

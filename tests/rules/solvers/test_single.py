@@ -23,7 +23,7 @@ dims = st.one_of(numbers, st.none(), st.builds(Dim, bounds), names)
 items = st.sampled_from([-1, -1, 0, 0, 0, 1, 2, 3, 4, 6, 12, 64, *LARGE])
 
 
-@settings(max_examples=3000, deadline=None)
+@settings(max_examples=1000, deadline=None)
 @given(
     st.sampled_from([STATIC_RESHAPE, RESHAPE]),
     st.lists(dims, max_size=4),

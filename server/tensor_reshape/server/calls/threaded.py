@@ -33,10 +33,12 @@ from tensor_reshape.wire.status import Status
 CALL_THREADS = 128
 """How many calls wait for a message, or are served, at once; more wait for a thread."""
 
-QUESTION_THREADS = 4
-"""How many questions about shapes are worked on, or wait for their turn, at once: none has a tensor's thread.
+QUESTION_THREADS = 8
+"""How many calls of a method that takes turns are worked on, or wait for their turn, at once: more than one connection
+has room for by default, so that the next one's find a thread.
 
-`--threads` does not count them.
+Each such method has as many: no batch keeps a single question waiting, and neither a tensor. `--threads` does not count
+them.
 """
 
 _LOGGER = logging.getLogger(__name__)
@@ -67,7 +69,11 @@ class ThreadedHandlers(grpc.GenericRpcHandler):
         self._service = service
         self._admission = admission
         self._methods = {method.name: method for method in service.methods}
-        self._working, self._answering = threading.Semaphore(max_working), threading.Semaphore(QUESTION_THREADS)
+        working = threading.Semaphore(max_working)
+        self._permissions = {
+            name: threading.Semaphore(QUESTION_THREADS) if method.takes_turns else working
+            for name, method in self._methods.items()
+        }
         # A thread for each call that waits for its message, and for each stream a second one: it may have both at once.
         self._threads = start_all(CallThreads(CALL_THREADS, "receive"), CALL_THREADS)
         self._receivers = start_threads(CALL_THREADS, "receiver")
@@ -85,7 +91,7 @@ class ThreadedHandlers(grpc.GenericRpcHandler):
         method = self._methods.get(name)
         if method is None:
             return None
-        unary = ThreadedUnary(method, self._answering if method.takes_turns else self._working, self._admission)
+        unary = ThreadedUnary(method, self._permissions[name], self._admission)
         return grpc.stream_unary_rpc_method_handler(self._admit(unary, unary.run))
 
     def _admit(self, call: "ThreadedUnary | ThreadedStream", run: _Behavior) -> _Behavior:
