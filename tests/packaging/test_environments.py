@@ -24,6 +24,7 @@ FLOOR_FOLDERS = (
     "tests/e2e/test_raw_streams.py",
     "tests/e2e/test_transport.py",
     "tests/e2e/test_lifecycle.py",
+    "tests/e2e/test_engines.py",
     # What a client lives through while its server restarts is why grpcio's floor is where it is.
     "tests/client/test_sync.py",
     "tests/client/test_requests.py",
