@@ -61,6 +61,7 @@ class Contestant:
 
 
 _THREADS = (*OURS, "--serving", "threads")
+_EVENT = (*OURS, "--engine", "event")
 _CPP = ("{folder}/reshape_server", "{address}")
 _RAW = "channels/unary"
 TRANSPORT = (
@@ -72,6 +73,7 @@ TRANSPORT = (
     Contestant("ours-view", "ours, view", OURS, "sdk/view", copies=0.2),
     Contestant("ours-empty", "ours, empty call", OURS, "sdk/empty", copies=0),
     Contestant("ours-asyncio", "ours, AsyncClient", OURS, "sdk_asyncio/auto", copies=4),
+    Contestant("ours-event", "ours, --engine event", _EVENT, "sdk/auto", copies=4),
     Contestant("ours-threads", "ours, --serving threads", _THREADS, "sdk/auto", copies=4),
     Contestant("ours-raw-threads", "ours, --serving threads, stock channel", _THREADS, _RAW, largest=16 * MIB),
     Contestant("stock", "stock grpcio", serve_peer("stock"), "stock/unary", copies=12),
@@ -135,6 +137,7 @@ TRANSPORT = (
 _LOAD = "h2load/unary"
 SERVERS = (
     Contestant("served", "tensor-reshape", OURS, _LOAD),
+    Contestant("served-event", "ours, --engine event", _EVENT, _LOAD),
     Contestant("served-threads", "ours, --serving threads", _THREADS, _LOAD),
     Contestant("served-workers", "ours, --workers 2", (*OURS, "--workers", "2"), _LOAD),
     Contestant("served-cpp", "C++ gRPC sync", _CPP, _LOAD, CPP),
