@@ -67,6 +67,7 @@ _RAW = "channels/unary"
 TRANSPORT = (
     Contestant("ours", "tensor-reshape", OURS, "sdk/auto", copies=4),
     Contestant("ours-refused", "ours, without the experiment", OURS, "sdk/auto", copies=4, experiments=REFUSED),
+    Contestant("ours-stock", 'ours, calls="stock"', OURS, "sdk/stock", copies=4),
     Contestant("ours-raw", "ours, stock channel", OURS, _RAW, largest=16 * MIB),
     Contestant("ours-inline", "ours, inline", OURS, "sdk/inline", largest=16 * MIB),
     Contestant("ours-stream", "ours, stream, out=", OURS, "sdk/stream", smallest=MIB, copies=2.5),

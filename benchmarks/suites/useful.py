@@ -40,7 +40,7 @@ _SMALL = (
 )
 _LARGE = ("ours", "ours-refused", "cpp", "cpp-experiment", "arrow", "socket")  # the others take seconds a call
 CELLS = {
-    Cell(KIB): (*_SMALL, "ours-raw", "ours-event"),
+    Cell(KIB): (*_SMALL, "ours-stock", "ours-raw", "ours-event"),
     Cell(64 * KIB): _DRAWN,
     Cell(MIB): (*_DRAWN, *_STREAMS),
     Cell(16 * MIB): (*_DRAWN, *_STREAMS, "ours-refused", "ours-asyncio", "arrow-open"),
