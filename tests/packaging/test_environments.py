@@ -24,10 +24,10 @@ FLOOR_FOLDERS = (
     "tests/e2e/test_raw_streams.py",
     "tests/e2e/test_transport.py",
     "tests/e2e/test_lifecycle.py",
+    "tests/e2e/test_engines.py",
     "tests/client/test_direct_calls.py",
     "tests/client/test_direct_streams.py",
     "tests/client/test_experiments.py",
-    "tests/e2e/test_engines.py",
     # What a client lives through while its server restarts is why grpcio's floor is where it is.
     "tests/client/test_sync.py",
     "tests/client/test_requests.py",
