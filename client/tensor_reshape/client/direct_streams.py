@@ -1,7 +1,7 @@
 """The stream of the blocking client, driven by the thread that makes the call.
 
 grpcio has one thread take what is sent from an iterator, one poll for the whole channel, and the caller wait for both:
-to wake each other costs a third of a large stream. Here the caller's thread starts every operation itself and waits on
+to wake each other costs a tenth of a stream or more. Here the caller's thread starts every operation itself and waits on
 a completion queue that is the call's own, as grpcio itself does for blocking unary calls.
 
 This is the one module of the client's streams that imports parts of grpcio that are not public. `is_supported` says
@@ -15,7 +15,9 @@ whether the installed grpcio is one of those that this was written for; where it
 - Whatever is started is awaited, however the block ends, or the channel would keep the call and its messages until it
   is closed. What the server does not read is never sent, so a call that is given up is cancelled first.
 - An exception of a signal handler (Ctrl-C) can come within grpcio, which then has let go of the call or has lost an
-  event. What it lost stays with the channel, as it does of grpcio's own blocking calls: a message or two.
+  event. What it lost stays with the channel, as it does of grpcio's own blocking calls: a message or two. And as with
+  those, now and then the interrupted thread keeps grpcio's lock of the channel: it can go on and close the client, but
+  calls of other threads on the same client wait for ever.
 """
 
 import inspect
