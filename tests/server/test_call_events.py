@@ -76,7 +76,7 @@ class Served:
 def serve(serving: str, backend: Backend = reshape, **settings: float) -> Iterator[Served]:
     config = Config(listen=(ANY_PORT,), serving=serving, drain_seconds=0, grace_seconds=0, **settings)  # type: ignore[arg-type]
     recorder = Recorder()
-    service = ReshapeService(config.limits, backend=backend, turns=FairLock())
+    service = ReshapeService(config.limits, backend=backend, make_turns=FairLock)
     runner = Runner(config, service, observers=[recorder])
     runner.start()
     try:

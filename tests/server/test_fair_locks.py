@@ -1,4 +1,4 @@
-"""Threads that take turns: one at a time, in the order of arrival, slice by slice."""
+"""Threads that take turns: one at a time, in the order of arrival, slice by slice; each lock for itself."""
 
 import sys
 import threading
@@ -91,6 +91,47 @@ def test_the_interpreter_switches_faster_while_a_turn_is_taken_alone():
     with turns:
         assert sys.getswitchinterval() == pytest.approx(SWITCH_SECONDS, rel=0.01)
     assert sys.getswitchinterval() == before
+
+
+def test_the_interpreter_switches_faster_until_the_last_lock_is_free():
+    before = sys.getswitchinterval()
+    first, second = FairLock(), FairLock()
+    first.__enter__()
+    with second:
+        first.__exit__()
+        assert sys.getswitchinterval() == pytest.approx(SWITCH_SECONDS, rel=0.01)
+    assert sys.getswitchinterval() == before
+
+
+def test_a_lock_waits_for_no_other_one(turns: FairLock):
+    other, done = FairLock(), threading.Event()
+
+    def take() -> None:
+        with other:
+            done.set()
+
+    with turns:
+        start(take)
+        assert done.wait(TIMEOUT)
+
+
+def test_whoever_comes_last_has_a_turn_in_every_round(turns: FairLock):
+    steps: SimpleQueue[str] = SimpleQueue()
+
+    def work(name: str, slices: int) -> None:
+        with turns:
+            for _ in range(slices):
+                steps.put(name)
+                turns.give_way()
+
+    with turns:
+        threads = []
+        for count, (name, slices) in enumerate({"a": 6, "b": 6, "c": 2}.items(), 1):
+            threads.append(start(lambda name=name, slices=slices: work(name, slices)))  # type: ignore[misc] # defaults
+            wait_for_waiting(turns, count)
+    for thread in threads:
+        thread.join(TIMEOUT)
+    assert "".join(steps.get(timeout=TIMEOUT) for _ in range(14)) == "abcabcabababab"
 
 
 def test_a_turn_that_ends_in_an_exception_is_handed_on():

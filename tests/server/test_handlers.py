@@ -2,23 +2,29 @@
 
 import logging
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from dataclasses import replace
 
 import grpc
 import numpy as np
 import pytest
 
-from in_process import ANY_PORT, run_runner
+from in_process import ANY_PORT, WAIT_SECONDS, hurry_stop, run_runner
 from raw_streams import SIX, begin, chunk, open_stream
-from tensor_reshape.client import Client
+from tensor_reshape.client import Client, ShapeQuery
 from tensor_reshape.server.calls import core_calls
+from tensor_reshape.server.calls.fair_locks import FairLock
 from tensor_reshape.server.calls.inline import InlinePool
-from tensor_reshape.server.config import Config, ConfigError
+from tensor_reshape.server.calls.threaded import QUESTION_THREADS
+from tensor_reshape.server.config import MIN_MESSAGE_BYTES, Config, ConfigError
 from tensor_reshape.server.runner import Runner
+from tensor_reshape.server.service.methods import ReshapeService
 
 QUICK = {"listen": (ANY_PORT,), "drain_seconds": 0, "grace_seconds": 0}
 STREAMS = 12
+SEARCHED = ShapeQuery(data_shape=[(0, 9), (0, 9)], shape=[None, 7, (2, 5)], special_zero=True)
 
 
 def configure(serving: str) -> Config:
@@ -61,6 +67,24 @@ def test_an_inline_server_has_no_thread_for_a_stream(threads: set[threading.Thre
 def test_a_threaded_server_has_threads_for_every_stream(threads: set[threading.Thread]):
     with run_runner(configure("threads")) as runner:
         assert count_threads_of_streams(runner.addresses[0], threads) >= STREAMS
+
+
+@pytest.mark.parametrize("serving", ["inline", "threads"])
+def test_a_question_is_searched_while_batches_hold_all_their_threads(serving: str):
+    locks = [FairLock(), FairLock()]
+    config = replace(configure(serving), max_message_bytes=MIN_MESSAGE_BYTES)  # so that there is room for all of them
+    runner = Runner(config, ReshapeService(config.limits, make_turns=iter(locks).__next__))
+    runner.start()
+    try:
+        with Client(runner.addresses[0], timeout=WAIT_SECONDS) as client, ThreadPoolExecutor(64) as threads:
+            with locks[1]:
+                batches = [threads.submit(client.infer_shapes, [SEARCHED]) for _ in range(2 * QUESTION_THREADS)]
+                while len(locks[1]._waiting) < QUESTION_THREADS:
+                    time.sleep(0.001)
+                alone = client.infer_shape(SEARCHED.data_shape, SEARCHED.shape, special_zero=True)
+            assert [batch.result() for batch in batches] == [[alone]] * len(batches)
+    finally:
+        hurry_stop(runner)
 
 
 @pytest.mark.usefixtures("unsupported")

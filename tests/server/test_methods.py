@@ -1,7 +1,9 @@
-"""InferShape and BatchInferShape over serialized messages: what is answered at once, and what is given up."""
+"""InferShape and BatchInferShape over serialized messages: what is answered at once or in turns, what is given up."""
 
 import logging
+import threading
 from collections.abc import Callable
+from queue import SimpleQueue
 
 import pytest
 
@@ -10,6 +12,8 @@ from tensor_reshape.rules import batches
 from tensor_reshape.rules.errors import LimitError, Reason, ReshapeError
 from tensor_reshape.rules.limits import DEFAULT_LIMITS
 from tensor_reshape.rules.questions import ShapeAnswer
+from tensor_reshape.server.calls import fair_locks
+from tensor_reshape.server.calls.fair_locks import FairLock
 from tensor_reshape.server.service.methods import ReshapeService
 from tensor_reshape.wire.batches import decode_batch_response, encode_batch_item, join_items
 from tensor_reshape.wire.inference import build_infer_request
@@ -17,11 +21,33 @@ from tensor_reshape.wire.inference import build_infer_request
 PLAIN = ShapeQuery(data_shape=["N", 12, 64], shape=[0, -1], special_zero=True)
 KNOWN = ShapeQuery(data_shape=[2, 3], shape=[4, -1], special_zero=True)
 SEARCHED = ShapeQuery(data_shape=[(0, 9), (0, 9)], shape=[None, 7, (2, 5)], special_zero=True)
+NO_BATCH = b"\xff"
+TIMEOUT = 20.0
 
 
 @pytest.fixture
 def service() -> ReshapeService:
     return ReshapeService(DEFAULT_LIMITS)
+
+
+@pytest.fixture
+def locks(monkeypatch: pytest.MonkeyPatch) -> list[FairLock]:
+    """The locks of `shared`: of questions, and of batches."""
+    monkeypatch.setattr(fair_locks, "SLICE_SECONDS", 0.0)  # each slice is over at once
+    return [FairLock(), FairLock()]
+
+
+@pytest.fixture
+def shared(locks: list[FairLock]) -> ReshapeService:
+    """A service whose methods are called from several threads."""
+    return ReshapeService(DEFAULT_LIMITS, make_turns=iter(locks).__next__)
+
+
+def wait_for_waiting(turns: FairLock, count: int) -> None:
+    """Waits until so many threads wait for their turn."""
+    pause = threading.Event()
+    while len(turns._waiting) < count:
+        pause.wait(0.001)
 
 
 def build_request(query: ShapeQuery) -> bytes:
@@ -54,6 +80,45 @@ def test_a_batch_that_nobody_waits_for_is_given_up(service: ReshapeService):
     polls = iter([False, False, True])
     with pytest.raises(LimitError):
         service.infer_batch(build_batch([PLAIN] * 9), lambda: next(polls))
+
+
+@pytest.mark.parametrize("method", ["infer", "infer_batch"])
+def test_what_nobody_waits_for_when_its_turn_comes_is_not_even_read(service: ReshapeService, method: str):
+    answer: Callable[[bytes, Callable[[], bool]], bytes] = getattr(service, method)
+    with pytest.raises(LimitError) as refusal:
+        answer(NO_BATCH, lambda: True)
+    assert refusal.value.reason == Reason.STALLED
+    with pytest.raises(ReshapeError) as malformed:
+        answer(NO_BATCH, lambda: False)
+    assert malformed.value.reason == Reason.MESSAGE_MALFORMED
+
+
+def test_batches_are_answered_item_by_item_in_turns(shared: ReshapeService, locks: list[FairLock]):
+    polls: SimpleQueue[str] = SimpleQueue()  # each is made by a thread that has the turn
+
+    def ask(name: str) -> None:
+        def poll() -> bool:
+            polls.put(name)
+            return False
+
+        shared.infer_batch(build_batch([PLAIN] * 4), poll)
+
+    threads = [threading.Thread(target=ask, args=[name], daemon=True) for name in "abc"]
+    with locks[1]:
+        for count, thread in enumerate(threads, 1):
+            thread.start()
+            wait_for_waiting(locks[1], count)
+    for thread in threads:
+        thread.join(TIMEOUT)
+    # Once before the first item, once after each.
+    assert "".join(polls.get(timeout=TIMEOUT) for _ in range(15)) == "abc" * 5
+
+
+def test_a_question_does_not_wait_for_the_turn_of_a_batch(shared: ReshapeService, locks: list[FairLock]):
+    answers: SimpleQueue[bytes] = SimpleQueue()
+    with locks[1]:
+        threading.Thread(target=lambda: answers.put(shared.infer(build_request(SEARCHED))), daemon=True).start()
+        assert answers.get(timeout=TIMEOUT) == ReshapeService(DEFAULT_LIMITS).infer(build_request(SEARCHED))
 
 
 def test_a_batch_that_is_waited_for_is_answered_whole(service: ReshapeService):

@@ -55,7 +55,7 @@ def run_runner(config: Config | None = None, backend: Backend = reshape) -> Iter
     config = config or Config(listen=(ANY_PORT,), drain_seconds=0, grace_seconds=0)
     if backend is not reshape:
         config = replace(config, serving="threads")  # a backend that blocks must not block the whole server
-    runner = Runner(config, ReshapeService(config.limits, backend=backend, turns=FairLock()))
+    runner = Runner(config, ReshapeService(config.limits, backend=backend, make_turns=FairLock))
     runner.start()
     try:
         yield runner

@@ -124,6 +124,15 @@ class Config:
         ),
     ] = "auto"
 
+    engine: Annotated[
+        str,
+        Declaration(
+            help="What of gRPC reads the connections: polling is faster for small calls, but lets any caller delay the "
+            "others; auto takes it where every address is of this machine alone, else event.",
+            choices=("auto", "event", "polling"),
+        ),
+    ] = "auto"
+
     reflection: Annotated[bool, Declaration(help="Whether tools that do not have the contract may ask for it.")] = True
 
     max_rank: Annotated[int, Declaration(help="The largest rank of Reshape-1.", least=1, most=MAX_RANK)] = MAX_RANK
@@ -145,6 +154,15 @@ class Config:
             most=1_000_000,
         ),
     ] = 4096
+
+    max_resets_per_second: Annotated[
+        float,
+        Declaration(
+            help="A connection that resets more calls than that, and more than are answered on it, is closed; those "
+            "whose time is up hardly count.",
+            least=1,
+        ),
+    ] = 33.0  # why: see `calls.resets`
 
     handshake_seconds: Annotated[
         float,

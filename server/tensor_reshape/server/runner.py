@@ -28,6 +28,7 @@ from tensor_reshape.server.service.methods import ReshapeService
 from tensor_reshape.server.transport.connections import ConnectionKeeper
 from tensor_reshape.server.transport.dismissals import Dismissal, close_listeners
 from tensor_reshape.server.transport.listeners import announce, bind, count_listeners, find_port
+from tensor_reshape.server.transport.offenders import OffenderCloser
 from tensor_reshape.server.transport.options import build_options
 
 Causes: TypeAlias = "SimpleQueue[str]"
@@ -53,6 +54,8 @@ class Runner:
     ) -> None:
         """Binds every address of `config`.
 
+        Which engine reads the connections was decided when grpc was imported: `config.engine` has no say in it here.
+
         Args:
             config: what to serve, and where.
             service: another than that of `config`, for tests.
@@ -70,11 +73,11 @@ class Runner:
             config.max_connections, sum(map(count_listeners, config.listen)) + self._shares_ports
         )
         self._admission = Admission(config, observers)
-        self._health, methods = build_health()
+        self._health, methods = build_health(self._admission.resets)
         self._reflection = Reflection()
-        methods += self._reflection.build_methods() if config.reflection else []
+        methods += self._reflection.build_methods(self._admission.resets) if config.reflection else []
         self._threads = start_threads(config.threads, "call")
-        service = service or ReshapeService(config.limits, turns=FairLock())
+        service = service or ReshapeService(config.limits, make_turns=FairLock)
         handlers = build_handlers(service, self._admission, config, self._threads)
         self._server = grpc.server(
             CallRouter(self._threads, {**{method.name: method.submit for method in methods}, **handlers.routes}),
@@ -138,11 +141,13 @@ class Runner:
         # Half of what one of the largest messages takes: who sends one after another keeps the memory for them.
         memory = MemoryReturner(COST_FACTOR * self._config.max_message_bytes // 2)
         connections = ConnectionKeeper(self._ports, self._max_connections)
+        offenders = OffenderCloser(self._ports, self._admission.resets.take_offenders)
         return Housekeeper(
             (
                 self._end_if_deaf,
                 self._admission.sweep,
                 connections.look,
+                lambda: offenders.look(time.monotonic()),
                 lambda: memory.look(self._admission.used_bytes, time.monotonic()),
             )
         )
@@ -157,6 +162,9 @@ class Runner:
 def serve_until_signal(config: Config) -> None:
     """Serves until SIGTERM, SIGINT or SIGHUP; a second one ends the calls under way.
 
+    Args:
+        config: its `engine` is the one that grpc was imported with.
+
     Raises:
         ConfigError: an address cannot be bound.
     """
@@ -165,7 +173,7 @@ def serve_until_signal(config: Config) -> None:
         signal.signal(number, lambda received, _: signals.put(signal.Signals(received).name))
     runner = Runner(config)
     runner.start()
-    announce(runner.addresses, config.tls)
+    announce(runner.addresses, config)
     stop(runner, await_cause(signals), signals)
 
 

@@ -19,6 +19,7 @@ from tensor_reshape.server.auxiliary.health import MAX_WATCHES, Health
 from tensor_reshape.server.auxiliary.inline_calls import AnswerCall, BoundedCall, ExchangeCall, WatchCall, serve_inline
 from tensor_reshape.server.auxiliary.threaded_calls import SPARE_THREADS, ThreadedMethod, ThreadedWatch
 from tensor_reshape.server.calls import core_calls
+from tensor_reshape.server.calls.resets import ResetBuckets
 from tensor_reshape.server.calls.router import Submit
 from tensor_reshape.wire.status import Status
 
@@ -57,33 +58,36 @@ class AuxiliaryHandlers(grpc.GenericRpcHandler):
         return self._handlers.get(handler_call_details.method)
 
 
-def build_health() -> tuple[Health, list[Method]]:
-    """Returns what a server says of itself, and the methods that say it."""
+def build_health(resets: ResetBuckets) -> tuple[Health, list[Method]]:
+    """Returns what a server says of itself, and the methods that say it; `resets` is told how their calls end."""
     health = Health(max_watches=MAX_WATCHES if core_calls.is_supported() else MAX_THREADED_WATCHES)
-    methods = [_build_unary(f"/{HEALTH_SERVICE}/Check", health.check, health.silent)]
+    methods = [_build_unary(f"/{HEALTH_SERVICE}/Check", health.check, health.silent, resets)]
     if hasattr(health_pb2, "HealthListRequest"):  # not in the package's older versions
-        methods.append(_build_unary(f"/{HEALTH_SERVICE}/List", health.list, health.silent))
+        methods.append(_build_unary(f"/{HEALTH_SERVICE}/List", health.list, health.silent, resets))
     name = f"/{HEALTH_SERVICE}/Watch"
-    submit = _choose_way(name, partial(WatchCall, name, health), MAX_THREADED_WATCHES + MAX_SILENT)
+    submit = _choose_way(name, partial(WatchCall, name, health), MAX_THREADED_WATCHES + MAX_SILENT, resets)
     watch = Method(name, submit, grpc.stream_stream_rpc_method_handler(ThreadedWatch(name, health).watch))
     return health, [*methods, watch]
 
 
-def build_exchange(name: str, respond: Respond, slots: CallSlots[AuxiliaryCall]) -> Method:
+def build_exchange(name: str, respond: Respond, slots: CallSlots[AuxiliaryCall], resets: ResetBuckets) -> Method:
     """Returns a method whose calls have any number of messages, each with its answer."""
-    submit = _choose_way(name, partial(ExchangeCall, name, slots, respond), MAX_SILENT)
+    submit = _choose_way(name, partial(ExchangeCall, name, slots, respond), MAX_SILENT, resets)
     answer_each = ThreadedMethod(name, respond, slots).answer_each
     return Method(name, submit, grpc.stream_stream_rpc_method_handler(answer_each))
 
 
-def _build_unary(name: str, respond: Respond, slots: CallSlots[AuxiliaryCall]) -> Method:
-    submit = _choose_way(name, partial(AnswerCall, name, slots, respond), MAX_SILENT)
+def _build_unary(name: str, respond: Respond, slots: CallSlots[AuxiliaryCall], resets: ResetBuckets) -> Method:
+    submit = _choose_way(name, partial(AnswerCall, name, slots, respond), MAX_SILENT, resets)
     answer_one = ThreadedMethod(name, respond, slots).answer_one
     return Method(name, submit, grpc.stream_unary_rpc_method_handler(answer_one))
 
 
-def _choose_way(name: str, open_call: Callable[[Any, Any], BoundedCall], slots: int) -> Submit:
-    """Returns how calls are served; where they hold threads, more of them than there are slots."""
+def _choose_way(name: str, open_call: Callable[[Any, Any], BoundedCall], slots: int, resets: ResetBuckets) -> Submit:
+    """Returns how calls are served; where they hold threads, more of them than there are slots.
+
+    There `resets` is told nothing: that a call is over is only seen by its thread.
+    """
     if core_calls.is_supported():
-        return serve_inline(open_call)
+        return serve_inline(open_call, resets)
     return ThreadPoolExecutor(max_workers=slots + SPARE_THREADS, thread_name_prefix=name).submit

@@ -14,20 +14,21 @@ from tensor_reshape.server.auxiliary.bounded_calls import AuxiliaryCall, answer,
 from tensor_reshape.server.auxiliary.call_slots import CallSlots
 from tensor_reshape.server.auxiliary.health import Health, Watch
 from tensor_reshape.server.calls.core_calls import DONE, CoreCall
+from tensor_reshape.server.calls.resets import ResetBuckets
 from tensor_reshape.server.calls.router import Submit
 from tensor_reshape.wire.status import Status
 
 _LOGGER = logging.getLogger(__name__)
 
 
-def serve_inline(open_call: "Callable[[Any, Any], BoundedCall]") -> Submit:
+def serve_inline(open_call: "Callable[[Any, Any], BoundedCall]", resets: ResetBuckets) -> Submit:
     """Returns what begins a call of grpcio's; `open_call` makes it of its event and its state."""
 
     def submit(function: Callable[..., Any], /, *args: Any) -> "Future[Any]":
         del function
         _, rpc_event, state = args[:3]
         try:
-            open_call(rpc_event, state).begin()
+            open_call(rpc_event, state).begin(resets)
         except Exception:  # it would end the thread that receives calls
             _LOGGER.exception("bug")
             rpc_event.call.cancel()
@@ -43,9 +44,15 @@ class BoundedCall(CoreCall):
         """Idle until `begin`."""
         super().__init__(method, rpc_event, state)
         self._slots = slots
+        self._has_begun_to_answer = False  # of one that its caller ends by going: from then on that is no reset
 
-    def begin(self) -> None:
-        """Receives a message; called with the condition of the call, and a lock of the server's."""
+    def begin(self, resets: ResetBuckets) -> None:
+        """Receives a message; called with the condition of the call, and a lock of the server's.
+
+        Args:
+            resets: is told how the call ends.
+        """
+        self._resets = resets
         self.watch_end()
         self.receive()
         make_room(self._slots, self, self.peer)
@@ -60,6 +67,10 @@ class BoundedCall(CoreCall):
 
     def _on_over(self) -> None:
         self._slots.free(self)
+        if not self.is_gone:
+            self._resets.note_answer(self.peer)
+        elif not self._has_begun_to_answer:
+            self._resets.note_reset(self.peer, self.seconds_left)
 
 
 class AnswerCall(BoundedCall):
@@ -90,6 +101,7 @@ class ExchangeCall(AnswerCall):
     """Any number of messages, each answered before the next one is received. It keeps its slot to the end."""
 
     def _on_read(self, raw: bytes | None) -> None:
+        self._has_begun_to_answer |= raw is not None
         outcome = None if raw is None else answer(self._method, self._respond, raw)
         with self._state.condition:
             if not isinstance(outcome, bytes):
@@ -124,6 +136,7 @@ class WatchCall(BoundedCall):
 
     def _on_read(self, raw: bytes | None) -> None:
         self._slots.free(self)
+        self._has_begun_to_answer = raw is not None
         outcome = answer(self._method, self._health.open_watch, raw)
         if isinstance(outcome, Status):
             self.finish(outcome)

@@ -5,6 +5,7 @@ from grpc_reflection.v1alpha import reflection, reflection_pb2
 from tensor_reshape.server.auxiliary.bounded_calls import MAX_SILENT, AuxiliaryCall, end_calls
 from tensor_reshape.server.auxiliary.call_slots import CallSlots
 from tensor_reshape.server.auxiliary.foreign_methods import HEALTH_SERVICE, Method, build_exchange
+from tensor_reshape.server.calls.resets import ResetBuckets
 from tensor_reshape.wire.fields import parse_message
 from tensor_reshape.wire.methods import SERVICE
 
@@ -17,9 +18,9 @@ class Reflection:
         self._servicer = reflection.ReflectionServicer((SERVICE, HEALTH_SERVICE, reflection.SERVICE_NAME))
         self._streams = CallSlots[AuxiliaryCall](MAX_SILENT)
 
-    def build_methods(self) -> list[Method]:
-        """Returns the methods."""
-        return [build_exchange(f"/{reflection.SERVICE_NAME}/ServerReflectionInfo", self.respond, self._streams)]
+    def build_methods(self, resets: ResetBuckets) -> list[Method]:
+        """Returns the methods; `resets` is told how their calls end."""
+        return [build_exchange(f"/{reflection.SERVICE_NAME}/ServerReflectionInfo", self.respond, self._streams, resets)]
 
     def end_streams(self) -> None:
         """Ends every stream: one that stays open is a call under way, which would use up the grace."""

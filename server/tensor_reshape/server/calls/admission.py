@@ -33,6 +33,7 @@ from tensor_reshape.server.calls import stalls
 from tensor_reshape.server.calls.budgets import Budget
 from tensor_reshape.server.calls.lifecycle import GONE, WAITS, Ending, Event, Lifecycle, State
 from tensor_reshape.server.calls.observers import Observer, ObserverJournal
+from tensor_reshape.server.calls.resets import ResetBuckets
 from tensor_reshape.server.config import COST_FACTOR, Config
 
 CROWDED_CALLS = 8
@@ -43,10 +44,11 @@ _LOGGER = logging.getLogger(__name__)
 
 
 class Admission:
-    """The budget of one process; safe to use from any thread."""
+    """The budget of one process; safe to use from any thread. `resets` is told how calls end by what serves them."""
 
     def __init__(self, config: Config, observers: Sequence[Observer] = ()) -> None:
         """Starts with the whole budget; `observers` see every call."""
+        self.resets = ResetBuckets(config.max_resets_per_second)
         self._budget = Budget(config)
         self._max_calls = config.max_calls
         self._crowd = config.max_calls - config.max_calls // 4
@@ -55,8 +57,7 @@ class Admission:
         self._lock = threading.Lock()  # guards all that follows, and every call that has been entered
         self._threads = 0  # that calls may hold while they wait for a message
         self._are_threads_short: Callable[[], bool] = bool  # until `limit_threads`: never
-        # Calls that wait because something is to be done to their connection when it is idle: see `do_if_idle`.
-        self._paused: dict[str, list[Lifecycle]] = {}
+        self._paused: dict[str, list[Lifecycle]] = {}  # calls that wait, by connection: see `do_if_idle`
         self._lives: set[Lifecycle] = set()  # the calls that have been entered and are not over
         self._calls: Counter[str] = Counter()  # how many of these each connection has; none without a name
 

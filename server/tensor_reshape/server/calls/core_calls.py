@@ -18,6 +18,7 @@ installed grpcio is one of those that this was written for.
 
 import inspect
 import logging
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from functools import partial
@@ -71,6 +72,7 @@ class CoreCall:
         """
         self._method = method
         self._call = rpc_event.call
+        self._deadline: float = rpc_event.call_details.deadline  # by `time.time`; infinite without one
         self._state = state
         self._is_sending = False  # whether the core has a message that has not gone yet; changed with the condition
 
@@ -83,6 +85,11 @@ class CoreCall:
     def is_gone(self) -> bool:
         """Whether the caller was gone before the status was sent; known when the call is over."""
         return bool(self._state.client == _server._CANCELLED)
+
+    @property
+    def seconds_left(self) -> float:
+        """Until the time is up that the caller has set."""
+        return self._deadline - time.time()
 
     def watch_end(self) -> None:
         """Has `_on_over` called when the call is over; to be called before anything is started."""

@@ -64,12 +64,14 @@ class InlineHandlers(grpc.GenericRpcHandler):
         pool = inline.InlinePool(max_workers=CALL_THREADS, thread_name_prefix="wrapped")
         receivers = ThreadPoolExecutor(max_workers=CALL_THREADS, thread_name_prefix="receiver")
         admission.limit_threads(CALL_THREADS, pool.are_short)
-        # Questions wait for each other: on the threads of the tensors, a few of them would keep all tensors waiting.
-        questions = start_threads(QUESTION_THREADS, "question")
-        working, answering = threading.Semaphore(max_working), threading.Semaphore(QUESTION_THREADS)
+        working = threading.Semaphore(max_working)
         self._handlers: dict[str, grpc.RpcMethodHandler[bytes, bytes]] = {}
         for method in service.methods:
-            pool_of, limit = (questions, answering) if method.takes_turns else (threads, working)
+            pool_of, limit = threads, working
+            if method.takes_turns:
+                # Calls that wait for each other: on the threads of others, a few of them would keep all others waiting.
+                pool_of = start_threads(QUESTION_THREADS, "question")
+                limit = threading.Semaphore(QUESTION_THREADS)
             open_inline, fall_back = partial(inline.UnaryCall, method), partial(ThreadedUnary, method, limit)
             plan = inline.Plan(admission, pool_of, method.name, open_inline, fall_back)
             self._handlers[method.name] = grpc.stream_unary_rpc_method_handler(plan)

@@ -139,8 +139,13 @@ class InlineCall(CoreCall):
         raise NotImplementedError
 
     def _on_over(self) -> None:
+        gone = self.is_gone
+        if not gone:
+            self._admission.resets.note_answer(self._life.peer)
+        elif self._life.state is not State.GIVEN_UP:  # which may have been cancelled here
+            self._admission.resets.note_reset(self._life.peer, self.seconds_left)
         # In this order: a thread that takes the call up just before has its message, and tells when it is done with it.
-        self._admission.release(self._life, gone=self.is_gone)
+        self._admission.release(self._life, gone=gone)
         self._message = None
 
     def _refuse(self, error: Exception) -> None:

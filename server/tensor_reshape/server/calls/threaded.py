@@ -10,6 +10,7 @@
 """
 
 import logging
+import math
 import threading
 from collections.abc import Callable, Generator, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -33,10 +34,12 @@ from tensor_reshape.wire.status import Status
 CALL_THREADS = 128
 """How many calls wait for a message, or are served, at once; more wait for a thread."""
 
-QUESTION_THREADS = 4
-"""How many questions about shapes are worked on, or wait for their turn, at once: none has a tensor's thread.
+QUESTION_THREADS = 8
+"""How many calls of a method that takes turns are worked on, or wait for their turn, at once: more than one connection
+has room for by default, so that the next one's find a thread.
 
-`--threads` does not count them.
+Each such method has as many: no batch keeps a single question waiting, and neither a tensor. `--threads` does not count
+them.
 """
 
 _LOGGER = logging.getLogger(__name__)
@@ -67,7 +70,11 @@ class ThreadedHandlers(grpc.GenericRpcHandler):
         self._service = service
         self._admission = admission
         self._methods = {method.name: method for method in service.methods}
-        self._working, self._answering = threading.Semaphore(max_working), threading.Semaphore(QUESTION_THREADS)
+        working = threading.Semaphore(max_working)
+        self._permissions = {
+            name: threading.Semaphore(QUESTION_THREADS) if method.takes_turns else working
+            for name, method in self._methods.items()
+        }
         # A thread for each call that waits for its message, and for each stream a second one: it may have both at once.
         self._threads = start_all(CallThreads(CALL_THREADS, "receive"), CALL_THREADS)
         self._receivers = start_threads(CALL_THREADS, "receiver")
@@ -85,7 +92,7 @@ class ThreadedHandlers(grpc.GenericRpcHandler):
         method = self._methods.get(name)
         if method is None:
             return None
-        unary = ThreadedUnary(method, self._answering if method.takes_turns else self._working, self._admission)
+        unary = ThreadedUnary(method, self._permissions[name], self._admission)
         return grpc.stream_unary_rpc_method_handler(self._admit(unary, unary.run))
 
     def _admit(self, call: "ThreadedUnary | ThreadedStream", run: _Behavior) -> _Behavior:
@@ -190,8 +197,18 @@ class ThreadedCall:
 
         Called on the thread that receives calls; on the call's own where the call is over before that begins.
         """
+        self._note_end()
         self._admission.release(self._life)
         self._signals.put(LimitError("the call is over", reason=Reason.STALLED))
+
+    def _note_end(self) -> None:
+        # grpcio does not say whether the caller was gone before it took the end; so what is decided counts.
+        if self._life.is_ended:
+            self._admission.resets.note_answer(self._life.peer)
+        elif self._context is not None:
+            left = self._context.time_remaining()
+            peer = self._life.peer or self._context.peer()  # of a call that is over when it begins
+            self._admission.resets.note_reset(peer, math.inf if left is None else left)
 
     def _await_room(self, size: int | None) -> None:
         """Waits until there is room for what comes of the message that has been received; None: of the largest one.

@@ -2,6 +2,7 @@
 
 - Each unary method is decode, rule, backend, encode. Refusals leave as exceptions (`ReshapeError`), bugs as any other.
 - What it needs of threads it is given: `Turns` is a lock that the caller brings, `is_over` asks it whether to go on.
+- Batches take turns with batches, and single questions with single questions: a question never waits for a batch.
 - An answer depends on the request alone, whatever was asked before: what is cached is what was answered.
 - A new operation is a row in `wire.methods`; nothing here names one.
 """
@@ -45,7 +46,7 @@ _LOGGER = logging.getLogger(__name__)
 
 
 class Turns(Protocol):
-    """Whose turn it is to search: one thread at a time has it, where the caller has several."""
+    """Whose turn it is to work shapes out: one thread at a time has it, where the caller has several."""
 
     def __enter__(self) -> object:
         """Waits for the turn."""
@@ -92,7 +93,7 @@ class Method(NamedTuple):
         name: in full, as a path.
         answer: returns the response; asks whether the call is over where the work takes long.
         answer_light: does the same, or returns None where that would take long.
-        takes_turns: whether calls wait for each other where they take long.
+        takes_turns: whether its calls wait for each other, and for those of no other method, where they take long.
     """
 
     name: str
@@ -104,18 +105,21 @@ class Method(NamedTuple):
 class ReshapeService:
     """The methods of the contract over serialized messages."""
 
-    def __init__(self, limits: Limits, *, backend: Backend = reshape, turns: Turns | None = None) -> None:
+    def __init__(
+        self, limits: Limits, *, backend: Backend = reshape, make_turns: Callable[[], Turns] = _NoTurns
+    ) -> None:
         """Serves within `limits`; safe to use from any thread.
 
         Args:
             limits: what requests and answers may be.
             backend: moves the elements.
-            turns: of the threads that search; None: there is one thread.
+            make_turns: makes those of the threads that work out one method's answers; without it there is one thread.
         """
         self._limits = limits
         self._backend = backend
         self._headers = {operation: HeaderCache() for operation in OPERATION_METHODS}
-        self._turns: Turns = turns or _NoTurns()
+        # Two: what a question takes is bounded by some milliseconds, what a batch takes by seconds.
+        self._question_turns, self._batch_turns = make_turns(), make_turns()
         self._answers: dict[bytes, bytes] = {}  # of short questions, which come again and again; bounded as the headers
         self._unsolved: dict[bytes, Unsolved] = {}  # questions on their way from the serving thread to another
 
@@ -130,7 +134,7 @@ class ReshapeService:
             )
             for operation, method in OPERATION_METHODS.items()
         ]
-        infer = Method(INFER_SHAPE.path, _finish(self.infer), self.infer_light, takes_turns=True)
+        infer = Method(INFER_SHAPE.path, self.infer, self.infer_light, takes_turns=True)
         batch = Method(BATCH_INFER_SHAPE.path, self.infer_batch, _leave_to_a_thread, takes_turns=True)
         return (*executed, infer, batch)
 
@@ -157,12 +161,17 @@ class ReshapeService:
             return None
         return self._reshape(operation, request, start, call)
 
-    def infer(self, request: bytes) -> bytes:
-        """Answers InferShape."""
+    def infer(self, request: bytes, is_over: IsOver = lambda: False) -> bytes:
+        """Answers InferShape.
+
+        Raises:
+            LimitError: nobody waits for the answer any more.
+        """
         answer = self._answers.get(request)
         if answer is not None:
             return answer
-        with self._turns:
+        with self._question_turns:
+            _check_awaited(is_over)
             # A short question has been read by `infer_light` and left to this thread; one thread alone takes it up.
             begun = self._unsolved.pop(request, None) or self._begin(request)
             return self._keep_answer(request, finish_answer(begun) if isinstance(begun, Unsolved) else begun)
@@ -187,9 +196,10 @@ class ReshapeService:
             LimitError: nobody waits for the answer any more.
         """
         bugs = BugLog(BATCH_INFER_SHAPE.path)
-        with self._turns:
+        with self._batch_turns:
+            _check_awaited(is_over)  # before it is cut into items: whoever has left the queue costs the others nothing
             items = batches.decode_batch_items(batches.decode_batch_request(request), bugs.report)
-            answers = _share(answer_batch(items, self._limits, bugs.report), is_over, self._turns)
+            answers = _share(answer_batch(items, self._limits, bugs.report), is_over, self._batch_turns)
             return batches.encode_batch_response(answers, self._limits.max_output_bytes, bugs.report)
 
     def open_stream(self, hold: Callable[[int], None]) -> StreamSession:
@@ -239,10 +249,14 @@ def _share(answers: Iterable[Result], is_over: IsOver, turns: Turns) -> Iterator
     """Yields the answers as long as anybody waits for them; lets others have their turns in between."""
     for answer in answers:
         turns.give_way()
-        if is_over():
-            message = "the call is over"
-            raise LimitError(message, reason=Reason.STALLED)
+        _check_awaited(is_over)
         yield answer
+
+
+def _check_awaited(is_over: IsOver) -> None:
+    if is_over():
+        message = "the call is over"
+        raise LimitError(message, reason=Reason.STALLED)
 
 
 def _leave_to_a_thread(_request: bytes) -> None:

@@ -13,7 +13,7 @@ from contextlib import suppress
 from fcntl import ioctl
 from functools import partial
 
-from tensor_reshape.server.transport.sockets import find_connections, find_listeners
+from tensor_reshape.server.transport.sockets import find_connections, find_listeners, name_peer
 
 HEARING_SECONDS = 0.1
 """How long a client has to hear that it should leave, which takes it one way through the network."""
@@ -22,7 +22,6 @@ _SIOCOUTQ = 0x5411  # of Linux: how many bytes the peer has not acknowledged
 # RFC 9113, 6.8: a server that ends in good order first says that it will, with the greatest number of a stream there
 # is: the client opens no further one, and all that it has opened are served.
 _GOAWAY = bytes.fromhex("000008 07 00 00000000 7fffffff 00000000")
-_V4_MAPPED = "::ffff:"
 
 
 def close_listeners(ports: Collection[int]) -> bool:
@@ -56,7 +55,7 @@ class Dismissal:
         waits = False
         for _, found in find_connections(self._ports):
             with suppress(OSError):  # it has closed the connection
-                name = _name_peer(found)
+                name = name_peer(found)
                 if "%" in name.removeprefix("ipv6:%5B"):
                     continue  # a scope, which grpcio writes in another way
                 if name not in self._told_at:
@@ -74,10 +73,3 @@ class Dismissal:
 
 def _count_unsent(found: socket.socket) -> int:
     return int.from_bytes(ioctl(found, _SIOCOUTQ, bytes(4)), "little")
-
-
-def _name_peer(found: socket.socket) -> str:
-    host, port = found.getpeername()[:2]
-    if found.family == socket.AF_INET or host.startswith(_V4_MAPPED):
-        return f"ipv4:{host.removeprefix(_V4_MAPPED)}:{port}"
-    return f"ipv6:%5B{host}%5D:{port}"

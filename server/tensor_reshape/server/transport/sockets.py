@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 _DESCRIPTORS = Path("/proc/self/fd")
+_V4_MAPPED = "::ffff:"
 
 
 def count_descriptors() -> int:
@@ -30,6 +31,18 @@ def find_listeners(ports: Iterable[int]) -> Iterator[socket.socket]:
 def find_connections(ports: Iterable[int]) -> Iterator[tuple[int, socket.socket]]:
     """Yields the connections that clients have to these TCP ports, with their numbers, each open until the next."""
     return _find(ports, listening=False)
+
+
+def name_peer(found: socket.socket) -> str:
+    """Returns the name that grpcio gives a connection; one with a scope in its address, it writes in another way.
+
+    Raises:
+        OSError: it has been closed.
+    """
+    host, port = found.getpeername()[:2]
+    if found.family == socket.AF_INET or host.startswith(_V4_MAPPED):
+        return f"ipv4:{host.removeprefix(_V4_MAPPED)}:{port}"
+    return f"ipv6:%5B{host}%5D:{port}"
 
 
 @contextmanager

@@ -1,0 +1,135 @@
+"""Calls that their callers reset before they were answered, counted for each connection: who resets too many goes.
+
+A reset costs its caller some bytes and makes room for the next call, so no limit of calls under way bounds how many
+calls a connection has the server begin for nothing (CVE-2023-44487). Each connection has a bucket of tokens:
+
+- It holds `BURST_SECONDS` times `rate`, and gains `rate` tokens a second. A reset takes a token, and who has none left
+  is an offender. nghttp2 does so with 1000 tokens and 33 a second; Envoy closes a connection of which, after 500 calls,
+  more than half were reset within a second each. The rate is nghttp2's; the burst is less, since each call that is
+  begun takes this server much longer, and more than the 64 calls that a connection may end all at once.
+- A call that is answered gives a token back. So a connection of which half of the calls are answered is no offender,
+  however many it carries: that of a proxy, or of one who hedges calls and cancels those that lose.
+- The reset of a call whose time was up costs a fiftieth: so a client may have all its calls run out of time, 64 at once
+  and each after 40 ms, as it happens to those who give a busy server too little time. Who names such a time in order to
+  reset calls has 50 times the rate.
+- While an address is distrusted, because a connection from it was an offender, others that come from it begin with few
+  tokens and earn the rest: to connect anew must not be worth a burst.
+- A call that this server has given up is no reset. All clients of one unix socket have one name, and are not counted;
+  nor are calls of methods that nobody serves, which grpcio refuses by itself.
+
+Only connections that have reset a call have a bucket, and those of distrusted addresses: for all others, the end of a
+call costs the question whether there is one.
+"""
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tensor_reshape.server.calls.accounts import is_shared
+
+BURST_SECONDS = 3.0
+"""What a bucket gains in so long, it holds."""
+
+DISTRUSTED_TOKENS = 4.0
+"""What a connection begins with that comes from a distrusted address."""
+
+DISTRUST_SECONDS = 60.0
+"""How long an address is distrusted after the last of its connections was closed."""
+
+LATE_TOKENS = 0.02
+"""What the reset of a call costs whose time was up, or nearly."""
+
+LATE_SECONDS = 0.1
+"""How much of its time may be left to a call that counts as late: two clocks and the network lie between."""
+
+MAX_BUCKETS = 8192
+"""Connections that are remembered, and addresses: a stranger can open any number of them. The first ones go."""
+
+
+@dataclass(slots=True)
+class _Bucket:
+    tokens: float
+    filled_at: float
+
+
+class ResetBuckets:
+    """The buckets of all connections; safe to use from any thread."""
+
+    def __init__(self, rate: float, clock: Callable[[], float] = time.monotonic) -> None:
+        """Starts with none; each gains `rate` tokens a second."""
+        self._rate = rate
+        self._burst = rate * BURST_SECONDS
+        self._clock = clock
+        self._lock = threading.Lock()  # guards all that follows; nothing is done under it but to count
+        self._buckets: OrderedDict[str, _Bucket] = OrderedDict()  # by connection, the last to be used last
+        self._distrusted: OrderedDict[str, float] = OrderedDict()  # until when, by address
+        self._offenders: set[str] = set()  # connections without tokens, which nobody has taken yet
+
+    def note_reset(self, peer: str, seconds_left: float) -> None:
+        """Notes that a call was reset before it was answered.
+
+        Args:
+            peer: the name of the connection.
+            seconds_left: until the time was up that the caller had set; infinite where it had set none.
+        """
+        if is_shared(peer):
+            return
+        with self._lock:
+            bucket = self._fill(peer)
+            before = bucket.tokens
+            bucket.tokens -= LATE_TOKENS if seconds_left < LATE_SECONDS else 1.0
+            if bucket.tokens < 0 <= before:  # once: what it had under way ends as resets, too, when it is closed
+                self._offenders.add(peer)
+                self._distrust(_find_address(peer))
+
+    def note_answer(self, peer: str) -> None:
+        """Notes that a call was answered; nearly all calls are of connections without a bucket, and go on at once."""
+        if self._distrusted or peer in self._buckets:  # without the lock: both only begin to matter with a reset
+            self._earn(peer)
+
+    def take_offenders(self) -> set[str]:
+        """Returns the connections that are to be closed, each once."""
+        if not self._offenders:
+            return set()
+        with self._lock:
+            taken, self._offenders = self._offenders, set()
+        return taken
+
+    def _earn(self, peer: str) -> None:
+        with self._lock:
+            now = self._clock()
+            while self._distrusted and next(iter(self._distrusted.values())) < now:
+                self._distrusted.popitem(last=False)
+            is_distrusted = _find_address(peer) in self._distrusted
+            if is_distrusted or peer in self._buckets:
+                bucket = self._fill(peer)
+                bucket.tokens = min(self._burst, bucket.tokens + 1)
+                if bucket.tokens == self._burst and not is_distrusted:
+                    del self._buckets[peer]  # as if there had been no reset
+
+    def _fill(self, peer: str) -> _Bucket:
+        """Returns a connection's bucket with what it has gained."""
+        now = self._clock()
+        bucket = self._buckets.get(peer)
+        if bucket is None:
+            trusted = self._distrusted.get(_find_address(peer), now) <= now
+            bucket = self._buckets[peer] = _Bucket(self._burst if trusted else DISTRUSTED_TOKENS, now)
+            if len(self._buckets) > MAX_BUCKETS:
+                self._buckets.popitem(last=False)
+        self._buckets.move_to_end(peer)
+        bucket.tokens = min(self._burst, bucket.tokens + (now - bucket.filled_at) * self._rate)
+        bucket.filled_at = now
+        return bucket
+
+    def _distrust(self, address: str) -> None:
+        self._distrusted[address] = self._clock() + DISTRUST_SECONDS
+        self._distrusted.move_to_end(address)
+        if len(self._distrusted) > MAX_BUCKETS:
+            self._distrusted.popitem(last=False)
+
+
+def _find_address(peer: str) -> str:
+    """Returns a connection's name without its port."""
+    return peer.rpartition(":")[0]

@@ -1,0 +1,94 @@
+"""Closes connections that somebody else has found to do harm, after they have been silenced for a while.
+
+- Who is closed at once is back at once, with a connection that nobody knows anything of. So the kernel first drops all
+  that comes on the connection: its peer has to wait until it is closed, or to give it up by itself.
+- No longer than `SILENCE_SECONDS`: one that was taken for an offender by mistake is to know soon that it has to connect
+  anew. To forget a connection costs its peer nothing, so this bounds no stranger who knows of it; the limits of
+  connections do.
+- To find a connection by its name, all of them are looked at. That is done in a part of the time alone, however many
+  there are, and however often some have to go.
+- Where the system cannot drop what comes, a connection is closed without having been silenced.
+"""
+
+import ctypes
+import logging
+import socket
+import struct
+import time
+from collections.abc import Callable, Collection
+from contextlib import suppress
+
+from tensor_reshape.server.transport.sockets import find_connections, name_peer
+
+SILENCE_SECONDS = 2.0
+"""How long nothing is heard of an offender until it is closed."""
+
+_LOG_SECONDS = 10.0  # between two lines: a stranger can be an offender as often as he likes
+_REST_SHARE = 5.0  # of the time that it took to look for offenders, until the next look
+_SO_ATTACH_FILTER = 26  # of Linux
+# A program of the kernel's packet filter with one instruction: keep nothing of the packet.
+_DROP_ALL = ctypes.create_string_buffer(struct.pack("=HBBI", 0x06, 0, 0, 0))
+_PROGRAM = struct.pack("HP", 1, ctypes.addressof(_DROP_ALL))  # struct sock_fprog: how many there are, and where
+_LOGGER = logging.getLogger(__name__)
+
+
+class OffenderCloser:
+    """Silences connections, and closes them."""
+
+    def __init__(self, ports: Collection[int], take_offenders: Callable[[], Collection[str]]) -> None:
+        """Looks after the connections of a server.
+
+        Args:
+            ports: the TCP ports that it listens on.
+            take_offenders: returns the names of those that have to go, as grpcio gives them, each once.
+        """
+        self._ports = frozenset(ports)
+        self._take_offenders = take_offenders
+        self._silenced: dict[str, float] = {}  # when each is closed
+        self._not_before = self._quiet_until = 0.0  # of a look, and of a line
+        self._unsaid = 0  # how many were silenced since the last line
+
+    def look(self, now: float) -> None:
+        """Silences those that have to go, and closes those whose time has come.
+
+        Args:
+            now: by `time.monotonic`.
+        """
+        if now < self._not_before:
+            return
+        began = time.perf_counter()
+        offenders = self._take_offenders()
+        ended = {name for name, due in self._silenced.items() if due <= now}
+        if offenders or ended:
+            self._handle(offenders, ended, now)
+            self._not_before = now + (time.perf_counter() - began) * _REST_SHARE
+
+    def _handle(self, offenders: Collection[str], ended: Collection[str], now: float) -> None:
+        for _, found in find_connections(self._ports):
+            with suppress(OSError):  # it has been closed
+                name = name_peer(found)
+                if name in ended:
+                    _close(found)
+                elif name in offenders:
+                    self._silence(found, name, now)
+        for name in ended:
+            del self._silenced[name]
+
+    def _silence(self, found: socket.socket, name: str, now: float) -> None:
+        try:
+            found.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, _PROGRAM)
+            self._silenced[name] = now + SILENCE_SECONDS
+        except OSError:
+            _close(found)
+        self._unsaid += 1
+        if now >= self._quiet_until:
+            extra = {"connections": self._unsaid, "last": name}
+            _LOGGER.warning("closing connections that reset too many calls before they were answered", extra=extra)
+            self._unsaid, self._quiet_until = 0, now + _LOG_SECONDS
+
+
+def _close(found: socket.socket) -> None:
+    """Ends a connection, not its descriptor, which is gRPC's: that sees the end, and closes it."""
+    # With a reset, which asks for no answer: an answer would be dropped, and the kernel would try again for minutes.
+    found.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    found.shutdown(socket.SHUT_RDWR)

@@ -1,0 +1,116 @@
+"""Calls that are reset before they are answered: who resets too many is closed, and nobody else."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
+
+import pytest
+
+from http2 import HEALTH_CHECK, HEALTH_WATCH, REFLECTION, SECONDS, Connection, Kind, frame, grpc_message
+from plain_requests import STATIC_RESHAPE, build_static_request
+from server_processes import ServerProcess, run_server
+from strangers import retry
+
+SOME = 30  # at once: half of what a connection may have, above which the transport refuses calls
+CANCEL = b"\0\0\0\x08"
+LINE = "closing connections that reset too many calls before they were answered"
+IN_NO_TIME = ("grpc-timeout", "1m")
+
+
+@pytest.fixture(scope="module")
+def server(serving: str) -> Iterator[ServerProcess]:
+    with run_server("--serving", serving) as server:
+        yield server
+
+
+def reset(connection: Connection, path: str, *headers: tuple[str, str], data: bytes = b"") -> None:
+    """Begins some calls, and resets each at once."""
+    for _ in range(SOME):
+        stream = connection.open(path, headers=headers)
+        body = frame(Kind.DATA, 1, stream, data) if data else b""
+        connection.send(body + frame(Kind.RST_STREAM, 0, stream, CANCEL))
+
+
+def is_closed_for(resetting: Callable[[], None], connection: Connection) -> bool:
+    """Does it again and again, and returns whether the connection is closed because of it."""
+    deadline = time.monotonic() + SECONDS
+    with suppress(OSError):
+        while not connection.closed and time.monotonic() < deadline:
+            resetting()
+            connection.await_(lambda: bool(connection.closed), seconds=0.01)
+    return connection.await_(lambda: bool(connection.closed))
+
+
+def call(connection: Connection) -> bool:
+    return connection.call(STATIC_RESHAPE, build_static_request()).is_ok
+
+
+@pytest.mark.parametrize("path", [STATIC_RESHAPE, HEALTH_CHECK, REFLECTION])
+def test_who_resets_calls_as_soon_as_they_are_begun_is_closed(server: ServerProcess, path: str):
+    with Connection(server.address) as polite, Connection(server.address) as stranger:
+        assert call(polite)
+        assert is_closed_for(lambda: reset(stranger, path), stranger)
+        assert call(polite)
+
+
+def test_who_resets_whole_calls_before_their_answer_can_come_is_closed(server: ServerProcess):
+    message = grpc_message(build_static_request())
+    with Connection(server.address) as stranger:
+        assert is_closed_for(lambda: reset(stranger, STATIC_RESHAPE, data=message), stranger)
+
+
+def test_who_comes_back_is_closed_sooner(server: ServerProcess):
+    with Connection(server.address) as stranger:
+        assert is_closed_for(lambda: reset(stranger, STATIC_RESHAPE), stranger)
+    with Connection(server.address) as again:
+        reset(again, STATIC_RESHAPE)
+        assert again.await_(lambda: bool(again.closed))
+
+
+@pytest.fixture
+def polite(serving: str) -> Iterator[Connection]:
+    """A connection to a server that has been told nothing of this address, and is told nothing by this one."""
+    with run_server("--serving", serving) as server:
+        with Connection(server.address) as connection:
+            yield connection
+            assert retry(lambda: call(connection))
+        assert server.stop() == 0
+        assert LINE not in [record["message"] for record in server.records]
+
+
+def test_whose_calls_all_run_out_of_time_goes_on(polite: Connection):
+    for _ in range(10):
+        reset(polite, STATIC_RESHAPE, IN_NO_TIME)
+        assert retry(lambda: call(polite))
+
+
+def test_who_cancels_as_many_calls_as_are_answered_goes_on(polite: Connection):
+    for _ in range(10):
+        reset(polite, STATIC_RESHAPE)
+        answered = 0
+        while answered < SOME:
+            answered += call(polite)
+
+
+def test_who_ends_all_calls_at_once_goes_on(polite: Connection):
+    reset(polite, STATIC_RESHAPE)
+    reset(polite, STATIC_RESHAPE)
+
+
+def test_who_ends_watches_goes_on(polite: Connection):
+    for _ in range(5 * SOME):
+        stream = polite.open(HEALTH_WATCH)
+        polite.send_data(stream, grpc_message(b""))
+        assert polite.await_(partial(polite.bodies.__contains__, stream))
+        polite.send(frame(Kind.RST_STREAM, 0, stream, CANCEL))
+
+
+def test_the_rate_is_an_option(serving: str):
+    with (
+        run_server("--serving", serving, "--max-resets-per-second", "1000") as server,
+        Connection(server.address) as stranger,
+    ):
+        for _ in range(10):
+            reset(stranger, STATIC_RESHAPE)
+            assert retry(lambda: call(stranger))
