@@ -1,7 +1,9 @@
 """Measures a suite, prints its report, and writes it where `--output` says.
 
-`transport`, `workers`, `latency` and `inference` compare this project with others; `benchmarks/install-peers` installs
-those. `ab` compares two versions of this project, and needs nothing else. See docs/benchmarks/README.md.
+`python -m benchmarks --useful` measures in ten minutes what the project promises; `--into docs/benchmarks` writes the
+report, its plot, and the README's table. `transport`, `server`, `latency` and `inference` go further in one direction
+each; `benchmarks/install-peers` installs the others. `ab` compares two versions of this project, and needs no others.
+See docs/benchmarks/README.md.
 """
 
 import argparse
@@ -15,7 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
-from benchmarks import plots
+from benchmarks import plots, summaries
 from benchmarks.contestants import OWN
 from benchmarks.environments import (
     PEERS,
@@ -29,7 +31,9 @@ from benchmarks.rounds import Entry, Pace, measure_group
 from benchmarks.suites.ab import BASE
 from benchmarks.tables import RUNS, Table, merge_tables, read_tables
 
-_SUITES = ("transport", "workers", "latency", "inference", "ab")
+_USEFUL = "useful"
+_SUITES = (_USEFUL, "transport", "server", "latency", "inference", "ab")
+_REPORT = "results.md"
 _RUN_HEAD = ("begin, UTC", "commit", "rounds", "seconds each", "minutes", "load before")
 
 
@@ -59,6 +63,8 @@ def main() -> None:
         if options.output:
             options.output.parent.mkdir(parents=True, exist_ok=True)
             options.output.write_text(report)
+    if options.suite == _USEFUL and options.into:
+        summaries.write_summary(options.readme, report)
     print(report, end="")
 
 
@@ -76,7 +82,10 @@ def parse_arguments(suites: Mapping[str, ModuleType]) -> argparse.Namespace:
     choices = parser.add_subparsers(dest="suite", required=True, metavar="SUITE", help=", ".join(_SUITES))
     for name, suite in suites.items():
         suite.add_options(choices.add_parser(name, parents=[shared], description=suite.__doc__))
-    options = parser.parse_args()
+    # The suite that everybody is to run has a name that needs no list of suites.
+    options = parser.parse_args([_USEFUL if word == f"--{_USEFUL}" else word for word in sys.argv[1:]])
+    if options.suite == _USEFUL and options.into:
+        options.output = options.into / _REPORT
     if options.add and not options.output:
         parser.error("--add needs --output")
     return options
@@ -121,9 +130,8 @@ def build_report(
     versions = [f"{name}: {environment.versions}" for name, environment in environments.items()]
     machine = "\n".join(f"- {line}" for line in [*describe_machine(), *versions])
     parts = [f"# {title.rstrip('.')}", introduction.strip(), "How to repeat it: [README.md](README.md)."]
-    if output and suite.__name__.endswith("transport"):
-        plots.draw(tables, output.with_suffix(".png"))
-        parts.append(f"![Calls a second over size]({output.with_suffix('.png').name})")
+    if output and plots.draw(tables, output.with_suffix(".png")):
+        parts.append(f"![Throughput over size]({output.with_suffix('.png').name})")
     return "\n\n".join([*parts, f"## The machine\n\n{machine}", *map(str, tables)]) + "\n"
 
 

@@ -19,24 +19,27 @@ class Cell(NamedTuple):
         clients: how many call at once.
         transport: "tcp" or "unix".
         load: `TENSOR`, or the name of questions, see `benchmarks.questions`.
+        processes: in how many the clients are, as many in each.
     """
 
     size: int
     clients: int = 1
     transport: str = TCP
     load: str = TENSOR
+    processes: int = 1
 
     def __str__(self) -> str:
         """Returns what a reader calls the cell: "1 KiB, 16 clients, tcp", or "1,000 questions, mixed"."""
         if self.load != TENSOR:
             return f"{self.size:,} question{'s' * (self.size > 1)}, {self.load}"
-        return f"{format_size(self.size)}, {self.clients} client{'s' * (self.clients > 1)}, {self.transport}"
+        where = f" in {self.processes} processes" if self.processes > 1 else ""
+        return f"{format_size(self.size)}, {self.clients} client{'s' * (self.clients > 1)}{where}, {self.transport}"
 
 
 def parse_cell(text: str) -> Cell | None:
     """Returns the cell of a tensor that `str` gave this text; None where the text is something else."""
-    match = re.fullmatch(r"(\d+(?: [KMG]iB| B)?), (\d+) clients?, (tcp|unix)", text)
-    return Cell(parse_size(match[1]), int(match[2]), match[3]) if match else None
+    match = re.fullmatch(r"(\d+(?: [KMG]iB| B)?), (\d+) clients?(?: in (\d+) processes)?, (tcp|unix)", text)
+    return Cell(parse_size(match[1]), int(match[2]), match[4], processes=int(match[3] or 1)) if match else None
 
 
 def format_size(size: int) -> str:

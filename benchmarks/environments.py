@@ -7,9 +7,10 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
+from benchmarks.contestants import CPP
+
 ROOT = Path(__file__).parents[1]
 PEERS = ROOT / ".venv-peers"
-CPP = "cpp"
 _PACKAGES = {
     "arrow": ("pyarrow",),
     "fastapi": ("fastapi", "uvicorn", "uvloop", "httpx"),

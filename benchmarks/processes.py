@@ -19,6 +19,7 @@ from benchmarks.meters import list_shared_memory, list_tree
 
 _START_SECONDS = 90  # Triton and MLServer take long
 _STOP_SECONDS = 30
+_EXPERIMENTS = "GRPC_EXPERIMENTS"
 
 
 class ProcessError(Exception):
@@ -39,7 +40,7 @@ class ServerProcess:
             # A path of its own, or a port that was free just now: several servers of a group run at once.
             self.address = f"127.0.0.1:{_find_port()}" if transport == TCP else f"unix:{folder / 'socket'}"
             words = [word.format(**environment._asdict(), address=self.address) for word in command]
-            process = _start(stack, words, folder / "log")
+            process = _start(stack, words, folder / "log", "")
             self.pid = process.pid
             deadline = time.monotonic() + _START_SECONDS
             # Whether it answers is for the client to see; most peers have no other sign that they are up.
@@ -54,30 +55,40 @@ class ServerProcess:
 class WorkerProcess:
     """The clients of a contestant, which do what a line of JSON says: see `benchmarks.worker`."""
 
-    def __init__(self, client: str, address: str, environment: Environment) -> None:
+    def __init__(self, client: str, address: str, environment: Environment, experiments: str = "") -> None:
         """Starts the worker."""
         stack = ExitStack()
         self._log = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-"))) / "log"
-        command = [environment.python, "-m", "benchmarks.worker", client, address]
-        self._process = _start(stack, command, self._log, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        command = [
+            environment.python,
+            "-m",
+            "benchmarks.worker",
+            client.format(**environment._asdict()),
+            address,
+        ]
+        self._process = _start(stack, command, self._log, experiments, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.pid = self._process.pid
+        stack.callback(self._hang_up)
         self.stop = stack.close
         # A thread reads, so that an answer can be awaited with a timeout.
         self._lines: queue.SimpleQueue[str] = queue.SimpleQueue()
         threading.Thread(target=self._read, daemon=True).start()
 
-    def ask(self, timeout: float, **question: object) -> dict[str, Any]:
-        """Returns the answer to a question.
+    def ask(self, **question: object) -> None:
+        """Asks; the answer is to be awaited, so that several workers may be asked at once."""
+        with suppress(OSError):  # the pipe is broken: `await_answer` says why
+            print(json.dumps(question), file=self._process.stdin, flush=True)
+
+    def await_answer(self, timeout: float) -> dict[str, Any]:
+        """Returns the answer.
 
         Raises:
             ProcessError: the worker says so, has ended, or took longer than `timeout` seconds.
         """
         try:
-            print(json.dumps(question), file=self._process.stdin, flush=True)
             line = self._lines.get(timeout=timeout)
         except queue.Empty:
             line = json.dumps({"error": f"no answer within {timeout:.0f} s"})
-        except OSError:  # the pipe is broken
-            line = ""
         last_words = {"error": f"the client ended: {_read_last_line(self._log)}"}
         answer: dict[str, Any] = json.loads(line) if line else last_words
         if "error" in answer:
@@ -86,18 +97,26 @@ class WorkerProcess:
         return answer
 
     def _read(self) -> None:
-        for line in self._process.stdout or ():
-            self._lines.put(line)
+        if self._process.stdout:
+            with self._process.stdout as lines:
+                for line in lines:
+                    self._lines.put(line)
         self._lines.put("")
 
+    def _hang_up(self) -> None:
+        with suppress(OSError):  # a question may be left that nobody reads any more
+            if self._process.stdin:
+                self._process.stdin.close()
 
-def _start(stack: ExitStack, command: list[str], log: Path, **pipes: int) -> "subprocess.Popen[str]":
+
+def _start(stack: ExitStack, command: list[str], log: Path, experiments: str, **pipes: int) -> "subprocess.Popen[str]":
+    # What this process was started with says nothing about a contestant.
+    setting = [f"{_EXPERIMENTS}={experiments}"] if experiments else []
+    words = ["/usr/bin/env", f"--unset={_EXPERIMENTS}", *setting, *command]
     # A file, not a pipe: nobody reads while a server runs, and a full pipe would stop it.
     with log.open("w") as file:
         streams: dict[str, Any] = {"stdout": file, "stderr": file, **pipes}
-        process: subprocess.Popen[str] = subprocess.Popen(
-            command, cwd=ROOT, text=True, start_new_session=True, **streams
-        )
+        process: subprocess.Popen[str] = subprocess.Popen(words, cwd=ROOT, text=True, start_new_session=True, **streams)
     stack.callback(_stop_tree, process)
     return process
 

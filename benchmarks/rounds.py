@@ -1,8 +1,10 @@
 """Rounds: what is compared is measured in turn, round after round, so that the machine's drift hits all of it alike.
 
 1. Only measurements of one round are compared: a ratio is made of two of them.
-2. Each round begins with another entry, so that none is always the first.
-3. A server and its worker are new in each group; from 64 MiB on, in each measurement.
+2. Each round begins with another entry, and each entry has another neighbour before it: what one leaves behind for the
+   next (a warm cache, a clock that is down, memory to be freed) falls on all.
+3. A server and its workers are new in each group; where the pace is fresh, from 64 MiB on, in each measurement.
+4. Clients in several processes are told to begin at once, and timed from the first begin to the last end.
 """
 
 import statistics
@@ -16,7 +18,7 @@ from typing import Any, Self
 from benchmarks.cells import KIB, MIB, TENSOR, Cell
 from benchmarks.contestants import Contestant
 from benchmarks.environments import Environment
-from benchmarks.meters import read_cpu_seconds, read_memory, reset_peak_memory
+from benchmarks.meters import read_cpu_seconds, read_memory, read_steal_seconds, reset_peak_memory
 from benchmarks.processes import ProcessError, ServerProcess, WorkerProcess
 
 # Connections, caches and the processor's clock settle within some hundred small calls.
@@ -38,23 +40,37 @@ class Pace:
     Attributes:
         rounds: of each group.
         seconds: that the clients call in each measurement; a call that has begun is awaited.
-        is_fresh: whether large tensors have new processes in each measurement, and the servers' memory is measured.
+        is_fresh: whether large tensors have new processes in each measurement.
+        is_weighed: whether the servers' memory is measured.
     """
 
     rounds: int
     seconds: float
     is_fresh: bool = True
+    is_weighed: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One entry in one round: calls answered, in how many seconds, their latencies, the server's processor time."""
+    """One entry in one round.
+
+    Attributes:
+        calls: that were answered.
+        seconds: from the first begin of a call to the last end.
+        p50: the median latency; of clients in several processes the median of theirs.
+        p99: the 99th percentile; of clients in several processes the greatest of theirs.
+        cpu_seconds: processor time of the server.
+        client_cpu_seconds: processor time of the clients.
+        steal_seconds: processor time that the machine wanted meanwhile and did not get.
+    """
 
     calls: int
     seconds: float
     p50: float
     p99: float
     cpu_seconds: float
+    client_cpu_seconds: float = 0
+    steal_seconds: float = 0
 
     @property
     def rate(self) -> float:
@@ -85,9 +101,13 @@ class Entry:
         """What a table tells of the status: as much as fits into a cell of it; "" where all went well."""
         return self.status[:_STATUS_LENGTH].replace("|", "/")
 
+    def list_samples(self) -> list[Sample]:
+        """Returns all samples; nothing where the entry was not wholly measured."""
+        return [] if self.status else [*self.samples.values()]
+
     def list_values(self, name: str) -> list[float]:
         """Returns an attribute of all samples; nothing where the entry was not wholly measured."""
-        return [] if self.status else [*map(attrgetter(name), self.samples.values())]
+        return [*map(attrgetter(name), self.list_samples())]
 
     def compare(self, under: Self, name: str = "rate") -> list[float]:
         """Returns the ratios of an attribute to that of another entry, round by round."""
@@ -100,13 +120,21 @@ def measure_group(entries: Sequence[Entry], environments: Mapping[str, Environme
     """Measures entries that are compared with each other; what goes wrong is the status of its entry."""
     with _Arena(environments, pace) as arena:
         for number in range(pace.rounds):
-            # Whoever is first in a round finds the machine as the round before left it; so each is first in turn.
-            turn = number % len(entries)
-            for entry in (*entries[turn:], *entries[:turn]):
+            for entry in arrange_round(entries, number):
                 spent = sum(sample.seconds for sample in entry.samples.values())
                 if not entry.status and (number < _LEAST_ROUNDS or spent < _ENTRY_SECONDS):
                     arena.measure(entry, number)
             print(f"{entries[0].cell}: round {number + 1} of {pace.rounds}", file=sys.stderr, flush=True)
+
+
+def arrange_round(entries: Sequence[Entry], number: int) -> list[Entry]:
+    """Returns the order of a round: in as many rounds as there are entries, an even number, each follows each once."""
+    # Williams' Latin square: the steps of 0, 1, -1, 2, -2 ... are all different, so no pair comes twice in a square.
+    # Of an odd number every second square is reversed, and each follows each twice in two squares.
+    count = len(entries)
+    places = [(step + 1) // 2 * (1 if step % 2 else -1) for step in range(count)]
+    sign = -1 if count % 2 and number // count % 2 else 1
+    return [entries[(number + sign * place) % count] for place in places]
 
 
 def format_number(number: float) -> str:
@@ -123,6 +151,21 @@ def format_spread(values: Sequence[float], scale: float = 1) -> str:
     return f"{median} ({least}-{most})"
 
 
+def find_quartiles(values: Sequence[float]) -> tuple[float, float, float]:
+    """Returns the lower quartile, the median and the upper quartile of at least one value."""
+    # Not a mean and its deviation: a neighbour on the machine makes some rounds several times as long.
+    low, middle, high = statistics.quantiles(values, method="inclusive") if len(values) > 1 else [values[0]] * 3
+    return low, middle, high
+
+
+def format_quartiles(values: Sequence[float]) -> str:
+    """Returns the median, and the quartiles in brackets: "2.61 (2.55-2.70)"; a dash for no value."""
+    if not values:
+        return "-"
+    low, middle, high = map(format_number, find_quartiles(values))
+    return f"{middle} ({low}-{high})"
+
+
 def format_latency(entry: Entry) -> str:
     """Returns the medians of p50 and p99 in milliseconds; a dash where there are none."""
     values = [entry.list_values(name) for name in ("p50", "p99")]
@@ -130,17 +173,19 @@ def format_latency(entry: Entry) -> str:
 
 
 class _Pair:
-    """The processes of a contestant: its server, if it has one, and the worker that calls it."""
+    """The processes of a contestant: its server, if it has one, and the workers that call it."""
 
-    def __init__(self, contestant: Contestant, transport: str, environment: Environment) -> None:
+    def __init__(self, contestant: Contestant, cell: Cell, environment: Environment) -> None:
         with ExitStack() as stack:
             # The stack ends the server where the worker does not start.
-            self._server = ServerProcess(contestant.server, transport, environment) if contestant.server else None
+            self._server = ServerProcess(contestant.server, cell.transport, environment) if contestant.server else None
             if self._server:
                 stack.callback(self._server.stop)
             address = self._server.address if self._server else "-"
-            self._worker = WorkerProcess(contestant.client, address, environment)
-            stack.callback(self._worker.stop)
+            self._workers = []
+            for _ in range(cell.processes):
+                self._workers.append(WorkerProcess(contestant.client, address, environment, contestant.experiments))
+                stack.callback(self._workers[-1].stop)
             self.stop = stack.pop_all().close
         self.server_id = self._server.pid if self._server else None
         self._prepared: set[Cell] = set()
@@ -155,8 +200,33 @@ class _Pair:
         if cell.load != TENSOR or cell.size <= MIB:
             self.ask(cell, do="run", seconds=warm_up_seconds)
 
-    def ask(self, cell: Cell, **question: Any) -> dict[str, Any]:
-        return self._worker.ask(_ANSWER_SECONDS, cell=cell, **question)
+    def ask(self, cell: Cell, **question: Any) -> list[dict[str, Any]]:
+        """Asks all workers at once; each has its part of the clients."""
+        part = cell._replace(clients=cell.clients // cell.processes, processes=1)
+        for worker in self._workers:
+            worker.ask(cell=part, **question)
+        return [worker.await_answer(_ANSWER_SECONDS) for worker in self._workers]
+
+    def run(self, cell: Cell, seconds: float) -> Sample:
+        """Lets the clients call."""
+        # Read around the run alone: what the check of the answer costs is no part of it.
+        before = self._read_meters()
+        answers = self.ask(cell, do="run", seconds=seconds)
+        server, clients, steal = (after - one for one, after in zip(before, self._read_meters(), strict=True))
+        told = [answer["client_cpu_seconds"] for answer in answers if "client_cpu_seconds" in answer]
+        return Sample(
+            calls=sum(answer["calls"] for answer in answers),
+            seconds=max(answer["end"] for answer in answers) - min(answer["begin"] for answer in answers),
+            p50=statistics.median(answer["p50"] for answer in answers),
+            p99=max(answer["p99"] for answer in answers),
+            cpu_seconds=server,
+            client_cpu_seconds=sum(told) if told else clients,
+            steal_seconds=steal,
+        )
+
+    def _read_meters(self) -> tuple[float, float, float]:
+        server = read_cpu_seconds(self.server_id) if self.server_id else 0
+        return server, sum(read_cpu_seconds(worker.pid) for worker in self._workers), read_steal_seconds()
 
     def weigh_at_rest(self, cell: Cell) -> int:
         """Lets every client make small calls, and returns the memory that the server has after them."""
@@ -187,28 +257,24 @@ class _Arena:
     def measure(self, entry: Entry, number: int) -> None:
         """Adds a sample to an entry, or says in its status what went wrong."""
         name = entry.contestant.name
-        is_tensor = self._pace.is_fresh and entry.cell.load == TENSOR
-        is_weighed = is_tensor and number == 0 and entry.cell.size >= MIB
+        is_tensor = entry.cell.load == TENSOR
+        is_weighed = self._pace.is_weighed and is_tensor and number == 0 and entry.cell.size >= MIB
         try:
             if name not in self._pairs:
                 environment = self._environments[entry.contestant.environment]
-                self._pairs[name] = _Pair(entry.contestant, entry.cell.transport, environment)
+                self._pairs[name] = _Pair(entry.contestant, entry.cell, environment)
             self._measure(self._pairs[name], entry, number, is_weighed=is_weighed)
         except ProcessError as error:
             entry.status = str(error)
             print(f"{entry.cell}: {name} {error}", file=sys.stderr, flush=True)
         # A call that failed may still be under way in the server: its processes are of no more use.
-        if entry.status or (is_tensor and entry.cell.size >= _FRESH_BYTES):
+        if entry.status or (self._pace.is_fresh and is_tensor and entry.cell.size >= _FRESH_BYTES):
             self._stop(name)
 
     def _measure(self, pair: _Pair, entry: Entry, number: int, *, is_weighed: bool) -> None:
         rest = pair.weigh_at_rest(entry.cell) if is_weighed else 0
         pair.prepare(entry.cell, min(_WARM_UP_SECONDS, self._pace.seconds))
-        # Read around the run alone: what the check of the answer costs the server is no part of it.
-        before = read_cpu_seconds(pair.server_id) if pair.server_id else 0
-        answer = pair.ask(entry.cell, do="run", seconds=self._pace.seconds)
-        after = read_cpu_seconds(pair.server_id) if pair.server_id else 0
-        entry.samples[number] = Sample(**answer, cpu_seconds=after - before)
+        entry.samples[number] = pair.run(entry.cell, self._pace.seconds)
         if is_weighed and pair.server_id:
             entry.peak_bytes = max(0, read_memory(pair.server_id, peak=True) - rest)
 

@@ -74,10 +74,10 @@ class Session(Protocol):
 
 
 class ThreadSession:
-    """Clients that block, each in a thread of its own."""
+    """Clients that block, each in a thread of its own; what they share, a connection, `connect` knows."""
 
     def __init__(self, job: Job, stack: ExitStack, connect: Callable[[], Call], check: Callable[[Any], None]) -> None:
-        """Connects each client; the stack disconnects them, and `check` raises where an answer is wrong."""
+        """Makes each client; the stack disconnects them, and `check` raises where an answer is wrong."""
         self._check = check
         self._is_light = job.cell.size < _HEAVY_BYTES
         self._calls = [connect() for _ in range(job.cell.clients)]
@@ -124,17 +124,17 @@ class LoopSession:
         return _join(await asyncio.gather(*tasks))
 
 
-def summarize(seconds: float, latencies: Sequence[float]) -> dict[str, float]:
-    """Returns how many calls took how long, all clients together, their median latency and the 99th percentile."""
+def summarize(begin: float, end: float, latencies: Sequence[float]) -> dict[str, float]:
+    """Returns how many calls were made between two moments, their median latency and the 99th percentile."""
     ordered = sorted(latencies)
     p99 = ordered[min(len(ordered) - 1, len(ordered) * 99 // 100)]
-    return {"calls": len(ordered), "seconds": seconds, "p50": statistics.median(ordered), "p99": p99}
+    return {"calls": len(ordered), "begin": begin, "end": end, "p50": statistics.median(ordered), "p99": p99}
 
 
 def _join(times: Sequence[_Times]) -> dict[str, float]:
     # From the first begin to the last end: the time in which some of the clients still call, or call already, counts.
     begin, end = min(one[0] for one in times), max(one[1] for one in times)
-    return summarize(end - begin, [latency for one in times for latency in one[2]])
+    return summarize(begin, end, [latency for one in times for latency in one[2]])
 
 
 def _repeat(call: Call, seconds: float, barrier: threading.Barrier) -> _Times:

@@ -48,6 +48,6 @@ def merge_tables(earlier: list[Table], tables: list[Table]) -> list[Table]:
     return sorted(merged, key=lambda table: _find_place(parse_cell(table.title)))
 
 
-def _find_place(cell: Cell | None) -> tuple[bool, ...] | tuple[bool, bool, int, int]:
+def _find_place(cell: Cell | None) -> tuple[bool, ...] | tuple[bool, bool, int, int, int]:
     """Returns by what tables are sorted: those of no cell as they are, then TCP, few clients, small tensors first."""
-    return (True, cell.transport != TCP, cell.clients, cell.size) if cell else (False,)
+    return (True, cell.transport != TCP, cell.clients, cell.processes, cell.size) if cell else (False,)

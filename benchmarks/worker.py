@@ -2,11 +2,13 @@
 
 `python -m benchmarks.worker MODULE/VARIANT ADDRESS` reads one JSON object a line from stdin and answers with one line:
 
-    {"do": "prepare", "cell": [1024, 16, "tcp", "tensor"]}  connects, and checks one answer; {}
-    {"do": "run", "cell": [...], "seconds": 0.5}            {"calls": ..., "seconds": ..., "p50": ..., "p99": ...}
+    {"do": "prepare", "cell": [1024, 16, "tcp", "tensor", 1]}  connects, and checks one answer; {}
+    {"do": "run", "cell": [...], "seconds": 0.5}  {"calls": 9, "begin": ..., "end": ..., "p50": ..., "p99": ...}
     {"do": "close"}                                         disconnects; {}
 
-An answer {"error": "..."} says what went wrong. The end of stdin ends the worker.
+Moments are of the machine's monotonic clock. A client that is another program tells its "client_cpu_seconds" as well,
+where this process has work of its own. An answer {"error": "..."} says what went wrong. The end of stdin ends the
+worker.
 """
 
 import gc

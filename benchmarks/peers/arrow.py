@@ -33,12 +33,12 @@ def serve(address: str) -> None:
 
 
 def open_session(variant: str, job: Job, stack: ExitStack) -> ThreadSession:
-    """Opens clients; the variant "call" begins an exchange for every call, "open" keeps one."""
-    return ThreadSession(job, stack, partial(_connect, variant, job, stack), job.check)
-
-
-def _connect(variant: str, job: Job, stack: ExitStack) -> Call:
+    """Opens one connection, which all clients share: "call" begins an exchange for every call, "open" keeps one."""
     client = stack.enter_context(fl.connect(_build_url(job.address)))
+    return ThreadSession(job, stack, partial(_connect, variant, client, job, stack), job.check)
+
+
+def _connect(variant: str, client: Any, job: Job, stack: ExitStack) -> Call:  # noqa: ANN401 - untyped
     shape = json.dumps(job.target).encode()
 
     def begin() -> tuple[Any, Any]:

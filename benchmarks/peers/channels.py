@@ -9,7 +9,7 @@ import grpc
 import numpy as np
 
 from benchmarks.cells import MIB
-from benchmarks.peers.stock import decode, encode
+from benchmarks.peers.stock import OPTIONS, decode, encode
 from benchmarks.sessions import Array, Call, Job, ThreadSession
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
 
@@ -20,11 +20,6 @@ _PATHS = {
     "infer": f"{SERVICE}/InferShape",
     "echo": "/echo/Echo",
 }
-_OPTIONS = (
-    ("grpc.max_send_message_length", -1),
-    ("grpc.max_receive_message_length", -1),
-    ("grpc.use_local_subchannel_pool", 1),  # a connection for every client
-)
 
 
 def serve(address: str) -> None:
@@ -38,11 +33,11 @@ def serve(address: str) -> None:
 
 
 def open_session(variant: str, job: Job, stack: ExitStack) -> ThreadSession:
-    """Opens channels that call "unary" or "stream" (StaticReshape), "infer" (InferShape), or "echo"."""
+    """Opens one channel for all clients: "unary" or "stream" (StaticReshape), "infer" (InferShape), or "echo"."""
     messages = encode_messages(variant, job)
+    channel = stack.enter_context(grpc.insecure_channel(job.address, OPTIONS))
 
     def connect() -> Call:
-        channel = stack.enter_context(grpc.insecure_channel(job.address, _OPTIONS))
         if variant == "stream":
             stream: grpc.StreamStreamMultiCallable[bytes, bytes] = channel.stream_stream(_PATHS[variant])
             return lambda: list(stream(iter(messages)))

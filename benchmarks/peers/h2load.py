@@ -1,5 +1,6 @@
 """h2load sends the request: a client that costs next to nothing, so the server alone is what is measured."""
 
+import resource
 import shutil
 import subprocess
 import tempfile
@@ -8,6 +9,9 @@ from pathlib import Path
 
 from benchmarks.peers import channels
 from benchmarks.sessions import Job, summarize
+
+_FIRST_CALLS = 50
+"""Of each connection, by which the next run knows how many it can make in its time."""
 
 _HEADERS = ("content-type: application/grpc", "te: trailers")
 
@@ -34,27 +38,46 @@ class LoadSession:
         headers = [word for header in _HEADERS for word in ("-H", header)]
         files = (f"--data={folder / 'request'}", f"--log-file={self._log}")
         self._command = [program, "-c", str(job.cell.clients), "-m", "1", "-t", "1", *headers, *files]
+        self._url = f"http://{job.address}{channels.SERVICE}/StaticReshape"
+        self._calls_per_second = 0.0
 
     def check(self) -> None:
         """Checks the answer to the same bytes through a channel."""
         with ExitStack() as stack:
             channels.open_session("unary", self._job, stack).check()
+        self.run(0)
 
     def run(self, seconds: float) -> dict[str, float]:
-        """Runs h2load, which counts whole seconds.
+        """Runs h2load for about that time, and tells its processor time as that of the client.
 
         Raises:
             RuntimeError: it failed, or the server did not answer everything with a success.
         """
-        duration = max(1, round(seconds))
+        # So many calls, not a time: h2load counts whole seconds, after a second of its own to warm up.
+        calls = max(_FIRST_CALLS * self._job.cell.clients, round(self._calls_per_second * seconds))
+        before = _read_children_seconds()
+        rows = self._call(calls)
+        # What h2load itself used: this process reads its log, which is no part of a call.
+        cpu_seconds = _read_children_seconds() - before
+        begin, end = rows[0][0], max(start + latency for start, latency in rows)
+        self._calls_per_second = len(rows) / (end - begin)
+        return {**summarize(begin, end, [latency for _, latency in rows]), "client_cpu_seconds": cpu_seconds}
+
+    def _call(self, calls: int) -> list[tuple[float, float]]:
+        """Returns when each call began, and how many seconds it took, in the order of their begins."""
         self._log.unlink(missing_ok=True)
-        url = f"http://{self._job.address}{channels.SERVICE}/StaticReshape"
-        done = subprocess.run([*self._command, "-D", str(duration), url], capture_output=True, text=True, check=False)
+        command = [*self._command, "-n", str(calls), self._url]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
         rows = [line.split() for line in self._log.read_text().splitlines()] if self._log.exists() else []
-        if done.returncode != 0 or not rows or any(row[1] != "200" for row in rows):
+        if done.returncode != 0 or len(rows) != calls or any(row[1] != "200" for row in rows):
             message = f"h2load: {done.stdout[-200:]} {done.stderr[-200:]}"
             raise RuntimeError(message)
-        return summarize(duration, [int(row[2]) / 1e6 for row in rows])
+        return sorted((int(row[0]) / 1e6, int(row[2]) / 1e6) for row in rows)
+
+
+def _read_children_seconds() -> float:
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
 
 
 def open_session(variant: str, job: Job, stack: ExitStack) -> LoadSession:

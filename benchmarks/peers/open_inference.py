@@ -6,32 +6,28 @@ from contextlib import ExitStack
 import numpy as np
 import tritonclient.grpc as tc
 
-from benchmarks.sessions import Array, Call, Job, ThreadSession
+from benchmarks.sessions import Array, Job, ThreadSession
 
 _MODEL = "reshape"
 _READY_SECONDS = 60
 
 
 def open_session(variant: str, job: Job, stack: ExitStack) -> ThreadSession:
-    """Opens clients once the model is loaded; there is one variant."""
+    """Opens a client, which all threads share, once the model is loaded; there is one variant."""
     del variant
     target = np.array(job.target, np.int64)
+    client = stack.enter_context(tc.InferenceServerClient(job.address))
+    _await_model(client)  # the port is open before the model is loaded
 
-    def connect() -> Call:
-        client = stack.enter_context(tc.InferenceServerClient(job.address))
-        _await_model(client)  # the port is open before the model is loaded
+    def call() -> Array:
+        data = tc.InferInput("data", job.array.shape, "FP32")
+        data.set_data_from_numpy(job.array)
+        shape = tc.InferInput("shape", target.shape, "INT64")
+        shape.set_data_from_numpy(target)
+        array: Array = client.infer(_MODEL, [data, shape]).as_numpy("output")
+        return array
 
-        def call() -> Array:
-            data = tc.InferInput("data", job.array.shape, "FP32")
-            data.set_data_from_numpy(job.array)
-            shape = tc.InferInput("shape", target.shape, "INT64")
-            shape.set_data_from_numpy(target)
-            array: Array = client.infer(_MODEL, [data, shape]).as_numpy("output")
-            return array
-
-        return call
-
-    return ThreadSession(job, stack, connect, job.check)
+    return ThreadSession(job, stack, lambda: call, job.check)
 
 
 def _await_model(client: tc.InferenceServerClient) -> None:

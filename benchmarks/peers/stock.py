@@ -6,7 +6,7 @@ from contextlib import ExitStack
 import grpc
 import numpy as np
 
-from benchmarks.sessions import Array, Call, Job, ThreadSession
+from benchmarks.sessions import Array, Job, ThreadSession
 from tensor_reshape.v1 import reshape_pb2, reshape_pb2_grpc, tensor_pb2
 
 OPTIONS = (("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1))
@@ -34,14 +34,14 @@ def serve(address: str) -> None:
 
 
 def open_session(variant: str, job: Job, stack: ExitStack) -> ThreadSession:
-    """Opens stubs; there is one variant."""
+    """Opens a stub, which all clients share; there is one variant."""
     del variant
+    stub = reshape_pb2_grpc.ReshapeServiceStub(stack.enter_context(grpc.insecure_channel(job.address, OPTIONS)))
 
-    def connect() -> Call:
-        stub = reshape_pb2_grpc.ReshapeServiceStub(stack.enter_context(grpc.insecure_channel(job.address, OPTIONS)))
-        return lambda: decode(stub.StaticReshape(encode(job)))
+    def call() -> Array:
+        return decode(stub.StaticReshape(encode(job)))
 
-    return ThreadSession(job, stack, connect, job.check)
+    return ThreadSession(job, stack, lambda: call, job.check)
 
 
 def answer(request: reshape_pb2.StaticReshapeRequest) -> reshape_pb2.StaticReshapeResponse:

@@ -8,18 +8,18 @@ how much the machine can tell at all, and a version against itself shows what ch
 
 from argparse import ArgumentParser, Namespace
 from dataclasses import replace
-from statistics import median, quantiles
+from statistics import median
 
 from benchmarks.cells import KIB, MIB, Cell
 from benchmarks.contestants import OURS, OWN, Contestant
 from benchmarks.questions import ALL_HOSTILE, HOSTILE, MIXED
-from benchmarks.rounds import Entry, Pace, format_number, format_spread
+from benchmarks.rounds import Entry, Pace, find_quartiles, format_number, format_spread
+from benchmarks.suites.bars import LEAST_ROUNDS
 from benchmarks.tables import Table
 
 # Fresh processes for each stream of 256 MiB would take longer than the streams; both versions keep what they keep.
-PACE = Pace(rounds=15, seconds=0.3, is_fresh=False)
+PACE = Pace(rounds=15, seconds=0.3, is_fresh=False, is_weighed=False)
 BASE = "base"
-_LEAST_ROUNDS = 8  # that a verdict takes: of fewer it is chance on which side of 1 the quartiles lie
 _RAW = Contestant("raw", "unary, stock channel", OURS, "channels/unary")
 _SDK = Contestant("sdk", "unary, SDK", OURS, "sdk/auto")
 _WORKS = (
@@ -62,9 +62,8 @@ def _tell(base: Entry, candidate: Entry) -> tuple[str, ...]:
     times = (entry.failure or format_number(median(entry.list_values("p50")) * 1e6) for entry in (base, candidate))
     ratios = candidate.compare(base, "p50")
     quartiles, verdict = "-", "too few rounds"
-    if len(ratios) >= _LEAST_ROUNDS:
-        # Not a mean and its deviation: a neighbour on the machine makes some rounds several times as long.
-        low, _, high = quantiles(ratios, method="inclusive")
+    if len(ratios) >= LEAST_ROUNDS:
+        low, _, high = find_quartiles(ratios)
         quartiles = f"{format_number(low)}-{format_number(high)}"
         verdict = "slower" if low > 1 else "faster" if high < 1 else "no difference"
     return (base.contestant.label, str(base.cell), *times, format_spread(ratios), quartiles, verdict)

@@ -2,7 +2,9 @@ import pytest
 from benchmarks.cells import Cell, parse_cell, parse_size
 
 
-@pytest.mark.parametrize("cell", [Cell(0), Cell(1024, 16), Cell(1024**3, 1, "unix"), Cell(24)])
+@pytest.mark.parametrize(
+    "cell", [Cell(0), Cell(1024, 16), Cell(1024**3, 1, "unix"), Cell(24), Cell(1024, 16, processes=4)]
+)
 def test_the_text_of_a_cell_is_read_back(cell: Cell):
     assert parse_cell(str(cell)) == cell
 

@@ -1,7 +1,9 @@
+from itertools import pairwise
+
 import pytest
 from benchmarks.cells import Cell
 from benchmarks.contestants import TRANSPORT
-from benchmarks.rounds import Entry, Sample, format_number, format_spread
+from benchmarks.rounds import Entry, Sample, arrange_round, format_number, format_quartiles, format_spread
 
 
 def build_entry(*calls: int | None, status: str = "") -> Entry:
@@ -39,3 +41,26 @@ def test_a_spread_is_the_median_with_the_least_and_the_greatest():
 
 def test_nothing_measured_is_a_dash():
     assert format_spread([]) == "-"
+
+
+def test_quartiles_are_told_with_the_median():
+    assert format_quartiles([1, 2, 3, 4, 5]) == "3.00 (2.00-4.00)"
+    assert format_quartiles([2]) == "2.00 (2.00-2.00)"
+    assert format_quartiles([]) == "-"
+
+
+@pytest.mark.parametrize(("count", "rounds", "times"), [(10, 10, 1), (2, 2, 1), (9, 18, 2), (3, 6, 2)])
+def test_each_entry_follows_each_other_one_equally_often(count: int, rounds: int, times: int):
+    entries = [build_entry(number) for number in range(count)]
+    orders = [[entries.index(entry) for entry in arrange_round(entries, number)] for number in range(rounds)]
+    pairs = [pair for order in orders for pair in pairwise(order)]
+
+    assert all(sorted(order) == list(range(count)) for order in orders)
+    assert {pairs.count(pair) for pair in pairs} == {times}
+    assert len({*pairs}) == count * (count - 1)
+
+
+def test_each_entry_is_the_first_of_a_round():
+    entries = [build_entry(number) for number in range(5)]
+
+    assert [entries.index(arrange_round(entries, number)[0]) for number in range(5)] == [0, 1, 2, 3, 4]

@@ -14,9 +14,10 @@ BEFORE, AFTER = "before", "after"
 _TITLE = "# What attacks do to others"
 _INTRODUCTION = """
 Attacks come one after the other to a server with default options, which is replaced after one that it did not survive
-whole. Each goes on for some seconds beside three polite clients in processes of their own, who call 50 times a second
-each: one with a bare channel, one with the SDK, one that asks for health. What each attack does is said below, what
-others may notice of it in `tests/support/attackers/attacks.py`. A row in bold does not keep to that.
+whole; the event engine reads its connections, as it does where other machines can reach a server. Each goes on for some
+seconds beside three polite clients in processes of their own, who call 50 times a second each: one with a bare channel,
+one with the SDK, one that asks for health. What each attack does is said below, what others may notice of it in
+`tests/support/attackers/attacks.py`. A row in bold does not keep to that.
 
 Measured on 2 noisy cores (the row nobody says how noisy), in milliseconds where nothing else is said: before the
 attacks were known (`scripts/attack --into before`) → after what they led to (`--into after`).
