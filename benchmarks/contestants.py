@@ -61,11 +61,14 @@ class Contestant:
 
 
 _THREADS = (*OURS, "--serving", "threads")
+_EVENT = (*OURS, "--engine", "event")
+"""As a server that other machines can reach: on loopback and unix sockets, the default is the polling engine."""
 _CPP = ("{folder}/reshape_server", "{address}")
 _RAW = "channels/unary"
 TRANSPORT = (
     Contestant("ours", "tensor-reshape", OURS, "sdk/auto", copies=4),
     Contestant("ours-refused", "ours, without the experiment", OURS, "sdk/auto", copies=4, experiments=REFUSED),
+    Contestant("ours-event", "ours, --engine event", _EVENT, "sdk/auto", copies=4),
     Contestant("ours-raw", "ours, stock channel", OURS, _RAW, largest=16 * MIB),
     Contestant("ours-inline", "ours, inline", OURS, "sdk/inline", largest=16 * MIB),
     Contestant("ours-stream", "ours, stream, out=", OURS, "sdk/stream", smallest=MIB, copies=2.5),
@@ -136,6 +139,7 @@ _LOAD = "h2load/unary"
 SERVERS = (
     Contestant("served", "tensor-reshape", OURS, _LOAD),
     Contestant("served-threads", "ours, --serving threads", _THREADS, _LOAD),
+    Contestant("served-event", "ours, --engine event", _EVENT, _LOAD),
     Contestant("served-workers", "ours, --workers 2", (*OURS, "--workers", "2"), _LOAD),
     Contestant("served-cpp", "C++ gRPC sync", _CPP, _LOAD, CPP),
     Contestant("served-stock", "stock grpcio", serve_peer("stock"), _LOAD),

@@ -67,9 +67,13 @@ BARS = (
         "without the experiment: at least 1.0 x C++ sync behind a stock Python client", _SMALL, "ours-refused", "cpp", 1
     ),
     Bar("at least 3.0 x stock sync grpcio", _SMALL_16, "ours", "stock", 3, "1 KiB x 16 / stock"),
+    Bar("with `--engine event`: at least 3.0 x stock sync grpcio", _SMALL, "ours-event", "stock", 3),
+    Bar("with `--engine event`: at least 3.0 x stock sync grpcio", _SMALL_16, "ours-event", "stock", 3),
     Bar("the server alone: at least 0.7 x C++ sync", _SMALL, "served", "served-cpp", 0.7, "h2load 1 / C++"),
     Bar("the server alone: at least 0.55 x C++ sync", _SMALL_16, "served", "served-cpp", 0.55, "h2load 16 / C++"),
     Bar("the server alone: at least 5 x stock sync grpcio", _SMALL_16, "served", "served-stock", 5),
+    Bar("the server alone, `--engine event`: at least 0.7 x C++ sync", _SMALL, "served-event", "served-cpp", 0.7),
+    Bar("the server alone, `--engine event`: at least 0.55 x C++ sync", _SMALL_16, "served-event", "served-cpp", 0.55),
     Bar("at least 1.0 x Arrow Flight", _LARGE, "ours", "arrow", 1, "16 MiB / Flight"),
     Bar("at least 1.0 x Arrow Flight", _LARGE_16, "ours", "arrow", 1, "16 MiB x 16 / Flight"),
     Bar("at least 1.0 x Arrow Flight", _LARGE_PROCESSES, "ours", "arrow", 1),

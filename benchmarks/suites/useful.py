@@ -4,11 +4,12 @@ Every contestant takes a float32 tensor of shape (n,) and returns the same bytes
 process of its own, its clients in others; the answer's shape and bytes are checked before anything is timed. All
 clients of a process share one connection, but those of the raw socket, which have one each. "The experiment" is
 `GRPC_EXPERIMENTS=-event_engine_client` in the client's process: the SDK sets it by itself, so there are rows of others
-with it, and of ours without. In a round the contestants take turns, each round in another order. A ratio is the first
-row over the row (with h2load: the row over the first), of two measurements of one round. Tables show the median of the
-rounds with the quartiles in brackets, the processor time of both sides, and steal: what the machine wanted meanwhile
-and was denied. Pass, miss and undecided are by the quartiles, see `benchmarks/suites/bars.py`. Words in place of a
-number say why there is none; a dash: nothing was measured.
+with it, and of ours without. Servers of ours on loopback have the polling engine; with `--engine event` they read
+connections as servers do that other machines can reach. In a round the contestants take turns, each round in another
+order. A ratio is the first row over the row (with h2load: the row over the first), of two measurements of one round.
+Tables show the median of the rounds with the quartiles in brackets, the processor time of both sides, and steal: what
+the machine wanted meanwhile and was denied. Pass, miss and undecided are by the quartiles, see
+`benchmarks/suites/bars.py`. Words in place of a number say why there is none; a dash: nothing was measured.
 """
 
 from argparse import ArgumentParser, Namespace
@@ -30,6 +31,7 @@ _STREAMS = ("cpp-stream", "cpp-slices")
 _SMALL = (
     "ours",
     "ours-refused",
+    "ours-event",
     "ours-asyncio",
     "stock",
     "stock-experiment",
