@@ -15,6 +15,7 @@ DEFAULT_TARGET = "localhost:50051"
 DEFAULT_TIMEOUT_SECONDS = 30.0
 
 Metadata = Sequence[tuple[str, str | bytes]]
+CheckedMetadata = tuple[tuple[str, str | bytes], ...]
 ChannelOptions = list[tuple[str, int | str]]
 
 # No retryPolicy: `retries` plans what is sent again, and one mechanism is enough. grpc's own would keep each request
@@ -104,7 +105,7 @@ def check_timeout(seconds: float) -> float:
     return seconds
 
 
-def check_metadata(metadata: Metadata) -> tuple[tuple[str, str | bytes], ...]:
+def check_metadata(metadata: Metadata) -> CheckedMetadata:
     """Returns `metadata` where grpc can send it.
 
     Raises:
