@@ -61,17 +61,20 @@ class Contestant:
 
 
 _THREADS = (*OURS, "--serving", "threads")
+_EVENT = (*OURS, "--engine", "event")
 _CPP = ("{folder}/reshape_server", "{address}")
 _RAW = "channels/unary"
 TRANSPORT = (
     Contestant("ours", "tensor-reshape", OURS, "sdk/auto", copies=4),
     Contestant("ours-refused", "ours, without the experiment", OURS, "sdk/auto", copies=4, experiments=REFUSED),
+    Contestant("ours-stock", 'ours, calls="stock"', OURS, "sdk/stock", copies=4),
     Contestant("ours-raw", "ours, stock channel", OURS, _RAW, largest=16 * MIB),
     Contestant("ours-inline", "ours, inline", OURS, "sdk/inline", largest=16 * MIB),
     Contestant("ours-stream", "ours, stream, out=", OURS, "sdk/stream", smallest=MIB, copies=2.5),
     Contestant("ours-view", "ours, view", OURS, "sdk/view", copies=0.2),
     Contestant("ours-empty", "ours, empty call", OURS, "sdk/empty", copies=0),
     Contestant("ours-asyncio", "ours, AsyncClient", OURS, "sdk_asyncio/auto", copies=4),
+    Contestant("ours-event", "ours, --engine event", _EVENT, "sdk/auto", copies=4),
     Contestant("ours-threads", "ours, --serving threads", _THREADS, "sdk/auto", copies=4),
     Contestant("ours-raw-threads", "ours, --serving threads, stock channel", _THREADS, _RAW, largest=16 * MIB),
     Contestant("stock", "stock grpcio", serve_peer("stock"), "stock/unary", copies=12),
@@ -135,6 +138,7 @@ TRANSPORT = (
 _LOAD = "h2load/unary"
 SERVERS = (
     Contestant("served", "tensor-reshape", OURS, _LOAD),
+    Contestant("served-event", "ours, --engine event", _EVENT, _LOAD),
     Contestant("served-threads", "ours, --serving threads", _THREADS, _LOAD),
     Contestant("served-workers", "ours, --workers 2", (*OURS, "--workers", "2"), _LOAD),
     Contestant("served-cpp", "C++ gRPC sync", _CPP, _LOAD, CPP),

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -18,14 +18,16 @@ def open_session(variant: str, job: Job, stack: ExitStack) -> ThreadSession:
     """Opens one client, which all threads share.
 
     With a tensor a variant is a way of `transfer`, "stream" into an array of the caller's; "empty" sends an empty
-    tensor, whatever the cell's size: what a call costs that moves nothing. With questions it is "batch" (one call for
-    all), "alone" (a call for each), or "local" (no call). On an empty shape "infer" asks what "auto" executes.
+    tensor, whatever the cell's size: what a call costs that moves nothing; "stock" is `calls="stock"`. With questions
+    it is "batch" (one call for all), "alone" (a call for each), or "local" (no call). On an empty shape "infer" asks
+    what "auto" executes.
     """
     if variant == "local":
         questions = make_questions(job.cell.load, job.cell.size)
         queries = [question.query for question in questions]
         return ThreadSession(job, stack, lambda: partial(infer_locally, queries), partial(check_answers, questions))
-    client = stack.enter_context(Client(job.address, timeout=math.inf))
+    calls: Literal["auto", "stock"] = "stock" if variant == "stock" else "auto"
+    client = stack.enter_context(Client(job.address, timeout=math.inf, calls=calls))
     if job.cell.load != TENSOR:
         questions = make_questions(job.cell.load, job.cell.size)
         ask = _prepare_questions(variant, client, questions)
@@ -40,7 +42,7 @@ def open_session(variant: str, job: Job, stack: ExitStack) -> ThreadSession:
 
 
 def _prepare_tensor(variant: str, client: Client, job: Job) -> Callable[[], Any]:
-    options: dict[str, Any] = {} if variant in {"auto", "empty"} else {"transfer": variant}
+    options: dict[str, Any] = {} if variant in {"auto", "empty", "stock"} else {"transfer": variant}
     if variant == "stream":
         options["out"] = np.zeros(job.target, np.float32)  # each thread has its own
     return partial(client.static_reshape, job.array, job.target, special_zero=False, **options)

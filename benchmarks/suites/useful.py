@@ -40,14 +40,14 @@ _SMALL = (
 )
 _LARGE = ("ours", "ours-refused", "cpp", "cpp-experiment", "arrow", "socket")  # the others take seconds a call
 CELLS = {
-    Cell(KIB): (*_SMALL, "ours-raw"),
+    Cell(KIB): (*_SMALL, "ours-stock", "ours-raw", "ours-event"),
     Cell(64 * KIB): _DRAWN,
     Cell(MIB): (*_DRAWN, *_STREAMS),
     Cell(16 * MIB): (*_DRAWN, *_STREAMS, "ours-refused", "ours-asyncio", "arrow-open"),
     Cell(256 * MIB): ("ours-stream", "ours", "ours-refused", "ours-asyncio", "arrow", "socket", *_STREAMS),
     Cell(GIB): ("ours-view", "ours-empty"),
-    Cell(KIB, 16): _SMALL,
-    Cell(KIB, 16, processes=4): _SMALL,
+    Cell(KIB, 16): (*_SMALL, "ours-event"),
+    Cell(KIB, 16, processes=4): (*_SMALL, "ours-event"),
     Cell(16 * MIB, 16): _LARGE,
     Cell(16 * MIB, 16, processes=4): _LARGE,
 }

@@ -21,9 +21,19 @@ from tensor_reshape.wire.batches import decode_batch_request, encode_batch_respo
 PUBLIC = [name for name in vars(Client) if not name.startswith("_")]
 
 
-@pytest.mark.parametrize("name", ["__init__", *PUBLIC])
+BLOCKING_ALONE = {"calls"}
+"""What goes past grpcio's objects is a thread that waits in gRPC's core, as no event loop can."""
+
+
+@pytest.mark.parametrize("name", PUBLIC)
 def test_both_clients_take_the_same_arguments(name: str):
     assert inspect.signature(getattr(Client, name)) == inspect.signature(getattr(AsyncClient, name))
+
+
+def test_both_clients_are_made_with_the_same_options_but_how_a_thread_calls():
+    blocking, awaiting = (inspect.signature(kind).parameters for kind in (Client, AsyncClient))
+    assert blocking.keys() - awaiting.keys() == BLOCKING_ALONE
+    assert [blocking[name] for name in awaiting] == list(awaiting.values())
 
 
 def test_both_clients_have_the_same_names():

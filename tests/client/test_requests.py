@@ -8,6 +8,7 @@ import pytest
 from both_clients import CLIENTS, open_client
 from tensor_reshape.client import Client, InvalidRequestError, Reason, ReshapeError, ShapeQuery
 from tensor_reshape.client.requests import (
+    Arguments,
     Plan,
     Target,
     build_health_check,
@@ -117,7 +118,7 @@ def test_a_target_item_that_i32_cannot_hold_is_refused(client: Client, item: int
 
 
 def plan(operation: Operation = STATIC_RESHAPE, array: Array = SIX, shape: Target = (3, 2)) -> Plan:
-    return plan_reshape(operation, array, shape, special_zero=False, expected_shape=None)
+    return plan_reshape(Arguments(operation, array, shape, special_zero=False, expected_shape=None))
 
 
 @pytest.mark.parametrize("operation", OPERATIONS.values(), ids=lambda operation: operation.name)

@@ -8,7 +8,7 @@ import grpc
 import numpy as np
 import pytest
 
-from both_clients import CLIENTS, AnyClient, open_client
+from both_clients import CALLERS, AnyClient, open_client
 from in_process import run_stock
 from tensor_reshape.client import CallTimeoutError, LimitError, Reason, UnavailableError
 from tensor_reshape.client.retries import PATIENCE_SECONDS, Deadline
@@ -68,7 +68,7 @@ def infer(client: AnyClient, **fields: float) -> tuple[int, ...]:
     return client.infer_shape([6], [6], **fields).known
 
 
-@pytest.mark.parametrize("kind", CLIENTS)
+@pytest.mark.parametrize("kind", CALLERS)
 def test_a_busy_server_that_lets_the_time_run_out_was_busy(kind: str, monkeypatch: pytest.MonkeyPatch):
     holding = Holding(1)
     monkeypatch.setattr(Deadline, "remaining_seconds", property(holding.find_remaining_seconds))
@@ -81,7 +81,7 @@ def test_a_busy_server_that_lets_the_time_run_out_was_busy(kind: str, monkeypatc
     assert (caught.value.reason, len(holding.times)) == (Reason.SERVER_BUSY, 2)
 
 
-@pytest.mark.parametrize("kind", CLIENTS)
+@pytest.mark.parametrize("kind", CALLERS)
 def test_a_busy_server_is_asked_again_after_the_time_that_it_says(kind: str):
     refusing = Refusing(3)
     with run_stock({"InferShape": refusing}) as address, open_client(kind, address) as client:
@@ -90,7 +90,7 @@ def test_a_busy_server_is_asked_again_after_the_time_that_it_says(kind: str):
     assert min(refusing.pauses) >= 0.2
 
 
-@pytest.mark.parametrize("kind", CLIENTS)
+@pytest.mark.parametrize("kind", CALLERS)
 def test_a_server_that_stays_busy_is_asked_less_and_less_often(kind: str):
     refusing = Refusing(4)
     with run_stock({"InferShape": refusing}) as address, open_client(kind, address) as client:
@@ -117,7 +117,7 @@ def test_a_full_server_sees_little_more_than_the_first_attempts():
 
 
 @pytest.mark.usefixtures("impatience")
-@pytest.mark.parametrize("kind", CLIENTS)
+@pytest.mark.parametrize("kind", CALLERS)
 def test_a_server_that_says_unavailable_is_asked_a_few_times(kind: str):
     unavailable = Unavailable(0)
     with (
@@ -130,7 +130,7 @@ def test_a_server_that_says_unavailable_is_asked_a_few_times(kind: str):
 
 
 @pytest.mark.usefixtures("impatience")
-@pytest.mark.parametrize("kind", CLIENTS)
+@pytest.mark.parametrize("kind", CALLERS)
 def test_where_no_server_ever_was_a_call_gives_up_before_its_deadline(kind: str):
     begin = time.monotonic()
     with open_client(kind, "127.0.0.1:1", timeout=60) as client, pytest.raises(UnavailableError, match="refused"):
@@ -138,7 +138,7 @@ def test_where_no_server_ever_was_a_call_gives_up_before_its_deadline(kind: str)
     assert 1 < time.monotonic() - begin < 30
 
 
-@pytest.mark.parametrize("kind", CLIENTS)
+@pytest.mark.parametrize("kind", CALLERS)
 @pytest.mark.parametrize("way", ["inline", "stream", "view"])
 def test_where_no_server_is_a_call_ends_with_its_deadline(kind: str, way: str):
     begin = time.monotonic()

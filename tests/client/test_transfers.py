@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tensor_reshape.client import InvalidRequestError, Reason, ResponseError, Transfer
-from tensor_reshape.client.requests import Plan, plan_reshape
+from tensor_reshape.client.requests import Arguments, Plan, plan_reshape
 from tensor_reshape.client.responses import InferredShape
 from tensor_reshape.client.transfers import Delivery, StreamTransfer
 from tensor_reshape.rules.dtypes import DataType
@@ -21,7 +21,7 @@ ACCEPTED = encode_accept(TensorView(DataType.F32, (3, 2), None, memoryview(b""))
 
 
 def plan(array: Array = SIX, shape: Sequence[int] = (3, 2)) -> Plan:
-    return plan_reshape(STATIC_RESHAPE, array, shape, special_zero=False, expected_shape=None)
+    return plan_reshape(Arguments(STATIC_RESHAPE, array, shape, special_zero=False, expected_shape=None))
 
 
 def deliver(**how: object) -> Delivery:

@@ -8,7 +8,7 @@ import grpc
 import numpy as np
 import pytest
 
-from both_clients import CLIENTS, open_client
+from both_clients import CALLERS, open_client
 from http2 import Connection, grpc_message
 from in_process import ANY_PORT, run_runner
 from meters import read_memory
@@ -140,7 +140,7 @@ def test_health_answers_above_the_number_of_calls(full_address: str):
         assert client.check_health(timeout=10) is HealthStatus.SERVING
 
 
-@pytest.mark.parametrize("kind", CLIENTS)
+@pytest.mark.parametrize("kind", CALLERS)
 @pytest.mark.parametrize("way", ["inline", "stream", "view"])
 def test_a_call_above_the_number_of_calls_is_refused_when_its_time_is_up(
     full_address: str, kind: str, way: str, monkeypatch: pytest.MonkeyPatch

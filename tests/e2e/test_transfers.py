@@ -7,7 +7,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from both_clients import CLIENTS, AnyClient, open_client
+from both_clients import CALLERS, CLIENTS, AnyClient, open_client
 from server_processes import ServerProcess
 from tensor_reshape.client import InvalidRequestError, Reason
 from tensor_reshape.wire.arrays import Array
@@ -17,7 +17,7 @@ SIX = np.arange(6, dtype=np.float32)
 CHUNK_BYTES = 1000
 
 
-@pytest.fixture(params=CLIENTS)
+@pytest.fixture(params=CALLERS)
 def any_client(server: ServerProcess, request: pytest.FixtureRequest) -> Iterator[AnyClient]:
     with open_client(request.param, server.address, chunk_bytes=CHUNK_BYTES) as client:
         yield client

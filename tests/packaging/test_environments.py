@@ -14,7 +14,7 @@ from packaging.version import Version
 pytestmark = pytest.mark.timeout(900)
 
 ROOT = Path(__file__).parents[2]
-# What is not public of grpcio is used by the server alone.
+# What is not public of grpcio is used by the server, and by the direct calls of the client.
 FLOOR_FOLDERS = (
     "tests/wire",
     "tests/server",
@@ -24,6 +24,9 @@ FLOOR_FOLDERS = (
     "tests/e2e/test_raw_streams.py",
     "tests/e2e/test_transport.py",
     "tests/e2e/test_lifecycle.py",
+    "tests/e2e/test_engines.py",
+    "tests/client/test_direct_calls.py",
+    "tests/client/test_experiments.py",
     # What a client lives through while its server restarts is why grpcio's floor is where it is.
     "tests/client/test_sync.py",
     "tests/client/test_requests.py",

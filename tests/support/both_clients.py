@@ -9,6 +9,9 @@ from tensor_reshape.client import AsyncClient, Client, InferredShape, ReshapeErr
 from tensor_reshape.wire.arrays import Array
 
 CLIENTS = ("Client", "AsyncClient")
+CALLERS = (*CLIENTS, "StockClient")
+"""With the blocking client that calls by grpcio's public means alone: for tests of what a call lives through."""
+
 _Answer = TypeVar("_Answer")
 
 
@@ -46,10 +49,10 @@ class AnyClient:
 
 @contextmanager
 def open_client(kind: str, target: str, **settings: Any) -> Iterator[AnyClient]:
-    """Opens a client of the kind that `CLIENTS` names."""
+    """Opens a client of the kind that `CALLERS` names."""
     with asyncio.Runner() as runner:
-        if kind == "Client":
-            with Client(target, **settings) as client:
+        if kind != "AsyncClient":
+            with Client(target, calls="auto" if kind == "Client" else "stock", **settings) as client:
                 yield AnyClient(client, runner)
             return
 

@@ -96,13 +96,16 @@ def _parse(line: str) -> Record:
 
 @contextmanager
 def run_server(
-    *arguments: str, listen: tuple[str, ...] = ("127.0.0.1:0",), env: dict[str, str] | None = None
+    *arguments: str,
+    listen: tuple[str, ...] = ("127.0.0.1:0",),
+    env: dict[str, str] | None = None,
+    command: tuple[str, ...] = ("tensor_reshape.server",),
 ) -> Iterator[ServerProcess]:
-    """Runs `python -m tensor_reshape.server` until the end of the block."""
+    """Runs a server until the end of the block: `python -m` with a command and these arguments."""
     flags = [flag for address in listen for flag in ("--listen", address)]
     defaults = ["--log-format", "json", "--drain-seconds", "0"]
     process = subprocess.Popen(
-        [sys.executable, "-m", "tensor_reshape.server", *flags, *defaults, *arguments],
+        [sys.executable, "-m", *command, *flags, *defaults, *arguments],
         stderr=subprocess.PIPE,
         text=True,
         errors="backslashreplace",  # those lines may hold what a caller sent

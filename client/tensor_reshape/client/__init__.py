@@ -5,6 +5,11 @@
 `ServiceError` and its kinds mean that there was no answer.
 """
 
+from tensor_reshape.client.experiments import load_grpc
+
+load_grpc()  # whatever is imported next imports grpc, which reads the environment then
+
+# isort: split
 from tensor_reshape.client.aio import AsyncClient
 from tensor_reshape.client.errors import (
     CallTimeoutError,

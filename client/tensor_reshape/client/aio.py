@@ -26,9 +26,9 @@ from tensor_reshape.client.options import (
 )
 from tensor_reshape.client.queries import MAX_PARALLEL_CALLS, DimLike, ShapeOptions, ShapeQuery, split_queries
 from tensor_reshape.client.requests import (
+    Arguments,
     Call,
     Expected,
-    Plan,
     Target,
     build_health_check,
     build_infer_shape,
@@ -37,6 +37,7 @@ from tensor_reshape.client.requests import (
 )
 from tensor_reshape.client.responses import Answer, InferredShape
 from tensor_reshape.client.retries import Attempts, Deadline
+from tensor_reshape.client.templates import find_call
 from tensor_reshape.client.transfers import DEFAULT_INLINE_MAX_BYTES, Delivery, StreamTransfer, Transfer
 from tensor_reshape.rules.errors import ReshapeError, TensorReshapeError
 from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, RESHAPE, STATIC_RESHAPE
@@ -104,8 +105,7 @@ class AsyncClient:
         **how: Unpack[Transfer],
     ) -> Array:
         """Executes StaticReshape-1 (oneDNN Graph); see `Client.static_reshape`."""
-        plan = plan_reshape(STATIC_RESHAPE, array, shape, special_zero=special_zero, expected_shape=expected_shape)
-        return await self._reshape(plan, timeout, how)
+        return await self._reshape(Arguments(STATIC_RESHAPE, array, shape, special_zero, expected_shape), timeout, how)
 
     async def dynamic_reshape(
         self,
@@ -118,8 +118,7 @@ class AsyncClient:
         **how: Unpack[Transfer],
     ) -> Array:
         """Executes DynamicReshape-1 (oneAPI Graph); see `Client.dynamic_reshape`."""
-        plan = plan_reshape(DYNAMIC_RESHAPE, array, shape, special_zero=special_zero, expected_shape=expected_shape)
-        return await self._reshape(plan, timeout, how)
+        return await self._reshape(Arguments(DYNAMIC_RESHAPE, array, shape, special_zero, expected_shape), timeout, how)
 
     async def reshape(
         self,
@@ -132,8 +131,7 @@ class AsyncClient:
         **how: Unpack[Transfer],
     ) -> Array:
         """Executes Reshape-1 (OpenVINO); see `Client.reshape`."""
-        plan = plan_reshape(RESHAPE, array, shape, special_zero=special_zero, expected_shape=expected_shape)
-        return await self._reshape(plan, timeout, how)
+        return await self._reshape(Arguments(RESHAPE, array, shape, special_zero, expected_shape), timeout, how)
 
     async def infer_shape(
         self,
@@ -192,7 +190,11 @@ class AsyncClient:
             return grpc.aio.insecure_channel(self._endpoint.target, options)
         return grpc.aio.secure_channel(self._endpoint.target, self._endpoint.credentials, options)
 
-    async def _reshape(self, plan: Plan, timeout: float | None, how: Transfer) -> Array:
+    async def _reshape(self, arguments: Arguments, timeout: float | None, how: Transfer) -> Array:
+        call = None if how else find_call(arguments, self._inline_max_bytes)
+        if call is not None:
+            return await self._run(call, self._endpoint.start_deadline(timeout))
+        plan = plan_reshape(arguments)
         delivery = Delivery(plan, how, self._inline_max_bytes)
         deadline = self._endpoint.start_deadline(timeout)
         if delivery.way == "stream":

@@ -1,21 +1,21 @@
 """How a client reaches its servers: what both clients are made with."""
 
-import ipaddress
 import json
 import re
 from collections.abc import Sequence
-from urllib.parse import unquote
 
 import grpc
 
 from tensor_reshape.client.retries import Deadline, RetryBudget
 from tensor_reshape.rules.limits import MAX_HEADER_BYTES, MAX_MESSAGE_BYTES
+from tensor_reshape.runtime.addresses import is_local
 from tensor_reshape.wire.methods import SERVICE
 
 DEFAULT_TARGET = "localhost:50051"
 DEFAULT_TIMEOUT_SECONDS = 30.0
 
 Metadata = Sequence[tuple[str, str | bytes]]
+CheckedMetadata = tuple[tuple[str, str | bytes], ...]
 ChannelOptions = list[tuple[str, int | str]]
 
 # No retryPolicy: `retries` plans what is sent again, and one mechanism is enough. grpc's own would keep each request
@@ -26,9 +26,6 @@ _HEALTH_CONFIG = {"healthCheckConfig": {"serviceName": SERVICE}}
 _FOREVER_SECONDS = 10**9  # grpc takes so many and more for a deadline that has passed
 _METADATA_KEY = re.compile("[0-9a-z_.-]+")
 _MAX_CHUNK_BYTES = MAX_MESSAGE_BYTES - MAX_HEADER_BYTES  # what servers take by default
-_LOCAL_SCHEMES = ("unix", "unix-abstract")
-_ADDRESS_SCHEMES = ("dns", "ipv4", "ipv6")
-_LOCAL_NAMES = ("localhost", "ip6-localhost", "ip6-loopback")
 
 
 class Endpoint:
@@ -90,32 +87,6 @@ def build_channel_options(target: str, *, avoid_unhealthy: bool) -> ChannelOptio
     ]
 
 
-def is_local(target: str) -> bool:
-    """Whether every address of `target` is of this machine alone: a loopback address, its name, or a socket file."""
-    scheme, separator, rest = target.partition(":")
-    if separator and scheme in _LOCAL_SCHEMES:
-        return True
-    has_scheme = bool(separator) and scheme in _ADDRESS_SCHEMES  # without one, grpc takes the whole for a host
-    addresses = unquote(rest.rpartition("/")[2]).split(",") if has_scheme else [target]
-    return all(_is_loopback(_read_host(address)) for address in addresses)
-
-
-def _read_host(address: str) -> str:
-    """Returns the host of `host:port`, `[v6]:port`, or of either without a port."""
-    if address.startswith("["):
-        return address[1:].partition("]")[0]
-    return address if address.count(":") > 1 else address.partition(":")[0]
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        address = ipaddress.ip_address(host)
-    except ValueError:
-        return host.lower().removesuffix(".") in _LOCAL_NAMES
-    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
-    return (mapped or address).is_loopback
-
-
 def choose_timeout(timeout: float | None, default: float) -> float | None:
     """Returns the seconds that a call may take; None, which grpc takes for "forever", where they are infinite."""
     seconds = check_timeout(default if timeout is None else timeout)
@@ -134,7 +105,7 @@ def check_timeout(seconds: float) -> float:
     return seconds
 
 
-def check_metadata(metadata: Metadata) -> tuple[tuple[str, str | bytes], ...]:
+def check_metadata(metadata: Metadata) -> CheckedMetadata:
     """Returns `metadata` where grpc can send it.
 
     Raises:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import lru_cache, partial
 from operator import index
-from typing import Any, Generic
+from typing import Any, Generic, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -54,13 +54,30 @@ _remember = lru_cache(maxsize=1024)
 _infer_shape = _remember(infer_shape)
 
 
-@dataclass(frozen=True, slots=True)
-class Call(Generic[Answer]):
+class Call(NamedTuple, Generic[Answer]):
     """One call: where it goes, what is sent, and how the response is read."""
 
     method: str
     request: bytes
     decode: Callable[[bytes], Answer]
+
+
+class Arguments(NamedTuple):
+    """What a caller gives an operation, unchecked.
+
+    Attributes:
+        operation: which one.
+        array: the data.
+        shape: the target: a plain sequence where it is an attribute, else also an array, or becomes one.
+        special_zero: whether a 0 in the target copies.
+        expected_shape: the output dims that the caller counts on.
+    """
+
+    operation: Operation
+    array: npt.ArrayLike
+    shape: Target
+    special_zero: bool
+    expected_shape: Expected
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,20 +116,14 @@ class Plan:
         return find_data_type(self.array.dtype, "data")
 
 
-def plan_reshape(
-    operation: Operation,
-    array: npt.ArrayLike,
-    shape: Target,
-    *,
-    special_zero: bool,
-    expected_shape: Expected,
-) -> Plan:
-    """Plans an operation; `shape` is a plain sequence where it is an attribute, else also an array, or becomes one.
+def plan_reshape(arguments: Arguments) -> Plan:
+    """Plans an operation.
 
     Raises:
         ReshapeError: the refusal that the server would answer with.
         TypeError: an argument is none that the operation has.
     """
+    operation, array, shape, special_zero, expected_shape = arguments
     data, view = _as_array(array), None
     if operation in _SHAPE_DTYPES:
         view = _view_shape(operation, shape)

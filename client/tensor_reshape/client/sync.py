@@ -9,14 +9,14 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from functools import cache
 from types import TracebackType
 from typing import Self, TypeVar, Unpack
 
 import grpc
 import numpy.typing as npt
 
-from tensor_reshape.client.errors import UnavailableError, build_error
+from tensor_reshape.client.direct_calls import DirectCalls, Way, check_way, open_calls
+from tensor_reshape.client.errors import UnavailableError
 from tensor_reshape.client.options import (
     DEFAULT_TARGET,
     DEFAULT_TIMEOUT_SECONDS,
@@ -27,9 +27,9 @@ from tensor_reshape.client.options import (
 )
 from tensor_reshape.client.queries import MAX_PARALLEL_CALLS, DimLike, ShapeOptions, ShapeQuery, split_queries
 from tensor_reshape.client.requests import (
+    Arguments,
     Call,
     Expected,
-    Plan,
     Target,
     build_health_check,
     build_infer_shape,
@@ -38,6 +38,8 @@ from tensor_reshape.client.requests import (
 )
 from tensor_reshape.client.responses import Answer, InferredShape
 from tensor_reshape.client.retries import Attempts, Deadline
+from tensor_reshape.client.stock_calls import StockCalls, explain_error, explain_one
+from tensor_reshape.client.templates import find_call
 from tensor_reshape.client.transfers import DEFAULT_INLINE_MAX_BYTES, Delivery, StreamTransfer, Transfer
 from tensor_reshape.rules.errors import ReshapeError, TensorReshapeError
 from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, RESHAPE, STATIC_RESHAPE
@@ -49,7 +51,6 @@ from tensor_reshape.wire.streams import DEFAULT_CHUNK_BYTES
 _Result = TypeVar("_Result")
 _Answers = list[InferredShape | ReshapeError]
 _Started = tuple[Call[_Answers], "grpc.Future[bytes]"]
-_FindMethod = Callable[[str], "grpc.UnaryUnaryMultiCallable[bytes, bytes]"]
 
 
 class Client:
@@ -64,7 +65,7 @@ class Client:
     call's timeout.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - options, each by its name
         self,
         target: str = DEFAULT_TARGET,
         *,
@@ -73,6 +74,7 @@ class Client:
         timeout: float = DEFAULT_TIMEOUT_SECONDS,
         inline_max_bytes: int = DEFAULT_INLINE_MAX_BYTES,
         chunk_bytes: int = DEFAULT_CHUNK_BYTES,
+        calls: Way = "auto",
     ) -> None:
         """Makes the channel; it connects with the first call.
 
@@ -86,12 +88,17 @@ class Client:
             inline_max_bytes: arrays up to this size travel in one message, larger ones as a stream, unless `transfer`
                 says otherwise.
             chunk_bytes: what one message of a stream carries.
+            calls: "auto": past those objects of grpcio that a call does not need, where the installed grpcio allows it
+                and nothing intercepts the channel; "stock": all by grpcio's public means. Both do the same; for whoever
+                watches grpcio's own objects, or mistrusts this.
         """
         self._endpoint = Endpoint(target, credentials, metadata, timeout)
         self._inline_max_bytes = inline_max_bytes
         self._chunk_bytes = check_chunk_bytes(chunk_bytes)
+        self._way = check_way(calls)
         self._channel = self._open_channel(avoid_unhealthy=True)
-        self._find_method: _FindMethod = cache(self._channel.unary_unary)  # to make one costs several microseconds
+        self._calls = open_calls(self._channel, calls)
+        self._stock_calls = StockCalls(self._channel)  # those of a batch: several are under way at once
 
     def __enter__(self) -> Self:
         """Returns the client itself."""
@@ -131,8 +138,7 @@ class Client:
         Returns:
             The elements in row-major order under the new shape, with the array's type.
         """
-        plan = plan_reshape(STATIC_RESHAPE, array, shape, special_zero=special_zero, expected_shape=expected_shape)
-        return self._reshape(plan, timeout, how)
+        return self._reshape(Arguments(STATIC_RESHAPE, array, shape, special_zero, expected_shape), timeout, how)
 
     def dynamic_reshape(
         self,
@@ -148,8 +154,7 @@ class Client:
 
         A plain sequence of integers is sent as i32; an array keeps the type it has.
         """
-        plan = plan_reshape(DYNAMIC_RESHAPE, array, shape, special_zero=special_zero, expected_shape=expected_shape)
-        return self._reshape(plan, timeout, how)
+        return self._reshape(Arguments(DYNAMIC_RESHAPE, array, shape, special_zero, expected_shape), timeout, how)
 
     def reshape(
         self,
@@ -166,8 +171,7 @@ class Client:
         Copied dims leave both sides before -1 is resolved: (4,0,2) with [-1,0] and special_zero gives (8,0). A plain
         sequence of integers is sent as i64.
         """
-        plan = plan_reshape(RESHAPE, array, shape, special_zero=special_zero, expected_shape=expected_shape)
-        return self._reshape(plan, timeout, how)
+        return self._reshape(Arguments(RESHAPE, array, shape, special_zero, expected_shape), timeout, how)
 
     def infer_shape(
         self,
@@ -215,7 +219,7 @@ class Client:
         call, deadline = build_health_check(service), self._endpoint.start_deadline(timeout)
         # A channel of its own: the client's turns away from servers that say NOT_SERVING, so it cannot ask them.
         with self._open_channel(avoid_unhealthy=False) as channel:
-            return call.decode(self._send(call, deadline.remaining_seconds, find_method=channel.unary_unary))
+            return call.decode(self._send(call, deadline.remaining_seconds, calls=open_calls(channel, self._way)))
 
     def wait_until_ready(self, *, timeout: float | None = None) -> None:
         """Waits until a server that says SERVING is connected.
@@ -240,7 +244,11 @@ class Client:
             return grpc.insecure_channel(self._endpoint.target, options)
         return grpc.secure_channel(self._endpoint.target, self._endpoint.credentials, options)
 
-    def _reshape(self, plan: Plan, timeout: float | None, how: Transfer) -> Array:
+    def _reshape(self, arguments: Arguments, timeout: float | None, how: Transfer) -> Array:
+        call = None if how else find_call(arguments, self._inline_max_bytes)
+        if call is not None:
+            return self._run(call, self._endpoint.start_deadline(timeout))
+        plan = plan_reshape(arguments)
         delivery = Delivery(plan, how, self._inline_max_bytes)
         deadline = self._endpoint.start_deadline(timeout)
         if delivery.way == "stream":
@@ -262,22 +270,19 @@ class Client:
         call: Call[Answer],
         timeout: float | None,
         *,
-        wait_for_ready: bool | None = None,
-        find_method: _FindMethod | None = None,
+        wait_for_ready: bool = False,
+        calls: DirectCalls | StockCalls | None = None,
     ) -> bytes:
         self._endpoint.require_open()
-        method = (find_method or self._find_method)(call.method)
-        metadata = self._endpoint.metadata
+        send, metadata = (calls or self._calls).send, self._endpoint.metadata
         # No wait for a server by default: to fail at once tells that it is lost, and `retries` waits better.
-        return _explain_one(
-            lambda: method(call.request, timeout=timeout, metadata=metadata, wait_for_ready=wait_for_ready)
-        )
+        return send(call.method, call.request, timeout, metadata, wait_for_ready=wait_for_ready)
 
     def _start(self, call: Call[Answer], deadline: Deadline) -> tuple[Call[Answer], "grpc.Future[bytes]"]:
         self._endpoint.require_open()
         # Started rather than awaited: several calls of a batch are under way without a thread for each.
-        start = self._find_method(call.method).future
-        return call, start(call.request, timeout=deadline.remaining_seconds, metadata=self._endpoint.metadata)
+        start, metadata = self._stock_calls.start, self._endpoint.metadata
+        return call, start(call.method, call.request, deadline.remaining_seconds, metadata)
 
     def _await_first(self, started: deque[_Started], deadline: Deadline) -> _Answers:
         call, future = started.popleft()
@@ -290,7 +295,7 @@ class Client:
 
         def attempt() -> bytes:
             first = next(started, None)
-            return self._send(call, deadline.remaining_seconds) if first is None else _explain_one(first)
+            return self._send(call, deadline.remaining_seconds) if first is None else explain_one(first)
 
         return call.decode(self._repeat(attempt, Attempts(self._endpoint.budget, deadline)))
 
@@ -341,21 +346,9 @@ def _build_requests(transfer: StreamTransfer, answered: threading.Event) -> Iter
         yield from transfer.build_chunks()
 
 
-def _explain_one(send: Callable[[], bytes]) -> bytes:
-    try:
-        return send()
-    except grpc.RpcError as error:
-        raise _explain(error) from None
-
-
 def _explain_all(call: Iterator[bytes]) -> Iterator[bytes]:
     """Yields what is received; what ends the call becomes an error of this package, and nothing else does."""
     try:
         yield from call
     except grpc.RpcError as error:
-        raise _explain(error) from None
-
-
-def _explain(error: grpc.RpcError) -> TensorReshapeError:
-    metadata = error.trailing_metadata() or ()
-    return build_error(error.code(), error.details(), metadata)  # type: ignore[arg-type] # pairs, too
+        raise explain_error(error) from None

@@ -1,1 +1,1 @@
-"""Switches of the whole process, which neither rules nor messages know of."""
+"""The process and the machine as both sides know them: switches of the whole process, and what is of this machine."""

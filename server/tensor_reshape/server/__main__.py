@@ -2,6 +2,7 @@
 
 - The options are made from `SETTINGS`; none is declared here.
 - No other module of the server reads the environment. gRPC's core does, once, when it is imported: that is late.
+- So what is for the core is decided from the flags and the environment alone, by modules that do not import grpc.
 """
 
 import logging
@@ -14,10 +15,12 @@ import click
 from click.core import ParameterSource
 
 from tensor_reshape.rules.limits import MAX_MESSAGE_BYTES
+from tensor_reshape.runtime import experiments
 from tensor_reshape.server.config import SETTINGS, Config, ConfigError, fit_memory
 from tensor_reshape.server.process.logs import configure_logs
 from tensor_reshape.server.process.resources import find_memory_room, raise_descriptor_limit
 from tensor_reshape.server.settings import VARIABLE_PREFIX, Setting
+from tensor_reshape.server.transport.engines import Engine, choose_engine
 
 _LOGGER = logging.getLogger(__name__)
 _VERBOSITY = "GRPC_VERBOSITY"
@@ -60,30 +63,45 @@ def serve(**values: Any) -> None:
     Every option can be set in the environment: --max-rank as TENSOR_RESHAPE_MAX_RANK. A flag wins.
     """
     configure_logs(values["log_format"], values["log_level"])
-    _silence_core()
-    raise_descriptor_limit()
-    from tensor_reshape.server.runner import serve_until_signal  # noqa: PLC0415 - grpc reads the environment once,
-    from tensor_reshape.server.workers.supervisor import supervise  # noqa: PLC0415 - when it is imported
-
     try:
-        config = _build_config(values)
-        if config.workers > 1:
-            supervise(config)
-        else:
-            serve_until_signal(config)
+        engine = choose_engine(values["engine"], values["listen"], os.environ.get(experiments.VARIABLE))  # noqa: TID251
+        _prepare_core(engine)
+        _serve({**values, "engine": engine.name})
     except ConfigError as error:
         raise click.ClickException(str(error)) from error
 
 
-def _silence_core() -> None:
-    """Has gRPC's core log nothing, unless the environment says otherwise; workers inherit that.
+def _prepare_core(engine: Engine) -> None:
+    """Has gRPC's core read connections by an engine, and log nothing unless the environment says otherwise.
 
-    Its lines are in a format of their own, come as often as a stranger likes, and wait for whoever reads them.
+    Its lines are in a format of their own, come as often as a stranger likes, and wait for whoever reads them. Workers
+    inherit both.
     """
     before = dict(os.environ)  # noqa: TID251
     os.environ.setdefault(_VERBOSITY, "NONE")  # noqa: TID251
+    if engine.experiments is not None:
+        os.environ[experiments.VARIABLE] = engine.experiments  # noqa: TID251
     if "grpc" in sys.modules and os.environ != before:  # noqa: TID251 - it was imported by the command line
         os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])  # noqa: S606 - this very command
+    if engine.obstacle:  # not before: whatever is said before that is said twice
+        _LOGGER.warning("engine not chosen by address", extra={"engine": engine.name, "cause": engine.obstacle})
+
+
+def _serve(settings: dict[str, Any]) -> None:
+    """Serves until a signal.
+
+    Raises:
+        ConfigError: the settings cannot be served.
+    """
+    raise_descriptor_limit()
+    from tensor_reshape.server.runner import serve_until_signal  # noqa: PLC0415 - grpc reads the environment once,
+    from tensor_reshape.server.workers.supervisor import supervise  # noqa: PLC0415 - when it is imported
+
+    config = _build_config(settings)
+    if config.workers > 1:
+        supervise(config)
+    else:
+        serve_until_signal(config)
 
 
 def _build_config(settings: dict[str, Any]) -> Config:

@@ -124,6 +124,15 @@ class Config:
         ),
     ] = "auto"
 
+    engine: Annotated[
+        str,
+        Declaration(
+            help="What of gRPC reads the connections: polling is faster for small calls, but lets any caller delay the "
+            "others; auto takes it where every address is of this machine alone, else event.",
+            choices=("auto", "event", "polling"),
+        ),
+    ] = "auto"
+
     reflection: Annotated[bool, Declaration(help="Whether tools that do not have the contract may ask for it.")] = True
 
     max_rank: Annotated[int, Declaration(help="The largest rank of Reshape-1.", least=1, most=MAX_RANK)] = MAX_RANK

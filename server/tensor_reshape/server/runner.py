@@ -54,6 +54,8 @@ class Runner:
     ) -> None:
         """Binds every address of `config`.
 
+        Which engine reads the connections was decided when grpc was imported: `config.engine` has no say in it here.
+
         Args:
             config: what to serve, and where.
             service: another than that of `config`, for tests.
@@ -160,6 +162,9 @@ class Runner:
 def serve_until_signal(config: Config) -> None:
     """Serves until SIGTERM, SIGINT or SIGHUP; a second one ends the calls under way.
 
+    Args:
+        config: its `engine` is the one that grpc was imported with.
+
     Raises:
         ConfigError: an address cannot be bound.
     """
@@ -168,7 +173,7 @@ def serve_until_signal(config: Config) -> None:
         signal.signal(number, lambda received, _: signals.put(signal.Signals(received).name))
     runner = Runner(config)
     runner.start()
-    announce(runner.addresses, config.tls)
+    announce(runner.addresses, config)
     stop(runner, await_cause(signals), signals)
 
 

@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 import grpc
 
-from tensor_reshape.server.config import ConfigError, TlsFiles
+from tensor_reshape.server.config import Config, ConfigError, TlsFiles
 
 _LOGGER = logging.getLogger(__name__)
 _UNIX = "unix:"
@@ -84,10 +84,11 @@ def count_listeners(address: str) -> int:
         return 1  # it cannot be bound either, which says why
 
 
-def announce(addresses: Sequence[str], tls: TlsFiles | None) -> None:
-    """Logs where the server listens."""
+def announce(addresses: Sequence[str], config: Config) -> None:
+    """Logs where the server listens, by their real ports, and which engine reads what comes there."""
     for address in addresses:
-        _LOGGER.info("listening", extra={"address": address, "tls": tls is not None})
+        values = {"address": address, "tls": config.tls is not None, "engine": config.engine}
+        _LOGGER.info("listening", extra=values)
 
 
 def _explain(address: str, error: OSError) -> ConfigError:

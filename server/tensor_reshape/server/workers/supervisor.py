@@ -34,6 +34,9 @@ _MAX_DIRECTORY_BYTES = 100  # the path of a unix socket has 107 bytes, and the w
 def supervise(config: Config) -> None:
     """Serves with `config.workers` processes until SIGTERM, SIGINT or SIGHUP; a second one ends the calls under way.
 
+    Args:
+        config: its `engine` is the one that the environment asks grpc for, which the workers inherit.
+
     Raises:
         ConfigError: an address is taken, or a worker cannot be started.
     """
@@ -48,7 +51,7 @@ def supervise(config: Config) -> None:
         slots = [Slot(Order(number=number, config=share, private_address=f"{prefix}{number}")) for number in numbers]
         for slot in slots:
             stack.enter_context(closing(slot))  # whatever ends the supervisor, no worker is left
-        Supervisor(slots, partial(announce, share.listen, share.tls)).run()
+        Supervisor(slots, partial(announce, share.listen, share)).run()
 
 
 class Supervisor:

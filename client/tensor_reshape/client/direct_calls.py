@@ -1,0 +1,144 @@
+"""Unary calls as gRPC's core makes them: one batch of operations, and one event when all of them are done.
+
+grpcio's own blocking calls do the same on the same channel. Around it they keep a state, with a lock and a set of what
+is due, that only callbacks and futures need: nearly as much as all else that Python does for a small call. A failed one
+is copied once more. None of it is made here.
+
+This is the one module of the client's unary calls that imports parts of grpcio that are not public. `is_supported` says
+whether the installed grpcio is one of those that this was written for; where it is not, calls are `StockCalls`.
+
+- The thread that calls waits in the core, which looks for signals five times a second: an exception of a handler, as
+  Ctrl-C raises it, leaves `send` and takes the call along.
+- The core ends what is under way when its channel is closed, and refuses what begins after that.
+- A call has operations, a completion queue and a status of its own: threads share nothing here but the channel.
+"""
+
+import time
+from collections.abc import Sequence
+from functools import cache
+from typing import Any, Literal
+
+import grpc
+from grpc import _channel  # the parts in question
+from grpc._cython import cygrpc  # type: ignore[attr-defined] # compiled, without types
+
+from tensor_reshape.client.errors import build_error
+from tensor_reshape.client.options import CheckedMetadata
+from tensor_reshape.client.stock_calls import StockCalls, check_answer
+
+Way = Literal["auto", "stock"]
+
+_WAYS = ("auto", "stock")
+_CODES = {code.value[0]: code for code in grpc.StatusCode}
+_PARTS = {
+    "Channel": ("close", "segregated_call"),
+    "SegregatedCall": ("next_event",),
+    "SendInitialMetadataOperation": (),
+    "SendMessageOperation": (),
+    "SendCloseFromClientOperation": (),
+    "ReceiveInitialMetadataOperation": (),
+    "ReceiveMessageOperation": ("message",),
+    "ReceiveStatusOnClientOperation": ("code", "details", "trailing_metadata"),
+    "PropagationConstants": ("GRPC_PROPAGATE_DEFAULTS",),
+    "InitialMetadataFlags": ("wait_for_ready", "wait_for_ready_explicitly_set"),
+    "StatusCode": ("cancelled",),
+    "build_census_context": (),
+}
+
+
+def check_way(way: Way) -> Way:
+    """Returns `way` where it is one.
+
+    Raises:
+        ValueError: it is not.
+    """
+    if way not in _WAYS:
+        message = f"calls is {way!r}; it is one of {', '.join(_WAYS)}"
+        raise ValueError(message)
+    return way
+
+
+def open_calls(channel: grpc.Channel, way: Way) -> "DirectCalls | StockCalls":
+    """Returns what makes the unary calls of a channel.
+
+    Args:
+        channel: whoever made it closes it.
+        way: "auto": directly, where that is possible; "stock": as grpcio does it.
+    """
+    # An interceptor, as instrumentation puts one around channels, is to see every call: such a channel is of its class.
+    is_plain = type(channel) is _channel.Channel
+    return DirectCalls(channel) if way == "auto" and is_plain and is_supported() else StockCalls(channel)
+
+
+@cache
+def is_supported() -> bool:
+    """Whether the installed grpcio has all that this module needs, in the form that it needs."""
+    parts = {name: getattr(cygrpc, name, None) for name in _PARTS}
+    has_parts = all(hasattr(parts[name], attribute) for name, attributes in _PARTS.items() for attribute in attributes)
+    return has_parts and None not in parts.values() and _refuses_as_known()
+
+
+class DirectCalls:
+    """The unary calls of one channel; safe to share between threads."""
+
+    def __init__(self, channel: grpc.Channel) -> None:
+        """Keeps the channel, which is closed by whoever made it."""
+        self._core: Any = channel._channel  # type: ignore[attr-defined] # not public
+
+    def send(
+        self,
+        path: str,
+        request: bytes,
+        timeout: float | None,
+        metadata: CheckedMetadata,
+        *,
+        wait_for_ready: bool = False,
+    ) -> bytes:
+        """Makes a call and returns its answer; as `StockCalls.send`, with the same errors."""
+        flags = cygrpc.InitialMetadataFlags
+        message, status = cygrpc.ReceiveMessageOperation(0), cygrpc.ReceiveStatusOnClientOperation(0)
+        operations = (
+            cygrpc.SendInitialMetadataOperation(
+                metadata or None, flags.wait_for_ready | flags.wait_for_ready_explicitly_set if wait_for_ready else 0
+            ),
+            cygrpc.SendMessageOperation(request, 0),
+            cygrpc.SendCloseFromClientOperation(0),
+            cygrpc.ReceiveInitialMetadataOperation(0),
+            message,
+            status,
+        )
+        deadline = None if timeout is None else time.time() + timeout  # as the core counts them: from the epoch
+        _begin(self._core, path.encode(), deadline, metadata, operations).next_event()
+        code = status.code()
+        if code != 0:
+            # A code that is none of gRPC's is UNKNOWN, as it is to the core.
+            known = _CODES.get(code, grpc.StatusCode.UNKNOWN)
+            raise build_error(known, status.details(), status.trailing_metadata())
+        return check_answer(message.message())
+
+
+def _begin(core: Any, path: bytes, deadline: float | None, metadata: CheckedMetadata, operations: Sequence[Any]) -> Any:
+    """Has the core begin a call with one batch of operations.
+
+    Raises:
+        ValueError: the channel is closed.
+    """
+    inherited = cygrpc.PropagationConstants.GRPC_PROPAGATE_DEFAULTS
+    # No host, no credentials of the call's own, and no registered method, which was tried to no effect. The metadata
+    # are among the operations; errors are worded with these.
+    return core.segregated_call(
+        inherited, path, None, deadline, metadata, None, ((operations, None),), cygrpc.build_census_context(), None
+    )
+
+
+def _refuses_as_known() -> bool:
+    """Whether the core takes a call in this form. It is a closed channel that is asked, so nothing is ever sent."""
+    try:
+        core = cygrpc.Channel(b"unix:nobody", (), None)
+        core.close(cygrpc.StatusCode.cancelled, "never open")
+        _begin(core, b"/", None, (), ())
+    except ValueError:  # it is closed; a TypeError would say that the arguments are others now
+        return True
+    except Exception:  # noqa: BLE001 - whatever it is: not what this was written for
+        return False
+    return False

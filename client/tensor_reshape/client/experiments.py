@@ -1,0 +1,51 @@
+"""Which of its experiments gRPC's core takes part in, where this package loads it.
+
+By default threads of the core read a client's connections, and wake the thread that waits for an answer. Without the
+experiment `event_engine_client` whoever waits reads by itself, which takes a third off a small call.
+
+Laws:
+
+- The core reads `GRPC_EXPERIMENTS` once, when grpc is imported: nothing here can change what is loaded already.
+- What the environment says is left alone, and so is a release that this was not tried with: a name that the core does
+  not know is a line in the log of everybody who uses this package.
+- The variable is there only while grpc is imported: no child of this process inherits what is meant for this one, a
+  server in particular.
+"""
+
+import os
+import re
+import sys
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+
+_VARIABLE = "GRPC_EXPERIMENTS"
+_EXPERIMENTS = "-event_engine_client"
+# The releases that this was tried with, clients that are made and closed all the time while their server restarts
+# included: there 1.82 crashes without the experiment (SIGSEGV in two runs of two), and does not with it.
+_RELEASES = {(1, 85)}
+
+
+def load_grpc() -> None:
+    """Imports grpc, with the experiments of a client where nobody has decided on any."""
+    if not _are_open():
+        return  # grpc is loaded by whoever needs it
+    os.environ[_VARIABLE] = _EXPERIMENTS  # noqa: TID251 - the core can be told in no other way
+    try:
+        import_module("grpc")
+    finally:
+        del os.environ[_VARIABLE]  # noqa: TID251 - as above
+
+
+def _are_open() -> bool:
+    """Whether it is still to be decided which experiments the core takes part in, and for this package to decide."""
+    is_decided = "grpc" in sys.modules or _VARIABLE in os.environ  # noqa: TID251 - set by whoever runs this process
+    return not is_decided and _find_release() in _RELEASES
+
+
+def _find_release() -> tuple[int, ...]:
+    """Returns the installed release of grpcio as (major, minor); empty where there is none that can be told."""
+    try:
+        found = re.match(r"(\d+)\.(\d+)\.", version("grpcio"))  # without importing it
+    except PackageNotFoundError:
+        return ()
+    return tuple(map(int, found.groups())) if found else ()

@@ -1,0 +1,81 @@
+"""Unary calls by grpcio's own public means, and its errors as those of this package."""
+
+from collections.abc import Callable
+from functools import cache
+
+import grpc
+
+from tensor_reshape.client.errors import ResponseError, build_error
+from tensor_reshape.client.options import CheckedMetadata
+from tensor_reshape.rules.errors import TensorReshapeError
+
+
+class StockCalls:
+    """The unary calls of one channel; safe to share between threads."""
+
+    def __init__(self, channel: grpc.Channel) -> None:
+        """Keeps the channel, which is closed by whoever made it."""
+        self._find_method: Callable[[str], grpc.UnaryUnaryMultiCallable[bytes, bytes]] = cache(
+            channel.unary_unary  # to make one costs several microseconds
+        )
+
+    def send(
+        self,
+        path: str,
+        request: bytes,
+        timeout: float | None,
+        metadata: CheckedMetadata,
+        *,
+        wait_for_ready: bool = False,
+    ) -> bytes:
+        """Makes a call and returns its answer.
+
+        Args:
+            path: the method, as HTTP/2 has it.
+            request: the message.
+            timeout: seconds; None: for ever.
+            metadata: sent with it.
+            wait_for_ready: whether to wait for a server; if not, a call fails at once where none can be reached.
+
+        Raises:
+            TensorReshapeError: what the call ended with.
+            ValueError: the channel is closed.
+        """
+        method = self._find_method(path)
+        return explain_one(lambda: method(request, timeout, metadata, wait_for_ready=wait_for_ready or None))
+
+    def start(
+        self, path: str, request: bytes, timeout: float | None, metadata: CheckedMetadata
+    ) -> "grpc.Future[bytes]":
+        """Starts a call, whose end `explain_one` reads."""
+        return self._find_method(path).future(request, timeout, metadata)
+
+
+def explain_one(send: Callable[[], bytes]) -> bytes:
+    """Returns what `send` returns of grpcio.
+
+    Raises:
+        TensorReshapeError: what the call ended with.
+    """
+    try:
+        return check_answer(send())
+    except grpc.RpcError as error:
+        raise explain_error(error) from None
+
+
+def explain_error(error: grpc.RpcError) -> TensorReshapeError:
+    """Returns the exception of this package for one of grpcio's."""
+    metadata = error.trailing_metadata() or ()
+    return build_error(error.code(), error.details(), metadata)  # type: ignore[arg-type] # pairs, too
+
+
+def check_answer(raw: bytes | None) -> bytes:
+    """Returns the message that a call was answered with.
+
+    Raises:
+        ResponseError: it ended well, but without any. grpcio leaves it to its callers to notice.
+    """
+    if raw is None:
+        message = "the server ended the call without an answer"
+        raise ResponseError(message)
+    return raw

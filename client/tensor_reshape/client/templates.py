@@ -1,0 +1,133 @@
+"""Calls but for their elements: most reshapes are like one before, and cost one lookup, one join and one comparison.
+
+Laws:
+
+- Only what is exactly alike shares a template. Python holds True, 1 and 1.0 for equal, and what an object of another
+  class does when it is read, nobody knows: so whoever passes other types than `_find_key` takes has no template.
+- A template is made of the plan of a call: what the rules refuse never has one.
+- A response that is not what the template expects, byte for byte, is read as that of any other call.
+
+Any thread may look a template up and make one, without a lock: each step on the dict is one of the interpreter's own,
+and two threads that make the same template make equal ones.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from tensor_reshape.client.requests import Arguments, Call, Expected, plan_reshape
+from tensor_reshape.rules.operations import Operation
+from tensor_reshape.wire.arrays import DTYPES, Array
+from tensor_reshape.wire.reshapes import encode_response_header
+
+_MAX_TEMPLATES = 1024  # each takes some two kilobytes
+_SEQUENCES = (tuple, list)
+_TARGET_ITEMS = frozenset({int})
+_EXPECTED_ITEMS = frozenset({int, type(None)})
+
+
+class Template(NamedTuple):
+    """A reshape of any elements of one type and shape, in one message.
+
+    Attributes:
+        path: the method, as HTTP/2 has it.
+        request_header: the request up to the elements.
+        response_header: the response up to the elements, as this project's server writes it.
+        response_bytes: how long that response is.
+        dims: of the output.
+        dtype: of the output.
+        decode: reads a response, whoever wrote it.
+    """
+
+    path: str
+    request_header: bytes
+    response_header: bytes
+    response_bytes: int
+    dims: tuple[int, ...]
+    dtype: np.dtype[np.generic]
+    decode: Callable[[bytes], Array]
+
+    def read(self, raw: bytes) -> Array:
+        """Returns the output, which is a read-only view of the response where that is the expected one."""
+        if len(raw) == self.response_bytes and raw.startswith(self.response_header):
+            return np.ndarray(self.dims, self.dtype, raw, len(self.response_header))
+        return self.decode(raw)
+
+
+class _Key(NamedTuple):
+    """All that decides a template; of each field one type, which `_find_key` checks."""
+
+    operation: Operation
+    dtype: np.dtype[np.generic]
+    dims: tuple[int, ...]
+    target: tuple[int, ...]
+    special_zero: bool
+    expected: Expected
+
+
+_templates: dict[_Key, Template] = {}
+
+
+def find_call(arguments: Arguments, max_bytes: int) -> Call[Array] | None:
+    """Returns the call of a reshape in one message; None where it has no template, or above `max_bytes` of elements.
+
+    Raises:
+        ReshapeError: the refusal that the server would answer with.
+    """
+    array = arguments.array
+    # Without elements dims may be beyond what numpy holds; and what is not row-major has its strides in its header.
+    if type(array) is not np.ndarray or not 0 < array.nbytes <= max_bytes or not array.flags.c_contiguous:
+        return None
+    key = _find_key(arguments, array)
+    if key is None:
+        return None
+    template = _templates.get(key) or _make_template(key, array)
+    if template is None:
+        return None
+    # To a join the array is its bytes, whatever their type; a memoryview of them is none where only ml_dtypes knows it.
+    request = b"".join((template.request_header, array))  # type: ignore[arg-type] # it has a buffer
+    return Call(template.path, request, template.read)
+
+
+def _find_key(arguments: Arguments, array: Array) -> _Key | None:
+    """Returns the key of a call; None where an argument is not of the plain types, which are equal only if alike."""
+    shape, special_zero, expected = arguments.shape, arguments.special_zero, arguments.expected_shape
+    if type(shape) not in _SEQUENCES or type(special_zero) is not bool:
+        return None
+    # Copied once: what is checked, what is looked up and what is planned is the same, whoever changes the list.
+    target = tuple(shape)
+    if not _TARGET_ITEMS.issuperset(map(type, target)):
+        return None
+    if expected is not None:
+        if type(expected) not in _SEQUENCES:
+            return None
+        expected = tuple(expected)
+        if not _EXPECTED_ITEMS.issuperset(map(type, expected)):
+            return None
+    return _Key(arguments.operation, array.dtype, array.shape, target, special_zero, expected)
+
+
+def _make_template(key: _Key, array: Array) -> Template | None:
+    """Returns the template of a key, made with an array of the caller's; None where that is not what it was."""
+    data = array.view()  # an array of its own: the caller's may get another shape from another thread meanwhile
+    if (data.dtype, data.shape) != (key.dtype, key.dims):
+        return None
+    plan = plan_reshape(Arguments(key.operation, data, key.target, key.special_zero, key.expected))
+    if data.dtype != DTYPES[plan.data_type]:  # of the other byte order: its elements are not sent as they are
+        return None
+    call = plan.build_inline()
+    response_header = encode_response_header(plan.data_type, plan.dims, data.nbytes)
+    template = Template(
+        path=call.method,
+        request_header=call.request[: len(call.request) - data.nbytes],
+        response_header=response_header,
+        response_bytes=len(response_header) + data.nbytes,
+        dims=plan.dims,
+        dtype=data.dtype,
+        decode=call.decode,
+    )
+    if len(_templates) >= _MAX_TEMPLATES:
+        _templates.clear()  # simpler than to know the oldest: whoever asks so many questions repeats few of them
+    _templates[key] = template
+    return template

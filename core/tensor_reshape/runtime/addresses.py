@@ -1,0 +1,41 @@
+"""Addresses in the notation of gRPC: which of them are of this machine alone.
+
+Nothing here asks a resolver: of the names, only those count that stand for the loopback interface everywhere.
+"""
+
+import ipaddress
+from urllib.parse import unquote
+
+_LOCAL_SCHEMES = ("unix", "unix-abstract")
+_ADDRESS_SCHEMES = ("dns", "ipv4", "ipv6")
+_LOCAL_NAMES = ("localhost", "ip6-localhost", "ip6-loopback")
+
+
+def is_local(target: str) -> bool:
+    """Whether every address of `target` is of this machine alone: a loopback address, its name, or a socket file.
+
+    Args:
+        target: what a client calls or a server listens on.
+    """
+    scheme, separator, rest = target.partition(":")
+    if separator and scheme in _LOCAL_SCHEMES:
+        return True
+    has_scheme = bool(separator) and scheme in _ADDRESS_SCHEMES  # without one, grpc takes the whole for a host
+    addresses = unquote(rest.rpartition("/")[2]).split(",") if has_scheme else [target]
+    return all(_is_loopback(_read_host(address)) for address in addresses)
+
+
+def _read_host(address: str) -> str:
+    """Returns the host of `host:port`, `[v6]:port`, or of either without a port."""
+    if address.startswith("["):
+        return address[1:].partition("]")[0]
+    return address if address.count(":") > 1 else address.partition(":")[0]
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return host.lower().removesuffix(".") in _LOCAL_NAMES
+    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return (mapped or address).is_loopback

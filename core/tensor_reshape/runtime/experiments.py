@@ -1,0 +1,27 @@
+"""Experiments of gRPC's core: where they are named, and the releases of grpcio whose names this project knows.
+
+- The core reads `GRPC_EXPERIMENTS` once, when grpc is imported. Nothing here imports it.
+- The names are no promise of gRPC: each may vanish with any release. So they count for those alone that were tried.
+"""
+
+import re
+from importlib.metadata import PackageNotFoundError, version
+
+VARIABLE = "GRPC_EXPERIMENTS"
+"""Names separated by commas; one with a minus before it is switched off."""
+
+_FIRST_TRIED, _LAST_TRIED = (1, 80), (1, 85)
+
+
+def are_known() -> bool:
+    """Whether the installed grpcio is of a release that was tried."""
+    found = re.match(r"(\d+)\.(\d+)\.", find_version())
+    return found is not None and _FIRST_TRIED <= (int(found[1]), int(found[2])) <= _LAST_TRIED
+
+
+def find_version() -> str:
+    """Returns the version of the installed grpcio, without importing it; empty where nothing says."""
+    try:
+        return version("grpcio")
+    except PackageNotFoundError:
+        return ""

@@ -1,0 +1,276 @@
+"""Calls past grpcio's objects: whatever ends a call, its caller sees what a stock call would have shown."""
+
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import grpc
+import numpy as np
+import pytest
+from grpc._cython import cygrpc  # type: ignore[attr-defined] # compiled, without types
+
+from in_process import Behavior, run_stock
+from tensor_reshape.client import Client, InvalidRequestError, LimitError, Reason, TensorReshapeError, direct_calls
+from tensor_reshape.client.direct_calls import DirectCalls, Way, is_supported, open_calls
+from tensor_reshape.client.stock_calls import StockCalls
+from tensor_reshape.rules.dtypes import DataType
+from tensor_reshape.wire.methods import SERVICE
+from tensor_reshape.wire.reshapes import encode_reshape_response
+from tensor_reshape.wire.status import encode_refusal
+from tensor_reshape.wire.tensors import TensorView
+
+WAYS: tuple[Way, ...] = ("auto", "stock")
+NOBODY = "127.0.0.1:1"
+PATH = f"/{SERVICE}/StaticReshape"
+SIX = np.arange(6, dtype=np.float32)
+SECONDS = 20.0
+INTERRUPTED = """
+import math, sys
+import numpy as np
+from tensor_reshape.client import Client
+
+with Client(sys.argv[1], calls=sys.argv[2], timeout=math.inf) as client:
+    try:
+        client.static_reshape(np.zeros(6, np.float32), [6], special_zero=False)
+    except KeyboardInterrupt:
+        print("interrupted")
+"""
+
+
+class End(NamedTuple):
+    """How a call ended, as its caller sees it."""
+
+    kind: type[BaseException]
+    code: object
+    message: str
+    reason: object
+    retry_seconds: object
+    metadata: object
+
+
+def find_end(call: Callable[..., object], *arguments: Any, **fields: Any) -> End:
+    with pytest.raises((TensorReshapeError, ValueError)) as caught:
+        call(*arguments, **fields)
+    error, names = caught.value, ("code", "reason", "retry_seconds", "metadata")
+    code, reason, retry_seconds, metadata = (getattr(error, name, None) for name in names)
+    return End(type(error), code, str(error), reason, retry_seconds, metadata)
+
+
+class Held:
+    """A method that answers when the call is over. `entered`: one has come. `left`: its caller has gone."""
+
+    def __init__(self) -> None:
+        self.entered, self.left = threading.Event(), threading.Event()
+
+    def __call__(self, request: bytes, context: grpc.ServicerContext) -> bytes:
+        is_over = threading.Event()
+        context.add_callback(is_over.set)
+        self.entered.set()
+        is_over.wait(SECONDS)
+        self.left.set()
+        return request
+
+
+def refuse(error: InvalidRequestError | LimitError) -> Behavior:
+    status = encode_refusal(error)
+
+    def behave(_: bytes, context: grpc.ServicerContext) -> bytes:
+        context.set_trailing_metadata(status.trailing_metadata)
+        context.abort(status.code, status.details)
+
+    return behave
+
+
+def abort(code: grpc.StatusCode, details: str) -> Behavior:
+    def behave(_: bytes, context: grpc.ServicerContext) -> bytes:
+        context.abort(code, details)
+
+    return behave
+
+
+def answer(*_: object) -> bytes:
+    return encode_reshape_response(TensorView(DataType.F32, (6,), None, memoryview(SIX.tobytes())))
+
+
+def reshape(client: Client, **fields: Any) -> object:
+    return client.static_reshape(SIX, [6], special_zero=False, **{"timeout": SECONDS, **fields})
+
+
+NOT_DIVISIBLE = InvalidRequestError.of(Reason.NOT_DIVISIBLE, "6 by 4", "shape[0]", index=0, value=4)
+BUSY = LimitError.of(Reason.SERVER_BUSY, "not now")
+ENDS: dict[str, tuple[Behavior | None, dict[str, int], type[Exception]]] = {
+    "a refusal": (refuse(NOT_DIVISIBLE), {}, InvalidRequestError),
+    "a refusal that may be asked again": (refuse(BUSY), {}, LimitError),
+    "a method that nobody serves": (None, {}, TensorReshapeError),
+    "an answer that is too large": (answer, {"grpc.max_send_message_length": 8}, LimitError),
+    "a request that is too large": (answer, {"grpc.max_receive_message_length": 8}, LimitError),
+    "a bug": (abort(grpc.StatusCode.INTERNAL, "of the server"), {}, TensorReshapeError),
+    "details in no alphabet": (abort(grpc.StatusCode.ABORTED, "ünïcode \n\x00 \N{SNOWMAN}"), {}, TensorReshapeError),
+    "an answer that is none": (lambda *_: b"\xff", {}, TensorReshapeError),
+}
+
+
+def test_the_installed_grpcio_is_supported():
+    assert is_supported()
+
+
+@pytest.mark.parametrize("name", ENDS)
+def test_an_end_is_the_same_both_ways(name: str):
+    behavior, options, kind = ENDS[name]
+    methods = {} if behavior is None else {"StaticReshape": behavior}
+    seconds = 0.5 if behavior is ENDS["a refusal that may be asked again"][0] else SECONDS
+    with run_stock(methods, options=list(options.items())) as address:
+        ends = []
+        for way in WAYS:
+            with Client(address, calls=way) as client:
+                ends.append(find_end(reshape, client, timeout=seconds))
+    assert ends[0] == ends[1]
+    assert issubclass(ends[0].kind, kind)
+
+
+def test_the_end_of_the_time_is_the_same_both_ways():
+    with run_stock({"StaticReshape": Held()}) as address:
+        ends = []
+        for way in WAYS:
+            with Client(address, calls=way) as client:
+                ends.append(find_end(reshape, client, timeout=0.2))
+    assert ends[0] == ends[1]
+    assert (ends[0].kind.__name__, ends[0].message) == ("CallTimeoutError", "DEADLINE_EXCEEDED: Deadline Exceeded")
+
+
+def test_an_end_without_an_answer_is_the_same_both_ways():
+    def behave(requests: Iterator[bytes], _: grpc.ServicerContext) -> Iterator[bytes]:
+        yield from (request for request in requests if not request)
+
+    with run_stock({}, streams={"StaticReshape": behave}) as address:
+        ends = []
+        for way in WAYS:
+            with Client(address, calls=way) as client:
+                ends.append(find_end(reshape, client))
+    assert ends[0] == ends[1]
+    assert (ends[0].kind.__name__, "without an answer" in ends[0].message) == ("ResponseError", True)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_client_that_is_closed_ends_the_calls_of_other_threads(way: Way):
+    held = Held()
+    with run_stock({"StaticReshape": held}) as address, ThreadPoolExecutor(1) as pool:
+        client = Client(address, calls=way)
+        future = pool.submit(find_end, reshape, client)
+        assert held.entered.wait(SECONDS)
+        client.close()
+        end = future.result(SECONDS)
+        assert held.left.wait(SECONDS)
+    assert (end.code, end.message) == (grpc.StatusCode.CANCELLED, "CANCELLED: Channel closed!")
+
+
+@contextmanager
+def open_both(address: str) -> Iterator[list[DirectCalls | StockCalls]]:
+    with grpc.insecure_channel(address) as direct, grpc.insecure_channel(address) as stock:
+        yield [DirectCalls(direct), StockCalls(stock)]
+
+
+def test_a_channel_that_is_closed_takes_no_call_either_way():
+    with open_both(NOBODY) as both:
+        pass
+    ends = [find_end(calls.send, PATH, b"", 1, ()) for calls in both]
+    assert ends[0] == ends[1]
+    assert ends[0].kind is ValueError
+
+
+def test_metadata_that_no_call_can_carry_are_the_same_error_both_ways():
+    with open_both(NOBODY) as both:
+        ends = [find_end(calls.send, PATH, b"", 1, (("A Key", "x"),)) for calls in both]
+    assert ends[0] == ends[1]
+    assert ends[0].message == "INTERNAL: Invalid metadata"
+
+
+@pytest.mark.parametrize(
+    ("waits", "code"), [(True, grpc.StatusCode.DEADLINE_EXCEEDED), (False, grpc.StatusCode.UNAVAILABLE)]
+)
+def test_a_call_waits_for_a_server_only_where_it_is_told_to(*, waits: bool, code: grpc.StatusCode):
+    with open_both(NOBODY) as both:
+        ends = [find_end(calls.send, PATH, b"", 0.3, (), wait_for_ready=waits) for calls in both]
+    assert [end.code for end in ends] == [code, code]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_server_that_dies_in_a_call_is_lost(way: Way):
+    held = Held()
+    with ThreadPoolExecutor(1) as pool:
+        with run_stock({"StaticReshape": held}) as address:
+            channel = grpc.insecure_channel(address)
+            future = pool.submit(find_end, open_calls(channel, way).send, PATH, b"", SECONDS, ())
+            assert held.entered.wait(SECONDS)
+        end = future.result(SECONDS)
+        channel.close()
+    assert end.code in {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED}  # as `retries` knows of those lost
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_ctrl_c_ends_a_call_at_once_and_the_server_hears_of_it(way: Way):
+    held = Held()
+    with run_stock({"StaticReshape": held}) as address:
+        command = [sys.executable, "-c", INTERRUPTED, address, way]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            try:
+                assert held.entered.wait(SECONDS)
+                process.send_signal(signal.SIGINT)
+                written, _ = process.communicate(timeout=SECONDS)  # for ever, if it went on waiting for its answer
+            finally:
+                process.kill()
+        assert held.left.wait(SECONDS)
+    assert (written, process.returncode) == ("interrupted\n", 0)
+
+
+def test_a_channel_with_an_interceptor_has_it_see_every_call():
+    seen = []
+
+    class Watch(grpc.UnaryUnaryClientInterceptor):
+        def intercept_unary_unary(  # type: ignore[override] # whatever comes next is passed on
+            self, continuation: Callable[..., object], client_call_details: grpc.ClientCallDetails, request: bytes
+        ) -> object:
+            seen.append(client_call_details.method)
+            return continuation(client_call_details, request)
+
+    with run_stock({"StaticReshape": answer}) as address, grpc.insecure_channel(address) as channel:
+        open_calls(grpc.intercept_channel(channel, Watch()), "auto").send(PATH, b"", SECONDS, ())
+    assert seen == [PATH]
+
+
+@pytest.mark.parametrize(("way", "kind"), [("auto", DirectCalls), ("stock", StockCalls)])
+def test_calls_are_direct_unless_they_are_to_be_stock(way: Way, kind: type):
+    with grpc.insecure_channel(NOBODY) as channel:
+        assert type(open_calls(channel, way)) is kind
+
+
+@pytest.mark.parametrize("part", ["SegregatedCall", "ReceiveStatusOnClientOperation", "build_census_context"])
+def test_a_grpcio_without_a_part_is_not_supported(part: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delattr(cygrpc, part)
+    assert not is_supported.__wrapped__()
+
+
+def test_a_grpcio_whose_calls_take_other_arguments_is_not_supported(monkeypatch: pytest.MonkeyPatch):
+    class Channel(cygrpc.Channel):  # type: ignore[misc] # compiled, without types
+        def segregated_call(self, method: bytes, deadline: float) -> None:
+            del method, deadline
+
+    monkeypatch.setattr(cygrpc, "Channel", Channel)
+    assert not is_supported.__wrapped__()
+
+
+def test_where_grpcio_is_not_supported_calls_are_stock(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(direct_calls, "is_supported", lambda: False)
+    with run_stock({"StaticReshape": answer}) as address, Client(address) as client:
+        assert type(client._calls) is StockCalls
+        assert np.array_equal(client.static_reshape(SIX, [6], special_zero=False), SIX)
+
+
+def test_a_way_that_is_none_is_refused():
+    with pytest.raises(ValueError, match=r"'fast'.*auto, stock"):
+        Client(calls="fast")  # type: ignore[arg-type] # as a caller without types may write it

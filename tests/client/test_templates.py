@@ -1,0 +1,271 @@
+"""Calls but for their elements: which share a template, and that none has the answer of another."""
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, cast
+
+import ml_dtypes
+import numpy as np
+import numpy.typing as npt
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tensor_reshape.client import InvalidRequestError, Reason, ReshapeError, ResponseError, templates
+from tensor_reshape.client.requests import Arguments, Call, plan_reshape
+from tensor_reshape.client.templates import find_call
+from tensor_reshape.rules.dtypes import DataType
+from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, OPERATIONS, RESHAPE, STATIC_RESHAPE, Operation
+from tensor_reshape.wire.arrays import DTYPES, Array
+from tensor_reshape.wire.reshapes import encode_reshape_response
+from tensor_reshape.wire.tensors import TensorView
+
+MANY = 2**20
+SIX = np.arange(6, dtype=np.float32)
+
+
+class Integer(int):
+    """Equal to an int, and none."""
+
+
+class Odd(np.ndarray[Any, Any]):
+    """An array of another class."""
+
+
+def arguments(
+    array: object = SIX,
+    shape: object = (2, 3),
+    operation: Operation = RESHAPE,
+    *,
+    special_zero: object = False,
+    expected_shape: object = None,
+) -> Arguments:
+    """Returns what a caller may pass, whatever its types."""
+    return Arguments(*cast("tuple[Any, ...]", (operation, array, shape, special_zero, expected_shape)))
+
+
+def read(asked: Arguments) -> object:
+    """Returns the request of a plan, or what is raised instead."""
+    try:
+        return plan_reshape(asked).build_inline()[:2]
+    except (ReshapeError, TypeError) as error:
+        return type(error), str(error)
+
+
+def find(*given: Any, **fields: Any) -> Call[Array]:
+    call = find_call(arguments(*given, **fields), MANY)
+    assert call is not None
+    return call
+
+
+def respond(array: Array, dims: Sequence[int], data_type: DataType) -> bytes:
+    return encode_reshape_response(TensorView(data_type, dims, None, memoryview(array.tobytes())))
+
+
+@pytest.fixture(autouse=True)
+def known() -> Iterator[dict[Any, Any]]:
+    """The templates, of which there are none at first."""
+    templates._templates.clear()
+    yield templates._templates
+    templates._templates.clear()
+
+
+@pytest.mark.parametrize("operation", OPERATIONS.values(), ids=str)
+@pytest.mark.parametrize("expected", [None, [2, None], (2, 3)])
+@pytest.mark.parametrize("shape", [(2, 3), [2, -1], [0, 3]])
+def test_a_call_of_a_template_is_that_of_its_plan(
+    operation: Operation, shape: Sequence[int], expected: Sequence[int | None] | None
+):
+    array = np.arange(6, dtype=np.float32).reshape(2, 3)
+    asked = arguments(array, shape, operation, special_zero=True, expected_shape=expected)
+    planned = plan_reshape(asked).build_inline()
+    for _ in range(2):  # made, then found
+        call = find_call(asked, MANY)
+        assert call is not None
+        assert call[:2] == planned[:2]
+        response = respond(array, (2, 3), DataType.F32)
+        np.testing.assert_array_equal(call.decode(response), planned.decode(response), strict=True)
+
+
+@pytest.mark.parametrize("data_type", DataType, ids=str)
+def test_every_type_of_elements_has_templates(data_type: DataType):
+    array = np.arange(6).astype(DTYPES[data_type])
+    for _ in range(2):
+        output = find(array, (3, 2)).decode(respond(array, (3, 2), data_type))
+        assert (output.dtype, output.shape, output.tobytes()) == (array.dtype, (3, 2), array.tobytes())
+
+
+def test_a_scalar_has_a_template():
+    array = np.array(5, np.float32)
+    assert find(array, ()).decode(respond(array, (), DataType.F32)) == 5
+
+
+def test_the_output_is_a_read_only_view_of_the_response():
+    output = find().decode(respond(SIX, (2, 3), DataType.F32))
+    assert (output.flags.owndata, output.flags.writeable, output.flags.aligned) == (False, False, True)
+
+
+def test_two_arrays_of_one_shape_share_a_template(known: dict[Any, Any]):
+    one, other = find(SIX).request, find(SIX + 1).request
+    assert (len(known), one[:-24] == other[:-24], one[-24:], other[-24:]) == (
+        1,
+        True,
+        SIX.tobytes(),
+        (SIX + 1).tobytes(),
+    )
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        arguments(SIX.astype(np.int32)),
+        arguments(SIX.reshape(6, 1)),
+        arguments(shape=(3, 2)),
+        arguments(shape=(6,)),
+        arguments(operation=STATIC_RESHAPE),
+        arguments(operation=DYNAMIC_RESHAPE),
+        arguments(special_zero=True),
+        arguments(expected_shape=(2, 3)),
+        arguments(expected_shape=(2, None)),
+    ],
+    ids=str,
+)
+def test_whatever_decides_a_header_tells_templates_apart(other: Arguments, known: dict[Any, Any]):
+    find()
+    call = find_call(other, MANY)
+    assert call is not None
+    assert (len(known), call[:2]) == (2, plan_reshape(other).build_inline()[:2])
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        arguments([[1.0, 2, 3], [4, 5, 6]]),
+        arguments(SIX[::2]),
+        arguments(SIX.reshape(2, 3).T),
+        arguments(np.broadcast_to(SIX[:1], 6)),
+        arguments(SIX.astype(">f4")),
+        arguments(SIX.view(Odd)),
+        arguments(np.ma.masked_array(SIX)),
+        arguments(np.zeros((0, 3), np.float32), (3, 0)),
+        arguments(shape=np.array([2, 3])),
+        arguments(shape=range(2, 4)),
+        arguments(shape=(2, np.int64(3))),
+        arguments(shape=(2, Integer(3))),
+        arguments(shape=(2.0, 3)),
+        arguments(shape="23"),
+        arguments(shape=([2], 3)),
+        arguments(special_zero=0),
+        arguments(special_zero=np.False_),
+        arguments(expected_shape=np.array([2, 3])),
+        arguments(expected_shape=(2, np.int64(3))),
+        arguments(expected_shape=(2.0, 3)),
+        arguments(expected_shape=("N", 3)),
+        arguments(expected_shape=((1, 2), 3)),
+        arguments(expected_shape=(2, [3])),
+    ],
+    ids=str,
+)
+def test_what_is_not_of_the_plainest_types_has_no_template(odd: Arguments, known: dict[Any, Any]):
+    find()  # its equal, for most of them, has one
+    assert (find_call(odd, MANY), len(known)) == (None, 1)
+
+
+@pytest.mark.parametrize("make", [bool, Integer, np.int64, float, np.bool_], ids=lambda make: make.__name__)
+def test_an_item_that_is_equal_to_an_integer_is_read_as_without_templates(make: Callable[[int], object]):
+    odd = arguments(shape=(make(1), 6)), arguments(shape=(1, 6), expected_shape=(make(1), 6))
+    before = [read(asked) for asked in odd]
+    find(shape=(1, 6))
+    find(shape=(1, 6), expected_shape=(1, 6))
+    assert [find_call(asked, MANY) for asked in odd] == [None, None]
+    assert [read(asked) for asked in odd] == before
+
+
+def test_what_the_rules_refuse_is_refused_and_has_no_template(known: dict[Any, Any]):
+    for _ in range(2):
+        with pytest.raises(InvalidRequestError) as caught:
+            find_call(arguments(shape=(4, -1)), MANY)
+        assert caught.value.reason is Reason.NOT_DIVISIBLE
+    assert known == {}
+
+
+def test_an_item_beyond_the_contract_is_refused():
+    with pytest.raises(ReshapeError):
+        find_call(arguments(shape=(2**80,)), MANY)
+
+
+def test_what_is_larger_than_a_message_has_no_call():
+    assert (find_call(arguments(), 23), find_call(arguments(), 24) is None) == (None, False)
+
+
+def test_a_list_that_is_changed_afterwards_is_another_question():
+    shape = [2, 3]
+    find(shape=shape)
+    shape[:] = [3, 2]
+    assert find(shape=shape).decode(respond(SIX, (3, 2), DataType.F32)).shape == (3, 2)
+
+
+def test_an_array_that_gets_another_shape_keeps_the_template_of_the_first():
+    array = SIX.copy()
+    call = find(array, (6,))
+    array.shape = (2, 3)
+    assert find(array, (6,)).request != call.request
+    assert find(SIX, (6,)).request == call.request
+
+
+@pytest.mark.parametrize("dims", [(3, 2), (6,)])
+def test_another_shape_than_that_of_the_rules_is_no_answer(dims: tuple[int, ...]):
+    with pytest.raises(ResponseError):
+        find().decode(respond(SIX, dims, DataType.F32))
+
+
+@pytest.mark.parametrize("raw", [b"", b"\xff", respond(SIX, (2, 3), DataType.F32)[:-1]])
+def test_what_cannot_be_read_is_no_answer(raw: bytes):
+    with pytest.raises(ResponseError):
+        find().decode(raw)
+
+
+def test_a_response_that_is_written_in_another_way_is_read():
+    response = respond(SIX, (2, 3), DataType.F32) + b"\x78\x00"  # a field that the contract does not have
+    np.testing.assert_array_equal(find().decode(response), SIX.reshape(2, 3), strict=True)
+
+
+def test_there_are_never_more_than_a_bound(monkeypatch: pytest.MonkeyPatch, known: dict[Any, Any]):
+    monkeypatch.setattr(templates, "_MAX_TEMPLATES", 4)
+    for size in range(1, 20):
+        find(np.zeros(size, np.float32), (size, 1))
+        assert len(known) <= 4
+
+
+def test_threads_share_templates(known: dict[Any, Any], monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(templates, "_MAX_TEMPLATES", 8)  # so they are dropped under their hands, too
+
+    def check(number: int) -> bool:
+        array = np.full(number % 20 + 1, number, np.float32)
+        call = find(array, (array.size, 1))
+        output = call.decode(respond(array, (array.size, 1), DataType.F32))
+        return output.shape == (array.size, 1) and output.tobytes() == array.tobytes()
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(check, range(2000)))
+    assert len(known) <= 8 + 8  # each thread may make one when the bound is reached
+
+
+@given(
+    dtype=st.sampled_from([np.float32, np.int8, np.dtype(">i2"), ml_dtypes.bfloat16]),
+    dims=st.lists(st.integers(0, 3), max_size=4),
+    target=st.lists(st.sampled_from([-1, 0, 1, 2, 3, 6, True, np.int64(2)]), max_size=4),
+    zero=st.booleans(),
+)
+def test_a_template_never_says_anything_else_than_a_plan(
+    dtype: npt.DTypeLike, dims: list[int], target: list[object], *, zero: bool
+):
+    asked = arguments(np.zeros(dims, dtype), target, special_zero=zero)
+    planned = read(asked)
+    for _ in range(2):  # made, then found
+        try:
+            call = find_call(asked, MANY)
+        except ReshapeError as error:
+            assert (type(error), str(error)) == planned  # noqa: PT017 - a refusal is one of two right answers
+        else:
+            assert call is None or call[:2] == planned

@@ -1,0 +1,51 @@
+"""Which addresses are of this machine alone."""
+
+import pytest
+
+from tensor_reshape.runtime.addresses import is_local
+
+LOCAL = [
+    "localhost",
+    "localhost:50051",
+    "LocalHost.:50051",
+    "127.0.0.1:50051",
+    "127.8.9.1:50051",
+    "[::1]:50051",
+    "::1",
+    "[::ffff:127.0.0.1]:1",
+    "dns:localhost:1",
+    "dns:///localhost:50051",
+    "dns:///[::1]:50051",
+    "dns://8.8.8.8/localhost:50051",
+    "ipv4:127.0.0.1:1,127.0.0.2:2",
+    "ipv6:[::1]:1",
+    "ipv6:%5B::1%5D:1",
+    "unix:/run/server.sock",
+    "unix:///run/server.sock",
+    "unix:server.sock",
+    "unix-abstract:server",
+]
+REMOTE = [
+    "reshape.example",
+    "reshape.example:50051",
+    "localhost.example:50051",
+    "10.0.0.1:50051",
+    "0.0.0.0:50051",
+    "[fe80::1]:50051",
+    "[::ffff:10.0.0.1]:1",
+    "dns:///reshape.example:50051",
+    "dns://127.0.0.1/reshape.example:50051",
+    "ipv4:127.0.0.1:1,10.0.0.1:2",
+    "xds:///localhost",
+    "",
+]
+
+
+@pytest.mark.parametrize("target", LOCAL)
+def test_loopback_addresses_and_sockets_are_of_this_machine(target: str):
+    assert is_local(target)
+
+
+@pytest.mark.parametrize("target", REMOTE)
+def test_other_targets_are_not(target: str):
+    assert not is_local(target)
