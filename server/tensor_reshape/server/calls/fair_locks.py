@@ -18,7 +18,7 @@ SWITCH_SECONDS = 0.0001
 """How long the serving thread may wait for one that computes, each time it wakes up: several times a call.
 
 CPython's default is 5 ms. Where nobody wakes up, there is no switch, and it costs nothing. Beside a batch, four waits
-took 7.7 ms with the default, 1.5 with 0.5 ms, 1.0 with this, and 0.8 with half of it; the batch took as long with each.
+took 7.7 ms with the default, 1.5 with 0.5 ms, 1.0 with this, 0.8 with half of it; the batch as much processor time.
 """
 
 
