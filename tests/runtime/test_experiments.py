@@ -14,6 +14,7 @@ from tensor_reshape.runtime import experiments
     [
         ("1.79.9", False),
         ("1.80.0", True),
+        ("1.82.0", False),
         ("1.85.1", True),
         ("1.85.2.dev0", True),
         ("1.86.0rc1", False),

@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from meters import list_ports
+
 START_SECONDS = 30.0
 STOP_SECONDS = 20.0
 NO_LIMITS: Mapping[int, int] = MappingProxyType({})
@@ -55,15 +57,13 @@ def run_bare_server(
         limits: kinds of `resource.RLIMIT_...`, and their values.
     """
 
-    address = f"127.0.0.1:{find_free_port()}"
-    flags = ["--listen", address, "--drain-seconds", "0", *arguments]
+    flags = ["--listen", "127.0.0.1:0", "--drain-seconds", "0", *arguments]
     process = subprocess.Popen(
         limit_command([sys.executable, "-m", "tensor_reshape.server", *flags], limits),
         stderr=stderr,
     )
     try:
-        _await_listener(process, address)
-        yield BareServer(process, address)
+        yield BareServer(process, f"127.0.0.1:{_await_port(process)}")
     finally:
         process.kill()
         process.wait()
@@ -80,15 +80,15 @@ def find_free_port() -> int:
         return int(found.getsockname()[1])
 
 
-def _await_listener(process: subprocess.Popen[bytes], address: str) -> None:
-    host, _, port = address.rpartition(":")
+def _await_port(process: subprocess.Popen[bytes]) -> int:
+    """Returns the port that a server listens on, which its log does not tell.
+
+    It is the system's choice: one that was free a moment ago may have been given to another test since.
+    """
     deadline = time.monotonic() + START_SECONDS
     while process.poll() is None and time.monotonic() < deadline:
-        try:
-            socket.create_connection((host, int(port)), 1).close()
-        except OSError:
-            time.sleep(0.05)
-        else:
-            return
+        for port in list_ports(process.pid):
+            return port
+        time.sleep(0.05)
     message = f"the server does not listen; it ended with {process.poll()}"
     raise RuntimeError(message)

@@ -20,6 +20,8 @@ from tensor_reshape.client.transfers import Way
 from tensor_reshape.wire.arrays import Array
 
 RESTART_SECONDS, KILL_SECONDS, KILL_CALLS = 2.0, 1.5, 10_000
+# The port is nobody's while no server is there. Of this address, nobody else takes one.
+_HOST = "127.0.0.2" if sys.platform == "linux" else "127.0.0.1"
 _SMALL, _LARGE = np.arange(6, dtype=np.float32), np.arange(1 << 18, dtype=np.float32)
 _STREAM: Way = "stream"
 _INLINE: Way = "inline"
@@ -96,7 +98,7 @@ def run_restarts(seconds: float, *flags: str, every_seconds: float = RESTART_SEC
     """Restarts a lone server, which has `flags`, every few seconds under load: SIGTERM, its end, and another."""
     figures, end = Figures(), time.monotonic() + seconds
     with ExitStack() as stack:
-        server = stack.enter_context(run_server(*flags))
+        server = stack.enter_context(run_server(*flags, listen=(f"{_HOST}:0",)))
         address = server.address
         with _keep_calling(address, figures):
             begin = time.monotonic()

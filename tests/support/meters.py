@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Generic, Self, TypeVar
 
 _Sample = TypeVar("_Sample")
+_LISTEN = "0A"  # a state in /proc/net/tcp
 
 
 class Sampler(Generic[_Sample]):
@@ -64,6 +65,17 @@ def count_threads(pid: int) -> int:
 def count_descriptors(pid: int) -> int:
     """Returns how many files and sockets a process has open."""
     return len(list(Path(f"/proc/{pid}/fd").iterdir()))
+
+
+def list_ports(pid: int) -> list[int]:
+    """Returns the TCP ports that a process listens on."""
+    sockets = set[str]()
+    for descriptor in Path(f"/proc/{pid}/fd").iterdir():
+        with suppress(FileNotFoundError):  # closed since
+            sockets.add(str(descriptor.readlink()))
+    lines = [line for name in ("tcp", "tcp6") for line in Path(f"/proc/{pid}/net/{name}").read_text().splitlines()[1:]]
+    rows = [line.split() for line in lines]
+    return [int(row[1].partition(":")[2], 16) for row in rows if row[3] == _LISTEN and f"socket:[{row[9]}]" in sockets]
 
 
 def measure_peak(work: Callable[[], object]) -> int:

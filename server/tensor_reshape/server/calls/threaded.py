@@ -1,11 +1,13 @@
 """Calls as grpcio serves them by itself: each holds a thread.
 
-- Nothing private of grpcio is needed. Where it has `experimental_thread_pool`, refusals have a thread of their own; how
-  many calls wait for a thread is read from a private queue of CPython's `ThreadPoolExecutor`.
+- Nothing private of grpcio is needed. Where it has `experimental_thread_pool`, refusals have a thread of their own, and
+  where it submits its event as it does today, the connection of a call is known; how many calls wait for a thread is
+  read from a private queue of CPython's `ThreadPoolExecutor`.
 - Unary methods are registered as stream-unary, which is the same on the wire: so a call can wait until there is room
   for its message before it begins to receive it.
-- A call that waits for its message holds a thread, so there are many more threads than calls that are worked on; where
-  they run short all the same, connections that hold more than their part of them are given up first: see `admission`.
+- A call that waits for its message holds a thread, so there are many more threads than calls that are worked on; some
+  are kept for connections that hold none (`reserves`). Where the others run short, calls of connections that hold more
+  than their part are given up first: see `admission`.
 - Every thread is there from the start: to start one may fail, and would do so on the thread that serves every call.
 """
 
@@ -23,6 +25,7 @@ import grpc
 from tensor_reshape.rules.errors import LimitError, Reason
 from tensor_reshape.server.calls.admission import Admission
 from tensor_reshape.server.calls.lifecycle import Lifecycle, State
+from tensor_reshape.server.calls.reserves import ReservedThreads
 from tensor_reshape.server.calls.router import Submit
 from tensor_reshape.server.calls.statuses import OK, choose_end, end_call, refuse_empty_call
 from tensor_reshape.server.config import COST_FACTOR
@@ -33,6 +36,9 @@ from tensor_reshape.wire.status import Status
 
 CALL_THREADS = 128
 """How many calls wait for a message, or are served, at once; more wait for a thread."""
+
+RESERVED_THREADS = 32
+"""How many of them are for connections that hold none."""
 
 QUESTION_THREADS = 8
 """How many calls of a method that takes turns are worked on, or wait for their turn, at once: more than one connection
@@ -76,12 +82,17 @@ class ThreadedHandlers(grpc.GenericRpcHandler):
             for name, method in self._methods.items()
         }
         # A thread for each call that waits for its message, and for each stream a second one: it may have both at once.
-        self._threads = start_all(CallThreads(CALL_THREADS, "receive"), CALL_THREADS)
+        shared = CALL_THREADS - RESERVED_THREADS
+        self._threads = start_all(CallThreads(shared, "receive"), shared)
+        reserve = start_threads(RESERVED_THREADS, "reserve")
         self._receivers = start_threads(CALL_THREADS, "receiver")
         # Refusals are short, and must not wait behind the very calls because of which they are refused.
         self._refusals = start_threads(1, "refusal")
         admission.limit_threads(CALL_THREADS, self._threads.are_short)
-        self.routes: Mapping[str, Submit] = dict.fromkeys((*self._methods, STREAM_RESHAPE.path), self._threads.submit)
+        self.routes: Mapping[str, Submit] = dict.fromkeys(
+            (*self._methods, STREAM_RESHAPE.path),
+            ReservedThreads(self._threads, reserve, RESERVED_THREADS).submit,
+        )
 
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> "_Handler | None":
         """Returns how one call is served; called on the thread that receives calls."""
