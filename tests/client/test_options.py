@@ -4,7 +4,8 @@ import math
 
 import pytest
 
-from tensor_reshape.client.options import check_metadata, check_timeout, choose_timeout
+from tensor_reshape.client.options import build_channel_options, check_metadata, check_timeout, choose_timeout
+from tensor_reshape.wire.streams import DEFAULT_CHUNK_BYTES
 
 
 @pytest.mark.parametrize("seconds", [0, -1, -math.inf, math.nan])
@@ -29,3 +30,9 @@ def test_metadata_that_grpc_cannot_send_is_refused(pair: tuple[str, str | bytes]
 def test_metadata_that_grpc_can_send_are_kept():
     pairs = (("x-key", "value, with more"), ("trace-bin", b"\x00\xff"))
     assert check_metadata(pairs) == pairs
+
+
+def test_what_a_server_may_send_unread_is_fixed():
+    options = dict(build_channel_options("localhost:1", avoid_unhealthy=True))
+    assert options["grpc.http2.bdp_probe"] == 0
+    assert DEFAULT_CHUNK_BYTES <= int(options["grpc.http2.lookahead_bytes"]) <= 16 * DEFAULT_CHUNK_BYTES

@@ -9,7 +9,7 @@ import grpc
 import numpy as np
 import pytest
 
-from both_clients import CLIENTS, open_client
+from both_clients import CALLERS, open_client
 from in_process import ANY_PORT, StreamBehavior, hurry_stop, run_stock
 from tensor_reshape.client import (
     AsyncClient,
@@ -82,7 +82,7 @@ def abort_busy(context: grpc.ServicerContext) -> None:
     context.abort(status.code, status.details)
 
 
-@pytest.mark.parametrize("kind", CLIENTS)
+@pytest.mark.parametrize("kind", CALLERS)
 def test_a_deadline_within_a_stream_is_a_timeout(kind: str):
     with run_stock({}, streams={STREAM_RESHAPE.name: hang}) as address, open_client(kind, address) as client:
         with pytest.raises(CallTimeoutError):
@@ -125,7 +125,7 @@ def liar() -> Iterator[tuple[str, list[bytes]]]:
         yield address, answers
 
 
-@pytest.mark.parametrize("kind", CLIENTS)
+@pytest.mark.parametrize("kind", CALLERS)
 @pytest.mark.parametrize("lie", LIES.values(), ids=LIES.keys())
 def test_an_answer_that_the_rules_do_not_give_is_a_response_error(
     liar: tuple[str, list[bytes]], kind: str, lie: list[bytes]
@@ -136,7 +136,7 @@ def test_an_answer_that_the_rules_do_not_give_is_a_response_error(
         client.reshape(SIX, [6], transfer="stream", timeout=10)
 
 
-@pytest.mark.parametrize("kind", CLIENTS)
+@pytest.mark.parametrize("kind", CALLERS)
 @pytest.mark.parametrize("late", [False, True], ids=["at once", "within the tensor"])
 @pytest.mark.parametrize("abort", [abort_unavailable, abort_busy])
 def test_a_stream_that_is_lost_or_not_admitted_begins_anew(
@@ -148,7 +148,7 @@ def test_a_stream_that_is_lost_or_not_admitted_begins_anew(
     assert aborts.attempts == 3
 
 
-@pytest.mark.parametrize("kind", CLIENTS)
+@pytest.mark.parametrize("kind", CALLERS)
 def test_a_server_that_stays_busy_is_asked_until_the_deadline(kind: str, monkeypatch: pytest.MonkeyPatch):
     aborts = Aborts(abort_busy, 1000, late=False)
     # Near once the third attempt has failed, however long that takes on this machine.
@@ -183,7 +183,7 @@ def test_a_refusal_while_much_is_being_sent_is_the_refusal():  # of grpc.aio, a 
             assert caught.value.reason == Reason.OUTPUT_TOO_LARGE
 
 
-@pytest.mark.parametrize("kind", CLIENTS)
+@pytest.mark.parametrize("kind", CALLERS)
 @pytest.mark.parametrize("late", [False, True], ids=["at once", "within the tensor"])
 def test_the_attempts_of_a_stream_end_with_its_deadline(kind: str, late: bool):
     aborts = Aborts(abort_unavailable, 1000, late=late)
@@ -198,7 +198,7 @@ def test_the_attempts_of_a_stream_end_with_its_deadline(kind: str, late: bool):
     assert (2 <= aborts.attempts <= 8, time.monotonic() - begin < 20) == (True, True)
 
 
-@pytest.mark.parametrize("kind", CLIENTS)
+@pytest.mark.parametrize("kind", CALLERS)
 def test_a_stream_goes_on_when_its_server_is_restarted(kind: str, serving: str):
     config = Config(listen=(ANY_PORT,), serving=serving, drain_seconds=0, grace_seconds=0)
     runners = [Runner(config)]

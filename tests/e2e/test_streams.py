@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from both_clients import CLIENTS, AnyClient, open_client
+from both_clients import CALLERS, AnyClient, open_client
 from server_processes import ServerProcess
 from tensor_reshape.client import AsyncClient, Client, InvalidRequestError, LimitError, Reason
 from tensor_reshape.rules.dtypes import DataType
@@ -17,7 +17,7 @@ MIB = 1 << 20
 ROWS = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
 
 
-@pytest.fixture(params=CLIENTS)
+@pytest.fixture(params=CALLERS)
 def any_client(server: ServerProcess, request: pytest.FixtureRequest) -> Iterator[AnyClient]:
     with open_client(request.param, server.address, chunk_bytes=100) as client:
         yield client
@@ -50,7 +50,7 @@ PIECES = [
 ]
 
 
-@pytest.mark.parametrize("kind", CLIENTS)
+@pytest.mark.parametrize("kind", CALLERS)
 @pytest.mark.parametrize(("size", "chunk_bytes"), PIECES)
 def test_a_tensor_of_any_size_survives_chunks_of_any_size(
     server: ServerProcess, kind: str, size: int, chunk_bytes: int
@@ -99,7 +99,7 @@ def test_a_refusal_is_the_same_on_a_stream(any_client: AnyClient):
     assert caught.value.reason == Reason.NOT_DIVISIBLE
 
 
-@pytest.mark.parametrize("kind", CLIENTS)
+@pytest.mark.parametrize("kind", CALLERS)
 @pytest.mark.parametrize(("excess", "is_stream"), [(0, False), (1, True)])
 def test_arrays_above_the_limit_of_one_message_are_streamed(
     server: ServerProcess, kind: str, excess: int, is_stream: bool
@@ -109,21 +109,21 @@ def test_arrays_above_the_limit_of_one_message_are_streamed(
     assert output.flags.writeable == is_stream  # what came in one message is a view of it
 
 
-@pytest.mark.parametrize("kind", CLIENTS)
+@pytest.mark.parametrize("kind", CALLERS)
 def test_a_server_of_small_messages_takes_large_tensors_in_small_chunks(small_server: ServerProcess, kind: str):
     array = make_bytes(300_000)
     with open_client(kind, small_server.address, chunk_bytes=4000) as client:
         assert client.reshape(array, [-1], transfer="stream").tobytes() == array.tobytes()
 
 
-@pytest.mark.parametrize("kind", CLIENTS)
+@pytest.mark.parametrize("kind", CALLERS)
 def test_a_tensor_above_the_limit_of_a_stream_is_refused(small_server: ServerProcess, kind: str):
     with open_client(kind, small_server.address) as client, pytest.raises(LimitError) as caught:
         client.reshape(make_bytes(300_001), [-1], transfer="stream")
     assert caught.value.reason == Reason.TENSOR_TOO_LARGE
 
 
-@pytest.mark.parametrize("kind", CLIENTS)
+@pytest.mark.parametrize("kind", CALLERS)
 def test_a_chunk_above_the_limit_of_a_message_is_refused(small_server: ServerProcess, kind: str):
     with open_client(kind, small_server.address, chunk_bytes=4097) as client, pytest.raises(LimitError) as caught:
         client.reshape(make_bytes(10_000), [-1], transfer="stream")

@@ -26,6 +26,7 @@ FLOOR_FOLDERS = (
     "tests/e2e/test_lifecycle.py",
     "tests/e2e/test_engines.py",
     "tests/client/test_direct_calls.py",
+    "tests/client/test_direct_streams.py",
     "tests/client/test_experiments.py",
     # What a client lives through while its server restarts is why grpcio's floor is where it is.
     "tests/client/test_sync.py",

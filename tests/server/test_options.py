@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from tensor_reshape.server.config import Config
+from tensor_reshape.server.config import MEMORY_BUDGET_BYTES, Config
 from tensor_reshape.server.transport.options import build_options
 
 
@@ -49,3 +49,10 @@ def test_a_peer_has_no_longer_to_answer_than_it_may_be_silent(keepalive: float, 
 def test_a_handshake_has_as_long_as_is_configured():
     options = build(Config(handshake_seconds=0.25))
     assert options["grpc.server_handshake_timeout_ms"] == options["grpc.http2.settings_timeout"] == 250
+
+
+def test_what_a_connection_may_send_unread_is_fixed_and_small_beside_the_budget():
+    options = build()
+    assert options["grpc.http2.bdp_probe"] == 0
+    unread_bytes = options["grpc.http2.lookahead_bytes"] * options["grpc.max_concurrent_streams"]
+    assert 16 * unread_bytes <= MEMORY_BUDGET_BYTES / 4

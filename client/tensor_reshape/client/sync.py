@@ -4,11 +4,10 @@ Any number of threads may share one: grpc's channel allows that, and what a call
 the `RetryBudget`, which has a lock.
 """
 
-import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Sequence
+from contextlib import closing, suppress
 from types import TracebackType
 from typing import Self, TypeVar, Unpack
 
@@ -16,6 +15,7 @@ import grpc
 import numpy.typing as npt
 
 from tensor_reshape.client.direct_calls import DirectCalls, Way, check_way, open_calls
+from tensor_reshape.client.direct_streams import find_exchange
 from tensor_reshape.client.errors import UnavailableError
 from tensor_reshape.client.options import (
     DEFAULT_TARGET,
@@ -38,14 +38,14 @@ from tensor_reshape.client.requests import (
 )
 from tensor_reshape.client.responses import Answer, InferredShape
 from tensor_reshape.client.retries import Attempts, Deadline
-from tensor_reshape.client.stock_calls import StockCalls, explain_error, explain_one
+from tensor_reshape.client.stock_calls import StockCalls, explain_one
 from tensor_reshape.client.templates import find_call
 from tensor_reshape.client.transfers import DEFAULT_INLINE_MAX_BYTES, Delivery, StreamTransfer, Transfer
 from tensor_reshape.rules.errors import ReshapeError, TensorReshapeError
 from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, RESHAPE, STATIC_RESHAPE
 from tensor_reshape.wire.arrays import Array
 from tensor_reshape.wire.health import HealthStatus
-from tensor_reshape.wire.methods import SERVICE, STREAM_RESHAPE
+from tensor_reshape.wire.methods import SERVICE
 from tensor_reshape.wire.streams import DEFAULT_CHUNK_BYTES
 
 _Result = TypeVar("_Result")
@@ -99,6 +99,7 @@ class Client:
         self._channel = self._open_channel(avoid_unhealthy=True)
         self._calls = open_calls(self._channel, calls)
         self._stock_calls = StockCalls(self._channel)  # those of a batch: several are under way at once
+        self._exchange = find_exchange(self._channel, calls)
 
     def __enter__(self) -> Self:
         """Returns the client itself."""
@@ -323,32 +324,11 @@ class Client:
 
     def _stream(self, transfer: StreamTransfer, attempts: Attempts) -> Array:
         self._endpoint.require_open()
-        method: grpc.StreamStreamMultiCallable[bytes, bytes] = self._channel.stream_stream(STREAM_RESHAPE.path)
-        answered = threading.Event()  # set when the first answer is here: elements are sent to whoever accepts them
-        requests = _build_requests(transfer, answered)
-        call = method(requests, timeout=attempts.deadline.remaining_seconds, metadata=self._endpoint.metadata)
-        try:
-            for raw in _explain_all(call):
+        # Closed, or a stream that is given up would stay open.
+        with closing(
+            self._exchange(self._channel, transfer, attempts.deadline.remaining_seconds, self._endpoint.metadata)
+        ) as answers:
+            for raw in answers:
                 transfer.receive(raw)
-                answered.set()
                 attempts.note_progress()
-        finally:
-            answered.set()  # or the thread that sends would wait for ever
-            call.cancel()  # or a stream that is given up would stay open; of one that has ended nothing changes
         return transfer.finish()
-
-
-def _build_requests(transfer: StreamTransfer, answered: threading.Event) -> Iterator[bytes]:
-    """Yields what is sent; consumed by a thread of grpcio's."""
-    yield transfer.begin
-    answered.wait()
-    if transfer.accepted:  # it is also set when the call has ended
-        yield from transfer.build_chunks()
-
-
-def _explain_all(call: Iterator[bytes]) -> Iterator[bytes]:
-    """Yields what is received; what ends the call becomes an error of this package, and nothing else does."""
-    try:
-        yield from call
-    except grpc.RpcError as error:
-        raise explain_error(error) from None

@@ -8,7 +8,6 @@ from http2 import END_HEADERS, HEALTH_WATCH, Connection, Kind, frame, grpc_messa
 from plain_requests import build_static_request
 
 _STREAMS = 60
-_AHEAD_BYTES = 200 * 1024
 
 
 def zero_windows(address: str) -> None:
@@ -56,9 +55,9 @@ def unread_watches(address: str) -> None:
 
 def sent_ahead(address: str) -> None:
     """Calls that send as much as the first windows allow, before the server has asked for a byte."""
-    part = grpc_message(bytes(16 * MIB))[:_AHEAD_BYTES]
     with Connection(address) as connection:
         connection.await_(lambda: connection._first_window > 65535, seconds=1)
+        part = grpc_message(bytes(16 * MIB))[: connection._first_window]
         for _ in range(_STREAMS):
             connection.send_data(connection.open(STATIC), part, seconds=0.2)
         rest(connection)

@@ -1,0 +1,253 @@
+"""Streams that their caller drives: whatever ends one, the caller sees what a stock stream would have shown."""
+
+import gc
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import grpc
+import numpy as np
+import pytest
+
+from in_process import WAIT_SECONDS, StreamBehavior, run_stock
+from server_processes import ServerProcess
+from tensor_reshape.client import (
+    CallTimeoutError,
+    Client,
+    InvalidRequestError,
+    LimitError,
+    Reason,
+    ResponseError,
+    TensorReshapeError,
+    UnavailableError,
+    direct_streams,
+    stock_streams,
+)
+from tensor_reshape.client.direct_calls import Way
+from tensor_reshape.client.direct_streams import find_exchange, is_supported
+from tensor_reshape.rules.dtypes import DataType
+from tensor_reshape.wire.methods import STREAM_RESHAPE
+from tensor_reshape.wire.status import encode_refusal
+from tensor_reshape.wire.streams import encode_accept
+from tensor_reshape.wire.tensors import TensorView
+
+WAYS: tuple[Way, ...] = ("auto", "stock")
+NOBODY = "127.0.0.1:1"
+LARGE = np.zeros(8 << 20, np.uint8)  # more than any window, so that what is not read is not sent
+ACCEPT = encode_accept(TensorView(DataType.U8, LARGE.shape, None, memoryview(b"")))
+INTERRUPTED = """
+import gc, os, random, signal, sys, threading
+import numpy as np
+from tensor_reshape.client import Client
+from tensor_reshape.client.direct_streams import _Stream
+
+array = np.ones(4 << 20, np.uint8)
+with Client(sys.argv[1], chunk_bytes=1 << 16) as client:
+    for _ in range(15):
+        try:
+            threading.Timer(random.uniform(0.01, 0.1), os.kill, (os.getpid(), signal.SIGINT)).start()
+            while True:
+                client.reshape(array, [-1], special_zero=False, transfer="stream")
+        except KeyboardInterrupt:
+            pass
+    output = client.reshape(array, [-1], special_zero=False, transfer="stream")
+    gc.collect()
+    print(np.array_equal(output, array), sum(isinstance(kept, _Stream) for kept in gc.get_objects()))
+"""
+INTERRUPTED_WAIT = """
+import sys
+import numpy as np
+from tensor_reshape.client import Client
+
+with Client(sys.argv[1]) as client:
+    try:
+        client.reshape(np.zeros(8 << 20, np.uint8), [-1], special_zero=False, transfer="stream")
+    except KeyboardInterrupt:
+        print("interrupted")
+"""
+
+
+class Held:
+    """Accepts and reads no more; `entered`: a tensor has begun, `left`: its caller has gone."""
+
+    def __init__(self) -> None:
+        self.entered, self.left = threading.Event(), threading.Event()
+
+    def __call__(self, requests: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
+        context.add_callback(self.left.set)  # at once: of a call that is over grpcio asks no more
+        next(requests)
+        yield ACCEPT
+        self.entered.set()
+        self.left.wait(WAIT_SECONDS)
+
+
+def end_within(status: grpc.StatusCode, details: str, *metadata: tuple[str, str | bytes]) -> StreamBehavior:
+    """Accepts, takes one chunk, and ends."""
+
+    def behave(requests: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
+        next(requests)
+        yield ACCEPT
+        next(requests)
+        context.set_trailing_metadata(metadata)
+        if status is not grpc.StatusCode.OK:
+            context.abort(status, details)
+
+    return behave
+
+
+def refuse_within(error: InvalidRequestError | LimitError) -> StreamBehavior:
+    status = encode_refusal(error)
+    return end_within(status.code, status.details, *status.trailing_metadata)
+
+
+def reshape(client: Client, **fields: Any) -> object:
+    return client.reshape(LARGE, [-1], special_zero=False, transfer="stream", **{"timeout": WAIT_SECONDS, **fields})
+
+
+def find_end(client: Client) -> tuple[object, ...]:
+    with pytest.raises(TensorReshapeError) as caught:
+        reshape(client)
+    error = caught.value
+    return (type(error), str(error), *(getattr(error, name, None) for name in ("code", "reason", "retry_seconds")))
+
+
+def test_the_installed_grpcio_is_supported():
+    assert is_supported()
+
+
+def test_a_grpcio_of_another_form_is_not_supported(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(direct_streams._SIGNATURES, "operate", ["self", "operations"])
+    assert not is_supported.__wrapped__()
+
+
+def test_streams_are_driven_directly_where_nothing_speaks_against_it():
+    class Interceptor(grpc.StreamStreamClientInterceptor):
+        def intercept_stream_stream(  # type: ignore[override] # whatever comes next is passed on
+            self, continuation: Callable[..., object], client_call_details: object, request_iterator: object
+        ) -> object:
+            return continuation(client_call_details, request_iterator)
+
+    with grpc.insecure_channel(NOBODY) as channel:
+        intercepted = grpc.intercept_channel(channel, Interceptor())
+        assert find_exchange(channel, "auto") is direct_streams.exchange
+        assert find_exchange(channel, "stock") is stock_streams.exchange
+        assert find_exchange(intercepted, "auto") is stock_streams.exchange
+
+
+def test_a_stream_needs_no_thread_but_its_caller_s(server: ServerProcess):
+    callers = []
+
+    def look(*_: int) -> None:
+        callers.append((threading.current_thread(), set(threading.enumerate())))
+
+    before = set(threading.enumerate())
+    with Client(server.address) as client:
+        reshape(client, progress=look)
+    assert callers
+    assert all(caller is threading.current_thread() and threads == before for caller, threads in callers)
+
+
+ENDS: dict[str, tuple[StreamBehavior, type[Exception]]] = {
+    "a refusal": (refuse_within(InvalidRequestError.of(Reason.NOT_DIVISIBLE, "6 by 4", "shape")), InvalidRequestError),
+    "a limit": (refuse_within(LimitError.of(Reason.OUTPUT_TOO_LARGE, "no")), LimitError),
+    "a bug": (end_within(grpc.StatusCode.INTERNAL, "of the server"), TensorReshapeError),
+    "details in no alphabet": (end_within(grpc.StatusCode.ABORTED, "ünï\n\N{SNOWMAN}"), TensorReshapeError),
+    "an end that comes too early": (end_within(grpc.StatusCode.OK, ""), ResponseError),
+}
+
+
+@pytest.mark.parametrize("name", ENDS)
+def test_an_end_in_the_middle_of_sending_is_the_same_in_both_ways(name: str):
+    behave, kind = ENDS[name]
+    ends = []
+    with run_stock({}, streams={STREAM_RESHAPE.name: behave}) as address:
+        for way in WAYS:
+            with Client(address, calls=way, chunk_bytes=1 << 16) as client:
+                ends.append(find_end(client))
+    assert ends[0] == ends[1]
+    assert issubclass(ends[0][0], kind)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_server_that_does_not_know_the_method_ends_the_call(way: Way):
+    with run_stock({}) as address, Client(address, calls=way) as client, pytest.raises(TensorReshapeError) as caught:
+        reshape(client)
+    assert getattr(caught.value, "code", None) is grpc.StatusCode.UNIMPLEMENTED
+
+
+@pytest.mark.usefixtures("impatience")
+@pytest.mark.parametrize("way", WAYS)
+def test_no_server_at_all_is_a_connection_error(way: Way):
+    with Client(NOBODY, calls=way) as client, pytest.raises(UnavailableError):
+        reshape(client)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_server_that_does_not_read_is_left_at_the_deadline(way: Way):
+    held = Held()
+    with run_stock({}, streams={STREAM_RESHAPE.name: held}) as address, Client(address, calls=way) as client:
+        with pytest.raises(CallTimeoutError):
+            reshape(client, timeout=0.5)
+        assert held.left.wait(WAIT_SECONDS)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_an_exception_of_the_caller_s_own_ends_the_call(way: Way):
+    held = Held()
+
+    def fail(*_: int) -> None:
+        raise LookupError
+
+    with run_stock({}, streams={STREAM_RESHAPE.name: held}) as address, Client(address, calls=way) as client:
+        with pytest.raises(LookupError):
+            reshape(client, progress=fail)
+        assert held.left.wait(WAIT_SECONDS)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_closing_the_client_ends_its_streams(way: Way):
+    held = Held()
+    with run_stock({}, streams={STREAM_RESHAPE.name: held}) as address, ThreadPoolExecutor(1) as pool:
+        client = Client(address, calls=way)
+        call = pool.submit(reshape, client)
+        assert held.entered.wait(WAIT_SECONDS)
+        client.close()
+        error = call.exception(WAIT_SECONDS)
+        assert held.left.wait(WAIT_SECONDS)
+    assert getattr(error, "code", None) is grpc.StatusCode.CANCELLED
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_channel_that_is_closed_takes_no_stream(way: Way):
+    with Client(NOBODY, calls=way) as client:
+        client._channel.close()  # as by another thread, just when the call begins
+        with pytest.raises(ValueError, match="closed"):
+            reshape(client)
+
+
+def test_a_stream_that_is_over_leaves_nothing_behind(server: ServerProcess):
+    with Client(server.address) as client:
+        reshape(client)
+        gc.collect()
+        assert not [kept for kept in gc.get_objects() if isinstance(kept, direct_streams._Stream)]
+
+
+def test_ctrl_c_ends_a_stream_that_waits():
+    held = Held()
+    with run_stock({}, streams={STREAM_RESHAPE.name: held}) as address:
+        command = [sys.executable, "-c", INTERRUPTED_WAIT, address]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            assert held.entered.wait(WAIT_SECONDS)
+            process.send_signal(signal.SIGINT)
+            assert process.communicate(timeout=WAIT_SECONDS)[0] == "interrupted\n"
+        assert held.left.wait(WAIT_SECONDS)
+
+
+def test_a_client_goes_on_after_many_interruptions_and_keeps_no_array(server: ServerProcess):
+    command = [sys.executable, "-c", INTERRUPTED, server.address]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=100, check=True)
+    assert done.stdout == "True 0\n"
