@@ -1,8 +1,8 @@
 """The stream of the blocking client, driven by the thread that makes the call.
 
 grpcio has one thread take what is sent from an iterator, one poll for the whole channel, and the caller wait for both:
-to wake each other costs a tenth of a stream or more. Here the caller's thread starts every operation itself and waits on
-a completion queue that is the call's own, as grpcio itself does for blocking unary calls.
+to wake each other costs a tenth of a stream or more. Here the caller's thread starts every operation itself and waits
+on a completion queue that is the call's own, as grpcio itself does for blocking unary calls.
 
 This is the one module of the client's streams that imports parts of grpcio that are not public. `is_supported` says
 whether the installed grpcio is one of those that this was written for; where it is not, `stock_streams` makes the call.
