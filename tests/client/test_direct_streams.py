@@ -251,3 +251,16 @@ def test_a_client_goes_on_after_many_interruptions_and_keeps_no_array(server: Se
     command = [sys.executable, "-c", INTERRUPTED, server.address]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=100, check=True)
     assert done.stdout == "True 0\n"
+
+
+def test_an_interruption_that_leaves_grpcio_s_lock_held_stops_no_other_thread(server: ServerProcess):
+    def interrupt(*_: int) -> None:
+        parts = gc.get_referents(client._channel._channel)  # type: ignore[attr-defined] # not public
+        (lock,) = (part for part in gc.get_referents(*parts) if isinstance(part, threading.Condition))
+        lock.acquire()  # as it is where a signal comes just before grpcio releases it
+        raise KeyboardInterrupt
+
+    with Client(server.address) as client, ThreadPoolExecutor(1) as pool:
+        with pytest.raises(KeyboardInterrupt):
+            reshape(client, progress=interrupt)
+        assert pool.submit(reshape, client).result(WAIT_SECONDS) is not None

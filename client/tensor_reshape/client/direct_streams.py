@@ -15,14 +15,16 @@ whether the installed grpcio is one of those that this was written for; where it
 - Whatever is started is awaited, however the block ends, or the channel would keep the call and its messages until it
   is closed. What the server does not read is never sent, so a call that is given up is cancelled first.
 - An exception of a signal handler (Ctrl-C) can come within grpcio, which then has let go of the call or has lost an
-  event. What it lost stays with the channel, as it does of grpcio's own blocking calls: a message or two. And as with
-  those, now and then the interrupted thread keeps grpcio's lock of the channel: it can go on and close the client, but
-  calls of other threads on the same client wait for ever.
+  event. What it lost stays with the channel, as it does of grpcio's own blocking calls: a message or two. And it may
+  have kept its lock of the channel, for which all other threads would wait for ever: that is released.
 """
 
+import gc
 import inspect
+import threading
 import time
 from collections.abc import Callable, Generator, Iterator
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
@@ -81,11 +83,26 @@ def exchange(
     channel: grpc.Channel, transfer: StreamTransfer, timeout: float | None, metadata: CheckedMetadata
 ) -> Generator[bytes, None, None]:
     """Makes the call, as `stock_streams.exchange` does: with the same errors."""
-    stream = _Stream(channel, transfer, timeout, metadata)
     try:
-        yield from stream.receive_all()
-    finally:
-        stream.leave()
+        stream = _Stream(channel, transfer, timeout, metadata)
+        try:
+            yield from stream.receive_all()
+        finally:
+            stream.leave()
+    except BaseException:
+        _give_lock_back(channel)
+        raise
+
+
+def _give_lock_back(channel: grpc.Channel) -> None:
+    """Releases grpcio's lock of the channel where this thread has it still; it never has, outside of grpcio."""
+    # grpcio shows it to nobody, but the garbage collector: the state of the channel refers to it.
+    parts = gc.get_referents(channel._channel)  # type: ignore[attr-defined] # not public
+    for part in gc.get_referents(*parts):
+        if isinstance(part, threading.Condition):
+            with suppress(RuntimeError):  # it is not this thread's, or not any more
+                while True:
+                    part.release()
 
 
 class _Stream:
