@@ -28,6 +28,6 @@ def test_others_are_answered_while_strangers_hold_all_threads(monkeypatch: pytes
             for _ in range(CALLS_EACH):
                 stranger.open(STATIC)
         assert STRANGERS * CALLS_EACH > CALL_THREADS
-        assert retry(lambda: len(runner._admission._lives) == STRANGERS * CALLS_EACH)
+        assert retry(lambda: len(runner._admission._places.lives) == STRANGERS * CALLS_EACH)
         with Connection(address) as polite:
             assert polite.call(STATIC, SMALL).is_ok

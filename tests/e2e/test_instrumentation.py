@@ -23,7 +23,7 @@ TELEMETRY = {
     "OTEL_METRICS_EXPORTER": "none",
     "OTEL_LOGS_EXPORTER": "none",
 }
-WRAPPED = "interceptors wrap the methods, as those of an instrumentation do: threads serve all calls"
+WRAPPED = "the server has interceptors, as those of an instrumentation: threads serve its calls"
 
 
 @pytest.fixture(params=[1, 2])

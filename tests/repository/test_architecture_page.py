@@ -8,8 +8,8 @@ import pytest
 from documents import ROOT
 from tensor_reshape.rules.limits import LIGHT_HEADER_BYTES
 from tensor_reshape.server.calls import lifecycle
-from tensor_reshape.server.calls.admission import CROWDED_CALLS
 from tensor_reshape.server.calls.budgets import MAX_READS
+from tensor_reshape.server.calls.places import CROWDED_CALLS
 from tensor_reshape.server.calls.stalls import MIN_BYTES_PER_SECOND, SHORT_SECONDS
 from tensor_reshape.server.calls.threaded import CALL_THREADS, QUESTION_THREADS
 from tensor_reshape.server.service.methods import LIGHT_BYTES

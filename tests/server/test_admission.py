@@ -4,9 +4,9 @@ import pytest
 
 from admission_calls import MESSAGE, WORK, Caller, fill, make
 from tensor_reshape.rules.errors import LimitError, Reason
-from tensor_reshape.server.calls.admission import CROWDED_CALLS
 from tensor_reshape.server.calls.budgets import MAX_READS
 from tensor_reshape.server.calls.lifecycle import ASK_BELOW_UNSENT, State
+from tensor_reshape.server.calls.places import CROWDED_CALLS
 from tensor_reshape.server.config import COST_FACTOR
 
 

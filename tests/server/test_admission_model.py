@@ -252,7 +252,7 @@ class AdmissionMachine(RuleBasedStateMachine):
             self.leave(0, again=False)
         assert (self.admission.used_bytes, self.admission.is_idle) == (0, True)
         assert (self.admission._budget.receiving._accounts, self.admission._budget.working._accounts) == ({}, {})
-        assert self.admission._calls == {}
+        assert self.admission._places.calls == {}
 
 
 def test_the_budget_is_what_the_calls_have_and_comes_back():

@@ -4,7 +4,7 @@ import gc
 import logging
 import threading
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -16,7 +16,7 @@ from in_process import ANY_PORT, run_runner
 from raw_streams import begin, open_stream
 from tensor_reshape.client import Client
 from tensor_reshape.server.calls.admission import Admission
-from tensor_reshape.server.calls.inline import InlineCall, UnaryCall
+from tensor_reshape.server.calls.inline import InlineCall, StreamCall, UnaryCall
 from tensor_reshape.server.calls.lifecycle import IllegalEventError
 from tensor_reshape.server.config import Config
 from tensor_reshape.server.runner import Runner
@@ -54,18 +54,56 @@ def over(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     return over
 
 
-@pytest.mark.parametrize("method", ["enter", "request_read", "message_received", "end"])
+SHORT_QUESTION = b"\x08\x01\x10\x00\x1a\x02\x12\x00\x22\x00"
+MALFORMED, LONG_QUESTION = b"\xff", bytes(8192)
+
+
+@pytest.mark.parametrize(
+    ("method", "request_bytes"),
+    [
+        ("enter", SHORT_QUESTION),
+        ("answer_at_once", SHORT_QUESTION),
+        ("message_received", MALFORMED),
+        ("end", MALFORMED),
+        ("message_received", LONG_QUESTION),
+        ("request_work", LONG_QUESTION),
+        ("take_up", LONG_QUESTION),
+        ("end", LONG_QUESTION),
+    ],
+)
 def test_a_bug_in_the_life_of_a_call_ends_the_call_and_nothing_else(
-    runner: Runner, method: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    runner: Runner,
+    method: str,
+    request_bytes: bytes,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ):
     monkeypatch.setattr(Admission, method, fail)
     with Connection(runner.addresses[0]) as connection, caplog.at_level(logging.ERROR):
-        end = connection.call(INFER_SHAPE.path, b"\x08\x01\x10\x00\x1a\x02\x12\x00\x22\x00")
+        end = connection.call(INFER_SHAPE.path, request_bytes)
     assert end.status in {"1", "RST"}
     assert "secret" not in end.message
     assert {record.message for record in caplog.records} == {"bug"}
     monkeypatch.undo()
     check_serves(runner)
+
+
+def test_a_bug_when_a_call_is_over_harms_no_other_call(
+    runner: Runner, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    failed = threading.Event()
+
+    def fail_once(*_: object, **__: object) -> None:
+        monkeypatch.undo()
+        failed.set()
+        fail()
+
+    monkeypatch.setattr(Admission, "release", fail_once)
+    with Connection(runner.addresses[0]) as connection, caplog.at_level(logging.ERROR):
+        assert connection.call(INFER_SHAPE.path, SHORT_QUESTION).is_ok
+        assert failed.wait(SECONDS)
+        assert connection.call(INFER_SHAPE.path, SHORT_QUESTION).is_ok
+    assert [record.message for record in caplog.records] == ["bug"]
 
 
 def test_a_call_for_which_there_is_no_thread_is_ended(
@@ -75,7 +113,7 @@ def test_a_call_for_which_there_is_no_thread_is_ended(
         message = "can't start new thread"
         raise RuntimeError(message)
 
-    monkeypatch.setattr(UnaryCall, "_answer", lambda *_: False)
+    monkeypatch.setattr(UnaryCall, "_answer_light", lambda *_: None)
     monkeypatch.setattr(runner._threads, "submit", refuse_thread)
     with Connection(runner.addresses[0]) as connection, caplog.at_level(logging.ERROR):
         end = connection.call("/tensor_reshape.v1.ReshapeService/Reshape", b"")
@@ -99,7 +137,7 @@ def test_a_call_that_is_over_is_freed_although_its_thread_has_not_come(runner: R
         over.set()
 
     monkeypatch.setattr(InlineCall, "_on_over", note)
-    monkeypatch.setattr(UnaryCall, "_answer", lambda *_: False)
+    monkeypatch.setattr(UnaryCall, "_answer_light", lambda *_: None)
     for _ in range(runner._config.threads):
         runner._threads.submit(gate.wait, SECONDS)
     try:
@@ -130,7 +168,8 @@ def test_a_call_whose_caller_goes_as_a_thread_takes_it_up_gives_everything_back(
 
     monkeypatch.setattr(runner._threads, "submit", lambda *work: submitted.append(partial(*work)))
     monkeypatch.setattr(Admission, "release", take_up_first)
-    monkeypatch.setattr(UnaryCall, "_answer", refuse_or_answer)
+    monkeypatch.setattr(UnaryCall, "_answer_light", lambda *_: None)
+    monkeypatch.setattr(UnaryCall, "_answer_long", lambda call, _: call._refuse(ValueError("bad")))
     with grpc.insecure_channel(runner.addresses[0]) as channel:
         method: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(
             "/tensor_reshape.v1.ReshapeService/Reshape"
@@ -141,26 +180,17 @@ def test_a_call_whose_caller_goes_as_a_thread_takes_it_up_gives_everything_back(
     assert (runner._admission.used_bytes, runner._admission.is_idle) == (0, True)
 
 
-def refuse_or_answer(call: UnaryCall, answer: Callable[[bytes], bytes | None], raw: bytes) -> bool:
-    """Leaves what is light to a thread, and refuses what a thread is to answer."""
-    del raw
-    if answer == call._answer_whole:
-        call._refuse(ValueError("bad"))
-        return True
-    return False
-
-
 def test_nothing_is_kept_of_a_stream_that_is_over(
     runner: Runner, over: threading.Event, monkeypatch: pytest.MonkeyPatch
 ):
-    calls: list[weakref.ref[InlineCall]] = []
-    begin_call = InlineCall.begin
+    calls: list[weakref.ref[StreamCall]] = []
+    begin_call = StreamCall.begin
 
-    def begin_noted(call: InlineCall) -> None:
+    def begin_noted(call: StreamCall) -> None:
         calls.append(weakref.ref(call))
         begin_call(call)
 
-    monkeypatch.setattr(InlineCall, "begin", begin_noted)
+    monkeypatch.setattr(StreamCall, "begin", begin_noted)
     with grpc.insecure_channel(runner.addresses[0]) as channel, open_stream(channel, begin()) as stream:
         stream.accept()
         stream.close()

@@ -14,6 +14,7 @@ import grpc
 from tensor_reshape.runtime.allocators import keep_freed_memory
 from tensor_reshape.server.auxiliary.foreign_methods import AuxiliaryHandlers, build_health
 from tensor_reshape.server.auxiliary.reflection import Reflection
+from tensor_reshape.server.calls import serving_loops
 from tensor_reshape.server.calls.admission import Admission
 from tensor_reshape.server.calls.fair_locks import FairLock
 from tensor_reshape.server.calls.handlers import build_handlers
@@ -78,13 +79,14 @@ class Runner:
         methods += self._reflection.build_methods(self._admission.resets) if config.reflection else []
         self._threads = start_threads(config.threads, "call")
         service = service or ReshapeService(config.limits, make_turns=FairLock)
-        handlers = build_handlers(service, self._admission, config, self._threads)
+        self._handlers = handlers = build_handlers(service, self._admission, config, self._threads)
         self._server = grpc.server(
             CallRouter(self._threads, {**{method.name: method.submit for method in methods}, **handlers.routes}),
             options=build_options(config, self._max_connections, shares=self._shares_ports),
         )
         self._serving_threads: list[threading.Thread] = []
-        self._server.add_generic_rpc_handlers((heartbeat or Heartbeat(), AuxiliaryHandlers(methods), handlers))
+        self._heartbeat = heartbeat or Heartbeat()
+        self._server.add_generic_rpc_handlers((self._heartbeat, AuxiliaryHandlers(methods), handlers))
         self.addresses = tuple(
             bind(self._server, address, config.tls, held=self._shares_ports) for address in config.listen
         )
@@ -96,7 +98,7 @@ class Runner:
     def start(self) -> None:
         """Starts to serve."""
         before = set(threading.enumerate())
-        self._server.start()
+        serving_loops.start(self._server, self._handlers.direct, self._heartbeat.note)
         self._serving_threads = [thread for thread in threading.enumerate() if thread not in before]
         self._housekeeper.start()
 

@@ -74,10 +74,7 @@ class Pool:
 
     def find_account(self, name: str) -> Account:
         """Returns the account of a connection; one that has nothing, and waits for nothing, is not kept."""
-        account = self._accounts.get(name)
-        if account is not None:
-            return account
-        return Account(name, self._ceiling if is_shared(name) else self._share)
+        return self._accounts.get(name) or Account(name, self._ceiling if is_shared(name) else self._share)
 
     def fits(self, account: Account, size: int) -> bool:
         """Whether the connection may have so many bytes more, now."""
@@ -89,21 +86,16 @@ class Pool:
 
     def change(self, name: str, size: int) -> None:
         """Notes that a connection has `size` bytes more, or fewer."""
-        if not size:
-            return
-        account = self.find_account(name)
-        account.used += size
-        self.used += size
-        self._place(account)
+        self._change(self.find_account(name), size)
 
     def take(self, name: str, size: int) -> bool:
         """Gives a connection room where no claim that waits comes first, and returns whether it did."""
         account = self.find_account(name)
         others_wait = self._newcomers or (account.used and self._holders)
-        if account.claims or others_wait or not self.fits(account, size):
-            return False
-        self.change(name, size)
-        return True
+        takes = not account.claims and not others_wait and self.fits(account, size)
+        if takes:
+            self._change(account, size)
+        return takes
 
     def claim(self, name: str, size: int, grant: Callable[[], Callable[[], None]]) -> Claim:
         """Has a connection wait for room, behind what it waits for already."""
@@ -127,8 +119,9 @@ class Pool:
                 if not self.fits(account, account.claims[0].size):
                     break
                 claim = account.claims.popleft()
-                self.change(account.name, claim.size)
-                # `change` may have moved it: one that had nothing has something now.
+                self._change(account, claim.size)
+                self._place(account)
+                # That may have moved it: one that had nothing has something now.
                 if account.name in queue:
                     queue.move_to_end(account.name)
                 granted.append(claim.grant())
@@ -146,12 +139,25 @@ class Pool:
         """Whether a connection waits that is within its share."""
         return bool(self._newcomers or self._holders)
 
-    def _place(self, account: Account) -> None:
-        """Puts an account into the queue that it belongs to, if to any: at its end, unless it is there already."""
-        if not account.claims and account.used == 0:
-            self._accounts.pop(account.name, None)
-        else:
+    def _change(self, account: Account, size: int) -> None:
+        account.used += size
+        self.used += size
+        if account.claims:
+            self._place(account)
+        elif account.used:  # it is in no queue: it left when its last claim did
             self._accounts[account.name] = account
+        else:
+            self._accounts.pop(account.name, None)
+
+    def _place(self, account: Account) -> None:
+        """Puts an account into the queue that it belongs to, if to any: at its end, unless it is there already.
+
+        To be called whenever its claims have changed, and while it has any, whenever it has more or less.
+        """
+        if account.used or account.claims:
+            self._accounts[account.name] = account
+        else:
+            self._accounts.pop(account.name, None)
         belongs = self._find_queue(account)
         for queue in (self._newcomers, self._holders):
             if queue is belongs:

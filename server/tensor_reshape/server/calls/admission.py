@@ -6,7 +6,7 @@
   keeps what has arrived from being answered, and so from giving its room back.
 - One connection takes a share of each pool, and none keeps out those that have nothing: see `accounts`. Where all room
   to receive is taken all the same, calls of the connections that have most are given up.
-- A connection may have many calls, but when most places for calls are taken, only a few more.
+- A connection may have many calls, but when most places for calls are taken, only a few more: see `places`.
 - A call that makes no progress is given up after `stall_seconds`, and while others wait, as soon as the largest message
   has had time to arrive at a moderate pace: see `stalls`. Bytes are progress at a pace, too: a trickle only puts off
   the end. While a call waits for this server, no time passes for its caller.
@@ -23,24 +23,26 @@ moves for observers. All clients of one unix socket have one name, so they are o
 import logging
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import chain
 
-from tensor_reshape.rules.errors import LimitError
 from tensor_reshape.server.calls import stalls
 from tensor_reshape.server.calls.budgets import Budget
 from tensor_reshape.server.calls.lifecycle import GONE, WAITS, Ending, Event, Lifecycle, State
 from tensor_reshape.server.calls.observers import Observer, ObserverJournal
+from tensor_reshape.server.calls.places import Places, refuse_busy
 from tensor_reshape.server.calls.resets import ResetBuckets
+from tensor_reshape.server.calls.statuses import OK
 from tensor_reshape.server.config import COST_FACTOR, Config
-
-CROWDED_CALLS = 8
-"""How many calls a connection may have when most places are taken."""
 
 _Actions = list[Callable[[], None]]
 _LOGGER = logging.getLogger(__name__)
+
+# What every small call comes by: to look up a member of an Enum costs as much as to move the call.
+_ENTER, _ASK, _READ = Event.ENTER, Event.ASK, Event.READ
+_ARRIVE, _END, _OVER = Event.ARRIVE, Event.END, Event.OVER
+_NEW, _WORKING, _ENDING, _DONE = State.NEW, State.WORKING, State.ENDING, State.DONE
 
 
 class Admission:
@@ -50,39 +52,42 @@ class Admission:
         """Starts with the whole budget; `observers` see every call."""
         self.resets = ResetBuckets(config.max_resets_per_second)
         self._budget = Budget(config)
-        self._max_calls = config.max_calls
-        self._crowd = config.max_calls - config.max_calls // 4
-        self._patience = stalls.Patience.of(config)
+        self._stalls = stalls.Stalls(config)
         self._journal = ObserverJournal(observers) if observers else None
         self._lock = threading.Lock()  # guards all that follows, and every call that has been entered
-        self._threads = 0  # that calls may hold while they wait for a message
-        self._are_threads_short: Callable[[], bool] = bool  # until `limit_threads`: never
         self._paused: dict[str, list[Lifecycle]] = {}  # calls that wait, by connection: see `do_if_idle`
-        self._lives: set[Lifecycle] = set()  # the calls that have been entered and are not over
-        self._calls: Counter[str] = Counter()  # how many of these each connection has; none without a name
+        self._places = Places(config.max_calls)  # of the calls that have been entered and are not over
 
     @property
     def is_idle(self) -> bool:
         """Whether no call is under way."""
-        return not self._lives
+        return not self._places.lives
 
     @property
     def used_bytes(self) -> int:
         """What is set aside for all calls now."""
         return self._budget.used_bytes
 
-    def enter(self, life: Lifecycle, peer: str = "") -> None:
+    def enter(self, life: Lifecycle, peer: str = "", *, asks: bool = False) -> None:
         """Admits a call; without a `peer`, `identify` follows. Whoever enters a call releases it in the end.
+
+        Args:
+            life: the call.
+            peer: the name of its connection.
+            asks: whether it receives its message as soon as there is room: `request_read` in the same step.
 
         Raises:
             LimitError: SERVER_BUSY. The call has no place then, and is to be ended and released all the same.
         """
-        life.journal = self._journal  # also that of a call which is refused at once
+        actions: _Actions = []
         with self._lock:
+            life.journal = self._journal  # also that of a call which is refused at once
             life.since, life.peer = time.monotonic(), peer
-            life.move(Event.ENTER)
-            refusal = self._admit(life)
-        self._follow(())
+            life.move(_ENTER)
+            refusal = self._places.take(life)
+            if asks and refusal is None:
+                actions = self._ask_first(life)
+        self._follow(actions)
         if refusal is not None:
             raise refusal
 
@@ -94,22 +99,17 @@ class Admission:
         """
         with self._lock:
             refusal = None
-            if life in self._lives:
-                self._lives.discard(life)  # until it is known that it may stay
+            if life in self._places.lives:
+                self._places.give_back(life)  # until it is known that it may stay
                 life.peer = peer
-                refusal = self._admit(life)
+                refusal = self._places.take(life)
         if refusal is not None:
             raise refusal
 
     def request_read(self, life: Lifecycle) -> None:
         """Lets a call receive its first message, now or when there is room. `answer` and `sent` do so for the next."""
         with self._lock:
-            paused = self._paused.get(life.peer)
-            if paused is None or life.state is not State.NEW:
-                actions = self._ask(life)
-            else:
-                actions = []
-                paused.append(life)
+            actions = self._ask_first(life)
         self._follow(actions)
 
     def message_received(self, life: Lifecycle, size: int | None) -> bool:
@@ -118,13 +118,29 @@ class Admission:
         The call works from now on. What it holds stays as it is: room for the largest message.
         """
         with self._lock:
-            event = Event.HALF_CLOSE if size is None else Event.ARRIVE
-            works = life.move(event, size or 0)
+            works = self._arrive(life, size)
             if works:
-                life.arrived_bytes = size or 0
                 life.stop_clock(time.monotonic())
         self._follow(())
         return works
+
+    def answer_at_once(self, life: Lifecycle, received: int, size: int) -> bool:
+        """Does what `message_received` and a good `end` do, in one step, for a message that is answered by then.
+
+        So the call is RECEIVING until its answer is known: for the moment that the thread which received it needs.
+
+        Returns:
+            Whether the answer is to be sent, as `end`.
+        """
+        actions: _Actions = []
+        with self._lock:
+            ends = self._arrive(life, received)
+            if ends:
+                life.move(_END, size, OK)
+                life.since = time.monotonic()
+                actions = self._budget.keep_answer(life, size)
+        self._follow(actions)
+        return ends
 
     def fits(self, life: Lifecycle, size: int) -> bool:
         """Whether a stream's message of that size is answered within the room in which it came.
@@ -146,7 +162,7 @@ class Admission:
             actions: _Actions = []
             if life.state is State.QUEUED:
                 actions = self._queue(life, self._budget.work_cost if size is None else size)
-            elif life.state is State.DONE:
+            elif life.state is _DONE:
                 actions = self._let_go(life)  # the thread that worked on it has found that nobody waits any more
         self._follow(actions)
 
@@ -182,7 +198,7 @@ class Admission:
                     *self._budget.settle(life, before),
                     *(self._ask(life) if life.may_ask else ()),
                 ]
-            elif life.state is State.DONE:
+            elif life.state is _DONE:
                 actions = self._let_go(life)
         self._follow(actions)
 
@@ -191,12 +207,12 @@ class Admission:
         with self._lock:
             life.move(Event.SENT, size)
             actions: _Actions = []
-            if life in self._lives:
+            if life in self._places.lives:
                 before = life.holdings
                 life.unsent -= 1
                 life.unsent_bytes -= size
                 life.advance(time.monotonic(), size)
-                actions = [*self._budget.settle(life, before), *self._ask(life)]
+                actions = [*self._budget.settle(life, before), *(self._ask(life) if life.may_ask else ())]
         self._follow(actions)
 
     def reserve(self, life: Lifecycle, size: int) -> None:
@@ -206,11 +222,11 @@ class Admission:
             LimitError: SERVER_BUSY.
         """
         with self._lock:
-            if life not in self._lives:
+            if life not in self._places.lives:
                 return
             if not self._budget.may_hold(life, size):
                 message = f"the call takes {size} bytes of memory, which this server does not have now"
-                raise stalls.refuse_busy(message)
+                raise refuse_busy(message)
             before, life.held = life.holdings, size
             actions = self._budget.settle(life, before)
         self._follow(actions)
@@ -224,18 +240,7 @@ class Admission:
             size: of a unary call's answer, in bytes: room for it is kept until the call is over.
         """
         with self._lock:
-            before, holdings = life.state, life.holdings
-            life.move(Event.END, size, ending)
-            ends = life.state is State.ENDING and before is not State.ENDING
-            self._withdraw(life)  # a bug can end it while it waits: no room is to be granted to it until it is over
-            actions: _Actions = []
-            if life.state is State.DONE:
-                actions = self._let_go(life)  # nobody has waited for the end
-            elif before is State.WORKING:
-                # Only then the message is gone: in any other state, half of one may have been received.
-                life.reading, life.reserved = 0, COST_FACTOR * max(life.arrived_bytes, size) if size else 0
-                life.since = time.monotonic()
-                actions = self._budget.settle(life, holdings)
+            ends, actions = self._end(life, ending, size)
         self._follow(actions)
         return ends
 
@@ -249,8 +254,8 @@ class Admission:
             gone: whether the caller is known to have gone before it was told how the call ends.
         """
         with self._lock:
-            life.move(Event.OVER, 0, GONE if gone and life.state is State.ENDING else None)
-            actions = self._let_go(life) if life.state is State.DONE else []
+            life.move(_OVER, 0, GONE if gone and life.state is _ENDING else None)
+            actions = self._let_go(life) if life.state is _DONE else []
         self._follow(actions)
 
     def do_if_idle(self, peer: str, action: Callable[[], bool]) -> None:
@@ -261,7 +266,7 @@ class Admission:
         """
         with self._lock:
             paused = self._paused.setdefault(peer, [])
-            if self._calls[peer] > len(paused) or not action():
+            if self._places.calls[peer] > len(paused) or not action():
                 return
             del self._paused[peer]
         for life in paused:
@@ -276,28 +281,17 @@ class Admission:
 
     def limit_threads(self, count: int, are_short: Callable[[], bool]) -> None:
         """Notes that a call which waits for its message holds one of `count` threads, and how to ask for a lack."""
-        self._threads, self._are_threads_short = count, are_short
+        self._stalls.limit_threads(count, are_short)
 
     def sweep(self) -> None:
         """Gives up calls that make no progress, or have waited for too long."""
         with self._lock:
             now = time.monotonic()
-            actions = [self._give_up(life, seconds, now) for life, seconds in self._find_stalled(now).items()]
+            actions = [
+                self._give_up(life, seconds, now)
+                for life, seconds in self._stalls.find(now, self._budget, self._places).items()
+            ]
         self._follow(actions)
-
-    def _find_stalled(self, now: float) -> dict[Lifecycle, float]:
-        """Returns the calls to be given up, and after how many seconds without progress."""
-        short = self._are_threads_short()
-        pressed = short or self._budget.is_short or len(self._lives) >= self._crowd
-        general = self._patience.pressure_seconds if pressed else self._patience.stall_seconds
-        crowded = stalls.find_crowded(self._calls, self._threads) if short else ()
-        find_limit = stalls.choose_limits(self._lives, general, self._patience.pressure_seconds, crowded)
-        victims = stalls.choose_victims(self._lives, self._budget.receiving.newcomers, now - stalls.SHORT_SECONDS)
-        return dict.fromkeys(victims, stalls.SHORT_SECONDS) | {
-            life: limit
-            for life in self._lives
-            if not life.may_stand_still and life.since < now - (limit := find_limit(life))
-        }
 
     def _give_up(self, life: Lifecycle, seconds: float, now: float) -> Callable[[], None]:
         state = life.state
@@ -308,28 +302,38 @@ class Admission:
         self._withdraw(life)
         return life.served.cancel if cancels else partial(life.served.give_up, refusal, state)
 
-    def _admit(self, life: Lifecycle) -> LimitError | None:
-        """Counts a call, which may have no name yet, or returns why not."""
-        count = len(self._lives)
-        if count >= self._max_calls:
-            return stalls.refuse_busy(f"{count} calls are under way, as many as this server takes")
-        if life.peer and count >= self._crowd and self._calls[life.peer] >= CROWDED_CALLS:
-            return stalls.refuse_busy(f"{count} calls are under way; a connection may have {CROWDED_CALLS} of them now")
-        self._lives.add(life)
-        if life.peer:
-            self._calls[life.peer] += 1
-        return None
+    def _ask_first(self, life: Lifecycle) -> _Actions:
+        """Has a call receive its first message, unless its connection is to be idle first."""
+        if life.state is not _NEW:
+            return []
+        if self._paused and life.peer in self._paused:
+            self._paused[life.peer].append(life)
+            return []
+        return self._ask(life)
 
-    def _forget_call_of(self, peer: str) -> None:
-        self._calls[peer] -= 1
-        if self._calls[peer] <= 0:  # also of the call without a name, which has not been counted
-            del self._calls[peer]
+    def _arrive(self, life: Lifecycle, size: int | None) -> bool:
+        """Has a call work on what has arrived; returns whether it does."""
+        works = life.move(Event.HALF_CLOSE if size is None else _ARRIVE, size or 0)
+        if works:
+            life.arrived_bytes = size or 0
+        return works
+
+    def _end(self, life: Lifecycle, ending: Ending, size: int) -> tuple[bool, _Actions]:
+        """Ends a call; returns whether that is to be sent, and what follows."""
+        before = life.state
+        life.move(_END, size, ending)
+        self._withdraw(life)  # a bug can end it while it waits: no room is to be granted to it until it is over
+        if life.state is _DONE:
+            return False, self._let_go(life)  # nobody has waited for the end
+        if before is not _WORKING:
+            return life.state is not before and life.state is _ENDING, []
+        # Only now the message is gone: in any other state, half of one may have been received.
+        life.since = time.monotonic()
+        return True, self._budget.keep_answer(life, size)
 
     def _ask(self, life: Lifecycle) -> _Actions:
-        """Has a call receive, or wait for room to, if it is time for that."""
-        if not life.may_ask:
-            return []
-        life.move(Event.ASK)
+        """Has a call receive, or wait for room to."""
+        life.move(_ASK)
         pool, size = self._budget.receiving, self._budget.read_cost
         if pool.take(life.peer, size):
             return [self._begin_read(life)]
@@ -340,7 +344,7 @@ class Admission:
     def _begin_read(self, life: Lifecycle) -> Callable[[], None]:
         """Grants room to receive."""
         life.reading = self._budget.read_cost
-        life.move(Event.READ)
+        life.move(_READ)
         if life.claim is not None:
             life.claim = None
             life.resume_clock(time.monotonic())
@@ -373,16 +377,12 @@ class Admission:
 
     def _let_go(self, life: Lifecycle) -> _Actions:
         """Takes back all that a call has, also when it has nothing any more."""
-        if life in self._lives:
-            self._lives.discard(life)
-            self._forget_call_of(life.peer)
+        self._places.give_back(life)
         self._withdraw(life)
-        if life in self._paused.get(life.peer, ()):
+        if self._paused and life in self._paused.get(life.peer, ()):
             self._paused[life.peer].remove(life)
-        before = life.holdings
-        life.reading = life.reserved = life.unsent = life.unsent_bytes = life.held = 0
         # Without the lock: what served the call may be freed by that, with all that grpcio has of it.
-        return [life.forget, *self._budget.settle(life, before)]
+        return [life.forget, *self._budget.give_back(life)]
 
     def _withdraw(self, life: Lifecycle) -> None:
         if life.claim is not None:

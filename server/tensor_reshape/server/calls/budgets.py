@@ -62,7 +62,25 @@ class Budget:
         """
         self.change(life, before)
         # The next message is received into the receiving pool again, once nothing is left of what was claimed.
-        life.in_working_pool = life.in_working_pool and life.holdings[1] > life.held
+        if life.in_working_pool:
+            life.in_working_pool = life.holdings[1] > life.held
+        return self.grant()
+
+    def keep_answer(self, life: Lifecycle, size: int) -> list[Callable[[], None]]:
+        """Has a call hold the one answer to what has arrived, of `size` bytes, instead of that; returns as `settle`."""
+        before = life.holdings
+        life.reading, life.reserved = 0, COST_FACTOR * max(life.arrived_bytes, size) if size else 0
+        return self.settle(life, before)
+
+    def give_back(self, life: Lifecycle) -> list[Callable[[], None]]:
+        """Takes back all that a call holds, also where that is nothing; returns as `settle`."""
+        receiving, working = life.holdings
+        life.reading = life.reserved = life.unsent = life.unsent_bytes = life.held = 0
+        life.in_working_pool = False
+        if receiving:
+            self.receiving.change(life.peer, -receiving)
+        if working:
+            self.working.change(life.peer, -working)
         return self.grant()
 
     def change(self, life: Lifecycle, before: tuple[int, int], given: int = 0) -> None:
@@ -76,5 +94,7 @@ class Budget:
 
     def grant(self) -> list[Callable[[], None]]:
         """Grants what there is room for, and returns what is to be done without the lock."""
-        granted = self.working.grant()  # first: that gives room back in the receiving pool
-        return granted + self.receiving.grant()
+        # Asked before: mostly nobody waits, and every call comes by here twice. First the working pool: what it grants
+        # gives room back in the receiving pool.
+        granted = self.working.grant() if self.working.is_short else []
+        return granted + self.receiving.grant() if self.receiving.is_short else granted

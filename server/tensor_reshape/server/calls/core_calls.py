@@ -1,15 +1,15 @@
 """A call of grpcio's core without a thread: receive a message, send one, end, cancel.
 
-This is the one module that imports parts of grpcio that are not public. Four others unpack what grpcio submits to its
-thread pool: `router`, `reserves`, `inline` and `auxiliary.inline_calls`, of which the last two also lock the state of a
-call, as it is done here. Whoever takes a call instead of that pool goes on in grpcio's own completion callbacks.
-Everything else stays grpcio's: interceptors, deadlines, cancellation, and what `stop` waits for. `is_supported` says
-whether the installed grpcio is one of those that this was written for.
+Parts of grpcio that are not public are imported here, in `direct_calls` and in `serving_loops` alone. Four modules
+unpack what grpcio submits to its thread pool: `router`, `reserves`, `inline` and `auxiliary.inline_calls`, of which the
+last two also lock the state of a call, as it is done here. `CoreCall` is a call that was taken instead of that pool,
+and goes on in grpcio's own completion callbacks: everything else stays grpcio's, interceptors, deadlines, cancellation,
+and what `stop` waits for. `is_supported` says whether the installed grpcio is one of those that it was written for.
 
 - All callbacks (`_on_read`, `_on_sent`, `_on_over`) come on the thread that receives calls, one at a time. An exception
   that left one would end that thread, and with it the server: none does.
-- The call's condition, grpcio's own, guards what goes to the core: as grpcio does, whether the call is active is asked,
-  and what follows is started, under one hold of it. It is reentrant.
+- The condition of a `CoreCall`, grpcio's own, guards what goes to the core: as grpcio does, whether the call is active
+  is asked, and what follows is started, under one hold of it. It is reentrant.
 - grpcio holds it, and the lock of its server, while it hands a call over: so only the thread that receives calls ever
   waits for a lock under it. That is the admission's or that of the slots, under which nothing of a call is done, or
   the condition of another call, which has to go.
@@ -30,6 +30,7 @@ from grpc._cython import cygrpc  # type: ignore[attr-defined] # compiled, withou
 from tensor_reshape.wire.status import Status
 
 _LOGGER = logging.getLogger(__name__)
+_OK = cygrpc.StatusCode.ok
 _CONSTANTS = ("_CANCELLED",)
 _OPERATIONS = (
     "ReceiveMessageOperation",
@@ -59,8 +60,64 @@ def is_supported() -> bool:
     return known and all(hasattr(state, name) for name in _STATE) and all(hasattr(cygrpc, name) for name in _OPERATIONS)
 
 
-class CoreCall:
+class ServerCall:
     """One call as the core has it. What it is for is in the classes that inherit it: they give the callbacks."""
+
+    _call: Any  # of the core
+    _details: Any  # what grpcio knows of it from its head
+    _method: str  # its name, in full: what a bug is logged with
+
+    @property
+    def peer(self) -> str:
+        """The name of the connection, as grpcio gives it."""
+        return str(self._call.peer(), "utf8", "replace")
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether the caller was gone before the status was sent; known when the call is over."""
+        raise NotImplementedError
+
+    @property
+    def seconds_left(self) -> float:
+        """Until the time is up that the caller has set; infinite where it has set none."""
+        return float(self._details.deadline) - time.time()
+
+    def receive(self) -> None:
+        """Has the core receive a message; `_on_read` follows. Nothing where the call is over. From any thread."""
+        raise NotImplementedError
+
+    def finish(self, status: Status | None = None, response: bytes | None = None) -> None:
+        """Ends the call, unless it has been; to be called while no message is being sent. From any thread.
+
+        Args:
+            status: of a bad end; None: of a good one.
+            response: what is sent with the status, in one operation: the one answer of a unary call.
+        """
+        raise NotImplementedError
+
+    def cancel(self) -> None:
+        """Ends the call at once, whatever is under way. From any thread."""
+        self._call.cancel()
+
+    def _on_read(self, raw: bytes | None) -> None:
+        """Takes a message; None at the end of the caller's side, and also just before the core says that it is gone."""
+        raise NotImplementedError
+
+    def _on_over(self) -> None:
+        """Hears that the call is over."""
+
+    def _fail(self, error: Exception) -> None:
+        """Takes a bug of a callback, and ends the call."""
+        self._report(error)
+        self.cancel()
+
+    def _report(self, error: Exception) -> None:
+        """Logs a bug of a callback: nobody else would hear of it."""
+        _LOGGER.error("bug", exc_info=error, extra={"method": self._method})
+
+
+class CoreCall(ServerCall):
+    """One call with the state that grpcio keeps of it."""
 
     def __init__(self, method: str, rpc_event: Any, state: Any) -> None:
         """Takes over a call that grpcio hands to its pool.
@@ -72,31 +129,21 @@ class CoreCall:
         """
         self._method = method
         self._call = rpc_event.call
-        self._deadline: float = rpc_event.call_details.deadline  # by `time.time`; infinite without one
+        self._details = rpc_event.call_details
         self._state = state
         self._is_sending = False  # whether the core has a message that has not gone yet; changed with the condition
 
     @property
-    def peer(self) -> str:
-        """The name of the connection, as grpcio gives it."""
-        return _common.decode(self._call.peer())
-
-    @property
     def is_gone(self) -> bool:
-        """Whether the caller was gone before the status was sent; known when the call is over."""
+        """See `ServerCall`."""
         return bool(self._state.client == _server._CANCELLED)
-
-    @property
-    def seconds_left(self) -> float:
-        """Until the time is up that the caller has set."""
-        return self._deadline - time.time()
 
     def watch_end(self) -> None:
         """Has `_on_over` called when the call is over; to be called before anything is started."""
         self._state.callbacks.append(self._on_over)
 
     def receive(self) -> None:
-        """Has the core receive a message; `_on_read` follows. Nothing where the call is over. From any thread."""
+        """See `ServerCall`."""
         with self._state.condition:
             if _server._is_rpc_state_active(self._state):
                 self._start((cygrpc.ReceiveMessageOperation(0),), self._read)
@@ -108,39 +155,18 @@ class CoreCall:
         self._start(operations, partial(self._sent, len(message)))
 
     def finish(self, status: Status | None = None, response: bytes | None = None) -> None:
-        """Ends the call, unless it has been; to be called while no message is being sent. From any thread.
-
-        Args:
-            status: of a bad end; None: of a good one.
-            response: what is sent with the status, in one operation: the one answer of a unary call.
-        """
+        """See `ServerCall`."""
         with self._state.condition:
             if not _server._is_rpc_state_active(self._state):
                 return
-            operations = [_build_status(status), *self._build_initial_metadata()]
+            operations = [build_status(status), *self._build_initial_metadata()]
             if response is not None:
                 operations.append(cygrpc.SendMessageOperation(response, 0))
             self._start(operations)
             self._state.statused = True  # from now on the call is not active, for grpcio as well
 
-    def cancel(self) -> None:
-        """Ends the call at once, whatever is under way. From any thread."""
-        self._call.cancel()
-
-    def _on_read(self, raw: bytes | None) -> None:
-        """Takes a message; None at the end of the caller's side, and also just before the core says that it is gone."""
-        raise NotImplementedError
-
     def _on_sent(self, size: int) -> None:
         """Hears that a message of that size has gone: the next one may be sent."""
-
-    def _on_over(self) -> None:
-        """Hears that the call is over."""
-
-    def _fail(self, error: Exception) -> None:
-        """Takes a bug of a callback: nobody else would hear of it."""
-        _LOGGER.error("bug", exc_info=error, extra={"method": self._method})
-        self._call.cancel()
 
     def _is_active(self) -> bool:
         return bool(_server._is_rpc_state_active(self._state))
@@ -180,9 +206,10 @@ class CoreCall:
         self._state.due.add(token)
 
 
-def _build_status(status: Status | None) -> Any:
+def build_status(status: Status | None) -> Any:
+    """Returns the operation that ends a call; None: a good end."""
     if status is None:
-        return cygrpc.SendStatusFromServerOperation(None, cygrpc.StatusCode.ok, b"", 0)
+        return cygrpc.SendStatusFromServerOperation(None, _OK, b"", 0)
     code = _common.STATUS_CODE_TO_CYGRPC_STATUS_CODE[status.code]
     return cygrpc.SendStatusFromServerOperation(status.trailing_metadata, code, status.details.encode(), 0)
 

@@ -8,7 +8,7 @@ from functools import partial
 
 import grpc
 
-from tensor_reshape.server.calls import core_calls, inline
+from tensor_reshape.server.calls import core_calls, inline, serving_loops
 from tensor_reshape.server.calls.admission import Admission
 from tensor_reshape.server.calls.router import Submit
 from tensor_reshape.server.calls.threaded import (
@@ -36,7 +36,7 @@ def build_handlers(
     """
     if config.serving == "threads":
         return ThreadedHandlers(service, admission, config.threads)
-    if core_calls.is_supported():
+    if core_calls.is_supported() and serving_loops.is_supported():
         return InlineHandlers(service, admission, threads, config.threads)
     message = f"grpcio {grpc.__version__} cannot serve inline"
     if config.serving == "inline":
@@ -49,7 +49,8 @@ class InlineHandlers(grpc.GenericRpcHandler):
     """The service's methods, for `inline.InlinePool` to serve.
 
     Attributes:
-        routes: what serves the calls of each method.
+        direct: what begins the calls of each unary method, for `serving_loops`.
+        routes: what serves the calls that grpcio hands over: streams, and where interceptors are, all.
     """
 
     def __init__(
@@ -57,7 +58,7 @@ class InlineHandlers(grpc.GenericRpcHandler):
     ) -> None:
         """Serves `service` within `admission`; `threads` are for what takes long.
 
-        Behind an interceptor that wraps what it finds, calls are served by threads: `max_working` of them at once.
+        Behind interceptors, calls are served by threads, which work on `max_working` of them at once.
         """
         # Threads that only a wrapped call needs are started with the first one: most servers have none, and 256 stacks
         # would be a good part of a small address space.
@@ -66,19 +67,19 @@ class InlineHandlers(grpc.GenericRpcHandler):
         admission.limit_threads(CALL_THREADS, pool.are_short)
         working = threading.Semaphore(max_working)
         self._handlers: dict[str, grpc.RpcMethodHandler[bytes, bytes]] = {}
+        self.direct: dict[str, serving_loops.OpenCall] = {}
         for method in service.methods:
             pool_of, limit = threads, working
             if method.takes_turns:
                 # Calls that wait for each other: on the threads of others, a few of them would keep all others waiting.
                 pool_of = start_threads(QUESTION_THREADS, "question")
                 limit = threading.Semaphore(QUESTION_THREADS)
-            open_inline, fall_back = partial(inline.UnaryCall, method), partial(ThreadedUnary, method, limit)
-            plan = inline.Plan(admission, pool_of, method.name, open_inline, fall_back)
-            self._handlers[method.name] = grpc.stream_unary_rpc_method_handler(plan)
-        stream, fall_back_stream = partial(inline.StreamCall, service), partial(ThreadedStream, service, receivers)
-        self._handlers[STREAM_RESHAPE.path] = grpc.stream_stream_rpc_method_handler(
-            inline.Plan(admission, threads, STREAM_RESHAPE.path, stream, fall_back_stream)
-        )
+            unary = inline.UnaryPlan(admission, pool_of, method.name, partial(ThreadedUnary, method, limit), method)
+            self._handlers[method.name] = grpc.stream_unary_rpc_method_handler(unary)
+            self.direct[method.name] = unary.open
+        fall_back = partial(ThreadedStream, service, receivers)
+        stream = inline.StreamPlan(admission, threads, STREAM_RESHAPE.path, fall_back, service)
+        self._handlers[STREAM_RESHAPE.path] = grpc.stream_stream_rpc_method_handler(stream)
         self.routes: Mapping[str, Submit] = dict.fromkeys(self._handlers, pool.submit)
 
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> "grpc.RpcMethodHandler[bytes, bytes] | None":

@@ -2,8 +2,9 @@
 
 - What takes long is left to a thread of the method's pool, so that the thread that receives calls never works for long.
 - A call is moved by the methods of the admission alone; what follows from a move is done by those of `ServedCall`.
-  The condition of a call is not held while the admission is called, but when the call begins: grpcio holds it then.
-- A call that does not look as grpcio's do is served by `threaded`: that of an interceptor that wraps the handlers.
+  No lock of a call is held while the admission is called, but when a stream begins: grpcio holds its condition then.
+- Unary calls are begun by `serving_loops`, before grpcio makes anything of them; streams are handed over by grpcio. A
+  call that comes in another way is served by `threaded`: a unary one behind interceptors, or a wrapped stream.
 """
 
 import logging
@@ -18,7 +19,8 @@ import grpc
 
 from tensor_reshape.rules.errors import LimitError
 from tensor_reshape.server.calls.admission import Admission
-from tensor_reshape.server.calls.core_calls import DONE, CoreCall
+from tensor_reshape.server.calls.core_calls import DONE, CoreCall, ServerCall
+from tensor_reshape.server.calls.direct_calls import DirectCall
 from tensor_reshape.server.calls.lifecycle import Ending, IllegalEventError, Lifecycle, State
 from tensor_reshape.server.calls.statuses import OK, choose_end, refuse_empty_call
 from tensor_reshape.server.calls.threaded import CallThreads, ThreadedStream, ThreadedUnary
@@ -27,6 +29,7 @@ from tensor_reshape.server.service.methods import Method, ReshapeService
 from tensor_reshape.wire.status import Status
 
 _LOGGER = logging.getLogger(__name__)
+_RECEIVING = State.RECEIVING  # every small call asks for it: to look up a member of an Enum takes its time
 _BUG = Ending("CANCELLED", "INTERNAL_ERROR")  # of what talks to the core: there is nothing left to answer with
 
 
@@ -39,10 +42,10 @@ class InlinePool(CallThreads):
         """Begins the call that grpcio wants `function` to serve; with locks of the call's and of the server's held."""
         _, rpc_event, state, plan = args[:4]
         try:
-            if not isinstance(plan, Plan):
+            if not isinstance(plan, StreamPlan):
                 self._warn_once()
                 return super().submit(function, *args, **kwargs)
-            plan.open(plan, rpc_event, state).begin()
+            StreamCall(plan, rpc_event, state).begin()
         except Exception:  # also where no thread can be started
             _LOGGER.exception("bug")
             rpc_event.call.cancel()
@@ -51,29 +54,27 @@ class InlinePool(CallThreads):
     def _warn_once(self) -> None:
         if not self._has_warned:
             self._has_warned = True
-            _LOGGER.warning("interceptors wrap the methods, as those of an instrumentation do: threads serve all calls")
+            _LOGGER.warning("the server has interceptors, as those of an instrumentation: threads serve its calls")
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How the calls of one method are served.
+    """How the calls of one method are served; for grpcio it is what serves those that reach a thread all the same.
 
     Attributes:
         admission: what admits them.
         threads: for what takes long.
         name: of the method, in full.
-        open: makes a call of grpcio's event and state.
         fall_back: makes a call that a thread serves.
     """
 
     admission: Admission
     threads: ThreadPoolExecutor
     name: str
-    open: "Callable[[Plan, Any, Any], InlineCall]"
     fall_back: Callable[[Admission], ThreadedUnary | ThreadedStream]
 
     def __call__(self, requests: Iterator[bytes], context: grpc.ServicerContext) -> object:
-        """Serves a call that has reached a thread all the same."""
+        """Serves a call on the thread that it has reached."""
         call = self.fall_back(self.admission)
         try:
             call.enter()
@@ -82,27 +83,44 @@ class Plan:
         return call.run(requests, context)
 
 
-class InlineCall(CoreCall):
+@dataclass(frozen=True, slots=True)
+class UnaryPlan(Plan):
+    """That of a unary method.
+
+    Attributes:
+        method: what its calls are answered with.
+    """
+
+    method: Method
+
+    def open(self, rpc_event: Any) -> "UnaryCall":
+        """Begins a call; for `serving_loops`."""
+        call = UnaryCall(self, rpc_event)
+        call.begin()
+        return call
+
+
+@dataclass(frozen=True, slots=True)
+class StreamPlan(Plan):
+    """That of StreamReshape.
+
+    Attributes:
+        service: what its calls are answered with.
+    """
+
+    service: ReshapeService
+
+
+class InlineCall(ServerCall):
     """What both kinds of calls have: a life, and a thread for what takes long."""
 
-    def __init__(self, plan: Plan, rpc_event: Any, state: Any) -> None:
-        """Idle until `begin`."""
-        super().__init__(plan.name, rpc_event, state)
+    def _join(self, plan: Plan) -> None:
+        """Makes the life; idle until `begin`."""
         self._admission = plan.admission
         self._threads = plan.threads
         self._life = Lifecycle(self, plan.name)
         # The message that waits for a thread.
         self._message: bytes | None = None
-
-    def begin(self) -> None:
-        """Enters the call, and has it receive a message when there is room."""
-        self.watch_end()
-        try:
-            self._admission.enter(self._life, self.peer)
-        except LimitError as error:
-            self._refuse(error)
-        else:
-            self._admission.request_read(self._life)
 
     def start_read(self) -> None:
         """Receives a message; see `ServedCall`."""
@@ -171,50 +189,76 @@ def _work_on(life: Lifecycle) -> None:
         call.work()
 
 
-class UnaryCall(InlineCall):
+class UnaryCall(InlineCall, DirectCall):
     """One call of a unary method."""
 
-    def __init__(self, method: Method, plan: Plan, rpc_event: Any, state: Any) -> None:
+    def __init__(self, plan: UnaryPlan, rpc_event: Any) -> None:
         """Idle until `begin`."""
-        super().__init__(plan, rpc_event, state)
-        self._served = method  # what the calls of this method are answered with
+        DirectCall.__init__(self, plan.name, rpc_event)
+        self._join(plan)
+        self._served = plan.method
+
+    def begin(self) -> None:
+        """Enters the call, and has it receive its message when there is room; raises nothing."""
+        try:
+            self._admission.enter(self._life, self.peer, asks=True)
+            if self._life.state is not _RECEIVING:
+                self.watch()  # it waits for room: nothing else would tell that its caller goes
+        except LimitError as error:
+            self._refuse(error)
+        except Exception as error:  # noqa: BLE001 - it would end the thread that serves every call
+            self._fail(error)
 
     def _on_read(self, raw: bytes | None) -> None:
-        if not self._admission.message_received(self._life, None if raw is None else len(raw)):
+        size = None if raw is None else len(raw)
+        try:
+            response = self._answer_light(raw)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the caller is told no more than that
+            if self._admission.message_received(self._life, size):
+                self._refuse(error)
             return
-        if raw is None:
-            self._refuse(refuse_empty_call())
-        elif not self._answer(self._served.answer_light, raw):
+        if size is not None and response is not None:
+            # The life ends first: a call that was given up meanwhile has its refusal on the way, and gets no answer.
+            if self._admission.answer_at_once(self._life, size, len(response)):
+                self.finish(response=response)
+        elif self._admission.message_received(self._life, size):
             self._message = raw
+            self.watch()  # no message is awaited any more, so nothing else would tell that the caller goes
             self._admission.request_work(self._life)
 
+    def _answer_light(self, raw: bytes | None) -> bytes | None:
+        """Answers on the thread that received the message; None where that would take long."""
+        if raw is None:
+            raise refuse_empty_call()
+        return self._served.answer_light(raw)
+
     def _answer_long(self, raw: bytes) -> None:
-        self._answer(self._answer_whole, raw)
-
-    def _answer_whole(self, raw: bytes) -> bytes:
-        return self._served.answer(raw, lambda: self._life.is_over)
-
-    def _answer(self, answer: Callable[[bytes], bytes | None], raw: bytes) -> bool:
-        """Ends the call, unless `answer` has none."""
         try:
-            response = answer(raw)
+            response = self._served.answer(raw, lambda: self._life.is_over)
         except Exception as error:  # noqa: BLE001 - whatever it is, the caller is told no more than that
             self._refuse(error)
-            return True
-        # The life ends first: a call that was given up meanwhile has its refusal on the way, and gets no answer.
-        if response is not None and self._admission.end(self._life, OK, len(response)):
-            self.finish(response=response)
-        return response is not None
+        else:
+            if self._admission.end(self._life, OK, len(response)):
+                self.finish(response=response)
 
 
-class StreamCall(InlineCall):
+class StreamCall(InlineCall, CoreCall):
     """One call of StreamReshape."""
 
-    def __init__(self, service: ReshapeService, plan: Plan, rpc_event: Any, state: Any) -> None:
+    def __init__(self, plan: StreamPlan, rpc_event: Any, state: Any) -> None:
         """Idle until `begin`."""
-        super().__init__(plan, rpc_event, state)
-        self._session = service.open_stream(partial(plan.admission.reserve, self._life))
+        CoreCall.__init__(self, plan.name, rpc_event, state)
+        self._join(plan)
+        self._session = plan.service.open_stream(partial(plan.admission.reserve, self._life))
         self._last: tuple[Status | None] | None = None  # what ends the call when all answers have gone; set once
+
+    def begin(self) -> None:
+        """Enters the call, and has it receive a message when there is room."""
+        self.watch_end()
+        try:
+            self._admission.enter(self._life, self.peer, asks=True)
+        except LimitError as error:
+            self._refuse(error)
 
     def _on_read(self, raw: bytes | None) -> None:
         size = None if raw is None else len(raw)

@@ -22,8 +22,7 @@ From any state but WORKING and ABANDONED a call goes to DONE when gRPC is done w
 from collections import deque
 from collections.abc import Mapping
 from enum import Enum, auto
-from types import MappingProxyType
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from tensor_reshape.rules.errors import LimitError, TensorReshapeError
 from tensor_reshape.server.calls.accounts import Claim
@@ -50,7 +49,7 @@ class State(Enum):
     """For room to receive its next message. Holds nothing else."""
 
     RECEIVING = auto()
-    """Its message is on its way. Holds room for the largest message."""
+    """Its message is on its way, or has come and is answered at once. Holds room for the largest message."""
 
     WORKING = auto()
     """Its message is being answered, now. Holds what it held before, so that it need not wait in between."""
@@ -89,7 +88,7 @@ class Event(Enum):
     """There is room to receive (the one that asked for it, or gave it back)."""
 
     ARRIVE = auto()
-    """A message has arrived (the one that received it)."""
+    """A message has arrived; of a small unary call, also its answer is known then (the one that received it)."""
 
     HALF_CLOSE = auto()
     """The caller's side has ended instead (the one that would have received a message)."""
@@ -134,53 +133,51 @@ _COMING_LATE = (
 # Of a state in which the call waits or rests: it can be given up there.
 _RESTING = {Event.END: State.ENDING, Event.GIVE_UP: State.GIVEN_UP, Event.OVER: State.DONE}
 
-TRANSITIONS: Mapping[State, Mapping[Event, State]] = MappingProxyType(
-    {
-        State.NEW: {Event.ENTER: State.NEW, Event.ASK: State.WAITING, **_RESTING},
-        State.WAITING: {Event.READ: State.RECEIVING, Event.SENT: State.WAITING, **_RESTING},
-        State.RECEIVING: {
-            Event.ARRIVE: State.WORKING,
-            Event.HALF_CLOSE: State.WORKING,
-            Event.SENT: State.RECEIVING,
-            **_RESTING,
-        },
-        # Not given up: what this server works on makes progress.
-        State.WORKING: {
-            Event.QUEUE: State.QUEUED,
-            Event.ANSWER: State.SENDING,
-            Event.SENT: State.WORKING,
-            Event.END: State.ENDING,
-            Event.OVER: State.ABANDONED,
-        },
-        # A thread that takes up a call which is over finds so, and does nothing: see `move`.
-        State.QUEUED: {
-            Event.ROOM: State.QUEUED,
-            Event.TAKE_UP: State.WORKING,
-            Event.SENT: State.QUEUED,
-            **_RESTING,
-        },
-        State.SENDING: {Event.ASK: State.WAITING, Event.SENT: State.SENDING, **_RESTING},
-        State.ENDING: {
-            **dict.fromkeys(_COMING_LATE, State.ENDING),
-            Event.GIVE_UP: State.GIVEN_UP,
-            Event.OVER: State.DONE,
-        },
-        # A refusal that is not taken either is given up once more: the call is then cancelled.
-        State.GIVEN_UP: {
-            **dict.fromkeys((*_COMING_LATE, Event.GIVE_UP), State.GIVEN_UP),
-            Event.OVER: State.DONE,
-        },
-        # The thread is done with it by whatever it says.
-        State.ABANDONED: {
-            Event.QUEUE: State.DONE,
-            Event.ANSWER: State.DONE,
-            Event.END: State.DONE,
-            Event.SENT: State.ABANDONED,
-            Event.OVER: State.ABANDONED,
-        },
-        State.DONE: dict.fromkeys((*_COMING_LATE, Event.OVER), State.DONE),
-    }
-)
+TRANSITIONS: Final[Mapping[State, Mapping[Event, State]]] = {
+    State.NEW: {Event.ENTER: State.NEW, Event.ASK: State.WAITING, **_RESTING},
+    State.WAITING: {Event.READ: State.RECEIVING, Event.SENT: State.WAITING, **_RESTING},
+    State.RECEIVING: {
+        Event.ARRIVE: State.WORKING,
+        Event.HALF_CLOSE: State.WORKING,
+        Event.SENT: State.RECEIVING,
+        **_RESTING,
+    },
+    # Not given up: what this server works on makes progress.
+    State.WORKING: {
+        Event.QUEUE: State.QUEUED,
+        Event.ANSWER: State.SENDING,
+        Event.SENT: State.WORKING,
+        Event.END: State.ENDING,
+        Event.OVER: State.ABANDONED,
+    },
+    # A thread that takes up a call which is over finds so, and does nothing: see `move`.
+    State.QUEUED: {
+        Event.ROOM: State.QUEUED,
+        Event.TAKE_UP: State.WORKING,
+        Event.SENT: State.QUEUED,
+        **_RESTING,
+    },
+    State.SENDING: {Event.ASK: State.WAITING, Event.SENT: State.SENDING, **_RESTING},
+    State.ENDING: {
+        **dict.fromkeys(_COMING_LATE, State.ENDING),
+        Event.GIVE_UP: State.GIVEN_UP,
+        Event.OVER: State.DONE,
+    },
+    # A refusal that is not taken either is given up once more: the call is then cancelled.
+    State.GIVEN_UP: {
+        **dict.fromkeys((*_COMING_LATE, Event.GIVE_UP), State.GIVEN_UP),
+        Event.OVER: State.DONE,
+    },
+    # The thread is done with it by whatever it says.
+    State.ABANDONED: {
+        Event.QUEUE: State.DONE,
+        Event.ANSWER: State.DONE,
+        Event.END: State.DONE,
+        Event.SENT: State.ABANDONED,
+        Event.OVER: State.ABANDONED,
+    },
+    State.DONE: dict.fromkeys((*_COMING_LATE, Event.OVER), State.DONE),
+}
 """Every move that there is."""
 
 WAITS = frozenset({State.NEW, State.WAITING, State.QUEUED})

@@ -3,7 +3,7 @@
 - How long a call may make no progress depends on who waits: longest where nobody does.
 - Who waits for a connection's own share presses that connection alone: a stranger must not have others given up.
 - A connection keeps its last call: it is no worse than those that wait.
-- Nothing here changes anything or asks a clock; all of it is called under the lock of the admission.
+- Nothing here changes a call or asks a clock; all of it is called under the lock of the admission.
 """
 
 from collections import Counter
@@ -12,7 +12,9 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from tensor_reshape.rules.errors import LimitError, Reason
+from tensor_reshape.server.calls.budgets import Budget
 from tensor_reshape.server.calls.lifecycle import Lifecycle
+from tensor_reshape.server.calls.places import Places, refuse_busy
 from tensor_reshape.server.config import Config
 
 MIN_PRESSURE_SECONDS = 2.0
@@ -41,6 +43,32 @@ class Patience(NamedTuple):
         """Returns that of a server."""
         pace_seconds = config.max_message_bytes / MIN_BYTES_PER_SECOND
         return cls(config.stall_seconds, min(config.stall_seconds, max(MIN_PRESSURE_SECONDS, pace_seconds)))
+
+
+class Stalls:
+    """Finds the calls that are given up."""
+
+    def __init__(self, config: Config) -> None:
+        """Knows of no threads that calls hold."""
+        self._patience = Patience.of(config)
+        self._threads = 0  # that calls may hold while they wait for a message
+        self._are_threads_short: Callable[[], bool] = bool  # until `limit_threads`: never
+
+    def limit_threads(self, count: int, are_short: Callable[[], bool]) -> None:
+        """Notes that a call which waits for its message holds one of `count` threads, and how to ask for a lack."""
+        self._threads, self._are_threads_short = count, are_short
+
+    def find(self, now: float, budget: Budget, places: Places) -> dict[Lifecycle, float]:
+        """Returns the calls to be given up, and after how many seconds without progress."""
+        short, lives = self._are_threads_short(), places.lives
+        pressed = short or budget.is_short or places.is_crowded
+        general = self._patience.pressure_seconds if pressed else self._patience.stall_seconds
+        crowded = find_crowded(places.calls, self._threads) if short else ()
+        find_limit = choose_limits(lives, general, self._patience.pressure_seconds, crowded)
+        victims = choose_victims(lives, budget.receiving.newcomers, now - SHORT_SECONDS)
+        return dict.fromkeys(victims, SHORT_SECONDS) | {
+            life: limit for life in lives if not life.may_stand_still and life.since < now - (limit := find_limit(life))
+        }
 
 
 def choose_limits(
@@ -84,11 +112,6 @@ def choose_victims(lives: Collection[Lifecycle], wanted: int, before: float) -> 
         if len(victims) >= wanted:
             break
     return victims[:wanted]
-
-
-def refuse_busy(message: str) -> LimitError:
-    """Returns the refusal of a call for which there is no room."""
-    return LimitError.of(Reason.SERVER_BUSY, message)
 
 
 def refuse_waiting(seconds: float) -> LimitError:

@@ -18,6 +18,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from queue import SimpleQueue
+from types import MappingProxyType
 from typing import Any, NoReturn, TypeAlias
 
 import grpc
@@ -27,6 +28,7 @@ from tensor_reshape.server.calls.admission import Admission
 from tensor_reshape.server.calls.lifecycle import Lifecycle, State
 from tensor_reshape.server.calls.reserves import ReservedThreads
 from tensor_reshape.server.calls.router import Submit
+from tensor_reshape.server.calls.serving_loops import OpenCall
 from tensor_reshape.server.calls.statuses import OK, choose_end, end_call, refuse_empty_call
 from tensor_reshape.server.config import COST_FACTOR
 from tensor_reshape.server.process.pools import start_all, start_threads
@@ -68,8 +70,11 @@ class ThreadedHandlers(grpc.GenericRpcHandler):
     """Admits calls when they arrive, and has threads serve them.
 
     Attributes:
+        direct: nothing: grpcio hands over every call.
         routes: what serves the calls of each method.
     """
+
+    direct: Mapping[str, OpenCall] = MappingProxyType({})
 
     def __init__(self, service: ReshapeService, admission: Admission, max_working: int) -> None:
         """Serves `service` within `admission`, and works on so many calls at once."""
