@@ -187,7 +187,7 @@ def test_metadata_that_no_call_can_carry_are_the_same_error_both_ways():
     with open_both(NOBODY) as both:
         ends = [find_end(calls.send, PATH, b"", 1, (("A Key", "x"),)) for calls in both]
     assert ends[0] == ends[1]
-    assert ends[0].message == "INTERNAL: Invalid metadata"
+    assert "metadata" in ends[0].message  # the rest is the words of the installed grpcio
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,7 @@ def test_calls_that_wait_for_a_message_hold_no_thread(connection: Connection):
         connection.open(HEALTH_CHECK)
         connection.open(REFLECTION)
         watch(connection)
-    assert threading.active_count() == before
+    assert threading.active_count() <= before  # those of servers of other tests may still be ending
 
 
 def test_who_watches_is_told_the_news_and_that_there_will_be_no_more(connection: Connection, runner: Runner):
