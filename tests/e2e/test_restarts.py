@@ -21,7 +21,7 @@ def run_until_punctual(*flags: str) -> Figures:
 
 def test_a_lone_server_that_restarts_again_and_again_loses_no_call(serving: str):
     figures = run_until_punctual("--serving", serving, "--drain-seconds", "0.2")
-    assert figures.find_problems() == []
+    assert figures.find_problems() == [], figures
     assert set(figures.calls) == {"unary", "stream", "asyncio", "asyncio stream"}
 
 
