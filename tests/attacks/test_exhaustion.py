@@ -7,6 +7,8 @@ import threading
 import time
 from contextlib import suppress
 
+import pytest
+
 from bare_servers import BareServer, limit_command, run_bare_server
 from http2 import Connection, grpc_message
 from meters import count_descriptors, read_memory
@@ -64,6 +66,9 @@ from tensor_reshape.server.process.logs import configure_logs
 class Handlers:
     routes = {}
 
+    def __init__(self):
+        self.direct = {sys.argv[2]: self.service} if len(sys.argv) > 2 else {}
+
     def service(self, details):
         raise SystemExit  # what grpcio does not catch
 
@@ -73,8 +78,9 @@ runner.serve_until_signal(Config(listen=(sys.argv[1],), drain_seconds=0))
 """
 
 
-def test_a_server_whose_serving_thread_has_ended_ends_with_1():
-    command = [sys.executable, "-c", DEAF, "127.0.0.1:0"]
+@pytest.mark.parametrize("direct", [[], [STATIC_RESHAPE]], ids=["grpcio's loop", "the server's own"])
+def test_a_server_whose_serving_thread_has_ended_ends_with_1(direct: list[str]):
+    command = [sys.executable, "-c", DEAF, "127.0.0.1:0", *direct]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         found = process.stderr.readline().split("address=")[1].split()[0]
