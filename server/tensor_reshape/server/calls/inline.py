@@ -121,6 +121,7 @@ class InlineCall(ServerCall):
         self._life = Lifecycle(self, plan.name)
         # The message that waits for a thread.
         self._message: bytes | None = None
+        self._has_answered = False  # whether an answer has gone: from then on it is no reset that the caller goes
 
     def start_read(self) -> None:
         """Receives a message; see `ServedCall`."""
@@ -160,7 +161,7 @@ class InlineCall(ServerCall):
         gone = self.is_gone
         if not gone:
             self._admission.resets.note_answer(self._life.peer)
-        elif self._life.state is not State.GIVEN_UP:  # which may have been cancelled here
+        elif not self._has_answered and self._life.state is not State.GIVEN_UP:  # which may have been cancelled here
             self._admission.resets.note_reset(self._life.peer, self.seconds_left)
         # In this order: a thread that takes the call up just before has its message, and tells when it is done with it.
         self._admission.release(self._life, gone=gone)
@@ -296,6 +297,7 @@ class StreamCall(InlineCall, CoreCall):
                 self.finish(*self._last)
 
     def _on_sent(self, size: int) -> None:
+        self._has_answered = True
         self._admission.sent(self._life, size)
         self.start_send()
 

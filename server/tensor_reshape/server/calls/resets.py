@@ -14,7 +14,7 @@ calls a connection has the server begin for nothing (CVE-2023-44487). Each conne
   reset calls has 50 times the rate.
 - While an address is distrusted, because a connection from it was an offender, others that come from it begin with few
   tokens and earn the rest: to connect anew must not be worth a burst.
-- A call that this server has given up is no reset. All clients of one unix socket have one name, and are not counted;
+- A call that this server has given up is no reset, nor is a stream of which an answer has gone. All clients of one unix socket have one name, and are not counted;
   nor are calls of methods that nobody serves, which grpcio refuses by itself.
 
 Only connections that have reset a call have a bucket, and those of distrusted addresses: for all others, the end of a
