@@ -52,9 +52,10 @@ def test_a_burst_is_free_and_one_more_is_not(buckets: ResetBuckets):
     assert reset(buckets, 1) == {A}
 
 
-def test_an_offender_is_named_once_whatever_ends_with_its_connection(buckets: ResetBuckets):
+def test_an_offender_is_named_again_with_each_reset(buckets: ResetBuckets):
     assert reset(buckets, BURST + 1) == {A}
-    assert reset(buckets, BURST) == set()
+    assert buckets.take_offenders() == set()
+    assert reset(buckets, 1) == {A}
 
 
 def test_who_keeps_to_the_rate_is_never_an_offender(buckets: ResetBuckets, clock: Clock):

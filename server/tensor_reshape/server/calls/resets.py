@@ -14,8 +14,9 @@ calls a connection has the server begin for nothing (CVE-2023-44487). Each conne
   reset calls has 50 times the rate.
 - While an address is distrusted, because a connection from it was an offender, others that come from it begin with few
   tokens and earn the rest: to connect anew must not be worth a burst.
-- A call that this server has given up is no reset, nor is a stream of which an answer has gone. All clients of one unix socket have one name, and are not counted;
-  nor are calls of methods that nobody serves, which grpcio refuses by itself.
+- A call that this server has given up is no reset, nor is a stream of which an answer has gone. All clients of one unix
+  socket have one name, and are not counted; nor are calls of methods that nobody serves, which grpcio refuses by
+  itself.
 
 Only connections that have reset a call have a bucket, and those of distrusted addresses: for all others, the end of a
 call costs the question whether there is one.
@@ -65,7 +66,7 @@ class ResetBuckets:
         self._lock = threading.Lock()  # guards all that follows; nothing is done under it but to count
         self._buckets: OrderedDict[str, _Bucket] = OrderedDict()  # by connection, the last to be used last
         self._distrusted: OrderedDict[str, float] = OrderedDict()  # until when, by address
-        self._offenders: set[str] = set()  # connections without tokens, which nobody has taken yet
+        self._offenders: set[str] = set()  # connections that have reset a call without a token since the last look
 
     def note_reset(self, peer: str, seconds_left: float) -> None:
         """Notes that a call was reset before it was answered.
@@ -78,9 +79,8 @@ class ResetBuckets:
             return
         with self._lock:
             bucket = self._fill(peer)
-            before = bucket.tokens
             bucket.tokens -= LATE_TOKENS if seconds_left < LATE_SECONDS else 1.0
-            if bucket.tokens < 0 <= before:  # once: what it had under way ends as resets, too, when it is closed
+            if bucket.tokens < 0:  # again with each reset: it may not have been found
                 self._offenders.add(peer)
                 self._distrust(_find_address(peer))
 
@@ -90,7 +90,7 @@ class ResetBuckets:
             self._earn(peer)
 
     def take_offenders(self) -> set[str]:
-        """Returns the connections that are to be closed, each once."""
+        """Returns the connections that have become offenders, or have gone on to be, since this was called last."""
         if not self._offenders:
             return set()
         with self._lock:
