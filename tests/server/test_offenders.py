@@ -24,6 +24,7 @@ def listener() -> Iterator[socket.socket]:
 def pair(listener: socket.socket) -> Iterator[tuple[socket.socket, socket.socket]]:
     """A client's end, and the server's."""
     with socket.create_connection(listener.getsockname(), SECONDS) as client, listener.accept()[0] as served:
+        served.settimeout(SECONDS)  # so that a connection that is not closed fails the test
         yield client, served
 
 

@@ -110,6 +110,11 @@ def test_the_clients_of_a_unix_socket_are_not_counted(buckets: ResetBuckets):
     assert reset(buckets, 2 * BURST, "unix:") == set()
 
 
+def test_nothing_is_counted_once_the_server_stops(buckets: ResetBuckets):
+    buckets.stop()
+    assert reset(buckets, 2 * BURST) == set()
+
+
 def test_what_is_remembered_is_bounded(buckets: ResetBuckets):
     for number in range(MAX_BUCKETS + 100):
         reset(buckets, BURST + 1, f"ipv4:10.{number >> 16}.{number >> 8 & 255}.{number & 255}:1")

@@ -93,9 +93,14 @@ class UnaryPlan(Plan):
 
     method: Method
 
-    def open(self, rpc_event: Any) -> "UnaryCall":
-        """Begins a call; for `serving_loops`."""
-        call = UnaryCall(self, rpc_event)
+    def open(self, rpc_event: Any) -> "UnaryCall | None":
+        """Begins a call, unless there is no memory for it; for `serving_loops`."""
+        try:
+            call = UnaryCall(self, rpc_event)
+        except Exception:
+            _LOGGER.exception("bug")
+            rpc_event.call.cancel()
+            return None
         call.begin()
         return call
 
@@ -161,7 +166,7 @@ class InlineCall(ServerCall):
         gone = self.is_gone
         if not gone:
             self._admission.resets.note_answer(self._life.peer)
-        elif not self._has_answered and self._life.state is not State.GIVEN_UP:  # which may have been cancelled here
+        elif not (self._has_answered or self._is_cancelled or self._life.state is State.GIVEN_UP):
             self._admission.resets.note_reset(self._life.peer, self.seconds_left)
         # In this order: a thread that takes the call up just before has its message, and tells when it is done with it.
         self._admission.release(self._life, gone=gone)
@@ -202,11 +207,12 @@ class UnaryCall(InlineCall, DirectCall):
     def begin(self) -> None:
         """Enters the call, and has it receive its message when there is room; raises nothing."""
         try:
-            self._admission.enter(self._life, self.peer, asks=True)
-            if self._life.state is not _RECEIVING:
-                self.watch()  # it waits for room: nothing else would tell that its caller goes
-        except LimitError as error:
-            self._refuse(error)
+            try:
+                self._admission.enter(self._life, self.peer, asks=True)
+                if self._life.state is not _RECEIVING:
+                    self.watch()  # it waits for room: nothing else would tell that its caller goes
+            except LimitError as error:
+                self._refuse(error)
         except Exception as error:  # noqa: BLE001 - it would end the thread that serves every call
             self._fail(error)
 

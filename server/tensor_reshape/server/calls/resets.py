@@ -14,9 +14,9 @@ calls a connection has the server begin for nothing (CVE-2023-44487). Each conne
   reset calls has 50 times the rate.
 - While an address is distrusted, because a connection from it was an offender, others that come from it begin with few
   tokens and earn the rest: to connect anew must not be worth a burst.
-- A call that this server has given up is no reset, nor is a stream of which an answer has gone. All clients of one unix
-  socket have one name, and are not counted; nor are calls of methods that nobody serves, which grpcio refuses by
-  itself.
+- A call that this server has given up or cancelled is no reset, nor is a stream of which an answer has gone, nor what
+  ends while the server stops. All clients of one unix socket have one name, and are not counted; nor are calls of
+  methods that nobody serves, which grpcio refuses by itself.
 
 Only connections that have reset a call have a bucket, and those of distrusted addresses: for all others, the end of a
 call costs the question whether there is one.
@@ -63,6 +63,7 @@ class ResetBuckets:
         self._rate = rate
         self._burst = rate * BURST_SECONDS
         self._clock = clock
+        self._is_stopped = False
         self._lock = threading.Lock()  # guards all that follows; nothing is done under it but to count
         self._buckets: OrderedDict[str, _Bucket] = OrderedDict()  # by connection, the last to be used last
         self._distrusted: OrderedDict[str, float] = OrderedDict()  # until when, by address
@@ -75,7 +76,7 @@ class ResetBuckets:
             peer: the name of the connection.
             seconds_left: until the time was up that the caller had set; infinite where it had set none.
         """
-        if is_shared(peer):
+        if is_shared(peer) or self._is_stopped:
             return
         with self._lock:
             bucket = self._fill(peer)
@@ -83,6 +84,10 @@ class ResetBuckets:
             if bucket.tokens < 0:  # again with each reset: it may not have been found
                 self._offenders.add(peer)
                 self._distrust(_find_address(peer))
+
+    def stop(self) -> None:
+        """Notes that the server stops: from now on it ends calls itself, and none is a reset."""
+        self._is_stopped = True
 
     def note_answer(self, peer: str) -> None:
         """Notes that a call was answered; nearly all calls are of connections without a bucket, and go on at once."""

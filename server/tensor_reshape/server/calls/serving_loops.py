@@ -21,7 +21,7 @@ from grpc._cython import cygrpc  # type: ignore[attr-defined] # compiled, withou
 OpenCall: TypeAlias = Callable[[Any], Any]
 """Begins the call of an event of grpcio's, and returns what has its callbacks; never raises.
 
-These are methods, each of which returns whether the call is over.
+These are methods, each of which returns whether the call is over. None where there is no call: it is cancelled.
 """
 
 _CHECK_SECONDS = 1.0  # as grpcio's: how soon it is seen that nobody has the server any more
@@ -132,7 +132,9 @@ class _ServingLoop:
         """Begins a call, and asks the core for the next one: what grpcio's `_process_event_and_continue` does."""
         self._note()
         state = self._state
-        state.rpc_states.add(open_call(event))  # touched by this thread alone
+        call = open_call(event)
+        if call is not None:
+            state.rpc_states.add(call)  # touched by this thread alone
         with state.lock:
             state.due.remove(self._new_call)
             if state.stage is self._started:  # else it is shutting down, and takes no more
