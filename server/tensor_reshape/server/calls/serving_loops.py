@@ -51,18 +51,11 @@ _STATE = (
     "server_deallocated",
     "stage",
 )
-_CORE = (
-    "CompletionType",
-    "ReceiveCloseOnServerOperation",
-    "ReceiveMessageOperation",
-    "SendInitialMetadataOperation",
-    "SendMessageOperation",
-    "SendStatusFromServerOperation",
-)
+_CORE = ("CompletionType", "ReceiveCloseOnServerOperation")
 
 
 def is_supported() -> bool:
-    """Whether the installed grpcio has all that this module and `direct_calls` need, in the form that they need."""
+    """Whether the installed grpcio has what this module and `direct_calls` need besides `core_calls`, in that form."""
     known = all(_has_parameters(name, parameters) for name, parameters in _PARAMETERS.items())
     if not known or not all(hasattr(_server, name) for name in _CONSTANTS):
         return False

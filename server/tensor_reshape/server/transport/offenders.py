@@ -27,7 +27,7 @@ SILENCE_SECONDS = 2.0
 
 _FORGET_SECONDS = 2.0
 _LOG_SECONDS = 10.0  # between two lines: a stranger can be an offender as often as he likes
-_REST_SHARE = 5.0  # of the time that it took to look for offenders, until the next look
+_REST_SHARE = 5.0  # times as long as a look took, from its begin to the next one: no more than a fifth of the time
 _SO_ATTACH_FILTER = 26  # of Linux
 # A program of the kernel's packet filter with one instruction: keep nothing of the packet.
 _DROP_ALL = ctypes.create_string_buffer(struct.pack("=HBBI", 0x06, 0, 0, 0))
