@@ -220,11 +220,13 @@ class ThreadedCall:
 
     def _note_end(self) -> None:
         # grpcio does not say whether the caller was gone before it took the end; so what is decided counts.
+        if self._context is None:
+            return  # it was refused at once, or never had a thread
+        peer = self._life.peer or self._context.peer()  # of a call that is over when it begins
         if self._life.is_ended:
-            self._admission.resets.note_answer(self._life.peer)
-        elif self._context is not None and not self._has_answered:
+            self._admission.resets.note_answer(peer)
+        elif not self._has_answered:
             left = self._context.time_remaining()
-            peer = self._life.peer or self._context.peer()  # of a call that is over when it begins
             self._admission.resets.note_reset(peer, math.inf if left is None else left)
 
     def _await_room(self, size: int | None) -> None:
