@@ -7,8 +7,8 @@ from functools import partial
 
 import pytest
 
-from http2 import HEALTH_CHECK, HEALTH_WATCH, REFLECTION, SECONDS, Connection, Kind, frame, grpc_message
-from plain_requests import STATIC_RESHAPE, build_static_request
+from http2 import HEALTH_CHECK, HEALTH_WATCH, REFLECTION, SECONDS, SERVICE_PATH, Connection, Kind, frame, grpc_message
+from plain_requests import STATIC_RESHAPE, build_begin, build_chunk, build_static_request
 from server_processes import ServerProcess, run_server
 from strangers import retry
 
@@ -60,12 +60,15 @@ def test_who_resets_whole_calls_before_their_answer_can_come_is_closed(server: S
         assert is_closed_for(lambda: reset(stranger, STATIC_RESHAPE, data=message), stranger)
 
 
-def test_who_comes_back_is_closed_sooner(server: ServerProcess):
-    with Connection(server.address) as stranger:
-        assert is_closed_for(lambda: reset(stranger, STATIC_RESHAPE), stranger)
-    with Connection(server.address) as again:
-        reset(again, STATIC_RESHAPE)
-        assert again.await_(lambda: bool(again.closed))
+def test_who_comes_back_is_closed_sooner(serving: str):
+    with run_server("--serving", serving, "--max-resets-per-second", "1") as server:
+        with Connection(server.address) as stranger:
+            assert is_closed_for(lambda: reset(stranger, STATIC_RESHAPE), stranger)
+        with Connection(server.address) as again, suppress(OSError):
+            for _ in range(3):  # less than what the first one had
+                reset(again, STATIC_RESHAPE)
+                call(again)
+            assert again.await_(lambda: bool(again.closed))
 
 
 @pytest.fixture
@@ -104,6 +107,24 @@ def test_who_ends_watches_goes_on(polite: Connection):
         polite.send_data(stream, grpc_message(b""))
         assert polite.await_(partial(polite.bodies.__contains__, stream))
         polite.send(frame(Kind.RST_STREAM, 0, stream, CANCEL))
+
+
+def test_who_ends_streams_whose_answers_have_come_goes_on(polite: Connection):
+    for _ in range(5 * SOME):
+        stream = polite.open(f"{SERVICE_PATH}StreamReshape")
+        polite.send_data(stream, grpc_message(build_begin([6])) + grpc_message(build_chunk(0, bytes(24))))
+        assert polite.await_(partial(has_answers, polite, stream, 2))
+        polite.send(frame(Kind.RST_STREAM, 0, stream, CANCEL))
+
+
+def has_answers(connection: Connection, stream: int, count: int) -> bool:
+    body = bytes(connection.bodies.get(stream, b""))
+    for _ in range(count):
+        size = 5 + int.from_bytes(body[1:5])
+        if len(body) < max(size, 5):
+            return False
+        body = body[size:]
+    return True
 
 
 def test_the_rate_is_an_option(serving: str):

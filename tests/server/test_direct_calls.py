@@ -9,6 +9,7 @@ import pytest
 from http2 import SERVICE_PATH, Connection, frame, grpc_message
 from http2 import Kind as Frame
 from in_process import ANY_PORT, hurry_stop
+from tensor_reshape.server.calls.inline import UnaryCall
 from tensor_reshape.server.calls.lifecycle import Event, State
 from tensor_reshape.server.calls.observers import CallRecord
 from tensor_reshape.server.config import Config
@@ -112,6 +113,18 @@ def test_a_call_that_has_waited_for_room_is_answered():
         connection.send_data(streams[-1], grpc_message(b"\xff"), end=True)
         assert connection.await_end(streams[-1]).status == "3"
         watcher.await_event(Event.OVER, 3)
+        assert (runner._admission.used_bytes, runner._admission.is_idle) == (0, True)
+
+
+def test_a_call_that_cannot_be_refused_is_cancelled_and_over(monkeypatch: pytest.MonkeyPatch):
+    def fail(*_: object, **__: object) -> None:
+        raise MemoryError
+
+    with serve(stall_seconds=1) as (runner, watcher), Connection(runner.addresses[0]) as connection:
+        with monkeypatch.context() as patch:
+            patch.setattr(UnaryCall, "finish", fail)
+            connection.open(RESHAPE)
+            watcher.await_end()
         assert (runner._admission.used_bytes, runner._admission.is_idle) == (0, True)
 
 

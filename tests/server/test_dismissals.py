@@ -34,6 +34,14 @@ def name(client: socket.socket) -> str:
     return f"ipv4:127.0.0.1:{client.getsockname()[1]}"
 
 
+def has_ipv6() -> bool:
+    try:
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+    except OSError:
+        return False
+    return True
+
+
 def do(_name: str, action: Callable[[], bool]) -> None:
     action()
 
@@ -74,6 +82,17 @@ def test_an_idle_client_is_told_once_and_given_time(listener: socket.socket, pai
     frame = client.recv(100)
     assert (frame[3], struct.unpack("!II", frame[9:])) == (GOAWAY, (2**31 - 1, 0))
     assert len(frame) == 17
+
+
+@pytest.mark.skipif(not has_ipv6(), reason="the system has no IPv6")
+def test_a_client_of_ipv6_is_told():
+    with (
+        socket.create_server(("::1", 0), family=socket.AF_INET6) as listener,
+        socket.create_connection(listener.getsockname()[:2], 10) as client,
+        listener.accept()[0],
+    ):
+        Dismissal([find_port(listener)], do).advance(0.0)
+        assert len(client.recv(100)) == 17
 
 
 def test_a_busy_client_is_told_when_it_is_idle(listener: socket.socket, pair: tuple[socket.socket, socket.socket]):

@@ -11,13 +11,14 @@ from typing import Any
 import grpc
 import pytest
 
-from http2 import Connection
+from http2 import Connection, grpc_message
 from in_process import ANY_PORT, run_runner
 from raw_streams import begin, open_stream
 from tensor_reshape.client import Client
 from tensor_reshape.server.calls.admission import Admission
 from tensor_reshape.server.calls.inline import InlineCall, StreamCall, UnaryCall
 from tensor_reshape.server.calls.lifecycle import IllegalEventError
+from tensor_reshape.server.calls.places import refuse_busy
 from tensor_reshape.server.config import Config
 from tensor_reshape.server.runner import Runner
 from tensor_reshape.wire.methods import INFER_SHAPE
@@ -86,6 +87,38 @@ def test_a_bug_in_the_life_of_a_call_ends_the_call_and_nothing_else(
     assert {record.message for record in caplog.records} == {"bug"}
     monkeypatch.undo()
     check_serves(runner)
+
+
+def fail_for_want(*_: object, **__: object) -> None:
+    raise MemoryError
+
+
+@pytest.mark.parametrize("method", ["_join", "_refuse"])
+def test_a_call_for_which_there_is_no_memory_ends_alone(
+    runner: Runner, method: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    with Connection(runner.addresses[0]) as connection, caplog.at_level(logging.ERROR):
+        with monkeypatch.context() as patch:
+            patch.setattr(Admission, "enter", refuse)
+            patch.setattr(UnaryCall, method, fail_for_want)
+            stream = connection.open(INFER_SHAPE.path)
+            connection.send_data(stream, grpc_message(SHORT_QUESTION), end=True)
+            assert connection.await_end(stream).status in {"1", "RST"}
+        assert connection.call(INFER_SHAPE.path, SHORT_QUESTION).is_ok
+    assert {record.message for record in caplog.records} == {"bug"}
+
+
+def refuse(*_: object, **__: object) -> None:
+    message = "no room"
+    raise refuse_busy(message)
+
+
+def test_what_the_server_cancels_is_no_reset(runner: Runner, over: threading.Event, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(Admission, "answer_at_once", fail)
+    with Connection(runner.addresses[0]) as connection:
+        connection.call(INFER_SHAPE.path, SHORT_QUESTION)
+        assert over.wait(SECONDS)
+    assert not runner._admission.resets._buckets
 
 
 def test_a_bug_when_a_call_is_over_harms_no_other_call(

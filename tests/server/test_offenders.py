@@ -2,7 +2,7 @@
 
 import logging
 import socket
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from itertools import count
 
 import pytest
@@ -24,6 +24,7 @@ def listener() -> Iterator[socket.socket]:
 def pair(listener: socket.socket) -> Iterator[tuple[socket.socket, socket.socket]]:
     """A client's end, and the server's."""
     with socket.create_connection(listener.getsockname(), SECONDS) as client, listener.accept()[0] as served:
+        served.settimeout(SECONDS)  # so that a connection that is not closed fails the test
         yield client, served
 
 
@@ -75,6 +76,47 @@ def test_an_offender_is_closed_after_its_silence_and_not_before(
     closer.look(NOW + SILENCE_SECONDS + 0.1)
     assert served.recv(1) == b""
     assert client.recv(1) == b""
+
+
+def test_the_silence_of_an_offender_that_is_named_again_is_not_prolonged(
+    listener: socket.socket, pair: tuple[socket.socket, socket.socket]
+):
+    closer = make(listener, pair[0], pair[0])
+    closer.look(NOW)
+    closer.look(NOW + SILENCE_SECONDS - 0.1)
+    closer.look(NOW + SILENCE_SECONDS + 0.1)
+    assert pair[1].recv(1) == b""
+
+
+def test_an_offender_that_was_not_found_is_closed_when_it_is_named_again(
+    listener: socket.socket, pair: tuple[socket.socket, socket.socket], monkeypatch: pytest.MonkeyPatch
+):
+    closer = make(listener, pair[0], pair[0])
+    with monkeypatch.context() as patch:
+        patch.setattr(offenders, "find_connections", find_nothing)
+        closer.look(NOW)
+    closer.look(NOW + 1)
+    with monkeypatch.context() as patch:
+        patch.setattr(offenders, "find_connections", find_nothing)
+        closer.look(NOW + SILENCE_SECONDS + 2)
+    closer.look(NOW + SILENCE_SECONDS + 2.1)
+    assert pair[1].recv(1) == b""
+
+
+def test_an_offender_that_has_gone_by_itself_is_forgotten(
+    listener: socket.socket, pair: tuple[socket.socket, socket.socket]
+):
+    closer = make(listener, pair[0])
+    closer.look(NOW)
+    pair[1].close()
+    closer.look(NOW + 60)
+    assert not closer._silenced
+
+
+def find_nothing(ports: Collection[int]) -> Iterator[tuple[int, socket.socket]]:
+    """As where there is no descriptor left."""
+    del ports
+    return iter(())
 
 
 def test_others_are_heard(listener: socket.socket, pair: tuple[socket.socket, socket.socket]):

@@ -10,10 +10,11 @@ from tensor_reshape.server.calls.resets import (
     DISTRUSTED_TOKENS,
     LATE_SECONDS,
     MAX_BUCKETS,
+    MIN_BURST,
     ResetBuckets,
 )
 
-RATE = 10.0
+RATE = 64.0  # of which the inverse is exact
 BURST = int(RATE * BURST_SECONDS)
 A, SAME_ADDRESS, ELSEWHERE = "ipv4:10.0.0.1:4000", "ipv4:10.0.0.1:4001", "ipv4:10.0.0.2:4000"
 
@@ -52,9 +53,35 @@ def test_a_burst_is_free_and_one_more_is_not(buckets: ResetBuckets):
     assert reset(buckets, 1) == {A}
 
 
-def test_an_offender_is_named_once_whatever_ends_with_its_connection(buckets: ResetBuckets):
+def test_a_low_rate_has_a_burst_all_the_same(clock: Clock):
+    buckets = ResetBuckets(1.0, clock)
+    assert reset(buckets, int(MIN_BURST)) == set()
+    assert reset(buckets, 1) == {A}
+
+
+def test_who_ends_all_calls_at_once_is_no_offender_because_of_others_from_there(buckets: ResetBuckets):
+    answer(buckets, 1000)
+    reset(buckets, BURST + 1, SAME_ADDRESS)
+    assert reset(buckets, 64) == set()
+
+
+def test_a_network_of_ipv6_is_one_address(buckets: ResetBuckets):
+    first, same, other = (f"ipv6:%5Bfe80:0:0:{net}::{host}%254%5D:1" for net, host in [(1, 1), (1, 2), (2, 1)])
+    reset(buckets, BURST + 1, first)
+    assert reset(buckets, int(DISTRUSTED_TOKENS) + 1, same) == {same}
+    assert reset(buckets, BURST, other) == set()
+
+
+def test_calls_that_are_read_with_their_resets_after_a_stall_are_late(buckets: ResetBuckets, clock: Clock):
+    for _ in range(10):
+        assert reset(buckets, 60, seconds_left=0.2) == set()
+        clock.now += 0.35
+
+
+def test_an_offender_is_named_again_with_each_reset(buckets: ResetBuckets):
     assert reset(buckets, BURST + 1) == {A}
-    assert reset(buckets, BURST) == set()
+    assert buckets.take_offenders() == set()
+    assert reset(buckets, 1) == {A}
 
 
 def test_who_keeps_to_the_rate_is_never_an_offender(buckets: ResetBuckets, clock: Clock):
@@ -107,6 +134,11 @@ def test_a_connection_of_a_distrusted_address_earns_trust_by_answers(buckets: Re
 
 def test_the_clients_of_a_unix_socket_are_not_counted(buckets: ResetBuckets):
     assert reset(buckets, 2 * BURST, "unix:") == set()
+
+
+def test_nothing_is_counted_once_the_server_stops(buckets: ResetBuckets):
+    buckets.stop()
+    assert reset(buckets, 2 * BURST) == set()
 
 
 def test_what_is_remembered_is_bounded(buckets: ResetBuckets):

@@ -3,12 +3,15 @@
 import os
 import socket
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
+import grpc
 import pytest
 
-from tensor_reshape.server.transport.sockets import count_descriptors, find_connections, find_listeners, hold
+from http2 import SERVICE_PATH
+from in_process import run_stock
+from tensor_reshape.server.transport.sockets import count_descriptors, find_connections, find_listeners, hold, name_peer
 
 
 @pytest.fixture
@@ -59,3 +62,33 @@ def test_what_is_no_socket_of_the_ports_is_not_held_and_leaves_no_descriptor(lis
         with pytest.raises(OSError), hold(number, {1}):  # noqa: PT011 - any: the socket is not there
             pass
         assert count_descriptors() == before
+
+
+def find_host(scope: str) -> str:
+    """Returns an address of this machine that means something in this scope of IPv6, as the kernel writes scopes."""
+    with suppress(OSError):
+        for line in Path("/proc/net/if_inet6").read_text().splitlines():
+            digits, _, _, found, _, interface = line.split()
+            if found == scope:
+                host = socket.inet_ntop(socket.AF_INET6, bytes.fromhex(digits))
+                return f"[{host}%{interface}]" if scope == LINK else f"[{host}]"
+    pytest.skip("no such address")
+
+
+HOST, LINK = "10", "20"
+
+
+@pytest.mark.parametrize("scope", ["", HOST, LINK])
+def test_a_connection_is_named_as_grpcio_names_it(scope: str):
+    peers: list[str] = []
+
+    def note(_: bytes, context: grpc.ServicerContext) -> bytes:
+        peers.append(context.peer())
+        return b""
+
+    host = find_host(scope) if scope else "127.0.0.1"
+    with run_stock({"Reshape": note}, host=host) as address, grpc.insecure_channel(address) as channel:
+        method: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(f"{SERVICE_PATH}Reshape")
+        method(b"", timeout=20)
+        port = int(address.rpartition(":")[2])
+        assert [name_peer(one) for _, one in find_connections({port})] == peers

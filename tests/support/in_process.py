@@ -82,6 +82,7 @@ def run_stock(
     service: str = SERVICE,
     interceptors: list[grpc.ServerInterceptor] | None = None,
     options: Sequence[tuple[str, int]] = (),
+    host: str = "127.0.0.1",
 ) -> Iterator[str]:
     """Runs a plain grpc server that answers with whatever bytes the methods return. Yields its address."""
     server = grpc.server(ThreadPoolExecutor(max_workers=4), interceptors=interceptors, options=options)
@@ -90,9 +91,9 @@ def run_stock(
     }
     handlers |= {name: grpc.stream_stream_rpc_method_handler(behavior) for name, behavior in streams.items()}
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, handlers),))
-    port = server.add_insecure_port(ANY_PORT)
+    port = server.add_insecure_port(f"{host}:0")
     server.start()
     try:
-        yield f"127.0.0.1:{port}"
+        yield f"{host}:{port}"
     finally:
         server.stop(None).wait(WAIT_SECONDS)

@@ -120,6 +120,7 @@ class Runner:
         self._health.end_watches()
         self._reflection.end_streams()
         self._dismiss_clients(hurry)
+        self._admission.resets.stop()  # from now on calls are refused, and those under way may be cancelled here
         with suppress(RuntimeError):  # grpcio begins to stop, but has no thread that will end the grace
             self._server.stop(self._config.grace_seconds)
         deadline = time.monotonic() + self._config.grace_seconds

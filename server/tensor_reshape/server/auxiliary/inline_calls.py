@@ -69,7 +69,7 @@ class BoundedCall(CoreCall):
         self._slots.free(self)
         if not self.is_gone:
             self._resets.note_answer(self.peer)
-        elif not self._has_begun_to_answer:
+        elif not (self._has_begun_to_answer or self._is_cancelled):
             self._resets.note_reset(self.peer, self.seconds_left)
 
 

@@ -66,6 +66,7 @@ class ServerCall:
     _call: Any  # of the core
     _details: Any  # what grpcio knows of it from its head
     _method: str  # its name, in full: what a bug is logged with
+    _is_cancelled = False  # by this server: that its caller is gone then is no reset
 
     @property
     def peer(self) -> str:
@@ -97,6 +98,7 @@ class ServerCall:
 
     def cancel(self) -> None:
         """Ends the call at once, whatever is under way. From any thread."""
+        self._is_cancelled = True
         self._call.cancel()
 
     def _on_read(self, raw: bytes | None) -> None:
@@ -107,9 +109,12 @@ class ServerCall:
         """Hears that the call is over."""
 
     def _fail(self, error: Exception) -> None:
-        """Takes a bug of a callback, and ends the call."""
+        """Takes a bug of a callback, and ends the call; raises nothing."""
         self._report(error)
-        self.cancel()
+        try:
+            self.cancel()
+        except Exception as failure:  # noqa: BLE001 - it would end the thread that serves every call
+            self._report(failure)
 
     def _report(self, error: Exception) -> None:
         """Logs a bug of a callback: nobody else would hear of it."""

@@ -73,9 +73,10 @@ class DirectCall(ServerCall):
                 self._start(operations, self._closed)
             self._is_watched = self._is_finished = True
 
-    def _fail(self, error: Exception) -> None:
-        super()._fail(error)
-        self.watch()  # the call is over when the core has heard that it is cancelled
+    def cancel(self) -> None:
+        """See `ServerCall`."""
+        super().cancel()
+        self.watch()  # the call is over when the core has told that it is cancelled; nothing else may be under way
 
     def _start(self, operations: Any, react: Callable[[Any], bool]) -> None:
         """Has the core do `operations`, and `react` when they are done; with the lock."""

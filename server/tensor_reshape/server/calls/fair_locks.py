@@ -56,9 +56,8 @@ class FairLock:
     def __init__(self) -> None:
         """Starts free."""
         self._lock = threading.Lock()  # guards the next two, for moments
-        self._waiting: deque[threading.Lock] = (
-            deque()
-        )  # a gate for each thread, locked until its turn, first come first
+        # A gate for each thread, locked until its turn; first come first.
+        self._waiting: deque[threading.Lock] = deque()
         self._taken = False  # whether a thread has the turn; it stays so while the turn is handed on
         self._until = 0.0  # by `time.monotonic`: when the slice ends; touched by the one whose turn it is alone
 

@@ -93,9 +93,14 @@ class UnaryPlan(Plan):
 
     method: Method
 
-    def open(self, rpc_event: Any) -> "UnaryCall":
-        """Begins a call; for `serving_loops`."""
-        call = UnaryCall(self, rpc_event)
+    def open(self, rpc_event: Any) -> "UnaryCall | None":
+        """Begins a call, unless there is no memory for it; for `serving_loops`."""
+        try:
+            call = UnaryCall(self, rpc_event)
+        except Exception:
+            _LOGGER.exception("bug")
+            rpc_event.call.cancel()
+            return None
         call.begin()
         return call
 
@@ -121,6 +126,7 @@ class InlineCall(ServerCall):
         self._life = Lifecycle(self, plan.name)
         # The message that waits for a thread.
         self._message: bytes | None = None
+        self._has_answered = False  # whether an answer has gone: from then on it is no reset that the caller goes
 
     def start_read(self) -> None:
         """Receives a message; see `ServedCall`."""
@@ -160,7 +166,7 @@ class InlineCall(ServerCall):
         gone = self.is_gone
         if not gone:
             self._admission.resets.note_answer(self._life.peer)
-        elif self._life.state is not State.GIVEN_UP:  # which may have been cancelled here
+        elif not (self._has_answered or self._is_cancelled or self._life.state is State.GIVEN_UP):
             self._admission.resets.note_reset(self._life.peer, self.seconds_left)
         # In this order: a thread that takes the call up just before has its message, and tells when it is done with it.
         self._admission.release(self._life, gone=gone)
@@ -201,11 +207,12 @@ class UnaryCall(InlineCall, DirectCall):
     def begin(self) -> None:
         """Enters the call, and has it receive its message when there is room; raises nothing."""
         try:
-            self._admission.enter(self._life, self.peer, asks=True)
-            if self._life.state is not _RECEIVING:
-                self.watch()  # it waits for room: nothing else would tell that its caller goes
-        except LimitError as error:
-            self._refuse(error)
+            try:
+                self._admission.enter(self._life, self.peer, asks=True)
+                if self._life.state is not _RECEIVING:
+                    self.watch()  # it waits for room: nothing else would tell that its caller goes
+            except LimitError as error:
+                self._refuse(error)
         except Exception as error:  # noqa: BLE001 - it would end the thread that serves every call
             self._fail(error)
 
@@ -296,6 +303,7 @@ class StreamCall(InlineCall, CoreCall):
                 self.finish(*self._last)
 
     def _on_sent(self, size: int) -> None:
+        self._has_answered = True
         self._admission.sent(self._life, size)
         self.start_send()
 

@@ -3,24 +3,34 @@
 A reset costs its caller some bytes and makes room for the next call, so no limit of calls under way bounds how many
 calls a connection has the server begin for nothing (CVE-2023-44487). Each connection has a bucket of tokens:
 
-- It holds `BURST_SECONDS` times `rate`, and gains `rate` tokens a second. A reset takes a token, and who has none left
-  is an offender. nghttp2 does so with 1000 tokens and 33 a second; Envoy closes a connection of which, after 500 calls,
-  more than half were reset within a second each. The rate is nghttp2's; the burst is less, since each call that is
-  begun takes this server much longer, and more than the 64 calls that a connection may end all at once.
+- It holds `BURST_SECONDS` times `rate`, at least `MIN_BURST`, and gains `rate` tokens a second. A reset takes a token,
+  and who has none left is an offender. nghttp2 does so with 1000 tokens and 33 a second; Envoy closes a connection of
+  which, after 500 calls, more than half were reset within a second each. The rate is nghttp2's; the burst is less,
+  since each call that is begun takes this server much longer, and at any rate more than the 64 calls that a connection
+  may end all at once.
 - A call that is answered gives a token back. So a connection of which half of the calls are answered is no offender,
   however many it carries: that of a proxy, or of one who hedges calls and cancels those that lose.
-- The reset of a call whose time was up costs a fiftieth: so a client may have all its calls run out of time, 64 at once
-  and each after 40 ms, as it happens to those who give a busy server too little time. Who names such a time in order to
-  reset calls has 50 times the rate.
-- While an address is distrusted, because a connection from it was an offender, others that come from it begin with few
-  tokens and earn the rest: to connect anew must not be worth a burst.
-- A call that this server has given up is no reset. All clients of one unix socket have one name, and are not counted;
-  nor are calls of methods that nobody serves, which grpcio refuses by itself.
+- The reset of a call costs a fiftieth where its time was up, or less than `LATE_SECONDS` of it were left: so a client
+  may have all its calls run out of time, 64 at once and each after 40 ms, as it happens to those who give a busy server
+  too little time. Who names such a time in order to reset calls has 50 times the rate. It is a whole second for the
+  sake of a server that was held up, its processor throttled or busy: that reads the head of a call together with its
+  reset, with as much time left as the caller had set. One that was held up for longer may take such calls for resets.
+- While an address is distrusted, because a connection from it was an offender, others that come from it have two thirds
+  of the least burst, and earn the rest by answers: also those that were there before, and had no reset to count. So
+  each may still end all its 64 calls at once. Who connects anew after each burst has 64 calls begun by a connection
+  instead of 100: how many connections there may be bounds that, not this. An address of IPv6 is its /64 network, of
+  which a stranger has all addresses.
+- A call with a message above the limit is refused by gRPC's core, which tells its caller why and this server no more
+  than that it is gone: it counts as a reset.
+- A call that this server has given up or cancelled is no reset, nor is a stream of which an answer has gone, nor what
+  ends while the server stops. All clients of one unix socket have one name, and are not counted; nor are calls of
+  methods that nobody serves, which grpcio refuses by itself.
 
 Only connections that have reset a call have a bucket, and those of distrusted addresses: for all others, the end of a
 call costs the question whether there is one.
 """
 
+import socket
 import threading
 import time
 from collections import OrderedDict
@@ -32,8 +42,11 @@ from tensor_reshape.server.calls.accounts import is_shared
 BURST_SECONDS = 3.0
 """What a bucket gains in so long, it holds."""
 
-DISTRUSTED_TOKENS = 4.0
-"""What a connection begins with that comes from a distrusted address."""
+MIN_BURST = 100.0
+"""What a bucket holds at least, in tokens."""
+
+DISTRUSTED_TOKENS = 64.0
+"""What a connection has that comes from a distrusted address, until it earns more: one for each call it may have."""
 
 DISTRUST_SECONDS = 60.0
 """How long an address is distrusted after the last of its connections was closed."""
@@ -41,11 +54,17 @@ DISTRUST_SECONDS = 60.0
 LATE_TOKENS = 0.02
 """What the reset of a call costs whose time was up, or nearly."""
 
-LATE_SECONDS = 0.1
-"""How much of its time may be left to a call that counts as late: two clocks and the network lie between."""
+LATE_SECONDS = 1.0
+"""How much of its time may be left to a call that counts as late.
+
+Two clocks, the network and a server that was held up lie between. Longer is no gain for who resets calls: any time that
+he may set is allowed him already.
+"""
 
 MAX_BUCKETS = 8192
 """Connections that are remembered, and addresses: a stranger can open any number of them. The first ones go."""
+
+_V6_BEGINS = "ipv6:%5B"
 
 
 @dataclass(slots=True)
@@ -60,12 +79,13 @@ class ResetBuckets:
     def __init__(self, rate: float, clock: Callable[[], float] = time.monotonic) -> None:
         """Starts with none; each gains `rate` tokens a second."""
         self._rate = rate
-        self._burst = rate * BURST_SECONDS
+        self._burst = max(rate * BURST_SECONDS, MIN_BURST)
         self._clock = clock
+        self._is_stopped = False
         self._lock = threading.Lock()  # guards all that follows; nothing is done under it but to count
         self._buckets: OrderedDict[str, _Bucket] = OrderedDict()  # by connection, the last to be used last
         self._distrusted: OrderedDict[str, float] = OrderedDict()  # until when, by address
-        self._offenders: set[str] = set()  # connections without tokens, which nobody has taken yet
+        self._offenders: set[str] = set()  # connections that have reset a call without a token since the last look
 
     def note_reset(self, peer: str, seconds_left: float) -> None:
         """Notes that a call was reset before it was answered.
@@ -74,15 +94,18 @@ class ResetBuckets:
             peer: the name of the connection.
             seconds_left: until the time was up that the caller had set; infinite where it had set none.
         """
-        if is_shared(peer):
+        if is_shared(peer) or self._is_stopped:
             return
         with self._lock:
             bucket = self._fill(peer)
-            before = bucket.tokens
             bucket.tokens -= LATE_TOKENS if seconds_left < LATE_SECONDS else 1.0
-            if bucket.tokens < 0 <= before:  # once: what it had under way ends as resets, too, when it is closed
+            if bucket.tokens < 0:  # again with each reset: it may not have been found
                 self._offenders.add(peer)
                 self._distrust(_find_address(peer))
+
+    def stop(self) -> None:
+        """Notes that the server stops: from now on it ends calls itself, and none is a reset."""
+        self._is_stopped = True
 
     def note_answer(self, peer: str) -> None:
         """Notes that a call was answered; nearly all calls are of connections without a bucket, and go on at once."""
@@ -90,7 +113,7 @@ class ResetBuckets:
             self._earn(peer)
 
     def take_offenders(self) -> set[str]:
-        """Returns the connections that are to be closed, each once."""
+        """Returns the connections that have become offenders, or have gone on to be, since this was called last."""
         if not self._offenders:
             return set()
         with self._lock:
@@ -131,5 +154,12 @@ class ResetBuckets:
 
 
 def _find_address(peer: str) -> str:
-    """Returns a connection's name without its port."""
-    return peer.rpartition(":")[0]
+    """Returns the address in a connection's name; of IPv6, its network."""
+    address = peer.rpartition(":")[0]
+    if not address.startswith(_V6_BEGINS):
+        return address
+    host = address.removeprefix(_V6_BEGINS).removesuffix("%5D").partition("%25")[0]
+    try:
+        return socket.inet_pton(socket.AF_INET6, host)[:8].hex()
+    except OSError:
+        return address

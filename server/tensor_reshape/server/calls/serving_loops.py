@@ -21,7 +21,7 @@ from grpc._cython import cygrpc  # type: ignore[attr-defined] # compiled, withou
 OpenCall: TypeAlias = Callable[[Any], Any]
 """Begins the call of an event of grpcio's, and returns what has its callbacks; never raises.
 
-These are methods, each of which returns whether the call is over.
+These are methods, each of which returns whether the call is over. None where there is no call: it is cancelled.
 """
 
 _CHECK_SECONDS = 1.0  # as grpcio's: how soon it is seen that nobody has the server any more
@@ -51,18 +51,11 @@ _STATE = (
     "server_deallocated",
     "stage",
 )
-_CORE = (
-    "CompletionType",
-    "ReceiveCloseOnServerOperation",
-    "ReceiveMessageOperation",
-    "SendInitialMetadataOperation",
-    "SendMessageOperation",
-    "SendStatusFromServerOperation",
-)
+_CORE = ("CompletionType", "ReceiveCloseOnServerOperation")
 
 
 def is_supported() -> bool:
-    """Whether the installed grpcio has all that this module and `direct_calls` need, in the form that they need."""
+    """Whether the installed grpcio has what this module and `direct_calls` need besides `core_calls`, in that form."""
     known = all(_has_parameters(name, parameters) for name, parameters in _PARAMETERS.items())
     if not known or not all(hasattr(_server, name) for name in _CONSTANTS):
         return False
@@ -132,7 +125,9 @@ class _ServingLoop:
         """Begins a call, and asks the core for the next one: what grpcio's `_process_event_and_continue` does."""
         self._note()
         state = self._state
-        state.rpc_states.add(open_call(event))  # touched by this thread alone
+        call = open_call(event)
+        if call is not None:
+            state.rpc_states.add(call)  # touched by this thread alone
         with state.lock:
             state.due.remove(self._new_call)
             if state.stage is self._started:  # else it is shutting down, and takes no more

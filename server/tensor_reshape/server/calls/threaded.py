@@ -137,6 +137,7 @@ class ThreadedCall:
         # may come before the thread asks for it, and the refusal after that.
         self._signals: SimpleQueue[LimitError | None] = SimpleQueue()
         self._context: grpc.ServicerContext | None = None  # None until the call has a thread
+        self._has_answered = False  # of a stream: from then on it is no reset that the caller goes
 
     def enter(self) -> None:
         """Enters the call, which waits for a thread until `begin`.
@@ -219,11 +220,13 @@ class ThreadedCall:
 
     def _note_end(self) -> None:
         # grpcio does not say whether the caller was gone before it took the end; so what is decided counts.
+        if self._context is None:
+            return  # it was refused at once, or never had a thread
+        peer = self._life.peer or self._context.peer()  # of a call that is over when it begins
         if self._life.is_ended:
-            self._admission.resets.note_answer(self._life.peer)
-        elif self._context is not None:
+            self._admission.resets.note_answer(peer)
+        elif not self._has_answered:
             left = self._context.time_remaining()
-            peer = self._life.peer or self._context.peer()  # of a call that is over when it begins
             self._admission.resets.note_reset(peer, math.inf if left is None else left)
 
     def _await_room(self, size: int | None) -> None:
@@ -341,6 +344,7 @@ class ThreadedStream(ThreadedCall):
             while not self._life.is_over and self._life.outbox:  # where the call is over, nobody takes them
                 size = len(self._life.outbox[0])
                 yield self._life.outbox.popleft()
+                self._has_answered = True  # grpcio asks for the next one when this one has gone
                 self._admission.sent(self._life, size)
         return status
 

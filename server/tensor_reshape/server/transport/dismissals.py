@@ -56,8 +56,6 @@ class Dismissal:
         for _, found in find_connections(self._ports):
             with suppress(OSError):  # it has closed the connection
                 name = name_peer(found)
-                if "%" in name.removeprefix("ipv6:%5B"):
-                    continue  # a scope, which grpcio writes in another way
                 if name not in self._told_at:
                     self._do_if_idle(name, partial(self._tell, found, name, now))
                 waits |= now - self._told_at.get(name, now) < HEARING_SECONDS

@@ -5,6 +5,8 @@
 - No longer than `SILENCE_SECONDS`: one that was taken for an offender by mistake is to know soon that it has to connect
   anew. To forget a connection costs its peer nothing, so this bounds no stranger who knows of it; the limits of
   connections do.
+- One that is named again is silenced no longer because of it. One that was not found, for want of a descriptor, is
+  looked for when it is named again, and where it is to be closed, until `_FORGET_SECONDS` after that.
 - To find a connection by its name, all of them are looked at. That is done in a part of the time alone, however many
   there are, and however often some have to go.
 - Where the system cannot drop what comes, a connection is closed without having been silenced.
@@ -23,8 +25,9 @@ from tensor_reshape.server.transport.sockets import find_connections, name_peer
 SILENCE_SECONDS = 2.0
 """How long nothing is heard of an offender until it is closed."""
 
+_FORGET_SECONDS = 2.0
 _LOG_SECONDS = 10.0  # between two lines: a stranger can be an offender as often as he likes
-_REST_SHARE = 5.0  # of the time that it took to look for offenders, until the next look
+_REST_SHARE = 5.0  # times as long as a look took, from its begin to the next one: no more than a fifth of the time
 _SO_ATTACH_FILTER = 26  # of Linux
 # A program of the kernel's packet filter with one instruction: keep nothing of the packet.
 _DROP_ALL = ctypes.create_string_buffer(struct.pack("=HBBI", 0x06, 0, 0, 0))
@@ -40,7 +43,7 @@ class OffenderCloser:
 
         Args:
             ports: the TCP ports that it listens on.
-            take_offenders: returns the names of those that have to go, as grpcio gives them, each once.
+            take_offenders: returns the names of those that have to go, as grpcio gives them.
         """
         self._ports = frozenset(ports)
         self._take_offenders = take_offenders
@@ -68,11 +71,13 @@ class OffenderCloser:
             with suppress(OSError):  # it has been closed
                 name = name_peer(found)
                 if name in ended:
+                    del self._silenced[name]
                     _close(found)
-                elif name in offenders:
+                elif name in offenders and name not in self._silenced:
                     self._silence(found, name, now)
         for name in ended:
-            del self._silenced[name]
+            if self._silenced.get(name, now) < now - _FORGET_SECONDS:  # it has gone by itself
+                del self._silenced[name]
 
     def _silence(self, found: socket.socket, name: str, now: float) -> None:
         try:

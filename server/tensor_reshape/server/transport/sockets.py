@@ -34,7 +34,7 @@ def find_connections(ports: Iterable[int]) -> Iterator[tuple[int, socket.socket]
 
 
 def name_peer(found: socket.socket) -> str:
-    """Returns the name that grpcio gives a connection; one with a scope in its address, it writes in another way.
+    """Returns the name that grpcio gives a connection.
 
     Raises:
         OSError: it has been closed.
@@ -42,7 +42,8 @@ def name_peer(found: socket.socket) -> str:
     host, port = found.getpeername()[:2]
     if found.family == socket.AF_INET or host.startswith(_V4_MAPPED):
         return f"ipv4:{host.removeprefix(_V4_MAPPED)}:{port}"
-    return f"ipv6:%5B{host}%5D:{port}"
+    scope = found.getpeername()[3]  # of an address that only means something on one network
+    return f"ipv6:%5B{host}{f'%25{scope}' if scope else ''}%5D:{port}"
 
 
 @contextmanager
