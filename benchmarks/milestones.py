@@ -34,7 +34,7 @@ def build_row(report: str, what: str) -> tuple[str, ...]:
     tables = {table.title: table for table in read_tables(report)}
     begin, commit, *_ = tables[RUNS].rows[-1]
     measured = {row[:2]: row[2] for row in tables[BARS].rows}
-    medians = [measured.get((bar.text, str(bar.cell)), "-").partition(" ")[0] for bar in PROMISES if bar.column]
+    medians = [measured.get((bar.text, bar.title), "-").partition(" ")[0] for bar in PROMISES if bar.column]
     return (begin, commit, what.replace("|", "/"), *medians, find_machine(report))
 
 

@@ -22,7 +22,7 @@ _CELLS = {
 }
 _ROWS = {
     "stock grpcio": "stock grpcio",
-    "C++ gRPC server, same Python channel": "C++ gRPC sync, with the experiment",
+    "C++ gRPC server behind a stock Python channel": "C++ gRPC sync, with the experiment",
     "C++ gRPC stream on both sides": "C++ gRPC stream, both sides, slices",
     "Arrow Flight": "Arrow Flight DoExchange",
     "raw socket copy": "raw socket copy",

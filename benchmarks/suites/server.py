@@ -11,7 +11,7 @@ from argparse import ArgumentParser, Namespace
 from benchmarks.cells import KIB, Cell
 from benchmarks.contestants import SERVERS
 from benchmarks.rounds import Entry, Pace, format_latency, format_number, format_quartiles
-from benchmarks.suites.bars import BARS, judge
+from benchmarks.suites.bars import BARS, find_title, judge
 from benchmarks.suites.transport import format_cpu, format_steal
 from benchmarks.tables import Table
 
@@ -43,7 +43,7 @@ def build_tables(groups: list[list[Entry]]) -> list[Table]:
 
 def tell_group(group: list[Entry]) -> Table:
     """Returns the table of a cell."""
-    title = f"The server alone: {group[0].cell}"
+    title = find_title(group[0].contestant.name, group[0].cell)
     return Table(title, _HEAD, [_tell(entry, group[0]) for entry in group])
 
 

@@ -1,8 +1,14 @@
+from contextlib import ExitStack
+
 import pytest
 from benchmarks.cells import Cell
 from benchmarks.contestants import TRANSPORT
+from benchmarks.peers import sdk
 from benchmarks.rounds import Entry, Sample
+from benchmarks.sessions import Job
 from benchmarks.suites.ab import build_tables
+
+from tensor_reshape.client import Client
 
 
 def build_entry(*seconds: float) -> Entry:
@@ -33,3 +39,13 @@ def test_a_work_that_fails_is_told_by_its_error():
 
     ((_, _, base, candidate, ratio, *_),) = table.rows
     assert (base, candidate, ratio) == ("1,000,000", "failed: AttributeError", "-")
+
+
+def test_an_older_checkout_is_asked_for_nothing_that_it_may_not_know(monkeypatch: pytest.MonkeyPatch):
+    class OlderClient(Client):
+        def __init__(self, target: str, *, timeout: float) -> None:
+            super().__init__(target, timeout=timeout)
+
+    monkeypatch.setattr(sdk, "Client", OlderClient)
+    with ExitStack() as stack:
+        assert sdk.open_session("auto", Job("127.0.0.1:1", Cell(1024)), stack)

@@ -1,9 +1,11 @@
 import pytest
-from benchmarks.cells import MIB, Cell
+from benchmarks.cells import KIB, MIB, Cell
 from benchmarks.contestants import SERVERS, TRANSPORT
 from benchmarks.rounds import Entry, Sample
+from benchmarks.suites import server, transport
 from benchmarks.suites.bars import BARS, HISTORY_COLUMNS, LEAST_ROUNDS, Bar, find_verdict, judge
 from benchmarks.suites.useful import CELLS
+from benchmarks.tables import Table, merge_tables
 
 PLACE = Cell(MIB)
 FASTER = Bar("at least 2 x stock", PLACE, "ours", "stock", 2)
@@ -83,3 +85,22 @@ def test_the_useful_suite_decides_every_bar(bar: Bar):
 def test_no_two_bars_share_a_row_or_a_column_of_the_history():
     assert len({(bar.text, bar.cell) for bar in BARS}) == len(BARS)
     assert len({*HISTORY_COLUMNS}) == len(HISTORY_COLUMNS) == 10
+
+
+@pytest.mark.parametrize("title", ["1 KiB, 1 client, tcp", "The server alone: 1 KiB, 1 client, tcp"])
+def test_a_later_run_replaces_the_bars_of_the_tables_that_it_has_and_no_others(title: str):
+    cell = Cell(KIB)
+    groups = [[Entry(one, cell) for one in TRANSPORT], server.list_entries(cell)]
+    titles = {bar.title for bar in BARS if bar.cell == cell}
+
+    merged, *_ = merge_tables([judge(BARS, groups)], [judge([], []), Table(title, ("",))])
+
+    assert {row[1] for row in merged.rows} == titles - {title}
+
+
+def test_the_bars_of_a_table_are_known_by_its_title():
+    cell = Cell(KIB)
+    tables = [transport.tell_group([Entry(one, cell) for one in TRANSPORT])]
+    tables.append(server.tell_group(server.list_entries(cell)))
+
+    assert {bar.title for bar in BARS if bar.cell == cell} == {table.title for table in tables}

@@ -8,6 +8,7 @@ from benchmarks.tables import BARS, RUNS, Table
 
 ROOT = Path(__file__).parents[2]
 FIRST = PROMISES[0]
+SERVED = next(bar for bar in PROMISES if bar.over == "served")
 REPORT = "\n\n".join(
     [
         "# A report",
@@ -17,7 +18,10 @@ REPORT = "\n\n".join(
             Table(
                 BARS,
                 ("bar", "cell", "measured", "verdict"),
-                [(FIRST.text, str(FIRST.cell), "3.10 (3.00-3.20)", "pass")],
+                [
+                    (FIRST.text, FIRST.title, "3.10 (3.00-3.20)", "pass"),
+                    (SERVED.text, SERVED.title, "0.80 (0.70-0.90)", "pass"),
+                ],
             )
         ),
     ]
@@ -31,7 +35,7 @@ def read_rows(text: str) -> list[tuple[str, ...]]:
 def test_a_row_has_the_medians_of_a_report_and_a_dash_for_the_rest():
     row = dict(zip(HEAD, build_row(REPORT, "faster"), strict=True))
 
-    assert row[FIRST.column] == "3.10"
+    assert (row[FIRST.column], row[SERVED.column]) == ("3.10", "0.80")
     assert row[PROMISES[1].column] == "-"
     assert (row["commit"], row["what has changed"], row["machine"]) == ("abc1234", "faster", "a machine, 2 cores")
 

@@ -15,7 +15,17 @@ import pytest
 from grpc._cython import cygrpc  # type: ignore[attr-defined] # compiled, without types
 
 from in_process import Behavior, run_stock
-from tensor_reshape.client import Client, InvalidRequestError, LimitError, Reason, TensorReshapeError, direct_calls
+from server_processes import ServerProcess
+from tensor_reshape.client import (
+    Client,
+    InvalidRequestError,
+    LimitError,
+    Reason,
+    ShapeQuery,
+    TensorReshapeError,
+    direct_calls,
+)
+from tensor_reshape.client.core_channels import ChannelLock, get_core
 from tensor_reshape.client.direct_calls import DirectCalls, Way, is_supported, open_calls
 from tensor_reshape.client.stock_calls import StockCalls
 from tensor_reshape.rules.dtypes import DataType
@@ -39,6 +49,34 @@ with Client(sys.argv[1], calls=sys.argv[2], timeout=math.inf) as client:
         client.static_reshape(np.zeros(6, np.float32), [6], special_zero=False)
     except KeyboardInterrupt:
         print("interrupted")
+"""
+INTERRUPTED_OFTEN = """
+import random, signal, sys
+from concurrent.futures import ThreadPoolExecutor
+import numpy as np
+from tensor_reshape.client import Client
+
+def interrupt(*_):
+    raise KeyboardInterrupt
+
+signal.signal(signal.SIGALRM, interrupt)
+held = 0
+
+def call():
+    return client.static_reshape(np.zeros(6, np.float32), [6], special_zero=False, timeout=20)
+
+with Client(sys.argv[1]) as client, ThreadPoolExecutor(1) as pool:
+    for _ in range(60):
+        try:
+            signal.setitimer(signal.ITIMER_REAL, random.uniform(1e-4, 3e-3))
+            while True:
+                call()
+        except KeyboardInterrupt:
+            pass
+        held += client._calls._lock.is_held()
+        client._calls._lock.give_back()
+    pool.submit(call).result(20)
+    print(held)
 """
 
 
@@ -226,6 +264,35 @@ def test_ctrl_c_ends_a_call_at_once_and_the_server_hears_of_it(way: Way):
                 process.kill()
         assert held.left.wait(SECONDS)
     assert (written, process.returncode) == ("interrupted\n", 0)
+
+
+def test_no_interruption_leaves_the_lock_of_the_channel_held(server: ServerProcess):
+    command = [sys.executable, "-c", INTERRUPTED_OFTEN, server.address]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=100, check=True)
+    assert done.stdout == "0\n"
+
+
+def test_a_batch_that_is_interrupted_leaves_the_lock_of_the_channel_free():
+    class Queries(list[ShapeQuery]):
+        def __iter__(self) -> Iterator[ShapeQuery]:
+            lock._condition.acquire()  # as where a signal comes just before grpcio releases it
+            raise KeyboardInterrupt
+
+    with Client(NOBODY) as client:
+        lock = ChannelLock(get_core(client._channel))
+        with pytest.raises(KeyboardInterrupt):
+            client.infer_shapes(Queries([ShapeQuery(data_shape=[6], shape=[2, 3], special_zero=False)]))
+        assert not lock.is_held()
+
+
+def test_a_call_that_a_signal_handler_makes_keeps_the_lock_that_its_thread_has():
+    with grpc.insecure_channel(NOBODY) as channel:
+        calls, lock = DirectCalls(channel), ChannelLock(get_core(channel))
+        channel.close()
+        with lock._condition:  # as where the signal came within grpcio
+            with pytest.raises(ValueError, match="closed"):
+                calls.send(PATH, b"", 1, ())
+            assert lock.is_held()
 
 
 def test_a_channel_with_an_interceptor_has_it_see_every_call():

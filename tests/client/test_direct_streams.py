@@ -7,11 +7,12 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, ClassVar
 
 import grpc
 import numpy as np
 import pytest
+from grpc._cython import cygrpc  # type: ignore[attr-defined] # compiled, without types
 
 from in_process import WAIT_SECONDS, StreamBehavior, run_stock
 from server_processes import ServerProcess
@@ -27,6 +28,7 @@ from tensor_reshape.client import (
     direct_streams,
     stock_streams,
 )
+from tensor_reshape.client.core_channels import ChannelLock, get_core
 from tensor_reshape.client.direct_calls import Way
 from tensor_reshape.client.direct_streams import find_exchange, is_supported
 from tensor_reshape.rules.dtypes import DataType
@@ -255,12 +257,63 @@ def test_a_client_goes_on_after_many_interruptions_and_keeps_no_array(server: Se
 
 def test_an_interruption_that_leaves_grpcio_s_lock_held_stops_no_other_thread(server: ServerProcess):
     def interrupt(*_: int) -> None:
-        parts = gc.get_referents(client._channel._channel)  # type: ignore[attr-defined] # not public
-        (lock,) = (part for part in gc.get_referents(*parts) if isinstance(part, threading.Condition))
-        lock.acquire()  # as it is where a signal comes just before grpcio releases it
+        # As it is where a signal comes just before grpcio releases it.
+        ChannelLock(get_core(client._channel))._condition.acquire()
         raise KeyboardInterrupt
 
     with Client(server.address) as client, ThreadPoolExecutor(1) as pool:
         with pytest.raises(KeyboardInterrupt):
             reshape(client, progress=interrupt)
         assert pool.submit(reshape, client).result(WAIT_SECONDS) is not None
+
+
+class TwiceInterrupted(direct_streams._Stream):
+    """A stream with one signal as the core lets go of its call, and another as the core is asked whether it has."""
+
+    reads_of_freed_memory: ClassVar[list[object]] = []
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._real, self._call, self._is_gone = self._call, self, False
+
+    def next_event(self) -> object:
+        if self._is_gone:
+            self.reads_of_freed_memory.append(self)
+            raise KeyboardInterrupt
+        event = self._real.next_event()
+        self._is_gone = self._due == 1
+        if self._is_gone:
+            raise KeyboardInterrupt
+        return event
+
+    def operate(self, operations: object, tag: object) -> object:
+        if self._is_gone:
+            raise KeyboardInterrupt
+        return self._real.operate(operations, tag)
+
+    def cancel(self, code: object, details: str) -> None:
+        self._real.cancel(code, details)
+
+
+def test_a_second_interruption_does_not_have_events_of_a_call_awaited_that_is_gone(
+    server: ServerProcess, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(direct_streams, "_Stream", TwiceInterrupted)
+    with Client(server.address) as client, pytest.raises(KeyboardInterrupt):
+        reshape(client)
+    assert TwiceInterrupted.reads_of_freed_memory == []
+
+
+def test_a_stream_that_a_signal_handler_makes_keeps_the_lock_that_its_thread_has():
+    with Client(NOBODY) as client:
+        lock = ChannelLock(get_core(client._channel))
+        client._endpoint.metadata = (("A Key", "x"),)
+        with lock._condition:  # as where the signal came within grpcio
+            with pytest.raises(TensorReshapeError, match="metadata"):
+                reshape(client)
+            assert lock.is_held()
+
+
+def test_where_a_caller_may_fork_in_the_middle_of_a_stream_streams_are_stock(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(cygrpc, "_GRPC_ENABLE_FORK_SUPPORT", True)
+    assert not is_supported.__wrapped__()

@@ -2,6 +2,7 @@
 
 import math
 import threading
+import weakref
 
 import pytest
 from grpc import StatusCode
@@ -68,7 +69,34 @@ TIME_IS_UP = CallTimeoutError("", StatusCode.DEADLINE_EXCEEDED)
 def test_whoever_was_refused_until_time_was_up_ends_with_the_refusal():
     attempts = begin()
     attempts.plan_pause(BUSY)
-    assert attempts.choose_end(TIME_IS_UP) is BUSY
+    attempts.plan_pause(TIME_IS_UP)
+    end = attempts.choose_end(TIME_IS_UP)
+    assert isinstance(end, LimitError)
+    assert (end.args, end.reason, end.retry_seconds) == (BUSY.args, BUSY.reason, BUSY.retry_seconds)
+
+
+@pytest.mark.parametrize("error", LOST, ids=repr)
+def test_whoever_lost_a_server_that_was_busy_ends_with_the_timeout(error: TensorReshapeError):
+    attempts = begin()
+    for failure in (BUSY, error, TIME_IS_UP):
+        attempts.plan_pause(failure)
+    assert attempts.choose_end(TIME_IS_UP) is TIME_IS_UP
+
+
+def test_attempts_that_were_refused_keep_nothing_of_their_caller():
+    class Owned: ...
+
+    def refuse() -> None:
+        owned = Owned()
+        kept.append(weakref.ref(owned))
+        raise ask_back(0)
+
+    attempts, kept = begin(), list[weakref.ref[Owned]]()
+    try:
+        refuse()
+    except LimitError as error:
+        attempts.plan_pause(error)
+    assert kept[0]() is None
 
 
 @pytest.mark.parametrize("error", [*LOST, *FINAL[1:], TIME_IS_UP], ids=repr)

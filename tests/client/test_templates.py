@@ -95,6 +95,31 @@ def test_every_type_of_elements_has_templates(data_type: DataType):
         assert (output.dtype, output.shape, output.tobytes()) == (array.dtype, (3, 2), array.tobytes())
 
 
+@pytest.mark.parametrize(
+    ("odd", "plain", "data_type"),
+    [
+        (np.dtype("i1", metadata={"of": "another caller"}), np.dtype(np.int8), DataType.I8),
+        (np.dtype(np.longlong), np.dtype(np.int64), DataType.I64),
+    ],
+    ids=["metadata", "another name in C"],
+)
+def test_the_type_of_an_output_is_never_that_of_another_caller(
+    odd: np.dtype[Any], plain: np.dtype[Any], data_type: DataType
+):
+    response = respond(np.zeros(6, plain), (2, 3), data_type)
+    for dtype in (odd, plain, odd):
+        output, planned = (
+            call.decode(response)
+            for call in (find(np.zeros(6, dtype)), plan_reshape(arguments(np.zeros(6, dtype))).build_inline())
+        )
+        assert (output.dtype.char, output.dtype.metadata) == (planned.dtype.char, planned.dtype.metadata)
+
+
+def test_what_is_of_the_other_byte_order_is_not_planned_in_vain(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delattr(templates, "plan_reshape")
+    assert find_call(arguments(SIX.astype(">f4")), MANY) is None
+
+
 def test_a_scalar_has_a_template():
     array = np.array(5, np.float32)
     assert find(array, ()).decode(respond(array, (), DataType.F32)) == 5

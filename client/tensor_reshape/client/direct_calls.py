@@ -4,24 +4,24 @@ grpcio's own blocking calls do the same on the same channel. Around it they keep
 is due, that only callbacks and futures need: more than a quarter of a client's processor time for a small call. None of
 it is made here.
 
-This is the one module of the client's unary calls that imports parts of grpcio that are not public. `is_supported` says
-whether the installed grpcio is one of those that this was written for; where it is not, calls are `StockCalls`.
+This needs parts of grpcio that are not public. `is_supported` says whether the installed grpcio is one of those that
+this was written for; where it is not, calls are `StockCalls`.
 
 - The thread that calls waits in the core, which looks for signals five times a second: an exception of a handler, as
-  Ctrl-C raises it, leaves `send` and takes the call along.
+  Ctrl-C raises it, leaves `send`, and the lock of the channel is given back. The call is cancelled with it, but for one
+  that was interrupted as it began: nothing refers to that one yet, so it runs on at the server until its deadline.
 - The core ends what is under way when its channel is closed, and refuses what begins after that.
 - A call has operations, a completion queue and a status of its own: threads share nothing here but the channel.
 """
 
-import time
-from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from functools import cache
-from typing import Any, Literal
+from typing import Literal
 
 import grpc
-from grpc import _channel  # the parts in question
-from grpc._cython import cygrpc  # type: ignore[attr-defined] # compiled, without types
+from grpc._cython import cygrpc  # type: ignore[attr-defined] # the parts in question: compiled, without types
 
+from tensor_reshape.client.core_channels import ChannelLock, begin_call, get_code, get_core, is_plain
 from tensor_reshape.client.errors import build_error
 from tensor_reshape.client.options import CheckedMetadata
 from tensor_reshape.client.stock_calls import StockCalls, check_answer
@@ -29,7 +29,6 @@ from tensor_reshape.client.stock_calls import StockCalls, check_answer
 Way = Literal["auto", "stock"]
 
 _WAYS = ("auto", "stock")
-_CODES = {code.value[0]: code for code in grpc.StatusCode}
 _PARTS = {
     "Channel": ("close", "segregated_call"),
     "SegregatedCall": ("next_event",),
@@ -65,9 +64,12 @@ def open_calls(channel: grpc.Channel, way: Way) -> "DirectCalls | StockCalls":
         channel: whoever made it closes it.
         way: "auto": directly, where that is possible; "stock": as grpcio does it.
     """
-    # An interceptor, as instrumentation puts one around channels, is to see every call: such a channel is of its class.
-    is_plain = type(channel) is _channel.Channel
-    return DirectCalls(channel) if way == "auto" and is_plain and is_supported() else StockCalls(channel)
+    return DirectCalls(channel) if can_be_direct(channel, way) else StockCalls(channel)
+
+
+def can_be_direct(channel: grpc.Channel, way: Way) -> bool:
+    """Whether the calls of a channel are to go past grpcio's objects, and can."""
+    return way == "auto" and is_plain(channel) and is_supported()
 
 
 @cache
@@ -83,7 +85,8 @@ class DirectCalls:
 
     def __init__(self, channel: grpc.Channel) -> None:
         """Keeps the channel, which is closed by whoever made it."""
-        self._core: Any = channel._channel  # type: ignore[attr-defined] # not public
+        self._core = get_core(channel)
+        self._lock = ChannelLock(self._core)
 
     def send(
         self,
@@ -107,36 +110,29 @@ class DirectCalls:
             message,
             status,
         )
-        deadline = None if timeout is None else time.time() + timeout  # as the core counts them: from the epoch
-        _begin(self._core, path.encode(), deadline, metadata, operations).next_event()
-        code = status.code()
-        if code != 0:
-            # A code that is none of gRPC's is UNKNOWN, as it is to the core.
-            known = _CODES.get(code, grpc.StatusCode.UNKNOWN)
-            raise build_error(known, status.details(), status.trailing_metadata())
+        was_held = self._lock.is_held()
+        try:  # no `guard`: it would cost each call a microsecond
+            begin_call(self._core, path.encode(), timeout, metadata, ((operations, None),)).next_event()
+        except BaseException:
+            if not was_held:
+                self._lock.give_back()
+            raise
+        if code := status.code():
+            raise build_error(get_code(code), status.details(), status.trailing_metadata())
         return check_answer(message.message())
 
-
-def _begin(core: Any, path: bytes, deadline: float | None, metadata: CheckedMetadata, operations: Sequence[Any]) -> Any:
-    """Has the core begin a call with one batch of operations.
-
-    Raises:
-        ValueError: the channel is closed.
-    """
-    inherited = cygrpc.PropagationConstants.GRPC_PROPAGATE_DEFAULTS
-    # No host, no credentials of the call's own, and no registered method, which was tried to no effect. The metadata
-    # are among the operations; errors are worded with these.
-    return core.segregated_call(
-        inherited, path, None, deadline, metadata, None, ((operations, None),), cygrpc.build_census_context(), None
-    )
+    def guard(self) -> AbstractContextManager[None]:
+        """Returns a context for calls that grpcio itself makes: where one is interrupted, it gives the lock back."""
+        return self._lock.guard()
 
 
 def _refuses_as_known() -> bool:
     """Whether the core takes a call in this form. It is a closed channel that is asked, so nothing is ever sent."""
     try:
         core = cygrpc.Channel(b"unix:nobody", (), None)
+        ChannelLock(core)
         core.close(cygrpc.StatusCode.cancelled, "never open")
-        _begin(core, b"/", None, (), ())
+        begin_call(core, b"/", None, (), (((), None),))
     except ValueError:  # it is closed; a TypeError would say that the arguments are others now
         return True
     except Exception:  # noqa: BLE001 - whatever it is: not what this was written for

@@ -4,8 +4,8 @@ grpcio has one thread take what is sent from an iterator, one poll for the whole
 to wake each other costs a tenth of a stream or more. Here the caller's thread starts every operation itself and waits
 on a completion queue that is the call's own, as grpcio itself does for blocking unary calls.
 
-This is the one module of the client's streams that imports parts of grpcio that are not public. `is_supported` says
-whether the installed grpcio is one of those that this was written for; where it is not, `stock_streams` makes the call.
+This needs parts of grpcio that are not public. `is_supported` says whether the installed grpcio is one of those that
+this was written for; where it is not, `stock_streams` makes the call.
 
 - Everything happens on the thread that makes the call. Another one reaches it only by closing the channel: that cancels
   the call, which then ends as one that the server cancels.
@@ -15,24 +15,21 @@ whether the installed grpcio is one of those that this was written for; where it
 - Whatever is started is awaited, however the block ends, or the channel would keep the call and its messages until it
   is closed. What the server does not read is never sent, so a call that is given up is cancelled first.
 - An exception of a signal handler (Ctrl-C) can come within grpcio, which then has let go of the call or has lost an
-  event. What it lost stays with the channel, as it does of grpcio's own blocking calls: a message or two. And it may
-  have kept its lock of the channel, for which all other threads would wait for ever: that is released.
+  event. What it lost stays with the channel, as it does of grpcio's own blocking calls: a message or two. The lock of
+  the channel is given back. A call that was interrupted as it began runs on until its deadline: nothing refers to it.
+- A call that grpcio may have let go of is never asked for an event: its queue would be memory that is free.
 """
 
-import gc
 import inspect
-import threading
-import time
 from collections.abc import Callable, Generator, Iterator
-from contextlib import suppress
 from functools import cache
 from typing import Any
 
 import grpc
-from grpc import _channel  # the parts in question, with those of cygrpc
-from grpc._cython import cygrpc  # type: ignore[attr-defined] # compiled, without types
+from grpc._cython import cygrpc  # type: ignore[attr-defined] # the parts in question: compiled, without types
 
 from tensor_reshape.client import direct_calls, stock_streams
+from tensor_reshape.client.core_channels import ChannelLock, begin_call, get_code, get_core
 from tensor_reshape.client.direct_calls import Way
 from tensor_reshape.client.errors import build_error
 from tensor_reshape.client.options import CheckedMetadata
@@ -40,7 +37,6 @@ from tensor_reshape.client.transfers import StreamTransfer
 from tensor_reshape.wire.methods import STREAM_RESHAPE
 
 _PATH = STREAM_RESHAPE.path.encode()
-_CODES = {code.value[0]: code for code in grpc.StatusCode}
 _SIGNATURES = {  # besides what unary calls need
     "cancel": ["self", "code", "details"],
     "next_event": ["self"],
@@ -61,17 +57,16 @@ def find_exchange(channel: grpc.Channel, way: Way) -> Exchange:
         channel: whoever made it closes it.
         way: "auto": directly, where that is possible; "stock": as grpcio does it.
     """
-    # An interceptor, as instrumentation puts one around channels, is to see every call: such a channel is of its class.
-    is_plain = type(channel) is _channel.Channel
-    return exchange if way == "auto" and is_plain and is_supported() else stock_streams.exchange
+    return exchange if direct_calls.can_be_direct(channel, way) and is_supported() else stock_streams.exchange
 
 
 @cache
 def is_supported() -> bool:
-    """Whether the installed grpcio has all that this module needs, in the form that it needs."""
-    return direct_calls.is_supported() and all(
-        _list_parameters(name) == parameters for name, parameters in _SIGNATURES.items()
-    )
+    """Whether the installed grpcio has all that this module needs, in the form that it needs, and supports no forks."""
+    # With fork support on, grpcio closes channels in a child. A caller's `progress` may fork in the middle of a stream,
+    # and the child would await events that never come.
+    may_fork = getattr(cygrpc, "_GRPC_ENABLE_FORK_SUPPORT", False)  # not there where the system has no forks
+    return not may_fork and all(_list_parameters(name) == parameters for name, parameters in _SIGNATURES.items())
 
 
 def _list_parameters(name: str) -> list[str]:
@@ -83,26 +78,13 @@ def exchange(
     channel: grpc.Channel, transfer: StreamTransfer, timeout: float | None, metadata: CheckedMetadata
 ) -> Generator[bytes, None, None]:
     """Makes the call, as `stock_streams.exchange` does: with the same errors."""
-    try:
-        stream = _Stream(channel, transfer, timeout, metadata)
+    core = get_core(channel)
+    with ChannelLock(core).guard():
+        stream = _Stream(core, transfer, timeout, metadata)
         try:
             yield from stream.receive_all()
         finally:
             stream.leave()
-    except BaseException:
-        _give_lock_back(channel)
-        raise
-
-
-def _give_lock_back(channel: grpc.Channel) -> None:
-    """Releases grpcio's lock of the channel where this thread has it still; it never has, outside of grpcio."""
-    # grpcio shows it to nobody, but the garbage collector: the state of the channel refers to it.
-    parts = gc.get_referents(channel._channel)  # type: ignore[attr-defined] # not public
-    for part in gc.get_referents(*parts):
-        if isinstance(part, threading.Condition):
-            with suppress(RuntimeError):  # it is not this thread's, or not any more
-                while True:
-                    part.release()
 
 
 class _Stream:
@@ -112,32 +94,21 @@ class _Stream:
     would keep the caller's array.
     """
 
-    def __init__(
-        self, channel: grpc.Channel, transfer: StreamTransfer, timeout: float | None, metadata: CheckedMetadata
-    ) -> None:
+    def __init__(self, core: Any, transfer: StreamTransfer, timeout: float | None, metadata: CheckedMetadata) -> None:
         """Starts it, with the first message."""
         self._transfer = transfer
         self._chunks: Iterator[bytes] | None = transfer.build_chunks()  # None: no more is sent
         self._received: bytes | None = None  # what has come and is not yielded yet
         self._is_receiving = self._is_sending = True
         self._end: Any = None  # the operation that has received the status
-        operations = (
+        batches = (
             # Three batches: a batch is done when all of it is, and none of these may have to wait for another.
             ((cygrpc.SendInitialMetadataOperation(metadata, 0), _build_send(transfer.begin)), _Stream._note_sent),
             ((cygrpc.ReceiveInitialMetadataOperation(0), cygrpc.ReceiveMessageOperation(0)), _Stream._note_received),
             ((cygrpc.ReceiveStatusOnClientOperation(0),), _Stream._note_end),
         )
-        self._due = len(operations)  # what is started, and has not come back
-        self._call = channel._channel.segregated_call(  # type: ignore[attr-defined] # not public
-            cygrpc.PropagationConstants.GRPC_PROPAGATE_DEFAULTS,
-            _PATH,
-            None,
-            None if timeout is None else time.time() + timeout,
-            metadata,
-            None,
-            operations,
-            cygrpc.build_census_context(),
-        )
+        self._due = len(batches)  # what is started, and has not come back
+        self._call = begin_call(core, _PATH, timeout, metadata, batches)
 
     def receive_all(self) -> Iterator[bytes]:
         """Yields what is received until the call is over; raises its end where it is no good one."""
@@ -150,14 +121,12 @@ class _Stream:
             # Only here: the message that was yielded may have been the one that accepts.
             if not self._is_sending and self._transfer.accepted and self._end is None:
                 self._send_next()
-        code = _CODES.get(self._end.code(), grpc.StatusCode.UNKNOWN)
-        if code is not grpc.StatusCode.OK:
-            raise build_error(code, self._end.details(), self._end.trailing_metadata() or ())
+        if code := self._end.code():
+            raise build_error(get_code(code), self._end.details(), self._end.trailing_metadata() or ())
 
     def leave(self) -> None:
-        """Ends the call, unless it is over, and awaits what was started."""
-        if self._due:
-            self._call.cancel(cygrpc.StatusCode.cancelled, "given up")
+        """Ends the call and awaits what was started."""
+        self._call.cancel(cygrpc.StatusCode.cancelled, "given up")  # of one that is over it does nothing
         while self._due:
             self._await_event()
 
@@ -167,8 +136,10 @@ class _Stream:
         except BaseException:  # of a signal handler
             # An event more than will come would be awaited for ever, or in memory that is free. A call that is gone
             # refuses whatever is started; of one that is not, an empty batch comes back in place of what was lost.
-            if not self._call.operate((), None):
-                self._due = 0
+            # Until that is known nothing is due: a second exception may come while the core is asked.
+            due, self._due = self._due, 0
+            if self._call.operate((), None):
+                self._due = due
             raise
         self._due -= 1
         return event

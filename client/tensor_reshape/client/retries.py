@@ -21,6 +21,7 @@ import random
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from copy import copy
 from threading import Lock
 from typing import NamedTuple
 
@@ -118,8 +119,7 @@ class Attempts:
         self._failures = 0  # of either kind: how far the back-off has grown
         self._losses = 0  # of the server: the first one is free
         self._patience_seconds = PATIENCE_SECONDS  # what is left of it
-        # Of the attempt before. Let go of when the call ends: its traceback holds the frames, which hold this.
-        self._refusal: LimitError | None = None
+        self._refusal: LimitError | None = None  # of the attempt before: a copy, see `_copy_refusal`
 
     def note_success(self) -> None:
         """Notes that the call was answered."""
@@ -133,11 +133,14 @@ class Attempts:
 
     def plan_pause(self, error: TensorReshapeError) -> Pause | None:
         """Returns what to wait for before the next attempt; None where there is none: the call ends with `error`."""
+        if isinstance(error, CallTimeoutError):
+            return None  # what came before it may say more: see `choose_end`
+        self._refusal = None
         if self._budget.is_closed:
             return None
         # The server's word decides, which it gives for the reasons that are retryable: also for one to come.
         if isinstance(error, LimitError) and error.retry_seconds is not None:
-            self._refusal = error
+            self._refusal = _copy_refusal(error)
             pause = self._plan_busy(error.retry_seconds)
         elif isinstance(error, ServiceError) and error.code in _LOST:
             pause = self._plan_lost()
@@ -183,3 +186,10 @@ class Attempts:
         limit = min(_INITIAL_BACKOFF_SECONDS * 2 ** min(self._failures, _MAX_DOUBLINGS), _MAX_BACKOFF_SECONDS)
         self._failures += 1
         return random.uniform(limit / 2, limit)  # noqa: S311 - no secret
+
+
+def _copy_refusal(refusal: LimitError) -> LimitError:
+    """Returns a refusal without its traceback, whose frames hold the caller's array, and the attempts that hold it."""
+    twin = copy(refusal)
+    twin.retry_seconds = refusal.retry_seconds  # which is none of what its class copies
+    return twin

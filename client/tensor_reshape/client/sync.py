@@ -203,16 +203,17 @@ class Client:
         """Asks many questions; each has its own answer, or its own refusal, which is returned; see `ShapeQuery`."""
         self._endpoint.require_open()
         deadline, answers, started = self._endpoint.start_deadline(timeout), _Answers(), deque[_Started]()
-        try:
-            for piece in split_queries(queries):
-                if len(started) == MAX_PARALLEL_CALLS:
+        with self._calls.guard():  # the calls are grpcio's, but this thread begins them
+            try:
+                for piece in split_queries(queries):
+                    if len(started) == MAX_PARALLEL_CALLS:
+                        answers += self._await_first(started, deadline)
+                    started.append(self._start(build_infer_shapes(piece), deadline))
+                while started:
                     answers += self._await_first(started, deadline)
-                started.append(self._start(build_infer_shapes(piece), deadline))
-            while started:
-                answers += self._await_first(started, deadline)
-        finally:
-            for _, future in started:
-                future.cancel()  # those that are left, where one failed
+            finally:
+                for _, future in started:
+                    future.cancel()  # those that are left, where one failed
         return answers
 
     def check_health(self, service: str = SERVICE, *, timeout: float | None = None) -> HealthStatus:

@@ -113,9 +113,9 @@ def _make_template(key: _Key, array: Array) -> Template | None:
     data = array.view()  # an array of its own: the caller's may get another shape from another thread meanwhile
     if (data.dtype, data.shape) != (key.dtype, key.dims):
         return None
-    plan = plan_reshape(Arguments(key.operation, data, key.target, key.special_zero, key.expected))
-    if data.dtype != DTYPES[plan.data_type]:  # of the other byte order: its elements are not sent as they are
+    if not data.dtype.isnative:  # its elements are not sent as they are
         return None
+    plan = plan_reshape(Arguments(key.operation, data, key.target, key.special_zero, key.expected))
     call = plan.build_inline()
     response_header = encode_response_header(plan.data_type, plan.dims, data.nbytes)
     template = Template(
@@ -124,7 +124,8 @@ def _make_template(key: _Key, array: Array) -> Template | None:
         response_header=response_header,
         response_bytes=len(response_header) + data.nbytes,
         dims=plan.dims,
-        dtype=data.dtype,
+        # As without a template: types that are equal are not all alike, by their metadata or by the name in C.
+        dtype=DTYPES[plan.data_type],
         decode=call.decode,
     )
     if len(_templates) >= _MAX_TEMPLATES:
