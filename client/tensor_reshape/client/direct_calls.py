@@ -122,7 +122,11 @@ class DirectCalls:
         return check_answer(message.message())
 
     def guard(self) -> AbstractContextManager[None]:
-        """Returns a context for calls that grpcio itself makes: where one is interrupted, it gives the lock back."""
+        """Returns a context for calls that grpcio itself makes: where one is interrupted, it gives the lock back.
+
+        It mends the lock alone. Where a signal comes as grpcio begins such a call, closing the channel may wait for
+        ever: for a call whose events no thread of grpcio's awaits.
+        """
         return self._lock.guard()
 
 
