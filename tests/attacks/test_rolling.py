@@ -1,4 +1,4 @@
-"""Servers that stop under clients without retries: nothing that reached a server ends as CANCELLED."""
+"""Servers that stop under clients without a retry policy: nothing that reached a server ends as CANCELLED."""
 
 import os
 import signal
@@ -18,7 +18,10 @@ REQUEST = build_static_request()
 
 
 class RawClients:
-    """Clients that call all the time, without retries.
+    """Clients that call all the time, with grpc's defaults: no retry policy.
+
+    What never reached a server they begin anew by themselves: such is a call that crosses the GOAWAY. No server prevents
+    that one: a channel may choose a connection of which its transport has just heard that it closes.
 
     Attributes:
         ends: how their calls have ended, by the name of the status.
@@ -30,7 +33,7 @@ class RawClients:
         self._address = address
         self._stopped = threading.Event()
         self._lock = threading.Condition()
-        self._options = [("grpc.enable_retries", 0), ("grpc.use_local_subchannel_pool", int(not share))]
+        self._options = [("grpc.use_local_subchannel_pool", int(not share))]
         self._threads = [threading.Thread(target=self._call_always) for _ in range(CLIENTS)]
         for thread in self._threads:
             thread.start()
@@ -70,7 +73,7 @@ def find_workers(server: ServerProcess) -> list[int]:
     return [record["pid"] for record in server.records if record["message"] == "worker serves"]
 
 
-def test_workers_that_are_replaced_one_by_one_lose_no_call_of_a_client_without_retries(serving: str):
+def test_workers_that_are_replaced_one_by_one_lose_no_call_of_a_client_without_a_retry_policy(serving: str):
     flags = ("--workers", "2", "--serving", serving, "--drain-seconds", "0.3")
     with run_server(*flags) as server, run_raw_clients(server.address) as clients:
         server.await_records(2, "worker serves")
