@@ -51,7 +51,7 @@ with Client(sys.argv[1], calls=sys.argv[2], timeout=math.inf) as client:
         print("interrupted")
 """
 INTERRUPTED_OFTEN = """
-import random, signal, sys
+import random, signal, sys, threading
 from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 from tensor_reshape.client import Client
@@ -59,23 +59,30 @@ from tensor_reshape.client import Client
 def interrupt(*_):
     raise KeyboardInterrupt
 
-signal.signal(signal.SIGALRM, interrupt)
-held = 0
-
 def call():
     return client.static_reshape(np.zeros(6, np.float32), [6], special_zero=False, timeout=20)
 
-with Client(sys.argv[1]) as client, ThreadPoolExecutor(1) as pool:
-    for _ in range(60):
+def call_on():
+    while not is_over.is_set():
+        call()
+
+signal.signal(signal.SIGALRM, interrupt)
+held, is_over = 0, threading.Event()
+with Client(sys.argv[1]) as client, ThreadPoolExecutor(2) as pool:
+    # Beside others the thread waits for its turn to run while it has the lock, so signals come there.
+    others = [pool.submit(call_on) for _ in range(2)]
+    for _ in range(200):
         try:
-            signal.setitimer(signal.ITIMER_REAL, random.uniform(1e-4, 3e-3))
+            signal.setitimer(signal.ITIMER_REAL, random.uniform(1e-3, 1e-2))
             while True:
                 call()
         except KeyboardInterrupt:
             pass
         held += client._calls._lock.is_held()
         client._calls._lock.give_back()
-    pool.submit(call).result(20)
+    is_over.set()
+    for other in others:
+        other.result()
     print(held)
 """
 
