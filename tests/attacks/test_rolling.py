@@ -20,8 +20,8 @@ REQUEST = build_static_request()
 class RawClients:
     """Clients that call all the time, with grpc's defaults: no retry policy.
 
-    What never reached a server they begin anew by themselves: such is a call that crosses the GOAWAY. No server prevents
-    that one: a channel may choose a connection of which its transport has just heard that it closes.
+    What never reached a server they begin anew by themselves. Such is a call that crosses the GOAWAY, which no server
+    prevents: a channel may choose a connection of which its transport has just heard that it closes.
 
     Attributes:
         ends: how their calls have ended, by the name of the status.
