@@ -200,6 +200,13 @@ def test_a_refusal_survives_pickling_and_copying(kind: type[ReshapeError], reaso
         assert twin.metadata == {"index": "0"}
 
 
+def test_when_to_ask_again_survives_pickling_and_copying():
+    refusal = LimitError.of(Reason.SERVER_BUSY, "no")
+    refusal.retry_seconds = 0.5
+    twins = (pickle.loads(pickle.dumps(refusal)), copy.copy(refusal), copy.deepcopy(refusal))
+    assert [twin.retry_seconds for twin in twins] == [0.5] * 3
+
+
 def test_the_metadata_of_a_refusal_are_its_own():
     metadata = {"index": "0"}
     error = LimitError("no", reason=Reason.OUTPUT_TOO_LARGE, metadata=metadata)

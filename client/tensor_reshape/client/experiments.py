@@ -14,12 +14,11 @@ Laws:
 """
 
 import os
-import re
 import sys
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
 
-_VARIABLE = "GRPC_EXPERIMENTS"
+from tensor_reshape.runtime.experiments import VARIABLE, find_release
+
 _EXPERIMENTS = "-event_engine_client"
 # The releases that this was tried with, clients that are made and closed all the time while their server restarts
 # included. There 1.82 crashed without the experiment (SIGSEGV in two runs of three), and did not with it; 1.85 did not
@@ -31,23 +30,14 @@ def load_grpc() -> None:
     """Imports grpc, with the experiments of a client where nobody has decided on any."""
     if not _are_open():
         return  # grpc is loaded by whoever needs it
-    os.environ[_VARIABLE] = _EXPERIMENTS  # noqa: TID251 - the core can be told in no other way
+    os.environ[VARIABLE] = _EXPERIMENTS  # noqa: TID251 - the core can be told in no other way
     try:
         import_module("grpc")
     finally:
-        del os.environ[_VARIABLE]  # noqa: TID251 - as above
+        del os.environ[VARIABLE]  # noqa: TID251 - as above
 
 
 def _are_open() -> bool:
     """Whether it is still to be decided which experiments the core takes part in, and for this package to decide."""
-    is_decided = "grpc" in sys.modules or _VARIABLE in os.environ  # noqa: TID251 - set by whoever runs this process
-    return not is_decided and _find_release() in _RELEASES
-
-
-def _find_release() -> tuple[int, ...]:
-    """Returns the installed release of grpcio as (major, minor); empty where there is none that can be told."""
-    try:
-        found = re.match(r"(\d+)\.(\d+)\.", version("grpcio"))  # without importing it
-    except PackageNotFoundError:
-        return ()
-    return tuple(map(int, found.groups())) if found else ()
+    is_decided = "grpc" in sys.modules or VARIABLE in os.environ  # noqa: TID251 - set by whoever runs this process
+    return not is_decided and find_release() in _RELEASES

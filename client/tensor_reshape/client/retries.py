@@ -119,7 +119,8 @@ class Attempts:
         self._failures = 0  # of either kind: how far the back-off has grown
         self._losses = 0  # of the server: the first one is free
         self._patience_seconds = PATIENCE_SECONDS  # what is left of it
-        self._refusal: LimitError | None = None  # of the attempt before: a copy, see `_copy_refusal`
+        # Of the attempt before. A copy, which has no traceback: its frames hold the caller's array, and this.
+        self._refusal: LimitError | None = None
 
     def note_success(self) -> None:
         """Notes that the call was answered."""
@@ -140,7 +141,7 @@ class Attempts:
             return None
         # The server's word decides, which it gives for the reasons that are retryable: also for one to come.
         if isinstance(error, LimitError) and error.retry_seconds is not None:
-            self._refusal = _copy_refusal(error)
+            self._refusal = copy(error)
             pause = self._plan_busy(error.retry_seconds)
         elif isinstance(error, ServiceError) and error.code in _LOST:
             pause = self._plan_lost()
@@ -186,10 +187,3 @@ class Attempts:
         limit = min(_INITIAL_BACKOFF_SECONDS * 2 ** min(self._failures, _MAX_DOUBLINGS), _MAX_BACKOFF_SECONDS)
         self._failures += 1
         return random.uniform(limit / 2, limit)  # noqa: S311 - no secret
-
-
-def _copy_refusal(refusal: LimitError) -> LimitError:
-    """Returns a refusal without its traceback, whose frames hold the caller's array, and the attempts that hold it."""
-    twin = copy(refusal)
-    twin.retry_seconds = refusal.retry_seconds  # which is none of what its class copies
-    return twin

@@ -123,8 +123,9 @@ class ReshapeError(TensorReshapeError):
         self.metadata = dict(metadata or {})
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Survives pickling: keyword arguments do not by themselves."""
-        return _rebuild, (type(self), self.message, str(self.reason), self.field, self.metadata)
+        """Survives pickling and copying: keyword arguments do not by themselves."""
+        arguments = (type(self), self.message, str(self.reason), self.field, self.metadata)
+        return _rebuild, arguments, vars(self)  # all that was set since, `retry_seconds` for one
 
     @classmethod
     def of(cls, reason: Reason, message: str, /, field: str = "", **values: object) -> Self:

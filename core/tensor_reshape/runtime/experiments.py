@@ -17,8 +17,13 @@ _TRIED = frozenset({(1, 80), (1, 85)})
 
 def are_known() -> bool:
     """Whether the installed grpcio is of a release that was tried."""
+    return find_release() in _TRIED
+
+
+def find_release() -> tuple[int, int] | None:
+    """Returns the release of the installed grpcio, as in (1, 85); None where nothing says."""
     found = re.match(r"(\d+)\.(\d+)\.", find_version())
-    return found is not None and (int(found[1]), int(found[2])) in _TRIED
+    return (int(found[1]), int(found[2])) if found else None
 
 
 def find_version() -> str:
