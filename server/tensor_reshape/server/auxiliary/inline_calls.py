@@ -44,7 +44,6 @@ class BoundedCall(CoreCall):
         """Idle until `begin`."""
         super().__init__(method, rpc_event, state)
         self._slots = slots
-        self._has_begun_to_answer = False  # of one that its caller ends by going: from then on that is no reset
 
     def begin(self, resets: ResetBuckets) -> None:
         """Receives a message; called with the condition of the call, and a lock of the server's.
@@ -67,10 +66,7 @@ class BoundedCall(CoreCall):
 
     def _on_over(self) -> None:
         self._slots.free(self)
-        if not self.is_gone:
-            self._resets.note_answer(self.peer)
-        elif not (self._has_begun_to_answer or self._is_cancelled):
-            self._resets.note_reset(self.peer, self.seconds_left)
+        self._tell_end(self._resets, self.peer)
 
 
 class AnswerCall(BoundedCall):
@@ -101,7 +97,7 @@ class ExchangeCall(AnswerCall):
     """Any number of messages, each answered before the next one is received. It keeps its slot to the end."""
 
     def _on_read(self, raw: bytes | None) -> None:
-        self._has_begun_to_answer |= raw is not None
+        self._has_answered |= raw is not None
         outcome = None if raw is None else answer(self._method, self._respond, raw)
         with self._state.condition:
             if not isinstance(outcome, bytes):
@@ -136,7 +132,7 @@ class WatchCall(BoundedCall):
 
     def _on_read(self, raw: bytes | None) -> None:
         self._slots.free(self)
-        self._has_begun_to_answer = raw is not None
+        self._has_answered = raw is not None
         outcome = answer(self._method, self._health.open_watch, raw)
         if isinstance(outcome, Status):
             self.finish(outcome)

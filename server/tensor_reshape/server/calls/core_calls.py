@@ -27,6 +27,7 @@ from typing import Any
 from grpc import _common, _server  # the parts in question
 from grpc._cython import cygrpc  # type: ignore[attr-defined] # compiled, without types
 
+from tensor_reshape.server.calls.resets import ResetBuckets
 from tensor_reshape.wire.status import Status
 
 _LOGGER = logging.getLogger(__name__)
@@ -38,7 +39,8 @@ _OPERATIONS = (
     "SendMessageOperation",
     "SendStatusFromServerOperation",
 )
-_SUBMITTED = {
+_PARAMETERS = {
+    "_RPCState": [],
     "_unary_response_in_pool": ["rpc_event", "state", "behavior", "argument_thunk"],
     "_stream_response_in_pool": ["rpc_event", "state", "behavior", "argument_thunk"],
     "_possibly_finish_call": ["state", "token"],
@@ -49,15 +51,17 @@ _STATE = ("callbacks", "client", "condition", "due", "initial_metadata_allowed",
 
 def is_supported() -> bool:
     """Whether the installed grpcio has all that this module needs, in the form that it needs."""
-    if not all(callable(getattr(_server, name, None)) for name in (*_SUBMITTED, "_RPCState")):
+    known = all(has_parameters(name, parameters) for name, parameters in _PARAMETERS.items())
+    if not known or not all(hasattr(_server, name) for name in _CONSTANTS):
         return False
-    known = all(
-        list(inspect.signature(getattr(_server, name)).parameters)[: len(parameters)] == parameters
-        for name, parameters in _SUBMITTED.items()
-    )
-    known = known and all(hasattr(_server, name) for name in _CONSTANTS)
     state = _server._RPCState()  # type: ignore[no-untyped-call]
-    return known and all(hasattr(state, name) for name in _STATE) and all(hasattr(cygrpc, name) for name in _OPERATIONS)
+    return all(hasattr(state, name) for name in _STATE) and all(hasattr(cygrpc, name) for name in _OPERATIONS)
+
+
+def has_parameters(name: str, parameters: list[str]) -> bool:
+    """Whether grpcio's function, or class, of that name has these parameters first."""
+    function = getattr(_server, name, None)
+    return callable(function) and list(inspect.signature(function).parameters)[: len(parameters)] == parameters
 
 
 class ServerCall:
@@ -67,6 +71,7 @@ class ServerCall:
     _details: Any  # what grpcio knows of it from its head
     _method: str  # its name, in full: what a bug is logged with
     _is_cancelled = False  # by this server: that its caller is gone then is no reset
+    _has_answered = False  # with one of several answers, or is about to: then it is no reset that the caller goes
 
     @property
     def peer(self) -> str:
@@ -107,6 +112,13 @@ class ServerCall:
 
     def _on_over(self) -> None:
         """Hears that the call is over."""
+
+    def _tell_end(self, resets: ResetBuckets, peer: str) -> None:
+        """Tells `resets` whether the call, which is over, was answered or reset by its caller, or neither."""
+        if not self.is_gone:
+            resets.note_answer(peer)
+        elif not (self._has_answered or self._is_cancelled):
+            resets.note_reset(peer, self.seconds_left)
 
     def _fail(self, error: Exception) -> None:
         """Takes a bug of a callback, and ends the call; raises nothing."""

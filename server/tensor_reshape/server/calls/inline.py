@@ -126,7 +126,6 @@ class InlineCall(ServerCall):
         self._life = Lifecycle(self, plan.name)
         # The message that waits for a thread.
         self._message: bytes | None = None
-        self._has_answered = False  # whether an answer has gone: from then on it is no reset that the caller goes
 
     def start_read(self) -> None:
         """Receives a message; see `ServedCall`."""
@@ -164,10 +163,8 @@ class InlineCall(ServerCall):
 
     def _on_over(self) -> None:
         gone = self.is_gone
-        if not gone:
-            self._admission.resets.note_answer(self._life.peer)
-        elif not (self._has_answered or self._is_cancelled or self._life.state is State.GIVEN_UP):
-            self._admission.resets.note_reset(self._life.peer, self.seconds_left)
+        if not (gone and self._life.state is State.GIVEN_UP):
+            self._tell_end(self._admission.resets, self._life.peer)
         # In this order: a thread that takes the call up just before has its message, and tells when it is done with it.
         self._admission.release(self._life, gone=gone)
         self._message = None

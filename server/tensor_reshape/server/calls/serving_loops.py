@@ -7,7 +7,6 @@
 - A server with interceptors is left to grpcio: they are to see every call, and may wrap what serves it.
 """
 
-import inspect
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -17,6 +16,8 @@ from typing import Any, TypeAlias
 import grpc
 from grpc import _server  # the parts in question
 from grpc._cython import cygrpc  # type: ignore[attr-defined] # compiled, without types
+
+from tensor_reshape.server.calls.core_calls import has_parameters
 
 OpenCall: TypeAlias = Callable[[Any], Any]
 """Begins the call of an event of grpcio's, and returns what has its callbacks; never raises.
@@ -56,7 +57,7 @@ _CORE = ("CompletionType", "ReceiveCloseOnServerOperation")
 
 def is_supported() -> bool:
     """Whether the installed grpcio has what this module and `direct_calls` need besides `core_calls`, in that form."""
-    known = all(_has_parameters(name, parameters) for name, parameters in _PARAMETERS.items())
+    known = all(has_parameters(name, parameters) for name, parameters in _PARAMETERS.items())
     if not known or not all(hasattr(_server, name) for name in _CONSTANTS):
         return False
     make_state: Any = _server._ServerState
@@ -141,9 +142,3 @@ class _ServingLoop:
             return True
         with state.lock:
             return not _server._stop_serving(state)
-
-
-def _has_parameters(name: str, parameters: list[str]) -> bool:
-    """Whether grpcio's function, or class, has these parameters first."""
-    function = getattr(_server, name, None)
-    return callable(function) and list(inspect.signature(function).parameters)[: len(parameters)] == parameters

@@ -39,10 +39,10 @@ def name_peer(found: socket.socket) -> str:
     Raises:
         OSError: it has been closed.
     """
-    host, port = found.getpeername()[:2]
+    host, port, *rest = found.getpeername()
     if found.family == socket.AF_INET or host.startswith(_V4_MAPPED):
         return f"ipv4:{host.removeprefix(_V4_MAPPED)}:{port}"
-    scope = found.getpeername()[3]  # of an address that only means something on one network
+    scope = rest[1]  # of an address that only means something on one network
     return f"ipv6:%5B{host}{f'%25{scope}' if scope else ''}%5D:{port}"
 
 
