@@ -2,28 +2,14 @@
 
 import socket
 import struct
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, suppress
+from collections.abc import Callable
+from contextlib import suppress
 
 import pytest
 
 from tensor_reshape.server.transport.dismissals import HEARING_SECONDS, Dismissal, close_listeners
 
 GOAWAY = 7
-
-
-@pytest.fixture
-def listener() -> Iterator[socket.socket]:
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        yield found
-
-
-@pytest.fixture
-def pair(listener: socket.socket) -> Iterator[tuple[socket.socket, socket.socket]]:
-    """A client's end and the server's."""
-    with ExitStack() as stack:
-        client = stack.enter_context(socket.create_connection(listener.getsockname(), 10))
-        yield client, stack.enter_context(listener.accept()[0])
 
 
 def find_port(listener: socket.socket) -> int:

@@ -42,6 +42,16 @@ def check_serves(runner: Runner) -> None:
         assert client.infer_shape([6], [6], special_zero=False) == (6,)
 
 
+def call_in_vain(runner: Runner) -> None:
+    """Makes a call whose time runs out."""
+    with grpc.insecure_channel(runner.addresses[0]) as channel:
+        method: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(
+            "/tensor_reshape.v1.ReshapeService/Reshape"
+        )
+        with pytest.raises(grpc.RpcError):
+            method(bytes(1000), timeout=0.5)
+
+
 @pytest.fixture
 def over(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     """Set when a call is over and has given all back."""
@@ -174,12 +184,7 @@ def test_a_call_that_is_over_is_freed_although_its_thread_has_not_come(runner: R
     for _ in range(runner._config.threads):
         runner._threads.submit(gate.wait, SECONDS)
     try:
-        with grpc.insecure_channel(runner.addresses[0]) as channel:
-            method: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(
-                "/tensor_reshape.v1.ReshapeService/Reshape"
-            )
-            with pytest.raises(grpc.RpcError):
-                method(bytes(1000), timeout=0.5)
+        call_in_vain(runner)
         assert over.wait(SECONDS)
         assert messages == [bytes(1000), None]
         assert (runner._admission.used_bytes, runner._admission.is_idle) == (0, True)
@@ -203,12 +208,7 @@ def test_a_call_whose_caller_goes_as_a_thread_takes_it_up_gives_everything_back(
     monkeypatch.setattr(Admission, "release", take_up_first)
     monkeypatch.setattr(UnaryCall, "_answer_light", lambda *_: None)
     monkeypatch.setattr(UnaryCall, "_answer_long", lambda call, _: call._refuse(ValueError("bad")))
-    with grpc.insecure_channel(runner.addresses[0]) as channel:
-        method: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(
-            "/tensor_reshape.v1.ReshapeService/Reshape"
-        )
-        with pytest.raises(grpc.RpcError):
-            method(bytes(1000), timeout=0.5)
+    call_in_vain(runner)
     assert over.wait(SECONDS)
     assert (runner._admission.used_bytes, runner._admission.is_idle) == (0, True)
 

@@ -14,20 +14,6 @@ NOW = 1000.0
 SECONDS = 20.0
 
 
-@pytest.fixture
-def listener() -> Iterator[socket.socket]:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        yield listener
-
-
-@pytest.fixture
-def pair(listener: socket.socket) -> Iterator[tuple[socket.socket, socket.socket]]:
-    """A client's end, and the server's."""
-    with socket.create_connection(listener.getsockname(), SECONDS) as client, listener.accept()[0] as served:
-        served.settimeout(SECONDS)  # so that a connection that is not closed fails the test
-        yield client, served
-
-
 def name(client: socket.socket) -> str:
     return f"ipv4:127.0.0.1:{client.getsockname()[1]}"
 

@@ -2,7 +2,6 @@
 
 import os
 import socket
-from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
@@ -12,12 +11,6 @@ import pytest
 from http2 import SERVICE_PATH
 from in_process import run_stock
 from tensor_reshape.server.transport.sockets import count_descriptors, find_connections, find_listeners, hold, name_peer
-
-
-@pytest.fixture
-def listener() -> Iterator[socket.socket]:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        yield listener
 
 
 def find_port(listener: socket.socket) -> int:
