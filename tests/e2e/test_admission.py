@@ -151,6 +151,15 @@ def test_a_call_above_the_number_of_calls_is_refused_when_its_time_is_up(
     assert caught.value.reason == Reason.SERVER_BUSY
 
 
+@pytest.mark.parametrize("kind", CALLERS)
+def test_no_stream_that_is_refused_hides_the_refusal(full_address: str, kind: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(Deadline, "is_within", lambda *_: True)
+    with open_client(kind, full_address) as client:
+        for _ in range(30):  # the refusal may overtake the first message of the stream, or be overtaken
+            with pytest.raises(LimitError):
+                client.reshape(np.zeros(6), [6], transfer="stream")
+
+
 def test_a_call_above_the_number_of_calls_may_be_repeated(full_address: str):
     with grpc.insecure_channel(full_address) as channel:
         status = catch_status(lambda: send_raw(channel, "InferShape", INFER))

@@ -7,9 +7,9 @@ nothing else happens.
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing, suppress
-from functools import cache
+from functools import cache, partial
 from types import TracebackType
-from typing import Self, TypeVar, Unpack
+from typing import NamedTuple, Self, TypeAlias, TypeVar, Unpack
 
 import grpc
 import grpc.aio
@@ -49,6 +49,23 @@ from tensor_reshape.wire.streams import DEFAULT_CHUNK_BYTES
 _Result = TypeVar("_Result")
 _FindMethod = Callable[[str], "grpc.aio.UnaryUnaryMultiCallable[bytes, bytes]"]
 _WRITE_FAILED = "Internal error from Core"  # grpc.aio's own words
+_STATUS_SECONDS = 2.0
+"""How long the status of a call may take once a write to it has failed: the core has it, or its connection is gone."""
+
+
+class _End(NamedTuple):
+    """What grpc.aio tells of the end of a call: once for a write that failed, once for the server's status."""
+
+    code: grpc.StatusCode
+    details: str
+    metadata: Metadata
+
+    @property
+    def is_of_write(self) -> bool:
+        return self.details.startswith(_WRITE_FAILED)
+
+
+_Ends: TypeAlias = "asyncio.Queue[_End]"
 
 
 class AsyncClient:
@@ -255,9 +272,11 @@ class AsyncClient:
         method: grpc.aio.StreamStreamMultiCallable[bytes, bytes] = self._channel.stream_stream(STREAM_RESHAPE.path)
         call = method(timeout=attempts.deadline.remaining_seconds, metadata=self._endpoint.metadata)
         sender: asyncio.Task[None] | None = None
+        ends: _Ends = asyncio.Queue()
+        call.add_done_callback(partial(_note_end, ends))
         self._streams.add(call)  # for `close`
         try:
-            async with aclosing(_exchange(call, transfer.begin, attempts.deadline)) as answers:
+            async with aclosing(_exchange(call, transfer.begin, ends, attempts.deadline)) as answers:
                 async for raw in answers:
                     transfer.receive(raw)
                     attempts.note_progress()
@@ -273,7 +292,7 @@ class AsyncClient:
 
 
 async def _exchange(
-    call: "grpc.aio.StreamStreamCall[bytes, bytes]", begin: bytes, deadline: Deadline
+    call: "grpc.aio.StreamStreamCall[bytes, bytes]", begin: bytes, ends: _Ends, deadline: Deadline
 ) -> AsyncGenerator[bytes, None]:
     """Sends the first message and yields what is received; what ends the call becomes an error of this package."""
     try:
@@ -281,7 +300,7 @@ async def _exchange(
         async for raw in call:
             yield raw
     except (asyncio.CancelledError, asyncio.InvalidStateError, grpc.aio.AioRpcError) as error:
-        raise await _explain_stream(call, error, deadline) from None
+        raise await _explain_stream(error, ends, deadline) from None
 
 
 async def _send_chunks(call: "grpc.aio.StreamStreamCall[bytes, bytes]", transfer: StreamTransfer) -> None:
@@ -290,18 +309,31 @@ async def _send_chunks(call: "grpc.aio.StreamStreamCall[bytes, bytes]", transfer
     await call.done_writing()
 
 
-async def _explain_stream(
-    call: "grpc.aio.StreamStreamCall[bytes, bytes]", error: BaseException, deadline: Deadline
-) -> BaseException:
-    """Asks the call itself: a write to one that has ended hides how, where it is first to know."""
+async def _explain_stream(error: BaseException, ends: _Ends, deadline: Deadline) -> BaseException:
+    """Returns what the server said of the call: a write to one that has ended hides that, whichever is known first."""
     if isinstance(error, asyncio.CancelledError):
         return _explain(error)
-    code, details = await call.code(), await call.details() or ""
-    if details.startswith(_WRITE_FAILED) and deadline.is_within(0):
+    end = await ends.get()
+    if end.is_of_write:
+        with suppress(TimeoutError):
+            end = await asyncio.wait_for(ends.get(), _STATUS_SECONDS)
+    if end.is_of_write and deadline.is_within(0):
         return CallTimeoutError("Deadline Exceeded", grpc.StatusCode.DEADLINE_EXCEEDED)
-    if details.startswith(_WRITE_FAILED):
+    if end.is_of_write:
         return UnavailableError("the stream was lost while it was written to", grpc.StatusCode.UNAVAILABLE)
-    return build_error(code, details, await call.trailing_metadata() or ())
+    return build_error(end.code, end.details, end.metadata)
+
+
+def _note_end(ends: _Ends, call: "grpc.aio.StreamStreamCall[bytes, bytes]") -> None:
+    """Notes how a call has ended, within the callback: what is told next would overwrite it."""
+    try:
+        _read_end(call).send(None)
+    except StopIteration as returned:  # at once: a call that has ended awaits nothing
+        ends.put_nowait(returned.value)
+
+
+async def _read_end(call: "grpc.aio.StreamStreamCall[bytes, bytes]") -> _End:
+    return _End(await call.code(), await call.details() or "", tuple(await call.trailing_metadata() or ()))
 
 
 def _explain(error: BaseException) -> BaseException:
