@@ -2,16 +2,18 @@
 
 A program is a folder of `tests/clients/programs`:
 
-- `about.json`: `title`, the protocols whose tables it makes (`tables`), and `exceptions`: rows in which this client
+- `about.json`: `title`, the protocols whose tables it makes (`tables`), `page`, and `exceptions`: rows in which this client
   must see something else, each with `why`, and with the `code` that ends its calls or without.
 - `install`: makes the environment. It runs in the environment's folder, which has a copy of the program's folder and of
-  `tests/clients/shared`; PROTOS is the folder of the contract, GOOGLEAPIS one with `google/rpc`, PYTHON an interpreter
-  that has uv. It writes the file `versions`, and ends with 77 where the machine lacks what it needs, which it names on
+  `tests/clients/shared`; PROTOS is the folder of the contract, EXAMPLES that of the examples, GOOGLEAPIS one with
+  `google/rpc`, PYTHON an interpreter that has uv. It writes the file `versions`, and ends with 77 where the machine lacks what it needs, which it names on
   stderr.
 - `run`: makes calls. On stdin there is a line of JSON with the server's `address`, the folders `protos` and
   `googleapis`, and `descriptors` (a FileDescriptorSet in base64); then a line for each call, as `ForeignCall.to_json`
   writes it. It prints a line for each call: `{responses}`, or `{code, message, reason, metadata}` where the call fails;
   `reason` and `metadata` as the client decodes them from the details of the status.
+- `page`: runs the shortest call, with an address. It is the file that `about.json` calls `page`: docs/clients.md shows
+  it, with what it prints as comments.
 
 Environments are in `.venv-clients`, and stay: one is made again when what it is made of has changed.
 """
@@ -41,7 +43,7 @@ from verification.clients.answers import Answer
 ROOT = Path(__file__).parents[2]
 PROGRAMS = ROOT / "tests/clients/programs"
 SHARED = ROOT / "tests/clients/shared"
-PROTOS = ROOT / "protos"
+PROTOS, EXAMPLES = ROOT / "protos", ROOT / "examples/clients"
 ENVIRONMENTS = ROOT / ".venv-clients"
 GOOGLEAPIS = Path(status_pb2.__file__).parents[2]
 _INSTALL_SECONDS, _RUN_SECONDS = 900, 120
@@ -61,12 +63,14 @@ class Program:
         name: of its folder.
         title: for people.
         tables: the protocols that it speaks.
+        page: the file in the repository that docs/clients.md shows.
         exceptions: by row, how it must differ.
     """
 
     name: str
     title: str
     tables: Sequence[str]
+    page: str
     exceptions: Mapping[str, Mapping[str, object]]
 
     @property
@@ -114,12 +118,17 @@ class Program:
             raise RuntimeError(message)
         return answers
 
-    def _call(self, script: str, text: str, seconds: float) -> subprocess.CompletedProcess[str]:
-        env = {**os.environ, "PROTOS": str(PROTOS), "GOOGLEAPIS": str(GOOGLEAPIS), "PYTHON": sys.executable}
+    def run_page(self, address: str) -> str:
+        """Runs the shortest call, and returns what it prints."""
+        done = self._call("page", "", _RUN_SECONDS, address)
+        return done.stdout if done.returncode == 0 else f"{done.stdout}\n{done.stderr}"
+
+    def _call(self, script: str, text: str, seconds: float, *arguments: str) -> subprocess.CompletedProcess[str]:
+        folders = {"PROTOS": str(PROTOS), "EXAMPLES": str(EXAMPLES), "GOOGLEAPIS": str(GOOGLEAPIS)}
         return subprocess.run(
-            [self.environment / script],
+            [self.environment / script, *arguments],
             cwd=self.environment,
-            env=env,
+            env={**os.environ, **folders, "PYTHON": sys.executable},
             input=text,
             capture_output=True,
             text=True,
@@ -129,7 +138,7 @@ class Program:
 
     def _compute_digest(self) -> str:
         digest = hashlib.sha256(sys.version.encode())
-        for folder in (self.source, SHARED, PROTOS):
+        for folder in (self.source, SHARED, PROTOS, EXAMPLES):
             for file in sorted(file for file in folder.rglob("*") if file.is_file() and file.suffix != ".pyc"):
                 digest.update(f"{file.relative_to(ROOT)}\n".encode())
                 digest.update(file.read_bytes())
@@ -160,4 +169,4 @@ def find_programs() -> list[Program]:
 
 def _read_program(folder: Path) -> Program:
     about = json.loads((folder / "about.json").read_text())
-    return Program(folder.name, about["title"], about["tables"], about.get("exceptions", {}))
+    return Program(folder.name, about["title"], about["tables"], about["page"], about.get("exceptions", {}))
