@@ -12,7 +12,7 @@ from typing import TypeAlias
 import grpc
 
 from tensor_reshape.runtime.allocators import keep_freed_memory
-from tensor_reshape.server.auxiliary.foreign_methods import AuxiliaryHandlers, build_health
+from tensor_reshape.server.auxiliary.foreign_methods import HEALTH_SERVICE, AuxiliaryHandlers, build_health
 from tensor_reshape.server.auxiliary.reflection import Reflection
 from tensor_reshape.server.calls import serving_loops
 from tensor_reshape.server.calls.admission import Admission
@@ -31,10 +31,12 @@ from tensor_reshape.server.transport.dismissals import Dismissal, close_listener
 from tensor_reshape.server.transport.listeners import announce, bind, count_listeners, find_port
 from tensor_reshape.server.transport.offenders import OffenderCloser
 from tensor_reshape.server.transport.options import build_options
+from tensor_reshape.v1 import reshape_pb2
 
 Causes: TypeAlias = "SimpleQueue[str]"
 
 _LOGGER = logging.getLogger(__name__)
+_SERVICES = (reshape_pb2.DESCRIPTOR.services_by_name["ReshapeService"], HEALTH_SERVICE)  # what reflection tells of
 _POLL_SECONDS = 0.02
 _SIGNAL_SECONDS = 0.25
 _DISMISSAL_SECONDS = 1.0  # the longest that clients are asked to leave
@@ -75,7 +77,7 @@ class Runner:
         )
         self._admission = Admission(config, observers)
         self._health, methods = build_health(self._admission.resets)
-        self._reflection = Reflection()
+        self._reflection = Reflection(_SERVICES)
         methods += self._reflection.build_methods(self._admission.resets) if config.reflection else []
         self._threads = start_threads(config.threads, "call")
         service = service or ReshapeService(config.limits, make_turns=FairLock)
