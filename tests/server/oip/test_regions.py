@@ -42,6 +42,10 @@ def catch_reason(ask: Callable[[], object]) -> str:
     return caught.value.reason
 
 
+def register(regions: Regions, name: str, region: Region) -> Callable[[], None]:
+    return lambda: regions.register(name, region)
+
+
 def read(regions: Regions, name: str, offset: int, byte_size: int) -> bytes:
     return bytes(regions.read(Span(name, offset, byte_size), "inputs[0]"))
 
@@ -146,8 +150,8 @@ def test_a_file_that_is_not_plain_or_not_there_is_refused(
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files away")
 def test_a_file_of_another_user_is_refused(directory: Path):
     os.chown(directory / "seen", 65534, 65534)
-    register = lambda: Regions(directory, SIZE).register("all", Region("seen", 0, SIZE))  # noqa: E731
-    assert catch_reason(register) == Reason.REGION_UNUSABLE
+    attempt = register(Regions(directory, SIZE), "all", Region("seen", 0, SIZE))
+    assert catch_reason(attempt) == Reason.REGION_UNUSABLE
 
 
 def test_a_file_that_shrinks_and_grows_all_the_time_is_read_whole_or_refused(regions: Regions, directory: Path):
@@ -177,8 +181,8 @@ def test_a_file_that_shrinks_and_grows_all_the_time_is_read_whole_or_refused(reg
     "key", ["", "/", ".", "..", "../hidden", "/../hidden", "//seen", "regions/seen", "seen/", "se\0en", "x" * 256]
 )
 def test_a_key_is_the_name_of_a_file_in_the_directory(directory: Path, key: str):
-    register = lambda: Regions(directory, SIZE).register("all", Region(key, 0, SIZE))  # noqa: E731
-    assert catch_reason(register) == Reason.REGION_INVALID
+    attempt = register(Regions(directory, SIZE), "all", Region(key, 0, SIZE))
+    assert catch_reason(attempt) == Reason.REGION_INVALID
 
 
 def test_an_absolute_path_is_no_key(directory: Path):
@@ -188,23 +192,23 @@ def test_an_absolute_path_is_no_key(directory: Path):
 
 @pytest.mark.parametrize("name", ["", "x" * (MAX_NAME_BYTES + 1), "\u00e9" * 128])
 def test_a_name_is_short(directory: Path, name: str):
-    register = lambda: Regions(directory, SIZE).register(name, Region("seen", 0, SIZE))  # noqa: E731
-    assert catch_reason(register) == Reason.REGION_INVALID
+    attempt = register(Regions(directory, SIZE), name, Region("seen", 0, SIZE))
+    assert catch_reason(attempt) == Reason.REGION_INVALID
 
 
 @pytest.mark.parametrize(("offset", "byte_size"), [(0, SIZE + 1), (1, SIZE), (SIZE, 1), (2**63, 1), (0, 2**64 - 1)])
 def test_a_region_is_part_of_its_file(directory: Path, offset: int, byte_size: int):
-    register = lambda: Regions(directory, SIZE).register("all", Region("seen", offset, byte_size))  # noqa: E731
-    assert catch_reason(register) == Reason.REGION_OUT_OF_RANGE
+    attempt = register(Regions(directory, SIZE), "all", Region("seen", offset, byte_size))
+    assert catch_reason(attempt) == Reason.REGION_OUT_OF_RANGE
 
 
 def test_no_region_is_empty(directory: Path):
-    register = lambda: Regions(directory, SIZE).register("none", Region("seen", 0, 0))  # noqa: E731
-    assert catch_reason(register) == Reason.REGION_INVALID
+    attempt = register(Regions(directory, SIZE), "none", Region("seen", 0, 0))
+    assert catch_reason(attempt) == Reason.REGION_INVALID
 
 
 def test_a_name_is_registered_once_until_it_is_unregistered(regions: Regions):
-    again = lambda: regions.register("all", Region("seen", 0, 10))  # noqa: E731
+    again = register(regions, "all", Region("seen", 0, 10))
     assert catch_reason(again) == Reason.REGION_INVALID
     regions.unregister("all")
     again()
@@ -228,7 +232,7 @@ def test_there_are_so_many_regions_and_no_more(directory: Path):
     regions = Regions(directory, SIZE)
     for index in range(MAX_REGIONS):
         regions.register(f"region {index}", Region("seen", 0, SIZE))
-    one_more = lambda: regions.register("one more", Region("seen", 0, SIZE))  # noqa: E731
+    one_more = register(regions, "one more", Region("seen", 0, SIZE))
     with pytest.raises(LimitError) as caught:
         one_more()
     assert caught.value.reason == Reason.REGION_LIMIT_EXCEEDED
