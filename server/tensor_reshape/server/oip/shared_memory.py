@@ -1,11 +1,12 @@
-"""Regions of shared memory: names that clients give to parts of files in one directory of the operator's.
+"""Shared memory: regions, which are names that clients give to parts of files in one directory of the operator's.
 
 - Nothing is mapped. Whoever may change a file may truncate it, and a mapping of it would kill the reader with SIGBUS;
   `preadv` ends early instead, and `pwritev` writes what there is room for.
 - A file is opened for each use and closed after it: no descriptor is kept, and a file that its owner unlinks is gone.
 - What is opened is a plain file of the server's own user, directly in the directory, under one name: no link, no pipe,
   no device, and nothing of a user who has not asked for it. A key has no slash, so `O_NOFOLLOW` sees all of its path.
-- What a caller may hold here is bounded, in regions and in the length of each name; so is what one reading takes.
+- What callers may hold here is bounded, in regions and in the length of each name. How much one reading takes of memory
+  is what it asks for: whoever asks has room for it.
 - Every method may be called from any thread. No file is touched while the lock is held.
 """
 
@@ -26,6 +27,9 @@ MAX_REGIONS = 1024
 MAX_NAME_BYTES = 255
 """Of the name of a region, and of a key: that of a file cannot be longer."""
 
+REGION = "shared_memory_region"
+"""The parameter of a tensor that names its region, and what is to blame where that cannot be used."""
+
 # Both ways: a region is registered for input or for output, and nobody says which. Without O_NONBLOCK a pipe without a
 # writer would keep the thread; a terminal shall not become the server's.
 _FLAGS = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
@@ -45,32 +49,12 @@ class Region(NamedTuple):
     byte_size: int
 
 
-class Span(NamedTuple):
-    """Part of a region, in bytes: where the elements of one tensor are.
+class SharedMemory:
+    """The regions that are registered with one server; see `regions.Regions`."""
 
-    Attributes:
-        name: of the region.
-        offset: where in the region the span begins.
-        byte_size: of the span.
-    """
-
-    name: str
-    offset: int
-    byte_size: int
-
-
-class Regions:
-    """What is registered with one server."""
-
-    def __init__(self, directory: Path | None, max_bytes: int) -> None:
-        """Has no regions yet.
-
-        Args:
-            directory: where their files are; None: there is no shared memory.
-            max_bytes: what one reading takes of memory.
-        """
+    def __init__(self, directory: Path | None) -> None:
+        """Has no regions yet; their files are in `directory`, and None says that there is no shared memory."""
         self._directory = directory
-        self._max_bytes = max_bytes
         self._regions: dict[str, Region] = {}
         self._lock = threading.Lock()  # two that register at once must not both be the last for whom there is room
 
@@ -123,41 +107,28 @@ class Regions:
         with self._lock:
             return dict(self._regions)
 
-    def read(self, span: Span, field: str) -> memoryview:
-        """Returns a copy of the bytes of a span.
-
-        Args:
-            span: what to read; nothing about it has been checked.
-            field: what to blame.
+    def read(self, name: str, offset: int, byte_size: int) -> memoryview:
+        """Returns a copy of so many bytes of a region, from `offset` within it.
 
         Raises:
             InvalidRequestError: SHARED_MEMORY_DISABLED, REGION_UNKNOWN, REGION_OUT_OF_RANGE, REGION_UNUSABLE.
-            LimitError: OUTPUT_TOO_LARGE: as many bytes would be answered.
         """
-        region = self._locate(span, field)
-        if region.byte_size > self._max_bytes:
-            message = f"the tensor takes {region.byte_size} bytes; this server reads up to {self._max_bytes}"
-            raise LimitError.of(Reason.OUTPUT_TOO_LARGE, message, field, size=region.byte_size, limit=self._max_bytes)
-        buffer = memoryview(bytearray(region.byte_size))
-        with self._open(span.name, region, field) as file:
+        region = self._locate(name, offset, byte_size)
+        with self._open(name, region, REGION) as file:
+            buffer = memoryview(bytearray(byte_size))
             _transfer(os.preadv, file, buffer, region.offset)
         return buffer.toreadonly()
 
-    def write(self, span: Span, data: memoryview, field: str) -> None:
-        """Writes bytes from the beginning of a span on.
+    def write(self, name: str, offset: int, data: memoryview) -> None:
+        """Writes `data` into a region, from `offset` within it.
 
         A file that is truncated meanwhile grows again, up to the end of what is written.
 
         Raises:
             InvalidRequestError: SHARED_MEMORY_DISABLED, REGION_UNKNOWN, REGION_OUT_OF_RANGE, REGION_UNUSABLE.
         """
-        region = self._locate(span, field)
-        if data.nbytes > region.byte_size:
-            message = f"the output takes {data.nbytes} bytes; shared_memory_byte_size leaves {region.byte_size}"
-            raise InvalidRequestError.of(
-                Reason.REGION_OUT_OF_RANGE, message, field, size=data.nbytes, byte_size=region.byte_size
-            )
-        with self._open(span.name, region, field) as file:
+        region = self._locate(name, offset, data.nbytes)
+        with self._open(name, region, REGION) as file:
             _transfer(os.pwritev, file, data, region.offset)
 
     def _check_enabled(self) -> None:
@@ -172,14 +143,14 @@ class Regions:
             raise InvalidRequestError.of(Reason.REGION_UNKNOWN, f"no region {name!r} is registered", field, name=name)
         return region
 
-    def _locate(self, span: Span, field: str) -> Region:
-        """Returns a span as part of the file."""
+    def _locate(self, name: str, offset: int, byte_size: int) -> Region:
+        """Returns the part of the file that is so many bytes of a region."""
         self._check_enabled()
-        region = self._find(span.name, field)
-        if span.offset < 0 or span.byte_size < 0 or span.offset + span.byte_size > region.byte_size:
-            what = f"the region {span.name!r}, of {region.byte_size} bytes,"
-            raise _refuse_range(what, span.offset, span.byte_size, field)
-        return Region(region.key, region.offset + span.offset, span.byte_size)
+        region = self._find(name, REGION)
+        if min(offset, byte_size) < 0 or offset + byte_size > region.byte_size:
+            what = f"the region {name!r}, of {region.byte_size} bytes,"
+            raise _refuse_range(what, offset, byte_size, REGION)
+        return Region(region.key, region.offset + offset, byte_size)
 
     @contextmanager
     def _open(self, name: str, region: Region, field: str) -> Iterator[int]:
