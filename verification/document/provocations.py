@@ -282,6 +282,31 @@ PROVOCATIONS: dict[Reason, Provocation] = {
         None,
         "internal error",
     ),
+    Reason.SHARED_MEMORY_DISABLED: Provocation(
+        "a tensor is to be in shared memory, and the server has no `--shared-memory-dir`",
+        None,
+        "this server takes no shared memory; send the tensor in the message",
+    ),
+    Reason.REGION_INVALID: Provocation(
+        "a region is to be registered under a name that is taken, or is empty or too long; its key is no name of a file"
+        " in the directory; or it is empty",
+        None,
+        "key is '../secret'; it is the name of a file, with or without one slash in front",
+    ),
+    Reason.REGION_UNKNOWN: Provocation("no region of this name is registered", None, "no region 'x' is registered"),
+    Reason.REGION_OUT_OF_RANGE: Provocation(
+        "a tensor is not within its region, or a region not within its file as that is now",
+        None,
+        "the region 'x', of 16 bytes, does not hold 24 bytes at offset 0",
+    ),
+    Reason.REGION_UNUSABLE: Provocation(
+        "the file of a region cannot be opened, or is no plain file of the server's user with one name",
+        None,
+        "the file of the region 'x' cannot be used: No such file or directory",
+    ),
+    Reason.REGION_LIMIT_EXCEEDED: Provocation(
+        "1,024 regions are registered", None, "1024 regions are registered; there may be no more"
+    ),
     Reason.CHUNK_UNEXPECTED: Provocation(
         "a chunk belongs to no tensor, or is empty, or the message that begins a tensor has bytes of it",
         _stream(chunk(0, b"abc")),
