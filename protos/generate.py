@@ -1,7 +1,8 @@
-"""Compiles the contract into `core/tensor_reshape/v1/`: the build hook, and a command for development.
+"""Compiles the contract into `tensor_reshape/v1/`: the build hook of the project, and of the contract's own package.
 
-The generated modules are not committed. `pip install` (editable or not) runs this hook with the generator pinned in
-`pyproject.toml`, so the floors of the generated code never drift with what happens to be installed.
+The generated modules are not committed. `pip install` (editable or not) runs this hook with the generator pinned in the
+`pyproject.toml` of either, so the floors of the generated code never drift with what happens to be installed. Below
+which folder they go is there, too: `output`.
 """
 
 import shutil
@@ -40,4 +41,4 @@ class ContractBuildHook(BuildHookInterface[Any]):
         """Runs once for each target; `version` is "editable" or "standard"."""
         del version, build_data
         if self.target_name == "wheel":
-            generate_stubs(Path(self.root) / "core")
+            generate_stubs(Path(self.root, self.config["output"]))
