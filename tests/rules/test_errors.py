@@ -59,10 +59,15 @@ REASONS = {
     "PARAMETER_INVALID",
     "RANK_LIMIT_EXCEEDED",
     "RANK_UNSUPPORTED",
+    "REGION_INVALID",
+    "REGION_LIMIT_EXCEEDED",
+    "REGION_OUT_OF_RANGE",
     "REGION_UNKNOWN",
+    "REGION_UNUSABLE",
     "SERVER_BUSY",
     "SHAPE_DATA_TYPE_UNSUPPORTED",
     "SHAPE_RANK_INVALID",
+    "SHARED_MEMORY_DISABLED",
     "SPECIAL_ZERO_MISSING",
     "STALLED",
     "STRIDES_OVERLAP",
@@ -78,8 +83,19 @@ REASONS = {
 # These are no matter of a field: the message as a whole, and what a server or the caller's process sets for itself.
 OF_NO_FIELD = {"DIM_UNREADABLE", "MESSAGE_MALFORMED", "MESSAGE_TOO_LARGE", "OUTPUT_TOO_LARGE", "VIEW_IMPOSSIBLE"}
 
-# Of the Open Inference Protocol, whose fields are another project's: its page has them.
-OF_ANOTHER_CONTRACT = {"INPUT_INVALID", "MODEL_UNKNOWN", "OUTPUT_INVALID", "PARAMETER_INVALID", "REGION_UNKNOWN"}
+# Of the Open Inference Protocol, whose messages are not ours to comment on.
+OF_ANOTHER_CONTRACT = {
+    "INPUT_INVALID",
+    "MODEL_UNKNOWN",
+    "OUTPUT_INVALID",
+    "PARAMETER_INVALID",
+    "REGION_INVALID",
+    "REGION_LIMIT_EXCEEDED",
+    "REGION_OUT_OF_RANGE",
+    "REGION_UNKNOWN",
+    "REGION_UNUSABLE",
+    "SHARED_MEMORY_DISABLED",
+}
 
 # In parentheses, but no reasons.
 OTHER_WORDS = {"DATA_TYPE_UNSPECIFIED", "INVALID_ARGUMENT", "RESOURCE_EXHAUSTED"}

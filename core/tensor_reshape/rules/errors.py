@@ -82,13 +82,19 @@ class Reason(StrEnum):
     INTERNAL_ERROR = "INTERNAL_ERROR", INTERNAL
     # A request of the Open Inference Protocol.
     MODEL_UNKNOWN = "MODEL_UNKNOWN", NOT_FOUND
-    REGION_UNKNOWN = "REGION_UNKNOWN", NOT_FOUND
     INPUT_INVALID = "INPUT_INVALID", INVALID_ARGUMENT
     OUTPUT_INVALID = "OUTPUT_INVALID", INVALID_ARGUMENT
     PARAMETER_INVALID = "PARAMETER_INVALID", INVALID_ARGUMENT
     # The order of a stream.
     CHUNK_UNEXPECTED = "CHUNK_UNEXPECTED", INVALID_ARGUMENT
     CHUNK_OUT_OF_ORDER = "CHUNK_OUT_OF_ORDER", INVALID_ARGUMENT
+    # Regions of shared memory.
+    SHARED_MEMORY_DISABLED = "SHARED_MEMORY_DISABLED", INVALID_ARGUMENT
+    REGION_INVALID = "REGION_INVALID", INVALID_ARGUMENT
+    REGION_UNKNOWN = "REGION_UNKNOWN", INVALID_ARGUMENT
+    REGION_OUT_OF_RANGE = "REGION_OUT_OF_RANGE", INVALID_ARGUMENT
+    REGION_UNUSABLE = "REGION_UNUSABLE", INVALID_ARGUMENT
+    REGION_LIMIT_EXCEEDED = "REGION_LIMIT_EXCEEDED", RESOURCE_EXHAUSTED
     # Limits of a server. Those that other calls fill are free again when these end.
     RANK_LIMIT_EXCEEDED = "RANK_LIMIT_EXCEEDED", RESOURCE_EXHAUSTED, 1
     OUTPUT_TOO_LARGE = "OUTPUT_TOO_LARGE", RESOURCE_EXHAUSTED
@@ -148,7 +154,7 @@ class InvalidRequestError(ReshapeError, ValueError):
 
 
 class NotFoundError(ReshapeError):
-    """The request names what the server that was asked does not have: a model, or a region of shared memory."""
+    """The request names what a model that the server does not have."""
 
     code_name = NOT_FOUND
 

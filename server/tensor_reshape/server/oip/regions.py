@@ -5,12 +5,13 @@ not arrived with the request, so no other room counts it.
 """
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple, NoReturn, Protocol
+from typing import Any, NamedTuple, Protocol
 
-from tensor_reshape.rules.errors import InvalidRequestError, LimitError, NotFoundError, Reason
+from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason
 from tensor_reshape.rules.limits import Limits
+from tensor_reshape.server.oip.shared_memory import REGION
 
-_REGION, _OFFSET, _BYTE_SIZE = "shared_memory_region", "shared_memory_offset", "shared_memory_byte_size"
+_OFFSET, _BYTE_SIZE = "shared_memory_offset", "shared_memory_byte_size"
 
 
 class Regions(Protocol):
@@ -21,34 +22,6 @@ class Regions(Protocol):
 
     def write(self, name: str, offset: int, data: memoryview) -> None:
         """Writes `data` into a region, from `offset` within it."""
-
-
-class NoRegions:
-    """The regions of a server whose operator allows none."""
-
-    def read(self, name: str, offset: int, byte_size: int) -> NoReturn:
-        """Refuses; see `Regions`.
-
-        Raises:
-            NotFoundError: REGION_UNKNOWN.
-        """
-        del offset, byte_size
-        raise refuse_region(name)
-
-    def write(self, name: str, offset: int, data: memoryview) -> NoReturn:
-        """Refuses; see `Regions`.
-
-        Raises:
-            NotFoundError: REGION_UNKNOWN.
-        """
-        del offset, data
-        raise refuse_region(name)
-
-
-def refuse_region(name: str) -> NotFoundError:
-    """Returns the refusal of a region that is not registered."""
-    message = f"Unable to find shared memory region: '{name}'"
-    return NotFoundError.of(Reason.REGION_UNKNOWN, message, _REGION, value=name)
 
 
 class Place(NamedTuple):
@@ -72,17 +45,17 @@ def find_place(parameters: Mapping[str, Any], field: str, limits: Limits) -> Pla
         InvalidRequestError: PARAMETER_INVALID.
         LimitError: TENSOR_TOO_LARGE.
     """
-    if _REGION not in parameters:  # not `get`: a map of messages makes what it is asked for
+    if REGION not in parameters:  # not `get`: a map of messages makes what it is asked for
         return None
-    if parameters[_REGION].WhichOneof("parameter_choice") != "string_param":
-        message = f"{field}.parameters[{_REGION}] is a string"
-        raise InvalidRequestError.of(Reason.PARAMETER_INVALID, message, f"{field}.parameters", key=_REGION)
+    if parameters[REGION].WhichOneof("parameter_choice") != "string_param":
+        message = f"{field}.parameters[{REGION}] is a string"
+        raise InvalidRequestError.of(Reason.PARAMETER_INVALID, message, f"{field}.parameters", key=REGION)
     byte_size = _read_number(parameters, _BYTE_SIZE, field)
     if byte_size > limits.max_output_bytes:
         message = f"{field} takes {byte_size} bytes of shared memory; this server takes up to {limits.max_output_bytes}"
         raise LimitError.of(Reason.TENSOR_TOO_LARGE, message, field, size=byte_size, limit=limits.max_output_bytes)
     offset = _read_number(parameters, _OFFSET, field) if _OFFSET in parameters else 0
-    return Place(parameters[_REGION].string_param, offset, byte_size)
+    return Place(parameters[REGION].string_param, offset, byte_size)
 
 
 def _read_number(parameters: Mapping[str, Any], key: str, field: str) -> int:
