@@ -16,7 +16,7 @@ from server_processes import ServerProcess
 
 ROOT = Path(__file__).parents[2]
 PROTOS = ROOT / "protos"
-CONTRACT = {path.relative_to(PROTOS).as_posix() for path in PROTOS.rglob("*.proto")}
+CONTRACT = {path.relative_to(PROTOS).as_posix() for path in PROTOS.glob("tensor_reshape/v1/*.proto")}
 GENERATED = ("_pb2.py", "_pb2.pyi", "_pb2_grpc.py", "_pb2_grpc.pyi")
 README = (PROTOS / "README.md").read_text()
 
