@@ -169,4 +169,7 @@ def triton_python(make_environment: Callable[..., Path], wheel: Path) -> Path:
 def test_client_and_server_share_a_process_with_tritonclient(triton_python: Path, imports: list[str]):
     result = run(triton_python, "-I", "-c", "\n".join([QUIET, *imports, USE_BOTH]))
 
-    assert (result.returncode, result.stdout) == (0, "[[0.0, 1.0], [2.0, 3.0], [4.0, 5.0]] [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]\n")
+    assert (result.returncode, result.stdout) == (
+        0,
+        "[[0.0, 1.0], [2.0, 3.0], [4.0, 5.0]] [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]\n",
+    )

@@ -22,6 +22,8 @@ from tensor_reshape.server.calls.heartbeats import Heartbeat
 from tensor_reshape.server.calls.observers import Observer
 from tensor_reshape.server.calls.router import CallRouter
 from tensor_reshape.server.config import COST_FACTOR, Config
+from tensor_reshape.server.oip.methods import build_methods as build_inference_methods
+from tensor_reshape.server.oip.shared_memory import SharedMemory
 from tensor_reshape.server.process.housekeeping import Housekeeper, MemoryReturner, end_process
 from tensor_reshape.server.process.pools import start_threads
 from tensor_reshape.server.process.resources import count_connections
@@ -81,7 +83,9 @@ class Runner:
         methods += self._reflection.build_methods(self._admission.resets) if config.reflection else []
         self._threads = start_threads(config.threads, "call")
         service = service or ReshapeService(config.limits, make_turns=FairLock)
-        self._handlers = handlers = build_handlers(service, self._admission, config, self._threads)
+        memory = SharedMemory(config.shared_memory_dir)
+        served = service.methods.join(build_inference_methods(service, config.limits, self._health.is_serving, memory))
+        self._handlers = handlers = build_handlers(served, self._admission, config, self._threads)
         self._server = grpc.server(
             CallRouter(self._threads, {**{method.name: method.submit for method in methods}, **handlers.routes}),
             options=build_options(config, self._max_connections, shares=self._shares_ports),
