@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import grpc
 import numpy as np
 
+from inference_requests import INFER, build_request
 from raw_streams import begin, chunk, open_stream
 from server_processes import run_server
 from tensor_reshape.client import (
@@ -26,6 +27,7 @@ from tensor_reshape.client import (
     TensorReshapeError,
 )
 from tensor_reshape.client.errors import build_error
+from tensor_reshape.server.oip.messages import InferMessage
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
 from tensor_reshape.wire.methods import SERVICE
 
@@ -126,6 +128,11 @@ def _infer(
 def _infer_last(*queries: ShapeQuery) -> Callable[[Servers], object]:
     """Asks a batch, for the answer of its last question."""
     return lambda servers: servers.client.infer_shapes(queries)[-1]
+
+
+def _infer_model(request: InferMessage) -> Callable[[Servers], object]:
+    """Sends a message of the Open Inference Protocol."""
+    return lambda servers: servers.channel.unary_unary(INFER)(request.SerializeToString(), timeout=20)
 
 
 def _send(method: str, request: Any) -> Callable[[Servers], object]:  # noqa: ANN401 - any message
@@ -281,6 +288,22 @@ PROVOCATIONS: dict[Reason, Provocation] = {
         " Python a `ReshapeError` of neither subclass",
         None,
         "internal error",
+    ),
+    Reason.MODEL_UNKNOWN: Provocation(
+        "there is no such model, or no such version of it", _infer_model(build_request("resnet"))
+    ),
+    Reason.INPUT_INVALID: Provocation(
+        "an input has a name that the model does not know, or comes twice; or its elements are not where the protocol"
+        " has them, or are numbers that its datatype does not hold",
+        _infer_model(build_request(inputs=[{"name": "image"}])),
+    ),
+    Reason.OUTPUT_INVALID: Provocation(
+        "an output is asked for that the model does not have, or twice; or the room that it is given is too small",
+        _infer_model(build_request(outputs=[{"name": "probabilities"}])),
+    ),
+    Reason.PARAMETER_INVALID: Provocation(
+        "a parameter has another kind of value, or one that cannot be read; or the target comes twice",
+        _infer_model(build_request(target="2, 3")),
     ),
     Reason.SHARED_MEMORY_DISABLED: Provocation(
         "a tensor is to be in shared memory, and the server has no `--shared-memory-dir`",

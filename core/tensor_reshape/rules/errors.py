@@ -154,7 +154,7 @@ class InvalidRequestError(ReshapeError, ValueError):
 
 
 class NotFoundError(ReshapeError):
-    """The request names what the server that was asked does not have: a model, or a region of shared memory."""
+    """The request names what a model that the server does not have."""
 
     code_name = NOT_FOUND
 

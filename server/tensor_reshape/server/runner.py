@@ -22,6 +22,7 @@ from tensor_reshape.server.calls.heartbeats import Heartbeat
 from tensor_reshape.server.calls.observers import Observer
 from tensor_reshape.server.calls.router import CallRouter
 from tensor_reshape.server.config import COST_FACTOR, Config
+from tensor_reshape.server.oip.messages import SERVICE as INFERENCE_SERVICE
 from tensor_reshape.server.oip.methods import build_methods as build_inference_methods
 from tensor_reshape.server.oip.shared_memory import SharedMemory
 from tensor_reshape.server.process.housekeeping import Housekeeper, MemoryReturner, end_process
@@ -38,7 +39,11 @@ from tensor_reshape.v1 import reshape_pb2
 Causes: TypeAlias = "SimpleQueue[str]"
 
 _LOGGER = logging.getLogger(__name__)
-_SERVICES = (reshape_pb2.DESCRIPTOR.services_by_name["ReshapeService"], HEALTH_SERVICE)  # what reflection tells of
+_SERVICES = (  # what reflection tells of
+    reshape_pb2.DESCRIPTOR.services_by_name["ReshapeService"],
+    INFERENCE_SERVICE,
+    HEALTH_SERVICE,
+)
 _POLL_SECONDS = 0.02
 _SIGNAL_SECONDS = 0.25
 _DISMISSAL_SECONDS = 1.0  # the longest that clients are asked to leave

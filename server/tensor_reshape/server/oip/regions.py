@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 
 from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason
 from tensor_reshape.rules.limits import Limits
+from tensor_reshape.server.oip.shared_memory import REGION
 
-_REGION, _OFFSET, _BYTE_SIZE = "shared_memory_region", "shared_memory_offset", "shared_memory_byte_size"
+_OFFSET, _BYTE_SIZE = "shared_memory_offset", "shared_memory_byte_size"
 
 
 class Place(NamedTuple):
@@ -34,17 +35,17 @@ def find_place(parameters: Mapping[str, Any], field: str, limits: Limits) -> Pla
         InvalidRequestError: PARAMETER_INVALID.
         LimitError: TENSOR_TOO_LARGE.
     """
-    if _REGION not in parameters:  # not `get`: a map of messages makes what it is asked for
+    if REGION not in parameters:  # not `get`: a map of messages makes what it is asked for
         return None
-    if parameters[_REGION].WhichOneof("parameter_choice") != "string_param":
-        message = f"{field}.parameters[{_REGION}] is a string"
-        raise InvalidRequestError.of(Reason.PARAMETER_INVALID, message, f"{field}.parameters", key=_REGION)
+    if parameters[REGION].WhichOneof("parameter_choice") != "string_param":
+        message = f"{field}.parameters[{REGION}] is a string"
+        raise InvalidRequestError.of(Reason.PARAMETER_INVALID, message, f"{field}.parameters", key=REGION)
     byte_size = _read_number(parameters, _BYTE_SIZE, field)
     if byte_size > limits.max_output_bytes:
         message = f"{field} takes {byte_size} bytes of shared memory; this server takes up to {limits.max_output_bytes}"
         raise LimitError.of(Reason.TENSOR_TOO_LARGE, message, field, size=byte_size, limit=limits.max_output_bytes)
     offset = _read_number(parameters, _OFFSET, field) if _OFFSET in parameters else 0
-    return Place(parameters[_REGION].string_param, offset, byte_size)
+    return Place(parameters[REGION].string_param, offset, byte_size)
 
 
 def _read_number(parameters: Mapping[str, Any], key: str, field: str) -> int:

@@ -20,7 +20,7 @@ from tensor_reshape.server.oip.messages import InferRequest, InferTensor, find_c
 from tensor_reshape.server.oip.models import OPERATION, SHAPE, SPECIAL_ZERO, Model, find_model
 from tensor_reshape.server.oip.raw_contents import Split, check_parsable, find_header_limit
 from tensor_reshape.server.oip.regions import Place, find_place
-from tensor_reshape.server.oip.shared_memory import SharedMemory
+from tensor_reshape.server.oip.shared_memory import REGION, SharedMemory
 from tensor_reshape.wire.fields import parse_message
 from tensor_reshape.wire.reshapes import read_items
 from tensor_reshape.wire.tensors import TensorView
@@ -127,7 +127,7 @@ def read_request(request: Request, memory: SharedMemory, limits: Limits) -> Infe
 
 def names_a_region(message: InferRequest) -> bool:
     """Whether a tensor of a request lies in shared memory."""
-    return any("shared_memory_region" in tensor.parameters for tensor in (*message.inputs, *message.outputs))
+    return any(REGION in tensor.parameters for tensor in (*message.inputs, *message.outputs))
 
 
 def _read_operation(model: Model, parameters: Mapping[str, Any]) -> Operation:

@@ -11,6 +11,7 @@ from tensor_reshape.server.oip.datatypes import NAMES
 from tensor_reshape.server.oip.messages import find_class
 from tensor_reshape.server.oip.models import VERSION
 from tensor_reshape.server.oip.requests import InferCall
+from tensor_reshape.server.oip.shared_memory import REGION
 from tensor_reshape.wire.fields import encode_varint
 from tensor_reshape.wire.tensors import TensorView
 
@@ -24,7 +25,7 @@ def encode_header(call: InferCall, output: TensorView) -> bytes:
     message = _RESPONSE(model_name=call.model.name, model_version=VERSION, id=call.id)
     tensor = message.outputs.add(name=call.model.output.name, datatype=NAMES[output.data_type], shape=output.dims)  # type: ignore[attr-defined] # a message of the pool
     if call.place is not None:
-        tensor.parameters["shared_memory_region"].string_param = call.place.region
+        tensor.parameters[REGION].string_param = call.place.region
         tensor.parameters["shared_memory_byte_size"].int64_param = output.payload.nbytes
         if call.place.offset:
             tensor.parameters["shared_memory_offset"].int64_param = call.place.offset
