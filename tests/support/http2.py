@@ -20,7 +20,7 @@ PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 SERVICE_PATH = "/tensor_reshape.v1.ReshapeService/"
 HEALTH_CHECK = "/grpc.health.v1.Health/Check"
 HEALTH_WATCH = "/grpc.health.v1.Health/Watch"
-REFLECTION = "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"
+REFLECTION = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"
 SECONDS = 20.0
 
 END_STREAM, ACK, END_HEADERS = 1, 1, 4
