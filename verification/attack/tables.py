@@ -33,10 +33,10 @@ _UNBOUNDED = """
 - **Valid calls, as many as the processor answers** (small-calls-16). Connections take turns, so a call waits for one of
   each other connection, however many those have sent. Who opens many connections has as many turns: nothing tells such
   a caller from a busy one, and a limit of rates belongs to a proxy that knows its callers.
-- **Calls that nobody waits for any more** (rapid-resets, random frames). The core does not say that a call was reset, or
-  its connection closed, until the call is begun; so it has its turn. Who resets many on one connection is silenced for
-  two seconds and closed. 1024 calls are taken up before their turn; when more come, they wait in the core, in the order
-  in which they came, and above 8192 it cancels some of all that come (CANCELLED).
+- **Calls that nobody waits for any more** (rapid-resets, random frames). The core does not say that a call was reset,
+  or its connection closed, until the call is begun; so it has its turn. Who resets many on one connection is silenced
+  for two seconds and closed. 1024 calls are taken up before their turn; when more come, they wait in the core, in the
+  order in which they came, and above 8192 it cancels some of all that come (CANCELLED).
 - **Control frames** are read by the core's own threads, at the price of reading: they take a processor from others, not
   a place.
 """
