@@ -1,7 +1,6 @@
 """The contract as packages of its own: what is in them, and that a stock client needs nothing else."""
 
 import json
-import re
 import subprocess
 import sys
 import tomllib
@@ -12,23 +11,16 @@ from zipfile import ZipFile
 
 import pytest
 
+from documents import ROOT, read_blocks
 from server_processes import ServerProcess
 
-ROOT = Path(__file__).parents[2]
 PROTOS = ROOT / "protos"
 CONTRACT = {path.relative_to(PROTOS).as_posix() for path in PROTOS.glob("tensor_reshape/v1/*.proto")}
 GENERATED = ("_pb2.py", "_pb2.pyi", "_pb2_grpc.py", "_pb2_grpc.pyi")
-README = (PROTOS / "README.md").read_text()
 
 
 def read_project(folder: Path) -> dict[str, Any]:
     return tomllib.loads((folder / "pyproject.toml").read_text())
-
-
-def read_example(language: str, address: str) -> tuple[str, list[str]]:
-    """Returns what the page shows in a language, and what it says that it prints."""
-    (text,) = re.findall(rf"^```{language}\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
-    return text.replace("localhost:50051", address), re.findall(r"(?://|#) (\[.*\])$", text, re.MULTILINE)[-1:]
 
 
 @pytest.fixture(scope="module")
@@ -56,12 +48,12 @@ def test_a_stock_client_calls_with_it(
     stubs: Path, make_environment: Callable[..., Path], server: ServerProcess, tmp_path: Path
 ):
     python = make_environment([str(stubs)])
-    code, printed = read_example("python", server.address)
-    (tmp_path / "call.py").write_text(code)
+    (example,) = (block for block in read_blocks(PROTOS / "README.md") if block.language == "python")
+    (tmp_path / "example.py").write_text(example.text.replace("localhost:50051", server.address))
     done = subprocess.run(
-        [python, "-I", "call.py"], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+        [python, "-I", "example.py"], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
     )
-    assert (done.stdout.splitlines(), done.stderr) == (printed, "")
+    assert (done.stdout, done.stderr) == ("[3, 2]\n", "")
 
 
 def test_all_packages_have_one_version():
