@@ -28,7 +28,7 @@ def make(address: str, call: Call) -> Answer:
     """Makes a call, and returns what became of it."""
     url = f"http://{address}/{call['service']}/{call['method']}"
     done = subprocess.run(
-        ["venv/bin/buf", "curl", "--protocol", "grpc", "--data", "@-", url],
+        [".venv/bin/buf", "curl", "--protocol", "grpc", "--data", "@-", url],
         input="\n".join(map(json.dumps, call["requests"])),
         capture_output=True,
         text=True,
