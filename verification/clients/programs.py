@@ -2,12 +2,13 @@
 
 A program is a folder of `tests/clients/programs`:
 
-- `about.json`: `title`, the protocols whose tables it makes (`tables`), `page`, and `exceptions`: rows in which this client
-  must see something else, each with `why`, and with the `code` that ends its calls or without.
+- `about.json`: `title`, the protocols whose tables it makes (`tables`), the flags of the server that it asks
+  (`server`), `page`, and `exceptions`: rows in which this client must see something else, each with `why`, and with the
+  `code` that ends its calls, and the `reason` in the details, or without.
 - `install`: makes the environment. It runs in the environment's folder, which has a copy of the program's folder and of
   `tests/clients/shared`; PROTOS is the folder of the contract, EXAMPLES that of the examples, GOOGLEAPIS one with
-  `google/rpc`, PYTHON an interpreter that has uv. It writes the file `versions`, and ends with 77 where the machine lacks what it needs, which it names on
-  stderr.
+  `google/rpc`, PYTHON an interpreter that has uv. It writes the file `versions`, and ends with 77 where the machine
+  lacks what it needs, which it names on stderr.
 - `run`: makes calls. On stdin there is a line of JSON with the server's `address`, the folders `protos` and
   `googleapis`, and `descriptors` (a FileDescriptorSet in base64); then a line for each call, as `ForeignCall.to_json`
   writes it. It prints a line for each call: `{responses}`, or `{code, message, reason, metadata}` where the call fails;
@@ -63,13 +64,15 @@ class Program:
         name: of its folder.
         title: for people.
         tables: the protocols that it speaks.
-        page: the file in the repository that docs/clients.md shows.
+        server: the flags that its server is started with besides.
+        page: the file in the repository that docs/clients.md shows; empty: none.
         exceptions: by row, how it must differ.
     """
 
     name: str
     title: str
     tables: Sequence[str]
+    server: Sequence[str]
     page: str
     exceptions: Mapping[str, Mapping[str, object]]
 
@@ -169,4 +172,5 @@ def find_programs() -> list[Program]:
 
 def _read_program(folder: Path) -> Program:
     about = json.loads((folder / "about.json").read_text())
-    return Program(folder.name, about["title"], about["tables"], about["page"], about.get("exceptions", {}))
+    given = [about.get(name, default) for name, default in (("server", ()), ("page", ""), ("exceptions", {}))]
+    return Program(folder.name, about["title"], about["tables"], *given)
