@@ -121,6 +121,15 @@ def list_reshapes(dims: Sequence[int], target: Sequence[int], *, is_typed: bool 
     ]
 
 
+def write_raw(response: Any) -> None:
+    """Writes the elements of an answer as bytes, where they are numbers: so that they are compared as what they are."""
+    for output in response.outputs:
+        if output.HasField("contents"):
+            numbers = getattr(output.contents, _CONTENTS[output.datatype])
+            response.raw_output_contents.append(np.array(numbers).astype(_DTYPES[output.datatype]).tobytes())
+            output.ClearField("contents")
+
+
 def list_empty_reshapes() -> list[ForeignCall]:
     return [*list_reshapes((0, 3), (0, 1, 3)), *list_reshapes((2, 0, 4), (4, 0))]
 

@@ -38,6 +38,7 @@ from google.rpc import error_details_pb2, status_pb2
 from grpc_health.v1 import health_pb2
 
 from foreign_calls import ForeignCall
+from tensor_reshape.server.oip.messages import SERVICE as INFERENCE_SERVICE
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
 from verification.clients.answers import Answer
 
@@ -97,7 +98,7 @@ class Program:
             if not stamp.exists() or stamp.read_text() != digest:
                 self._make_environment()
                 stamp.write_text(digest)
-        return ", ".join((self.environment / "versions").read_text().split("\n")).rstrip(", ")
+        return ", ".join((self.environment / "versions").read_text().splitlines())
 
     def _make_environment(self) -> None:
         shutil.rmtree(self.environment, ignore_errors=True)
@@ -122,9 +123,9 @@ class Program:
         return answers
 
     def run_page(self, address: str) -> str:
-        """Runs the shortest call, and returns what it prints."""
+        """Runs the shortest call, and returns what it prints, errors included."""
         done = self._call("page", "", _RUN_SECONDS, address)
-        return done.stdout if done.returncode == 0 else f"{done.stdout}\n{done.stderr}"
+        return done.stdout + done.stderr
 
     def _call(self, script: str, text: str, seconds: float, *arguments: str) -> subprocess.CompletedProcess[str]:
         folders = {"PROTOS": str(PROTOS), "EXAMPLES": str(EXAMPLES), "GOOGLEAPIS": str(GOOGLEAPIS)}
@@ -151,8 +152,10 @@ class Program:
 def encode_descriptors() -> str:
     """Returns the descriptors of all that is called and of the details of errors, as compilers give them."""
     files = FileDescriptorSet()
-    for module in (tensor_pb2, reshape_pb2, health_pb2, any_pb2, duration_pb2, status_pb2, error_details_pb2):
-        module.DESCRIPTOR.CopyToProto(files.file.add())
+    contract = (tensor_pb2.DESCRIPTOR, reshape_pb2.DESCRIPTOR, health_pb2.DESCRIPTOR, INFERENCE_SERVICE.file)
+    details = (any_pb2.DESCRIPTOR, duration_pb2.DESCRIPTOR, status_pb2.DESCRIPTOR, error_details_pb2.DESCRIPTOR)
+    for descriptor in (*contract, *details):
+        descriptor.CopyToProto(files.file.add())
     return base64.b64encode(files.SerializeToString()).decode()
 
 

@@ -69,7 +69,8 @@ def list_inferences(*, known: bool) -> list[ForeignCall]:
     return [
         make_inference(request)
         for request in list_questions()
-        if request.explain and known == all(_is_known(shape) for shape in (request.question.data, request.question.target))
+        if request.explain
+        and known == all(_is_known(shape) for shape in (request.question.data, request.question.target))
     ]
 
 

@@ -7,11 +7,12 @@ import asyncio
 from typing import Any
 
 import betterproto
-from calls_of_python import Answer, Call, Messages, answer_calls, read_lines, send_slowly
 from gen.tensor_reshape import v1
 from google.rpc import error_details_pb2  # without this import, grpclib says "Unknown" of each detail of an error
 from grpclib.client import Channel
 from grpclib.exceptions import GRPCError
+
+from calls_of_python import Answer, Call, Messages, answer_calls, read_lines, send_slowly
 
 KINDS = {
     "StaticReshape": v1.StaticReshapeRequest,
@@ -37,13 +38,13 @@ async def main() -> None:
                 return {"responses": await send(stub, messages, call)}
             except GRPCError as error:
                 return describe(error)
-            except asyncio.TimeoutError:  # so it says that the deadline is over
+            except TimeoutError:  # so it says that the deadline is over
                 return {"code": 4, "message": "deadline exceeded"}
 
         await answer_calls(lines, make)
 
 
-async def send(stub: Any, messages: Messages, call: Call) -> list[Any]:
+async def send(stub: v1.ReshapeServiceStub, messages: Messages, call: Call) -> list[Any]:
     """Makes a call, and returns the responses."""
     taken, given = messages.find_types(call["service"], call["method"])
     kind, method = KINDS[call["method"]], getattr(stub, betterproto.casing.snake_case(call["method"]))

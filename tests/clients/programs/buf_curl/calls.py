@@ -8,11 +8,12 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
-from calls_of_python import Answer, Call, print_answer, read_lines
 from google.rpc import error_details_pb2
 
+from calls_of_python import Answer, Call, print_answer, read_lines
+
 PROCESSES = 2
-CODES = {"deadline_exceeded": 4, "invalid_argument": 3, "resource_exhausted": 8}
+CODES = {"invalid_argument": 3, "deadline_exceeded": 4, "not_found": 5, "resource_exhausted": 8}
 
 
 def main() -> None:

@@ -5,10 +5,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import grpc
-from calls_of_python import Answer, Call, print_answer, read_lines
 from google.rpc import error_details_pb2
 from grpc_requests import Client
 from grpc_status import rpc_status
+
+from calls_of_python import Answer, Call, print_answer, read_lines
 
 MESSAGE_BYTES = 32 * 2**20  # its own limit on what it receives is 4 MiB
 
@@ -42,7 +43,7 @@ def send_slowly(requests: list[Any], is_over: threading.Event | None) -> Iterato
         is_over.wait()
 
 
-def describe(error: Any) -> Answer:
+def describe(error: Any) -> Answer:  # noqa: ANN401 - grpc's errors are calls, which their class does not say
     """Returns what an error says, its details included."""
     answer = {"code": error.code().value[0], "message": error.details()}
     status = rpc_status.from_call(error)

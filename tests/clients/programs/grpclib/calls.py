@@ -3,12 +3,12 @@
 import asyncio
 from typing import Any
 
-from calls_of_python import Answer, Call, Messages, answer_calls, read_lines, send_slowly
-
 # Without this import, grpclib says "Unknown" of each detail of an error.
 from google.rpc import error_details_pb2
 from grpclib.client import Channel, StreamStreamMethod, UnaryUnaryMethod
 from grpclib.exceptions import GRPCError
+
+from calls_of_python import Answer, Call, Messages, answer_calls, read_lines, send_slowly
 
 
 async def main() -> None:
@@ -24,7 +24,7 @@ async def main() -> None:
                 return {"responses": [messages.write(response) for response in await send(channel, messages, call)]}
             except GRPCError as error:
                 return describe(error)
-            except asyncio.TimeoutError:  # so it says that the deadline is over
+            except TimeoutError:  # so it says that the deadline is over
                 return {"code": 4, "message": "deadline exceeded"}
 
         await answer_calls(lines, make)

@@ -1,15 +1,16 @@
 import asyncio
 import sys
 
+import numpy as np
+
 # Without this import, grpclib says "Unknown" of each detail of an error.
 from google.rpc import error_details_pb2
 from grpclib.client import Channel
 from grpclib.exceptions import GRPCError
+
 from tensor_reshape.v1.reshape_grpc import ReshapeServiceStub
 from tensor_reshape.v1.reshape_pb2 import StaticReshapeRequest
 from tensor_reshape.v1.tensor_pb2 import DATA_TYPE_F32, Tensor
-
-import numpy as np
 
 
 async def main(address: str) -> None:
