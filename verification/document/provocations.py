@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import grpc
 import numpy as np
 
+from inference_requests import INFER, build_request
 from raw_streams import begin, chunk, open_stream
 from server_processes import run_server
 from tensor_reshape.client import (
@@ -26,6 +27,7 @@ from tensor_reshape.client import (
     TensorReshapeError,
 )
 from tensor_reshape.client.errors import build_error
+from tensor_reshape.server.oip.messages import InferMessage
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
 from tensor_reshape.wire.methods import SERVICE
 
@@ -126,6 +128,11 @@ def _infer(
 def _infer_last(*queries: ShapeQuery) -> Callable[[Servers], object]:
     """Asks a batch, for the answer of its last question."""
     return lambda servers: servers.client.infer_shapes(queries)[-1]
+
+
+def _infer_model(request: InferMessage) -> Callable[[Servers], object]:
+    """Sends a message of the Open Inference Protocol."""
+    return lambda servers: servers.channel.unary_unary(INFER)(request.SerializeToString(), timeout=20)
 
 
 def _send(method: str, request: Any) -> Callable[[Servers], object]:  # noqa: ANN401 - any message
@@ -286,6 +293,47 @@ PROVOCATIONS: dict[Reason, Provocation] = {
         " Python a `ReshapeError` of neither subclass",
         None,
         "internal error",
+    ),
+    Reason.MODEL_UNKNOWN: Provocation(
+        "there is no such model, or no such version of it", _infer_model(build_request("resnet"))
+    ),
+    Reason.INPUT_INVALID: Provocation(
+        "an input has a name that the model does not know, or comes twice; or its elements are not where the protocol"
+        " has them, or are numbers that its datatype does not hold",
+        _infer_model(build_request(inputs=[{"name": "image"}])),
+    ),
+    Reason.OUTPUT_INVALID: Provocation(
+        "an output is asked for that the model does not have, or twice; or the room that it is given is too small",
+        _infer_model(build_request(outputs=[{"name": "probabilities"}])),
+    ),
+    Reason.PARAMETER_INVALID: Provocation(
+        "a parameter has another kind of value, or one that cannot be read; or the target comes twice",
+        _infer_model(build_request(target="2, 3")),
+    ),
+    Reason.SHARED_MEMORY_DISABLED: Provocation(
+        "a tensor is to be in shared memory, and the server has no `--shared-memory-dir`",
+        None,
+        "this server takes no shared memory; send the tensor in the message",
+    ),
+    Reason.REGION_INVALID: Provocation(
+        "a region is to be registered under a name that is taken, or is empty or too long; its key is no name of a file"
+        " in the directory; or it is empty",
+        None,
+        "key is '../secret'; it is the name of a file, with or without one slash in front",
+    ),
+    Reason.REGION_UNKNOWN: Provocation("no region of this name is registered", None, "no region 'x' is registered"),
+    Reason.REGION_OUT_OF_RANGE: Provocation(
+        "a tensor is not within its region, or a region not within its file as that is now",
+        None,
+        "the region 'x', of 16 bytes, does not hold 24 bytes at offset 0",
+    ),
+    Reason.REGION_UNUSABLE: Provocation(
+        "the file of a region cannot be opened, or is no plain file of the server's user with one name",
+        None,
+        "the file of the region 'x' cannot be used: No such file or directory",
+    ),
+    Reason.REGION_LIMIT_EXCEEDED: Provocation(
+        "1,024 regions are registered", None, "1024 regions are registered; there may be no more"
     ),
     Reason.CHUNK_UNEXPECTED: Provocation(
         "a chunk belongs to no tensor, or is empty, or the message that begins a tensor has bytes of it",

@@ -10,6 +10,7 @@ from typing import ClassVar, Self
 
 # The status codes of refusals, by their names in gRPC: rules know no transport, and `wire.status` finds the codes.
 INVALID_ARGUMENT = "INVALID_ARGUMENT"
+NOT_FOUND = "NOT_FOUND"
 RESOURCE_EXHAUSTED = "RESOURCE_EXHAUSTED"
 INTERNAL = "INTERNAL"
 
@@ -80,6 +81,18 @@ class Reason(StrEnum):
     LINK_INVALID = "LINK_INVALID", INVALID_ARGUMENT
     LINK_FAILED = "LINK_FAILED", INVALID_ARGUMENT
     INTERNAL_ERROR = "INTERNAL_ERROR", INTERNAL
+    # A request of the Open Inference Protocol.
+    MODEL_UNKNOWN = "MODEL_UNKNOWN", NOT_FOUND
+    INPUT_INVALID = "INPUT_INVALID", INVALID_ARGUMENT
+    OUTPUT_INVALID = "OUTPUT_INVALID", INVALID_ARGUMENT
+    PARAMETER_INVALID = "PARAMETER_INVALID", INVALID_ARGUMENT
+    # Its shared memory.
+    SHARED_MEMORY_DISABLED = "SHARED_MEMORY_DISABLED", INVALID_ARGUMENT
+    REGION_INVALID = "REGION_INVALID", INVALID_ARGUMENT
+    REGION_UNKNOWN = "REGION_UNKNOWN", NOT_FOUND
+    REGION_OUT_OF_RANGE = "REGION_OUT_OF_RANGE", INVALID_ARGUMENT
+    REGION_UNUSABLE = "REGION_UNUSABLE", INVALID_ARGUMENT
+    REGION_LIMIT_EXCEEDED = "REGION_LIMIT_EXCEEDED", RESOURCE_EXHAUSTED
     # The order of a stream.
     CHUNK_UNEXPECTED = "CHUNK_UNEXPECTED", INVALID_ARGUMENT
     CHUNK_OUT_OF_ORDER = "CHUNK_OUT_OF_ORDER", INVALID_ARGUMENT
@@ -139,6 +152,12 @@ class InvalidRequestError(ReshapeError, ValueError):
     """The request is against the rules: it fails the same way on every server."""
 
     code_name = INVALID_ARGUMENT
+
+
+class NotFoundError(ReshapeError):
+    """The request names what a model that the server does not have."""
+
+    code_name = NOT_FOUND
 
 
 class LimitError(ReshapeError):

@@ -10,6 +10,7 @@ from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason,
 from tensor_reshape.rules.inference import infer_shape
 from tensor_reshape.rules.layouts import check_data_strides, check_volume, count_bytes
 from tensor_reshape.rules.limits import LIGHT_HEADER_BYTES, Limits
+from tensor_reshape.server.config import COST_FACTOR
 from tensor_reshape.server.service.backend import reshape
 from tensor_reshape.wire.reshapes import ReshapeCall
 from tensor_reshape.wire.streams import (
@@ -63,6 +64,10 @@ class StreamSession:
             return self.collected is not None
         self._found = find_chunk(raw)
         return self._found is None
+
+    def count_room(self, raw: bytes) -> int:
+        """Returns how many bytes come of `raw`; 0 where it is collected: that is reserved since the tensor began."""
+        return 0 if self.collected is not None else COST_FACTOR * len(raw)
 
     @property
     def is_between_tensors(self) -> bool:
