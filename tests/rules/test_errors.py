@@ -72,6 +72,7 @@ REASONS = {
     "STALLED",
     "STRIDES_OVERLAP",
     "STRIDES_RANK_MISMATCH",
+    "STRIDES_UNSUPPORTED",
     "STRIDE_NEGATIVE",
     "SYMBOL_CONFLICT",
     "TENSOR_TOO_LARGE",
@@ -83,7 +84,7 @@ REASONS = {
 # These are no matter of a field: the message as a whole, and what a server or the caller's process sets for itself.
 OF_NO_FIELD = {"DIM_UNREADABLE", "MESSAGE_MALFORMED", "MESSAGE_TOO_LARGE", "OUTPUT_TOO_LARGE", "VIEW_IMPOSSIBLE"}
 
-# Of the Open Inference Protocol, whose messages are not ours to comment on.
+# Of the Open Inference Protocol, whose fields are another project's: its page has them.
 OF_ANOTHER_CONTRACT = {
     "INPUT_INVALID",
     "MODEL_UNKNOWN",

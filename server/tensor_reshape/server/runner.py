@@ -88,11 +88,8 @@ class Runner:
         methods += self._reflection.build_methods(self._admission.resets) if config.reflection else []
         self._threads = start_threads(config.threads, "call")
         service = service or ReshapeService(config.limits, make_turns=FairLock)
-        served = service.methods.join(
-            build_inference_methods(
-                service, config.limits, self._health.is_serving, SharedMemory(config.shared_memory_dir)
-            )
-        )
+        memory = SharedMemory(config.shared_memory_dir)
+        served = service.methods.join(build_inference_methods(service, config.limits, self._health.is_serving, memory))
         self._handlers = handlers = build_handlers(served, self._admission, config, self._threads)
         self._server = grpc.server(
             CallRouter(self._threads, {**{method.name: method.submit for method in methods}, **handlers.routes}),

@@ -324,6 +324,6 @@ def test_a_target_of_int64_is_taken_for_every_model(operation: object):
 
 def test_every_type_of_the_protocol_is_taken_by_reshape():
     for data_type, name in NAMES.items():
-        request = build_request(shape=(2,), payload=bytes(2 * data_type.item_size), datatype=name, target="[2,1]")
+        request = build_request(shape=(2,), payload=bytes(data_type.count_bytes(2)), datatype=name, target="[2,1]")
         assert ask(make(), request.SerializeToString()).text == name
     assert DataType.BF16 in NAMES

@@ -37,7 +37,7 @@ def test_what_is_described_is_taken():
     inference = Inference(ReshapeService(DEFAULT_LIMITS), SharedMemory(None), DEFAULT_LIMITS)
     for model, datatype, target in list_described():
         described = metadata.describe_model(name(model))
-        size = DATATYPES[datatype].item_size
+        size = DATATYPES[datatype].count_bytes(1)
         request = find_class("ModelInferRequest")(
             model_name=described.name,
             model_version=described.versions[0],
@@ -47,7 +47,7 @@ def test_what_is_described_is_taken():
             ],
             raw_input_contents=[
                 (1).to_bytes(size, "little"),
-                (1).to_bytes(DATATYPES[target].item_size, "little"),
+                (1).to_bytes(DATATYPES[target].count_bytes(1), "little"),
             ],
             parameters={"special_zero": find_class("InferParameter")(bool_param=False)},
         )

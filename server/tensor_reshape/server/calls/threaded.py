@@ -2,7 +2,8 @@
 
 - Nothing private of grpcio is needed. Where it has `experimental_thread_pool`, refusals have a thread of their own, and
   where it submits its event as it does today, the connection of a call is known; how many calls wait for a thread is
-  read from a private queue of CPython's `ThreadPoolExecutor`.
+  read from a private queue of CPython's `ThreadPoolExecutor`. Where `serving_loops` is supported, it has connections
+  take turns before their calls come here.
 - Unary methods are registered as stream-unary, which is the same on the wire: so a call can wait until there is room
   for its message before it begins to receive it.
 - A call that waits for its message holds a thread, so there are many more threads than calls that are worked on; some
@@ -68,7 +69,7 @@ class ThreadedHandlers(grpc.GenericRpcHandler):
     """Admits calls when they arrive, and has threads serve them.
 
     Attributes:
-        direct: nothing: grpcio hands over every call.
+        direct: nothing: grpcio makes a state of every call.
         routes: what serves the calls of each method.
     """
 

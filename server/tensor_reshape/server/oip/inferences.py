@@ -20,7 +20,6 @@ from tensor_reshape.server.config import COST_FACTOR
 from tensor_reshape.server.oip.answer_caches import AnswerCache, Spans
 from tensor_reshape.server.oip.models import INFER_SHAPE, find_model
 from tensor_reshape.server.oip.raw_contents import Split, find_header_limit, split_message
-from tensor_reshape.server.oip.regions import Regions
 from tensor_reshape.server.oip.requests import (
     InferCall,
     Request,
@@ -30,6 +29,7 @@ from tensor_reshape.server.oip.requests import (
     read_request,
 )
 from tensor_reshape.server.oip.responses import encode_error, encode_header, encode_id, wrap_response
+from tensor_reshape.server.oip.shared_memory import SharedMemory
 from tensor_reshape.server.oip.statistics import Statistics
 from tensor_reshape.server.service.methods import LIGHT_BYTES, IsOver, ReshapeService
 from tensor_reshape.wire.inference import build_infer_request, decode_infer_response
@@ -52,10 +52,10 @@ class Inference:
         statistics: of the models.
     """
 
-    def __init__(self, service: ReshapeService, regions: Regions, limits: Limits) -> None:
+    def __init__(self, service: ReshapeService, memory: SharedMemory, limits: Limits) -> None:
         """Has `service` answer, within `limits`."""
         self._service = service
-        self._regions = regions
+        self._memory = memory
         self._limits = limits
         self._cache = AnswerCache()
         self.statistics = Statistics()
@@ -82,7 +82,7 @@ class Inference:
         split = split_message(raw, find_header_limit(self._limits))
         request = parse_whole(raw, self._limits) if split is None else parse_split(raw, split)
         with self.statistics.measure(_find_model(request)) as measured:
-            call = read_request(request, self._regions, self._limits)
+            call = read_request(request, self._memory, self._limits)
             if call.model.has_data:
                 return measured.note(self._reshape(raw, request, call))
             return measured.note(self._tell_shape(call, self._service.infer(_build_question(call), is_over)))
@@ -110,7 +110,7 @@ class Inference:
         if names_a_region(request.message):
             return None
         with self.statistics.measure(_find_model(request)) as measured:
-            call = read_request(request, self._regions, self._limits)
+            call = read_request(request, self._memory, self._limits)
             if call.model.has_data:
                 return measured.note(self._reshape(raw, request, call))
             answer = self._service.infer_light(_build_question(call))
@@ -153,7 +153,7 @@ class Inference:
             raise InvalidRequestError.of(
                 Reason.OUTPUT_INVALID, message, "outputs[0].parameters", have=call.place.byte_size, want=size
             )
-        self._regions.write(call.place.region, call.place.offset, output.payload)
+        self._memory.write(call.place.region, call.place.offset, output.payload)
         return header, _NOTHING
 
 

@@ -7,7 +7,8 @@ from tensor_reshape.rules.limits import Limits
 from tensor_reshape.server.oip import metadata
 from tensor_reshape.server.oip.inferences import Inference, InferSession
 from tensor_reshape.server.oip.messages import find_class, find_path
-from tensor_reshape.server.oip.regions import Regions
+from tensor_reshape.server.oip.region_methods import build_region_methods
+from tensor_reshape.server.oip.shared_memory import SharedMemory
 from tensor_reshape.server.service.methods import Method, MethodTable, ReshapeService, StreamMethod
 from tensor_reshape.wire.fields import check_header_size, parse_message
 
@@ -15,7 +16,7 @@ _STREAM = find_path("ModelStreamInfer")
 
 
 def build_methods(
-    service: ReshapeService, limits: Limits, is_ready: Callable[[], bool], regions: Regions
+    service: ReshapeService, limits: Limits, is_ready: Callable[[], bool], memory: SharedMemory
 ) -> MethodTable:
     """Returns the methods.
 
@@ -23,12 +24,12 @@ def build_methods(
         service: what answers.
         limits: what requests and answers may be.
         is_ready: whether this server takes calls, and will in a moment.
-        regions: of shared memory.
+        memory: what is shared with callers.
     """
-    inference = Inference(service, regions, limits)
+    inference = Inference(service, memory, limits)
     infer = Method(find_path("ModelInfer"), inference.answer, inference.answer_light)
     stream = StreamMethod(_STREAM, lambda _hold: InferSession(_STREAM, inference))
-    return MethodTable((infer, *_build_others(inference, is_ready)), (stream,))
+    return MethodTable((infer, *_build_others(inference, is_ready), *build_region_methods(memory)), (stream,))
 
 
 def _build_others(inference: Inference, is_ready: Callable[[], bool]) -> tuple[Method, ...]:

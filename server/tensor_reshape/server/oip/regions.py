@@ -5,23 +5,13 @@ not arrived with the request, so no other room counts it.
 """
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason
 from tensor_reshape.rules.limits import Limits
 from tensor_reshape.server.oip.shared_memory import REGION
 
 OFFSET, BYTE_SIZE = "shared_memory_offset", "shared_memory_byte_size"
-
-
-class Regions(Protocol):
-    """The regions that are registered; used from any thread. Each method raises a `ReshapeError` where it cannot."""
-
-    def read(self, name: str, offset: int, byte_size: int) -> memoryview:
-        """Returns a copy of so many bytes of a region, from `offset` within it; neither number is negative."""
-
-    def write(self, name: str, offset: int, data: memoryview) -> None:
-        """Writes `data` into a region, from `offset` within it."""
 
 
 class Place(NamedTuple):

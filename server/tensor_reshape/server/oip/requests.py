@@ -20,8 +20,8 @@ from tensor_reshape.server.oip.datatypes import clip_name, decode_datatype, form
 from tensor_reshape.server.oip.messages import InferRequest, InferTensor, find_class
 from tensor_reshape.server.oip.models import OPERATION, SHAPE, SPECIAL_ZERO, Model, find_model
 from tensor_reshape.server.oip.raw_contents import Split, check_parsable, find_header_limit
-from tensor_reshape.server.oip.regions import Place, Regions, find_place
-from tensor_reshape.server.oip.shared_memory import REGION
+from tensor_reshape.server.oip.regions import Place, find_place
+from tensor_reshape.server.oip.shared_memory import REGION, SharedMemory
 from tensor_reshape.wire.fields import parse_message
 from tensor_reshape.wire.reshapes import read_items
 from tensor_reshape.wire.tensors import TensorView
@@ -104,7 +104,7 @@ def parse_whole(raw: bytes, limits: Limits) -> Request:
     return Request(message, [memoryview(content) for content in message.raw_input_contents], None)
 
 
-def read_request(request: Request, regions: Regions, limits: Limits) -> InferCall:
+def read_request(request: Request, memory: SharedMemory, limits: Limits) -> InferCall:
     """Reads a request.
 
     Raises:
@@ -116,7 +116,7 @@ def read_request(request: Request, regions: Regions, limits: Limits) -> InferCal
     operation = _read_operation(model, message.parameters)
     named = _name_inputs(model, message)
     place = _read_output(model, message, limits)
-    tensors, is_typed = _read_tensors(model, named, request, regions, limits)
+    tensors, is_typed = _read_tensors(model, named, request, memory, limits)
     return InferCall(
         id=message.id,
         model=model,
@@ -197,7 +197,7 @@ def _read_output(model: Model, message: InferRequest, limits: Limits) -> Place |
 
 
 def _read_tensors(
-    model: Model, named: Mapping[str, InferTensor], request: Request, regions: Regions, limits: Limits
+    model: Model, named: Mapping[str, InferTensor], request: Request, memory: SharedMemory, limits: Limits
 ) -> tuple[dict[str, TensorView], bool]:
     """Returns the inputs by their names, and whether their elements are numbers."""
     places = [find_place(tensor.parameters, f"inputs[{i}]", limits) for i, tensor in enumerate(request.message.inputs)]
@@ -210,7 +210,7 @@ def _read_tensors(
         field = f"inputs[{index}]"
         data_type = _read_type(model, tensor, f"{field}.datatype")
         if place is not None:
-            payload = regions.read(place.region, place.offset, place.byte_size)
+            payload = memory.read(place.region, place.offset, place.byte_size)
         elif is_typed:
             payload = memoryview(pack_contents(tensor, data_type, field))
         else:

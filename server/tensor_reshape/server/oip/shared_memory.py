@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason
+from tensor_reshape.rules.errors import InvalidRequestError, LimitError, NotFoundError, Reason
 
 MAX_REGIONS = 1024
 """Clients have two for each call under way at most: one that it reads, one that it writes."""
@@ -50,7 +50,7 @@ class Region(NamedTuple):
 
 
 class SharedMemory:
-    """The regions that are registered with one server; see `regions.Regions`."""
+    """The regions that are registered with one server."""
 
     def __init__(self, directory: Path | None) -> None:
         """Has no regions yet; their files are in `directory`, and None says that there is no shared memory."""
@@ -75,7 +75,7 @@ class SharedMemory:
             pass
         with self._lock:
             if name in self._regions:
-                message = f"the region {name!r} is registered already: unregister it first"
+                message = f"the region '{name}' is registered already: unregister it first"
                 raise InvalidRequestError.of(Reason.REGION_INVALID, message, "name", name=name)
             if len(self._regions) >= MAX_REGIONS:
                 message = f"{MAX_REGIONS} regions are registered; there may be no more"
@@ -99,7 +99,8 @@ class SharedMemory:
         """Returns the region of this name, or all of them where the name is empty.
 
         Raises:
-            InvalidRequestError: SHARED_MEMORY_DISABLED, REGION_UNKNOWN.
+            InvalidRequestError: SHARED_MEMORY_DISABLED.
+            NotFoundError: REGION_UNKNOWN.
         """
         self._check_enabled()
         if name:
@@ -111,7 +112,8 @@ class SharedMemory:
         """Returns a copy of so many bytes of a region, from `offset` within it.
 
         Raises:
-            InvalidRequestError: SHARED_MEMORY_DISABLED, REGION_UNKNOWN, REGION_OUT_OF_RANGE, REGION_UNUSABLE.
+            InvalidRequestError: SHARED_MEMORY_DISABLED, REGION_OUT_OF_RANGE, REGION_UNUSABLE.
+            NotFoundError: REGION_UNKNOWN.
         """
         region = self._locate(name, offset, byte_size)
         with self._open(name, region, REGION) as file:
@@ -125,7 +127,8 @@ class SharedMemory:
         A file that is truncated meanwhile grows again, up to the end of what is written.
 
         Raises:
-            InvalidRequestError: SHARED_MEMORY_DISABLED, REGION_UNKNOWN, REGION_OUT_OF_RANGE, REGION_UNUSABLE.
+            InvalidRequestError: SHARED_MEMORY_DISABLED, REGION_OUT_OF_RANGE, REGION_UNUSABLE.
+            NotFoundError: REGION_UNKNOWN.
         """
         region = self._locate(name, offset, data.nbytes)
         with self._open(name, region, REGION) as file:
@@ -140,7 +143,8 @@ class SharedMemory:
         with self._lock:
             region = self._regions.get(name)
         if region is None:
-            raise InvalidRequestError.of(Reason.REGION_UNKNOWN, f"no region {name!r} is registered", field, name=name)
+            message = f"Unable to find shared memory region: '{name}'"
+            raise NotFoundError.of(Reason.REGION_UNKNOWN, message, field, value=name)
         return region
 
     def _locate(self, name: str, offset: int, byte_size: int) -> Region:
@@ -148,7 +152,7 @@ class SharedMemory:
         self._check_enabled()
         region = self._find(name, REGION)
         if min(offset, byte_size) < 0 or offset + byte_size > region.byte_size:
-            what = f"the region {name!r}, of {region.byte_size} bytes,"
+            what = f"the region '{name}', of {region.byte_size} bytes,"
             raise _refuse_range(what, offset, byte_size, REGION)
         return Region(region.key, region.offset + offset, byte_size)
 
@@ -208,12 +212,12 @@ def _check_file(status: os.stat_result, name: str, region: Region, field: str) -
     if status.st_nlink != 1:
         raise _refuse_file(name, "it has more names than one, or none", field)
     if region.offset + region.byte_size > status.st_size:
-        what = f"the file of the region {name!r}, of {status.st_size} bytes,"
+        what = f"the file of the region '{name}', of {status.st_size} bytes,"
         raise _refuse_range(what, region.offset, region.byte_size, field)
 
 
 def _refuse_file(name: str, why: str, field: str) -> InvalidRequestError:
-    message = f"the file of the region {name!r} cannot be used: {why}"
+    message = f"the file of the region '{name}' cannot be used: {why}"
     return InvalidRequestError.of(Reason.REGION_UNUSABLE, message, field, name=name)
 
 
