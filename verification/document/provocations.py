@@ -217,10 +217,11 @@ def _build_static(**fields: Any) -> reshape_pb2.StaticReshapeRequest:
     return reshape_pb2.StaticReshapeRequest(shape=[-1], special_zero=False, data=_build_tensor(**fields))
 
 
-def _build_reshape(shape: tensor_pb2.Tensor) -> reshape_pb2.ReshapeRequest:
-    return reshape_pb2.ReshapeRequest(shape=shape, special_zero=False, data=_build_tensor())
+def _build_reshape(shape: tensor_pb2.Tensor, **fields: Any) -> reshape_pb2.ReshapeRequest:
+    return reshape_pb2.ReshapeRequest(shape=shape, special_zero=False, data=_build_tensor(**fields))
 
 
+_FLAT = tensor_pb2.Tensor(data_type=tensor_pb2.DATA_TYPE_I8, dims=[1], data=b"\x06")
 _FAILED_LINK = (
     ShapeQuery(data_shape=[7], shape=[2, -1], special_zero=False),
     ShapeQuery(data_from=0, shape=[-1], special_zero=False),
@@ -264,6 +265,10 @@ PROVOCATIONS: dict[Reason, Provocation] = {
     Reason.VOLUME_MISMATCH: Provocation("the target has another volume than the data", _infer([2, 3], [4, 2])),
     Reason.EXPECTED_SHAPE_MISMATCH: Provocation(
         "the output is not what `expected_shape` declares", _infer([2, 3], [-1], expected_shape=[7])
+    ),
+    Reason.STRIDES_UNSUPPORTED: Provocation(
+        "elements below one byte have strides: they are taken dense only",
+        _send("Reshape", _build_reshape(_FLAT, data_type=tensor_pb2.DATA_TYPE_U4, strides=[3, 1], data=bytes(3))),
     ),
     Reason.STRIDES_RANK_MISMATCH: Provocation(
         "there are not as many strides as dims", _infer([2, 3], [6], data_strides=[1])
