@@ -20,7 +20,7 @@ from tensor_reshape.rules.inference import infer_shape
 from tensor_reshape.rules.operations import OPERATIONS, RESHAPE, Operation
 from tensor_reshape.rules.questions import Question
 from tensor_reshape.server.oip.datatypes import DATATYPES
-from tensor_reshape.server.oip.messages import SERVICE, find_class
+from tensor_reshape.server.oip.messages import SERVICE, InferMessage, find_class
 
 _MIB = 2**20
 _BFLOAT16S = np.array([1.0, -0.0, np.inf, -np.inf, np.nan, 3.140625], ml_dtypes.bfloat16)
@@ -121,7 +121,7 @@ def list_reshapes(dims: Sequence[int], target: Sequence[int], *, is_typed: bool 
     ]
 
 
-def write_raw(response: Any) -> None:
+def write_raw(response: InferMessage) -> None:
     """Writes the elements of an answer as bytes, where they are numbers: so that they are compared as what they are."""
     for output in response.outputs:
         if output.HasField("contents"):
