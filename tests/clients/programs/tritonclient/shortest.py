@@ -1,20 +1,22 @@
 import sys
 
 import numpy as np
-from tritonclient.grpc import InferenceServerClient, InferInput
+import tritonclient.grpc as triton
+from google.rpc import error_details_pb2
+from grpc_status import rpc_status
 from tritonclient.utils import InferenceServerException
 
-address = sys.argv[1] if len(sys.argv) > 1 else "localhost:50051"
-client = InferenceServerClient(address)
+data = triton.InferInput("data", [2, 3], "FP32")
+data.set_data_from_numpy(np.array([[1, 2, 3], [4, 5, 6]], np.float32))
+with triton.InferenceServerClient(sys.argv[1] if len(sys.argv) > 1 else "localhost:50051") as client:
+    result = client.infer("reshape", [data], parameters={"shape": "[3,-1]", "special_zero": False}, client_timeout=10)
+    print(result.as_numpy("output").tolist())  # [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]
 
-elements = np.arange(1, 7, dtype=np.float32).reshape(2, 3)
-data = InferInput("data", elements.shape, "FP32")
-data.set_data_from_numpy(elements)
-parameters = {"shape": "[3,-1]", "special_zero": False}
-answer = client.infer("static_reshape", [data], parameters=parameters, client_timeout=10)
-print(answer.as_numpy("output").tolist())  # [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]
-
-try:
-    client.infer("static_reshape", [data], parameters={**parameters, "shape": "[4,-1]"}, client_timeout=10)
-except InferenceServerException as error:
-    print(error.status())  # StatusCode.INVALID_ARGUMENT
+    try:
+        client.infer("reshape", [data], parameters={"shape": "[4,-1]", "special_zero": False}, client_timeout=10)
+    except InferenceServerException as error:
+        # It has the text alone; the details are those of the error of gRPC that it was raised from.
+        info = error_details_pb2.ErrorInfo()
+        for detail in rpc_status.from_call(error.__context__).details:
+            if detail.Unpack(info):
+                print(info.reason, info.metadata["divisor"])  # NOT_DIVISIBLE 4
