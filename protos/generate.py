@@ -1,9 +1,9 @@
-"""Compiles the contract into `core/tensor_reshape/v1/`: the build hook, and a command for development.
+"""Compiles the contract into `tensor_reshape/v1/`: the build hook of the project, and of the contract's own package.
 
 Of the Open Inference Protocol no module is made, which would register its names where clients of the protocol do: the
 server reads its descriptors from a file. What is generated is not committed. `pip install` (editable or not) runs this
-hook with the generator pinned in `pyproject.toml`, so the floors of the generated code never drift with what happens to
-be installed.
+hook with the generator pinned in the `pyproject.toml` of either, so the floors of the generated code never drift with
+what happens to be installed. Where it goes is there, too.
 """
 
 import shutil
@@ -56,5 +56,6 @@ class ContractBuildHook(BuildHookInterface[Any]):
         """Runs once for each target; `version` is "editable" or "standard"."""
         del version, build_data
         if self.target_name == "wheel":
-            generate_stubs(Path(self.root) / "core")
-            generate_descriptors(Path(self.root) / "server" / "tensor_reshape" / "server" / "oip")
+            generate_stubs(Path(self.root, self.config["stubs"]))
+            if "descriptors" in self.config:
+                generate_descriptors(Path(self.root, self.config["descriptors"]))
