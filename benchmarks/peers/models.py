@@ -1,4 +1,4 @@
-"""ModelInfer of the Open Inference Protocol on a stock grpcio channel: what the server costs behind any client of it."""
+"""ModelInfer of the Open Inference Protocol on a stock grpcio channel: what the server costs behind any client."""
 
 from contextlib import ExitStack
 from functools import partial
