@@ -38,7 +38,7 @@ def configure(serving: str = "inline", **settings: float) -> Config:
 def check_calls(address: str, *ways: str) -> None:
     with Client(address) as client:
         for way in ways or ("inline", "stream"):
-            assert client.reshape(np.arange(6), [2, 3], special_zero=False, transfer=way).shape == (2, 3)  # type: ignore[arg-type]
+            assert client.reshape(np.arange(6), [2, 3], special_zero=False, transfer=way).shape == (2, 3)  # type: ignore[call-overload]
 
 
 def ask(runner: Runner) -> None:

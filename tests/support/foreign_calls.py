@@ -98,7 +98,7 @@ def make_request(operation: Operation, target: Sequence[int], data: Tensor) -> M
     if kind is reshape_pb2.StaticReshapeRequest:
         return kind(shape=target, special_zero=True, data=data)
     data_type = DataType.I32 if operation is DYNAMIC_RESHAPE else DataType.I64
-    items = np.array(target, f"<i{data_type.item_size}").tobytes()
+    items = np.array(target, f"<i{data_type.group_bytes}").tobytes()
     return kind(shape=make_tensor(data_type, [len(target)], items), special_zero=True, data=data)
 
 
@@ -128,7 +128,7 @@ def list_dense_reshapes(random: Random) -> Iterator[ForeignCall]:
             for rank in (0, 1, 2, 3, 4, 12):
                 dims = choose_dims(random, rank)
                 target = random.choice(([-1], dims[::-1], [0] * max(rank - 1, 0) + [-1], [*dims, 1][:12]))
-                payload = random.randbytes(prod(dims) * data_type.item_size)
+                payload = random.randbytes(data_type.count_bytes(prod(dims)))
                 yield make_reshape(operation, target, make_tensor(data_type, dims, payload), payload)
     for size in (*range(100, 132), *range(16360, 16388, 3), 2**17, 2**21):
         payload = random.randbytes(size)

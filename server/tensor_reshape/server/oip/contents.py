@@ -46,7 +46,7 @@ def pack_contents(tensor: InferTensor, data_type: DataType, field: str) -> bytes
         message = f"{field}.contents.{other} is set; of {tensor.datatype} the elements are in {name}"
         raise InvalidRequestError.of(Reason.INPUT_INVALID, message, f"{field}.contents.{other}", want=name)
     if data_type.kind is ElementKind.FLOAT:
-        return _pack_floats(tensor.contents, len(getattr(tensor.contents, name)) * data_type.item_size)
+        return _pack_floats(tensor.contents, data_type.count_bytes(len(getattr(tensor.contents, name))))
     return _pack_integers(getattr(tensor.contents, name), name, data_type, field)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason, format_value
 from tensor_reshape.rules.inference import infer_shape
-from tensor_reshape.rules.layouts import check_strides, check_volume, count_bytes
+from tensor_reshape.rules.layouts import check_data_strides, check_volume, count_bytes
 from tensor_reshape.rules.limits import LIGHT_HEADER_BYTES, Limits
 from tensor_reshape.server.config import COST_FACTOR
 from tensor_reshape.server.service.backend import reshape
@@ -99,7 +99,7 @@ class StreamSession:
         return encode_accept(self._output)
 
     def _prepare_collection(self, data: TensorView) -> int:
-        check_strides(data.dims, data.strides or (), "data")
+        check_data_strides(data.data_type, data.dims, data.strides or (), "data")
         size = count_bytes(data.data_type, data.dims, data.strides)
         output = count_bytes(data.data_type, data.dims)
         self._check_limit(max(size, output), self._limits.max_output_bytes)
