@@ -39,7 +39,7 @@ NOBODY = "127.0.0.1:1"
 HANG_SECONDS = 200  # of a program whose calls are many, on a machine that may be busy
 PATH = f"/{SERVICE}/StaticReshape"
 SIX = np.arange(6, dtype=np.float32)
-SECONDS = 20.0
+SECONDS = 60.0
 INTERRUPTED = """
 import math, signal, sys
 import numpy as np

@@ -96,7 +96,7 @@ def test_who_sends_half_a_message_keeps_nobody_from_being_served(
 def test_health_answers_whatever_calls_wait(tight_server: ServerProcess, stalled: list[tuple[Connection, int]]):
     with Client(tight_server.address) as client:
         for half in stalled:
-            assert client.check_health(timeout=10) is HealthStatus.SERVING
+            assert client.check_health(timeout=60) is HealthStatus.SERVING
             assert is_given_up(*half)
 
 
@@ -156,7 +156,7 @@ def test_a_call_above_the_number_of_calls_is_refused_before_its_message_is_sent(
 
 def test_health_answers_above_the_number_of_calls(full_address: str):
     with Client(full_address) as client:
-        assert client.check_health(timeout=10) is HealthStatus.SERVING
+        assert client.check_health(timeout=60) is HealthStatus.SERVING
 
 
 @pytest.mark.parametrize("kind", CALLERS)
@@ -195,11 +195,11 @@ def test_a_call_is_repeated_until_another_leaves(serving: str):
         ThreadPoolExecutor() as pool,
     ):
         stream.accept()
-        call = pool.submit(client.infer_shape, [2, 3], [6], special_zero=False, timeout=20)
+        call = pool.submit(client.infer_shape, [2, 3], [6], special_zero=False, timeout=60)
         with pytest.raises(TimeoutError):
             call.result(0.5)
         stream.finish()
-        assert call.result(20) == (6,)
+        assert call.result(60) == (6,)
 
 
 def test_the_least_budget_is_enough_for_every_kind_of_call(serving: str):

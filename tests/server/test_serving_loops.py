@@ -25,7 +25,7 @@ from tensor_reshape.server.service.methods import LIGHT_BYTES, ReshapeService
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
 from tensor_reshape.wire.methods import INFER_SHAPE
 
-SECONDS = 20.0
+SECONDS = 60.0
 RESHAPE = f"{SERVICE_PATH}Reshape"
 
 
