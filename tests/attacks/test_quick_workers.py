@@ -15,4 +15,4 @@ def outcomes(serving: str) -> dict[str, Outcome]:
 @pytest.mark.timeout(900)  # the first one waits for all rows, measured again where need be
 @pytest.mark.parametrize("name", ATTACKS)
 def test_others_do_not_notice(outcomes: dict[str, Outcome], name: str):
-    assert outcomes[name].find_misses() == [], (outcomes[name].row, outcomes[name].control.describe())
+    assert outcomes[name].find_misses() == [], outcomes[name]

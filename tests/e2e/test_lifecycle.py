@@ -79,6 +79,14 @@ def test_a_second_signal_ends_the_calls_under_way():
         assert server.stop() == 0
 
 
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_signals_that_come_until_the_very_end_change_nothing(workers: str):
+    with run_server("--workers", workers) as server:
+        while server.process.poll() is None:
+            server.process.terminate()
+        assert server.wait() == 0
+
+
 def test_a_client_that_only_watches_health_does_not_use_up_the_grace():
     with run_server(*LONG_GRACE) as server, grpc.insecure_channel(server.address) as channel:
         watch = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest())
