@@ -20,7 +20,8 @@ SERVED_ONE_WAY = {"test_digits.py", "test_huge.py"}  # slow, or of the caller's 
 LONGEST_FIRST = (
     "packaging/test_environments.py",
     "packaging/test_container.py",
-    "clients",  # they wait for package managers
+    "clients",  # they wait for package managers, as do the rest of:
+    "packaging",
     "e2e/test_workers.py",
     "e2e/test_restarts.py",
     "e2e/test_instrumentation.py",
