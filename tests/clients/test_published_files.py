@@ -20,7 +20,7 @@ def archive(find_program: Callable[[str], Program], tmp_path: Path) -> Path:
     """The package as npm would publish it."""
     find_program("grpc_js")  # where it can be installed, there is npm
     packed = run(["npm", "pack", "--json", "--pack-destination", tmp_path, PROTOS], tmp_path)
-    return tmp_path / json.loads(packed)[0]["filename"]
+    return tmp_path / str(json.loads(packed)[0]["filename"])
 
 
 def run(command: list[str | Path], folder: Path) -> str:
