@@ -16,11 +16,16 @@ CLIENTS = [(program.name, table) for program in find_programs() for table in pro
 
 @pytest.fixture(scope="session", params=CLIENTS, ids="-".join)
 def cells(
-    request: pytest.FixtureRequest, find_program: Callable[[str], Program], server: ServerProcess
+    request: pytest.FixtureRequest,
+    find_program: Callable[[str], Program],
+    start_once: Callable[..., ServerProcess],
+    server: ServerProcess,
 ) -> dict[str, Cell]:
     """What a client made of each row of a table."""
     name, table = request.param
-    return run_table(find_program(name), table, server.address)
+    program = find_program(name)
+    asked = start_once(*program.server) if program.server else server
+    return run_table(program, table, asked.address)
 
 
 def test_every_call_does_what_the_rules_say(cells: dict[str, Cell]):

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from tensor_reshape.server.oip.messages import find_class, find_path
+from tensor_reshape.server.oip.messages import InferMessage, find_class, find_path
 
 INFER = find_path("ModelInfer")
 SIX = b"".join(bytes((0, 0, number, 64)) for number in range(6))
@@ -19,17 +19,20 @@ def build_request(
     target: str | None = "[3,-1]",
     special_zero: bool | None = False,
     **fields: Any,
-) -> Any:  # noqa: ANN401 - messages of the protocol have no types
+) -> InferMessage:
     """Returns a ModelInferRequest whose target is a parameter."""
-    request: Any = find_class("ModelInferRequest")(model_name=model, raw_input_contents=[payload], **fields)
-    request.inputs.add(name="data", datatype=datatype, shape=shape)
-    if target is not None:
-        request.parameters["shape"].string_param = target
-    if special_zero is not None:
-        request.parameters["special_zero"].bool_param = special_zero
-    return request
+    parameter = find_class("InferParameter")
+    texts = {} if target is None else {"shape": parameter(string_param=target)}
+    flags = {} if special_zero is None else {"special_zero": parameter(bool_param=special_zero)}
+    request: dict[str, object] = {
+        "model_name": model,
+        "raw_input_contents": [payload],
+        "parameters": {**texts, **flags},
+    }
+    request["inputs"] = [{"name": "data", "datatype": datatype, "shape": shape}]
+    return find_class("ModelInferRequest")(**{**request, **fields})
 
 
-def read_response(raw: bytes) -> Any:  # noqa: ANN401 - as above
+def read_response(raw: bytes) -> InferMessage:
     """Returns a ModelInferResponse."""
     return find_class("ModelInferResponse").FromString(raw)

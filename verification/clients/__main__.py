@@ -53,12 +53,12 @@ def install_all(programs: list[Program]) -> tuple[dict[str, str], list[str]]:
 def show_table(table: str, programs: list[Program]) -> list[str]:
     """Runs a table with all clients of its protocol, prints the matrix, and returns what is not as it must be."""
     columns: dict[str, dict[str, Cell]] = {}
-    with run_server() as server:
-        for program in programs:
-            if table in program.tables:
+    for program in programs:
+        if table in program.tables:
+            with run_server(*program.server) as server:
                 begin = time.monotonic()
                 columns[program.name] = run_table(program, table, server.address)
-                print(f"{program.name}: {time.monotonic() - begin:.1f} s for the table {table}", flush=True)
+            print(f"{program.name}: {time.monotonic() - begin:.1f} s for the table {table}", flush=True)
     if columns:
         print("", *write_matrix(table, columns), "", sep="\n")
     cells = [(name, row, cell) for name, rows in columns.items() for row, cell in rows.items()]

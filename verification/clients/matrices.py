@@ -53,7 +53,7 @@ def list_calls(program: Program, row: str, calls: list[ForeignCall]) -> list[For
         return calls
     if "code" not in exception:
         return []
-    failure = Failure(_CODES[int(str(exception["code"]))])
+    failure = Failure(_CODES[int(str(exception["code"]))], str(exception.get("reason", "")))
     return [replace(call, failure=failure, seconds=min(call.seconds, 5.0)) for call in calls]
 
 

@@ -2,8 +2,9 @@
 
 A program is a folder of `tests/clients/programs`:
 
-- `about.json`: `title`, the protocols whose tables it makes (`tables`), and `exceptions`: rows in which this client
-  must see something else, each with `why`, and with the `code` that ends its calls or without.
+- `about.json`: `title`, the protocols whose tables it makes (`tables`), the flags of the server that it asks
+  (`server`), and `exceptions`: rows in which this client must see something else, each with `why`, and with the `code`
+  that ends its calls, and the `reason` in the details, or without.
 - `install`: makes the environment. It runs in the environment's folder, which has a copy of the program's folder and of
   `tests/clients/shared`; PROTOS is the folder of the contract, GOOGLEAPIS one with `google/rpc`, PYTHON an interpreter
   that has uv. It writes the file `versions`, and ends with 77 where the machine lacks what it needs, which it names on
@@ -61,12 +62,14 @@ class Program:
         name: of its folder.
         title: for people.
         tables: the protocols that it speaks.
+        server: the flags that its server is started with besides.
         exceptions: by row, how it must differ.
     """
 
     name: str
     title: str
     tables: Sequence[str]
+    server: Sequence[str]
     exceptions: Mapping[str, Mapping[str, object]]
 
     @property
@@ -160,4 +163,4 @@ def find_programs() -> list[Program]:
 
 def _read_program(folder: Path) -> Program:
     about = json.loads((folder / "about.json").read_text())
-    return Program(folder.name, about["title"], about["tables"], about.get("exceptions", {}))
+    return Program(folder.name, about["title"], about["tables"], about.get("server", ()), about.get("exceptions", {}))

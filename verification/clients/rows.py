@@ -32,10 +32,11 @@ from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, OPERATIONS, RESHAPE, STATIC_RESHAPE
 from tensor_reshape.rules.questions import Question, ShapeRequest
 from tensor_reshape.wire.methods import SERVICE
+from verification.clients.inference_rows import INFERENCE_ROWS
 
 MIB = 2**20
 BFLOAT16S = np.array([1.0, -0.0, np.inf, -np.inf, np.nan, 3.140625], ml_dtypes.bfloat16)
-NATIVE = "native"
+NATIVE, INFERENCE = "native", "inference"
 _DEADLINE_SECONDS = 0.5
 _SEED = 12
 
@@ -123,5 +124,5 @@ NATIVE_ROWS: Rows = {
     "a message above the limit": list_messages_above_the_limit,
 }
 
-TABLES: Mapping[str, Rows] = {NATIVE: NATIVE_ROWS}
+TABLES: Mapping[str, Rows] = {NATIVE: NATIVE_ROWS, INFERENCE: INFERENCE_ROWS}
 """The rows of each protocol; `about.json` of a program names its protocols."""

@@ -6,6 +6,8 @@ row here, or `scripts/document` ends with its name.
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import grpc
@@ -27,7 +29,8 @@ from tensor_reshape.client import (
     TensorReshapeError,
 )
 from tensor_reshape.client.errors import build_error
-from tensor_reshape.server.oip.messages import InferMessage
+from tensor_reshape.server.oip.messages import InferMessage, find_class, find_path
+from tensor_reshape.server.oip.shared_memory import MAX_REGIONS
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
 from tensor_reshape.wire.methods import SERVICE
 
@@ -46,12 +49,14 @@ class Servers(NamedTuple):
         channel: to the same.
         full: to a server that has as many calls under way as it takes.
         impatient: to one that gives calls up soon.
+        sharing: to one that shares a directory with callers, where there is a `file` of 16 bytes.
     """
 
     client: Client
     channel: grpc.Channel
     full: grpc.Channel
     impatient: grpc.Channel
+    sharing: grpc.Channel
 
 
 class Provocation(NamedTuple):
@@ -72,7 +77,10 @@ class Provocation(NamedTuple):
 def run_servers() -> Iterator[Servers]:
     """Runs the servers until the end of the block."""
     with ExitStack() as stack:
-        addresses = [stack.enter_context(run_server(*flags)).address for flags in (_LIMITS, _FULL, _IMPATIENT)]
+        folder = Path(stack.enter_context(TemporaryDirectory()))
+        (folder / "file").write_bytes(bytes(16))
+        sharing = ("--shared-memory-dir", str(folder))
+        addresses = [stack.enter_context(run_server(*flags)).address for flags in (_LIMITS, _FULL, _IMPATIENT, sharing)]
         channels = [stack.enter_context(grpc.insecure_channel(address)) for address in addresses]
         client = stack.enter_context(Client(addresses[0]))
         yield Servers(client, *channels)
@@ -133,6 +141,22 @@ def _infer_last(*queries: ShapeQuery) -> Callable[[Servers], object]:
 def _infer_model(request: InferMessage) -> Callable[[Servers], object]:
     """Sends a message of the Open Inference Protocol."""
     return lambda servers: servers.channel.unary_unary(INFER)(request.SerializeToString(), timeout=20)
+
+
+def _ask_region(channel: grpc.Channel, method: str, **fields: object) -> object:
+    name = f"SystemSharedMemory{method}"
+    request = find_class(f"{name}Request")(**fields)
+    call: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(find_path(name))
+    return call(request.SerializeToString(), timeout=20)
+
+
+def _register(**fields: object) -> Callable[[Servers], object]:
+    return lambda servers: _ask_region(servers.sharing, "Register", name="one", **fields)
+
+
+def _register_too_many(servers: Servers) -> None:
+    for index in range(MAX_REGIONS + 1):
+        _ask_region(servers.sharing, "Register", name=f"region {index}", key="/file", byte_size=16)
 
 
 def _send(method: str, request: Any) -> Callable[[Servers], object]:  # noqa: ANN401 - any message
@@ -312,29 +336,25 @@ PROVOCATIONS: dict[Reason, Provocation] = {
     ),
     Reason.SHARED_MEMORY_DISABLED: Provocation(
         "a tensor is to be in shared memory, and the server has no `--shared-memory-dir`",
-        None,
-        "this server takes no shared memory; send the tensor in the message",
+        lambda servers: _ask_region(servers.channel, "Status"),
     ),
     Reason.REGION_INVALID: Provocation(
         "a region is to be registered under a name that is taken, or is empty or too long; its key is no name of a file"
         " in the directory; or it is empty",
-        None,
-        "key is '../secret'; it is the name of a file, with or without one slash in front",
+        _register(key="../secret", byte_size=16),
     ),
-    Reason.REGION_UNKNOWN: Provocation("no region of this name is registered", None, "no region 'x' is registered"),
+    Reason.REGION_UNKNOWN: Provocation(
+        "no region of this name is registered", lambda servers: _ask_region(servers.sharing, "Status", name="one")
+    ),
     Reason.REGION_OUT_OF_RANGE: Provocation(
         "a tensor is not within its region, or a region not within its file as that is now",
-        None,
-        "the region 'x', of 16 bytes, does not hold 24 bytes at offset 0",
+        _register(key="/file", offset=8, byte_size=16),
     ),
     Reason.REGION_UNUSABLE: Provocation(
         "the file of a region cannot be opened, or is no plain file of the server's user with one name",
-        None,
-        "the file of the region 'x' cannot be used: No such file or directory",
+        _register(key="/missing", byte_size=16),
     ),
-    Reason.REGION_LIMIT_EXCEEDED: Provocation(
-        "1,024 regions are registered", None, "1024 regions are registered; there may be no more"
-    ),
+    Reason.REGION_LIMIT_EXCEEDED: Provocation("1,024 regions are registered", _register_too_many),
     Reason.CHUNK_UNEXPECTED: Provocation(
         "a chunk belongs to no tensor, or is empty, or the message that begins a tensor has bytes of it",
         _stream(chunk(0, b"abc")),

@@ -1,30 +1,84 @@
-"""The headers of answers, by all of their requests but the elements: see `service.header_cache`, of which this is one.
+"""The headers of answers, by all of their requests but the elements and the id: see `service.header_cache`.
 
-Here more may follow the elements: the target shape, where it is an input of its own.
+Here more may follow the elements (the target shape, where it is an input of its own), and many clients give each
+request another id, which the answer repeats.
 
-Laws: as there. An answer that repeats the id of its request is not kept: no other request would be answered by it.
+- A cached answer is what was answered to the same bytes around as many others: only elements and id may differ.
+- An id is taken for one where it is a field of its own in front of the elements, of less than 128 ASCII characters.
+- Bounded, and safe to use from any thread without a lock, as the cache there.
 """
 
 from typing import NamedTuple
 
 from tensor_reshape.server.service.header_cache import MAX_CACHED_HEADER_BYTES, MAX_CACHED_HEADERS
+from tensor_reshape.wire.fields import SHORT_BYTES
+
+ID_TAG = 0x1A
+"""Field 3, length-delimited: the id, of a request and of its answer alike."""
+
+_ID_HEADER_BYTES = 2  # of a short field: its tag, and its length
+
+
+class Spans(NamedTuple):
+    """Where what may differ lies in a request.
+
+    Attributes:
+        id_begin: where the field of the id begins.
+        id_end: where it ends; the same where there is none.
+        begin: where the elements begin.
+        tail: how many bytes follow them.
+    """
+
+    id_begin: int
+    id_end: int
+    begin: int
+    tail: int
+
+    def cut(self, request: bytes) -> bytes:
+        """Returns what may not differ."""
+        id_begin, id_end, begin, tail = self
+        head = request[:begin] if id_begin == id_end else request[:id_begin] + request[id_end:begin]
+        return head + request[len(request) - tail :] if tail else head
+
+    def find_id(self, request: bytes) -> bytes | None:
+        """Returns the field of the id, empty where there is none; None where something else is in its place."""
+        if self.id_begin == self.id_end:
+            return b""
+        field = request[self.id_begin : self.id_end]
+        content = field[_ID_HEADER_BYTES:]
+        is_id = len(content) < SHORT_BYTES and field[:_ID_HEADER_BYTES] == bytes((ID_TAG, len(content)))
+        return field if is_id and content.isascii() else None
 
 
 class CachedAnswer(NamedTuple):
     """How a request is answered.
 
     Attributes:
-        request_bytes: the length of the whole request.
-        start: where its elements begin.
+        payload_bytes: how many bytes its elements take.
+        begin: where they begin, the field of the id left out.
         tail: how many bytes follow them.
-        header: of the answer.
+        header: of the answer, without an id.
         model: the name of the one that answers.
     """
 
-    request_bytes: int
-    start: int
+    payload_bytes: int
+    begin: int
     tail: int
     header: bytes
+    model: str
+
+
+class Hit(NamedTuple):
+    """The answer to a request.
+
+    Attributes:
+        header: of the answer.
+        payload: the elements of the request, which follow it.
+        model: the name of the one that answers.
+    """
+
+    header: bytes
+    payload: memoryview
     model: str
 
 
@@ -34,31 +88,33 @@ class AnswerCache:
     def __init__(self) -> None:
         """Starts empty."""
         self._answers: dict[bytes, CachedAnswer] = {}
-        self._guess = (0, 0)  # where the elements of the last request began, and what followed them; one store sets it
+        self._guess = Spans(0, 0, 0, 0)  # of the last request; one store sets it
 
-    def find(self, request: bytes) -> CachedAnswer | None:
-        """Returns how `request` is answered, where its elements lie as the last one's did; else None."""
-        start, tail = self._guess
-        size = len(request)
-        cached = self._answers.get(request[:start] + request[size - tail :] if tail else request[:start])
-        # The same bytes around as many others in the same place: then it is the same request but for these.
-        if cached is None or (cached.request_bytes, cached.start, cached.tail) != (size, start, tail):
+    def find(self, request: bytes, spans: Spans | None = None) -> Hit | None:
+        """Returns the answer to `request`, where it is known; without `spans` it is taken to lie as the last one."""
+        spans = spans or self._guess
+        cached = self._answers.get(spans.cut(request))
+        if cached is None:
             return None
-        return cached
-
-    def find_at(self, request: bytes, start: int, end: int) -> CachedAnswer | None:
-        """Does the same where it is known where the elements begin and end."""
-        tail = len(request) - end
-        if start + tail > MAX_CACHED_HEADER_BYTES:
+        id_begin, id_end, begin, tail = spans
+        id_bytes, payload_bytes = id_end - id_begin, len(request) - begin - tail
+        # The same bytes in the same places, and as many between them.
+        if (cached.payload_bytes, cached.begin, cached.tail) != (payload_bytes, begin - id_bytes, tail):
             return None
-        self._guess = (start, tail)
-        return self.find(request)
+        id_field = spans.find_id(request)
+        if id_field is None:
+            return None
+        self._guess = spans
+        return Hit(id_field + cached.header, memoryview(request)[begin : begin + payload_bytes], cached.model)
 
-    def add(self, request: bytes, cached: CachedAnswer) -> None:
-        """Keeps an answer."""
-        if cached.start + cached.tail > MAX_CACHED_HEADER_BYTES:
+    def add(self, request: bytes, spans: Spans, header: bytes, model: str) -> None:
+        """Keeps the answer to a request; `header` has no id."""
+        key = spans.cut(request)
+        if len(key) > MAX_CACHED_HEADER_BYTES or spans.find_id(request) is None:
             return
         if len(self._answers) >= MAX_CACHED_HEADERS:
             self._answers.clear()  # all of them: see `HeaderCache.add`
-        self._guess = (cached.start, cached.tail)
-        self._answers[request[: cached.start] + request[len(request) - cached.tail :]] = cached
+        self._guess = spans
+        id_bytes = spans.id_end - spans.id_begin
+        payload_bytes = len(request) - spans.begin - spans.tail
+        self._answers[key] = CachedAnswer(payload_bytes, spans.begin - id_bytes, spans.tail, header, model)

@@ -4,7 +4,7 @@ Law: what has no row here is refused with the name of the call that takes it.
 """
 
 from tensor_reshape.rules.dtypes import DataType, format_data_types
-from tensor_reshape.rules.errors import InvalidRequestError, Reason
+from tensor_reshape.rules.errors import InvalidRequestError, Reason, clip_text
 
 DATATYPES = {
     "BOOL": DataType.BOOLEAN,
@@ -26,6 +26,7 @@ DATATYPES = {
 NAMES = {data_type: name for name, data_type in DATATYPES.items()}
 """The name of each data type that has one."""
 
+_SHOWN_CHARACTERS = 64
 _NAMELESS = format_data_types(frozenset(DataType) - frozenset(NAMES))
 
 
@@ -37,9 +38,14 @@ def decode_datatype(name: str, field: str) -> DataType:
     """
     data_type = DATATYPES.get(name)
     if data_type is None:
-        message = f"{field} is {name!r}; here it is one of {', '.join(DATATYPES)}. {_explain(name)}"
+        message = f"{field} is {clip_name(name)!r}; here it is one of {', '.join(DATATYPES)}. {_explain(name)}"
         raise InvalidRequestError.of(Reason.DATA_TYPE_UNSUPPORTED, message, field, value=name)
     return data_type
+
+
+def clip_name(name: str) -> str:
+    """Returns a name of a caller's as messages quote it: what else they say is not to be cut off."""
+    return clip_text(name, _SHOWN_CHARACTERS)
 
 
 def format_names(data_types: frozenset[DataType]) -> str:

@@ -17,7 +17,7 @@ from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason,
 from tensor_reshape.rules.limits import LIGHT_HEADER_BYTES, Limits
 from tensor_reshape.rules.questions import Question, ShapeRequest
 from tensor_reshape.server.config import COST_FACTOR
-from tensor_reshape.server.oip.answer_caches import AnswerCache, CachedAnswer
+from tensor_reshape.server.oip.answer_caches import AnswerCache, Spans
 from tensor_reshape.server.oip.models import INFER_SHAPE, find_model
 from tensor_reshape.server.oip.raw_contents import Split, find_header_limit, split_message
 from tensor_reshape.server.oip.requests import (
@@ -28,7 +28,7 @@ from tensor_reshape.server.oip.requests import (
     parse_whole,
     read_request,
 )
-from tensor_reshape.server.oip.responses import encode_error, encode_header, wrap_response
+from tensor_reshape.server.oip.responses import encode_error, encode_header, encode_id, wrap_response
 from tensor_reshape.server.oip.shared_memory import SharedMemory
 from tensor_reshape.server.oip.statistics import Statistics
 from tensor_reshape.server.service.methods import LIGHT_BYTES, IsOver, ReshapeService
@@ -71,7 +71,7 @@ class Inference:
         pieces = self._find_cached(raw)
         if pieces is None:
             split = split_light(raw)
-            pieces = None if split is None else self._find_cached_at(raw, split) or self._answer_split(raw, split)
+            pieces = None if split is None else self._answer_split(raw, split)
         return None if pieces is None else b"".join(pieces)
 
     def find_pieces(self, raw: bytes, is_over: IsOver = lambda: False) -> Pieces:
@@ -102,6 +102,10 @@ class Inference:
 
     def _answer_split(self, raw: bytes, split: Split) -> Pieces | None:
         """Answers a short request; None where that takes long."""
+        spans = split.find_spans()
+        pieces = spans and self._find_cached(raw, spans)
+        if pieces:
+            return pieces
         request = parse_split(raw, split)
         if names_a_region(request.message):
             return None
@@ -112,39 +116,33 @@ class Inference:
             answer = self._service.infer_light(_build_question(call))
             return None if answer is None else measured.note(self._tell_shape(call, answer))
 
-    def _find_cached(self, raw: bytes) -> Pieces | None:
+    def _find_cached(self, raw: bytes, spans: Spans | None = None) -> Pieces | None:
         began = time.perf_counter_ns()
-        return self._take(raw, self._cache.find(raw), began)
-
-    def _find_cached_at(self, raw: bytes, split: Split) -> Pieces | None:
-        began = time.perf_counter_ns()
-        # The elements are nearly always the longest of the raw contents. Where they are not, nothing is found.
-        longest = max(split.raw_contents, key=lambda span: span[1] - span[0], default=None)
-        return None if longest is None else self._take(raw, self._cache.find_at(raw, *longest), began)
-
-    def _take(self, raw: bytes, cached: CachedAnswer | None, began: int) -> Pieces | None:
-        if cached is None:
+        hit = self._cache.find(raw, spans)
+        if hit is None:
             return None
-        self.statistics.note_success(cached.model, began)
-        return cached.header, memoryview(raw)[cached.start : len(raw) - cached.tail]
+        self.statistics.note_success(hit.model, began)
+        return hit.header, hit.payload
 
     def _reshape(self, raw: bytes, request: Request, call: InferCall) -> Pieces:
         question = Question(call.operation, call.first.dims, call.target, call.special_zero, call.first.data_type)
         output = self._service.reshape(ReshapeCall(question, call.first))
         header, payload = self._finish(call, output)
-        span = request.find_elements(call.model.first.name)
-        if span is not None and not call.id and payload is call.first.payload:
-            self._cache.add(raw, CachedAnswer(len(raw), span[0], len(raw) - span[1], header, call.model.name))
-        return header, payload
+        spans = request.find_spans(call.model.first.name)
+        if spans is not None and payload is call.first.payload:
+            self._cache.add(raw, spans, header, call.model.name)
+        return encode_id(call.id) + header, payload
 
     def _tell_shape(self, call: InferCall, answer: bytes) -> Pieces:
         """Returns the answer to a question: -1 for a dim that is not one number."""
         dims = decode_infer_response(answer).dims or ()
         items = np.array([dim if isinstance(dim, int) else -1 for dim in dims], "<i8")
-        return self._finish(call, TensorView(DataType.I64, (len(items),), None, memoryview(items.tobytes())))
+        output = TensorView(DataType.I64, (len(items),), None, memoryview(items.tobytes()))
+        header, payload = self._finish(call, output)
+        return encode_id(call.id) + header, payload
 
     def _finish(self, call: InferCall, output: TensorView) -> Pieces:
-        """Returns the answer; where its elements are to be in a region, or numbers, none follow the header."""
+        """Returns the answer without its id; none follow the header where its elements are in a region, or numbers."""
         header = encode_header(call, output)
         if call.place is None:
             return header, _NOTHING if call.is_typed else output.payload

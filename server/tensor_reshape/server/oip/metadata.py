@@ -3,8 +3,9 @@
 Law: all follows from the table of models.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib.metadata import version
+from typing import Any, TypeAlias
 
 from tensor_reshape.server.oip.messages import InferMessage, find_class
 from tensor_reshape.server.oip.models import MODELS, VERSION, TensorSpec, find_model
@@ -15,6 +16,12 @@ EXTENSIONS = ("model_configuration", "model_repository(index)", "parameters", "s
 
 PLATFORM = "tensor_reshape"
 """The protocol has a list of names, none of which would be true."""
+
+Respond: TypeAlias = Callable[[InferMessage], InferMessage]
+"""Answers a request that has been parsed."""
+
+Fields: TypeAlias = dict[str, Any]
+"""A message, as its class takes it."""
 
 _ANY_SIZE = -1
 
@@ -50,16 +57,16 @@ def configure_model(request: InferMessage) -> InferMessage:
         NotFoundError: MODEL_UNKNOWN.
     """
     model = find_model(request.name, request.version)
-    response: InferMessage = find_class("ModelConfigResponse")()
-    config = response.config
-    config.name, config.platform, config.backend = model.name, PLATFORM, PLATFORM
-    for spec in (model.first, model.target):
-        config.input.add(name=spec.name, data_type=f"TYPE_{spec.datatype}", dims=[_ANY_SIZE])
-    config.input[-1].optional = True
-    config.output.add(name=model.output.name, data_type=f"TYPE_{model.output.datatype}", dims=[_ANY_SIZE])
-    for name, text in model.properties.items():
-        config.parameters[name].string_value = text
-    return response
+    parameter = find_class("ModelParameter")
+    config = {
+        "name": model.name,
+        "platform": PLATFORM,
+        "backend": PLATFORM,
+        "input": [_configure_tensor(model.first), {**_configure_tensor(model.target), "optional": True}],
+        "output": [_configure_tensor(model.output)],
+        "parameters": {name: parameter(string_value=text) for name, text in model.properties.items()},
+    }
+    return find_class("ModelConfigResponse")(config=config)
 
 
 def list_models(_: InferMessage) -> InferMessage:
@@ -79,13 +86,8 @@ def tell_statistics(statistics: Statistics, request: InferMessage) -> InferMessa
     Raises:
         NotFoundError: MODEL_UNKNOWN.
     """
-    response: InferMessage = find_class("ModelStatisticsResponse")()
-    for name in _choose_models(request):
-        count = statistics.read(name)
-        told = response.model_stats.add(name=name, version=VERSION, last_inference=count.last_ms)
-        told.inference_count = told.execution_count = count.successes
-        _tell_durations(told.inference_stats, count)
-    return response
+    stats = [_tell_count(name, statistics.read(name)) for name in _choose_models(request)]
+    return find_class("ModelStatisticsResponse")(model_stats=stats)
 
 
 def _choose_models(request: InferMessage) -> Iterator[str]:
@@ -95,12 +97,26 @@ def _choose_models(request: InferMessage) -> Iterator[str]:
         yield from MODELS
 
 
-def _tell_durations(stats: InferMessage, count: Count) -> None:
-    stats.success.count, stats.success.ns = count.successes, count.success_ns
-    stats.fail.count, stats.fail.ns = count.failures, count.failure_ns
-    # Of what is answered at once, all is this. What a call waits for is not counted: see `calls.observers`.
-    stats.compute_infer.CopyFrom(stats.success)
+def _tell_count(name: str, count: Count) -> Fields:
+    success = {"count": count.successes, "ns": count.success_ns}
+    return {
+        "name": name,
+        "version": VERSION,
+        "last_inference": count.last_ms,
+        "inference_count": count.successes,
+        "execution_count": count.successes,
+        "inference_stats": {
+            "success": success,
+            "fail": {"count": count.failures, "ns": count.failure_ns},
+            # Of what is answered at once, all is this. What a call waits for before, no model knows.
+            "compute_infer": success,
+        },
+    }
 
 
-def _describe_tensor(spec: TensorSpec) -> InferMessage:
+def _describe_tensor(spec: TensorSpec) -> Fields:
     return {"name": spec.name, "datatype": spec.datatype, "shape": [_ANY_SIZE]}
+
+
+def _configure_tensor(spec: TensorSpec) -> Fields:
+    return {"name": spec.name, "data_type": f"TYPE_{spec.datatype}", "dims": [_ANY_SIZE]}

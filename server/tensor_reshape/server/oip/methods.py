@@ -6,14 +6,11 @@ from functools import partial
 from tensor_reshape.rules.limits import Limits
 from tensor_reshape.server.oip import metadata
 from tensor_reshape.server.oip.inferences import Inference, InferSession
-from tensor_reshape.server.oip.messages import InferMessage, find_class, find_path
+from tensor_reshape.server.oip.messages import find_class, find_path
 from tensor_reshape.server.oip.region_methods import build_region_methods
 from tensor_reshape.server.oip.shared_memory import SharedMemory
 from tensor_reshape.server.service.methods import Method, MethodTable, ReshapeService, StreamMethod
 from tensor_reshape.wire.fields import check_header_size, parse_message
-
-Respond = Callable[[InferMessage], InferMessage]
-"""Answers a request that has been parsed."""
 
 _STREAM = find_path("ModelStreamInfer")
 
@@ -50,7 +47,7 @@ def _build_others(inference: Inference, is_ready: Callable[[], bool]) -> tuple[M
     )
 
 
-def build_method(name: str, respond: Respond) -> Method:
+def build_method(name: str, respond: metadata.Respond) -> Method:
     """Returns a method whose answers are short, and so made where the request is received."""
     kind = find_class(f"{name}Request")
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.errors import NotFoundError, Reason
 from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, OPERATIONS, RESHAPE, STATIC_RESHAPE, Operation
-from tensor_reshape.server.oip.datatypes import NAMES, format_names
+from tensor_reshape.server.oip.datatypes import NAMES, clip_name, format_names
 
 VERSION = "1"
 """The one version that each model has; a request without any means it."""
@@ -121,10 +121,12 @@ def find_model(name: str, version: str) -> Model:
     """
     model = MODELS.get(name)
     if model is None:
-        message = f"Request for unknown model: '{name}' is not found; this server has {', '.join(MODELS)}"
+        message = f"Request for unknown model: '{clip_name(name)}' is not found; this server has {', '.join(MODELS)}"
         raise NotFoundError.of(Reason.MODEL_UNKNOWN, message, "model_name", value=name)
     if version not in {"", VERSION}:
-        message = f"Request for unknown model: '{name}' version '{version}' is not found; it has version {VERSION}"
+        message = (
+            f"Request for unknown model: '{name}' version '{clip_name(version)}' is not found; it has version {VERSION}"
+        )
         raise NotFoundError.of(Reason.MODEL_UNKNOWN, message, "model_version", value=version)
     return model
 

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason
 from tensor_reshape.rules.limits import MAX_HEADER_BYTES, Limits
+from tensor_reshape.server.oip.answer_caches import ID_TAG, Spans
 from tensor_reshape.wire.fields import read_field
 
 RAW_TAG = 0x3A
@@ -25,12 +26,27 @@ class Split(NamedTuple):
     """A message in two.
 
     Attributes:
+        size: of the message.
         header: the message without its raw contents.
         raw_contents: where these begin and end, in their order.
+        ids: where the fields of the id begin and end: one at most, in a message that a generated class has written.
     """
 
+    size: int
     header: bytes
     raw_contents: list[tuple[int, int]]
+    ids: list[tuple[int, int]]
+
+    def find_spans(self) -> Spans | None:
+        """Returns where what may differ lies in the request; None where that cannot be told.
+
+        The elements are nearly always the longest of the raw contents. Where they are not, nothing is found by it.
+        """
+        if not self.raw_contents or len(self.ids) > 1:
+            return None
+        begin, end = max(self.raw_contents, key=lambda span: span[1] - span[0])
+        id_begin, id_end = self.ids[0] if self.ids else (0, 0)
+        return Spans(id_begin, id_end, begin, self.size - end) if id_end <= begin else None
 
 
 def find_header_limit(limits: Limits) -> int:
@@ -46,6 +62,7 @@ def split_message(raw: bytes, max_header_bytes: int, max_fields: int = MAX_FIELD
     """
     pieces: list[bytes] = []
     contents: list[tuple[int, int]] = []
+    ids: list[tuple[int, int]] = []
     position, begin, header, fields = 0, 0, 0, 0
     while position < len(raw):
         field = read_field(raw, position)
@@ -59,11 +76,13 @@ def split_message(raw: bytes, max_header_bytes: int, max_fields: int = MAX_FIELD
             begin = end
         else:
             header += end - position
+            if tag == ID_TAG:
+                ids.append((position, end))
         if header > max_header_bytes or fields > max_fields:
             raise refuse_header(header, max_header_bytes, max_fields)
         position = end
     pieces.append(raw[begin:])
-    return Split(b"".join(pieces), contents)
+    return Split(len(raw), b"".join(pieces), contents, ids)
 
 
 def refuse_header(size: int, limit: int, max_fields: int = MAX_FIELDS) -> LimitError:

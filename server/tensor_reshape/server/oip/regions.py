@@ -11,7 +11,7 @@ from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason
 from tensor_reshape.rules.limits import Limits
 from tensor_reshape.server.oip.shared_memory import REGION
 
-_OFFSET, _BYTE_SIZE = "shared_memory_offset", "shared_memory_byte_size"
+OFFSET, BYTE_SIZE = "shared_memory_offset", "shared_memory_byte_size"
 
 
 class Place(NamedTuple):
@@ -40,11 +40,11 @@ def find_place(parameters: Mapping[str, Any], field: str, limits: Limits) -> Pla
     if parameters[REGION].WhichOneof("parameter_choice") != "string_param":
         message = f"{field}.parameters[{REGION}] is a string"
         raise InvalidRequestError.of(Reason.PARAMETER_INVALID, message, f"{field}.parameters", key=REGION)
-    byte_size = _read_number(parameters, _BYTE_SIZE, field)
+    byte_size = _read_number(parameters, BYTE_SIZE, field)
     if byte_size > limits.max_output_bytes:
         message = f"{field} takes {byte_size} bytes of shared memory; this server takes up to {limits.max_output_bytes}"
         raise LimitError.of(Reason.TENSOR_TOO_LARGE, message, field, size=byte_size, limit=limits.max_output_bytes)
-    offset = _read_number(parameters, _OFFSET, field) if _OFFSET in parameters else 0
+    offset = _read_number(parameters, OFFSET, field) if OFFSET in parameters else 0
     return Place(parameters[REGION].string_param, offset, byte_size)
 
 

@@ -14,8 +14,9 @@ from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.errors import InvalidRequestError, Reason
 from tensor_reshape.rules.limits import Limits
 from tensor_reshape.rules.operations import OPERATIONS, Operation
+from tensor_reshape.server.oip.answer_caches import Spans
 from tensor_reshape.server.oip.contents import pack_contents
-from tensor_reshape.server.oip.datatypes import decode_datatype, format_names
+from tensor_reshape.server.oip.datatypes import clip_name, decode_datatype, format_names
 from tensor_reshape.server.oip.messages import InferRequest, InferTensor, find_class
 from tensor_reshape.server.oip.models import OPERATION, SHAPE, SPECIAL_ZERO, Model, find_model
 from tensor_reshape.server.oip.raw_contents import Split, check_parsable, find_header_limit
@@ -37,19 +38,23 @@ class Request(NamedTuple):
     Attributes:
         message: without raw contents.
         raw_contents: views of these.
-        spans: where they lie; empty where the message was not split.
+        split: where they lie; None where the message was not split.
     """
 
     message: InferRequest
     raw_contents: Sequence[memoryview]
-    spans: Sequence[tuple[int, int]]
+    split: Split | None
 
-    def find_elements(self, name: str) -> tuple[int, int] | None:
-        """Returns where the elements of an input lie; None where any input lies elsewhere than in raw contents."""
-        inputs = self.message.inputs
-        if len(self.spans) != len(inputs):
+    def find_spans(self, name: str) -> Spans | None:
+        """Returns where what may differ lies: the elements of the input of that name, and the id.
+
+        None where that cannot be told, where an input lies elsewhere than in raw contents, and where others are longer.
+        """
+        spans = self.split and self.split.find_spans()
+        if not self.split or not spans or len(self.raw_contents) != len(self.message.inputs):
             return None
-        return next(span for span, tensor in zip(self.spans, inputs, strict=True) if tensor.name == name)
+        index = next(index for index, tensor in enumerate(self.message.inputs) if tensor.name == name)
+        return spans if self.split.raw_contents[index][0] == spans.begin else None
 
 
 class InferCall(NamedTuple):
@@ -86,7 +91,7 @@ def parse_split(raw: bytes, split: Split) -> Request:
     """
     view = memoryview(raw)
     contents = [view[begin:end] for begin, end in split.raw_contents]
-    return Request(parse_message(_REQUEST, split.header), contents, split.raw_contents)
+    return Request(parse_message(_REQUEST, split.header), contents, split)
 
 
 def parse_whole(raw: bytes, limits: Limits) -> Request:
@@ -96,7 +101,7 @@ def parse_whole(raw: bytes, limits: Limits) -> Request:
         InvalidRequestError: MESSAGE_MALFORMED.
     """
     message: InferRequest = parse_message(_REQUEST, check_parsable(raw, find_header_limit(limits)))
-    return Request(message, [memoryview(content) for content in message.raw_input_contents], ())
+    return Request(message, [memoryview(content) for content in message.raw_input_contents], None)
 
 
 def read_request(request: Request, memory: SharedMemory, limits: Limits) -> InferCall:
@@ -136,7 +141,7 @@ def _read_operation(model: Model, parameters: Mapping[str, Any]) -> Operation:
     name = _read_parameter(parameters, OPERATION, "string")
     operation = model.operation if name is None else OPERATIONS.get(name)
     if operation is None:
-        message = f"parameters[{OPERATION}] is {name!r}; it is one of {', '.join(OPERATIONS)}"
+        message = f"parameters[{OPERATION}] is {clip_name(name)!r}; it is one of {', '.join(OPERATIONS)}"
         raise InvalidRequestError.of(
             Reason.PARAMETER_INVALID, message, f"parameters[{OPERATION}]", key=OPERATION, value=name
         )
@@ -158,11 +163,11 @@ def _name_inputs(model: Model, message: InferRequest) -> dict[str, InferTensor]:
     named: dict[str, InferTensor] = {}
     for index, tensor in enumerate(message.inputs):
         if tensor.name not in {model.first.name, SHAPE}:
-            text = f"unexpected inference input '{tensor.name}' for model '{model.name}', whose inputs are "
+            text = f"unexpected inference input '{clip_name(tensor.name)}' for model '{model.name}', whose inputs are "
             text += f"'{model.first.name}' and '{SHAPE}'"
             raise _refuse_input(text, index, tensor.name)
         if tensor.name in named:
-            text = f"input '{tensor.name}' for model '{model.name}' comes twice"
+            text = f"input '{clip_name(tensor.name)}' for model '{model.name}' comes twice"
             raise _refuse_input(text, index, tensor.name)
         named[tensor.name] = tensor
     if model.first.name not in named:
@@ -181,7 +186,7 @@ def _read_output(model: Model, message: InferRequest, limits: Limits) -> Place |
         field = f"outputs[{index}]"
         if output.name != model.output.name or index:
             what = "comes twice" if output.name == model.output.name else "is unexpected"
-            text = f"inference output '{output.name}' {what}; model '{model.name}' has '{model.output.name}'"
+            text = f"inference output '{clip_name(output.name)}' {what}; model '{model.name}' has '{model.output.name}'"
             raise InvalidRequestError.of(Reason.OUTPUT_INVALID, text, f"{field}.name", index=index, value=output.name)
         if "classification" in output.parameters:
             text = f"{field}.parameters[classification]: this server does not classify"
@@ -261,6 +266,6 @@ def _read_target(
 
 def _parse_list(text: str) -> Iterator[int]:
     if _LIST.fullmatch(text) is None:
-        message = f'parameters[{SHAPE}] is {text!r}; it is a list of integers, as "[0,-1]"'
+        message = f'parameters[{SHAPE}] is {clip_name(text)!r}; it is a list of integers, as "[0,-1]"'
         raise InvalidRequestError.of(Reason.PARAMETER_INVALID, message, f"parameters[{SHAPE}]", key=SHAPE, value=text)
     return map(int, _ITEM.findall(text))
