@@ -1,6 +1,6 @@
 """The rows of the Open Inference Protocol: ModelInfer as clients of the protocol ask it.
 
-An answer is compared by its elements: programs print it with raw contents, however it came.
+An answer is compared by its elements, whether it came with raw contents or with numbers.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -20,7 +20,7 @@ from tensor_reshape.rules.inference import infer_shape
 from tensor_reshape.rules.operations import OPERATIONS, RESHAPE, Operation
 from tensor_reshape.rules.questions import Question
 from tensor_reshape.server.oip.datatypes import DATATYPES
-from tensor_reshape.server.oip.messages import SERVICE, InferMessage, find_class
+from tensor_reshape.server.oip.messages import SERVICE, find_class
 
 _MIB = 2**20
 _BFLOAT16S = np.array([1.0, -0.0, np.inf, -np.inf, np.nan, 3.140625], ml_dtypes.bfloat16)
@@ -59,6 +59,14 @@ class Tensor(NamedTuple):
                 _CONTENTS[self.datatype]: np.frombuffer(self.payload, _DTYPES[self.datatype]).tolist()
             }
         return fields
+
+
+def write_raw_contents(response: Any) -> None:  # noqa: ANN401 - its class is made while this runs
+    """Makes raw contents of a response's numbers, if that is what it has."""
+    for output in response.outputs:
+        for _, numbers in output.contents.ListFields():
+            response.raw_output_contents.append(np.array(numbers, _DTYPES[output.datatype]).tobytes())
+        output.ClearField("contents")
 
 
 def make_data(datatype: str, dims: Sequence[int]) -> Tensor:
@@ -119,15 +127,6 @@ def list_reshapes(dims: Sequence[int], target: Sequence[int], *, is_typed: bool 
         for datatype in (_CONTENTS if is_typed else _DTYPES)
         if DATATYPES[datatype] in operation.data_types
     ]
-
-
-def write_raw(response: InferMessage) -> None:
-    """Writes the elements of an answer as bytes, where they are numbers: so that they are compared as what they are."""
-    for output in response.outputs:
-        if output.HasField("contents"):
-            numbers = getattr(output.contents, _CONTENTS[output.datatype])
-            response.raw_output_contents.append(np.array(numbers).astype(_DTYPES[output.datatype]).tobytes())
-            output.ClearField("contents")
 
 
 def list_empty_reshapes() -> list[ForeignCall]:
