@@ -86,7 +86,7 @@ class Admission:
             life.move(_ENTER)
             refusal = self._places.take(life)
             if asks and refusal is None:
-                actions = self._ask_first(life)
+                actions = self._ask_first(life) if self._paused else self._ask(life)
         self._follow(actions)
         if refusal is not None:
             raise refusal
@@ -134,8 +134,9 @@ class Admission:
         """
         actions: _Actions = []
         with self._lock:
-            ends = self._arrive(life, received)
+            ends = life.move(_ARRIVE, received)
             if ends:
+                life.arrived_bytes = received
                 life.move(_END, size, OK)
                 life.since = time.monotonic()
                 actions = self._budget.keep_answer(life, size)

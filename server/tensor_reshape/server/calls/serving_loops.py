@@ -108,13 +108,14 @@ class _ServingLoop:
 
     def _process(self, event: Any) -> bool:
         """Processes what was polled, and returns whether to go on."""
+        tag = event.tag
+        # First: of three events of a small call two come by here. Tags of grpcio's are functions, or text, or none.
+        if type(tag) is MethodType:
+            return not tag(event) or self._end(tag.__self__)
         if self._state.server_deallocated:
             _server._begin_shutdown_once(self._state)
         if event.completion_type == self._timeout:
             return True
-        tag = event.tag
-        if isinstance(tag, MethodType):  # of a direct call: tags of grpcio's are functions, or text
-            return not tag(event) or self._end(tag.__self__)
         if tag is self._new_call and event.success:
             open_call = self._direct.get(event.call_details.method)
             if open_call is not None:
@@ -130,9 +131,11 @@ class _ServingLoop:
         if call is not None:
             state.rpc_states.add(call)  # touched by this thread alone
         with state.lock:
-            state.due.remove(self._new_call)
-            if state.stage is self._started:  # else it is shutting down, and takes no more
-                _server._request_call(state)
+            if state.stage is self._started:
+                # As `_request_call`, but the tag stays among what is due.
+                state.server.request_call(state.completion_queue, state.completion_queue, self._new_call)
+            else:  # it is shutting down, and takes no more
+                state.due.remove(self._new_call)
 
     def _end(self, call: object) -> bool:
         """Notes that a call is over; returns whether to go on: the last one ends a server that is stopping."""
