@@ -338,9 +338,7 @@ class Client:
     def _stream(self, transfer: StreamTransfer, attempts: Attempts) -> Array:
         self._endpoint.require_open()
         # Closed, or a stream that is given up would stay open.
-        with closing(
-            self._exchange(transfer, attempts.deadline.remaining_seconds, self._endpoint.metadata)
-        ) as answers:
+        with closing(self._exchange(transfer, attempts.deadline.remaining_seconds, self._endpoint.metadata)) as answers:
             for raw in answers:
                 transfer.receive(raw)
                 attempts.note_progress()
