@@ -1,7 +1,9 @@
-"""Compiles the contract into `core/tensor_reshape/v1/`: the build hook, and a command for development.
+"""Compiles the contract into `tensor_reshape/v1/`: the build hook of the project, and of the contract's own package.
 
-The generated modules are not committed. `pip install` (editable or not) runs this hook with the generator pinned in
-`pyproject.toml`, so the floors of the generated code never drift with what happens to be installed.
+Of the Open Inference Protocol no module is made, which would register its names where clients of the protocol do: the
+server reads its descriptors from a file. What is generated is not committed. `pip install` (editable or not) runs this
+hook with the generator pinned in the `pyproject.toml` of either, so the floors of the generated code never drift with
+what happens to be installed. Where it goes is there, too.
 """
 
 import shutil
@@ -12,6 +14,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 PROTOS = Path(__file__).parent
 SOURCES = sorted((PROTOS / "tensor_reshape" / "v1").glob("*.proto"))
+INFERENCE_PROTOCOL = PROTOS / "inference" / "open_inference.proto"
 
 
 def generate_stubs(output_root: Path) -> None:
@@ -20,17 +23,30 @@ def generate_stubs(output_root: Path) -> None:
     Raises:
         RuntimeError: the compiler refused a `.proto` file; its own messages are on stderr.
     """
-    from grpc_tools import protoc  # noqa: PLC0415 - only the build environment has it
-
     package = output_root / "tensor_reshape" / "v1"
     shutil.rmtree(package, ignore_errors=True)
     package.mkdir(parents=True)
     outputs = [f"--{plugin}_out={output_root}" for plugin in ("python", "grpc_python", "mypy", "mypy_grpc")]
-    if protoc.main(["protoc", f"--proto_path={PROTOS}", *outputs, *map(str, SOURCES)]) != 0:
-        message = "the contract does not compile"
-        raise RuntimeError(message)
+    _compile(*outputs, *map(str, SOURCES))
     (package / "__init__.py").write_text('"""Generated from protos/tensor_reshape/v1: do not edit."""\n')
     (package / "py.typed").touch()
+
+
+def generate_descriptors(package: Path) -> None:
+    """Writes the descriptors of the Open Inference Protocol into the package of the server that serves it.
+
+    Raises:
+        RuntimeError: as `generate_stubs`.
+    """
+    _compile(f"--descriptor_set_out={package / INFERENCE_PROTOCOL.stem}.binpb", str(INFERENCE_PROTOCOL))
+
+
+def _compile(*arguments: str) -> None:
+    from grpc_tools import protoc  # noqa: PLC0415 - only the build environment has it
+
+    if protoc.main(["protoc", f"--proto_path={PROTOS}", *arguments]) != 0:
+        message = "the contract does not compile"
+        raise RuntimeError(message)
 
 
 class ContractBuildHook(BuildHookInterface[Any]):
@@ -40,4 +56,6 @@ class ContractBuildHook(BuildHookInterface[Any]):
         """Runs once for each target; `version` is "editable" or "standard"."""
         del version, build_data
         if self.target_name == "wheel":
-            generate_stubs(Path(self.root) / "core")
+            generate_stubs(Path(self.root, self.config["stubs"]))
+            if "descriptors" in self.config:
+                generate_descriptors(Path(self.root, self.config["descriptors"]))

@@ -19,7 +19,7 @@ SERVED_ONE_WAY = {"test_digits.py", "test_huge.py"}  # slow, or of the caller's 
 LONGEST_FIRST = (
     "packaging/test_environments.py",
     "packaging/test_container.py",
-    "clients/test_node.py",
+    "clients/test_readers.py",
     "e2e/test_workers.py",
     "e2e/test_restarts.py",
     "e2e/test_instrumentation.py",

@@ -91,6 +91,45 @@ def test_an_output_that_cannot_be_written_is_one_line(file: Path, tmp_path: Path
     assert (outcome.code, len(outcome.errors)) == (1, 1)
 
 
+def test_elements_below_one_byte_are_named_because_npy_cannot(tmp_path: Path, server: ServerProcess):
+    array = np.arange(-3, 3).astype(ml_dtypes.int4)
+    np.save(tmp_path / "data.npy", array)
+    outcome = ask(server, "reshape", tmp_path / "data.npy", "--data-type", "i4", "--shape", "3,2", "--no-special-zero")
+    assert np.load(io.BytesIO(outcome.output)).view(ml_dtypes.int4).tolist() == array.reshape(3, 2).tolist()
+
+
+NF4 = ("--data-type", "nf4", "--dims", "2,3", "--shape", "3,2", "--no-special-zero")
+
+
+def test_packed_bytes_are_read_and_written_as_they_are(tmp_path: Path, server: ServerProcess):
+    outcome = ask(server, "reshape", "-", *NF4, "-o", tmp_path / "output", "--json", stdin=b"\x10\x32\xf4")
+    assert json.loads(outcome.output) == {"shape": [3, 2], "data_type": "nf4", "output": str(tmp_path / "output")}
+    assert (tmp_path / "output").read_bytes() == b"\x10\x32\xf4"
+
+
+def test_packed_bytes_of_another_length_are_refused(server: ServerProcess):
+    outcome = ask(server, "reshape", "-", *NF4, stdin=b"\x10\x32")
+    assert (outcome.code, outcome.output, len(outcome.errors)) == (3, b"", 1)
+    assert "[DATA_SIZE_MISMATCH]" in outcome.errors[0]
+
+
+@pytest.mark.parametrize("named", [(), ("--data-type", "f32")], ids=str)
+def test_dims_go_with_a_type_that_is_packed(file: Path, named: tuple[str, ...]):
+    outcome = run_command("reshape", file, *named, "--dims", "2,3", "--shape", "6", "--no-special-zero", *NOBODY)
+    assert (outcome.code, "below one byte" in outcome.errors[-1]) == (2, True)
+
+
+def test_missing_packed_bytes_are_one_line():
+    outcome = run_command("reshape", "missing", *NF4, *NOBODY)
+    assert (outcome.code, len(outcome.errors)) == (1, 1)
+
+
+def test_a_file_of_a_type_that_no_array_has_is_refused(tmp_path: Path):
+    np.save(tmp_path / "data.npy", np.zeros(3, "V1"))
+    with pytest.raises(click.ClickException, match="no array holds nf4"):
+        open_files(tmp_path / "data.npy", DataType.NF4).read()
+
+
 @pytest.mark.parametrize(("dtype", "name"), [(">f4", "f64"), ("<i4", "f32")])
 def test_a_data_type_never_overrides_that_of_the_file(server: ServerProcess, tmp_path: Path, dtype: str, name: str):
     np.save(tmp_path / "data.npy", np.arange(6, dtype=dtype))
@@ -108,7 +147,7 @@ def open_files(path: Path, data_type: DataType | None = None) -> ArrayFiles:
     return ArrayFiles(source=str(path), output=str(path), data_type=data_type, as_json=False)
 
 
-@pytest.mark.parametrize("data_type", DataType, ids=str)
+@pytest.mark.parametrize("data_type", DTYPES, ids=str)
 def test_every_data_type_is_read_as_it_was_written_where_it_is_named(data_type: DataType, tmp_path: Path):
     array = np.arange(6).astype(DTYPES[data_type]).reshape(2, 3)
     files = open_files(tmp_path / "array.npy", data_type)

@@ -3,12 +3,13 @@
 import base64
 import re
 import subprocess
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 
 from documents import ROOT, Block, find_blocks
 from server_processes import ServerProcess
+from verification.clients.programs import Program, encode_descriptors
 
 SECONDS = 60
 PRINTED = re.compile(r"console\.log\(.*\); // (.*)$", re.MULTILINE)
@@ -16,21 +17,15 @@ PRINTED = re.compile(r"console\.log\(.*\); // (.*)$", re.MULTILINE)
 
 @pytest.mark.parametrize("block", find_blocks("js"), ids=lambda block: block.name)
 def test_a_node_client_of_the_page_prints_what_its_comments_say(
-    programs: Path, descriptors: str, server: ServerProcess, block: Block
+    find_program: Callable[[str], Program], server: ServerProcess, block: Block
 ):
-    changes = {
-        "localhost:50051": server.address,
-        "'protos'": repr(str(ROOT / "protos")),
-        "@grpc/proto-loader": "proto-loader-over-protobufjs-7",  # the name that the lock file gives it
-    }
-    code = block.text
-    for old, new in changes.items():
-        code = code.replace(old, new)
-    (programs / "contract.binpb").write_bytes(base64.b64decode(descriptors))
-    (programs / "documented.mjs").write_text(code)
+    folder = find_program("connect_node" if "@connectrpc" in block.text else "grpc_js").environment
+    code = block.text.replace("localhost:50051", server.address).replace("'protos'", repr(str(ROOT / "protos")))
+    (folder / "contract.binpb").write_bytes(base64.b64decode(encode_descriptors()))
+    (folder / "documented.mjs").write_text(code)
 
     done = subprocess.run(
-        ["node", "documented.mjs"], cwd=programs, capture_output=True, text=True, timeout=SECONDS, check=False
+        ["node", "documented.mjs"], cwd=folder, capture_output=True, text=True, timeout=SECONDS, check=False
     )
 
     assert (done.stdout.splitlines(), done.stderr) == (PRINTED.findall(block.text), "")

@@ -41,6 +41,8 @@ def ask_rank(address: str, rank: int) -> tuple[int, ...]:
         ["--log-level", "loud"],
         ["--tls-certificate", "missing.pem"],
         ["--tls-key", "missing.pem"],
+        ["--shared-memory-dir", "missing"],
+        ["--shared-memory-dir", __file__],
         ["--unknown"],
     ],
     ids=lambda flags: " ".join(flags)[:40],

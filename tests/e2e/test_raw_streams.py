@@ -81,7 +81,7 @@ LAYOUTS: dict[str, tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]] = {
 def test_strides_are_gathered(
     channel: grpc.Channel, data_type: DataType, dims: tuple[int, ...], strides: tuple[int, ...], target: tuple[int, ...]
 ):
-    size = data_type.item_size
+    size = data_type.group_bytes
     steps = [0 if dim == 1 else stride * size for dim, stride in zip(dims, strides, strict=True)]
     span = size + sum((dim - 1) * step for dim, step in zip(dims, steps, strict=True))
     payload = np.arange(span, dtype=np.uint8)

@@ -1,32 +1,40 @@
 """What tools that know no .proto file see."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import grpc
 import pytest
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
-from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
+from grpc_reflection.v1alpha.reflection_pb2 import ServerReflectionRequest as Request
+from grpc_reflection.v1alpha.reflection_pb2 import ServerReflectionResponse as Response
 
 from server_processes import ServerProcess, run_server
 from tensor_reshape.client import Client, HealthStatus
 from tensor_reshape.v1 import reshape_pb2
 from tensor_reshape.wire.methods import SERVICE
 
+VERSIONS = ("v1", "v1alpha")
 
-def test_reflection_lists_the_services(server: ServerProcess):
+
+def ask(channel: grpc.Channel, version: str, requests: Iterable[Request]) -> Iterator[Response]:
+    """Opens a stream of the named version; the messages of both are the same."""
+    path = f"/grpc.reflection.{version}.ServerReflection/ServerReflectionInfo"
+    return iter(channel.stream_stream(path, Request.SerializeToString, Response.FromString)(iter(requests)))
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_reflection_lists_the_services(server: ServerProcess, version: str):
     with grpc.insecure_channel(server.address) as channel:
-        stub = reflection_pb2_grpc.ServerReflectionStub(channel)
-        (response,) = stub.ServerReflectionInfo(iter([reflection_pb2.ServerReflectionRequest(list_services="")]))
+        (response,) = ask(channel, version, [Request(list_services="")])
     names = {service.name for service in response.list_services_response.service}
     assert {SERVICE, "grpc.health.v1.Health"} <= names
 
 
-def test_reflection_serves_the_contract(server: ServerProcess):
+@pytest.mark.parametrize("version", VERSIONS)
+def test_reflection_serves_the_contract(server: ServerProcess, version: str):
     with grpc.insecure_channel(server.address) as channel:
-        stub = reflection_pb2_grpc.ServerReflectionStub(channel)
-        request = reflection_pb2.ServerReflectionRequest(file_containing_symbol=SERVICE)
-        (response,) = stub.ServerReflectionInfo(iter([request]))
+        (response,) = ask(channel, version, [Request(file_containing_symbol=SERVICE)])
     served = [FileDescriptorProto.FromString(raw) for raw in response.file_descriptor_response.file_descriptor_proto]
     own = FileDescriptorProto()
     reshape_pb2.DESCRIPTOR.CopyToProto(own)
@@ -35,11 +43,10 @@ def test_reflection_serves_the_contract(server: ServerProcess):
 
 def test_reflection_can_be_switched_off():
     with run_server("--no-reflection") as server, grpc.insecure_channel(server.address) as channel:
-        stub = reflection_pb2_grpc.ServerReflectionStub(channel)
-        responses = stub.ServerReflectionInfo(iter([reflection_pb2.ServerReflectionRequest(list_services="")]))
-        with pytest.raises(grpc.RpcError) as raised:
-            next(responses)
-        assert raised.value.code() is grpc.StatusCode.UNIMPLEMENTED
+        for version in VERSIONS:
+            with pytest.raises(grpc.RpcError) as raised:
+                next(ask(channel, version, [Request(list_services="")]))
+            assert raised.value.code() is grpc.StatusCode.UNIMPLEMENTED
         with Client(server.address) as client:
             assert client.check_health() is HealthStatus.SERVING
 
@@ -47,16 +54,15 @@ def test_reflection_can_be_switched_off():
 def test_idle_reflection_streams_take_no_worker_from_the_calls():
     finished = threading.Event()
 
-    def keep_open() -> Iterator[reflection_pb2.ServerReflectionRequest]:
-        yield reflection_pb2.ServerReflectionRequest(list_services="")
+    def keep_open() -> Iterator[Request]:
+        yield Request(list_services="")
         finished.wait()
 
     with run_server("--threads", "1") as server, grpc.insecure_channel(server.address) as channel:
-        responses = reflection_pb2_grpc.ServerReflectionStub(channel).ServerReflectionInfo(keep_open())
+        responses = ask(channel, "v1", keep_open())
         next(responses)
         try:
             with Client(server.address) as client:
                 assert client.infer_shape([6], [6], special_zero=False, timeout=20) == (6,)
         finally:
             finished.set()
-            responses.cancel()

@@ -113,7 +113,7 @@ def _read_target(operation: Operation, message: Message, limits: Limits) -> Sequ
     if dims[0] > limits.max_rank:
         check_rank(operation, dims[0], "shape", limits)
     check_layout(data_type, dims, strides, len(shape.data), field="shape")
-    size = data_type.item_size
+    size = data_type.bits // 8
     begins = [index * size * (strides[0] if strides else 1) for index in range(dims[0])]
     return [int.from_bytes(shape.data[at : at + size], "little", signed=data_type in _SIGNED) for at in begins]
 

@@ -12,6 +12,7 @@ import pytest
 from tensor_reshape.rules.errors import (
     InvalidRequestError,
     LimitError,
+    NotFoundError,
     Reason,
     ReshapeError,
     TensorReshapeError,
@@ -22,7 +23,7 @@ ROOT = Path(__file__).parents[2]
 PROTOS = ROOT / "protos" / "tensor_reshape" / "v1"
 SOURCES = sorted(path for root in ("core", "client", "server") for path in (ROOT / root).rglob("*.py"))
 CLASSES: dict[str, type[ReshapeError]] = {
-    kind.__name__: kind for kind in (ReshapeError, InvalidRequestError, LimitError)
+    kind.__name__: kind for kind in (ReshapeError, InvalidRequestError, NotFoundError, LimitError)
 }
 
 # A reason may be added here. None is ever renamed, removed, or given another meaning.
@@ -40,6 +41,7 @@ REASONS = {
     "EXPRESSION_INVALID",
     "FIELD_MISSING",
     "HEAD_TOO_LARGE",
+    "INPUT_INVALID",
     "INTERNAL_ERROR",
     "INTERVAL_EMPTY",
     "INVALID_TARGET_VALUE",
@@ -48,19 +50,29 @@ REASONS = {
     "MESSAGE_MALFORMED",
     "MESSAGE_TOO_LARGE",
     "MINUS_ONE_WITH_ZERO_VOLUME",
+    "MODEL_UNKNOWN",
     "MULTIPLE_MINUS_ONE",
     "NOT_DIVISIBLE",
     "OPERATION_UNSPECIFIED",
+    "OUTPUT_INVALID",
     "OUTPUT_TOO_LARGE",
+    "PARAMETER_INVALID",
     "RANK_LIMIT_EXCEEDED",
     "RANK_UNSUPPORTED",
+    "REGION_INVALID",
+    "REGION_LIMIT_EXCEEDED",
+    "REGION_OUT_OF_RANGE",
+    "REGION_UNKNOWN",
+    "REGION_UNUSABLE",
     "SERVER_BUSY",
     "SHAPE_DATA_TYPE_UNSUPPORTED",
     "SHAPE_RANK_INVALID",
+    "SHARED_MEMORY_DISABLED",
     "SPECIAL_ZERO_MISSING",
     "STALLED",
     "STRIDES_OVERLAP",
     "STRIDES_RANK_MISMATCH",
+    "STRIDES_UNSUPPORTED",
     "STRIDE_NEGATIVE",
     "SYMBOL_CONFLICT",
     "TENSOR_TOO_LARGE",
@@ -71,6 +83,20 @@ REASONS = {
 
 # These are no matter of a field: the message as a whole, and what a server or the caller's process sets for itself.
 OF_NO_FIELD = {"DIM_UNREADABLE", "MESSAGE_MALFORMED", "MESSAGE_TOO_LARGE", "OUTPUT_TOO_LARGE", "VIEW_IMPOSSIBLE"}
+
+# Of the Open Inference Protocol, whose fields are another project's: its page has them.
+OF_ANOTHER_CONTRACT = {
+    "INPUT_INVALID",
+    "MODEL_UNKNOWN",
+    "OUTPUT_INVALID",
+    "PARAMETER_INVALID",
+    "REGION_INVALID",
+    "REGION_LIMIT_EXCEEDED",
+    "REGION_OUT_OF_RANGE",
+    "REGION_UNKNOWN",
+    "REGION_UNUSABLE",
+    "SHARED_MEMORY_DISABLED",
+}
 
 # In parentheses, but no reasons.
 OTHER_WORDS = {"DATA_TYPE_UNSPECIFIED", "INVALID_ARGUMENT", "RESOURCE_EXHAUSTED"}
@@ -97,8 +123,9 @@ def test_a_reason_is_found_by_its_value(reason: Reason):
     assert Reason(reason.value) is reason
 
 
-def test_the_codes_of_refusals_are_three():
-    assert {reason.code_name for reason in Reason} == {"INVALID_ARGUMENT", "RESOURCE_EXHAUSTED", "INTERNAL"}
+def test_the_codes_of_refusals_are_four():
+    codes = {"INVALID_ARGUMENT", "NOT_FOUND", "RESOURCE_EXHAUSTED", "INTERNAL"}
+    assert {reason.code_name for reason in Reason} == codes
 
 
 def test_the_rules_are_five():
@@ -147,7 +174,7 @@ def test_every_reason_in_the_contract_exists():
 
 
 def test_every_reason_of_a_field_is_in_the_contract():
-    assert read_documented_reasons() >= REASONS - OF_NO_FIELD
+    assert read_documented_reasons() >= REASONS - OF_NO_FIELD - OF_ANOTHER_CONTRACT
 
 
 @pytest.mark.parametrize(
@@ -157,6 +184,7 @@ def test_every_reason_of_a_field_is_in_the_contract():
         (ReshapeError, TensorReshapeError),
         (InvalidRequestError, ReshapeError),
         (InvalidRequestError, ValueError),
+        (NotFoundError, ReshapeError),
         (LimitError, ReshapeError),
     ],
 )

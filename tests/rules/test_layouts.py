@@ -42,19 +42,24 @@ def test_a_span_reaches_from_the_first_to_the_last_element(dims: Dims, strides: 
 @pytest.mark.parametrize(("dims", "strides", "span"), SPANS.values(), ids=SPANS.keys())
 @pytest.mark.parametrize("data_type", [DataType.I8, DataType.BF16, DataType.F64], ids=str)
 def test_a_strided_tensor_has_exactly_the_bytes_of_its_span(data_type: DataType, dims: Dims, strides: Dims, span: int):
-    size = span * data_type.item_size
+    size = span * data_type.group_bytes
     check_layout(data_type, dims, strides, size, field="data")
-    for other in (size - 1, size + 1, size + data_type.item_size):
+    for other in (size - 1, size + 1, size + data_type.group_bytes):
         with pytest.raises(InvalidRequestError) as caught:
             check_layout(data_type, dims, strides, other, field="data")
         assert (caught.value.reason, caught.value.field) == (Reason.DATA_SIZE_MISMATCH, "data.data")
         assert caught.value.metadata == {"have": str(other), "want": str(size)}
 
 
-@pytest.mark.parametrize("dims", [(), (1,), (2, 3), (0, 3), (0, MAX, MAX), (MAX, MAX)], ids=str)
+# Of these, elements go on in groups that fill three bytes; of all others, in groups that fill one, or more of them.
+THREE_BYTES = {DataType.U3, DataType.U6}
+
+
+@pytest.mark.parametrize("dims", [(), (1,), (2, 3), (3, 3), (0, 3), (0, MAX, MAX), (MAX, MAX)], ids=str)
 @pytest.mark.parametrize("data_type", DataType, ids=str)
 def test_a_dense_tensor_has_exactly_the_bytes_of_its_volume(data_type: DataType, dims: Dims):
-    size = prod(dims) * data_type.item_size
+    step = 3 if data_type in THREE_BYTES else 1
+    size = -(-prod(dims) * data_type.bits // (8 * step)) * step
     check_layout(data_type, dims, None, size, field="data")
     with pytest.raises(InvalidRequestError) as caught:
         check_layout(data_type, dims, None, size + 1, field="data")
@@ -88,6 +93,15 @@ def test_strides_are_refused(
         check_layout(DataType.F32, dims, strides, size, field="data")
     assert (caught.value.reason, caught.value.field) == (reason, field)
     assert metadata.items() <= caught.value.metadata.items()
+
+
+@pytest.mark.parametrize("data_type", [data_type for data_type in DataType if data_type.bits < 8], ids=str)
+@pytest.mark.parametrize("strides", [(3, 1), (1, 2), (0, 0), (1,), (-1, MAX + 1)], ids=str)
+def test_elements_below_one_byte_have_no_strides(data_type: DataType, strides: Dims):
+    with pytest.raises(InvalidRequestError, match=f"type {data_type} share bytes") as caught:
+        check_layout(data_type, (2, 3), strides, 3, field="data")
+    assert (caught.value.reason, caught.value.field) == (Reason.STRIDES_UNSUPPORTED, "data.strides")
+    assert caught.value.metadata["data_type"] == str(data_type)
 
 
 # Not nested, and yet no two elements at one place.

@@ -133,6 +133,11 @@ def test_workers_cannot_share_a_unix_socket():
         Config(workers=2, listen=("unix:s",))
 
 
+def test_workers_cannot_share_what_is_registered_with_one_of_them():
+    with pytest.raises(ConfigError, match="--shared-memory-dir needs one worker"):
+        Config(workers=2, shared_memory_dir=Path("/dev/shm"))
+
+
 MIB = 1 << 20
 
 

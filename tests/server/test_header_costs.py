@@ -95,7 +95,7 @@ def service() -> ReshapeService:
 
 
 def find_method(service: ReshapeService, name: str) -> Method:
-    return next(method for method in service.methods if method.name.endswith(f"/{name}"))
+    return next(method for method in service.methods.unary if method.name.endswith(f"/{name}"))
 
 
 @pytest.mark.parametrize(("method", "name", "build"), HEADS, ids=[f"{method}: {name}" for method, name, _ in HEADS])

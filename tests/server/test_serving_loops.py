@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from typing import Any
 
 import grpc
 import numpy as np
@@ -37,7 +38,7 @@ def configure(serving: str = "inline", **settings: float) -> Config:
 def check_calls(address: str, *ways: str) -> None:
     with Client(address) as client:
         for way in ways or ("inline", "stream"):
-            assert client.reshape(np.arange(6), [2, 3], special_zero=False, transfer=way).shape == (2, 3)  # type: ignore[arg-type]
+            assert client.reshape(np.arange(6), [2, 3], special_zero=False, transfer=way).shape == (2, 3)  # type: ignore[call-overload]
 
 
 def ask(runner: Runner) -> None:
@@ -199,6 +200,80 @@ def test_the_loop_ends_when_nobody_has_the_server_any_more():
 
 def fail_to_open(call: object) -> None:
     raise AssertionError(call)
+
+
+ANY = "/a.Service/Method"
+CROWD = 20
+
+
+class HeldLoop(grpc.GenericRpcHandler):
+    """A server whose loop is held while it begins its first call, directly or by grpcio's functions.
+
+    Attributes:
+        begun: the connections of direct calls that have been begun, or the methods of others, in this order.
+        held: set when the first one is about to be begun.
+        released: set to let the loop go on.
+    """
+
+    def __init__(self, *, direct: bool) -> None:
+        self.begun: list[str] = []
+        self.held, self.released = threading.Event(), threading.Event()
+        self.server = grpc.server(ThreadPoolExecutor(1), handlers=[self])
+        self.address = f"127.0.0.1:{self.server.add_insecure_port(ANY_PORT)}"
+        serving_loops.start(
+            self.server, dict.fromkeys((f"{ANY}A", f"{ANY}B"), self.open) if direct else {}, lambda: None
+        )
+
+    def open(self, event: Any) -> None:  # noqa: ANN401 - grpcio's, without types
+        self.begin(event.call_details.method.decode())
+        event.call.cancel()
+
+    def service(self, handler_call_details: grpc.HandlerCallDetails) -> None:
+        self.begin(handler_call_details.method)
+
+    def begin(self, name: str) -> None:
+        self.begun.append(name.removeprefix(ANY))
+        self.held.set()
+        assert self.released.wait(SECONDS)
+
+    def fill(self, crowd: Connection, other: Connection) -> None:
+        """Has one connection begin many calls, and then another one."""
+        crowd.open(f"{ANY}A", end=True)
+        assert self.held.wait(SECONDS)
+        for _ in range(CROWD):
+            crowd.open(f"{ANY}A", end=True)
+        assert crowd.ping()
+        other.open(f"{ANY}B", end=True)
+        assert other.ping()
+        assert other.ping()  # the core has told of what it has read before it reads on
+
+
+@pytest.fixture(params=[True, False], ids=["direct", "grpcio's"])
+def held_loop(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[HeldLoop]:
+    monkeypatch.setattr(serving_loops, "QUEUE_FROM", 0)
+    held = HeldLoop(direct=request.param)
+    yield held
+    held.released.set()
+    held.server.stop(None).wait(SECONDS)
+
+
+def test_the_calls_of_one_connection_do_not_keep_those_of_others_waiting(held_loop: HeldLoop):
+    with Connection(held_loop.address) as crowd, Connection(held_loop.address) as other:
+        held_loop.fill(crowd, other)
+        held_loop.released.set()
+        assert other.await_end(1).status != "TIMEOUT"
+        assert crowd.await_end(2 * CROWD + 1).status != "TIMEOUT"
+    assert sorted(held_loop.begun) == ["A"] * (CROWD + 1) + ["B"]
+    assert held_loop.begun.index("B") < CROWD // 2
+
+
+def test_a_server_that_stops_begins_the_calls_that_it_has_taken_up(held_loop: HeldLoop):
+    with Connection(held_loop.address) as crowd, Connection(held_loop.address) as other:
+        held_loop.fill(crowd, other)
+        stopped = held_loop.server.stop(SECONDS)
+        held_loop.released.set()
+        assert stopped.wait(SECONDS)
+    assert len(held_loop.begun) == CROWD + 2
 
 
 def test_the_installed_grpcio_is_supported():

@@ -73,8 +73,8 @@ def test_threads_are_short_when_calls_wait_for_one():
 def build_calls(admission: Admission) -> list[ThreadedCall]:
     service = ReshapeService(DEFAULT_LIMITS)
     return [
-        ThreadedUnary(service.methods[0], threading.Semaphore(1), admission),
-        ThreadedStream(service, ThreadPoolExecutor(1), admission),
+        ThreadedUnary(service.methods.unary[0], threading.Semaphore(1), admission),
+        ThreadedStream(service.methods.streams[0], ThreadPoolExecutor(1), admission),
     ]
 
 
@@ -133,7 +133,7 @@ def test_a_stream_whose_caller_goes_just_before_it_is_refused_gives_everything_b
 
 def test_a_call_that_waits_for_permission_to_work_hears_its_refusal():
     admission, busy = make(4), threading.Semaphore(0)
-    call = ThreadedUnary(ReshapeService(DEFAULT_LIMITS).methods[0], busy, admission)
+    call = ThreadedUnary(ReshapeService(DEFAULT_LIMITS).methods.unary[0], busy, admission)
     call.enter()
     refusal = refuse_waiting(1.0)
     call._signals.put(refusal)

@@ -1,12 +1,14 @@
 """Calls for programs in other languages, and what the rules answer to each one."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from random import Random
 
 import numpy as np
+from google.protobuf.json_format import MessageToDict
 from google.protobuf.message import Message
+from grpc import StatusCode
 from grpc_health.v1 import health_pb2
 
 from tensor_reshape.rules.batches import BatchItem, answer_batch
@@ -25,6 +27,23 @@ MAX = 2**63 - 1
 
 
 @dataclass(frozen=True)
+class Failure:
+    """How a call must end that does not succeed.
+
+    Attributes:
+        code: its status.
+        reason: what the details of the status say; empty: there are none.
+        message: the sentence of the status; empty: it may be any, the client's own for one.
+        metadata: what the details say besides.
+    """
+
+    code: StatusCode
+    reason: str = ""
+    message: str = ""
+    metadata: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class ForeignCall:
     """One call.
 
@@ -33,16 +52,31 @@ class ForeignCall:
         method: its name.
         requests: what is sent.
         responses: what must come back.
-        reason: instead of responses, where the call must be refused.
+        failure: how the call must end, where it must not succeed.
         streams: whether it takes and gives several messages.
+        holds: whether the caller keeps its half of the stream open when all is sent.
+        seconds: the deadline.
     """
 
     service: str
     method: str
     requests: Sequence[Message]
     responses: Sequence[Message] = field(default_factory=tuple)
-    reason: str = ""
+    failure: Failure | None = None
     streams: bool = False
+    holds: bool = False
+    seconds: float = 30.0
+
+    def to_json(self) -> dict[str, object]:
+        """Returns what a program is told of it: `requests` in the JSON of protobuf, with the names of the contract."""
+        requests = [MessageToDict(request, preserving_proto_field_name=True) for request in self.requests]
+        told = {"service": self.service, "method": self.method, "streams": self.streams, "holds": self.holds}
+        return {**told, "seconds": self.seconds, "requests": requests}
+
+
+def read_failure(error: ReshapeError) -> Failure:
+    """Returns how a call ends that is refused so."""
+    return Failure(StatusCode[error.code_name], error.reason, error.message, error.metadata)
 
 
 Tensor = tensor_pb2.Tensor
@@ -64,7 +98,7 @@ def make_request(operation: Operation, target: Sequence[int], data: Tensor) -> M
     if kind is reshape_pb2.StaticReshapeRequest:
         return kind(shape=target, special_zero=True, data=data)
     data_type = DataType.I32 if operation is DYNAMIC_RESHAPE else DataType.I64
-    items = np.array(target, f"<i{data_type.item_size}").tobytes()
+    items = np.array(target, f"<i{data_type.group_bytes}").tobytes()
     return kind(shape=make_tensor(data_type, [len(target)], items), special_zero=True, data=data)
 
 
@@ -78,7 +112,7 @@ def make_reshape(operation: Operation, target: Sequence[int], data: Tensor, elem
     try:
         output = make_tensor(data_type, infer_shape(question), elements)
     except ReshapeError as error:
-        return ForeignCall(SERVICE, OPERATION_METHODS[operation].name, [request], reason=error.reason)
+        return ForeignCall(SERVICE, OPERATION_METHODS[operation].name, [request], failure=read_failure(error))
     return ForeignCall(SERVICE, OPERATION_METHODS[operation].name, [request], [kind(output=output)])
 
 
@@ -94,7 +128,7 @@ def list_dense_reshapes(random: Random) -> Iterator[ForeignCall]:
             for rank in (0, 1, 2, 3, 4, 12):
                 dims = choose_dims(random, rank)
                 target = random.choice(([-1], dims[::-1], [0] * max(rank - 1, 0) + [-1], [*dims, 1][:12]))
-                payload = random.randbytes(prod(dims) * data_type.item_size)
+                payload = random.randbytes(data_type.count_bytes(prod(dims)))
                 yield make_reshape(operation, target, make_tensor(data_type, dims, payload), payload)
     for size in (*range(100, 132), *range(16360, 16388, 3), 2**17, 2**21):
         payload = random.randbytes(size)
@@ -193,21 +227,25 @@ def list_questions() -> Iterator[ShapeRequest]:
                 yield ShapeRequest(question, explain=True, strides=tuple(range(len(data), 0, -1)))
 
 
-def list_inferences() -> Iterator[ForeignCall]:
-    for request in list_questions():
-        (answer,) = answer_batch([BatchItem(request)])
-        sent = [build_infer_request(request)]
-        if isinstance(answer, ReshapeError):
-            yield ForeignCall(SERVICE, "InferShape", sent, reason=answer.reason)
-        else:
-            yield ForeignCall(SERVICE, "InferShape", sent, [build_infer_response(answer)])
+def make_inference(request: ShapeRequest) -> ForeignCall:
+    (answer,) = answer_batch([BatchItem(request)])
+    sent = [build_infer_request(request)]
+    if isinstance(answer, ReshapeError):
+        return ForeignCall(SERVICE, "InferShape", sent, failure=read_failure(answer))
+    return ForeignCall(SERVICE, "InferShape", sent, [build_infer_response(answer)])
 
 
-def make_batch() -> ForeignCall:
-    """Returns all questions in one call, some of them with the data of an earlier one."""
-    follow = Question(operation=RESHAPE, data=None, target=[1, -1], special_zero=False)
+FOLLOWING = ShapeRequest(Question(operation=RESHAPE, data=None, target=[1, -1], special_zero=False))
+"""For a batch: whose data is the output of another."""
+
+
+def list_items() -> list[BatchItem]:
+    """Returns all questions, and some with the data of an earlier one."""
     questions = [BatchItem(request) for request in list_questions()]
-    items = [*questions, *[BatchItem(ShapeRequest(follow), index) for index in range(0, len(questions), 7)]]
+    return [*questions, *[BatchItem(FOLLOWING, index) for index in range(0, len(questions), 7)]]
+
+
+def make_batch(items: Sequence[BatchItem]) -> ForeignCall:
     sent = [
         reshape_pb2.BatchInferShapeItem(question=build_infer_request(item.request), data_from=item.data_from)
         for item in items
@@ -247,8 +285,8 @@ def list_calls(random: Random) -> list[ForeignCall]:
         *list_strided_reshapes(random),
         *list_refused_reshapes(),
         *list_streams(random),
-        *list_inferences(),
-        make_batch(),
+        *map(make_inference, list_questions()),
+        make_batch(list_items()),
         *list_health_checks(),
     ]
 

@@ -20,7 +20,7 @@ PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 SERVICE_PATH = "/tensor_reshape.v1.ReshapeService/"
 HEALTH_CHECK = "/grpc.health.v1.Health/Check"
 HEALTH_WATCH = "/grpc.health.v1.Health/Watch"
-REFLECTION = "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"
+REFLECTION = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"
 SECONDS = 20.0
 
 END_STREAM, ACK, END_HEADERS = 1, 1, 4
@@ -101,6 +101,7 @@ class Connection:
         headers: all headers and trailers of each stream.
         resets: the error codes of streams that the server has reset.
         goaway: the last GOAWAY's payload.
+        pongs: the payloads of PINGs that the server has answered.
     """
 
     def __init__(self, address: str, *, initial_window: int | None = None, reads: bool = True) -> None:
@@ -119,6 +120,7 @@ class Connection:
         self.headers: dict[int, dict[str, str]] = {}
         self.resets: dict[int, int] = {}
         self.goaway = b""
+        self.pongs: list[bytes] = []
         self._encoder, self._decoder = hpack.Encoder(), hpack.Decoder()
         # Guards the state above and below. Whoever holds it may take `_writing` besides, never the other way round.
         self._news = threading.Condition(threading.RLock())
@@ -192,6 +194,12 @@ class Connection:
                 return End("RST", str(self.resets[stream]))
             return End("CLOSED", self.closed) if self.closed else End("TIMEOUT")
 
+    def ping(self, *, seconds: float = SECONDS) -> bool:
+        """Asks whether the server has read what was sent so far, and returns whether it said so in time."""
+        answered = len(self.pongs)
+        self.send(frame(Kind.PING, 0, 0, bytes(8)))
+        return self.await_(lambda: len(self.pongs) > answered, seconds=seconds)
+
     def await_(self, condition: Callable[[], bool], *, seconds: float = SECONDS) -> bool:
         """Awaits that something which the server says makes `condition` true."""
         with self._news:
@@ -231,8 +239,8 @@ class Connection:
         with self._news:
             if kind == Kind.SETTINGS and not flags & ACK:
                 self._set(payload)
-            elif kind == Kind.PING and not flags & ACK:
-                self.send(frame(Kind.PING, ACK, 0, payload))
+            elif kind == Kind.PING:
+                self._take_ping(payload, answers=bool(flags & ACK))
             elif kind == Kind.WINDOW_UPDATE:
                 self._raise_window(stream, int.from_bytes(payload, "big") & 0x7FFFFFFF)
             elif kind == Kind.HEADERS:
@@ -245,6 +253,12 @@ class Connection:
             elif kind == Kind.GOAWAY:
                 self.goaway = payload
             self._news.notify_all()
+
+    def _take_ping(self, payload: bytes, *, answers: bool) -> None:
+        if answers:
+            self.pongs.append(payload)
+        else:
+            self.send(frame(Kind.PING, ACK, 0, payload))
 
     def _set(self, payload: bytes) -> None:
         for begin in range(0, len(payload), 6):

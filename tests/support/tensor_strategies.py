@@ -7,10 +7,11 @@ import numpy as np
 from hypothesis import strategies as st
 
 from dim_strategies import DIMS
-from tensor_reshape.rules.dtypes import DataType
+from tensor_reshape.rules.dtypes import DataType, ElementKind
 from tensor_reshape.rules.layouts import compute_span
 from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, OPERATIONS, STATIC_RESHAPE, Operation
 from tensor_reshape.rules.questions import Question
+from tensor_reshape.wire.arrays import DTYPES, Array
 from tensor_reshape.wire.reshapes import ReshapeCall
 from tensor_reshape.wire.tensors import TensorView
 
@@ -69,7 +70,7 @@ def reshape_calls(draw: st.DrawFn, operation: Operation | None = None) -> tuple[
     dims = draw(DIMS_OF_DATA)
     strides, target = draw(_choose_strides(dims)), draw(_choose_targets(dims))
     span = compute_span(dims, strides) if strides and len(strides) == len(dims) else prod(dims)
-    size = span * data_type.item_size
+    size = data_type.count_bytes(span)
     data = TensorView(data_type, tuple(dims), strides, memoryview(draw(st.randoms()).randbytes(size)))
     shape = view_target(operation, target)
     question = Question(
@@ -88,6 +89,14 @@ def view_target(operation: Operation, target: Sequence[int]) -> TensorView | Non
     if operation is STATIC_RESHAPE:
         return None
     data_type = DataType.I32 if operation is DYNAMIC_RESHAPE else DataType.I64
-    most = 2 ** (8 * data_type.item_size - 1) - 1
-    items = np.array([min(item, most) for item in target], f"<i{data_type.item_size}")
+    most = 2 ** (data_type.bits - 1) - 1
+    items = np.array([min(item, most) for item in target], f"<i{data_type.group_bytes}")
     return TensorView(data_type, (len(target),), None, memoryview(items.tobytes()))
+
+
+def make_packable(data_type: DataType, numbers: Array) -> Array:
+    """Returns elements of a packed type that has arrays, each with the lowest bits of a number."""
+    values = numbers.astype(np.int64) % 2**data_type.bits
+    sign = 2 ** (data_type.bits - 1) if data_type.kind is ElementKind.SIGNED else 0
+    array: Array = ((values ^ sign) - sign).astype(np.int8).view(DTYPES[data_type])
+    return array

@@ -55,7 +55,7 @@ reshape_calls = st.builds(
 
 
 def view_items(items: tuple[int, ...], data_type: DataType = DataType.I32) -> TensorView:
-    payload = b"".join(item.to_bytes(data_type.item_size, "little", signed=item < 0) for item in items)
+    payload = b"".join(item.to_bytes(data_type.group_bytes, "little", signed=item < 0) for item in items)
     return TensorView(data_type, (len(items),), None, memoryview(payload))
 
 
@@ -133,7 +133,7 @@ def test_a_response_is_what_the_generated_class_reads(output: TensorView):
 @pytest.mark.parametrize("data_type", DataType, ids=str)
 @pytest.mark.parametrize("shape", [(), (2, 3), (0, 3), (0, MAX, MAX)], ids=str)
 def test_a_response_is_read_back(data_type: DataType, shape: tuple[int, ...]):
-    size = {(): 1, (2, 3): 6}.get(shape, 0) * data_type.item_size
+    size = data_type.count_bytes({(): 1, (2, 3): 6}.get(shape, 0))
     output = TensorView(data_type, shape, None, memoryview(bytes(range(size))))
     twin = reshapes.decode_reshape_response(reshapes.encode_reshape_response(output))
     assert (twin.data_type, twin.dims, twin.strides, twin.payload) == (data_type, shape, None, output.payload)
@@ -141,7 +141,7 @@ def test_a_response_is_read_back(data_type: DataType, shape: tuple[int, ...]):
 
 @pytest.mark.parametrize("data_type", sorted(RESHAPE.shape_data_types), ids=str)
 def test_a_target_of_any_integer_type_is_read(data_type: DataType):
-    bits = data_type.item_size * 8
+    bits = data_type.bits
     signed = data_type <= DataType.I64
     items = (0, 1, 2 ** (bits - 1) - 1, -1, -(2 ** (bits - 1))) if signed else (0, 1, 2**bits - 1)
     assert reshapes.read_target(RESHAPE, view_items(items, data_type)) == list(items)

@@ -12,10 +12,14 @@ from grpc import StatusCode
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason, ReshapeError
+from tensor_reshape.rules.errors import InvalidRequestError, LimitError, NotFoundError, Reason, ReshapeError
 from tensor_reshape.wire.status import DETAILS_KEY, DOMAIN, Status, decode_refusal, encode_refusal
 
-CODES = {InvalidRequestError: StatusCode.INVALID_ARGUMENT, LimitError: StatusCode.RESOURCE_EXHAUSTED}
+CODES = {
+    InvalidRequestError: StatusCode.INVALID_ARGUMENT,
+    NotFoundError: StatusCode.NOT_FOUND,
+    LimitError: StatusCode.RESOURCE_EXHAUSTED,
+}
 KINDS = sorted(CODES, key=str)
 SMALL = "small enough to travel whole"
 

@@ -30,14 +30,13 @@ attacks were known (`scripts/attack --into before`) → after what they led to (
 _UNBOUNDED = """
 ## What is not bounded
 
-- **Valid calls, as many as the processor answers** (small-calls-16). Of each connection, up to 64 calls wait in gRPC's
-  core, in the order in which they came, whoever sent them; a call waits behind all of them, for as long as it takes to
-  answer them. Nothing tells such a caller from a busy one; a limit of rates belongs to a proxy that knows its callers.
-- **Calls that nobody waits for any more** (rapid-resets, random frames). Their place in that order stays theirs when
-  they are reset, or their connection is closed, and the core does not say so until they are taken up. Who resets many
-  on one connection is silenced for two seconds and closed; who opens thousands of connections with some calls each
-  fills the order, and above 8192 the core cancels some of all that come (CANCELLED). With `--serving threads` a call
-  takes longer to take up, and that comes sooner.
+- **Valid calls, as many as the processor answers** (small-calls-16). Connections take turns, so a call waits for one of
+  each other connection, however many those have sent. Who opens many connections has as many turns: nothing tells such
+  a caller from a busy one, and a limit of rates belongs to a proxy that knows its callers.
+- **Calls that nobody waits for any more** (rapid-resets, random frames). The core does not say that a call was reset,
+  or its connection closed, until the call is begun; so it has its turn. Who resets many on one connection is silenced
+  for two seconds and closed. 1024 calls are taken up before their turn; when more come, they wait in the core, in the
+  order in which they came, and above 8192 it cancels some of all that come (CANCELLED).
 - **Control frames** are read by the core's own threads, at the price of reading: they take a processor from others, not
   a place.
 """

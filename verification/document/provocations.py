@@ -6,11 +6,14 @@ row here, or `scripts/document` ends with its name.
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import grpc
 import numpy as np
 
+from inference_requests import INFER, build_request
 from raw_streams import begin, chunk, open_stream
 from server_processes import run_server
 from tensor_reshape.client import (
@@ -26,6 +29,8 @@ from tensor_reshape.client import (
     TensorReshapeError,
 )
 from tensor_reshape.client.errors import build_error
+from tensor_reshape.server.oip.messages import InferMessage, find_class, find_path
+from tensor_reshape.server.oip.shared_memory import MAX_REGIONS
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
 from tensor_reshape.wire.methods import SERVICE
 
@@ -44,12 +49,14 @@ class Servers(NamedTuple):
         channel: to the same.
         full: to a server that has as many calls under way as it takes.
         impatient: to one that gives calls up soon.
+        sharing: to one that shares a directory with callers, where there is a `file` of 16 bytes.
     """
 
     client: Client
     channel: grpc.Channel
     full: grpc.Channel
     impatient: grpc.Channel
+    sharing: grpc.Channel
 
 
 class Provocation(NamedTuple):
@@ -70,7 +77,10 @@ class Provocation(NamedTuple):
 def run_servers() -> Iterator[Servers]:
     """Runs the servers until the end of the block."""
     with ExitStack() as stack:
-        addresses = [stack.enter_context(run_server(*flags)).address for flags in (_LIMITS, _FULL, _IMPATIENT)]
+        folder = Path(stack.enter_context(TemporaryDirectory()))
+        (folder / "file").write_bytes(bytes(16))
+        sharing = ("--shared-memory-dir", str(folder))
+        addresses = [stack.enter_context(run_server(*flags)).address for flags in (_LIMITS, _FULL, _IMPATIENT, sharing)]
         channels = [stack.enter_context(grpc.insecure_channel(address)) for address in addresses]
         client = stack.enter_context(Client(addresses[0]))
         yield Servers(client, *channels)
@@ -126,6 +136,27 @@ def _infer(
 def _infer_last(*queries: ShapeQuery) -> Callable[[Servers], object]:
     """Asks a batch, for the answer of its last question."""
     return lambda servers: servers.client.infer_shapes(queries)[-1]
+
+
+def _infer_model(request: InferMessage) -> Callable[[Servers], object]:
+    """Sends a message of the Open Inference Protocol."""
+    return lambda servers: servers.channel.unary_unary(INFER)(request.SerializeToString(), timeout=20)
+
+
+def _ask_region(channel: grpc.Channel, method: str, **fields: object) -> object:
+    name = f"SystemSharedMemory{method}"
+    request = find_class(f"{name}Request")(**fields)
+    call: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(find_path(name))
+    return call(request.SerializeToString(), timeout=20)
+
+
+def _register(**fields: object) -> Callable[[Servers], object]:
+    return lambda servers: _ask_region(servers.sharing, "Register", name="one", **fields)
+
+
+def _register_too_many(servers: Servers) -> None:
+    for index in range(MAX_REGIONS + 1):
+        _ask_region(servers.sharing, "Register", name=f"region {index}", key="/file", byte_size=16)
 
 
 def _send(method: str, request: Any) -> Callable[[Servers], object]:  # noqa: ANN401 - any message
@@ -186,10 +217,11 @@ def _build_static(**fields: Any) -> reshape_pb2.StaticReshapeRequest:
     return reshape_pb2.StaticReshapeRequest(shape=[-1], special_zero=False, data=_build_tensor(**fields))
 
 
-def _build_reshape(shape: tensor_pb2.Tensor) -> reshape_pb2.ReshapeRequest:
-    return reshape_pb2.ReshapeRequest(shape=shape, special_zero=False, data=_build_tensor())
+def _build_reshape(shape: tensor_pb2.Tensor, **fields: Any) -> reshape_pb2.ReshapeRequest:
+    return reshape_pb2.ReshapeRequest(shape=shape, special_zero=False, data=_build_tensor(**fields))
 
 
+_FLAT = tensor_pb2.Tensor(data_type=tensor_pb2.DATA_TYPE_I8, dims=[1], data=b"\x06")
 _FAILED_LINK = (
     ShapeQuery(data_shape=[7], shape=[2, -1], special_zero=False),
     ShapeQuery(data_from=0, shape=[-1], special_zero=False),
@@ -233,6 +265,10 @@ PROVOCATIONS: dict[Reason, Provocation] = {
     Reason.VOLUME_MISMATCH: Provocation("the target has another volume than the data", _infer([2, 3], [4, 2])),
     Reason.EXPECTED_SHAPE_MISMATCH: Provocation(
         "the output is not what `expected_shape` declares", _infer([2, 3], [-1], expected_shape=[7])
+    ),
+    Reason.STRIDES_UNSUPPORTED: Provocation(
+        "elements below one byte have strides: they are taken dense only",
+        _send("Reshape", _build_reshape(_FLAT, data_type=tensor_pb2.DATA_TYPE_U4, strides=[3, 1], data=bytes(3))),
     ),
     Reason.STRIDES_RANK_MISMATCH: Provocation(
         "there are not as many strides as dims", _infer([2, 3], [6], data_strides=[1])
@@ -282,6 +318,43 @@ PROVOCATIONS: dict[Reason, Provocation] = {
         None,
         "internal error",
     ),
+    Reason.MODEL_UNKNOWN: Provocation(
+        "there is no such model, or no such version of it", _infer_model(build_request("resnet"))
+    ),
+    Reason.INPUT_INVALID: Provocation(
+        "an input has a name that the model does not know, or comes twice; or its elements are not where the protocol"
+        " has them, or are numbers that its datatype does not hold",
+        _infer_model(build_request(inputs=[{"name": "image"}])),
+    ),
+    Reason.OUTPUT_INVALID: Provocation(
+        "an output is asked for that the model does not have, or twice; or the room that it is given is too small",
+        _infer_model(build_request(outputs=[{"name": "probabilities"}])),
+    ),
+    Reason.PARAMETER_INVALID: Provocation(
+        "a parameter has another kind of value, or one that cannot be read; or the target comes twice",
+        _infer_model(build_request(target="2, 3")),
+    ),
+    Reason.SHARED_MEMORY_DISABLED: Provocation(
+        "a tensor is to be in shared memory, and the server has no `--shared-memory-dir`",
+        lambda servers: _ask_region(servers.channel, "Status"),
+    ),
+    Reason.REGION_INVALID: Provocation(
+        "a region is to be registered under a name that is taken, or is empty or too long; its key is no name of a file"
+        " in the directory; or it is empty",
+        _register(key="../secret", byte_size=16),
+    ),
+    Reason.REGION_UNKNOWN: Provocation(
+        "no region of this name is registered", lambda servers: _ask_region(servers.sharing, "Status", name="one")
+    ),
+    Reason.REGION_OUT_OF_RANGE: Provocation(
+        "a tensor is not within its region, or a region not within its file as that is now",
+        _register(key="/file", offset=8, byte_size=16),
+    ),
+    Reason.REGION_UNUSABLE: Provocation(
+        "the file of a region cannot be opened, or is no plain file of the server's user with one name",
+        _register(key="/missing", byte_size=16),
+    ),
+    Reason.REGION_LIMIT_EXCEEDED: Provocation("1,024 regions are registered", _register_too_many),
     Reason.CHUNK_UNEXPECTED: Provocation(
         "a chunk belongs to no tensor, or is empty, or the message that begins a tensor has bytes of it",
         _stream(chunk(0, b"abc")),

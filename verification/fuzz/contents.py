@@ -15,7 +15,7 @@ _RANKS = (0, 1, 1, 2, 2, 3, 4)
 _FLOATS = (DataType.F32, DataType.F32, DataType.F16, DataType.BF16)
 _ALL_TYPES = tuple(DataType)
 _SHAPE_TYPES = (DataType.I64, DataType.I64, DataType.U64, DataType.I32, DataType.I16)
-_ODD_TYPES = (0, 16, 2**31, 2**32 + 14, -1)
+_ODD_TYPES = (0, len(DataType) + 1, 2**31, 2**32 + 14, -1)
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ def choose_tensor(random: Random, operation: str) -> Tensor:
         dims = [random.choice(LONG_PAYLOADS) if random.random() < 0.98 else 2**21 + 5]
     strides = _choose_strides(random, dims)
     span = compute_span(dims, strides) if strides else prod(dims)
-    payload = fill(random, span * data_type.item_size)
+    payload = fill(random, data_type.count_bytes(span))
     if random.random() > 0.08:
         return Tensor(data_type, dims, strides, payload)
     odd = [random.choice(INTEGERS) for _ in range(random.choice((1, 1, 2, 3, 13, 65)))]
@@ -89,7 +89,7 @@ def choose_target(random: Random, dims: Sequence[int]) -> list[int]:
 def choose_shape_tensor(random: Random, operation: str, target: list[int]) -> Tensor:
     """Chooses how the target is written as a tensor."""
     data_type = DataType.I32 if operation == "dynamic_reshape" else random.choice(_SHAPE_TYPES)
-    size = data_type.item_size
+    size = data_type.group_bytes
     payload = b"".join([(item % 256**size).to_bytes(size, "little") for item in target])
     tensor = Tensor(data_type, [len(target)], [], payload)
     if random.random() > 0.05:

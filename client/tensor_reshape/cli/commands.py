@@ -55,13 +55,28 @@ def dynamic(
 
 @click.command()
 @click.option("--shape", type=Target(), required=True, help="The target: 0,-1, or @FILE.npy with an integer array.")
+@click.option(
+    "--dims",
+    type=SHAPE,
+    help="INPUT is the packed bytes of a tensor of this shape, and no .npy file; so is the output.",
+)
 @array_options
 @server_options
 def reshape(
-    client: Client, files: ArrayFiles, *, shape: Sequence[int] | Array, special_zero: bool, expected_shape: _Expect
+    client: Client,
+    files: ArrayFiles,
+    *,
+    shape: Sequence[int] | Array,
+    dims: Sequence[int] | None,
+    special_zero: bool,
+    expected_shape: _Expect,
 ) -> None:
-    """Execute Reshape-1 of OpenVINO on a .npy file."""
-    files.write(client.reshape(files.read(), shape, special_zero=special_zero, expected_shape=expected_shape))
+    """Execute Reshape-1 of OpenVINO on a .npy file, or on packed bytes."""
+    if dims is None:
+        files.write(client.reshape(files.read(), shape, special_zero=special_zero, expected_shape=expected_shape))
+    else:
+        tensor = files.read_packed(dims)
+        files.write_packed(client.reshape(tensor, shape, special_zero=special_zero, expected_shape=expected_shape))
 
 
 COMMANDS = (health, static, dynamic, reshape)

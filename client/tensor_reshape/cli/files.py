@@ -1,18 +1,21 @@
-"""`.npy` files and pipes."""
+"""`.npy` files, files of packed bytes, and pipes."""
 
 import io
 import json
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import click
 import numpy as np
 
+from tensor_reshape.client import PackedTensor
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.wire.arrays import DTYPES, UNNAMED_IN_FILES, Array, find_data_type
 
 _PIPE = "-"
+_PACKED = [data_type for data_type in DataType if data_type.is_packed]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +52,22 @@ class ArrayFiles:
         array = read_array(self.source)
         return array if self.data_type is None else _reinterpret(array, self.data_type)
 
+    def read_packed(self, dims: Sequence[int]) -> PackedTensor:
+        """Returns the tensor of this shape whose packed bytes, and nothing else, the source holds.
+
+        Raises:
+            click.ClickException: it cannot be read.
+            click.UsageError: `data_type` is none that is packed.
+        """
+        if self.data_type is None or not self.data_type.is_packed:
+            message = f"--dims goes with a --data-type below one byte: {', '.join(map(str, _PACKED))}"
+            raise click.UsageError(message)
+        try:
+            return PackedTensor(self.data_type, dims, _read_bytes(self.source))
+        except OSError as error:
+            message = f"{self.source} cannot be read: {error}"
+            raise click.ClickException(message) from error
+
     def write(self, array: Array) -> None:
         """Writes the result, and its description where that is asked for.
 
@@ -58,16 +77,27 @@ class ArrayFiles:
         data_type = find_data_type(array.dtype, "output")
         buffer = io.BytesIO()
         np.save(buffer, _bare(array) if data_type in UNNAMED_IN_FILES else array, allow_pickle=False)
+        self._write(buffer.getbuffer(), array.shape, data_type)
+
+    def write_packed(self, tensor: PackedTensor) -> None:
+        """Writes the packed bytes of a result, and its description where that is asked for.
+
+        Raises:
+            click.ClickException: they cannot be written.
+        """
+        self._write(tensor.data, tensor.dims, tensor.data_type)
+
+    def _write(self, raw: memoryview, shape: Sequence[int], data_type: DataType) -> None:
         try:
             if self.output == _PIPE:
-                sys.stdout.buffer.write(buffer.getbuffer())
+                sys.stdout.buffer.write(raw)
             else:
-                Path(self.output).write_bytes(buffer.getbuffer())
+                Path(self.output).write_bytes(raw)
         except OSError as error:
             message = f"{self.output} cannot be written: {error}"
             raise click.ClickException(message) from error
         if self.as_json:
-            click.echo(json.dumps({"shape": array.shape, "data_type": str(data_type), "output": self.output}))
+            click.echo(json.dumps({"shape": shape, "data_type": str(data_type), "output": self.output}))
 
 
 def read_array(source: str) -> Array:
@@ -78,12 +108,15 @@ def read_array(source: str) -> Array:
     """
     try:
         # Whole, and then parsed: a pipe cannot be read twice, nor its position asked for, as numpy's reader would.
-        raw = sys.stdin.buffer.read() if source == _PIPE else Path(source).read_bytes()
-        array: Array = np.lib.format.read_array(io.BytesIO(raw), allow_pickle=False)
+        array: Array = np.lib.format.read_array(io.BytesIO(_read_bytes(source)), allow_pickle=False)
     except (OSError, ValueError, EOFError, MemoryError, OverflowError) as error:
         message = f"{source} is not a readable .npy file: {' '.join(str(error).split())}"
         raise click.ClickException(message) from error
     return array
+
+
+def _read_bytes(source: str) -> bytes:
+    return sys.stdin.buffer.read() if source == _PIPE else Path(source).read_bytes()
 
 
 def _bare(array: Array) -> Array:
@@ -98,7 +131,11 @@ def _reinterpret(array: Array, data_type: DataType) -> Array:
             message = f"the array is of numpy type {array.dtype}, not {data_type}"
             raise click.ClickException(message)
         return array
-    if array.dtype.itemsize != data_type.item_size:
-        message = f"the items have {array.dtype.itemsize} bytes; {data_type} takes {data_type.item_size}"
+    dtype = DTYPES.get(data_type)
+    if dtype is None:
+        message = f"no array holds {data_type}: give its packed bytes, and its shape with --dims"
         raise click.ClickException(message)
-    return array.view(DTYPES[data_type])
+    if array.dtype.itemsize != dtype.itemsize:
+        message = f"the items have {array.dtype.itemsize} bytes; {data_type} takes {dtype.itemsize}"
+        raise click.ClickException(message)
+    return array.view(dtype)

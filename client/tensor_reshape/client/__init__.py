@@ -18,6 +18,7 @@ from tensor_reshape.client.errors import (
     ServiceError,
     UnavailableError,
 )
+from tensor_reshape.client.packed_tensors import PackedTensor
 from tensor_reshape.client.queries import DimLike, ShapeOptions, ShapeQuery, infer_locally
 from tensor_reshape.client.responses import InferredShape
 from tensor_reshape.client.sync import Client
@@ -47,6 +48,7 @@ __all__ = [
     "Kind",
     "LimitError",
     "Origin",
+    "PackedTensor",
     "Progress",
     "Reason",
     "ReshapeError",

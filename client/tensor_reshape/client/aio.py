@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing, suppress
 from functools import cache, partial
 from types import TracebackType
-from typing import NamedTuple, Self, TypeAlias, TypeVar, Unpack
+from typing import NamedTuple, Self, TypeAlias, TypeVar, Unpack, overload
 
 import grpc
 import grpc.aio
@@ -24,11 +24,13 @@ from tensor_reshape.client.options import (
     build_channel_options,
     check_chunk_bytes,
 )
+from tensor_reshape.client.packed_tensors import PackedTensor
 from tensor_reshape.client.queries import MAX_PARALLEL_CALLS, DimLike, ShapeOptions, ShapeQuery, split_queries
 from tensor_reshape.client.requests import (
     Arguments,
     Call,
     Expected,
+    Plan,
     Target,
     build_health_check,
     build_infer_shape,
@@ -137,6 +139,18 @@ class AsyncClient:
         """Executes DynamicReshape-1 (oneAPI Graph); see `Client.dynamic_reshape`."""
         return await self._reshape(Arguments(DYNAMIC_RESHAPE, array, shape, special_zero, expected_shape), timeout, how)
 
+    @overload
+    async def reshape(
+        self,
+        array: PackedTensor,
+        shape: Target,
+        *,
+        special_zero: bool,
+        expected_shape: Expected = None,
+        timeout: float | None = None,
+        **how: Unpack[Transfer],
+    ) -> PackedTensor: ...
+    @overload
     async def reshape(
         self,
         array: npt.ArrayLike,
@@ -146,9 +160,23 @@ class AsyncClient:
         expected_shape: Expected = None,
         timeout: float | None = None,
         **how: Unpack[Transfer],
-    ) -> Array:
+    ) -> Array: ...
+    async def reshape(
+        self,
+        array: npt.ArrayLike | PackedTensor,
+        shape: Target,
+        *,
+        special_zero: bool,
+        expected_shape: Expected = None,
+        timeout: float | None = None,
+        **how: Unpack[Transfer],
+    ) -> Array | PackedTensor:
         """Executes Reshape-1 (OpenVINO); see `Client.reshape`."""
-        return await self._reshape(Arguments(RESHAPE, array, shape, special_zero, expected_shape), timeout, how)
+        arguments = Arguments(RESHAPE, array, shape, special_zero, expected_shape)
+        if isinstance(array, PackedTensor):
+            plan = plan_reshape(arguments)
+            return plan.present(await self._transfer(plan, timeout, how))
+        return await self._reshape(arguments, timeout, how)
 
     async def infer_shape(
         self,
@@ -211,7 +239,9 @@ class AsyncClient:
         call = None if how else find_call(arguments, self._inline_max_bytes)
         if call is not None:
             return await self._run(call, self._endpoint.start_deadline(timeout))
-        plan = plan_reshape(arguments)
+        return await self._transfer(plan_reshape(arguments), timeout, how)
+
+    async def _transfer(self, plan: Plan, timeout: float | None, how: Transfer) -> Array:
         delivery = Delivery(plan, how, self._inline_max_bytes)
         deadline = self._endpoint.start_deadline(timeout)
         if delivery.way == "stream":

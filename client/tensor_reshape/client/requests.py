@@ -18,12 +18,14 @@ import numpy.typing as npt
 # midst of an import can leave the import's lock held, and every other thread's first call would wait for it for ever.
 from numpy.ma import MaskedArray
 
+from tensor_reshape.client.packed_tensors import PackedTensor
 from tensor_reshape.client.queries import DimLike, ShapeOptions, ShapeQuery, check_flag, read_dims, read_query
 from tensor_reshape.client.responses import (
     Answer,
     InferredShape,
     decode_answer,
     decode_array,
+    decode_bytes,
     decode_shape,
     decode_shapes,
 )
@@ -31,6 +33,7 @@ from tensor_reshape.rules.batches import BatchItem
 from tensor_reshape.rules.dtypes import DataType, ElementKind
 from tensor_reshape.rules.errors import InvalidRequestError, Reason, ReshapeError, format_value
 from tensor_reshape.rules.inference import answer_question, infer_shape
+from tensor_reshape.rules.layouts import check_layout, count_bytes
 from tensor_reshape.rules.operations import Operation
 from tensor_reshape.rules.questions import KnownQuestion, Question, ShapeRequest
 from tensor_reshape.wire import batches, inference, reshapes
@@ -78,7 +81,7 @@ class Arguments(NamedTuple):
     """
 
     operation: Operation
-    array: npt.ArrayLike
+    array: npt.ArrayLike | PackedTensor
     shape: Target
     special_zero: bool
     expected_shape: Expected
@@ -91,33 +94,56 @@ class Plan:
     Attributes:
         question: what is asked.
         dims: the output's, by the rules.
-        array: the data.
+        array: the data; of a `PackedTensor` its bytes.
+        data_type: of the data, and of the output.
         shape: the target as a tensor, for the operations that take one.
+        is_of_bytes: whether the data, and so the output, is a `PackedTensor`.
     """
 
     question: KnownQuestion
     dims: tuple[int, ...]
     array: Array
+    data_type: DataType
     shape: TensorView | None
+    is_of_bytes: bool
 
     def build_inline(self) -> Call[Array]:
         """Builds the call that carries all in one message."""
-        data = view_array(self.array, "data")
+        data = self._view_data()
         strides = None if data.strides is None else tuple(data.strides)  # part of the key of a cache
         header = _encode_request_header(
             self.question, strides, data.payload.nbytes, self.shape and self.shape.data_type
         )
-        decode = partial(decode_array, self.question, self.dims, self.array.nbytes)
+        decode = partial(decode_bytes if self.is_of_bytes else decode_array, self.question, self.dims, self.dense_bytes)
         return Call(_PATHS[self.question.operation], b"".join((header, data.payload)), partial(decode_answer, decode))
+
+    def present(self, output: Array) -> PackedTensor:
+        """Returns the bytes of an output as the data was given."""
+        return PackedTensor(self.data_type, self.dims, output.view(np.uint8))
 
     def build_infer(self) -> Call[InferredShape]:
         """Builds the call that has the server decide the shape, without data."""
         return _build_infer(ShapeRequest(self.question))
 
     @property
-    def data_type(self) -> DataType:
-        """The type of the data, and of the output."""
-        return find_data_type(self.array.dtype, "data")
+    def dense_bytes(self) -> int:
+        """How many bytes the output takes on the wire; the data has as many where it goes without strides."""
+        return count_bytes(self.data_type, self.dims)
+
+    @property
+    def memory_type(self) -> DataType:
+        """What the items of `array`, and of the array of the output, are."""
+        return DataType.U8 if self.is_of_bytes else self.data_type
+
+    @property
+    def memory_dims(self) -> tuple[int, ...]:
+        """The shape of the array of the output."""
+        return (self.dense_bytes,) if self.is_of_bytes else self.dims
+
+    def _view_data(self) -> TensorView:
+        if self.is_of_bytes:
+            return TensorView(self.data_type, self.question.data, None, self.array.view(np.uint8).data)
+        return view_array(self.array, "data")
 
 
 def plan_reshape(arguments: Arguments) -> Plan:
@@ -128,7 +154,8 @@ def plan_reshape(arguments: Arguments) -> Plan:
         TypeError: an argument is none that the operation has.
     """
     operation, array, shape, special_zero, expected_shape = arguments
-    data, view = _as_array(array), None
+    is_of_bytes, view = isinstance(array, PackedTensor), None
+    data, dims, data_type = _read_data(array)
     if operation in _SHAPE_DTYPES:
         view = _view_shape(operation, shape)
         target = tuple(reshapes.read_target(operation, view))
@@ -136,13 +163,16 @@ def plan_reshape(arguments: Arguments) -> Plan:
         target = tuple(map(index, shape))
     question = Question(
         operation=operation,
-        data=data.shape,
+        data=dims,
         target=target,
         special_zero=check_flag(special_zero),
-        data_type=find_data_type(data.dtype, "data"),
+        data_type=data_type,
         expected=read_dims(expected_shape, "expected_shape.dims"),
     )
-    return Plan(question, _infer_shape(question), data, view)
+    output = _infer_shape(question)
+    if is_of_bytes:
+        check_layout(data_type, dims, None, data.nbytes, field="data")  # whatever is an array has the bytes of its dims
+    return Plan(question, output, data, data_type, view, is_of_bytes)
 
 
 def build_infer_shape(
@@ -210,6 +240,14 @@ def _encode_item(item: BatchItem) -> bytes:
         return batches.encode_batch_item(item)
     except ValueError:
         raise _find_refusal(item.request) or _refuse_link(item.data_from) from None
+
+
+def _read_data(data: npt.ArrayLike | PackedTensor) -> tuple[Array, tuple[int, ...], DataType]:
+    """Returns what is in memory, the shape, and the type."""
+    if isinstance(data, PackedTensor):
+        return np.frombuffer(data.data, np.uint8), data.dims, data.data_type
+    array = _as_array(data)
+    return array, array.shape, find_data_type(array.dtype, "data")
 
 
 def _as_array(array: npt.ArrayLike) -> Array:

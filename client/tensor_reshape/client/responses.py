@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import TypeVar, overload
 
+import numpy as np
+
 from tensor_reshape.client.errors import ResponseError
 from tensor_reshape.rules.dims import AnyDim, are_known, format_dim
 from tensor_reshape.rules.errors import ReshapeError
@@ -133,6 +135,16 @@ def decode_array(question: KnownQuestion, dims: Sequence[int], output_bytes: int
         return build_array(output)
     except ValueError:  # it has no elements, and dims whose product is beyond numpy's
         raise refuse_array(dims) from None
+
+
+def decode_bytes(question: KnownQuestion, dims: Sequence[int], output_bytes: int, raw: bytes) -> Array:
+    """Reads the same, and returns the bytes of the elements as they travel.
+
+    Raises:
+        ReshapeError: it is not a response of this contract.
+        ResponseError: it is another tensor.
+    """
+    return np.frombuffer(_read_output(question, dims, output_bytes, raw).payload, np.uint8)
 
 
 def decode_shape(raw: bytes) -> InferredShape:

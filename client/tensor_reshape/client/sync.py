@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from types import TracebackType
-from typing import Self, TypeVar, Unpack
+from typing import Self, TypeVar, Unpack, overload
 
 import grpc
 import numpy.typing as npt
@@ -25,11 +25,13 @@ from tensor_reshape.client.options import (
     build_channel_options,
     check_chunk_bytes,
 )
+from tensor_reshape.client.packed_tensors import PackedTensor
 from tensor_reshape.client.queries import MAX_PARALLEL_CALLS, DimLike, ShapeOptions, ShapeQuery, split_queries
 from tensor_reshape.client.requests import (
     Arguments,
     Call,
     Expected,
+    Plan,
     Target,
     build_health_check,
     build_infer_shape,
@@ -157,6 +159,18 @@ class Client:
         """
         return self._reshape(Arguments(DYNAMIC_RESHAPE, array, shape, special_zero, expected_shape), timeout, how)
 
+    @overload
+    def reshape(
+        self,
+        array: PackedTensor,
+        shape: Target,
+        *,
+        special_zero: bool,
+        expected_shape: Expected = None,
+        timeout: float | None = None,
+        **how: Unpack[Transfer],
+    ) -> PackedTensor: ...
+    @overload
     def reshape(
         self,
         array: npt.ArrayLike,
@@ -166,13 +180,28 @@ class Client:
         expected_shape: Expected = None,
         timeout: float | None = None,
         **how: Unpack[Transfer],
-    ) -> Array:
+    ) -> Array: ...
+    def reshape(
+        self,
+        array: npt.ArrayLike | PackedTensor,
+        shape: Target,
+        *,
+        special_zero: bool,
+        expected_shape: Expected = None,
+        timeout: float | None = None,
+        **how: Unpack[Transfer],
+    ) -> Array | PackedTensor:
         """Executes Reshape-1 (OpenVINO): every served data type, any integer array of rank 1 as the target.
 
         Copied dims leave both sides before -1 is resolved: (4,0,2) with [-1,0] and special_zero gives (8,0). A plain
-        sequence of integers is sent as i64.
+        sequence of integers is sent as i64. Arrays of ml_dtypes' types below one byte are packed and unpacked; a
+        `PackedTensor` is answered with one.
         """
-        return self._reshape(Arguments(RESHAPE, array, shape, special_zero, expected_shape), timeout, how)
+        arguments = Arguments(RESHAPE, array, shape, special_zero, expected_shape)
+        if isinstance(array, PackedTensor):
+            plan = plan_reshape(arguments)
+            return plan.present(self._transfer(plan, timeout, how))
+        return self._reshape(arguments, timeout, how)
 
     def infer_shape(
         self,
@@ -250,7 +279,9 @@ class Client:
         call = None if how else find_call(arguments, self._inline_max_bytes)
         if call is not None:
             return self._run(call, self._endpoint.start_deadline(timeout))
-        plan = plan_reshape(arguments)
+        return self._transfer(plan_reshape(arguments), timeout, how)
+
+    def _transfer(self, plan: Plan, timeout: float | None, how: Transfer) -> Array:
         delivery = Delivery(plan, how, self._inline_max_bytes)
         deadline = self._endpoint.start_deadline(timeout)
         if delivery.way == "stream":

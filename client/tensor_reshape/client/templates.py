@@ -119,6 +119,8 @@ def _make_template(key: _Key, array: Array) -> Template | None:
     if not data.dtype.isnative:  # its elements are not sent as they are
         return None
     plan = plan_reshape(Arguments(key.operation, data, key.target, key.special_zero, key.expected))
+    if plan.data_type.is_packed:  # nor are those that share bytes
+        return None
     call = plan.build_inline()
     response_header = encode_response_header(plan.data_type, plan.dims, data.nbytes)
     template = Template(

@@ -10,6 +10,7 @@ from tensor_reshape.client.requests import Plan, check_keywords
 from tensor_reshape.client.responses import InferredShape, check_output, decode_answer, refuse_array
 from tensor_reshape.rules.errors import InvalidRequestError, Reason
 from tensor_reshape.wire.arrays import DTYPES, Array
+from tensor_reshape.wire.packed_elements import Bytes, pack, unpack
 from tensor_reshape.wire.reshapes import ReshapeCall
 from tensor_reshape.wire.streams import Chunk, decode_stream_response, encode_begin, encode_chunk
 from tensor_reshape.wire.tensors import TensorView
@@ -22,6 +23,7 @@ Way = Literal["auto", "inline", "stream", "view"]
 
 _WAYS = ("auto", "inline", "stream", "view")
 _COPIES = ("if_needed", "never")
+_NO_BYTES = memoryview(b"")
 _KEYWORDS = ("array", "shape", "special_zero", "expected_shape", "timeout")  # of the operations themselves
 
 
@@ -34,9 +36,10 @@ class Transfer(TypedDict, total=False):
             inline up to the client's `inline_max_bytes`, else a stream.
         copy: with "view", what to do where the array's strides do not allow it: "if_needed" copies, "never" refuses
             (VIEW_IMPOSSIBLE).
-        out: where the output lands, and what is returned: writable, row-major, of the output's type and shape.
+        out: where the output lands, and what is returned: writable, row-major, of the output's type and shape. None
+            goes with a `PackedTensor`.
         progress: called with the bytes that have arrived, and how many there will be; from 0 again where a stream that
-            was lost begins anew. An exception ends the call.
+            was lost begins anew. An exception ends the call. Elements below one byte count as they travel, packed.
     """
 
     transfer: Way
@@ -69,17 +72,17 @@ class Delivery:
         if message:
             raise ValueError(message)
         if self.way == "auto":
-            self.way = "inline" if plan.array.nbytes <= inline_max_bytes else "stream"
+            self.way = "inline" if plan.dense_bytes <= inline_max_bytes else "stream"
 
     def land(self, output: Array) -> Array:
         """Returns what the caller gets of an output that came in one message."""
         if self._out is not None:
             self._out[...] = output  # the copy that `out` costs here; a stream writes into it as it comes
-        self.report(output.nbytes, output.nbytes)
+        self.report(self._plan.dense_bytes, self._plan.dense_bytes)
         return output if self._out is None else self._out
 
     def view(self, dims: InferredShape) -> Array:
-        """Returns the caller's array under the shape that the server decided.
+        """Returns the caller's array under the shape that the server decided; bytes stay what they are.
 
         Raises:
             InvalidRequestError: VIEW_IMPOSSIBLE, where a copy is needed and must not be made.
@@ -88,6 +91,8 @@ class Delivery:
         if dims != self._plan.dims:  # by the rules of this process; of another version's server they may differ
             message = f"the server answered {dims}; the rules give {list(self._plan.dims)}"
             raise ResponseError(message)
+        if self._plan.is_of_bytes:
+            return self._plan.array
         try:
             return np.reshape(self._plan.array, self._plan.dims, copy=False)
         except ValueError:
@@ -102,7 +107,7 @@ class Delivery:
         if self._out is not None:
             return self._out
         try:
-            return np.empty(self._plan.dims, self._dtype)  # not cleared: every byte of it will have arrived
+            return np.empty(self._plan.memory_dims, self._dtype)  # not cleared: every byte of it will have arrived
         except ValueError:
             raise refuse_array(self._plan.dims) from None
 
@@ -113,7 +118,7 @@ class Delivery:
 
     @property
     def _dtype(self) -> np.dtype[np.generic]:
-        return DTYPES[self._plan.data_type]
+        return DTYPES[self._plan.memory_type]
 
     def _reshape_copy(self) -> Array:
         array, dims = self._plan.array, self._plan.dims
@@ -133,6 +138,8 @@ class Delivery:
             return 'copy="never" goes with transfer="view": whatever travels is a copy'
         if self.way == "view" and self._out is not None:
             return 'out does not go with transfer="view", which returns the array itself'
+        if self._plan.is_of_bytes and self._out is not None:
+            return "out does not go with a PackedTensor, which no array can hold"
         if self._out is not None and not self._fits(self._out):
             return f"out is a writable row-major array of {self._dtype} and shape {list(self._plan.dims)}"
         return ""
@@ -162,16 +169,18 @@ class StreamTransfer:
         # What has arrived must not be sent again; at the same place it is the same.
         moved = np.may_share_memory(plan.array, self.output) and plan.array.ctypes.data != self.output.ctypes.data
         self._source = _view_bytes(plan.array.astype(self.output.dtype, order="C", copy=moved))
-        data = TensorView(plan.data_type, plan.array.shape, None, self._source)
+        data = TensorView(plan.data_type, plan.question.data, None, _NO_BYTES)
         self.begin = encode_begin(ReshapeCall(plan.question, data), plan.shape)
         self._target = _view_bytes(self.output)
+        self._size = plan.dense_bytes
         self._arrived = 0
 
     def build_chunks(self) -> Iterator[bytes]:
         """Returns the messages that carry the elements."""
         # One at a time, as they are sent: all at once would be the tensor once more.
-        for offset in range(0, self._source.nbytes, self._chunk_bytes):
-            yield encode_chunk(offset, self._source[offset : offset + self._chunk_bytes])
+        for offset in range(0, self._size, self._chunk_bytes):
+            elements = self._source[self._find_place(offset) : self._find_place(offset + self._chunk_bytes)]
+            yield encode_chunk(offset, pack(self._plan.memory_type, elements).data)
 
     def receive(self, raw: bytes) -> None:
         """Takes a message of the answer.
@@ -185,7 +194,7 @@ class StreamTransfer:
         else:
             check_output(self._plan.question, self._plan.dims, message)
             self.accepted = True
-        self._delivery.report(self._arrived, self._target.nbytes)
+        self._delivery.report(self._arrived, self._size)
 
     def finish(self) -> Array:
         """Returns the output.
@@ -193,19 +202,25 @@ class StreamTransfer:
         Raises:
             ResponseError: the server ended before it was complete.
         """
-        if not self.accepted or self._arrived != self._target.nbytes:
-            message = f"the server ended after {self._arrived} of {self._target.nbytes} bytes"
+        if not self.accepted or self._arrived != self._size:
+            message = f"the server ended after {self._arrived} of {self._size} bytes"
             raise ResponseError(message)
         return self.output
 
     def _take(self, chunk: Chunk) -> None:
         end = self._arrived + chunk.payload.nbytes
-        if not self.accepted or chunk.offset != self._arrived or end > self._target.nbytes:
+        if not self.accepted or chunk.offset != self._arrived or end > self._size:
             message = f"the server sent a chunk at {chunk.offset}; {self._arrived} bytes have arrived"
             raise ResponseError(message)
-        self._target[self._arrived : end] = chunk.payload  # the only copy of what has arrived
+        elements = self._target[self._find_place(self._arrived) : self._find_place(end)]
+        unpack(self._plan.memory_type, np.frombuffer(chunk.payload, np.uint8), elements)  # all that is copied
         self._arrived = end
 
+    def _find_place(self, offset: int) -> int:
+        """Returns where in memory the elements lie that begin at this byte of those that travel."""
+        # Of the packed types that are arrays, each byte begins with an element; see `packed_elements`.
+        return offset * self._plan.memory_type.group_items
 
-def _view_bytes(array: Array) -> memoryview:
-    return array.reshape(-1).view(np.uint8).data  # as bytes: numpy gives no memoryview of ml_dtypes' types
+
+def _view_bytes(array: Array) -> Bytes:
+    return array.reshape(-1).view(np.uint8)  # as bytes: numpy gives no memoryview of ml_dtypes' types

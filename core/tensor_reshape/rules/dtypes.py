@@ -1,10 +1,16 @@
 """The data types that are served, in the words of the specifications.
 
-The table follows OpenVINO's element types of whole bytes; the numbers are those of the contract's enum `DataType`. What
-else the product knows of a type, it derives from this table: to add one is to add a row here and in the contract.
+The table has every element type of OpenVINO that has a fixed size; the numbers are those of the contract's enum
+`DataType`. What else the product knows of a type, it derives from this table: to add one is to add a row here and in
+the contract.
+
+Types below one byte are packed, as OpenVINO packs them: `docs/element-types.md` draws the bits of each. A packed tensor
+is a row of groups, each the fewest elements that fill whole bytes; the last one may be filled in part. What a group is
+follows from the bits alone, and OpenVINO 2026.4 counts the bytes of every type so.
 """
 
 from enum import Enum, IntEnum, auto
+from math import lcm
 from typing import Self
 
 
@@ -21,14 +27,18 @@ class DataType(IntEnum):
     """The type of a tensor's elements. The value is the number on the wire.
 
     Attributes:
-        bits: of one element, a multiple of 8.
+        bits: of one element.
         kind: what these are read as.
-        numpy_name: the name of the type in numpy, or in ml_dtypes where numpy has none.
+        numpy_name: the name of the type in numpy, or in ml_dtypes where numpy has none; empty where neither has it.
+        group_items: how many elements it takes to fill whole bytes: one, unless the type is packed.
+        group_bytes: how many bytes these fill.
     """
 
     bits: int
     kind: ElementKind
     numpy_name: str
+    group_items: int
+    group_bytes: int
 
     # Rows are whole: the defaults are for type checkers, which take the look-up `DataType(number)` for a call of this.
     def __new__(cls, number: int, bits: int = 0, kind: ElementKind = ElementKind.FLOAT, numpy_name: str = "") -> Self:
@@ -36,6 +46,8 @@ class DataType(IntEnum):
         member = int.__new__(cls, number)
         member._value_ = number
         member.bits, member.kind, member.numpy_name = bits, kind, numpy_name
+        group_bits = lcm(bits, 8)
+        member.group_items, member.group_bytes = group_bits // bits, group_bits // 8
         return member
 
     BOOLEAN = 1, 8, ElementKind.BOOLEAN, "bool"
@@ -53,11 +65,24 @@ class DataType(IntEnum):
     BF16 = 13, 16, ElementKind.FLOAT, "bfloat16"
     F32 = 14, 32, ElementKind.FLOAT, "float32"
     F64 = 15, 64, ElementKind.FLOAT, "float64"
+    U1 = 16, 1, ElementKind.UNSIGNED
+    U2 = 17, 2, ElementKind.UNSIGNED, "uint2"
+    U3 = 18, 3, ElementKind.UNSIGNED
+    U4 = 19, 4, ElementKind.UNSIGNED, "uint4"
+    U6 = 20, 6, ElementKind.UNSIGNED
+    I4 = 21, 4, ElementKind.SIGNED, "int4"
+    NF4 = 22, 4, ElementKind.FLOAT
+    F4E2M1 = 23, 4, ElementKind.FLOAT, "float4_e2m1fn"
+    F8E8M0 = 24, 8, ElementKind.FLOAT, "float8_e8m0fnu"
 
     @property
-    def item_size(self) -> int:
-        """How many bytes one element takes."""
-        return self.bits // 8
+    def is_packed(self) -> bool:
+        """Whether several elements share a byte."""
+        return self.group_items > 1
+
+    def count_bytes(self, items: int) -> int:
+        """Returns how many bytes so many elements take that lie one behind the other: those of whole groups."""
+        return -(-items // self.group_items) * self.group_bytes
 
     def __str__(self) -> str:
         """The name in the specifications: `f32`, `bf16`, `boolean`."""
@@ -65,7 +90,9 @@ class DataType(IntEnum):
 
 
 INTEGERS = frozenset(
-    data_type for data_type in DataType if data_type.kind in {ElementKind.SIGNED, ElementKind.UNSIGNED}
+    data_type
+    for data_type in DataType
+    if data_type.kind in {ElementKind.SIGNED, ElementKind.UNSIGNED} and not data_type.is_packed
 )
 """i8 to i64 and u8 to u64: what a shape tensor of Reshape-1 may hold."""
 

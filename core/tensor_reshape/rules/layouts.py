@@ -1,8 +1,9 @@
 """Where the elements of a tensor lie in its bytes.
 
-Strides are in elements. A layout is checked in exact integers against the bytes received before a view of them exists:
-numpy's own bounds check overflows. The result of a reshape reads the source in row-major logical order whatever its
-layout (oneDNN Graph developer guide; 341 of 341 executions agreed).
+Strides are in elements; tensors of packed types have none, and are always dense. A layout is checked in exact integers
+against the bytes received before a view of them exists: numpy's own bounds check overflows. The result of a reshape
+reads the source in row-major logical order whatever its layout (oneDNN Graph developer guide; 341 of 341 executions
+agreed).
 """
 
 from collections.abc import Sequence
@@ -22,7 +23,7 @@ def compute_span(dims: Sequence[int], strides: Sequence[int]) -> int:
 
 def count_bytes(data_type: DataType, dims: Sequence[int], strides: Sequence[int] | None = None) -> int:
     """Returns how many bytes a tensor takes, from its first element to its last; `strides` None: dense row-major."""
-    return (prod(dims) if strides is None else compute_span(dims, strides)) * data_type.item_size
+    return data_type.count_bytes(prod(dims) if strides is None else compute_span(dims, strides))
 
 
 def check_layout(
@@ -31,12 +32,13 @@ def check_layout(
     """Checks that `received_bytes` are exactly the tensor; `strides` None means dense row-major.
 
     Raises:
-        InvalidRequestError: STRIDES_RANK_MISMATCH, STRIDE_NEGATIVE, DATA_SIZE_MISMATCH or STRIDES_OVERLAP.
+        InvalidRequestError: STRIDES_UNSUPPORTED, STRIDES_RANK_MISMATCH, STRIDE_NEGATIVE, DATA_SIZE_MISMATCH or
+            STRIDES_OVERLAP.
     """
     if strides is None:
         _check_size(count_bytes(data_type, dims), received_bytes, field)
         return
-    check_strides(dims, strides, field)
+    check_data_strides(data_type, dims, strides, field)
     _check_size(count_bytes(data_type, dims, strides), received_bytes, field)
     # The size before the overlap: it bounds by the bytes received what there is to look at.
     axes = _find_overlapping_axes(dims, strides)
@@ -61,6 +63,21 @@ def _check_size(want: int, have: int, field: str) -> None:
     if have != want:
         message = f"{field}.data has {have} bytes; the data type, dims and strides make {format_value(want)}"
         raise InvalidRequestError.of(Reason.DATA_SIZE_MISMATCH, message, f"{field}.data", have=have, want=want)
+
+
+def check_data_strides(data_type: DataType, dims: Sequence[int], strides: Sequence[int], field: str) -> None:
+    """Checks that elements of this type may have strides, and then as `check_strides`.
+
+    Raises:
+        InvalidRequestError: STRIDES_UNSUPPORTED, STRIDES_RANK_MISMATCH, STRIDE_NEGATIVE or DIM_OUT_OF_RANGE.
+    """
+    # A packed element has no address of its own, and OpenVINO's tensors of these types have no strides either.
+    if data_type.is_packed:
+        message = f"{field} has strides; elements of type {data_type} share bytes, and are taken dense only"
+        raise InvalidRequestError.of(
+            Reason.STRIDES_UNSUPPORTED, message, f"{field}.strides", data_type=data_type, strides=strides
+        )
+    check_strides(dims, strides, field)
 
 
 def check_strides(dims: Sequence[object], strides: Sequence[int], field: str) -> None:

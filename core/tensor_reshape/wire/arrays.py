@@ -1,6 +1,7 @@
 """Tensors as numpy arrays, whose types follow from the table of `rules.dtypes`.
 
 Laws: every bit pattern survives, whatever it means, and no element is copied that lies in memory as it may travel.
+Packed types do not: their arrays have one element a byte, and are packed and unpacked by `packed_elements`.
 """
 
 from collections.abc import Sequence
@@ -11,6 +12,7 @@ import numpy.typing as npt
 
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.errors import InvalidRequestError, Reason
+from tensor_reshape.wire.packed_elements import pack, unpack
 from tensor_reshape.wire.tensors import TensorView
 
 Array = npt.NDArray[np.generic]
@@ -19,10 +21,11 @@ DTYPES: dict[DataType, np.dtype[np.generic]] = {
     # ml_dtypes has none of numpy's own names, so whichever knows a name is meant.
     data_type: np.dtype(getattr(ml_dtypes, data_type.numpy_name, data_type.numpy_name)).newbyteorder("<")
     for data_type in DataType
+    if data_type.numpy_name
 }
-"""The numpy type of each data type, little-endian as on the wire."""
+"""The numpy type of each data type that has one, little-endian as on the wire."""
 
-UNNAMED_IN_FILES = tuple(data_type for data_type in DataType if hasattr(ml_dtypes, data_type.numpy_name))
+UNNAMED_IN_FILES = tuple(data_type for data_type in DTYPES if hasattr(ml_dtypes, data_type.numpy_name))
 """What a `.npy` file holds as bare bytes: its format knows numpy's own types alone."""
 
 _DATA_TYPES = {dtype: data_type for data_type, dtype in DTYPES.items()}
@@ -46,24 +49,34 @@ def view_array(array: Array, field: str) -> TensorView:
     """Returns the array as a tensor, with its own layout where that has no gaps; else its elements are gathered.
 
     A transposed or a broadcast array goes as it lies in memory, so what travels is never larger than the dense tensor.
+    One of a packed type goes dense: such tensors have no strides.
 
     Raises:
         InvalidRequestError: DATA_TYPE_UNSUPPORTED.
     """
     data_type = find_data_type(array.dtype, field)
     array = array.astype(DTYPES[data_type], copy=False)  # copies what is big-endian, and nothing else
+    if data_type.is_packed:
+        packed = pack(data_type, np.ascontiguousarray(array).reshape(-1).view(np.uint8))
+        return TensorView(data_type, array.shape, None, packed.data)
     flat, strides = _flatten_layout(array)
     # As bytes: numpy gives no memoryview of a type that only ml_dtypes knows.
     return TensorView(data_type, array.shape, strides, flat.view(np.uint8).data)
 
 
 def build_array(tensor: TensorView) -> Array:
-    """Returns a read-only array over the tensor's bytes. The layout must have been checked.
+    """Returns a read-only array over the tensor's bytes, or of a packed type a new one. The layout must be checked.
 
     Raises:
         ValueError: numpy cannot hold the shape: it is empty and other dims are huge.
+        KeyError: numpy has no such type.
     """
     dtype = DTYPES[tensor.data_type]
+    if tensor.data_type.is_packed:
+        array = np.empty(tensor.dims, dtype)
+        unpack(tensor.data_type, np.frombuffer(tensor.payload, np.uint8), array.reshape(-1).view(np.uint8))
+        array.flags.writeable = False  # as all others are
+        return array
     # Not `frombuffer`, which takes no strides, and no buffer without bytes. Read-only as the bytes are.
     return np.ndarray(tensor.dims, dtype, buffer=tensor.payload, strides=_compute_byte_strides(tensor))
 
@@ -76,7 +89,7 @@ def gather(tensor: TensorView) -> memoryview:
     strides = _compute_byte_strides(tensor)
     if strides is None:
         return tensor.payload
-    elements = np.ndarray(tensor.dims, f"u{tensor.data_type.item_size}", buffer=tensor.payload, strides=strides)
+    elements = np.ndarray(tensor.dims, f"u{tensor.data_type.group_bytes}", buffer=tensor.payload, strides=strides)
     return np.ascontiguousarray(elements).reshape(-1).view(np.uint8).data
 
 
@@ -85,7 +98,7 @@ def _compute_byte_strides(tensor: TensorView) -> list[int] | None:
     if tensor.strides is None or 0 in tensor.dims:
         return None
     axes = zip(tensor.dims, tensor.strides, strict=True)
-    return [0 if dim == 1 else stride * tensor.data_type.item_size for dim, stride in axes]
+    return [0 if dim == 1 else stride * tensor.data_type.group_bytes for dim, stride in axes]
 
 
 def _flatten_layout(array: Array) -> tuple[Array, Sequence[int] | None]:

@@ -147,6 +147,16 @@ def read_target(operation: Operation, shape: TensorView, limits: Limits = DEFAUL
         LimitError: RANK_LIMIT_EXCEEDED.
     """
     check_shape_data_type(operation, shape.data_type)
+    return read_items(operation, shape, limits)
+
+
+def read_items(operation: Operation, shape: TensorView, limits: Limits = DEFAULT_LIMITS) -> list[int]:
+    """Returns the items of a tensor of integers that is a shape.
+
+    Raises:
+        InvalidRequestError: as `read_target`, but for the data type.
+        LimitError: RANK_LIMIT_EXCEEDED.
+    """
     if len(shape.dims) != 1:
         text = f"shape has rank {len(shape.dims)}; a target shape is a tensor of rank 1"
         raise InvalidRequestError.of(Reason.SHAPE_RANK_INVALID, text, "shape.dims", rank=len(shape.dims))

@@ -19,6 +19,7 @@ from tensor_reshape.rules.errors import (
     MAX_VALUE_CHARACTERS,
     InvalidRequestError,
     LimitError,
+    NotFoundError,
     Reason,
     ReshapeError,
     clip_text,
@@ -38,7 +39,7 @@ RETRY_SECONDS = 0.2
 
 _MAX_RETRY_SECONDS = 1e9  # thirty years, which every clock can wait; a Duration may hold more
 _MAX_FIELD_CHARACTERS, _MAX_VALUES = 128, 10  # with those of `rules.errors`, less than 7 KiB in all
-_CLASSES = {StatusCode[kind.code_name]: kind for kind in (InvalidRequestError, LimitError)}
+_CLASSES = {StatusCode[kind.code_name]: kind for kind in (InvalidRequestError, NotFoundError, LimitError)}
 
 
 class Status(NamedTuple):

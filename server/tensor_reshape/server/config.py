@@ -135,6 +135,16 @@ class Config:
 
     reflection: Annotated[bool, Declaration(help="Whether tools that do not have the contract may ask for it.")] = True
 
+    shared_memory_dir: Annotated[
+        Path | None,
+        Declaration(
+            help="Any caller of the Open Inference Protocol may have tensors read from files in this directory, and "
+            "written to them: those of the server's user, all of them. With one worker.",
+            metavar="DIRECTORY",
+            is_directory=True,
+        ),
+    ] = None
+
     max_rank: Annotated[int, Declaration(help="The largest rank of Reshape-1.", least=1, most=MAX_RANK)] = MAX_RANK
 
     drain_seconds: Annotated[
@@ -257,6 +267,8 @@ class Config:
         for address in map(check_address, self.listen):
             if self.workers > 1 and address.startswith("unix:"):
                 yield f"cannot listen on {address}: several workers can share a port, but no unix socket"
+        if self.workers > 1 and self.shared_memory_dir:
+            yield "--shared-memory-dir needs one worker: regions are registered with the process that is asked"
         if self.tls is None and (self.tls_certificate or self.tls_key or self.tls_client_ca):
             yield "--tls-certificate and --tls-key go together, and --tls-client-ca needs both"
         # With less, the call that takes most would be refused even when it is alone, and its caller told to try again.

@@ -12,7 +12,7 @@ from typing import TypeAlias
 import grpc
 
 from tensor_reshape.runtime.allocators import keep_freed_memory
-from tensor_reshape.server.auxiliary.foreign_methods import AuxiliaryHandlers, build_health
+from tensor_reshape.server.auxiliary.foreign_methods import HEALTH_SERVICE, AuxiliaryHandlers, build_health
 from tensor_reshape.server.auxiliary.reflection import Reflection
 from tensor_reshape.server.calls import serving_loops
 from tensor_reshape.server.calls.admission import Admission
@@ -22,6 +22,9 @@ from tensor_reshape.server.calls.heartbeats import Heartbeat
 from tensor_reshape.server.calls.observers import Observer
 from tensor_reshape.server.calls.router import CallRouter
 from tensor_reshape.server.config import COST_FACTOR, Config
+from tensor_reshape.server.oip.messages import SERVICE as INFERENCE_SERVICE
+from tensor_reshape.server.oip.methods import build_methods as build_inference_methods
+from tensor_reshape.server.oip.shared_memory import SharedMemory
 from tensor_reshape.server.process.housekeeping import Housekeeper, MemoryReturner, end_process
 from tensor_reshape.server.process.pools import start_threads
 from tensor_reshape.server.process.resources import count_connections
@@ -31,10 +34,16 @@ from tensor_reshape.server.transport.dismissals import Dismissal, close_listener
 from tensor_reshape.server.transport.listeners import announce, bind, count_listeners, find_port
 from tensor_reshape.server.transport.offenders import OffenderCloser
 from tensor_reshape.server.transport.options import build_options
+from tensor_reshape.v1 import reshape_pb2
 
 Causes: TypeAlias = "SimpleQueue[str]"
 
 _LOGGER = logging.getLogger(__name__)
+_SERVICES = (  # what reflection tells of
+    reshape_pb2.DESCRIPTOR.services_by_name["ReshapeService"],
+    INFERENCE_SERVICE,
+    HEALTH_SERVICE,
+)
 _POLL_SECONDS = 0.02
 _SIGNAL_SECONDS = 0.25
 _DISMISSAL_SECONDS = 1.0  # the longest that clients are asked to leave
@@ -75,11 +84,13 @@ class Runner:
         )
         self._admission = Admission(config, observers)
         self._health, methods = build_health(self._admission.resets)
-        self._reflection = Reflection()
+        self._reflection = Reflection(_SERVICES)
         methods += self._reflection.build_methods(self._admission.resets) if config.reflection else []
         self._threads = start_threads(config.threads, "call")
         service = service or ReshapeService(config.limits, make_turns=FairLock)
-        self._handlers = handlers = build_handlers(service, self._admission, config, self._threads)
+        memory = SharedMemory(config.shared_memory_dir)
+        served = service.methods.join(build_inference_methods(service, config.limits, self._health.is_serving, memory))
+        self._handlers = handlers = build_handlers(served, self._admission, config, self._threads)
         self._server = grpc.server(
             CallRouter(self._threads, {**{method.name: method.submit for method in methods}, **handlers.routes}),
             options=build_options(config, self._max_connections, shares=self._shares_ports),

@@ -26,6 +26,7 @@ class Declaration:
         choices: the words that are taken; empty: any.
         ignores_case: whether a flag may write the words in capitals.
         metavar: what `--help` calls a value; empty: by its type.
+        is_directory: whether a path is one, and no file.
         system_default: in words, what the default depends on where the system decides it, and not the field.
     """
 
@@ -35,6 +36,7 @@ class Declaration:
     choices: tuple[str, ...] = ()
     ignores_case: bool = False
     metavar: str = ""
+    is_directory: bool = False
     system_default: str = ""
 
 

@@ -26,7 +26,7 @@ from tensor_reshape.wire.status import Status
 MAX_THREADED_WATCHES = 256
 """How many watches may be open where each holds a thread."""
 
-HEALTH_SERVICE = "grpc.health.v1.Health"
+HEALTH_SERVICE = health_pb2.DESCRIPTOR.services_by_name["Health"]
 
 Respond: TypeAlias = "Callable[[bytes], bytes | Status]"
 
@@ -61,10 +61,10 @@ class AuxiliaryHandlers(grpc.GenericRpcHandler):
 def build_health(resets: ResetBuckets) -> tuple[Health, list[Method]]:
     """Returns what a server says of itself, and the methods that say it; `resets` is told how their calls end."""
     health = Health(max_watches=MAX_WATCHES if core_calls.is_supported() else MAX_THREADED_WATCHES)
-    methods = [_build_unary(f"/{HEALTH_SERVICE}/Check", health.check, health.silent, resets)]
+    methods = [_build_unary(f"/{HEALTH_SERVICE.full_name}/Check", health.check, health.silent, resets)]
     if hasattr(health_pb2, "HealthListRequest"):  # not in the package's older versions
-        methods.append(_build_unary(f"/{HEALTH_SERVICE}/List", health.list, health.silent, resets))
-    name = f"/{HEALTH_SERVICE}/Watch"
+        methods.append(_build_unary(f"/{HEALTH_SERVICE.full_name}/List", health.list, health.silent, resets))
+    name = f"/{HEALTH_SERVICE.full_name}/Watch"
     submit = _choose_way(name, partial(WatchCall, name, health), MAX_THREADED_WATCHES + MAX_SILENT, resets)
     watch = Method(name, submit, grpc.stream_stream_rpc_method_handler(ThreadedWatch(name, health).watch))
     return health, [*methods, watch]

@@ -71,6 +71,10 @@ class Health:
         self._status = _Response.SERVING  # read on any thread; one store changes it
         self._watchers = CallSlots[Watcher](max_watches, per_connection=MAX_WATCHES_PER_CONNECTION, spares_first=True)
 
+    def is_serving(self) -> bool:
+        """Whether SERVING is said."""
+        return bool(self._status == _Response.SERVING)
+
     def stop_serving(self) -> None:
         """Says NOT_SERVING from now on, also to all who watch."""
         self._status = _Response.NOT_SERVING

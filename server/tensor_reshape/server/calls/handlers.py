@@ -20,14 +20,13 @@ from tensor_reshape.server.calls.threaded import (
 )
 from tensor_reshape.server.config import Config, ConfigError
 from tensor_reshape.server.process.pools import start_threads
-from tensor_reshape.server.service.methods import ReshapeService
-from tensor_reshape.wire.methods import STREAM_RESHAPE
+from tensor_reshape.server.service.methods import MethodTable
 
 _LOGGER = logging.getLogger(__name__)
 
 
 def build_handlers(
-    service: ReshapeService, admission: Admission, config: Config, threads: ThreadPoolExecutor
+    methods: MethodTable, admission: Admission, config: Config, threads: ThreadPoolExecutor
 ) -> "ThreadedHandlers | InlineHandlers":
     """Returns how calls are served: as `config.serving` says.
 
@@ -35,14 +34,14 @@ def build_handlers(
         ConfigError: inline, and the installed grpcio does not allow it.
     """
     if config.serving == "threads":
-        return ThreadedHandlers(service, admission, config.threads)
+        return ThreadedHandlers(methods, admission, config.threads)
     if core_calls.is_supported() and serving_loops.is_supported():
-        return InlineHandlers(service, admission, threads, config.threads)
+        return InlineHandlers(methods, admission, threads, config.threads)
     message = f"grpcio {grpc.__version__} cannot serve inline"
     if config.serving == "inline":
         raise ConfigError(message)
     _LOGGER.warning(message)
-    return ThreadedHandlers(service, admission, config.threads)
+    return ThreadedHandlers(methods, admission, config.threads)
 
 
 class InlineHandlers(grpc.GenericRpcHandler):
@@ -54,9 +53,9 @@ class InlineHandlers(grpc.GenericRpcHandler):
     """
 
     def __init__(
-        self, service: ReshapeService, admission: Admission, threads: ThreadPoolExecutor, max_working: int
+        self, methods: MethodTable, admission: Admission, threads: ThreadPoolExecutor, max_working: int
     ) -> None:
-        """Serves `service` within `admission`; `threads` are for what takes long.
+        """Serves `methods` within `admission`; `threads` are for what takes long.
 
         Behind interceptors, calls are served by threads, which work on `max_working` of them at once.
         """
@@ -68,7 +67,7 @@ class InlineHandlers(grpc.GenericRpcHandler):
         working = threading.Semaphore(max_working)
         self._handlers: dict[str, grpc.RpcMethodHandler[bytes, bytes]] = {}
         self.direct: dict[str, serving_loops.OpenCall] = {}
-        for method in service.methods:
+        for method in methods.unary:
             pool_of, limit = threads, working
             if method.takes_turns:
                 # Calls that wait for each other: on the threads of others, a few of them would keep all others waiting.
@@ -77,9 +76,10 @@ class InlineHandlers(grpc.GenericRpcHandler):
             unary = inline.UnaryPlan(admission, pool_of, method.name, partial(ThreadedUnary, method, limit), method)
             self._handlers[method.name] = grpc.stream_unary_rpc_method_handler(unary)
             self.direct[method.name] = unary.open
-        fall_back = partial(ThreadedStream, service, receivers)
-        stream = inline.StreamPlan(admission, threads, STREAM_RESHAPE.path, fall_back, service)
-        self._handlers[STREAM_RESHAPE.path] = grpc.stream_stream_rpc_method_handler(stream)
+        for stream in methods.streams:
+            fall_back = partial(ThreadedStream, stream, receivers)
+            plan = inline.StreamPlan(admission, threads, stream.name, fall_back, stream)
+            self._handlers[stream.name] = grpc.stream_stream_rpc_method_handler(plan)
         self.routes: Mapping[str, Submit] = dict.fromkeys(self._handlers, pool.submit)
 
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> "grpc.RpcMethodHandler[bytes, bytes] | None":

@@ -24,8 +24,7 @@ from tensor_reshape.server.calls.direct_calls import DirectCall
 from tensor_reshape.server.calls.lifecycle import Ending, IllegalEventError, Lifecycle, State
 from tensor_reshape.server.calls.statuses import OK, choose_end, refuse_empty_call
 from tensor_reshape.server.calls.threaded import CallThreads, ThreadedStream, ThreadedUnary
-from tensor_reshape.server.config import COST_FACTOR
-from tensor_reshape.server.service.methods import Method, ReshapeService
+from tensor_reshape.server.service.methods import Method, StreamMethod
 from tensor_reshape.wire.status import Status
 
 _LOGGER = logging.getLogger(__name__)
@@ -107,13 +106,13 @@ class UnaryPlan(Plan):
 
 @dataclass(frozen=True, slots=True)
 class StreamPlan(Plan):
-    """That of StreamReshape.
+    """That of a stream.
 
     Attributes:
-        service: what its calls are answered with.
+        stream: what its calls are answered with.
     """
 
-    service: ReshapeService
+    stream: StreamMethod
 
 
 class InlineCall(ServerCall):
@@ -247,13 +246,13 @@ class UnaryCall(InlineCall, DirectCall):
 
 
 class StreamCall(InlineCall, CoreCall):
-    """One call of StreamReshape."""
+    """One call of a stream."""
 
     def __init__(self, plan: StreamPlan, rpc_event: Any, state: Any) -> None:
         """Idle until `begin`."""
         CoreCall.__init__(self, plan.name, rpc_event, state)
         self._join(plan)
-        self._session = plan.service.open_stream(partial(plan.admission.reserve, self._life))
+        self._session = plan.stream.open(partial(plan.admission.reserve, self._life))
         self._last: tuple[Status | None] | None = None  # what ends the call when all answers have gone; set once
 
     def begin(self) -> None:
@@ -270,14 +269,11 @@ class StreamCall(InlineCall, CoreCall):
             return
         if raw is None or size is None:
             self._finish_session()
-        elif self._session.takes_long(raw):  # what it collects is reserved already
-            self._message = raw
-            self._admission.request_work(self._life, 0)
-        elif self._admission.fits(self._life, size):
+        elif not self._session.takes_long(raw) and self._admission.fits(self._life, size):
             self._answer_long(raw)
         else:
             self._message = raw
-            self._admission.request_work(self._life, COST_FACTOR * size)
+            self._admission.request_work(self._life, self._session.count_room(raw))
 
     def _answer_long(self, raw: bytes) -> None:
         try:

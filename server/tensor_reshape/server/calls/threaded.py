@@ -2,7 +2,8 @@
 
 - Nothing private of grpcio is needed. Where it has `experimental_thread_pool`, refusals have a thread of their own, and
   where it submits its event as it does today, the connection of a call is known; how many calls wait for a thread is
-  read from a private queue of CPython's `ThreadPoolExecutor`.
+  read from a private queue of CPython's `ThreadPoolExecutor`. Where `serving_loops` is supported, it has connections
+  take turns before their calls come here.
 - Unary methods are registered as stream-unary, which is the same on the wire: so a call can wait until there is room
   for its message before it begins to receive it.
 - A call that waits for its message holds a thread, so there are many more threads than calls that are worked on; some
@@ -30,10 +31,8 @@ from tensor_reshape.server.calls.reserves import ReservedThreads
 from tensor_reshape.server.calls.router import Submit
 from tensor_reshape.server.calls.serving_loops import OpenCall
 from tensor_reshape.server.calls.statuses import OK, choose_end, end_call, refuse_empty_call
-from tensor_reshape.server.config import COST_FACTOR
 from tensor_reshape.server.process.pools import start_all, start_threads
-from tensor_reshape.server.service.methods import Method, ReshapeService
-from tensor_reshape.wire.methods import STREAM_RESHAPE
+from tensor_reshape.server.service.methods import Method, MethodTable, StreamMethod
 from tensor_reshape.wire.status import Status
 
 CALL_THREADS = 128
@@ -70,17 +69,17 @@ class ThreadedHandlers(grpc.GenericRpcHandler):
     """Admits calls when they arrive, and has threads serve them.
 
     Attributes:
-        direct: nothing: grpcio hands over every call.
+        direct: nothing: grpcio makes a state of every call.
         routes: what serves the calls of each method.
     """
 
     direct: Mapping[str, OpenCall] = MappingProxyType({})
 
-    def __init__(self, service: ReshapeService, admission: Admission, max_working: int) -> None:
-        """Serves `service` within `admission`, and works on so many calls at once."""
-        self._service = service
+    def __init__(self, methods: MethodTable, admission: Admission, max_working: int) -> None:
+        """Serves `methods` within `admission`, and works on so many calls at once."""
         self._admission = admission
-        self._methods = {method.name: method for method in service.methods}
+        self._methods = {method.name: method for method in methods.unary}
+        self._streams = {stream.name: stream for stream in methods.streams}
         working = threading.Semaphore(max_working)
         self._permissions = {
             name: threading.Semaphore(QUESTION_THREADS) if method.takes_turns else working
@@ -95,15 +94,15 @@ class ThreadedHandlers(grpc.GenericRpcHandler):
         self._refusals = start_threads(1, "refusal")
         admission.limit_threads(CALL_THREADS, self._threads.are_short)
         self.routes: Mapping[str, Submit] = dict.fromkeys(
-            (*self._methods, STREAM_RESHAPE.path),
+            (*self._methods, *self._streams),
             ReservedThreads(self._threads, reserve, RESERVED_THREADS).submit,
         )
 
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> "_Handler | None":
         """Returns how one call is served; called on the thread that receives calls."""
         name = handler_call_details.method
-        if name == STREAM_RESHAPE.path:
-            stream = ThreadedStream(self._service, self._receivers, self._admission)
+        if name in self._streams:
+            stream = ThreadedStream(self._streams[name], self._receivers, self._admission)
             return grpc.stream_stream_rpc_method_handler(self._admit(stream, stream.run))
         method = self._methods.get(name)
         if method is None:
@@ -312,15 +311,15 @@ class ThreadedUnary(ThreadedCall):
 
 
 class ThreadedStream(ThreadedCall):
-    """One call of StreamReshape: one thread receives messages and answers them, the other sends.
+    """One call of a stream: one thread receives messages and answers them, the other sends.
 
     So a stream can also end with a refusal while nothing arrives.
     """
 
-    def __init__(self, service: ReshapeService, receivers: ThreadPoolExecutor, admission: Admission) -> None:
+    def __init__(self, stream: StreamMethod, receivers: ThreadPoolExecutor, admission: Admission) -> None:
         """Idle until `enter`; there is a thread of `receivers` for each call that has one to send."""
-        super().__init__(STREAM_RESHAPE.path, admission)
-        self._session = service.open_stream(partial(admission.reserve, self._life))
+        super().__init__(stream.name, admission)
+        self._session = stream.open(partial(admission.reserve, self._life))
         self._receivers = receivers
         # What the thread that sends waits for: None says that there are answers, a status how the call ends after them.
         self._sends: SimpleQueue[Status | None] = SimpleQueue()
@@ -377,11 +376,8 @@ class ThreadedStream(ThreadedCall):
             self._sends.put(_GOOD)
 
     def _answer(self, raw: bytes) -> None:
-        if self._session.takes_long(raw):  # what it collects is reserved already
-            self._await_room(0)
-            self._take_up()
-        elif not self._admission.fits(self._life, len(raw)):
-            self._await_room(COST_FACTOR * len(raw))
+        if self._session.takes_long(raw) or not self._admission.fits(self._life, len(raw)):
+            self._await_room(self._session.count_room(raw))
             self._take_up()
         answers = list(self._session.receive(raw))
         moved = None if self._session.is_between_tensors else len(raw)

@@ -23,7 +23,7 @@ from tensor_reshape.server.service.backend import reshape
 from tensor_reshape.server.service.header_cache import MAX_CACHED_HEADER_BYTES, MAX_CACHED_HEADERS, HeaderCache
 from tensor_reshape.server.service.stream_sessions import StreamSession
 from tensor_reshape.wire import batches, inference, reshapes
-from tensor_reshape.wire.methods import BATCH_INFER_SHAPE, INFER_SHAPE, OPERATION_METHODS
+from tensor_reshape.wire.methods import BATCH_INFER_SHAPE, INFER_SHAPE, OPERATION_METHODS, STREAM_RESHAPE
 from tensor_reshape.wire.tensors import TensorView
 
 Result = TypeVar("Result")
@@ -102,6 +102,49 @@ class Method(NamedTuple):
     takes_turns: bool = False
 
 
+class Session(Protocol):
+    """One call of a method that is a stream: messages in, messages out, one after another."""
+
+    def receive(self, raw: bytes) -> Iterator[bytes]:
+        """Takes a message, and gives those that answer it; a `ReshapeError` ends the stream."""
+
+    def takes_long(self, raw: bytes) -> bool:
+        """Whether to receive `raw` may take so long that other calls should not wait for it."""
+
+    def count_room(self, raw: bytes) -> int | None:
+        """Returns the bytes that come of `raw`, but for what the call has reserved; None: of the largest message."""
+
+    @property
+    def is_between_tensors(self) -> bool:
+        """Whether nothing is under way."""
+
+    def finish(self) -> None:
+        """Takes the end of the client's side."""
+
+
+class StreamMethod(NamedTuple):
+    """A method that is a stream of messages in both directions.
+
+    Attributes:
+        name: in full, as a path.
+        open: begins a call; what it is given takes so many bytes of the server's budget, or raises LimitError.
+    """
+
+    name: str
+    open: Callable[[Callable[[int], None]], Session]
+
+
+class MethodTable(NamedTuple):
+    """All that is served."""
+
+    unary: tuple[Method, ...]
+    streams: tuple[StreamMethod, ...]
+
+    def join(self, other: "MethodTable") -> "MethodTable":
+        """Returns the methods of both."""
+        return MethodTable((*self.unary, *other.unary), (*self.streams, *other.streams))
+
+
 class ReshapeService:
     """The methods of the contract over serialized messages."""
 
@@ -124,8 +167,8 @@ class ReshapeService:
         self._unsolved: dict[bytes, Unsolved] = {}  # questions on their way from the serving thread to another
 
     @property
-    def methods(self) -> tuple[Method, ...]:
-        """The unary methods."""
+    def methods(self) -> MethodTable:
+        """The methods of the contract."""
         executed = [
             Method(
                 method.path,
@@ -136,7 +179,7 @@ class ReshapeService:
         ]
         infer = Method(INFER_SHAPE.path, self.infer, self.infer_light, takes_turns=True)
         batch = Method(BATCH_INFER_SHAPE.path, self.infer_batch, _leave_to_a_thread, takes_turns=True)
-        return (*executed, infer, batch)
+        return MethodTable((*executed, infer, batch), (StreamMethod(STREAM_RESHAPE.path, self.open_stream),))
 
     def execute(self, operation: Operation, request: bytes) -> bytes:
         """Executes one operation: StaticReshape, DynamicReshape, Reshape."""
@@ -202,6 +245,15 @@ class ReshapeService:
             answers = _share(answer_batch(items, self._limits, bugs.report), is_over, self._batch_turns)
             return batches.encode_batch_response(answers, self._limits.max_output_bytes, bugs.report)
 
+    def reshape(self, call: reshapes.ReshapeCall) -> TensorView:
+        """Executes what has been read.
+
+        Raises:
+            InvalidRequestError: it is against a rule, or the layout and the bytes do not agree.
+            LimitError: RANK_LIMIT_EXCEEDED or OUTPUT_TOO_LARGE.
+        """
+        return self._backend(call.data, infer_shape(call.question, self._limits), self._limits)
+
     def open_stream(self, hold: Callable[[int], None]) -> StreamSession:
         """Begins StreamReshape; see `StreamSession`."""
         return StreamSession(self._limits, hold)
@@ -219,8 +271,7 @@ class ReshapeService:
         return b"".join((cached.header, memoryview(request)[cached.start :])), start
 
     def _reshape(self, operation: Operation, request: bytes, start: int | None, call: reshapes.ReshapeCall) -> bytes:
-        dims = infer_shape(call.question, self._limits)
-        output = self._backend(call.data, dims, self._limits)
+        output = self.reshape(call)
         header = reshapes.encode_response_header(output.data_type, output.dims, output.payload.nbytes)
         # Where the answer is a header and the very bytes that end the request, the next one need not be read.
         begin = start or len(request)

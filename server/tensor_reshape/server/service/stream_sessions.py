@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterator
 
 from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason, format_value
 from tensor_reshape.rules.inference import infer_shape
-from tensor_reshape.rules.layouts import check_strides, check_volume, count_bytes
+from tensor_reshape.rules.layouts import check_data_strides, check_volume, count_bytes
 from tensor_reshape.rules.limits import LIGHT_HEADER_BYTES, Limits
+from tensor_reshape.server.config import COST_FACTOR
 from tensor_reshape.server.service.backend import reshape
 from tensor_reshape.wire.reshapes import ReshapeCall
 from tensor_reshape.wire.streams import (
@@ -64,6 +65,10 @@ class StreamSession:
         self._found = find_chunk(raw)
         return self._found is None
 
+    def count_room(self, raw: bytes) -> int:
+        """Returns how many bytes come of `raw`; 0 where it is collected: that is reserved since the tensor began."""
+        return 0 if self.collected is not None else COST_FACTOR * len(raw)
+
     @property
     def is_between_tensors(self) -> bool:
         """Whether all of the last tensor has been received, or none has begun."""
@@ -94,7 +99,7 @@ class StreamSession:
         return encode_accept(self._output)
 
     def _prepare_collection(self, data: TensorView) -> int:
-        check_strides(data.dims, data.strides or (), "data")
+        check_data_strides(data.data_type, data.dims, data.strides or (), "data")
         size = count_bytes(data.data_type, data.dims, data.strides)
         output = count_bytes(data.data_type, data.dims)
         self._check_limit(max(size, output), self._limits.max_output_bytes)

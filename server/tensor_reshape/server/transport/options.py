@@ -10,8 +10,9 @@ _PING_INTERVAL_MS = 5000
 # But the core allows it to each stream of a connection, read or not, and no budget counts it: 16 connections that send
 # ahead on 60 streams each made a server of 60 MiB one of 290, with twice of it of 480, with four times of it of 890.
 _WINDOW_BYTES = 256 * 1024
-# Calls that no thread has taken up yet. Above the first number the core cancels some of those that come, by chance,
-# above the second all: whoever they are, without a refusal that says so. Each takes some kilobytes.
+# Calls that wait in the core, besides those that it was asked for (`calls.serving_loops`). Above the first number the
+# core cancels some of those that come, by chance, above the second all: whoever they are, without a refusal that says
+# so. Each takes some kilobytes.
 _MAX_PENDING_CALLS, _MOST_PENDING_CALLS = 8192, 16384
 _MAX_STREAMS_PER_CONNECTION = 64  # without a limit, a flood of resets on one connection makes others' calls fail
 

@@ -3,34 +3,37 @@
 import { createFileRegistry, fromBinary, fromJson, toJson } from '@bufbuild/protobuf';
 import { FileDescriptorSetSchema } from '@bufbuild/protobuf/wkt';
 import { ConnectError, createClient } from '@connectrpc/connect';
-import { createGrpcTransport } from '@connectrpc/connect-node';
+import { createGrpcTransport, Http2SessionManager } from '@connectrpc/connect-node';
 
-import { SECONDS, answerCalls, encodeBase64 } from './calls.mjs';
+import { answerCalls } from './calls_of_node.mjs';
 
 async function open({ address, descriptors }) {
   const registry = createFileRegistry(fromBinary(FileDescriptorSetSchema, Buffer.from(descriptors, 'base64')));
-  const transport = createGrpcTransport({ baseUrl: `http://${address}` });
+  const baseUrl = `http://${address}`;
+  const sessionManager = new Http2SessionManager(baseUrl);
+  const transport = createGrpcTransport({ baseUrl, sessionManager });
 
-  async function make({ service: name, method: methodName, requests, streams }) {
+  async function make({ service: name, method: methodName, requests, streams, holds, seconds }) {
     const service = registry.getService(name);
     const method = service.methods.find((one) => one.name === methodName);
     const call = createClient(service, transport)[method.localName];
     const messages = requests.map((request) => fromJson(method.input, request, { registry }));
-    const options = { timeoutMs: SECONDS * 1000 };
-    const answers = streams ? await collect(call(send(messages), options)) : [await call(messages[0], options)];
+    const options = { timeoutMs: seconds * 1000 };
+    const answers = streams ? await collect(call(send(messages, holds), options)) : [await call(messages[0], options)];
     return { responses: answers.map((answer) => toJson(method.output, answer, { registry, useProtoFieldName: true })) };
   }
 
   const describe = (error) => {
-    const { code, rawMessage, metadata } = ConnectError.from(error);
-    const status = metadata.get('grpc-status-details-bin');
-    return { code, details: rawMessage, status: status && encodeBase64(Buffer.from(status, 'base64')) };
+    const failure = ConnectError.from(error);
+    const [{ reason, metadata } = {}] = failure.findDetails(registry.getMessage('google.rpc.ErrorInfo'));
+    return { code: failure.code, message: failure.rawMessage, reason, metadata };
   };
-  return { make, describe, close: () => {} };
+  return { make, describe, close: () => sessionManager.abort() };
 }
 
-async function* send(messages) {
+async function* send(messages, holds) {
   yield* messages;
+  if (holds) await new Promise(() => {});
 }
 
 async function collect(answers) {

@@ -1,0 +1,46 @@
+"""Tensors of elements below one byte as their packed bytes: for types that no array library has, and for no unpacking.
+
+The bytes are those of an `openvino.Tensor` of the same type and shape. They are never looked into: what a reshape gives
+back are the same ones.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from operator import index
+
+import numpy as np
+import numpy.typing as npt
+
+from tensor_reshape.rules.dtypes import DataType
+
+_Buffer = bytes | bytearray | memoryview | npt.NDArray[np.uint8]
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class PackedTensor:
+    """A dense tensor of u1, u2, u3, u4, u6, i4, nf4 or f4e2m1.
+
+    Attributes:
+        data_type: of the elements.
+        dims: the shape.
+        data: the packed bytes, read-only; not a copy.
+    """
+
+    data_type: DataType
+    dims: tuple[int, ...]
+    data: memoryview
+
+    def __init__(self, data_type: DataType, dims: Sequence[int], data: _Buffer) -> None:
+        """Takes any contiguous buffer.
+
+        Raises:
+            ValueError: the type is not packed; its elements go in an array.
+        """
+        if not data_type.is_packed:
+            message = f"{data_type} is not packed: pass an array"
+            raise ValueError(message)
+        view = memoryview(data)  # type: ignore[arg-type] # an array has a buffer
+        object.__setattr__(self, "data_type", data_type)
+        object.__setattr__(self, "dims", tuple(map(index, dims)))
+        # A view without bytes cannot be cast.
+        object.__setattr__(self, "data", view.cast("B").toreadonly() if view.nbytes else memoryview(b""))

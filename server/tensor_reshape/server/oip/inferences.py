@@ -1,0 +1,230 @@
+"""ModelInfer and ModelStreamInfer: requests answered by the service, in the words of the protocol.
+
+- The elements of an answer are those of its request, as they were received: they are copied once, into the answer.
+- A question of `infer_shape` is asked of the service as the native method would ask it, with the same turns and caches.
+- An answer depends on the request alone, but for regions: what is cached is what was answered without any.
+"""
+
+import logging
+import time
+from collections.abc import Iterator
+
+import numpy as np
+
+from tensor_reshape.rules.dims import ANY, AnyDim, Dim
+from tensor_reshape.rules.dtypes import DataType
+from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason, ReshapeError
+from tensor_reshape.rules.limits import LIGHT_HEADER_BYTES, Limits
+from tensor_reshape.rules.questions import Question, ShapeRequest
+from tensor_reshape.server.config import COST_FACTOR
+from tensor_reshape.server.oip.answer_caches import AnswerCache, Spans
+from tensor_reshape.server.oip.models import INFER_SHAPE, find_model
+from tensor_reshape.server.oip.raw_contents import Split, find_header_limit, split_message
+from tensor_reshape.server.oip.requests import (
+    InferCall,
+    Request,
+    names_a_region,
+    parse_split,
+    parse_whole,
+    read_request,
+)
+from tensor_reshape.server.oip.responses import encode_error, encode_header, encode_id, wrap_response
+from tensor_reshape.server.oip.shared_memory import SharedMemory
+from tensor_reshape.server.oip.statistics import Statistics
+from tensor_reshape.server.service.methods import LIGHT_BYTES, IsOver, ReshapeService
+from tensor_reshape.wire.inference import build_infer_request, decode_infer_response
+from tensor_reshape.wire.reshapes import ReshapeCall, read_items
+from tensor_reshape.wire.tensors import TensorView
+
+Pieces = tuple[bytes, memoryview]
+"""An answer: its header, and the elements that follow it."""
+
+_LIGHT_FIELDS = 128  # of a message that is read on the thread which received it
+_NOTHING = memoryview(b"")
+_UNKNOWN = Dim(ANY, None)
+_LOGGER = logging.getLogger(__name__)
+
+
+class Inference:
+    """Answers requests; safe to use from any thread.
+
+    Attributes:
+        statistics: of the models.
+    """
+
+    def __init__(self, service: ReshapeService, memory: SharedMemory, limits: Limits) -> None:
+        """Has `service` answer, within `limits`."""
+        self._service = service
+        self._memory = memory
+        self._limits = limits
+        self._cache = AnswerCache()
+        self.statistics = Statistics()
+
+    def answer(self, raw: bytes, is_over: IsOver = lambda: False) -> bytes:
+        """Answers a request."""
+        return b"".join(self.find_pieces(raw, is_over))
+
+    def answer_light(self, raw: bytes) -> bytes | None:
+        """Answers a request where that does not take long."""
+        if len(raw) > LIGHT_BYTES:
+            return None
+        pieces = self._find_cached(raw)
+        if pieces is None:
+            split = split_light(raw)
+            pieces = None if split is None else self._answer_split(raw, split)
+        return None if pieces is None else b"".join(pieces)
+
+    def find_pieces(self, raw: bytes, is_over: IsOver = lambda: False) -> Pieces:
+        """Answers a request, in pieces."""
+        pieces = self._find_cached(raw)
+        if pieces is not None:
+            return pieces
+        split = split_message(raw, find_header_limit(self._limits))
+        request = parse_whole(raw, self._limits) if split is None else parse_split(raw, split)
+        with self.statistics.measure(_find_model(request)) as measured:
+            call = read_request(request, self._memory, self._limits)
+            if call.model.has_data:
+                return measured.note(self._reshape(raw, request, call))
+            return measured.note(self._tell_shape(call, self._service.infer(_build_question(call), is_over)))
+
+    def takes_long(self, raw: bytes) -> bool:
+        """Whether to answer a request takes long, besides moving its elements."""
+        if self._cache.find(raw) is not None:
+            return False
+        split = split_light(raw)
+        if split is None:
+            return True
+        try:
+            request = parse_split(raw, split)
+        except ReshapeError:
+            return False  # it is answered with that
+        return names_a_region(request.message) or request.message.model_name == INFER_SHAPE
+
+    def _answer_split(self, raw: bytes, split: Split) -> Pieces | None:
+        """Answers a short request; None where that takes long."""
+        spans = split.find_spans()
+        pieces = spans and self._find_cached(raw, spans)
+        if pieces:
+            return pieces
+        request = parse_split(raw, split)
+        if names_a_region(request.message):
+            return None
+        with self.statistics.measure(_find_model(request)) as measured:
+            call = read_request(request, self._memory, self._limits)
+            if call.model.has_data:
+                return measured.note(self._reshape(raw, request, call))
+            answer = self._service.infer_light(_build_question(call))
+            return None if answer is None else measured.note(self._tell_shape(call, answer))
+
+    def _find_cached(self, raw: bytes, spans: Spans | None = None) -> Pieces | None:
+        began = time.perf_counter_ns()
+        hit = self._cache.find(raw, spans)
+        if hit is None:
+            return None
+        self.statistics.note_success(hit.model, began)
+        return hit.header, hit.payload
+
+    def _reshape(self, raw: bytes, request: Request, call: InferCall) -> Pieces:
+        question = Question(call.operation, call.first.dims, call.target, call.special_zero, call.first.data_type)
+        output = self._service.reshape(ReshapeCall(question, call.first))
+        header, payload = self._finish(call, output)
+        spans = request.find_spans(call.model.first.name)
+        if spans is not None and payload is call.first.payload:
+            self._cache.add(raw, spans, header, call.model.name)
+        return encode_id(call.id) + header, payload
+
+    def _tell_shape(self, call: InferCall, answer: bytes) -> Pieces:
+        """Returns the answer to a question: -1 for a dim that is not one number."""
+        dims = decode_infer_response(answer).dims or ()
+        items = np.array([dim if isinstance(dim, int) else -1 for dim in dims], "<i8")
+        output = TensorView(DataType.I64, (len(items),), None, memoryview(items.tobytes()))
+        header, payload = self._finish(call, output)
+        return encode_id(call.id) + header, payload
+
+    def _finish(self, call: InferCall, output: TensorView) -> Pieces:
+        """Returns the answer without its id; none follow the header where its elements are in a region, or numbers."""
+        header = encode_header(call, output)
+        if call.place is None:
+            return header, _NOTHING if call.is_typed else output.payload
+        size = output.payload.nbytes
+        if size > call.place.byte_size:
+            message = f"shared memory size specified with the request for output '{call.model.output.name}' "
+            message += f"({call.place.byte_size} bytes) should be at least {size} bytes to hold the results"
+            raise InvalidRequestError.of(
+                Reason.OUTPUT_INVALID, message, "outputs[0].parameters", have=call.place.byte_size, want=size
+            )
+        self._memory.write(call.place.region, call.place.offset, output.payload)
+        return header, _NOTHING
+
+
+class InferSession:
+    """One ModelStreamInfer call: each message is answered by itself, in order, and a refusal is an answer too."""
+
+    is_between_tensors = True  # of one message nothing is left for the next
+    _is_long = False  # whether the message that `takes_long` has seen is
+
+    def __init__(self, method: str, inference: Inference) -> None:
+        """Answers by `inference`; `method` is what a bug is logged with."""
+        self._method = method
+        self._inference = inference
+
+    def receive(self, raw: bytes) -> Iterator[bytes]:
+        """Takes a request, and gives what answers it."""
+        try:
+            yield wrap_response(self._inference.find_pieces(raw))
+        except ReshapeError as error:
+            yield encode_error(error.message, str(error.reason), _find_id(raw))
+        except MemoryError:
+            _LOGGER.warning("out of memory", extra={"method": self._method})
+            yield encode_error("the server is out of memory", Reason.SERVER_BUSY, "")
+        except Exception:
+            _LOGGER.exception("bug", extra={"method": self._method})
+            yield encode_error("internal error", Reason.INTERNAL_ERROR, "")
+
+    def takes_long(self, raw: bytes) -> bool:
+        """Whether to answer takes long, so that a thread should."""
+        self._is_long = self._inference.takes_long(raw)
+        return self._is_long
+
+    def count_room(self, raw: bytes) -> int | None:
+        """Returns how many bytes come of a request; None, the most, where they are not in the message alone."""
+        return None if self._is_long else COST_FACTOR * len(raw)
+
+    def finish(self) -> None:
+        """Takes the end of the client's side: nothing is left."""
+
+
+def split_light(raw: bytes) -> Split | None:
+    """Returns the message in two; None where to read it may take long."""
+    try:
+        return split_message(raw, LIGHT_HEADER_BYTES, _LIGHT_FIELDS)
+    except LimitError:  # of what is light alone: a thread finds out whether it is one of the server's
+        return None
+
+
+def _find_model(request: Request) -> str:
+    """Returns the name of the model that a request is counted for: one that is here.
+
+    Raises:
+        NotFoundError: MODEL_UNKNOWN.
+    """
+    return find_model(request.message.model_name, request.message.model_version).name
+
+
+def _find_id(raw: bytes) -> str:
+    """Returns the id of a request that was refused; empty where it cannot be told cheaply."""
+    split = split_light(raw)
+    if split is None:
+        return ""
+    try:
+        return str(parse_split(raw, split).message.id)
+    except ReshapeError:
+        return ""
+
+
+def _build_question(call: InferCall) -> bytes:
+    """Returns the question of `infer_shape` as a native request: -1 is a dim of which nothing is known."""
+    dims = read_items(call.operation, call.first)
+    data: list[AnyDim] = [_UNKNOWN if dim == -1 else dim for dim in dims]
+    question = Question(call.operation, data, call.target, call.special_zero)
+    return build_infer_request(ShapeRequest(question)).SerializeToString()

@@ -1,0 +1,48 @@
+"""The messages of the Open Inference Protocol, made in a descriptor pool of their own.
+
+Law: nothing of it is ever registered in protobuf's default pool. There, each name may come once, and a client of the
+protocol in the same process (tritonclient, kserve, mlserver) registers the same names from a file of its own: whichever
+is imported second would be a TypeError.
+"""
+
+from importlib.resources import files
+from typing import Any, TypeAlias
+
+from google.protobuf.descriptor import ServiceDescriptor
+from google.protobuf.descriptor_pb2 import FileDescriptorSet
+from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.message import Message
+from google.protobuf.message_factory import GetMessageClass
+
+InferMessage: TypeAlias = Any
+"""Any message of the protocol, of whose fields nothing is known to a type checker: the pool has no generated types."""
+
+InferRequest: TypeAlias = Any
+"""A ModelInferRequest."""
+
+InferTensor: TypeAlias = Any
+"""An InferInputTensor, or an InferRequestedOutputTensor."""
+
+
+def _load_pool() -> DescriptorPool:
+    pool = DescriptorPool()
+    described = files(__package__).joinpath("open_inference.binpb").read_bytes()
+    for file in FileDescriptorSet.FromString(described).file:
+        pool.AddSerializedFile(file.SerializeToString())
+    return pool
+
+
+_POOL = _load_pool()
+
+SERVICE: ServiceDescriptor = _POOL.FindServiceByName("inference.GRPCInferenceService")
+"""All methods that the file has; which of them are served, `methods` says."""
+
+
+def find_class(name: str) -> type[Message]:
+    """Returns the class of a message of the protocol."""
+    return GetMessageClass(_POOL.FindMessageTypeByName(f"inference.{name}"))
+
+
+def find_path(method: str) -> str:
+    """Returns the full name of a method, as calls and servers take it."""
+    return f"/{SERVICE.full_name}/{method}"

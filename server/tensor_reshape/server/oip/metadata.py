@@ -1,0 +1,122 @@
+"""What the server and its models say of themselves.
+
+Law: all follows from the table of models.
+"""
+
+from collections.abc import Callable, Iterator
+from importlib.metadata import version
+from typing import Any, TypeAlias
+
+from tensor_reshape.server.oip.messages import InferMessage, find_class
+from tensor_reshape.server.oip.models import MODELS, VERSION, TensorSpec, find_model
+from tensor_reshape.server.oip.statistics import Count, Statistics
+
+EXTENSIONS = ("model_configuration", "model_repository(index)", "parameters", "statistics")
+"""Those of Triton's that are served, by Triton's names."""
+
+PLATFORM = "tensor_reshape"
+"""The protocol has a list of names, none of which would be true."""
+
+Respond: TypeAlias = Callable[[InferMessage], InferMessage]
+"""Answers a request that has been parsed."""
+
+Fields: TypeAlias = dict[str, Any]
+"""A message, as its class takes it."""
+
+_ANY_SIZE = -1
+
+
+def describe_server(_: InferMessage) -> InferMessage:
+    """Answers ServerMetadata."""
+    return find_class("ServerMetadataResponse")(
+        name="tensor-reshape", version=version("tensor-reshape"), extensions=EXTENSIONS
+    )
+
+
+def describe_model(request: InferMessage) -> InferMessage:
+    """Answers ModelMetadata.
+
+    Raises:
+        NotFoundError: MODEL_UNKNOWN.
+    """
+    model = find_model(request.name, request.version)
+    return find_class("ModelMetadataResponse")(
+        name=model.name,
+        versions=[VERSION],
+        platform=PLATFORM,
+        inputs=list(map(_describe_tensor, (model.first, model.target))),
+        outputs=[_describe_tensor(model.output)],
+        properties=model.properties,
+    )
+
+
+def configure_model(request: InferMessage) -> InferMessage:
+    """Answers ModelConfig.
+
+    Raises:
+        NotFoundError: MODEL_UNKNOWN.
+    """
+    model = find_model(request.name, request.version)
+    parameter = find_class("ModelParameter")
+    config = {
+        "name": model.name,
+        "platform": PLATFORM,
+        "backend": PLATFORM,
+        "input": [_configure_tensor(model.first), {**_configure_tensor(model.target), "optional": True}],
+        "output": [_configure_tensor(model.output)],
+        "parameters": {name: parameter(string_value=text) for name, text in model.properties.items()},
+    }
+    return find_class("ModelConfigResponse")(config=config)
+
+
+def list_models(_: InferMessage) -> InferMessage:
+    """Answers RepositoryIndex: there is one repository, and all that is in it is ready."""
+    kind = find_class("RepositoryIndexResponse")
+    return kind(models=[{"name": name, "version": VERSION, "state": "READY"} for name in MODELS])
+
+
+def is_model_ready(request: InferMessage) -> bool:
+    """Answers ModelReady: of a model that is not here, Triton says that it is not ready."""
+    return request.name in MODELS and request.version in {"", VERSION}
+
+
+def tell_statistics(statistics: Statistics, request: InferMessage) -> InferMessage:
+    """Answers ModelStatistics: of one model, or of all.
+
+    Raises:
+        NotFoundError: MODEL_UNKNOWN.
+    """
+    stats = [_tell_count(name, statistics.read(name)) for name in _choose_models(request)]
+    return find_class("ModelStatisticsResponse")(model_stats=stats)
+
+
+def _choose_models(request: InferMessage) -> Iterator[str]:
+    if request.name:
+        yield find_model(request.name, request.version).name
+    else:
+        yield from MODELS
+
+
+def _tell_count(name: str, count: Count) -> Fields:
+    success = {"count": count.successes, "ns": count.success_ns}
+    return {
+        "name": name,
+        "version": VERSION,
+        "last_inference": count.last_ms,
+        "inference_count": count.successes,
+        "execution_count": count.successes,
+        "inference_stats": {
+            "success": success,
+            "fail": {"count": count.failures, "ns": count.failure_ns},
+            # Of what is answered at once, all is this. What a call waits for before, no model knows.
+            "compute_infer": success,
+        },
+    }
+
+
+def _describe_tensor(spec: TensorSpec) -> Fields:
+    return {"name": spec.name, "datatype": spec.datatype, "shape": [_ANY_SIZE]}
+
+
+def _configure_tensor(spec: TensorSpec) -> Fields:
+    return {"name": spec.name, "data_type": f"TYPE_{spec.datatype}", "dims": [_ANY_SIZE]}

@@ -1,0 +1,44 @@
+"""Triton's methods of its system shared memory extension: regions are registered, told of, and unregistered.
+
+Law: none answers on the thread that receives calls, since to open a file may take long.
+"""
+
+from collections.abc import Callable
+
+from tensor_reshape.server.oip.messages import InferMessage, find_class, find_path
+from tensor_reshape.server.oip.shared_memory import Region, SharedMemory
+from tensor_reshape.server.service.methods import Method
+from tensor_reshape.wire.fields import check_header_size, parse_message
+
+
+def build_region_methods(memory: SharedMemory) -> tuple[Method, ...]:
+    """Returns the methods, whose regions are those of `memory`."""
+
+    def register(request: InferMessage) -> InferMessage:
+        memory.register(request.name, Region(request.key, request.offset, request.byte_size))
+        return find_class("SystemSharedMemoryRegisterResponse")()
+
+    def unregister(request: InferMessage) -> InferMessage:
+        memory.unregister(request.name)
+        return find_class("SystemSharedMemoryUnregisterResponse")()
+
+    def list_regions(request: InferMessage) -> InferMessage:
+        regions = memory.list_regions(request.name)
+        told = {name: {"name": name, **region._asdict()} for name, region in regions.items()}
+        return find_class("SystemSharedMemoryStatusResponse")(regions=told)
+
+    return (
+        _build_method("SystemSharedMemoryRegister", register),
+        _build_method("SystemSharedMemoryUnregister", unregister),
+        _build_method("SystemSharedMemoryStatus", list_regions),
+    )
+
+
+def _build_method(name: str, respond: Callable[[InferMessage], InferMessage]) -> Method:
+    kind = find_class(f"{name}Request")
+
+    def answer(raw: bytes) -> bytes:
+        check_header_size(len(raw))
+        return bytes(respond(parse_message(kind, raw)).SerializeToString())
+
+    return Method(find_path(name), lambda raw, _is_over: answer(raw), lambda _raw: None)

@@ -1,0 +1,58 @@
+"""Triton's system shared memory extension: what inputs are read from, and outputs written to, by the name of a region.
+
+Law: a request that names a region is answered on a thread, with room for the largest message: what a region holds has
+not arrived with the request, so no other room counts it.
+"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason
+from tensor_reshape.rules.limits import Limits
+from tensor_reshape.server.oip.shared_memory import REGION
+
+OFFSET, BYTE_SIZE = "shared_memory_offset", "shared_memory_byte_size"
+
+
+class Place(NamedTuple):
+    """Where a tensor lies.
+
+    Attributes:
+        region: its name.
+        offset: in bytes, within the region.
+        byte_size: of the tensor; of an output, of the room that it has.
+    """
+
+    region: str
+    offset: int
+    byte_size: int
+
+
+def find_place(parameters: Mapping[str, Any], field: str, limits: Limits) -> Place | None:
+    """Returns where a tensor lies, by its parameters; None where it is in the message.
+
+    Raises:
+        InvalidRequestError: PARAMETER_INVALID.
+        LimitError: TENSOR_TOO_LARGE.
+    """
+    if REGION not in parameters:  # not `get`: a map of messages makes what it is asked for
+        return None
+    if parameters[REGION].WhichOneof("parameter_choice") != "string_param":
+        message = f"{field}.parameters[{REGION}] is a string"
+        raise InvalidRequestError.of(Reason.PARAMETER_INVALID, message, f"{field}.parameters", key=REGION)
+    byte_size = _read_number(parameters, BYTE_SIZE, field)
+    if byte_size > limits.max_output_bytes:
+        message = f"{field} takes {byte_size} bytes of shared memory; this server takes up to {limits.max_output_bytes}"
+        raise LimitError.of(Reason.TENSOR_TOO_LARGE, message, field, size=byte_size, limit=limits.max_output_bytes)
+    offset = _read_number(parameters, OFFSET, field) if OFFSET in parameters else 0
+    return Place(parameters[REGION].string_param, offset, byte_size)
+
+
+def _read_number(parameters: Mapping[str, Any], key: str, field: str) -> int:
+    # Asked for, not looked at: one that is absent reads as one without a value.
+    choice = parameters[key].WhichOneof("parameter_choice")
+    number = getattr(parameters[key], choice) if choice in {"int64_param", "uint64_param"} else -1
+    if number < 0:
+        message = f"{field}.parameters[{key}] is a number of bytes"
+        raise InvalidRequestError.of(Reason.PARAMETER_INVALID, message, f"{field}.parameters", key=key)
+    return int(number)

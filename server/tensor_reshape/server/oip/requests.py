@@ -1,0 +1,271 @@
+"""ModelInferRequest: read.
+
+- A tensor's bytes are a view of the message that they came in, or of what was read of a region of shared memory.
+- Inputs and outputs go by their names, in any order; raw contents by their place among the inputs that have none other.
+- What is read is refused in the order of the protocol's fields; what a shape may be is the rules' matter alone.
+- Parameters that no model has are ignored, as by Triton and KServe: the protocol defines none.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from tensor_reshape.rules.dtypes import DataType
+from tensor_reshape.rules.errors import InvalidRequestError, Reason
+from tensor_reshape.rules.limits import Limits
+from tensor_reshape.rules.operations import OPERATIONS, Operation
+from tensor_reshape.server.oip.answer_caches import Spans
+from tensor_reshape.server.oip.contents import pack_contents
+from tensor_reshape.server.oip.datatypes import clip_name, decode_datatype, format_names
+from tensor_reshape.server.oip.messages import InferRequest, InferTensor, find_class
+from tensor_reshape.server.oip.models import OPERATION, SHAPE, SPECIAL_ZERO, Model, find_model
+from tensor_reshape.server.oip.raw_contents import Split, check_parsable, find_header_limit
+from tensor_reshape.server.oip.regions import Place, find_place
+from tensor_reshape.server.oip.shared_memory import REGION, SharedMemory
+from tensor_reshape.wire.fields import parse_message
+from tensor_reshape.wire.reshapes import read_items
+from tensor_reshape.wire.tensors import TensorView
+
+_REQUEST = find_class("ModelInferRequest")
+_CHOICES = {"bool": "bool_param", "string": "string_param"}
+_LIST = re.compile(r"\s*\[\s*(?:(-?[0-9]{1,19})\s*(?:,\s*-?[0-9]{1,19}\s*)*)?\]\s*", re.ASCII)
+_ITEM = re.compile(r"-?[0-9]+", re.ASCII)
+
+
+class Request(NamedTuple):
+    """A message in two parts.
+
+    Attributes:
+        message: without raw contents.
+        raw_contents: views of these.
+        split: where they lie; None where the message was not split.
+    """
+
+    message: InferRequest
+    raw_contents: Sequence[memoryview]
+    split: Split | None
+
+    def find_spans(self, name: str) -> Spans | None:
+        """Returns where what may differ lies: the elements of the input of that name, and the id.
+
+        None where that cannot be told, where an input lies elsewhere than in raw contents, and where others are longer.
+        """
+        spans = self.split and self.split.find_spans()
+        if not self.split or not spans or len(self.raw_contents) != len(self.message.inputs):
+            return None
+        index = next(index for index, tensor in enumerate(self.message.inputs) if tensor.name == name)
+        return spans if self.split.raw_contents[index][0] == spans.begin else None
+
+
+class InferCall(NamedTuple):
+    """A request that has been read.
+
+    Attributes:
+        id: which the answer repeats.
+        model: whom it asks.
+        operation: whose rules answer.
+        first: the input that each request has.
+        target: its target shape.
+        special_zero: None where it does not say.
+        is_typed: whether its elements are numbers, and so are those of the answer.
+        source: of a typed request, the input whose elements are those of the answer; None: it makes its own.
+        place: where the output is to be written; None: into the answer.
+    """
+
+    id: str
+    model: Model
+    operation: Operation
+    first: TensorView
+    target: Sequence[int]
+    special_zero: bool | None
+    is_typed: bool
+    source: InferTensor | None
+    place: Place | None
+
+
+def parse_split(raw: bytes, split: Split) -> Request:
+    """Returns a message that has been split.
+
+    Raises:
+        InvalidRequestError: MESSAGE_MALFORMED.
+    """
+    view = memoryview(raw)
+    contents = [view[begin:end] for begin, end in split.raw_contents]
+    return Request(parse_message(_REQUEST, split.header), contents, split)
+
+
+def parse_whole(raw: bytes, limits: Limits) -> Request:
+    """Returns a message that could not be split.
+
+    Raises:
+        InvalidRequestError: MESSAGE_MALFORMED.
+    """
+    message: InferRequest = parse_message(_REQUEST, check_parsable(raw, find_header_limit(limits)))
+    return Request(message, [memoryview(content) for content in message.raw_input_contents], None)
+
+
+def read_request(request: Request, memory: SharedMemory, limits: Limits) -> InferCall:
+    """Reads a request.
+
+    Raises:
+        ReshapeError: it is against the protocol, or asks for what this server has not.
+    """
+    message = request.message
+    model = find_model(message.model_name, message.model_version)
+    special_zero = _read_parameter(message.parameters, SPECIAL_ZERO, "bool")
+    operation = _read_operation(model, message.parameters)
+    named = _name_inputs(model, message)
+    place = _read_output(model, message, limits)
+    tensors, is_typed = _read_tensors(model, named, request, memory, limits)
+    return InferCall(
+        id=message.id,
+        model=model,
+        operation=operation,
+        first=tensors[model.first.name],
+        target=_read_target(model, operation, tensors.get(SHAPE), message.parameters, limits),
+        special_zero=special_zero,
+        is_typed=is_typed,
+        source=named[model.first.name] if is_typed and model.has_data else None,
+        place=place,
+    )
+
+
+def names_a_region(message: InferRequest) -> bool:
+    """Whether a tensor of a request lies in shared memory."""
+    return any(REGION in tensor.parameters for tensor in (*message.inputs, *message.outputs))
+
+
+def _read_operation(model: Model, parameters: Mapping[str, Any]) -> Operation:
+    if OPERATION not in model.parameters:
+        return model.operation
+    name = _read_parameter(parameters, OPERATION, "string")
+    operation = model.operation if name is None else OPERATIONS.get(name)
+    if operation is None:
+        message = f"parameters[{OPERATION}] is {clip_name(name)!r}; it is one of {', '.join(OPERATIONS)}"
+        raise InvalidRequestError.of(
+            Reason.PARAMETER_INVALID, message, f"parameters[{OPERATION}]", key=OPERATION, value=name
+        )
+    return operation
+
+
+def _read_parameter(parameters: Mapping[str, Any], key: str, kind: str) -> Any:  # noqa: ANN401 - of that kind
+    if key not in parameters:  # not `get`: a map of messages makes what it is asked for
+        return None
+    choice = parameters[key].WhichOneof("parameter_choice")
+    if choice != _CHOICES[kind]:
+        message = f"parameters[{key}] is a {kind}; the request has {choice or 'no value'}"
+        raise InvalidRequestError.of(Reason.PARAMETER_INVALID, message, f"parameters[{key}]", key=key, have=choice)
+    return getattr(parameters[key], choice)
+
+
+def _name_inputs(model: Model, message: InferRequest) -> dict[str, InferTensor]:
+    """Returns the inputs by their names, in their order."""
+    named: dict[str, InferTensor] = {}
+    for index, tensor in enumerate(message.inputs):
+        if tensor.name not in {model.first.name, SHAPE}:
+            text = f"unexpected inference input '{clip_name(tensor.name)}' for model '{model.name}', whose inputs are "
+            text += f"'{model.first.name}' and '{SHAPE}'"
+            raise _refuse_input(text, index, tensor.name)
+        if tensor.name in named:
+            text = f"input '{clip_name(tensor.name)}' for model '{model.name}' comes twice"
+            raise _refuse_input(text, index, tensor.name)
+        named[tensor.name] = tensor
+    if model.first.name not in named:
+        text = f"expected input '{model.first.name}' for model '{model.name}', which the request does not have"
+        raise InvalidRequestError.of(Reason.FIELD_MISSING, text, "inputs", name=model.first.name)
+    return named
+
+
+def _refuse_input(text: str, index: int, name: str) -> InvalidRequestError:
+    return InvalidRequestError.of(Reason.INPUT_INVALID, text, f"inputs[{index}].name", index=index, value=name)
+
+
+def _read_output(model: Model, message: InferRequest, limits: Limits) -> Place | None:
+    """Returns where the output goes, by the outputs that are asked for: none means all."""
+    for index, output in enumerate(message.outputs):
+        field = f"outputs[{index}]"
+        if output.name != model.output.name or index:
+            what = "comes twice" if output.name == model.output.name else "is unexpected"
+            text = f"inference output '{clip_name(output.name)}' {what}; model '{model.name}' has '{model.output.name}'"
+            raise InvalidRequestError.of(Reason.OUTPUT_INVALID, text, f"{field}.name", index=index, value=output.name)
+        if "classification" in output.parameters:
+            text = f"{field}.parameters[classification]: this server does not classify"
+            raise InvalidRequestError.of(
+                Reason.PARAMETER_INVALID, text, f"{field}.parameters", index=index, key="classification"
+            )
+    return find_place(message.outputs[0].parameters, "outputs[0]", limits) if message.outputs else None
+
+
+def _read_tensors(
+    model: Model, named: Mapping[str, InferTensor], request: Request, memory: SharedMemory, limits: Limits
+) -> tuple[dict[str, TensorView], bool]:
+    """Returns the inputs by their names, and whether their elements are numbers."""
+    places = [find_place(tensor.parameters, f"inputs[{i}]", limits) for i, tensor in enumerate(request.message.inputs)]
+    is_typed = not request.raw_contents and not any(places)
+    if not is_typed:
+        _check_contents(request, places.count(None))
+    raw_contents = iter(request.raw_contents)
+    tensors = {}
+    for index, ((name, tensor), place) in enumerate(zip(named.items(), places, strict=True)):
+        field = f"inputs[{index}]"
+        data_type = _read_type(model, tensor, f"{field}.datatype")
+        if place is not None:
+            payload = memory.read(place.region, place.offset, place.byte_size)
+        elif is_typed:
+            payload = memoryview(pack_contents(tensor, data_type, field))
+        else:
+            payload = next(raw_contents)
+        tensors[name] = TensorView(data_type, tuple(tensor.shape), None, payload)
+    return tensors, is_typed
+
+
+def _check_contents(request: Request, want: int) -> None:
+    """Checks that there is an entry of raw contents for each input that is in the message, and nothing else.
+
+    Raises:
+        InvalidRequestError: INPUT_INVALID.
+    """
+    have = len(request.raw_contents)
+    if have != want:
+        text = f"raw_input_contents has {have} entries; {want} inputs are not in shared memory, each of which has one"
+        raise InvalidRequestError.of(Reason.INPUT_INVALID, text, "raw_input_contents", have=have, want=want)
+    for index, tensor in enumerate(request.message.inputs):
+        if tensor.HasField("contents"):
+            text = f"contents field must not be specified when using raw_input_contents, as for '{tensor.name}'"
+            raise InvalidRequestError.of(Reason.INPUT_INVALID, text, f"inputs[{index}].contents", index=index)
+
+
+def _read_type(model: Model, tensor: InferTensor, field: str) -> DataType:
+    """Returns the data type of an input.
+
+    Raises:
+        InvalidRequestError: DATA_TYPE_UNSUPPORTED, or of the target SHAPE_DATA_TYPE_UNSUPPORTED.
+    """
+    data_type = decode_datatype(tensor.datatype, field)
+    spec = model.target if tensor.name == SHAPE else model.first
+    if data_type not in spec.data_types:
+        admitted = format_names(spec.data_types)
+        text = f"input '{tensor.name}' has datatype {tensor.datatype}; model '{model.name}' takes {admitted}"
+        reason = Reason.SHAPE_DATA_TYPE_UNSUPPORTED if tensor.name == SHAPE else Reason.DATA_TYPE_UNSUPPORTED
+        raise InvalidRequestError.of(reason, text, field, value=tensor.datatype, admitted=admitted)
+    return data_type
+
+
+def _read_target(
+    model: Model, operation: Operation, tensor: TensorView | None, parameters: Mapping[str, Any], limits: Limits
+) -> Sequence[int]:
+    text = _read_parameter(parameters, SHAPE, "string")
+    if (tensor is None) == (text is None):
+        what = "neither" if text is None else "both"
+        message = f"model '{model.name}' takes the target as the input '{SHAPE}' or as the parameter of that name; "
+        message += f"the request has {what}"
+        reason = Reason.FIELD_MISSING if text is None else Reason.PARAMETER_INVALID
+        raise InvalidRequestError.of(reason, message, SHAPE)
+    return read_items(operation, tensor, limits) if tensor is not None else tuple(_parse_list(text))
+
+
+def _parse_list(text: str) -> Iterator[int]:
+    if _LIST.fullmatch(text) is None:
+        message = f'parameters[{SHAPE}] is {clip_name(text)!r}; it is a list of integers, as "[0,-1]"'
+        raise InvalidRequestError.of(Reason.PARAMETER_INVALID, message, f"parameters[{SHAPE}]", key=SHAPE, value=text)
+    return map(int, _ITEM.findall(text))

@@ -1,0 +1,66 @@
+"""ModelInferResponse: written.
+
+Law: an answer is a header, and the output's elements joined to it once. They are the message's last field, so no
+generated class ever has them.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from google.protobuf.message import Message
+
+from tensor_reshape.server.oip.contents import fill_contents
+from tensor_reshape.server.oip.datatypes import NAMES
+from tensor_reshape.server.oip.messages import find_class
+from tensor_reshape.server.oip.models import VERSION
+from tensor_reshape.server.oip.regions import BYTE_SIZE, OFFSET, Place
+from tensor_reshape.server.oip.requests import InferCall
+from tensor_reshape.server.oip.shared_memory import REGION
+from tensor_reshape.wire.fields import encode_varint
+from tensor_reshape.wire.tensors import TensorView
+
+_PARAMETER = find_class("InferParameter")
+_RESPONSE, _STREAM_RESPONSE = find_class("ModelInferResponse"), find_class("ModelStreamInferResponse")
+_RAW_TAG = b"\x32"  # field 6, length-delimited: `raw_output_contents`
+_INFER_TAG = b"\x12"  # field 2 of a stream's response
+
+
+def encode_header(call: InferCall, output: TensorView) -> bytes:
+    """Returns the answer but for its id, and its raw contents, which follow as they are where the request had such."""
+    message = _RESPONSE(model_name=call.model.name, model_version=VERSION)
+    tensor = message.outputs.add(name=call.model.output.name, datatype=NAMES[output.data_type], shape=output.dims)  # type: ignore[attr-defined] # a message of the pool
+    if call.place is not None:
+        for name, parameter in _tell_place(call.place, output).items():
+            tensor.parameters[name].CopyFrom(parameter)
+        return message.SerializeToString() + _RAW_TAG + b"\0"  # each output has its entry
+    if call.is_typed:
+        fill_contents(tensor, call.source, output)
+        return message.SerializeToString()
+    return message.SerializeToString() + _RAW_TAG + encode_varint(output.payload.nbytes)
+
+
+def encode_id(request_id: str) -> bytes:
+    """Returns the field of an answer that repeats the id of its request, if that has one."""
+    return _RESPONSE(id=request_id).SerializeToString()
+
+
+def wrap_response(pieces: Sequence[bytes | memoryview]) -> bytes:
+    """Returns an answer, in pieces, as one of a stream."""
+    length = sum(map(len, pieces))
+    return b"".join((_INFER_TAG, encode_varint(length), *pieces))
+
+
+def encode_error(text: str, reason: str, request_id: str) -> bytes:
+    """Returns a refusal as an answer of a stream: whom it is for, what is wrong, and our reason."""
+    response = {"id": request_id, "parameters": {"reason": _PARAMETER(string_param=reason)}}
+    return _STREAM_RESPONSE(error_message=text, infer_response=response).SerializeToString()
+
+
+def _tell_place(place: Place, output: TensorView) -> dict[str, Message]:
+    """Returns the parameters that say where an output is, as Triton's do."""
+    told: dict[str, Any] = {
+        REGION: {"string_param": place.region},
+        BYTE_SIZE: {"int64_param": output.payload.nbytes},
+        **({OFFSET: {"int64_param": place.offset}} if place.offset else {}),
+    }
+    return {name: _PARAMETER(**choice) for name, choice in told.items()}

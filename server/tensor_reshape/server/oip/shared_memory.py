@@ -1,0 +1,226 @@
+"""Shared memory: regions, which are names that clients give to parts of files in one directory of the operator's.
+
+- Nothing is mapped. Whoever may change a file may truncate it, and a mapping of it would kill the reader with SIGBUS;
+  `preadv` ends early instead, and `pwritev` writes what there is room for.
+- A file is opened for each use and closed after it: no descriptor is kept, and a file that its owner unlinks is gone.
+- What is opened is a plain file of the server's own user, directly in the directory, under one name: no link, no pipe,
+  no device, and nothing of a user who has not asked for it. A key has no slash, so `O_NOFOLLOW` sees all of its path.
+- What callers may hold here is bounded, in regions and in the length of each name. How much one reading takes of memory
+  is what it asks for: whoever asks has room for it.
+- Every method may be called from any thread. No file is touched while the lock is held.
+"""
+
+import errno
+import os
+import stat
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from tensor_reshape.rules.errors import InvalidRequestError, LimitError, NotFoundError, Reason
+
+MAX_REGIONS = 1024
+"""Clients have two for each call under way at most: one that it reads, one that it writes."""
+
+MAX_NAME_BYTES = 255
+"""Of the name of a region, and of a key: that of a file cannot be longer."""
+
+REGION = "shared_memory_region"
+"""The parameter of a tensor that names its region, and what is to blame where that cannot be used."""
+
+# Both ways: a region is registered for input or for output, and nobody says which. Without O_NONBLOCK a pipe without a
+# writer would keep the thread; a terminal shall not become the server's.
+_FLAGS = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+
+
+class Region(NamedTuple):
+    """Part of a file, in bytes.
+
+    Attributes:
+        key: the name of the file, as the client wrote it; a slash in front, which `shm_open` asks for, is left out.
+        offset: where in the file the region begins.
+        byte_size: of the region.
+    """
+
+    key: str
+    offset: int
+    byte_size: int
+
+
+class SharedMemory:
+    """The regions that are registered with one server."""
+
+    def __init__(self, directory: Path | None) -> None:
+        """Has no regions yet; their files are in `directory`, and None says that there is no shared memory."""
+        self._directory = directory
+        self._regions: dict[str, Region] = {}
+        self._lock = threading.Lock()  # two that register at once must not both be the last for whom there is room
+
+    def register(self, name: str, region: Region) -> None:
+        """Gives a name to part of a file, which must be there and as long as that.
+
+        Raises:
+            InvalidRequestError: SHARED_MEMORY_DISABLED, REGION_INVALID, REGION_UNUSABLE, REGION_OUT_OF_RANGE.
+            LimitError: REGION_LIMIT_EXCEEDED.
+        """
+        self._check_enabled()
+        _check_name(name, "name")
+        _check_key(region.key)
+        if not region.byte_size:
+            message = "byte_size is 0; a region has a byte at least"
+            raise InvalidRequestError.of(Reason.REGION_INVALID, message, "byte_size")
+        with self._open(name, region, "key"):
+            pass
+        with self._lock:
+            if name in self._regions:
+                message = f"the region '{name}' is registered already: unregister it first"
+                raise InvalidRequestError.of(Reason.REGION_INVALID, message, "name", name=name)
+            if len(self._regions) >= MAX_REGIONS:
+                message = f"{MAX_REGIONS} regions are registered; there may be no more"
+                raise LimitError.of(Reason.REGION_LIMIT_EXCEEDED, message, "name", limit=MAX_REGIONS)
+            self._regions[name] = region
+
+    def unregister(self, name: str) -> None:
+        """Forgets a region, or all of them where the name is empty; one that is not there is forgotten already.
+
+        Raises:
+            InvalidRequestError: SHARED_MEMORY_DISABLED.
+        """
+        self._check_enabled()
+        with self._lock:
+            if name:
+                self._regions.pop(name, None)
+            else:
+                self._regions.clear()
+
+    def list_regions(self, name: str) -> Mapping[str, Region]:
+        """Returns the region of this name, or all of them where the name is empty.
+
+        Raises:
+            InvalidRequestError: SHARED_MEMORY_DISABLED.
+            NotFoundError: REGION_UNKNOWN.
+        """
+        self._check_enabled()
+        if name:
+            return {name: self._find(name, "name")}
+        with self._lock:
+            return dict(self._regions)
+
+    def read(self, name: str, offset: int, byte_size: int) -> memoryview:
+        """Returns a copy of so many bytes of a region, from `offset` within it.
+
+        Raises:
+            InvalidRequestError: SHARED_MEMORY_DISABLED, REGION_OUT_OF_RANGE, REGION_UNUSABLE.
+            NotFoundError: REGION_UNKNOWN.
+        """
+        region = self._locate(name, offset, byte_size)
+        with self._open(name, region, REGION) as file:
+            buffer = memoryview(bytearray(byte_size))
+            _transfer(os.preadv, file, buffer, region.offset)
+        return buffer.toreadonly()
+
+    def write(self, name: str, offset: int, data: memoryview) -> None:
+        """Writes `data` into a region, from `offset` within it.
+
+        A file that is truncated meanwhile grows again, up to the end of what is written.
+
+        Raises:
+            InvalidRequestError: SHARED_MEMORY_DISABLED, REGION_OUT_OF_RANGE, REGION_UNUSABLE.
+            NotFoundError: REGION_UNKNOWN.
+        """
+        region = self._locate(name, offset, data.nbytes)
+        with self._open(name, region, REGION) as file:
+            _transfer(os.pwritev, file, data, region.offset)
+
+    def _check_enabled(self) -> None:
+        if self._directory is None:
+            message = "this server takes no shared memory; send the tensor in the message"
+            raise InvalidRequestError.of(Reason.SHARED_MEMORY_DISABLED, message)
+
+    def _find(self, name: str, field: str) -> Region:
+        with self._lock:
+            region = self._regions.get(name)
+        if region is None:
+            message = f"Unable to find shared memory region: '{name}'"
+            raise NotFoundError.of(Reason.REGION_UNKNOWN, message, field, value=name)
+        return region
+
+    def _locate(self, name: str, offset: int, byte_size: int) -> Region:
+        """Returns the part of the file that is so many bytes of a region."""
+        self._check_enabled()
+        region = self._find(name, REGION)
+        if min(offset, byte_size) < 0 or offset + byte_size > region.byte_size:
+            what = f"the region '{name}', of {region.byte_size} bytes,"
+            raise _refuse_range(what, offset, byte_size, REGION)
+        return Region(region.key, region.offset + offset, byte_size)
+
+    @contextmanager
+    def _open(self, name: str, region: Region, field: str) -> Iterator[int]:
+        """Opens the file of a region until the end of the block, where that is as long as the region asks."""
+        # In bytes: a name that the locale cannot write is no bug of ours.
+        path = os.path.join(os.fsencode(self._directory or ""), region.key.removeprefix("/").encode())  # noqa: PTH118
+        try:
+            file = os.open(path, _FLAGS)
+            try:
+                _check_file(os.fstat(file), name, region, field)
+                yield file
+            finally:
+                os.close(file)
+        except OSError as error:
+            # Not its text, which has the path.
+            why = "it is a symbolic link" if error.errno == errno.ELOOP else os.strerror(error.errno or 0)
+            raise _refuse_file(name, why, field) from error
+
+
+def _transfer(move: Callable[[int, list[memoryview], int], int], file: int, data: memoryview, offset: int) -> None:
+    """Reads until `data` is full, or writes until all of it is written.
+
+    Raises:
+        OSError: the file ends, or takes no more.
+    """
+    moved = 0
+    while moved < data.nbytes:
+        count = move(file, [data[moved:]], offset + moved)
+        if not count:  # it has been truncated since it was opened
+            raise OSError(errno.ENODATA, "")
+        moved += count
+
+
+def _check_name(name: str, field: str) -> None:
+    """Raises InvalidRequestError, REGION_INVALID, where a name is empty or too long."""
+    if not 0 < len(name.encode()) <= MAX_NAME_BYTES:
+        message = f"{field} has {len(name.encode())} bytes; it takes 1 to {MAX_NAME_BYTES}"
+        raise InvalidRequestError.of(Reason.REGION_INVALID, message, field)
+
+
+def _check_key(key: str) -> None:
+    """Raises InvalidRequestError, REGION_INVALID, where a key is not the name of a file in the directory itself."""
+    name = key.removeprefix("/")
+    _check_name(name, "key")
+    if name in {".", ".."} or {"/", "\0"} & set(name):
+        message = f"key is {key!r}; it is the name of a file, with or without one slash in front"
+        raise InvalidRequestError.of(Reason.REGION_INVALID, message, "key", key=key)
+
+
+def _check_file(status: os.stat_result, name: str, region: Region, field: str) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        raise _refuse_file(name, "it is no plain file", field)
+    if status.st_uid != os.geteuid():
+        raise _refuse_file(name, "it belongs to another user than the server's", field)
+    if status.st_nlink != 1:
+        raise _refuse_file(name, "it has more names than one, or none", field)
+    if region.offset + region.byte_size > status.st_size:
+        what = f"the file of the region '{name}', of {status.st_size} bytes,"
+        raise _refuse_range(what, region.offset, region.byte_size, field)
+
+
+def _refuse_file(name: str, why: str, field: str) -> InvalidRequestError:
+    message = f"the file of the region '{name}' cannot be used: {why}"
+    return InvalidRequestError.of(Reason.REGION_UNUSABLE, message, field, name=name)
+
+
+def _refuse_range(what: str, offset: int, byte_size: int, field: str) -> InvalidRequestError:
+    message = f"{what} does not hold {byte_size} bytes at offset {offset}"
+    return InvalidRequestError.of(Reason.REGION_OUT_OF_RANGE, message, field, offset=offset, byte_size=byte_size)

@@ -1,0 +1,54 @@
+"""Calls as programs make them that use kserve's InferenceGRPCClient."""
+
+import asyncio
+import logging
+
+import grpc
+from kserve import InferenceGRPCClient, InferInput, InferRequest
+from kserve.protocol.infer_type import RequestedOutput
+
+from inference_calls import (
+    Json,
+    Tensor,
+    print_answer,
+    read_calls,
+    read_parameters,
+    read_tensors,
+    write_failure,
+    write_response,
+)
+
+
+def make_input(tensor: Tensor) -> InferInput:
+    made = InferInput(tensor.name, list(tensor.array.shape), tensor.datatype)
+    made.set_data_from_numpy(tensor.array, binary_data=not tensor.is_typed)
+    return made
+
+
+async def ask(client: InferenceGRPCClient, request: Json, seconds: float) -> Json:
+    made = InferRequest(
+        request["model_name"],
+        [make_input(tensor) for tensor in read_tensors(request)],
+        request_id=request.get("id", ""),
+        parameters=read_parameters(request["parameters"]),
+        request_outputs=[RequestedOutput(output["name"]) for output in request.get("outputs", [])],
+        model_version=request.get("model_version"),
+    )
+    try:
+        response = await client.infer(made, timeout=seconds)
+    except grpc.RpcError as error:
+        return write_failure(error)
+    (output,) = response.outputs
+    return write_response(response, output, output.as_numpy())
+
+
+async def main() -> None:
+    logging.disable()  # it logs what it raises
+    address, calls = read_calls()
+    async with InferenceGRPCClient(address, retries=0) as client:
+        for call in calls:
+            print_answer(await ask(client, call["requests"][0], call["seconds"]))
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

@@ -1,0 +1,33 @@
+"""Calls as programs make them that use tritonclient's streams: each request is answered on the stream it is sent on."""
+
+from contextlib import suppress
+from queue import SimpleQueue
+from typing import Any
+
+import tritonclient.grpc as triton
+from tritonclient.utils import InferenceServerException
+
+from inference_calls import Json, print_answer, read_calls
+from triton_requests import build_arguments, write_error, write_result
+
+
+def ask(client: triton.InferenceServerClient, request: Json, seconds: float) -> Json:
+    results: SimpleQueue[tuple[Any, Any]] = SimpleQueue()
+    # A stream for each call, since each has a deadline of its own, and one that is refused by status has ended.
+    client.start_stream(lambda result, error: results.put((result, error)), stream_timeout=seconds)
+    with suppress(InferenceServerException):  # the deadline has passed, as the queue says
+        client.async_stream_infer(**build_arguments(request))
+    result, error = results.get()
+    client.stop_stream()
+    return write_result(result) if error is None else write_error(error)
+
+
+def main() -> None:
+    address, calls = read_calls()
+    with triton.InferenceServerClient(address) as client:
+        for call in calls:
+            print_answer(ask(client, call["requests"][0], call["seconds"]))
+
+
+if __name__ == "__main__":
+    main()

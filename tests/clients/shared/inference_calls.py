@@ -1,0 +1,125 @@
+"""What all Python clients of the Open Inference Protocol do around their calls.
+
+A call comes as the JSON of a ModelInferRequest. It is made anew with what the client has for its parts, and what the
+client makes of the answer goes back as the JSON of a ModelInferResponse with raw contents, however they came.
+"""
+
+import base64
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import grpc
+import numpy as np
+import numpy.typing as npt
+from google.rpc.error_details_pb2 import ErrorInfo
+from google.rpc.status_pb2 import Status
+
+Json = dict[str, Any]
+Array = npt.NDArray[Any]
+
+_DETAILS_KEY = "grpc-status-details-bin"
+_DTYPES = {
+    "BOOL": "?",
+    "UINT8": "<u1",
+    "UINT16": "<u2",
+    "UINT32": "<u4",
+    "UINT64": "<u8",
+    "INT8": "<i1",
+    "INT16": "<i2",
+    "INT32": "<i4",
+    "INT64": "<i8",
+    "FP16": "<f2",
+    "FP32": "<f4",
+    "FP64": "<f8",
+}
+
+
+class Tensor(NamedTuple):
+    """An input, and whether its elements go one by one, in the field of their type."""
+
+    name: str
+    datatype: str
+    array: Array
+    is_typed: bool
+
+
+def read_calls() -> tuple[str, list[Json]]:
+    """Returns the address of the server, and the calls."""
+    options, *calls = map(json.loads, sys.stdin)
+    return options["address"], calls
+
+
+def find_dtype(datatype: str) -> np.dtype[Any]:
+    """Returns numpy's type for a name of the protocol."""
+    if datatype != "BF16":
+        return np.dtype(_DTYPES[datatype])
+    import ml_dtypes  # noqa: PLC0415 - not every client's environment has it
+
+    bfloat16: np.dtype[Any] = np.dtype(ml_dtypes.bfloat16)
+    return bfloat16
+
+
+def read_tensors(request: Json) -> Iterator[Tensor]:
+    """Yields the inputs of a request."""
+    raw = iter(request.get("raw_input_contents", []))
+    for given in request["inputs"]:
+        dtype, dims = find_dtype(given["datatype"]), [int(dim) for dim in given.get("shape", [])]
+        if "contents" in given:
+            (elements,) = given["contents"].values()
+            array = np.array([_read_number(element) for element in elements], dtype)
+        else:
+            array = np.frombuffer(base64.b64decode(next(raw)), dtype)
+        yield Tensor(given["name"], given["datatype"], array.reshape(dims), "contents" in given)
+
+
+def read_parameters(given: Mapping[str, Json]) -> dict[str, Any]:
+    """Returns parameters as Python has their values: JSON writes numbers of 64 bits as text."""
+    return {
+        name: int(value) if choice == "int64_param" else value
+        for name, chosen in given.items()
+        for choice, value in chosen.items()
+    }
+
+
+def write_response(answer: Any, output: Any, array: Array) -> Json:  # noqa: ANN401 - of whichever client
+    """Returns the answer to one call.
+
+    Args:
+        answer: what has the attributes of a ModelInferResponse.
+        output: what has those of its output.
+        array: the elements of that.
+    """
+    described = {"name": output.name, "datatype": output.datatype, "shape": [str(dim) for dim in array.shape]}
+    if array.dtype != find_dtype(output.datatype) or list(array.shape) != list(output.shape):
+        described["datatype"] = f"{array.dtype} in place of {output.datatype}"
+    named = {"model_name": answer.model_name, "model_version": answer.model_version, "id": answer.id}
+    raw = [base64.b64encode(array.tobytes()).decode()]
+    return {"responses": [{**named, "outputs": [described], "raw_output_contents": raw}]}
+
+
+def write_failure(error: Any) -> Json:  # noqa: ANN401 - grpc's errors are calls, which their class does not say
+    """Returns how a call has ended, with what the details of its status say."""
+    failure = {"code": error.code().value[0], "message": error.details()}
+    details = [value for key, value in error.trailing_metadata() or () if key == _DETAILS_KEY]
+    for packed in Status.FromString(details[0]).details if details else ():
+        info = ErrorInfo()
+        if packed.Unpack(info):
+            failure |= {"reason": info.reason, "metadata": dict(info.metadata)}
+    return failure
+
+
+def write_status(error: Exception) -> Json:
+    """Returns how a call has ended where the client keeps no more of it than text: `StatusCode.NAME`."""
+    name = str(getattr(error, "status", lambda: "")() or "").removeprefix("StatusCode.")
+    return {"code": grpc.StatusCode[name or "UNKNOWN"].value[0], "message": str(error)}
+
+
+def print_answer(answer: Json) -> None:
+    """Prints the answer to one call."""
+    print(json.dumps(answer), flush=True)
+
+
+def _read_number(element: bool | float | str) -> bool | float:
+    return int(element) if isinstance(element, str) else element  # numbers of 64 bits are text

@@ -1,0 +1,37 @@
+"""What programs give to tritonclient for a request, and read of what it gives back."""
+
+import grpc
+import tritonclient.grpc as triton
+from tritonclient.utils import InferenceServerException
+
+from inference_calls import Json, Tensor, read_parameters, read_tensors, write_failure, write_response, write_status
+
+
+def build_arguments(request: Json) -> Json:
+    """Returns the arguments that `infer` and `async_stream_infer` have in common."""
+    return {
+        "model_name": request["model_name"],
+        "inputs": [_build_input(tensor) for tensor in read_tensors(request)],
+        "model_version": request.get("model_version", ""),
+        "outputs": [triton.InferRequestedOutput(output["name"]) for output in request.get("outputs", [])] or None,
+        "request_id": request.get("id", ""),
+        "parameters": read_parameters(request["parameters"]),
+    }
+
+
+def write_result(result: triton.InferResult) -> Json:
+    """Returns an answer."""
+    name = result.get_response().outputs[0].name
+    return write_response(result.get_response(), result.get_output(name), result.as_numpy(name))
+
+
+def write_error(error: InferenceServerException) -> Json:
+    """Returns how a call has ended."""
+    # It keeps the text; the details are those of the error that it was raised from.
+    return write_failure(error.__context__) if isinstance(error.__context__, grpc.RpcError) else write_status(error)
+
+
+def _build_input(tensor: Tensor) -> triton.InferInput:
+    made = triton.InferInput(tensor.name, tensor.array.shape, tensor.datatype)
+    made.set_data_from_numpy(tensor.array)
+    return made

@@ -1,0 +1,329 @@
+"""ModelInfer answers as the native call, whatever form the request has; a stream answers each message by itself."""
+
+import logging
+import struct
+from random import Random
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from google.protobuf.message import DecodeError
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from inference_requests import SIX, build_request, read_response
+from tensor_reshape.rules.dtypes import DataType
+from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason, ReshapeError
+from tensor_reshape.rules.limits import DEFAULT_LIMITS, Limits
+from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, STATIC_RESHAPE
+from tensor_reshape.server.oip.datatypes import NAMES
+from tensor_reshape.server.oip.inferences import Inference, InferSession
+from tensor_reshape.server.oip.messages import InferMessage, find_class
+from tensor_reshape.server.oip.shared_memory import SharedMemory
+from tensor_reshape.server.service.methods import ReshapeService
+from tensor_reshape.wire.arrays import build_array
+from tensor_reshape.wire.reshapes import ReshapeCall, decode_reshape_response, encode_reshape_request
+from tensor_reshape.wire.tensors import TensorView
+from tensor_strategies import reshape_calls
+from tests.oracles.odd_encodings import encode_oddly
+
+KIND = find_class("ModelInferRequest")
+STREAMED = find_class("ModelStreamInferResponse")
+NAN = struct.pack("<I", 0x7F800001)  # one that signals: a number of Python would make another of it
+
+
+class Outcome(NamedTuple):
+    """What can be compared of an answer, or of a refusal."""
+
+    text: str
+    shape: tuple[int, ...] = ()
+    payload: bytes = b""
+    request_id: str = ""
+
+
+def make(limits: Limits = DEFAULT_LIMITS) -> Inference:
+    return Inference(ReshapeService(limits), SharedMemory(None), limits)
+
+
+KEPT = make()  # its caches know what it has been asked
+
+
+def ask(inference: Inference, raw: bytes) -> Outcome:
+    try:
+        light = inference.answer_light(raw)
+        response = read_response(inference.answer(raw) if light is None else light)
+    except ReshapeError as error:
+        return Outcome(str(error.reason))
+    (tensor,) = response.outputs
+    return Outcome(tensor.datatype, tuple(tensor.shape), b"".join(response.raw_output_contents), response.id)
+
+
+def build_twin(call: ReshapeCall, shape: TensorView | None, *, as_input: bool) -> InferMessage:
+    """Returns the request that asks the same of a model."""
+    question = call.question
+    # What a tensor holds of it: numbers that its type has not are others there.
+    target = question.target if shape is None else build_array(shape).tolist()
+    request = build_request(
+        question.operation.name,
+        call.data.dims,
+        bytes(call.data.payload),
+        datatype=NAMES[call.data.data_type],
+        target=None if as_input else str(list(target)),
+        special_zero=question.special_zero,
+    )
+    if as_input:
+        items = np.array(target, "<i8").tobytes() if shape is None else bytes(shape.payload)
+        datatype = "INT64" if shape is None else NAMES[shape.data_type]
+        request.inputs.add(name="shape", datatype=datatype, shape=[len(target)])
+        request.raw_input_contents.append(items)
+    return request
+
+
+@settings(max_examples=150, deadline=None)
+@given(reshape_calls(), st.booleans())
+def test_a_model_answers_as_the_native_call(drawn: tuple[ReshapeCall, TensorView | None], as_input: bool):
+    call, shape = drawn
+    if call.data.strides is not None or call.data.data_type not in NAMES or call.question.expected is not None:
+        return
+    if not as_input and any(abs(item) >= 10**19 for item in call.question.target):
+        return
+    native = encode_reshape_request(call, shape)
+    try:
+        output = decode_reshape_response(ReshapeService(DEFAULT_LIMITS).execute(call.question.operation, native))
+        want = Outcome(NAMES[output.data_type], tuple(output.dims), bytes(output.payload))
+    except ReshapeError as error:
+        want = Outcome(str(error.reason))
+    request = build_twin(call, shape, as_input=as_input).SerializeToString()
+    assert ask(make(), request) == want
+    assert [ask(KEPT, request), ask(KEPT, request)] == [want, want]
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.integers(0, 2**32))
+def test_an_odd_encoding_is_answered_as_a_plain_one(seed: int):
+    random = Random(seed)
+    request = build_request(
+        random.choice(["reshape", "static_reshape", "nothing"]),
+        random.choice([(2, 3), (6,), (0, 3), (2, 2)]),
+        random.choice([SIX, b"", SIX[:8]]),
+        target=random.choice(["[3,-1]", "[0,-1]", "[-1]", "6"]),
+        special_zero=random.choice([True, False, None]),
+        id=random.choice(["", "seven", "\xfc"]),
+    )
+    if random.random() < 0.4:
+        del request.parameters["shape"]
+        request.inputs.insert(0, type(request.inputs[0])(name="shape", datatype="INT64", shape=[2]))
+        request.raw_input_contents.insert(0, np.array([3, random.choice([-1, 2, 5])], "<i8").tobytes())
+    odd = encode_oddly(request, seed)
+    try:
+        plain = KIND.FromString(odd).SerializeToString()
+    except DecodeError:
+        assert ask(make(), odd).text == Reason.MESSAGE_MALFORMED
+        return
+    want = ask(make(), plain)
+    assert ask(make(), odd) == want
+    assert [ask(KEPT, odd), ask(KEPT, odd)] == [want, want]
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.integers(0, 2**32))
+def test_hostile_bytes_are_read_as_the_generated_class_reads_them(seed: int):
+    random = Random(seed)
+    raw = bytearray(build_request(id=random.choice(["", "seven"])).SerializeToString())
+    for _ in range(random.randint(1, 4)):
+        at = random.randrange(len(raw))
+        raw[at : at + random.randint(0, 2)] = random.randbytes(random.randint(0, 2))
+    hostile = bytes(raw)
+    try:
+        want = ask(make(), KIND.FromString(hostile).SerializeToString())
+    except DecodeError:
+        want = Outcome(str(Reason.MESSAGE_MALFORMED))
+    assert ask(make(), hostile) == want
+    assert ask(KEPT, hostile) == want
+
+
+@pytest.mark.parametrize(
+    "ids", [("", "a"), ("a", "b"), ("a", "longer"), ("longer", ""), ("a", "x" * 200), ("a", "\xfc")]
+)
+def test_requests_that_differ_in_their_id_alone_get_their_own_back(ids: tuple[str, str]):
+    inference = make()
+    raws = [build_request(id=request_id).SerializeToString() for request_id in (*ids, *ids)]
+    assert [ask(inference, raw).request_id for raw in raws] == [*ids, *ids]
+
+
+def test_a_target_that_is_longer_than_the_elements_is_no_payload():
+    inference, shapes = make(), []
+    for first in (1, 4):
+        request = build_request(shape=(4,), payload=bytes(4), datatype="INT8", target=None)
+        request.inputs.add(name="shape", datatype="INT64", shape=[2])
+        request.raw_input_contents.append(np.array([first, -1], "<i8").tobytes())
+        shapes.append(ask(inference, request.SerializeToString()).shape)
+    assert shapes == [(1, 4), (4, 1)]
+
+
+@pytest.mark.parametrize(
+    ("datatype", "field", "numbers"),
+    [
+        ("BOOL", "bool_contents", [True, False]),
+        ("INT8", "int_contents", [-128, 127]),
+        ("INT32", "int_contents", [-(2**31), 5]),
+        ("INT64", "int64_contents", [-(2**63), 2**63 - 1]),
+        ("UINT16", "uint_contents", [0, 65535]),
+        ("UINT64", "uint64_contents", [0, 2**64 - 1]),
+        ("FP32", "fp32_contents", [0.5, -1.0]),
+        ("FP64", "fp64_contents", [0.1, float("inf")]),
+    ],
+)
+def test_numbers_are_answered_as_numbers(datatype: str, field: str, numbers: list[object]):
+    request = build_request(shape=(2,), datatype=datatype, target="[1,-1]", raw_input_contents=[])
+    getattr(request.inputs[0].contents, field).extend(numbers)
+    response = read_response(make().answer(request.SerializeToString()))
+    assert list(response.outputs[0].shape) == [1, 2]
+    assert list(getattr(response.outputs[0].contents, field)) == numbers
+    assert not response.raw_output_contents
+
+
+def test_a_nan_among_numbers_comes_back_as_it_was():
+    request = build_request(shape=(1,), target="[1,1]", raw_input_contents=[])
+    request.inputs[0].contents.MergeFromString(b"\x32\x04" + NAN)
+    response = read_response(make().answer(request.SerializeToString()))
+    assert NAN in response.outputs[0].contents.SerializeToString()
+
+
+def build_question(dims: list[int], target: str, **parameters: str) -> InferMessage:
+    request = build_request("infer_shape", payload=np.array(dims, "<i8").tobytes(), target=target)
+    del request.inputs[:]
+    request.inputs.add(name="data_shape", datatype="INT64", shape=[len(dims)])
+    for name, value in parameters.items():
+        request.parameters[name].string_param = value
+    return request
+
+
+@pytest.mark.parametrize(
+    ("dims", "target", "want"),
+    [([2, 3], "[3,-1]", [3, 2]), ([-1, 4], "[2,-1]", [2, -1]), ([-1, -1], "[5,6]", [5, 6]), ([], "[]", [])],
+)
+def test_a_shape_is_asked_for_without_data(dims: list[int], target: str, want: list[int]):
+    raw = build_question(dims, target).SerializeToString()
+    outcome = ask(make(), raw)
+    assert (outcome.text, outcome.shape) == ("INT64", (len(want),))
+    assert np.frombuffer(outcome.payload, "<i8").tolist() == want
+    assert read_response(make().answer(raw)).outputs[0].name == "shape"
+
+
+def test_a_shape_is_asked_for_by_the_rules_of_the_operation_that_is_named():
+    dims, target = [4, 0, 2], "[-1,0]"
+    texts = []
+    for operation in ("reshape", "static_reshape"):
+        request = build_question(dims, target, operation=operation)
+        request.parameters["special_zero"].bool_param = True
+        texts.append(ask(make(), request.SerializeToString()).text)
+    assert texts == ["INT64", Reason.MINUS_ONE_WITH_ZERO_VOLUME]
+
+
+def test_typed_dims_are_answered_with_typed_dims():
+    request = build_question([2, 3], "[-1]")
+    del request.raw_input_contents[:]
+    request.inputs[0].contents.int64_contents.extend([2, 3])
+    response = read_response(make().answer(request.SerializeToString()))
+    assert list(response.outputs[0].contents.int64_contents) == [6]
+
+
+def test_what_is_large_is_left_to_a_thread():
+    large = build_request(shape=(2**19,), payload=bytes(2**19), datatype="INT8", target="[-1]")
+    numbers = build_request(shape=(4096,), datatype="INT8", target="[-1]", raw_input_contents=[])
+    numbers.inputs[0].contents.int_contents.extend([1] * 4096)
+    raws = [large.SerializeToString(), numbers.SerializeToString()]
+    assert [make().answer_light(raw) for raw in raws] == [None, None]
+    assert [len(make().answer(raw)) > 4096 for raw in raws] == [True, True]
+
+
+def test_more_numbers_than_are_read_are_refused():
+    limits = Limits(max_output_bytes=2**20)  # of which a sixteenth
+    request = build_request(shape=(2**17,), datatype="INT8", target="[-1]", raw_input_contents=[])
+    request.inputs[0].contents.int_contents.extend([1] * 2**17)
+    with pytest.raises(LimitError) as caught:
+        make(limits).answer(request.SerializeToString())
+    assert caught.value.reason is Reason.HEAD_TOO_LARGE
+
+
+def test_a_region_is_left_to_a_thread_and_refused_where_there_is_none():
+    request = build_request(raw_input_contents=[])
+    request.inputs[0].parameters["shared_memory_region"].string_param = "mine"
+    request.inputs[0].parameters["shared_memory_byte_size"].int64_param = 24
+    raw = request.SerializeToString()
+    assert make().answer_light(raw) is None
+    with pytest.raises(InvalidRequestError) as caught:
+        make().answer(raw)
+    assert caught.value.reason is Reason.SHARED_MEMORY_DISABLED
+
+
+def stream(service: ReshapeService, raw: bytes) -> tuple[InferSession, InferMessage]:
+    session = InferSession("/method", Inference(service, SharedMemory(None), DEFAULT_LIMITS))
+    (answer,) = session.receive(raw)
+    session.finish()
+    return session, STREAMED.FromString(answer)
+
+
+def test_a_refusal_on_a_stream_is_an_answer_with_the_id_and_the_reason():
+    request = build_request(id="seven", target="[4]").SerializeToString()
+    _, response = stream(ReshapeService(DEFAULT_LIMITS), request)
+    assert "asks for 4 elements" in response.error_message
+    assert response.infer_response.id == "seven"
+    assert response.infer_response.parameters["reason"].string_param == "VOLUME_MISMATCH"
+
+
+@pytest.mark.parametrize("raw", [b"\xff", b"\x0a\xff\xff\xff\xff\x0f"], ids=["no field", "too long"])
+def test_bytes_that_are_no_message_are_refused_on_a_stream(raw: bytes):
+    _, response = stream(ReshapeService(DEFAULT_LIMITS), raw)
+    assert response.infer_response.parameters["reason"].string_param == "MESSAGE_MALFORMED"
+
+
+def test_a_bug_on_a_stream_is_logged_and_told_as_nothing_else(caplog: pytest.LogCaptureFixture):
+    def fail(*_: object) -> TensorView:
+        raise RuntimeError("secret")  # noqa: EM101 - whatever it says
+
+    with caplog.at_level(logging.ERROR):
+        _, response = stream(ReshapeService(DEFAULT_LIMITS, backend=fail), build_request().SerializeToString())
+    assert response.error_message == "internal error"
+    assert "secret" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("request_", "is_long"),
+    [
+        (build_request(), False),
+        (build_request(shape=(2**20,), payload=bytes(2**20), datatype="INT8", target="[-1]"), False),
+        (build_question([2], "[-1]"), True),
+    ],
+    ids=["small", "large", "question"],
+)
+def test_room_on_a_stream_is_for_the_message_where_all_is_in_it(request_: InferMessage, is_long: bool):
+    session = InferSession("/method", make())
+    raw = request_.SerializeToString()
+    assert session.takes_long(raw) is is_long
+    assert session.count_room(raw) == (None if is_long else 3 * len(raw))
+
+
+def test_requests_are_counted_for_the_model_that_they_name():
+    inference = make()
+    for request in (build_request(), build_request(), build_request(target="[4]"), build_request("nothing")):
+        ask(inference, request.SerializeToString())
+    count = inference.statistics.read("reshape")
+    assert (count.successes, count.failures) == (2, 1)
+    assert inference.statistics.read("static_reshape").successes == 0
+
+
+@pytest.mark.parametrize("operation", [STATIC_RESHAPE, DYNAMIC_RESHAPE], ids=str)
+def test_a_target_of_int64_is_taken_for_every_model(operation: object):
+    request = build_request(str(operation), target=None)
+    request.inputs.add(name="shape", datatype="INT64", shape=[1])
+    request.raw_input_contents.append(np.array([-1], "<i8").tobytes())
+    assert ask(make(), request.SerializeToString()).shape == (6,)
+
+
+def test_every_type_of_the_protocol_is_taken_by_reshape():
+    for data_type, name in NAMES.items():
+        request = build_request(shape=(2,), payload=bytes(data_type.count_bytes(2)), datatype=name, target="[2,1]")
+        assert ask(make(), request.SerializeToString()).text == name
+    assert DataType.BF16 in NAMES

@@ -1,0 +1,113 @@
+"""Elements below one byte are packed and unpacked as element after element says, in bounded memory."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from meters import measure_peak
+from tensor_reshape.rules.dtypes import DataType, ElementKind
+from tensor_reshape.wire.arrays import DTYPES
+from tensor_reshape.wire.packed_elements import pack, unpack
+
+MIB = 1 << 20
+PACKED = [data_type for data_type in DTYPES if data_type.is_packed]
+data_types = st.sampled_from(PACKED)
+
+
+def pack_plainly(data_type: DataType, values: list[int]) -> bytes:
+    """Puts each element behind the last one, the first one into the lowest bits of an integer of any size."""
+    number = sum(value << (index * data_type.bits) for index, value in enumerate(values))
+    return number.to_bytes(data_type.count_bytes(len(values)), "little")
+
+
+def widen(data_type: DataType, value: int) -> int:
+    """Returns the byte that ml_dtypes has of an element with these bits."""
+    negative = data_type.kind is ElementKind.SIGNED and value >> (data_type.bits - 1)
+    return value | (0xFF << data_type.bits & 0xFF) if negative else value
+
+
+def unpack_bytes(data_type: DataType, packed: bytes, count: int) -> bytes:
+    elements = np.full(count, 0xAA, np.uint8)
+    unpack(data_type, np.frombuffer(packed, np.uint8), elements)
+    return elements.tobytes()
+
+
+@st.composite
+def values(draw: st.DrawFn) -> tuple[DataType, list[int]]:
+    data_type = draw(data_types)
+    return data_type, draw(st.lists(st.integers(0, 2**data_type.bits - 1), max_size=70))
+
+
+def test_the_types_that_are_packed_here_are_those_that_ml_dtypes_has():
+    assert list(map(str, PACKED)) == ["u2", "u4", "i4", "f4e2m1"]
+
+
+@settings(deadline=None)
+@given(values())
+def test_elements_are_packed_one_behind_the_other(sample: tuple[DataType, list[int]]):
+    data_type, items = sample
+    elements = np.array([widen(data_type, item) for item in items], np.uint8)
+    assert pack(data_type, elements).tobytes() == pack_plainly(data_type, items)
+
+
+@settings(deadline=None)
+@given(values(), st.integers(0, 255))
+def test_packed_elements_are_unpacked_whatever_the_spare_bits_are(sample: tuple[DataType, list[int]], spare: int):
+    data_type, items = sample
+    packed = bytearray(pack_plainly(data_type, items))
+    used = len(items) * data_type.bits % 8
+    if used:
+        packed[-1] |= spare << used & 0xFF
+    assert unpack_bytes(data_type, bytes(packed), len(items)) == bytes(widen(data_type, item) for item in items)
+
+
+@settings(deadline=None)
+@given(values(), st.integers(0, 255))
+def test_what_the_other_bits_of_an_element_are_in_memory_does_not_matter(
+    sample: tuple[DataType, list[int]], noise: int
+):
+    data_type, items = sample
+    elements = np.array([item | noise << data_type.bits & 0xFF for item in items], np.uint8)
+    assert pack(data_type, elements).tobytes() == pack_plainly(data_type, items)
+
+
+@pytest.mark.parametrize("data_type", PACKED, ids=str)
+def test_every_element_is_what_ml_dtypes_makes_of_its_value(data_type: DataType):
+    every = bytes(range(256))
+    elements = np.frombuffer(unpack_bytes(data_type, every, 256 * data_type.group_items), DTYPES[data_type])
+    twin = elements.astype(np.float32).astype(DTYPES[data_type])
+    np.testing.assert_array_equal(twin, elements, strict=True)
+    assert pack(data_type, twin.view(np.uint8)).tobytes() == every
+
+
+# the value of each element, in order: of the bytes 0x1b 0xe4
+VALUES: dict[DataType, list[float]] = {
+    DataType.U2: [3, 2, 1, 0, 0, 1, 2, 3],
+    DataType.U4: [11, 1, 4, 14],
+    DataType.I4: [-5, 1, 4, -2],
+    DataType.F4E2M1: [-1.5, 0.5, 2, -4],
+}
+
+
+@pytest.mark.parametrize("data_type", PACKED, ids=str)
+def test_the_first_element_is_in_the_lowest_bits(data_type: DataType):
+    elements = np.frombuffer(unpack_bytes(data_type, b"\x1b\xe4", len(VALUES[data_type])), DTYPES[data_type])
+    assert elements.astype(np.float32).tolist() == VALUES[data_type]
+
+
+def test_unpacked_types_pass_through():
+    elements = np.arange(7, dtype=np.uint8)
+    assert pack(DataType.U8, elements) is elements
+    assert unpack_bytes(DataType.F32, b"abcdefgh", 8) == b"abcdefgh"
+
+
+def test_packing_takes_no_more_memory_than_it_says():
+    elements = np.zeros(32 * MIB, ml_dtypes.uint4).view(np.uint8)
+    assert measure_peak(lambda: pack(DataType.U4, elements)) < 33 * MIB
+
+
+def test_unpacking_takes_no_memory():
+    elements, packed = np.zeros(32 * MIB, np.uint8), np.zeros(16 * MIB, np.uint8)
+    assert measure_peak(lambda: unpack(DataType.I4, packed, elements)) < MIB

@@ -1,0 +1,70 @@
+"""Has clients that nobody here wrote make the same calls of a real server, and prints what each one made of them.
+
+Each client has an environment of its own in `.venv-clients`, which is made first and then kept. A number in the
+table counts the calls that did what the rules say, element by element, or failed with the right code and reason; in
+brackets, this client must see something else, and below it says why.
+"""
+
+import argparse
+import sys
+import time
+
+from server_processes import run_server
+from verification.clients.matrices import Cell, run_table, write_matrix
+from verification.clients.programs import LackingError, Program, find_programs
+from verification.clients.rows import TABLES
+
+
+def parse_arguments() -> argparse.Namespace:
+    """Reads the command line."""
+    names = [program.name for program in find_programs()]
+    parser = argparse.ArgumentParser("scripts/clients", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"which clients: all of {', '.join(names)}")
+    arguments = parser.parse_args()
+    if not set(arguments.names) <= set(names):
+        parser.error(f"no client has a name of {sorted(set(arguments.names) - set(names))}: there are {names}")
+    return arguments
+
+
+def main() -> int:
+    """Runs; 1 where a client cannot be installed, or a call is not as it must be."""
+    arguments = parse_arguments()
+    programs = [program for program in find_programs() if program.name in arguments.names or not arguments.names]
+    versions, lacking = install_all(programs)
+    ready = [program for program in programs if program.name in versions]
+    differences = [difference for table in TABLES for difference in show_table(table, ready)]
+    print("", *[f"- {program.title}: {versions[program.name]}" for program in ready], *lacking, *differences, sep="\n")
+    return 1 if lacking or differences else 0
+
+
+def install_all(programs: list[Program]) -> tuple[dict[str, str], list[str]]:
+    """Returns the versions of each client that can be installed, and why others cannot."""
+    versions, lacking = {}, []
+    for program in programs:
+        begin = time.monotonic()
+        try:
+            versions[program.name] = program.install()
+        except LackingError as error:
+            lacking.append(f"{program.name} is not there: {error}")
+        print(f"{program.name}: {time.monotonic() - begin:.1f} s to install", flush=True)
+    return versions, lacking
+
+
+def show_table(table: str, programs: list[Program]) -> list[str]:
+    """Runs a table with all clients of its protocol, prints the matrix, and returns what is not as it must be."""
+    columns: dict[str, dict[str, Cell]] = {}
+    for program in programs:
+        if table in program.tables:
+            with run_server(*program.server) as server:
+                begin = time.monotonic()
+                columns[program.name] = run_table(program, table, server.address)
+            print(f"{program.name}: {time.monotonic() - begin:.1f} s for the table {table}", flush=True)
+    if columns:
+        print("", *write_matrix(table, columns), "", sep="\n")
+    cells = [(name, row, cell) for name, rows in columns.items() for row, cell in rows.items()]
+    print(*[f"- {name}, {row}: {cell.why}" for name, row, cell in cells if cell.why], sep="\n")
+    return [f"{name}, {row}: {difference}" for name, row, cell in cells for difference in cell.differences]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,166 @@
+"""Programs in other languages and on other libraries, each in an environment of its own.
+
+A program is a folder of `tests/clients/programs`:
+
+- `about.json`: `title`, the protocols whose tables it makes (`tables`), the flags of the server that it asks
+  (`server`), and `exceptions`: rows in which this client must see something else, each with `why`, and with the `code`
+  that ends its calls, and the `reason` in the details, or without.
+- `install`: makes the environment. It runs in the environment's folder, which has a copy of the program's folder and of
+  `tests/clients/shared`; PROTOS is the folder of the contract, GOOGLEAPIS one with `google/rpc`, PYTHON an interpreter
+  that has uv. It writes the file `versions`, and ends with 77 where the machine lacks what it needs, which it names on
+  stderr.
+- `run`: makes calls. On stdin there is a line of JSON with the server's `address`, the folders `protos` and
+  `googleapis`, and `descriptors` (a FileDescriptorSet in base64); then a line for each call, as `ForeignCall.to_json`
+  writes it. It prints a line for each call: `{responses}`, or `{code, message, reason, metadata}` where the call fails;
+  `reason` and `metadata` as the client decodes them from the details of the status.
+
+Environments are in `.venv-clients`, and stay: one is made again when what it is made of has changed.
+"""
+
+import base64
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from google.protobuf import any_pb2, duration_pb2
+from google.protobuf.descriptor_pb2 import FileDescriptorSet
+from google.rpc import error_details_pb2, status_pb2
+from grpc_health.v1 import health_pb2
+
+from foreign_calls import ForeignCall
+from tensor_reshape.v1 import reshape_pb2, tensor_pb2
+from verification.clients.answers import Answer
+
+ROOT = Path(__file__).parents[2]
+PROGRAMS = ROOT / "tests/clients/programs"
+SHARED = ROOT / "tests/clients/shared"
+PROTOS = ROOT / "protos"
+ENVIRONMENTS = ROOT / ".venv-clients"
+GOOGLEAPIS = Path(status_pb2.__file__).parents[2]
+_INSTALL_SECONDS, _RUN_SECONDS = 900, 120
+_LACKING = 77
+"""The exit code of `install` where the machine lacks something, as automake has it."""
+
+
+class LackingError(Exception):
+    """The machine lacks what a program needs."""
+
+
+@dataclass(frozen=True)
+class Program:
+    """A client, and what makes calls with it.
+
+    Attributes:
+        name: of its folder.
+        title: for people.
+        tables: the protocols that it speaks.
+        server: the flags that its server is started with besides.
+        exceptions: by row, how it must differ.
+    """
+
+    name: str
+    title: str
+    tables: Sequence[str]
+    server: Sequence[str]
+    exceptions: Mapping[str, Mapping[str, object]]
+
+    @property
+    def source(self) -> Path:
+        """Its folder in the repository."""
+        return PROGRAMS / self.name
+
+    @property
+    def environment(self) -> Path:
+        """The folder in which it runs."""
+        return ENVIRONMENTS / self.name
+
+    def install(self) -> str:
+        """Makes the environment where there is none of this state, and returns the versions in it.
+
+        Raises:
+            LackingError: the machine lacks what the program needs.
+        """
+        stamp, digest = self.environment / "installed", self._compute_digest()
+        with _lock(self.name):
+            if not stamp.exists() or stamp.read_text() != digest:
+                self._make_environment()
+                stamp.write_text(digest)
+        return ", ".join((self.environment / "versions").read_text().split("\n")).rstrip(", ")
+
+    def _make_environment(self) -> None:
+        shutil.rmtree(self.environment, ignore_errors=True)
+        shutil.copytree(SHARED, self.environment)
+        shutil.copytree(self.source, self.environment, dirs_exist_ok=True)
+        done = self._call("install", "", _INSTALL_SECONDS)
+        if done.returncode == _LACKING:
+            raise LackingError(done.stderr.strip())
+        if done.returncode:
+            message = f"{self.name} cannot be installed: {done.stderr[-2000:]}"
+            raise RuntimeError(message)
+
+    def ask(self, address: str, calls: Sequence[ForeignCall], **options: str) -> list[Answer]:
+        """Makes calls, and returns what became of each; `options` go beside the address."""
+        known = {"protos": str(PROTOS), "googleapis": str(GOOGLEAPIS), "descriptors": encode_descriptors()}
+        lines = [{"address": address, **known, **options}, *[call.to_json() for call in calls]]
+        done = self._call("run", "".join(f"{json.dumps(line)}\n" for line in lines), _RUN_SECONDS)
+        answers = [json.loads(line) for line in done.stdout.splitlines()]
+        if done.returncode or len(answers) != len(calls):
+            message = f"{self.name} ended with {done.returncode} after {len(answers)} answers: {done.stderr[-2000:]}"
+            raise RuntimeError(message)
+        return answers
+
+    def _call(self, script: str, text: str, seconds: float) -> subprocess.CompletedProcess[str]:
+        env = {**os.environ, "PROTOS": str(PROTOS), "GOOGLEAPIS": str(GOOGLEAPIS), "PYTHON": sys.executable}
+        return subprocess.run(
+            [self.environment / script],
+            cwd=self.environment,
+            env=env,
+            input=text,
+            capture_output=True,
+            text=True,
+            timeout=seconds,
+            check=False,
+        )
+
+    def _compute_digest(self) -> str:
+        digest = hashlib.sha256(sys.version.encode())
+        for folder in (self.source, SHARED, PROTOS):
+            for file in sorted(file for file in folder.rglob("*") if file.is_file() and file.suffix != ".pyc"):
+                digest.update(f"{file.relative_to(ROOT)}\n".encode())
+                digest.update(file.read_bytes())
+        return digest.hexdigest()
+
+
+def encode_descriptors() -> str:
+    """Returns the descriptors of all that is called and of the details of errors, as compilers give them."""
+    files = FileDescriptorSet()
+    for module in (tensor_pb2, reshape_pb2, health_pb2, any_pb2, duration_pb2, status_pb2, error_details_pb2):
+        module.DESCRIPTOR.CopyToProto(files.file.add())
+    return base64.b64encode(files.SerializeToString()).decode()
+
+
+@contextmanager
+def _lock(name: str) -> Iterator[None]:
+    # Tests of several processes may want the same environment at once.
+    ENVIRONMENTS.mkdir(exist_ok=True)
+    with (ENVIRONMENTS / f"{name}.lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def find_programs() -> list[Program]:
+    """Returns all programs, in the order of their names."""
+    return [_read_program(folder) for folder in sorted(PROGRAMS.iterdir()) if (folder / "about.json").exists()]
+
+
+def _read_program(folder: Path) -> Program:
+    about = json.loads((folder / "about.json").read_text())
+    return Program(folder.name, about["title"], about["tables"], about.get("server", ()), about.get("exceptions", {}))
