@@ -118,8 +118,9 @@ class Admission:
         The call works from now on. What it holds stays as it is: room for the largest message.
         """
         with self._lock:
-            works = self._arrive(life, size)
+            works = life.move(Event.HALF_CLOSE if size is None else _ARRIVE, size or 0)
             if works:
+                life.arrived_bytes = size or 0
                 life.stop_clock(time.monotonic())
         self._follow(())
         return works
@@ -311,13 +312,6 @@ class Admission:
             self._paused[life.peer].append(life)
             return []
         return self._ask(life)
-
-    def _arrive(self, life: Lifecycle, size: int | None) -> bool:
-        """Has a call work on what has arrived; returns whether it does."""
-        works = life.move(Event.HALF_CLOSE if size is None else _ARRIVE, size or 0)
-        if works:
-            life.arrived_bytes = size or 0
-        return works
 
     def _end(self, life: Lifecycle, ending: Ending, size: int) -> tuple[bool, _Actions]:
         """Ends a call; returns whether that is to be sent, and what follows."""
