@@ -101,6 +101,23 @@ def test_who_ends_all_calls_at_once_goes_on(polite: Connection):
     reset(polite, STATIC_RESHAPE)
 
 
+@pytest.mark.parametrize("path", [STATIC_RESHAPE, f"{SERVICE_PATH}StreamReshape"])
+def test_whose_messages_are_all_above_the_limit_is_told_so_and_goes_on(path: str, serving: str):
+    if serving == "threads":
+        pytest.skip("grpcio tells its threads no more than that such a caller is gone")
+    with (
+        run_server("--serving", serving, "--max-resets-per-second", "1") as server,
+        Connection(server.address) as polite,
+    ):
+        for _ in range(5):
+            streams = [polite.open(path) for _ in range(SOME)]
+            polite.send(b"".join(frame(Kind.DATA, 0, stream, b"\0\xff\xff\xff\xff") for stream in streams))
+            assert all("larger than max" in polite.await_end(stream).message for stream in streams)
+        assert call(polite)
+        assert server.stop() == 0
+    assert LINE not in [record["message"] for record in server.records]
+
+
 def test_who_ends_watches_goes_on(polite: Connection):
     for _ in range(5 * SOME):
         stream = polite.open(HEALTH_WATCH)

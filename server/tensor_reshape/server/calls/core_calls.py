@@ -71,6 +71,7 @@ class ServerCall:
     _details: Any  # what grpcio knows of it from its head
     _method: str  # its name, in full: what a bug is logged with
     _is_cancelled = False  # by this server: that its caller is gone then is no reset
+    _is_refused = False  # by the core, for its message: the caller is told so, and for this server it is gone
     _has_answered = False  # with one of several answers, or is about to: then it is no reset that the caller goes
 
     @property
@@ -113,11 +114,16 @@ class ServerCall:
     def _on_over(self) -> None:
         """Hears that the call is over."""
 
+    def _take_message(self, event: Any) -> None:
+        """Takes what came of an operation that receives a message."""
+        self._is_refused = not event.success  # it succeeds also where the caller has reset the call, or is gone
+        self._on_read(event.batch_operations[0].message())
+
     def _tell_end(self, resets: ResetBuckets, peer: str) -> None:
         """Tells `resets` whether the call, which is over, was answered or reset by its caller, or neither."""
         if not self.is_gone:
             resets.note_answer(peer)
-        elif not (self._has_answered or self._is_cancelled):
+        elif not (self._has_answered or self._is_cancelled or self._is_refused):
             resets.note_reset(peer, self.seconds_left)
 
     def _fail(self, error: Exception) -> None:
@@ -163,7 +169,7 @@ class CoreCall(ServerCall):
         """See `ServerCall`."""
         with self._state.condition:
             if _server._is_rpc_state_active(self._state):
-                self._start((cygrpc.ReceiveMessageOperation(0),), self._read)
+                self._start((cygrpc.ReceiveMessageOperation(0),), self._take_message)
 
     def send(self, message: bytes) -> None:
         """Sends a message, while none is being sent; `_on_sent` follows. With the condition, and while it is active."""
@@ -187,9 +193,6 @@ class CoreCall(ServerCall):
 
     def _is_active(self) -> bool:
         return bool(_server._is_rpc_state_active(self._state))
-
-    def _read(self, event: Any) -> None:
-        self._on_read(event.batch_operations[0].message())
 
     def _sent(self, size: int, event: Any) -> None:
         del event

@@ -84,7 +84,7 @@ class DirectCall(ServerCall):
 
     def _read(self, event: Any) -> bool:
         try:
-            self._on_read(event.batch_operations[0].message())
+            self._take_message(event)
         except Exception as error:  # noqa: BLE001 - it would end the thread that serves every call
             self._fail(error)
         # Only now: what `_on_read` has started keeps the call from being over.

@@ -20,8 +20,9 @@ calls a connection has the server begin for nothing (CVE-2023-44487). Each conne
   each may still end all its 64 calls at once. Who connects anew after each burst has 64 calls begun by a connection
   instead of 100: how many connections there may be bounds that, not this. An address of IPv6 is its /64 network, of
   which a stranger has all addresses.
-- A call with a message above the limit is refused by gRPC's core, which tells its caller why and this server no more
-  than that it is gone: it counts as a reset.
+- A call with a message above the limit is refused by gRPC's core, which tells its caller why and this server that to
+  receive has failed: it counts as nothing. With `--serving threads` it counts as a reset: grpcio passes on no more than
+  that the caller is gone.
 - A call that this server has given up or cancelled is no reset, nor is a stream of which an answer has gone, nor what
   ends while the server stops. All clients of one unix socket have one name, and are not counted; nor are calls of
   methods that nobody serves, which grpcio refuses by itself.
