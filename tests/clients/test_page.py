@@ -23,7 +23,7 @@ def test_the_page_shows_the_program(program: Program):
 
 @pytest.mark.parametrize("program", SHOWN, ids=lambda program: program.name)
 def test_the_shortest_call_prints_what_its_comments_say(
-    find_program: Callable[[str], Program], server: ServerProcess, program: Program
+    find_program: Callable[[str], Program], find_server: Callable[[Program], ServerProcess], program: Program
 ):
-    printed = find_program(program.name).run_page(server.address)
+    printed = find_program(program.name).run_page(find_server(program).address)
     assert printed.split() == " ".join(PRINTED.findall((ROOT / program.page).read_text())).split()
