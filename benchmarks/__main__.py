@@ -32,7 +32,7 @@ from benchmarks.suites.ab import BASE
 from benchmarks.tables import RUNS, Table, merge_tables, read_tables
 
 _USEFUL = "useful"
-_SUITES = (_USEFUL, "transport", "server", "latency", "inference", "ab")
+_SUITES = (_USEFUL, "transport", "server", "latency", "inference", "protocol", "ab")
 _REPORT = "results.md"
 _RUN_HEAD = ("begin, UTC", "commit", "rounds", "seconds each", "minutes", "load before")
 

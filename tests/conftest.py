@@ -6,6 +6,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from server_processes import ServerProcess, run_server
 from tensor_reshape.client import Client
@@ -19,7 +20,8 @@ SERVED_ONE_WAY = {"test_digits.py", "test_huge.py"}  # slow, or of the caller's 
 LONGEST_FIRST = (
     "packaging/test_environments.py",
     "packaging/test_container.py",
-    "clients/test_readers.py",
+    "clients",  # they wait for package managers, as do the rest of:
+    "packaging",
     "e2e/test_workers.py",
     "e2e/test_restarts.py",
     "e2e/test_instrumentation.py",
@@ -36,7 +38,10 @@ LONGEST_FIRST = (
     "attacks/test_connections.py",
     "attacks/test_rolling.py",
 )
-"""Files of few tests that take long: whichever came last would keep one process busy when the others have ended."""
+"""Files, or folders, of few tests that take long: what came last would keep one process busy when others have ended."""
+
+# Where the same tests run again, beside other releases of what the project stands on: `--hypothesis-profile few`.
+settings.register_profile("few", max_examples=20)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -55,8 +60,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.hookimpl(trylast=True)  # after pytest has put together what shares a fixture of the session
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    ranks = {name: rank for rank, name in enumerate(LONGEST_FIRST)}
-    items.sort(key=lambda item: ranks.get(f"{item.path.parent.name}/{item.path.name}", len(ranks)))
+    ranks = {ROOT / "tests" / name: rank for rank, name in enumerate(LONGEST_FIRST)}
+    items.sort(key=lambda item: min(ranks.get(path, len(ranks)) for path in (item.path, *item.path.parents)))
 
 
 @pytest.fixture(scope="session")

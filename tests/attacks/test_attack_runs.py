@@ -7,6 +7,7 @@ import pytest
 from attack_runs import Row, count_errors, find_misses, find_recovery
 from attackers.attacks import MANY, ONE
 from polite_clients import Figures, PoliteCall
+from quick_attacks import Outcome
 
 GOOD = Row("none", "inline", 1, calls=100, p50_ms=1, p99_ms=9, health_p99_ms=9, base_mib=59, peak_mib=80, exit_code=0)
 
@@ -68,3 +69,11 @@ def test_lines_of_the_core_count_as_errors_where_they_are():
 
     assert count_errors([{"message": line} for line in lines]) == 1
     assert count_errors([{"message": "x", "level": "ERROR"}, {"message": "x", "level": "WARNING"}]) == 1
+
+
+def test_a_late_machine_excuses_lateness_and_nothing_else():
+    late = replace(GOOD, attack="pings", p50_ms=400, recovery_seconds=None)
+
+    assert Outcome(late, lateness=1.0).find_misses() == ["p50 ms: 400, not 250", "seconds to recover: inf, not 5"]
+    assert Outcome(late, lateness=3.0).find_misses() == []
+    assert Outcome(replace(late, errors=1), lateness=30.0).find_misses() == ["errors in the log: 1, not 0"]

@@ -86,7 +86,7 @@ def test_a_server_whose_serving_thread_has_ended_ends_with_1(direct: list[str]):
         found = process.stderr.readline().split("address=")[1].split()[0]
         with Connection(found) as connection:
             connection.open(STATIC_RESHAPE)
-            assert process.wait(20) == 1
+            assert process.wait(60) == 1
         assert "cannot serve any more" in process.stderr.read()
 
 

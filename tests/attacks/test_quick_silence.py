@@ -2,18 +2,17 @@
 
 import pytest
 
-from attack_runs import Row
-from quick_attacks import attack_quickly, find_quick_misses
+from quick_attacks import Outcome, attack_quickly
 
 ATTACKS = ("silent-21-calls", "silent-health-checks-16", "trickling-streams")
 
 
 @pytest.fixture(scope="module")
-def rows(serving: str) -> dict[str, Row]:
+def outcomes(serving: str) -> dict[str, Outcome]:
     return attack_quickly(ATTACKS, serving)
 
 
 @pytest.mark.timeout(900)  # the first one waits for all rows, measured again where need be
 @pytest.mark.parametrize("name", ATTACKS)
-def test_others_do_not_notice(rows: dict[str, Row], name: str):
-    assert find_quick_misses(rows[name]) == [], rows[name]
+def test_others_do_not_notice(outcomes: dict[str, Outcome], name: str):
+    assert outcomes[name].find_misses() == [], outcomes[name]

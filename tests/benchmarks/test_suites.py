@@ -148,6 +148,13 @@ def test_the_smallest_calls_are_measured_beside_an_echo_and_beside_batches():
     assert all(is_measured(text) for table in rows.values() for row in table for text in row[1:])
 
 
+def test_the_other_protocol_is_measured_beside_the_native_call():
+    tables = run_suite("protocol", "--rounds", "1", "--seconds", "0.05")
+
+    assert list(tables) == ["Runs", "1 KiB, 1 client, tcp", "1 MiB, 1 client, tcp"]
+    assert all(is_measured(row[2]) for title, table in tables.items() if title != "Runs" for row in table.rows)
+
+
 def test_a_version_is_measured_beside_another_one():
     tables = run_suite(
         "ab", "--against", sys.executable, "--works", "1 KiB, 1 client", "--rounds", "8", "--seconds", "0.01"

@@ -1,4 +1,4 @@
-"""`tensor-reshape infer --batch`, in processes of its own: the same with and without a server."""
+"""`tensor-reshape infer --batch`: the same with and without a server."""
 
 import json
 from collections.abc import Sequence

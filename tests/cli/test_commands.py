@@ -1,4 +1,4 @@
-"""The commands that ask a server, in processes of their own."""
+"""The commands that ask a server."""
 
 import io
 import json

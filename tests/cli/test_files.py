@@ -1,4 +1,4 @@
-"""`.npy` files and pipes, in processes of their own."""
+"""`.npy` files and pipes."""
 
 import io
 import json

@@ -1,4 +1,4 @@
-"""`tensor-reshape infer` on what is known, and on what is known in part, in processes of its own."""
+"""`tensor-reshape infer` on what is known, and on what is known in part."""
 
 import json
 from pathlib import Path

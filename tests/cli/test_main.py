@@ -1,14 +1,22 @@
-"""How a command ends: its exit code, and one line for whatever goes wrong on purpose."""
+"""How a command ends, as a process: its exit code, and one line for whatever goes wrong on purpose."""
 
 import json
 from pathlib import Path
 
 import numpy as np
 
-from command_line import Outcome, ask, run_command
+from command_line import Outcome, run_module
 from server_processes import ServerProcess, run_server
 
 NOBODY = ["--server", "127.0.0.1:1", "--timeout", "0.5"]
+
+
+def run(command: str, *arguments: str | Path) -> Outcome:
+    return run_module("tensor_reshape.cli", command, *arguments)
+
+
+def ask(server: ServerProcess, command: str, *arguments: str | Path) -> Outcome:
+    return run(command, "--server", server.address, *arguments)
 
 
 def infer(server: ServerProcess, *arguments: str) -> Outcome:
@@ -16,7 +24,7 @@ def infer(server: ServerProcess, *arguments: str) -> Outcome:
 
 
 def test_health_fails_where_nobody_listens():
-    outcome = run_command("health", *NOBODY)
+    outcome = run("health", *NOBODY)
     assert (outcome.code, outcome.text, len(outcome.errors)) == (5, "", 1)
 
 

@@ -67,7 +67,7 @@ def test_an_asyncio_client_is_not_made_outside_of_an_event_loop():
 
 async def test_a_server_that_listens_is_ready_for_asyncio(server: ServerProcess):
     async with AsyncClient(server.address) as client:
-        await client.wait_until_ready(timeout=10)
+        await client.wait_until_ready(timeout=60)
         assert await client.check_health() is HealthStatus.SERVING
 
 

@@ -26,7 +26,7 @@ def test_the_lock_is_the_one_that_grpcio_waits_for(channel: grpc.Channel, lock: 
         caller.start()
         caller.join(0.1)
         assert caller.is_alive()
-    caller.join(20)
+    caller.join(60)
     assert not caller.is_alive()
 
 

@@ -36,9 +36,10 @@ from tensor_reshape.wire.tensors import TensorView
 
 WAYS: tuple[Way, ...] = ("auto", "stock")
 NOBODY = "127.0.0.1:1"
+HANG_SECONDS = 200  # of a program whose calls are many, on a machine that may be busy
 PATH = f"/{SERVICE}/StaticReshape"
 SIX = np.arange(6, dtype=np.float32)
-SECONDS = 20.0
+SECONDS = 60.0
 INTERRUPTED = """
 import math, signal, sys
 import numpy as np
@@ -58,6 +59,8 @@ import numpy as np
 from tensor_reshape.client import Client
 
 def interrupt(*_):
+    global is_interrupted
+    is_interrupted = True
     raise KeyboardInterrupt
 
 def call():
@@ -73,9 +76,10 @@ with Client(sys.argv[1]) as client, ThreadPoolExecutor(2) as pool:
     # Beside others the thread waits for its turn to run while it has the lock, so signals come there.
     others = [pool.submit(call_on) for _ in range(2)]
     for _ in range(200):
+        is_interrupted = False
         try:
             signal.setitimer(signal.ITIMER_REAL, random.uniform(1e-3, 1e-2))
-            while True:
+            while not is_interrupted:  # what is raised within a finalizer or a callback of C arrives nowhere
                 call()
         except KeyboardInterrupt:
             pass
@@ -237,11 +241,12 @@ def test_metadata_that_no_call_can_carry_are_the_same_error_both_ways():
 
 
 @pytest.mark.parametrize(
-    ("waits", "code"), [(True, grpc.StatusCode.DEADLINE_EXCEEDED), (False, grpc.StatusCode.UNAVAILABLE)]
+    ("waits", "timeout", "code"),
+    [(True, 0.3, grpc.StatusCode.DEADLINE_EXCEEDED), (False, SECONDS, grpc.StatusCode.UNAVAILABLE)],
 )
-def test_a_call_waits_for_a_server_only_where_it_is_told_to(*, waits: bool, code: grpc.StatusCode):
+def test_a_call_waits_for_a_server_only_where_it_is_told_to(*, waits: bool, timeout: float, code: grpc.StatusCode):
     with open_both(NOBODY) as both:
-        ends = [find_end(calls.send, PATH, b"", 0.3, (), wait_for_ready=waits) for calls in both]
+        ends = [find_end(calls.send, PATH, b"", timeout, (), wait_for_ready=waits) for calls in both]
     assert [end.code for end in ends] == [code, code]
 
 
@@ -276,7 +281,7 @@ def test_ctrl_c_ends_a_call_at_once_and_the_server_hears_of_it(way: Way):
 
 def test_no_interruption_leaves_the_lock_of_the_channel_held(server: ServerProcess):
     command = [sys.executable, "-c", INTERRUPTED_OFTEN, server.address]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=100, check=True)
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=HANG_SECONDS, check=True)
     assert done.stdout == "0\n"
 
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from command_line import run_command
+from command_line import run_module
 from server_processes import ServerProcess
 
 VARIABLES = ("http_proxy", "https_proxy", "grpc_proxy", "no_proxy", "no_grpc_proxy")
@@ -22,11 +22,11 @@ from tensor_reshape.client import AsyncClient, Client
 
 async def infer(target):
     async with AsyncClient(target) as client:
-        return await client.infer_shape([2, 3], [-1], special_zero=False, timeout=20)
+        return await client.infer_shape([2, 3], [-1], special_zero=False, timeout=60)
 
 for target in sys.argv[1:]:
     with Client(target) as client:
-        print(client.infer_shape([2, 3], [-1], special_zero=False, timeout=20), asyncio.run(infer(target)))
+        print(client.infer_shape([2, 3], [-1], special_zero=False, timeout=60), asyncio.run(infer(target)))
 """
 
 
@@ -75,13 +75,15 @@ def test_both_clients_reach_this_machine_past_a_proxy_that_is_not_there(server: 
 def test_the_health_check_of_the_image_reaches_its_server_past_a_proxy_that_is_not_there(server: ServerProcess):
     port = server.address.rpartition(":")[2]
     environment = {**PROXIED, "TENSOR_RESHAPE_SERVER": f"localhost:{port}"}
-    outcome = run_command("health", "--timeout", "10", env=environment)
+    outcome = run_module("tensor_reshape.cli", "health", "--timeout", "10", env=environment)
     assert (outcome.code, outcome.text) == (0, "SERVING"), outcome.errors
 
 
 def test_other_targets_follow_the_environment():
     target = "reshape.example:50051"
     with run_proxy() as (proxy, asked):
-        outcome = run_command("health", "--server", target, "--timeout", "5", env={"http_proxy": proxy})
-        assert asked.result(20).startswith(f"CONNECT {target} HTTP/1.".encode())
+        outcome = run_module(
+            "tensor_reshape.cli", "health", "--server", target, "--timeout", "5", env={"http_proxy": proxy}
+        )
+        assert asked.result(60).startswith(f"CONNECT {target} HTTP/1.".encode())
     assert outcome.code == 5

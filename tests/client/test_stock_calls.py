@@ -14,7 +14,7 @@ from tensor_reshape.client.stock_calls import StockCalls, check_answer, explain_
 from tensor_reshape.wire.methods import SERVICE
 
 PATH = f"/{SERVICE}/InferShape"
-SECONDS = 20.0
+SECONDS = 60.0
 
 
 @pytest.fixture

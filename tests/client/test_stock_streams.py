@@ -23,6 +23,6 @@ def test_the_thread_that_sends_ends_with_its_stream(server: ServerProcess):
         )
         started = during - before
         for thread in started:
-            thread.join(20)
+            thread.join(60)
     assert started
     assert not any(thread.is_alive() for thread in started)

@@ -72,7 +72,7 @@ def blocked_address() -> Iterator[str]:
 
 def test_a_server_that_listens_is_ready(server: ServerProcess):
     with Client(server.address) as client:
-        client.wait_until_ready(timeout=10)
+        client.wait_until_ready(timeout=60)
         assert client.check_health() is HealthStatus.SERVING
 
 

@@ -1,6 +1,5 @@
 """Node's package of the contract holds the files of it, and a stock client needs nothing else."""
 
-import json
 import subprocess
 import tarfile
 from collections.abc import Callable
@@ -19,8 +18,8 @@ PROTOS = ROOT / "protos"
 def archive(find_program: Callable[[str], Program], tmp_path: Path) -> Path:
     """The package as npm would publish it."""
     find_program("grpc_js")  # where it can be installed, there is npm
-    packed = run(["npm", "pack", "--json", "--pack-destination", tmp_path, PROTOS], tmp_path)
-    return tmp_path / json.loads(packed)[0]["filename"]
+    run(["npm", "pack", "--pack-destination", tmp_path, PROTOS], tmp_path)
+    return next(tmp_path.glob("*.tgz"))
 
 
 def run(command: list[str | Path], folder: Path) -> str:

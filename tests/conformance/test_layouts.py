@@ -36,7 +36,7 @@ def test_the_output_is_the_row_major_reading_of_the_source(stub: reshape_pb2_grp
     )
     request = reshape_pb2.StaticReshapeRequest(shape=case["target"], special_zero=case["special_zero"], data=data)
 
-    output = stub.StaticReshape(request, timeout=10).output
+    output = stub.StaticReshape(request, timeout=60).output
 
     assert list(output.dims) == case["expect"]["shape"]
     assert list(output.strides) == []

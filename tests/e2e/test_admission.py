@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 
 import grpc
 import numpy as np
@@ -21,7 +21,9 @@ from tensor_reshape.client.retries import Deadline
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.operations import RESHAPE
 from tensor_reshape.rules.questions import Question
+from tensor_reshape.server.calls import stalls
 from tensor_reshape.server.config import Config
+from tensor_reshape.server.runner import Runner
 from tensor_reshape.wire.arrays import Array, view_array
 from tensor_reshape.wire.methods import SERVICE
 from tensor_reshape.wire.reshapes import ReshapeCall, encode_reshape_request
@@ -31,6 +33,7 @@ MIB = 1 << 20
 BUDGET = 8 * MIB
 RECEIVED_AHEAD = 64 * MIB // 2  # by the transport, of 64 calls on one connection
 STATIC = f"/{SERVICE}/StaticReshape"
+AGES = 3600.0
 
 
 @pytest.fixture(scope="module")
@@ -93,7 +96,7 @@ def test_who_sends_half_a_message_keeps_nobody_from_being_served(
 def test_health_answers_whatever_calls_wait(tight_server: ServerProcess, stalled: list[tuple[Connection, int]]):
     with Client(tight_server.address) as client:
         for half in stalled:
-            assert client.check_health(timeout=10) is HealthStatus.SERVING
+            assert client.check_health(timeout=60) is HealthStatus.SERVING
             assert is_given_up(*half)
 
 
@@ -119,11 +122,27 @@ def test_a_flood_of_large_messages_stays_within_the_memory(tight_server: ServerP
     assert read_memory(pid, "VmHWM") < base + BUDGET * 1.4 + RECEIVED_AHEAD
 
 
+@contextmanager
+def run_patient(serving: str, max_calls: int) -> Iterator[Runner]:
+    """Runs a server whose calls keep their places until they end, however late this machine is."""
+    config = Config(
+        listen=(ANY_PORT,),
+        serving=serving,
+        max_calls=max_calls,
+        stall_seconds=AGES,
+        drain_seconds=0,
+        grace_seconds=0,
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stalls, "MIN_PRESSURE_SECONDS", AGES)
+        with run_runner(config) as runner:
+            yield runner
+
+
 @pytest.fixture
 def full_address(serving: str) -> Iterator[str]:
     """A server that has as many calls under way as it takes."""
-    config = Config(listen=(ANY_PORT,), serving=serving, max_calls=3, drain_seconds=0, grace_seconds=0)
-    with run_runner(config) as runner, ExitStack() as stack:
+    with run_patient(serving, 3) as runner, ExitStack() as stack:
         channel = stack.enter_context(grpc.insecure_channel(runner.addresses[0]))
         for _ in range(3):
             stack.enter_context(open_stream(channel, begin((0,), (0,)))).accept()
@@ -137,7 +156,7 @@ def test_a_call_above_the_number_of_calls_is_refused_before_its_message_is_sent(
 
 def test_health_answers_above_the_number_of_calls(full_address: str):
     with Client(full_address) as client:
-        assert client.check_health(timeout=10) is HealthStatus.SERVING
+        assert client.check_health(timeout=60) is HealthStatus.SERVING
 
 
 @pytest.mark.parametrize("kind", CALLERS)
@@ -168,20 +187,19 @@ def test_a_call_above_the_number_of_calls_may_be_repeated(full_address: str):
 
 
 def test_a_call_is_repeated_until_another_leaves(serving: str):
-    config = Config(listen=(ANY_PORT,), serving=serving, max_calls=1, drain_seconds=0, grace_seconds=0)
     with (
-        run_runner(config) as runner,
+        run_patient(serving, 1) as runner,
         grpc.insecure_channel(runner.addresses[0]) as channel,
         open_stream(channel, begin((0,), (0,))) as stream,
         Client(runner.addresses[0]) as client,
         ThreadPoolExecutor() as pool,
     ):
         stream.accept()
-        call = pool.submit(client.infer_shape, [2, 3], [6], special_zero=False, timeout=20)
+        call = pool.submit(client.infer_shape, [2, 3], [6], special_zero=False, timeout=60)
         with pytest.raises(TimeoutError):
             call.result(0.5)
         stream.finish()
-        assert call.result(20) == (6,)
+        assert call.result(60) == (6,)
 
 
 def test_the_least_budget_is_enough_for_every_kind_of_call(serving: str):

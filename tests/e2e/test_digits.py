@@ -5,7 +5,6 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 import pytest
-from sklearn.datasets import load_digits
 
 from server_processes import ServerProcess
 from tensor_reshape.client import AsyncClient, Client
@@ -16,6 +15,9 @@ DTYPES = [np.float32, np.float16, ml_dtypes.bfloat16]
 
 @pytest.fixture(scope="module", params=DTYPES, ids=lambda dtype: dtype.__name__)
 def images(request: pytest.FixtureRequest) -> np.ndarray:
+    # Here, because each process imports all test files, to find their tests, and this takes two seconds.
+    from sklearn.datasets import load_digits  # noqa: PLC0415
+
     images: np.ndarray = load_digits().images.astype(request.param)
     return images
 

@@ -131,7 +131,7 @@ def test_a_broadcast_shape_with_too_many_items_is_refused_before_they_are_read(
 ):
     target = tensor_pb2.Tensor(data_type=tensor_pb2.DATA_TYPE_I8, dims=[items], strides=[0], data=b"\x01")
     request = reshape_pb2.ReshapeRequest(shape=target, special_zero=False, data=TENSOR)
-    error = catch_remote(lambda: stub.Reshape(request, timeout=20))
+    error = catch_remote(lambda: stub.Reshape(request, timeout=60))
     assert isinstance(error, ReshapeError)
     assert error.reason == Reason.RANK_LIMIT_EXCEEDED
 

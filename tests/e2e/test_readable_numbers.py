@@ -29,7 +29,7 @@ from tensor_reshape.wire.tensors import TensorView
 from tensor_strategies import reshape_calls
 from tests.oracles.varints import find_unreadable
 
-SECONDS = 20
+SECONDS = 60
 ONE_OF_EACH = settings(max_examples=100, deadline=None)
 MESSAGES: dict[str, tuple[type[Message], type[Message]]] = {
     "StaticReshape": (reshape_pb2.StaticReshapeRequest, reshape_pb2.StaticReshapeResponse),

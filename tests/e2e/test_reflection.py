@@ -63,6 +63,6 @@ def test_idle_reflection_streams_take_no_worker_from_the_calls():
         next(responses)
         try:
             with Client(server.address) as client:
-                assert client.infer_shape([6], [6], special_zero=False, timeout=20) == (6,)
+                assert client.infer_shape([6], [6], special_zero=False, timeout=60) == (6,)
         finally:
             finished.set()

@@ -39,7 +39,7 @@ class Watched:
     def await_idle(self) -> int:
         """Returns what is still accounted when no call is under way."""
         with self._news:
-            assert self._news.wait_for(lambda: self._admission.is_idle, 20)
+            assert self._news.wait_for(lambda: self._admission.is_idle, 60)
         return self._admission.used_bytes
 
 

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs ports tha
 
 TWO = ("--workers", "2")
 SIX = np.arange(6, dtype=np.float32)
-END_SECONDS = 20
+END_SECONDS = 60
 # Has a child that ends with standard input, then becomes the server.
 ADOPT = """
 import os, sys

@@ -12,6 +12,7 @@ from tensor_reshape.server.calls.budgets import MAX_READS
 from tensor_reshape.server.calls.places import CROWDED_CALLS
 from tensor_reshape.server.calls.stalls import MIN_BYTES_PER_SECOND, SHORT_SECONDS
 from tensor_reshape.server.calls.threaded import CALL_THREADS, QUESTION_THREADS
+from tensor_reshape.server.oip.shared_memory import MAX_REGIONS
 from tensor_reshape.server.service.methods import LIGHT_BYTES
 from tensor_reshape.server.workers import slots
 from tensor_reshape.server.workers.messages import STOP_MARGIN_SECONDS
@@ -37,6 +38,7 @@ SENTENCES = [
     ("docs/server.md", f"up after {SHORT_SECONDS * 1000:g} ms without progress"),
     ("docs/server.md", f"at most {CALL_THREADS} calls hold a thread"),
     ("docs/server.md", f"{QUESTION_THREADS} questions about shapes"),
+    ("docs/server.md", f"up to {MAX_REGIONS:,} regions"),
 ]
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-_SECONDS = 20.0
+_SECONDS = 60.0
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ from tensor_reshape.server.service.backend import reshape
 from tensor_reshape.server.service.methods import LIGHT_BYTES, Backend, ReshapeService
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
 
-SECONDS = 20.0
+SECONDS = 60.0
 STALL_SECONDS = 0.5
 RESHAPE, STREAM = f"{SERVICE_PATH}Reshape", f"{SERVICE_PATH}StreamReshape"
 BEGINS = "ENTER ASK READ ARRIVE"

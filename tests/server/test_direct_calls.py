@@ -15,7 +15,7 @@ from tensor_reshape.server.calls.observers import CallRecord
 from tensor_reshape.server.config import Config
 from tensor_reshape.server.runner import Runner
 
-SECONDS = 20.0
+SECONDS = 60.0
 RESHAPE = f"{SERVICE_PATH}Reshape"
 CANCEL = bytes(3) + b"\x08"
 MIB = 1024 * 1024

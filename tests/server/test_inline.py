@@ -23,7 +23,7 @@ from tensor_reshape.server.config import Config
 from tensor_reshape.server.runner import Runner
 from tensor_reshape.wire.methods import INFER_SHAPE
 
-SECONDS = 20.0
+SECONDS = 60.0
 
 
 @pytest.fixture

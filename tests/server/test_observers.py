@@ -143,7 +143,7 @@ class Slow(Recorder):
     def observe(self, record: CallRecord, event: Event) -> None:
         super().observe(record, event)
         self.reached.set()
-        assert self.go_on.wait(20)
+        assert self.go_on.wait(60)
 
 
 def test_a_thread_does_not_wait_for_an_observer_that_another_thread_has_called():
@@ -151,11 +151,11 @@ def test_a_thread_does_not_wait_for_an_observer_that_another_thread_has_called()
     admission = make(4, observers=[slow])
     thread = threading.Thread(target=lambda: Caller(admission, "first"))
     thread.start()
-    assert slow.reached.wait(20)
+    assert slow.reached.wait(60)
     Caller(admission, "second").read().leave()
     assert slow.events == [Event.ENTER]
     slow.go_on.set()
-    thread.join(20)
+    thread.join(60)
     assert slow.events == [Event.ENTER, Event.ENTER, Event.ASK, Event.READ, Event.OVER]
 
 

@@ -11,7 +11,7 @@ from tensor_reshape.server.transport import offenders
 from tensor_reshape.server.transport.offenders import SILENCE_SECONDS, OffenderCloser
 
 NOW = 1000.0
-SECONDS = 20.0
+SECONDS = 60.0
 
 
 def name(client: socket.socket) -> str:

@@ -12,5 +12,5 @@ def list_threads() -> list[str]:
 def test_all_threads_are_started_at_once():
     with start_threads(5, "early") as pool:
         assert len(list_threads()) == 5
-        assert pool.submit(lambda: 42).result(20) == 42
+        assert pool.submit(lambda: 42).result(60) == 42
         assert len(list_threads()) == 5

@@ -10,7 +10,7 @@ import pytest
 
 from tensor_reshape.server.calls.reserves import ReservedThreads
 
-SECONDS = 20.0
+SECONDS = 60.0
 RESERVED = 2
 
 

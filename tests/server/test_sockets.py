@@ -82,6 +82,6 @@ def test_a_connection_is_named_as_grpcio_names_it(scope: str):
     host = find_host(scope) if scope else "127.0.0.1"
     with run_stock({"Reshape": note}, host=host) as address, grpc.insecure_channel(address) as channel:
         method: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(f"{SERVICE_PATH}Reshape")
-        method(b"", timeout=20)
+        method(b"", timeout=60)
         port = int(address.rpartition(":")[2])
         assert [name_peer(one) for _, one in find_connections({port})] == peers

@@ -22,7 +22,7 @@ from tensor_reshape.server.runner import Runner
 from tensor_reshape.server.service.methods import ReshapeService
 from tensor_reshape.wire.methods import INFER_SHAPE
 
-SECONDS = 20.0
+SECONDS = 60.0
 
 
 @pytest.fixture

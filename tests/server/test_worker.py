@@ -19,7 +19,7 @@ from tensor_reshape.server.workers.processes import WorkerProcess
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="workers share a port, which takes Linux")
 
-END_SECONDS = 20
+END_SECONDS = 60
 
 
 @contextmanager

@@ -27,7 +27,7 @@ SLOW_SECONDS = 0.1
 _CALLS_PER_SECOND = 50.0
 _AFTER_SECONDS, _RECOVERY_SECONDS = 1.0, 12.0  # how long is looked after the end: at least, and at the most
 _CALM_CALLS = 5
-_STOP_SECONDS = 6.0
+_STOP_SECONDS = 20.0  # of a server that ends by itself, however busy the machine is
 _SAMPLE_SECONDS = 0.05
 _MAX_KEPT_BYTES = 64 << 20  # of memory after an attack; where it is more, the next one has a server of its own
 _MIB = 1 << 20
@@ -54,6 +54,8 @@ class Row:
         errors: lines of level ERROR in the log.
         lines: lines in the log.
         exit_code: of the server; 0 also while it goes on; None: it had to be killed.
+        began: when the attack began, by `time.monotonic`.
+        ended: when it ended.
         attacker: what the attacker has to say.
         failure: why there is nothing more to say; empty where there is.
     """
@@ -75,6 +77,8 @@ class Row:
     errors: int = 0
     lines: int = 0
     exit_code: int | None = None
+    began: float = 0.0
+    ended: float = 0.0
     attacker: str = ""
     failure: str = ""
 
@@ -154,7 +158,7 @@ def _is_whole_after(attack: Attack, scene: Scene, seconds: float, row: Row) -> b
             end = time.monotonic()
         recovers = await_recovery(scene.clients, end)
     figures = scene.clients.look()
-    row.attacker = attacker.report
+    row.attacker, row.began, row.ended = attacker.report, begin, end
     row.base_mib, row.peak_mib = scene.base // _MIB, max(memory.samples) // _MIB
     row.recovery_seconds = round(find_recovery(figures, end), 2) if recovers else None
     row.lines, row.errors = len(scene.server.records) - records, count_errors(scene.server.records[records:])

@@ -14,8 +14,8 @@ from types import MappingProxyType
 
 from meters import list_ports
 
-START_SECONDS = 30.0
-STOP_SECONDS = 20.0
+START_SECONDS = 60.0
+STOP_SECONDS = 60.0
 NO_LIMITS: Mapping[int, int] = MappingProxyType({})
 
 # Not a `preexec_fn`: what runs between a fork and an exec, grpcio's threads may abort.

@@ -1,23 +1,36 @@
-"""The command line as users run it: in a process of its own."""
+"""The command line: in this process, which imports what it needs but once, or as users run it, in one of its own.
+
+What only a process shows has `run_module`: `cli/test_main`, and the commands of the pages.
+"""
 
 import os
 import re
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
+import pytest
+from click.testing import CliRunner
 
 from server_processes import ServerProcess
+from tensor_reshape.cli.__main__ import main
 
 SIX = np.arange(6, dtype=np.float32).reshape(2, 3)
 _RUN_SECONDS = 60
 _CORE_LINE = re.compile(r"[IWEF]\d{4} |WARNING: All log messages before")  # the C core of gRPC logs on stderr too
 
 
-def run_command(*arguments: str | Path, stdin: bytes = b"", env: dict[str, str] | None = None) -> "Outcome":
-    """Runs `tensor-reshape` with these arguments to its end."""
-    return run_module("tensor_reshape.cli", *arguments, stdin=stdin, env=env)
+def run_command(*arguments: str | Path, stdin: bytes = b"", env: Mapping[str, str] | None = None) -> "Outcome":
+    """Runs `tensor-reshape` with these arguments to its end, in this process."""
+    argv = ["tensor-reshape", *map(str, arguments)]
+    with CliRunner().isolation(stdin, env) as (output, errors, _), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", argv)
+        with pytest.raises(SystemExit) as end:
+            main()
+        sys.stdout.flush()
+    return Outcome(int(end.value.code or 0), output.getvalue(), errors.getvalue())
 
 
 def ask(server: ServerProcess, command: str, *arguments: str | Path, stdin: bytes = b"") -> "Outcome":
@@ -35,7 +48,7 @@ def run_module(module: str, *arguments: str | Path, stdin: bytes = b"", env: dic
         timeout=_RUN_SECONDS,
         check=False,
     )
-    return Outcome(process)
+    return Outcome(process.returncode, process.stdout, process.stderr)
 
 
 class Outcome:
@@ -48,9 +61,9 @@ class Outcome:
         errors: the lines on standard error that are the project's own.
     """
 
-    def __init__(self, process: subprocess.CompletedProcess[bytes]) -> None:
-        self.code = process.returncode
-        self.output = process.stdout
-        self.text = process.stdout.decode(errors="replace").strip()
-        lines = process.stderr.decode().splitlines()
+    def __init__(self, code: int, output: bytes, errors: bytes) -> None:
+        self.code = code
+        self.output = output
+        self.text = output.decode(errors="replace").strip()
+        lines = errors.decode().splitlines()
         self.errors = [line for line in lines if line and not _CORE_LINE.match(line)]

@@ -21,7 +21,7 @@ SERVICE_PATH = "/tensor_reshape.v1.ReshapeService/"
 HEALTH_CHECK = "/grpc.health.v1.Health/Check"
 HEALTH_WATCH = "/grpc.health.v1.Health/Watch"
 REFLECTION = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"
-SECONDS = 20.0
+SECONDS = 60.0
 
 END_STREAM, ACK, END_HEADERS = 1, 1, 4
 _FRAME_HEADER_BYTES = 9

@@ -18,7 +18,7 @@ from tensor_reshape.wire.methods import SERVICE
 from tensor_reshape.wire.tensors import TensorView
 
 ANY_PORT = "127.0.0.1:0"
-WAIT_SECONDS = 20.0
+WAIT_SECONDS = 60.0
 
 Behavior = Callable[[bytes, grpc.ServicerContext], bytes]
 StreamBehavior = Callable[[Iterator[bytes], grpc.ServicerContext], Iterator[bytes]]

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from threading import Condition, Thread
 from typing import NamedTuple
 
-STOP_SECONDS = 30.0
+STOP_SECONDS = 60.0
 CALL_SECONDS = 10.0
 
 

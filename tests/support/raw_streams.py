@@ -13,7 +13,7 @@ from tensor_reshape.v1 import reshape_pb2, tensor_pb2
 from tensor_reshape.wire.methods import STREAM_RESHAPE
 from tensor_reshape.wire.streams import Chunk, decode_stream_response, encode_chunk
 
-SECONDS = 20.0
+SECONDS = 60.0
 SIX = bytes(range(6))
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 Record = dict[str, Any]
-STOP_SECONDS = 30
+STOP_SECONDS = 60
 
 
 @dataclass

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from http2 import Connection
 from plain_requests import STATIC_RESHAPE, build_static_request
 
-SECONDS = 20.0
+SECONDS = 60.0
 
 
 def connect(address: str, content: bytes = b"") -> socket.socket:

@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dim_strategies import DIMS
+from example_counts import draw
 from tensor_reshape.rules.dims import ANY, AnyDim, Dim, Expression, Symbol, name_dim
 from tensor_reshape.rules.errors import ReshapeError
 from tensor_reshape.rules.questions import ShapeAnswer
@@ -42,7 +43,7 @@ def change(raw: bytes, at: int, byte: int) -> bytes:
     return raw[:place] + bytes([byte]) + raw[place + 1 :]
 
 
-@settings(max_examples=500, deadline=None)
+@draw(500)
 @given(st.lists(DIMS, max_size=5))
 def test_dims_are_written_as_the_generated_class_reads_them(dims: list[object]):
     answer = ShapeAnswer(tuple(dims))  # type: ignore[arg-type] # drawn as dims
@@ -50,7 +51,7 @@ def test_dims_are_written_as_the_generated_class_reads_them(dims: list[object]):
     assert tensor_pb2.Shape.FromString(raw) == build_infer_response(answer).shape
 
 
-@settings(max_examples=500, deadline=None)
+@draw(500)
 @given(DIMS, DIMS)
 def test_dims_are_kept_under_texts_of_their_own(one: AnyDim, other: AnyDim):
     assert (compact_batches._identify_dim(one) == compact_batches._identify_dim(other)) <= (one == other)
@@ -76,7 +77,7 @@ def test_what_is_kept_has_keyed_hashes():
     assert {type(key) for key in (*compact_batches._ENCODED, *compact_batches._DIMS)} <= {str, bytes}
 
 
-@settings(max_examples=2000, deadline=None)
+@draw(2000)
 @given(
     st.integers(0, 4),
     st.booleans(),
@@ -102,7 +103,7 @@ def test_an_item_is_read_as_the_generated_class_reads_it(
     assert plain == whole
 
 
-@settings(max_examples=1000, deadline=None)
+@draw(1000)
 @given(st.lists(DIMS, max_size=4), st.lists(st.tuples(st.integers(0, 60), bytes_of_a_message), max_size=2))
 def test_an_answer_is_read_as_the_generated_class_reads_it(dims: list[object], changes: list[tuple[int, int]]):
     raw = encode_compact_answer(ShapeAnswer(tuple(dims)))  # type: ignore[arg-type] # drawn as dims

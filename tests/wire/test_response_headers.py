@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from example_counts import draw
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.v1 import reshape_pb2
 from tensor_reshape.wire.arrays import DTYPES, build_array
@@ -53,7 +54,7 @@ tensors = st.tuples(st.sampled_from(list(DataType)), FULL | EMPTY).filter(fits)
 small_tensors = tensors.filter(lambda tensor: measure(*tensor) < 2**16)
 
 
-@settings(max_examples=1000, deadline=None)
+@draw(1000)
 @given(tensors)
 def test_the_length_of_a_header_is_a_multiple_of_the_widest_element(tensor: tuple[DataType, list[int]]):
     assert len(encode_response_header(*tensor, measure(*tensor))) % ALIGNMENT == 0
@@ -70,7 +71,7 @@ def test_no_size_near_a_longer_length_is_an_exception(rank: int):
     assert wrong == []
 
 
-@settings(max_examples=1000, deadline=None)
+@draw(1000)
 @given(tensors)
 def test_every_reader_takes_the_numbers_of_a_header(tensor: tuple[DataType, list[int]]):
     header = encode_response_header(*tensor, measure(*tensor))

@@ -8,6 +8,7 @@ from google.protobuf.json_format import ParseDict
 from google.protobuf.message import Message
 
 from foreign_calls import Failure, ForeignCall
+from verification.clients.inference_rows import write_raw_contents
 
 Answer = dict[str, Any]
 _MAX_CHARACTERS = 400
@@ -42,6 +43,8 @@ def find_wrong_response(wanted: Sequence[Message], answers: Sequence[dict[str, A
 def _find_wrong_responses(wanted: Sequence[Message], answers: Sequence[dict[str, Any]]) -> Iterator[str]:
     for index, (want, answer) in enumerate(zip(wanted, answers, strict=True)):
         have = ParseDict(answer, type(want)())
+        if have.DESCRIPTOR.full_name == "inference.ModelInferResponse":
+            write_raw_contents(have)
         if have != want:
             yield f"response {index}: {describe_bytes(have, want) or f'{have} instead of {want}'}"
 

@@ -48,7 +48,7 @@ def list_reshapes_of_every_type(dims: tuple[int, ...], target: tuple[int, ...]) 
     calls = []
     for operation in OPERATIONS.values():
         for data_type in sorted(operation.data_types):
-            payload = random.randbytes(-(-volume * data_type.bits // 8))
+            payload = random.randbytes(data_type.count_bytes(volume))
             calls.append(make_reshape(operation, target, make_tensor(data_type, dims, payload), payload))
     return calls
 

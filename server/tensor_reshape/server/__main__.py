@@ -7,6 +7,7 @@
 
 import logging
 import os
+import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -104,6 +105,16 @@ def _serve(settings: dict[str, Any]) -> None:
         supervise(config)
     else:
         serve_until_signal(config)
+    _ignore_signals()
+
+
+def _ignore_signals() -> None:
+    """Has another signal change nothing: the server has stopped, and is to end with 0.
+
+    On its way out the interpreter gives each signal that has a handler its default again, which would kill.
+    """
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
 
 
 def _build_config(settings: dict[str, Any]) -> Config:

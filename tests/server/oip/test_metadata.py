@@ -79,10 +79,15 @@ def test_a_model_is_ready_where_it_is_here():
 
 
 def test_the_server_tells_its_name_and_version():
-    described = metadata.describe_server(find_class("ServerMetadataRequest")())
+    described = metadata.describe_server(find_class("ServerMetadataRequest")(), shares_memory=False)
     assert described.name == "tensor-reshape"
     assert described.version
     assert list(described.extensions) == list(metadata.EXTENSIONS)
+
+
+def test_shared_memory_is_told_of_where_there_is_some():
+    described = metadata.describe_server(find_class("ServerMetadataRequest")(), shares_memory=True)
+    assert list(described.extensions) == [*metadata.EXTENSIONS, "system_shared_memory"]
 
 
 def test_the_index_has_every_model():

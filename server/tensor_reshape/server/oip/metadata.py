@@ -12,7 +12,10 @@ from tensor_reshape.server.oip.models import MODELS, VERSION, TensorSpec, find_m
 from tensor_reshape.server.oip.statistics import Count, Statistics
 
 EXTENSIONS = ("model_configuration", "model_repository(index)", "parameters", "statistics")
-"""Those of Triton's that are served, by Triton's names."""
+"""Those of Triton's that are always served, by Triton's names."""
+
+SHARED_MEMORY = "system_shared_memory"
+"""The one that is served where the operator names a directory."""
 
 PLATFORM = "tensor_reshape"
 """The protocol has a list of names, none of which would be true."""
@@ -26,10 +29,11 @@ Fields: TypeAlias = dict[str, Any]
 _ANY_SIZE = -1
 
 
-def describe_server(_: InferMessage) -> InferMessage:
+def describe_server(_: InferMessage, *, shares_memory: bool) -> InferMessage:
     """Answers ServerMetadata."""
+    extensions = [*EXTENSIONS, *[SHARED_MEMORY] * shares_memory]
     return find_class("ServerMetadataResponse")(
-        name="tensor-reshape", version=version("tensor-reshape"), extensions=EXTENSIONS
+        name="tensor-reshape", version=version("tensor-reshape"), extensions=extensions
     )
 
 

@@ -29,17 +29,17 @@ def build_methods(
     inference = Inference(service, memory, limits)
     infer = Method(find_path("ModelInfer"), inference.answer, inference.answer_light)
     stream = StreamMethod(_STREAM, lambda _hold: InferSession(_STREAM, inference))
-    return MethodTable((infer, *_build_others(inference, is_ready), *build_region_methods(memory)), (stream,))
+    return MethodTable((infer, *_build_others(inference, memory, is_ready), *build_region_methods(memory)), (stream,))
 
 
-def _build_others(inference: Inference, is_ready: Callable[[], bool]) -> tuple[Method, ...]:
+def _build_others(inference: Inference, memory: SharedMemory, is_ready: Callable[[], bool]) -> tuple[Method, ...]:
     ready, model_ready = find_class("ServerReadyResponse"), find_class("ModelReadyResponse")
     live = find_class("ServerLiveResponse")(live=True)
     return (
         build_method("ServerLive", lambda _: live),
         build_method("ServerReady", lambda _: ready(ready=is_ready())),
         build_method("ModelReady", lambda request: model_ready(ready=metadata.is_model_ready(request))),
-        build_method("ServerMetadata", metadata.describe_server),
+        build_method("ServerMetadata", partial(metadata.describe_server, shares_memory=memory.is_enabled)),
         build_method("ModelMetadata", metadata.describe_model),
         build_method("ModelConfig", metadata.configure_model),
         build_method("ModelStatistics", partial(metadata.tell_statistics, inference.statistics)),

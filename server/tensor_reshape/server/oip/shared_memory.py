@@ -58,6 +58,11 @@ class SharedMemory:
         self._regions: dict[str, Region] = {}
         self._lock = threading.Lock()  # two that register at once must not both be the last for whom there is room
 
+    @property
+    def is_enabled(self) -> bool:
+        """Whether there may be regions."""
+        return self._directory is not None
+
     def register(self, name: str, region: Region) -> None:
         """Gives a name to part of a file, which must be there and as long as that.
 
@@ -135,7 +140,7 @@ class SharedMemory:
             _transfer(os.pwritev, file, data, region.offset)
 
     def _check_enabled(self) -> None:
-        if self._directory is None:
+        if not self.is_enabled:
             message = "this server takes no shared memory; send the tensor in the message"
             raise InvalidRequestError.of(Reason.SHARED_MEMORY_DISABLED, message)
 

@@ -16,12 +16,14 @@
 
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
+#include "inference/open_inference.grpc.pb.h"
 #include "tensor_reshape/v1/reshape.grpc.pb.h"
 
 using google::protobuf::ListValue;
 using google::protobuf::Message;
 using google::protobuf::Struct;
 using google::protobuf::Value;
+using inference::GRPCInferenceService;
 using tensor_reshape::v1::ReshapeService;
 
 constexpr int kMaxAnswerBytes = 64 << 20;  // gRPC receives at most 4 MiB unless it is told otherwise
@@ -50,9 +52,8 @@ std::string Format(const Message& message) {
 
 const ListValue& ListRequests(const Struct& call) { return call.fields().at("requests").list_value(); }
 
-template <typename Request, typename Response>
-Method Unary(ReshapeService::Stub& stub,
-             grpc::Status (ReshapeService::Stub::*method)(grpc::ClientContext*, const Request&, Response*)) {
+template <typename Stub, typename Request, typename Response>
+Method Unary(Stub& stub, grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Response*)) {
   return [&stub, method](grpc::ClientContext& context, const Struct& call, Responses& responses) {
     Response response;
     auto status = (stub.*method)(&context, Parse<Request>(ListRequests(call).values(0)), &response);
@@ -112,6 +113,7 @@ int main() {
   auto channel = grpc::CreateCustomChannel(opening.fields().at("address").string_value(),
                                            grpc::InsecureChannelCredentials(), arguments);
   ReshapeService::Stub stub(channel);
+  GRPCInferenceService::Stub models(channel);
   using Stub = ReshapeService::Stub;
   const std::map<std::string, Method> methods = {
       {"StaticReshape", Unary(stub, &Stub::StaticReshape)},
@@ -120,6 +122,7 @@ int main() {
       {"InferShape", Unary(stub, &Stub::InferShape)},
       {"BatchInferShape", Unary(stub, &Stub::BatchInferShape)},
       {"StreamReshape", Stream(stub)},
+      {"ModelInfer", Unary(models, &GRPCInferenceService::Stub::ModelInfer)},
   };
 
   while (std::getline(std::cin, line)) {

@@ -13,10 +13,10 @@ import (
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
+	"tensor-reshape.internal/protos/inference"
 	pb "tensor-reshape.internal/protos/tensor_reshape/v1"
 )
 
@@ -51,7 +51,7 @@ func main() {
 	check(err)
 	clients := map[string]reflect.Value{
 		"tensor_reshape.v1.ReshapeService": reflect.ValueOf(pb.NewReshapeServiceClient(connection)),
-		"grpc.health.v1.Health":            reflect.ValueOf(grpc_health_v1.NewHealthClient(connection)),
+		"inference.GRPCInferenceService":   reflect.ValueOf(inference.NewGRPCInferenceServiceClient(connection)),
 	}
 	for asked := (call{}); read(lines, &asked); asked = (call{}) {
 		responses, err := asked.make(clients[asked.Service].MethodByName(asked.Method))
