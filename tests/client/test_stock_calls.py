@@ -38,7 +38,7 @@ def test_a_signal_does_not_reach_grpcio_while_it_begins_a_call(calls: StockCalls
     run, here = _channel._run_channel_spin_thread, threading.current_thread()
     assert here is threading.main_thread()
 
-    def run_or_interrupt(state: object) -> None:
+    def run_or_interrupt(state: _channel._ChannelCallState) -> None:
         if threading.current_thread() is here:
             raise KeyboardInterrupt
         run(state)
