@@ -2,15 +2,17 @@
 
 from collections.abc import Sequence
 
+import ml_dtypes
 import numpy as np
 import pytest
 
+from meters import measure_peak
 from tensor_reshape.client import InvalidRequestError, Reason, ResponseError, Transfer
 from tensor_reshape.client.requests import Arguments, Plan, plan_reshape
 from tensor_reshape.client.responses import InferredShape
 from tensor_reshape.client.transfers import Delivery, StreamTransfer
 from tensor_reshape.rules.dtypes import DataType
-from tensor_reshape.rules.operations import STATIC_RESHAPE
+from tensor_reshape.rules.operations import RESHAPE, STATIC_RESHAPE
 from tensor_reshape.rules.questions import ShapeAnswer
 from tensor_reshape.wire.arrays import Array
 from tensor_reshape.wire.streams import Chunk, decode_stream_request, encode_accept, encode_chunk
@@ -115,6 +117,13 @@ def test_the_elements_follow_in_chunks(chunk_bytes: int, sizes: list[int]):
     assert all(isinstance(chunk, Chunk) for chunk in chunks)
     assert [chunk.payload.nbytes for chunk in chunks if isinstance(chunk, Chunk)] == sizes
     assert b"".join(chunk.payload for chunk in chunks if isinstance(chunk, Chunk)) == SIX.tobytes()
+
+
+def test_elements_below_one_byte_are_packed_a_chunk_at_a_time():
+    elements = np.zeros(2**24, ml_dtypes.uint4)
+    asked = plan_reshape(Arguments(RESHAPE, elements, (-1,), special_zero=False, expected_shape=None))
+    stream = StreamTransfer(asked, Delivery(asked, {}, 0), 2**16)
+    assert measure_peak(lambda: all(stream.build_chunks())) < 2**19
 
 
 def test_what_comes_back_fills_the_output():

@@ -262,6 +262,11 @@ REFUSALS: dict[str, tuple[list[bytes], Reason, str]] = {
     "a broadcast above the limit": ([begin((4097,), (-1,), (0,))], Reason.TENSOR_TOO_LARGE, "data"),
     "strides of another rank": ([begin((6,), (-1,), (1, 1))], Reason.STRIDES_RANK_MISMATCH, "data.strides"),
     "a negative stride": ([begin((6,), (-1,), (-1,))], Reason.STRIDE_NEGATIVE, "data.strides[0]"),
+    "strides of elements that share bytes": (
+        [begin((2, 3), (-1,), (3, 1), tensor_pb2.DATA_TYPE_U4)],
+        Reason.STRIDES_UNSUPPORTED,
+        "data.strides",
+    ),
     "strides that overlap": (
         [begin((2, 2), (-1,), (1, 1))],
         Reason.STRIDES_OVERLAP,

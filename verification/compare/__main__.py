@@ -2,7 +2,8 @@
 
 Both answer what is known of the output of Reshape-1. Ours has to be the same, or within theirs, or different for one of
 the reasons that are listed; whatever they say, ours has to admit the output of each concrete instance that is tried.
-All questions follow from the seed.
+Then both reshape random tensors of every element type, whose bytes have to be the same. All questions and tensors
+follow from the seed.
 """
 
 import argparse
@@ -16,12 +17,14 @@ from random import Random
 import openvino
 
 from tensor_reshape.rules.dims import format_dims
+from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.errors import Reason
 from tensor_reshape.rules.questions import AnyQuestion
 from verification.compare.answers import ask_ours, ask_theirs
 from verification.compare.instances import answer_instances
 from verification.compare.questions import generate
 from verification.compare.reasons import REASONS, Comparison, find_reason
+from verification.compare.tensors import generate_reshape, reshape_ours, reshape_theirs
 from verification.tasks import Progress
 
 SAME, TIGHTER, UNSOUND, UNEXPLAINED = "equal", "tighter", "OURS LACKS AN OUTPUT", "NOT EXPLAINED"
@@ -35,6 +38,7 @@ def parse_arguments() -> argparse.Namespace:
     """Reads the command line."""
     parser = argparse.ArgumentParser("scripts/compare", description=__doc__)
     parser.add_argument("questions", nargs="?", type=int, default=20_000, help="how many")
+    parser.add_argument("--tensors", type=int, default=10_000, help="how many are reshaped")
     parser.add_argument("--seed", default=secrets.token_hex(4), help="any text; the same one gives the same questions")
     parser.add_argument("--examples", action="store_true", help="show one question of each difference")
     return parser.parse_args()
@@ -55,7 +59,25 @@ def main() -> int:
             print(describe(number, verdict, comparison), flush=True)
         progress.show(number + 1, sum(verdicts[finding] for finding in _FINDINGS))
     show(kinds, verdicts, time.monotonic() - begin)
-    return 1 if not verdicts or any(verdicts[finding] for finding in _FINDINGS) else 0
+    wrong = compare_tensors(Random(arguments.seed), arguments.tensors)
+    return 1 if wrong or not verdicts or any(verdicts[finding] for finding in _FINDINGS) else 0
+
+
+def compare_tensors(random: Random, count: int) -> int:
+    """Reshapes so many tensors on both sides; returns how many came out differently, of which some are shown."""
+    tried, wrong = Counter[DataType](), 0
+    progress = Progress(count, "tensors")
+    for number in range(count):
+        one = generate_reshape(random)
+        ours, theirs = reshape_ours(one), reshape_theirs(one)
+        tried[one.data_type] += 1
+        wrong += ours != theirs
+        if ours != theirs and wrong <= _MAX_SHOWN:
+            print(f"OTHER BYTES: {one}\n  ours   {ours}\n  theirs {theirs}", flush=True)
+        progress.show(number + 1, wrong)
+    types = ", ".join(f"{data_type} {tried[data_type]}" for data_type in sorted(tried))
+    print(f"{count} tensors ({types}): {wrong} findings")
+    return wrong
 
 
 def judge(question: AnyQuestion) -> tuple[str, Comparison]:

@@ -6,14 +6,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tensor_reshape.client import CallTimeoutError, Reason
+from tensor_reshape.client import CallTimeoutError, DataType, PackedTensor, Reason
 from tensor_reshape.rules.errors import ReshapeError
 from tensor_reshape.wire.arrays import DTYPES, Array
 
 KIB, MIB = 1024, 1024 * 1024
 _POOL = np.random.default_rng(20).integers(0, 256, 32 * MIB, np.uint8)
 _FLOATS = ("f2", "f4")
-_ALL_TYPES = tuple(DTYPES.values())
+_ALL_TYPES = tuple(dtype for data_type, dtype in DTYPES.items() if not data_type.is_packed)
+_PACKED_TYPES = tuple(data_type for data_type in DataType if data_type.is_packed)
 _REFUSED: tuple[tuple[tuple[int, ...], tuple[int, ...], Reason], ...] = (
     ((2, 3), (4, -1), Reason.NOT_DIVISIBLE),
     ((2, 3), (-1, -1), Reason.MULTIPLE_MINUS_ONE),
@@ -42,7 +43,7 @@ class Step(NamedTuple):
         method: of the client.
         arguments: those without a name.
         keywords: the others.
-        want: the answer: a shape, or an array.
+        want: the answer: a shape, an array, or packed bytes.
         reason: of the refusal that must come instead.
         admitted: exceptions that may come instead.
     """
@@ -51,7 +52,7 @@ class Step(NamedTuple):
     method: str
     arguments: tuple[Any, ...]
     keywords: dict[str, Any]
-    want: tuple[int, ...] | Array
+    want: tuple[int, ...] | Array | PackedTensor
     reason: Reason | None = None
     admitted: tuple[type[Exception], ...] = ()
 
@@ -71,6 +72,8 @@ class Deck:
             lambda: self.elements("8 MiB as a stream", 8 * MIB): 4,
             lambda: self.elements("17 MiB in one message", 17 * MIB, transfer="inline", reason=True): 1,
             lambda: self.elements("view", 64 * KIB, transfer="view"): 60,
+            lambda: self.packed(KIB): 40,
+            lambda: self.packed(MIB, transfer="stream"): 4,
             lambda: self.strided(KIB): 60,
             lambda: self.strided(MIB): 6,
             self.infer: 120,
@@ -108,6 +111,18 @@ class Deck:
             array = np.broadcast_to(array[: max(len(array) // 8, 1), :1], (max(len(array) // 8, 1), 64))
         keywords = {"special_zero": False, "transfer": "inline"}
         return Step(f"strided, {size // KIB} KiB", method, (array, (-1,)), keywords, array.reshape(-1))
+
+    def packed(self, size: int, **keywords: Any) -> Step:
+        """Reshapes about so many bytes of elements that share them."""
+        data_type = self._random.choice(_PACKED_TYPES)
+        items = data_type.group_items
+        groups = max(size // data_type.group_bytes, 1) + self._random.randrange(64)
+        data = self._random.randbytes(groups * data_type.group_bytes)
+        tensor = PackedTensor(data_type, (groups, items), data)
+        want = PackedTensor(data_type, (items, groups), data)
+        return Step(
+            f"packed, {size // KIB} KiB", "reshape", (tensor, want.dims), {"special_zero": False, **keywords}, want
+        )
 
     def infer(self) -> Step:
         """Asks for a shape."""
@@ -168,8 +183,8 @@ def judge(step: Step, answer: object) -> None:
         raise WrongAnswerError(message)
 
 
-def _is_same(answer: object, want: tuple[int, ...] | Array) -> bool:
-    if isinstance(want, tuple) or not isinstance(answer, np.ndarray):
-        return isinstance(want, tuple) and answer == want
+def _is_same(answer: object, want: tuple[int, ...] | Array | PackedTensor) -> bool:
+    if not isinstance(want, np.ndarray) or not isinstance(answer, np.ndarray):
+        return not isinstance(want, np.ndarray) and answer == want
     same = answer.dtype == want.dtype and answer.shape == want.shape
     return same and answer.tobytes() == want.tobytes()

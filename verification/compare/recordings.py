@@ -1,0 +1,62 @@
+"""Records what OpenVINO has in its tensors and makes of them: `python -m verification.compare.recordings > CASES`.
+
+What it prints is `tests/conformance/packed_cases.jsonl`, by which the tests know OpenVINO without having it. The values
+are OpenVINO's own: each tensor is converted, u1 to u6 and i4 to i32, the floats to f32.
+"""
+
+import json
+from random import Random
+from typing import Any
+
+import openvino
+from openvino import opset1
+
+from tensor_reshape.rules.dtypes import DataType, ElementKind
+from verification.compare.tensors import Reshape, find_type, make_tensor, reshape_theirs, run_node, view_tensor
+
+_SHAPES = (((), (1,)), ((5,), (-1, 1)), ((3, 3), (9,)), ((2, 4, 2), (4, -1)), ((7, 11), (11, 7)), ((0, 3), (3, 0)))
+
+
+def main() -> None:
+    """Prints a case a line."""
+    random, source = Random(12), f"OpenVINO {openvino.__version__.split('-')[0]} executed"
+    for data_type in DataType:
+        if data_type <= DataType.F64:
+            continue
+        for dims, target in _SHAPES:
+            data = random.randbytes(make_tensor(data_type, dims).byte_size)
+            one = Reshape(data_type, dims, target, data)
+            output = reshape_theirs(one)
+            case = {
+                "data_type": str(data_type),
+                "dims": dims,
+                "target": target,
+                "data": data.hex(),
+                "elements": read_elements(one),
+                "output": {"dims": output.dims, "data": output.data.hex()},
+                "source": source,
+            }
+            print(json.dumps(case))
+
+
+def read_elements(one: Reshape) -> list[Any]:
+    """Returns the elements as numbers, in row-major order."""
+    if not one.data:
+        return []
+    parameter = openvino.op.Parameter(find_type(one.data_type), openvino.PartialShape(list(one.dims)))
+    if one.data_type.kind is not ElementKind.FLOAT:
+        return _list(run_node(opset1.convert(parameter, "i32"), parameter, one).data)
+    # The reference implementation converts none of these floats; the plugin for processors does.
+    model = openvino.Model([opset1.convert(parameter, "f32")], [parameter], "node")
+    data = make_tensor(one.data_type, one.dims)
+    view_tensor(data)[:] = list(one.data)
+    return _list(openvino.Core().compile_model(model, "CPU")([data])[0])
+
+
+def _list(array: Any) -> list[Any]:  # noqa: ANN401 - OpenVINO has no types
+    numbers: list[Any] = array.reshape(-1).tolist()
+    return numbers
+
+
+if __name__ == "__main__":
+    main()
