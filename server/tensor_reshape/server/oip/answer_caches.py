@@ -4,9 +4,9 @@ Here more may follow the elements (the target shape, where it is an input of its
 request another id, which the answer repeats.
 
 - A cached answer is what was answered to the same bytes around as many others: only elements and id may differ.
-- An id is taken for one where it is a field of its own in front of the elements, of less than 128 ASCII characters. That
-  it is one follows from its place: where it was read as one between the same bytes. Elsewhere it may be part of another
-  field, as a packed shape is that looks the same.
+- An id is taken for one where it is a field of its own in front of the elements, of less than 128 ASCII characters.
+  That it is one follows from its place: one was read there, between the same bytes. Elsewhere what looks like it may be
+  part of another field: a packed shape does.
 - Bounded, and safe to use from any thread without a lock, as the cache there.
 """
 

@@ -3,8 +3,8 @@
 - A tensor's bytes are a view of the message that they came in, or of what was read of a region of shared memory.
 - Inputs and outputs go by their names, in any order; raw contents by their place among the inputs that have none other.
 - What is read is refused in the order of the protocol's fields; what a shape may be is the rules' matter alone.
-- Of what is no element, a message may have `MAX_HEADER_BYTES`, as a native one: a shape or a target of a million numbers
-  would keep all other calls waiting while it is read.
+- Of what is no element, a message may have `MAX_HEADER_BYTES`, as a native one: a shape or a target of a million
+  numbers would keep all other calls waiting while it is read.
 - Parameters that no model has are ignored, as by Triton and KServe: the protocol defines none.
 """
 
