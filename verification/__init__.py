@@ -5,6 +5,7 @@
 - `compare`: shape inference against OpenVINO.
 - `soak`: many mixed calls, while memory, threads and file descriptors are watched.
 - `attack`: every attack that is known, beside polite clients.
+- `clients`: clients that nobody here wrote make one table of calls.
 - `restarts`: servers that are restarted and killed under load.
 - `document`: the pages that follow from the code; it writes them, or with `--check` compares them.
 

@@ -4,19 +4,19 @@ import math
 
 import pytest
 
-from tensor_reshape.client.options import build_channel_options, check_metadata, check_timeout, choose_timeout
+from tensor_reshape.client.options import Endpoint, build_channel_options, check_metadata, choose_timeout
 from tensor_reshape.wire.streams import DEFAULT_CHUNK_BYTES
 
 
 @pytest.mark.parametrize("seconds", [0, -1, -math.inf, math.nan])
 def test_a_timeout_is_above_0(seconds: float):
     with pytest.raises(ValueError, match="timeout"):
-        check_timeout(seconds)
+        choose_timeout(seconds)
 
 
 @pytest.mark.parametrize(("timeout", "seconds"), [(None, 30), (0.5, 0.5), (math.inf, None), (1e300, None)])
 def test_a_timeout_is_the_calls_or_the_clients_and_forever_is_none(timeout: float | None, seconds: float | None):
-    assert choose_timeout(timeout, 30) == seconds
+    assert Endpoint("localhost:1", None, (), 30).choose_timeout(timeout) == seconds
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from functools import cache
 
 import pytest
 
+from server_processes import ServerProcess
 from verification.clients.programs import LackingError, Program, find_programs
 
 
@@ -22,3 +23,9 @@ def find_program() -> Callable[[str], Program]:
         return program
 
     return find
+
+
+@pytest.fixture(scope="session")
+def find_server(start_once: Callable[..., ServerProcess], server: ServerProcess) -> Callable[[Program], ServerProcess]:
+    """Returns the server that a program asks: one for all that need no flags of their own."""
+    return lambda program: start_once(*program.server) if program.server else server

@@ -18,14 +18,12 @@ CLIENTS = [(program.name, table) for program in find_programs() for table in pro
 def cells(
     request: pytest.FixtureRequest,
     find_program: Callable[[str], Program],
-    start_once: Callable[..., ServerProcess],
-    server: ServerProcess,
+    find_server: Callable[[Program], ServerProcess],
 ) -> dict[str, Cell]:
     """What a client made of each row of a table."""
     name, table = request.param
     program = find_program(name)
-    asked = start_once(*program.server) if program.server else server
-    return run_table(program, table, asked.address)
+    return run_table(program, table, find_server(program).address)
 
 
 def test_every_call_does_what_the_rules_say(cells: dict[str, Cell]):

@@ -4,10 +4,13 @@ from typing import Any
 
 import grpc
 import pytest
+from google.protobuf.descriptor_pb2 import FileDescriptorProto
+from grpc_reflection.v1alpha.reflection_pb2 import ServerReflectionRequest
+from grpc_reflection.v1alpha.reflection_pb2_grpc import ServerReflectionStub
 
 from inference_requests import SIX, build_request
 from tensor_reshape.rules.errors import InvalidRequestError, NotFoundError, Reason
-from tensor_reshape.server.oip.messages import InferMessage, find_class, find_path
+from tensor_reshape.server.oip.messages import SERVICE, InferMessage, find_class, find_path
 from tensor_reshape.wire.status import decode_refusal
 
 SECONDS = 20.0
@@ -57,6 +60,15 @@ def test_a_refusal_has_our_reason(
     assert status.code() is code
     assert isinstance(refusal, kind)
     assert getattr(refusal, "reason", None) is reason
+
+
+def test_reflection_has_the_whole_service(channel: grpc.Channel):
+    stub = ServerReflectionStub(channel)
+    request = ServerReflectionRequest(file_containing_symbol=SERVICE.full_name)
+    (response,) = stub.ServerReflectionInfo(iter([request]), timeout=SECONDS)
+    (raw,) = response.file_descriptor_response.file_descriptor_proto
+    (service,) = FileDescriptorProto.FromString(raw).service
+    assert [method.name for method in service.method] == [method.name for method in SERVICE.methods]
 
 
 @pytest.mark.parametrize("name", ["ServerLive", "ServerReady"])

@@ -29,6 +29,8 @@ class Cell:
 
     def __str__(self) -> str:
         """Returns how many calls did what they must, and of how many where it is not all of them."""
+        if not self.calls:
+            return "none"
         good = self.calls - len(self.differences)
         count = str(good) if good == self.calls else f"{good} of {self.calls}"
         return f"({count})" if self.why else count

@@ -3,16 +3,18 @@
 A program is a folder of `tests/clients/programs`:
 
 - `about.json`: `title`, the protocols whose tables it makes (`tables`), the flags of the server that it asks
-  (`server`), and `exceptions`: rows in which this client must see something else, each with `why`, and with the `code`
-  that ends its calls, and the `reason` in the details, or without.
+  (`server`), `page`, and `exceptions`: rows in which this client must see something else, each with `why`, and with the
+  `code` that ends its calls, and the `reason` in the details, or without.
 - `install`: makes the environment. It runs in the environment's folder, which has a copy of the program's folder and of
-  `tests/clients/shared`; PROTOS is the folder of the contract, GOOGLEAPIS one with `google/rpc`, PYTHON an interpreter
-  that has uv. It writes the file `versions`, and ends with 77 where the machine lacks what it needs, which it names on
-  stderr.
+  `tests/clients/shared`; PROTOS is the folder of the contract, EXAMPLES that of the examples, GOOGLEAPIS one with
+  `google/rpc`, PYTHON an interpreter that has uv. It writes the file `versions`, and ends with 77 where the machine
+  lacks what it needs, which it names on stderr.
 - `run`: makes calls. On stdin there is a line of JSON with the server's `address`, the folders `protos` and
   `googleapis`, and `descriptors` (a FileDescriptorSet in base64); then a line for each call, as `ForeignCall.to_json`
   writes it. It prints a line for each call: `{responses}`, or `{code, message, reason, metadata}` where the call fails;
   `reason` and `metadata` as the client decodes them from the details of the status.
+- `page`: runs the shortest call, with an address. It is the file that `about.json` calls `page`: docs/clients.md shows
+  it, with what it prints as comments.
 
 Environments are in `.venv-clients`, and stay: one is made again when what it is made of has changed.
 """
@@ -36,16 +38,17 @@ from google.rpc import error_details_pb2, status_pb2
 from grpc_health.v1 import health_pb2
 
 from foreign_calls import ForeignCall
+from tensor_reshape.server.oip.messages import SERVICE as INFERENCE_SERVICE
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
 from verification.clients.answers import Answer
 
 ROOT = Path(__file__).parents[2]
 PROGRAMS = ROOT / "tests/clients/programs"
 SHARED = ROOT / "tests/clients/shared"
-PROTOS = ROOT / "protos"
+PROTOS, EXAMPLES = ROOT / "protos", ROOT / "examples/clients"
 ENVIRONMENTS = ROOT / ".venv-clients"
 GOOGLEAPIS = Path(status_pb2.__file__).parents[2]
-_INSTALL_SECONDS, _RUN_SECONDS = 900, 120
+_INSTALL_SECONDS, _RUN_SECONDS = 900, 400
 _LACKING = 77
 """The exit code of `install` where the machine lacks something, as automake has it."""
 
@@ -63,6 +66,7 @@ class Program:
         title: for people.
         tables: the protocols that it speaks.
         server: the flags that its server is started with besides.
+        page: the file in the repository that docs/clients.md shows; empty: none.
         exceptions: by row, how it must differ.
     """
 
@@ -70,6 +74,7 @@ class Program:
     title: str
     tables: Sequence[str]
     server: Sequence[str]
+    page: str
     exceptions: Mapping[str, Mapping[str, object]]
 
     @property
@@ -93,7 +98,7 @@ class Program:
             if not stamp.exists() or stamp.read_text() != digest:
                 self._make_environment()
                 stamp.write_text(digest)
-        return ", ".join((self.environment / "versions").read_text().split("\n")).rstrip(", ")
+        return ", ".join((self.environment / "versions").read_text().splitlines())
 
     def _make_environment(self) -> None:
         shutil.rmtree(self.environment, ignore_errors=True)
@@ -117,12 +122,17 @@ class Program:
             raise RuntimeError(message)
         return answers
 
-    def _call(self, script: str, text: str, seconds: float) -> subprocess.CompletedProcess[str]:
-        env = {**os.environ, "PROTOS": str(PROTOS), "GOOGLEAPIS": str(GOOGLEAPIS), "PYTHON": sys.executable}
+    def run_page(self, address: str) -> str:
+        """Runs the shortest call, and returns what it prints, errors included."""
+        done = self._call("page", "", _RUN_SECONDS, address)
+        return done.stdout + done.stderr
+
+    def _call(self, script: str, text: str, seconds: float, *arguments: str) -> subprocess.CompletedProcess[str]:
+        folders = {"PROTOS": str(PROTOS), "EXAMPLES": str(EXAMPLES), "GOOGLEAPIS": str(GOOGLEAPIS)}
         return subprocess.run(
-            [self.environment / script],
+            [self.environment / script, *arguments],
             cwd=self.environment,
-            env=env,
+            env={**os.environ, **folders, "PYTHON": sys.executable},
             input=text,
             capture_output=True,
             text=True,
@@ -132,7 +142,10 @@ class Program:
 
     def _compute_digest(self) -> str:
         digest = hashlib.sha256(sys.version.encode())
-        for folder in (self.source, SHARED, PROTOS):
+        # What the installation does not name, it does not read.
+        script = (self.source / "install").read_text()
+        named = [folder for name, folder in (("$PROTOS", PROTOS), ("$EXAMPLES", EXAMPLES)) if name in script]
+        for folder in (self.source, SHARED, *named):
             for file in sorted(file for file in folder.rglob("*") if file.is_file() and file.suffix != ".pyc"):
                 digest.update(f"{file.relative_to(ROOT)}\n".encode())
                 digest.update(file.read_bytes())
@@ -142,8 +155,10 @@ class Program:
 def encode_descriptors() -> str:
     """Returns the descriptors of all that is called and of the details of errors, as compilers give them."""
     files = FileDescriptorSet()
-    for module in (tensor_pb2, reshape_pb2, health_pb2, any_pb2, duration_pb2, status_pb2, error_details_pb2):
-        module.DESCRIPTOR.CopyToProto(files.file.add())
+    contract = (tensor_pb2.DESCRIPTOR, reshape_pb2.DESCRIPTOR, health_pb2.DESCRIPTOR, INFERENCE_SERVICE.file)
+    details = (any_pb2.DESCRIPTOR, duration_pb2.DESCRIPTOR, status_pb2.DESCRIPTOR, error_details_pb2.DESCRIPTOR)
+    for descriptor in (*contract, *details):
+        descriptor.CopyToProto(files.file.add())
     return base64.b64encode(files.SerializeToString()).decode()
 
 
@@ -163,4 +178,5 @@ def find_programs() -> list[Program]:
 
 def _read_program(folder: Path) -> Program:
     about = json.loads((folder / "about.json").read_text())
-    return Program(folder.name, about["title"], about["tables"], about.get("server", ()), about.get("exceptions", {}))
+    given = [about.get(name, default) for name, default in (("server", ()), ("page", ""), ("exceptions", {}))]
+    return Program(folder.name, about["title"], about["tables"], *given)

@@ -65,11 +65,12 @@ def make_u8_reshape(size: int) -> ForeignCall:
 
 
 def list_inferences(*, known: bool) -> list[ForeignCall]:
-    """The questions about shapes that are known, or those about others."""
+    """The questions about shapes that are known, or those about others, with all that can be asked about each."""
     return [
         make_inference(request)
         for request in list_questions()
-        if known == all(_is_known(shape) for shape in (request.question.data, request.question.target))
+        if request.explain
+        and known == all(_is_known(shape) for shape in (request.question.data, request.question.target))
     ]
 
 

@@ -27,7 +27,7 @@ _INTRODUCTION = """\
 Every refusal has a permanent **reason**, a sentence, the field to blame where there is one, and the index and the
 values as metadata. In Python it is an exception: INVALID_ARGUMENT is `InvalidRequestError`, RESOURCE_EXHAUSTED is
 `LimitError` ([start.md](start.md#exceptions)). In other languages it is a `google.rpc.Status` in the trailing metadata
-([other-languages.md](other-languages.md#errors)). A field is a path from the request: `shape[1]` is an item of the
+([clients.md](clients.md#errors)). A field is a path from the request: `shape[1]` is an item of the
 target, `data.dims[0]` a dim of the data.
 
 **Rule** is the number of the broken rule in [operations.md](operations.md#the-five-rules). **Again** says whether the

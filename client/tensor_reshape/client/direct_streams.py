@@ -22,7 +22,7 @@ this was written for; where it is not, `stock_streams` makes the call.
 
 import inspect
 from collections.abc import Callable, Generator, Iterator
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import grpc
@@ -43,11 +43,8 @@ _SIGNATURES = {  # besides what unary calls need
     "operate": ["self", "operations", "tag"],
 }
 
-Exchange = Callable[
-    [grpc.Channel, StreamTransfer, float | None, CheckedMetadata],
-    Generator[bytes, None, None],
-]
-"""What makes one call: see `stock_streams.exchange`."""
+Exchange = Callable[[StreamTransfer, float | None, CheckedMetadata], Generator[bytes, None, None]]
+"""What makes one call of a channel: see `stock_streams.exchange`."""
 
 
 def find_exchange(channel: grpc.Channel, way: Way) -> Exchange:
@@ -57,7 +54,10 @@ def find_exchange(channel: grpc.Channel, way: Way) -> Exchange:
         channel: whoever made it closes it.
         way: "auto": directly, where that is possible; "stock": as grpcio does it.
     """
-    return exchange if direct_calls.can_be_direct(channel, way) and is_supported() else stock_streams.exchange
+    if not (direct_calls.can_be_direct(channel, way) and is_supported()):
+        return partial(stock_streams.exchange, channel)
+    core = get_core(channel)
+    return partial(exchange, core, ChannelLock(core))
 
 
 @cache
@@ -75,11 +75,18 @@ def _list_parameters(name: str) -> list[str]:
 
 
 def exchange(
-    channel: grpc.Channel, transfer: StreamTransfer, timeout: float | None, metadata: CheckedMetadata
+    core: Any, lock: ChannelLock, transfer: StreamTransfer, timeout: float | None, metadata: CheckedMetadata
 ) -> Generator[bytes, None, None]:
-    """Makes the call, as `stock_streams.exchange` does: with the same errors."""
-    core = get_core(channel)
-    with ChannelLock(core).guard():
+    """Makes the call, as `stock_streams.exchange` does: with the same errors.
+
+    Args:
+        core: of the channel.
+        lock: of the channel: to find it takes the garbage collector, which looks once for a channel.
+        transfer: as there, and so are the others.
+        timeout: seconds.
+        metadata: sent with the call.
+    """
+    with lock.guard():
         stream = _Stream(core, transfer, timeout, metadata)
         try:
             yield from stream.receive_all()

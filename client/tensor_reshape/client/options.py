@@ -49,7 +49,7 @@ class Endpoint:
         self.credentials = credentials
         self.metadata = check_metadata(metadata)
         self.budget = RetryBudget()
-        self._timeout = check_timeout(timeout)
+        self._timeout = choose_timeout(timeout)  # of most calls
 
     def close(self) -> None:
         """Lets no call begin, and none be sent again."""
@@ -63,11 +63,11 @@ class Endpoint:
 
     def choose_timeout(self, timeout: float | None) -> float | None:
         """Returns the seconds that a call may take, None for ever; `timeout` None: as long as the client's calls."""
-        return choose_timeout(timeout, self._timeout)
+        return self._timeout if timeout is None else choose_timeout(timeout)
 
     def start_deadline(self, timeout: float | None) -> Deadline:
         """Starts the clock of a call; `timeout` None: as long as the client's calls."""
-        return Deadline(self.choose_timeout(timeout))
+        return Deadline(self._timeout if timeout is None else choose_timeout(timeout))
 
 
 def build_channel_options(target: str, *, avoid_unhealthy: bool) -> ChannelOptions:
@@ -92,14 +92,8 @@ def build_channel_options(target: str, *, avoid_unhealthy: bool) -> ChannelOptio
     ]
 
 
-def choose_timeout(timeout: float | None, default: float) -> float | None:
-    """Returns the seconds that a call may take; None, which grpc takes for "forever", where they are infinite."""
-    seconds = check_timeout(default if timeout is None else timeout)
-    return None if seconds > _FOREVER_SECONDS else seconds
-
-
-def check_timeout(seconds: float) -> float:
-    """Returns `seconds` where they are a time to wait.
+def choose_timeout(seconds: float) -> float | None:
+    """Returns the seconds that a call may take; None, which grpc takes for "forever", where they are infinite.
 
     Raises:
         ValueError: they are not above 0.
@@ -107,7 +101,7 @@ def check_timeout(seconds: float) -> float:
     if not seconds > 0:  # nor is nan
         message = f"timeout is {seconds}; it is in seconds, above 0"
         raise ValueError(message)
-    return seconds
+    return None if seconds > _FOREVER_SECONDS else seconds
 
 
 def check_metadata(metadata: Metadata) -> CheckedMetadata:

@@ -14,6 +14,10 @@ from typing import Any, Generic, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+# Here, not as `np.ma`, which numpy imports when it is first asked for: an exception of a signal handler (Ctrl-C) in the
+# midst of an import can leave the import's lock held, and every other thread's first call would wait for it for ever.
+from numpy.ma import MaskedArray
+
 from tensor_reshape.client.packed_tensors import PackedTensor
 from tensor_reshape.client.queries import DimLike, ShapeOptions, ShapeQuery, check_flag, read_dims, read_query
 from tensor_reshape.client.responses import (
@@ -247,7 +251,7 @@ def _read_data(data: npt.ArrayLike | PackedTensor) -> tuple[Array, tuple[int, ..
 
 
 def _as_array(array: npt.ArrayLike) -> Array:
-    if isinstance(array, np.ma.MaskedArray):  # asarray would drop the mask without a word
+    if isinstance(array, MaskedArray):  # asarray would drop the mask without a word
         message = "a masked array has elements that no tensor has: fill it first"
         raise TypeError(message)
     return np.asarray(array)

@@ -295,7 +295,15 @@ class Client:
         return delivery.land(self._run(plan.build_inline(), deadline))
 
     def _run(self, call: Call[Answer], deadline: Deadline) -> Answer:
-        attempts = Attempts(self._endpoint.budget, deadline)
+        try:
+            raw = self._send(call, deadline.remaining_seconds)
+        except TensorReshapeError as error:
+            # Only now: most calls have one attempt, and need no account of them.
+            attempts = Attempts(self._endpoint.budget, deadline)
+            self._pause(error, attempts)
+        else:
+            self._endpoint.budget.note_success()
+            return call.decode(raw)
         return call.decode(self._repeat(lambda: self._send(call, deadline.remaining_seconds), attempts))
 
     def _send(
@@ -337,17 +345,21 @@ class Client:
             try:
                 result = attempt()
             except TensorReshapeError as error:
-                pause = attempts.plan_pause(error)
-                if pause is None:
-                    raise attempts.choose_end(error) from None
-                time.sleep(pause.seconds)
-                if pause.is_for_server:
-                    self._await_server(attempts)
-                if attempts.deadline.is_within(0):
-                    raise  # not "deadline exceeded", but what kept the call until then
+                self._pause(error, attempts)
             else:
                 attempts.note_success()
                 return result
+
+    def _pause(self, error: TensorReshapeError, attempts: Attempts) -> None:
+        """Waits until the next attempt may begin, after one that ended with `error`; raises where there is none."""
+        pause = attempts.plan_pause(error)
+        if pause is None:
+            raise attempts.choose_end(error) from None
+        time.sleep(pause.seconds)
+        if pause.is_for_server:
+            self._await_server(attempts)
+        if attempts.deadline.is_within(0):
+            raise error  # not "deadline exceeded", but what kept the call until then
 
     def _await_server(self, attempts: Attempts) -> None:
         """Waits until a server answers whatever it is; where none does, the next attempt tells why."""
@@ -357,9 +369,7 @@ class Client:
     def _stream(self, transfer: StreamTransfer, attempts: Attempts) -> Array:
         self._endpoint.require_open()
         # Closed, or a stream that is given up would stay open.
-        with closing(
-            self._exchange(self._channel, transfer, attempts.deadline.remaining_seconds, self._endpoint.metadata)
-        ) as answers:
+        with closing(self._exchange(transfer, attempts.deadline.remaining_seconds, self._endpoint.metadata)) as answers:
             for raw in answers:
                 transfer.receive(raw)
                 attempts.note_progress()

@@ -66,7 +66,9 @@ class _Key(NamedTuple):
     expected: Expected
 
 
-_templates: dict[_Key, Template] = {}
+_Fields = tuple[Operation, np.dtype[np.generic], tuple[int, ...], tuple[int, ...], bool, Expected]
+
+_templates: dict[_Fields, Template] = {}
 
 
 def find_call(arguments: Arguments, max_bytes: int) -> Call[Array] | None:
@@ -82,7 +84,7 @@ def find_call(arguments: Arguments, max_bytes: int) -> Call[Array] | None:
     key = _find_key(arguments, array)
     if key is None:
         return None
-    template = _templates.get(key) or _make_template(key, array)
+    template = _templates.get(key) or _make_template(_Key(*key), array)
     if template is None:
         return None
     # To a join the array is its bytes, whatever their type; a memoryview of them is none where only ml_dtypes knows it.
@@ -90,9 +92,9 @@ def find_call(arguments: Arguments, max_bytes: int) -> Call[Array] | None:
     return Call(template.path, request, template.read)
 
 
-def _find_key(arguments: Arguments, array: Array) -> _Key | None:
+def _find_key(arguments: Arguments, array: Array) -> _Fields | None:
     """Returns the key of a call; None where an argument is not of the plain types, which are equal only if alike."""
-    shape, special_zero, expected = arguments.shape, arguments.special_zero, arguments.expected_shape
+    operation, _, shape, special_zero, expected = arguments
     if type(shape) not in _SEQUENCES or type(special_zero) is not bool:
         return None
     # Copied once: what is checked, what is looked up and what is planned is the same, whoever changes the list.
@@ -105,7 +107,8 @@ def _find_key(arguments: Arguments, array: Array) -> _Key | None:
         expected = tuple(expected)
         if not _EXPECTED_ITEMS.issuperset(map(type, expected)):
             return None
-    return _Key(arguments.operation, array.dtype, array.shape, target, special_zero, expected)
+    # A plain tuple, which is equal to the key: names would cost as much as the look-up itself.
+    return operation, array.dtype, array.shape, target, special_zero, expected
 
 
 def _make_template(key: _Key, array: Array) -> Template | None:

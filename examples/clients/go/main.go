@@ -36,13 +36,13 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(answer.Output.Dims, decode(answer.Output.Data))
+	fmt.Println(answer.Output.Dims, decode(answer.Output.Data)) // [3 2] [1 2 3 4 5 6]
 
 	request.Shape = []int64{4, -1}
 	_, err = client.StaticReshape(ctx, request)
 	for _, detail := range status.Convert(err).Details() {
 		if info, ok := detail.(*errdetails.ErrorInfo); ok {
-			fmt.Println(status.Code(err), info.Reason)
+			fmt.Println(status.Code(err), info.Reason) // InvalidArgument NOT_DIVISIBLE
 		}
 	}
 }

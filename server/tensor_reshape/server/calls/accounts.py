@@ -11,10 +11,9 @@ Nothing here locks, and every step costs the same however many wait. `admission`
 
 from collections import OrderedDict, deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 
-@dataclass(slots=True, eq=False)
 class Account:
     """One connection's part of a pool.
 
@@ -25,10 +24,14 @@ class Account:
         claims: those that wait.
     """
 
-    name: str
-    share: int
-    used: int = 0
-    claims: "deque[Claim]" = field(default_factory=deque)
+    __slots__ = ("claims", "name", "share", "used")
+
+    def __init__(self, name: str, share: int) -> None:
+        """Starts with nothing: so it is made anew for each call of a connection that makes one at a time."""
+        self.name = name
+        self.share = share
+        self.used = 0
+        self.claims = _NO_CLAIMS  # until there is one: most accounts never have any
 
 
 @dataclass(slots=True, eq=False)
@@ -52,8 +55,16 @@ class Claim:
         self.pool.withdraw(self)
 
 
+_NO_CLAIMS: deque[Claim] = deque(maxlen=0)
+
+
 class Pool:
-    """So many bytes for all connections."""
+    """So many bytes for all connections.
+
+    Attributes:
+        used: the bytes that they have, all of them together.
+        is_short: whether a connection waits that is within its share.
+    """
 
     def __init__(self, limit: int, ceiling: int, share: int) -> None:
         """Starts with all of it free.
@@ -70,7 +81,8 @@ class Pool:
         # Accounts with claims that are within their share; the others wait for their own connection alone.
         self._newcomers: OrderedDict[str, Account] = OrderedDict()
         self._holders: OrderedDict[str, Account] = OrderedDict()
-        self.used = 0  # by all of them
+        self.used = 0
+        self.is_short = False  # kept, not worked out: every call asks for it several times, and hardly any changes it
 
     def find_account(self, name: str) -> Account:
         """Returns the account of a connection; one that has nothing, and waits for nothing, is not kept."""
@@ -86,21 +98,23 @@ class Pool:
 
     def change(self, name: str, size: int) -> None:
         """Notes that a connection has `size` bytes more, or fewer."""
-        self._change(self.find_account(name), size)
+        self._change(self._accounts.get(name) or self.find_account(name), size)
 
     def take(self, name: str, size: int) -> bool:
         """Gives a connection room where no claim that waits comes first, and returns whether it did."""
-        account = self.find_account(name)
+        account = self._accounts.get(name) or self.find_account(name)
         others_wait = self._newcomers or (account.used and self._holders)
-        takes = not account.claims and not others_wait and self.fits(account, size)
-        if takes:
-            self._change(account, size)
-        return takes
+        if account.claims or others_wait or not self.fits(account, size):
+            return False
+        self._change(account, size)
+        return True
 
     def claim(self, name: str, size: int, grant: Callable[[], Callable[[], None]]) -> Claim:
         """Has a connection wait for room, behind what it waits for already."""
         account = self.find_account(name)
         claim = Claim(size, grant, account, self)
+        if not account.claims:
+            account.claims = deque()
         account.claims.append(claim)
         self._place(account)
         return claim
@@ -134,11 +148,6 @@ class Pool:
         """How many connections wait that have nothing."""
         return len(self._newcomers)
 
-    @property
-    def is_short(self) -> bool:
-        """Whether a connection waits that is within its share."""
-        return bool(self._newcomers or self._holders)
-
     def _change(self, account: Account, size: int) -> None:
         account.used += size
         self.used += size
@@ -164,6 +173,7 @@ class Pool:
                 queue.setdefault(account.name, account)
             else:
                 queue.pop(account.name, None)
+        self.is_short = bool(self._newcomers or self._holders)
 
     def _find_queue(self, account: Account) -> OrderedDict[str, Account] | None:
         if not account.claims:

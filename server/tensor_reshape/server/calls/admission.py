@@ -86,7 +86,7 @@ class Admission:
             life.move(_ENTER)
             refusal = self._places.take(life)
             if asks and refusal is None:
-                actions = self._ask_first(life)
+                actions = self._ask_first(life) if self._paused else self._ask(life)
         self._follow(actions)
         if refusal is not None:
             raise refusal
@@ -118,8 +118,9 @@ class Admission:
         The call works from now on. What it holds stays as it is: room for the largest message.
         """
         with self._lock:
-            works = self._arrive(life, size)
+            works = life.move(Event.HALF_CLOSE if size is None else _ARRIVE, size or 0)
             if works:
+                life.arrived_bytes = size or 0
                 life.stop_clock(time.monotonic())
         self._follow(())
         return works
@@ -134,8 +135,9 @@ class Admission:
         """
         actions: _Actions = []
         with self._lock:
-            ends = self._arrive(life, received)
+            ends = life.move(_ARRIVE, received)
             if ends:
+                life.arrived_bytes = received
                 life.move(_END, size, OK)
                 life.since = time.monotonic()
                 actions = self._budget.keep_answer(life, size)
@@ -310,13 +312,6 @@ class Admission:
             self._paused[life.peer].append(life)
             return []
         return self._ask(life)
-
-    def _arrive(self, life: Lifecycle, size: int | None) -> bool:
-        """Has a call work on what has arrived; returns whether it does."""
-        works = life.move(Event.HALF_CLOSE if size is None else _ARRIVE, size or 0)
-        if works:
-            life.arrived_bytes = size or 0
-        return works
 
     def _end(self, life: Lifecycle, ending: Ending, size: int) -> tuple[bool, _Actions]:
         """Ends a call; returns whether that is to be sent, and what follows."""

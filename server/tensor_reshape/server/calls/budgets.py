@@ -68,9 +68,14 @@ class Budget:
 
     def keep_answer(self, life: Lifecycle, size: int) -> list[Callable[[], None]]:
         """Has a call hold the one answer to what has arrived, of `size` bytes, instead of that; returns as `settle`."""
-        before = life.holdings
-        life.reading, life.reserved = 0, COST_FACTOR * max(life.arrived_bytes, size) if size else 0
-        return self.settle(life, before)
+        kept = COST_FACTOR * max(life.arrived_bytes, size) if size else 0
+        if life.reserved or life.in_working_pool:
+            before, life.reading, life.reserved = life.holdings, 0, kept
+            return self.settle(life, before)
+        # Every small call comes by here: all that changes of its holdings is in the receiving pool.
+        self.receiving.change(life.peer, kept - life.reading)
+        life.reading, life.reserved = 0, kept
+        return self.grant()
 
     def give_back(self, life: Lifecycle) -> list[Callable[[], None]]:
         """Takes back all that a call holds, also where that is nothing; returns as `settle`."""

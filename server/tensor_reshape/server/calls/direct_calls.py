@@ -24,6 +24,13 @@ from tensor_reshape.wire.status import Status
 class DirectCall(ServerCall):
     """One call without grpcio's state of it."""
 
+    # Where a call begins: of the class, so that a call which gets no further has none of these to set. Guarded by the
+    # lock of the call.
+    is_gone = False
+    _due = 0  # how many batches the core works on
+    _is_watched = False  # whether a batch is begun that hears how the caller's side ends; the core takes one
+    _is_finished = False  # whether the end is on its way
+
     def __init__(self, method: str, rpc_event: Any) -> None:
         """Takes over a call of the core that nothing has been begun for.
 
@@ -34,21 +41,12 @@ class DirectCall(ServerCall):
         self._method = method
         self._call = rpc_event.call
         self._details = rpc_event.call_details
-        self._lock = threading.Lock()  # guards what follows
-        self._due = 0  # how many batches the core works on
-        self._is_watched = False  # whether a batch is begun that hears how the caller's side ends; the core takes one
-        self._is_finished = False  # whether the end is on its way
-        self._is_gone = False
-
-    @property
-    def is_gone(self) -> bool:
-        """See `ServerCall`."""
-        return self._is_gone
+        self._lock = threading.Lock()
 
     def receive(self) -> None:
         """See `ServerCall`."""
         with self._lock:
-            if not (self._is_finished or self._is_gone):
+            if not (self._is_finished or self.is_gone):
                 self._start((cygrpc.ReceiveMessageOperation(0),), self._read)
 
     def watch(self) -> None:
@@ -64,7 +62,7 @@ class DirectCall(ServerCall):
         if response is not None:
             operations.append(cygrpc.SendMessageOperation(response, 0))
         with self._lock:
-            if self._is_finished or self._is_gone:
+            if self._is_finished or self.is_gone:
                 return
             if self._is_watched:
                 self._start(operations, self._sent)
@@ -103,8 +101,8 @@ class DirectCall(ServerCall):
         """Notes that a batch is done; returns whether the call is over, for `serving_loops`."""
         with self._lock:
             self._due -= 1
-            self._is_gone = self._is_gone or is_gone
-            if self._due or not (self._is_finished or self._is_gone):
+            self.is_gone = self.is_gone or is_gone
+            if self._due or not (self._is_finished or self.is_gone):
                 return False
         try:
             self._on_over()

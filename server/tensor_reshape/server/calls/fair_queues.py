@@ -10,19 +10,24 @@ Item = TypeVar("Item")
 
 
 class FairQueue(Generic[Item]):
-    """What waits, by the connection that it is of: first come, first served within one, and round-robin over all."""
+    """What waits, by the connection that it is of: first come, first served within one, and round-robin over all.
+
+    Attributes:
+        waiting: as much, to be read alone. Whether there is any is asked several times for each call that a server
+            begins: of this, it takes no function of Python's to say so.
+    """
 
     def __init__(self) -> None:
         """Starts empty."""
-        self._waiting: OrderedDict[str, deque[Item]] = OrderedDict()  # whose turn is next, first; none is empty
+        self.waiting: OrderedDict[str, deque[Item]] = OrderedDict()  # whose turn is next, first; none is empty
 
     def __bool__(self) -> bool:
         """Whether anything waits."""
-        return bool(self._waiting)
+        return bool(self.waiting)
 
     def push(self, peer: str, item: Item) -> None:
         """Adds what a connection has; one that had nothing has its turn after all others."""
-        self._waiting.setdefault(peer, deque()).append(item)
+        self.waiting.setdefault(peer, deque()).append(item)
 
     def pop(self) -> Item:
         """Takes the first of the connection whose turn it is.
@@ -30,8 +35,8 @@ class FairQueue(Generic[Item]):
         Raises:
             KeyError: nothing waits.
         """
-        peer, items = self._waiting.popitem(last=False)
+        peer, items = self.waiting.popitem(last=False)
         item = items.popleft()
         if items:
-            self._waiting[peer] = items
+            self.waiting[peer] = items
         return item

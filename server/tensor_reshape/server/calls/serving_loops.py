@@ -130,28 +130,29 @@ class _ServingLoop:
         """Does as grpcio's `_serve`, but for direct calls and the queue."""
         poll = self._state.completion_queue.poll
         # No name is kept of what was polled: an event may have the last reference to a call, which is freed with it.
-        while self._process(poll(0 if self._queue else time.time() + _CHECK_SECONDS)):
+        while self._process(poll(0 if self._queue.waiting else time.time() + _CHECK_SECONDS)):
             pass
 
     def _process(self, event: Any) -> bool:
         """Processes what was polled, and returns whether to go on."""
+        tag = event.tag
+        # First: of the three events of a small call two are such. Tags of grpcio's are functions, or text, or none.
+        if type(tag) is MethodType:
+            goes_on = not tag(event) or self._end(tag.__self__)
+            return self._begin_one_in_some(goes_on=goes_on) if self._queue.waiting else goes_on
         if self._state.server_deallocated:
             _server._begin_shutdown_once(self._state)
         if event.completion_type == self._timeout:
             return self._begin_next()
-        tag = event.tag
-        if isinstance(tag, MethodType):  # of a direct call: tags of grpcio's are functions, or text
-            goes_on = not tag(event) or self._end(tag.__self__)
-        elif tag is self._new_call:
+        if tag is self._new_call:
             return self._take_up(event) if event.success else self._shut(event)
-        else:
-            goes_on = bool(_server._process_event_and_continue(self._state, event))
-        return self._begin_one_in_some(goes_on=goes_on) if self._queue else goes_on
+        goes_on = bool(_server._process_event_and_continue(self._state, event))
+        return self._begin_one_in_some(goes_on=goes_on) if self._queue.waiting else goes_on
 
     def _take_up(self, event: Any) -> bool:
         """Begins a call, or queues it; returns whether to go on."""
         self._asked -= 1
-        if not self._queue and len(self._state.rpc_states) < QUEUE_FROM:
+        if not self._queue.waiting and len(self._state.rpc_states) < QUEUE_FROM:
             return self._begin(event)
         self._queue.push(event.call.peer(), event)
         return True

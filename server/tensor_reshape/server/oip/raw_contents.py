@@ -101,6 +101,6 @@ def check_parsable(raw: bytes, limit: int) -> bytes:
         InvalidRequestError: MESSAGE_MALFORMED.
     """
     if len(raw) > limit:
-        text = f"the message is not a inference.ModelInferRequest, or has a form that is read up to {limit} bytes"
+        text = f"the message is no inference.ModelInferRequest, or has a form that is read up to {limit} bytes"
         raise InvalidRequestError.of(Reason.MESSAGE_MALFORMED, text)
     return raw

@@ -6,13 +6,15 @@ import protobuf from 'protobufjs';
 import { answerCalls } from './calls_of_node.mjs';
 
 const OPTIONS = { keepCase: true, longs: String, enums: String, bytes: String };
+// Not from descriptors, as the service of health is: of those, protobufjs takes a map for a list.
+const FILES = ['tensor_reshape/v1/reshape.proto', 'inference/open_inference.proto'];
 const MESSAGE_BYTES = 32 * 2 ** 20; // its own limit on what it receives is 4 MiB
 
 async function open({ address, loader: name = '@grpc/proto-loader', protos, googleapis, descriptors }) {
   const { default: loader } = await import(name);
   const definition = {
     ...loader.loadFileDescriptorSetFromBuffer(Buffer.from(descriptors, 'base64'), OPTIONS),
-    ...loader.loadSync('tensor_reshape/v1/reshape.proto', { ...OPTIONS, includeDirs: [protos] }),
+    ...loader.loadSync(FILES, { ...OPTIONS, includeDirs: [protos] }),
   };
   const details = loadDetails(googleapis);
   const clients = new Map();

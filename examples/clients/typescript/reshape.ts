@@ -1,0 +1,26 @@
+import { Code, ConnectError, createClient } from '@connectrpc/connect';
+import { createGrpcTransport } from '@connectrpc/connect-node';
+import { ErrorInfoSchema } from './gen/error_info_pb.js';
+import { ReshapeService } from './gen/tensor_reshape/v1/reshape_pb.js';
+import { DataType } from './gen/tensor_reshape/v1/tensor_pb.js';
+
+const address = process.argv[2] ?? 'localhost:50051';
+const transport = createGrpcTransport({ baseUrl: `http://${address}` });
+const client = createClient(ReshapeService, transport);
+
+const elements = new Float32Array([1, 2, 3, 4, 5, 6]);
+const data = { dataType: DataType.F32, dims: [2n, 3n], data: new Uint8Array(elements.buffer) };
+
+const { output } = await client.staticReshape({ shape: [3n, -1n], specialZero: false, data }, { timeoutMs: 10_000 });
+if (output === undefined) throw new Error('an answer always has its output');
+console.log(output.dims.join()); // 3,2
+// A copy of its own: bytes of an answer may begin at an odd place, where no Float32Array can.
+console.log(new Float32Array(output.data.slice().buffer).join()); // 1,2,3,4,5,6
+
+try {
+  await client.staticReshape({ shape: [4n, -1n], specialZero: false, data }, { timeoutMs: 10_000 });
+} catch (error) {
+  const refusal = ConnectError.from(error);
+  const [info] = refusal.findDetails(ErrorInfoSchema);
+  console.log(Code[refusal.code], info?.reason, info?.metadata.divisor); // InvalidArgument NOT_DIVISIBLE 4
+}

@@ -1,0 +1,29 @@
+import asyncio
+import sys
+
+import numpy as np
+from gen.tensor_reshape.v1 import DataType, ReshapeServiceStub, StaticReshapeRequest, Tensor
+
+# Without this import, grpclib says "Unknown" of each detail of an error.
+from google.rpc import error_details_pb2
+from grpclib.client import Channel
+from grpclib.exceptions import GRPCError
+
+
+async def main(address: str) -> None:
+    host, port = address.rsplit(":", 1)
+    elements = np.arange(1, 7, dtype="<f4")
+    data = Tensor(data_type=DataType.F32, dims=[2, 3], data=elements.tobytes())
+    async with Channel(host, int(port)) as channel:
+        client = ReshapeServiceStub(channel, timeout=10)
+        answer = await client.static_reshape(StaticReshapeRequest(shape=[3, -1], special_zero=False, data=data))
+        print(answer.output.dims)  # [3, 2]
+        print(np.frombuffer(answer.output.data, "<f4"))  # [1. 2. 3. 4. 5. 6.]
+        try:
+            await client.static_reshape(StaticReshapeRequest(shape=[4, -1], special_zero=False, data=data))
+        except GRPCError as error:
+            info = next(detail for detail in error.details if isinstance(detail, error_details_pb2.ErrorInfo))
+            print(error.status.name, info.reason, info.metadata["divisor"])  # INVALID_ARGUMENT NOT_DIVISIBLE 4
+
+
+asyncio.run(main(sys.argv[1] if len(sys.argv) > 1 else "localhost:50051"))

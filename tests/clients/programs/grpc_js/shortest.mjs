@@ -1,0 +1,41 @@
+import grpc from '@grpc/grpc-js';
+import loader from '@grpc/proto-loader';
+import protobuf from 'protobufjs';
+
+const options = { keepCase: true, longs: String, enums: String, includeDirs: ['protos'] };
+const definition = loader.loadSync('tensor_reshape/v1/reshape.proto', options);
+const { ReshapeService } = grpc.loadPackageDefinition(definition).tensor_reshape.v1;
+const address = process.argv[2] ?? 'localhost:50051';
+const client = new ReshapeService(address, grpc.credentials.createInsecure(), {
+  'grpc.max_receive_message_length': 32 * 2 ** 20,
+});
+
+// grpc-js leaves the details of an error as bytes: of google.rpc, these are what is needed to read them.
+const { root } = protobuf.parse(`
+  syntax = "proto3";
+  message Any { string type_url = 1; bytes value = 2; }
+  message Status { int32 code = 1; string message = 2; repeated Any details = 3; }
+  message ErrorInfo { string reason = 1; string domain = 2; map<string, string> metadata = 3; }`);
+const readErrorInfo = (error) => {
+  const [bytes] = error.metadata.get('grpc-status-details-bin');
+  const status = bytes && root.lookupType('Status').decode(bytes);
+  const info = status?.details.find(({ typeUrl }) => typeUrl.endsWith('/google.rpc.ErrorInfo'));
+  return info && root.lookupType('ErrorInfo').decode(info.value);
+};
+
+const elements = new Float32Array([1, 2, 3, 4, 5, 6]);
+const data = { data_type: 'DATA_TYPE_F32', dims: [2, 3], data: Buffer.from(elements.buffer) };
+const ask = (shape, receive) =>
+  client.StaticReshape({ shape, special_zero: false, data }, { deadline: Date.now() + 10_000 }, receive);
+
+ask([3, -1], (error, { output } = {}) => {
+  if (error) throw error;
+  console.log(output.dims.join()); // 3,2
+  // A copy of its own: a Buffer may begin at an odd place, where no Float32Array can.
+  console.log(new Float32Array(Uint8Array.from(output.data).buffer).join()); // 1,2,3,4,5,6
+  ask([4, -1], (refusal) => {
+    const { reason, metadata } = readErrorInfo(refusal);
+    console.log(grpc.status[refusal.code], reason, metadata.divisor); // INVALID_ARGUMENT NOT_DIVISIBLE 4
+    client.close();
+  });
+});

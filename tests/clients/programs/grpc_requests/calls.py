@@ -1,0 +1,57 @@
+"""Calls as programs make them that use grpc_requests, which asks the server for the contract."""
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import grpc
+from google.rpc import error_details_pb2
+from grpc_requests import Client
+from grpc_status import rpc_status
+
+from calls_of_python import Answer, Call, print_answer, read_lines
+
+MESSAGE_BYTES = 32 * 2**20  # its own limit on what it receives is 4 MiB
+
+
+def main() -> None:
+    """Answers what is asked on stdin."""
+    lines = read_lines()
+    client = Client(next(lines)["address"], channel_options=[("grpc.max_receive_message_length", MESSAGE_BYTES)])
+    for call in lines:
+        print_answer(make(client, call))
+
+
+def make(client: Client, call: Call) -> Answer:
+    """Makes a call, and returns what became of it."""
+    is_over = threading.Event()
+    asked: Any = send_slowly(call["requests"], is_over if call["holds"] else None)
+    asked = asked if call["streams"] else call["requests"][0]
+    try:
+        given = client.request(call["service"], call["method"], asked, timeout=call["seconds"])
+        return {"responses": list(given) if call["streams"] else [given]}
+    except grpc.RpcError as error:
+        return describe(error)
+    finally:
+        is_over.set()
+
+
+def send_slowly(requests: list[Any], is_over: threading.Event | None) -> Iterator[Any]:
+    """Yields the requests; the stream stays open until the call is over, where there is such an event."""
+    yield from requests
+    if is_over is not None:
+        is_over.wait()
+
+
+def describe(error: Any) -> Answer:  # noqa: ANN401 - grpc's errors are calls, which their class does not say
+    """Returns what an error says, its details included."""
+    answer = {"code": error.code().value[0], "message": error.details()}
+    status = rpc_status.from_call(error)
+    for detail in status.details if status else ():
+        info = error_details_pb2.ErrorInfo()
+        if detail.Unpack(info):
+            answer |= {"reason": info.reason, "metadata": dict(info.metadata)}
+    return answer
+
+
+main()

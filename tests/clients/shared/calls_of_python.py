@@ -1,0 +1,64 @@
+"""What every client of Python does around its calls.
+
+A line of JSON with the server's address comes first, then one for each call, and each answer goes as one line.
+"""
+
+import asyncio
+import base64
+import json
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from typing import Any
+
+from google.protobuf import message_factory
+from google.protobuf.descriptor_pb2 import FileDescriptorSet
+from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.json_format import MessageToDict, ParseDict
+from google.protobuf.message import Message
+
+Answer = dict[str, Any]
+Call = dict[str, Any]
+
+
+def read_lines() -> Iterator[Any]:
+    """Yields what is known of the server, then each call."""
+    return map(json.loads, sys.stdin)
+
+
+def print_answer(answer: Answer) -> None:
+    print(json.dumps(answer), flush=True)
+
+
+async def answer_calls(calls: Iterator[Call], make: Callable[[Call], Awaitable[Answer]]) -> None:
+    """Makes the calls one after another."""
+    for call in calls:
+        print_answer(await make(call))
+
+
+async def send_slowly(messages: list[Any], *, holds: bool) -> AsyncIterator[Any]:
+    """Yields the messages, and never ends where the caller keeps its half of the stream open."""
+    for message in messages:
+        yield message
+    if holds:
+        await asyncio.Event().wait()
+
+
+class Messages:
+    """The messages of descriptors, as JSON and back."""
+
+    def __init__(self, descriptors: str) -> None:
+        """Reads a FileDescriptorSet in base64."""
+        self._pool = DescriptorPool()
+        for file in FileDescriptorSet.FromString(base64.b64decode(descriptors)).file:
+            self._pool.Add(file)
+
+    def find_types(self, service: str, method: str) -> tuple[type[Message], type[Message]]:
+        """Returns what a method takes, and what it gives."""
+        found = self._pool.FindServiceByName(service).methods_by_name[method]
+        return message_factory.GetMessageClass(found.input_type), message_factory.GetMessageClass(found.output_type)
+
+    def parse(self, kind: type[Message], value: dict[str, Any]) -> Message:
+        return ParseDict(value, kind(), descriptor_pool=self._pool)
+
+    def write(self, message: Message) -> dict[str, Any]:
+        return MessageToDict(message, preserving_proto_field_name=True, descriptor_pool=self._pool)

@@ -1,0 +1,29 @@
+"""The page on clients shows the shortest call of each, which does what its comments say."""
+
+import re
+from collections.abc import Callable
+
+import pytest
+
+from documents import ROOT
+from server_processes import ServerProcess
+from verification.clients.programs import Program, find_programs
+
+PAGE = ROOT / "docs/clients.md"
+PRINTED = re.compile(r"^.*(?:\b(?:log|print|Println|cout)\b|InferShape).* (?://|#) (.*)$", re.MULTILINE)
+SHOWN = [program for program in find_programs() if program.page]
+
+pytestmark = pytest.mark.timeout(600)  # whoever comes first waits for the packages
+
+
+@pytest.mark.parametrize("program", SHOWN, ids=lambda program: program.name)
+def test_the_page_shows_the_program(program: Program):
+    assert f"\n{(ROOT / program.page).read_text()}```\n" in PAGE.read_text()
+
+
+@pytest.mark.parametrize("program", SHOWN, ids=lambda program: program.name)
+def test_the_shortest_call_prints_what_its_comments_say(
+    find_program: Callable[[str], Program], find_server: Callable[[Program], ServerProcess], program: Program
+):
+    printed = find_program(program.name).run_page(find_server(program).address)
+    assert printed.split() == " ".join(PRINTED.findall((ROOT / program.page).read_text())).split()
