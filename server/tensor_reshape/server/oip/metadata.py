@@ -27,9 +27,8 @@ Fields: TypeAlias = dict[str, Any]
 """A message, as its class takes it."""
 
 _ANY_SIZE = -1
-_SERVER_VERSION = version(
-    "tensor-reshape"
-)  # once: it is read from a file, and answers are made where all calls are received
+# Once: it is read from a file, and answers are made where all calls are received.
+_SERVER_VERSION = version("tensor-reshape")
 
 
 def describe_server(_: InferMessage, *, shares_memory: bool) -> InferMessage:
