@@ -73,6 +73,7 @@ def call_on():
 signal.signal(signal.SIGALRM, interrupt)
 held, is_over = 0, threading.Event()
 with Client(sys.argv[1]) as client, ThreadPoolExecutor(2) as pool:
+    call()  # what numpy imports with it: where an import is interrupted, others may wait for its lock for ever
     # Beside others the thread waits for its turn to run while it has the lock, so signals come there.
     others = [pool.submit(call_on) for _ in range(2)]
     for _ in range(200):

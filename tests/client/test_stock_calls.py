@@ -1,9 +1,12 @@
 """Calls by grpcio's public means, and what its errors become."""
 
+import threading
 from collections.abc import Iterator
+from contextvars import ContextVar
 
 import grpc
 import pytest
+from grpc import _channel
 
 from in_process import run_stock
 from tensor_reshape.client import CallTimeoutError, ResponseError, UnavailableError
@@ -28,6 +31,41 @@ def test_a_call_is_answered(calls: StockCalls):
 def test_a_started_call_is_answered_later(calls: StockCalls):
     started = [calls.start(PATH, request, SECONDS, ()) for request in (b"one", b"two")]
     assert [explain_one(call.result) for call in started] == [b"one", b"two"]
+
+
+def test_a_signal_does_not_reach_grpcio_while_it_begins_a_call(calls: StockCalls, monkeypatch: pytest.MonkeyPatch):
+    # There a signal is worst: the call is begun, and no thread awaits its events yet.
+    run, here = _channel._run_channel_spin_thread, threading.current_thread()
+    assert here is threading.main_thread()
+
+    def run_or_interrupt(state: _channel._ChannelCallState) -> None:
+        if threading.current_thread() is here:
+            raise KeyboardInterrupt
+        run(state)
+
+    monkeypatch.setattr(_channel, "_run_channel_spin_thread", run_or_interrupt)
+    assert calls.start(PATH, b"a question", SECONDS, ()).result(SECONDS) == b"a question"
+
+
+def test_a_call_is_begun_in_the_context_of_its_caller(monkeypatch: pytest.MonkeyPatch):
+    name, seen = ContextVar[str]("name"), list[str]()
+    name.set("the caller's")
+    with grpc.insecure_channel("127.0.0.1:1") as channel:
+        calls = StockCalls(channel)
+        monkeypatch.setattr(calls, "_find_method", lambda _: Begun(name, seen))
+        calls.start(PATH, b"", SECONDS, ())
+    assert seen == ["the caller's"]
+
+
+class Begun:
+    """What begins a call, as an interceptor of a tracer does."""
+
+    def __init__(self, name: ContextVar[str], seen: list[str]) -> None:
+        self._name = name
+        self._seen = seen
+
+    def future(self, *_: object) -> None:
+        self._seen.append(self._name.get())
 
 
 def test_an_error_of_grpcio_becomes_one_of_this_package():

@@ -6,6 +6,7 @@ brackets, this client must see something else, and below it says why.
 """
 
 import argparse
+import subprocess
 import sys
 import time
 
@@ -53,17 +54,22 @@ def install_all(programs: list[Program]) -> tuple[dict[str, str], list[str]]:
 def show_table(table: str, programs: list[Program]) -> list[str]:
     """Runs a table with all clients of its protocol, prints the matrix, and returns what is not as it must be."""
     columns: dict[str, dict[str, Cell]] = {}
+    failed = []
     for program in programs:
         if table in program.tables:
-            with run_server(*program.server) as server:
-                begin = time.monotonic()
-                columns[program.name] = run_table(program, table, server.address)
+            begin = time.monotonic()
+            try:
+                with run_server(*program.server) as server:
+                    columns[program.name] = run_table(program, table, server.address)
+            except (RuntimeError, subprocess.TimeoutExpired) as error:
+                failed.append(f"{program.name}, {table}: {error}")
             print(f"{program.name}: {time.monotonic() - begin:.1f} s for the table {table}", flush=True)
     if columns:
         print("", *write_matrix(table, columns), "", sep="\n")
     cells = [(name, row, cell) for name, rows in columns.items() for row, cell in rows.items()]
     print(*[f"- {name}, {row}: {cell.why}" for name, row, cell in cells if cell.why], sep="\n")
-    return [f"{name}, {row}: {difference}" for name, row, cell in cells for difference in cell.differences]
+    wrong = [f"{name}, {row}: {difference}" for name, row, cell in cells for difference in cell.differences]
+    return [*failed, *wrong]
 
 
 if __name__ == "__main__":

@@ -124,8 +124,7 @@ class DirectCalls:
     def guard(self) -> AbstractContextManager[None]:
         """Returns a context for calls that grpcio itself makes: where one is interrupted, it gives the lock back.
 
-        It mends the lock alone. Where a signal comes as grpcio begins such a call, closing the channel may wait for
-        ever: for a call whose events no thread of grpcio's awaits.
+        It mends the lock alone. A call that grpcio has begun by half is another matter: see `StockCalls.start`.
         """
         return self._lock.guard()
 
