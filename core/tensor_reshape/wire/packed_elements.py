@@ -77,7 +77,7 @@ def _list_shifts(data_type: DataType) -> list[int]:
     """Returns by how many bits a word is laid over itself, time after time.
 
     An element is `bits` behind its neighbour in a packed byte and 8 in a word, so that each moves by as many times
-    `8 - bits` as it has neighbours in front. Shifts by one and by two places make those by three. Nothing else comes over
-    an element's bits: the bits between the elements of a word are 0, and so are those beside a packed byte.
+    `8 - bits` as it has neighbours in front. Shifts by one and by two places make those by three. Nothing else comes
+    over an element's bits: the bits between the elements of a word are 0, and so are those beside a packed byte.
     """
     return [places * (8 - data_type.bits) for places in (1, 2)[: data_type.group_items // 2]]
