@@ -79,13 +79,19 @@ class Inference:
         pieces = self._find_cached(raw)
         if pieces is not None:
             return pieces
-        split = split_message(raw, find_header_limit(self._limits))
-        request = parse_whole(raw, self._limits) if split is None else parse_split(raw, split)
+        request = self._parse(raw)
         with self.statistics.measure(_find_model(request)) as measured:
             call = read_request(request, self._memory, self._limits)
             if call.model.has_data:
                 return measured.note(self._reshape(raw, request, call))
             return measured.note(self._tell_shape(call, self._service.infer(_build_question(call), is_over)))
+
+    def find_id(self, raw: bytes) -> str:
+        """Returns the id of a request that was refused; empty where the request cannot be read."""
+        try:
+            return str(self._parse(raw).message.id)
+        except ReshapeError:
+            return ""
 
     def takes_long(self, raw: bytes) -> bool:
         """Whether to answer a request takes long, besides moving its elements."""
@@ -99,6 +105,10 @@ class Inference:
         except ReshapeError:
             return False  # it is answered with that
         return names_a_region(request.message) or request.message.model_name == INFER_SHAPE
+
+    def _parse(self, raw: bytes) -> Request:
+        split = split_message(raw, find_header_limit(self._limits))
+        return parse_whole(raw, self._limits) if split is None else parse_split(raw, split)
 
     def _answer_split(self, raw: bytes, split: Split) -> Pieces | None:
         """Answers a short request; None where that takes long."""
@@ -173,7 +183,7 @@ class InferSession:
         try:
             yield wrap_response(self._inference.find_pieces(raw))
         except ReshapeError as error:
-            yield encode_error(error.message, str(error.reason), _find_id(raw))
+            yield encode_error(error.message, str(error.reason), self._inference.find_id(raw))
         except MemoryError:
             _LOGGER.warning("out of memory", extra={"method": self._method})
             yield encode_error("the server is out of memory", Reason.SERVER_BUSY, "")
@@ -209,17 +219,6 @@ def _find_model(request: Request) -> str:
         NotFoundError: MODEL_UNKNOWN.
     """
     return find_model(request.message.model_name, request.message.model_version).name
-
-
-def _find_id(raw: bytes) -> str:
-    """Returns the id of a request that was refused; empty where it cannot be told cheaply."""
-    split = split_light(raw)
-    if split is None:
-        return ""
-    try:
-        return str(parse_split(raw, split).message.id)
-    except ReshapeError:
-        return ""
 
 
 def _build_question(call: InferCall) -> bytes:
