@@ -303,7 +303,8 @@ def test_calls_that_idle_do_not_have_others_queued(monkeypatch: pytest.MonkeyPat
 def test_a_server_that_stops_begins_the_calls_that_it_has_taken_up_one_by_one(
     held_loop: HeldLoop, monkeypatch: pytest.MonkeyPatch
 ):
-    process, begun_by_event = serving_loops._ServingLoop._process, []
+    process = serving_loops._ServingLoop._process
+    begun_by_event: list[int] = []
     ends: SimpleQueue[threading.Event] = SimpleQueue()
 
     def note(loop: serving_loops._ServingLoop, event: object) -> bool:
