@@ -19,7 +19,7 @@ from tensor_reshape.rules.questions import Question, ShapeRequest
 from tensor_reshape.server.config import COST_FACTOR
 from tensor_reshape.server.oip.answer_caches import AnswerCache, Spans
 from tensor_reshape.server.oip.models import INFER_SHAPE, find_model
-from tensor_reshape.server.oip.raw_contents import Split, find_header_limit, split_message
+from tensor_reshape.server.oip.raw_contents import Split, find_header_limit, find_model_name, split_message
 from tensor_reshape.server.oip.requests import (
     InferCall,
     Request,
@@ -31,7 +31,7 @@ from tensor_reshape.server.oip.requests import (
 from tensor_reshape.server.oip.responses import encode_error, encode_header, encode_id, wrap_response
 from tensor_reshape.server.oip.shared_memory import SharedMemory
 from tensor_reshape.server.oip.statistics import Statistics
-from tensor_reshape.server.service.methods import LIGHT_BYTES, IsOver, ReshapeService
+from tensor_reshape.server.service.methods import LIGHT_BYTES, IsOver, ReshapeService, Work
 from tensor_reshape.wire.inference import build_infer_request, decode_infer_response
 from tensor_reshape.wire.reshapes import ReshapeCall, read_items
 from tensor_reshape.wire.tensors import TensorView
@@ -40,6 +40,8 @@ Pieces = tuple[bytes, memoryview]
 """An answer: its header, and the elements that follow it."""
 
 _LIGHT_FIELDS = 128  # of a message that is read on the thread which received it
+_OUTPUT = "outputs[0].parameters"  # what says where an output goes: there is one
+_QUESTION_MODEL = INFER_SHAPE.encode()
 _NOTHING = memoryview(b"")
 _UNKNOWN = Dim(ANY, None)
 _LOGGER = logging.getLogger(__name__)
@@ -160,10 +162,8 @@ class Inference:
         if size > call.place.byte_size:
             message = f"shared memory size specified with the request for output '{call.model.output.name}' "
             message += f"({call.place.byte_size} bytes) should be at least {size} bytes to hold the results"
-            raise InvalidRequestError.of(
-                Reason.OUTPUT_INVALID, message, "outputs[0].parameters", have=call.place.byte_size, want=size
-            )
-        self._memory.write(call.place.region, call.place.offset, output.payload)
+            raise InvalidRequestError.of(Reason.OUTPUT_INVALID, message, _OUTPUT, have=call.place.byte_size, want=size)
+        self._memory.write(call.place.region, call.place.offset, output.payload, _OUTPUT)
         return header, _NOTHING
 
 
@@ -202,6 +202,16 @@ class InferSession:
 
     def finish(self) -> None:
         """Takes the end of the client's side: nothing is left."""
+
+
+def find_work(raw: bytes) -> Work:
+    """Returns which work a request makes: questions wait for each other, and so must not hold the threads of tensors.
+
+    A message of so many fields, or such fields, that its model is not seen at once is taken for a question: no client
+    writes one, and whoever does waits with those who ask.
+    """
+    name = find_model_name(raw, _LIGHT_FIELDS)
+    return Work.QUESTIONS if name is None or name == _QUESTION_MODEL else Work.TENSORS
 
 
 def split_light(raw: bytes) -> Split | None:
