@@ -191,9 +191,7 @@ class ThreadedCall:
         """Wakes the thread that waits for room; see `ServedCall`."""
         self._signals.put(None)
 
-    def start_work(self) -> None:
-        """Wakes the thread that waits for room; see `ServedCall`."""
-        self._signals.put(None)
+    start_work = start_read  # there is one thread, and it knows what it waits for
 
     def start_send(self) -> None:
         """Does nothing: the answer of a unary call goes with its end; see `ServedCall`."""
