@@ -23,6 +23,7 @@ from tensor_reshape.rules.operations import RESHAPE
 from tensor_reshape.rules.questions import Question
 from tensor_reshape.server.calls import stalls
 from tensor_reshape.server.config import Config
+from tensor_reshape.server.oip.messages import find_class, find_path
 from tensor_reshape.server.runner import Runner
 from tensor_reshape.wire.arrays import Array, view_array
 from tensor_reshape.wire.methods import SERVICE
@@ -152,6 +153,20 @@ def full_address(serving: str) -> Iterator[str]:
 def test_a_call_above_the_number_of_calls_is_refused_before_its_message_is_sent(full_address: str):
     with Connection(full_address) as connection:
         assert connection.await_end(connection.open(STATIC)).status == "8"
+
+
+@pytest.mark.parametrize(
+    ("name", "fields"), [("ServerLive", {}), ("ServerReady", {}), ("ModelReady", {"name": "reshape"})]
+)
+def test_what_orchestrators_probe_answers_above_the_number_of_calls(
+    full_address: str, name: str, fields: dict[str, str]
+):
+    request = find_class(f"{name}Request")(**fields)
+    with grpc.insecure_channel(full_address) as channel:
+        stub: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(find_path(name))
+        raw = stub(request.SerializeToString(), timeout=30)
+    ((_, answer),) = find_class(f"{name}Response").FromString(raw).ListFields()
+    assert answer is True
 
 
 def test_health_answers_above_the_number_of_calls(full_address: str):

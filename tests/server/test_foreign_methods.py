@@ -11,6 +11,7 @@ from in_process import ANY_PORT, run_runner
 from tensor_reshape.rules.limits import MAX_HEADER_BYTES
 from tensor_reshape.server.calls import core_calls
 from tensor_reshape.server.config import Config
+from tensor_reshape.server.oip.methods import build_probes
 from tensor_reshape.server.runner import Runner
 from tensor_reshape.wire.methods import SERVICE
 
@@ -53,7 +54,7 @@ def test_garbage_is_refused_as_what_it_is(connection: Connection, path: str, gar
     assert "secret" not in end.message
 
 
-@pytest.mark.parametrize("path", [HEALTH_CHECK, *LISTS, HEALTH_WATCH])
+@pytest.mark.parametrize("path", [HEALTH_CHECK, *LISTS, HEALTH_WATCH, *build_probes(bool)])
 def test_a_call_without_a_message_is_refused(connection: Connection, path: str):
     assert connection.await_end(connection.open(path, end=True)).status == INVALID_ARGUMENT
 

@@ -12,18 +12,29 @@ import numpy as np
 import pytest
 
 from in_process import ANY_PORT, WAIT_SECONDS, hurry_stop, run_runner
+from inference_requests import build_request
 from raw_streams import SIX, begin, chunk, open_stream
 from tensor_reshape.client import Client, ShapeQuery
+from tensor_reshape.rules.limits import LIGHT_HEADER_BYTES
 from tensor_reshape.server.calls import core_calls
 from tensor_reshape.server.calls.fair_locks import FairLock
 from tensor_reshape.server.calls.inline import InlinePool
 from tensor_reshape.server.calls.threaded import QUESTION_THREADS
 from tensor_reshape.server.config import MIN_MESSAGE_BYTES, Config, ConfigError
+from tensor_reshape.server.oip.messages import find_path
 from tensor_reshape.server.runner import Runner
-from tensor_reshape.server.service.methods import ReshapeService
+from tensor_reshape.server.service.methods import LIGHT_BYTES, ReshapeService
 
 QUICK = {"listen": (ANY_PORT,), "drain_seconds": 0, "grace_seconds": 0}
 STREAMS = 12
+LARGE = np.zeros(LIGHT_BYTES + 1, np.uint8)
+ASKED = build_request(
+    "infer_shape",
+    inputs=[{"name": "data_shape", "datatype": "INT64", "shape": [1]}],
+    payload=bytes(8),
+    target="[0]",
+    id="x" * LIGHT_HEADER_BYTES,  # so it is read on a thread
+).SerializeToString()
 SEARCHED = ShapeQuery(data_shape=[(0, 9), (0, 9)], shape=[None, 7, (2, 5)], special_zero=True)
 
 
@@ -83,6 +94,27 @@ def test_a_question_is_searched_while_batches_hold_all_their_threads(serving: st
                     time.sleep(0.001)
                 alone = client.infer_shape(SEARCHED.data_shape, SEARCHED.shape, special_zero=True)
             assert [batch.result() for batch in batches] == [[alone]] * len(batches)
+    finally:
+        hurry_stop(runner)
+
+
+@pytest.mark.parametrize("serving", ["inline", "threads"])
+@pytest.mark.parametrize("method", ["ModelInfer", "ModelStreamInfer"])
+def test_a_tensor_is_reshaped_while_questions_of_the_other_protocol_hold_all_their_threads(serving: str, method: str):
+    turns = FairLock()
+    config = replace(configure(serving), threads=1, max_message_bytes=2 * LIGHT_BYTES)
+    runner = Runner(config, ReshapeService(config.limits, make_turns=iter((turns, FairLock())).__next__))
+    runner.start()
+    try:
+        with Client(runner.addresses[0], timeout=WAIT_SECONDS) as client, ExitStack() as stack:
+            channel = stack.enter_context(grpc.insecure_channel(runner.addresses[0]))
+            ask: grpc.StreamStreamMultiCallable[bytes, bytes] = channel.stream_stream(find_path(method))
+            with turns:
+                answers = [ask(iter([ASKED]), timeout=WAIT_SECONDS) for _ in range(2 * QUESTION_THREADS)]
+                while len(turns._waiting) < QUESTION_THREADS:
+                    time.sleep(0.001)
+                assert client.reshape(LARGE, [-1], special_zero=False, transfer="inline").size == LARGE.size
+            assert [len(list(answer)) for answer in answers] == [1] * len(answers)
     finally:
         hurry_stop(runner)
 

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from queue import SimpleQueue
 from typing import Any
 
 import grpc
@@ -14,11 +15,12 @@ import pytest
 from grpc import _server
 from grpc._cython import cygrpc  # type: ignore[attr-defined] # compiled, without types
 
-from http2 import HEALTH_CHECK, SERVICE_PATH, Connection
+from http2 import HEALTH_CHECK, HEALTH_WATCH, SERVICE_PATH, Connection, grpc_message
 from in_process import ANY_PORT, BlockedBackend, run_runner, run_stock
 from tensor_reshape.client import Client
 from tensor_reshape.server.calls import serving_loops
 from tensor_reshape.server.calls.fair_locks import FairLock
+from tensor_reshape.server.calls.fair_queues import FairQueue
 from tensor_reshape.server.calls.heartbeats import Heartbeat
 from tensor_reshape.server.config import Config, ConfigError
 from tensor_reshape.server.runner import Runner
@@ -216,6 +218,7 @@ def fail_to_open(call: object) -> None:
 
 ANY = "/a.Service/Method"
 CROWD = 20
+IDLE = 16
 
 
 class HeldLoop(grpc.GenericRpcHandler):
@@ -262,7 +265,7 @@ class HeldLoop(grpc.GenericRpcHandler):
 
 @pytest.fixture(params=[True, False], ids=["direct", "grpcio's"])
 def held_loop(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[HeldLoop]:
-    monkeypatch.setattr(serving_loops, "QUEUE_FROM", 0)
+    monkeypatch.setattr(serving_loops, "QUEUE_AFTER", 0)
     held = HeldLoop(direct=request.param)
     yield held
     held.released.set()
@@ -279,13 +282,46 @@ def test_the_calls_of_one_connection_do_not_keep_those_of_others_waiting(held_lo
     assert held_loop.begun.index("B") < CROWD // 2
 
 
-def test_a_server_that_stops_begins_the_calls_that_it_has_taken_up(held_loop: HeldLoop):
+def test_calls_that_idle_do_not_have_others_queued(monkeypatch: pytest.MonkeyPatch):
+    queued: list[object] = []
+    push = FairQueue.push
+
+    def note(queue: FairQueue[object], peer: str, item: object) -> None:
+        queued.append(None)  # not what it is of: a call lives as long as something refers to it
+        push(queue, peer, item)
+
+    with run_runner(configure()) as runner, Connection(runner.addresses[0]) as connection:
+        for _ in range(IDLE):
+            connection.send_data(connection.open(HEALTH_WATCH), grpc_message(b""), end=True)
+        assert connection.await_(lambda: len(connection.bodies) == IDLE)
+        monkeypatch.setattr(FairQueue, "push", note)
+        for _ in range(CROWD):
+            assert connection.call(HEALTH_CHECK, b"").is_ok
+    assert len(queued) < CROWD // 2
+
+
+def test_a_server_that_stops_begins_the_calls_that_it_has_taken_up_one_by_one(
+    held_loop: HeldLoop, monkeypatch: pytest.MonkeyPatch
+):
+    process = serving_loops._ServingLoop._process
+    begun_by_event: list[int] = []
+    ends: SimpleQueue[threading.Event] = SimpleQueue()
+
+    def note(loop: serving_loops._ServingLoop, event: object) -> bool:
+        if not begun_by_event:  # here, between two events: the loop that is held may hold grpcio's lock
+            ends.put(held_loop.server.stop(SECONDS))
+        before = len(held_loop.begun)
+        goes_on = process(loop, event)
+        begun_by_event.append(len(held_loop.begun) - before)
+        return goes_on
+
     with Connection(held_loop.address) as crowd, Connection(held_loop.address) as other:
         held_loop.fill(crowd, other)
-        stopped = held_loop.server.stop(SECONDS)
+        monkeypatch.setattr(serving_loops._ServingLoop, "_process", note)
         held_loop.released.set()
-        assert stopped.wait(SECONDS)
+        assert ends.get(timeout=SECONDS).wait(SECONDS)
     assert len(held_loop.begun) == CROWD + 2
+    assert max(begun_by_event) == 1
 
 
 def test_the_installed_grpcio_is_supported():

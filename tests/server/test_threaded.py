@@ -16,10 +16,16 @@ from tensor_reshape.rules.limits import DEFAULT_LIMITS
 from tensor_reshape.server.calls.admission import Admission
 from tensor_reshape.server.calls.lifecycle import IllegalEventError, State
 from tensor_reshape.server.calls.stalls import refuse_waiting
-from tensor_reshape.server.calls.threaded import CallThreads, ThreadedCall, ThreadedStream, ThreadedUnary
+from tensor_reshape.server.calls.threaded import (
+    CallThreads,
+    ThreadedCall,
+    ThreadedStream,
+    ThreadedUnary,
+    build_permissions,
+)
 from tensor_reshape.server.config import Config
 from tensor_reshape.server.runner import Runner
-from tensor_reshape.server.service.methods import ReshapeService
+from tensor_reshape.server.service.methods import ReshapeService, Work
 from tensor_reshape.wire.methods import INFER_SHAPE
 
 SECONDS = 60.0
@@ -73,7 +79,7 @@ def test_threads_are_short_when_calls_wait_for_one():
 def build_calls(admission: Admission) -> list[ThreadedCall]:
     service = ReshapeService(DEFAULT_LIMITS)
     return [
-        ThreadedUnary(service.methods.unary[0], threading.Semaphore(1), admission),
+        ThreadedUnary(service.methods.unary[0], build_permissions(1), admission),
         ThreadedStream(service.methods.streams[0], ThreadPoolExecutor(1), admission),
     ]
 
@@ -132,12 +138,12 @@ def test_a_stream_whose_caller_goes_just_before_it_is_refused_gives_everything_b
 
 
 def test_a_call_that_waits_for_permission_to_work_hears_its_refusal():
-    admission, busy = make(4), threading.Semaphore(0)
-    call = ThreadedUnary(ReshapeService(DEFAULT_LIMITS).methods.unary[0], busy, admission)
+    admission, permissions = make(4), build_permissions(0)
+    call = ThreadedUnary(ReshapeService(DEFAULT_LIMITS).methods.unary[0], permissions, admission)
     call.enter()
     refusal = refuse_waiting(1.0)
     call._signals.put(refusal)
     with pytest.raises(LimitError) as caught:
-        call._await_permission()
+        call._await_permission(permissions[Work.TENSORS])
     assert caught.value is refusal
     call._on_over()

@@ -12,7 +12,12 @@ from typing import TypeAlias
 import grpc
 
 from tensor_reshape.runtime.allocators import keep_freed_memory
-from tensor_reshape.server.auxiliary.foreign_methods import HEALTH_SERVICE, AuxiliaryHandlers, build_health
+from tensor_reshape.server.auxiliary.foreign_methods import (
+    HEALTH_SERVICE,
+    AuxiliaryHandlers,
+    build_checks,
+    build_health,
+)
 from tensor_reshape.server.auxiliary.reflection import Reflection
 from tensor_reshape.server.calls import serving_loops
 from tensor_reshape.server.calls.admission import Admission
@@ -24,6 +29,7 @@ from tensor_reshape.server.calls.router import CallRouter
 from tensor_reshape.server.config import COST_FACTOR, Config
 from tensor_reshape.server.oip.messages import SERVICE as INFERENCE_SERVICE
 from tensor_reshape.server.oip.methods import build_methods as build_inference_methods
+from tensor_reshape.server.oip.methods import build_probes
 from tensor_reshape.server.oip.shared_memory import SharedMemory
 from tensor_reshape.server.process.housekeeping import Housekeeper, MemoryReturner, end_process
 from tensor_reshape.server.process.pools import start_threads
@@ -85,11 +91,12 @@ class Runner:
         self._admission = Admission(config, observers)
         self._health, methods = build_health(self._admission.resets)
         self._reflection = Reflection(_SERVICES)
+        methods += build_checks(build_probes(self._health.is_serving), self._health, self._admission.resets)
         methods += self._reflection.build_methods(self._admission.resets) if config.reflection else []
         self._threads = start_threads(config.threads, "call")
         service = service or ReshapeService(config.limits, make_turns=FairLock)
         memory = SharedMemory(config.shared_memory_dir)
-        served = service.methods.join(build_inference_methods(service, config.limits, self._health.is_serving, memory))
+        served = service.methods.join(build_inference_methods(service, config.limits, memory))
         self._handlers = handlers = build_handlers(served, self._admission, config, self._threads)
         self._server = grpc.server(
             CallRouter(self._threads, {**{method.name: method.submit for method in methods}, **handlers.routes}),

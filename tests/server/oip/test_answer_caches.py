@@ -40,16 +40,29 @@ def test_nothing_is_found_for_what_differs_elsewhere(request_: bytes, spans: Spa
     assert fill().find(request_, spans) is None
 
 
+LONGER = b"head" + b"\x1a\x03abc" + b":elementstail"
+LONGER_SPANS = Spans(4, 9, 10, 4)
+
+
 def test_an_id_of_another_length_is_found_where_it_is_said_to_lie():
-    hit = fill().find(b"head:elementstail", Spans(0, 0, 5, 4))
+    hit = fill().find(LONGER, LONGER_SPANS)
     assert hit is not None
-    assert hit.header == b"answer"
+    assert hit.header == b"\x1a\x03abcanswer"
+
+
+@pytest.mark.parametrize(
+    ("request_", "spans"),
+    [(b"he" + ID + b"ad:elementstail", Spans(2, 6, 9, 4)), (b"head:elementstail", Spans(0, 0, 5, 4))],
+    ids=["elsewhere", "absent"],
+)
+def test_an_id_is_found_in_its_place_alone(request_: bytes, spans: Spans):
+    assert fill().find(request_, spans) is None
 
 
 def test_the_last_place_is_guessed():
     cache = fill()
-    cache.find(b"head:elementstail", Spans(0, 0, 5, 4))
-    assert cache.find(b"head:elementstail") is not None
+    cache.find(LONGER, LONGER_SPANS)
+    assert cache.find(LONGER) is not None
     assert cache.find(REQUEST) is None
 
 

@@ -61,3 +61,11 @@ def test_what_the_datatype_does_not_hold_is_refused(datatype: str, contents: dic
         pack(datatype, **contents)
     assert (caught.value.reason, caught.value.field) == (Reason.INPUT_INVALID, field)
     assert text in caught.value.message
+
+
+def test_of_many_numbers_the_wrong_one_is_named():
+    numbers = [1] * 40_000
+    assert pack("INT8", int_contents=numbers) == bytes(numbers)
+    numbers[35_000] = -129
+    with pytest.raises(InvalidRequestError, match=r"int_contents\[35000\] is -129"):
+        pack("INT8", int_contents=numbers)

@@ -273,6 +273,14 @@ def test_a_refusal_on_a_stream_is_an_answer_with_the_id_and_the_reason():
     assert response.infer_response.parameters["reason"].string_param == "VOLUME_MISMATCH"
 
 
+def test_a_long_request_that_is_refused_on_a_stream_is_named_too():
+    request = build_request(id="seven", shape=(5,), datatype="INT8", target="[-1]", raw_input_contents=[])
+    request.inputs[0].contents.int_contents.extend([1] * 9000)
+    for raw in (request.SerializeToString(), request.SerializeToString() + b"\x7b\x7c"):  # the other with a group
+        _, response = stream(ReshapeService(DEFAULT_LIMITS), raw)
+        assert response.infer_response.id == "seven"
+
+
 @pytest.mark.parametrize("raw", [b"\xff", b"\x0a\xff\xff\xff\xff\x0f"], ids=["no field", "too long"])
 def test_bytes_that_are_no_message_are_refused_on_a_stream(raw: bytes):
     _, response = stream(ReshapeService(DEFAULT_LIMITS), raw)

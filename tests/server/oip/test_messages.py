@@ -1,7 +1,13 @@
 """The messages of the protocol are nobody else's business: the default pool knows nothing of them."""
 
+import gc
+import weakref
+from collections.abc import Iterator
+
 import pytest
 from google.protobuf import descriptor_pb2, descriptor_pool
+from google.protobuf.message import Message
+from google.protobuf.message_factory import GetMessageClass
 
 from tensor_reshape.server.oip.messages import SERVICE, find_class, find_path
 
@@ -24,6 +30,25 @@ def test_a_method_has_its_path_and_its_classes():
     assert find_path("ModelInfer") == "/inference.GRPCInferenceService/ModelInfer"
     for method in SERVICE.methods:
         assert find_class(method.input_type.name).DESCRIPTOR is method.input_type
+
+
+def test_no_class_is_ever_collected():
+    classes = [weakref.ref(type(message)) for message in build_all()]
+    gc.collect()
+    assert classes
+    assert all(found() is not None for found in classes)
+
+
+def build_all() -> Iterator[Message]:
+    """Yields a message of each class that a message of a method can have in it."""
+    waiting = [kind for method in SERVICE.methods for kind in (method.input_type, method.output_type)]
+    seen = set()
+    while waiting:
+        kind = waiting.pop()
+        if kind.full_name not in seen:
+            seen.add(kind.full_name)
+            waiting += [field.message_type for field in kind.fields if field.message_type is not None]
+            yield GetMessageClass(kind)()
 
 
 @pytest.mark.parametrize(

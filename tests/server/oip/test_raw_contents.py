@@ -6,7 +6,15 @@ from inference_requests import SIX, build_request
 from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason
 from tensor_reshape.rules.limits import MAX_HEADER_BYTES, Limits
 from tensor_reshape.server.oip.answer_caches import Spans
-from tensor_reshape.server.oip.raw_contents import MAX_FIELDS, check_parsable, find_header_limit, split_message
+from tensor_reshape.server.oip.messages import InferMessage, find_class
+from tensor_reshape.server.oip.raw_contents import (
+    MAX_FIELDS,
+    check_parsable,
+    find_header_limit,
+    find_model_name,
+    split_message,
+)
+from tensor_reshape.wire.fields import parse_message
 
 RAW = build_request(id="seven").SerializeToString()
 
@@ -31,6 +39,18 @@ def test_without_one_place_for_each_nothing_is_guessed(more: bytes):
     split = split_message(RAW + more if more else b"\x1a\x01x", MAX_HEADER_BYTES)
     assert split is not None
     assert split.find_spans() is None
+
+
+@pytest.mark.parametrize("name", [b"", b"reshape", b"infer_shape"])
+def test_the_last_name_of_a_model_counts(name: bytes):
+    raw = RAW + b"\x0a" + bytes((len(name),)) + name
+    parsed: InferMessage = parse_message(find_class("ModelInferRequest"), raw)
+    assert find_model_name(raw, 100) == name == parsed.model_name.encode()
+
+
+@pytest.mark.parametrize("raw", [RAW + b"\x3b\x3c", b"\x3a\x00" * 101], ids=["group", "many fields"])
+def test_no_name_is_looked_for_behind_what_is_not_understood(raw: bytes):
+    assert find_model_name(raw, 100) is None
 
 
 @pytest.mark.parametrize(

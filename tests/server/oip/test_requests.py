@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from inference_requests import SIX, build_request
-from tensor_reshape.rules.errors import Reason, ReshapeError
+from tensor_reshape.rules.errors import LimitError, Reason, ReshapeError
 from tensor_reshape.rules.limits import DEFAULT_LIMITS, MAX_HEADER_BYTES
 from tensor_reshape.rules.operations import RESHAPE, STATIC_RESHAPE
 from tensor_reshape.server.oip.messages import InferMessage, find_class
-from tensor_reshape.server.oip.raw_contents import split_message
+from tensor_reshape.server.oip.raw_contents import find_header_limit, split_message
 from tensor_reshape.server.oip.requests import InferCall, names_a_region, parse_split, parse_whole, read_request
 from tensor_reshape.server.oip.shared_memory import SharedMemory
 
@@ -22,7 +22,7 @@ PARAMETER = find_class("InferParameter")
 
 def read(request: InferMessage) -> InferCall:
     raw = request.SerializeToString()
-    split = split_message(raw, MAX_HEADER_BYTES)
+    split = split_message(raw, find_header_limit(DEFAULT_LIMITS))
     assert split is not None
     return read_request(parse_split(raw, split), SharedMemory(None), DEFAULT_LIMITS)
 
@@ -53,6 +53,28 @@ def test_a_target_is_a_list_in_a_text(text: str):
 
 def test_an_empty_list_is_a_target():
     assert list(read(build_request(target="[]")).target) == []
+
+
+LONG = [
+    build_request(target="[" + "1," * MAX_HEADER_BYTES + "1]"),
+    build_request(shape=[1] * MAX_HEADER_BYTES),
+    build_request(id="x" * MAX_HEADER_BYTES),
+]
+
+
+@pytest.mark.parametrize("request_", LONG, ids=["target", "shape", "id"])
+def test_what_is_no_element_is_short(request_: InferMessage):
+    with pytest.raises(LimitError) as caught:
+        read(request_)
+    assert caught.value.reason is Reason.HEAD_TOO_LARGE
+
+
+def test_elements_are_no_part_of_what_is_short():
+    numbers = build_request(shape=[MAX_HEADER_BYTES], datatype="INT8", target="[-1]", raw_input_contents=[])
+    numbers.inputs[0].contents.int_contents.extend([1] * MAX_HEADER_BYTES)
+    assert read(numbers).first.payload.nbytes == MAX_HEADER_BYTES
+    raw = build_request(payload=bytes(MAX_HEADER_BYTES)).SerializeToString()
+    assert read_request(parse_whole(raw, DEFAULT_LIMITS), SharedMemory(None), DEFAULT_LIMITS).special_zero is False
 
 
 def test_special_zero_that_is_left_out_is_left_to_the_rules():

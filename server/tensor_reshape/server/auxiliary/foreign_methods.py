@@ -1,10 +1,10 @@
-"""The methods of health and reflection as grpcio is told of them.
+"""The methods of health, under all its names, and of reflection as grpcio is told of them.
 
 All are registered as taking a stream of messages, which is the same on the wire: grpcio would let a thread wait for the
 one message of a unary call before anybody here knows of it.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -68,6 +68,14 @@ def build_health(resets: ResetBuckets) -> tuple[Health, list[Method]]:
     submit = _choose_way(name, partial(WatchCall, name, health), MAX_THREADED_WATCHES + MAX_SILENT, resets)
     watch = Method(name, submit, grpc.stream_stream_rpc_method_handler(ThreadedWatch(name, health).watch))
     return health, [*methods, watch]
+
+
+def build_checks(responds: Mapping[str, Respond], health: Health, resets: ResetBuckets) -> list[Method]:
+    """Returns methods of another protocol that ask what Health/Check asks: by their paths, what answers them.
+
+    They share the slots of `health`: no more calls without a message for each name that health has.
+    """
+    return [_build_unary(name, respond, health.silent, resets) for name, respond in responds.items()]
 
 
 def build_exchange(name: str, respond: Respond, slots: CallSlots[AuxiliaryCall], resets: ResetBuckets) -> Method:

@@ -1,7 +1,6 @@
 """Which of the two ways serves the methods: `inline` or `threaded`."""
 
 import logging
-import threading
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -17,10 +16,11 @@ from tensor_reshape.server.calls.threaded import (
     ThreadedHandlers,
     ThreadedStream,
     ThreadedUnary,
+    build_permissions,
 )
 from tensor_reshape.server.config import Config, ConfigError
 from tensor_reshape.server.process.pools import start_threads
-from tensor_reshape.server.service.methods import MethodTable
+from tensor_reshape.server.service.methods import MethodTable, Work
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -64,21 +64,22 @@ class InlineHandlers(grpc.GenericRpcHandler):
         pool = inline.InlinePool(max_workers=CALL_THREADS, thread_name_prefix="wrapped")
         receivers = ThreadPoolExecutor(max_workers=CALL_THREADS, thread_name_prefix="receiver")
         admission.limit_threads(CALL_THREADS, pool.are_short)
-        working = threading.Semaphore(max_working)
+        pools = {
+            Work.TENSORS: threads,
+            # Calls that wait for each other: on the threads of others, a few of them would keep all others waiting.
+            Work.QUESTIONS: start_threads(QUESTION_THREADS, "question"),
+            Work.BATCHES: start_threads(QUESTION_THREADS, "batch"),
+        }
+        permissions = build_permissions(max_working)
         self._handlers: dict[str, grpc.RpcMethodHandler[bytes, bytes]] = {}
         self.direct: dict[str, serving_loops.OpenCall] = {}
         for method in methods.unary:
-            pool_of, limit = threads, working
-            if method.takes_turns:
-                # Calls that wait for each other: on the threads of others, a few of them would keep all others waiting.
-                pool_of = start_threads(QUESTION_THREADS, "question")
-                limit = threading.Semaphore(QUESTION_THREADS)
-            unary = inline.UnaryPlan(admission, pool_of, method.name, partial(ThreadedUnary, method, limit), method)
+            unary = inline.UnaryPlan(admission, pools, method.name, partial(ThreadedUnary, method, permissions), method)
             self._handlers[method.name] = grpc.stream_unary_rpc_method_handler(unary)
             self.direct[method.name] = unary.open
         for stream in methods.streams:
             fall_back = partial(ThreadedStream, stream, receivers)
-            plan = inline.StreamPlan(admission, threads, stream.name, fall_back, stream)
+            plan = inline.StreamPlan(admission, pools, stream.name, fall_back, stream)
             self._handlers[stream.name] = grpc.stream_stream_rpc_method_handler(plan)
         self.routes: Mapping[str, Submit] = dict.fromkeys(self._handlers, pool.submit)
 

@@ -1,6 +1,6 @@
 """Calls without a thread: small ones are answered on the thread that received them, streams whenever a message arrives.
 
-- What takes long is left to a thread of the method's pool, so that the thread that receives calls never works for long.
+- What takes long is left to a thread for such work, so that the thread that receives calls never works for long.
 - A call is moved by the methods of the admission alone; what follows from a move is done by those of `ServedCall`.
   No lock of a call is held while the admission is called, but when a stream begins: grpcio holds its condition then.
 - Unary calls are begun by `serving_loops`, before grpcio makes anything of them; streams are handed over by grpcio. A
@@ -8,7 +8,7 @@
 """
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -24,11 +24,12 @@ from tensor_reshape.server.calls.direct_calls import DirectCall
 from tensor_reshape.server.calls.lifecycle import Ending, IllegalEventError, Lifecycle, State
 from tensor_reshape.server.calls.statuses import OK, choose_end, refuse_empty_call
 from tensor_reshape.server.calls.threaded import CallThreads, ThreadedStream, ThreadedUnary
-from tensor_reshape.server.service.methods import Method, StreamMethod
+from tensor_reshape.server.service.methods import FindWork, Method, StreamMethod, Work
 from tensor_reshape.wire.status import Status
 
 _LOGGER = logging.getLogger(__name__)
-_RECEIVING = State.RECEIVING  # every small call asks for it: to look up a member of an Enum takes its time
+# Every small call asks for them: to look up a member of an Enum takes its time.
+_RECEIVING, _TENSORS = State.RECEIVING, Work.TENSORS
 _BUG = Ending("CANCELLED", "INTERNAL_ERROR")  # of what talks to the core: there is nothing left to answer with
 
 
@@ -62,13 +63,13 @@ class Plan:
 
     Attributes:
         admission: what admits them.
-        threads: for what takes long.
+        pools: threads for what takes long.
         name: of the method, in full.
         fall_back: makes a call that a thread serves.
     """
 
     admission: Admission
-    threads: ThreadPoolExecutor
+    pools: Mapping[Work, ThreadPoolExecutor]
     name: str
     fall_back: Callable[[Admission], ThreadedUnary | ThreadedStream]
 
@@ -118,10 +119,13 @@ class StreamPlan(Plan):
 class InlineCall(ServerCall):
     """What both kinds of calls have: a life, and a thread for what takes long."""
 
+    # The work that this message makes: of the class, since most calls have none.
+    _work = _TENSORS
+
     def _join(self, plan: Plan) -> None:
         """Makes the life; idle until `begin`."""
         self._admission = plan.admission
-        self._threads = plan.threads
+        self._pools = plan.pools
         self._life = Lifecycle(self, plan.name)
         # The message that waits for a thread.
         self._message: bytes | None = None
@@ -138,7 +142,7 @@ class InlineCall(ServerCall):
         try:
             # Not the call: its life lets go of one that is over, although this stays in the queue of the pool until a
             # thread comes by. So the queue holds nothing that no budget counts.
-            self._threads.submit(_work_on, self._life)
+            self._pools[self._work].submit(_work_on, self._life)
         except RuntimeError as error:  # the pool has been shut down, or no thread can be had
             self._fail(error)
 
@@ -155,6 +159,12 @@ class InlineCall(ServerCall):
                 self._answer_long(raw)
         except Exception as error:  # noqa: BLE001 - nobody else would hear of it
             self._fail(error)
+
+    def _keep(self, raw: bytes | None, find_work: FindWork) -> None:
+        """Has the message wait for a thread."""
+        self._message = raw
+        if raw is not None:
+            self._work = find_work(raw)
 
     def _answer_long(self, raw: bytes) -> None:
         """Answers on a thread."""
@@ -225,7 +235,7 @@ class UnaryCall(InlineCall, DirectCall):
             if self._admission.answer_at_once(self._life, size, len(response)):
                 self.finish(response=response)
         elif self._admission.message_received(self._life, size):
-            self._message = raw
+            self._keep(raw, self._served.find_work)
             self.watch()  # no message is awaited any more, so nothing else would tell that the caller goes
             self._admission.request_work(self._life)
 
@@ -252,6 +262,7 @@ class StreamCall(InlineCall, CoreCall):
         """Idle until `begin`."""
         CoreCall.__init__(self, plan.name, rpc_event, state)
         self._join(plan)
+        self._find_work = plan.stream.find_work
         self._session = plan.stream.open(partial(plan.admission.reserve, self._life))
         self._last: tuple[Status | None] | None = None  # what ends the call when all answers have gone; set once
 
@@ -272,7 +283,7 @@ class StreamCall(InlineCall, CoreCall):
         elif not self._session.takes_long(raw) and self._admission.fits(self._life, size):
             self._answer_long(raw)
         else:
-            self._message = raw
+            self._keep(raw, self._find_work)
             self._admission.request_work(self._life, self._session.count_room(raw))
 
     def _answer_long(self, raw: bytes) -> None:

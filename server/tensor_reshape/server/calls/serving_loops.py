@@ -10,8 +10,8 @@
 The core hands over as many calls as it is asked for, in the order in which they came, whoever sent them; all others
 wait in that order. grpcio asks for one at a time. So a call would wait behind all those that somebody else has begun,
 for as long as it takes to serve them: 16 connections with 60 small calls each kept everybody waiting for 0.6 s. Here
-the core is asked for `ASKED_CALLS`. What it hands over while many are under way is not begun but queued, by connection:
-to queue a call costs a small part of what it costs to serve it.
+the core is asked for `ASKED_CALLS`. Where it hands over many in a row, they are not begun but queued, by connection: to
+queue a call costs a small part of what it costs to serve it.
 """
 
 import threading
@@ -36,8 +36,12 @@ These are methods, each of which returns whether the call is over. None where th
 ASKED_CALLS = 1024
 """How many calls the core is asked for, less those that are queued: above as many, the others wait in the core."""
 
-QUEUE_FROM = 8
-"""While so many calls are under way, those that come are queued. Below, they are begun at once, which is cheaper."""
+QUEUE_AFTER = 8
+"""How many calls are begun as they come, after each time that no event waited; from then on they are queued.
+
+To queue a call takes one poll more, a tenth of what a small call costs. How many are under way is no measure: watches
+and idle streams are, for as long as their client is there.
+"""
 
 _EVENTS_PER_CALL = 4
 # Events of calls under way after which a queued call is begun, where there is always another event. A call has two or
@@ -116,6 +120,7 @@ class _ServingLoop:
         self._asked = 0  # calls that the core was asked for, and has not handed over; touched by this thread alone
         self._queue: FairQueue[Any] = FairQueue()  # events of calls that have been handed over, and are not begun
         self._events = 0  # of calls under way, since one of the queue was begun
+        self._unqueued = 0  # calls that were begun as they came, since no event waited
         # Looked up once: every call comes by them several times.
         self._timeout = cygrpc.CompletionType.queue_timeout
         self._new_call = _server._REQUEST_CALL_TAG
@@ -143,6 +148,7 @@ class _ServingLoop:
         if self._state.server_deallocated:
             _server._begin_shutdown_once(self._state)
         if event.completion_type == self._timeout:
+            self._unqueued = 0
             return self._begin_next()
         if tag is self._new_call:
             return self._take_up(event) if event.success else self._shut(event)
@@ -152,7 +158,8 @@ class _ServingLoop:
     def _take_up(self, event: Any) -> bool:
         """Begins a call, or queues it; returns whether to go on."""
         self._asked -= 1
-        if not self._queue.waiting and len(self._state.rpc_states) < QUEUE_FROM:
+        if self._unqueued < QUEUE_AFTER and not self._queue.waiting:
+            self._unqueued += 1
             return self._begin(event)
         self._queue.push(event.call.peer(), event)
         return True
@@ -181,6 +188,7 @@ class _ServingLoop:
                     self._ask_for_one()
                 elif not self._awaits_calls:
                     state.due.discard(self._new_call)
+                    return not _server._stop_serving(state)
             return True
         with state.lock:  # reentrant; so that nobody stops the server before it is known whether grpcio has asked
             asks = state.stage is self._started
@@ -197,12 +205,13 @@ class _ServingLoop:
         return self._asked > 0 or bool(self._queue)
 
     def _shut(self, event: Any) -> bool:
-        """Notes that the core hands over no more calls: it ends each request by an event. Returns whether to go on."""
-        if self._asked == 1:  # grpcio, which knows of one request, is told of the last one
-            while self._queue:
-                self._begin(self._queue.pop())
+        """Notes that the core hands over no more calls: it ends each request by an event. Returns whether to go on.
+
+        What is queued is begun as ever: all at once, it would be more than the admission has room for.
+        """
         self._asked -= 1
-        return bool(self._asked) or bool(_server._process_event_and_continue(self._state, event))
+        # grpcio, which knows of one request, is told of the last one; where calls are queued, `_begin` sees to that.
+        return self._awaits_calls or bool(_server._process_event_and_continue(self._state, event))
 
     def _ask_for_one(self) -> None:
         _server._request_call(self._state)  # notes the one tag that all requests have as due, also if it is already

@@ -32,7 +32,7 @@ from tensor_reshape.server.calls.router import Submit
 from tensor_reshape.server.calls.serving_loops import OpenCall
 from tensor_reshape.server.calls.statuses import OK, choose_end, end_call, refuse_empty_call
 from tensor_reshape.server.process.pools import start_all, start_threads
-from tensor_reshape.server.service.methods import Method, MethodTable, StreamMethod
+from tensor_reshape.server.service.methods import Method, MethodTable, StreamMethod, Work
 from tensor_reshape.wire.status import Status
 
 CALL_THREADS = 128
@@ -42,12 +42,14 @@ RESERVED_THREADS = 32
 """How many of them are for connections that hold none."""
 
 QUESTION_THREADS = 8
-"""How many calls of a method that takes turns are worked on, or wait for their turn, at once: more than one connection
-has room for by default, so that the next one's find a thread.
+"""How many questions are worked on, or wait for their turn, at once: more than one connection has room for by default,
+so that the next one's find a thread.
 
-Each such method has as many: no batch keeps a single question waiting, and neither a tensor. `--threads` does not count
-them.
+Batches have as many: none keeps a single question waiting, and neither a tensor. `--threads` does not count them.
 """
+
+Permissions: TypeAlias = Mapping[Work, threading.Semaphore]
+"""How many calls are worked on at once."""
 
 _LOGGER = logging.getLogger(__name__)
 _Handler: TypeAlias = "grpc.RpcMethodHandler[bytes, bytes]"
@@ -55,6 +57,15 @@ _Behavior: TypeAlias = Callable[..., Any]
 
 
 _LOOK_SECONDS = 0.1
+
+
+def build_permissions(max_working: int) -> Permissions:
+    """Returns those of a server that works on so many tensors at once."""
+    return {
+        Work.TENSORS: threading.Semaphore(max_working),
+        Work.QUESTIONS: threading.Semaphore(QUESTION_THREADS),
+        Work.BATCHES: threading.Semaphore(QUESTION_THREADS),
+    }
 
 
 class CallThreads(ThreadPoolExecutor):
@@ -80,11 +91,7 @@ class ThreadedHandlers(grpc.GenericRpcHandler):
         self._admission = admission
         self._methods = {method.name: method for method in methods.unary}
         self._streams = {stream.name: stream for stream in methods.streams}
-        working = threading.Semaphore(max_working)
-        self._permissions = {
-            name: threading.Semaphore(QUESTION_THREADS) if method.takes_turns else working
-            for name, method in self._methods.items()
-        }
+        self._permissions = build_permissions(max_working)
         # A thread for each call that waits for its message, and for each stream a second one: it may have both at once.
         shared = CALL_THREADS - RESERVED_THREADS
         self._threads = start_all(CallThreads(shared, "receive"), shared)
@@ -107,7 +114,7 @@ class ThreadedHandlers(grpc.GenericRpcHandler):
         method = self._methods.get(name)
         if method is None:
             return None
-        unary = ThreadedUnary(method, self._permissions[name], self._admission)
+        unary = ThreadedUnary(method, self._permissions, self._admission)
         return grpc.stream_unary_rpc_method_handler(self._admit(unary, unary.run))
 
     def _admit(self, call: "ThreadedUnary | ThreadedStream", run: _Behavior) -> _Behavior:
@@ -184,9 +191,7 @@ class ThreadedCall:
         """Wakes the thread that waits for room; see `ServedCall`."""
         self._signals.put(None)
 
-    def start_work(self) -> None:
-        """Wakes the thread that waits for room; see `ServedCall`."""
-        self._signals.put(None)
+    start_work = start_read  # there is one thread, and it knows what it waits for
 
     def start_send(self) -> None:
         """Does nothing: the answer of a unary call goes with its end; see `ServedCall`."""
@@ -264,11 +269,11 @@ class ThreadedCall:
 class ThreadedUnary(ThreadedCall):
     """One call of a unary method."""
 
-    def __init__(self, method: Method, working: threading.Semaphore, admission: Admission) -> None:
-        """Idle until `enter`; `working` bounds how many calls are worked on at once."""
+    def __init__(self, method: Method, permissions: Permissions, admission: Admission) -> None:
+        """Idle until `enter`; `permissions` bound how many calls are worked on at once."""
         super().__init__(method.name, admission)
         self._served = method
-        self._working = working
+        self._permissions = permissions
 
     def run(self, requests: Iterator[bytes], context: grpc.ServicerContext) -> bytes:
         """Serves the call."""
@@ -290,14 +295,15 @@ class ThreadedUnary(ThreadedCall):
 
     def _work(self, raw: bytes) -> bytes:
         self._await_room(None)
-        self._await_permission()
+        permission = self._permissions[self._served.find_work(raw)]
+        self._await_permission(permission)
         try:
             self._take_up()
             return self._served.answer(raw, lambda: self._life.is_over)
         finally:
-            self._working.release()
+            permission.release()
 
-    def _await_permission(self) -> None:
+    def _await_permission(self, permission: threading.Semaphore) -> None:
         """Waits until the call may use its thread: each has one of its own, but only so many work at once.
 
         Raises:
@@ -305,7 +311,7 @@ class ThreadedUnary(ThreadedCall):
         """
         # A semaphore tells of nothing else, so the signals are looked at now and then: a caller that is refused hears
         # it, and a thread whose caller has gone is free.
-        while not self._working.acquire(timeout=_LOOK_SECONDS):
+        while not permission.acquire(timeout=_LOOK_SECONDS):
             if not self._signals.empty():
                 self._await_signal()
 

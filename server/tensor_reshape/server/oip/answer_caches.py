@@ -5,6 +5,8 @@ request another id, which the answer repeats.
 
 - A cached answer is what was answered to the same bytes around as many others: only elements and id may differ.
 - An id is taken for one where it is a field of its own in front of the elements, of less than 128 ASCII characters.
+  That it is one follows from its place: one was read there, between the same bytes. Elsewhere what looks like it may be
+  part of another field: a packed shape does.
 - Bounded, and safe to use from any thread without a lock, as the cache there.
 """
 
@@ -55,13 +57,15 @@ class CachedAnswer(NamedTuple):
 
     Attributes:
         payload_bytes: how many bytes its elements take.
-        begin: where they begin, the field of the id left out.
+        id_begin: where the field of the id begins, as in `Spans`.
+        begin: where the elements begin, the field of the id left out.
         tail: how many bytes follow them.
         header: of the answer, without an id.
         model: the name of the one that answers.
     """
 
     payload_bytes: int
+    id_begin: int
     begin: int
     tail: int
     header: bytes
@@ -99,7 +103,7 @@ class AnswerCache:
         id_begin, id_end, begin, tail = spans
         id_bytes, payload_bytes = id_end - id_begin, len(request) - begin - tail
         # The same bytes in the same places, and as many between them.
-        if (cached.payload_bytes, cached.begin, cached.tail) != (payload_bytes, begin - id_bytes, tail):
+        if cached[:4] != (payload_bytes, id_begin, begin - id_bytes, tail):
             return None
         id_field = spans.find_id(request)
         if id_field is None:
@@ -117,4 +121,6 @@ class AnswerCache:
         self._guess = spans
         id_bytes = spans.id_end - spans.id_begin
         payload_bytes = len(request) - spans.begin - spans.tail
-        self._answers[key] = CachedAnswer(payload_bytes, spans.begin - id_bytes, spans.tail, header, model)
+        self._answers[key] = CachedAnswer(
+            payload_bytes, spans.id_begin, spans.begin - id_bytes, spans.tail, header, model
+        )

@@ -3,6 +3,7 @@
 Laws: a number that the datatype does not hold is refused; a float that comes back is the very one that was sent.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,9 @@ _FIELDS = {
 
 _WIDE = {"int_contents": np.dtype(np.int32), "uint_contents": np.dtype(np.uint32)}
 """What the numbers of a field are read as, where they are wider than some of its datatypes."""
+
+_AT_ONCE = 16384
+"""How many numbers numpy takes at once: meanwhile no other thread runs, and a message may have millions."""
 
 
 def pack_contents(tensor: InferTensor, data_type: DataType, field: str) -> bytes:
@@ -66,13 +70,18 @@ def _pack_floats(contents: InferTensor, size: int) -> bytes:
 
 
 def _pack_integers(numbers: Any, name: str, data_type: DataType, field: str) -> bytes:  # noqa: ANN401 - of protobuf
+    begins = range(0, len(numbers), _AT_ONCE)
+    return b"".join(_narrow(numbers[at : at + _AT_ONCE], at, name, data_type, field) for at in begins)
+
+
+def _narrow(numbers: Sequence[int], begin: int, name: str, data_type: DataType, field: str) -> bytes:
     dtype = DTYPES[data_type]
     wide = np.array(numbers, _WIDE.get(name, dtype))
     narrow = wide.astype(dtype)
     wrong = np.flatnonzero(narrow != wide)
     if len(wrong):
-        index = int(wrong[0])
+        value, index = int(wide[wrong[0]]), begin + int(wrong[0])
         path = f"{field}.contents.{name}[{index}]"
-        message = f"{path} is {wide[index]}, which no {data_type} holds"
-        raise InvalidRequestError.of(Reason.INPUT_INVALID, message, path, index=index, value=int(wide[index]))
+        message = f"{path} is {value}, which no {data_type} holds"
+        raise InvalidRequestError.of(Reason.INPUT_INVALID, message, path, index=index, value=value)
     return narrow.tobytes()

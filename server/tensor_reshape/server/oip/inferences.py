@@ -19,7 +19,7 @@ from tensor_reshape.rules.questions import Question, ShapeRequest
 from tensor_reshape.server.config import COST_FACTOR
 from tensor_reshape.server.oip.answer_caches import AnswerCache, Spans
 from tensor_reshape.server.oip.models import INFER_SHAPE, find_model
-from tensor_reshape.server.oip.raw_contents import Split, find_header_limit, split_message
+from tensor_reshape.server.oip.raw_contents import Split, find_header_limit, find_model_name, split_message
 from tensor_reshape.server.oip.requests import (
     InferCall,
     Request,
@@ -31,7 +31,7 @@ from tensor_reshape.server.oip.requests import (
 from tensor_reshape.server.oip.responses import encode_error, encode_header, encode_id, wrap_response
 from tensor_reshape.server.oip.shared_memory import SharedMemory
 from tensor_reshape.server.oip.statistics import Statistics
-from tensor_reshape.server.service.methods import LIGHT_BYTES, IsOver, ReshapeService
+from tensor_reshape.server.service.methods import LIGHT_BYTES, IsOver, ReshapeService, Work
 from tensor_reshape.wire.inference import build_infer_request, decode_infer_response
 from tensor_reshape.wire.reshapes import ReshapeCall, read_items
 from tensor_reshape.wire.tensors import TensorView
@@ -40,6 +40,8 @@ Pieces = tuple[bytes, memoryview]
 """An answer: its header, and the elements that follow it."""
 
 _LIGHT_FIELDS = 128  # of a message that is read on the thread which received it
+_OUTPUT = "outputs[0].parameters"  # what says where an output goes: there is one
+_QUESTION_MODEL = INFER_SHAPE.encode()
 _NOTHING = memoryview(b"")
 _UNKNOWN = Dim(ANY, None)
 _LOGGER = logging.getLogger(__name__)
@@ -79,13 +81,19 @@ class Inference:
         pieces = self._find_cached(raw)
         if pieces is not None:
             return pieces
-        split = split_message(raw, find_header_limit(self._limits))
-        request = parse_whole(raw, self._limits) if split is None else parse_split(raw, split)
+        request = self._parse(raw)
         with self.statistics.measure(_find_model(request)) as measured:
             call = read_request(request, self._memory, self._limits)
             if call.model.has_data:
                 return measured.note(self._reshape(raw, request, call))
             return measured.note(self._tell_shape(call, self._service.infer(_build_question(call), is_over)))
+
+    def find_id(self, raw: bytes) -> str:
+        """Returns the id of a request that was refused; empty where the request cannot be read."""
+        try:
+            return str(self._parse(raw).message.id)
+        except ReshapeError:
+            return ""
 
     def takes_long(self, raw: bytes) -> bool:
         """Whether to answer a request takes long, besides moving its elements."""
@@ -99,6 +107,10 @@ class Inference:
         except ReshapeError:
             return False  # it is answered with that
         return names_a_region(request.message) or request.message.model_name == INFER_SHAPE
+
+    def _parse(self, raw: bytes) -> Request:
+        split = split_message(raw, find_header_limit(self._limits))
+        return parse_whole(raw, self._limits) if split is None else parse_split(raw, split)
 
     def _answer_split(self, raw: bytes, split: Split) -> Pieces | None:
         """Answers a short request; None where that takes long."""
@@ -150,10 +162,8 @@ class Inference:
         if size > call.place.byte_size:
             message = f"shared memory size specified with the request for output '{call.model.output.name}' "
             message += f"({call.place.byte_size} bytes) should be at least {size} bytes to hold the results"
-            raise InvalidRequestError.of(
-                Reason.OUTPUT_INVALID, message, "outputs[0].parameters", have=call.place.byte_size, want=size
-            )
-        self._memory.write(call.place.region, call.place.offset, output.payload)
+            raise InvalidRequestError.of(Reason.OUTPUT_INVALID, message, _OUTPUT, have=call.place.byte_size, want=size)
+        self._memory.write(call.place.region, call.place.offset, output.payload, _OUTPUT)
         return header, _NOTHING
 
 
@@ -173,7 +183,7 @@ class InferSession:
         try:
             yield wrap_response(self._inference.find_pieces(raw))
         except ReshapeError as error:
-            yield encode_error(error.message, str(error.reason), _find_id(raw))
+            yield encode_error(error.message, str(error.reason), self._inference.find_id(raw))
         except MemoryError:
             _LOGGER.warning("out of memory", extra={"method": self._method})
             yield encode_error("the server is out of memory", Reason.SERVER_BUSY, "")
@@ -194,6 +204,16 @@ class InferSession:
         """Takes the end of the client's side: nothing is left."""
 
 
+def find_work(raw: bytes) -> Work:
+    """Returns which work a request makes: questions wait for each other, and so must not hold the threads of tensors.
+
+    A message of so many fields, or such fields, that its model is not seen at once is taken for a question: no client
+    writes one, and whoever does waits with those who ask.
+    """
+    name = find_model_name(raw, _LIGHT_FIELDS)
+    return Work.QUESTIONS if name is None or name == _QUESTION_MODEL else Work.TENSORS
+
+
 def split_light(raw: bytes) -> Split | None:
     """Returns the message in two; None where to read it may take long."""
     try:
@@ -209,17 +229,6 @@ def _find_model(request: Request) -> str:
         NotFoundError: MODEL_UNKNOWN.
     """
     return find_model(request.message.model_name, request.message.model_version).name
-
-
-def _find_id(raw: bytes) -> str:
-    """Returns the id of a request that was refused; empty where it cannot be told cheaply."""
-    split = split_light(raw)
-    if split is None:
-        return ""
-    try:
-        return str(parse_split(raw, split).message.id)
-    except ReshapeError:
-        return ""
 
 
 def _build_question(call: InferCall) -> bytes:

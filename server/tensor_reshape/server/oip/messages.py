@@ -1,14 +1,18 @@
 """The messages of the Open Inference Protocol, made in a descriptor pool of their own.
 
-Law: nothing of it is ever registered in protobuf's default pool. There, each name may come once, and a client of the
-protocol in the same process (tritonclient, kserve, mlserver) registers the same names from a file of its own: whichever
-is imported second would be a TypeError.
+- Nothing of it is ever registered in protobuf's default pool. There, each name may come once, and a client of the
+  protocol in the same process (tritonclient, kserve, mlserver) registers the same names from a file of its own:
+  whichever is imported second would be a TypeError.
+- Every class is kept as long as the process, those of inner messages too. Else protobuf makes them when they are asked
+  for, and the collector takes them when nobody has a message of theirs. It clears them one after another while other
+  threads go on: whoever makes a message of a class that is half cleared ends the process (SIGSEGV, protobuf 7.36).
 """
 
+from collections.abc import Iterable, Iterator
 from importlib.resources import files
 from typing import Any, TypeAlias
 
-from google.protobuf.descriptor import ServiceDescriptor
+from google.protobuf.descriptor import Descriptor, ServiceDescriptor
 from google.protobuf.descriptor_pb2 import FileDescriptorSet
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import Message
@@ -38,9 +42,18 @@ SERVICE: ServiceDescriptor = _POOL.FindServiceByName("inference.GRPCInferenceSer
 """All methods that the file has; which of them are served, `methods` says."""
 
 
+def _make_classes(descriptors: Iterable[Descriptor]) -> Iterator[tuple[str, type[Message]]]:
+    for descriptor in descriptors:
+        yield descriptor.full_name, GetMessageClass(descriptor)
+        yield from _make_classes(descriptor.nested_types)
+
+
+_CLASSES = dict(_make_classes(SERVICE.file.message_types_by_name.values()))
+
+
 def find_class(name: str) -> type[Message]:
     """Returns the class of a message of the protocol."""
-    return GetMessageClass(_POOL.FindMessageTypeByName(f"inference.{name}"))
+    return _CLASSES[f"{SERVICE.file.package}.{name}"]
 
 
 def find_path(method: str) -> str:

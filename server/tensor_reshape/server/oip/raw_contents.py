@@ -16,6 +16,8 @@ from tensor_reshape.wire.fields import read_field
 RAW_TAG = 0x3A
 """Field 7, length-delimited: `raw_input_contents`."""
 
+_MODEL_TAG = 0x0A  # field 1, length-delimited
+
 MAX_FIELDS = 2048
 """How many fields a message may have: a legal one has some ten."""
 
@@ -83,6 +85,24 @@ def split_message(raw: bytes, max_header_bytes: int, max_fields: int = MAX_FIELD
         position = end
     pieces.append(raw[begin:])
     return Split(len(raw), b"".join(pieces), contents, ids)
+
+
+def find_model_name(raw: bytes, max_fields: int) -> bytes | None:
+    """Returns the name of the model as it is in the message; None where it cannot be told from so many fields.
+
+    As for a generated class, the last one counts.
+    """
+    position, name = 0, b""
+    for _ in range(max_fields):
+        if position >= len(raw):
+            return name
+        field = read_field(raw, position)
+        if field is None:
+            return None
+        tag, start, position = field
+        if tag == _MODEL_TAG:
+            name = raw[start:position]
+    return name if position >= len(raw) else None
 
 
 def refuse_header(size: int, limit: int, max_fields: int = MAX_FIELDS) -> LimitError:

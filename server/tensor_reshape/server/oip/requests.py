@@ -3,6 +3,8 @@
 - A tensor's bytes are a view of the message that they came in, or of what was read of a region of shared memory.
 - Inputs and outputs go by their names, in any order; raw contents by their place among the inputs that have none other.
 - What is read is refused in the order of the protocol's fields; what a shape may be is the rules' matter alone.
+- Of what is no element, a message may have `MAX_HEADER_BYTES`, as a native one: a shape or a target of a million
+  numbers would keep all other calls waiting while it is read.
 - Parameters that no model has are ignored, as by Triton and KServe: the protocol defines none.
 """
 
@@ -12,7 +14,7 @@ from typing import Any, NamedTuple
 
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.errors import InvalidRequestError, Reason
-from tensor_reshape.rules.limits import Limits
+from tensor_reshape.rules.limits import MAX_HEADER_BYTES, Limits
 from tensor_reshape.rules.operations import OPERATIONS, Operation
 from tensor_reshape.server.oip.answer_caches import Spans
 from tensor_reshape.server.oip.contents import pack_contents
@@ -22,7 +24,7 @@ from tensor_reshape.server.oip.models import OPERATION, SHAPE, SPECIAL_ZERO, Mod
 from tensor_reshape.server.oip.raw_contents import Split, check_parsable, find_header_limit
 from tensor_reshape.server.oip.regions import Place, find_place
 from tensor_reshape.server.oip.shared_memory import REGION, SharedMemory
-from tensor_reshape.wire.fields import parse_message
+from tensor_reshape.wire.fields import check_header_size, parse_message
 from tensor_reshape.wire.reshapes import read_items
 from tensor_reshape.wire.tensors import TensorView
 
@@ -110,6 +112,7 @@ def read_request(request: Request, memory: SharedMemory, limits: Limits) -> Infe
     Raises:
         ReshapeError: it is against the protocol, or asks for what this server has not.
     """
+    _check_header(request)
     message = request.message
     model = find_model(message.model_name, message.model_version)
     special_zero = _read_parameter(message.parameters, SPECIAL_ZERO, "bool")
@@ -133,6 +136,19 @@ def read_request(request: Request, memory: SharedMemory, limits: Limits) -> Infe
 def names_a_region(message: InferRequest) -> bool:
     """Whether a tensor of a request lies in shared memory."""
     return any(REGION in tensor.parameters for tensor in (*message.inputs, *message.outputs))
+
+
+def _check_header(request: Request) -> None:
+    """Checks how much there is besides elements, as bytes or as numbers.
+
+    Raises:
+        LimitError: HEAD_TOO_LARGE.
+    """
+    if request.split and len(request.split.header) <= MAX_HEADER_BYTES:
+        return
+    message = request.message
+    numbers = sum(tensor.contents.ByteSize() for tensor in message.inputs)
+    check_header_size(message.ByteSize() - numbers - sum(map(len, message.raw_input_contents)))
 
 
 def _read_operation(model: Model, parameters: Mapping[str, Any]) -> Operation:
@@ -210,7 +226,7 @@ def _read_tensors(
         field = f"inputs[{index}]"
         data_type = _read_type(model, tensor, f"{field}.datatype")
         if place is not None:
-            payload = memory.read(place.region, place.offset, place.byte_size)
+            payload = memory.read(place.region, place.offset, place.byte_size, f"{field}.parameters")
         elif is_typed:
             payload = memoryview(pack_contents(tensor, data_type, field))
         else:

@@ -9,6 +9,7 @@
 
 import logging
 from collections.abc import Callable, Iterable, Iterator
+from enum import Enum, auto
 from functools import partial
 from typing import NamedTuple, Protocol, Self, TypeVar
 
@@ -86,6 +87,25 @@ class BugLog:
             _LOGGER.error("bug", exc_info=bug, extra={"method": self._method})
 
 
+class Work(Enum):
+    """What takes long, by what it waits for. Each kind has threads of its own, so that none keeps another waiting."""
+
+    TENSORS = auto()
+    QUESTIONS = auto()
+    """Single ones, which wait for each other."""
+    BATCHES = auto()
+    """Of questions, which wait for each other."""
+
+
+FindWork = Callable[[bytes], Work]
+"""Which work a message that takes long makes; called on the thread that received it, so it takes no time itself."""
+
+
+def find_tensors(_raw: bytes) -> Work:
+    """All work of a method is to move elements."""
+    return Work.TENSORS
+
+
 class Method(NamedTuple):
     """A unary method over serialized messages.
 
@@ -93,13 +113,13 @@ class Method(NamedTuple):
         name: in full, as a path.
         answer: returns the response; asks whether the call is over where the work takes long.
         answer_light: does the same, or returns None where that would take long.
-        takes_turns: whether its calls wait for each other, and for those of no other method, where they take long.
+        find_work: which work a message makes that is not light.
     """
 
     name: str
     answer: Callable[[bytes, IsOver], bytes]
     answer_light: Callable[[bytes], bytes | None]
-    takes_turns: bool = False
+    find_work: FindWork = find_tensors
 
 
 class Session(Protocol):
@@ -128,10 +148,12 @@ class StreamMethod(NamedTuple):
     Attributes:
         name: in full, as a path.
         open: begins a call; what it is given takes so many bytes of the server's budget, or raises LimitError.
+        find_work: which work a message makes that takes long.
     """
 
     name: str
     open: Callable[[Callable[[int], None]], Session]
+    find_work: FindWork = find_tensors
 
 
 class MethodTable(NamedTuple):
@@ -177,8 +199,8 @@ class ReshapeService:
             )
             for operation, method in OPERATION_METHODS.items()
         ]
-        infer = Method(INFER_SHAPE.path, self.infer, self.infer_light, takes_turns=True)
-        batch = Method(BATCH_INFER_SHAPE.path, self.infer_batch, _leave_to_a_thread, takes_turns=True)
+        infer = Method(INFER_SHAPE.path, self.infer, self.infer_light, lambda _raw: Work.QUESTIONS)
+        batch = Method(BATCH_INFER_SHAPE.path, self.infer_batch, _leave_to_a_thread, lambda _raw: Work.BATCHES)
         return MethodTable((*executed, infer, batch), (StreamMethod(STREAM_RESHAPE.path, self.open_stream),))
 
     def execute(self, operation: Operation, request: bytes) -> bytes:
