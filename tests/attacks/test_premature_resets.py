@@ -12,7 +12,7 @@ from plain_requests import STATIC_RESHAPE, build_begin, build_chunk, build_stati
 from server_processes import ServerProcess, run_server
 from strangers import retry
 
-SOME = 30  # at once: half of what a connection may have, above which the transport refuses calls
+SOME = 30  # at once: less than a connection may have, above which the transport refuses calls
 CANCEL = b"\0\0\0\x08"
 LINE = "closing connections that reset too many calls before they were answered"
 IN_NO_TIME = ("grpc-timeout", "1m")

@@ -12,9 +12,10 @@ calls a connection has the server begin for nothing (CVE-2023-44487). Each conne
   however many it carries: that of a proxy, or of one who hedges calls and cancels those that lose.
 - The reset of a call costs a fiftieth where its time was up, or less than `LATE_SECONDS` of it were left: so a client
   may have all its calls run out of time, 128 at once and each after 80 ms, as it happens to those who give a busy
-  server too little time. Who names such a time in order to reset calls has 50 times the rate. It is a whole second for the
-  sake of a server that was held up, its processor throttled or busy: that reads the head of a call together with its
-  reset, with as much time left as the caller had set. One that was held up for longer may take such calls for resets.
+  server too little time. Who names such a time in order to reset calls has 50 times the rate. It is a whole second for
+  the sake of a server that was held up, its processor throttled or busy: that reads the head of a call together with
+  its reset, with as much time left as the caller had set. One that was held up for longer may take such calls for
+  resets.
 - While an address is distrusted, because a connection from it was an offender, others that come from it have less than
   the least burst, and earn the rest by answers: also those that were there before, and had no reset to count. So
   each may still end all its 128 calls at once. Who connects anew after each burst has 128 calls begun by a connection
