@@ -67,8 +67,8 @@ def test_a_peer_that_gives_no_sign_of_life_is_closed(serving: str):
 
 
 def test_a_peer_that_gives_signs_of_life_is_not_closed(serving: str):
-    with run_server("--serving", serving, "--keepalive-seconds", "3") as server, Connection(server.address) as polite:
-        assert not polite.await_(lambda: bool(polite.closed), seconds=7)
+    with run_server("--serving", serving, "--keepalive-seconds", "1") as server, Connection(server.address) as polite:
+        assert not polite.await_(lambda: bool(polite.closed), seconds=8)
         assert polite.call(STATIC_RESHAPE, build_static_request()).is_ok
 
 

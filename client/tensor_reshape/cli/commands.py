@@ -58,7 +58,8 @@ def dynamic(
 @click.option(
     "--dims",
     type=SHAPE,
-    help="INPUT is the packed bytes of a tensor of this shape, and no .npy file; so is the output.",
+    help="INPUT is the packed bytes of a tensor of this shape, and no .npy file; so is the output. Goes with any "
+    "--data-type below one byte.",
 )
 @array_options
 @server_options

@@ -48,7 +48,11 @@ class ArrayFiles:
 
         Raises:
             click.ClickException: it cannot be read, is not `.npy`, or its items are not of the size of `data_type`.
+            click.UsageError: no array holds `data_type`.
         """
+        if self.data_type is not None and self.data_type not in DTYPES:
+            message = f"no array holds {self.data_type}: give its packed bytes, and its shape with reshape --dims"
+            raise click.UsageError(message)
         array = read_array(self.source)
         return array if self.data_type is None else _reinterpret(array, self.data_type)
 
@@ -131,10 +135,7 @@ def _reinterpret(array: Array, data_type: DataType) -> Array:
             message = f"the array is of numpy type {array.dtype}, not {data_type}"
             raise click.ClickException(message)
         return array
-    dtype = DTYPES.get(data_type)
-    if dtype is None:
-        message = f"no array holds {data_type}: give its packed bytes, and its shape with --dims"
-        raise click.ClickException(message)
+    dtype = DTYPES[data_type]
     if array.dtype.itemsize != dtype.itemsize:
         message = f"the items have {array.dtype.itemsize} bytes; {data_type} takes {dtype.itemsize}"
         raise click.ClickException(message)

@@ -199,7 +199,8 @@ class Config:
     keepalive_seconds: Annotated[
         float,
         Declaration(
-            help="How long a connection may be silent until it is asked for a sign of life.",
+            help="How long a connection may be silent until it is asked for a sign of life; it has five times as long "
+            "to give one.",
             least=1,
             most=MAX_TRANSPORT_SECONDS,
         ),

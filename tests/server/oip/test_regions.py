@@ -1,5 +1,6 @@
 """Where a tensor lies, by the parameters of a request."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -72,3 +73,17 @@ def test_what_names_a_region_is_answered_on_a_thread_which_has_room_for_it(field
     raw = request.SerializeToString()
     assert (inference.answer_light(raw), inference.takes_long(raw)) == (None, True)
     assert SIX in raw
+
+
+@pytest.mark.parametrize("fields", ["inputs", "outputs"])
+def test_the_tensor_is_blamed_whose_region_cannot_be_used(tmp_path: Path, fields: str):
+    request = build_request(outputs=[{"name": "output"}])
+    if fields == "inputs":
+        request.ClearField("raw_input_contents")
+    parameters = getattr(request, fields)[0].parameters
+    parameters[REGION].string_param = "one"
+    parameters[SIZE].int64_param = len(SIX)
+    inference = Inference(ReshapeService(DEFAULT_LIMITS), SharedMemory(tmp_path), DEFAULT_LIMITS)
+    with pytest.raises(ReshapeError) as caught:
+        inference.answer(request.SerializeToString())
+    assert (caught.value.reason, caught.value.field) == (Reason.REGION_UNKNOWN, f"{fields}[0].parameters")

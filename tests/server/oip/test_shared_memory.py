@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason, ReshapeError
 from tensor_reshape.server.oip.shared_memory import MAX_NAME_BYTES, MAX_REGIONS, Region, SharedMemory
 
+FIELD = "inputs[0].parameters"
 SIZE = 4096
 CONTENT = bytes(range(256)) * (SIZE // 256)
 INT64 = st.one_of(st.integers(-(2**63), 2**63 - 1), st.integers(-2, SIZE + 2))
@@ -47,7 +48,7 @@ def register(regions: SharedMemory, name: str, region: Region) -> Callable[[], N
 
 
 def read(regions: SharedMemory, name: str, offset: int, byte_size: int) -> bytes:
-    return bytes(regions.read(name, offset, byte_size))
+    return bytes(regions.read(name, offset, byte_size, FIELD))
 
 
 def test_a_span_is_part_of_a_region_and_a_region_part_of_a_file(regions: SharedMemory):
@@ -55,7 +56,7 @@ def test_a_span_is_part_of_a_region_and_a_region_part_of_a_file(regions: SharedM
 
 
 def test_what_was_read_does_not_change_with_the_file(regions: SharedMemory, directory: Path):
-    view = regions.read("all", 0, SIZE)
+    view = regions.read("all", 0, SIZE, FIELD)
     (directory / "seen").write_bytes(bytes(SIZE))
     assert (bytes(view), view.readonly) == (CONTENT, True)
 
@@ -65,7 +66,7 @@ def test_an_empty_span_is_empty(regions: SharedMemory):
 
 
 def test_what_is_written_changes_nothing_beside_it(regions: SharedMemory, directory: Path):
-    regions.write("part", 10, memoryview(b"x" * 15))
+    regions.write("part", 10, memoryview(b"x" * 15), FIELD)
     assert (directory / "seen").read_bytes() == CONTENT[:1010] + b"x" * 15 + CONTENT[1025:]
 
 
@@ -87,9 +88,9 @@ def test_nothing_beyond_a_region_is_read_or_written(
         assert catch_reason(lambda: read(regions, "part", offset, byte_size)) == Reason.REGION_OUT_OF_RANGE
     data = memoryview(b"\xff" * size)
     if offset >= 0 and offset + size <= 100:
-        regions.write("part", offset, data)
+        regions.write("part", offset, data, FIELD)
     else:
-        refused = catch_reason(lambda: regions.write("part", offset, data))
+        refused = catch_reason(lambda: regions.write("part", offset, data, FIELD))
         assert refused == Reason.REGION_OUT_OF_RANGE
     content = (folder / "seen").read_bytes()
     assert (content[:1000], content[1100:]) == (CONTENT[:1000], CONTENT[1100:])
@@ -143,7 +144,7 @@ def test_a_file_that_is_not_plain_or_not_there_is_refused(
     replace(directory / "seen")
     assert catch_reason(lambda: read(regions, "all", 0, SIZE)) == reason
     data = memoryview(bytes(SIZE))
-    assert catch_reason(lambda: regions.write("all", 0, data)) == reason
+    assert catch_reason(lambda: regions.write("all", 0, data, FIELD)) == reason
     assert (directory.parent / "hidden").read_bytes() == CONTENT
 
 
@@ -243,7 +244,7 @@ def test_there_are_so_many_regions_and_no_more(directory: Path):
 def test_no_descriptor_stays_open(regions: SharedMemory):
     before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208
     read(regions, "all", 0, SIZE)
-    regions.write("all", 0, memoryview(CONTENT))
+    regions.write("all", 0, memoryview(CONTENT), FIELD)
     assert len(os.listdir("/proc/self/fd")) == before  # noqa: PTH208
 
 
@@ -253,8 +254,8 @@ def test_no_descriptor_stays_open(regions: SharedMemory):
         lambda regions: regions.register("all", Region("seen", 0, SIZE)),
         lambda regions: regions.unregister("all"),
         lambda regions: regions.list_regions(""),
-        lambda regions: regions.read("all", 0, 1),
-        lambda regions: regions.write("all", 0, memoryview(b"x")),
+        lambda regions: regions.read("all", 0, 1, FIELD),
+        lambda regions: regions.write("all", 0, memoryview(b"x"), FIELD),
     ],
 )
 def test_without_a_directory_there_is_no_shared_memory(ask: Callable[[SharedMemory], object]):
@@ -266,4 +267,4 @@ def test_a_refusal_says_nothing_of_the_directory(regions: SharedMemory, director
     with pytest.raises(InvalidRequestError) as caught:
         read(regions, "all", 0, 1)
     assert str(caught.value) == "the file of the region 'all' cannot be used: No such file or directory"
-    assert caught.value.field == "shared_memory_region"
+    assert caught.value.field == FIELD

@@ -40,6 +40,7 @@ Pieces = tuple[bytes, memoryview]
 """An answer: its header, and the elements that follow it."""
 
 _LIGHT_FIELDS = 128  # of a message that is read on the thread which received it
+_OUTPUT = "outputs[0].parameters"  # what says where an output goes: there is one
 _QUESTION_MODEL = INFER_SHAPE.encode()
 _NOTHING = memoryview(b"")
 _UNKNOWN = Dim(ANY, None)
@@ -161,10 +162,8 @@ class Inference:
         if size > call.place.byte_size:
             message = f"shared memory size specified with the request for output '{call.model.output.name}' "
             message += f"({call.place.byte_size} bytes) should be at least {size} bytes to hold the results"
-            raise InvalidRequestError.of(
-                Reason.OUTPUT_INVALID, message, "outputs[0].parameters", have=call.place.byte_size, want=size
-            )
-        self._memory.write(call.place.region, call.place.offset, output.payload)
+            raise InvalidRequestError.of(Reason.OUTPUT_INVALID, message, _OUTPUT, have=call.place.byte_size, want=size)
+        self._memory.write(call.place.region, call.place.offset, output.payload, _OUTPUT)
         return header, _NOTHING
 
 

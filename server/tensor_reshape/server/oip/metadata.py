@@ -27,14 +27,14 @@ Fields: TypeAlias = dict[str, Any]
 """A message, as its class takes it."""
 
 _ANY_SIZE = -1
+# Once: it is read from a file, and answers are made where all calls are received.
+_SERVER_VERSION = version("tensor-reshape")
 
 
 def describe_server(_: InferMessage, *, shares_memory: bool) -> InferMessage:
     """Answers ServerMetadata."""
     extensions = [*EXTENSIONS, *[SHARED_MEMORY] * shares_memory]
-    return find_class("ServerMetadataResponse")(
-        name="tensor-reshape", version=version("tensor-reshape"), extensions=extensions
-    )
+    return find_class("ServerMetadataResponse")(name="tensor-reshape", version=_SERVER_VERSION, extensions=extensions)
 
 
 def describe_model(request: InferMessage) -> InferMessage:

@@ -226,7 +226,7 @@ def _read_tensors(
         field = f"inputs[{index}]"
         data_type = _read_type(model, tensor, f"{field}.datatype")
         if place is not None:
-            payload = memory.read(place.region, place.offset, place.byte_size)
+            payload = memory.read(place.region, place.offset, place.byte_size, f"{field}.parameters")
         elif is_typed:
             payload = memoryview(pack_contents(tensor, data_type, field))
         else:

@@ -28,7 +28,7 @@ MAX_NAME_BYTES = 255
 """Of the name of a region, and of a key: that of a file cannot be longer."""
 
 REGION = "shared_memory_region"
-"""The parameter of a tensor that names its region, and what is to blame where that cannot be used."""
+"""The parameter of a tensor that names its region."""
 
 # Both ways: a region is registered for input or for output, and nobody says which. Without O_NONBLOCK a pipe without a
 # writer would keep the thread; a terminal shall not become the server's.
@@ -113,21 +113,21 @@ class SharedMemory:
         with self._lock:
             return dict(self._regions)
 
-    def read(self, name: str, offset: int, byte_size: int) -> memoryview:
-        """Returns a copy of so many bytes of a region, from `offset` within it.
+    def read(self, name: str, offset: int, byte_size: int, field: str) -> memoryview:
+        """Returns a copy of so many bytes of a region, from `offset` within it; `field` of the request asks for them.
 
         Raises:
             InvalidRequestError: SHARED_MEMORY_DISABLED, REGION_OUT_OF_RANGE, REGION_UNUSABLE.
             NotFoundError: REGION_UNKNOWN.
         """
-        region = self._locate(name, offset, byte_size)
-        with self._open(name, region, REGION) as file:
+        region = self._locate(name, offset, byte_size, field)
+        with self._open(name, region, field) as file:
             buffer = memoryview(bytearray(byte_size))
             _transfer(os.preadv, file, buffer, region.offset)
         return buffer.toreadonly()
 
-    def write(self, name: str, offset: int, data: memoryview) -> None:
-        """Writes `data` into a region, from `offset` within it.
+    def write(self, name: str, offset: int, data: memoryview, field: str) -> None:
+        """Writes `data` into a region, from `offset` within it; `field` of the request asks for that.
 
         A file that is truncated meanwhile grows again, up to the end of what is written.
 
@@ -135,8 +135,8 @@ class SharedMemory:
             InvalidRequestError: SHARED_MEMORY_DISABLED, REGION_OUT_OF_RANGE, REGION_UNUSABLE.
             NotFoundError: REGION_UNKNOWN.
         """
-        region = self._locate(name, offset, data.nbytes)
-        with self._open(name, region, REGION) as file:
+        region = self._locate(name, offset, data.nbytes, field)
+        with self._open(name, region, field) as file:
             _transfer(os.pwritev, file, data, region.offset)
 
     def _check_enabled(self) -> None:
@@ -152,13 +152,13 @@ class SharedMemory:
             raise NotFoundError.of(Reason.REGION_UNKNOWN, message, field, value=name)
         return region
 
-    def _locate(self, name: str, offset: int, byte_size: int) -> Region:
+    def _locate(self, name: str, offset: int, byte_size: int, field: str) -> Region:
         """Returns the part of the file that is so many bytes of a region."""
         self._check_enabled()
-        region = self._find(name, REGION)
+        region = self._find(name, field)
         if min(offset, byte_size) < 0 or offset + byte_size > region.byte_size:
             what = f"the region '{name}', of {region.byte_size} bytes,"
-            raise _refuse_range(what, offset, byte_size, REGION)
+            raise _refuse_range(what, offset, byte_size, field)
         return Region(region.key, region.offset + offset, byte_size)
 
     @contextmanager

@@ -1,8 +1,12 @@
 """What gRPC's core is told of the server's connections: what they may take, and how long."""
 
-from tensor_reshape.server.config import Config
+from tensor_reshape.server.config import MAX_TRANSPORT_SECONDS, Config
 
-_SIGN_OF_LIFE_SECONDS = 20.0  # within which a connection that is asked must give one
+# How long a connection that is asked may take to give a sign of life, in times of how long it may be silent. Not the 20
+# seconds of gRPC, which asks after two hours: a polite client whose process is held up for a minute (one thread that
+# converts 64 MiB on a busy machine) answers late, and some clients fail the call that they make next. Who is gone holds
+# no more than a connection meanwhile: calls without progress are given up, and quiet connections make room.
+_PATIENCE = 5.0
 _PING_INTERVAL_MS = 5000
 # What a caller may send on a stream before it is asked for. The core lets the rest of a message that is on its way come
 # besides, up to a MiB, so this matters between two messages alone: with twice or four times of it, streams of 16 and
@@ -41,7 +45,7 @@ def build_options(config: Config, max_connections: int, *, shares: bool) -> list
 
 
 def _limit_connections(config: Config) -> list[tuple[str, int]]:
-    sign_of_life = _count_milliseconds(min(config.keepalive_seconds, _SIGN_OF_LIFE_SECONDS))
+    sign_of_life = _count_milliseconds(min(_PATIENCE * config.keepalive_seconds, MAX_TRANSPORT_SECONDS))
     options = [
         ("grpc.server_handshake_timeout_ms", _count_milliseconds(config.handshake_seconds)),
         ("grpc.http2.settings_timeout", _count_milliseconds(config.handshake_seconds)),

@@ -1,5 +1,7 @@
 // Calls as programs make them that use @connectrpc/connect-node, with messages of @bufbuild/protobuf.
 
+import './native_base64.mjs'; // first: what is imported next looks for it
+
 import { createFileRegistry, fromBinary, fromJson, toJson } from '@bufbuild/protobuf';
 import { FileDescriptorSetSchema } from '@bufbuild/protobuf/wkt';
 import { ConnectError, createClient } from '@connectrpc/connect';
