@@ -4,13 +4,15 @@ from math import prod
 from random import Random
 
 from tensor_reshape.server.oip.datatypes import DATATYPES
-from verification.fuzz.contents import LONG_PAYLOADS, choose_target, fill
+from verification.fuzz.contents import choose_target, fill
 from verification.fuzz.encodings import INTEGERS, Encoder
 
 _MODELS = (b"reshape", b"reshape", b"reshape", b"static_reshape", b"dynamic_reshape", b"infer_shape")
 _ODD_NAMES = (b"", b"resnet", b"\xff", b"x" * 200, "größe".encode())
 _IDS = (b"", b"", b"1", b"seven", b"x" * 127, b"x" * 128, b"\x1a\x011", "größe".encode())
 _DIMS = (0, 1, 1, 2, 2, 3, 4, 8)
+# So that elements that are taken for fields, which a broken length makes of them, are not more than are looked at.
+_LONG_DIMS = (127, 128, 129, 600)
 _RANKS = (0, 1, 1, 2, 2, 3, 4)
 _TYPED = {"INT8": 2, "INT16": 2, "INT32": 2, "INT64": 3, "UINT8": 4, "UINT16": 4, "UINT32": 4, "UINT64": 5, "BOOL": 1}
 _TYPED_SHARE = 0.15
@@ -30,7 +32,7 @@ class InferenceWriter:
         model = random.choice(_MODELS if random.random() < 0.95 else _ODD_NAMES)
         dims = [random.choice(_DIMS) for _ in range(random.choice(_RANKS))]
         if random.random() < 0.01:
-            dims = [random.choice(LONG_PAYLOADS)]
+            dims = [random.choice(_LONG_DIMS)]
         target = choose_target(random, dims)
         texts = [(1, model), (2, random.choice((b"", b"", b"1", b"2"))), (3, random.choice(_IDS))]
         fields = [encoder.field(number, text) for number, text in texts if text]
