@@ -85,9 +85,10 @@ def _check_answer(answer: bytes, raw: bytes) -> Iterator[Difference]:
     if not MODELS[request.model_name].has_data:
         return
     index = next(index for index, tensor in enumerate(request.inputs) if tensor.name == "data")
-    have, want = response.outputs[0].contents, request.inputs[index].contents
+    request.DiscardUnknownFields()  # which do not come back
+    have, want = [str(tensor[0].contents) for tensor in (response.outputs, request.inputs[index:])]
     if request.raw_input_contents:
-        have, want = list(response.raw_output_contents), [request.raw_input_contents[index]]
+        have, want = map(str, (list(response.raw_output_contents), [request.raw_input_contents[index]]))
     if have != want:
         yield "the elements", have, want
 
@@ -101,7 +102,7 @@ def _check_stream(warm: inferences.Inference, raw: bytes, fresh: Reading) -> Ite
         if have != str(fresh[2]):
             yield "the refusal of a stream", have, fresh
     elif isinstance(fresh[1], bytes) and streamed.infer_response != _RESPONSE.FromString(fresh[1]):
-        yield "the answer of a stream", streamed, fresh
+        yield "the answer of a stream", answer, fresh
 
 
 def _describe(message: InferRequest, contents: tuple[bytes, ...]) -> Reading:
