@@ -6,10 +6,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tensor_reshape.rules.dims import ANY, AnyDim, Dim, Interval, Symbol, make_expression, name_dim
+from tensor_reshape.rules.dtypes import DataType
+from tensor_reshape.rules.errors import InvalidRequestError, Reason
 from tensor_reshape.rules.inference import answer_question
 from tensor_reshape.rules.operations import RESHAPE
 from tensor_reshape.rules.questions import AnyQuestion, Question, ShapeRequest
 from tensor_reshape.rules.views import View, ViewPossibility
+from written_questions import write_question
 
 Dims = tuple[int, ...]
 small = st.lists(st.sampled_from([1, 1, 2, 2, 3, 4]), max_size=4).map(tuple)
@@ -151,3 +154,12 @@ def test_a_view_of_what_is_known_in_part(data: Shape, strides: Dims, target: Sha
 def test_an_output_of_an_unknown_rank_leaves_a_view_unknown():
     question = Question(operation=RESHAPE, data=[2, 3], target=None, special_zero=False)
     assert ask(question, (3, 1)) == View(UNKNOWN)
+
+
+@pytest.mark.parametrize("data", ["2 3", "? 3", "N 3"])
+@pytest.mark.parametrize("explain", [False, True])
+def test_elements_below_one_byte_have_no_strides_to_ask_about(data: str, *, explain: bool):
+    question = write_question(RESHAPE, data, "-1", True)._replace(data_type=DataType.U4)
+    with pytest.raises(InvalidRequestError) as caught:
+        answer_question(ShapeRequest(question, explain=explain, strides=(3, 1)))
+    assert (caught.value.reason, caught.value.field) == (Reason.STRIDES_UNSUPPORTED, "data.strides")

@@ -48,6 +48,7 @@ from tensor_reshape.rules.dims import (
 )
 from tensor_reshape.rules.errors import InvalidRequestError, Reason, ReshapeError
 from tensor_reshape.rules.explanations import explain_dims, explain_refusal
+from tensor_reshape.rules.layouts import check_strided_type
 from tensor_reshape.rules.limits import DEFAULT_LIMITS, MAX_DIM, Limits
 from tensor_reshape.rules.operations import check_data_type, check_rank
 from tensor_reshape.rules.questions import (
@@ -197,6 +198,8 @@ def _complete(
     question, explained, strides = request
     if strides is None and not explained:  # nearly always: a batch has thousands of these
         return ShapeAnswer(dims, equalities)
+    if strides is not None and question.data_type is not None:
+        check_strided_type(question.data_type, strides, "data")  # as where such data is reshaped
     view = None if strides is None else infer_view(question.data, strides, dims, target.copied)
     origins = explain_dims(question, target, dims) if explained and dims is not None else ()
     return ShapeAnswer(dims, equalities, origins, view)

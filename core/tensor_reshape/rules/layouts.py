@@ -71,13 +71,22 @@ def check_data_strides(data_type: DataType, dims: Sequence[int], strides: Sequen
     Raises:
         InvalidRequestError: STRIDES_UNSUPPORTED, STRIDES_RANK_MISMATCH, STRIDE_NEGATIVE or DIM_OUT_OF_RANGE.
     """
+    check_strided_type(data_type, strides, field)
+    check_strides(dims, strides, field)
+
+
+def check_strided_type(data_type: DataType, strides: Sequence[int], field: str) -> None:
+    """Checks that elements of this type may have strides.
+
+    Raises:
+        InvalidRequestError: STRIDES_UNSUPPORTED.
+    """
     # A packed element has no address of its own, and OpenVINO's tensors of these types have no strides either.
     if data_type.is_packed:
         message = f"{field} has strides; elements of type {data_type} share bytes, and are taken dense only"
         raise InvalidRequestError.of(
             Reason.STRIDES_UNSUPPORTED, message, f"{field}.strides", data_type=data_type, strides=strides
         )
-    check_strides(dims, strides, field)
 
 
 def check_strides(dims: Sequence[object], strides: Sequence[int], field: str) -> None:

@@ -216,6 +216,22 @@ def test_a_name_is_registered_once_until_it_is_unregistered(regions: SharedMemor
     assert regions.list_regions("all") == {"all": Region("seen", 0, 10)}
 
 
+@pytest.mark.parametrize("place", ["directory", "parent"])
+def test_nothing_is_served_of_what_takes_the_place_of_the_directory(tmp_path: Path, place: str):
+    directory = tmp_path / "parent" / "directory"
+    directory.mkdir(parents=True)
+    regions = SharedMemory(directory)
+    (directory / "seen").write_bytes(b"seen")
+    regions.register("one", Region("seen", 0, 4))
+    (tmp_path / "others" / "directory").mkdir(parents=True)
+    for secret in (tmp_path / "others", tmp_path / "others" / "directory"):
+        (secret / "seen").write_bytes(b"hide")
+    replaced = directory if place == "directory" else directory.parent
+    replaced.rename(tmp_path / "old")
+    replaced.symlink_to(tmp_path / "others", target_is_directory=True)
+    assert read(regions, "one", 0, 4) == b"seen"
+
+
 def test_all_are_listed_and_unregistered_together(regions: SharedMemory):
     assert list(regions.list_regions("")) == ["all", "part"]
     regions.unregister("")

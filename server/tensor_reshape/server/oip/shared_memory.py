@@ -2,9 +2,10 @@
 
 - Nothing is mapped. Whoever may change a file may truncate it, and a mapping of it would kill the reader with SIGBUS;
   `preadv` ends early instead, and `pwritev` writes what there is room for.
-- A file is opened for each use and closed after it: no descriptor is kept, and a file that its owner unlinks is gone.
+- A file is opened for each use and closed after it: a file that its owner unlinks is gone.
 - What is opened is a plain file of the server's own user, directly in the directory, under one name: no link, no pipe,
   no device, and nothing of a user who has not asked for it. A key has no slash, so `O_NOFOLLOW` sees all of its path.
+- The directory is opened once, at the start: whatever is put in its place, or in that of one above it, is not served.
 - What callers may hold here is bounded, in regions and in the length of each name. How much one reading takes of memory
   is what it asks for: whoever asks has room for it.
 - Every method may be called from any thread. No file is touched while the lock is held.
@@ -14,6 +15,7 @@ import errno
 import os
 import stat
 import threading
+import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -33,6 +35,7 @@ REGION = "shared_memory_region"
 # Both ways: a region is registered for input or for output, and nobody says which. Without O_NONBLOCK a pipe without a
 # writer would keep the thread; a terminal shall not become the server's.
 _FLAGS = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_DIRECTORY_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 
 class Region(NamedTuple):
@@ -53,8 +56,14 @@ class SharedMemory:
     """The regions that are registered with one server."""
 
     def __init__(self, directory: Path | None) -> None:
-        """Has no regions yet; their files are in `directory`, and None says that there is no shared memory."""
-        self._directory = directory
+        """Has no regions yet; their files are in `directory`, and None says that there is no shared memory.
+
+        Raises:
+            OSError: the directory cannot be opened.
+        """
+        self._directory = None if directory is None else os.open(directory, _DIRECTORY_FLAGS)
+        if self._directory is not None:
+            weakref.finalize(self, os.close, self._directory)
         self._regions: dict[str, Region] = {}
         self._lock = threading.Lock()  # two that register at once must not both be the last for whom there is room
 
@@ -164,10 +173,9 @@ class SharedMemory:
     @contextmanager
     def _open(self, name: str, region: Region, field: str) -> Iterator[int]:
         """Opens the file of a region until the end of the block, where that is as long as the region asks."""
-        # In bytes: a name that the locale cannot write is no bug of ours.
-        path = os.path.join(os.fsencode(self._directory or ""), region.key.removeprefix("/").encode())  # noqa: PTH118
         try:
-            file = os.open(path, _FLAGS)
+            # In bytes: a name that the locale cannot write is no bug of ours.
+            file = os.open(region.key.removeprefix("/").encode(), _FLAGS, dir_fd=self._directory)
             try:
                 _check_file(os.fstat(file), name, region, field)
                 yield file

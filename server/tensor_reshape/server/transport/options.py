@@ -48,7 +48,7 @@ def _limit_connections(config: Config) -> list[tuple[str, int]]:
     sign_of_life = _count_milliseconds(min(_PATIENCE * config.keepalive_seconds, MAX_TRANSPORT_SECONDS))
     options = [
         ("grpc.server_handshake_timeout_ms", _count_milliseconds(config.handshake_seconds)),
-        ("grpc.http2.settings_timeout", _count_milliseconds(config.handshake_seconds)),
+        ("grpc.http2.settings_timeout", sign_of_life),  # to acknowledge them: it speaks HTTP/2, and may be held up
         ("grpc.max_connection_idle_ms", _count_milliseconds(config.max_connection_idle_seconds)),
         ("grpc.keepalive_time_ms", _count_milliseconds(config.keepalive_seconds)),
         ("grpc.keepalive_timeout_ms", sign_of_life),
