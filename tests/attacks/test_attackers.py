@@ -20,6 +20,8 @@ BATCHES: dict[str, Callable[[int], bytes]] = {
 CALLS: dict[str, tuple[str, bytes]] = {
     "small": (payloads.STATIC, payloads.SMALL),
     "broadcast": (payloads.STATIC, payloads.broadcast(payloads.MIB)),
+    "numbers": (payloads.MODEL_INFER, payloads.build_numbers(4000)),
+    "unknown shape": (payloads.MODEL_INFER, payloads.build_unknown_shape(1)),
     "question": (payloads.INFER, payloads.build_hard_question(1)),
     **{name: (payloads.BATCH, build(4000)) for name, build in BATCHES.items()},
 }

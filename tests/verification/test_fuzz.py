@@ -34,7 +34,9 @@ def test_a_bug_can_be_planted_in_the_reader(plant: Plant):
     assert build_source(plant).count(plant.wrong) > 0
 
 
-@pytest.mark.parametrize("words", ["what follows field 15", "above 32 bits", "header that is cached"])
+@pytest.mark.parametrize(
+    "words", ["what follows field 15", "above 32 bits", "header that is cached", "follows elements"]
+)
 def test_a_planted_bug_is_found(words: str):
     (index,) = [index for index, plant in enumerate(PLANTS) if words in plant.name]
     command = [sys.executable, "-m", "verification.fuzz.plants", str(index), "a", str(PLANT_INPUTS)]

@@ -18,7 +18,8 @@ from tensor_reshape.wire import batches, reshapes, streams
 from tensor_reshape.wire.tensors import TensorView
 from tests.oracles.plain_messages import Reading, describe_items, describe_refusal, read_plainly
 from tests.oracles.varints import find_unreadable
-from verification.fuzz.inputs import BATCH_KINDS, Input, generate
+from verification.fuzz import inference_comparisons
+from verification.fuzz.inputs import BATCH_KINDS, INFERENCE, Input, generate
 
 LIMITS = Limits(max_output_bytes=2**22)
 """Broadcasts do not make more than this, which takes long enough."""
@@ -72,6 +73,7 @@ class Comparison:
         """Starts with a service that has seen nothing."""
         self.tally = Tally()
         self._warm = ReshapeService(LIMITS)
+        self._warm_inference = inference_comparisons.make_inference(LIMITS)
 
     def run(self, seed: str, count: int) -> Iterator[Mismatch]:
         """Compares so many inputs, all that follow from `seed`; yields where two ways do not agree."""
@@ -82,13 +84,16 @@ class Comparison:
                 yield mismatch
 
     def _compare(self, one: Input) -> Iterator[tuple[str, object, object]]:
-        want = read_plainly(one.kind, one.raw, LIMITS)
+        is_inference = one.kind == INFERENCE
+        want = inference_comparisons.read_plainly(one.raw) if is_inference else read_plainly(one.kind, one.raw, LIMITS)
         form, have = _read(one.kind, one.raw)
         self._count(one.kind, form, want)
         if have != want:
             yield "the reading", have, want
         if one.kind in OPERATIONS:
             yield from self._compare_answers(OPERATIONS[one.kind], one.raw, want)
+        if is_inference:
+            yield from self._compare_inferences(one.raw, want)
 
     def _count(self, kind: str, form: str, want: Reading) -> None:
         self.tally.outcomes[kind, "refused" if want[0] == "refused" else form] += 1
@@ -115,6 +120,13 @@ class Comparison:
         elif isinstance(fresh[1], bytes):
             yield from _check_answer(fresh[1], reading)
 
+    def _compare_inferences(self, raw: bytes, reading: Reading) -> Iterator[inference_comparisons.Difference]:
+        for seen in inference_comparisons.compare_answers(self._warm_inference, raw, reading, LIMITS):
+            if isinstance(seen, str):
+                self.tally.answers[f"inference {seen}"] += 1
+            else:
+                yield seen
+
 
 def _check_answer(answer: bytes, reading: Reading) -> Iterator[tuple[str, object, object]]:
     """Checks the numbers, the type and the bytes of an answer; those of a tensor with strides are in another order."""
@@ -139,6 +151,8 @@ def _ask(call: Callable[[], bytes]) -> Reading:
 def _read(kind: str, raw: bytes) -> tuple[str, Reading]:
     """Returns whether the bytes were found in the form that is not parsed, and what the product read."""
     try:
+        if kind == INFERENCE:
+            return inference_comparisons.read_split(raw, LIMITS)
         if kind in BATCH_KINDS:
             return "parsed", ("batch", *describe_items(_read_batch(kind, raw)))
         return _read_tensor(kind, raw)

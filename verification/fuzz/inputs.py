@@ -14,11 +14,13 @@ from tests.oracles.headers import PAYLOAD_FIELD, measure_header
 from verification.fuzz.batches import BatchWriter
 from verification.fuzz.contents import LONG_PAYLOADS, Tensor, choose_shape_tensor, choose_target, choose_tensor, fill
 from verification.fuzz.encodings import INTEGERS, Encoder, encode_varint, mutate
+from verification.fuzz.inferences import InferenceWriter
 
 METHODS = ("static_reshape", "dynamic_reshape", "reshape")
 STREAM_KINDS = ("to_server", "to_client")
 BATCH_KINDS = ("questions", "answers")
-KINDS = (*METHODS, "response", *STREAM_KINDS, *BATCH_KINDS)
+INFERENCE = "inference"
+KINDS = (*METHODS, "response", *STREAM_KINDS, *BATCH_KINDS, INFERENCE)
 # Requests most often: they alone are answered, by a service that caches.
 _FAMILIES = (
     *METHODS,
@@ -32,6 +34,9 @@ _FAMILIES = (
     "questions",
     "questions",
     "answers",
+    INFERENCE,
+    INFERENCE,
+    INFERENCE,
 )
 _LIBERTIES = (0.02, 0.1, 0.1, 0.3, 0.6)
 _SIZES = (0, 1, 8, 8, 64, 64, 130)
@@ -70,7 +75,7 @@ def generate(random: Random) -> Iterator[Input]:
 
 def _build_family(random: Random) -> Iterator[Input]:
     kind, seed = random.choice(_FAMILIES), random.getrandbits(64)
-    if kind not in BATCH_KINDS and random.random() < 0.002:
+    if kind not in (*BATCH_KINDS, INFERENCE) and random.random() < 0.002:
         yield Input(kind, _build_large_header(kind, seed))
         return
     if random.random() < 0.05:
@@ -121,6 +126,8 @@ class _Message:
     def build(self, kind: str) -> bytes:
         if kind in METHODS:
             return self._encoder.join(self._write_request(kind, streams=False))
+        if kind == INFERENCE:
+            return self._encoder.join(InferenceWriter(self._encoder, self._random).write())
         if kind in BATCH_KINDS:
             batch = BatchWriter(self._encoder, self._random)
             return self._encoder.join(batch.write_questions() if kind == "questions" else batch.write_answers())

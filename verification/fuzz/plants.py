@@ -24,6 +24,7 @@ _PAYLOADS, _CODEC = "tensor_reshape.wire.fields", "tensor_reshape.wire.reshapes"
 _MESSAGES, _STREAMS = "tensor_reshape.wire.fields", "tensor_reshape.wire.streams"
 _BATCHES, _SHAPES = "tensor_reshape.wire.batches", "tensor_reshape.wire.compact_batches"
 _HEADS, _SERVICE = "tensor_reshape.server.service.header_cache", "tensor_reshape.server.service.methods"
+_RAW, _ANSWERS = "tensor_reshape.server.oip.raw_contents", "tensor_reshape.server.oip.answer_caches"
 _FOUND = "return (position, start, fields) if end == len(message) else None"
 
 PLANTS = (
@@ -94,6 +95,21 @@ PLANTS = (
         " and len(request) - begin == output.payload.nbytes:",
         ":",
     ),
+    Plant("raw contents are taken whatever their wire type", _RAW, "if tag == RAW_TAG:", "if tag >> 3 == 7:"),
+    Plant(
+        "raw contents that are cut short are taken",
+        _RAW,
+        "if field is None or field[2] > len(raw):",
+        "if field is None:",
+    ),
+    Plant(
+        "what follows elements is not looked at",
+        _ANSWERS,
+        "return head + request[len(request) - tail :] if tail else head",
+        "return head",
+    ),
+    Plant("an id that is no text is one", _ANSWERS, "if is_id and content.isascii()", "if is_id"),
+    Plant("the first name of a model counts", _RAW, "name = raw[start:position]", "name = name or raw[start:position]"),
 )
 
 

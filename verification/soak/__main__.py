@@ -1,7 +1,8 @@
 """Sends many mixed calls to a server, and watches what it takes.
 
 Threads and tasks of both SDKs send arrays of all sizes, with and without strides, in messages and in streams; ask for
-shapes; are refused; cancel, abandon, and run out of time. Every answer is checked. The server passes where its memory,
+shapes; are refused; cancel, abandon, and run out of time. Others do so by the Open Inference Protocol, with shared
+memory. Every answer is checked. The server passes where its memory,
 its threads and its file descriptors are in the last quarter of the calls what they were in the second.
 """
 
@@ -10,6 +11,8 @@ import secrets
 import sys
 import time
 from collections import Counter
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import grpc
 
@@ -62,12 +65,15 @@ def soak(serving: str, calls: int, seed: str) -> list[str]:
     def take() -> Sample:
         return take_sample(server.process.pid, turns.done, time.monotonic() - begin)
 
-    with run_server("--serving", serving) as server:
-        send_calls(server.address, Turns(_FIRST_CALLS), "first")  # what is opened once, and stays open
+    with (
+        TemporaryDirectory() as shared,
+        run_server("--serving", serving, "--shared-memory-dir", shared) as server,
+    ):
+        send_calls(server.address, Turns(_FIRST_CALLS), "first", Path(shared))  # what is opened once, and stays open
         room = _count_room(server.address)
         before = take()
         with Sampler(take, SAMPLE_SECONDS) as sampler:
-            send_calls(server.address, turns, seed)
+            send_calls(server.address, turns, seed, Path(shared))
         room_after = _count_room(server.address)
         after = await_descriptors(take, before.descriptors, _REST_SECONDS)
         texts = [*turns.errors, *_find_bugs(server)]

@@ -5,17 +5,20 @@ import faulthandler
 import threading
 import traceback
 from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
 from random import Random
 
 import grpc
 
 from tensor_reshape.client import AsyncClient, Client
 from tensor_reshape.rules.errors import ReshapeError
+from verification.soak.inference_calls import InferenceCalls
 from verification.soak.raw_calls import RawCalls
 from verification.soak.steps import Deck, Step, judge
 
 _THREADS, _TASKS = 4, 6
-_RAW_SHARE, _CANCELLED_SHARE = 0.08, 0.04
+_RAW_SHARE, _INFERENCE_SHARE, _CANCELLED_SHARE = 0.08, 0.4, 0.04
 _MAX_ERRORS = 1000
 _STUCK_SECONDS = 90.0  # above the longest deadline of a call
 
@@ -53,11 +56,15 @@ class Turns:
             self.errors.append(traceback.format_exc())
 
 
-def send_calls(address: str, turns: Turns, seed: str) -> None:
-    """Sends all of them."""
+def send_calls(address: str, turns: Turns, seed: str, directory: Path) -> None:
+    """Sends all of them; `directory` is that of the server's shared memory."""
     with Client(address) as client, grpc.insecure_channel(address) as channel:
         workers = [
-            threading.Thread(target=call_sync, args=(client, channel, turns, Random(f"{seed}-{number}")), daemon=True)
+            threading.Thread(
+                target=call_sync,
+                args=(client, _choose_calls(channel, Random(f"{seed}-{number}"), directory), turns),
+                daemon=True,
+            )
             for number in range(_THREADS)
         ]
         workers.append(threading.Thread(target=lambda: asyncio.run(call_async(address, turns, seed)), daemon=True))
@@ -78,12 +85,25 @@ def _await_end(workers: list[threading.Thread], turns: Turns) -> None:
         done = turns.done
 
 
-def call_sync(client: Client, channel: grpc.Channel, turns: Turns, random: Random) -> None:
-    """Makes calls that block, until there are no more to make."""
+def _choose_calls(channel: grpc.Channel, random: Random, directory: Path) -> Callable[[Client], str]:
+    """Returns what makes a call, of the SDK or by hand, and returns the name of its kind."""
     deck, raw_calls = Deck(random), RawCalls(channel, random)
+    inference_calls = InferenceCalls(channel, random, directory)
+
+    def call(client: Client) -> str:
+        share = random.random()
+        if share < _RAW_SHARE:
+            return raw_calls.run()
+        return inference_calls.run() if share < _RAW_SHARE + _INFERENCE_SHARE else _run_sync(client, deck.deal())
+
+    return call
+
+
+def call_sync(client: Client, call: Callable[[Client], str], turns: Turns) -> None:
+    """Makes calls that block, until there are no more to make."""
     while turns.take():
         try:
-            kind = raw_calls.run() if random.random() < _RAW_SHARE else _run_sync(client, deck.deal())
+            kind = call(client)
         except Exception:  # noqa: BLE001 - whatever it is, it is a finding
             turns.fail()
         else:

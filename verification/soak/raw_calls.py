@@ -72,7 +72,7 @@ class RawCalls:
         try:
             self._unary(iter((request,)), timeout=_TIMEOUT_SECONDS)
         except grpc.RpcError as error:
-            _check_reason(error, reason)
+            check_reason(error, reason)
             return "refused, by hand"
         message = f"{reason}: the request was answered"
         raise WrongAnswerError(message)
@@ -83,7 +83,7 @@ class RawCalls:
             for _ in self._stream(iter(messages), timeout=_TIMEOUT_SECONDS):
                 pass
         except grpc.RpcError as error:
-            _check_reason(error, reason)
+            check_reason(error, reason)
             return "refused stream, by hand"
         message = f"{reason}: the stream was answered"
         raise WrongAnswerError(message)
@@ -134,7 +134,7 @@ def _count_room_once(channel: grpc.Channel) -> int:
             calls.append(call)
     except grpc.RpcError as error:
         if error.code() is not grpc.StatusCode.DEADLINE_EXCEEDED:
-            _check_reason(error, Reason.SERVER_BUSY)
+            check_reason(error, Reason.SERVER_BUSY)
     finally:
         ended.set()
         for one in calls:
@@ -149,7 +149,8 @@ def _read_chunks(call: Iterator[bytes]) -> Iterator[bytes]:
             yield message.chunk
 
 
-def _check_reason(error: grpc.RpcError, reason: Reason) -> None:
+def check_reason(error: grpc.RpcError, reason: Reason) -> None:
+    """Raises WrongAnswerError where a call was refused for another reason."""
     metadata = error.trailing_metadata() or ()
     refusal = build_error(error.code(), error.details(), metadata)  # type: ignore[arg-type] # pairs, too
     if not isinstance(refusal, ReshapeError) or refusal.reason != reason:

@@ -6,9 +6,10 @@ import pytest
 
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.errors import InvalidRequestError, Reason
-from tensor_reshape.server.oip.contents import pack_contents
+from tensor_reshape.server.oip.contents import fill_contents, pack_contents
 from tensor_reshape.server.oip.datatypes import DATATYPES
 from tensor_reshape.server.oip.messages import InferMessage, find_class
+from tensor_reshape.wire.tensors import TensorView
 
 REQUEST = find_class("ModelInferRequest")
 
@@ -69,3 +70,12 @@ def test_of_many_numbers_the_wrong_one_is_named():
     numbers[35_000] = -129
     with pytest.raises(InvalidRequestError, match=r"int_contents\[35000\] is -129"):
         pack("INT8", int_contents=numbers)
+
+
+def test_what_no_field_is_does_not_come_back():
+    source = build("INT8", int_contents=[1])
+    source.contents.MergeFromString(b"\x23" * 97 + b"\x24" * 97)
+    answer: InferMessage = find_class("ModelInferResponse")()
+    tensor = answer.outputs.add()
+    fill_contents(tensor, source, TensorView(DataType.I8, (1,), None, memoryview(b"\1")))
+    assert tensor.contents.SerializeToString() == b"\x12\x01\x01"

@@ -147,6 +147,8 @@ REFUSED = [
     (build_request(target="3,-1"), Reason.PARAMETER_INVALID, "parameters[shape]", "a list of integers"),
     (build_request(target="[3,]"), Reason.PARAMETER_INVALID, "parameters[shape]", "a list of integers"),
     (build_request(target="[1.0]"), Reason.PARAMETER_INVALID, "parameters[shape]", "a list of integers"),
+    (build_request(target=f"[{2**63}]"), Reason.PARAMETER_INVALID, "parameters[shape]", "an INT64 holds"),
+    (build_request(target=f"[{-(2**63) - 1}]"), Reason.PARAMETER_INVALID, "parameters[shape]", "an INT64 holds"),
     (build_with({"shape": {"int64_param": 6}}), Reason.PARAMETER_INVALID, "parameters[shape]", "is a string"),
     (
         build_with({"special_zero": {"string_param": "true"}}),

@@ -7,13 +7,16 @@ from attackers.payloads import (
     BATCH,
     INFER,
     MIB,
+    MODEL_INFER,
     STATIC,
     STREAM,
     broadcast,
     build_colliding_batch,
     build_hard_question,
     build_linked_batch,
+    build_numbers,
     build_odd_strides,
+    build_unknown_shape,
     build_wide_batch,
 )
 from http2 import Connection, Kind, frame, grpc_message
@@ -57,6 +60,16 @@ def broadcasts(address: str) -> None:
 def hard_questions(address: str) -> None:
     """Questions whose unknowns multiply."""
     ask_all(address, INFER, map(build_hard_question, count()), at_once=30)
+
+
+def unknown_shapes(address: str) -> None:
+    """Questions to the model infer_shape, about 60 unknowns and 8 KB long each."""
+    ask_all(address, MODEL_INFER, map(build_unknown_shape, count()), at_once=30)
+
+
+def elements_as_numbers(address: str) -> None:
+    """Requests to a model that have a million elements each as numbers, which is as many as are admitted."""
+    ask_all(address, MODEL_INFER, repeat(build_numbers(MIB)))
 
 
 def linked_batches(address: str) -> None:

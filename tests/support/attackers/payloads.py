@@ -5,13 +5,16 @@ from functools import cache
 from itertools import islice
 
 from http2 import SERVICE_PATH, grpc_message, list_call_headers
+from inference_requests import build_request as build_inference
 from plain_requests import build_begin, build_chunk, build_request, build_static_request
 from tensor_reshape.rules.limits import MAX_BATCH_BYTES
+from tensor_reshape.server.oip.messages import find_path
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
 
 STATIC, RESHAPE, INFER, BATCH, STREAM = (
     SERVICE_PATH + name for name in ("StaticReshape", "Reshape", "InferShape", "BatchInferShape", "StreamReshape")
 )
+MODEL_INFER, MODEL_STREAM_INFER, SERVER_READY = map(find_path, ("ModelInfer", "ModelStreamInfer", "ServerReady"))
 METHODS = (STATIC, SERVICE_PATH + "DynamicReshape", RESHAPE, INFER, BATCH, STREAM)
 MIB = 1 << 20
 
@@ -98,6 +101,28 @@ def build_hard_question(number: int) -> bytes:
     question = _ask(data, [_lie_within(1, 50), _lie_within(1, 60), tensor_pb2.Dim(value=-1)]).question
     question.explain = True
     return question.SerializeToString()
+
+
+@cache
+def build_numbers(size: int) -> bytes:
+    """Returns a ModelInferRequest of so many bytes, each of which is an element as a number."""
+    count = size - 100
+    data = {"name": "data", "datatype": "INT8", "shape": [count], "contents": {"int_contents": [1] * count}}
+    request = build_inference(inputs=[data], raw_input_contents=[], target="[-1]")
+    return bytes(request.SerializeToString())
+
+
+def build_unknown_shape(number: int) -> bytes:
+    """Returns a ModelInferRequest that asks for a shape, and is too long to be read at once; each has another."""
+    request = build_inference(
+        "infer_shape",
+        inputs=[{"name": "data_shape", "datatype": "INT64", "shape": [64]}],
+        payload=b"\xff" * 8 * 60 + number.to_bytes(8, "little") * 4,
+        target=str([0] * 63 + [-1]),
+        special_zero=True,
+        id="x" * 8000,
+    )
+    return bytes(request.SerializeToString())
 
 
 def encode_headers(*fields: tuple[str, str]) -> bytes:

@@ -3,7 +3,7 @@
 import socket
 import time
 
-from attackers.payloads import MIB, STATIC, STREAM, begin_stream, chunk, encode_call
+from attackers.payloads import MIB, MODEL_STREAM_INFER, SERVER_READY, STATIC, STREAM, begin_stream, chunk, encode_call
 from http2 import HEALTH_CHECK, HEALTH_WATCH, PREFACE, REFLECTION, SERVICE_PATH, Connection, Kind, frame, grpc_message
 
 REST_SECONDS = 3600.0
@@ -47,6 +47,16 @@ def silent_calls(address: str) -> None:
 def silent_after_header(address: str) -> None:
     """Streams whose header promises a gigabyte that does not come."""
     hold_calls(address, STREAM, begin_stream(1 << 30))
+
+
+def silent_inference_streams(address: str) -> None:
+    """Streams of the Open Inference Protocol that ask nothing."""
+    hold_calls(address, MODEL_STREAM_INFER)
+
+
+def silent_probes(address: str) -> None:
+    """ServerReady without a message."""
+    hold_calls(address, SERVER_READY)
 
 
 def silent_health_checks(address: str) -> None:

@@ -58,6 +58,7 @@ def fill_contents(tensor: InferTensor, source: InferTensor | None, output: Tenso
     """Writes the elements of an answer: those of the input that they are, else integers."""
     if source is not None:
         tensor.contents.CopyFrom(source.contents)
+        tensor.contents.DiscardUnknownFields()  # which may be groups in as many others as readers take
     else:
         getattr(tensor.contents, _FIELDS[output.data_type]).extend(build_array(output).tolist())
 

@@ -9,7 +9,7 @@
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from tensor_reshape.rules.dtypes import DataType
@@ -32,6 +32,7 @@ _REQUEST = find_class("ModelInferRequest")
 _CHOICES = {"bool": "bool_param", "string": "string_param"}
 _LIST = re.compile(r"\s*\[\s*(?:(-?[0-9]{1,19})\s*(?:,\s*-?[0-9]{1,19}\s*)*)?\]\s*", re.ASCII)
 _ITEM = re.compile(r"-?[0-9]+", re.ASCII)
+_LEAST = -(2**63)  # of INT64, as which the input of that name holds them
 
 
 class Request(NamedTuple):
@@ -277,11 +278,18 @@ def _read_target(
         message += f"the request has {what}"
         reason = Reason.FIELD_MISSING if text is None else Reason.PARAMETER_INVALID
         raise InvalidRequestError.of(reason, message, SHAPE)
-    return read_items(operation, tensor, limits) if tensor is not None else tuple(_parse_list(text))
+    return read_items(operation, tensor, limits) if tensor is not None else _parse_list(text)
 
 
-def _parse_list(text: str) -> Iterator[int]:
+def _parse_list(text: str) -> Sequence[int]:
     if _LIST.fullmatch(text) is None:
-        message = f'parameters[{SHAPE}] is {clip_name(text)!r}; it is a list of integers, as "[0,-1]"'
-        raise InvalidRequestError.of(Reason.PARAMETER_INVALID, message, f"parameters[{SHAPE}]", key=SHAPE, value=text)
-    return map(int, _ITEM.findall(text))
+        raise _refuse_list(text, 'a list of integers, as "[0,-1]"')
+    items = [int(item) for item in _ITEM.findall(text)]
+    if any(not _LEAST <= item < -_LEAST for item in items):
+        raise _refuse_list(text, "a list of numbers that an INT64 holds")
+    return items
+
+
+def _refuse_list(text: str, want: str) -> InvalidRequestError:
+    message = f"parameters[{SHAPE}] is {clip_name(text)!r}; it is {want}"
+    return InvalidRequestError.of(Reason.PARAMETER_INVALID, message, f"parameters[{SHAPE}]", key=SHAPE, value=text)

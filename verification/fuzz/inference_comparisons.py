@@ -1,0 +1,120 @@
+"""A request of the Open Inference Protocol: read beside the generated class, answered by warm servers and fresh ones.
+
+What the product does is looked up in its modules at each use, as in `comparisons`.
+"""
+
+from collections.abc import Callable, Iterator
+
+from tensor_reshape.rules.errors import InvalidRequestError, Reason, ReshapeError
+from tensor_reshape.rules.limits import Limits
+from tensor_reshape.server.oip import inferences, raw_contents, requests
+from tensor_reshape.server.oip.messages import InferMessage, InferRequest, find_class
+from tensor_reshape.server.oip.models import MODELS
+from tensor_reshape.server.oip.shared_memory import SharedMemory
+from tensor_reshape.server.service.methods import ReshapeService
+from tests.oracles.plain_messages import Reading, describe_refusal
+
+_REQUEST, _RESPONSE = find_class("ModelInferRequest"), find_class("ModelInferResponse")
+_STREAM_RESPONSE = find_class("ModelStreamInferResponse")
+_MAX_FIELDS = 128
+_EMPTY_ID = b"\x1a\x00"  # which a cache repeats as it was written, and a generated class leaves out
+
+Difference = tuple[str, object, object]
+"""What differs, what there is, and what there should be."""
+
+
+def make_inference(limits: Limits) -> inferences.Inference:
+    """Returns what has answered nothing yet."""
+    return inferences.Inference(ReshapeService(limits), SharedMemory(None), limits)
+
+
+def read_plainly(raw: bytes) -> Reading:
+    """Returns what the generated class alone makes of a request, or its refusal."""
+    message: InferRequest = _REQUEST()
+    try:
+        message.ParseFromString(raw)
+    except Exception:  # noqa: BLE001 - of the parser, which has several
+        return describe_refusal(InvalidRequestError.of(Reason.MESSAGE_MALFORMED, ""))
+    contents = tuple(message.raw_input_contents)
+    message.ClearField("raw_input_contents")
+    return _describe(message, contents)
+
+
+def read_split(raw: bytes, limits: Limits) -> tuple[str, Reading]:
+    """Returns whether the elements were found without parsing them, and what the product reads.
+
+    Raises:
+        ReshapeError: it refuses to.
+    """
+    limit = raw_contents.find_header_limit(limits)
+    split = raw_contents.split_message(raw, limit)
+    request = requests.parse_whole(raw, limits) if split is None else requests.parse_split(raw, split)
+    contents = tuple(map(bytes, request.raw_contents))
+    message = request.message
+    name = raw_contents.find_model_name(raw, _MAX_FIELDS)
+    if name not in {None, message.model_name.encode()}:
+        return "parsed", ("another model is seen at once", name)
+    message.ClearField("raw_input_contents")
+    return "parsed" if split is None else "canonical", _describe(message, contents)
+
+
+def compare_answers(
+    warm: inferences.Inference, raw: bytes, reading: Reading, limits: Limits
+) -> Iterator[Difference | str]:
+    """Asks a fresh server once, the warm one twice and on a stream; yields differences, and what the answer was."""
+    fresh = _ask(lambda: make_inference(limits).answer(raw))
+    yield str(fresh[0])
+    if fresh[0] == "failed":
+        yield "the answer", fresh, "an answer or a refusal"
+    for what in ("the answer of a warm service", "the second answer of a warm service"):
+        have = _ask(lambda: warm.answer_light(raw) or warm.answer(raw))
+        if have != fresh:
+            yield what, have, fresh
+    if reading[0] == "refused" and fresh[:-1] != reading:
+        yield "the answer to what is refused", fresh, reading
+    if isinstance(fresh[1], bytes):
+        yield from _check_answer(fresh[1], raw)
+    yield from _check_stream(warm, raw, fresh)
+
+
+def _check_answer(answer: bytes, raw: bytes) -> Iterator[Difference]:
+    """Checks that an answer has the id and the elements of its request."""
+    request: InferMessage = _REQUEST.FromString(raw)
+    response: InferMessage = _RESPONSE.FromString(answer)
+    if response.id != request.id:
+        yield "the id", response.id, request.id
+    if not MODELS[request.model_name].has_data:
+        return
+    index = next(index for index, tensor in enumerate(request.inputs) if tensor.name == "data")
+    request.DiscardUnknownFields()  # which do not come back
+    have, want = [str(tensor[0].contents) for tensor in (response.outputs, request.inputs[index:])]
+    if request.raw_input_contents:
+        have, want = map(str, (list(response.raw_output_contents), [request.raw_input_contents[index]]))
+    if have != want:
+        yield "the elements", have, want
+
+
+def _check_stream(warm: inferences.Inference, raw: bytes, fresh: Reading) -> Iterator[Difference]:
+    """Checks that a stream answers the same, or refuses for the same reason."""
+    (answer,) = inferences.InferSession("fuzz", warm).receive(raw)
+    streamed: InferMessage = _STREAM_RESPONSE.FromString(answer)
+    if fresh[0] == "refused":
+        have = streamed.infer_response.parameters["reason"].string_param
+        if have != str(fresh[2]):
+            yield "the refusal of a stream", have, fresh
+    elif isinstance(fresh[1], bytes) and streamed.infer_response != _RESPONSE.FromString(fresh[1]):
+        yield "the answer of a stream", answer, fresh
+
+
+def _describe(message: InferRequest, contents: tuple[bytes, ...]) -> Reading:
+    message.DiscardUnknownFields()
+    return "inference", message.SerializeToString(deterministic=True), contents
+
+
+def _ask(call: Callable[[], bytes]) -> Reading:
+    try:
+        return "answered", call().removeprefix(_EMPTY_ID)
+    except ReshapeError as error:
+        return *describe_refusal(error), error.message
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is a finding
+        return "failed", repr(error)
