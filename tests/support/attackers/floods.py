@@ -136,11 +136,11 @@ def _send_headers(address: str, more: bytes) -> None:
 
 
 def small_calls(address: str) -> None:
-    """Legal calls, 60 at once, as many as are answered."""
+    """Legal calls, 120 at once, as many as are answered."""
     message, block = grpc_message(SMALL), encode_call(STATIC)
     with Connection(address) as connection:
-        for first in range(1, _MAX_STREAM, 120):
-            streams = range(first, first + 120, 2)
+        for first in range(1, _MAX_STREAM, 240):
+            streams = range(first, first + 240, 2)
             connection.send(
                 b"".join(frame(Kind.HEADERS, 4, each, block) + frame(Kind.DATA, 1, each, message) for each in streams)
             )

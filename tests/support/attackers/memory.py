@@ -7,7 +7,7 @@ from attackers.silence import rest
 from http2 import END_HEADERS, HEALTH_WATCH, Connection, Kind, frame, grpc_message
 from plain_requests import build_static_request
 
-_STREAMS = 60
+_STREAMS = 120
 
 
 def zero_windows(address: str) -> None:

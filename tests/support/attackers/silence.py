@@ -8,7 +8,7 @@ from http2 import HEALTH_CHECK, HEALTH_WATCH, PREFACE, REFLECTION, SERVICE_PATH,
 
 REST_SECONDS = 3600.0
 _LOOK_SECONDS = 0.1
-_STREAMS = 60  # below what a connection is allowed at once
+_STREAMS = 120  # below what a connection is allowed at once
 
 
 def rest(connection: Connection) -> None:

@@ -6,19 +6,20 @@ calls a connection has the server begin for nothing (CVE-2023-44487). Each conne
 - It holds `BURST_SECONDS` times `rate`, at least `MIN_BURST`, and gains `rate` tokens a second. A reset takes a token,
   and who has none left is an offender. nghttp2 does so with 1000 tokens and 33 a second; Envoy closes a connection of
   which, after 500 calls, more than half were reset within a second each. The rate is nghttp2's; the burst is less,
-  since each call that is begun takes this server much longer, and at any rate more than the 64 calls that a connection
-  may end all at once.
+  since each call that is begun takes this server much longer, and at any rate more than the 128 calls that a
+  connection may end all at once.
 - A call that is answered gives a token back. So a connection of which half of the calls are answered is no offender,
   however many it carries: that of a proxy, or of one who hedges calls and cancels those that lose.
 - The reset of a call costs a fiftieth where its time was up, or less than `LATE_SECONDS` of it were left: so a client
-  may have all its calls run out of time, 64 at once and each after 40 ms, as it happens to those who give a busy server
-  too little time. Who names such a time in order to reset calls has 50 times the rate. It is a whole second for the
-  sake of a server that was held up, its processor throttled or busy: that reads the head of a call together with its
-  reset, with as much time left as the caller had set. One that was held up for longer may take such calls for resets.
-- While an address is distrusted, because a connection from it was an offender, others that come from it have two thirds
-  of the least burst, and earn the rest by answers: also those that were there before, and had no reset to count. So
-  each may still end all its 64 calls at once. Who connects anew after each burst has 64 calls begun by a connection
-  instead of 100: how many connections there may be bounds that, not this. An address of IPv6 is its /64 network, of
+  may have all its calls run out of time, 128 at once and each after 80 ms, as it happens to those who give a busy
+  server too little time. Who names such a time in order to reset calls has 50 times the rate. It is a whole second for
+  the sake of a server that was held up, its processor throttled or busy: that reads the head of a call together with
+  its reset, with as much time left as the caller had set. One that was held up for longer may take such calls for
+  resets.
+- While an address is distrusted, because a connection from it was an offender, others that come from it have less than
+  the least burst, and earn the rest by answers: also those that were there before, and had no reset to count. So
+  each may still end all its 128 calls at once. Who connects anew after each burst has 128 calls begun by a connection
+  instead of 144: how many connections there may be bounds that, not this. An address of IPv6 is its /64 network, of
   which a stranger has all addresses.
 - A call with a message above the limit is refused by gRPC's core, which tells its caller why and this server that to
   receive has failed: it counts as nothing. With `--serving threads` it counts as a reset: grpcio passes on no more than
@@ -43,10 +44,10 @@ from tensor_reshape.server.calls.accounts import is_shared
 BURST_SECONDS = 3.0
 """What a bucket gains in so long, it holds."""
 
-MIN_BURST = 100.0
+MIN_BURST = 144.0
 """What a bucket holds at least, in tokens."""
 
-DISTRUSTED_TOKENS = 64.0
+DISTRUSTED_TOKENS = 128.0
 """What a connection has that comes from a distrusted address, until it earns more: one for each call it may have."""
 
 DISTRUST_SECONDS = 60.0
