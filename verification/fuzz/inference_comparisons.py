@@ -51,9 +51,9 @@ def read_split(raw: bytes, limits: Limits) -> tuple[str, Reading]:
     request = requests.parse_whole(raw, limits) if split is None else requests.parse_split(raw, split)
     contents = tuple(map(bytes, request.raw_contents))
     message = request.message
-    name = raw_contents.find_model_name(raw, _MAX_FIELDS)
-    if name not in {None, message.model_name.encode()}:
-        return "parsed", ("another model is seen at once", name)
+    outline = raw_contents.read_outline(raw, _MAX_FIELDS)
+    if outline is not None and outline.model_name != message.model_name.encode():
+        return "parsed", ("another model is seen at once", outline.model_name)
     message.ClearField("raw_input_contents")
     return "parsed" if split is None else "canonical", _describe(message, contents)
 

@@ -109,7 +109,7 @@ class Config:
         ),
     ] = MEMORY_BUDGET_BYTES
 
-    max_calls: Annotated[int, Declaration(help="Calls under way at once.", least=1)] = 1024
+    max_calls: Annotated[int, Declaration(help="Calls under way at once.", least=1)] = 2048
 
     stall_seconds: Annotated[
         float, Declaration(help="How long a call may make no progress; less while others wait.", least=0.1)

@@ -17,10 +17,10 @@ from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason,
 from tensor_reshape.rules.limits import DEFAULT_LIMITS, Limits
 from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, STATIC_RESHAPE
 from tensor_reshape.server.oip.datatypes import NAMES
-from tensor_reshape.server.oip.inferences import Inference, InferSession
+from tensor_reshape.server.oip.inferences import Inference, InferSession, find_work
 from tensor_reshape.server.oip.messages import InferMessage, find_class
 from tensor_reshape.server.oip.shared_memory import SharedMemory
-from tensor_reshape.server.service.methods import ReshapeService
+from tensor_reshape.server.service.methods import ReshapeService, Work
 from tensor_reshape.wire.arrays import build_array
 from tensor_reshape.wire.reshapes import ReshapeCall, decode_reshape_response, encode_reshape_request
 from tensor_reshape.wire.tensors import TensorView
@@ -238,8 +238,22 @@ def test_what_is_large_is_left_to_a_thread():
     assert [len(make().answer(raw)) > 4096 for raw in raws] == [True, True]
 
 
+def test_the_work_of_a_request_is_told_by_its_model_and_by_what_is_not_raw():
+    small, question = build_request(), build_request(model_name="infer_shape")
+    large = build_request(shape=(2**19,), payload=bytes(2**19), datatype="INT8", target="[-1]")
+    numbers = build_request(shape=(4096,), datatype="INT8", target="[-1]", raw_input_contents=[])
+    numbers.inputs[0].contents.int_contents.extend([1] * 4096)
+    works = [find_work(request.SerializeToString()) for request in (small, large, question, numbers)]
+    assert works == [Work.TENSORS, Work.TENSORS, Work.QUESTIONS, Work.NUMBERS]
+
+
+@pytest.mark.parametrize("raw", [b"\x3b\x3c", b"\x3a\x00" * 200], ids=["group", "many fields"])
+def test_forms_that_no_client_writes_are_parsed_one_at_a_time(raw: bytes):
+    assert find_work(raw) is Work.NUMBERS
+
+
 def test_more_numbers_than_are_read_are_refused():
-    limits = Limits(max_output_bytes=2**20)  # of which a sixteenth
+    limits = Limits(max_output_bytes=2**20)  # of which a 64th
     request = build_request(shape=(2**17,), datatype="INT8", target="[-1]", raw_input_contents=[])
     request.inputs[0].contents.int_contents.extend([1] * 2**17)
     with pytest.raises(LimitError) as caught:

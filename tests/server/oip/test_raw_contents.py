@@ -11,7 +11,7 @@ from tensor_reshape.server.oip.raw_contents import (
     MAX_FIELDS,
     check_parsable,
     find_header_limit,
-    find_model_name,
+    read_outline,
     split_message,
 )
 from tensor_reshape.wire.fields import parse_message
@@ -45,12 +45,14 @@ def test_without_one_place_for_each_nothing_is_guessed(more: bytes):
 def test_the_last_name_of_a_model_counts(name: bytes):
     raw = RAW + b"\x0a" + bytes((len(name),)) + name
     parsed: InferMessage = parse_message(find_class("ModelInferRequest"), raw)
-    assert find_model_name(raw, 100) == name == parsed.model_name.encode()
+    outline = read_outline(raw, 100)
+    assert outline is not None
+    assert outline.model_name == name == parsed.model_name.encode()
 
 
 @pytest.mark.parametrize("raw", [RAW + b"\x3b\x3c", b"\x3a\x00" * 101], ids=["group", "many fields"])
-def test_no_name_is_looked_for_behind_what_is_not_understood(raw: bytes):
-    assert find_model_name(raw, 100) is None
+def test_nothing_is_told_of_what_is_not_understood(raw: bytes):
+    assert read_outline(raw, 100) is None
 
 
 @pytest.mark.parametrize(
@@ -76,7 +78,7 @@ def test_more_than_so_many_fields_are_refused():
 
 
 def test_numbers_may_take_a_share_of_the_largest_message():
-    assert find_header_limit(Limits(max_output_bytes=2**24)) == 2**20
+    assert find_header_limit(Limits(max_output_bytes=2**24)) == 2**18
     assert find_header_limit(Limits(max_output_bytes=2**10)) == MAX_HEADER_BYTES
 
 

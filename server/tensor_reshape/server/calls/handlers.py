@@ -69,6 +69,7 @@ class InlineHandlers(grpc.GenericRpcHandler):
             # Calls that wait for each other: on the threads of others, a few of them would keep all others waiting.
             Work.QUESTIONS: start_threads(QUESTION_THREADS, "question"),
             Work.BATCHES: start_threads(QUESTION_THREADS, "batch"),
+            Work.NUMBERS: start_threads(1, "numbers"),
         }
         permissions = build_permissions(max_working)
         self._handlers: dict[str, grpc.RpcMethodHandler[bytes, bytes]] = {}

@@ -65,6 +65,7 @@ def build_permissions(max_working: int) -> Permissions:
         Work.TENSORS: threading.Semaphore(max_working),
         Work.QUESTIONS: threading.Semaphore(QUESTION_THREADS),
         Work.BATCHES: threading.Semaphore(QUESTION_THREADS),
+        Work.NUMBERS: threading.Semaphore(1),
     }
 
 

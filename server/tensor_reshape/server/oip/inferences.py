@@ -19,7 +19,7 @@ from tensor_reshape.rules.questions import Question, ShapeRequest
 from tensor_reshape.server.config import COST_FACTOR
 from tensor_reshape.server.oip.answer_caches import AnswerCache, Spans
 from tensor_reshape.server.oip.models import INFER_SHAPE, find_model
-from tensor_reshape.server.oip.raw_contents import Split, find_header_limit, find_model_name, split_message
+from tensor_reshape.server.oip.raw_contents import Split, find_header_limit, read_outline, split_message
 from tensor_reshape.server.oip.requests import (
     InferCall,
     Request,
@@ -207,11 +207,15 @@ class InferSession:
 def find_work(raw: bytes) -> Work:
     """Returns which work a request makes: questions wait for each other, and so must not hold the threads of tensors.
 
-    A message of so many fields, or such fields, that its model is not seen at once is taken for a question: no client
-    writes one, and whoever does waits with those who ask.
+    Elements as numbers, and forms that no client writes, are parsed whole, which holds the interpreter for
+    milliseconds.
     """
-    name = find_model_name(raw, _LIGHT_FIELDS)
-    return Work.QUESTIONS if name is None or name == _QUESTION_MODEL else Work.TENSORS
+    outline = read_outline(raw, _LIGHT_FIELDS)
+    if outline is None:
+        return Work.NUMBERS
+    if outline.model_name == _QUESTION_MODEL:
+        return Work.QUESTIONS
+    return Work.TENSORS if outline.header_size <= LIGHT_HEADER_BYTES else Work.NUMBERS
 
 
 def split_light(raw: bytes) -> Split | None:

@@ -21,7 +21,7 @@ _MODEL_TAG = 0x0A  # field 1, length-delimited
 MAX_FIELDS = 2048
 """How many fields a message may have: a legal one has some ten."""
 
-_HEADER_SHARE = 16  # of the largest message: a generated class makes up to forty bytes out of one, and a call has three
+_HEADER_SHARE = 64  # of the largest message: a generated class makes up to forty bytes out of one, and a call has three
 
 
 class Split(NamedTuple):
@@ -49,6 +49,18 @@ class Split(NamedTuple):
         begin, end = max(self.raw_contents, key=lambda span: span[1] - span[0])
         id_begin, id_end = self.ids[0] if self.ids else (0, 0)
         return Spans(id_begin, id_end, begin, self.size - end) if id_end <= begin else None
+
+
+class Outline(NamedTuple):
+    """What tells which work a message makes.
+
+    Attributes:
+        model_name: as it is in the message; as for a generated class, the last one counts.
+        header_size: how many bytes the message has besides its raw contents.
+    """
+
+    model_name: bytes
+    header_size: int
 
 
 def find_header_limit(limits: Limits) -> int:
@@ -87,22 +99,22 @@ def split_message(raw: bytes, max_header_bytes: int, max_fields: int = MAX_FIELD
     return Split(len(raw), b"".join(pieces), contents, ids)
 
 
-def find_model_name(raw: bytes, max_fields: int) -> bytes | None:
-    """Returns the name of the model as it is in the message; None where it cannot be told from so many fields.
-
-    As for a generated class, the last one counts.
-    """
-    position, name = 0, b""
+def read_outline(raw: bytes, max_fields: int) -> Outline | None:
+    """Returns what can be told of a message at once; None where that would take more fields, or is not understood."""
+    position, name, header_size = 0, b"", 0
     for _ in range(max_fields):
         if position >= len(raw):
-            return name
+            break
+        begin = position
         field = read_field(raw, position)
         if field is None:
             return None
         tag, start, position = field
         if tag == _MODEL_TAG:
             name = raw[start:position]
-    return name if position >= len(raw) else None
+        if tag != RAW_TAG:
+            header_size += position - begin
+    return Outline(name, header_size) if position >= len(raw) else None
 
 
 def refuse_header(size: int, limit: int, max_fields: int = MAX_FIELDS) -> LimitError:

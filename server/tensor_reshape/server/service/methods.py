@@ -95,6 +95,8 @@ class Work(Enum):
     """Single ones, which wait for each other."""
     BATCHES = auto()
     """Of questions, which wait for each other."""
+    NUMBERS = auto()
+    """Messages that are parsed whole, one at a time: what parses them does not let others have the interpreter."""
 
 
 FindWork = Callable[[bytes], Work]
