@@ -19,7 +19,7 @@ and what `stop` waits for. `is_supported` says whether the installed grpcio is o
 import inspect
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
 from typing import Any
@@ -51,17 +51,21 @@ _STATE = ("callbacks", "client", "condition", "due", "initial_metadata_allowed",
 
 def is_supported() -> bool:
     """Whether the installed grpcio has all that this module needs, in the form that it needs."""
-    known = all(has_parameters(name, parameters) for name, parameters in _PARAMETERS.items())
-    if not known or not all(hasattr(_server, name) for name in _CONSTANTS):
+    if not has_parts(_PARAMETERS, _CONSTANTS):
         return False
     state = _server._RPCState()  # type: ignore[no-untyped-call]
     return all(hasattr(state, name) for name in _STATE) and all(hasattr(cygrpc, name) for name in _OPERATIONS)
 
 
-def has_parameters(name: str, parameters: list[str]) -> bool:
-    """Whether grpcio's function, or class, of that name has these parameters first."""
+def has_parts(parameters: Mapping[str, list[str]], constants: Iterable[str]) -> bool:
+    """Whether grpcio has these functions, or classes, each with its parameters first, and these constants."""
+    known = all(_has_parameters(name, first) for name, first in parameters.items())
+    return known and all(hasattr(_server, name) for name in constants)
+
+
+def _has_parameters(name: str, first: list[str]) -> bool:
     function = getattr(_server, name, None)
-    return callable(function) and list(inspect.signature(function).parameters)[: len(parameters)] == parameters
+    return callable(function) and list(inspect.signature(function).parameters)[: len(first)] == first
 
 
 class ServerCall:
