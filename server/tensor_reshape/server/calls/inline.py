@@ -8,6 +8,7 @@
 """
 
 import logging
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
@@ -166,9 +167,9 @@ class InlineCall(ServerCall):
         if raw is not None:
             self._work = find_work(raw)
 
+    @abstractmethod
     def _answer_long(self, raw: bytes) -> None:
         """Answers on a thread."""
-        raise NotImplementedError
 
     def _on_over(self) -> None:
         gone = self.is_gone
