@@ -7,6 +7,7 @@
 """
 
 import re
+import signal
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -31,6 +32,9 @@ LEAST_BUDGET_FACTOR = 8
 
 MIN_MESSAGE_BYTES = 1024
 """The least that the largest message may be."""
+
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+"""What stops a server: whoever serves handles them, and a server that has stopped ignores them."""
 
 MAX_STOP_SECONDS = 3600
 """The longest that draining, or the grace, may take."""
