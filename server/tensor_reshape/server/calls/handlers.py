@@ -71,12 +71,12 @@ class InlineHandlers(grpc.GenericRpcHandler):
         self._handlers: dict[str, grpc.RpcMethodHandler[bytes, bytes]] = {}
         self.direct: dict[str, serving_loops.OpenCall] = {}
         for method in methods.unary:
-            unary = inline.UnaryPlan(admission, pools, method.name, partial(ThreadedUnary, method, permissions), method)
+            unary = inline.UnaryPlan(admission, pools, partial(ThreadedUnary, method, permissions), method)
             self._handlers[method.name] = grpc.stream_unary_rpc_method_handler(unary)
             self.direct[method.name] = unary.open
         for stream in methods.streams:
             fall_back = partial(ThreadedStream, stream, receivers)
-            plan = inline.StreamPlan(admission, pools, stream.name, fall_back, stream)
+            plan = inline.StreamPlan(admission, pools, fall_back, stream)
             self._handlers[stream.name] = grpc.stream_stream_rpc_method_handler(plan)
         self.routes: Mapping[str, Submit] = dict.fromkeys(self._handlers, pool.submit)
 
