@@ -7,15 +7,8 @@ import pytest
 
 from tensor_reshape.rules.errors import TensorReshapeError
 from tensor_reshape.rules.limits import MAX_MESSAGE_BYTES
-from tensor_reshape.server.config import (
-    MEMORY_BUDGET_BYTES,
-    SETTINGS,
-    Config,
-    ConfigError,
-    TlsFiles,
-    check_address,
-    fit_memory,
-)
+from tensor_reshape.server.config import SETTINGS, Config, ConfigError, TlsFiles, check_address, fit_memory
+from tensor_reshape.server.settings.bounds import MEMORY_BUDGET_BYTES
 
 # With these, no bound of one setting meets that of another.
 ROOMY = {"memory_budget_bytes": 2**45}
