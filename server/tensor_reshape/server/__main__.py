@@ -67,7 +67,8 @@ def serve(**values: Any) -> None:
     """
     configure_logs(values["log_format"], values["log_level"])
     try:
-        engine = choose_engine(values["engine"], values["listen"], os.environ.get(experiments.VARIABLE))  # noqa: TID251
+        addresses = [*values["listen"], *filter(None, [values["health_listen"]])]
+        engine = choose_engine(values["engine"], addresses, os.environ.get(experiments.VARIABLE))  # noqa: TID251
         _prepare_core(engine)
         _serve({**values, "engine": engine.name})
     except ConfigError as error:

@@ -62,19 +62,26 @@ class Config(ObservationSettings, CallerSettings, BoundSettings, ServingSettings
         if fault is not None:
             raise ConfigError(fault)
 
-    def for_worker(self, listen: tuple[str, ...]) -> "Config":
+    def for_worker(self, listen: tuple[str, ...], health_listen: str | None = None) -> "Config":
         """Returns what one of the workers is started with: its share of what the whole server may use.
 
         Args:
             listen: the same addresses with their real ports.
+            health_listen: likewise.
         """
         return replace(
             self,
             listen=listen,
+            health_listen=health_listen,
             workers=1,
             memory_budget_bytes=self.memory_budget_bytes // self.workers,
             max_calls=-(-self.max_calls // self.workers),  # rounded up: a worker that may take no call serves nobody
         )
+
+    @property
+    def all_addresses(self) -> tuple[str, ...]:
+        """Every address that is listened on, for calls and for health."""
+        return self.listen if self.health_listen is None else (*self.listen, self.health_listen)
 
     @property
     def tls(self) -> TlsFiles | None:
@@ -98,7 +105,7 @@ class Config(ObservationSettings, CallerSettings, BoundSettings, ServingSettings
         for setting in SETTINGS:
             if not setting.admits(getattr(self, setting.name)):
                 yield f"{setting.name} is {setting.bounds}, not {getattr(self, setting.name)!r}"
-        for address in map(check_address, self.listen):
+        for address in map(check_address, self.all_addresses):
             if self.workers > 1 and address.startswith("unix:"):
                 yield f"cannot listen on {address}: several workers can share a port, but no unix socket"
         if self.workers > 1 and self.shared_memory_dir:
