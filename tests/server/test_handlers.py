@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from in_process import ANY_PORT, WAIT_SECONDS, hurry_stop, run_runner
-from inference_requests import build_request
+from inference_requests import build_question
 from raw_streams import SIX, begin, chunk, open_stream
 from tensor_reshape.client import Client, ShapeQuery
 from tensor_reshape.rules.limits import LIGHT_HEADER_BYTES
@@ -28,13 +28,7 @@ from tensor_reshape.server.service.methods import LIGHT_BYTES, ReshapeService
 QUICK = {"listen": (ANY_PORT,), "drain_seconds": 0, "grace_seconds": 0}
 STREAMS = 12
 LARGE = np.zeros(LIGHT_BYTES + 1, np.uint8)
-ASKED = build_request(
-    "infer_shape",
-    inputs=[{"name": "data_shape", "datatype": "INT64", "shape": [1]}],
-    payload=bytes(8),
-    target="[0]",
-    id="x" * LIGHT_HEADER_BYTES,  # so it is read on a thread
-).SerializeToString()
+ASKED = build_question([0], "[0]", id="x" * LIGHT_HEADER_BYTES).SerializeToString()  # so long that a thread reads it
 SEARCHED = ShapeQuery(data_shape=[(0, 9), (0, 9)], shape=[None, 7, (2, 5)], special_zero=True)
 
 
