@@ -2,7 +2,6 @@
 
 import logging
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
@@ -14,6 +13,7 @@ import pytest
 from in_process import ANY_PORT, WAIT_SECONDS, hurry_stop, run_runner
 from inference_requests import build_question
 from raw_streams import SIX, begin, chunk, open_stream
+from strangers import retry
 from tensor_reshape.client import Client, ShapeQuery
 from tensor_reshape.rules.limits import LIGHT_HEADER_BYTES
 from tensor_reshape.server.calls import core_calls
@@ -84,8 +84,7 @@ def test_a_question_is_searched_while_batches_hold_all_their_threads(serving: st
         with Client(runner.addresses[0], timeout=WAIT_SECONDS) as client, ThreadPoolExecutor(64) as threads:
             with locks[1]:
                 batches = [threads.submit(client.infer_shapes, [SEARCHED]) for _ in range(2 * QUESTION_THREADS)]
-                while len(locks[1]._waiting) < QUESTION_THREADS:
-                    time.sleep(0.001)
+                assert retry(lambda: len(locks[1]._waiting) >= QUESTION_THREADS)
                 alone = client.infer_shape(SEARCHED.data_shape, SEARCHED.shape, special_zero=True)
             assert [batch.result() for batch in batches] == [[alone]] * len(batches)
     finally:
@@ -105,8 +104,7 @@ def test_a_tensor_is_reshaped_while_questions_of_the_other_protocol_hold_all_the
             ask: grpc.StreamStreamMultiCallable[bytes, bytes] = channel.stream_stream(find_path(method))
             with turns:
                 answers = [ask(iter([ASKED]), timeout=WAIT_SECONDS) for _ in range(2 * QUESTION_THREADS)]
-                while len(turns._waiting) < QUESTION_THREADS:
-                    time.sleep(0.001)
+                assert retry(lambda: len(turns._waiting) >= QUESTION_THREADS)
                 assert client.reshape(LARGE, [-1], special_zero=False, transfer="inline").size == LARGE.size
             assert [len(list(answer)) for answer in answers] == [1] * len(answers)
     finally:
