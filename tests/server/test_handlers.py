@@ -20,10 +20,11 @@ from tensor_reshape.server.calls import core_calls
 from tensor_reshape.server.calls.fair_locks import FairLock
 from tensor_reshape.server.calls.inline import InlinePool
 from tensor_reshape.server.calls.threaded import QUESTION_THREADS
-from tensor_reshape.server.config import MIN_MESSAGE_BYTES, Config, ConfigError
+from tensor_reshape.server.config import Config, ConfigError
 from tensor_reshape.server.oip.messages import find_path
 from tensor_reshape.server.runner import Runner
 from tensor_reshape.server.service.methods import LIGHT_BYTES, ReshapeService
+from tensor_reshape.server.settings.bounds import MIN_MESSAGE_BYTES
 
 QUICK = {"listen": (ANY_PORT,), "drain_seconds": 0, "grace_seconds": 0}
 STREAMS = 12

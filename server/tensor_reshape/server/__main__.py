@@ -20,7 +20,7 @@ from tensor_reshape.runtime import experiments
 from tensor_reshape.server.config import SETTINGS, Config, ConfigError, fit_memory
 from tensor_reshape.server.process.logs import configure_logs
 from tensor_reshape.server.process.resources import find_memory_room, raise_descriptor_limit
-from tensor_reshape.server.settings import VARIABLE_PREFIX, Setting
+from tensor_reshape.server.settings.declarations import VARIABLE_PREFIX, Setting
 from tensor_reshape.server.transport.engines import Engine, choose_engine
 
 _LOGGER = logging.getLogger(__name__)
@@ -67,7 +67,8 @@ def serve(**values: Any) -> None:
     """
     configure_logs(values["log_format"], values["log_level"])
     try:
-        engine = choose_engine(values["engine"], values["listen"], os.environ.get(experiments.VARIABLE))  # noqa: TID251
+        addresses = [*values["listen"], *filter(None, [values["health_listen"]])]
+        engine = choose_engine(values["engine"], addresses, os.environ.get(experiments.VARIABLE))  # noqa: TID251
         _prepare_core(engine)
         _serve({**values, "engine": engine.name})
     except ConfigError as error:

@@ -45,13 +45,14 @@ def supervise(config: Config) -> None:
         raise ConfigError(message)
     with ExitStack() as stack:
         # Port 0 becomes a number here, once: the workers would each get another.
-        share = config.for_worker(tuple(_hold(address, stack) for address in config.listen))
+        health = config.health_listen and _hold(config.health_listen, stack)
+        share = config.for_worker(tuple(_hold(address, stack) for address in config.listen), health)
         prefix = stack.enter_context(_reserve_private_addresses(share))
         numbers = range(1, config.workers + 1)
         slots = [Slot(Order(number=number, config=share, private_address=f"{prefix}{number}")) for number in numbers]
         for slot in slots:
             stack.enter_context(closing(slot))  # whatever ends the supervisor, no worker is left
-        Supervisor(slots, partial(announce, share.listen, share)).run()
+        Supervisor(slots, partial(announce, share.listen, share.health_listen, share)).run()
 
 
 class Supervisor:
