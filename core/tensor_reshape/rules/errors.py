@@ -155,7 +155,7 @@ class InvalidRequestError(ReshapeError, ValueError):
 
 
 class NotFoundError(ReshapeError):
-    """The request names what a model that the server does not have."""
+    """The request names a model or a region that the server does not have."""
 
     code_name = NOT_FOUND
 
