@@ -31,7 +31,7 @@ class Certificates(Reloaded[grpc.ServerCertificateConfiguration]):
         super().__init__("certificates", paths, partial(_load, files))
 
     def build_credentials(self) -> grpc.ServerCredentials:
-        """Returns the credentials of one address: the core wants others for each, or it would take the second as told."""
+        """Returns the credentials of one address; of two that share them the second would be told of no news."""
         return grpc.dynamic_ssl_server_credentials(self.value, self._build_fetcher(), self._demands)
 
     def _build_fetcher(self) -> Callable[[], grpc.ServerCertificateConfiguration | None]:
@@ -60,7 +60,7 @@ def _check(files: TlsFiles) -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     try:
         # With a password, or OpenSSL would ask for the one of an encrypted key on the terminal. The core takes none.
-        context.load_cert_chain(files.certificate, files.key, password="")  # noqa: S106 - not one
+        context.load_cert_chain(files.certificate, files.key, password="")
     except (ssl.SSLError, OSError) as error:
         message = f"{files.certificate} and {files.key} are no PEM certificate and its key: {_explain(error)}"
         raise ConfigError(message) from None

@@ -23,7 +23,7 @@ _FORMS = {
     # Never the scheme or the authority: they say who vouches for the rest.
     "uri": re.compile(rf"[a-z][a-z0-9+.-]*:(//{_LABEL}(/(\*|{_LABEL}))*|{_LABEL})"),
     "dns": re.compile(r"((\*|[\w-]+)\.)*[\w-]+", re.ASCII),
-    "email": re.compile(rf"(\*|{_LABEL})@[\w.-]+", re.ASCII),
+    "email": re.compile(r"(\*|[!-)+-.0-?A-~]+)@[\w.-]+", re.ASCII),
     TOKEN_KIND: re.compile(rf"\*|{TOKEN_NAME.pattern}"),
 }
 
@@ -70,21 +70,18 @@ class IdentityPattern:
                 "address"
             )
             raise ConfigError(message)
-        self._labels = _split(fold_identity(text))
+        self._separator = _SEPARATORS[self._kind]
+        self._labels = fold_identity(text).partition(":")[2].split(self._separator)
 
     def matches(self, identity: str) -> bool:
         """Whether the pattern stands for an identity, of `read_identities` or of a token."""
-        labels = _split(identity)
+        kind, _, name = identity.partition(":")
+        labels = name.split(self._separator)
         return (
-            identity.startswith(f"{self._kind}:")
+            kind == self._kind
             and len(labels) == len(self._labels)
             and all(
                 wanted == label or (wanted == "*" and label != "")
                 for wanted, label in zip(self._labels, labels, strict=True)
             )
         )
-
-
-def _split(identity: str) -> list[str]:
-    kind, _, name = identity.partition(":")
-    return name.split(_SEPARATORS[kind])

@@ -12,6 +12,7 @@
 - Methods that are open to everybody, which are those of health, are not asked for here.
 """
 
+import re
 import tomllib
 from collections.abc import Collection, Iterable, Sequence
 from functools import partial
@@ -23,6 +24,7 @@ from tensor_reshape.server.security.identities import IdentityPattern
 from tensor_reshape.server.security.reloads import Reloaded, read_file
 
 _TABLE = "callers"
+_SERVICE = re.compile(r"/[\w.]+/\*")
 _Grants = Sequence[tuple[IdentityPattern, frozenset[str]]]
 
 
@@ -60,8 +62,11 @@ def _load(path: Path, known: frozenset[str]) -> _Grants:
 
 
 def _read_grant(
-    path: Path, pattern: str, methods: Any, known: frozenset[str]
-) -> tuple[IdentityPattern, frozenset[str]]:  # noqa: ANN401 - of a file
+    path: Path,
+    pattern: str,
+    methods: Any,  # noqa: ANN401 - what a file holds
+    known: frozenset[str],
+) -> tuple[IdentityPattern, frozenset[str]]:
     if not isinstance(methods, list):
         message = f"{path}: {pattern!r} has a list of methods"
         raise ConfigError(message)
@@ -72,12 +77,12 @@ def _read_grant(
         raise ConfigError(message) from None
 
 
-def _find_methods(text: Any, known: frozenset[str]) -> frozenset[str]:  # noqa: ANN401 - of a file
+def _find_methods(text: Any, known: frozenset[str]) -> frozenset[str]:  # noqa: ANN401 - what a file holds
     """Returns the methods that a text stands for."""
-    if text == "*":
-        return known
     written = str(text)
-    service = written.removesuffix("*") if written.startswith("/") and written.endswith("/*") else None
+    if written == "*":
+        return known
+    service = written.removesuffix("*") if _SERVICE.fullmatch(written) else None
     found = frozenset(name for name in known if name == written or (service and name.startswith(service)))
     if not found:
         message = f"{written!r} is no method of this server: write /package.Service/Method, /package.Service/* or *"
