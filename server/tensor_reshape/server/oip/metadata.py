@@ -3,7 +3,7 @@
 Law: all follows from the table of models.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from importlib.metadata import version
 from typing import Any, TypeAlias
 
@@ -19,9 +19,6 @@ SHARED_MEMORY = "system_shared_memory"
 
 PLATFORM = "tensor_reshape"
 """The protocol has a list of names, none of which would be true."""
-
-Respond: TypeAlias = Callable[[InferMessage], InferMessage]
-"""Answers a request that has been parsed."""
 
 Fields: TypeAlias = dict[str, Any]
 """A message, as its class takes it."""
