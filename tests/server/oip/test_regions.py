@@ -11,7 +11,7 @@ from tensor_reshape.rules.limits import DEFAULT_LIMITS
 from tensor_reshape.server.oip.inferences import Inference
 from tensor_reshape.server.oip.messages import find_class
 from tensor_reshape.server.oip.regions import Place, find_place
-from tensor_reshape.server.oip.shared_memory import SharedMemory
+from tensor_reshape.server.oip.shared_memory import Region, SharedMemory
 from tensor_reshape.server.service.methods import ReshapeService
 
 REGION, SIZE, OFFSET = "shared_memory_region", "shared_memory_byte_size", "shared_memory_offset"
@@ -87,3 +87,21 @@ def test_the_tensor_is_blamed_whose_region_cannot_be_used(tmp_path: Path, fields
     with pytest.raises(ReshapeError) as caught:
         inference.answer(request.SerializeToString())
     assert (caught.value.reason, caught.value.field) == (Reason.REGION_UNKNOWN, f"{fields}[0].parameters")
+
+
+@pytest.mark.parametrize("fields", ["inputs", "outputs"])
+def test_an_offset_that_no_signed_number_holds_is_out_of_range(tmp_path: Path, fields: str):
+    (tmp_path / "file").write_bytes(SIX)
+    memory = SharedMemory(tmp_path)
+    memory.register("one", Region("file", 0, len(SIX)))
+    request = build_request(outputs=[{"name": "output"}])
+    if fields == "inputs":
+        request.ClearField("raw_input_contents")
+    parameters = getattr(request, fields)[0].parameters
+    parameters[REGION].string_param = "one"
+    parameters[SIZE].int64_param = len(SIX)
+    parameters[OFFSET].uint64_param = 2**63
+    inference = Inference(ReshapeService(DEFAULT_LIMITS), memory, DEFAULT_LIMITS)
+    with pytest.raises(ReshapeError) as caught:
+        inference.answer(request.SerializeToString())
+    assert (caught.value.reason, caught.value.field) == (Reason.REGION_OUT_OF_RANGE, f"{fields}[0].parameters")

@@ -155,16 +155,16 @@ class Inference:
 
     def _finish(self, call: InferCall, output: TensorView) -> Pieces:
         """Returns the answer without its id; none follow the header where its elements are in a region, or numbers."""
-        header = encode_header(call, output)
         if call.place is None:
-            return header, _NOTHING if call.is_typed else output.payload
+            return encode_header(call, output), _NOTHING if call.is_typed else output.payload
         size = output.payload.nbytes
         if size > call.place.byte_size:
             message = f"shared memory size specified with the request for output '{call.model.output.name}' "
             message += f"({call.place.byte_size} bytes) should be at least {size} bytes to hold the results"
             raise InvalidRequestError.of(Reason.OUTPUT_INVALID, message, _OUTPUT, have=call.place.byte_size, want=size)
+        # Written first: that finds out whether the offset is one within the region, and then an answer can tell it.
         self._memory.write(call.place.region, call.place.offset, output.payload, _OUTPUT)
-        return header, _NOTHING
+        return encode_header(call, output), _NOTHING
 
 
 class InferSession:
