@@ -3,7 +3,6 @@
 Law: all follows from the table of models.
 """
 
-from collections.abc import Iterator
 from importlib.metadata import version
 from typing import Any, TypeAlias
 
@@ -87,15 +86,9 @@ def tell_statistics(statistics: Statistics, request: InferMessage) -> InferMessa
     Raises:
         NotFoundError: MODEL_UNKNOWN.
     """
-    stats = [_tell_count(name, statistics.read(name)) for name in _choose_models(request)]
+    names = [find_model(request.name, request.version).name] if request.name else MODELS
+    stats = [_tell_count(name, statistics.read(name)) for name in names]
     return find_class("ModelStatisticsResponse")(model_stats=stats)
-
-
-def _choose_models(request: InferMessage) -> Iterator[str]:
-    if request.name:
-        yield find_model(request.name, request.version).name
-    else:
-        yield from MODELS
 
 
 def _tell_count(name: str, count: Count) -> Fields:
