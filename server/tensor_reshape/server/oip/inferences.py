@@ -72,7 +72,7 @@ class Inference:
             return None
         pieces = self._find_cached(raw)
         if pieces is None:
-            split = split_light(raw)
+            split = _split_light(raw)
             pieces = None if split is None else self._answer_split(raw, split)
         return None if pieces is None else b"".join(pieces)
 
@@ -99,7 +99,7 @@ class Inference:
         """Whether to answer a request takes long, besides moving its elements."""
         if self._cache.find(raw) is not None:
             return False
-        split = split_light(raw)
+        split = _split_light(raw)
         if split is None:
             return True
         try:
@@ -218,7 +218,7 @@ def find_work(raw: bytes) -> Work:
     return Work.TENSORS if outline.header_size <= LIGHT_HEADER_BYTES else Work.NUMBERS
 
 
-def split_light(raw: bytes) -> Split | None:
+def _split_light(raw: bytes) -> Split | None:
     """Returns the message in two; None where to read it may take long."""
     try:
         return split_message(raw, LIGHT_HEADER_BYTES, _LIGHT_FIELDS)

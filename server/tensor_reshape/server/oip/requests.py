@@ -30,7 +30,7 @@ from tensor_reshape.wire.tensors import TensorView
 
 _REQUEST = find_class("ModelInferRequest")
 _CHOICES = {"bool": "bool_param", "string": "string_param"}
-_LIST = re.compile(r"\s*\[\s*(?:(-?[0-9]{1,19})\s*(?:,\s*-?[0-9]{1,19}\s*)*)?\]\s*", re.ASCII)
+_LIST = re.compile(r"\s*\[\s*(?:-?[0-9]{1,19}\s*(?:,\s*-?[0-9]{1,19}\s*)*)?\]\s*", re.ASCII)
 _ITEM = re.compile(r"-?[0-9]+", re.ASCII)
 _LEAST = -(2**63)  # of INT64, as which the input of that name holds them
 
