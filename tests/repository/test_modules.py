@@ -33,6 +33,10 @@ PRODUCT = {
 TESTED_ELSEWHERE = {
     "rules/limits.py": "rules/test_inference_order.py",  # a table without a function: whoever reads it tests it
     "server/runner.py": "e2e/test_lifecycle.py",  # it puts the server together: what it does is start, drain and stop
+    # Fields without a function: what a setting is, and that each is within its bounds, is tested where they are joined.
+    "server/settings/bounds.py": "server/test_config.py",
+    "server/settings/callers.py": "server/test_config.py",
+    "server/settings/observations.py": "server/test_config.py",
 }
 """Modules without a test file of their name, and the file that tests each instead: no more than have a reason."""
 

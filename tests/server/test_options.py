@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from tensor_reshape.server.config import MEMORY_BUDGET_BYTES, Config
+from tensor_reshape.server.config import Config
+from tensor_reshape.server.settings.bounds import MEMORY_BUDGET_BYTES
 from tensor_reshape.server.transport.options import build_options
 
 CALLERS = 64  # of one connection: each may have a call that has not been freed beside the one that is open

@@ -1,6 +1,7 @@
 """What gRPC's core is told of the server's connections: what they may take, and how long."""
 
-from tensor_reshape.server.config import MAX_TRANSPORT_SECONDS, Config
+from tensor_reshape.server.config import Config
+from tensor_reshape.server.settings.bounds import MAX_TRANSPORT_SECONDS
 
 # How long a connection that is asked may take to give a sign of life, in times of how long it may be silent. Not the 20
 # seconds of gRPC, which asks after two hours: a polite client whose process is held up for a minute (one thread that

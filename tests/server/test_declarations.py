@@ -7,7 +7,7 @@ from typing import Annotated
 
 import pytest
 
-from tensor_reshape.server.settings import Declaration, Setting, list_settings
+from tensor_reshape.server.settings.declarations import Declaration, Setting, list_settings
 
 
 @dataclass

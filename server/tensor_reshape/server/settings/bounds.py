@@ -1,0 +1,101 @@
+"""What callers may ask for, hold and do."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from tensor_reshape.rules.limits import MAX_MESSAGE_BYTES, MAX_PROTOBUF_BYTES, MAX_RANK, MAX_TENSOR_BYTES
+from tensor_reshape.server.settings.declarations import Declaration
+
+LEAST_BUDGET_FACTOR = 8
+"""What the most expensive call takes, one of the largest tensors with strides on a stream, in messages."""
+
+MIN_MESSAGE_BYTES = 1024
+"""The least that the largest message may be."""
+
+MEMORY_BUDGET_BYTES = 2**30
+"""What all calls under way may take together, where the system has so much."""
+
+MAX_TRANSPORT_SECONDS = 86400 * 20
+"""The longest that gRPC can be told of a connection: it counts milliseconds in 32 bits."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BoundSettings:
+    """What bounds callers: sizes, memory, calls, and what a connection may do."""
+
+    max_message_bytes: Annotated[
+        int,
+        Declaration(
+            help="The largest request, and the largest output.", least=MIN_MESSAGE_BYTES, most=MAX_PROTOBUF_BYTES
+        ),
+    ] = MAX_MESSAGE_BYTES
+
+    max_tensor_bytes: Annotated[int, Declaration(help="The largest tensor on a stream.", least=1)] = MAX_TENSOR_BYTES
+
+    memory_budget_bytes: Annotated[
+        int,
+        Declaration(
+            help=f"What all calls under way may take together; at least {LEAST_BUDGET_FACTOR} times "
+            "--max-message-bytes for each worker.",
+            least=MIN_MESSAGE_BYTES,
+            system_default="1 GiB, or half of what the system leaves",
+        ),
+    ] = MEMORY_BUDGET_BYTES
+
+    max_rank: Annotated[int, Declaration(help="The largest rank of Reshape-1.", least=1, most=MAX_RANK)] = MAX_RANK
+
+    max_calls: Annotated[int, Declaration(help="Calls under way at once.", least=1)] = 2048
+
+    stall_seconds: Annotated[
+        float, Declaration(help="How long a call may make no progress; less while others wait.", least=0.1)
+    ] = 30.0
+
+    max_connections: Annotated[
+        int,
+        Declaration(
+            help="Connections that each process takes on each address; fewer where there are not so many descriptors.",
+            least=1,
+            most=1_000_000,
+        ),
+    ] = 4096
+
+    max_resets_per_second: Annotated[
+        float,
+        Declaration(
+            help="A connection that resets more calls than that, and more than are answered on it, is closed; those "
+            "whose time is up hardly count.",
+            least=1,
+        ),
+    ] = 33.0  # why: see `calls.resets`
+
+    handshake_seconds: Annotated[
+        float,
+        Declaration(
+            help="How long a connection may take until it speaks HTTP/2, and TLS where that is served.",
+            least=0.1,
+            most=MAX_TRANSPORT_SECONDS,
+        ),
+    ] = 10.0
+
+    max_connection_idle_seconds: Annotated[
+        float, Declaration(help="How long a connection may have no call.", least=1, most=MAX_TRANSPORT_SECONDS)
+    ] = 900.0
+
+    max_connection_age_seconds: Annotated[
+        float,
+        Declaration(
+            help="When clients are told to connect anew; calls under way go on. 0: never.",
+            least=0,
+            most=MAX_TRANSPORT_SECONDS,
+        ),
+    ] = 0.0
+
+    keepalive_seconds: Annotated[
+        float,
+        Declaration(
+            help="How long a connection may be silent until it is asked for a sign of life; it has five times as long "
+            "to give one.",
+            least=1,
+            most=MAX_TRANSPORT_SECONDS,
+        ),
+    ] = 60.0

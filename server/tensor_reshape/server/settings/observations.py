@@ -1,0 +1,18 @@
+"""What a server tells its operators."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from tensor_reshape.server.settings.declarations import Declaration
+
+
+@dataclass(frozen=True, kw_only=True)
+class ObservationSettings:
+    """What a server tells its operators."""
+
+    log_format: Annotated[str, Declaration(help="The form of the logs.", choices=("text", "json"))] = "text"
+
+    log_level: Annotated[
+        str,
+        Declaration(help="debug logs every refusal.", choices=("debug", "info", "warning", "error"), ignores_case=True),
+    ] = "info"
