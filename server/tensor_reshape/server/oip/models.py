@@ -39,6 +39,7 @@ class TensorSpec(NamedTuple):
     data_types: frozenset[DataType]
 
 
+# Compared by identity, as operations are: each is a row of one table, and has a mapping, which has no hash.
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Model:
     """A model.
