@@ -22,7 +22,7 @@ from tensor_reshape.wire.arrays import Array
 
 RESTART_SECONDS, KILL_SECONDS, KILL_CALLS = 2.0, 1.5, 10_000
 # The port is nobody's while no server is there. Of this address, nobody else takes one.
-_HOST = "127.0.0.2" if sys.platform == "linux" else "127.0.0.1"
+HOST = "127.0.0.2" if sys.platform == "linux" else "127.0.0.1"
 _SMALL, _LARGE = np.arange(6, dtype=np.float32), np.arange(1 << 18, dtype=np.float32)
 _STREAM: Way = "stream"
 _INLINE: Way = "inline"
@@ -102,17 +102,17 @@ def run_restarts(seconds: float, *flags: str, every_seconds: float = RESTART_SEC
     figures, began = Figures(), time.monotonic()
     end = began + seconds
     with measure_lateness() as meter, ExitStack() as stack:
-        server = stack.enter_context(run_server(*flags, listen=(f"{_HOST}:0",)))
+        server = stack.enter_context(run_server(*flags, listen=(f"{HOST}:0",)))
         address = server.address
         with keep_calling(address, figures):
             begin = time.monotonic()
             while time.monotonic() < end or figures.interruptions < _LEAST_RESTARTS:
-                following = stack.enter_context(_prepare_server(address, *flags))
+                following = stack.enter_context(prepare_server(address, *flags))
                 time.sleep(max(begin + every_seconds - time.monotonic(), _LEAST_UP_SECONDS))
                 begin = time.monotonic()
                 server.stop()
                 stopped, server = time.monotonic(), following
-                _let_listen(server)
+                let_listen(server)
                 figures.note_restart(stopped - begin, time.monotonic() - stopped)
     figures.lateness = meter.find_lateness(began, time.monotonic())
     return figures
@@ -124,15 +124,20 @@ def run_kills(calls: int = KILL_CALLS, *flags: str, every_seconds: float = KILL_
     with run_server("--workers", "2", *flags) as server, keep_calling(server.address, figures):
         while figures.calls.total() < calls:
             time.sleep(every_seconds)
-            server.await_records(figures.interruptions + 2, "worker serves")  # or both could be gone
-            latest = server.await_records(1, "worker serves", worker=figures.interruptions % 2 + 1)[-1]
-            os.kill(latest["pid"], signal.SIGKILL)
+            kill_worker(server, figures.interruptions)
             figures.interruptions += 1
     return figures
 
 
+def kill_worker(server: ServerProcess, kills: int) -> None:
+    """Kills one of the two workers of a server, in turn; `kills` were killed before."""
+    server.await_records(kills + 2, "worker serves")  # or both could be gone
+    latest = server.await_records(1, "worker serves", worker=kills % 2 + 1)[-1]
+    os.kill(latest["pid"], signal.SIGKILL)
+
+
 @contextmanager
-def _prepare_server(address: str, *flags: str) -> Iterator[ServerProcess]:
+def prepare_server(address: str, *flags: str) -> Iterator[ServerProcess]:
     """Starts a process that has imported everything: how slowly this machine does that is not the subject."""
     command = [sys.executable, "-c", _PREPARED, "--listen", address, "--log-format", "json", *flags]
     pipe = subprocess.PIPE
@@ -148,7 +153,8 @@ def _prepare_server(address: str, *flags: str) -> Iterator[ServerProcess]:
             server.wait()
 
 
-def _let_listen(server: ServerProcess) -> None:
+def let_listen(server: ServerProcess) -> None:
+    """Has a prepared server begin, and awaits that it listens."""
     assert server.process.stdin is not None
     server.process.stdin.close()
     server.read_addresses(1)

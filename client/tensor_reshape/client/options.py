@@ -80,7 +80,7 @@ class Endpoint:
 
     def start_deadline(self, timeout: float | None) -> Deadline:
         """Starts the clock of a call; `timeout` None: as long as the client's calls."""
-        return Deadline(self._timeout if timeout is None else choose_timeout(timeout))
+        return Deadline(self.choose_timeout(timeout))
 
 
 def build_channel_options(target: str, *, avoid_unhealthy: bool) -> ChannelOptions:
