@@ -4,7 +4,7 @@
   there is a channel.
 - Over TLS it is metadata of each call. gRPC's own means, call credentials, start a thread for every call, in Python: a
   small call took four times as long with them. They are used where the kind of the channel credentials is not known
-  here: the core then sends the token over connections that are private alone, and fails the call over any other.
+  here: the core then sends the token over connections that it takes for private, and fails the call over any other.
 - A file is looked at before every call, since tokens are rotated by replacing it: one look takes two microseconds. A
   file that is gone, or holds no token for a moment, changes nothing.
 - A token is in no text that is made here: no error, no representation.

@@ -10,6 +10,7 @@
 import ssl
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import grpc
 
@@ -32,7 +33,8 @@ class Certificates(Reloaded[grpc.ServerCertificateConfiguration]):
 
     def build_credentials(self) -> grpc.ServerCredentials:
         """Returns the credentials of one address; of two that share them the second would be told of no news."""
-        return grpc.dynamic_ssl_server_credentials(self.value, self._build_fetcher(), self._demands)
+        fetch: Any = self._build_fetcher()  # whose type has no None in grpcio's stubs
+        return grpc.dynamic_ssl_server_credentials(self.value, fetch, self._demands)
 
     def _build_fetcher(self) -> Callable[[], grpc.ServerCertificateConfiguration | None]:
         told = self.value
