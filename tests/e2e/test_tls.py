@@ -149,7 +149,7 @@ def test_nothing_below_tls_1_2_is_negotiated(files: Certificates, server: Server
     for version, name in ((ssl.TLSVersion.TLSv1_1, "TLSv1.1"), (ssl.TLSVersion.TLSv1, "TLSv1")):
         with run_lenient_server(files) as lenient:  # which shows that this very client could
             assert negotiate(lenient, version) == name
-        with pytest.raises(ssl.SSLError, match=r"(?i)protocol.version"):
+        with pytest.raises((ssl.SSLError, ConnectionError)):
             negotiate(server.address, version)
 
 
