@@ -51,6 +51,11 @@ def test_the_engine_follows_the_addresses_and_the_log_names_it(tmp_path: Path, l
         assert find_remarks(server) == []
 
 
+def test_a_port_for_health_that_others_reach_is_one_of_the_addresses():
+    with run_server("--health-listen", PUBLIC) as server:
+        assert (find_engine(server.process.pid), find_named(server)) == ("event", {"event"})
+
+
 @pytest.mark.parametrize(("address", "asked"), [("127.0.0.1:0", "event"), (PUBLIC, "polling")])
 def test_a_flag_wins_over_the_addresses(address: str, asked: str):
     with run_server("--engine", asked, listen=(address,)) as server:

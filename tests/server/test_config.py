@@ -2,6 +2,7 @@
 
 import math
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -121,9 +122,15 @@ def test_a_worker_gets_its_share_and_the_rest_as_it_is():
     assert (share.threads, share.log_level, share.listen) == (3, "debug", ("127.0.0.1:1",))
 
 
-def test_workers_cannot_share_a_unix_socket():
+@pytest.mark.parametrize("addresses", [{"listen": ("unix:s",)}, {"health_listen": "unix:s"}], ids=str)
+def test_workers_cannot_share_a_unix_socket(addresses: dict[str, Any]):
     with pytest.raises(ConfigError, match="no unix socket"):
-        Config(workers=2, listen=("unix:s",))
+        Config(workers=2, **addresses)
+
+
+def test_the_port_for_health_has_an_address_as_the_others():
+    with pytest.raises(ConfigError, match="cannot listen on 'host'"):
+        Config(health_listen="host")
 
 
 def test_workers_cannot_share_what_is_registered_with_one_of_them():

@@ -22,7 +22,7 @@ from tensor_reshape.wire.arrays import Array
 
 RESTART_SECONDS, KILL_SECONDS, KILL_CALLS = 2.0, 1.5, 10_000
 # The port is nobody's while no server is there. Of this address, nobody else takes one.
-_HOST = "127.0.0.2" if sys.platform == "linux" else "127.0.0.1"
+HOST = "127.0.0.2" if sys.platform == "linux" else "127.0.0.1"
 _SMALL, _LARGE = np.arange(6, dtype=np.float32), np.arange(1 << 18, dtype=np.float32)
 _STREAM: Way = "stream"
 _INLINE: Way = "inline"
@@ -41,7 +41,7 @@ serve(sys.argv[1:])
 """
 _LEAST_RESTARTS = 2
 _LEAST_UP_SECONDS = 0.5  # however slow this machine is
-_REST_SECONDS = 0.002  # between two calls of a caller: the machine is there for the server, too
+_REST_SECONDS = 0.002
 _MAX_DELAY_SECONDS = 1.0  # after a server is back
 
 
@@ -102,17 +102,17 @@ def run_restarts(seconds: float, *flags: str, every_seconds: float = RESTART_SEC
     figures, began = Figures(), time.monotonic()
     end = began + seconds
     with measure_lateness() as meter, ExitStack() as stack:
-        server = stack.enter_context(run_server(*flags, listen=(f"{_HOST}:0",)))
+        server = stack.enter_context(run_server(*flags, listen=(f"{HOST}:0",)))
         address = server.address
-        with _keep_calling(address, figures):
+        with keep_calling(address, figures):
             begin = time.monotonic()
             while time.monotonic() < end or figures.interruptions < _LEAST_RESTARTS:
-                following = stack.enter_context(_prepare_server(address, *flags))
+                following = stack.enter_context(prepare_server(address, *flags))
                 time.sleep(max(begin + every_seconds - time.monotonic(), _LEAST_UP_SECONDS))
                 begin = time.monotonic()
                 server.stop()
                 stopped, server = time.monotonic(), following
-                _let_listen(server)
+                let_listen(server)
                 figures.note_restart(stopped - begin, time.monotonic() - stopped)
     figures.lateness = meter.find_lateness(began, time.monotonic())
     return figures
@@ -121,18 +121,23 @@ def run_restarts(seconds: float, *flags: str, every_seconds: float = RESTART_SEC
 def run_kills(calls: int = KILL_CALLS, *flags: str, every_seconds: float = KILL_SECONDS) -> Figures:
     """Kills one of two workers with SIGKILL every few seconds, in turn, until so many calls were answered."""
     figures = Figures()
-    with run_server("--workers", "2", *flags) as server, _keep_calling(server.address, figures):
+    with run_server("--workers", "2", *flags) as server, keep_calling(server.address, figures):
         while figures.calls.total() < calls:
             time.sleep(every_seconds)
-            server.await_records(figures.interruptions + 2, "worker serves")  # or both could be gone
-            latest = server.await_records(1, "worker serves", worker=figures.interruptions % 2 + 1)[-1]
-            os.kill(latest["pid"], signal.SIGKILL)
+            kill_worker(server, figures.interruptions)
             figures.interruptions += 1
     return figures
 
 
+def kill_worker(server: ServerProcess, kills: int) -> None:
+    """Kills one of the two workers of a server, in turn; `kills` were killed before."""
+    server.await_records(kills + 2, "worker serves")  # or both could be gone
+    latest = server.await_records(1, "worker serves", worker=kills % 2 + 1)[-1]
+    os.kill(latest["pid"], signal.SIGKILL)
+
+
 @contextmanager
-def _prepare_server(address: str, *flags: str) -> Iterator[ServerProcess]:
+def prepare_server(address: str, *flags: str) -> Iterator[ServerProcess]:
     """Starts a process that has imported everything: how slowly this machine does that is not the subject."""
     command = [sys.executable, "-c", _PREPARED, "--listen", address, "--log-format", "json", *flags]
     pipe = subprocess.PIPE
@@ -148,18 +153,25 @@ def _prepare_server(address: str, *flags: str) -> Iterator[ServerProcess]:
             server.wait()
 
 
-def _let_listen(server: ServerProcess) -> None:
+def let_listen(server: ServerProcess) -> None:
+    """Has a prepared server begin, and awaits that it listens."""
     assert server.process.stdin is not None
     server.process.stdin.close()
     server.read_addresses(1)
 
 
 @contextmanager
-def _keep_calling(address: str, figures: Figures) -> Iterator[None]:
-    """Calls in threads, tasks and streams until the end of the block, with the SDK's defaults."""
+def keep_calling(address: str, figures: Figures, *, rest_seconds: float = _REST_SECONDS) -> Iterator[None]:
+    """Calls in threads, tasks and streams until the end of the block, with the SDK's defaults.
+
+    Args:
+        address: as `Client` takes it.
+        figures: where it is noted what came of the calls.
+        rest_seconds: between two calls of a caller: the machine is there for the server, too.
+    """
     finished = threading.Event()
-    loads: list[Callable[[str, Figures, threading.Event], None]] = [_call, _call, _call_streams, _call_tasks]
-    callers = [threading.Thread(target=load, args=(address, figures, finished)) for load in loads]
+    loads: list[Callable[[str, Figures, threading.Event, float], None]] = [_call, _call, _call_streams, _call_tasks]
+    callers = [threading.Thread(target=load, args=(address, figures, finished, rest_seconds)) for load in loads]
     for caller in callers:
         caller.start()
     try:
@@ -170,24 +182,24 @@ def _keep_calling(address: str, figures: Figures) -> Iterator[None]:
             caller.join()
 
 
-def _call(address: str, figures: Figures, finished: threading.Event) -> None:
+def _call(address: str, figures: Figures, finished: threading.Event, rest_seconds: float) -> None:
     with Client(address) as client:
-        while not finished.wait(_REST_SECONDS):
+        while not finished.wait(rest_seconds):
             _measure("unary", figures, lambda: client.static_reshape(_SMALL, [3, 2], special_zero=False))
 
 
-def _call_streams(address: str, figures: Figures, finished: threading.Event) -> None:
+def _call_streams(address: str, figures: Figures, finished: threading.Event, rest_seconds: float) -> None:
     with Client(address, chunk_bytes=_CHUNK_BYTES) as client:
-        while not finished.wait(_REST_SECONDS):
+        while not finished.wait(rest_seconds):
             _measure("stream", figures, lambda: client.reshape(_LARGE, [-1, 2], special_zero=False, transfer="stream"))
 
 
-def _call_tasks(address: str, figures: Figures, finished: threading.Event) -> None:
+def _call_tasks(address: str, figures: Figures, finished: threading.Event, rest_seconds: float) -> None:
     async def call(client: AsyncClient, kind: str) -> None:
         streams = kind == "asyncio stream"
         array, way = (_LARGE, _STREAM) if streams else (_SMALL, _INLINE)
         while not finished.is_set():
-            await asyncio.sleep(_REST_SECONDS)
+            await asyncio.sleep(rest_seconds)
             await _measure_awaited(kind, figures, client.reshape(array, [-1, 2], special_zero=False, transfer=way))
 
     async def call_all() -> None:

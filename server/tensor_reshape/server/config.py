@@ -8,6 +8,7 @@
 """
 
 import re
+import signal
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -27,6 +28,9 @@ from tensor_reshape.server.settings.serving import ServingSettings
 
 COST_FACTOR = 3
 """A message is in memory as it was received, as the answer, and as what the transport sends of it."""
+
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+"""What stops a server: whoever serves handles them, and a server that has stopped ignores them."""
 
 # A host with colons, of IPv6, is in brackets. Digits are ASCII's: int() takes others as well.
 _ADDRESS = re.compile(r"unix:.+|(?!unix:)(?P<host>\[[^\[\]]+\]|[^:\[\]]+):(?P<port>[0-9]{1,5})")
@@ -58,19 +62,26 @@ class Config(ObservationSettings, CallerSettings, BoundSettings, ServingSettings
         if fault is not None:
             raise ConfigError(fault)
 
-    def for_worker(self, listen: tuple[str, ...]) -> "Config":
+    def for_worker(self, listen: tuple[str, ...], health_listen: str | None = None) -> "Config":
         """Returns what one of the workers is started with: its share of what the whole server may use.
 
         Args:
             listen: the same addresses with their real ports.
+            health_listen: likewise.
         """
         return replace(
             self,
             listen=listen,
+            health_listen=health_listen,
             workers=1,
             memory_budget_bytes=self.memory_budget_bytes // self.workers,
             max_calls=-(-self.max_calls // self.workers),  # rounded up: a worker that may take no call serves nobody
         )
+
+    @property
+    def all_addresses(self) -> tuple[str, ...]:
+        """Every address that is listened on, for calls and for health."""
+        return self.listen if self.health_listen is None else (*self.listen, self.health_listen)
 
     @property
     def tls(self) -> TlsFiles | None:
@@ -94,7 +105,7 @@ class Config(ObservationSettings, CallerSettings, BoundSettings, ServingSettings
         for setting in SETTINGS:
             if not setting.admits(getattr(self, setting.name)):
                 yield f"{setting.name} is {setting.bounds}, not {getattr(self, setting.name)!r}"
-        for address in map(check_address, self.listen):
+        for address in map(check_address, self.all_addresses):
             if self.workers > 1 and address.startswith("unix:"):
                 yield f"cannot listen on {address}: several workers can share a port, but no unix socket"
         if self.workers > 1 and self.shared_memory_dir:

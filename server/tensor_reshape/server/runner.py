@@ -18,6 +18,7 @@ from tensor_reshape.server.auxiliary.foreign_methods import (
     build_checks,
     build_health,
 )
+from tensor_reshape.server.auxiliary.health_ports import HealthPort
 from tensor_reshape.server.auxiliary.reflection import Reflection
 from tensor_reshape.server.calls import serving_loops
 from tensor_reshape.server.calls.admission import Admission
@@ -27,7 +28,7 @@ from tensor_reshape.server.calls.handlers import build_handlers
 from tensor_reshape.server.calls.heartbeats import Heartbeat
 from tensor_reshape.server.calls.observers import Observer
 from tensor_reshape.server.calls.router import CallRouter
-from tensor_reshape.server.config import COST_FACTOR, Config
+from tensor_reshape.server.config import COST_FACTOR, STOP_SIGNALS, Config
 from tensor_reshape.server.oip.messages import SERVICE as INFERENCE_SERVICE
 from tensor_reshape.server.oip.methods import build_methods as build_inference_methods
 from tensor_reshape.server.oip.methods import build_probes
@@ -89,7 +90,7 @@ class Runner:
         self._config = config
         self._shares_ports = private_address is not None
         self._max_connections = count_connections(
-            config.max_connections, sum(map(count_listeners, config.listen)) + self._shares_ports
+            config.max_connections, sum(map(count_listeners, config.all_addresses)) + self._shares_ports
         )
         passed = Gates(gates)
         self._admission = Admission(config, observers, passed)
@@ -112,16 +113,26 @@ class Runner:
         self.addresses = tuple(
             bind(self._server, address, config.tls, held=self._shares_ports) for address in config.listen
         )
-        self._ports = tuple(find_port(address) for address in self.addresses if not address.startswith("unix:"))
+        self._health_port = self._build_health_port()
+        bound = (*self.addresses, *filter(None, [self.health_address]))
+        self._ports = tuple(find_port(address) for address in bound if not address.startswith("unix:"))
         if private_address is not None:
             self._server.add_insecure_port(private_address)
         self._housekeeper = self._build_housekeeper()
 
+    @property
+    def health_address(self) -> str | None:
+        """Where health alone is served, with its real port; None: nowhere."""
+        return None if self._health_port is None else self._health_port.address
+
     def start(self) -> None:
         """Starts to serve."""
         before = set(threading.enumerate())
-        serving_loops.start(self._server, self._handlers.direct, self._heartbeat.note)
+        note_turn = None if self._health_port is None else self._health_port.note_turn
+        serving_loops.start(self._server, self._handlers.direct, self._heartbeat.note, note_turn)
         self._serving_threads = [thread for thread in threading.enumerate() if thread not in before]
+        if self._health_port is not None:
+            self._health_port.start()
         self._housekeeper.start()
 
     def stop(self, hurry: threading.Event | None = None) -> None:
@@ -137,6 +148,8 @@ class Runner:
         if self._shares_ports:
             close_listeners(self._ports)
         self._health.stop_serving()
+        if self._health_port is not None:
+            self._health_port.stop_serving()
         _await(hurry, self._config.drain_seconds)
         close_listeners(self._ports)
         self._health.end_watches()
@@ -149,6 +162,8 @@ class Runner:
         while self._server.wait_for_termination(_POLL_SECONDS):  # without a thread: there may be none to be had
             if hurry.is_set() or time.monotonic() > deadline:
                 self._server.stop(None)
+        if self._health_port is not None:
+            self._health_port.end()
         self._housekeeper.stop()
         self._threads.shutdown(wait=False)  # what no call waits for any more may take long
 
@@ -162,11 +177,19 @@ class Runner:
             pass  # those that were busy may be idle now
         self._admission.resume()
 
+    def _build_health_port(self) -> HealthPort | None:
+        address = self._config.health_listen
+        if address is None:
+            return None
+        resets = self._admission.resets
+        return HealthPort(self._config, address, self._max_connections, resets, shares=self._shares_ports)
+
     def _build_housekeeper(self) -> Housekeeper:
         # Half of what one of the largest messages takes: who sends one after another keeps the memory for them.
         memory = MemoryReturner(COST_FACTOR * self._config.max_message_bytes // 2)
         connections = ConnectionKeeper(self._ports, self._max_connections)
         offenders = OffenderCloser(self._ports, self._admission.resets.take_offenders)
+        port = self._health_port
         return Housekeeper(
             (
                 self._end_if_deaf,
@@ -174,6 +197,7 @@ class Runner:
                 connections.look,
                 lambda: offenders.look(time.monotonic()),
                 lambda: memory.look(self._admission.used_bytes, time.monotonic()),
+                *([] if port is None else [lambda: port.look(time.monotonic())]),
             )
         )
 
@@ -194,11 +218,11 @@ def serve_until_signal(config: Config) -> None:
         ConfigError: an address cannot be bound.
     """
     signals: Causes = SimpleQueue()  # unlike an Event, safe to fill while the same thread waits on it
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+    for number in STOP_SIGNALS:
         signal.signal(number, lambda received, _: signals.put(signal.Signals(received).name))
     runner = Runner(config)
     runner.start()
-    announce(runner.addresses, config)
+    announce(runner.addresses, runner.health_address, config)
     stop(runner, await_cause(signals), signals)
 
 

@@ -80,6 +80,11 @@ class Health:
         self._status = _Response.NOT_SERVING
         self._spread()
 
+    def resume_serving(self) -> None:
+        """Says SERVING again, also to all who watch."""
+        self._status = _Response.SERVING
+        self._spread()
+
     def end_watches(self) -> None:
         """Ends every watch, and what waits for a message: a call under way would use up the grace."""
         self.is_over = True

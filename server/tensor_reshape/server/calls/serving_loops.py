@@ -24,7 +24,7 @@ import grpc
 from grpc import _server  # the parts in question
 from grpc._cython import cygrpc  # type: ignore[attr-defined] # compiled, without types
 
-from tensor_reshape.server.calls.core_calls import has_parameters
+from tensor_reshape.server.calls.core_calls import has_parts
 from tensor_reshape.server.calls.fair_queues import FairQueue
 
 OpenCall: TypeAlias = Callable[[Any], Any]
@@ -80,21 +80,26 @@ _CORE = ("CompletionType", "ReceiveCloseOnServerOperation")
 
 def is_supported() -> bool:
     """Whether the installed grpcio has what this module and `direct_calls` need besides `core_calls`, in that form."""
-    known = all(has_parameters(name, parameters) for name, parameters in _PARAMETERS.items())
-    if not known or not all(hasattr(_server, name) for name in _CONSTANTS):
+    if not has_parts(_PARAMETERS, _CONSTANTS):
         return False
     make_state: Any = _server._ServerState
     state = make_state(*[None, None, (), None, None, None])
     return all(hasattr(state, name) for name in _STATE) and all(hasattr(cygrpc, name) for name in _CORE)
 
 
-def start(server: grpc.Server, direct: Mapping[str, OpenCall], note: Callable[[], None]) -> None:
+def start(
+    server: grpc.Server,
+    direct: Mapping[str, OpenCall],
+    note: Callable[[], None],
+    note_turn: Callable[[], None] | None = None,
+) -> None:
     """Starts a server.
 
     Args:
         server: of grpcio.
         direct: begin calls, by the name of the method in full.
         note: called for each of these calls, as the generic handlers are for others.
+        note_turn: called after each event, and after each second without one. Never where the loop is grpcio's.
     """
     state: Any = getattr(server, "_state", None)
     if not is_supported() or state.interceptor_pipeline is not None or state.registered_method_handlers:
@@ -106,7 +111,7 @@ def start(server: grpc.Server, direct: Mapping[str, OpenCall], note: Callable[[]
         state.server.start()
         state.stage = _server._ServerStage.STARTED
         loop.ask()
-        threading.Thread(target=loop.serve, daemon=True).start()
+        threading.Thread(target=loop.serve, args=(note_turn,), daemon=True).start()
 
 
 class _ServingLoop:
@@ -131,12 +136,13 @@ class _ServingLoop:
         for _ in range(ASKED_CALLS):
             self._ask_for_one()
 
-    def serve(self) -> None:
+    def serve(self, note_turn: Callable[[], None] | None) -> None:
         """Does as grpcio's `_serve`, but for direct calls and the queue."""
         poll = self._state.completion_queue.poll
         # No name is kept of what was polled: an event may have the last reference to a call, which is freed with it.
         while self._process(poll(0 if self._queue.waiting else time.time() + _CHECK_SECONDS)):
-            pass
+            if note_turn is not None:
+                note_turn()
 
     def _process(self, event: Any) -> bool:
         """Processes what was polled, and returns whether to go on."""

@@ -23,6 +23,14 @@ class ServingSettings:
         ),
     ] = ("127.0.0.1:50051",)  # loopback: whoever serves a network says so
 
+    health_listen: Annotated[
+        str | None,
+        Declaration(
+            help="host:port or unix:PATH for health alone, in plain text whatever the others serve: for probes.",
+            metavar="ADDRESS",
+        ),
+    ] = None
+
     workers: Annotated[
         int,
         Declaration(

@@ -84,8 +84,10 @@ def count_listeners(address: str) -> int:
         return 1  # it cannot be bound either, which says why
 
 
-def announce(addresses: Sequence[str], config: Config) -> None:
+def announce(addresses: Sequence[str], health_address: str | None, config: Config) -> None:
     """Logs where the server listens, by their real ports, and which engine reads what comes there."""
+    if health_address is not None:
+        _LOGGER.info("listening for health checks", extra={"address": health_address})
     for address in addresses:
         values = {"address": address, "tls": config.tls is not None, "engine": config.engine}
         _LOGGER.info("listening", extra=values)

@@ -21,7 +21,7 @@ from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import partial
 from urllib.parse import quote
 
-from tensor_reshape.server.config import Config, ConfigError
+from tensor_reshape.server.config import STOP_SIGNALS, Config, ConfigError
 from tensor_reshape.server.transport.listeners import announce, hold
 from tensor_reshape.server.workers.messages import Order
 from tensor_reshape.server.workers.slots import Slot
@@ -45,13 +45,14 @@ def supervise(config: Config) -> None:
         raise ConfigError(message)
     with ExitStack() as stack:
         # Port 0 becomes a number here, once: the workers would each get another.
-        share = config.for_worker(tuple(_hold(address, stack) for address in config.listen))
+        health = config.health_listen and _hold(config.health_listen, stack)
+        share = config.for_worker(tuple(_hold(address, stack) for address in config.listen), health)
         prefix = stack.enter_context(_reserve_private_addresses(share))
         numbers = range(1, config.workers + 1)
         slots = [Slot(Order(number=number, config=share, private_address=f"{prefix}{number}")) for number in numbers]
         for slot in slots:
             stack.enter_context(closing(slot))  # whatever ends the supervisor, no worker is left
-        Supervisor(slots, partial(announce, share.listen, share)).run()
+        Supervisor(slots, partial(announce, share.listen, share.health_listen, share)).run()
 
 
 class Supervisor:
@@ -143,7 +144,7 @@ def _catch_signals() -> Iterator[int]:
     reader, writer = os.pipe()
     os.set_blocking(writer, False)  # `set_wakeup_fd` demands it: a handler must not wait for room in the pipe
     signal.set_wakeup_fd(writer)
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD):
+    for number in (*STOP_SIGNALS, signal.SIGCHLD):
         signal.signal(number, lambda *_: None)  # without a handler of Python's nothing is written
     try:
         yield reader
