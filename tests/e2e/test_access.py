@@ -27,6 +27,7 @@ AUTHORIZATION = f"""
 "token:batch" = ["*"]
 "token:viewer" = ["{SERVICE}/InferShape", "{SERVICE}/BatchInferShape"]
 """
+LIST_SERVICES = b"\x3a\x00"  # of reflection: its field 7, empty
 ROWS = np.arange(6, dtype=np.float32).reshape(2, 3)
 
 
@@ -47,6 +48,11 @@ class Guarded:
 
     def open_channel(self) -> grpc.Channel:
         return grpc.secure_channel(self.server.address, self.credentials)
+
+
+def call_unary(channel: grpc.Channel, path: str, raw: bytes, *metadata: tuple[str, str]) -> bytes:
+    call: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(path)
+    return call(raw, metadata=metadata, timeout=60)
 
 
 def hash_token(token: str) -> str:
@@ -120,24 +126,24 @@ def test_health_is_open_to_everybody(guarded: Guarded):
         assert next(watch).status == health_pb2.HealthCheckResponse.SERVING
         watch.cancel()
         for name in ("ServerLive", "ServerReady"):
-            channel.unary_unary(find_path(name))(b"", timeout=60)
+            call_unary(channel, find_path(name), b"")
 
 
 def test_the_inference_protocol_is_closed_as_the_rest_is(guarded: Guarded):
     request = build_request().SerializeToString()
+    metadata = find_class("ServerMetadataRequest")().SerializeToString()
     with guarded.open_channel() as channel:
-        for path, raw in ((INFER, request), (find_path("ServerMetadata"), find_class("ServerMetadataRequest")())):
-            call: Any = channel.unary_unary(path)
+        for path, raw in ((INFER, request), (find_path("ServerMetadata"), metadata)):
             with pytest.raises(grpc.RpcError) as refused:
-                call(raw if isinstance(raw, bytes) else raw.SerializeToString(), timeout=60)
+                call_unary(channel, path, raw)
             assert refused.value.code() is grpc.StatusCode.UNAUTHENTICATED
-        assert channel.unary_unary(INFER)(request, timeout=60, metadata=[("authorization", f"Bearer {BATCH}")])
+        assert call_unary(channel, INFER, request, ("authorization", f"Bearer {BATCH}"))
 
 
 def reflect(channel: grpc.Channel, version: str, *metadata: tuple[str, str]) -> bytes:
     path = f"/grpc.reflection.{version}.ServerReflection/ServerReflectionInfo"
-    responses: Any = channel.stream_stream(path)(iter([b"\x3a\x00"]), metadata=metadata, timeout=60)  # list_services
-    return bytes(next(responses))
+    call: grpc.StreamStreamMultiCallable[bytes, bytes] = channel.stream_stream(path)
+    return next(iter(call(iter([LIST_SERVICES]), metadata=metadata, timeout=60)))
 
 
 @pytest.mark.parametrize("version", ["v1", "v1alpha"])

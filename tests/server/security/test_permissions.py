@@ -4,8 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from tensor_reshape.server.config import ConfigError
+from documents import ROOT, read_blocks
+from tensor_reshape.server.config import Config, ConfigError
+from tensor_reshape.server.oip.methods import build_methods
+from tensor_reshape.server.oip.shared_memory import SharedMemory
 from tensor_reshape.server.security.permissions import Permissions
+from tensor_reshape.server.service.methods import ReshapeService
 
 RESHAPE, INFER, MODEL = (
     "/tensor_reshape.v1.ReshapeService/Reshape",
@@ -79,3 +83,13 @@ def test_a_permission_that_is_taken_back_is_gone(path: Path):
     permissions.look()
     assert not permissions.permit(["token:batch"], RESHAPE)
     assert permissions.permit(["token:ci"], RESHAPE)
+
+
+def test_a_server_takes_what_the_page_shows(path: Path):
+    service = ReshapeService(Config().limits)
+    served = service.methods.join(build_methods(service, Config().limits, SharedMemory(None)))
+    (shown,) = [block.text for block in read_blocks(ROOT / "docs" / "security.md") if block.language == "toml"]
+    path.write_text(shown)
+    permissions = Permissions(path, served.names)
+    assert permissions.permit(["token:batch"], RESHAPE)
+    assert not permissions.permit(["uri:spiffe://example.org/ns/a/sa/viewer"], RESHAPE)
