@@ -24,8 +24,8 @@ class CallerSettings:
     allow_identity: Annotated[
         tuple[str, ...],
         Declaration(
-            help="With --tls-client-ca: a certificate has to prove one of these, uri:spiffe://authority/path, dns:host or "
-            "email:name@host, with a * in place of one whole label; may be repeated.",
+            help="With --tls-client-ca: a certificate has to prove one of these, uri:spiffe://authority/path, dns:host "
+            "or email:name@host, with a * in place of one whole label; may be repeated.",
             metavar="IDENTITY",
         ),
     ] = ()
