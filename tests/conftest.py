@@ -22,6 +22,7 @@ LONGEST_FIRST = (
     "packaging/test_container.py",
     "clients",  # they wait for package managers, as do the rest of:
     "packaging",
+    "verification/test_hosts.py",
     "e2e/test_workers.py",
     "e2e/test_restarts.py",
     "e2e/test_instrumentation.py",

@@ -7,6 +7,7 @@
 - `attack`: every attack that is known, beside polite clients.
 - `clients`: clients that nobody here wrote make one table of calls.
 - `restarts`: servers that are restarted and killed under load.
+- `endurance`: everything at once for half an hour: calls, attacks, restarts and kills.
 - `document`: the pages that follow from the code; it writes them, or with `--check` compares them.
 
 All of them end with 1 where something is not as it must be, and say what. What `fuzz`, `prove`, `compare` and `soak`

@@ -103,7 +103,7 @@ class Scene:
 
 def parse_arguments() -> argparse.Namespace:
     """Reads the command line."""
-    parser = argparse.ArgumentParser("scripts/endure", description=__doc__)
+    parser = argparse.ArgumentParser("scripts/endurance", description=__doc__)
     parser.add_argument("--minutes", type=float, default=30.0)
     parser.add_argument("--serving", choices=("inline", "threads"), default="inline")
     parser.add_argument("--restart-seconds", type=float, default=15.0, help="between two restarts")

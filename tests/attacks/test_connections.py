@@ -12,6 +12,7 @@ from server_processes import run_server
 from strangers import call_anew, connect, retry
 
 SECONDS = 60.0  # less than what the transport has by default for each of these
+AGE_SECONDS = 1
 SETTINGS = frame(4, 0, 0) + frame(4, 1, 0)  # its own, and that it has seen the server's
 
 
@@ -73,11 +74,12 @@ def test_a_peer_that_gives_signs_of_life_is_not_closed(serving: str):
 
 
 def test_connections_of_age_are_replaced_without_a_failed_call(serving: str):
-    with run_server("--serving", serving, "--max-connection-age-seconds", "1") as server:
+    with run_server("--serving", serving, "--max-connection-age-seconds", f"{AGE_SECONDS}") as server:
         with Connection(server.address) as connection:
             assert connection.await_(lambda: bool(connection.goaway))
         with run_polite_clients(server.address, ("sdk", "mib")) as clients:
-            time.sleep(5)
+            began = time.monotonic()
+            clients.await_call(lambda call: call.began > began + 5 * AGE_SECONDS)
             figures = clients.stop()
     assert [seen.failures for seen in figures.values()] == [[], []]
 

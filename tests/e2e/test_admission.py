@@ -11,6 +11,7 @@ import pytest
 from both_clients import CALLERS, open_client
 from http2 import Connection, grpc_message
 from in_process import ANY_PORT, run_runner
+from inference_requests import send_request
 from meters import read_memory
 from plain_requests import INFER, INFERRED
 from raw_streams import SIX, STRIDED, begin, chunk, open_stream
@@ -23,7 +24,7 @@ from tensor_reshape.rules.operations import RESHAPE
 from tensor_reshape.rules.questions import Question
 from tensor_reshape.server.calls import stalls
 from tensor_reshape.server.config import Config
-from tensor_reshape.server.oip.messages import find_class, find_path
+from tensor_reshape.server.oip.messages import find_class
 from tensor_reshape.server.runner import Runner
 from tensor_reshape.wire.arrays import Array, view_array
 from tensor_reshape.wire.methods import SERVICE
@@ -163,9 +164,7 @@ def test_what_orchestrators_probe_answers_above_the_number_of_calls(
 ):
     request = find_class(f"{name}Request")(**fields)
     with grpc.insecure_channel(full_address) as channel:
-        stub: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(find_path(name))
-        raw = stub(request.SerializeToString(), timeout=30)
-    ((_, answer),) = find_class(f"{name}Response").FromString(raw).ListFields()
+        ((_, answer),) = send_request(channel, name, request, 30).ListFields()
     assert answer is True
 
 

@@ -8,7 +8,8 @@ from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from grpc_reflection.v1alpha.reflection_pb2 import ServerReflectionRequest
 from grpc_reflection.v1alpha.reflection_pb2_grpc import ServerReflectionStub
 
-from inference_requests import SIX, build_request
+from inference_requests import SIX, build_request, send_request
+from remote_refusals import catch_status, read_trailing
 from tensor_reshape.rules.errors import InvalidRequestError, NotFoundError, Reason
 from tensor_reshape.server.oip.messages import SERVICE, InferMessage, find_class, find_path
 from tensor_reshape.wire.status import decode_refusal
@@ -16,17 +17,9 @@ from tensor_reshape.wire.status import decode_refusal
 SECONDS = 20.0
 
 
-def call(channel: grpc.Channel, method: str, request: InferMessage) -> InferMessage:
-    response = find_class(f"{method}Response")
-    stub = channel.unary_unary(
-        find_path(method), request_serializer=type(request).SerializeToString, response_deserializer=response.FromString
-    )
-    return stub(request, timeout=SECONDS)
-
-
 @pytest.mark.parametrize("model", ["static_reshape", "dynamic_reshape", "reshape"])
 def test_a_model_reshapes(channel: grpc.Channel, model: str):
-    response = call(channel, "ModelInfer", build_request(model, id="seven"))
+    response = send_request(channel, "ModelInfer", build_request(model, id="seven"))
     assert (response.model_name, response.model_version, response.id) == (model, "1", "seven")
     assert [(tensor.name, tensor.datatype, list(tensor.shape)) for tensor in response.outputs] == [
         ("output", "FP32", [3, 2])
@@ -36,7 +29,7 @@ def test_a_model_reshapes(channel: grpc.Channel, model: str):
 
 def test_a_large_tensor_comes_back(channel: grpc.Channel):
     payload = bytes(range(256)) * 8192
-    response = call(
+    response = send_request(
         channel, "ModelInfer", build_request(shape=[len(payload)], payload=payload, datatype="UINT8", target="[2,-1]")
     )
     assert list(response.raw_output_contents) == [payload]
@@ -53,10 +46,8 @@ def test_a_large_tensor_comes_back(channel: grpc.Channel):
 def test_a_refusal_has_our_reason(
     channel: grpc.Channel, request_: InferMessage, code: grpc.StatusCode, kind: type[Exception], reason: Reason
 ):
-    with pytest.raises(grpc.RpcError) as caught:
-        call(channel, "ModelInfer", request_)
-    status: Any = caught.value
-    refusal = decode_refusal(status.code(), status.trailing_metadata())
+    status = catch_status(lambda: send_request(channel, "ModelInfer", request_))
+    refusal = decode_refusal(status.code(), read_trailing(status).items())
     assert status.code() is code
     assert isinstance(refusal, kind)
     assert getattr(refusal, "reason", None) is reason
@@ -73,7 +64,7 @@ def test_reflection_has_the_whole_service(channel: grpc.Channel):
 
 @pytest.mark.parametrize("name", ["ServerLive", "ServerReady"])
 def test_the_server_is_live_and_ready(channel: grpc.Channel, name: str):
-    (field,) = call(channel, name, find_class(f"{name}Request")()).ListFields()
+    (field,) = send_request(channel, name, find_class(f"{name}Request")()).ListFields()
     assert field[1] is True
 
 

@@ -10,13 +10,12 @@ from typing import Any
 import grpc
 import pytest
 
-from inference_requests import SIX, build_request
+from inference_requests import SIX, build_request, send_request
+from remote_refusals import catch_remote, describe
 from server_processes import ServerProcess
 from tensor_reshape.rules.errors import Reason
-from tensor_reshape.server.oip.messages import InferMessage, find_class, find_path
-from tensor_reshape.wire.status import decode_refusal
+from tensor_reshape.server.oip.messages import InferMessage, find_class
 
-SECONDS = 20.0
 SIZE = 1 << 20
 Call = Callable[..., InferMessage]
 
@@ -43,12 +42,7 @@ def call(sharing: ServerProcess) -> Iterator[Call]:
 def make_call(channel: grpc.Channel) -> Call:
     def call(method: str, request: InferMessage | None = None, **fields: object) -> InferMessage:
         asked = request if request is not None else find_class(f"{method}Request")(**fields)
-        stub = channel.unary_unary(
-            find_path(method),
-            request_serializer=type(asked).SerializeToString,
-            response_deserializer=find_class(f"{method}Response").FromString,
-        )
-        return stub(asked, timeout=SECONDS)
+        return send_request(channel, method, asked)
 
     return call
 
@@ -68,12 +62,7 @@ def build_shared(byte_size: int, *, offset: int = 0, **fields: Any) -> InferMess
 
 
 def catch_reason(ask: Callable[[], object]) -> str:
-    with pytest.raises(grpc.RpcError) as caught:
-        ask()
-    status: Any = caught.value
-    refusal = decode_refusal(status.code(), status.trailing_metadata())
-    assert refusal is not None, status
-    return str(refusal.reason)
+    return describe(catch_remote(ask))[1]
 
 
 def test_an_input_is_read_from_its_region(call: Call, directory: Path):

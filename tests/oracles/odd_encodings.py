@@ -5,9 +5,9 @@ from random import Random
 
 from google.protobuf.message import Message
 
-from verification.fuzz.encodings import Encoder
+from verification.fuzz.encodings import Encoder, encode_varint
 
-_RAW, _INPUTS = 7, 5
+_RAW, _SHAPE = 7, 3
 _DELIMITED = 2
 
 
@@ -40,26 +40,24 @@ def _cut(message: Message, random: Random) -> Iterable[tuple[int, bytes]]:
 
 
 def _cut_tensor(tensor: Message, random: Random) -> bytes:
-    """Returns an input or output with its fields in another order: numbers too, so none of a list stays packed."""
-    pieces = []
+    """Returns an input or output with its fields in another order, and now and then with a shape that is not packed."""
+    pieces: list[tuple[int, bytes]] = []
     for descriptor, value in tensor.ListFields():
-        if descriptor.name == "shape" and random.random() < 0.5:
-            pieces += [_encode_dim(dim) for dim in value]
+        if descriptor.number == _SHAPE and random.random() < 0.5:
+            pieces += [(_SHAPE, _encode_dim(dim)) for dim in value]
             continue
         alone = type(tensor)()
         alone.MergeFrom(tensor)
         for other, _ in tensor.ListFields():
             if other.number != descriptor.number:
                 alone.ClearField(other.name)
-        pieces.append(alone.SerializeToString())
-    order = list(range(len(pieces)))
-    if not any(descriptor.name == "shape" for descriptor, _ in tensor.ListFields()):
-        random.shuffle(order)
-    return b"".join(pieces[index] for index in order)
+        pieces.append((descriptor.number, alone.SerializeToString()))
+    _shuffle(pieces, random)
+    return b"".join(encoded for _, encoded in pieces)
 
 
 def _encode_dim(dim: int) -> bytes:
-    return b"\x18" + Encoder(Random(0), 0.0).varint(dim % 2**64)
+    return b"\x18" + encode_varint(dim % 2**64)
 
 
 def _strip(serialized: bytes) -> bytes:

@@ -1,6 +1,7 @@
 """The manifests for Kubernetes are valid, agree with each other, and with what the server is."""
 
 import copy
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 import yaml
 
 from certificates import issue_certificates
+from documents import read_blocks
 from manifests import (
     FOLDER,
     OVERLAYS,
@@ -124,8 +126,8 @@ def test_a_pod_may_live_longer_than_the_server_takes_to_stop(overlay: str, confi
     assert find_pod(overlay)["spec"]["terminationGracePeriodSeconds"] > takes
 
 
-@every_overlay
-def test_the_memory_is_what_the_budget_and_all_beside_it_take(overlay: str, config: Config):
+def derive_memory(config: Config) -> int:
+    """Returns the memory of a container, as docs/kubernetes.md derives it."""
     assert (config.workers, config.reflection) == (1, False)
     parts = (
         PROCESS_BYTES,
@@ -134,8 +136,13 @@ def test_the_memory_is_what_the_budget_and_all_beside_it_take(overlay: str, conf
         MAX_SILENT * config.max_message_bytes,  # health
         config.max_calls * AHEAD_BYTES,
     )
+    return round_up(sum(parts), MEMORY_STEP)
+
+
+@every_overlay
+def test_the_memory_is_what_the_budget_and_all_beside_it_take(overlay: str, config: Config):
     resources = find_container(overlay)["resources"]
-    assert parse_bytes(resources["limits"]["memory"]) == round_up(sum(parts), MEMORY_STEP)
+    assert parse_bytes(resources["limits"]["memory"]) == derive_memory(config)
     assert resources["requests"]["memory"] == resources["limits"]["memory"]
 
 
@@ -294,6 +301,17 @@ def test_every_component_is_in_an_overlay():
 @pytest.mark.parametrize("folder", ["overlays", "components"])
 def test_the_page_says_what_each_is_for(folder: str):
     assert all(f"`{path.name}`" in PAGE for path in (FOLDER / folder).iterdir())
+
+
+def test_the_overlay_of_the_page_renders_and_changes_budget_and_memory_together(tmp_path: Path, tls_folder: Path):
+    (block,) = [block for block in read_blocks(ROOT / "docs/kubernetes.md") if block.language == "yaml"]
+    code = block.text.replace("deploy/kubernetes", os.path.relpath(FOLDER, tmp_path))  # which may not be absolute
+    (tmp_path / "kustomization.yaml").write_text(code)
+    container, config = find_container(str(tmp_path)), read_config(str(tmp_path), tls_folder)
+    assert container["image"].startswith("registry.example.org/tensor-reshape:")
+    assert config.memory_budget_bytes == 2**30
+    for amounts in container["resources"].values():
+        assert parse_bytes(amounts["memory"]) == derive_memory(config)
 
 
 def test_the_page_derives_the_memory_that_a_pod_has():

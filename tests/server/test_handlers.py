@@ -2,7 +2,6 @@
 
 import logging
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
@@ -12,8 +11,9 @@ import numpy as np
 import pytest
 
 from in_process import ANY_PORT, WAIT_SECONDS, hurry_stop, run_runner
-from inference_requests import build_request
+from inference_requests import build_question
 from raw_streams import SIX, begin, chunk, open_stream
+from strangers import retry
 from tensor_reshape.client import Client, ShapeQuery
 from tensor_reshape.rules.limits import LIGHT_HEADER_BYTES
 from tensor_reshape.server.calls import core_calls
@@ -29,13 +29,7 @@ from tensor_reshape.server.settings.bounds import MIN_MESSAGE_BYTES
 QUICK = {"listen": (ANY_PORT,), "drain_seconds": 0, "grace_seconds": 0}
 STREAMS = 12
 LARGE = np.zeros(LIGHT_BYTES + 1, np.uint8)
-ASKED = build_request(
-    "infer_shape",
-    inputs=[{"name": "data_shape", "datatype": "INT64", "shape": [1]}],
-    payload=bytes(8),
-    target="[0]",
-    id="x" * LIGHT_HEADER_BYTES,  # so it is read on a thread
-).SerializeToString()
+ASKED = build_question([0], "[0]", id="x" * LIGHT_HEADER_BYTES).SerializeToString()  # so long that a thread reads it
 SEARCHED = ShapeQuery(data_shape=[(0, 9), (0, 9)], shape=[None, 7, (2, 5)], special_zero=True)
 
 
@@ -91,8 +85,7 @@ def test_a_question_is_searched_while_batches_hold_all_their_threads(serving: st
         with Client(runner.addresses[0], timeout=WAIT_SECONDS) as client, ThreadPoolExecutor(64) as threads:
             with locks[1]:
                 batches = [threads.submit(client.infer_shapes, [SEARCHED]) for _ in range(2 * QUESTION_THREADS)]
-                while len(locks[1]._waiting) < QUESTION_THREADS:
-                    time.sleep(0.001)
+                assert retry(lambda: len(locks[1]._waiting) >= QUESTION_THREADS)
                 alone = client.infer_shape(SEARCHED.data_shape, SEARCHED.shape, special_zero=True)
             assert [batch.result() for batch in batches] == [[alone]] * len(batches)
     finally:
@@ -112,8 +105,7 @@ def test_a_tensor_is_reshaped_while_questions_of_the_other_protocol_hold_all_the
             ask: grpc.StreamStreamMultiCallable[bytes, bytes] = channel.stream_stream(find_path(method))
             with turns:
                 answers = [ask(iter([ASKED]), timeout=WAIT_SECONDS) for _ in range(2 * QUESTION_THREADS)]
-                while len(turns._waiting) < QUESTION_THREADS:
-                    time.sleep(0.001)
+                assert retry(lambda: len(turns._waiting) >= QUESTION_THREADS)
                 assert client.reshape(LARGE, [-1], special_zero=False, transfer="inline").size == LARGE.size
             assert [len(list(answer)) for answer in answers] == [1] * len(answers)
     finally:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from math import prod
 from random import Random
 
+import ml_dtypes
 import numpy as np
 from google.protobuf.json_format import MessageToDict
 from google.protobuf.message import Message
@@ -24,6 +25,8 @@ from tensor_reshape.wire.methods import OPERATION_METHODS, SERVICE, ReshapeReque
 
 HEALTH = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name
 MAX = 2**63 - 1
+BFLOAT16S = np.array([1.0, -0.0, np.inf, -np.inf, np.nan, 3.140625], ml_dtypes.bfloat16)
+"""Infinities, a NaN and a negative zero, which must come back bit for bit."""
 
 
 @dataclass(frozen=True)

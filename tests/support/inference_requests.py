@@ -3,6 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
+import grpc
+import numpy as np
+
 from tensor_reshape.server.oip.messages import InferMessage, find_class, find_path
 
 INFER = find_path("ModelInfer")
@@ -31,6 +34,28 @@ def build_request(
     }
     request["inputs"] = [{"name": "data", "datatype": datatype, "shape": shape}]
     return find_class("ModelInferRequest")(**{**request, **fields})
+
+
+def build_typed_request(
+    numbers: Sequence[int], *, datatype: str = "INT8", target: str = "[-1]", **fields: Any
+) -> InferMessage:
+    """Returns a ModelInferRequest whose elements are numbers."""
+    data = {"name": "data", "datatype": datatype, "shape": [len(numbers)], "contents": {"int_contents": numbers}}
+    return build_request(inputs=[data], raw_input_contents=[], target=target, **fields)
+
+
+def build_question(dims: Sequence[int], target: str, **fields: Any) -> InferMessage:
+    """Returns a ModelInferRequest for the shape of an output."""
+    data = {"name": "data_shape", "datatype": "INT64", "shape": [len(dims)]}
+    return build_request("infer_shape", inputs=[data], payload=np.array(dims, "<i8").tobytes(), target=target, **fields)
+
+
+def send_request(channel: grpc.Channel, method: str, request: InferMessage, timeout: float = 20) -> InferMessage:
+    """Makes a call, by a stub of grpcio's own."""
+    call: grpc.UnaryUnaryMultiCallable[InferMessage, InferMessage] = channel.unary_unary(
+        find_path(method), type(request).SerializeToString, find_class(f"{method}Response").FromString
+    )
+    return call(request, timeout=timeout)
 
 
 def read_response(raw: bytes) -> InferMessage:

@@ -41,7 +41,7 @@ serve(sys.argv[1:])
 """
 _LEAST_RESTARTS = 2
 _LEAST_UP_SECONDS = 0.5  # however slow this machine is
-_REST_SECONDS = 0.002  # between two calls of a caller: the machine is there for the server, too
+_REST_SECONDS = 0.002
 _MAX_DELAY_SECONDS = 1.0  # after a server is back
 
 
@@ -161,11 +161,17 @@ def let_listen(server: ServerProcess) -> None:
 
 
 @contextmanager
-def keep_calling(address: str, figures: Figures) -> Iterator[None]:
-    """Calls in threads, tasks and streams until the end of the block, with the SDK's defaults."""
+def keep_calling(address: str, figures: Figures, *, rest_seconds: float = _REST_SECONDS) -> Iterator[None]:
+    """Calls in threads, tasks and streams until the end of the block, with the SDK's defaults.
+
+    Args:
+        address: as `Client` takes it.
+        figures: where it is noted what came of the calls.
+        rest_seconds: between two calls of a caller: the machine is there for the server, too.
+    """
     finished = threading.Event()
-    loads: list[Callable[[str, Figures, threading.Event], None]] = [_call, _call, _call_streams, _call_tasks]
-    callers = [threading.Thread(target=load, args=(address, figures, finished)) for load in loads]
+    loads: list[Callable[[str, Figures, threading.Event, float], None]] = [_call, _call, _call_streams, _call_tasks]
+    callers = [threading.Thread(target=load, args=(address, figures, finished, rest_seconds)) for load in loads]
     for caller in callers:
         caller.start()
     try:
@@ -176,24 +182,24 @@ def keep_calling(address: str, figures: Figures) -> Iterator[None]:
             caller.join()
 
 
-def _call(address: str, figures: Figures, finished: threading.Event) -> None:
+def _call(address: str, figures: Figures, finished: threading.Event, rest_seconds: float) -> None:
     with Client(address) as client:
-        while not finished.wait(_REST_SECONDS):
+        while not finished.wait(rest_seconds):
             _measure("unary", figures, lambda: client.static_reshape(_SMALL, [3, 2], special_zero=False))
 
 
-def _call_streams(address: str, figures: Figures, finished: threading.Event) -> None:
+def _call_streams(address: str, figures: Figures, finished: threading.Event, rest_seconds: float) -> None:
     with Client(address, chunk_bytes=_CHUNK_BYTES) as client:
-        while not finished.wait(_REST_SECONDS):
+        while not finished.wait(rest_seconds):
             _measure("stream", figures, lambda: client.reshape(_LARGE, [-1, 2], special_zero=False, transfer="stream"))
 
 
-def _call_tasks(address: str, figures: Figures, finished: threading.Event) -> None:
+def _call_tasks(address: str, figures: Figures, finished: threading.Event, rest_seconds: float) -> None:
     async def call(client: AsyncClient, kind: str) -> None:
         streams = kind == "asyncio stream"
         array, way = (_LARGE, _STREAM) if streams else (_SMALL, _INLINE)
         while not finished.is_set():
-            await asyncio.sleep(_REST_SECONDS)
+            await asyncio.sleep(rest_seconds)
             await _measure_awaited(kind, figures, client.reshape(array, [-1, 2], special_zero=False, transfer=way))
 
     async def call_all() -> None:

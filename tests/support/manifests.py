@@ -41,7 +41,7 @@ def find_renderer() -> tuple[str, ...]:
 
 @cache
 def render(overlay: str) -> tuple[Manifest, ...]:
-    """Returns all objects of an overlay."""
+    """Returns all objects of an overlay: one of deploy/kubernetes by its name, or another by its folder."""
     return tuple(yaml.safe_load_all(_run(*find_renderer(), str(FOLDER / "overlays" / overlay))))
 
 

@@ -100,12 +100,13 @@ def run_server(
     listen: tuple[str, ...] = ("127.0.0.1:0",),
     env: dict[str, str] | None = None,
     command: tuple[str, ...] = ("tensor_reshape.server",),
+    prefix: tuple[str, ...] = (),
 ) -> Iterator[ServerProcess]:
-    """Runs a server until the end of the block: `python -m` with a command and these arguments."""
+    """Runs a server until the end of the block: `python -m` with a command and these arguments, `prefix` before it."""
     flags = [flag for address in listen for flag in ("--listen", address)]
     defaults = ["--log-format", "json", "--drain-seconds", "0"]
     process = subprocess.Popen(
-        [sys.executable, "-m", *command, *flags, *defaults, *arguments],
+        [*prefix, sys.executable, "-m", *command, *flags, *defaults, *arguments],
         stderr=subprocess.PIPE,
         text=True,
         errors="backslashreplace",  # those lines may hold what a caller sent

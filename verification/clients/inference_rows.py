@@ -10,11 +10,10 @@ from math import prod
 from random import Random
 from typing import Any, NamedTuple
 
-import ml_dtypes
 import numpy as np
 from grpc import StatusCode
 
-from foreign_calls import Failure, ForeignCall, read_failure
+from foreign_calls import BFLOAT16S, Failure, ForeignCall, read_failure
 from tensor_reshape.rules.errors import ReshapeError
 from tensor_reshape.rules.inference import infer_shape
 from tensor_reshape.rules.operations import OPERATIONS, RESHAPE, Operation
@@ -23,7 +22,6 @@ from tensor_reshape.server.oip.datatypes import DATATYPES
 from tensor_reshape.server.oip.messages import SERVICE, find_class
 
 _MIB = 2**20
-_BFLOAT16S = np.array([1.0, -0.0, np.inf, -np.inf, np.nan, 3.140625], ml_dtypes.bfloat16)
 _CONTENTS = {
     "BOOL": "bool_contents",
     "INT8": "int_contents",
@@ -134,8 +132,7 @@ def list_empty_reshapes() -> list[ForeignCall]:
 
 
 def list_bfloat16_reshapes() -> list[ForeignCall]:
-    """Infinities, a NaN and a negative zero, which must come back bit for bit."""
-    data = Tensor("data", "BF16", _BFLOAT16S.shape, _BFLOAT16S.tobytes())
+    data = Tensor("data", "BF16", BFLOAT16S.shape, BFLOAT16S.tobytes())
     return [make_reshape(operation, data, [3, -1]) for operation in OPERATIONS.values()]
 
 

@@ -10,11 +10,10 @@ from functools import partial
 from math import prod
 from random import Random
 
-import ml_dtypes
-import numpy as np
 from grpc import StatusCode
 
 from foreign_calls import (
+    BFLOAT16S,
     FOLLOWING,
     Failure,
     ForeignCall,
@@ -35,7 +34,6 @@ from tensor_reshape.wire.methods import SERVICE
 from verification.clients.inference_rows import INFERENCE_ROWS
 
 MIB = 2**20
-BFLOAT16S = np.array([1.0, -0.0, np.inf, -np.inf, np.nan, 3.140625], ml_dtypes.bfloat16)
 NATIVE, INFERENCE = "native", "inference"
 _DEADLINE_SECONDS = 0.5
 _SEED = 12
@@ -54,7 +52,6 @@ def list_reshapes_of_every_type(dims: tuple[int, ...], target: tuple[int, ...]) 
 
 
 def list_bfloat16_reshapes() -> list[ForeignCall]:
-    """Infinities, a NaN and a negative zero, which must come back bit for bit."""
     data = make_tensor(DataType.BF16, BFLOAT16S.shape, BFLOAT16S.tobytes())
     return [make_reshape(operation, [3, -1], data, BFLOAT16S.tobytes()) for operation in OPERATIONS.values()]
 

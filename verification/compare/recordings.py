@@ -12,7 +12,7 @@ import openvino
 from openvino import opset1
 
 from tensor_reshape.rules.dtypes import DataType, ElementKind
-from verification.compare.tensors import Reshape, find_type, make_tensor, reshape_theirs, run_node, view_tensor
+from verification.compare.tensors import Reshape, find_type, load_tensor, make_tensor, reshape_theirs, run_node
 
 _SHAPES = (((), (1,)), ((5,), (-1, 1)), ((3, 3), (9,)), ((2, 4, 2), (4, -1)), ((7, 11), (11, 7)), ((0, 3), (3, 0)))
 
@@ -48,9 +48,7 @@ def read_elements(one: Reshape) -> list[Any]:
         return _list(run_node(opset1.convert(parameter, "i32"), parameter, one).data)
     # The reference implementation converts none of these floats; the plugin for processors does.
     model = openvino.Model([opset1.convert(parameter, "f32")], [parameter], "node")
-    data = make_tensor(one.data_type, one.dims)
-    view_tensor(data)[:] = list(one.data)
-    return _list(openvino.Core().compile_model(model, "CPU")([data])[0])
+    return _list(openvino.Core().compile_model(model, "CPU")([load_tensor(one)])[0])
 
 
 def _list(array: Any) -> list[Any]:  # noqa: ANN401 - OpenVINO has no types

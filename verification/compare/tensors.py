@@ -78,10 +78,8 @@ def run_node(node: Any, parameter: Any, one: Reshape) -> Any:  # noqa: ANN401 - 
     Raises:
         RuntimeError: it does not execute such a node.
     """
-    shape, data = node.output(0).get_shape(), make_tensor(one.data_type, one.dims)
-    view_tensor(data)[:] = np.frombuffer(one.data, np.uint8)
-    output = openvino.Tensor(node.output(0).get_element_type(), shape)
-    if not openvino.Model([node], [parameter], "node").evaluate([output], [data]):
+    output = openvino.Tensor(node.output(0).get_element_type(), node.output(0).get_shape())
+    if not openvino.Model([node], [parameter], "node").evaluate([output], [load_tensor(one)]):
         message = f"OpenVINO does not execute {node}"
         raise RuntimeError(message)
     return output
@@ -95,6 +93,13 @@ def find_type(data_type: DataType) -> Any:  # noqa: ANN401 - OpenVINO has no typ
 def make_tensor(data_type: DataType, dims: Sequence[int]) -> Any:  # noqa: ANN401 - OpenVINO has no types
     """Returns a tensor of OpenVINO's."""
     return openvino.Tensor(find_type(data_type), openvino.Shape(list(dims)))
+
+
+def load_tensor(one: Reshape) -> Any:  # noqa: ANN401 - OpenVINO has no types
+    """Returns the data of `one` as a tensor of OpenVINO's."""
+    tensor = make_tensor(one.data_type, one.dims)
+    view_tensor(tensor)[:] = np.frombuffer(one.data, np.uint8)
+    return tensor
 
 
 def view_tensor(tensor: Any) -> np.ndarray[Any, np.dtype[np.uint8]]:  # noqa: ANN401 - OpenVINO has no types

@@ -4,7 +4,7 @@ What the product does is looked up in its modules at each use, so that another o
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 from random import Random
@@ -19,6 +19,7 @@ from tensor_reshape.wire.tensors import TensorView
 from tests.oracles.plain_messages import Reading, describe_items, describe_refusal, read_plainly
 from tests.oracles.varints import find_unreadable
 from verification.fuzz import inference_comparisons
+from verification.fuzz.inference_comparisons import ask
 from verification.fuzz.inputs import BATCH_KINDS, INFERENCE, Input, generate
 
 LIMITS = Limits(max_output_bytes=2**22)
@@ -105,9 +106,9 @@ class Comparison:
     ) -> Iterator[tuple[str, object, object]]:
         """Asks a fresh service once, and the warm one twice: the second time it has seen this very request."""
         # The fresh one has nothing cached: whatever a cache spoils shows as a difference.
-        fresh = _ask(lambda: ReshapeService(LIMITS).execute(operation, raw))
-        first = _ask(lambda: self._warm.execute_light(operation, raw) or self._warm.execute(operation, raw))
-        second = _ask(lambda: self._warm.execute(operation, raw))
+        fresh = ask(lambda: ReshapeService(LIMITS).execute(operation, raw))
+        first = ask(lambda: self._warm.execute_light(operation, raw) or self._warm.execute(operation, raw))
+        second = ask(lambda: self._warm.execute(operation, raw))
         known = self._warm._headers[operation].find(raw) is not None
         self.tally.answers["answered from the cache" if known else str(fresh[0])] += 1
         if first != fresh:
@@ -137,15 +138,6 @@ def _check_answer(answer: bytes, reading: Reading) -> Iterator[tuple[str, object
     data_type, _, strides, payload = reading[5:]
     if output.data_type != data_type or (strides is None and output.data != payload):
         yield "the answer", (output.data_type, output.data), (data_type, payload)
-
-
-def _ask(call: Callable[[], bytes]) -> Reading:
-    try:
-        return "answered", call()
-    except ReshapeError as error:
-        return *describe_refusal(error), error.message
-    except Exception as error:  # noqa: BLE001 - whatever it is, it is a finding
-        return "failed", repr(error)
 
 
 def _read(kind: str, raw: bytes) -> tuple[str, Reading]:

@@ -62,12 +62,12 @@ def compare_answers(
     warm: inferences.Inference, raw: bytes, reading: Reading, limits: Limits
 ) -> Iterator[Difference | str]:
     """Asks a fresh server once, the warm one twice and on a stream; yields differences, and what the answer was."""
-    fresh = _ask(lambda: make_inference(limits).answer(raw))
+    fresh = ask(lambda: make_inference(limits).answer(raw).removeprefix(_EMPTY_ID))
     yield str(fresh[0])
     if fresh[0] == "failed":
         yield "the answer", fresh, "an answer or a refusal"
     for what in ("the answer of a warm service", "the second answer of a warm service"):
-        have = _ask(lambda: warm.answer_light(raw) or warm.answer(raw))
+        have = ask(lambda: (warm.answer_light(raw) or warm.answer(raw)).removeprefix(_EMPTY_ID))
         if have != fresh:
             yield what, have, fresh
     if reading[0] == "refused" and fresh[:-1] != reading:
@@ -111,9 +111,10 @@ def _describe(message: InferRequest, contents: tuple[bytes, ...]) -> Reading:
     return "inference", message.SerializeToString(deterministic=True), contents
 
 
-def _ask(call: Callable[[], bytes]) -> Reading:
+def ask(call: Callable[[], bytes]) -> Reading:
+    """Returns the answer, the refusal with all that it says, or the bug."""
     try:
-        return "answered", call().removeprefix(_EMPTY_ID)
+        return "answered", call()
     except ReshapeError as error:
         return *describe_refusal(error), error.message
     except Exception as error:  # noqa: BLE001 - whatever it is, it is a finding

@@ -62,7 +62,7 @@ def send_calls(address: str, turns: Turns, seed: str, directory: Path) -> None:
         workers = [
             threading.Thread(
                 target=call_sync,
-                args=(client, _choose_calls(channel, Random(f"{seed}-{number}"), directory), turns),
+                args=(_choose_calls(client, channel, Random(f"{seed}-{number}"), directory), turns),
                 daemon=True,
             )
             for number in range(_THREADS)
@@ -85,12 +85,12 @@ def _await_end(workers: list[threading.Thread], turns: Turns) -> None:
         done = turns.done
 
 
-def _choose_calls(channel: grpc.Channel, random: Random, directory: Path) -> Callable[[Client], str]:
+def _choose_calls(client: Client, channel: grpc.Channel, random: Random, directory: Path) -> Callable[[], str]:
     """Returns what makes a call, of the SDK or by hand, and returns the name of its kind."""
     deck, raw_calls = Deck(random), RawCalls(channel, random)
     inference_calls = InferenceCalls(channel, random, directory)
 
-    def call(client: Client) -> str:
+    def call() -> str:
         share = random.random()
         if share < _RAW_SHARE:
             return raw_calls.run()
@@ -99,11 +99,11 @@ def _choose_calls(channel: grpc.Channel, random: Random, directory: Path) -> Cal
     return call
 
 
-def call_sync(client: Client, call: Callable[[Client], str], turns: Turns) -> None:
+def call_sync(call: Callable[[], str], turns: Turns) -> None:
     """Makes calls that block, until there are no more to make."""
     while turns.take():
         try:
-            kind = call(client)
+            kind = call()
         except Exception:  # noqa: BLE001 - whatever it is, it is a finding
             turns.fail()
         else:

@@ -7,10 +7,10 @@ from typing import Any
 import grpc
 import numpy as np
 
-from inference_requests import build_request
+from inference_requests import build_question, build_request, build_typed_request, send_request
 from tensor_reshape.rules.errors import Reason
 from tensor_reshape.server.oip.messages import InferMessage, find_class, find_path
-from verification.soak.raw_calls import check_reason
+from verification.soak.raw_calls import check_refused
 from verification.soak.steps import KIB, MIB, WrongAnswerError
 
 _TIMEOUT_SECONDS = 60.0
@@ -87,8 +87,7 @@ class InferenceCalls:
     def _number(self) -> str:
         """Sends elements as numbers."""
         numbers = [self._random.randint(-(2**31), 2**31 - 1) for _ in range(self._random.randint(1, _MAX_TYPED))]
-        data = {"name": "data", "datatype": "INT32", "shape": [len(numbers)], "contents": {"int_contents": numbers}}
-        response = self._infer(build_request(inputs=[data], raw_input_contents=[], target="[1,-1]"))
+        response = self._infer(build_typed_request(numbers, datatype="INT32", target="[1,-1]"))
         (output,) = response.outputs
         if list(output.contents.int_contents) != numbers or list(output.shape) != [1, len(numbers)]:
             message = "numbers came back as others"
@@ -98,15 +97,8 @@ class InferenceCalls:
     def _ask(self) -> str:
         """Asks for a shape without data; long ones are read on a thread."""
         dims = [self._random.choice((-1, self._random.randint(1, 9))) for _ in range(3)]
-        request = build_request(
-            "infer_shape",
-            inputs=[{"name": "data_shape", "datatype": "INT64", "shape": [3]}],
-            payload=np.array(dims, "<i8").tobytes(),
-            target="[0,-1]",
-            special_zero=True,
-            id="x" * self._random.choice((0, 0, 8 * KIB)),
-        )
-        response = self._infer(request)
+        request_id = "x" * self._random.choice((0, 0, 8 * KIB))
+        response = self._infer(build_question(dims, "[0,-1]", special_zero=True, id=request_id))
         want = [dims[0], -1 if -1 in dims[1:] else dims[1] * dims[2]]
         if np.frombuffer(response.raw_output_contents[0], "<i8").tolist() != want:
             message = f"infer_shape answered {response} to {dims}"
@@ -115,13 +107,8 @@ class InferenceCalls:
 
     def _refuse(self) -> str:
         fields, reason = self._random.choice(_REFUSED)
-        try:
-            self._infer(build_request(**fields))
-        except grpc.RpcError as error:
-            check_reason(error, reason)
-            return "inference, refused"
-        message = f"{reason}: the request was answered"
-        raise WrongAnswerError(message)
+        check_refused(lambda: self._infer(build_request(**fields)), reason)
+        return "inference, refused"
 
     def _stream(self) -> str:
         """Sends several requests on one stream; those that are refused leave the others alone."""
@@ -171,15 +158,10 @@ class InferenceCalls:
         return "inference, cancelled"
 
     def _infer(self, request: InferMessage) -> InferMessage:
-        return self._send("ModelInfer", request)
+        return send_request(self._channel, "ModelInfer", request, _TIMEOUT_SECONDS)
 
     def _call(self, method: str, /, **fields: object) -> InferMessage:
-        return self._send(method, find_class(f"{method}Request")(**fields))
-
-    def _send(self, name: str, request: InferMessage) -> InferMessage:
-        stub: grpc.UnaryUnaryMultiCallable[bytes, bytes] = self._channel.unary_unary(find_path(name))
-        raw = stub(request.SerializeToString(), timeout=_TIMEOUT_SECONDS)
-        return find_class(f"{name}Response").FromString(raw)
+        return send_request(self._channel, method, find_class(f"{method}Request")(**fields), _TIMEOUT_SECONDS)
 
 
 def _place(name: str, size: int, offset: int = 0) -> dict[str, InferMessage]:

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from random import Random
 
 import grpc
@@ -69,24 +69,13 @@ class RawCalls:
 
     def _refuse_unary(self) -> str:
         request, reason = self._random.choice(UNARY)
-        try:
-            self._unary(iter((request,)), timeout=_TIMEOUT_SECONDS)
-        except grpc.RpcError as error:
-            check_reason(error, reason)
-            return "refused, by hand"
-        message = f"{reason}: the request was answered"
-        raise WrongAnswerError(message)
+        check_refused(lambda: self._unary(iter((request,)), timeout=_TIMEOUT_SECONDS), reason)
+        return "refused, by hand"
 
     def _refuse_stream(self) -> str:
         messages, reason = self._random.choice(STREAMS)
-        try:
-            for _ in self._stream(iter(messages), timeout=_TIMEOUT_SECONDS):
-                pass
-        except grpc.RpcError as error:
-            check_reason(error, reason)
-            return "refused stream, by hand"
-        message = f"{reason}: the stream was answered"
-        raise WrongAnswerError(message)
+        check_refused(lambda: list(self._stream(iter(messages), timeout=_TIMEOUT_SECONDS)), reason)
+        return "refused stream, by hand"
 
     def _cancel(self) -> str:
         """Ends a call at any moment: before it has begun, while it is sent, answered, or received."""
@@ -134,7 +123,7 @@ def _count_room_once(channel: grpc.Channel) -> int:
             calls.append(call)
     except grpc.RpcError as error:
         if error.code() is not grpc.StatusCode.DEADLINE_EXCEEDED:
-            check_reason(error, Reason.SERVER_BUSY)
+            _check_reason(error, Reason.SERVER_BUSY)
     finally:
         ended.set()
         for one in calls:
@@ -149,8 +138,18 @@ def _read_chunks(call: Iterator[bytes]) -> Iterator[bytes]:
             yield message.chunk
 
 
-def check_reason(error: grpc.RpcError, reason: Reason) -> None:
-    """Raises WrongAnswerError where a call was refused for another reason."""
+def check_refused(call: Callable[[], object], reason: Reason) -> None:
+    """Makes a call; raises WrongAnswerError where it is answered, or refused for another reason."""
+    try:
+        call()
+    except grpc.RpcError as error:
+        _check_reason(error, reason)
+        return
+    message = f"{reason}: the call was answered"
+    raise WrongAnswerError(message)
+
+
+def _check_reason(error: grpc.RpcError, reason: Reason) -> None:
     metadata = error.trailing_metadata() or ()
     refusal = build_error(error.code(), error.details(), metadata)  # type: ignore[arg-type] # pairs, too
     if not isinstance(refusal, ReshapeError) or refusal.reason != reason:

@@ -27,6 +27,19 @@ _FOREVER_SECONDS = 10**9  # grpc takes so many and more for a deadline that has 
 # What a server may send on a stream before it is read: some chunks. Fixed, since one that follows the bandwidth has no
 # bound worth the name, and streams on one machine are no faster with it. 256 KiB and 512 KiB were slower by a fifth.
 _WINDOW_BYTES = 4 * 1024 * 1024
+# A host that is cut off closes nothing. The kernel of one that is there acknowledges what is sent to it, however busy
+# its server is: so where nothing does for this long, the host is gone, and its calls are lost (TCP_USER_TIMEOUT, which
+# gRPC sets where there is keepalive; gRFC A18). Above 5 s: that seldom an idle client looks for the answer to a ping.
+_HOST_TIMEOUT_MS = 8_000
+# What is asked of a connection that has been silent: the least that gRPC's own clients ask, and half as often as our
+# servers allow. Only while there is a call, as the watch of the health is: whoever does not serve that is not pinged.
+_PING_AFTER_MS = 10_000
+# A server whose host acknowledges a ping, but which answers none for this long, hangs. With the time before it this is
+# less than the default timeout, so that what it was sent is sent to another one.
+_PING_TIMEOUT_MS = 15_000
+# Addresses are looked up when a connection is lost, and again no sooner than this. By default it is 30 s: of servers
+# that are replaced one after another, the new ones would be found after the patience of a call has ended.
+_LOOKUP_INTERVAL_MS = 2_000
 _METADATA_KEY = re.compile("[0-9a-z_.-]+")
 _MAX_CHUNK_BYTES = MAX_MESSAGE_BYTES - MAX_HEADER_BYTES  # what servers take by default
 
@@ -67,7 +80,7 @@ class Endpoint:
 
     def start_deadline(self, timeout: float | None) -> Deadline:
         """Starts the clock of a call; `timeout` None: as long as the client's calls."""
-        return Deadline(self._timeout if timeout is None else choose_timeout(timeout))
+        return Deadline(self.choose_timeout(timeout))
 
 
 def build_channel_options(target: str, *, avoid_unhealthy: bool) -> ChannelOptions:
@@ -83,6 +96,11 @@ def build_channel_options(target: str, *, avoid_unhealthy: bool) -> ChannelOptio
         # A server that comes back is found this soon; what it costs meanwhile is a SYN that nobody answers.
         ("grpc.initial_reconnect_backoff_ms", 100),
         ("grpc.max_reconnect_backoff_ms", 300),
+        ("grpc.dns_min_time_between_resolutions_ms", _LOOKUP_INTERVAL_MS),
+        ("grpc.keepalive_time_ms", _PING_AFTER_MS),
+        ("grpc.keepalive_timeout_ms", _HOST_TIMEOUT_MS),
+        ("grpc.http2.ping_timeout_ms", _PING_TIMEOUT_MS),
+        ("grpc.http2.max_pings_without_data", 0),  # or there are two, and then one a minute
         ("grpc.http2.lookahead_bytes", _WINDOW_BYTES),
         ("grpc.http2.bdp_probe", 0),
         ("grpc.max_send_message_length", -1),

@@ -119,7 +119,7 @@ class Plan:
 
     def present(self, output: Array) -> PackedTensor:
         """Returns the bytes of an output as the data was given."""
-        return PackedTensor(self.data_type, self.dims, output.view(np.uint8))
+        return PackedTensor(self.data_type, self.dims, output.data)
 
     def build_infer(self) -> Call[InferredShape]:
         """Builds the call that has the server decide the shape, without data."""
@@ -142,7 +142,7 @@ class Plan:
 
     def _view_data(self) -> TensorView:
         if self.is_of_bytes:
-            return TensorView(self.data_type, self.question.data, None, self.array.view(np.uint8).data)
+            return TensorView(self.data_type, self.question.data, None, self.array.data)
         return view_array(self.array, "data")
 
 

@@ -56,6 +56,10 @@ class StockCalls:
         Python handles signals on the main thread, between any two steps of it. Of a call that grpcio has begun by half,
         no thread awaits the events, and closing the channel would wait for them for ever. So it is begun on another
         thread; where the main one is interrupted meanwhile, the call goes on until its deadline or the channel's end.
+
+        Raises:
+            ValueError: the channel is closed.
+            RuntimeError: the system gives no thread. Then nothing is begun: on the main one it might be by half.
         """
         begin = partial(self._find_method(path).future, request, timeout, metadata)
         if threading.current_thread() is not threading.main_thread():

@@ -55,20 +55,11 @@ class Template(NamedTuple):
         return self.decode(raw)
 
 
-class _Key(NamedTuple):
-    """All that decides a template; of each field one type, which `_find_key` checks."""
+# All that decides a template: the operation, the type and the dims of the data, the target, special_zero, and the
+# expected shape; of each one type, which `_find_key` checks. A plain tuple: names would cost as much as the look-up.
+_Key = tuple[Operation, np.dtype[np.generic], tuple[int, ...], tuple[int, ...], bool, Expected]
 
-    operation: Operation
-    dtype: np.dtype[np.generic]
-    dims: tuple[int, ...]
-    target: tuple[int, ...]
-    special_zero: bool
-    expected: Expected
-
-
-_Fields = tuple[Operation, np.dtype[np.generic], tuple[int, ...], tuple[int, ...], bool, Expected]
-
-_templates: dict[_Fields, Template] = {}
+_templates: dict[_Key, Template] = {}
 
 
 def find_call(arguments: Arguments, max_bytes: int) -> Call[Array] | None:
@@ -84,7 +75,7 @@ def find_call(arguments: Arguments, max_bytes: int) -> Call[Array] | None:
     key = _find_key(arguments, array)
     if key is None:
         return None
-    template = _templates.get(key) or _make_template(_Key(*key), array)
+    template = _templates.get(key) or _make_template(key, array)
     if template is None:
         return None
     # To a join the array is its bytes, whatever their type; a memoryview of them is none where only ml_dtypes knows it.
@@ -92,7 +83,7 @@ def find_call(arguments: Arguments, max_bytes: int) -> Call[Array] | None:
     return Call(template.path, request, template.read)
 
 
-def _find_key(arguments: Arguments, array: Array) -> _Fields | None:
+def _find_key(arguments: Arguments, array: Array) -> _Key | None:
     """Returns the key of a call; None where an argument is not of the plain types, which are equal only if alike."""
     operation, _, shape, special_zero, expected = arguments
     if type(shape) not in _SEQUENCES or type(special_zero) is not bool:
@@ -107,18 +98,18 @@ def _find_key(arguments: Arguments, array: Array) -> _Fields | None:
         expected = tuple(expected)
         if not _EXPECTED_ITEMS.issuperset(map(type, expected)):
             return None
-    # A plain tuple, which is equal to the key: names would cost as much as the look-up itself.
     return operation, array.dtype, array.shape, target, special_zero, expected
 
 
 def _make_template(key: _Key, array: Array) -> Template | None:
     """Returns the template of a key, made with an array of the caller's; None where that is not what it was."""
+    operation, dtype, dims, target, special_zero, expected = key
     data = array.view()  # an array of its own: the caller's may get another shape from another thread meanwhile
-    if (data.dtype, data.shape) != (key.dtype, key.dims):
+    if (data.dtype, data.shape) != (dtype, dims):
         return None
     if not data.dtype.isnative:  # its elements are not sent as they are
         return None
-    plan = plan_reshape(Arguments(key.operation, data, key.target, key.special_zero, key.expected))
+    plan = plan_reshape(Arguments(operation, data, target, special_zero, expected))
     if plan.data_type.is_packed:  # nor are those that share bytes
         return None
     call = plan.build_inline()

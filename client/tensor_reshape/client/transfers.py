@@ -9,8 +9,8 @@ from tensor_reshape.client.errors import ResponseError
 from tensor_reshape.client.requests import Plan, check_keywords
 from tensor_reshape.client.responses import InferredShape, check_output, decode_answer, refuse_array
 from tensor_reshape.rules.errors import InvalidRequestError, Reason
-from tensor_reshape.wire.arrays import DTYPES, Array
-from tensor_reshape.wire.packed_elements import Bytes, pack, unpack
+from tensor_reshape.wire.arrays import DTYPES, Array, view_bytes
+from tensor_reshape.wire.packed_elements import pack, unpack
 from tensor_reshape.wire.reshapes import ReshapeCall
 from tensor_reshape.wire.streams import Chunk, decode_stream_response, encode_begin, encode_chunk
 from tensor_reshape.wire.tensors import TensorView
@@ -168,10 +168,10 @@ class StreamTransfer:
         self.accepted = False
         # What has arrived must not be sent again; at the same place it is the same.
         moved = np.may_share_memory(plan.array, self.output) and plan.array.ctypes.data != self.output.ctypes.data
-        self._source = _view_bytes(plan.array.astype(self.output.dtype, order="C", copy=moved))
+        self._source = view_bytes(plan.array.astype(self.output.dtype, order="C", copy=moved))
         data = TensorView(plan.data_type, plan.question.data, None, _NO_BYTES)
         self.begin = encode_begin(ReshapeCall(plan.question, data), plan.shape)
-        self._target = _view_bytes(self.output)
+        self._target = view_bytes(self.output)
         self._size = plan.dense_bytes
         self._arrived = 0
 
@@ -220,7 +220,3 @@ class StreamTransfer:
         """Returns where in memory the elements lie that begin at this byte of those that travel."""
         # Of the packed types that are arrays, each byte begins with an element; see `packed_elements`.
         return offset * self._plan.memory_type.group_items
-
-
-def _view_bytes(array: Array) -> Bytes:
-    return array.reshape(-1).view(np.uint8)  # as bytes: numpy gives no memoryview of ml_dtypes' types

@@ -138,8 +138,7 @@ class ReshapeError(TensorReshapeError):
 
     def __reduce__(self) -> tuple[object, ...]:
         """Survives pickling and copying: keyword arguments do not by themselves."""
-        arguments = (type(self), self.message, str(self.reason), self.field, self.metadata)
-        return _rebuild, arguments, vars(self)  # all that was set since, `retry_seconds` for one
+        return _make, (type(self), self.message), vars(self)
 
     @classmethod
     def of(cls, reason: Reason, message: str, /, field: str = "", **values: object) -> Self:
@@ -155,7 +154,7 @@ class InvalidRequestError(ReshapeError, ValueError):
 
 
 class NotFoundError(ReshapeError):
-    """The request names what a model that the server does not have."""
+    """The request names a model or a region that the server does not have."""
 
     code_name = NOT_FOUND
 
@@ -189,5 +188,5 @@ def clip_text(text: str, limit: int) -> str:
     return plain if len(plain) <= limit else f"{plain[: limit - 3]}..."
 
 
-def _rebuild(kind: type[ReshapeError], message: str, reason: str, field: str, metadata: dict[str, str]) -> ReshapeError:
-    return kind(message, reason=reason, field=field, metadata=metadata)
+def _make(kind: type[ReshapeError], message: str) -> ReshapeError:
+    return kind.__new__(kind, message)  # without its attributes, which pickle and copy set

@@ -7,6 +7,7 @@ from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason
 from tensor_reshape.rules.limits import GRAPH_MAX_RANK, Limits
 
 
+# Compared by identity: operations are in the keys of caches, and to hash their fields would cost each look-up.
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Operation:
     """What one specification says of its reshape. There are three, each equal to itself alone.

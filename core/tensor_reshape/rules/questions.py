@@ -31,6 +31,7 @@ class Kind(Enum):
     """Nothing is known of it: it may be a length, a copy, or the -1."""
 
 
+# Tuples, these and those below: a frozen dataclass takes twice as long to make, and a batch makes thousands.
 class Question(NamedTuple, Generic[Shape_co]):
     """What decides an output shape: everything of a request but the elements.
 

@@ -15,7 +15,7 @@ def refuse_value(question: AnyQuestion, index: int) -> InvalidRequestError:
 
 def refuse_copy(question: AnyQuestion, index: int) -> InvalidRequestError:
     """A 0 that copies a dim which the data does not have."""
-    rank = len(question.data or ())
+    rank = len(question.data or ())  # `or ()`, here and below, is for type checkers: what is to blame is known
     text = f"special_zero copies data dim {index}, but the data has rank {rank}"
     return _refuse(Reason.ZERO_INDEX_OUT_OF_RANGE, text, question, index, rank=rank)
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.errors import InvalidRequestError, Reason
-from tensor_reshape.wire.packed_elements import pack, unpack
+from tensor_reshape.wire.packed_elements import Bytes, pack, unpack
 from tensor_reshape.wire.tensors import TensorView
 
 Array = npt.NDArray[np.generic]
@@ -57,11 +57,10 @@ def view_array(array: Array, field: str) -> TensorView:
     data_type = find_data_type(array.dtype, field)
     array = array.astype(DTYPES[data_type], copy=False)  # copies what is big-endian, and nothing else
     if data_type.is_packed:
-        packed = pack(data_type, np.ascontiguousarray(array).reshape(-1).view(np.uint8))
+        packed = pack(data_type, view_bytes(np.ascontiguousarray(array)))
         return TensorView(data_type, array.shape, None, packed.data)
     flat, strides = _flatten_layout(array)
-    # As bytes: numpy gives no memoryview of a type that only ml_dtypes knows.
-    return TensorView(data_type, array.shape, strides, flat.view(np.uint8).data)
+    return TensorView(data_type, array.shape, strides, view_bytes(flat).data)
 
 
 def build_array(tensor: TensorView) -> Array:
@@ -74,7 +73,7 @@ def build_array(tensor: TensorView) -> Array:
     dtype = DTYPES[tensor.data_type]
     if tensor.data_type.is_packed:
         array = np.empty(tensor.dims, dtype)
-        unpack(tensor.data_type, np.frombuffer(tensor.payload, np.uint8), array.reshape(-1).view(np.uint8))
+        unpack(tensor.data_type, np.frombuffer(tensor.payload, np.uint8), view_bytes(array))
         array.flags.writeable = False  # as all others are
         return array
     # Not `frombuffer`, which takes no strides, and no buffer without bytes. Read-only as the bytes are.
@@ -90,7 +89,12 @@ def gather(tensor: TensorView) -> memoryview:
     if strides is None:
         return tensor.payload
     elements = np.ndarray(tensor.dims, f"u{tensor.data_type.group_bytes}", buffer=tensor.payload, strides=strides)
-    return np.ascontiguousarray(elements).reshape(-1).view(np.uint8).data
+    return view_bytes(np.ascontiguousarray(elements)).data
+
+
+def view_bytes(array: Array) -> Bytes:
+    """Returns the bytes of a row-major array, not copied."""
+    return array.reshape(-1).view(np.uint8)  # numpy gives no memoryview of a type that only ml_dtypes knows
 
 
 def _compute_byte_strides(tensor: TensorView) -> list[int] | None:

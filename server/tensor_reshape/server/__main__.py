@@ -17,7 +17,7 @@ from click.core import ParameterSource
 
 from tensor_reshape.rules.limits import MAX_MESSAGE_BYTES
 from tensor_reshape.runtime import experiments
-from tensor_reshape.server.config import SETTINGS, Config, ConfigError, fit_memory
+from tensor_reshape.server.config import SETTINGS, STOP_SIGNALS, Config, ConfigError, fit_memory
 from tensor_reshape.server.process.logs import configure_logs
 from tensor_reshape.server.process.resources import find_memory_room, raise_descriptor_limit
 from tensor_reshape.server.settings.declarations import VARIABLE_PREFIX, Setting
@@ -114,7 +114,7 @@ def _ignore_signals() -> None:
 
     On its way out the interpreter gives each signal that has a handler its default again, which would kill.
     """
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+    for number in STOP_SIGNALS:
         signal.signal(number, signal.SIG_IGN)
 
 

@@ -8,6 +8,7 @@
 """
 
 import re
+import signal
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -27,6 +28,9 @@ from tensor_reshape.server.settings.serving import ServingSettings
 
 COST_FACTOR = 3
 """A message is in memory as it was received, as the answer, and as what the transport sends of it."""
+
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+"""What stops a server: whoever serves handles them, and a server that has stopped ignores them."""
 
 # A host with colons, of IPv6, is in brackets. Digits are ASCII's: int() takes others as well.
 _ADDRESS = re.compile(r"unix:.+|(?!unix:)(?P<host>\[[^\[\]]+\]|[^:\[\]]+):(?P<port>[0-9]{1,5})")

@@ -27,7 +27,7 @@ from tensor_reshape.server.calls.handlers import build_handlers
 from tensor_reshape.server.calls.heartbeats import Heartbeat
 from tensor_reshape.server.calls.observers import Observer
 from tensor_reshape.server.calls.router import CallRouter
-from tensor_reshape.server.config import COST_FACTOR, Config
+from tensor_reshape.server.config import COST_FACTOR, STOP_SIGNALS, Config
 from tensor_reshape.server.oip.messages import SERVICE as INFERENCE_SERVICE
 from tensor_reshape.server.oip.methods import build_methods as build_inference_methods
 from tensor_reshape.server.oip.methods import build_probes
@@ -214,7 +214,7 @@ def serve_until_signal(config: Config) -> None:
         ConfigError: an address cannot be bound.
     """
     signals: Causes = SimpleQueue()  # unlike an Event, safe to fill while the same thread waits on it
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+    for number in STOP_SIGNALS:
         signal.signal(number, lambda received, _: signals.put(signal.Signals(received).name))
     runner = Runner(config)
     runner.start()

@@ -15,9 +15,13 @@ from google.protobuf.descriptor_pb2 import FileDescriptorSet
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.json_format import MessageToDict, ParseDict
 from google.protobuf.message import Message
+from google.rpc.error_details_pb2 import ErrorInfo
+from google.rpc.status_pb2 import Status
 
 Answer = dict[str, Any]
 Call = dict[str, Any]
+
+_DETAILS_KEY = "grpc-status-details-bin"
 
 
 def read_lines() -> Iterator[Any]:
@@ -41,6 +45,22 @@ async def send_slowly(messages: list[Any], *, holds: bool) -> AsyncIterator[Any]
         yield message
     if holds:
         await asyncio.Event().wait()
+
+
+def describe_error(error: Any) -> Answer:  # noqa: ANN401 - grpc's errors are calls, which their class does not say
+    """Returns how a call of grpcio has ended, with what the details of its status say."""
+    answer = {"code": error.code().value[0], "message": error.details()}
+    details = [value for key, value in error.trailing_metadata() or () if key == _DETAILS_KEY]
+    for packed in Status.FromString(details[0]).details if details else ():
+        info = ErrorInfo()
+        if packed.Unpack(info):
+            answer |= describe_info(info)
+    return answer
+
+
+def describe_info(info: ErrorInfo) -> Answer:
+    """Returns what a detail of a status says."""
+    return {"reason": info.reason, "metadata": dict(info.metadata)}
 
 
 class Messages:

@@ -5,21 +5,18 @@ client makes of the answer goes back as the JSON of a ModelInferResponse with ra
 """
 
 import base64
-import json
-import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import grpc
 import numpy as np
 import numpy.typing as npt
-from google.rpc.error_details_pb2 import ErrorInfo
-from google.rpc.status_pb2 import Status
+
+from calls_of_python import print_answer, read_lines
 
 Json = dict[str, Any]
 Array = npt.NDArray[Any]
 
-_DETAILS_KEY = "grpc-status-details-bin"
 _DTYPES = {
     "BOOL": "?",
     "UINT8": "<u1",
@@ -45,10 +42,16 @@ class Tensor(NamedTuple):
     is_typed: bool
 
 
-def read_calls() -> tuple[str, list[Json]]:
+def read_calls() -> tuple[str, Iterator[Json]]:
     """Returns the address of the server, and the calls."""
-    options, *calls = map(json.loads, sys.stdin)
-    return options["address"], calls
+    lines = read_lines()
+    return next(lines)["address"], lines
+
+
+def answer_calls(calls: Iterator[Json], ask: Callable[[Json, float], Json]) -> None:
+    """Makes the calls one after another, each with its request and its deadline."""
+    for call in calls:
+        print_answer(ask(call["requests"][0], call["seconds"]))
 
 
 def find_dtype(datatype: str) -> np.dtype[Any]:
@@ -99,26 +102,10 @@ def write_response(answer: Any, output: Any, array: Array) -> Json:  # noqa: ANN
     return {"responses": [{**named, "outputs": [described], "raw_output_contents": raw}]}
 
 
-def write_failure(error: Any) -> Json:  # noqa: ANN401 - grpc's errors are calls, which their class does not say
-    """Returns how a call has ended, with what the details of its status say."""
-    failure = {"code": error.code().value[0], "message": error.details()}
-    details = [value for key, value in error.trailing_metadata() or () if key == _DETAILS_KEY]
-    for packed in Status.FromString(details[0]).details if details else ():
-        info = ErrorInfo()
-        if packed.Unpack(info):
-            failure |= {"reason": info.reason, "metadata": dict(info.metadata)}
-    return failure
-
-
 def write_status(error: Exception) -> Json:
     """Returns how a call has ended where the client keeps no more of it than text: `StatusCode.NAME`."""
     name = str(getattr(error, "status", lambda: "")() or "").removeprefix("StatusCode.")
     return {"code": grpc.StatusCode[name or "UNKNOWN"].value[0], "message": str(error)}
-
-
-def print_answer(answer: Json) -> None:
-    """Prints the answer to one call."""
-    print(json.dumps(answer), flush=True)
 
 
 def _read_number(element: bool | float | str) -> bool | float:

@@ -1,10 +1,30 @@
 """What programs give to tritonclient for a request, and read of what it gives back."""
 
+from collections.abc import Callable
+from functools import partial
+
 import grpc
 import tritonclient.grpc as triton
 from tritonclient.utils import InferenceServerException
 
-from inference_calls import Json, Tensor, read_parameters, read_tensors, write_failure, write_response, write_status
+from calls_of_python import describe_error
+from inference_calls import (
+    Json,
+    Tensor,
+    answer_calls,
+    read_calls,
+    read_parameters,
+    read_tensors,
+    write_response,
+    write_status,
+)
+
+
+def run(ask: Callable[[triton.InferenceServerClient, Json, float], Json]) -> None:
+    """Answers what is asked on stdin by one client."""
+    address, calls = read_calls()
+    with triton.InferenceServerClient(address) as client:
+        answer_calls(calls, partial(ask, client))
 
 
 def build_arguments(request: Json) -> Json:
@@ -28,7 +48,7 @@ def write_result(result: triton.InferResult) -> Json:
 def write_error(error: InferenceServerException) -> Json:
     """Returns how a call has ended."""
     # It keeps the text; the details are those of the error that it was raised from.
-    return write_failure(error.__context__) if isinstance(error.__context__, grpc.RpcError) else write_status(error)
+    return describe_error(error.__context__) if isinstance(error.__context__, grpc.RpcError) else write_status(error)
 
 
 def _build_input(tensor: Tensor) -> triton.InferInput:

@@ -11,7 +11,7 @@ from google.protobuf.message import DecodeError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from inference_requests import SIX, build_request, read_response
+from inference_requests import SIX, build_question, build_request, build_typed_request, read_response
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason, ReshapeError
 from tensor_reshape.rules.limits import DEFAULT_LIMITS, Limits
@@ -190,15 +190,6 @@ def test_a_nan_among_numbers_comes_back_as_it_was():
     assert NAN in response.outputs[0].contents.SerializeToString()
 
 
-def build_question(dims: list[int], target: str, **parameters: str) -> InferMessage:
-    request = build_request("infer_shape", payload=np.array(dims, "<i8").tobytes(), target=target)
-    del request.inputs[:]
-    request.inputs.add(name="data_shape", datatype="INT64", shape=[len(dims)])
-    for name, value in parameters.items():
-        request.parameters[name].string_param = value
-    return request
-
-
 @pytest.mark.parametrize(
     ("dims", "target", "want"),
     [([2, 3], "[3,-1]", [3, 2]), ([-1, 4], "[2,-1]", [2, -1]), ([-1, -1], "[5,6]", [5, 6]), ([], "[]", [])],
@@ -215,8 +206,8 @@ def test_a_shape_is_asked_for_by_the_rules_of_the_operation_that_is_named():
     dims, target = [4, 0, 2], "[-1,0]"
     texts = []
     for operation in ("reshape", "static_reshape"):
-        request = build_question(dims, target, operation=operation)
-        request.parameters["special_zero"].bool_param = True
+        request = build_question(dims, target, special_zero=True)
+        request.parameters["operation"].string_param = operation
         texts.append(ask(make(), request.SerializeToString()).text)
     assert texts == ["INT64", Reason.MINUS_ONE_WITH_ZERO_VOLUME]
 
@@ -229,21 +220,19 @@ def test_typed_dims_are_answered_with_typed_dims():
     assert list(response.outputs[0].contents.int64_contents) == [6]
 
 
+LARGE = build_request(shape=(2**19,), payload=bytes(2**19), datatype="INT8", target="[-1]")
+NUMBERS = build_typed_request([1] * 4096)
+
+
 def test_what_is_large_is_left_to_a_thread():
-    large = build_request(shape=(2**19,), payload=bytes(2**19), datatype="INT8", target="[-1]")
-    numbers = build_request(shape=(4096,), datatype="INT8", target="[-1]", raw_input_contents=[])
-    numbers.inputs[0].contents.int_contents.extend([1] * 4096)
-    raws = [large.SerializeToString(), numbers.SerializeToString()]
+    raws = [LARGE.SerializeToString(), NUMBERS.SerializeToString()]
     assert [make().answer_light(raw) for raw in raws] == [None, None]
     assert [len(make().answer(raw)) > 4096 for raw in raws] == [True, True]
 
 
 def test_the_work_of_a_request_is_told_by_its_model_and_by_what_is_not_raw():
-    small, question = build_request(), build_request(model_name="infer_shape")
-    large = build_request(shape=(2**19,), payload=bytes(2**19), datatype="INT8", target="[-1]")
-    numbers = build_request(shape=(4096,), datatype="INT8", target="[-1]", raw_input_contents=[])
-    numbers.inputs[0].contents.int_contents.extend([1] * 4096)
-    works = [find_work(request.SerializeToString()) for request in (small, large, question, numbers)]
+    requests = (build_request(), LARGE, build_request("infer_shape"), NUMBERS)
+    works = [find_work(request.SerializeToString()) for request in requests]
     assert works == [Work.TENSORS, Work.TENSORS, Work.QUESTIONS, Work.NUMBERS]
 
 
@@ -254,10 +243,8 @@ def test_forms_that_no_client_writes_are_parsed_one_at_a_time(raw: bytes):
 
 def test_more_numbers_than_are_read_are_refused():
     limits = Limits(max_output_bytes=2**20)  # of which a 64th
-    request = build_request(shape=(2**17,), datatype="INT8", target="[-1]", raw_input_contents=[])
-    request.inputs[0].contents.int_contents.extend([1] * 2**17)
     with pytest.raises(LimitError) as caught:
-        make(limits).answer(request.SerializeToString())
+        make(limits).answer(build_typed_request([1] * 2**17).SerializeToString())
     assert caught.value.reason is Reason.HEAD_TOO_LARGE
 
 
@@ -288,9 +275,8 @@ def test_a_refusal_on_a_stream_is_an_answer_with_the_id_and_the_reason():
 
 
 def test_a_long_request_that_is_refused_on_a_stream_is_named_too():
-    request = build_request(id="seven", shape=(5,), datatype="INT8", target="[-1]", raw_input_contents=[])
-    request.inputs[0].contents.int_contents.extend([1] * 9000)
-    for raw in (request.SerializeToString(), request.SerializeToString() + b"\x7b\x7c"):  # the other with a group
+    refused = build_typed_request([1] * 9000, id="seven", target="[5]").SerializeToString()
+    for raw in (refused, refused + b"\x7b\x7c"):  # the other with a group
         _, response = stream(ReshapeService(DEFAULT_LIMITS), raw)
         assert response.infer_response.id == "seven"
 

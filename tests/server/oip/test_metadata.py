@@ -8,7 +8,7 @@ from tensor_reshape.rules.limits import DEFAULT_LIMITS
 from tensor_reshape.server.oip import metadata
 from tensor_reshape.server.oip.datatypes import DATATYPES
 from tensor_reshape.server.oip.inferences import Inference
-from tensor_reshape.server.oip.messages import InferMessage, find_class
+from tensor_reshape.server.oip.messages import InferMessage, Respond, find_class
 from tensor_reshape.server.oip.models import INFER_SHAPE, MODELS
 from tensor_reshape.server.oip.shared_memory import SharedMemory
 from tensor_reshape.server.oip.statistics import Statistics
@@ -69,7 +69,7 @@ def test_configuration_and_metadata_agree(model: str):
 
 
 @pytest.mark.parametrize("describe", [metadata.describe_model, metadata.configure_model])
-def test_a_model_that_is_not_here_is_not_described(describe: "metadata.Respond"):
+def test_a_model_that_is_not_here_is_not_described(describe: Respond):
     with pytest.raises(NotFoundError):
         describe(name("resnet"))
 

@@ -3,7 +3,7 @@
 import pytest
 
 from tensor_reshape.rules.errors import NotFoundError, Reason
-from tensor_reshape.server.oip.models import MODELS, find_model
+from tensor_reshape.server.oip.models import MODELS, Model, find_model
 
 
 def test_the_models_are_four():
@@ -26,9 +26,8 @@ def test_another_is_not_found(name: str, version: str, field: str):
 
 
 @pytest.mark.parametrize("model", MODELS.values(), ids=lambda model: model.name)
-def test_properties_tell_of_each_parameter_and_of_each_type(model: object):
-    described = next(found for found in MODELS.values() if found is model)
-    properties = described.properties
-    assert {f"parameters.{name}" for name in described.parameters} <= properties.keys()
-    for spec in (described.first, described.target):
+def test_properties_tell_of_each_parameter_and_of_each_type(model: Model):
+    properties = model.properties
+    assert {f"parameters.{name}" for name in model.parameters} <= properties.keys()
+    for spec in (model.first, model.target):
         assert spec.datatype in properties[f"inputs.{spec.name}.datatypes"].split(", ")

@@ -9,9 +9,9 @@ from inference_requests import SIX, build_request
 from tensor_reshape.rules.errors import LimitError, Reason, ReshapeError
 from tensor_reshape.rules.limits import DEFAULT_LIMITS
 from tensor_reshape.server.oip.inferences import Inference
-from tensor_reshape.server.oip.messages import find_class
+from tensor_reshape.server.oip.messages import InferMessage, find_class
 from tensor_reshape.server.oip.regions import Place, find_place
-from tensor_reshape.server.oip.shared_memory import SharedMemory
+from tensor_reshape.server.oip.shared_memory import Region, SharedMemory
 from tensor_reshape.server.service.methods import ReshapeService
 
 REGION, SIZE, OFFSET = "shared_memory_region", "shared_memory_byte_size", "shared_memory_offset"
@@ -75,15 +75,34 @@ def test_what_names_a_region_is_answered_on_a_thread_which_has_room_for_it(field
     assert SIX in raw
 
 
-@pytest.mark.parametrize("fields", ["inputs", "outputs"])
-def test_the_tensor_is_blamed_whose_region_cannot_be_used(tmp_path: Path, fields: str):
+def build_request_with_region(fields: str) -> InferMessage:
+    """Returns a request whose input or output lies in a region."""
     request = build_request(outputs=[{"name": "output"}])
     if fields == "inputs":
         request.ClearField("raw_input_contents")
     parameters = getattr(request, fields)[0].parameters
     parameters[REGION].string_param = "one"
     parameters[SIZE].int64_param = len(SIX)
+    return request
+
+
+@pytest.mark.parametrize("fields", ["inputs", "outputs"])
+def test_the_tensor_is_blamed_whose_region_cannot_be_used(tmp_path: Path, fields: str):
+    request = build_request_with_region(fields)
     inference = Inference(ReshapeService(DEFAULT_LIMITS), SharedMemory(tmp_path), DEFAULT_LIMITS)
     with pytest.raises(ReshapeError) as caught:
         inference.answer(request.SerializeToString())
     assert (caught.value.reason, caught.value.field) == (Reason.REGION_UNKNOWN, f"{fields}[0].parameters")
+
+
+@pytest.mark.parametrize("fields", ["inputs", "outputs"])
+def test_an_offset_that_no_signed_number_holds_is_out_of_range(tmp_path: Path, fields: str):
+    (tmp_path / "file").write_bytes(SIX)
+    memory = SharedMemory(tmp_path)
+    memory.register("one", Region("file", 0, len(SIX)))
+    request = build_request_with_region(fields)
+    getattr(request, fields)[0].parameters[OFFSET].uint64_param = 2**63
+    inference = Inference(ReshapeService(DEFAULT_LIMITS), memory, DEFAULT_LIMITS)
+    with pytest.raises(ReshapeError) as caught:
+        inference.answer(request.SerializeToString())
+    assert (caught.value.reason, caught.value.field) == (Reason.REGION_OUT_OF_RANGE, f"{fields}[0].parameters")

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from inference_requests import SIX, build_request
+from inference_requests import SIX, build_request, build_typed_request
 from tensor_reshape.rules.errors import LimitError, Reason, ReshapeError
 from tensor_reshape.rules.limits import DEFAULT_LIMITS, MAX_HEADER_BYTES
 from tensor_reshape.rules.operations import RESHAPE, STATIC_RESHAPE
@@ -70,9 +70,7 @@ def test_what_is_no_element_is_short(request_: InferMessage):
 
 
 def test_elements_are_no_part_of_what_is_short():
-    numbers = build_request(shape=[MAX_HEADER_BYTES], datatype="INT8", target="[-1]", raw_input_contents=[])
-    numbers.inputs[0].contents.int_contents.extend([1] * MAX_HEADER_BYTES)
-    assert read(numbers).first.payload.nbytes == MAX_HEADER_BYTES
+    assert read(build_typed_request([1] * MAX_HEADER_BYTES)).first.payload.nbytes == MAX_HEADER_BYTES
     raw = build_request(payload=bytes(MAX_HEADER_BYTES)).SerializeToString()
     assert read_request(parse_whole(raw, DEFAULT_LIMITS), SharedMemory(None), DEFAULT_LIMITS).special_zero is False
 

@@ -5,7 +5,7 @@ from functools import cache
 from itertools import islice
 
 from http2 import SERVICE_PATH, grpc_message, list_call_headers
-from inference_requests import build_request as build_inference
+from inference_requests import build_question, build_typed_request
 from plain_requests import build_begin, build_chunk, build_request, build_static_request
 from tensor_reshape.rules.limits import MAX_BATCH_BYTES
 from tensor_reshape.server.oip.messages import find_path
@@ -106,23 +106,13 @@ def build_hard_question(number: int) -> bytes:
 @cache
 def build_numbers(size: int) -> bytes:
     """Returns a ModelInferRequest of so many bytes, each of which is an element as a number."""
-    count = size - 100
-    data = {"name": "data", "datatype": "INT8", "shape": [count], "contents": {"int_contents": [1] * count}}
-    request = build_inference(inputs=[data], raw_input_contents=[], target="[-1]")
-    return bytes(request.SerializeToString())
+    return bytes(build_typed_request([1] * (size - 100)).SerializeToString())
 
 
 def build_unknown_shape(number: int) -> bytes:
     """Returns a ModelInferRequest that asks for a shape, and is too long to be read at once; each has another."""
-    request = build_inference(
-        "infer_shape",
-        inputs=[{"name": "data_shape", "datatype": "INT64", "shape": [64]}],
-        payload=b"\xff" * 8 * 60 + number.to_bytes(8, "little") * 4,
-        target=str([0] * 63 + [-1]),
-        special_zero=True,
-        id="x" * 8000,
-    )
-    return bytes(request.SerializeToString())
+    dims, target = [-1] * 60 + [number] * 4, str([0] * 63 + [-1])
+    return bytes(build_question(dims, target, special_zero=True, id="x" * 8000).SerializeToString())
 
 
 def encode_headers(*fields: tuple[str, str]) -> bytes:

@@ -86,7 +86,7 @@ class Pool:
 
     def find_account(self, name: str) -> Account:
         """Returns the account of a connection; one that has nothing, and waits for nothing, is not kept."""
-        return self._accounts.get(name) or Account(name, self._ceiling if is_shared(name) else self._share)
+        return self._accounts.get(name) or self._open_account(name)
 
     def fits(self, account: Account, size: int) -> bool:
         """Whether the connection may have so many bytes more, now."""
@@ -98,11 +98,11 @@ class Pool:
 
     def change(self, name: str, size: int) -> None:
         """Notes that a connection has `size` bytes more, or fewer."""
-        self._change(self._accounts.get(name) or self.find_account(name), size)
+        self._change(self._accounts.get(name) or self._open_account(name), size)
 
     def take(self, name: str, size: int) -> bool:
         """Gives a connection room where no claim that waits comes first, and returns whether it did."""
-        account = self._accounts.get(name) or self.find_account(name)
+        account = self._accounts.get(name) or self._open_account(name)
         others_wait = self._newcomers or (account.used and self._holders)
         if account.claims or others_wait or not self.fits(account, size):
             return False
@@ -147,6 +147,9 @@ class Pool:
     def newcomers(self) -> int:
         """How many connections wait that have nothing."""
         return len(self._newcomers)
+
+    def _open_account(self, name: str) -> Account:
+        return Account(name, self._ceiling if is_shared(name) else self._share)
 
     def _change(self, account: Account, size: int) -> None:
         account.used += size

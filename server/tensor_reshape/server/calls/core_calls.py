@@ -19,7 +19,8 @@ and what `stop` waits for. `is_supported` says whether the installed grpcio is o
 import inspect
 import logging
 import time
-from collections.abc import Callable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
 from typing import Any
@@ -51,20 +52,24 @@ _STATE = ("callbacks", "client", "condition", "due", "initial_metadata_allowed",
 
 def is_supported() -> bool:
     """Whether the installed grpcio has all that this module needs, in the form that it needs."""
-    known = all(has_parameters(name, parameters) for name, parameters in _PARAMETERS.items())
-    if not known or not all(hasattr(_server, name) for name in _CONSTANTS):
+    if not has_parts(_PARAMETERS, _CONSTANTS):
         return False
     state = _server._RPCState()  # type: ignore[no-untyped-call]
     return all(hasattr(state, name) for name in _STATE) and all(hasattr(cygrpc, name) for name in _OPERATIONS)
 
 
-def has_parameters(name: str, parameters: list[str]) -> bool:
-    """Whether grpcio's function, or class, of that name has these parameters first."""
+def has_parts(parameters: Mapping[str, list[str]], constants: Iterable[str]) -> bool:
+    """Whether grpcio has these functions, or classes, each with its parameters first, and these constants."""
+    known = all(_has_parameters(name, first) for name, first in parameters.items())
+    return known and all(hasattr(_server, name) for name in constants)
+
+
+def _has_parameters(name: str, first: list[str]) -> bool:
     function = getattr(_server, name, None)
-    return callable(function) and list(inspect.signature(function).parameters)[: len(parameters)] == parameters
+    return callable(function) and list(inspect.signature(function).parameters)[: len(first)] == first
 
 
-class ServerCall:
+class ServerCall(ABC):
     """One call as the core has it. What it is for is in the classes that inherit it: they give the callbacks."""
 
     _call: Any  # of the core
@@ -80,19 +85,20 @@ class ServerCall:
         return str(self._call.peer(), "utf8", "replace")
 
     @property
+    @abstractmethod
     def is_gone(self) -> bool:
         """Whether the caller was gone before the status was sent; known when the call is over."""
-        raise NotImplementedError
 
     @property
     def seconds_left(self) -> float:
         """Until the time is up that the caller has set; infinite where it has set none."""
         return float(self._details.deadline) - time.time()
 
+    @abstractmethod
     def receive(self) -> None:
         """Has the core receive a message; `_on_read` follows. Nothing where the call is over. From any thread."""
-        raise NotImplementedError
 
+    @abstractmethod
     def finish(self, status: Status | None = None, response: bytes | None = None) -> None:
         """Ends the call, unless it has been; to be called while no message is being sent. From any thread.
 
@@ -100,17 +106,17 @@ class ServerCall:
             status: of a bad end; None: of a good one.
             response: what is sent with the status, in one operation: the one answer of a unary call.
         """
-        raise NotImplementedError
 
     def cancel(self) -> None:
         """Ends the call at once, whatever is under way. From any thread."""
         self._is_cancelled = True
         self._call.cancel()
 
+    @abstractmethod
     def _on_read(self, raw: bytes | None) -> None:
         """Takes a message; None at the end of the caller's side, and also just before the core says that it is gone."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _on_over(self) -> None:
         """Hears that the call is over."""
 

@@ -4,6 +4,7 @@ Nothing here locks: a queue is used by one thread.
 """
 
 from collections import OrderedDict, deque
+from collections.abc import Hashable
 from typing import Generic, TypeVar
 
 Item = TypeVar("Item")
@@ -19,13 +20,13 @@ class FairQueue(Generic[Item]):
 
     def __init__(self) -> None:
         """Starts empty."""
-        self.waiting: OrderedDict[str, deque[Item]] = OrderedDict()  # whose turn is next, first; none is empty
+        self.waiting: OrderedDict[Hashable, deque[Item]] = OrderedDict()  # whose turn is next, first; none is empty
 
     def __bool__(self) -> bool:
         """Whether anything waits."""
         return bool(self.waiting)
 
-    def push(self, peer: str, item: Item) -> None:
+    def push(self, peer: Hashable, item: Item) -> None:
         """Adds what a connection has; one that had nothing has its turn after all others."""
         self.waiting.setdefault(peer, deque()).append(item)
 

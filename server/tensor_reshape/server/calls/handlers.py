@@ -12,7 +12,7 @@ from tensor_reshape.server.calls.admission import Admission
 from tensor_reshape.server.calls.router import Submit
 from tensor_reshape.server.calls.threaded import (
     CALL_THREADS,
-    QUESTION_THREADS,
+    WORK_THREADS,
     ThreadedHandlers,
     ThreadedStream,
     ThreadedUnary,
@@ -64,23 +64,19 @@ class InlineHandlers(grpc.GenericRpcHandler):
         pool = inline.InlinePool(max_workers=CALL_THREADS, thread_name_prefix="wrapped")
         receivers = ThreadPoolExecutor(max_workers=CALL_THREADS, thread_name_prefix="receiver")
         admission.limit_threads(CALL_THREADS, pool.are_short)
-        pools = {
-            Work.TENSORS: threads,
-            # Calls that wait for each other: on the threads of others, a few of them would keep all others waiting.
-            Work.QUESTIONS: start_threads(QUESTION_THREADS, "question"),
-            Work.BATCHES: start_threads(QUESTION_THREADS, "batch"),
-            Work.NUMBERS: start_threads(1, "numbers"),
-        }
+        # Calls that wait for each other: on the threads of others, a few of them would keep all others waiting.
+        others = {work: start_threads(count, work.name.lower()) for work, count in WORK_THREADS.items()}
+        pools = {Work.TENSORS: threads, **others}
         permissions = build_permissions(max_working)
         self._handlers: dict[str, grpc.RpcMethodHandler[bytes, bytes]] = {}
         self.direct: dict[str, serving_loops.OpenCall] = {}
         for method in methods.unary:
-            unary = inline.UnaryPlan(admission, pools, method.name, partial(ThreadedUnary, method, permissions), method)
+            unary = inline.UnaryPlan(admission, pools, partial(ThreadedUnary, method, permissions), method)
             self._handlers[method.name] = grpc.stream_unary_rpc_method_handler(unary)
             self.direct[method.name] = unary.open
         for stream in methods.streams:
             fall_back = partial(ThreadedStream, stream, receivers)
-            plan = inline.StreamPlan(admission, pools, stream.name, fall_back, stream)
+            plan = inline.StreamPlan(admission, pools, fall_back, stream)
             self._handlers[stream.name] = grpc.stream_stream_rpc_method_handler(plan)
         self.routes: Mapping[str, Submit] = dict.fromkeys(self._handlers, pool.submit)
 

@@ -8,6 +8,7 @@
 """
 
 import logging
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
@@ -64,13 +65,11 @@ class Plan:
     Attributes:
         admission: what admits them.
         pools: threads for what takes long.
-        name: of the method, in full.
         fall_back: makes a call that a thread serves.
     """
 
     admission: Admission
     pools: Mapping[Work, ThreadPoolExecutor]
-    name: str
     fall_back: Callable[[Admission], ThreadedUnary | ThreadedStream]
 
     def __call__(self, requests: Iterator[bytes], context: grpc.ServicerContext) -> object:
@@ -123,10 +122,10 @@ class InlineCall(ServerCall):
     _work = _TENSORS
 
     def _join(self, plan: Plan) -> None:
-        """Makes the life; idle until `begin`."""
+        """Makes the life, once `_method` is known; idle until `begin`."""
         self._admission = plan.admission
         self._pools = plan.pools
-        self._life = Lifecycle(self, plan.name)
+        self._life = Lifecycle(self, self._method)
         # The message that waits for a thread.
         self._message: bytes | None = None
 
@@ -166,9 +165,9 @@ class InlineCall(ServerCall):
         if raw is not None:
             self._work = find_work(raw)
 
+    @abstractmethod
     def _answer_long(self, raw: bytes) -> None:
         """Answers on a thread."""
-        raise NotImplementedError
 
     def _on_over(self) -> None:
         gone = self.is_gone
@@ -206,7 +205,7 @@ class UnaryCall(InlineCall, DirectCall):
 
     def __init__(self, plan: UnaryPlan, rpc_event: Any) -> None:
         """Idle until `begin`."""
-        DirectCall.__init__(self, plan.name, rpc_event)
+        DirectCall.__init__(self, plan.method.name, rpc_event)
         self._join(plan)
         self._served = plan.method
 
@@ -260,7 +259,7 @@ class StreamCall(InlineCall, CoreCall):
 
     def __init__(self, plan: StreamPlan, rpc_event: Any, state: Any) -> None:
         """Idle until `begin`."""
-        CoreCall.__init__(self, plan.name, rpc_event, state)
+        CoreCall.__init__(self, plan.stream.name, rpc_event, state)
         self._join(plan)
         self._find_work = plan.stream.find_work
         self._session = plan.stream.open(partial(plan.admission.reserve, self._life))

@@ -24,7 +24,7 @@ import grpc
 from grpc import _server  # the parts in question
 from grpc._cython import cygrpc  # type: ignore[attr-defined] # compiled, without types
 
-from tensor_reshape.server.calls.core_calls import has_parameters
+from tensor_reshape.server.calls.core_calls import has_parts
 from tensor_reshape.server.calls.fair_queues import FairQueue
 
 OpenCall: TypeAlias = Callable[[Any], Any]
@@ -80,8 +80,7 @@ _CORE = ("CompletionType", "ReceiveCloseOnServerOperation")
 
 def is_supported() -> bool:
     """Whether the installed grpcio has what this module and `direct_calls` need besides `core_calls`, in that form."""
-    known = all(has_parameters(name, parameters) for name, parameters in _PARAMETERS.items())
-    if not known or not all(hasattr(_server, name) for name in _CONSTANTS):
+    if not has_parts(_PARAMETERS, _CONSTANTS):
         return False
     make_state: Any = _server._ServerState
     state = make_state(*[None, None, (), None, None, None])

@@ -48,6 +48,11 @@ so that the next one's find a thread.
 Batches have as many: none keeps a single question waiting, and neither a tensor. `--threads` does not count them.
 """
 
+WORK_THREADS: Mapping[Work, int] = MappingProxyType(
+    {Work.QUESTIONS: QUESTION_THREADS, Work.BATCHES: QUESTION_THREADS, Work.NUMBERS: 1}
+)
+"""How many calls with each kind of work are worked on at once, in both ways of serving; with tensors, `--threads`."""
+
 Permissions: TypeAlias = Mapping[Work, threading.Semaphore]
 """How many calls are worked on at once."""
 
@@ -61,12 +66,8 @@ _LOOK_SECONDS = 0.1
 
 def build_permissions(max_working: int) -> Permissions:
     """Returns those of a server that works on so many tensors at once."""
-    return {
-        Work.TENSORS: threading.Semaphore(max_working),
-        Work.QUESTIONS: threading.Semaphore(QUESTION_THREADS),
-        Work.BATCHES: threading.Semaphore(QUESTION_THREADS),
-        Work.NUMBERS: threading.Semaphore(1),
-    }
+    counts = {Work.TENSORS: max_working, **WORK_THREADS}
+    return {work: threading.Semaphore(count) for work, count in counts.items()}
 
 
 class CallThreads(ThreadPoolExecutor):

@@ -72,7 +72,7 @@ class Inference:
             return None
         pieces = self._find_cached(raw)
         if pieces is None:
-            split = split_light(raw)
+            split = _split_light(raw)
             pieces = None if split is None else self._answer_split(raw, split)
         return None if pieces is None else b"".join(pieces)
 
@@ -99,7 +99,7 @@ class Inference:
         """Whether to answer a request takes long, besides moving its elements."""
         if self._cache.find(raw) is not None:
             return False
-        split = split_light(raw)
+        split = _split_light(raw)
         if split is None:
             return True
         try:
@@ -155,16 +155,16 @@ class Inference:
 
     def _finish(self, call: InferCall, output: TensorView) -> Pieces:
         """Returns the answer without its id; none follow the header where its elements are in a region, or numbers."""
-        header = encode_header(call, output)
         if call.place is None:
-            return header, _NOTHING if call.is_typed else output.payload
+            return encode_header(call, output), _NOTHING if call.is_typed else output.payload
         size = output.payload.nbytes
         if size > call.place.byte_size:
             message = f"shared memory size specified with the request for output '{call.model.output.name}' "
             message += f"({call.place.byte_size} bytes) should be at least {size} bytes to hold the results"
             raise InvalidRequestError.of(Reason.OUTPUT_INVALID, message, _OUTPUT, have=call.place.byte_size, want=size)
+        # Written first: that finds out whether the offset is one within the region, and then an answer can tell it.
         self._memory.write(call.place.region, call.place.offset, output.payload, _OUTPUT)
-        return header, _NOTHING
+        return encode_header(call, output), _NOTHING
 
 
 class InferSession:
@@ -218,7 +218,7 @@ def find_work(raw: bytes) -> Work:
     return Work.TENSORS if outline.header_size <= LIGHT_HEADER_BYTES else Work.NUMBERS
 
 
-def split_light(raw: bytes) -> Split | None:
+def _split_light(raw: bytes) -> Split | None:
     """Returns the message in two; None where to read it may take long."""
     try:
         return split_message(raw, LIGHT_HEADER_BYTES, _LIGHT_FIELDS)

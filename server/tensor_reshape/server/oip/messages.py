@@ -8,7 +8,7 @@
   threads go on: whoever makes a message of a class that is half cleared ends the process (SIGSEGV, protobuf 7.36).
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from importlib.resources import files
 from typing import Any, TypeAlias
 
@@ -18,6 +18,8 @@ from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
+from tensor_reshape.wire.fields import check_header_size, parse_message
+
 InferMessage: TypeAlias = Any
 """Any message of the protocol, of whose fields nothing is known to a type checker: the pool has no generated types."""
 
@@ -26,6 +28,9 @@ InferRequest: TypeAlias = Any
 
 InferTensor: TypeAlias = Any
 """An InferInputTensor, or an InferRequestedOutputTensor."""
+
+Respond: TypeAlias = Callable[[InferMessage], InferMessage]
+"""Answers a request that has been parsed."""
 
 
 def _load_pool() -> DescriptorPool:
@@ -59,3 +64,14 @@ def find_class(name: str) -> type[Message]:
 def find_path(method: str) -> str:
     """Returns the full name of a method, as calls and servers take it."""
     return f"/{SERVICE.full_name}/{method}"
+
+
+def build_answer(method: str, respond: Respond) -> Callable[[bytes], bytes]:
+    """Returns what answers a method without tensors, bytes to bytes."""
+    kind = find_class(f"{method}Request")
+
+    def answer(raw: bytes) -> bytes:
+        check_header_size(len(raw))
+        return bytes(respond(parse_message(kind, raw)).SerializeToString())
+
+    return answer

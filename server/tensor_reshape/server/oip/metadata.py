@@ -3,7 +3,6 @@
 Law: all follows from the table of models.
 """
 
-from collections.abc import Callable, Iterator
 from importlib.metadata import version
 from typing import Any, TypeAlias
 
@@ -19,9 +18,6 @@ SHARED_MEMORY = "system_shared_memory"
 
 PLATFORM = "tensor_reshape"
 """The protocol has a list of names, none of which would be true."""
-
-Respond: TypeAlias = Callable[[InferMessage], InferMessage]
-"""Answers a request that has been parsed."""
 
 Fields: TypeAlias = dict[str, Any]
 """A message, as its class takes it."""
@@ -90,15 +86,9 @@ def tell_statistics(statistics: Statistics, request: InferMessage) -> InferMessa
     Raises:
         NotFoundError: MODEL_UNKNOWN.
     """
-    stats = [_tell_count(name, statistics.read(name)) for name in _choose_models(request)]
+    names = [find_model(request.name, request.version).name] if request.name else MODELS
+    stats = [_tell_count(name, statistics.read(name)) for name in names]
     return find_class("ModelStatisticsResponse")(model_stats=stats)
-
-
-def _choose_models(request: InferMessage) -> Iterator[str]:
-    if request.name:
-        yield find_model(request.name, request.version).name
-    else:
-        yield from MODELS
 
 
 def _tell_count(name: str, count: Count) -> Fields:

@@ -6,11 +6,10 @@ from functools import partial
 from tensor_reshape.rules.limits import Limits
 from tensor_reshape.server.oip import metadata
 from tensor_reshape.server.oip.inferences import Inference, InferSession, find_work
-from tensor_reshape.server.oip.messages import find_class, find_path
+from tensor_reshape.server.oip.messages import Respond, build_answer, find_class, find_path
 from tensor_reshape.server.oip.region_methods import build_region_methods
 from tensor_reshape.server.oip.shared_memory import SharedMemory
 from tensor_reshape.server.service.methods import Method, MethodTable, ReshapeService, StreamMethod
-from tensor_reshape.wire.fields import check_header_size, parse_message
 
 _STREAM = find_path("ModelStreamInfer")
 
@@ -39,35 +38,25 @@ def build_probes(is_ready: Callable[[], bool]) -> dict[str, Callable[[bytes], by
     """
     ready, model_ready = find_class("ServerReadyResponse"), find_class("ModelReadyResponse")
     live = find_class("ServerLiveResponse")(live=True)
-    responds: dict[str, metadata.Respond] = {
+    responds: dict[str, Respond] = {
         "ServerLive": lambda _: live,
         "ServerReady": lambda _: ready(ready=is_ready()),
         "ModelReady": lambda request: model_ready(ready=metadata.is_model_ready(request)),
     }
-    return {find_path(name): _build_answer(name, respond) for name, respond in responds.items()}
+    return {find_path(name): build_answer(name, respond) for name, respond in responds.items()}
 
 
 def _build_others(inference: Inference, memory: SharedMemory) -> tuple[Method, ...]:
     return (
-        build_method("ServerMetadata", partial(metadata.describe_server, shares_memory=memory.is_enabled)),
-        build_method("ModelMetadata", metadata.describe_model),
-        build_method("ModelConfig", metadata.configure_model),
-        build_method("ModelStatistics", partial(metadata.tell_statistics, inference.statistics)),
-        build_method("RepositoryIndex", metadata.list_models),
+        _build_method("ServerMetadata", partial(metadata.describe_server, shares_memory=memory.is_enabled)),
+        _build_method("ModelMetadata", metadata.describe_model),
+        _build_method("ModelConfig", metadata.configure_model),
+        _build_method("ModelStatistics", partial(metadata.tell_statistics, inference.statistics)),
+        _build_method("RepositoryIndex", metadata.list_models),
     )
 
 
-def build_method(name: str, respond: metadata.Respond) -> Method:
+def _build_method(name: str, respond: Respond) -> Method:
     """Returns a method whose answers are short, and so made where the request is received."""
-    answer_light = _build_answer(name, respond)
+    answer_light = build_answer(name, respond)
     return Method(find_path(name), lambda raw, _is_over: answer_light(raw), answer_light)
-
-
-def _build_answer(name: str, respond: metadata.Respond) -> Callable[[bytes], bytes]:
-    kind = find_class(f"{name}Request")
-
-    def answer(raw: bytes) -> bytes:
-        check_header_size(len(raw))
-        return bytes(respond(parse_message(kind, raw)).SerializeToString())
-
-    return answer

@@ -39,6 +39,7 @@ class TensorSpec(NamedTuple):
     data_types: frozenset[DataType]
 
 
+# Compared by identity, as operations are: each is a row of one table, and has a mapping, which has no hash.
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Model:
     """A model.
@@ -85,12 +86,13 @@ _PARAMETERS = {
 
 
 def _build_reshape(operation: Operation) -> Model:
-    target = operation.shape_data_types if operation is RESHAPE else _TARGET_TYPES
+    datatype = "INT32" if operation.shape_data_types == {DataType.I32} else "INT64"
     return Model(
         name=operation.name,
         operation=operation,
         first=TensorSpec("data", "FP32", operation.data_types & NAMES.keys()),
-        target=TensorSpec(SHAPE, "INT32" if operation is DYNAMIC_RESHAPE else "INT64", target),
+        # More than the operation's shape tensor may hold: what clients write shapes as, also where it has none.
+        target=TensorSpec(SHAPE, datatype, operation.shape_data_types | _TARGET_TYPES),
         output=TensorSpec("output", "FP32", operation.data_types & NAMES.keys()),
         parameters=_PARAMETERS,
     )

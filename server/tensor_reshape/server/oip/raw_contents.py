@@ -93,7 +93,7 @@ def split_message(raw: bytes, max_header_bytes: int, max_fields: int = MAX_FIELD
             if tag == ID_TAG:
                 ids.append((position, end))
         if header > max_header_bytes or fields > max_fields:
-            raise refuse_header(header, max_header_bytes, max_fields)
+            raise _refuse_header(header, max_header_bytes, max_fields)
         position = end
     pieces.append(raw[begin:])
     return Split(len(raw), b"".join(pieces), contents, ids)
@@ -117,7 +117,7 @@ def read_outline(raw: bytes, max_fields: int) -> Outline | None:
     return Outline(name, header_size) if position >= len(raw) else None
 
 
-def refuse_header(size: int, limit: int, max_fields: int = MAX_FIELDS) -> LimitError:
+def _refuse_header(size: int, limit: int, max_fields: int) -> LimitError:
     """Returns the refusal of a message that is large, or has many fields, besides its raw contents."""
     message = (
         f"the request has {size} or more bytes besides raw_input_contents, or many fields; {limit} and {max_fields} "

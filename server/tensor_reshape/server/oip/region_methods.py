@@ -3,12 +3,9 @@
 Law: none answers on the thread that receives calls, since to open a file may take long.
 """
 
-from collections.abc import Callable
-
-from tensor_reshape.server.oip.messages import InferMessage, find_class, find_path
+from tensor_reshape.server.oip.messages import InferMessage, Respond, build_answer, find_class, find_path
 from tensor_reshape.server.oip.shared_memory import Region, SharedMemory
 from tensor_reshape.server.service.methods import Method
-from tensor_reshape.wire.fields import check_header_size, parse_message
 
 
 def build_region_methods(memory: SharedMemory) -> tuple[Method, ...]:
@@ -34,11 +31,6 @@ def build_region_methods(memory: SharedMemory) -> tuple[Method, ...]:
     )
 
 
-def _build_method(name: str, respond: Callable[[InferMessage], InferMessage]) -> Method:
-    kind = find_class(f"{name}Request")
-
-    def answer(raw: bytes) -> bytes:
-        check_header_size(len(raw))
-        return bytes(respond(parse_message(kind, raw)).SerializeToString())
-
+def _build_method(name: str, respond: Respond) -> Method:
+    answer = build_answer(name, respond)
     return Method(find_path(name), lambda raw, _is_over: answer(raw), lambda _raw: None)

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason
 from tensor_reshape.rules.limits import Limits
-from tensor_reshape.server.oip.shared_memory import REGION
 
-OFFSET, BYTE_SIZE = "shared_memory_offset", "shared_memory_byte_size"
+REGION, OFFSET, BYTE_SIZE = "shared_memory_region", "shared_memory_offset", "shared_memory_byte_size"
+"""The parameters of a tensor that say where it lies."""
 
 
 class Place(NamedTuple):

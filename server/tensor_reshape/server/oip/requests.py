@@ -22,15 +22,15 @@ from tensor_reshape.server.oip.datatypes import clip_name, decode_datatype, form
 from tensor_reshape.server.oip.messages import InferRequest, InferTensor, find_class
 from tensor_reshape.server.oip.models import OPERATION, SHAPE, SPECIAL_ZERO, Model, find_model
 from tensor_reshape.server.oip.raw_contents import Split, check_parsable, find_header_limit
-from tensor_reshape.server.oip.regions import Place, find_place
-from tensor_reshape.server.oip.shared_memory import REGION, SharedMemory
+from tensor_reshape.server.oip.regions import REGION, Place, find_place
+from tensor_reshape.server.oip.shared_memory import SharedMemory
 from tensor_reshape.wire.fields import check_header_size, parse_message
 from tensor_reshape.wire.reshapes import read_items
 from tensor_reshape.wire.tensors import TensorView
 
 _REQUEST = find_class("ModelInferRequest")
 _CHOICES = {"bool": "bool_param", "string": "string_param"}
-_LIST = re.compile(r"\s*\[\s*(?:(-?[0-9]{1,19})\s*(?:,\s*-?[0-9]{1,19}\s*)*)?\]\s*", re.ASCII)
+_LIST = re.compile(r"\s*\[\s*(?:-?[0-9]{1,19}\s*(?:,\s*-?[0-9]{1,19}\s*)*)?\]\s*", re.ASCII)
 _ITEM = re.compile(r"-?[0-9]+", re.ASCII)
 _LEAST = -(2**63)  # of INT64, as which the input of that name holds them
 

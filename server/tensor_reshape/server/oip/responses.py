@@ -5,17 +5,13 @@ generated class ever has them.
 """
 
 from collections.abc import Sequence
-from typing import Any
-
-from google.protobuf.message import Message
 
 from tensor_reshape.server.oip.contents import fill_contents
 from tensor_reshape.server.oip.datatypes import NAMES
 from tensor_reshape.server.oip.messages import find_class
 from tensor_reshape.server.oip.models import VERSION
-from tensor_reshape.server.oip.regions import BYTE_SIZE, OFFSET, Place
+from tensor_reshape.server.oip.regions import BYTE_SIZE, OFFSET, REGION
 from tensor_reshape.server.oip.requests import InferCall
-from tensor_reshape.server.oip.shared_memory import REGION
 from tensor_reshape.wire.fields import encode_varint
 from tensor_reshape.wire.tensors import TensorView
 
@@ -30,8 +26,11 @@ def encode_header(call: InferCall, output: TensorView) -> bytes:
     message = _RESPONSE(model_name=call.model.name, model_version=VERSION)
     tensor = message.outputs.add(name=call.model.output.name, datatype=NAMES[output.data_type], shape=output.dims)  # type: ignore[attr-defined] # a message of the pool
     if call.place is not None:
-        for name, parameter in _tell_place(call.place, output).items():
-            tensor.parameters[name].CopyFrom(parameter)
+        # As Triton tells it.
+        tensor.parameters[REGION].string_param = call.place.region
+        tensor.parameters[BYTE_SIZE].int64_param = output.payload.nbytes
+        if call.place.offset:
+            tensor.parameters[OFFSET].int64_param = call.place.offset
         return message.SerializeToString() + _RAW_TAG + b"\0"  # each output has its entry
     if call.is_typed:
         fill_contents(tensor, call.source, output)
@@ -54,13 +53,3 @@ def encode_error(text: str, reason: str, request_id: str) -> bytes:
     """Returns a refusal as an answer of a stream: whom it is for, what is wrong, and our reason."""
     response = {"id": request_id, "parameters": {"reason": _PARAMETER(string_param=reason)}}
     return _STREAM_RESPONSE(error_message=text, infer_response=response).SerializeToString()
-
-
-def _tell_place(place: Place, output: TensorView) -> dict[str, Message]:
-    """Returns the parameters that say where an output is, as Triton's do."""
-    told: dict[str, Any] = {
-        REGION: {"string_param": place.region},
-        BYTE_SIZE: {"int64_param": output.payload.nbytes},
-        **({OFFSET: {"int64_param": place.offset}} if place.offset else {}),
-    }
-    return {name: _PARAMETER(**choice) for name, choice in told.items()}

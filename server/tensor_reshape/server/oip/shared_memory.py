@@ -29,9 +29,6 @@ MAX_REGIONS = 1024
 MAX_NAME_BYTES = 255
 """Of the name of a region, and of a key: that of a file cannot be longer."""
 
-REGION = "shared_memory_region"
-"""The parameter of a tensor that names its region."""
-
 # Both ways: a region is registered for input or for output, and nobody says which. Without O_NONBLOCK a pipe without a
 # writer would keep the thread; a terminal shall not become the server's.
 _FLAGS = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC

@@ -6,9 +6,9 @@ nowhere. Counted are those of this process: with several workers, each tells of 
 
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeVar
 
 from tensor_reshape.server.oip.models import MODELS
@@ -38,10 +38,10 @@ class Count:
 class Statistics:
     """Counts requests."""
 
-    def __init__(self, models: Iterable[str] = MODELS) -> None:
+    def __init__(self) -> None:
         """Starts with nothing."""
         self._lock = threading.Lock()  # guards the counts; nothing is done under it but to add
-        self._counts = {name: Count() for name in models}
+        self._counts = {name: Count() for name in MODELS}
 
     def note_success(self, model: str, began_ns: int) -> None:
         """Counts an answer; `began_ns` by `time.perf_counter_ns`."""
@@ -73,8 +73,7 @@ class Statistics:
     def read(self, model: str) -> Count:
         """Returns what is known of a model, as of now."""
         with self._lock:
-            count = self._counts[model]
-            return Count(count.successes, count.success_ns, count.failures, count.failure_ns, count.last_ms)
+            return replace(self._counts[model])
 
 
 class Measured(NamedTuple):

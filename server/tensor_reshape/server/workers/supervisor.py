@@ -21,7 +21,7 @@ from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import partial
 from urllib.parse import quote
 
-from tensor_reshape.server.config import Config, ConfigError
+from tensor_reshape.server.config import STOP_SIGNALS, Config, ConfigError
 from tensor_reshape.server.transport.listeners import announce, hold
 from tensor_reshape.server.workers.messages import Order
 from tensor_reshape.server.workers.slots import Slot
@@ -144,7 +144,7 @@ def _catch_signals() -> Iterator[int]:
     reader, writer = os.pipe()
     os.set_blocking(writer, False)  # `set_wakeup_fd` demands it: a handler must not wait for room in the pipe
     signal.set_wakeup_fd(writer)
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD):
+    for number in (*STOP_SIGNALS, signal.SIGCHLD):
         signal.signal(number, lambda *_: None)  # without a handler of Python's nothing is written
     try:
         yield reader

@@ -10,7 +10,7 @@ from typing import Any
 
 from google.rpc import error_details_pb2
 
-from calls_of_python import Answer, Call, print_answer, read_lines
+from calls_of_python import Answer, Call, describe_info, print_answer, read_lines
 
 PROCESSES = 2
 CODES = {"invalid_argument": 3, "deadline_exceeded": 4, "not_found": 5, "resource_exhausted": 8}
@@ -53,8 +53,7 @@ def describe(error: dict[str, Any]) -> Answer:
     for detail in error.get("details", ()):
         if detail["type"] == "google.rpc.ErrorInfo":
             value = detail["value"] + "=" * (-len(detail["value"]) % 4)
-            info = error_details_pb2.ErrorInfo.FromString(base64.b64decode(value))
-            answer |= {"reason": info.reason, "metadata": dict(info.metadata)}
+            answer |= describe_info(error_details_pb2.ErrorInfo.FromString(base64.b64decode(value)))
     return answer
 
 

@@ -5,11 +5,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import grpc
-from google.rpc import error_details_pb2
 from grpc_requests import Client
-from grpc_status import rpc_status
 
-from calls_of_python import Answer, Call, print_answer, read_lines
+from calls_of_python import Answer, Call, describe_error, print_answer, read_lines
 
 MESSAGE_BYTES = 32 * 2**20  # its own limit on what it receives is 4 MiB
 
@@ -31,7 +29,7 @@ def make(client: Client, call: Call) -> Answer:
         given = client.request(call["service"], call["method"], asked, timeout=call["seconds"])
         return {"responses": list(given) if call["streams"] else [given]}
     except grpc.RpcError as error:
-        return describe(error)
+        return describe_error(error)
     finally:
         is_over.set()
 
@@ -41,17 +39,6 @@ def send_slowly(requests: list[Any], is_over: threading.Event | None) -> Iterato
     yield from requests
     if is_over is not None:
         is_over.wait()
-
-
-def describe(error: Any) -> Answer:  # noqa: ANN401 - grpc's errors are calls, which their class does not say
-    """Returns what an error says, its details included."""
-    answer = {"code": error.code().value[0], "message": error.details()}
-    status = rpc_status.from_call(error)
-    for detail in status.details if status else ():
-        info = error_details_pb2.ErrorInfo()
-        if detail.Unpack(info):
-            answer |= {"reason": info.reason, "metadata": dict(info.metadata)}
-    return answer
 
 
 main()

@@ -3,35 +3,19 @@
 import asyncio
 from typing import Any
 
-# Without this import, grpclib says "Unknown" of each detail of an error.
-from google.rpc import error_details_pb2
 from grpclib.client import Channel, StreamStreamMethod, UnaryUnaryMethod
-from grpclib.exceptions import GRPCError
 
-from calls_of_python import Answer, Call, Messages, answer_calls, read_lines, send_slowly
-
-
-async def main() -> None:
-    """Answers what is asked on stdin."""
-    lines = read_lines()
-    known = next(lines)
-    messages = Messages(known["descriptors"])
-    host, port = known["address"].rsplit(":", 1)
-    async with Channel(host, int(port)) as channel:
-
-        async def make(call: Call) -> Answer:
-            try:
-                return {"responses": [messages.write(response) for response in await send(channel, messages, call)]}
-            except GRPCError as error:
-                return describe(error)
-            except TimeoutError:  # so it says that the deadline is over
-                return {"code": 4, "message": "deadline exceeded"}
-
-        await answer_calls(lines, make)
+from calls_of_grpclib import run
+from calls_of_python import Answer, Call, Messages, send_slowly
 
 
-async def send(channel: Channel, messages: Messages, call: Call) -> list[Any]:
+async def send(channel: Channel, messages: Messages, call: Call) -> list[Answer]:
     """Makes a call, and returns the responses."""
+    return [messages.write(response) for response in await exchange(channel, messages, call)]
+
+
+async def exchange(channel: Channel, messages: Messages, call: Call) -> list[Any]:
+    """Sends messages, and returns those that come back."""
     taken, given = messages.find_types(call["service"], call["method"])
     requests = [messages.parse(taken, request) for request in call["requests"]]
     path = f"/{call['service']}/{call['method']}"
@@ -52,11 +36,4 @@ async def send(channel: Channel, messages: Messages, call: Call) -> list[Any]:
             sender.cancel()
 
 
-def describe(error: GRPCError) -> Answer:
-    """Returns what an error says, its details included."""
-    infos = [detail for detail in error.details or () if isinstance(detail, error_details_pb2.ErrorInfo)]
-    told = [{"reason": info.reason, "metadata": dict(info.metadata)} for info in infos]
-    return {"code": error.status.value, "message": error.message, **(told[0] if told else {})}
-
-
-asyncio.run(main())
+run(send)

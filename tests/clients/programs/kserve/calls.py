@@ -7,16 +7,8 @@ import grpc
 from kserve import InferenceGRPCClient, InferInput, InferRequest
 from kserve.protocol.infer_type import RequestedOutput
 
-from inference_calls import (
-    Json,
-    Tensor,
-    print_answer,
-    read_calls,
-    read_parameters,
-    read_tensors,
-    write_failure,
-    write_response,
-)
+from calls_of_python import answer_calls, describe_error
+from inference_calls import Json, Tensor, read_calls, read_parameters, read_tensors, write_response
 
 
 def make_input(tensor: Tensor) -> InferInput:
@@ -37,7 +29,7 @@ async def ask(client: InferenceGRPCClient, request: Json, seconds: float) -> Jso
     try:
         response = await client.infer(made, timeout=seconds)
     except grpc.RpcError as error:
-        return write_failure(error)
+        return describe_error(error)
     (output,) = response.outputs
     return write_response(response, output, output.as_numpy())
 
@@ -46,8 +38,7 @@ async def main() -> None:
     logging.disable()  # it logs what it raises
     address, calls = read_calls()
     async with InferenceGRPCClient(address, retries=0) as client:
-        for call in calls:
-            print_answer(await ask(client, call["requests"][0], call["seconds"]))
+        await answer_calls(calls, lambda call: ask(client, call["requests"][0], call["seconds"]))
 
 
 if __name__ == "__main__":

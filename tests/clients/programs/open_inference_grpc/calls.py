@@ -1,20 +1,15 @@
 """Calls as programs make them that use the messages and the stub of open-inference-grpc."""
 
+from functools import partial
+
 import grpc
 import numpy as np
 from google.protobuf.json_format import ParseDict
 from open_inference.grpc.protocol import ModelInferRequest, ModelInferResponse
 from open_inference.grpc.service import GRPCInferenceServiceStub
 
-from inference_calls import (
-    Array,
-    Json,
-    find_dtype,
-    print_answer,
-    read_calls,
-    write_failure,
-    write_response,
-)
+from calls_of_python import describe_error
+from inference_calls import Array, Json, answer_calls, find_dtype, read_calls, write_response
 
 MESSAGE_BYTES = 32 * 2**20  # its own limit on what it receives is 4 MiB
 
@@ -32,16 +27,14 @@ def ask(stub: GRPCInferenceServiceStub, request: Json, seconds: float) -> Json:
     try:
         response = stub.ModelInfer(ParseDict(request, ModelInferRequest()), timeout=seconds)
     except grpc.RpcError as error:
-        return write_failure(error)
+        return describe_error(error)
     return write_response(response, response.outputs[0], read_elements(response))
 
 
 def main() -> None:
     address, calls = read_calls()
     with grpc.insecure_channel(address, [("grpc.max_receive_message_length", MESSAGE_BYTES)]) as channel:
-        stub = GRPCInferenceServiceStub(channel)
-        for call in calls:
-            print_answer(ask(stub, call["requests"][0], call["seconds"]))
+        answer_calls(calls, partial(ask, GRPCInferenceServiceStub(channel)))
 
 
 if __name__ == "__main__":

@@ -5,7 +5,8 @@ import asyncio
 from tritonclient.grpc.aio import InferenceServerClient
 from tritonclient.utils import InferenceServerException
 
-from inference_calls import Json, print_answer, read_calls
+from calls_of_python import answer_calls
+from inference_calls import Json, read_calls
 from triton_requests import build_arguments, write_error, write_result
 
 
@@ -19,8 +20,7 @@ async def ask(client: InferenceServerClient, request: Json, seconds: float) -> J
 async def main() -> None:
     address, calls = read_calls()
     async with InferenceServerClient(address) as client:
-        for call in calls:
-            print_answer(await ask(client, call["requests"][0], call["seconds"]))
+        await answer_calls(calls, lambda call: ask(client, call["requests"][0], call["seconds"]))
 
 
 if __name__ == "__main__":

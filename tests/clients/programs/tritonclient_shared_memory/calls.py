@@ -8,8 +8,8 @@ from typing import Any
 import tritonclient.grpc as triton
 from tritonclient.utils import InferenceServerException, shared_memory
 
-from inference_calls import Json, Tensor, find_dtype, print_answer, read_calls, read_tensors, write_response
-from triton_requests import build_arguments, write_error
+from inference_calls import Json, Tensor, find_dtype, read_tensors, write_response
+from triton_requests import build_arguments, run, write_error
 
 ANSWER = "answer"
 LEAST_BYTES = 1024  # no region is empty; and the output of `infer_shape` may be longer than its input
@@ -54,12 +54,5 @@ def ask(client: triton.InferenceServerClient, request: Json, seconds: float) -> 
         return write_response(result.get_response(), answer, array.copy())
 
 
-def main() -> None:
-    address, calls = read_calls()
-    with triton.InferenceServerClient(address) as client:
-        for call in calls:
-            print_answer(ask(client, call["requests"][0], call["seconds"]))
-
-
 if __name__ == "__main__":
-    main()
+    run(ask)

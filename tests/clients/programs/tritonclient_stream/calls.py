@@ -7,8 +7,8 @@ from typing import Any
 import tritonclient.grpc as triton
 from tritonclient.utils import InferenceServerException
 
-from inference_calls import Json, print_answer, read_calls
-from triton_requests import build_arguments, write_error, write_result
+from inference_calls import Json
+from triton_requests import build_arguments, run, write_error, write_result
 
 
 def ask(client: triton.InferenceServerClient, request: Json, seconds: float) -> Json:
@@ -22,12 +22,5 @@ def ask(client: triton.InferenceServerClient, request: Json, seconds: float) -> 
     return write_result(result) if error is None else write_error(error)
 
 
-def main() -> None:
-    address, calls = read_calls()
-    with triton.InferenceServerClient(address) as client:
-        for call in calls:
-            print_answer(ask(client, call["requests"][0], call["seconds"]))
-
-
 if __name__ == "__main__":
-    main()
+    run(ask)

@@ -1,0 +1,48 @@
+"""Most of what `scripts/hosts` does: real servers on hosts of their own, which are cut off, added and replaced."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from host_networks import build_environment, find_obstacle
+from verification.hosts.scenarios import MAX_NOTICE_SECONDS, MAX_REPLACED_SECONDS
+
+ROOT = Path(__file__).parents[2]
+MAX_FOUND_SECONDS = 20  # gRPC looks a name up again no sooner than after 30, unless it is told otherwise
+SCENARIOS = ("spread", "cut off", "grow", "replace")  # a hang takes half a minute to be noticed
+
+pytestmark = pytest.mark.skipif(bool(find_obstacle()), reason=find_obstacle())
+
+
+@pytest.fixture(scope="module")
+def reports() -> dict[str, dict[str, Any]]:
+    """What came of each scenario, by its name."""
+    command = [sys.executable, "-m", "verification.hosts", "--json", "--only", *SCENARIOS]
+    env = {**build_environment(), "PYTHONPATH": "tests/support"}
+    lines = subprocess.run(command, cwd=ROOT, env=env, stdout=subprocess.PIPE, text=True, check=False).stdout
+    found = [json.loads(line) for line in lines.splitlines()]
+    return {report["name"]: report for report in found}
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_no_call_is_lost(reports: dict[str, dict[str, Any]], name: str):
+    assert reports[name]["failures"] == []
+    assert reports[name]["calls"] > 0
+
+
+def test_what_a_host_that_was_cut_off_had_is_answered_by_others(reports: dict[str, dict[str, Any]]):
+    assert 1 < reports["cut off"]["slowest_seconds"] < MAX_NOTICE_SECONDS
+
+
+def test_an_added_host_has_calls_once_connections_are_old(reports: dict[str, dict[str, Any]]):
+    assert reports["grow"]["facts"]["added host has calls after"] < MAX_FOUND_SECONDS
+
+
+def test_hosts_that_are_replaced_one_after_the_other_are_found_while_a_call_has_patience(
+    reports: dict[str, dict[str, Any]],
+):
+    assert reports["replace"]["slowest_seconds"] < MAX_REPLACED_SECONDS
