@@ -3,6 +3,7 @@
 The tests at the end run it exactly as the rendered manifests of deploy/kubernetes have it.
 """
 
+import json
 import os
 import shutil
 import subprocess
@@ -14,10 +15,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from cyclonedx.schema import SchemaVersion
+from cyclonedx.validation.json import JsonStrictValidator
+from packaging.utils import canonicalize_name
 
 from bare_servers import find_free_port
 from certificates import issue_certificates
 from containers import MODEST, inspect, podman, read_until_listening, run_beside, run_container, run_until_end
+from locks import read_pins
 from manifests import (
     PROBES,
     build_podman_flags,
@@ -27,6 +32,7 @@ from manifests import (
     list_ports,
     parse_bytes,
 )
+from pod_programs import COUNT_HITS, FLOOD, IDENTIFY, PROBE
 from tensor_reshape.client import Client
 
 pytestmark = [
@@ -37,6 +43,8 @@ pytestmark = [
 ROOT = Path(__file__).parents[2]
 DEFAULT_BASE = "python:3.13-slim-bookworm"
 LOCAL_BASE = "localhost/tensor-reshape-base"
+REVISION = "0123456789abcdef0123456789abcdef01234567"
+SBOM = "/opt/tensor-reshape/sbom.cdx.json"
 MAX_IMAGE_BYTES = 300_000_000
 MAX_ADDED_BYTES = 120_000_000
 READY_SECONDS = 60
@@ -69,6 +77,7 @@ def image(base: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         "--isolation=chroot",
         "--layers=false",
         f"--build-arg=BASE_IMAGE={base}",
+        f"--build-arg=REVISION={REVISION}",
         f"--tag={name}",
     ]
     podman("build", *form, *machine, ROOT)
@@ -185,6 +194,33 @@ def test_its_version_is_that_of_the_project(image: str):
     assert inspect(image)["Config"]["Labels"]["org.opencontainers.image.version"] == project["version"]
 
 
+def test_its_labels_name_its_source_its_base_and_its_licence(image: str, base: str):
+    labels = inspect(image)["Config"]["Labels"]
+
+    prefix = "org.opencontainers.image."
+    assert labels[f"{prefix}revision"] == REVISION
+    assert labels[f"{prefix}base.name"] == base
+    assert labels[f"{prefix}licenses"] == "Apache-2.0"
+
+
+def test_what_is_installed_is_what_is_pinned(container: str):
+    program = (
+        "from importlib.metadata import distributions as all; print(*(f'{one.name}=={one.version}' for one in all()))"
+    )
+    lines = podman("exec", container, "/opt/tensor-reshape/bin/python", "-I", "-c", program).split()
+    installed = {(canonicalize_name(name), version) for name, version in (line.split("==") for line in lines)}
+
+    assert {name for name, _ in installed - read_pins("requirements.lock")} == {"tensor-reshape"}
+
+
+def test_its_bill_of_materials_is_valid_and_names_all_that_is_installed(container: str):
+    document = podman("exec", container, "python", "-c", f"print(open({SBOM!r}).read())")
+
+    assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(document) is None
+    names = {component["name"] for component in json.loads(document)["components"]}
+    assert {"grpcio", "numpy", "protobuf", "click"} <= names
+
+
 def test_it_is_small(image: str, base: str):
     size = inspect(image)["Size"]
 
@@ -194,62 +230,6 @@ def test_it_is_small(image: str, base: str):
 
 OVERLAYS = ("plain", "mtls")
 SECRET = "tensor-reshape-tls"
-# As the kubelet asks: in plain text, for the whole server.
-PROBE = """
-import sys, grpc
-from grpc_health.v1 import health_pb2, health_pb2_grpc
-
-with grpc.insecure_channel(f"127.0.0.1:{sys.argv[1]}", [("grpc.enable_http_proxy", 0)]) as channel:
-    stub = health_pb2_grpc.HealthStub(channel)
-    response = stub.Check(health_pb2.HealthCheckRequest(service=sys.argv[3]), timeout=float(sys.argv[2]))
-print(health_pb2.HealthCheckResponse.ServingStatus.Name(response.status))
-"""
-# Has clients with connections of their own send the largest messages for some seconds; prints how many were answered.
-FLOOD = """
-import sys, time
-from concurrent.futures import ThreadPoolExecutor
-import grpc
-from tensor_reshape.v1 import reshape_pb2, tensor_pb2
-
-CLIENTS, SECONDS, SIZE = 16, 4, 2**24
-DATA = tensor_pb2.Tensor(data_type=tensor_pb2.DATA_TYPE_F32, dims=[SIZE // 4], data=bytes(SIZE))
-REQUEST = reshape_pb2.StaticReshapeRequest(data=DATA, shape=[-1, 4], special_zero=True).SerializeToString()
-OPTIONS = [("grpc.use_local_subchannel_pool", 1), ("grpc.max_receive_message_length", -1)]
-
-def call(_):
-    answered, end = 0, time.monotonic() + SECONDS
-    with grpc.insecure_channel(f"127.0.0.1:{sys.argv[1]}", OPTIONS) as channel:
-        while time.monotonic() < end:
-            channel.unary_unary("/tensor_reshape.v1.ReshapeService/StaticReshape")(REQUEST, timeout=60)
-            answered += 1
-    return answered
-
-with ThreadPoolExecutor(CLIENTS) as pool:
-    print(sum(pool.map(call, range(CLIENTS))))
-"""
-# Prints how often a container was at its limit of memory.
-COUNT_HITS = """
-from pathlib import Path
-
-events, failures = Path("/sys/fs/cgroup/memory.events"), Path("/sys/fs/cgroup/memory/memory.failcnt")  # cgroup 2, and 1
-lines = events.read_text().splitlines() if events.exists() else ["max " + failures.read_text()]
-print(*(count for name, count in map(str.split, lines) if name == "max"))
-"""
-# Calls with a certificate, then without one.
-IDENTIFY = """
-import sys, grpc
-from pathlib import Path
-from tensor_reshape.client import Client, UnavailableError
-
-folder, port = Path(sys.argv[1]), sys.argv[2]
-authority, key, chain = ((folder / f"{name}.pem").read_bytes() for name in ("ca", "client-key", "client"))
-for pair in ((key, chain), ()):
-    with Client(f"localhost:{port}", credentials=grpc.ssl_channel_credentials(authority, *pair)) as client:
-        try:
-            print(*client.infer_shape([2, 3], [6], special_zero=False, timeout=5).known)
-        except UnavailableError:
-            print("refused")
-"""
 
 
 @pytest.fixture(scope="module")
