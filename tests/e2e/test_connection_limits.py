@@ -12,7 +12,7 @@ import pytest
 from http2 import Connection, grpc_message
 from plain_requests import INFER, INFERRED, STATIC_RESHAPE, build_static_request
 from remote_refusals import catch_status, send_raw
-from server_processes import ServerProcess, run_server
+from server_processes import ServerProcess
 from tensor_reshape.client import Client, ServiceError
 from tensor_reshape.wire.methods import SERVICE, STREAM_RESHAPE
 
