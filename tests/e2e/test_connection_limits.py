@@ -111,13 +111,13 @@ def test_metadata_below_the_limit_is_never_refused_by_chance(server: ServerProce
     with grpc.insecure_channel(server.address) as channel:
         call: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(f"/{SERVICE}/InferShape")
         for _ in range(20):
-            assert call(INFER, metadata=[("x-token", "a" * size)]) == INFERRED
+            assert call(INFER, metadata=(("x-token", "a" * size),)) == INFERRED
 
 
 def test_metadata_above_the_limit_is_refused_with_its_size_and_the_limit(server: ServerProcess):
     with grpc.insecure_channel(server.address) as channel:
         call: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(f"/{SERVICE}/InferShape")
-        status = catch_status(lambda: call(INFER, metadata=[("x-token", "a" * 16000)]))
+        status = catch_status(lambda: call(INFER, metadata=(("x-token", "a" * 16000),)))
     assert status.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
     assert (status.details() or "").startswith("received metadata size exceeds hard limit (16")
 
@@ -132,5 +132,5 @@ def test_the_limit_of_metadata_is_a_setting(serving: str, start_once: Callable[.
 def test_the_call_after_one_with_too_much_metadata_is_served(server: ServerProcess):
     with grpc.insecure_channel(server.address) as channel:
         call: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(f"/{SERVICE}/InferShape")
-        catch_status(lambda: call(INFER, metadata=[("x-token", "a" * 100_000)]))
+        catch_status(lambda: call(INFER, metadata=(("x-token", "a" * 100_000),)))
         assert call(INFER) == INFERRED
