@@ -37,6 +37,7 @@ from tensor_reshape.wire.methods import SERVICE
 _MAX_MESSAGE_BYTES, _MAX_TENSOR_BYTES = 2**20, 2**22
 _LIMITS = ("--max-message-bytes", str(_MAX_MESSAGE_BYTES), "--max-tensor-bytes", str(_MAX_TENSOR_BYTES))
 _FULL = ("--max-calls", "2")
+_STRICT = ("--max-calls-per-caller", "2")
 _IMPATIENT = ("--stall-seconds", "0.2")
 _SIX = np.arange(6, dtype="<f4")
 
@@ -49,6 +50,7 @@ class Servers(NamedTuple):
         channel: to the same.
         full: to a server that has as many calls under way as it takes.
         impatient: to one that gives calls up soon.
+        strict: to one that allows each caller few calls.
         sharing: to one that shares a directory with callers, where there is a `file` of 16 bytes.
     """
 
@@ -56,6 +58,7 @@ class Servers(NamedTuple):
     channel: grpc.Channel
     full: grpc.Channel
     impatient: grpc.Channel
+    strict: grpc.Channel
     sharing: grpc.Channel
 
 
@@ -80,7 +83,8 @@ def run_servers() -> Iterator[Servers]:
         folder = Path(stack.enter_context(TemporaryDirectory()))
         (folder / "file").write_bytes(bytes(16))
         sharing = ("--shared-memory-dir", str(folder))
-        addresses = [stack.enter_context(run_server(*flags)).address for flags in (_LIMITS, _FULL, _IMPATIENT, sharing)]
+        all_flags = (_LIMITS, _FULL, _IMPATIENT, _STRICT, sharing)
+        addresses = [stack.enter_context(run_server(*flags)).address for flags in all_flags]
         channels = [stack.enter_context(grpc.insecure_channel(address)) for address in addresses]
         client = stack.enter_context(Client(addresses[0]))
         yield Servers(client, *channels)
@@ -186,10 +190,18 @@ def _stall(servers: Servers) -> object:
 
 
 def _crowd(servers: Servers) -> object:
-    with open_stream(servers.full, begin()) as one, open_stream(servers.full, begin()) as other:
+    return _ask_beside_two_streams(servers.full)
+
+
+def _exceed_quota(servers: Servers) -> object:
+    return _ask_beside_two_streams(servers.strict)
+
+
+def _ask_beside_two_streams(channel: grpc.Channel) -> object:
+    with open_stream(channel, begin()) as one, open_stream(channel, begin()) as other:
         one.accept()
         other.accept()
-        with open_stream(servers.full) as stream:
+        with open_stream(channel) as stream:
             return stream.refuse()
 
 
@@ -392,4 +404,9 @@ PROVOCATIONS: dict[Reason, Provocation] = {
     ),
     Reason.SERVER_BUSY: Provocation("there is no room in the memory budget, or there are too many calls", _crowd),
     Reason.STALLED: Provocation("the call makes no progress", _stall),
+    Reason.QUOTA_EXCEEDED: Provocation(
+        "the caller has more calls under way, or begins more in a second, than the server allows each caller"
+        " (`--max-calls-per-caller`)",
+        _exceed_quota,
+    ),
 }

@@ -27,6 +27,7 @@ from tensor_reshape.server.calls.gates import Gate, Gates
 from tensor_reshape.server.calls.handlers import build_handlers
 from tensor_reshape.server.calls.heartbeats import Heartbeat
 from tensor_reshape.server.calls.observers import Observer
+from tensor_reshape.server.calls.quotas import build_quotas
 from tensor_reshape.server.calls.router import CallRouter
 from tensor_reshape.server.config import COST_FACTOR, STOP_SIGNALS, Config
 from tensor_reshape.server.oip.messages import SERVICE as INFERENCE_SERVICE
@@ -92,7 +93,7 @@ class Runner:
         self._max_connections = count_connections(
             config.max_connections, sum(map(count_listeners, config.all_addresses)) + self._shares_ports
         )
-        passed = Gates(gates)
+        passed = Gates((*gates, *build_quotas(config)))  # these last: they count for whom the others have let in
         self._admission = Admission(config, observers, passed)
         self._health, methods = build_health(self._admission.resets)
         self._reflection = Reflection(_SERVICES)
