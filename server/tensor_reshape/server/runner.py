@@ -227,6 +227,15 @@ def serve_until_signal(config: Config) -> None:
     stop(runner, await_cause(signals), signals)
 
 
+def ignore_signals() -> None:
+    """Has another signal change nothing: what this process does has stopped, and it is to end with 0.
+
+    On its way out the interpreter gives each signal that has a handler its default again, which would kill.
+    """
+    for number in STOP_SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
+
+
 def _await(event: threading.Event, seconds: float) -> None:
     """Awaits an event on the main thread, for so long at most; by short waits, as `await_cause` does."""
     deadline = time.monotonic() + seconds
