@@ -96,9 +96,7 @@ def test_workers_that_get_signals_themselves_until_the_very_end_end_well():
         pids = [record["pid"] for record in server.await_records(2, "worker serves")]
         while server.process.poll() is None:
             for pid in (server.process.pid, *pids):
-                with suppress(
-                    ProcessLookupError
-                ):  # it has ended
+                with suppress(ProcessLookupError):  # it has ended
                     os.kill(pid, signal.SIGTERM)
         assert server.wait() == 0
     assert [record["code"] for record in server.records if record["message"] == "worker ended"] == [0, 0]

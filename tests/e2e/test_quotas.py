@@ -8,11 +8,12 @@ import grpc
 import pytest
 
 from http2 import HEALTH_CHECK
-from plain_requests import INFER
+from plain_requests import INFER, INFERRED
 from raw_streams import RawStream, begin, open_stream
 from remote_refusals import catch_remote, catch_status, describe, read_trailing, send_raw
-from server_processes import ServerProcess
+from server_processes import ServerProcess, run_server
 from tensor_reshape.client import AsyncClient, Client, LimitError, Reason
+from tensor_reshape.wire.methods import SERVICE
 
 RATE = 5
 
@@ -65,6 +66,22 @@ def test_streams_count_as_unary_calls_do(strict: ServerProcess):
 def test_another_caller_is_served_meanwhile(strict: ServerProcess):
     with hold_call(strict.addresses[0]), Client(strict.addresses[1]) as other:
         assert infer(other) == (6,)
+
+
+def test_callers_with_tokens_have_a_quota_each_from_one_host(serving: str, tmp_path: Path):
+    tokens = {name: f"the-token-of-{name}-" * 3 for name in ("ann", "bob")}
+    (tmp_path / "tokens").write_text("".join(f"{name}:{token}\n" for name, token in tokens.items()))
+    flags = ("--serving", serving, "--max-calls-per-caller", "1", "--token-file", str(tmp_path / "tokens"))
+    ann, bob = ((("authorization", f"Bearer {token}"),) for token in tokens.values())
+    with (
+        run_server(*flags) as server,
+        grpc.insecure_channel(server.address) as channel,
+        open_stream(channel, begin(), metadata=ann) as stream,
+    ):
+        stream.accept()
+        call: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(f"/{SERVICE}/InferShape")
+        assert call(INFER, metadata=bob) == INFERRED
+        assert describe(catch_remote(lambda: call(INFER, metadata=ann)))[1] == Reason.QUOTA_EXCEEDED
 
 
 def test_health_is_answered_above_the_quota(strict: ServerProcess):
