@@ -13,8 +13,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cyclonedx.schema import SchemaVersion
+from cyclonedx.validation.json import JsonStrictValidator
+from packaging.utils import canonicalize_name
 
 from bare_servers import find_free_port
+from locks import read_pins
 from tensor_reshape.client import Client
 
 pytestmark = [
@@ -25,6 +29,8 @@ pytestmark = [
 ROOT = Path(__file__).parents[2]
 DEFAULT_BASE = "python:3.13-slim-bookworm"
 LOCAL_BASE = "localhost/tensor-reshape-base"
+REVISION = "0123456789abcdef0123456789abcdef01234567"
+SBOM = "/opt/tensor-reshape/sbom.cdx.json"
 MAX_IMAGE_BYTES = 300_000_000
 MAX_ADDED_BYTES = 120_000_000
 READY_SECONDS = 60
@@ -103,6 +109,7 @@ def image(base: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         "--isolation=chroot",
         "--layers=false",
         f"--build-arg=BASE_IMAGE={base}",
+        f"--build-arg=REVISION={REVISION}",
         f"--tag={name}",
     ]
     podman("build", *form, *machine, ROOT)
@@ -217,6 +224,33 @@ def test_its_version_is_that_of_the_project(image: str):
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
     assert inspect(image)["Config"]["Labels"]["org.opencontainers.image.version"] == project["version"]
+
+
+def test_its_labels_name_its_source_its_base_and_its_licence(image: str, base: str):
+    labels = inspect(image)["Config"]["Labels"]
+
+    prefix = "org.opencontainers.image."
+    assert labels[f"{prefix}revision"] == REVISION
+    assert labels[f"{prefix}base.name"] == base
+    assert labels[f"{prefix}licenses"] == "Apache-2.0"
+
+
+def test_what_is_installed_is_what_is_pinned(container: str):
+    program = (
+        "from importlib.metadata import distributions as all; print(*(f'{one.name}=={one.version}' for one in all()))"
+    )
+    lines = podman("exec", container, "/opt/tensor-reshape/bin/python", "-I", "-c", program).split()
+    installed = {(canonicalize_name(name), version) for name, version in (line.split("==") for line in lines)}
+
+    assert {name for name, _ in installed - read_pins("requirements.lock")} == {"tensor-reshape"}
+
+
+def test_its_bill_of_materials_is_valid_and_names_all_that_is_installed(container: str):
+    document = podman("exec", container, "python", "-c", f"print(open({SBOM!r}).read())")
+
+    assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(document) is None
+    names = {component["name"] for component in json.loads(document)["components"]}
+    assert {"grpcio", "numpy", "protobuf", "click"} <= names
 
 
 def test_it_is_small(image: str, base: str):
