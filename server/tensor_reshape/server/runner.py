@@ -23,6 +23,7 @@ from tensor_reshape.server.auxiliary.reflection import Reflection
 from tensor_reshape.server.calls import serving_loops
 from tensor_reshape.server.calls.admission import Admission
 from tensor_reshape.server.calls.fair_locks import FairLock
+from tensor_reshape.server.calls.gates import Gate, Gates
 from tensor_reshape.server.calls.handlers import build_handlers
 from tensor_reshape.server.calls.heartbeats import Heartbeat
 from tensor_reshape.server.calls.observers import Observer
@@ -68,6 +69,7 @@ class Runner:
         private_address: str | None = None,
         heartbeat: Heartbeat | None = None,
         observers: Sequence[Observer] = (),
+        gates: Sequence[Gate] = (),
     ) -> None:
         """Binds every address of `config`.
 
@@ -79,6 +81,7 @@ class Runner:
             private_address: what this process listens on alone, where it shares the others with processes like it.
             heartbeat: is told of every call.
             observers: see the life of every call; see `calls.observers`.
+            gates: may refuse calls at their beginning; see `calls.gates`.
 
         Raises:
             ConfigError: an address cannot be bound.
@@ -89,11 +92,12 @@ class Runner:
         self._max_connections = count_connections(
             config.max_connections, sum(map(count_listeners, config.all_addresses)) + self._shares_ports
         )
-        self._admission = Admission(config, observers)
+        passed = Gates(gates)
+        self._admission = Admission(config, observers, passed)
         self._health, methods = build_health(self._admission.resets)
         self._reflection = Reflection(_SERVICES)
         methods += build_checks(build_probes(self._health.is_serving), self._health, self._admission.resets)
-        methods += self._reflection.build_methods(self._admission.resets) if config.reflection else []
+        methods += self._reflection.build_methods(self._admission.resets, passed) if config.reflection else []
         self._threads = start_threads(config.threads, "call")
         service = service or ReshapeService(config.limits, make_turns=FairLock)
         memory = SharedMemory(config.shared_memory_dir)

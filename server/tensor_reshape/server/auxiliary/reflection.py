@@ -18,6 +18,7 @@ from grpc_reflection.v1alpha import reflection, reflection_pb2
 from tensor_reshape.server.auxiliary.bounded_calls import MAX_SILENT, AuxiliaryCall, end_calls
 from tensor_reshape.server.auxiliary.call_slots import CallSlots
 from tensor_reshape.server.auxiliary.foreign_methods import Method, build_exchange
+from tensor_reshape.server.calls.gates import Gates
 from tensor_reshape.server.calls.resets import ResetBuckets
 from tensor_reshape.wire.fields import parse_message
 
@@ -33,10 +34,10 @@ class Reflection:
         self._servicer = reflection.ReflectionServicer([service.full_name for service in served], pool)
         self._streams = CallSlots[AuxiliaryCall](MAX_SILENT)
 
-    def build_methods(self, resets: ResetBuckets) -> list[Method]:
-        """Returns the methods; `resets` is told how their calls end."""
+    def build_methods(self, resets: ResetBuckets, gates: Gates) -> list[Method]:
+        """Returns the methods; `resets` is told how their calls end, `gates` are asked for them."""
         names = [f"/{service.full_name}/ServerReflectionInfo" for service in self._own]
-        return [build_exchange(name, self.respond, self._streams, resets) for name in names]
+        return [build_exchange(name, self.respond, self._streams, resets, gates) for name in names]
 
     def end_streams(self) -> None:
         """Ends every stream: one that stays open is a call under way, which would use up the grace."""
