@@ -16,6 +16,7 @@ import grpc.aio
 import numpy.typing as npt
 
 from tensor_reshape.client.errors import CallTimeoutError, ServiceError, UnavailableError, build_error
+from tensor_reshape.client.hints import HINT_SECONDS, calls_for_hint, hint_stream
 from tensor_reshape.client.options import (
     DEFAULT_TARGET,
     DEFAULT_TIMEOUT_SECONDS,
@@ -35,17 +36,19 @@ from tensor_reshape.client.requests import (
     build_health_check,
     build_infer_shape,
     build_infer_shapes,
+    build_server_info,
     plan_reshape,
 )
 from tensor_reshape.client.responses import Answer, InferredShape
 from tensor_reshape.client.retries import Attempts, Deadline
 from tensor_reshape.client.templates import find_call
 from tensor_reshape.client.transfers import DEFAULT_INLINE_MAX_BYTES, Delivery, StreamTransfer, Transfer
-from tensor_reshape.rules.errors import ReshapeError, TensorReshapeError
+from tensor_reshape.rules.errors import LimitError, ReshapeError, TensorReshapeError
 from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, RESHAPE, STATIC_RESHAPE
 from tensor_reshape.wire.arrays import Array
 from tensor_reshape.wire.health import HealthStatus
 from tensor_reshape.wire.methods import SERVICE, STREAM_RESHAPE
+from tensor_reshape.wire.servers import ServerInfo
 from tensor_reshape.wire.streams import DEFAULT_CHUNK_BYTES
 
 _Result = TypeVar("_Result")
@@ -197,9 +200,8 @@ class AsyncClient:
         """Asks many questions; see `Client.infer_shapes`."""
         self._endpoint.require_open()
         deadline = self._endpoint.start_deadline(timeout)
-        room = asyncio.Semaphore(
-            MAX_PARALLEL_CALLS
-        )  # tasks are cheap; messages in memory, and calls at a server, are not
+        # Tasks are cheap; messages in memory, and calls at a server, are not.
+        room = asyncio.Semaphore(MAX_PARALLEL_CALLS)
 
         async def ask(piece: Sequence[ShapeQuery]) -> list[InferredShape | ReshapeError]:
             async with room:
@@ -218,6 +220,10 @@ class AsyncClient:
         # A channel of its own: the client's turns away from servers that say NOT_SERVING, so it cannot ask them.
         async with self._open_channel(avoid_unhealthy=False) as channel:
             return call.decode(await self._send(call, deadline.remaining_seconds, find_method=channel.unary_unary))
+
+    async def server_info(self, *, timeout: float | None = None) -> ServerInfo:
+        """Asks a server what it is; see `Client.server_info`."""
+        return await self._run(build_server_info(), self._endpoint.start_deadline(timeout))
 
     async def wait_until_ready(self, *, timeout: float | None = None) -> None:
         """Waits until a server that says SERVING is connected; see `Client.wait_until_ready`."""
@@ -256,7 +262,20 @@ class AsyncClient:
 
     async def _run(self, call: Call[Answer], deadline: Deadline) -> Answer:
         attempts = Attempts(self._endpoint.budget, deadline)
-        return call.decode(await self._repeat(lambda: self._send(call, deadline.remaining_seconds), attempts))
+        try:
+            return call.decode(await self._repeat(lambda: self._send(call, deadline.remaining_seconds), attempts))
+        except LimitError as error:
+            raise await self._explain(error, call, deadline) from None
+
+    async def _explain(self, error: TensorReshapeError, call: Call[Answer], deadline: Deadline) -> TensorReshapeError:
+        """Returns the error of a call, with a hint where what the server says of itself has one; it is asked once."""
+        if not calls_for_hint(error, call):
+            return error
+        if self._endpoint.server_info is None:
+            question = build_server_info()
+            with suppress(TensorReshapeError):
+                self._endpoint.server_info = question.decode(await self._send(question, deadline.clip(HINT_SECONDS)))
+        return hint_stream(error, call, self._endpoint.server_info)
 
     async def _send(
         self,

@@ -10,6 +10,7 @@ from tensor_reshape.client.retries import Deadline, RetryBudget
 from tensor_reshape.rules.limits import MAX_HEADER_BYTES, MAX_MESSAGE_BYTES
 from tensor_reshape.runtime.addresses import is_local
 from tensor_reshape.wire.methods import SERVICE
+from tensor_reshape.wire.servers import ServerInfo
 
 DEFAULT_TARGET = "localhost:50051"
 DEFAULT_TIMEOUT_SECONDS = 30.0
@@ -52,6 +53,7 @@ class Endpoint:
         credentials: for TLS; None connects in plain text.
         metadata: sent with every call.
         budget: what its calls may cost a server beyond their first attempts; shared by all of them.
+        server_info: what the server says of itself, once an error needed it; any thread may set it.
     """
 
     def __init__(
@@ -62,6 +64,7 @@ class Endpoint:
         self.credentials = credentials
         self.metadata = check_metadata(metadata)
         self.budget = RetryBudget()
+        self.server_info: ServerInfo | None = None
         self._timeout = choose_timeout(timeout)  # of most calls
 
     def close(self) -> None:

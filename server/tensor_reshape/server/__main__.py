@@ -45,7 +45,7 @@ class Size(click.IntRange):
 def _build_option(setting: Setting) -> click.Option:
     """Returns the option of a setting."""
     declared = setting.declaration
-    default = list(setting.default) if setting.is_repeatable else setting.default
+    default: Any = list(setting.default) if setting.is_repeatable else setting.default
     if setting.is_size:
         default = format_size(default)  # as people write it: click reads a default as it reads a flag
     return click.Option(
