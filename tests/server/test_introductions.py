@@ -4,6 +4,7 @@ import logging
 
 import pytest
 
+from tensor_reshape.rules.limits import MAX_BATCH_BYTES, MAX_BATCH_ITEMS
 from tensor_reshape.server.config import Config
 from tensor_reshape.server.introductions import announce, describe_server
 from tensor_reshape.wire.servers import Feature
@@ -17,6 +18,7 @@ def test_callers_are_told_the_limits_that_hold():
         4096,
         9999,
     )
+    assert (limits.max_batch_bytes, limits.max_batch_items) == (MAX_BATCH_BYTES, MAX_BATCH_ITEMS)
     assert told.operations["reshape"].max_rank == 5
 
 

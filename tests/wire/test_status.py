@@ -12,12 +12,22 @@ from grpc import StatusCode
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tensor_reshape.rules.errors import InvalidRequestError, LimitError, NotFoundError, Reason, ReshapeError
+from tensor_reshape.rules.errors import (
+    InvalidRequestError,
+    LimitError,
+    NotFoundError,
+    PermissionDeniedError,
+    Reason,
+    ReshapeError,
+    UnauthenticatedError,
+)
 from tensor_reshape.wire.status import DETAILS_KEY, DOMAIN, Status, decode_refusal, encode_refusal
 
 CODES = {
     InvalidRequestError: StatusCode.INVALID_ARGUMENT,
     NotFoundError: StatusCode.NOT_FOUND,
+    UnauthenticatedError: StatusCode.UNAUTHENTICATED,
+    PermissionDeniedError: StatusCode.PERMISSION_DENIED,
     LimitError: StatusCode.RESOURCE_EXHAUSTED,
 }
 KINDS = sorted(CODES, key=str)

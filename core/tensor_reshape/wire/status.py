@@ -20,8 +20,10 @@ from tensor_reshape.rules.errors import (
     InvalidRequestError,
     LimitError,
     NotFoundError,
+    PermissionDeniedError,
     Reason,
     ReshapeError,
+    UnauthenticatedError,
     clip_text,
 )
 
@@ -39,7 +41,8 @@ RETRY_SECONDS = 0.2
 
 _MAX_RETRY_SECONDS = 1e9  # thirty years, which every clock can wait; a Duration may hold more
 _MAX_FIELD_CHARACTERS, _MAX_VALUES = 128, 10  # with those of `rules.errors`, less than 7 KiB in all
-_CLASSES = {StatusCode[kind.code_name]: kind for kind in (InvalidRequestError, NotFoundError, LimitError)}
+_KINDS = (InvalidRequestError, NotFoundError, UnauthenticatedError, PermissionDeniedError, LimitError)
+_CLASSES = {StatusCode[kind.code_name]: kind for kind in _KINDS}
 
 
 class Status(NamedTuple):

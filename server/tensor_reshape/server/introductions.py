@@ -56,7 +56,7 @@ def describe_server(config: Config) -> ServerInfo:
     """
     has = {
         Feature.OPEN_INFERENCE: True,
-        Feature.REFLECTION: config.reflection,
+        Feature.REFLECTION: config.reflects,
         Feature.SHARED_MEMORY: config.shared_memory_dir is not None,
     }
     return ServerInfo(

@@ -37,6 +37,7 @@ from tensor_reshape.server.oip.shared_memory import SharedMemory
 from tensor_reshape.server.process.housekeeping import Housekeeper, MemoryReturner, end_process
 from tensor_reshape.server.process.pools import start_threads
 from tensor_reshape.server.process.resources import count_connections
+from tensor_reshape.server.security.access import Access
 from tensor_reshape.server.service.methods import MethodTable, ReshapeService
 from tensor_reshape.server.service.server_infos import build_info_method
 from tensor_reshape.server.transport.connections import ConnectionKeeper
@@ -83,10 +84,10 @@ class Runner:
             private_address: what this process listens on alone, where it shares the others with processes like it.
             heartbeat: is told of every call.
             observers: see the life of every call; see `calls.observers`.
-            gates: may refuse calls at their beginning; see `calls.gates`.
+            gates: may refuse calls at their beginning, behind the one that knows who may call; see `calls.gates`.
 
         Raises:
-            ConfigError: an address cannot be bound.
+            ConfigError: an address cannot be bound, or a file that is named cannot be used.
         """
         keep_freed_memory()  # before there are threads
         self._config = config
@@ -94,17 +95,19 @@ class Runner:
         self._max_connections = count_connections(
             config.max_connections, sum(map(count_listeners, config.all_addresses)) + self._shares_ports
         )
-        passed = Gates(gates)
-        self._admission = Admission(config, observers, passed)
-        self._health, methods = build_health(self._admission.resets)
-        self._reflection = Reflection(_SERVICES)
-        methods += build_checks(build_probes(self._health.is_serving), self._health, self._admission.resets)
-        methods += self._reflection.build_methods(self._admission.resets, passed) if config.reflection else []
-        self._threads = start_threads(config.threads, "call")
         service = service or ReshapeService(config.limits, make_turns=FairLock)
         memory = SharedMemory(config.shared_memory_dir)
         served = service.methods.join(MethodTable((build_info_method(describe_server(config)),), ()))
         served = served.join(build_inference_methods(service, config.limits, memory))
+        self._reflection = Reflection(_SERVICES)
+        reflected = self._reflection.names if config.reflects else []
+        self._access = Access(config, served.names + reflected)
+        passed = Gates((*self._access.gates, *gates))
+        self._admission = Admission(config, observers, passed)
+        self._health, methods = build_health(self._admission.resets)
+        methods += build_checks(build_probes(self._health.is_serving), self._health, self._admission.resets)
+        methods += self._reflection.build_methods(self._admission.resets, passed) if config.reflects else []
+        self._threads = start_threads(config.threads, "call")
         self._handlers = handlers = build_handlers(served, self._admission, config, self._threads)
         self._server = grpc.server(
             CallRouter(self._threads, {**{method.name: method.submit for method in methods}, **handlers.routes}),
@@ -114,7 +117,8 @@ class Runner:
         self._heartbeat = heartbeat or Heartbeat()
         self._server.add_generic_rpc_handlers((self._heartbeat, AuxiliaryHandlers(methods), handlers))
         self.addresses = tuple(
-            bind(self._server, address, config.tls, held=self._shares_ports) for address in config.listen
+            bind(self._server, address, self._access.build_credentials(), held=self._shares_ports)
+            for address in config.listen
         )
         self._health_port = self._build_health_port()
         bound = (*self.addresses, *filter(None, [self.health_address]))
@@ -196,6 +200,7 @@ class Runner:
         return Housekeeper(
             (
                 self._end_if_deaf,
+                lambda: self._access.look(time.monotonic()),
                 self._admission.sweep,
                 connections.look,
                 lambda: offenders.look(time.monotonic()),
