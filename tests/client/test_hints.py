@@ -37,6 +37,7 @@ def test_the_hint_names_both_sizes_and_what_to_do():
     hinted = hint_stream(TOO_LARGE, make_call(2**20), INFO)
 
     assert str(hinted) == 'the request takes 1 MiB, above the server\'s 4 KiB: use transfer="stream"'
+    assert isinstance(hinted, LimitError)
     assert (hinted.reason, hinted.field) == (TOO_LARGE.reason, TOO_LARGE.field)
     assert hinted.metadata == {"size": "1048576", "limit": "4096"}
 

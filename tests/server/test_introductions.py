@@ -13,11 +13,8 @@ from tensor_reshape.wire.servers import Feature
 def test_callers_are_told_the_limits_that_hold():
     told = describe_server(Config(max_message_bytes=4096, max_tensor_bytes=9999, max_rank=5))
 
-    assert (told.limits.max_message_bytes, told.limits.max_output_bytes, told.limits.max_tensor_bytes) == (
-        4096,
-        4096,
-        9999,
-    )
+    limits = told.limits
+    assert (limits.max_message_bytes, limits.max_output_bytes, limits.max_tensor_bytes) == (4096, 4096, 9999)
     assert (limits.max_batch_bytes, limits.max_batch_items) == (MAX_BATCH_BYTES, MAX_BATCH_ITEMS)
     assert told.operations["reshape"].max_rank == 5
 

@@ -12,7 +12,6 @@ from os import PathLike
 from types import TracebackType
 from typing import NamedTuple, Self, TypeAlias, TypeVar, Unpack, overload
 
-import grpc
 import grpc.aio
 import numpy.typing as npt
 
@@ -55,9 +54,10 @@ from tensor_reshape.wire.streams import DEFAULT_CHUNK_BYTES
 
 _Result = TypeVar("_Result")
 _FindMethod = Callable[[str], "grpc.aio.UnaryUnaryMultiCallable[bytes, bytes]"]
+_Ends: TypeAlias = "asyncio.Queue[_End]"
 _WRITE_FAILED = "Internal error from Core"  # grpc.aio's own words
+# How long the status of a call may take once a write to it has failed: the core has it, or its connection is gone.
 _STATUS_SECONDS = 2.0
-"""How long the status of a call may take once a write to it has failed: the core has it, or its connection is gone."""
 
 
 class _End(NamedTuple):
@@ -70,9 +70,6 @@ class _End(NamedTuple):
     @property
     def is_of_write(self) -> bool:
         return self.details.startswith(_WRITE_FAILED)
-
-
-_Ends: TypeAlias = "asyncio.Queue[_End]"
 
 
 class AsyncClient:
@@ -271,16 +268,13 @@ class AsyncClient:
         try:
             return call.decode(await self._repeat(lambda: self._send(call, deadline.remaining_seconds), attempts))
         except LimitError as error:
-            raise await self._explain(error, call, deadline) from None
+            raise await self._hint(error, call, deadline) from None
 
-    async def _explain(self, error: TensorReshapeError, call: Call[Answer], deadline: Deadline) -> TensorReshapeError:
-        """Returns the error of a call, with a hint where what the server says of itself has one; it is asked once."""
-        if not calls_for_hint(error, call):
-            return error
-        if self._endpoint.server_info is None:
-            question = build_server_info()
+    async def _hint(self, error: TensorReshapeError, call: Call[Answer], deadline: Deadline) -> TensorReshapeError:
+        """Returns the error of a call, with a hint where what the server says of itself, asked once, explains it."""
+        if calls_for_hint(error, call) and self._endpoint.server_info is None:
             with suppress(TensorReshapeError):
-                self._endpoint.server_info = question.decode(await self._send(question, deadline.clip(HINT_SECONDS)))
+                self._endpoint.server_info = await self.server_info(timeout=deadline.clip(HINT_SECONDS))
         return hint_stream(error, call, self._endpoint.server_info)
 
     async def _send(

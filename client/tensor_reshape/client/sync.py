@@ -265,10 +265,7 @@ class Client:
             return call.decode(self._send(call, deadline.remaining_seconds, calls=open_calls(channel, self._way)))
 
     def server_info(self, *, timeout: float | None = None) -> ServerInfo:
-        """Asks a server what it is: its version, its limits, and what each operation takes.
-
-        Behind one target there may be several, and one of them answers.
-        """
+        """Asks a server, one of those behind the target, for its version, its limits and what each operation takes."""
         return self._run(build_server_info(), self._endpoint.start_deadline(timeout))
 
     def wait_until_ready(self, *, timeout: float | None = None) -> None:
@@ -319,20 +316,17 @@ class Client:
         except TensorReshapeError as error:
             # Only now: most calls have one attempt, and need no account of them.
             attempts = Attempts(self._endpoint.budget, deadline)
-            self._pause(self._explain(error, call, deadline), attempts)
+            self._pause(self._hint(error, call, deadline), attempts)
         else:
             self._endpoint.budget.note_success()
             return call.decode(raw)
         return call.decode(self._repeat(lambda: self._send(call, deadline.remaining_seconds), attempts))
 
-    def _explain(self, error: TensorReshapeError, call: Call[Answer], deadline: Deadline) -> TensorReshapeError:
-        """Returns the error of a call, with a hint where what the server says of itself has one; it is asked once."""
-        if not calls_for_hint(error, call):
-            return error
-        if self._endpoint.server_info is None:
-            question = build_server_info()
+    def _hint(self, error: TensorReshapeError, call: Call[Answer], deadline: Deadline) -> TensorReshapeError:
+        """Returns the error of a call, with a hint where what the server says of itself, asked once, explains it."""
+        if calls_for_hint(error, call) and self._endpoint.server_info is None:
             with suppress(TensorReshapeError):
-                self._endpoint.server_info = question.decode(self._send(question, deadline.clip(HINT_SECONDS)))
+                self._endpoint.server_info = self.server_info(timeout=deadline.clip(HINT_SECONDS))
         return hint_stream(error, call, self._endpoint.server_info)
 
     def _send(
