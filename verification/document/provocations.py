@@ -152,10 +152,18 @@ def _stall(servers: Servers) -> object:
 
 
 def _crowd(servers: Servers) -> object:
-    with open_stream(servers.full, begin()) as one, open_stream(servers.full, begin()) as other:
+    return _ask_beside_two_streams(servers.full)
+
+
+def _exceed_quota(servers: Servers) -> object:
+    return _ask_beside_two_streams(servers.strict)
+
+
+def _ask_beside_two_streams(channel: grpc.Channel) -> object:
+    with open_stream(channel, begin()) as one, open_stream(channel, begin()) as other:
         one.accept()
         other.accept()
-        with open_stream(servers.full) as stream:
+        with open_stream(channel) as stream:
             return stream.refuse()
 
 
@@ -366,4 +374,9 @@ PROVOCATIONS: dict[Reason, Provocation] = {
     ),
     Reason.SERVER_BUSY: Provocation("there is no room in the memory budget, or there are too many calls", _crowd),
     Reason.STALLED: Provocation("the call makes no progress", _stall),
+    Reason.QUOTA_EXCEEDED: Provocation(
+        "the caller has more calls under way, or begins more in a second, than the server allows each caller"
+        " (`--max-calls-per-caller`)",
+        _exceed_quota,
+    ),
 }

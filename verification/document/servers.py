@@ -20,6 +20,7 @@ TOKEN = "of-nobody-but-this-program-" * 2
 
 _LIMITS = ("--max-message-bytes", str(MAX_MESSAGE_BYTES), "--max-tensor-bytes", str(MAX_TENSOR_BYTES))
 _FULL = ("--max-calls", "2")
+_STRICT = ("--max-calls-per-caller", "2")
 _IMPATIENT = ("--stall-seconds", "0.2")
 
 
@@ -31,6 +32,7 @@ class Servers(NamedTuple):
         channel: to the same.
         full: to a server that has as many calls under way as it takes.
         impatient: to one that gives calls up soon.
+        strict: to one that allows each caller few calls.
         sharing: to one that shares a directory with callers, where there is a `file` of 16 bytes.
         guarded: to one that knows a token, and lets whoever shows it ask for shapes alone.
     """
@@ -39,6 +41,7 @@ class Servers(NamedTuple):
     channel: grpc.Channel
     full: grpc.Channel
     impatient: grpc.Channel
+    strict: grpc.Channel
     sharing: grpc.Channel
     guarded: grpc.Channel
 
@@ -50,7 +53,7 @@ def run_servers() -> Iterator[Servers]:
         folder = Path(stack.enter_context(TemporaryDirectory()))
         (folder / "file").write_bytes(bytes(16))
         sharing = ("--shared-memory-dir", str(folder))
-        all_flags = (_LIMITS, _FULL, _IMPATIENT, sharing, _guard(folder))
+        all_flags = (_LIMITS, _FULL, _IMPATIENT, _STRICT, sharing, _guard(folder))
         addresses = [stack.enter_context(run_server(*flags)).address for flags in all_flags]
         channels = [stack.enter_context(grpc.insecure_channel(address)) for address in addresses]
         client = stack.enter_context(Client(addresses[0]))

@@ -107,6 +107,7 @@ class Reason(StrEnum):
     BATCH_TOO_LARGE = "BATCH_TOO_LARGE", RESOURCE_EXHAUSTED
     SERVER_BUSY = "SERVER_BUSY", RESOURCE_EXHAUSTED, None, True
     STALLED = "STALLED", RESOURCE_EXHAUSTED, None, True
+    QUOTA_EXCEEDED = "QUOTA_EXCEEDED", RESOURCE_EXHAUSTED, None, True
     # Who calls. Neither says more: what is wrong about a token, or which names are known, is nobody's business.
     UNAUTHENTICATED = "UNAUTHENTICATED", UNAUTHENTICATED
     PERMISSION_DENIED = "PERMISSION_DENIED", PERMISSION_DENIED

@@ -25,6 +25,7 @@ from tensor_reshape.server.settings.bounds import (
 from tensor_reshape.server.settings.callers import CallerSettings
 from tensor_reshape.server.settings.declarations import Setting, list_settings
 from tensor_reshape.server.settings.observations import ObservationSettings
+from tensor_reshape.server.settings.quotas import QuotaSettings
 from tensor_reshape.server.settings.serving import ServingSettings
 
 COST_FACTOR = 3
@@ -54,7 +55,7 @@ class TlsFiles:
 # The groups from the last to the first: a dataclass takes the fields of its bases in the reverse order, and that is the
 # order in which `--help` lists them.
 @dataclass(frozen=True, kw_only=True)
-class Config(ObservationSettings, CallerSettings, BoundSettings, ServingSettings):
+class Config(ObservationSettings, CallerSettings, QuotaSettings, BoundSettings, ServingSettings):
     """What a server is started with. What each field means, and which values it takes, is in its declaration."""
 
     def __post_init__(self) -> None:

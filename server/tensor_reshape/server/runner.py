@@ -27,6 +27,7 @@ from tensor_reshape.server.calls.gates import Gate, Gates
 from tensor_reshape.server.calls.handlers import build_handlers
 from tensor_reshape.server.calls.heartbeats import Heartbeat
 from tensor_reshape.server.calls.observers import Observer
+from tensor_reshape.server.calls.quotas import build_quotas
 from tensor_reshape.server.calls.router import CallRouter
 from tensor_reshape.server.config import COST_FACTOR, STOP_SIGNALS, Config
 from tensor_reshape.server.introductions import announce, describe_server
@@ -102,7 +103,8 @@ class Runner:
         self._reflection = Reflection(_SERVICES)
         reflected = self._reflection.names if config.reflects else []
         self._access = Access(config, served.names + reflected)
-        passed = Gates((*self._access.gates, *gates))
+        # Quotas last: they count for callers whom the others have named, and let in.
+        passed = Gates((*self._access.gates, *gates, *build_quotas(config)))
         self._admission = Admission(config, observers, passed)
         self._health, methods = build_health(self._admission.resets)
         methods += build_checks(build_probes(self._health.is_serving), self._health, self._admission.resets)
@@ -232,6 +234,15 @@ def serve_until_signal(config: Config) -> None:
     runner.start()
     announce(runner.addresses, runner.health_address, config)
     stop(runner, await_cause(signals), signals)
+
+
+def ignore_signals() -> None:
+    """Has another signal change nothing: what this process does has stopped, and it is to end with 0.
+
+    On its way out the interpreter gives each signal that has a handler its default again, which would kill.
+    """
+    for number in STOP_SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
 
 
 def _await(event: threading.Event, seconds: float) -> None:

@@ -15,6 +15,8 @@ _UNIX = "unix:"
 # A name may stand for addresses that this machine does not have, ::1 most of all.
 _NOT_HERE = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
 _NO_REASON = "the address is taken, or nothing of this machine"
+# The address was free a moment before, and OpenSSL has taken the files.
+_NO_KEY = "gRPC takes no key of this kind: it takes RSA, Ed25519, and ECDSA on P-256, P-384 and P-521"
 
 
 def bind(server: grpc.Server, address: str, credentials: grpc.ServerCredentials | None, *, held: bool = False) -> str:
@@ -36,7 +38,7 @@ def bind(server: grpc.Server, address: str, credentials: grpc.ServerCredentials 
             _check_free(address)
         port = _add_port(server, address, credentials)
     except RuntimeError as error:  # grpc keeps the reason to itself; that of the address is known by now
-        message = f"cannot listen on {address}: {_NO_REASON}"
+        message = f"cannot listen on {address}: {_NO_REASON if credentials is None else _NO_KEY}"
         raise ConfigError(message) from error
     except OSError as error:
         raise _explain(address, error) from error
