@@ -73,9 +73,9 @@ SIZES = [setting for setting in SETTINGS if setting.is_size]
 
 @pytest.mark.parametrize("setting", SIZES, ids=lambda setting: setting.name)
 def test_a_size_is_taken_with_its_unit(monkeypatch: pytest.MonkeyPatch, setting: Setting):
-    assert parse(setting.flag, "64MiB")[setting.name] == 64 * 2**20
-    monkeypatch.setenv(setting.variable, "1 GiB")
-    assert parse()[setting.name] == 2**30
+    assert parse(setting.flag, "64KiB")[setting.name] == 64 * 2**10
+    monkeypatch.setenv(setting.variable, "1 MiB")
+    assert parse()[setting.name] == 2**20
 
 
 @pytest.mark.parametrize("setting", SIZES, ids=lambda setting: setting.name)
