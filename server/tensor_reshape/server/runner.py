@@ -1,11 +1,12 @@
 """One server from its configuration to its end."""
 
 import logging
+import os
 import signal
 import threading
 import time
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from queue import Empty, SimpleQueue
 from typing import TypeAlias
 
@@ -22,13 +23,18 @@ from tensor_reshape.server.auxiliary.health_ports import HealthPort
 from tensor_reshape.server.auxiliary.reflection import Reflection
 from tensor_reshape.server.calls import serving_loops
 from tensor_reshape.server.calls.admission import Admission
+from tensor_reshape.server.calls.budgets import count_pool_bytes
 from tensor_reshape.server.calls.fair_locks import FairLock
 from tensor_reshape.server.calls.gates import Gate, Gates
 from tensor_reshape.server.calls.handlers import build_handlers
 from tensor_reshape.server.calls.heartbeats import Heartbeat
-from tensor_reshape.server.calls.observers import Observer
+from tensor_reshape.server.calls.observers import JournalPair, Observer
 from tensor_reshape.server.calls.router import CallRouter
 from tensor_reshape.server.config import COST_FACTOR, STOP_SIGNALS, Config
+from tensor_reshape.server.metrics.call_tallies import CallTally
+from tensor_reshape.server.metrics.gauges import GaugeWriter, Process
+from tensor_reshape.server.metrics.tallies import Layout, Tally
+from tensor_reshape.server.metrics.unknown_calls import UnknownCalls
 from tensor_reshape.server.oip.messages import SERVICE as INFERENCE_SERVICE
 from tensor_reshape.server.oip.methods import build_methods as build_inference_methods
 from tensor_reshape.server.oip.methods import build_probes
@@ -42,16 +48,14 @@ from tensor_reshape.server.transport.dismissals import Dismissal, close_listener
 from tensor_reshape.server.transport.listeners import announce, bind, count_listeners, find_port
 from tensor_reshape.server.transport.offenders import OffenderCloser
 from tensor_reshape.server.transport.options import build_options
+from tensor_reshape.server.transport.sockets import find_connections
 from tensor_reshape.v1 import reshape_pb2
 
 Causes: TypeAlias = "SimpleQueue[str]"
 
 _LOGGER = logging.getLogger(__name__)
-_SERVICES = (  # what reflection tells of
-    reshape_pb2.DESCRIPTOR.services_by_name["ReshapeService"],
-    INFERENCE_SERVICE,
-    HEALTH_SERVICE,
-)
+_COUNTED_SERVICES = (reshape_pb2.DESCRIPTOR.services_by_name["ReshapeService"], INFERENCE_SERVICE)
+_SERVICES = (*_COUNTED_SERVICES, HEALTH_SERVICE)  # what reflection tells of
 _POLL_SECONDS = 0.02
 _SIGNAL_SECONDS = 0.25
 _DISMISSAL_SECONDS = 1.0  # the longest that clients are asked to leave
@@ -102,6 +106,8 @@ class Runner:
         service = service or ReshapeService(config.limits, make_turns=FairLock)
         memory = SharedMemory(config.shared_memory_dir)
         served = service.methods.join(build_inference_methods(service, config.limits, memory))
+        self._lookups = service.lookups
+        self._streams = frozenset(stream.name for stream in served.streams)
         self._handlers = handlers = build_handlers(served, self._admission, config, self._threads)
         self._server = grpc.server(
             CallRouter(self._threads, {**{method.name: method.submit for method in methods}, **handlers.routes}),
@@ -124,6 +130,23 @@ class Runner:
     def health_address(self) -> str | None:
         """Where health alone is served, with its real port; None: nowhere."""
         return None if self._health_port is None else self._health_port.address
+
+    def count_into(self, tally: Tally) -> None:
+        """Counts what happens into `tally`; to be called before `start`."""
+        calls, admission = CallTally(tally), self._admission
+        admission.journal = calls if admission.journal is None else JournalPair(admission.journal, calls)
+        self._server.add_generic_rpc_handlers((UnknownCalls(calls.count_other),))
+        process = Process(
+            list_open=calls.list_open,
+            streams=self._streams,
+            lookups=self._lookups,
+            count_connections=lambda: sum(1 for _ in find_connections(self._ports)),
+            max_calls=self._config.max_calls,
+            max_connections=self._max_connections * len(self._config.all_addresses),
+            pool_bytes=count_pool_bytes(self._config),
+        )
+        gauges = GaugeWriter(tally, process)
+        self._housekeeper.add(lambda: gauges.look(time.monotonic()))
 
     def start(self) -> None:
         """Starts to serve."""
@@ -221,9 +244,32 @@ def serve_until_signal(config: Config) -> None:
     for number in STOP_SIGNALS:
         signal.signal(number, lambda received, _: signals.put(signal.Signals(received).name))
     runner = Runner(config)
-    runner.start()
-    announce(runner.addresses, runner.health_address, config)
-    stop(runner, await_cause(signals), signals)
+    with _show_metrics(config, runner):
+        runner.start()
+        announce(runner.addresses, runner.health_address, config)
+        stop(runner, await_cause(signals), signals)
+
+
+def list_methods() -> tuple[str, ...]:
+    """Returns the full names of the methods whose calls are counted: tallies are laid out by them."""
+    return tuple(f"/{service.full_name}/{method.name}" for service in _COUNTED_SERVICES for method in service.methods)
+
+
+def _show_metrics(config: Config, runner: Runner) -> AbstractContextManager[None]:
+    """Counts, and shows what is counted, where that is asked for.
+
+    Raises:
+        ConfigError: the address cannot be bound.
+    """
+    if config.metrics_listen is None:
+        return nullcontext()
+    from tensor_reshape.server.metrics.expositions import Source  # noqa: PLC0415 - what shows metrics takes memory
+    from tensor_reshape.server.metrics.http_ports import serve_metrics  # noqa: PLC0415 - and time to import
+
+    tally = Tally(Layout(list_methods()))
+    runner.count_into(tally)
+    source = Source(1, tally, os.getpid())
+    return serve_metrics(config, tally.layout, lambda: [source])
 
 
 def _await(event: threading.Event, seconds: float) -> None:
