@@ -82,8 +82,9 @@ class GaugeWriter:
         self._add_each(LOOKUPS, (lookups.hits, lookups.misses))
         self._add_each(LOST_RECORDS, count_lost_records())
         if now >= self._count_at:
+            began = time.monotonic()
             self._set(CONNECTIONS, self._process.count_connections())
-            self._count_at = now + _COUNT_SHARE * (time.monotonic() - now)
+            self._count_at = now + _COUNT_SHARE * (time.monotonic() - began)
 
     def _write_calls(self, lives: Collection[Lifecycle]) -> None:
         # Without the lock of the admission: what one of them holds may change between two reads, and is right a second

@@ -76,6 +76,9 @@ class MetricsPort:
         self._content_type = content_type
         self._render = render
         self.address, self._sockets = take(address)
+        for listener in self._sockets:
+            listener.settimeout(0)  # as asyncio wants them
+            listener.listen(_BACKLOG)  # now, or others could take the port; who comes waits for `start`
         self._loop = asyncio.new_event_loop()
         self._stopped = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()  # the loop itself keeps none
@@ -100,8 +103,6 @@ class MetricsPort:
 
     async def _serve_all(self) -> None:
         for listener in self._sockets:
-            listener.settimeout(0)  # as asyncio wants them
-            listener.listen(_BACKLOG)
             self._begin(self._accept_all(listener))
         await self._stopped.wait()
         for task in self._tasks:
