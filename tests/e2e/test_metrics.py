@@ -5,9 +5,9 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+import threading
+from collections.abc import Callable
 from contextlib import ExitStack
-from itertools import repeat
 
 import grpc
 import numpy as np
@@ -26,9 +26,8 @@ STREAM = {"service": SERVICE, "method": "StreamReshape"}
 
 
 @pytest.fixture
-def counted(serving: str) -> Iterator[ServerProcess]:
-    with run_server("--serving", serving, "--metrics-listen", ANY) as server:
-        yield server
+def counted(serving: str, start_once: Callable[..., ServerProcess]) -> ServerProcess:
+    return start_once("--serving", serving, "--metrics-listen", ANY)
 
 
 def count_calls(labels: dict[str, str], **counts: int) -> Callable[[Scrape], bool]:
@@ -64,21 +63,18 @@ def test_what_a_caller_makes_up_is_no_label(counted: ServerProcess):
     names = (f"/{SERVICE}/Nothing", "/tensor_reshape/x\x1b[31m", '/"} 1\n/x', f"/{SERVICE}/StaticReshape ")
     with grpc.insecure_channel(counted.address) as channel:
         for name in names:
+            call: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(name)
             with pytest.raises(grpc.RpcError):
-                channel.unary_unary(name)(b"", metadata=[("x-request-id", "made-up")], timeout=60)
+                call(b"", metadata=(("x-request-id", "made-up"),), timeout=60)
     other = {"service": "other", "method": "other"}
     page = await_scrape(find_metrics(counted), lambda page: page.sum("tensor_reshape_calls_total", **other) >= 1)
-    assert page.list_values("method") <= {"other"}
-    assert page.list_values("service") <= {"other"}
+    assert page.list_values("method") <= {"other", "StaticReshape", "StreamReshape"}
+    assert page.list_values("service") <= {"other", SERVICE}
 
 
 def test_what_is_under_way_is_shown(counted: ServerProcess):
     with ExitStack() as stack:
-        channels = [
-            stack.enter_context(grpc.insecure_channel(counted.address, [("grpc.use_local_subchannel_pool", 1)]))
-            for _ in range(2)
-        ]
-        calls = [channel.stream_stream(f"/{SERVICE}/StreamReshape")(repeat_never()) for channel in channels]
+        calls = [open_silent_stream(counted.address, stack) for _ in range(2)]
         url = find_metrics(counted)
         page = await_scrape(url, lambda page: page.find("tensor_reshape_open_streams") == 2)
         assert page.find("tensor_reshape_open_calls", state="receiving") == 2
@@ -91,12 +87,13 @@ def test_what_is_under_way_is_shown(counted: ServerProcess):
         assert page.find("tensor_reshape_calls_total", **STREAM, code="CANCELLED") == 2
 
 
-def repeat_never() -> Iterator[bytes]:
-    """Returns requests of a caller that sends none, and does not end."""
-    ended = socket.socketpair()
-    for _ in repeat(None):
-        ended[0].recv(1)
-        yield b""
+def open_silent_stream(address: str, stack: ExitStack) -> grpc.Call:
+    """Opens a stream that sends nothing, on a connection of its own."""
+    channel = stack.enter_context(grpc.insecure_channel(address, [("grpc.use_local_subchannel_pool", 1)]))
+    method: grpc.StreamStreamMultiCallable[bytes, bytes] = channel.stream_stream(f"/{SERVICE}/StreamReshape")
+    ended = threading.Event()
+    stack.callback(ended.set)
+    return method(b"" for _ in iter(ended.wait, True))
 
 
 def test_the_port_is_there_as_long_as_calls_may_end(serving: str):

@@ -34,7 +34,9 @@ class Scrape:
 
     def list_calls(self) -> dict[frozenset[tuple[str, str]], float]:
         """Returns how many calls have ended, by all labels."""
-        return {labels: value for (name, labels), value in self._samples.items() if name == "tensor_reshape_calls_total"}
+        return {
+            labels: value for (name, labels), value in self._samples.items() if name == "tensor_reshape_calls_total"
+        }
 
     def list_values(self, label: str) -> set[str]:
         """Returns the values that a label has anywhere."""

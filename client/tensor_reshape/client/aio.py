@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing, suppress
 from functools import cache, partial
+from os import PathLike
 from types import TracebackType
 from typing import NamedTuple, Self, TypeAlias, TypeVar, Unpack, overload
 
@@ -40,6 +41,7 @@ from tensor_reshape.client.requests import (
 from tensor_reshape.client.responses import Answer, InferredShape
 from tensor_reshape.client.retries import Attempts, Deadline
 from tensor_reshape.client.templates import find_call
+from tensor_reshape.client.tokens import authorize
 from tensor_reshape.client.transfers import DEFAULT_INLINE_MAX_BYTES, Delivery, StreamTransfer, Transfer
 from tensor_reshape.rules.errors import ReshapeError, TensorReshapeError
 from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, RESHAPE, STATIC_RESHAPE
@@ -73,11 +75,14 @@ _Ends: TypeAlias = "asyncio.Queue[_End]"
 class AsyncClient:
     """Reshapes arrays on a server, over one channel that belongs to the event loop it was made in."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - options, each by its name
         self,
         target: str = DEFAULT_TARGET,
         *,
         credentials: grpc.ChannelCredentials | None = None,
+        token: str | None = None,
+        token_file: str | PathLike[str] | None = None,
+        allow_plaintext_token: bool = False,
         metadata: Metadata = (),
         timeout: float = DEFAULT_TIMEOUT_SECONDS,
         inline_max_bytes: int = DEFAULT_INLINE_MAX_BYTES,
@@ -89,7 +94,8 @@ class AsyncClient:
             RuntimeError: no event loop is running: the channel would belong to the wrong one.
         """
         asyncio.get_running_loop()
-        self._endpoint = Endpoint(target, credentials, metadata, timeout)
+        credentials, bearer = authorize(target, credentials, token, token_file, allow_plaintext=allow_plaintext_token)
+        self._endpoint = Endpoint(target, credentials, metadata, timeout, bearer)
         self._inline_max_bytes = inline_max_bytes
         self._chunk_bytes = check_chunk_bytes(chunk_bytes)
         self._channel = self._open_channel(avoid_unhealthy=True)

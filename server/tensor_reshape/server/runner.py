@@ -11,6 +11,7 @@ from queue import Empty, SimpleQueue
 from typing import TypeAlias
 
 import grpc
+from google.protobuf.descriptor import MethodDescriptor
 
 from tensor_reshape.runtime.allocators import keep_freed_memory
 from tensor_reshape.server.auxiliary.foreign_methods import (
@@ -29,6 +30,7 @@ from tensor_reshape.server.calls.gates import Gate, Gates
 from tensor_reshape.server.calls.handlers import build_handlers
 from tensor_reshape.server.calls.heartbeats import Heartbeat
 from tensor_reshape.server.calls.observers import JournalPair, Observer
+from tensor_reshape.server.calls.quotas import build_quotas
 from tensor_reshape.server.calls.router import CallRouter
 from tensor_reshape.server.config import COST_FACTOR, STOP_SIGNALS, Config
 from tensor_reshape.server.metrics.call_tallies import CallTally
@@ -42,6 +44,7 @@ from tensor_reshape.server.oip.shared_memory import SharedMemory
 from tensor_reshape.server.process.housekeeping import Housekeeper, MemoryReturner, end_process
 from tensor_reshape.server.process.pools import start_threads
 from tensor_reshape.server.process.resources import count_connections
+from tensor_reshape.server.security.access import Access
 from tensor_reshape.server.service.methods import ReshapeService
 from tensor_reshape.server.transport.connections import ConnectionKeeper
 from tensor_reshape.server.transport.dismissals import Dismissal, close_listeners
@@ -55,6 +58,7 @@ Causes: TypeAlias = "SimpleQueue[str]"
 
 _LOGGER = logging.getLogger(__name__)
 _COUNTED_SERVICES = (reshape_pb2.DESCRIPTOR.services_by_name["ReshapeService"], INFERENCE_SERVICE)
+_COUNTED_METHODS = tuple(method for service in _COUNTED_SERVICES for method in service.methods)
 _SERVICES = (*_COUNTED_SERVICES, HEALTH_SERVICE)  # what reflection tells of
 _POLL_SECONDS = 0.02
 _SIGNAL_SECONDS = 0.25
@@ -85,10 +89,10 @@ class Runner:
             private_address: what this process listens on alone, where it shares the others with processes like it.
             heartbeat: is told of every call.
             observers: see the life of every call; see `calls.observers`.
-            gates: may refuse calls at their beginning; see `calls.gates`.
+            gates: may refuse calls at their beginning, behind the one that knows who may call; see `calls.gates`.
 
         Raises:
-            ConfigError: an address cannot be bound.
+            ConfigError: an address cannot be bound, or a file that is named cannot be used.
         """
         keep_freed_memory()  # before there are threads
         self._config = config
@@ -96,18 +100,20 @@ class Runner:
         self._max_connections = count_connections(
             config.max_connections, sum(map(count_listeners, config.all_addresses)) + self._shares_ports
         )
-        passed = Gates(gates)
-        self._admission = Admission(config, observers, passed)
-        self._health, methods = build_health(self._admission.resets)
-        self._reflection = Reflection(_SERVICES)
-        methods += build_checks(build_probes(self._health.is_serving), self._health, self._admission.resets)
-        methods += self._reflection.build_methods(self._admission.resets, passed) if config.reflection else []
-        self._threads = start_threads(config.threads, "call")
         service = service or ReshapeService(config.limits, make_turns=FairLock)
         memory = SharedMemory(config.shared_memory_dir)
         served = service.methods.join(build_inference_methods(service, config.limits, memory))
         self._lookups = service.lookups
-        self._streams = frozenset(stream.name for stream in served.streams)
+        self._reflection = Reflection(_SERVICES)
+        reflected = self._reflection.names if config.reflects else []
+        self._access = Access(config, served.names + reflected)
+        # Quotas last: they count for callers whom the others have named, and let in.
+        passed = Gates((*self._access.gates, *gates, *build_quotas(config)))
+        self._admission = Admission(config, observers, passed)
+        self._health, methods = build_health(self._admission.resets)
+        methods += build_checks(build_probes(self._health.is_serving), self._health, self._admission.resets)
+        methods += self._reflection.build_methods(self._admission.resets, passed) if config.reflects else []
+        self._threads = start_threads(config.threads, "call")
         self._handlers = handlers = build_handlers(served, self._admission, config, self._threads)
         self._server = grpc.server(
             CallRouter(self._threads, {**{method.name: method.submit for method in methods}, **handlers.routes}),
@@ -117,7 +123,8 @@ class Runner:
         self._heartbeat = heartbeat or Heartbeat()
         self._server.add_generic_rpc_handlers((self._heartbeat, AuxiliaryHandlers(methods), handlers))
         self.addresses = tuple(
-            bind(self._server, address, config.tls, held=self._shares_ports) for address in config.listen
+            bind(self._server, address, self._access.build_credentials(), held=self._shares_ports)
+            for address in config.listen
         )
         self._health_port = self._build_health_port()
         bound = (*self.addresses, *filter(None, [self.health_address]))
@@ -138,7 +145,7 @@ class Runner:
         self._server.add_generic_rpc_handlers((UnknownCalls(calls.count_other),))
         process = Process(
             list_open=calls.list_open,
-            streams=self._streams,
+            streams=frozenset(_name(method) for method in _COUNTED_METHODS if method.client_streaming),
             lookups=self._lookups,
             count_connections=lambda: sum(1 for _ in find_connections(self._ports)),
             max_calls=self._config.max_calls,
@@ -216,6 +223,7 @@ class Runner:
         return Housekeeper(
             (
                 self._end_if_deaf,
+                lambda: self._access.look(time.monotonic()),
                 self._admission.sweep,
                 connections.look,
                 lambda: offenders.look(time.monotonic()),
@@ -252,7 +260,11 @@ def serve_until_signal(config: Config) -> None:
 
 def list_methods() -> tuple[str, ...]:
     """Returns the full names of the methods whose calls are counted: tallies are laid out by them."""
-    return tuple(f"/{service.full_name}/{method.name}" for service in _COUNTED_SERVICES for method in service.methods)
+    return tuple(map(_name, _COUNTED_METHODS))
+
+
+def _name(method: MethodDescriptor) -> str:
+    return f"/{method.containing_service.full_name}/{method.name}"
 
 
 def _show_metrics(config: Config, runner: Runner) -> AbstractContextManager[None]:
@@ -270,6 +282,15 @@ def _show_metrics(config: Config, runner: Runner) -> AbstractContextManager[None
     runner.count_into(tally)
     source = Source(1, tally, os.getpid())
     return serve_metrics(config, tally.layout, lambda: [source])
+
+
+def ignore_signals() -> None:
+    """Has another signal change nothing: what this process does has stopped, and it is to end with 0.
+
+    On its way out the interpreter gives each signal that has a handler its default again, which would kill.
+    """
+    for number in STOP_SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
 
 
 def _await(event: threading.Event, seconds: float) -> None:

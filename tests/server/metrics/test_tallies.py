@@ -32,9 +32,7 @@ def test_each_method_has_each_code_and_so_has_what_is_no_method(layout: Layout):
     assert list(layout.cells[CALLS]) == [(*method, code) for method in methods for code in CODES]
 
 
-@pytest.mark.parametrize(
-    ("name", "method"), [("/a.b/C", ("a.b", "C")), ("/a/b/C", ("a/b", "C")), ("C", ("", "C"))]
-)
+@pytest.mark.parametrize(("name", "method"), [("/a.b/C", ("a.b", "C")), ("/a/b/C", ("a/b", "C")), ("C", ("", "C"))])
 def test_a_name_is_a_service_and_a_method(name: str, method: tuple[str, str]):
     assert split_method(name) == method
 

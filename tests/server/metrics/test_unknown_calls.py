@@ -1,15 +1,15 @@
 """Calls of nobody's methods."""
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from tensor_reshape.server.calls.heartbeats import METHOD
 from tensor_reshape.server.metrics.unknown_calls import UnknownCalls
 
 
-class Details(NamedTuple):
+@dataclass
+class Details:
     method: str
-    invocation_metadata: Sequence[tuple[str, str]] = ()
+    invocation_metadata: tuple[tuple[str, str | bytes], ...] = ()
 
 
 def test_each_call_counts_but_those_of_a_worker_itself():
