@@ -1,4 +1,4 @@
-"""Writes what of the pages follows from the code: docs/errors.md, the options in docs/server.md, and docs/metrics.md's table.
+"""Writes what of the pages follows from the code: docs/errors.md, and tables in docs/server.md and metrics.md.
 
 The reasons are provoked from real servers, so that the page shows what a caller gets. `--check` writes nothing, and
 ends with status 1 where a page is not what would be written.

@@ -33,6 +33,7 @@ from tensor_reshape.server.calls.observers import JournalPair, Observer
 from tensor_reshape.server.calls.quotas import build_quotas
 from tensor_reshape.server.calls.router import CallRouter
 from tensor_reshape.server.config import COST_FACTOR, STOP_SIGNALS, Config
+from tensor_reshape.server.introductions import announce, describe_server
 from tensor_reshape.server.metrics.call_tallies import CallTally
 from tensor_reshape.server.metrics.gauges import GaugeWriter, Process
 from tensor_reshape.server.metrics.tallies import Layout, Tally
@@ -45,10 +46,11 @@ from tensor_reshape.server.process.housekeeping import Housekeeper, MemoryReturn
 from tensor_reshape.server.process.pools import start_threads
 from tensor_reshape.server.process.resources import count_connections
 from tensor_reshape.server.security.access import Access
-from tensor_reshape.server.service.methods import ReshapeService
+from tensor_reshape.server.service.methods import MethodTable, ReshapeService
+from tensor_reshape.server.service.server_infos import build_info_method
 from tensor_reshape.server.transport.connections import ConnectionKeeper
 from tensor_reshape.server.transport.dismissals import Dismissal, close_listeners
-from tensor_reshape.server.transport.listeners import announce, bind, count_listeners, find_port
+from tensor_reshape.server.transport.listeners import bind, count_listeners, find_port
 from tensor_reshape.server.transport.offenders import OffenderCloser
 from tensor_reshape.server.transport.options import build_options
 from tensor_reshape.server.transport.sockets import find_connections
@@ -101,8 +103,9 @@ class Runner:
             config.max_connections, sum(map(count_listeners, config.all_addresses)) + self._shares_ports
         )
         service = service or ReshapeService(config.limits, make_turns=FairLock)
-        memory = SharedMemory(config.shared_memory_dir)
-        served = service.methods.join(build_inference_methods(service, config.limits, memory))
+        inference = build_inference_methods(service, config.limits, SharedMemory(config.shared_memory_dir))
+        info = MethodTable((build_info_method(describe_server(config)),), ())
+        served = service.methods.join(info).join(inference)
         self._lookups = service.lookups
         self._reflection = Reflection(_SERVICES)
         reflected = self._reflection.names if config.reflects else []

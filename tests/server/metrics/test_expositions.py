@@ -5,10 +5,12 @@ import os
 import pytest
 
 from scrapes import Scrape
+from tensor_reshape.server.config import Config
 from tensor_reshape.server.metrics.expositions import PROCESS_PREFIX, Exposition, Source
 from tensor_reshape.server.metrics.families import CALL_SECONDS, CALLS, MAX_CALLS, REFUSALS
 from tensor_reshape.server.metrics.tallies import Layout, Tally
 
+CONFIG = Config(engine="event", serving="threads")
 LABELS = {"service": "a.service", "method": "First"}
 FIRST = tuple(LABELS.values())
 
@@ -19,7 +21,7 @@ def layout() -> Layout:
 
 
 def read(layout: Layout, *sources: Source) -> Scrape:
-    return Scrape(Exposition(layout, "event", lambda: sources).render().decode())
+    return Scrape(Exposition(CONFIG, layout, lambda: sources).render().decode())
 
 
 def make_tally(layout: Layout, seconds: float, max_calls: int) -> Tally:
@@ -58,7 +60,7 @@ def test_of_a_process_that_is_gone_the_counters_stay_and_the_gauges_go(layout: L
 
 
 def test_a_method_that_was_called_shows_the_codes_that_are_given_and_others_show_nothing(layout: Layout):
-    page = Exposition(layout, "event", lambda: [Source(1, make_tally(layout, 1.0, 1), None)]).render().decode()
+    page = Exposition(CONFIG, layout, lambda: [Source(1, make_tally(layout, 1.0, 1), None)]).render().decode()
     lines = [line for line in page.splitlines() if line.startswith("tensor_reshape_calls_total")]
     assert 'tensor_reshape_calls_total{code="INTERNAL",method="First",service="a.service"} 0.0' in lines
     assert not any('"Second"' in line or '"DATA_LOSS"' in line for line in lines)
@@ -66,7 +68,7 @@ def test_a_method_that_was_called_shows_the_codes_that_are_given_and_others_show
 
 def test_this_process_and_what_runs_in_it_are_told(layout: Layout):
     page = read(layout, Source(1, Tally(layout), os.getpid()))
-    assert page.sum("tensor_reshape_build_info", engine="event") == 1
+    assert page.sum("tensor_reshape_build_info", engine="event", serving="threads") == 1
     assert page.list_values("version").isdisjoint({"", "unknown"})
     assert page.find("process_resident_memory_bytes") > 0
 
@@ -78,6 +80,6 @@ def test_who_asks_again_at_once_gets_the_same_page(layout: Layout):
         asked.append(1)
         return []
 
-    exposition = Exposition(layout, "event", list_sources)
+    exposition = Exposition(CONFIG, layout, list_sources)
     assert exposition.render() is exposition.render()
     assert len(asked) == 1

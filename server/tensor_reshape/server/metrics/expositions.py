@@ -22,6 +22,8 @@ from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 
 from tensor_reshape.rules.errors import Reason
+from tensor_reshape.server.calls.handlers import choose_serving
+from tensor_reshape.server.config import Config
 from tensor_reshape.server.metrics.families import (
     BUILD,
     CALLS,
@@ -73,10 +75,10 @@ class Source(NamedTuple):
 class Exposition(Collector):
     """The pages of one server; safe to use from one thread."""
 
-    def __init__(self, layout: Layout, engine: str, list_sources: Callable[[], Sequence[Source]]) -> None:
-        """Shows the processes that `list_sources` returns, in order; `engine` is what reads their connections."""
+    def __init__(self, config: Config, layout: Layout, list_sources: Callable[[], Sequence[Source]]) -> None:
+        """Shows the processes that `list_sources` returns, in order: they serve `config`, and count by `layout`."""
         self._layout = layout
-        self._engine = engine
+        self._build = _describe_build(config)
         self._list_sources = list_sources
         self._registry = CollectorRegistry()
         self._registry.register(self)
@@ -106,7 +108,7 @@ class Exposition(Collector):
             yield build_metric(family, shown)
         pushed_back = sum(sums[REFUSALS][reason,][0] for reason in PUSHED_BACK)
         yield build_metric(PUSHBACKS, {(): [pushed_back]})
-        yield build_metric(BUILD, {_describe_build(self._engine): [1]})
+        yield build_metric(BUILD, {self._build: [1]})
         yield build_metric(WORKERS, {(): [len(sources)]})
         yield build_metric(SERVING_WORKERS, {(): [sum(source.serves for source in sources)]})
         yield build_metric(RESTARTS, {(str(source.worker),): [source.restarts] for source in sources})
@@ -151,8 +153,15 @@ def _is_shown(family: Family, labels: Labels, numbers: Sequence[float], called: 
     return (service, method) in called and (not code or any(numbers) or code[0] in _GIVEN_CODES)
 
 
-def _describe_build(engine: str) -> Labels:
-    return (version("tensor-reshape"), platform.python_version(), version("grpcio"), version("protobuf"), engine)
+def _describe_build(config: Config) -> Labels:
+    packages = [version(name) for name in ("grpcio", "protobuf")]
+    return (
+        version("tensor-reshape"),
+        choose_serving(config.serving),
+        config.engine,
+        platform.python_version(),
+        *packages,
+    )
 
 
 def _collect_processes(sources: Sequence[Source]) -> Iterator[Metric]:

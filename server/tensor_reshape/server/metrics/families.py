@@ -82,7 +82,7 @@ BUILD = Family(
     "tensor_reshape_build_info",
     GAUGE,
     "1; what runs is in the labels.",
-    ("version", "python", "grpcio", "protobuf", "engine"),
+    ("version", "serving", "engine", "python", "grpcio", "protobuf"),
 )
 WORKERS = Family("tensor_reshape_workers", GAUGE, "How many processes are to serve.")
 SERVING_WORKERS = Family("tensor_reshape_serving_workers", GAUGE, "How many processes serve.")

@@ -45,7 +45,7 @@ def serve_metrics(config: Config, layout: Layout, list_sources: Callable[[], Seq
     Raises:
         ConfigError: the address cannot be bound.
     """
-    exposition = Exposition(layout, config.engine, list_sources)
+    exposition = Exposition(config, layout, list_sources)
     port = MetricsPort(config.metrics_listen or "", exposition.content_type, exposition.render)
     port.start()
     _LOGGER.info("listening for metrics", extra={"address": port.address})

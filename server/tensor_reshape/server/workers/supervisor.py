@@ -22,9 +22,10 @@ from functools import partial
 from urllib.parse import quote
 
 from tensor_reshape.server.config import STOP_SIGNALS, Config, ConfigError
+from tensor_reshape.server.introductions import announce
 from tensor_reshape.server.metrics.tallies import Layout, Tally, make_memory
 from tensor_reshape.server.runner import list_methods
-from tensor_reshape.server.transport.listeners import announce, hold
+from tensor_reshape.server.transport.listeners import hold
 from tensor_reshape.server.workers.messages import Order
 from tensor_reshape.server.workers.slots import Slot
 
@@ -67,7 +68,7 @@ def supervise(config: Config) -> None:
             stack.enter_context(closing(slot))  # whatever ends the supervisor, no worker is left
         if layout is not None:
             stack.enter_context(_show_metrics(config, layout, slots))
-        Supervisor(slots, partial(announce, share.listen, share.health_listen, share)).run()
+        Supervisor(slots, partial(announce, share.listen, share.health_listen, config)).run()
 
 
 def _show_metrics(config: Config, layout: Layout, slots: Sequence[Slot]) -> AbstractContextManager[None]:
