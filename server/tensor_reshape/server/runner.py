@@ -103,9 +103,7 @@ class Runner:
             config.max_connections, sum(map(count_listeners, config.all_addresses)) + self._shares_ports
         )
         service = service or ReshapeService(config.limits, make_turns=FairLock)
-        inference = build_inference_methods(service, config.limits, SharedMemory(config.shared_memory_dir))
-        info = MethodTable((build_info_method(describe_server(config)),), ())
-        served = service.methods.join(info).join(inference)
+        served = _join_methods(config, service)
         self._lookups = service.lookups
         self._reflection = Reflection(_SERVICES)
         reflected = self._reflection.names if config.reflects else []
@@ -240,6 +238,12 @@ class Runner:
         alive = all(thread.is_alive() for thread in self._serving_threads)
         if not alive and self._server.wait_for_termination(0):
             end_process("the thread that serves calls has ended")
+
+
+def _join_methods(config: Config, service: ReshapeService) -> MethodTable:
+    """Returns all that calls may ask for: of the contract, of this server, and in the words of the other protocol."""
+    inference = build_inference_methods(service, config.limits, SharedMemory(config.shared_memory_dir))
+    return service.methods.join(MethodTable((build_info_method(describe_server(config)),), ())).join(inference)
 
 
 def serve_until_signal(config: Config) -> None:
