@@ -1,9 +1,7 @@
 """Binds addresses, and refuses those that somebody else serves."""
 
 import errno
-import logging
 import socket
-from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -11,9 +9,8 @@ from urllib.parse import unquote
 
 import grpc
 
-from tensor_reshape.server.config import Config, ConfigError
+from tensor_reshape.server.config import ConfigError
 
-_LOGGER = logging.getLogger(__name__)
 _UNIX = "unix:"
 # A name may stand for addresses that this machine does not have, ::1 most of all.
 _NOT_HERE = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
@@ -83,15 +80,6 @@ def count_listeners(address: str) -> int:
         return len({place for *_, place in socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)})
     except OSError:
         return 1  # it cannot be bound either, which says why
-
-
-def announce(addresses: Sequence[str], health_address: str | None, config: Config) -> None:
-    """Logs where the server listens, by their real ports, and which engine reads what comes there."""
-    if health_address is not None:
-        _LOGGER.info("listening for health checks", extra={"address": health_address})
-    for address in addresses:
-        values = {"address": address, "tls": config.tls is not None, "engine": config.engine}
-        _LOGGER.info("listening", extra=values)
 
 
 def _explain(address: str, error: OSError) -> ConfigError:
