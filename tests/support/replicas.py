@@ -28,7 +28,7 @@ _SOON = (("grpc.initial_reconnect_backoff_ms", 100), ("grpc.max_reconnect_backof
 _ONE_NAME = (("grpc.ssl_target_name_override", "localhost"),)
 _ROUND_ROBIN: dict[str, Any] = {"loadBalancingConfig": [{"round_robin": {}}]}
 _HEALTH: dict[str, Any] = {**_ROUND_ROBIN, "healthCheckConfig": {"serviceName": SERVICE}}
-# A call that was on its way to a server that stops ends with either; see docs/server.md.
+# As most clients have it.
 _RETRIES: dict[str, Any] = {
     **_ROUND_ROBIN,
     "methodConfig": [
@@ -39,7 +39,7 @@ _RETRIES: dict[str, Any] = {
                 "initialBackoff": "0.1s",
                 "maxBackoff": "1s",
                 "backoffMultiplier": 2,
-                "retryableStatusCodes": ["UNAVAILABLE", "CANCELLED"],
+                "retryableStatusCodes": ["UNAVAILABLE"],
             },
         }
     ],
