@@ -32,11 +32,16 @@ _RECOVERY_SECONDS = 1.0
 
 
 class Call(NamedTuple):
-    """One call of the SDK: when it was begun and ended, by `time.monotonic`, and whether it was answered."""
+    """One call of the SDK: when it was begun and ended, by `time.monotonic`, and why it was not answered."""
 
     began: float
     ended: float
-    is_answered: bool
+    failure: str
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether there was an answer."""
+        return not self.failure
 
 
 class Turnstile:
@@ -92,9 +97,9 @@ class FloodFigures:
         return self._count_attempts(half, self.busy_until) / self._count_calls(half, self.busy_until)
 
     @property
-    def lost_after(self) -> int:
-        """How many calls that were begun when the server took calls again were not answered."""
-        return sum(call.began > self.busy_until and not call.is_answered for call in self.calls)
+    def lost_after(self) -> list[str]:
+        """Why calls that were begun when the server took calls again were not answered."""
+        return [call.failure for call in self.calls if call.began > self.busy_until and call.failure]
 
     @property
     def slowest_after_seconds(self) -> float:
@@ -137,8 +142,8 @@ def run_flood(clients: int, calls_per_second: float, busy_seconds: float, *, has
             figures.busy_from = time.monotonic()
             turnstile.is_busy.set()
             _sleep_until(begin + CALM_SECONDS + busy_seconds)
-            figures.busy_until = time.monotonic()
             turnstile.is_busy.clear()
+            figures.busy_until = time.monotonic()  # only now: this thread may be held up in between
             figures.calls = finish()
     finally:
         hurry_stop(runner)
@@ -179,12 +184,12 @@ async def _call_all(address: str, clients: int, calls_per_second: float, begin: 
     calls: list[Call] = []
 
     async def call(client: AsyncClient) -> None:
-        began, is_answered = time.monotonic(), True
+        began, failure = time.monotonic(), ""
         try:
             await client.infer_shape([2, 3], [6], special_zero=False)
-        except TensorReshapeError:
-            is_answered = False
-        calls.append(Call(began, time.monotonic(), is_answered))
+        except TensorReshapeError as error:
+            failure = str(error)
+        calls.append(Call(began, time.monotonic(), failure))
 
     async def keep_beginning(client: AsyncClient, number: int) -> None:
         await client.wait_until_ready()

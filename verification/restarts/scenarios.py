@@ -77,11 +77,11 @@ def refuse_everything(extent: Extent) -> list[str]:
     print(
         f"  {len(figures.calls)} calls; while the server was busy, one was sent {figures.attempts_per_call:.3f} times, "
         f"in the second half {figures.settled_attempts_per_call:.3f} times\n"
-        f"  after that {figures.lost_after} were lost, the slowest took {figures.slowest_after_seconds:.2f} s, and in "
-        f"the first second {figures.recovered_share:.0%} of the usual ones were answered",
+        f"  after that {len(figures.lost_after)} were lost, the slowest took {figures.slowest_after_seconds:.2f} s, and "
+        f"in the first second {figures.recovered_share:.0%} of the usual ones were answered",
         flush=True,
     )
-    problems = [f"{figures.lost_after} calls were lost after the server was busy"] if figures.lost_after else []
+    problems = [f"lost after the server was busy: {failure}" for failure in set(figures.lost_after)]
     if figures.attempts_per_call > _MAX_ATTEMPTS or figures.settled_attempts_per_call > _MAX_SETTLED_ATTEMPTS:
         problems.append("a busy server was asked again too often")
     return problems
