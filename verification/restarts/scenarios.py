@@ -77,7 +77,7 @@ def refuse_everything(extent: Extent) -> list[str]:
     print(
         f"  {len(figures.calls)} calls; while the server was busy, one was sent {figures.attempts_per_call:.3f} times, "
         f"in the second half {figures.settled_attempts_per_call:.3f} times\n"
-        f"  after that {len(figures.lost_after)} were lost, the slowest took {figures.slowest_after_seconds:.2f} s, and "
+        f"  then {len(figures.lost_after)} were lost, the slowest took {figures.slowest_after_seconds:.2f} s, and "
         f"in the first second {figures.recovered_share:.0%} of the usual ones were answered",
         flush=True,
     )
