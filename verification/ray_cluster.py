@@ -30,18 +30,22 @@ from tensor_reshape.wire.arrays import Array
 
 FILE = Path(__file__).parents[1] / "deploy/ray/serve.yaml"
 NAME = "reshape"
-_NODE = {"num_cpus": 8, "object_store_memory": 512 * 1024 * 1024, "include_dashboard": False}
+# One replica fits on the node with the proxy: the others are on the one that is killed.
+_HEAD, _NODE = ({"num_cpus": count, "object_store_memory": 512 * 1024 * 1024} for count in (1, 4))
 _SMALL, _MIB = np.arange(256, dtype=np.float32), np.arange(1 << 18, dtype=np.float32)
 _STREAM = np.arange(1 << 22, dtype=np.float32)
 _LIMIT_SECONDS, _LOOK_SECONDS = 180.0, 0.2
-_CALLERS = 8
+_CALLERS = 12  # a replica for each four of them: the file's target_ongoing_requests
+_REPLICAS = 3
 _BLOCKS = 7
 
 
 def parse_arguments() -> argparse.Namespace:
     """Reads the command line."""
     parser = argparse.ArgumentParser("scripts/ray", description=__doc__)
-    parser.add_argument("--seconds", type=float, default=30.0, help="of load, of which the node has the first third")
+    parser.add_argument(
+        "--seconds", type=float, default=10.0, help="of load before the node is killed, and after all is well again"
+    )
     return parser.parse_args()
 
 
@@ -109,8 +113,9 @@ def main() -> int:
 
 @contextmanager
 def run_cluster() -> Iterator[Cluster]:
-    """Runs the node with the proxy until the end of the block; `kill_node` needs another one."""
-    cluster = Cluster(initialize_head=True, head_node_args=_NODE)
+    """Runs the node with the proxy, and an empty one, until the end of the block."""
+    cluster = Cluster(initialize_head=True, head_node_args={**_HEAD, "include_dashboard": False})
+    cluster.add_node(**_NODE)
     ray.init(address=cluster.address, namespace="serve", log_to_driver=False)
     try:
         yield cluster
@@ -144,25 +149,27 @@ def show_answers(target: str) -> None:
 
 
 def kill_node(cluster: Cluster, target: str, seconds: float) -> None:
-    """Adds a node, and kills it with its replicas under load; prints what callers noticed."""
-    node = cluster.add_node(**_NODE)
+    """Kills the node with most replicas under load, and adds another one; prints what callers noticed."""
+    (node,) = cluster.worker_nodes
     load = Load(target)
     with load.run():
-        await_until(lambda: count_nodes_with_replicas() == 2)
-        replicas = count_replicas()
-        time.sleep(seconds / 3)
-        before = load.answered
+        began = time.monotonic()
+        await_until(lambda: count_replicas() >= _REPLICAS)
+        scaled = time.monotonic() - began
+        time.sleep(seconds)
+        before, killed = load.answered, time.monotonic()
         cluster.remove_node(node, allow_graceful=False)
-        killed = time.monotonic()
         await_until(lambda: load.answered > before + _CALLERS)
         answered = time.monotonic() - killed
-        await_until(lambda: count_nodes_with_replicas() == 1 and count_replicas() >= replicas)
+        await_until(lambda: count_replicas() == 1)
+        cluster.add_node(**_NODE)
+        await_until(lambda: count_replicas() >= _REPLICAS)
         replaced = time.monotonic() - killed
-        time.sleep(seconds / 3)
+        time.sleep(seconds)
     print(
-        f"a node killed: {load.answered} calls answered, {load.failures.total()} lost {dict(load.failures) or ''}, "
-        f"slowest {load.slowest_seconds:.1f} s; {replicas} replicas, calls answered again after {answered:.1f} s, "
-        f"all replicas there after {replaced:.1f} s",
+        f"{_REPLICAS} replicas after {scaled:.1f} s of load; a node killed: {load.answered} calls answered, "
+        f"{load.failures.total()} lost {dict(load.failures) or ''}, slowest {load.slowest_seconds:.1f} s; "
+        f"answers again after {answered:.1f} s, {_REPLICAS} replicas on another node after {replaced:.1f} s",
         flush=True,
     )
 
@@ -191,13 +198,10 @@ def time_calls(client: Client, array: Array, count: int) -> float:
 
 
 def count_replicas() -> int:
-    """Returns how many replicas are there."""
-    return len(_list_replica_nodes())
-
-
-def count_nodes_with_replicas() -> int:
-    """Returns on how many nodes there is any."""
-    return len(set(_list_replica_nodes()))
+    """Returns how many replicas there are."""
+    details = _get_global_client().get_serve_details()
+    replicas = details["applications"][NAME]["deployments"]["Reshape"]["replicas"]
+    return sum(replica["state"] == "RUNNING" for replica in replicas)
 
 
 def await_until(condition: Callable[[], bool]) -> None:
@@ -208,12 +212,6 @@ def await_until(condition: Callable[[], bool]) -> None:
             message = f"nothing came of it in {_LIMIT_SECONDS} s"
             raise TimeoutError(message)
         time.sleep(_LOOK_SECONDS)
-
-
-def _list_replica_nodes() -> list[str]:
-    details = _get_global_client().get_serve_details()
-    replicas = details["applications"][NAME]["deployments"]["Reshape"]["replicas"]
-    return [replica["node_id"] for replica in replicas if replica["state"] == "RUNNING"]
 
 
 if __name__ == "__main__":
