@@ -8,7 +8,6 @@ from tensor_reshape.client.options import (
     DEFAULT_TIMEOUT_SECONDS,
     Endpoint,
     build_channel_options,
-    check_metadata,
     choose_timeout,
 )
 from tensor_reshape.client.retries import PATIENCE_SECONDS
@@ -26,19 +25,6 @@ def test_a_timeout_is_above_0(seconds: float):
 @pytest.mark.parametrize(("timeout", "seconds"), [(None, 30), (0.5, 0.5), (math.inf, None), (1e300, None)])
 def test_a_timeout_is_the_calls_or_the_clients_and_forever_is_none(timeout: float | None, seconds: float | None):
     assert Endpoint("localhost:1", None, (), 30).choose_timeout(timeout) == seconds
-
-
-@pytest.mark.parametrize(
-    "pair", [("Bad Key", "x"), ("", "x"), ("key", "a\nb"), ("key", b"x"), ("key-bin", "x"), ("key", "\u00e4")], ids=str
-)
-def test_metadata_that_grpc_cannot_send_is_refused(pair: tuple[str, str | bytes]):
-    with pytest.raises(ValueError, match="metadata"):
-        check_metadata([pair])
-
-
-def test_metadata_that_grpc_can_send_are_kept():
-    pairs = (("x-key", "value, with more"), ("trace-bin", b"\x00\xff"))
-    assert check_metadata(pairs) == pairs
 
 
 def test_what_a_server_may_send_unread_is_fixed():
