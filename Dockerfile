@@ -10,15 +10,24 @@ ARG BASE_IMAGE=python:3.13-slim-bookworm
 
 
 FROM ${BASE_IMAGE} AS builder
-# Two environments: the one that ships never holds pip.
+# Two environments: the one that ships never holds pip, nor what builds the project.
 RUN python3 -m venv /opt/pip && python3 -m venv --without-pip /opt/tensor-reshape
 WORKDIR /src
 COPY . .
+# Nothing is installed but wheels whose hashes are in the locks: those of the build, then those that ship, then the
+# project itself, built without a network of its own. A source distribution would run code that no hash covers: what it
+# asks for to be built.
 # Every module is compiled here, since the root file system is read-only later; unchecked-hash, so that no timestamp
 # that a copy changes can void it. Tests, stubs and headers serve nobody at run time.
 RUN --mount=type=secret,id=pip.conf,target=/etc/pip.conf \
-    /opt/pip/bin/pip --python /opt/tensor-reshape/bin/python --no-cache-dir --disable-pip-version-check \
-        install --no-compile '.[server]' \
+    export PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_COMPILE=1 PATH=/opt/pip/bin:$PATH \
+    && pinned="install --require-hashes --only-binary=:all:" && into="pip --python /opt/tensor-reshape/bin/python" \
+    && pip $pinned --requirement requirements-build.lock \
+    && $into $pinned --requirement requirements.lock \
+    && pip wheel --no-index --no-deps --no-build-isolation --wheel-dir /wheels . \
+    && $into install --no-index --no-deps /wheels/*.whl \
+    && cyclonedx-py environment --pyproject pyproject.toml --mc-type application --output-reproducible \
+        --output-file /opt/tensor-reshape/sbom.cdx.json /opt/tensor-reshape/bin/python \
     && find /opt/tensor-reshape/lib -depth \
         \( -type d \( -name tests -o -path '*/numpy/*/include' -o -path '*/numpy/f2py/src' \) \
         -o -type f \( -name '*.pyi' -o -name '*.pxd' -o -name '*.pyx' -o -name '*.a' -o -name '*.h' \) \) \
@@ -37,10 +46,15 @@ ENV PATH=/opt/tensor-reshape/bin:$PATH \
 # Shows that everything still imports, and leaves the bytecode of the standard library that it needs (some bases come
 # without): every start and every health check is faster for it.
 RUN ["tensor-reshape", "serve", "--help"]
+# What was built, of what, and on what: `--build-arg REVISION=$(git rev-parse HEAD)` names the source.
+ARG BASE_IMAGE
+ARG REVISION=
 LABEL org.opencontainers.image.title="tensor-reshape" \
     org.opencontainers.image.description="A gRPC microservice that reshapes tensors as oneDNN Graph and OpenVINO define it" \
     org.opencontainers.image.licenses="Apache-2.0" \
-    org.opencontainers.image.version="0.1.0"
+    org.opencontainers.image.version="0.1.0" \
+    org.opencontainers.image.revision="${REVISION}" \
+    org.opencontainers.image.base.name="${BASE_IMAGE}"
 # A number, so that Kubernetes can tell that it is not root (runAsNonRoot).
 USER 65532:65532
 EXPOSE 50051

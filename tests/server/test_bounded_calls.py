@@ -5,6 +5,7 @@ import pytest
 from tensor_reshape.rules.limits import MAX_HEADER_BYTES
 from tensor_reshape.server.auxiliary.bounded_calls import answer, end_calls, make_room
 from tensor_reshape.server.auxiliary.call_slots import CallSlots
+from tensor_reshape.server.calls.heads import CallHead
 from tensor_reshape.server.calls.statuses import INTERNAL_ERROR
 from tensor_reshape.wire.status import Status
 
@@ -35,8 +36,12 @@ def test_calls_that_have_a_slot_are_told_that_the_server_stops():
     assert ([status.code.name for status in call.statuses], gone.statuses) == (["UNAVAILABLE"], [])
 
 
+def build_head() -> CallHead:
+    return CallHead("/a/B", ())
+
+
 def test_an_answer_is_what_the_method_says():
-    assert answer("/a/B", bytes.upper, b"word") == b"WORD"
+    assert answer(build_head, bytes.upper, b"word") == b"WORD"
 
 
 def find_a_bug(raw: bytes) -> bytes:
@@ -51,11 +56,11 @@ def find_a_bug(raw: bytes) -> bytes:
     ],
 )
 def test_what_is_no_answer_is_a_status_without_a_secret(raw: bytes | None, code: str, details: str):
-    status = answer("/a/B", find_a_bug, raw)
+    status = answer(build_head, find_a_bug, raw)
     assert isinstance(status, Status)
     assert (status.code.name, status.details) == (code, details)
 
 
 @pytest.mark.parametrize(("size", "is_answered"), [(MAX_HEADER_BYTES, True), (MAX_HEADER_BYTES + 1, False)])
 def test_a_message_is_not_longer_than_a_header_may_be(size: int, is_answered: bool):
-    assert isinstance(answer("/a/B", bytes, bytes(size)), bytes) == is_answered
+    assert isinstance(answer(build_head, bytes, bytes(size)), bytes) == is_answered

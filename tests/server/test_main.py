@@ -40,7 +40,7 @@ def test_every_setting_is_an_option_and_every_option_a_setting():
 @pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.name)
 def test_a_flag_sets_its_field(setting: Setting):
     value = choose_other(setting)
-    flags = [f"--no-{setting.name}"] if setting.type is bool else [setting.flag, value]
+    flags = [setting.flag.replace("--", "--no-")] if setting.type is bool else [setting.flag, value]
     assert parse(*flags)[setting.name] == convert(setting, value)
 
 

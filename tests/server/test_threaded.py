@@ -88,7 +88,7 @@ def build_calls(admission: Admission) -> list[ThreadedCall]:
 def test_a_call_that_is_given_up_before_it_has_a_thread_gives_its_place_back_at_once(kind: int):
     admission = make(4)
     call = build_calls(admission)[kind]
-    call.enter()
+    call.enter(())
     refusal = refuse_waiting(1.0)
     call.give_up(refusal, State.NEW)
     assert admission.is_idle
@@ -101,7 +101,7 @@ def test_a_call_that_is_given_up_before_it_has_a_thread_gives_its_place_back_at_
 def test_room_that_comes_before_the_thread_asks_for_it_is_not_missed(kind: int):
     admission = make(4)
     call = build_calls(admission)[kind]
-    call.enter()
+    call.enter(())
     admission.request_read(call._life)
     assert call.receive(iter([b"message"])) == b"message"
     call._on_over()
@@ -112,7 +112,7 @@ def test_the_end_of_a_call_ends_the_wait_of_its_thread(kind: int):
     admission = make(1)
     call, other = build_calls(admission)[kind], build_calls(admission)[0]
     for one in (other, call):
-        one.enter()
+        one.enter(())
         admission.request_read(one._life)
     assert call._life.state is State.WAITING
     call._on_over()
@@ -132,7 +132,7 @@ def test_a_stream_whose_caller_goes_just_before_it_is_refused_gives_everything_b
         raise ValueError(message)
 
     monkeypatch.setattr(call._session, "receive", receive)
-    call.enter()
+    call.enter(())
     call._receive_all(iter([b"message"]))
     assert (call._life.state, admission.is_idle, admission.used_bytes) == (State.DONE, True, 0)
 
@@ -140,7 +140,7 @@ def test_a_stream_whose_caller_goes_just_before_it_is_refused_gives_everything_b
 def test_a_call_that_waits_for_permission_to_work_hears_its_refusal():
     admission, permissions = make(4), build_permissions(0)
     call = ThreadedUnary(ReshapeService(DEFAULT_LIMITS).methods.unary[0], permissions, admission)
-    call.enter()
+    call.enter(())
     refusal = refuse_waiting(1.0)
     call._signals.put(refusal)
     with pytest.raises(LimitError) as caught:

@@ -2,6 +2,7 @@
 
 `Client` blocks, `AsyncClient` awaits; they share every name. Exceptions have one root, `TensorReshapeError`:
 `InvalidRequestError` and `LimitError` are refusals, with the same reason whether this process or the server found them;
+`UnauthenticatedError` and `PermissionDeniedError` are a server's that does not let this caller make the call;
 `ServiceError` and its kinds mean that there was no answer.
 """
 
@@ -25,7 +26,15 @@ from tensor_reshape.client.sync import Client
 from tensor_reshape.client.transfers import Progress, Transfer
 from tensor_reshape.rules.dims import Dim, Expression, Interval, Symbol
 from tensor_reshape.rules.dtypes import DataType
-from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason, ReshapeError, TensorReshapeError
+from tensor_reshape.rules.errors import (
+    InvalidRequestError,
+    LimitError,
+    PermissionDeniedError,
+    Reason,
+    ReshapeError,
+    TensorReshapeError,
+    UnauthenticatedError,
+)
 from tensor_reshape.rules.questions import Equality, Kind, Origin
 from tensor_reshape.rules.views import View, ViewPossibility
 from tensor_reshape.runtime.allocators import keep_freed_memory
@@ -49,6 +58,7 @@ __all__ = [
     "LimitError",
     "Origin",
     "PackedTensor",
+    "PermissionDeniedError",
     "Progress",
     "Reason",
     "ReshapeError",
@@ -59,6 +69,7 @@ __all__ = [
     "Symbol",
     "TensorReshapeError",
     "Transfer",
+    "UnauthenticatedError",
     "UnavailableError",
     "View",
     "ViewPossibility",

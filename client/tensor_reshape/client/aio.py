@@ -5,6 +5,7 @@ How it makes a call is in `aio_calls`.
 
 import asyncio
 from collections.abc import Sequence
+from os import PathLike
 from types import TracebackType
 from typing import NoReturn, Self, TypeAlias, Unpack, overload
 
@@ -36,6 +37,7 @@ from tensor_reshape.client.requests import (
 )
 from tensor_reshape.client.responses import InferredShape
 from tensor_reshape.client.templates import find_call
+from tensor_reshape.client.tokens import authorize
 from tensor_reshape.client.transfers import DEFAULT_INLINE_MAX_BYTES, Delivery, StreamTransfer, Transfer
 from tensor_reshape.rules.errors import ReshapeError
 from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, RESHAPE, STATIC_RESHAPE
@@ -55,6 +57,9 @@ class AsyncClient:
         target: str = DEFAULT_TARGET,
         *,
         credentials: grpc.ChannelCredentials | None = None,
+        token: str | None = None,
+        token_file: str | PathLike[str] | None = None,
+        allow_plaintext_token: bool = False,
         metadata: Metadata = (),
         timeout: float = DEFAULT_TIMEOUT_SECONDS,
         inline_max_bytes: int = DEFAULT_INLINE_MAX_BYTES,
@@ -71,7 +76,8 @@ class AsyncClient:
             RuntimeError: no event loop is running: the channel would belong to the wrong one.
         """
         asyncio.get_running_loop()
-        self._endpoint = Endpoint(target, credentials, metadata, timeout)
+        credentials, bearer = authorize(target, credentials, token, token_file, allow_plaintext=allow_plaintext_token)
+        self._endpoint = Endpoint(target, credentials, metadata, timeout, bearer)
         self._inline_max_bytes = inline_max_bytes
         self._chunk_bytes = check_chunk_bytes(chunk_bytes)
         self._calls = AioCalls(self._endpoint, check_settings(options, compression, interceptors))

@@ -7,8 +7,16 @@ from typing import Any, NamedTuple
 
 import grpc
 
-from tensor_reshape.client.contexts import CallOptions, ClientContext, Metadata, build_metadata, check_metadata
+from tensor_reshape.client.contexts import (
+    CallOptions,
+    CheckedMetadata,
+    ClientContext,
+    Metadata,
+    build_metadata,
+    check_metadata,
+)
 from tensor_reshape.client.retries import Deadline, RetryBudget
+from tensor_reshape.client.tokens import AUTHORIZATION_KEY, Token
 from tensor_reshape.rules.limits import MAX_HEADER_BYTES, MAX_MESSAGE_BYTES
 from tensor_reshape.runtime.addresses import is_local
 from tensor_reshape.wire.methods import SERVICE
@@ -49,20 +57,30 @@ class Endpoint:
     Attributes:
         target: as `Client` takes it.
         credentials: for TLS; None connects in plain text.
-        metadata: sent with every call.
         budget: what its calls may cost a server beyond their first attempts; shared by all of them.
     """
 
     def __init__(
-        self, target: str, credentials: grpc.ChannelCredentials | None, metadata: Metadata, timeout: float
+        self,
+        target: str,
+        credentials: grpc.ChannelCredentials | None,
+        metadata: Metadata,
+        timeout: float,
+        token: Token | None = None,
     ) -> None:
         """Raises ValueError where grpc could not send the metadata, or the timeout is not above 0."""
         self.target = target
         self.credentials = credentials
-        self.metadata = check_metadata(metadata)
+        self._token = token
+        self._metadata = self._check_authorization(check_metadata(metadata))
         self.budget = RetryBudget()
         self._timeout = choose_timeout(timeout)  # of most calls
         self._process_id = getpid()
+
+    @property
+    def metadata(self) -> CheckedMetadata:
+        """What is sent with a call that begins now."""
+        return self._metadata if self._token is None else (*self._metadata, self._token.read_pair())
 
     def close(self) -> None:
         """Lets no call begin, and none be sent again."""
@@ -101,7 +119,10 @@ class Endpoint:
         Raises:
             ValueError: the timeout, the metadata or the request id is none.
         """
-        return ClientContext(Deadline(self.choose_timeout(timeout)), build_metadata(options) if options else ())
+        return ClientContext(
+            Deadline(self.choose_timeout(timeout)),
+            self._check_authorization(build_metadata(options)) if options else (),
+        )
 
     def describe(self, kind: str) -> str:
         """Returns the representation of a client of this kind: nothing of its credentials or metadata."""
@@ -114,6 +135,12 @@ class Endpoint:
             f"a {kind} has connections of its process, and cannot be pickled or copied: make one in each process, and "
             f"share it between its threads; this one is {self.describe(kind)}"
         )
+
+    def _check_authorization(self, metadata: CheckedMetadata) -> CheckedMetadata:
+        if self._token is not None and any(key == AUTHORIZATION_KEY for key, _ in metadata):
+            message = "the metadata hold an authorization, and there is a token besides"
+            raise ValueError(message)
+        return metadata
 
 
 class ChannelSettings(NamedTuple):

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
 from functools import partial
+from os import PathLike
 from types import TracebackType
 from typing import NoReturn, ParamSpec, Self, TypeAlias, TypeVar, Unpack, overload
 
@@ -35,6 +36,7 @@ from tensor_reshape.client.requests import (
 from tensor_reshape.client.responses import InferredShape
 from tensor_reshape.client.sync_calls import SyncCalls
 from tensor_reshape.client.templates import find_call
+from tensor_reshape.client.tokens import authorize
 from tensor_reshape.client.transfers import DEFAULT_INLINE_MAX_BYTES, Delivery, StreamTransfer, Transfer
 from tensor_reshape.rules.errors import ReshapeError
 from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, RESHAPE, STATIC_RESHAPE
@@ -66,6 +68,9 @@ class Client:
         target: str = DEFAULT_TARGET,
         *,
         credentials: grpc.ChannelCredentials | None = None,
+        token: str | None = None,
+        token_file: str | PathLike[str] | None = None,
+        allow_plaintext_token: bool = False,
         metadata: Metadata = (),
         timeout: float = DEFAULT_TIMEOUT_SECONDS,
         inline_max_bytes: int = DEFAULT_INLINE_MAX_BYTES,
@@ -82,6 +87,9 @@ class Client:
                 client, the environment may name a proxy for it (`grpc_proxy`, `https_proxy`, `http_proxy`, with the
                 exceptions of `no_grpc_proxy` or `no_proxy`); loopback addresses, `localhost` and sockets never use one.
             credentials: for TLS, from `grpc.ssl_channel_credentials`; None connects in plain text.
+            token: a bearer token that is shown with every call, over TLS.
+            token_file: the file that holds one instead; it is read again when it changes, as rotated tokens do.
+            allow_plaintext_token: also without TLS, where the target is this machine and nothing else.
             metadata: sent with every call.
             timeout: seconds that a call may take, retries included, where it does not say; `math.inf` waits forever.
             inline_max_bytes: arrays up to this size travel in one message, larger ones as a stream, unless `transfer`
@@ -96,7 +104,8 @@ class Client:
                 and nothing intercepts the channel; "stock": all by grpcio's public means. Both do the same; for whoever
                 watches grpcio's own objects, or mistrusts this.
         """
-        self._endpoint = Endpoint(target, credentials, metadata, timeout)
+        credentials, bearer = authorize(target, credentials, token, token_file, allow_plaintext=allow_plaintext_token)
+        self._endpoint = Endpoint(target, credentials, metadata, timeout, bearer)
         self._inline_max_bytes = inline_max_bytes
         self._chunk_bytes = check_chunk_bytes(chunk_bytes)
         self._calls = SyncCalls(self._endpoint, check_settings(options, compression, interceptors), calls)

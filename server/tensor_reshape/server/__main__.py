@@ -7,7 +7,6 @@
 
 import logging
 import os
-import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from click.core import ParameterSource
 
 from tensor_reshape.rules.limits import MAX_MESSAGE_BYTES
 from tensor_reshape.runtime import experiments
-from tensor_reshape.server.config import SETTINGS, STOP_SIGNALS, Config, ConfigError, fit_memory
+from tensor_reshape.server.config import SETTINGS, Config, ConfigError, fit_memory
 from tensor_reshape.server.process.logs import configure_logs
 from tensor_reshape.server.process.resources import find_memory_room, raise_descriptor_limit
 from tensor_reshape.server.settings.declarations import VARIABLE_PREFIX, Setting
@@ -98,7 +97,7 @@ def _serve(settings: dict[str, Any]) -> None:
         ConfigError: the settings cannot be served.
     """
     raise_descriptor_limit()
-    from tensor_reshape.server.runner import serve_until_signal  # noqa: PLC0415 - grpc reads the environment once,
+    from tensor_reshape.server.runner import ignore_signals, serve_until_signal  # noqa: PLC0415 - grpc reads the environment once,
     from tensor_reshape.server.workers.supervisor import supervise  # noqa: PLC0415 - when it is imported
 
     config = _build_config(settings)
@@ -106,16 +105,7 @@ def _serve(settings: dict[str, Any]) -> None:
         supervise(config)
     else:
         serve_until_signal(config)
-    _ignore_signals()
-
-
-def _ignore_signals() -> None:
-    """Has another signal change nothing: the server has stopped, and is to end with 0.
-
-    On its way out the interpreter gives each signal that has a handler its default again, which would kill.
-    """
-    for number in STOP_SIGNALS:
-        signal.signal(number, signal.SIG_IGN)
+    ignore_signals()
 
 
 def _build_config(settings: dict[str, Any]) -> Config:

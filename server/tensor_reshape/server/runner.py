@@ -23,9 +23,11 @@ from tensor_reshape.server.auxiliary.reflection import Reflection
 from tensor_reshape.server.calls import serving_loops
 from tensor_reshape.server.calls.admission import Admission
 from tensor_reshape.server.calls.fair_locks import FairLock
+from tensor_reshape.server.calls.gates import Gate, Gates
 from tensor_reshape.server.calls.handlers import build_handlers
 from tensor_reshape.server.calls.heartbeats import Heartbeat
 from tensor_reshape.server.calls.observers import Observer
+from tensor_reshape.server.calls.quotas import build_quotas
 from tensor_reshape.server.calls.router import CallRouter
 from tensor_reshape.server.config import COST_FACTOR, STOP_SIGNALS, Config
 from tensor_reshape.server.oip.messages import SERVICE as INFERENCE_SERVICE
@@ -35,6 +37,7 @@ from tensor_reshape.server.oip.shared_memory import SharedMemory
 from tensor_reshape.server.process.housekeeping import Housekeeper, MemoryReturner, end_process
 from tensor_reshape.server.process.pools import start_threads
 from tensor_reshape.server.process.resources import count_connections
+from tensor_reshape.server.security.access import Access
 from tensor_reshape.server.service.methods import ReshapeService
 from tensor_reshape.server.transport.connections import ConnectionKeeper
 from tensor_reshape.server.transport.dismissals import Dismissal, close_listeners
@@ -68,6 +71,7 @@ class Runner:
         private_address: str | None = None,
         heartbeat: Heartbeat | None = None,
         observers: Sequence[Observer] = (),
+        gates: Sequence[Gate] = (),
     ) -> None:
         """Binds every address of `config`.
 
@@ -79,9 +83,10 @@ class Runner:
             private_address: what this process listens on alone, where it shares the others with processes like it.
             heartbeat: is told of every call.
             observers: see the life of every call; see `calls.observers`.
+            gates: may refuse calls at their beginning, behind the one that knows who may call; see `calls.gates`.
 
         Raises:
-            ConfigError: an address cannot be bound.
+            ConfigError: an address cannot be bound, or a file that is named cannot be used.
         """
         keep_freed_memory()  # before there are threads
         self._config = config
@@ -89,15 +94,19 @@ class Runner:
         self._max_connections = count_connections(
             config.max_connections, sum(map(count_listeners, config.all_addresses)) + self._shares_ports
         )
-        self._admission = Admission(config, observers)
-        self._health, methods = build_health(self._admission.resets)
-        self._reflection = Reflection(_SERVICES)
-        methods += build_checks(build_probes(self._health.is_serving), self._health, self._admission.resets)
-        methods += self._reflection.build_methods(self._admission.resets) if config.reflection else []
-        self._threads = start_threads(config.threads, "call")
         service = service or ReshapeService(config.limits, make_turns=FairLock)
         memory = SharedMemory(config.shared_memory_dir)
         served = service.methods.join(build_inference_methods(service, config.limits, memory))
+        self._reflection = Reflection(_SERVICES)
+        reflected = self._reflection.names if config.reflects else []
+        self._access = Access(config, served.names + reflected)
+        # Quotas last: they count for callers whom the others have named, and let in.
+        passed = Gates((*self._access.gates, *gates, *build_quotas(config)))
+        self._admission = Admission(config, observers, passed)
+        self._health, methods = build_health(self._admission.resets)
+        methods += build_checks(build_probes(self._health.is_serving), self._health, self._admission.resets)
+        methods += self._reflection.build_methods(self._admission.resets, passed) if config.reflects else []
+        self._threads = start_threads(config.threads, "call")
         self._handlers = handlers = build_handlers(served, self._admission, config, self._threads)
         self._server = grpc.server(
             CallRouter(self._threads, {**{method.name: method.submit for method in methods}, **handlers.routes}),
@@ -107,7 +116,8 @@ class Runner:
         self._heartbeat = heartbeat or Heartbeat()
         self._server.add_generic_rpc_handlers((self._heartbeat, AuxiliaryHandlers(methods), handlers))
         self.addresses = tuple(
-            bind(self._server, address, config.tls, held=self._shares_ports) for address in config.listen
+            bind(self._server, address, self._access.build_credentials(), held=self._shares_ports)
+            for address in config.listen
         )
         self._health_port = self._build_health_port()
         bound = (*self.addresses, *filter(None, [self.health_address]))
@@ -189,6 +199,7 @@ class Runner:
         return Housekeeper(
             (
                 self._end_if_deaf,
+                lambda: self._access.look(time.monotonic()),
                 self._admission.sweep,
                 connections.look,
                 lambda: offenders.look(time.monotonic()),
@@ -220,6 +231,15 @@ def serve_until_signal(config: Config) -> None:
     runner.start()
     announce(runner.addresses, runner.health_address, config)
     stop(runner, await_cause(signals), signals)
+
+
+def ignore_signals() -> None:
+    """Has another signal change nothing: what this process does has stopped, and it is to end with 0.
+
+    On its way out the interpreter gives each signal that has a handler its default again, which would kill.
+    """
+    for number in STOP_SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
 
 
 def _await(event: threading.Event, seconds: float) -> None:

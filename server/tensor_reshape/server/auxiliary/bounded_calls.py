@@ -15,7 +15,8 @@ import grpc
 
 from tensor_reshape.rules.errors import LimitError, Reason
 from tensor_reshape.server.auxiliary.call_slots import CallSlots
-from tensor_reshape.server.calls.statuses import choose_status, refuse_empty_call
+from tensor_reshape.server.calls.heads import CallHead
+from tensor_reshape.server.calls.statuses import choose_end, refuse_empty_call
 from tensor_reshape.wire.fields import check_header_size
 from tensor_reshape.wire.status import Status, encode_refusal
 
@@ -48,12 +49,20 @@ def end_calls(slots: CallSlots[_Call]) -> None:
         call.give_up(_STOPPING)
 
 
-def answer(method: str, respond: Callable[[bytes], _Answer | Status], raw: bytes | None) -> _Answer | Status:
-    """Returns the answer to a message, or what ends the call; `raw` is None where the caller has sent none."""
+def answer(
+    build_head: Callable[[], CallHead], respond: Callable[[bytes], _Answer | Status], raw: bytes | None
+) -> _Answer | Status:
+    """Returns the answer to a message, or what ends the call.
+
+    Args:
+        build_head: returns the head of the call, where that ends badly.
+        respond: answers a message.
+        raw: the message; None where the caller has sent none.
+    """
     try:
         return respond(_check_message(raw))
     except Exception as error:  # noqa: BLE001 - whatever it is, the caller is told no more than that
-        return choose_status(error, method)
+        return choose_end(error, build_head()).status
 
 
 def _check_message(raw: bytes | None) -> bytes:

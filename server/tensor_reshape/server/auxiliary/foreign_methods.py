@@ -19,6 +19,7 @@ from tensor_reshape.server.auxiliary.health import MAX_WATCHES, Health
 from tensor_reshape.server.auxiliary.inline_calls import AnswerCall, BoundedCall, ExchangeCall, WatchCall, serve_inline
 from tensor_reshape.server.auxiliary.threaded_calls import SPARE_THREADS, ThreadedMethod, ThreadedWatch
 from tensor_reshape.server.calls import core_calls
+from tensor_reshape.server.calls.gates import Gates
 from tensor_reshape.server.calls.resets import ResetBuckets
 from tensor_reshape.server.calls.router import Submit
 from tensor_reshape.wire.status import Status
@@ -27,6 +28,8 @@ MAX_THREADED_WATCHES = 256
 """How many watches may be open where each holds a thread."""
 
 HEALTH_SERVICE = health_pb2.DESCRIPTOR.services_by_name["Health"]
+
+_OPEN = Gates()
 
 Respond: TypeAlias = "Callable[[bytes], bytes | Status]"
 
@@ -61,11 +64,11 @@ class AuxiliaryHandlers(grpc.GenericRpcHandler):
 def build_health(resets: ResetBuckets) -> tuple[Health, list[Method]]:
     """Returns what a server says of itself, and the methods that say it; `resets` is told how their calls end."""
     health = Health(max_watches=MAX_WATCHES if core_calls.is_supported() else MAX_THREADED_WATCHES)
-    methods = [_build_unary(f"/{HEALTH_SERVICE.full_name}/Check", health.check, health.silent, resets)]
+    methods = [_build_open(f"/{HEALTH_SERVICE.full_name}/Check", health.check, health.silent, resets)]
     if hasattr(health_pb2, "HealthListRequest"):  # not in the package's older versions
-        methods.append(_build_unary(f"/{HEALTH_SERVICE.full_name}/List", health.list, health.silent, resets))
+        methods.append(_build_open(f"/{HEALTH_SERVICE.full_name}/List", health.list, health.silent, resets))
     name = f"/{HEALTH_SERVICE.full_name}/Watch"
-    submit = _choose_way(name, partial(WatchCall, name, health), MAX_THREADED_WATCHES + MAX_SILENT, resets)
+    submit = _choose_way(name, partial(WatchCall, name, health), MAX_THREADED_WATCHES + MAX_SILENT, resets, _OPEN)
     watch = Method(name, submit, grpc.stream_stream_rpc_method_handler(ThreadedWatch(name, health).watch))
     return health, [*methods, watch]
 
@@ -75,27 +78,32 @@ def build_checks(responds: Mapping[str, Respond], health: Health, resets: ResetB
 
     They share the slots of `health`: no more calls without a message for each name that health has.
     """
-    return [_build_unary(name, respond, health.silent, resets) for name, respond in responds.items()]
+    return [_build_open(name, respond, health.silent, resets) for name, respond in responds.items()]
 
 
-def build_exchange(name: str, respond: Respond, slots: CallSlots[AuxiliaryCall], resets: ResetBuckets) -> Method:
-    """Returns a method whose calls have any number of messages, each with its answer."""
-    submit = _choose_way(name, partial(ExchangeCall, name, slots, respond), MAX_SILENT, resets)
-    answer_each = ThreadedMethod(name, respond, slots).answer_each
+def build_exchange(
+    name: str, respond: Respond, slots: CallSlots[AuxiliaryCall], resets: ResetBuckets, gates: Gates
+) -> Method:
+    """Returns a method whose calls have any number of messages, each with its answer; `gates` are asked for them."""
+    submit = _choose_way(name, partial(ExchangeCall, name, slots, respond), MAX_SILENT, resets, gates)
+    answer_each = ThreadedMethod(name, respond, slots, gates).answer_each
     return Method(name, submit, grpc.stream_stream_rpc_method_handler(answer_each))
 
 
-def _build_unary(name: str, respond: Respond, slots: CallSlots[AuxiliaryCall], resets: ResetBuckets) -> Method:
-    submit = _choose_way(name, partial(AnswerCall, name, slots, respond), MAX_SILENT, resets)
-    answer_one = ThreadedMethod(name, respond, slots).answer_one
+def _build_open(name: str, respond: Respond, slots: CallSlots[AuxiliaryCall], resets: ResetBuckets) -> Method:
+    """Returns a method that anybody may call: health is asked for by who has no credentials."""
+    submit = _choose_way(name, partial(AnswerCall, name, slots, respond), MAX_SILENT, resets, _OPEN)
+    answer_one = ThreadedMethod(name, respond, slots, _OPEN).answer_one
     return Method(name, submit, grpc.stream_unary_rpc_method_handler(answer_one))
 
 
-def _choose_way(name: str, open_call: Callable[[Any, Any], BoundedCall], slots: int, resets: ResetBuckets) -> Submit:
+def _choose_way(
+    name: str, open_call: Callable[[Any, Any], BoundedCall], slots: int, resets: ResetBuckets, gates: Gates
+) -> Submit:
     """Returns how calls are served; where they hold threads, more of them than there are slots.
 
     There `resets` is told nothing: that a call is over is only seen by its thread.
     """
     if core_calls.is_supported():
-        return serve_inline(open_call, resets)
+        return serve_inline(open_call, resets, gates)
     return ThreadPoolExecutor(max_workers=slots + SPARE_THREADS, thread_name_prefix=name).submit

@@ -14,21 +14,24 @@ from tensor_reshape.server.auxiliary.bounded_calls import AuxiliaryCall, answer,
 from tensor_reshape.server.auxiliary.call_slots import CallSlots
 from tensor_reshape.server.auxiliary.health import Health, Watch
 from tensor_reshape.server.calls.core_calls import DONE, CoreCall
+from tensor_reshape.server.calls.gates import Gates
+from tensor_reshape.server.calls.heads import CallHead
 from tensor_reshape.server.calls.resets import ResetBuckets
 from tensor_reshape.server.calls.router import Submit
+from tensor_reshape.server.calls.statuses import choose_end
 from tensor_reshape.wire.status import Status
 
 _LOGGER = logging.getLogger(__name__)
 
 
-def serve_inline(open_call: "Callable[[Any, Any], BoundedCall]", resets: ResetBuckets) -> Submit:
+def serve_inline(open_call: "Callable[[Any, Any], BoundedCall]", resets: ResetBuckets, gates: Gates) -> Submit:
     """Returns what begins a call of grpcio's; `open_call` makes it of its event and its state."""
 
     def submit(function: Callable[..., Any], /, *args: Any) -> "Future[Any]":
         del function
         _, rpc_event, state = args[:3]
         try:
-            open_call(rpc_event, state).begin(resets)
+            open_call(rpc_event, state).begin(resets, gates)
         except Exception:  # it would end the thread that receives calls
             _LOGGER.exception("bug")
             rpc_event.call.cancel()
@@ -44,15 +47,23 @@ class BoundedCall(CoreCall):
         """Idle until `begin`."""
         super().__init__(method, rpc_event, state)
         self._slots = slots
+        self._head: CallHead | None = None  # of a call that gates were asked for
 
-    def begin(self, resets: ResetBuckets) -> None:
+    def begin(self, resets: ResetBuckets, gates: Gates) -> None:
         """Receives a message; called with the condition of the call, and a lock of the server's.
 
         Args:
             resets: is told how the call ends.
+            gates: are asked for it.
         """
         self._resets = resets
         self.watch_end()
+        if gates:
+            self._head = self.build_head()
+            refusal = gates.find_refusal(self._head)
+            if refusal is not None:
+                self.finish(choose_end(refusal, self._head).status)
+                return
         self.receive()
         make_room(self._slots, self, self.peer)
 
@@ -67,6 +78,8 @@ class BoundedCall(CoreCall):
     def _on_over(self) -> None:
         self._slots.free(self)
         self._tell_end(self._resets, self.peer)
+        if self._head is not None:
+            self._head.leave()
 
 
 class AnswerCall(BoundedCall):
@@ -86,7 +99,7 @@ class AnswerCall(BoundedCall):
 
     def _on_read(self, raw: bytes | None) -> None:
         self._slots.free(self)
-        outcome = answer(self._method, self._respond, raw)
+        outcome = answer(self.build_head, self._respond, raw)
         if isinstance(outcome, Status):
             self.finish(outcome)
         else:
@@ -98,7 +111,7 @@ class ExchangeCall(AnswerCall):
 
     def _on_read(self, raw: bytes | None) -> None:
         self._has_answered |= raw is not None
-        outcome = None if raw is None else answer(self._method, self._respond, raw)
+        outcome = None if raw is None else answer(self.build_head, self._respond, raw)
         with self._state.condition:
             if not isinstance(outcome, bytes):
                 self.finish(outcome)
@@ -133,7 +146,7 @@ class WatchCall(BoundedCall):
     def _on_read(self, raw: bytes | None) -> None:
         self._slots.free(self)
         self._has_answered = raw is not None
-        outcome = answer(self._method, self._health.open_watch, raw)
+        outcome = answer(self.build_head, self._health.open_watch, raw)
         if isinstance(outcome, Status):
             self.finish(outcome)
             return

@@ -11,6 +11,7 @@
   has had time to arrive at a moderate pace: see `stalls`. Bytes are progress at a pace, too: a trickle only puts off
   the end. While a call waits for this server, no time passes for its caller.
 - What waits for room or for a thread longer than that is refused.
+- Gates are asked before a call takes a place, or a name where it has its place without: see `gates`.
 
 A method that notes an event of a call takes the lock once, moves that call (`lifecycle`), settles what it holds, and
 moves the calls that have room because of that. `sweep` moves many calls so; `do_if_idle` and `resume` move one after
@@ -29,6 +30,7 @@ from itertools import chain
 
 from tensor_reshape.server.calls import stalls
 from tensor_reshape.server.calls.budgets import Budget
+from tensor_reshape.server.calls.gates import Gates
 from tensor_reshape.server.calls.lifecycle import GONE, WAITS, Ending, Event, Lifecycle, State
 from tensor_reshape.server.calls.observers import Observer, ObserverJournal
 from tensor_reshape.server.calls.places import Places, refuse_busy
@@ -46,14 +48,19 @@ _NEW, _WORKING, _ENDING, _DONE = State.NEW, State.WORKING, State.ENDING, State.D
 
 
 class Admission:
-    """The budget of one process; safe to use from any thread. `resets` is told how calls end by what serves them."""
+    """The budget of one process; safe to use from any thread. `resets` is told how calls end by what serves them.
 
-    def __init__(self, config: Config, observers: Sequence[Observer] = ()) -> None:
-        """Starts with the whole budget; `observers` see every call."""
+    It `wants_heads` of calls where gates or observers look at them.
+    """
+
+    def __init__(self, config: Config, observers: Sequence[Observer] = (), gates: Gates | None = None) -> None:
+        """Starts with the whole budget; `observers` see every call, `gates` are asked for each."""
         self.resets = ResetBuckets(config.max_resets_per_second)
         self._budget = Budget(config)
         self._stalls = stalls.Stalls(config)
         self._journal = ObserverJournal(observers) if observers else None
+        self._gates = gates or Gates()
+        self.wants_heads = bool(observers or self._gates)
         self._lock = threading.Lock()  # guards all that follows, and every call that has been entered
         self._paused: dict[str, list[Lifecycle]] = {}  # calls that wait, by connection: see `do_if_idle`
         self._places = Places(config.max_calls)  # of the calls that have been entered and are not over
@@ -68,23 +75,24 @@ class Admission:
         """What is set aside for all calls now."""
         return self._budget.used_bytes
 
-    def enter(self, life: Lifecycle, peer: str = "", *, asks: bool = False) -> None:
+    def enter(self, life: Lifecycle, peer: str | None = None, *, asks: bool = False) -> None:
         """Admits a call; without a `peer`, `identify` follows. Whoever enters a call releases it in the end.
 
         Args:
             life: the call.
-            peer: the name of its connection.
+            peer: the name of its connection; None: it is not known yet, and no gate is asked.
             asks: whether it receives its message as soon as there is room: `request_read` in the same step.
 
         Raises:
-            LimitError: SERVER_BUSY. The call has no place then, and is to be ended and released all the same.
+            ReshapeError: a gate's, or SERVER_BUSY. The call has no place then; it is to be ended and released as ever.
         """
         actions: _Actions = []
+        refusal = self._gates.find_refusal(life.head) if peer is not None and life.head is not None else None
         with self._lock:
             life.journal = self._journal  # also that of a call which is refused at once
-            life.since, life.peer = time.monotonic(), peer
+            life.since, life.peer = time.monotonic(), peer or ""
             life.move(_ENTER)
-            refusal = self._places.take(life)
+            refusal = self._places.take(life) if refusal is None else refusal
             if asks and refusal is None:
                 actions = self._ask_first(life) if self._paused else self._ask(life)
         self._follow(actions)
@@ -92,17 +100,19 @@ class Admission:
             raise refusal
 
     def identify(self, life: Lifecycle, peer: str) -> None:
-        """Names the connection of a call that has entered without.
+        """Names the connection of a call that has entered without, also of one that was refused a place.
 
         Raises:
-            LimitError: SERVER_BUSY. The call has lost its place.
+            ReshapeError: a gate's refusal, or SERVER_BUSY. The call has lost its place.
         """
+        refusal = None if life.head is None else self._gates.find_refusal(life.head)
         with self._lock:
-            refusal = None
             if life in self._places.lives:
                 self._places.give_back(life)  # until it is known that it may stay
                 life.peer = peer
-                refusal = self._places.take(life)
+                refusal = self._places.take(life) if refusal is None else refusal
+        if life.state is _DONE:  # read without the lock: one that is over later tells the gates itself
+            life.forget()
         if refusal is not None:
             raise refusal
 
@@ -129,9 +139,6 @@ class Admission:
         """Does what `message_received` and a good `end` do, in one step, for a message that is answered by then.
 
         So the call is RECEIVING until its answer is known: for the moment that the thread which received it needs.
-
-        Returns:
-            Whether the answer is to be sent, as `end`.
         """
         actions: _Actions = []
         with self._lock:
@@ -289,10 +296,8 @@ class Admission:
         """Gives up calls that make no progress, or have waited for too long."""
         with self._lock:
             now = time.monotonic()
-            actions = [
-                self._give_up(life, seconds, now)
-                for life, seconds in self._stalls.find(now, self._budget, self._places).items()
-            ]
+            stalled = self._stalls.find(now, self._budget, self._places)
+            actions = [self._give_up(life, seconds, now) for life, seconds in stalled.items()]
         self._follow(actions)
 
     def _give_up(self, life: Lifecycle, seconds: float, now: float) -> Callable[[], None]:

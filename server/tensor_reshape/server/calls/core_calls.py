@@ -28,13 +28,15 @@ from typing import Any
 from grpc import _common, _server  # the parts in question
 from grpc._cython import cygrpc  # type: ignore[attr-defined] # compiled, without types
 
+from tensor_reshape.server.calls.heads import CallHead, Metadata
 from tensor_reshape.server.calls.resets import ResetBuckets
 from tensor_reshape.wire.status import Status
 
 _LOGGER = logging.getLogger(__name__)
 _OK = cygrpc.StatusCode.ok
 _CONSTANTS = ("_CANCELLED",)
-_OPERATIONS = (
+_CORE = (
+    "auth_context",
     "ReceiveMessageOperation",
     "SendInitialMetadataOperation",
     "SendMessageOperation",
@@ -55,7 +57,7 @@ def is_supported() -> bool:
     if not has_parts(_PARAMETERS, _CONSTANTS):
         return False
     state = _server._RPCState()  # type: ignore[no-untyped-call]
-    return all(hasattr(state, name) for name in _STATE) and all(hasattr(cygrpc, name) for name in _OPERATIONS)
+    return all(hasattr(state, name) for name in _STATE) and all(hasattr(cygrpc, name) for name in _CORE)
 
 
 def has_parts(parameters: Mapping[str, list[str]], constants: Iterable[str]) -> bool:
@@ -74,6 +76,7 @@ class ServerCall(ABC):
 
     _call: Any  # of the core
     _details: Any  # what grpcio knows of it from its head
+    _metadata: Metadata  # that its caller has sent
     _method: str  # its name, in full: what a bug is logged with
     _is_cancelled = False  # by this server: that its caller is gone then is no reset
     _is_refused = False  # by the core, for its message: the caller is told so, and for this server it is gone
@@ -83,6 +86,12 @@ class ServerCall(ABC):
     def peer(self) -> str:
         """The name of the connection, as grpcio gives it."""
         return str(self._call.peer(), "utf8", "replace")
+
+    def build_head(self) -> CallHead:
+        """Returns what is known of the call at its beginning."""
+        head = CallHead(self._method, self._metadata)
+        head.name_caller(self.peer, partial(_read_tls, self._call))
+        return head
 
     @property
     @abstractmethod
@@ -103,7 +112,7 @@ class ServerCall(ABC):
         """Ends the call, unless it has been; to be called while no message is being sent. From any thread.
 
         Args:
-            status: of a bad end; None: of a good one.
+            status: of a bad end, or of a good one that tells more; None: of a good one.
             response: what is sent with the status, in one operation: the one answer of a unary call.
         """
 
@@ -159,6 +168,7 @@ class CoreCall(ServerCall):
         self._method = method
         self._call = rpc_event.call
         self._details = rpc_event.call_details
+        self._metadata = rpc_event.invocation_metadata
         self._state = state
         self._is_sending = False  # whether the core has a message that has not gone yet; changed with the condition
 
@@ -232,8 +242,13 @@ class CoreCall(ServerCall):
         self._state.due.add(token)
 
 
+def _read_tls(call: Any) -> dict[str, list[bytes]]:
+    """Returns what TLS knows of the caller, as grpcio's `auth_context` does."""
+    return {str(key, "ascii", "replace"): values for key, values in (cygrpc.auth_context(call) or {}).items()}
+
+
 def build_status(status: Status | None) -> Any:
-    """Returns the operation that ends a call; None: a good end."""
+    """Returns the operation that ends a call; None: a good end that tells no more."""
     if status is None:
         return cygrpc.SendStatusFromServerOperation(None, _OK, b"", 0)
     code = _common.STATUS_CODE_TO_CYGRPC_STATUS_CODE[status.code]

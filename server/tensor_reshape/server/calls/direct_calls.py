@@ -41,6 +41,7 @@ class DirectCall(ServerCall):
         self._method = method
         self._call = rpc_event.call
         self._details = rpc_event.call_details
+        self._metadata = rpc_event.invocation_metadata
         self._lock = threading.Lock()
 
     def receive(self) -> None:

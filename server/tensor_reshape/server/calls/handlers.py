@@ -1,27 +1,37 @@
-"""Which of the two ways serves the methods: `inline` or `threaded`."""
+"""What grpcio asks for the handler of a method, in each of the two ways: `inline` or `threaded`."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from types import MappingProxyType
+from typing import Any, NoReturn, TypeAlias
 
 import grpc
 
+from tensor_reshape.rules.errors import ReshapeError
 from tensor_reshape.server.calls import core_calls, inline, serving_loops
 from tensor_reshape.server.calls.admission import Admission
+from tensor_reshape.server.calls.reserves import ReservedThreads
 from tensor_reshape.server.calls.router import Submit
+from tensor_reshape.server.calls.serving_loops import OpenCall
 from tensor_reshape.server.calls.threaded import (
     CALL_THREADS,
     WORK_THREADS,
-    ThreadedHandlers,
+    CallThreads,
+    ThreadedCall,
     ThreadedStream,
     ThreadedUnary,
     build_permissions,
 )
 from tensor_reshape.server.config import Config, ConfigError
-from tensor_reshape.server.process.pools import start_threads
+from tensor_reshape.server.process.pools import start_all, start_threads
 from tensor_reshape.server.service.methods import MethodTable, Work
 
+RESERVED_THREADS = 32
+"""How many of the threads that calls hold are for connections that hold none."""
+
+_Behavior: TypeAlias = Callable[..., Any]
 _LOGGER = logging.getLogger(__name__)
 
 
@@ -83,3 +93,62 @@ class InlineHandlers(grpc.GenericRpcHandler):
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> "grpc.RpcMethodHandler[bytes, bytes] | None":
         """Returns how a method's calls are served."""
         return self._handlers.get(handler_call_details.method)
+
+
+class ThreadedHandlers(grpc.GenericRpcHandler):
+    """Admits calls when they arrive, and has threads serve them.
+
+    Attributes:
+        direct: nothing: grpcio makes a state of every call.
+        routes: what serves the calls of each method.
+    """
+
+    direct: Mapping[str, OpenCall] = MappingProxyType({})
+
+    def __init__(self, methods: MethodTable, admission: Admission, max_working: int) -> None:
+        """Serves `methods` within `admission`, and works on so many calls at once."""
+        self._admission = admission
+        self._methods = {method.name: method for method in methods.unary}
+        self._streams = {stream.name: stream for stream in methods.streams}
+        self._permissions = build_permissions(max_working)
+        # A thread for each call that waits for its message, and for each stream a second one: it may have both at once.
+        shared = CALL_THREADS - RESERVED_THREADS
+        self._threads = start_all(CallThreads(shared, "receive"), shared)
+        reserve = start_threads(RESERVED_THREADS, "reserve")
+        self._receivers = start_threads(CALL_THREADS, "receiver")
+        # Refusals are short, and must not wait behind the very calls because of which they are refused.
+        self._refusals = start_threads(1, "refusal")
+        admission.limit_threads(CALL_THREADS, self._threads.are_short)
+        self.routes: Mapping[str, Submit] = dict.fromkeys(
+            (*self._methods, *self._streams),
+            ReservedThreads(self._threads, reserve, RESERVED_THREADS).submit,
+        )
+
+    def service(self, handler_call_details: grpc.HandlerCallDetails) -> "grpc.RpcMethodHandler[bytes, bytes] | None":
+        """Returns how one call is served; called on the thread that receives calls."""
+        name = handler_call_details.method
+        if name in self._streams:
+            stream = ThreadedStream(self._streams[name], self._receivers, self._admission)
+            return grpc.stream_stream_rpc_method_handler(self._admit(stream, stream.run, handler_call_details))
+        method = self._methods.get(name)
+        if method is None:
+            return None
+        unary = ThreadedUnary(method, self._permissions, self._admission)
+        return grpc.stream_unary_rpc_method_handler(self._admit(unary, unary.run, handler_call_details))
+
+    def _admit(
+        self, call: "ThreadedUnary | ThreadedStream", run: _Behavior, details: grpc.HandlerCallDetails
+    ) -> _Behavior:
+        """Returns what serves the call: `run`, or its refusal, which has a thread where no call waits for a message."""
+        try:
+            call.enter(details.invocation_metadata)
+        except ReshapeError as error:
+            refusal = partial(_refuse, call, error)
+            refusal.experimental_thread_pool = self._refusals  # type: ignore[attr-defined] # where grpcio looks for it
+            return refusal
+        return run
+
+
+def _refuse(call: ThreadedCall, error: ReshapeError, requests: object, context: grpc.ServicerContext) -> NoReturn:
+    del requests
+    call.refuse_entrance(error, context)

@@ -18,12 +18,13 @@ from typing import Any
 
 import grpc
 
-from tensor_reshape.rules.errors import LimitError
+from tensor_reshape.rules.errors import LimitError, ReshapeError
 from tensor_reshape.server.calls.admission import Admission
 from tensor_reshape.server.calls.core_calls import DONE, CoreCall, ServerCall
 from tensor_reshape.server.calls.direct_calls import DirectCall
+from tensor_reshape.server.calls.heads import CallHead
 from tensor_reshape.server.calls.lifecycle import Ending, IllegalEventError, Lifecycle, State
-from tensor_reshape.server.calls.statuses import OK, choose_end, refuse_empty_call
+from tensor_reshape.server.calls.statuses import OK, choose_end, find_good_status, refuse_empty_call
 from tensor_reshape.server.calls.threaded import CallThreads, ThreadedStream, ThreadedUnary
 from tensor_reshape.server.service.methods import FindWork, Method, StreamMethod, Work
 from tensor_reshape.wire.status import Status
@@ -76,8 +77,8 @@ class Plan:
         """Serves a call on the thread that it has reached."""
         call = self.fall_back(self.admission)
         try:
-            call.enter()
-        except LimitError as error:
+            call.enter(context.invocation_metadata())
+        except ReshapeError as error:
             call.refuse_entrance(error, context)
         return call.run(requests, context)
 
@@ -120,6 +121,7 @@ class InlineCall(ServerCall):
 
     # The work that this message makes: of the class, since most calls have none.
     _work = _TENSORS
+    _good: Status | None = None  # what a good end is told with; likewise
 
     def _join(self, plan: Plan) -> None:
         """Makes the life, once `_method` is known; idle until `begin`."""
@@ -128,6 +130,18 @@ class InlineCall(ServerCall):
         self._life = Lifecycle(self, self._method)
         # The message that waits for a thread.
         self._message: bytes | None = None
+
+    def _enter(self) -> None:
+        """Enters the call, and has it receive its message when there is room.
+
+        Raises:
+            ReshapeError: a gate's refusal, or SERVER_BUSY.
+        """
+        if self._admission.wants_heads:
+            self._life.head = self.build_head()
+        self._admission.enter(self._life, self.peer, asks=True)
+        if self._life.head is not None:
+            self._good = find_good_status(self._life.head)
 
     def start_read(self) -> None:
         """Receives a message; see `ServedCall`."""
@@ -148,7 +162,7 @@ class InlineCall(ServerCall):
     def give_up(self, refusal: LimitError, state: State) -> None:
         """Ends the call with a refusal, which can be sent whatever it receives; see `ServedCall`."""
         del state
-        self.finish(choose_end(refusal, self._method).status)
+        self.finish(choose_end(refusal, self._head).status)
 
     def work(self) -> None:
         """Answers the message that waits for a thread, unless the call is over; on that thread."""
@@ -179,9 +193,14 @@ class InlineCall(ServerCall):
 
     def _refuse(self, error: Exception) -> None:
         """Ends the call with what `error` says, unless its end is decided already."""
-        status, ending = choose_end(error, self._method)
+        status, ending = choose_end(error, self._head)
         if self._admission.end(self._life, ending):
             self._conclude(status)
+
+    @property
+    def _head(self) -> CallHead:
+        """The head of a call that ends badly: made now where nobody has looked at it."""
+        return self._life.head or self.build_head()
 
     def _conclude(self, status: Status | None) -> None:
         """Ends the call after what has been answered."""
@@ -213,10 +232,10 @@ class UnaryCall(InlineCall, DirectCall):
         """Enters the call, and has it receive its message when there is room; raises nothing."""
         try:
             try:
-                self._admission.enter(self._life, self.peer, asks=True)
+                self._enter()
                 if self._life.state is not _RECEIVING:
                     self.watch()  # it waits for room: nothing else would tell that its caller goes
-            except LimitError as error:
+            except ReshapeError as error:
                 self._refuse(error)
         except Exception as error:  # noqa: BLE001 - it would end the thread that serves every call
             self._fail(error)
@@ -232,7 +251,7 @@ class UnaryCall(InlineCall, DirectCall):
         if size is not None and response is not None:
             # The life ends first: a call that was given up meanwhile has its refusal on the way, and gets no answer.
             if self._admission.answer_at_once(self._life, size, len(response)):
-                self.finish(response=response)
+                self.finish(self._good, response)
         elif self._admission.message_received(self._life, size):
             self._keep(raw, self._served.find_work)
             self.watch()  # no message is awaited any more, so nothing else would tell that the caller goes
@@ -251,7 +270,7 @@ class UnaryCall(InlineCall, DirectCall):
             self._refuse(error)
         else:
             if self._admission.end(self._life, OK, len(response)):
-                self.finish(response=response)
+                self.finish(self._good, response)
 
 
 class StreamCall(InlineCall, CoreCall):
@@ -269,8 +288,8 @@ class StreamCall(InlineCall, CoreCall):
         """Enters the call, and has it receive a message when there is room."""
         self.watch_end()
         try:
-            self._admission.enter(self._life, self.peer, asks=True)
-        except LimitError as error:
+            self._enter()
+        except ReshapeError as error:
             self._refuse(error)
 
     def _on_read(self, raw: bytes | None) -> None:
@@ -317,7 +336,7 @@ class StreamCall(InlineCall, CoreCall):
             self._refuse(error)
         else:
             if self._admission.end(self._life, OK):
-                self._conclude(None)
+                self._conclude(self._good)
 
     def _conclude(self, status: Status | None) -> None:
         self._last = (status,)

@@ -26,6 +26,7 @@ from typing import Final, NamedTuple, Protocol
 
 from tensor_reshape.rules.errors import LimitError, TensorReshapeError
 from tensor_reshape.server.calls.accounts import Claim
+from tensor_reshape.server.calls.heads import CallHead
 from tensor_reshape.server.config import COST_FACTOR
 
 TRICKLE_BYTES_PER_SECOND = 16 * 1024
@@ -234,12 +235,13 @@ class Journal(Protocol):
 
 
 class Lifecycle:
-    """One call. `admission` and `budgets` alone change it, but for its outbox; others may look at what one read tells.
+    """One call. `admission` and `budgets` alone change it, but for outbox and head; others may look at it.
 
     Attributes:
         served: performs what follows.
         method: in full, as a path.
         peer: the name of the connection; empty while it is not known.
+        head: what is known of it at its beginning, set before it is entered; None where nobody looks at it.
         state: what the call is doing.
         journal: is told of the moves; None costs nothing.
         reading: bytes held for the message that it receives, or has received and not answered yet.
@@ -261,6 +263,7 @@ class Lifecycle:
     __slots__ = (
         "arrived_bytes",
         "claim",
+        "head",
         "held",
         "in_working_pool",
         "journal",
@@ -282,6 +285,7 @@ class Lifecycle:
         self.served = served
         self.method = method
         self.peer = ""
+        self.head: CallHead | None = None
         self.state = State.NEW
         self.journal: Journal | None = None
         self.outbox: deque[bytes] = deque()
@@ -365,6 +369,8 @@ class Lifecycle:
     def forget(self) -> None:
         """Lets go of what serves it: one that waits for the garbage collector keeps its stream, and these are few."""
         self.served = _GONE
+        if self.head is not None:
+            self.head.leave()
 
 
 _SILENT = frozenset({State.RECEIVING, State.SENDING, State.ENDING})

@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
+from tensor_reshape.server.calls.heads import CallHead
 from tensor_reshape.server.calls.lifecycle import GONE, Ending, Event, Lifecycle, State
 
 _LOGGER = logging.getLogger(__name__)
@@ -29,6 +30,7 @@ class CallRecord:
     """What is known of one call, as of the event that is being observed.
 
     Attributes:
+        head: what is known of it since its beginning.
         method: in full, as a path. It is always one of this service's: a stranger cannot make up labels.
         peer: the name of the connection, as gRPC gives it; empty while it is not known.
         began: by `time.monotonic`, when it was entered.
@@ -42,6 +44,7 @@ class CallRecord:
         ending: how it ends; None while that is not decided.
     """
 
+    head: CallHead
     method: str
     peer: str
     began: float
@@ -111,7 +114,9 @@ class ObserverJournal:
     def _update(self, move: _Move) -> CallRecord:
         record = self._records.get(move.life)
         if record is None:
-            record = CallRecord(move.life.method, move.peer, move.at, move.after, move.at)
+            method = move.life.method
+            head = move.life.head or CallHead(method, ())  # which is there, since the journal is
+            record = CallRecord(head, method, move.peer, move.at, move.after, move.at)
             self._records[move.life] = record
         record.peer = move.peer
         record.seconds[record.state] = record.seconds.get(record.state, 0.0) + move.at - record.since

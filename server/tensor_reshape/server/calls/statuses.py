@@ -9,6 +9,7 @@ from typing import NamedTuple, NoReturn
 import grpc
 
 from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason, ReshapeError
+from tensor_reshape.server.calls.heads import CallHead
 from tensor_reshape.server.calls.lifecycle import Ending
 from tensor_reshape.wire.status import Status, encode_refusal
 
@@ -28,11 +29,12 @@ class End(NamedTuple):
     ending: Ending
 
 
-def choose_end(error: Exception, method: str) -> End:
+def choose_end(error: Exception, head: CallHead) -> End:
     """Returns how a call ends whose work raised `error`.
 
     A refusal says all; a bug's traceback is logged; where memory ran out, the call may be made again later.
     """
+    method = head.method
     if isinstance(error, MemoryError):
         _LOGGER.warning("out of memory", extra={"method": method})
         error = LimitError.of(Reason.SERVER_BUSY, "the server is out of memory")
@@ -42,12 +44,13 @@ def choose_end(error: Exception, method: str) -> End:
     else:
         _LOGGER.error("bug", exc_info=error, extra={"method": method})
         status, reason = Status(grpc.StatusCode.INTERNAL, INTERNAL_ERROR, ()), str(Reason.INTERNAL_ERROR)
+    status = status._replace(trailing_metadata=(*status.trailing_metadata, *head.trailing))
     return End(status, Ending(status.code.name, reason))
 
 
-def choose_status(error: Exception, method: str) -> Status:
-    """Returns the status of a call whose work raised `error`: that of `choose_end`."""
-    return choose_end(error, method).status
+def find_good_status(head: CallHead | None) -> Status | None:
+    """Returns what a call ends with when it ends well; None: no more than that it does."""
+    return Status(grpc.StatusCode.OK, "", head.trailing) if head is not None and head.trailing else None
 
 
 def end_call(context: grpc.ServicerContext, status: Status) -> NoReturn:

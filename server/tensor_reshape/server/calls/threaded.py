@@ -15,31 +15,25 @@
 import logging
 import math
 import threading
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from queue import SimpleQueue
 from types import MappingProxyType
-from typing import Any, NoReturn, TypeAlias
+from typing import NoReturn, TypeAlias
 
 import grpc
 
-from tensor_reshape.rules.errors import LimitError, Reason
+from tensor_reshape.rules.errors import LimitError, Reason, ReshapeError
 from tensor_reshape.server.calls.admission import Admission
+from tensor_reshape.server.calls.heads import CallHead, Metadata
 from tensor_reshape.server.calls.lifecycle import Lifecycle, State
-from tensor_reshape.server.calls.reserves import ReservedThreads
-from tensor_reshape.server.calls.router import Submit
-from tensor_reshape.server.calls.serving_loops import OpenCall
-from tensor_reshape.server.calls.statuses import OK, choose_end, end_call, refuse_empty_call
-from tensor_reshape.server.process.pools import start_all, start_threads
-from tensor_reshape.server.service.methods import Method, MethodTable, StreamMethod, Work
+from tensor_reshape.server.calls.statuses import OK, choose_end, end_call, find_good_status, refuse_empty_call
+from tensor_reshape.server.service.methods import Method, StreamMethod, Work
 from tensor_reshape.wire.status import Status
 
 CALL_THREADS = 128
 """How many calls wait for a message, or are served, at once; more wait for a thread."""
-
-RESERVED_THREADS = 32
-"""How many of them are for connections that hold none."""
 
 QUESTION_THREADS = 8
 """How many questions are worked on, or wait for their turn, at once: more than one connection has room for by default,
@@ -57,10 +51,6 @@ Permissions: TypeAlias = Mapping[Work, threading.Semaphore]
 """How many calls are worked on at once."""
 
 _LOGGER = logging.getLogger(__name__)
-_Handler: TypeAlias = "grpc.RpcMethodHandler[bytes, bytes]"
-_Behavior: TypeAlias = Callable[..., Any]
-
-
 _LOOK_SECONDS = 0.1
 
 
@@ -78,58 +68,6 @@ class CallThreads(ThreadPoolExecutor):
         return self._work_queue.qsize() > 0
 
 
-class ThreadedHandlers(grpc.GenericRpcHandler):
-    """Admits calls when they arrive, and has threads serve them.
-
-    Attributes:
-        direct: nothing: grpcio makes a state of every call.
-        routes: what serves the calls of each method.
-    """
-
-    direct: Mapping[str, OpenCall] = MappingProxyType({})
-
-    def __init__(self, methods: MethodTable, admission: Admission, max_working: int) -> None:
-        """Serves `methods` within `admission`, and works on so many calls at once."""
-        self._admission = admission
-        self._methods = {method.name: method for method in methods.unary}
-        self._streams = {stream.name: stream for stream in methods.streams}
-        self._permissions = build_permissions(max_working)
-        # A thread for each call that waits for its message, and for each stream a second one: it may have both at once.
-        shared = CALL_THREADS - RESERVED_THREADS
-        self._threads = start_all(CallThreads(shared, "receive"), shared)
-        reserve = start_threads(RESERVED_THREADS, "reserve")
-        self._receivers = start_threads(CALL_THREADS, "receiver")
-        # Refusals are short, and must not wait behind the very calls because of which they are refused.
-        self._refusals = start_threads(1, "refusal")
-        admission.limit_threads(CALL_THREADS, self._threads.are_short)
-        self.routes: Mapping[str, Submit] = dict.fromkeys(
-            (*self._methods, *self._streams),
-            ReservedThreads(self._threads, reserve, RESERVED_THREADS).submit,
-        )
-
-    def service(self, handler_call_details: grpc.HandlerCallDetails) -> "_Handler | None":
-        """Returns how one call is served; called on the thread that receives calls."""
-        name = handler_call_details.method
-        if name in self._streams:
-            stream = ThreadedStream(self._streams[name], self._receivers, self._admission)
-            return grpc.stream_stream_rpc_method_handler(self._admit(stream, stream.run))
-        method = self._methods.get(name)
-        if method is None:
-            return None
-        unary = ThreadedUnary(method, self._permissions, self._admission)
-        return grpc.stream_unary_rpc_method_handler(self._admit(unary, unary.run))
-
-    def _admit(self, call: "ThreadedUnary | ThreadedStream", run: _Behavior) -> _Behavior:
-        """Returns what serves the call: `run`, or its refusal, which has a thread where no call waits for a message."""
-        try:
-            call.enter()
-        except LimitError as error:
-            refusal = partial(_refuse, call, error)
-            refusal.experimental_thread_pool = self._refusals  # type: ignore[attr-defined] # where grpcio looks for it
-            return refusal
-        return run
-
-
 class ThreadedCall:
     """What both kinds of calls have: a life, and a thread that waits for what the admission and the caller bring.
 
@@ -144,34 +82,42 @@ class ThreadedCall:
         # What the thread waits for: None for room, or the refusal that ends all waiting. A queue, not an event: room
         # may come before the thread asks for it, and the refusal after that.
         self._signals: SimpleQueue[LimitError | None] = SimpleQueue()
+        self._metadata: Metadata = ()  # that the caller has sent
         self._context: grpc.ServicerContext | None = None  # None until the call has a thread
         self._has_answered = False  # of a stream: from then on it is no reset that the caller goes
 
-    def enter(self) -> None:
-        """Enters the call, which waits for a thread until `begin`.
+    def enter(self, metadata: Metadata) -> None:
+        """Enters the call, which waits for a thread until `begin`; its caller has sent `metadata`.
 
         Called on the thread that receives calls; on the call's own where an interceptor wraps inline handlers.
 
         Raises:
-            LimitError: SERVER_BUSY; `refuse_entrance` follows.
+            ReshapeError: SERVER_BUSY; `refuse_entrance` follows.
         """
+        self._metadata = metadata
+        if self._admission.wants_heads:
+            self._life.head = self._build_head()
         self._admission.enter(self._life)
 
-    def refuse_entrance(self, error: LimitError, context: grpc.ServicerContext) -> NoReturn:
-        """Ends a call that could not be entered."""
+    def refuse_entrance(self, error: ReshapeError, context: grpc.ServicerContext) -> NoReturn:
+        """Ends a call that could not be entered; a gate may refuse it for a reason of its own."""
         self._watch_end(context)
+        try:
+            self._identify(context)
+        except ReshapeError as refusal:
+            error = refusal
         end_call(context, self._end(error))
 
     def begin(self, context: grpc.ServicerContext) -> None:
         """Notes that the call has a thread, and whose it is.
 
         Raises:
-            LimitError: SERVER_BUSY.
+            ReshapeError: a gate's refusal, or SERVER_BUSY.
         """
         # In this order: whoever gives the call up from now on can cancel it, and its end is heard of.
         self._context = context
         self._watch_end(context)
-        self._admission.identify(self._life, context.peer())
+        self._identify(context)
 
     def receive(self, requests: Iterator[bytes]) -> bytes | None:
         """Returns the next message when there is room for it, None at the end of the caller's side.
@@ -210,6 +156,26 @@ class ThreadedCall:
         """Ends the call at once; see `ServedCall`."""
         if self._context is not None:
             self._context.cancel()
+
+    def _identify(self, context: grpc.ServicerContext) -> None:
+        if self._life.head is not None:
+            name_caller(self._life.head, context)
+        self._admission.identify(self._life, context.peer())
+        good = find_good_status(self._life.head)
+        if good is not None:  # what is told with a good end: a bad one sets its own
+            context.set_trailing_metadata(good.trailing_metadata)
+
+    def _build_head(self) -> CallHead:
+        """Returns what is known of the call at its beginning."""
+        head = CallHead(self._method, self._metadata)
+        if self._context is not None:
+            name_caller(head, self._context)
+        return head
+
+    @property
+    def _head(self) -> CallHead:
+        """The head of a call that ends badly: made now where nobody has looked at it."""
+        return self._life.head or self._build_head()
 
     def _watch_end(self, context: grpc.ServicerContext) -> None:
         if not context.add_callback(self._on_over):  # not before the answer has been sent
@@ -260,12 +226,17 @@ class ThreadedCall:
 
     def _end(self, error: Exception) -> Status:
         """Notes that the call ends with what `error` says, and returns the status."""
-        status, ending = choose_end(error, self._method)
+        status, ending = choose_end(error, self._head)
         try:
             self._admission.end(self._life, ending)  # where it has been given up, `error` is that refusal
         except Exception:
             _LOGGER.exception("bug")  # grpcio would tell the caller its text
         return status
+
+
+def name_caller(head: CallHead, context: grpc.ServicerContext) -> None:
+    """Notes whose call it is, as grpcio tells those whom it serves by itself."""
+    head.name_caller(context.peer(), context.auth_context)  # type: ignore[arg-type] # a list for each name, not bytes
 
 
 class ThreadedUnary(ThreadedCall):
@@ -361,7 +332,7 @@ class ThreadedStream(ThreadedCall):
 
     def give_up(self, refusal: LimitError, state: State) -> None:
         """Ends the call with a refusal, which the thread that sends can send at any time; see `ServedCall`."""
-        self._sends.put(choose_end(refusal, self._method).status)
+        self._sends.put(choose_end(refusal, self._head).status)
         super().give_up(refusal, State.WAITING if self._context else state)
 
     def _on_over(self) -> None:
@@ -393,8 +364,3 @@ class ThreadedStream(ThreadedCall):
 
 
 _GOOD = Status(grpc.StatusCode.OK, "", ())
-
-
-def _refuse(call: ThreadedCall, error: LimitError, requests: object, context: grpc.ServicerContext) -> NoReturn:
-    del requests
-    call.refuse_entrance(error, context)

@@ -1,0 +1,84 @@
+"""What is known of a call at its beginning, before its message: the method, the caller, and what the caller has sent.
+
+- The same however a call is served. Where threads serve, the connection is known when the call has a thread, which is
+  before a gate is asked: see `gates`.
+- All of it comes from a stranger but `method`, `peer` and what TLS has verified: it is checked by whoever uses it, and
+  is no part of a log, a label or a span as it is.
+- A head is made where somebody looks at it, a gate or an observer, and when a call ends badly. Others have none.
+- What takes time is found when it is asked for: the certificate, the request's id.
+"""
+
+import re
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
+
+Metadata: TypeAlias = Sequence[tuple[str, str | bytes]]
+"""Pairs of names, which gRPC has in lower case, and values: bytes where the name ends in `-bin`, else text."""
+
+AskTls: TypeAlias = Callable[[], Mapping[str, Sequence[bytes]]]
+"""Returns what TLS knows of the caller, by the names of gRPC's `auth_context`: `x509_subject_alternative_name`, ..."""
+
+REQUEST_ID_KEY = "x-request-id"
+"""The name of a request's id in the metadata, as proxies have it."""
+
+_REQUEST_ID = re.compile(r"[!-~]{1,128}")  # visible ASCII: it goes into logs, and back to the caller
+_MADE_BYTES = 8
+
+
+class CallHead:
+    """One call at its beginning.
+
+    Attributes:
+        method: in full, as a path; one of this server's.
+        peer: the name of the connection, as gRPC gives it; empty while it is not known.
+        metadata: what the caller has sent.
+        identity: who calls, where a gate has found that out; else empty.
+        trailing: what the caller is told at the end of the call besides, good or bad: a gate may add to it.
+        leavers: of the gates that have admitted the call, and have not heard that it is over.
+    """
+
+    __slots__ = ("_ask_tls", "_request_ids", "identity", "leavers", "metadata", "method", "peer", "trailing")
+
+    def __init__(self, method: str, metadata: Metadata) -> None:
+        """Starts as the call of a stranger; `name_caller` follows."""
+        self.method = method
+        self.metadata = metadata
+        self.peer = self.identity = ""
+        self._request_ids: dict[str, str] = {}  # one, when it has been asked for
+        self._ask_tls: AskTls = dict
+        self.trailing: tuple[tuple[str, str | bytes], ...] = ()
+        self.leavers: list[Callable[[CallHead], None]] = []
+
+    def name_caller(self, peer: str, ask_tls: AskTls) -> None:
+        """Notes whose call it is; `ask_tls` can be asked from any thread while the head is there."""
+        self.peer = peer
+        self._ask_tls = ask_tls
+
+    def find_values(self, key: str) -> list[str | bytes]:
+        """Returns the values of a name in the metadata, in their order: a caller may have sent several, or none."""
+        return [value for name, value in self.metadata if name == key]
+
+    def read_tls(self) -> Mapping[str, Sequence[bytes]]:
+        """Returns what TLS knows of the caller; without a certificate, or without TLS, nothing that names anybody."""
+        return self._ask_tls()
+
+    def leave(self) -> None:
+        """Tells the gates that have admitted the call that it is over; whoever calls this again tells nobody."""
+        try:
+            leave = self.leavers.pop()  # in one step: of two threads that come here at once, one has it
+        except IndexError:
+            return
+        try:
+            leave(self)
+        finally:
+            self.leave()
+
+    @property
+    def request_id(self) -> str:
+        """What the call is called in logs: the caller's id where it is one, bounded and printable; else one is made."""
+        if REQUEST_ID_KEY not in self._request_ids:
+            sent = str(next(iter(self.find_values(REQUEST_ID_KEY)), ""))
+            found = sent if _REQUEST_ID.fullmatch(sent) else secrets.token_hex(_MADE_BYTES)
+            self._request_ids.setdefault(REQUEST_ID_KEY, found)  # in one step: two threads may ask first
+        return self._request_ids[REQUEST_ID_KEY]

@@ -1,0 +1,331 @@
+"""Gates, in every way in which a call begins: inline, with threads, and behind interceptors."""
+
+import logging
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from queue import SimpleQueue
+from types import MappingProxyType
+from typing import Any
+
+import grpc
+import pytest
+
+from certificates import Certificates, issue_certificates
+from http2 import HEALTH_CHECK, HEALTH_WATCH, REFLECTION, SERVICE_PATH
+from in_process import ANY_PORT, BlockedBackend, hurry_stop
+from raw_streams import SIX, begin, chunk
+from tensor_reshape.rules.errors import LimitError, Reason
+from tensor_reshape.server.calls import core_calls
+from tensor_reshape.server.calls.fair_locks import FairLock
+from tensor_reshape.server.calls.gates import Gate, Gates
+from tensor_reshape.server.calls.heads import REQUEST_ID_KEY, CallHead
+from tensor_reshape.server.calls.lifecycle import Event, State
+from tensor_reshape.server.calls.observers import CallRecord
+from tensor_reshape.server.config import Config
+from tensor_reshape.server.oip.methods import build_probes
+from tensor_reshape.server.runner import Runner
+from tensor_reshape.server.service.backend import reshape
+from tensor_reshape.server.service.methods import LIGHT_BYTES, Backend, ReshapeService
+from tensor_reshape.v1 import reshape_pb2, tensor_pb2
+
+SECONDS = 60.0
+UNARY, STREAM = f"{SERVICE_PATH}Reshape", f"{SERVICE_PATH}StreamReshape"
+PROBE = next(iter(build_probes(bool)))
+TOLD = ("told", "at the end")
+REFUSED = LimitError.of(Reason.SERVER_BUSY, "not you")
+
+
+class Book:
+    """A gate that keeps who came and went, and refuses those who say so."""
+
+    def __init__(self) -> None:
+        self.news = threading.Condition()
+        self.admitted: list[CallHead] = []
+        self.left: list[CallHead] = []
+
+    def admit(self, head: CallHead) -> None:
+        if head.find_values("refuse"):
+            raise REFUSED
+        if head.find_values("bug"):
+            message = "a secret"
+            raise RuntimeError(message)
+        head.identity = str(*head.find_values("name"))
+        head.trailing = (TOLD,)
+        with self.news:
+            self.admitted.append(head)
+
+    def leave(self, head: CallHead) -> None:
+        with self.news:
+            self.left.append(head)
+            self.news.notify_all()
+
+    def await_empty(self) -> None:
+        """Awaits that all who came have gone."""
+        with self.news:
+            assert self.news.wait_for(lambda: len(self.left) >= len(self.admitted), SECONDS)
+        assert len(self.left) == len(self.admitted)
+
+
+@dataclass
+class Watcher:
+    """An observer that keeps the heads of calls, and how these ended."""
+
+    news: threading.Condition = field(default_factory=threading.Condition)
+    ended: list[tuple[CallHead, str]] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
+
+    def observe(self, record: CallRecord, event: Event) -> None:
+        with self.news:
+            self.events.append(event)
+            if record.state is State.DONE and record.ending:
+                self.ended.append((record.head, record.ending.code))
+            self.news.notify_all()
+
+    def await_event(self, event: Event) -> None:
+        with self.news:
+            assert self.news.wait_for(lambda: event in self.events, SECONDS), self.events
+
+    def await_end(self) -> tuple[CallHead, str]:
+        with self.news:
+            assert self.news.wait_for(lambda: self.ended, SECONDS), self.events
+            return self.ended[-1]
+
+
+class Witness(grpc.ServerInterceptor):
+    """An interceptor that wraps what serves a call, as an instrumentation does."""
+
+    def intercept_service(self, continuation: Any, details: grpc.HandlerCallDetails) -> Any:  # noqa: ANN401 - as grpcio has it
+        handler = continuation(details)
+        if handler is None or not handler.request_streaming:
+            return handler
+        if handler.response_streaming:
+            return handler._replace(stream_stream=partial(handler.stream_stream))
+        return handler._replace(stream_unary=partial(handler.stream_unary))
+
+
+@dataclass
+class Guarded:
+    """A server with a gate and an observer."""
+
+    runner: Runner
+    book: Book
+    watcher: Watcher
+
+    @property
+    def address(self) -> str:
+        return self.runner.addresses[0]
+
+
+@contextmanager
+def guard(
+    way: str, *others: Gate, backend: Backend = reshape, settings: Mapping[str, Any] = MappingProxyType({})
+) -> Iterator[Guarded]:
+    book, watcher = Book(), Watcher()
+    serving = "threads" if way == "unknown grpcio" else way.rsplit(maxsplit=1)[-1]
+    config = Config(listen=(ANY_PORT,), serving=serving, drain_seconds=0, grace_seconds=0, **settings)
+    with pytest.MonkeyPatch.context() as patch:
+        if way == "unknown grpcio":
+            patch.setattr(core_calls, "is_supported", lambda: False)
+        if way.startswith("wrapped"):
+            patch.setattr(grpc, "server", partial(grpc.server, interceptors=[Witness()]))
+        service = ReshapeService(config.limits, backend=backend, make_turns=FairLock)
+        runner = Runner(config, service, observers=[watcher], gates=[book, *others])
+    runner.start()
+    try:
+        yield Guarded(runner, book, watcher)
+    finally:
+        hurry_stop(runner)
+
+
+WAYS = ("inline", "threads", "wrapped inline", "wrapped threads", "unknown grpcio")
+
+
+@pytest.fixture(scope="module", params=WAYS)
+def way(request: pytest.FixtureRequest) -> str:
+    """How calls are served."""
+    return str(request.param)
+
+
+@pytest.fixture
+def guarded(way: str) -> Iterator[Guarded]:
+    with guard(way) as guarded:
+        yield guarded
+
+
+@pytest.fixture
+def channel(guarded: Guarded) -> Iterator[grpc.Channel]:
+    with grpc.insecure_channel(guarded.address) as channel:
+        yield channel
+
+
+def build_request(size: int) -> bytes:
+    data = tensor_pb2.Tensor(data_type=tensor_pb2.DATA_TYPE_U8, dims=[size], data=bytes(size))
+    shape = tensor_pb2.Tensor(data_type=tensor_pb2.DATA_TYPE_I8, dims=[1], data=b"\xff")
+    return reshape_pb2.ReshapeRequest(shape=shape, special_zero=False, data=data).SerializeToString()
+
+
+MESSAGES = {UNARY: [build_request(6)], STREAM: [begin(), chunk(0, SIX)]}
+
+
+def call(
+    channel: grpc.Channel, path: str, metadata: Sequence[tuple[str, str]] = (), messages: Sequence[bytes] | None = None
+) -> tuple[str, dict[str, str | bytes]]:
+    """Makes a call, and returns the code that it ends with, and the trailing metadata."""
+    method: grpc.StreamStreamMultiCallable[bytes, bytes] = channel.stream_stream(path)
+    made = method(
+        iter(MESSAGES.get(path, [b""]) if messages is None else messages), timeout=SECONDS, metadata=tuple(metadata)
+    )
+    try:
+        for _ in made:
+            pass
+    except grpc.RpcError:
+        pass
+    return made.code().name, dict(made.trailing_metadata())
+
+
+@pytest.mark.parametrize("path", [UNARY, STREAM])
+def test_a_gate_sees_who_calls_what_with_which_metadata(guarded: Guarded, channel: grpc.Channel, path: str):
+    assert call(channel, path, [("name", "somebody"), (REQUEST_ID_KEY, "id-7")])[0] == "OK"
+    guarded.book.await_empty()
+    (head,) = guarded.book.admitted
+    assert (head.method, head.peer.startswith("ipv4:127.0.0.1:"), head.request_id) == (path, True, "id-7")
+    assert head.read_tls()["transport_security_type"] == [b"insecure"]
+
+
+@pytest.mark.parametrize("path", [UNARY, STREAM])
+def test_an_observer_sees_the_same_head_with_the_identity_that_the_gate_has_found(
+    guarded: Guarded, channel: grpc.Channel, path: str
+):
+    call(channel, path, [("name", "somebody")])
+    head, code = guarded.watcher.await_end()
+    assert (head, head.identity, code) == (guarded.book.admitted[0], "somebody", "OK")
+
+
+@pytest.mark.parametrize("path", [UNARY, STREAM])
+def test_a_refused_call_ends_with_the_gates_words_and_takes_no_room(guarded: Guarded, channel: grpc.Channel, path: str):
+    code, trailing = call(channel, path, [("refuse", "yes")])
+    assert (code, b"not you" in bytes(trailing["grpc-status-details-bin"])) == ("RESOURCE_EXHAUSTED", True)  # type: ignore[arg-type]
+    assert guarded.watcher.await_end()[1] == "RESOURCE_EXHAUSTED"
+    assert guarded.watcher.events == [Event.ENTER, Event.END, Event.OVER]
+    assert (guarded.book.admitted, guarded.book.left) == ([], [])
+    assert guarded.runner._admission.is_idle
+
+
+@pytest.mark.parametrize("path", [UNARY, STREAM])
+def test_what_a_gate_adds_is_told_with_a_good_end(channel: grpc.Channel, path: str):
+    code, trailing = call(channel, path)
+    assert (code, trailing.get(TOLD[0])) == ("OK", TOLD[1])
+
+
+@pytest.mark.parametrize("path", [UNARY, STREAM])
+def test_what_a_gate_adds_is_told_with_a_bad_end(channel: grpc.Channel, path: str):
+    code, trailing = call(channel, path, messages=[b"\xff"])
+    assert (code, trailing.get(TOLD[0])) == ("INVALID_ARGUMENT", TOLD[1])
+
+
+def test_a_long_call_tells_it_too(channel: grpc.Channel):
+    code, trailing = call(channel, UNARY, messages=[build_request(2 * LIGHT_BYTES)])
+    assert (code, trailing.get(TOLD[0])) == ("OK", TOLD[1])
+
+
+@pytest.mark.parametrize("path", [UNARY, STREAM])
+def test_a_call_that_its_caller_cancels_leaves(guarded: Guarded, channel: grpc.Channel, path: str):
+    requests = SimpleQueue[bytes | None]()
+    method: grpc.StreamStreamMultiCallable[bytes, bytes] = channel.stream_stream(path)
+    made = method(iter(requests.get, None))
+    guarded.watcher.await_event(Event.READ)
+    made.cancel()
+    requests.put(None)
+    guarded.watcher.await_end()
+    guarded.book.await_empty()
+
+
+@pytest.mark.parametrize("path", [UNARY, STREAM, REFLECTION])
+def test_a_bug_of_a_gate_lets_nobody_in(
+    guarded: Guarded, channel: grpc.Channel, path: str, caplog: pytest.LogCaptureFixture
+):
+    with caplog.at_level(logging.ERROR):
+        code, trailing = call(channel, path, [("bug", "yes")])
+    assert (code, "secret" in str(trailing)) == ("INTERNAL", False)
+    assert (guarded.book.admitted, [one.message for one in caplog.records]) == ([], ["bug"])
+
+
+@pytest.mark.parametrize("path", [HEALTH_CHECK, PROBE])
+def test_health_is_open(guarded: Guarded, channel: grpc.Channel, path: str):
+    assert call(channel, path, [("refuse", "yes")])[0] == "OK"
+    assert guarded.book.admitted == []
+
+
+def test_a_watch_of_the_health_is_open(guarded: Guarded, channel: grpc.Channel):
+    watch: grpc.UnaryStreamMultiCallable[bytes, bytes] = channel.unary_stream(HEALTH_WATCH)
+    assert next(watch(b"", metadata=(("refuse", "yes"),), timeout=SECONDS)) == b"\x08\x01"
+    assert guarded.book.admitted == []
+
+
+def test_reflection_has_to_pass(guarded: Guarded, channel: grpc.Channel):
+    assert call(channel, REFLECTION, [("refuse", "yes")])[0] == "RESOURCE_EXHAUSTED"
+    assert call(channel, REFLECTION, [("name", "somebody")], [b"\x3a\x00"])[0] == "OK"
+    guarded.book.await_empty()
+    assert [(head.method, head.identity) for head in guarded.book.admitted] == [(REFLECTION, "somebody")]
+
+
+class Closed:
+    """A gate that admits nobody."""
+
+    def admit(self, head: CallHead) -> None:
+        del head
+        raise REFUSED
+
+    def leave(self, head: CallHead) -> None:
+        raise AssertionError(head)
+
+
+@pytest.mark.parametrize("path", [UNARY, STREAM])
+def test_a_gate_hears_at_once_of_a_call_that_a_later_one_refuses(way: str, path: str):
+    with guard(way, Closed()) as guarded, grpc.insecure_channel(guarded.address) as channel:
+        assert call(channel, path)[0] == "RESOURCE_EXHAUSTED"
+        assert len(guarded.book.left) == len(guarded.book.admitted) == 1
+
+
+def test_who_may_not_call_is_told_so_by_a_server_that_is_full(way: str):
+    backend = BlockedBackend()
+    with (
+        guard(way, backend=backend, settings={"max_calls": 1}) as guarded,
+        grpc.insecure_channel(guarded.address) as channel,
+    ):
+        method: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(UNARY)
+        future = method.future(build_request(2 * LIGHT_BYTES), timeout=SECONDS)
+        try:
+            assert backend.entered.wait(SECONDS)
+            assert b"not you" in bytes(call(channel, UNARY, [("refuse", "yes")])[1]["grpc-status-details-bin"])  # type: ignore[arg-type]
+            assert b"under way" in bytes(call(channel, UNARY)[1]["grpc-status-details-bin"])  # type: ignore[arg-type]
+        finally:
+            backend.released.set()
+        future.result()
+        guarded.book.await_empty()
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    return issue_certificates(tmp_path_factory.mktemp("certificates"))
+
+
+@pytest.mark.parametrize("path", [UNARY, STREAM, REFLECTION])
+def test_a_gate_sees_the_names_in_a_callers_certificate(way: str, files: Certificates, path: str):
+    credentials = grpc.ssl_channel_credentials(
+        files.authority.read_bytes(), files.client_key.read_bytes(), files.client.read_bytes()
+    )
+    tls = {"tls_certificate": files.server, "tls_key": files.server_key, "tls_client_ca": files.authority}
+    with guard(way, settings=tls) as guarded, grpc.secure_channel(guarded.address, credentials) as channel:
+        messages = [b"\x3a\x00"] if path == REFLECTION else None
+        assert call(channel, path, messages=messages)[0] == "OK"
+        names = guarded.book.admitted[0].read_tls()["x509_subject_alternative_name"]
+    assert b"client@example.org" in names
+
+
+def test_without_gates_none_is_asked():
+    assert not Gates()
+    assert Gates().find_refusal(CallHead(UNARY, ())) is None
