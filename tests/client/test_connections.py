@@ -1,4 +1,4 @@
-"""An error whose time was up says what was wrong with the connection; by both clients, and without a word where none was."""
+"""An error whose time was up says what was wrong with the connection, where something was; by both clients."""
 
 import socket
 import threading
@@ -35,16 +35,22 @@ def run_silent() -> Iterator[str]:
 
 @pytest.mark.parametrize("transfer", ["inline", "stream"])
 def test_a_timeout_says_that_nothing_answered_where_the_server_is(kind: str, transfer: str):
-    with run_silent() as address, open_client(kind, address) as client:
-        with pytest.raises(CallTimeoutError, match=f"{address} {NOT_CONNECTED}"):
-            client.reshape(SIX, [2, 3], transfer=transfer, timeout=0.3)
+    with (
+        run_silent() as address,
+        open_client(kind, address) as client,
+        pytest.raises(CallTimeoutError, match=f"{address} {NOT_CONNECTED}"),
+    ):
+        client.reshape(SIX, [2, 3], transfer=transfer, timeout=0.3)
 
 
 def test_a_timeout_says_so_of_a_handshake_too(kind: str):
     tls = grpc.ssl_channel_credentials()
-    with run_silent() as address, open_client(kind, address, credentials=tls) as client:
-        with pytest.raises(CallTimeoutError, match=f"{address} {NOT_CONNECTED}"):
-            client.infer_shape([6], [6], timeout=0.3)
+    with (
+        run_silent() as address,
+        open_client(kind, address, credentials=tls) as client,
+        pytest.raises(CallTimeoutError, match=f"{address} {NOT_CONNECTED}"),
+    ):
+        client.infer_shape([6], [6], timeout=0.3)
 
 
 def test_a_timeout_of_a_server_that_is_connected_says_nothing_of_it(kind: str):
@@ -58,41 +64,48 @@ def test_a_timeout_of_a_server_that_is_connected_says_nothing_of_it(kind: str):
 def test_a_call_that_is_refused_a_connection_says_so_however_short_its_timeout(kind: str, timeout: float):
     with open_client(kind, NOBODY) as client:
         for _ in range(3):  # at any point of the attempts to connect
-            with pytest.raises(ServiceError, match="Connection refused|was not connected"):
+            with pytest.raises(ServiceError, match=r"Connection refused|was not connected"):
                 client.infer_shape([6], [6], timeout=timeout)
 
 
 def test_whoever_waits_for_a_server_is_told_that_the_connection_is_refused(kind: str):
     with (
         open_client(kind, NOBODY) as client,
-        pytest.raises(UnavailableError, match="ready within .*Connection refused"),
+        pytest.raises(UnavailableError, match=r"ready within .*Connection refused"),
     ):
         client.wait_until_ready(timeout=0.5)
 
 
 def test_whoever_waits_is_told_that_the_name_is_not_resolved(kind: str):
-    with open_client(kind, "dns:///nobody.invalid:50051") as client:
-        with pytest.raises(UnavailableError, match=r"nobody\.invalid"):
-            client.wait_until_ready(timeout=1)
+    with (
+        open_client(kind, "dns:///nobody.invalid:50051") as client,
+        pytest.raises(UnavailableError, match=r"nobody\.invalid"),
+    ):
+        client.wait_until_ready(timeout=1)
 
 
 def test_whoever_waits_is_told_that_the_handshake_failed(kind: str):
     tls = grpc.ssl_channel_credentials()
-    with run_runner() as runner, open_client(kind, runner.addresses[0], credentials=tls) as client:
-        with pytest.raises(UnavailableError, match="(?i)handshak|ssl|tls"):  # the server speaks plain text
-            client.wait_until_ready(timeout=1)
+    with (
+        run_runner() as runner,
+        open_client(kind, runner.addresses[0], credentials=tls) as client,
+        pytest.raises(UnavailableError, match=r"(?i)handshak|ssl|tls"),
+    ):  # the server speaks plain text
+        client.wait_until_ready(timeout=1)
 
 
 def test_whoever_waits_is_told_that_there_is_no_socket(kind: str, tmp_path: Path):
-    with open_client(kind, f"unix:{tmp_path}/nobody") as client:
-        with pytest.raises(UnavailableError, match="No such file"):
-            client.wait_until_ready(timeout=0.5)
+    with (
+        open_client(kind, f"unix:{tmp_path}/nobody") as client,
+        pytest.raises(UnavailableError, match="No such file"),
+    ):
+        client.wait_until_ready(timeout=0.5)
 
 
 def test_whoever_waits_is_told_that_the_server_does_not_serve(kind: str):
     with run_runner() as runner, open_client(kind, runner.addresses[0]) as client:
         runner._health.stop_serving()
-        with pytest.raises(UnavailableError, match="ready within .*unhealthy"):
+        with pytest.raises(UnavailableError, match=r"ready within .*unhealthy"):
             client.wait_until_ready(timeout=1)
 
 

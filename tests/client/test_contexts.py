@@ -1,6 +1,7 @@
 """What is sent beside the message of one call, and what its errors carry; by both clients."""
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any, cast
 
 import grpc
@@ -79,12 +80,9 @@ def recorded(recorder: Recorder) -> Iterator[str]:
 def test_every_call_takes_metadata_and_a_request_id_behind_those_of_the_client(
     kind: str, asked: str, recorder: Recorder, recorded: str
 ):
-    with open_client(kind, recorded, metadata=[("of", "all")]) as client:
-        try:
-            ASKED[asked](client, NAMED)
-        except ServiceError as error:
-            assert error.code is grpc.StatusCode.UNIMPLEMENTED  # sent, which is enough
-            assert error.request_id == "call-7"
+    # Most are not implemented there, but sent, which is enough.
+    with open_client(kind, recorded, metadata=[("of", "all")]) as client, suppress(ServiceError):
+        ASKED[asked](client, NAMED)
     assert recorder.calls
     assert all({("of", "all"), *SENT} <= sent for sent in recorder.calls)
 
@@ -106,7 +104,7 @@ def test_all_attempts_of_a_call_have_its_request_id(kind: str, recorder: Recorde
 
     with run_stock({"InferShape": lose_once}, interceptors=[recorder]) as address, open_client(kind, address) as client:
         ASKED["infer"](client, NAMED)
-    assert [SENT <= sent for sent in recorder.calls].count(True) == 2
+    assert [sent >= SENT for sent in recorder.calls].count(True) == 2
 
 
 def test_an_error_has_the_id_that_the_server_returns(kind: str):

@@ -228,6 +228,8 @@ async def _explain_stream(error: BaseException, ends: _Ends, deadline: Deadline)
     """Returns what the server said of the call: a write to one that has ended hides that, whichever is known first."""
     if isinstance(error, asyncio.CancelledError):
         return _choose_error(error)
+    if isinstance(error, asyncio.InvalidStateError) and _is_being_cancelled():
+        return asyncio.CancelledError()  # behind interceptors grpc.aio makes the other one of it
     end = await ends.get()
     if end.is_of_write:
         with suppress(TimeoutError):

@@ -122,9 +122,11 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        """Closes the channel; calls under way are cancelled, and those that wait for a thread."""
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        """Closes the channel; calls under way are cancelled."""
         self._calls.close()
+        # What still waits for a thread gets one, and finds the client closed: who awaits a future that an executor
+        # cancels is not always told.
+        self._pool.shutdown(wait=False)
 
     def __repr__(self) -> str:
         """The client's target and state, and nothing of its credentials."""
