@@ -337,6 +337,13 @@ def test_a_pod_that_demands_certificates_answers_who_has_one(limiting_image: str
         assert run_beside(container, IDENTIFY, certificates, port) == ["6", "refused"]
 
 
+def test_the_health_check_needs_no_certificate_where_health_has_a_port(limiting_image: str, secret: Path):
+    with run_pod(limiting_image, "mtls", secret) as container:
+        server = f"--env=TENSOR_RESHAPE_SERVER=localhost:{list_ports(find_container('mtls'))['health']}"
+        command = inspect(container)["Config"]["Healthcheck"]["Test"][1:]
+        assert podman("exec", server, container, *command)
+
+
 def test_a_pod_ends_by_itself_within_its_time(limiting_image: str, secret: Path):
     seconds = find_pod("mtls")["spec"]["terminationGracePeriodSeconds"]
     with run_pod(limiting_image, "mtls", secret) as container:

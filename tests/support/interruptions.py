@@ -43,6 +43,7 @@ serve(sys.argv[1:])
 _LEAST_RESTARTS = 2
 _LEAST_UP_SECONDS = 0.5  # however slow this machine is
 _REST_SECONDS = 0.002
+_LIMIT_SECONDS, _LOOK_SECONDS = 60.0, 0.02
 _MAX_DELAY_SECONDS = 1.0  # after a server is back, or while another is there
 
 
@@ -76,6 +77,13 @@ class Figures:
         with self._lock:
             self.calls[kind] += 1
             self.slowest_seconds[kind] = max(seconds, self.slowest_seconds.get(kind, 0.0))
+
+    def await_calls(self, count: int) -> None:
+        """Waits until so many more were answered."""
+        wanted, end = self.calls.total() + count, time.monotonic() + _LIMIT_SECONDS
+        while self.calls.total() < wanted:
+            assert time.monotonic() < end, self
+            time.sleep(_LOOK_SECONDS)
 
     def note_restart(self, stop_seconds: float, start_seconds: float) -> None:
         """Counts a restart."""

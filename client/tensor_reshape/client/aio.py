@@ -9,7 +9,6 @@ from os import PathLike
 from types import TracebackType
 from typing import NoReturn, Self, TypeAlias, Unpack, overload
 
-import grpc
 import grpc.aio
 import numpy.typing as npt
 
@@ -32,6 +31,7 @@ from tensor_reshape.client.requests import (
     Target,
     build_health_check,
     build_infer_shape,
+    build_server_info,
     check_keywords,
     plan_reshape,
 )
@@ -44,6 +44,7 @@ from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, RESHAPE, STATIC_RES
 from tensor_reshape.wire.arrays import Array
 from tensor_reshape.wire.health import HealthStatus
 from tensor_reshape.wire.methods import SERVICE
+from tensor_reshape.wire.servers import ServerInfo
 from tensor_reshape.wire.streams import DEFAULT_CHUNK_BYTES
 
 Interceptor: TypeAlias = grpc.aio.UnaryUnaryClientInterceptor | grpc.aio.StreamStreamClientInterceptor
@@ -196,6 +197,11 @@ class AsyncClient:
         """Asks the server for the health of a service, or of the server as a whole (""); never asks again."""
         check_keywords("check_health", options, ("service", "timeout"), CallOptions)
         return await self._calls.ask_once(build_health_check(service), self._endpoint.start_call(timeout, options))
+
+    async def server_info(self, *, timeout: float | None = None, **options: Unpack[CallOptions]) -> ServerInfo:
+        """Asks a server what it is; see `Client.server_info`."""
+        check_keywords("server_info", options, ("timeout",), CallOptions)
+        return await self._calls.run(build_server_info(), self._endpoint.start_call(timeout, options))
 
     async def wait_until_ready(self, *, timeout: float | None = None) -> None:
         """Waits until a server that says SERVING is connected; see `Client.wait_until_ready`."""

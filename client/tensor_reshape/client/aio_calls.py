@@ -16,13 +16,14 @@ import grpc.aio
 from tensor_reshape.client.connections import FAULT_SECONDS, add_fault, describe_fault, describe_wait, has_failed
 from tensor_reshape.client.contexts import ClientContext, Metadata
 from tensor_reshape.client.errors import CallTimeoutError, ServiceError, UnavailableError, build_error
+from tensor_reshape.client.hints import HINT_SECONDS, calls_for_hint, hint_stream
 from tensor_reshape.client.options import ChannelSettings, Endpoint, build_channel_options
 from tensor_reshape.client.queries import MAX_PARALLEL_CALLS, ShapeQuery, split_queries
-from tensor_reshape.client.requests import Call, ShapeAnswers, build_health_check, build_infer_shapes
+from tensor_reshape.client.requests import Call, ShapeAnswers, build_health_check, build_infer_shapes, build_server_info
 from tensor_reshape.client.responses import Answer
 from tensor_reshape.client.retries import Attempts, Deadline
 from tensor_reshape.client.transfers import StreamTransfer
-from tensor_reshape.rules.errors import TensorReshapeError
+from tensor_reshape.rules.errors import LimitError, TensorReshapeError
 from tensor_reshape.wire.arrays import Array
 from tensor_reshape.wire.methods import SERVICE, STREAM_RESHAPE
 
@@ -72,7 +73,10 @@ class AioCalls:
         """Makes a call and returns its answer; one that failed is sent again, where it may be."""
         with context:
             attempts = Attempts(self._endpoint.budget, context.deadline)
-            return call.decode(await self._repeat(lambda: self._send(call, context), attempts))
+            try:
+                return call.decode(await self._repeat(lambda: self._send(call, context), attempts))
+            except LimitError as error:
+                raise await self._hint(error, call, context) from None
 
     async def run_batch(self, queries: Sequence[ShapeQuery], context: ClientContext) -> ShapeAnswers:
         """Makes the calls of a batch, some at a time, and returns their answers in order."""
@@ -124,6 +128,14 @@ class AioCalls:
         if credentials is None:
             return grpc.aio.insecure_channel(target, merged, compression, interceptors)
         return grpc.aio.secure_channel(target, credentials, merged, compression, interceptors)
+
+    async def _hint(self, error: TensorReshapeError, call: Call[Answer], context: ClientContext) -> TensorReshapeError:
+        """Returns the error of a call, with a hint where what the server says of itself, asked once, explains it."""
+        if calls_for_hint(error, call) and self._endpoint.server_info is None:
+            hurried = ClientContext(Deadline(context.deadline.clip(HINT_SECONDS)), ())
+            with suppress(TensorReshapeError):
+                self._endpoint.server_info = await self.run(build_server_info(), hurried)
+        return hint_stream(error, call, self._endpoint.server_info)
 
     async def _send(
         self, call: Call[Answer], context: ClientContext, *, find_method: _FindMethod | None = None

@@ -30,6 +30,7 @@ from tensor_reshape.client.requests import (
     Target,
     build_health_check,
     build_infer_shape,
+    build_server_info,
     check_keywords,
     plan_reshape,
 )
@@ -43,6 +44,7 @@ from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, RESHAPE, STATIC_RES
 from tensor_reshape.wire.arrays import Array
 from tensor_reshape.wire.health import HealthStatus
 from tensor_reshape.wire.methods import SERVICE
+from tensor_reshape.wire.servers import ServerInfo
 from tensor_reshape.wire.streams import DEFAULT_CHUNK_BYTES
 
 _Result = TypeVar("_Result")
@@ -258,6 +260,11 @@ class Client:
         """Asks the server for the health of a service, or of the server as a whole (""); never asks again."""
         check_keywords("check_health", options, ("service", "timeout"), CallOptions)
         return self._calls.ask_once(build_health_check(service), self._endpoint.start_call(timeout, options))
+
+    def server_info(self, *, timeout: float | None = None, **options: Unpack[CallOptions]) -> ServerInfo:
+        """Asks a server, one of those behind the target, for its version, its limits and what each operation takes."""
+        check_keywords("server_info", options, ("timeout",), CallOptions)
+        return self._calls.run(build_server_info(), self._endpoint.start_call(timeout, options))
 
     def wait_until_ready(self, *, timeout: float | None = None) -> None:
         """Waits until a server that says SERVING is connected.

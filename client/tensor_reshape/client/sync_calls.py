@@ -23,11 +23,12 @@ from tensor_reshape.client.contexts import ClientContext
 from tensor_reshape.client.direct_calls import DirectCalls, Way, check_way, open_calls
 from tensor_reshape.client.direct_streams import find_exchange
 from tensor_reshape.client.errors import CallTimeoutError, UnavailableError
+from tensor_reshape.client.hints import HINT_SECONDS, calls_for_hint, hint_stream
 from tensor_reshape.client.options import ChannelSettings, Endpoint, build_channel_options
 from tensor_reshape.client.queries import MAX_PARALLEL_CALLS, ShapeQuery, split_queries
-from tensor_reshape.client.requests import Call, ShapeAnswers, build_health_check, build_infer_shapes
+from tensor_reshape.client.requests import Call, ShapeAnswers, build_health_check, build_infer_shapes, build_server_info
 from tensor_reshape.client.responses import Answer
-from tensor_reshape.client.retries import Attempts
+from tensor_reshape.client.retries import Attempts, Deadline
 from tensor_reshape.client.stock_calls import StockCalls, explain_one
 from tensor_reshape.client.transfers import StreamTransfer
 from tensor_reshape.rules.errors import TensorReshapeError
@@ -132,11 +133,19 @@ class SyncCalls:
         except TensorReshapeError as error:
             # Only now: most calls have one attempt, and need no account of them.
             attempts = Attempts(self._endpoint.budget, context.deadline)
-            self._pause(error, attempts)
+            self._pause(self._hint(error, call, context), attempts)
         else:
             self._endpoint.budget.note_success()
             return raw
         return self._repeat(lambda: self._send(call, context), attempts)
+
+    def _hint(self, error: TensorReshapeError, call: Call[Answer], context: ClientContext) -> TensorReshapeError:
+        """Returns the error of a call, with a hint where what the server says of itself, asked once, explains it."""
+        if calls_for_hint(error, call) and self._endpoint.server_info is None:
+            hurried = ClientContext(Deadline(context.deadline.clip(HINT_SECONDS)), ())
+            with suppress(TensorReshapeError):
+                self._endpoint.server_info = self.run(build_server_info(), hurried)
+        return hint_stream(error, call, self._endpoint.server_info)
 
     def _send(
         self, call: Call[Answer], context: ClientContext, *, unary: DirectCalls | StockCalls | None = None
