@@ -143,6 +143,8 @@ class Config(ObservationSettings, CallerSettings, QuotaSettings, BoundSettings, 
             yield "--compression needs grpcio 1.84 or newer: older ones unpack any amount before they look at the size"
         if self.allow_identity and self.tls_client_ca is None:
             yield "--allow-identity needs --tls-client-ca: without it no client shows a certificate"
+        if any(identity.startswith("token:") for identity in self.allow_identity):
+            yield "--allow-identity is about certificates: what a token lets its owner do is for --authorization-file"
         if self.authorization_file is not None and not self.authenticates:
             yield "--authorization-file needs --tls-client-ca or --token-file: else nobody says who calls"
         if self.token_file is None or self.tls is not None or self.allow_plaintext_tokens:
