@@ -59,3 +59,11 @@ for pair in ((key, chain), ()):
             print("refused")
 """
 """Calls with a certificate, then without one."""
+
+SCRAPE = """
+import sys, urllib.request
+
+opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+print(opener.open(f"http://127.0.0.1:{sys.argv[1]}/metrics", timeout=60).read().decode())
+"""
+"""As Prometheus asks."""
