@@ -54,7 +54,7 @@ def test_a_server_is_healthy_as_a_whole(client: Client):
 def test_a_signal_ends_the_server_with_exit_code_0(number: signal.Signals):
     with run_server() as server:
         assert server.stop(number) == 0
-        assert [record["message"] for record in server.records] == ["listening", "stopping", "stopped"]
+        assert [record["message"] for record in server.records] == ["listening", "serving", "stopping", "stopped"]
 
 
 @pytest.mark.parametrize("service", ["", SERVICE])

@@ -32,7 +32,7 @@ def test_a_refusal_is_silent_at_the_default_level():
         with grpc.insecure_channel(server.address) as channel, pytest.raises(grpc.RpcError):
             send_raw(channel, "StaticReshape", b"\xff")
         server.stop()
-    assert [record["message"] for record in server.records] == ["listening", "stopping", "stopped"]
+    assert [record["message"] for record in server.records] == ["listening", "serving", "stopping", "stopped"]
 
 
 def test_text_logs_have_a_line_for_each_record():
@@ -46,7 +46,7 @@ def test_text_logs_have_a_line_for_each_record():
         process.terminate()
         rest = process.stderr.read().splitlines()
     assert re.fullmatch(r"\S+ INFO listening address=127\.0\.0\.1:\d+ tls=False engine=polling\n", first)
-    assert [line.split()[2] for line in rest] == ["stopping", "stopped"]
+    assert [line.split()[2] for line in rest] == ["serving", "stopping", "stopped"]
 
 
 def test_a_method_name_with_control_characters_starts_no_line_of_its_own():

@@ -249,7 +249,7 @@ def test_a_client_is_known_by_the_names_in_its_certificate(
     server, files = choosy_server
     names, is_allowed = CALLERS[caller]
     chain, key = tmp_path / "chain", tmp_path / "key"
-    write_named_certificate(authority, names, chain, key, common_name="caller")
+    write_named_certificate(authority, names, chain, key)
     credentials = grpc.ssl_channel_credentials(files.authority.read_bytes(), key.read_bytes(), chain.read_bytes())
     with Client(server.address, credentials=credentials) as client:
         if is_allowed:

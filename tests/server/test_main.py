@@ -68,6 +68,27 @@ def test_a_number_below_its_least_is_a_mistake_of_usage(setting: Setting):
     assert caught.value.param.name == setting.name
 
 
+SIZES = [setting for setting in SETTINGS if setting.is_size]
+
+
+@pytest.mark.parametrize("setting", SIZES, ids=lambda setting: setting.name)
+def test_a_size_is_taken_with_its_unit(monkeypatch: pytest.MonkeyPatch, setting: Setting):
+    assert parse(setting.flag, "64KiB")[setting.name] == 64 * 2**10
+    monkeypatch.setenv(setting.variable, "1 MiB")
+    assert parse()[setting.name] == 2**20
+
+
+@pytest.mark.parametrize("setting", SIZES, ids=lambda setting: setting.name)
+def test_an_ambiguous_size_is_refused_with_what_to_write(setting: Setting):
+    with pytest.raises(click.BadParameter, match=r"write 64MiB \(67108864 bytes\) or 64000000"):
+        parse(setting.flag, "64M")
+
+
+def test_numbers_that_are_no_sizes_have_no_units():
+    with pytest.raises(click.BadParameter):
+        parse("--max-calls", "1KiB")
+
+
 @pytest.mark.parametrize("value", ["DEBUG", "Debug", "debug"])
 def test_the_level_of_the_log_is_taken_in_capitals(value: str):
     assert parse("--log-level", value)["log_level"] == "debug"

@@ -48,16 +48,21 @@ def write_certificate(issued: trustme.LeafCert, chain: Path, key: Path) -> None:
 
 
 def write_named_certificate(
-    authority: trustme.CA, names: Sequence[x509.GeneralName], chain: Path, key: Path, *, common_name: str = "caller"
+    authority: trustme.CA,
+    names: Sequence[x509.GeneralName],
+    chain: Path,
+    key: Path,
+    *,
+    curve: ec.EllipticCurve | None = None,
 ) -> None:
-    """Has an authority sign what trustme does not make: a certificate for URIs, or for nothing but a common name."""
+    """Has an authority sign what trustme does not make: certificates for URIs, for nothing, and of other curves."""
     signing_key = serialization.load_pem_private_key(authority.private_key_pem.bytes(), None)
     assert isinstance(signing_key, ec.EllipticCurvePrivateKey)
-    own_key = ec.generate_private_key(ec.SECP256R1())
+    own_key = ec.generate_private_key(curve or ec.SECP256R1())
     begin = dt.datetime(2020, 1, 1, tzinfo=dt.UTC)
     builder = (
         x509.CertificateBuilder()
-        .subject_name(x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, common_name)]))
+        .subject_name(x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "caller")]))
         .issuer_name(x509.load_pem_x509_certificate(authority.cert_pem.bytes()).subject)
         .public_key(own_key.public_key())
         .serial_number(x509.random_serial_number())

@@ -39,6 +39,7 @@ from tensor_reshape.rules.questions import Equality, Kind, Origin
 from tensor_reshape.rules.views import View, ViewPossibility
 from tensor_reshape.runtime.allocators import keep_freed_memory
 from tensor_reshape.wire.health import HealthStatus
+from tensor_reshape.wire.servers import Feature, OperationInfo, ServerInfo, ServerLimits
 
 __all__ = [
     "AsyncClient",
@@ -49,6 +50,7 @@ __all__ = [
     "DimLike",
     "Equality",
     "Expression",
+    "Feature",
     "HealthStatus",
     "InferredShape",
     "InternalServerError",
@@ -56,6 +58,7 @@ __all__ = [
     "InvalidRequestError",
     "Kind",
     "LimitError",
+    "OperationInfo",
     "Origin",
     "PackedTensor",
     "PermissionDeniedError",
@@ -63,6 +66,8 @@ __all__ = [
     "Reason",
     "ReshapeError",
     "ResponseError",
+    "ServerInfo",
+    "ServerLimits",
     "ServiceError",
     "ShapeOptions",
     "ShapeQuery",

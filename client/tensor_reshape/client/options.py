@@ -11,6 +11,7 @@ from tensor_reshape.client.tokens import AUTHORIZATION_KEY, Token
 from tensor_reshape.rules.limits import MAX_HEADER_BYTES, MAX_MESSAGE_BYTES
 from tensor_reshape.runtime.addresses import is_local
 from tensor_reshape.wire.methods import SERVICE
+from tensor_reshape.wire.servers import ServerInfo
 
 DEFAULT_TARGET = "localhost:50051"
 DEFAULT_TIMEOUT_SECONDS = 30.0
@@ -52,6 +53,7 @@ class Endpoint:
         target: as `Client` takes it.
         credentials: for TLS; None connects in plain text.
         budget: what its calls may cost a server beyond their first attempts; shared by all of them.
+        server_info: what the server says of itself, once an error needed it; any thread may set it.
     """
 
     def __init__(
@@ -71,6 +73,7 @@ class Endpoint:
             message = "the metadata hold an authorization, and there is a token besides"
             raise ValueError(message)
         self.budget = RetryBudget()
+        self.server_info: ServerInfo | None = None
         self._timeout = choose_timeout(timeout)  # of most calls
 
     @property

@@ -59,6 +59,10 @@ class Deadline:
         """What is left, as grpc takes it."""
         return None if self._end is None else max(self._end - time.monotonic(), LEAST_TIMEOUT_SECONDS)
 
+    def clip(self, seconds: float) -> float:
+        """Returns so many seconds, or what is left where that is less."""
+        return min(self.remaining_seconds or seconds, seconds)
+
     def is_within(self, seconds: float) -> bool:
         """Whether the deadline comes within so many seconds."""
         return self._end is not None and time.monotonic() + seconds >= self._end

@@ -18,6 +18,7 @@ import numpy.typing as npt
 from tensor_reshape.client.direct_calls import DirectCalls, Way, check_way, open_calls
 from tensor_reshape.client.direct_streams import find_exchange
 from tensor_reshape.client.errors import UnavailableError
+from tensor_reshape.client.hints import HINT_SECONDS, calls_for_hint, hint_stream
 from tensor_reshape.client.options import (
     DEFAULT_TARGET,
     DEFAULT_TIMEOUT_SECONDS,
@@ -37,6 +38,7 @@ from tensor_reshape.client.requests import (
     build_health_check,
     build_infer_shape,
     build_infer_shapes,
+    build_server_info,
     plan_reshape,
 )
 from tensor_reshape.client.responses import Answer, InferredShape
@@ -50,6 +52,7 @@ from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, RESHAPE, STATIC_RES
 from tensor_reshape.wire.arrays import Array
 from tensor_reshape.wire.health import HealthStatus
 from tensor_reshape.wire.methods import SERVICE
+from tensor_reshape.wire.servers import ServerInfo
 from tensor_reshape.wire.streams import DEFAULT_CHUNK_BYTES
 
 _Result = TypeVar("_Result")
@@ -261,6 +264,10 @@ class Client:
         with self._open_channel(avoid_unhealthy=False) as channel:
             return call.decode(self._send(call, deadline.remaining_seconds, calls=open_calls(channel, self._way)))
 
+    def server_info(self, *, timeout: float | None = None) -> ServerInfo:
+        """Asks a server, one of those behind the target, for its version, its limits and what each operation takes."""
+        return self._run(build_server_info(), self._endpoint.start_deadline(timeout))
+
     def wait_until_ready(self, *, timeout: float | None = None) -> None:
         """Waits until a server that says SERVING is connected.
 
@@ -309,11 +316,18 @@ class Client:
         except TensorReshapeError as error:
             # Only now: most calls have one attempt, and need no account of them.
             attempts = Attempts(self._endpoint.budget, deadline)
-            self._pause(error, attempts)
+            self._pause(self._hint(error, call, deadline), attempts)
         else:
             self._endpoint.budget.note_success()
             return call.decode(raw)
         return call.decode(self._repeat(lambda: self._send(call, deadline.remaining_seconds), attempts))
+
+    def _hint(self, error: TensorReshapeError, call: Call[Answer], deadline: Deadline) -> TensorReshapeError:
+        """Returns the error of a call, with a hint where what the server says of itself, asked once, explains it."""
+        if calls_for_hint(error, call) and self._endpoint.server_info is None:
+            with suppress(TensorReshapeError):
+                self._endpoint.server_info = self.server_info(timeout=deadline.clip(HINT_SECONDS))
+        return hint_stream(error, call, self._endpoint.server_info)
 
     def _send(
         self,

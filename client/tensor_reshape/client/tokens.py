@@ -5,7 +5,7 @@
 - Over TLS it is metadata of each call. gRPC's own means, call credentials, start a thread for every call, in Python: a
   small call took four times as long with them. They are used where the kind of the channel credentials is not known
   here: the core then sends the token over connections that it takes for private, and fails the call over any other.
-- A file is looked at before every call, since tokens are rotated by replacing it: one look takes two microseconds. A
+- A file is looked at before every call, since tokens are rotated by replacing it: that is one system call. A
   file that is gone, or holds no token for a moment, changes nothing.
 - A token is in no text that is made here: no error, no representation.
 """

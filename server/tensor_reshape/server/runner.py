@@ -30,6 +30,7 @@ from tensor_reshape.server.calls.observers import Observer
 from tensor_reshape.server.calls.quotas import build_quotas
 from tensor_reshape.server.calls.router import CallRouter
 from tensor_reshape.server.config import COST_FACTOR, STOP_SIGNALS, Config
+from tensor_reshape.server.introductions import announce, describe_server
 from tensor_reshape.server.oip.messages import SERVICE as INFERENCE_SERVICE
 from tensor_reshape.server.oip.methods import build_methods as build_inference_methods
 from tensor_reshape.server.oip.methods import build_probes
@@ -38,10 +39,11 @@ from tensor_reshape.server.process.housekeeping import Housekeeper, MemoryReturn
 from tensor_reshape.server.process.pools import start_threads
 from tensor_reshape.server.process.resources import count_connections
 from tensor_reshape.server.security.access import Access
-from tensor_reshape.server.service.methods import ReshapeService
+from tensor_reshape.server.service.methods import MethodTable, ReshapeService
+from tensor_reshape.server.service.server_infos import build_info_method
 from tensor_reshape.server.transport.connections import ConnectionKeeper
 from tensor_reshape.server.transport.dismissals import Dismissal, close_listeners
-from tensor_reshape.server.transport.listeners import announce, bind, count_listeners, find_port
+from tensor_reshape.server.transport.listeners import bind, count_listeners, find_port
 from tensor_reshape.server.transport.offenders import OffenderCloser
 from tensor_reshape.server.transport.options import build_options
 from tensor_reshape.v1 import reshape_pb2
@@ -96,7 +98,8 @@ class Runner:
         )
         service = service or ReshapeService(config.limits, make_turns=FairLock)
         memory = SharedMemory(config.shared_memory_dir)
-        served = service.methods.join(build_inference_methods(service, config.limits, memory))
+        served = service.methods.join(MethodTable((build_info_method(describe_server(config)),), ()))
+        served = served.join(build_inference_methods(service, config.limits, memory))
         self._reflection = Reflection(_SERVICES)
         reflected = self._reflection.names if config.reflects else []
         self._access = Access(config, served.names + reflected)

@@ -1,15 +1,21 @@
 """The server's certificate and key: checked before gRPC's core has them."""
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import grpc
 import pytest
+import trustme
+from cryptography import x509
 from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 
 from certificates import Certificates as Issued
-from certificates import issue_certificates
+from certificates import issue_certificates, write_named_certificate
 from tensor_reshape.server.config import ConfigError, TlsFiles
 from tensor_reshape.server.security.certificates import Certificates
+from tensor_reshape.server.transport.listeners import bind
 
 
 @pytest.fixture
@@ -57,3 +63,14 @@ def test_a_broken_pair_leaves_the_former_one(issued: Issued, tmp_path: Path):
     issued.server_key.write_bytes(new.server_key.read_bytes())
     certificates.look()
     assert certificates.value is not former
+
+
+def test_a_key_of_a_kind_that_grpc_does_not_take_is_named_as_the_cause(tmp_path: Path):
+    authority = trustme.CA()
+    chain, key = tmp_path / "chain", tmp_path / "key"
+    write_named_certificate(authority, [x509.DNSName("localhost")], chain, key, curve=ec.SECP256K1())
+    certificates = Certificates(TlsFiles(certificate=chain, key=key, client_ca=None))
+    server = grpc.server(ThreadPoolExecutor(1))
+    with pytest.raises(ConfigError, match="no key of this kind"):
+        bind(server, "127.0.0.1:0", certificates.build_credentials())
+    server.stop(None)

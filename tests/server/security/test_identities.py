@@ -106,7 +106,7 @@ def test_a_certificate_proves_its_names_by_their_kind_and_nothing_else():
         "x509_subject": [b"CN=admin"],
         "x509_subject_alternative_name": [b"spiffe://example.org/web", b"web.example.org", b"10.0.0.1"],
         "peer_uri": [b"spiffe://example.org/web"],
-        "peer_dns": [b"Web.Example.org", b"w\xc3\xa9b.example.org"],
+        "peer_dns": [b"Web.Example.org", b"w\xc3\xa9b.example.org", b"a\nb.example.org", b"a b", b""],
         "peer_email": [b"Web@Example.org"],
         "peer_ip": [b"10.0.0.1"],
         "transport_security_type": [b"ssl"],

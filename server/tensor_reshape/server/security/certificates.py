@@ -2,6 +2,8 @@
 
 - gRPC's core takes a pair that does not belong together without a word, and then ends every handshake. So OpenSSL
   looks at the files first, here and whenever they change.
+- OpenSSL takes kinds of keys that the core does not, such as Ed448 or ECDSA on secp256k1. With these a server does not
+  start; where they replace others, the core goes on with the former ones, and only the clients can tell.
 - The core asks for news before each handshake, on a thread of its own: what it is told was made before, so it waits for
   nothing. Connections that are open keep what they were made with.
 - TLS 1.2 is the least that the core negotiates, and 1.3 what it prefers; it has no setting for less.

@@ -4,7 +4,7 @@
   secret. Empty lines, and lines that begin with #, say nothing. A name may have several tokens, so that one is rotated
   without a moment at which neither the old nor the new one is taken.
 - Only hashes are kept. A token that is shown is hashed and compared with all of them, whichever fits: how long that
-  takes tells nothing of any. To compare with one takes a quarter of a microsecond, so there are few.
+  takes tells nothing of any. To compare with one takes a tenth of a microsecond, so there are few.
 - A token that could be guessed is refused when the file is read; of one that is given by its hash, nobody knows.
 - No error, log or answer holds a token, or says what is wrong about one that was shown.
 """

@@ -1,9 +1,7 @@
 """Binds addresses, and refuses those that somebody else serves."""
 
 import errno
-import logging
 import socket
-from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -11,13 +9,14 @@ from urllib.parse import unquote
 
 import grpc
 
-from tensor_reshape.server.config import Config, ConfigError
+from tensor_reshape.server.config import ConfigError
 
-_LOGGER = logging.getLogger(__name__)
 _UNIX = "unix:"
 # A name may stand for addresses that this machine does not have, ::1 most of all.
 _NOT_HERE = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
 _NO_REASON = "the address is taken, or nothing of this machine"
+# The address was free a moment before, and OpenSSL has taken the files.
+_NO_KEY = "gRPC takes no key of this kind: it takes RSA, Ed25519, and ECDSA on P-256, P-384 and P-521"
 
 
 def bind(server: grpc.Server, address: str, credentials: grpc.ServerCredentials | None, *, held: bool = False) -> str:
@@ -39,7 +38,7 @@ def bind(server: grpc.Server, address: str, credentials: grpc.ServerCredentials 
             _check_free(address)
         port = _add_port(server, address, credentials)
     except RuntimeError as error:  # grpc keeps the reason to itself; that of the address is known by now
-        message = f"cannot listen on {address}: {_NO_REASON}"
+        message = f"cannot listen on {address}: {_NO_REASON if credentials is None else _NO_KEY}"
         raise ConfigError(message) from error
     except OSError as error:
         raise _explain(address, error) from error
@@ -81,15 +80,6 @@ def count_listeners(address: str) -> int:
         return len({place for *_, place in socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)})
     except OSError:
         return 1  # it cannot be bound either, which says why
-
-
-def announce(addresses: Sequence[str], health_address: str | None, config: Config) -> None:
-    """Logs where the server listens, by their real ports, and which engine reads what comes there."""
-    if health_address is not None:
-        _LOGGER.info("listening for health checks", extra={"address": health_address})
-    for address in addresses:
-        values = {"address": address, "tls": config.tls is not None, "engine": config.engine}
-        _LOGGER.info("listening", extra=values)
 
 
 def _explain(address: str, error: OSError) -> ConfigError:
