@@ -16,3 +16,11 @@ class ObservationSettings:
         str,
         Declaration(help="debug logs every refusal.", choices=("debug", "info", "warning", "error"), ignores_case=True),
     ] = "info"
+
+    metrics_listen: Annotated[
+        str | None,
+        Declaration(
+            help="host:port where Prometheus reads GET /metrics, in plain HTTP: for a network of the operator's own.",
+            metavar="ADDRESS",
+        ),
+    ] = None
