@@ -24,3 +24,11 @@ class ObservationSettings:
             metavar="ADDRESS",
         ),
     ] = None
+
+    tracing: Annotated[
+        bool,
+        Declaration(
+            help="Tell OpenTelemetry of each call, by OTLP over HTTP; its own variables say where to, of how many "
+            "calls, and under which name. Needs the extra tracing."
+        ),
+    ] = False
