@@ -127,6 +127,7 @@ TOKENS = {"token_file": Path("t")}
     [
         ({"allow_identity": ("dns:a",)}, "needs --tls-client-ca"),
         ({"allow_identity": ("dns:a",), **TLS, **TOKENS}, "needs --tls-client-ca"),
+        ({"allow_identity": ("dns:a", "token:a"), **MUTUAL, **TOKENS}, "is about certificates"),
         ({"authorization_file": Path("f")}, "needs --tls-client-ca or --token-file"),
         ({"authorization_file": Path("f"), **TLS}, "needs --tls-client-ca or --token-file"),
         ({"listen": ("127.0.0.1:1", "0.0.0.0:1"), **TOKENS}, r"--token-file on 0\.0\.0\.0:1 needs TLS"),
