@@ -35,7 +35,7 @@ _HEAD, _NODE = ({"num_cpus": count, "object_store_memory": 512 * 1024 * 1024} fo
 _SMALL, _MIB = np.arange(256, dtype=np.float32), np.arange(1 << 18, dtype=np.float32)
 _STREAM = np.arange(1 << 22, dtype=np.float32)
 _LIMIT_SECONDS, _LOOK_SECONDS = 180.0, 0.2
-_CALLERS = 12  # a replica for each four of them: the file's target_ongoing_requests
+_CALLERS = 24
 _REPLICAS = 3
 _BLOCKS = 7
 
