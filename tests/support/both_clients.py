@@ -3,9 +3,10 @@
 import asyncio
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
+from contextvars import copy_context
 from typing import Any, TypeVar
 
-from tensor_reshape.client import AsyncClient, Client, InferredShape, ReshapeError, ServerInfo
+from tensor_reshape.client import AsyncClient, Client, HealthStatus, InferredShape, ReshapeError, ServerInfo
 from tensor_reshape.wire.arrays import Array
 
 CLIENTS = ("Client", "AsyncClient")
@@ -43,12 +44,20 @@ class AnyClient:
         answers: list[InferredShape | ReshapeError] = self._await(self._client.infer_shapes(*arguments, **fields))
         return answers
 
+    def check_health(self, *arguments: Any, **fields: Any) -> HealthStatus:
+        status: HealthStatus = self._await(self._client.check_health(*arguments, **fields))
+        return status
+
+    def wait_until_ready(self, **fields: Any) -> None:
+        self._await(self._client.wait_until_ready(**fields))
+
     def _call(self, name: str, *arguments: Any, **fields: Any) -> Array:
         output: Array = self._await(getattr(self._client, name)(*arguments, **{"special_zero": False, **fields}))
         return output
 
     def _await(self, called: _Answer | Coroutine[Any, Any, _Answer]) -> _Answer:
-        return self._runner.run(called) if isinstance(called, Coroutine) else called
+        # In the context of the caller: a runner would go on in that of its first call.
+        return self._runner.run(called, context=copy_context()) if isinstance(called, Coroutine) else called
 
 
 @contextmanager
