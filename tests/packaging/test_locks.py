@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -21,7 +22,9 @@ def written_again(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("locks")
     for name in LOCKS:
         shutil.copy(ROOT / name, folder)
-    subprocess.run([ROOT / "scripts" / "lock"], env={**os.environ, "FOLDER": str(folder)}, check=True)
+    subprocess.run(
+        [ROOT / "scripts" / "lock"], env={**os.environ, "FOLDER": str(folder), "VENV": sys.prefix}, check=True
+    )
     return folder
 
 
