@@ -1,5 +1,7 @@
 """What is known of a call at its beginning, before its message: the method, the caller, and what the caller has sent.
 
+How its answer begins is kept here besides, for who tells of the call when it is over.
+
 - The same however a call is served. Where threads serve, the connection is known when the call has a thread, which is
   before a gate is asked: see `gates`.
 - All of it comes from a stranger but `method`, `peer` and what TLS has verified: it is checked by whoever uses it, and
@@ -22,6 +24,9 @@ AskTls: TypeAlias = Callable[[], Mapping[str, Sequence[bytes]]]
 REQUEST_ID_KEY = "x-request-id"
 """The name of a request's id in the metadata, as proxies have it."""
 
+MAX_ANSWER_BYTES = 1024
+"""How much of an answer is kept: the header of a tensor of the largest rank, 64 dims of 10 bytes, and more."""
+
 _REQUEST_ID = re.compile(r"[!-~]{1,128}")  # visible ASCII: it goes into logs, and back to the caller
 _MADE_BYTES = 8
 
@@ -36,9 +41,10 @@ class CallHead:
         identity: who calls, where a gate has found that out; else empty.
         trailing: what the caller is told at the end of the call besides, good or bad: a gate may add to it.
         leavers: of the gates that have admitted the call, and have not heard that it is over.
+        answer: how the first answer begins, `MAX_ANSWER_BYTES` of it; empty while there is none.
     """
 
-    __slots__ = ("_ask_tls", "_request_ids", "identity", "leavers", "metadata", "method", "peer", "trailing")
+    __slots__ = ("_ask_tls", "_request_ids", "answer", "identity", "leavers", "metadata", "method", "peer", "trailing")
 
     def __init__(self, method: str, metadata: Metadata) -> None:
         """Starts as the call of a stranger; `name_caller` follows."""
@@ -49,6 +55,7 @@ class CallHead:
         self._ask_tls: AskTls = dict
         self.trailing: tuple[tuple[str, str | bytes], ...] = ()
         self.leavers: list[Callable[[CallHead], None]] = []
+        self.answer = b""
 
     def name_caller(self, peer: str, ask_tls: AskTls) -> None:
         """Notes whose call it is; `ask_tls` can be asked from any thread while the head is there."""
@@ -62,6 +69,11 @@ class CallHead:
     def read_tls(self) -> Mapping[str, Sequence[bytes]]:
         """Returns what TLS knows of the caller; without a certificate, or without TLS, nothing that names anybody."""
         return self._ask_tls()
+
+    def note_answer(self, response: bytes) -> None:
+        """Keeps how an answer begins, where it is the first: a copy, since the whole may be large."""
+        if not self.answer:
+            self.answer = response[:MAX_ANSWER_BYTES]
 
     def leave(self) -> None:
         """Tells the gates that have admitted the call that it is over; whoever calls this again tells nobody."""

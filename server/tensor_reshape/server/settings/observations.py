@@ -16,3 +16,11 @@ class ObservationSettings:
         str,
         Declaration(help="debug logs every refusal.", choices=("debug", "info", "warning", "error"), ignores_case=True),
     ] = "info"
+
+    tracing: Annotated[
+        bool,
+        Declaration(
+            help="Tell OpenTelemetry of each call, by OTLP over HTTP; its own variables say where to, of how many "
+            "calls, and under which name. Needs the extra tracing."
+        ),
+    ] = False
