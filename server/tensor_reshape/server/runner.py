@@ -183,9 +183,7 @@ class Runner:
 
     def _dismiss_clients(self, hurry: threading.Event) -> None:
         """Has clients that do not watch the health leave: a call that reaches a server which stops is cancelled."""
-        if self._config.tls is not None:
-            return  # nothing can be written between the frames of a connection that is encrypted
-        dismissal = Dismissal(self._ports, self._admission.do_if_idle)
+        dismissal = Dismissal(self._ports, self._admission.do_if_idle, closes=self._config.tls is not None)
         end = time.monotonic() + _DISMISSAL_SECONDS
         while not dismissal.advance(time.monotonic()) and time.monotonic() < end and not hurry.wait(_TURN_SECONDS):
             pass  # those that were busy may be idle now
