@@ -13,6 +13,7 @@ from packaging.utils import canonicalize_name
 
 from locks import LOCKS, ROOT, read_locked, read_pins
 
+IN_THE_IMAGE = ("server", "tracing")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 
 
@@ -46,9 +47,9 @@ def test_no_lock_names_an_index(name: str):
     assert "://" not in (ROOT / name).read_text()
 
 
-def test_all_that_the_server_may_be_told_to_need_is_pinned_within_its_bounds():
+def test_all_that_the_image_may_be_told_to_need_is_pinned_within_its_bounds():
     extras = PROJECT["project"]["optional-dependencies"]
-    wanted = [one for name, needed in extras.items() if name != "examples" for one in needed]
+    wanted = [one for name in IN_THE_IMAGE for one in extras[name]]
 
     assert find_unmet([*PROJECT["project"]["dependencies"], *wanted], "requirements.lock") == []
 
