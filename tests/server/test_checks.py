@@ -66,6 +66,15 @@ def test_a_certificate_and_the_key_of_another_are_a_fault(tmp_path: Path):
     assert (outcome.code, len(outcome.errors)) == (1, 1)
 
 
+@pytest.mark.parametrize("flag", ["--health-listen", "--metrics-listen"])
+def test_a_port_for_anything_else_that_is_taken_is_a_fault(flag: str):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = "127.0.0.1:{}".format(taken.getsockname()[1])
+        outcome = check(*ANYWHERE, flag, address)
+
+    assert (outcome.code, outcome.errors) == (1, [f"Error: cannot listen on {address}: Address already in use"])
+
+
 def test_an_address_that_is_listed_twice_is_a_fault():
     with socket.create_server(("127.0.0.1", 0)) as reserved:
         address = f"127.0.0.1:{reserved.getsockname()[1]}"

@@ -19,6 +19,7 @@ from tensor_reshape.server.security.identities import IdentityPattern
 from tensor_reshape.server.security.tokens import Tokens
 from tensor_reshape.server.transport.listeners import find_unbindable
 
+_OTHER_LISTENERS = ("health_listen", "metrics_listen")
 _SOMEWHERE = "127.0.0.1:0"  # a unix socket would stay
 
 
@@ -31,8 +32,7 @@ def find_faults(settings: Mapping[str, Any], config: Config | None) -> Iterator[
     """
     for attempt in _list_attempts(settings):
         yield from _collect(attempt)
-    listed = [*settings["listen"], *filter(None, [settings["health_listen"]])]
-    yield from find_unbindable(listed)
+    yield from find_unbindable([*settings["listen"], *filter(None, map(settings.get, _OTHER_LISTENERS))])
     if config is not None:
         yield from _collect(partial(Runner, config.for_worker((_SOMEWHERE,))))
 

@@ -88,6 +88,7 @@ class Config(ObservationSettings, CallerSettings, QuotaSettings, BoundSettings, 
             self,
             listen=listen,
             health_listen=health_listen,
+            metrics_listen=None,  # one port shows what all of them count
             workers=1,
             memory_budget_bytes=self.memory_budget_bytes // self.workers,
             max_calls=-(-self.max_calls // self.workers),  # rounded up: a worker that may take no call serves nobody
@@ -151,6 +152,10 @@ class Config(ObservationSettings, CallerSettings, QuotaSettings, BoundSettings, 
                 yield f"cannot listen on {address!r}: an address is host:port or unix:PATH"
             elif self.workers > 1 and address.startswith("unix:"):
                 yield f"cannot listen on {address}: several workers can share a port, but no unix socket"
+        if self.metrics_listen is None:
+            return
+        if not is_address(self.metrics_listen) or self.metrics_listen.startswith("unix:"):
+            yield f"cannot show metrics on {self.metrics_listen!r}: an address of these is host:port"
 
     def _find_caller_faults(self) -> Iterator[str]:
         """Yields what would let in others than was meant, or more of them."""
