@@ -69,7 +69,7 @@ def test_a_certificate_and_the_key_of_another_are_a_fault(tmp_path: Path):
 @pytest.mark.parametrize("flag", ["--health-listen", "--metrics-listen"])
 def test_a_port_for_anything_else_that_is_taken_is_a_fault(flag: str):
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        address = "127.0.0.1:{}".format(taken.getsockname()[1])
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
         outcome = check(*ANYWHERE, flag, address)
 
     assert (outcome.code, outcome.errors) == (1, [f"Error: cannot listen on {address}: Address already in use"])
