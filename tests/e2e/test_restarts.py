@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from interruptions import Figures, run_kills, run_restarts
-from replicas import run_replicas
+from replicas import run_replicas, serve_tls
 from retry_floods import run_flood
 
 KINDS = {"unary", "stream", "asyncio", "asyncio stream"}
@@ -37,6 +37,15 @@ def test_of_two_replicas_one_is_restarted_and_the_other_killed_and_no_call_is_lo
     figures = run_until_punctual(lambda: run_replicas(endings, 0, *flags, every_seconds=0.5, rest_seconds=REST_SECONDS))
     assert figures.find_problems() == [], figures
     assert (set(figures.calls), figures.interruptions) == (KINDS, len(endings))
+
+
+def test_a_rolling_restart_over_tls_loses_no_call():
+    with serve_tls() as (flags, settings):
+        figures = run_until_punctual(
+            lambda: run_replicas((signal.SIGTERM,), 0, *flags, every_seconds=0.5, rest_seconds=REST_SECONDS, **settings)
+        )
+    assert figures.find_problems() == [], figures
+    assert set(figures.calls) == KINDS
 
 
 def test_a_server_that_is_busy_is_asked_little_more_than_once_for_each_call_and_answers_all_when_it_is_not():

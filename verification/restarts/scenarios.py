@@ -51,6 +51,12 @@ def kill_replicas(extent: Extent) -> list[str]:
     return _show(run_replicas((signal.SIGKILL,), extent.seconds, *extent.flags))
 
 
+def restart_encrypted_replicas(extent: Extent) -> list[str]:
+    """As `replicas`, over TLS."""
+    with serve_tls() as (flags, settings):
+        return _show(run_replicas((signal.SIGTERM,), extent.seconds, *extent.flags, *flags, *_DRAIN, **settings))
+
+
 def restart_under_stock_callers(extent: Extent) -> list[str]:
     """As `replicas`, with callers that know nothing of the SDK: none of their calls may be lost."""
     return _show(run_stock_callers(extent.seconds, {}, *extent.flags, *_DRAIN))
@@ -87,6 +93,7 @@ SCENARIOS: Mapping[str, Callable[[Extent], list[str]]] = MappingProxyType(
         "workers": kill_workers,
         "replicas": restart_replicas,
         "kills": kill_replicas,
+        "tls": restart_encrypted_replicas,
         "stock": restart_under_stock_callers,
         "stock-tls": restart_encrypted_under_stock_callers,
         "busy": refuse_everything,

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 from weakref import WeakSet
 
@@ -18,6 +18,7 @@ from tensor_reshape.client.contexts import (
 )
 from tensor_reshape.client.retries import Deadline, RetryBudget
 from tensor_reshape.client.tokens import AUTHORIZATION_KEY, Token
+from tensor_reshape.client.traces import TRACE_KEY, find_trace_reader
 from tensor_reshape.rules.limits import MAX_HEADER_BYTES, MAX_MESSAGE_BYTES
 from tensor_reshape.runtime.addresses import is_local
 from tensor_reshape.wire.methods import SERVICE
@@ -81,6 +82,7 @@ class Endpoint:
         self.server_info: ServerInfo | None = None
         self._timeout = choose_timeout(timeout)  # of most calls
         self.is_foreign = False
+        self._read_trace: Callable[[], CheckedMetadata] | None = None  # None costs calls nothing
         _endpoints.add(self)
 
     @property
@@ -109,7 +111,7 @@ class Endpoint:
 
     def note_fork(self) -> None:
         """Closes it in a process that has been forked: its connections, and gRPC's threads, are the parent's."""
-        self.is_foreign = not self.budget.is_closed
+        self.is_foreign = self.is_foreign or not self.budget.is_closed
         self.close()
 
     def choose_timeout(self, timeout: float | None) -> float | None:
@@ -126,10 +128,18 @@ class Endpoint:
         Raises:
             ValueError: the timeout, the metadata or the request id is none.
         """
-        return ClientContext(
-            Deadline(self.choose_timeout(timeout)),
-            self._check_authorization(build_metadata(options)) if options else (),
-        )
+        metadata = self._check_authorization(build_metadata(options)) if options else ()
+        if self._read_trace is not None and all(key != TRACE_KEY for key, _ in metadata):
+            metadata = (*metadata, *self._read_trace())
+        return ClientContext(Deadline(self.choose_timeout(timeout)), metadata)
+
+    def pass_traces_on(self) -> None:
+        """Has each call say which trace it belongs to.
+
+        Raises:
+            ImportError: OpenTelemetry is not installed.
+        """
+        self._read_trace = find_trace_reader()
 
     def describe(self, kind: str) -> str:
         """Returns the representation of a client of this kind: nothing of its credentials or metadata."""

@@ -79,6 +79,7 @@ class Config(ObservationSettings, CallerSettings, QuotaSettings, BoundSettings, 
             self,
             listen=listen,
             health_listen=health_listen,
+            metrics_listen=None,  # one port shows what all of them count
             workers=1,
             memory_budget_bytes=self.memory_budget_bytes // self.workers,
             max_calls=-(-self.max_calls // self.workers),  # rounded up: a worker that may take no call serves nobody
@@ -121,9 +122,7 @@ class Config(ObservationSettings, CallerSettings, QuotaSettings, BoundSettings, 
         for setting in SETTINGS:
             if not setting.admits(getattr(self, setting.name)):
                 yield f"{setting.name} is {setting.bounds}, not {getattr(self, setting.name)!r}"
-        for address in map(check_address, self.all_addresses):
-            if self.workers > 1 and address.startswith("unix:"):
-                yield f"cannot listen on {address}: several workers can share a port, but no unix socket"
+        yield from self._find_address_faults()
         if self.workers > 1 and self.shared_memory_dir:
             yield "--shared-memory-dir needs one worker: regions are registered with the process that is asked"
         if self.tls is None and (self.tls_certificate or self.tls_key or self.tls_client_ca):
@@ -136,6 +135,13 @@ class Config(ObservationSettings, CallerSettings, QuotaSettings, BoundSettings, 
                 f"memory_budget_bytes is {self.memory_budget_bytes}; one call of each worker may take {least}: "
                 "lower max_message_bytes or workers"
             )
+
+    def _find_address_faults(self) -> Iterator[str]:
+        for address in map(check_address, self.all_addresses):
+            if self.workers > 1 and address.startswith("unix:"):
+                yield f"cannot listen on {address}: several workers can share a port, but no unix socket"
+        if self.metrics_listen is not None and check_address(self.metrics_listen).startswith("unix:"):
+            yield f"cannot show metrics on {self.metrics_listen}: Prometheus asks over TCP"
 
     def _find_caller_faults(self) -> Iterator[str]:
         """Yields what would let in others than was meant, or more of them."""

@@ -17,6 +17,14 @@ class ObservationSettings:
         Declaration(help="debug logs every refusal.", choices=("debug", "info", "warning", "error"), ignores_case=True),
     ] = "info"
 
+    metrics_listen: Annotated[
+        str | None,
+        Declaration(
+            help="host:port where Prometheus reads GET /metrics, in plain HTTP: for a network of the operator's own.",
+            metavar="ADDRESS",
+        ),
+    ] = None
+
     tracing: Annotated[
         bool,
         Declaration(
