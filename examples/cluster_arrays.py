@@ -12,6 +12,7 @@ import sys
 import numpy as np
 import numpy.typing as npt
 import ray
+import ray.data
 
 from tensor_reshape.client import Client, ReshapeError, ShapeQuery
 
@@ -19,7 +20,7 @@ Block = dict[str, npt.NDArray[np.int64]]
 
 ARRAYS, SHAPE, BLOCK_ARRAYS = 20_000, (8, 8, 3), 500
 # Actors that wait for servers need no core of their own; with one each, two would leave none to read the data with.
-PLACES = {"concurrency": 2, "num_cpus": 0}
+PLACES = {"compute": ray.data.ActorPoolStrategy(size=2), "num_cpus": 0}
 TARGET = (0, -1)  # an array of each block becomes a row
 
 
