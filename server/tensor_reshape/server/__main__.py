@@ -65,8 +65,8 @@ def serve(**values: Any) -> None:
 
     Every option can be set in the environment: --max-rank as TENSOR_RESHAPE_MAX_RANK. A flag wins.
     """
-    configure_logs(values["log_format"], values["log_level"])
     try:
+        configure_logs(values["log_format"], values["log_level"], values["log_levels"])
         addresses = [*values["listen"], *filter(None, [values["health_listen"]])]
         engine = choose_engine(values["engine"], addresses, os.environ.get(experiments.VARIABLE))  # noqa: TID251
         _prepare_core(engine)

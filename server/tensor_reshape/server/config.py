@@ -23,7 +23,7 @@ from tensor_reshape.server.settings.bounds import (
 )
 from tensor_reshape.server.settings.callers import CallerSettings
 from tensor_reshape.server.settings.declarations import Setting, list_settings
-from tensor_reshape.server.settings.observations import ObservationSettings
+from tensor_reshape.server.settings.observations import ObservationSettings, read_log_levels
 from tensor_reshape.server.settings.serving import ServingSettings
 
 COST_FACTOR = 3
@@ -102,9 +102,7 @@ class Config(ObservationSettings, CallerSettings, BoundSettings, ServingSettings
 
     def _find_faults(self) -> Iterator[str]:
         """Yields what cannot be served: first of each setting by itself, since the rest reckons with their values."""
-        for setting in SETTINGS:
-            if not setting.admits(getattr(self, setting.name)):
-                yield f"{setting.name} is {setting.bounds}, not {getattr(self, setting.name)!r}"
+        yield from self._find_single_faults()
         for address in map(check_address, self.all_addresses):
             if self.workers > 1 and address.startswith("unix:"):
                 yield f"cannot listen on {address}: several workers can share a port, but no unix socket"
@@ -119,6 +117,15 @@ class Config(ObservationSettings, CallerSettings, BoundSettings, ServingSettings
                 f"memory_budget_bytes is {self.memory_budget_bytes}; one call of each worker may take {least}: "
                 "lower max_message_bytes or workers"
             )
+
+    def _find_single_faults(self) -> Iterator[str]:
+        for setting in SETTINGS:
+            if not setting.admits(getattr(self, setting.name)):
+                yield f"{setting.name} is {setting.bounds}, not {getattr(self, setting.name)!r}"
+        try:
+            read_log_levels(self.log_levels)
+        except ValueError as error:
+            yield f"log_levels: {error}"
 
 
 SETTINGS: tuple[Setting, ...] = list_settings(Config)

@@ -22,6 +22,7 @@ from tensor_reshape.server.auxiliary.health_ports import HealthPort
 from tensor_reshape.server.auxiliary.reflection import Reflection
 from tensor_reshape.server.calls import serving_loops
 from tensor_reshape.server.calls.admission import Admission
+from tensor_reshape.server.calls.call_logs import AccessLog, UnknownMethods
 from tensor_reshape.server.calls.fair_locks import FairLock
 from tensor_reshape.server.calls.gates import Gate, Gates
 from tensor_reshape.server.calls.handlers import build_handlers
@@ -92,6 +93,9 @@ class Runner:
         self._max_connections = count_connections(
             config.max_connections, sum(map(count_listeners, config.all_addresses)) + self._shares_ports
         )
+        if config.access_log:
+            access = AccessLog(config.access_log)
+            observers, gates = (access, *observers), (access, *gates)
         passed = Gates(gates)
         self._admission = Admission(config, observers, passed)
         self._health, methods = build_health(self._admission.resets)
@@ -109,7 +113,7 @@ class Runner:
         )
         self._serving_threads: list[threading.Thread] = []
         self._heartbeat = heartbeat or Heartbeat()
-        self._server.add_generic_rpc_handlers((self._heartbeat, AuxiliaryHandlers(methods), handlers))
+        self._server.add_generic_rpc_handlers((self._heartbeat, AuxiliaryHandlers(methods), handlers, UnknownMethods()))
         self.addresses = tuple(
             bind(self._server, address, config.tls, held=self._shares_ports) for address in config.listen
         )
