@@ -20,7 +20,7 @@ def quiet(request: pytest.FixtureRequest):
         yield server
         assert server.stop() == 0
         messages = [record["message"] for record in server.records]
-        assert messages == ["listening", "stopping", "stopped"]
+        assert messages == ["listening", "serving", "stopping", "stopped"]
 
 
 @pytest.mark.parametrize("raw", [b"\xff\xff", TRUNCATED, b"\x00"])

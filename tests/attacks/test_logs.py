@@ -62,7 +62,7 @@ def test_strangers_at_a_tls_port_leave_no_line_of_another_form(tmp_path: Path, s
         with Client(f"localhost:{port}", credentials=credentials) as client:
             client.check_health()
         assert server.stop() == 0
-    assert [record["message"] for record in server.records] == ["listening", "stopping", "stopped"]
+    assert [record["message"] for record in server.records] == ["listening", "serving", "stopping", "stopped"]
 
 
 def test_a_stranger_writes_no_line_of_the_log(serving: str):

@@ -2,6 +2,7 @@
 
 import io
 import json
+from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,21 @@ def test_health_prints_serving_and_succeeds(server: ServerProcess):
 def test_health_of_the_whole_server_in_json(server: ServerProcess):
     outcome = ask(server, "health", "--service", "", "--json")
     assert (outcome.code, json.loads(outcome.output)) == (0, {"status": "SERVING"})
+
+
+def test_info_tells_version_limits_and_operations(server: ServerProcess):
+    outcome = ask(server, "info")
+    lines = outcome.text.splitlines()
+    assert (outcome.code, outcome.errors) == (0, [])
+    assert f"version: {version('tensor-reshape')}" in lines
+    assert {"max_message_bytes: 16448KiB", "max_tensor_bytes: 1TiB", "  static_reshape:", "    max_rank: 12"} <= set(
+        lines
+    )
+
+
+def test_info_in_json_has_sizes_in_bytes(server: ServerProcess):
+    told = json.loads(ask(server, "info", "--json").output)
+    assert (told["max_message_bytes"], told["operations"]["static_reshape"]["max_rank"]) == (16842752, 12)
 
 
 @pytest.mark.parametrize("command", ["static", "dynamic", "reshape"])

@@ -318,7 +318,7 @@ def test_a_second_interruption_does_not_have_events_of_a_call_awaited_that_is_go
 def test_a_stream_that_a_signal_handler_makes_keeps_the_lock_that_its_thread_has():
     with Client(NOBODY) as client:
         lock = ChannelLock(get_core(client._channel))
-        client._endpoint.metadata = (("A Key", "x"),)
+        client._endpoint._metadata = (("A Key", "x"),)
         with lock._condition:  # as where the signal came within grpcio
             # A ValueError at the oldest grpcio, which looks at metadata before it begins a call.
             with pytest.raises((TensorReshapeError, ValueError), match="metadata"):

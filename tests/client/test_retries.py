@@ -14,10 +14,18 @@ from tensor_reshape.client.options import Endpoint
 from tensor_reshape.client.retries import PATIENCE_SECONDS, Attempts, Deadline, Pause, RetryBudget
 from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason, TensorReshapeError
 
-LOST = [ServiceError("", StatusCode.UNAVAILABLE), ServiceError("", StatusCode.CANCELLED)]
+LOST = [
+    ServiceError("", StatusCode.UNAVAILABLE),
+    ServiceError("", StatusCode.CANCELLED),
+    # As gRPC words them where a proxy loses the server of a stream.
+    InternalServerError("Stream removed (RST_STREAM (Received RST_STREAM with error code 2))", StatusCode.INTERNAL),
+    InternalServerError("Received RST_STREAM with error code 2", StatusCode.INTERNAL),
+    ServiceError("Stream removed (Data frame with END_STREAM flag received)", StatusCode.UNKNOWN),
+]
 FINAL = [
     CallTimeoutError("", StatusCode.DEADLINE_EXCEEDED),
-    InternalServerError("", StatusCode.INTERNAL),
+    InternalServerError("internal error", StatusCode.INTERNAL),
+    ServiceError("", StatusCode.UNKNOWN),
     ServiceError("", StatusCode.RESOURCE_EXHAUSTED),
     LimitError.of(Reason.TENSOR_TOO_LARGE, ""),
     InvalidRequestError.of(Reason.NOT_DIVISIBLE, ""),

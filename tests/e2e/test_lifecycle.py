@@ -1,8 +1,11 @@
 """Starting, draining and stopping, as an orchestrator sees them."""
 
+import os
 import signal
 import socket
+import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 import grpc
 import numpy as np
@@ -51,7 +54,7 @@ def test_a_server_is_healthy_as_a_whole(client: Client):
 def test_a_signal_ends_the_server_with_exit_code_0(number: signal.Signals):
     with run_server() as server:
         assert server.stop(number) == 0
-        assert [record["message"] for record in server.records] == ["listening", "stopping", "stopped"]
+        assert [record["message"] for record in server.records] == ["listening", "serving", "stopping", "stopped"]
 
 
 @pytest.mark.parametrize("service", ["", SERVICE])
@@ -85,6 +88,27 @@ def test_signals_that_come_until_the_very_end_change_nothing(workers: str):
         while server.process.poll() is None:
             server.process.terminate()
         assert server.wait() == 0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs ports that processes share")
+def test_workers_that_get_signals_themselves_until_the_very_end_end_well():
+    with run_server("--workers", "2") as server:
+        pids = [record["pid"] for record in server.await_records(2, "worker serves")]
+        while server.process.poll() is None:
+            for pid in (server.process.pid, *pids):
+                with suppress(ProcessLookupError):  # it has ended
+                    os.kill(pid, signal.SIGTERM)
+        assert server.wait() == 0
+    assert [record["code"] for record in server.records if record["message"] == "worker ended"] == [0, 0]
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_second_signal_of_any_kind_ends_a_long_drain(number: signal.Signals, workers: str):
+    with run_server("--workers", workers, "--drain-seconds", "600") as server:
+        server.process.send_signal(signal.SIGTERM)
+        server.await_records(1, "stopping")
+        assert server.stop(number) == 0
 
 
 def test_a_client_that_only_watches_health_does_not_use_up_the_grace():

@@ -71,7 +71,7 @@ def test_a_module_may_say_less_than_the_others(serving: str):
     with run_server("--serving", serving, "--log-levels", "calls=warning") as server:
         refuse(server)
         server.stop()
-    assert [record["message"] for record in server.records] == ["listening", "stopping", "stopped"]
+    assert [record["message"] for record in server.records] == ["listening", "serving", "stopping", "stopped"]
 
 
 def test_workers_have_the_levels_of_their_server():
@@ -117,7 +117,7 @@ def test_text_logs_have_a_line_for_each_record():
         process.terminate()
         rest = process.stderr.read().splitlines()
     assert re.fullmatch(r"\S+ INFO listening address=127\.0\.0\.1:\d+ tls=False engine=polling\n", first)
-    assert [line.split()[2] for line in rest] == ["stopping", "stopped"]
+    assert [line.split()[2] for line in rest] == ["serving", "stopping", "stopped"]
 
 
 def test_a_method_name_with_control_characters_starts_no_line_of_its_own():

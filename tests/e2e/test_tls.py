@@ -1,15 +1,21 @@
-"""TLS, and clients that must show who they are."""
+"""TLS, clients that must show who they are, and certificates that are replaced."""
 
+import socket
+import ssl
+import threading
 from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import grpc
 import pytest
+import trustme
+from cryptography import x509
 
-from certificates import Certificates, issue_certificates
+from certificates import Certificates, issue_certificates, write_named_certificate
 from command_line import run_command
 from server_processes import ServerProcess, run_server
-from tensor_reshape.client import AsyncClient, Client, UnavailableError
+from tensor_reshape.client import AsyncClient, Client, PermissionDeniedError, UnavailableError
 
 
 @pytest.fixture(scope="module")
@@ -98,3 +104,160 @@ def test_the_command_line_connects_with_a_certificate_of_its_own(files: Certific
 def test_half_an_identity_on_the_command_line_is_a_usage_error(files: Certificates, given: str):
     file = {"--tls-key": files.client_key, "--tls-certificate": files.client}[given]
     assert run_command("health", "--server", "127.0.0.1:1", "--timeout", "1", given, file).code == 2
+
+
+def negotiate(address: str, version: ssl.TLSVersion) -> str | None:
+    """Makes a handshake that offers one version of TLS alone; returns what was negotiated."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    context.set_alpn_protocols(["h2"])
+    context.set_ciphers("ALL:@SECLEVEL=0")  # or OpenSSL itself would not offer what is old
+    context.minimum_version = context.maximum_version = version
+    host, _, port = address.rpartition(":")
+    with socket.create_connection((host, int(port)), 60) as plain, context.wrap_socket(plain) as wrapped:
+        return wrapped.version()
+
+
+@contextmanager
+def run_lenient_server(files: Certificates) -> Iterator[str]:
+    """Serves handshakes of any version of TLS."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(files.server, files.server_key)
+    context.set_alpn_protocols(["h2"])
+    context.set_ciphers("ALL:@SECLEVEL=0")
+    context.minimum_version = ssl.TLSVersion.TLSv1
+
+    def serve(listener: socket.socket) -> None:
+        with suppress(OSError):  # it is closed
+            while True:
+                one, _ = listener.accept()
+                with one, suppress(OSError), context.wrap_socket(one, server_side=True) as wrapped:
+                    wrapped.recv(1)
+
+    with closing(socket.create_server(("127.0.0.1", 0))) as listener:
+        thread = threading.Thread(target=serve, args=(listener,), daemon=True)
+        thread.start()
+        yield f"127.0.0.1:{listener.getsockname()[1]}"
+        listener.shutdown(socket.SHUT_RDWR)
+        thread.join(60)
+
+
+@pytest.mark.filterwarnings("ignore:ssl.TLSVersion:DeprecationWarning")
+def test_nothing_below_tls_1_2_is_negotiated(files: Certificates, server: ServerProcess):
+    assert negotiate(server.address, ssl.TLSVersion.TLSv1_3) == "TLSv1.3"
+    assert negotiate(server.address, ssl.TLSVersion.TLSv1_2) == "TLSv1.2"
+    for version, name in ((ssl.TLSVersion.TLSv1_1, "TLSv1.1"), (ssl.TLSVersion.TLSv1, "TLSv1")):
+        with run_lenient_server(files) as lenient:  # which shows that this very client could
+            assert negotiate(lenient, version) == name
+        with pytest.raises((ssl.SSLError, ConnectionError)):
+            negotiate(server.address, version)
+
+
+def replace_certificates(directory: Path, version: str) -> Certificates:
+    """Replaces all files at once, as Kubernetes does what it mounts: by another target of one symbolic link."""
+    (directory / version).mkdir(parents=True)
+    issued = issue_certificates(directory / version)
+    (directory / "next").symlink_to(version)
+    (directory / "next").replace(directory / "data")
+    return issued
+
+
+def name_files(directory: Path) -> Certificates:
+    """Names the files as they are mounted."""
+    names = ("ca", "server", "server-key", "client", "client-key")
+    return Certificates(*(directory / "data" / f"{name}.pem" for name in names))
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_certificates_are_replaced_without_a_restart(serving: str, workers: int, tmp_path: Path):
+    old = replace_certificates(tmp_path, "1")
+    mounted = name_files(tmp_path)
+    flags = [*get_flags(mounted), "--tls-client-ca", str(mounted.authority), "--serving", serving]
+    with (
+        run_server(*flags, "--workers", str(workers)) as server,
+        Client(server.address, credentials=identify(old)) as connected,
+    ):
+        assert infer(connected) == (6,)
+        new = replace_certificates(tmp_path, "2")
+        server.await_records(workers, "reloaded", what="certificates")
+        with Client(server.address, credentials=identify(new)) as client:
+            assert infer(client) == (6,)
+        assert infer(connected) == (6,)  # a connection that is open keeps what it was made with
+        strangers = grpc.ssl_channel_credentials(  # the server's new certificate is trusted, its former clients are not
+            new.authority.read_bytes(), old.client_key.read_bytes(), old.client.read_bytes()
+        )
+        with grpc.secure_channel(server.address, strangers) as channel, pytest.raises(grpc.FutureTimeoutError):
+            grpc.channel_ready_future(channel).result(1)
+
+
+def test_a_pair_that_does_not_belong_together_leaves_the_former_one(serving: str, tmp_path: Path):
+    replace_certificates(tmp_path, "1")
+    mounted = name_files(tmp_path)
+    with run_server(*get_flags(mounted), "--serving", serving) as server:
+        new = issue_certificates(tmp_path)
+        mounted.server.write_bytes(new.server.read_bytes())
+        (record,) = server.await_records(1, "not reloaded", what="certificates")
+        assert "mismatch" in record["reason"]
+        with Client(server.address, credentials=trust(mounted)) as client:
+            assert infer(client) == (6,)
+        mounted.server_key.write_bytes(new.server_key.read_bytes())
+        server.await_records(1, "reloaded", what="certificates")
+        with Client(server.address, credentials=trust(new)) as client:
+            assert infer(client) == (6,)
+        assert len(server.await_records(1, "not reloaded")) == 1  # once, although it was looked at again and again
+
+
+def test_files_that_are_no_certificate_are_named_at_the_start(files: Certificates):
+    flags = ["--tls-certificate", str(files.server), "--tls-key", str(files.client_key)]
+    with pytest.raises(RuntimeError, match=r"server\.pem and .*client-key\.pem are no PEM certificate and its key"):
+        run_server(*flags).__enter__()
+
+
+WEB = "spiffe://example.org/ns/web/sa/reader"
+CALLERS: dict[str, tuple[list[x509.GeneralName], bool]] = {
+    "by its URI": ([x509.UniformResourceIdentifier(WEB)], True),
+    "by a wildcard": ([x509.DNSName("two.web.example.org")], True),
+    "by one name of several": ([x509.DNSName("a.org"), x509.RFC822Name("web@example.org")], True),
+    "with a URI of another": ([x509.UniformResourceIdentifier(f"{WEB}s")], False),
+    "with a label more": ([x509.DNSName("a.two.web.example.org")], False),
+    "with a URI that is said to be a host": ([x509.DNSName(WEB)], False),
+    "with a common name alone": ([], False),
+}
+
+
+@pytest.fixture(scope="module")
+def authority() -> trustme.CA:
+    return trustme.CA()
+
+
+@pytest.fixture(scope="module")
+def choosy_server(
+    serving: str, authority: trustme.CA, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[ServerProcess, Certificates]]:
+    """One that takes calls of few clients, and what it was started with."""
+    files = issue_certificates(tmp_path_factory.mktemp("choosy"), authority)
+    allowed = [f"uri:{WEB}", "dns:*.web.example.org", "email:*@example.org", "dns:caller"]
+    flags = [flag for identity in allowed for flag in ("--allow-identity", identity)]
+    with run_server(*get_flags(files), "--tls-client-ca", str(files.authority), *flags, "--serving", serving) as server:
+        yield server, files
+
+
+@pytest.mark.parametrize("caller", CALLERS)
+def test_a_client_is_known_by_the_names_in_its_certificate(
+    caller: str, authority: trustme.CA, choosy_server: tuple[ServerProcess, Certificates], tmp_path: Path
+):
+    server, files = choosy_server
+    names, is_allowed = CALLERS[caller]
+    chain, key = tmp_path / "chain", tmp_path / "key"
+    write_named_certificate(authority, names, chain, key)
+    credentials = grpc.ssl_channel_credentials(files.authority.read_bytes(), key.read_bytes(), chain.read_bytes())
+    with Client(server.address, credentials=credentials) as client:
+        if is_allowed:
+            assert infer(client) == (6,)
+            assert client.reshape([1, 2], [2], special_zero=False, transfer="stream").shape == (2,)
+            return
+        with pytest.raises(PermissionDeniedError, match="this caller may not call this server"):
+            infer(client)
+        with pytest.raises(PermissionDeniedError, match="this caller may not call this server"):
+            client.reshape([1, 2], [2], special_zero=False, transfer="stream")
+        assert client.check_health().name == "SERVING"

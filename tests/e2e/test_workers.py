@@ -120,7 +120,7 @@ def test_one_port_is_shared_by_processes_that_all_answer(pair: ServerProcess):
 
 def test_the_server_listens_when_every_worker_serves(pair: ServerProcess):
     messages = [record["message"] for record in pair.records if record["message"] != "refused"]
-    assert messages == ["worker serves", "worker serves", "listening", "listening"]
+    assert messages == ["worker serves", "worker serves", "listening", "listening", "serving"]
 
 
 def test_every_address_is_shared(pair: ServerProcess):

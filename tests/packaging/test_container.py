@@ -1,4 +1,7 @@
-"""The image, built from the Dockerfile and run by podman as Kubernetes would: read-only, unprivileged, not root."""
+"""The image, built from the Dockerfile and run by podman as Kubernetes would: read-only, unprivileged, not root.
+
+The tests at the end run it exactly as the rendered manifests of deploy/kubernetes have it.
+"""
 
 import json
 import os
@@ -9,7 +12,6 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +20,19 @@ from cyclonedx.validation.json import JsonStrictValidator
 from packaging.utils import canonicalize_name
 
 from bare_servers import find_free_port
+from certificates import issue_certificates
+from containers import MODEST, inspect, podman, read_until_listening, run_beside, run_container, run_until_end
 from locks import read_pins
+from manifests import (
+    PROBES,
+    build_podman_flags,
+    find_container,
+    find_pod,
+    find_renderer,
+    list_ports,
+    parse_bytes,
+)
+from pod_programs import COUNT_HITS, FLOOD, IDENTIFY, PROBE
 from tensor_reshape.client import Client
 
 pytestmark = [
@@ -37,52 +51,6 @@ READY_SECONDS = 60
 STOP_SECONDS = 30
 
 CERTIFICATES = Path("/etc/ssl/certs")
-HOSTILE = ["--read-only", "--read-only-tmpfs=false", "--cap-drop=all", "--security-opt=no-new-privileges"]
-# Where containers are run inside one, limits cannot be raised to podman's defaults.
-MODEST = ["--ulimit=nofile=1024:1024", "--ulimit=nproc=1024:1024"]
-
-
-def podman(*arguments: str | Path, check: bool = True, timeout: float | None = None) -> str:
-    """Returns what podman printed."""
-    # No systemd is asked to run the health check on a schedule: the tests run it themselves.
-    env = {**os.environ, "DISABLE_HC_SYSTEMD": "true"}
-    command = ["podman", *arguments]
-    result = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=check, timeout=timeout, env=env)
-    return result.stdout.strip()
-
-
-def inspect(name: str) -> dict[str, Any]:
-    (description,) = json.loads(podman("inspect", name))
-    assert isinstance(description, dict)
-    return description
-
-
-def read_until_listening(container: str) -> dict[str, Any]:
-    """Follows the log until the server listens, and returns that record."""
-    command = ["podman", "logs", "--follow", container]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as follower:
-        assert follower.stdout is not None
-        try:
-            for line in follower.stdout:
-                record = json.loads(line) if line.startswith("{") else {}
-                if record.get("message") == "listening":
-                    return dict(record)
-        finally:
-            follower.kill()
-    message = "the server ended before it listened"
-    raise RuntimeError(message)
-
-
-@contextmanager
-def run_container(image: str, *options: str) -> Iterator[str]:
-    """Runs the image's own command until the end of the block; its log is shown when a test fails."""
-    container = podman("run", "--detach", *HOSTILE, *MODEST, *options, image)
-    try:
-        read_until_listening(container)
-        yield container
-    finally:
-        podman("logs", container, check=False)
-        podman("rm", "--force", "--time=0", container)
 
 
 @pytest.fixture(scope="module")
@@ -258,3 +226,126 @@ def test_it_is_small(image: str, base: str):
 
     assert size < MAX_IMAGE_BYTES
     assert size - inspect(base)["Size"] < MAX_ADDED_BYTES
+
+
+OVERLAYS = ("plain", "mtls")
+SECRET = "tensor-reshape-tls"
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with an authority, and what it has signed."""
+    folder = tmp_path_factory.mktemp("certificates")
+    issue_certificates(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def secret(certificates: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What stands for the Secret: files that root owns, and the pod's group may read."""
+    if os.geteuid():
+        pytest.skip("root alone gives files to another group, as the kubelet does")
+    if not find_renderer():
+        pytest.skip("needs kubectl 1.27 or newer, or kustomize 5")
+    spec = find_pod("mtls")["spec"]
+    (volume,) = spec["volumes"]
+    folder = tmp_path_factory.mktemp("secret")
+    for source, name in (("server", "tls.crt"), ("server-key", "tls.key"), ("ca", "ca.crt")):
+        path = folder / name
+        path.write_bytes((certificates / f"{source}.pem").read_bytes())
+        path.chmod(volume["secret"]["defaultMode"])
+        os.chown(path, 0, spec["securityContext"]["fsGroup"])
+    folder.chmod(0o755)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def limiting_image(image: str) -> str:
+    """The image, where a container can be given less memory than there is."""
+    tried = subprocess.run(
+        ["podman", "run", "--rm", "--network=none", *MODEST, "--memory=256m", image, "--help"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if tried.returncode:
+        pytest.skip(f"podman cannot limit memory here: {tried.stderr[-200:]}")
+    return image
+
+
+@contextmanager
+def run_pod(image: str, overlay: str, secret: Path) -> Iterator[str]:
+    """Runs the container of an overlay, in a network of its own."""
+    flags = build_podman_flags(overlay, {SECRET: secret})
+    with run_until_end("--network=none", *flags, image, *find_container(overlay)["args"]) as container:
+        yield container
+
+
+@pytest.fixture(scope="module", params=OVERLAYS)
+def overlay(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def pod(limiting_image: str, overlay: str, secret: Path) -> Iterator[str]:
+    with run_pod(limiting_image, overlay, secret) as container:
+        yield container
+
+
+@pytest.mark.parametrize("name", PROBES)
+def test_a_probe_of_the_manifest_is_answered(pod: str, overlay: str, name: str):
+    probe = find_container(overlay)[name]
+    answer = run_beside(pod, PROBE, probe["grpc"]["port"], probe["timeoutSeconds"], probe["grpc"].get("service", ""))
+    assert answer == ["SERVING"]
+
+
+def test_a_pod_may_do_no_more_than_its_manifest_says(pod: str, overlay: str):
+    fields = dict(
+        line.split(":\t", 1)
+        for line in podman("exec", pod, "python", "-c", "print(open('/proc/1/status').read())").splitlines()
+        if ":\t" in line
+    )
+    context = find_pod(overlay)["spec"]["securityContext"]
+    assert fields["Uid"].split() == [str(context["runAsUser"])] * 4
+    assert fields["Gid"].split() == [str(context["runAsGroup"])] * 4
+    assert {int(fields[name], 16) for name in ("CapEff", "CapPrm", "CapBnd", "CapAmb")} == {0}
+    assert (fields["NoNewPrivs"], fields["Seccomp"]) == ("1", "2")
+
+
+def test_a_pod_has_a_file_system_that_nobody_writes_to(pod: str):
+    assert inspect(pod)["HostConfig"]["ReadonlyRootfs"]
+    program = "import os; print(bool(os.statvfs('/').f_flag & os.ST_RDONLY))"
+    assert podman("exec", pod, "python", "-c", program) == "True"
+
+
+def test_a_pod_has_the_memory_of_its_manifest(pod: str, overlay: str):
+    program = "from tensor_reshape.server.process.resources import find_cgroup_limit; print(find_cgroup_limit())"
+    limit = parse_bytes(find_container(overlay)["resources"]["limits"]["memory"])
+    assert podman("exec", pod, "python", "-c", program) == str(limit)
+
+
+def test_a_flood_of_the_largest_messages_stays_below_the_memory_of_a_pod(limiting_image: str, secret: Path):
+    with run_pod(limiting_image, "plain", secret) as container:
+        (answered,) = run_beside(container, FLOOD, list_ports(find_container("plain"))["grpc"])
+        hits = podman("exec", container, "python", "-c", COUNT_HITS)
+    assert (int(answered) >= 16, hits) == (True, "0")
+
+
+def test_a_pod_that_demands_certificates_answers_who_has_one(limiting_image: str, secret: Path, certificates: Path):
+    with run_pod(limiting_image, "mtls", secret) as container:
+        port = list_ports(find_container("mtls"))["grpc"]
+        assert run_beside(container, IDENTIFY, certificates, port) == ["6", "refused"]
+
+
+def test_the_health_check_needs_no_certificate_where_health_has_a_port(limiting_image: str, secret: Path):
+    with run_pod(limiting_image, "mtls", secret) as container:
+        server = f"--env=TENSOR_RESHAPE_SERVER=localhost:{list_ports(find_container('mtls'))['health']}"
+        command = inspect(container)["Config"]["Healthcheck"]["Test"][1:]
+        assert podman("exec", server, container, *command)
+
+
+def test_a_pod_ends_by_itself_within_its_time(limiting_image: str, secret: Path):
+    seconds = find_pod("mtls")["spec"]["terminationGracePeriodSeconds"]
+    with run_pod(limiting_image, "mtls", secret) as container:
+        podman("stop", f"--time={seconds}", container)  # SIGTERM, and SIGKILL when the time is up
+        assert inspect(container)["State"]["ExitCode"] == 0

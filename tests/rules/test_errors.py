@@ -13,9 +13,11 @@ from tensor_reshape.rules.errors import (
     InvalidRequestError,
     LimitError,
     NotFoundError,
+    PermissionDeniedError,
     Reason,
     ReshapeError,
     TensorReshapeError,
+    UnauthenticatedError,
     format_value,
 )
 
@@ -23,7 +25,15 @@ ROOT = Path(__file__).parents[2]
 PROTOS = ROOT / "protos" / "tensor_reshape" / "v1"
 SOURCES = sorted(path for root in ("core", "client", "server") for path in (ROOT / root).rglob("*.py"))
 CLASSES: dict[str, type[ReshapeError]] = {
-    kind.__name__: kind for kind in (ReshapeError, InvalidRequestError, NotFoundError, LimitError)
+    kind.__name__: kind
+    for kind in (
+        ReshapeError,
+        InvalidRequestError,
+        NotFoundError,
+        UnauthenticatedError,
+        PermissionDeniedError,
+        LimitError,
+    )
 }
 
 # A reason may be added here. None is ever renamed, removed, or given another meaning.
@@ -57,6 +67,8 @@ REASONS = {
     "OUTPUT_INVALID",
     "OUTPUT_TOO_LARGE",
     "PARAMETER_INVALID",
+    "PERMISSION_DENIED",
+    "QUOTA_EXCEEDED",
     "RANK_LIMIT_EXCEEDED",
     "RANK_UNSUPPORTED",
     "REGION_INVALID",
@@ -76,13 +88,22 @@ REASONS = {
     "STRIDE_NEGATIVE",
     "SYMBOL_CONFLICT",
     "TENSOR_TOO_LARGE",
+    "UNAUTHENTICATED",
     "VIEW_IMPOSSIBLE",
     "VOLUME_MISMATCH",
     "ZERO_INDEX_OUT_OF_RANGE",
 }
 
 # These are no matter of a field: the message as a whole, and what a server or the caller's process sets for itself.
-OF_NO_FIELD = {"DIM_UNREADABLE", "MESSAGE_MALFORMED", "MESSAGE_TOO_LARGE", "OUTPUT_TOO_LARGE", "VIEW_IMPOSSIBLE"}
+OF_NO_FIELD = {
+    "DIM_UNREADABLE",
+    "MESSAGE_MALFORMED",
+    "MESSAGE_TOO_LARGE",
+    "OUTPUT_TOO_LARGE",
+    "PERMISSION_DENIED",
+    "UNAUTHENTICATED",
+    "VIEW_IMPOSSIBLE",
+}
 
 # Of the Open Inference Protocol, whose fields are another project's: its page has them.
 OF_ANOTHER_CONTRACT = {
@@ -123,9 +144,9 @@ def test_a_reason_is_found_by_its_value(reason: Reason):
     assert Reason(reason.value) is reason
 
 
-def test_the_codes_of_refusals_are_four():
-    codes = {"INVALID_ARGUMENT", "NOT_FOUND", "RESOURCE_EXHAUSTED", "INTERNAL"}
-    assert {reason.code_name for reason in Reason} == codes
+def test_the_codes_of_refusals_are_six():
+    refusals = {"INVALID_ARGUMENT", "NOT_FOUND", "UNAUTHENTICATED", "PERMISSION_DENIED", "RESOURCE_EXHAUSTED"}
+    assert {reason.code_name for reason in Reason} == {*refusals, "INTERNAL"}
 
 
 def test_the_rules_are_five():
@@ -185,6 +206,8 @@ def test_every_reason_of_a_field_is_in_the_contract():
         (InvalidRequestError, ReshapeError),
         (InvalidRequestError, ValueError),
         (NotFoundError, ReshapeError),
+        (UnauthenticatedError, ReshapeError),
+        (PermissionDeniedError, ReshapeError),
         (LimitError, ReshapeError),
     ],
 )

@@ -1,6 +1,7 @@
 """What can be configured, and what is refused."""
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -113,6 +114,54 @@ def test_without_files_there_is_no_tls():
 def test_files_of_tls_that_lack_others_are_refused(names: tuple[str, ...]):
     with pytest.raises(ConfigError, match="go together"):
         Config(**{f"tls_{name}": Path(name) for name in names})  # type: ignore[arg-type]
+
+
+MUTUAL = {"tls_certificate": Path("c"), "tls_key": Path("k"), "tls_client_ca": Path("a")}
+TLS = {"tls_certificate": Path("c"), "tls_key": Path("k")}
+TOKENS = {"token_file": Path("t")}
+
+
+@pytest.mark.parametrize(
+    ("settings", "cause"),
+    [
+        ({"allow_identity": ("dns:a",)}, "needs --tls-client-ca"),
+        ({"allow_identity": ("dns:a",), **TLS, **TOKENS}, "needs --tls-client-ca"),
+        ({"authorization_file": Path("f")}, "needs --tls-client-ca or --token-file"),
+        ({"authorization_file": Path("f"), **TLS}, "needs --tls-client-ca or --token-file"),
+        ({"listen": ("127.0.0.1:1", "0.0.0.0:1"), **TOKENS}, r"--token-file on 0\.0\.0\.0:1 needs TLS"),
+        ({"listen": ("server.example.org:1",), **TOKENS}, "needs TLS"),
+    ],
+    ids=str,
+)
+def test_what_would_let_in_others_than_was_meant_is_refused(settings: dict[str, Any], cause: str):
+    with pytest.raises(ConfigError, match=cause):
+        Config(**settings)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"listen": ("127.0.0.1:1", "unix:s", "localhost:1", "[::1]:1"), **TOKENS},
+        {"listen": ("0.0.0.0:1",), **TLS, **TOKENS},
+        {"listen": ("0.0.0.0:1",), "allow_plaintext_tokens": True, **TOKENS},
+    ],
+    ids=str,
+)
+def test_tokens_are_taken_over_tls_on_this_machine_and_where_it_is_said(settings: dict[str, Any]):
+    assert Config(**settings).authenticates
+
+
+@pytest.mark.parametrize(
+    ("settings", "reflects"),
+    [({}, True), (TLS, True), (MUTUAL, False), (TOKENS, False), ({**TOKENS, "reflection": True}, True)],
+    ids=str,
+)
+def test_reflection_is_closed_where_callers_say_who_they_are_unless_it_is_asked_for(
+    settings: dict[str, Any], reflects: bool
+):
+    config = Config(**settings)
+    assert config.reflects == reflects
+    assert not replace(config, reflection=False).reflects
 
 
 def test_a_worker_gets_its_share_and_the_rest_as_it_is():

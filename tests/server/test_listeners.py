@@ -8,7 +8,7 @@ from pathlib import Path
 import grpc
 import pytest
 
-from tensor_reshape.server.config import ConfigError, TlsFiles
+from tensor_reshape.server.config import ConfigError
 from tensor_reshape.server.transport.listeners import bind, count_listeners, find_port, hold
 
 
@@ -42,15 +42,6 @@ def test_a_socket_that_somebody_serves_is_refused_and_a_stale_one_is_not(server:
             bind(server, f"unix:{path}", None)
     assert path.exists()
     assert bind(server, f"unix:{path}", None) == f"unix:{path}"
-
-
-def test_files_that_are_no_certificate_are_named_as_the_cause(server: grpc.Server, tmp_path: Path):
-    file = tmp_path / "file"
-    file.write_text("nothing")
-    with pytest.raises(ConfigError, match="TLS"):
-        bind(server, "127.0.0.1:0", TlsFiles(certificate=file, key=file, client_ca=None))
-    with pytest.raises(ConfigError, match="missing"):
-        bind(server, "127.0.0.1:0", TlsFiles(certificate=tmp_path / "missing", key=file, client_ca=None))
 
 
 def test_a_port_that_is_held_is_taken_for_others_and_can_be_bound_by_who_shares_it():

@@ -40,7 +40,7 @@ def test_every_setting_is_an_option_and_every_option_a_setting():
 @pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.name)
 def test_a_flag_sets_its_field(setting: Setting):
     value = choose_other(setting)
-    flags = [f"--no-{setting.name}"] if setting.type is bool else [setting.flag, value]
+    flags = [setting.flag.replace("--", "--no-")] if setting.type is bool else [setting.flag, value]
     assert parse(*flags)[setting.name] == convert(setting, value)
 
 
@@ -66,6 +66,27 @@ def test_a_number_below_its_least_is_a_mistake_of_usage(setting: Setting):
         parse(f"{setting.flag}={setting.declaration.least - 1}")
     assert caught.value.param is not None
     assert caught.value.param.name == setting.name
+
+
+SIZES = [setting for setting in SETTINGS if setting.is_size]
+
+
+@pytest.mark.parametrize("setting", SIZES, ids=lambda setting: setting.name)
+def test_a_size_is_taken_with_its_unit(monkeypatch: pytest.MonkeyPatch, setting: Setting):
+    assert parse(setting.flag, "64KiB")[setting.name] == 64 * 2**10
+    monkeypatch.setenv(setting.variable, "1 MiB")
+    assert parse()[setting.name] == 2**20
+
+
+@pytest.mark.parametrize("setting", SIZES, ids=lambda setting: setting.name)
+def test_an_ambiguous_size_is_refused_with_what_to_write(setting: Setting):
+    with pytest.raises(click.BadParameter, match=r"write 64MiB \(67108864 bytes\) or 64000000"):
+        parse(setting.flag, "64M")
+
+
+def test_numbers_that_are_no_sizes_have_no_units():
+    with pytest.raises(click.BadParameter):
+        parse("--max-calls", "1KiB")
 
 
 @pytest.mark.parametrize("value", ["DEBUG", "Debug", "debug"])

@@ -43,6 +43,19 @@ def test_connections_have_an_age_where_one_is_configured(seconds: float, millise
     assert build(Config(max_connection_age_seconds=seconds)).get("grpc.max_connection_age_ms") == milliseconds
 
 
+def test_calls_on_an_old_connection_have_a_grace():
+    assert build(Config(max_connection_age_grace_seconds=1.5))["grpc.max_connection_age_grace_ms"] == 1500
+
+
+def test_metadata_have_one_limit_and_none_below_it_that_is_left_to_chance():
+    options = build(Config(max_metadata_bytes=2048))
+    assert options["grpc.max_metadata_size"] == options["grpc.absolute_max_metadata_size"] == 2048
+
+
+def test_a_client_may_ping_as_often_as_is_configured():
+    assert build(Config(min_ping_seconds=0.5))["grpc.http2.min_ping_interval_without_data_ms"] == 500
+
+
 @pytest.mark.parametrize(("keepalive", "milliseconds"), [(60.0, 300_000), (1.0, 5_000), (1e6, 1_728_000_000)])
 def test_a_peer_that_is_held_up_has_five_times_as_long_to_answer_as_it_may_be_silent(
     keepalive: float, milliseconds: int

@@ -5,7 +5,7 @@ from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from tensor_reshape.client import AsyncClient, Client, InferredShape, ReshapeError
+from tensor_reshape.client import AsyncClient, Client, InferredShape, ReshapeError, ServerInfo
 from tensor_reshape.wire.arrays import Array
 
 CLIENTS = ("Client", "AsyncClient")
@@ -30,6 +30,10 @@ class AnyClient:
 
     def dynamic_reshape(self, *arguments: Any, **fields: Any) -> Array:
         return self._call("dynamic_reshape", *arguments, **fields)
+
+    def server_info(self) -> ServerInfo:
+        told: ServerInfo = self._await(self._client.server_info())
+        return told
 
     def infer_shape(self, *arguments: Any, **fields: Any) -> InferredShape:
         inferred: InferredShape = self._await(self._client.infer_shape(*arguments, **{"special_zero": False, **fields}))

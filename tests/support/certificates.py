@@ -1,9 +1,14 @@
 """An authority, and certificates that it has signed, as files."""
 
+import datetime as dt
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import trustme
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 
 
 @dataclass(frozen=True)
@@ -25,19 +30,47 @@ class Certificates:
     client_key: Path
 
 
-def issue_certificates(directory: Path) -> Certificates:
-    """Makes a new authority and all it signs."""
-    authority = trustme.CA()
-    server = authority.issue_cert("localhost", "127.0.0.1")
-    client = authority.issue_cert("client@example.org")
+def issue_certificates(directory: Path, authority: trustme.CA | None = None) -> Certificates:
+    """Makes a new authority, unless one is given, and all it signs."""
+    authority = authority or trustme.CA()
     files = Certificates(
         *(directory / f"{name}.pem" for name in ("ca", "server", "server-key", "client", "client-key"))
     )
     authority.cert_pem.write_to_path(str(files.authority))
-    for issued, chain, key in (
-        (server, files.server, files.server_key),
-        (client, files.client, files.client_key),
-    ):
-        chain.write_bytes(b"".join(blob.bytes() for blob in issued.cert_chain_pems))
-        issued.private_key_pem.write_to_path(str(key))
+    write_certificate(authority.issue_cert("localhost", "127.0.0.1"), files.server, files.server_key)
+    write_certificate(authority.issue_cert("client@example.org"), files.client, files.client_key)
     return files
+
+
+def write_certificate(issued: trustme.LeafCert, chain: Path, key: Path) -> None:
+    chain.write_bytes(b"".join(blob.bytes() for blob in issued.cert_chain_pems))
+    issued.private_key_pem.write_to_path(str(key))
+
+
+def write_named_certificate(
+    authority: trustme.CA,
+    names: Sequence[x509.GeneralName],
+    chain: Path,
+    key: Path,
+    *,
+    curve: ec.EllipticCurve | None = None,
+) -> None:
+    """Has an authority sign what trustme does not make: certificates for URIs, for nothing, and of other curves."""
+    signing_key = serialization.load_pem_private_key(authority.private_key_pem.bytes(), None)
+    assert isinstance(signing_key, ec.EllipticCurvePrivateKey)
+    own_key = ec.generate_private_key(curve or ec.SECP256R1())
+    begin = dt.datetime(2020, 1, 1, tzinfo=dt.UTC)
+    builder = (
+        x509.CertificateBuilder()
+        .subject_name(x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "caller")]))
+        .issuer_name(x509.load_pem_x509_certificate(authority.cert_pem.bytes()).subject)
+        .public_key(own_key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(begin)
+        .not_valid_after(begin + dt.timedelta(days=36500))
+    )
+    if names:
+        builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
+    chain.write_bytes(builder.sign(signing_key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
+    form = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    key.write_bytes(own_key.private_bytes(serialization.Encoding.PEM, *form))

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from queue import SimpleQueue
+from typing import TypeAlias
 
 import grpc
 import numpy as np
@@ -12,6 +13,8 @@ from tensor_reshape.rules.errors import TensorReshapeError
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
 from tensor_reshape.wire.methods import STREAM_RESHAPE
 from tensor_reshape.wire.streams import Chunk, decode_stream_response, encode_chunk
+
+Metadata: TypeAlias = tuple[tuple[str, str | bytes], ...]
 
 SECONDS = 60.0
 SIX = bytes(range(6))
@@ -47,10 +50,10 @@ class RawStream:
         call: as grpc returns it.
     """
 
-    def __init__(self, channel: grpc.Channel, seconds: float) -> None:
+    def __init__(self, channel: grpc.Channel, seconds: float, metadata: Metadata = ()) -> None:
         self._requests: SimpleQueue[bytes | None] = SimpleQueue()
         method: grpc.StreamStreamMultiCallable[bytes, bytes] = channel.stream_stream(STREAM_RESHAPE.path)
-        self.call = method(iter(self._requests.get, None), timeout=seconds)
+        self.call = method(iter(self._requests.get, None), timeout=seconds, metadata=metadata)
 
     def send(self, *messages: bytes) -> None:
         for message in messages:
@@ -94,9 +97,11 @@ class RawStream:
 
 
 @contextmanager
-def open_stream(channel: grpc.Channel, *messages: bytes, seconds: float = SECONDS) -> Iterator[RawStream]:
+def open_stream(
+    channel: grpc.Channel, *messages: bytes, seconds: float = SECONDS, metadata: Metadata = ()
+) -> Iterator[RawStream]:
     """Opens a call and sends the messages."""
-    stream = RawStream(channel, seconds)
+    stream = RawStream(channel, seconds, metadata)
     stream.send(*messages)
     try:
         yield stream

@@ -9,12 +9,13 @@ from tensor_reshape.wire.methods import (
     INFER_SHAPE,
     OPERATION_METHODS,
     OPERATIONS_BY_NUMBER,
+    SERVER_INFO,
     SERVICE,
     STREAM_RESHAPE,
 )
 
 CONTRACT = reshape_pb2.DESCRIPTOR.services_by_name["ReshapeService"]
-TABLE = [*OPERATION_METHODS.values(), INFER_SHAPE, BATCH_INFER_SHAPE, STREAM_RESHAPE]
+TABLE = [*OPERATION_METHODS.values(), INFER_SHAPE, BATCH_INFER_SHAPE, STREAM_RESHAPE, SERVER_INFO]
 
 
 def test_the_service_has_its_permanent_name():

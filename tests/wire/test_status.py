@@ -12,12 +12,22 @@ from grpc import StatusCode
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tensor_reshape.rules.errors import InvalidRequestError, LimitError, NotFoundError, Reason, ReshapeError
+from tensor_reshape.rules.errors import (
+    InvalidRequestError,
+    LimitError,
+    NotFoundError,
+    PermissionDeniedError,
+    Reason,
+    ReshapeError,
+    UnauthenticatedError,
+)
 from tensor_reshape.wire.status import DETAILS_KEY, DOMAIN, Status, decode_refusal, encode_refusal
 
 CODES = {
     InvalidRequestError: StatusCode.INVALID_ARGUMENT,
     NotFoundError: StatusCode.NOT_FOUND,
+    UnauthenticatedError: StatusCode.UNAUTHENTICATED,
+    PermissionDeniedError: StatusCode.PERMISSION_DENIED,
     LimitError: StatusCode.RESOURCE_EXHAUSTED,
 }
 KINDS = sorted(CODES, key=str)
@@ -103,7 +113,7 @@ def test_no_field_is_no_violation():
 @pytest.mark.parametrize("reason", Reason, ids=str)
 def test_a_client_in_any_language_is_told_when_to_come_again_where_that_helps(reason: Reason):
     status = encode_refusal(refuse(reason))
-    expected = "200" if reason in (Reason.SERVER_BUSY, Reason.STALLED) else None
+    expected = "200" if reason in (Reason.SERVER_BUSY, Reason.STALLED, Reason.QUOTA_EXCEEDED) else None
     assert dict(status.trailing_metadata).get("grpc-retry-pushback-ms") == expected
 
 
@@ -111,6 +121,16 @@ def test_the_sdk_is_told_when_to_come_again():
     error = travel(LimitError.of(Reason.SERVER_BUSY, "no"))
     assert isinstance(error, LimitError)
     assert error.retry_seconds == 0.2
+
+
+@pytest.mark.parametrize(("seconds", "milliseconds"), [(0.0, 0), (0.0001, 1), (2.5, 2500), (1e9, 2**31 - 1)])
+def test_a_refusal_that_knows_when_there_is_room_says_so_to_every_client(seconds: float, milliseconds: int):
+    refusal = LimitError.of(Reason.QUOTA_EXCEEDED, "no")
+    refusal.retry_seconds = seconds
+    assert dict(encode_refusal(refusal).trailing_metadata)["grpc-retry-pushback-ms"] == str(milliseconds)
+    error = travel(refusal)
+    assert isinstance(error, LimitError)
+    assert error.retry_seconds == milliseconds / 1000
 
 
 def test_a_limit_that_stays_says_nothing_of_another_time():

@@ -13,7 +13,8 @@ import click
 
 from tensor_reshape.client import Reason
 from tensor_reshape.server.__main__ import serve
-from verification.document.provocations import PROVOCATIONS, Servers, provoke, run_servers
+from verification.document.provocations import PROVOCATIONS, provoke
+from verification.document.servers import Servers, run_servers
 
 DOCS = Path(__file__).parents[2] / "docs"
 ERRORS, SERVER = DOCS / "errors.md", DOCS / "server.md"
@@ -26,9 +27,9 @@ _INTRODUCTION = """\
 
 Every refusal has a permanent **reason**, a sentence, the field to blame where there is one, and the index and the
 values as metadata. In Python it is an exception: INVALID_ARGUMENT is `InvalidRequestError`, RESOURCE_EXHAUSTED is
-`LimitError` ([start.md](start.md#exceptions)). In other languages it is a `google.rpc.Status` in the trailing metadata
-([clients.md](clients.md#errors)). A field is a path from the request: `shape[1]` is an item of the
-target, `data.dims[0]` a dim of the data.
+`LimitError`, UNAUTHENTICATED and PERMISSION_DENIED have classes of these names ([start.md](start.md#exceptions)). In
+other languages it is a `google.rpc.Status` in the trailing metadata ([clients.md](clients.md#errors)). A field is a
+path from the request: `shape[1]` is an item of the target, `data.dims[0]` a dim of the data.
 
 **Rule** is the number of the broken rule in [operations.md](operations.md#the-five-rules). **Again** says whether the
 same call may be accepted later: those refusals carry `RetryInfo`, and the SDK follows it by itself. The examples are

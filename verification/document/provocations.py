@@ -4,10 +4,7 @@ Everything that can be asked of a real server is: what docs/errors.md shows is w
 row here, or `scripts/document` ends with its name.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
-from pathlib import Path
-from tempfile import TemporaryDirectory
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import grpc
@@ -15,9 +12,7 @@ import numpy as np
 
 from inference_requests import INFER, build_request
 from raw_streams import begin, chunk, open_stream
-from server_processes import run_server
 from tensor_reshape.client import (
-    Client,
     DataType,
     Dim,
     DimLike,
@@ -33,30 +28,9 @@ from tensor_reshape.server.oip.messages import InferMessage, find_class, find_pa
 from tensor_reshape.server.oip.shared_memory import MAX_REGIONS
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
 from tensor_reshape.wire.methods import SERVICE
+from verification.document.servers import MAX_MESSAGE_BYTES, MAX_TENSOR_BYTES, TOKEN, Servers
 
-_MAX_MESSAGE_BYTES, _MAX_TENSOR_BYTES = 2**20, 2**22
-_LIMITS = ("--max-message-bytes", str(_MAX_MESSAGE_BYTES), "--max-tensor-bytes", str(_MAX_TENSOR_BYTES))
-_FULL = ("--max-calls", "2")
-_IMPATIENT = ("--stall-seconds", "0.2")
 _SIX = np.arange(6, dtype="<f4")
-
-
-class Servers(NamedTuple):
-    """What is asked.
-
-    Attributes:
-        client: of a server with small limits.
-        channel: to the same.
-        full: to a server that has as many calls under way as it takes.
-        impatient: to one that gives calls up soon.
-        sharing: to one that shares a directory with callers, where there is a `file` of 16 bytes.
-    """
-
-    client: Client
-    channel: grpc.Channel
-    full: grpc.Channel
-    impatient: grpc.Channel
-    sharing: grpc.Channel
 
 
 class Provocation(NamedTuple):
@@ -71,19 +45,6 @@ class Provocation(NamedTuple):
     when: str
     ask: Callable[[Servers], object] | None
     example: str = ""
-
-
-@contextmanager
-def run_servers() -> Iterator[Servers]:
-    """Runs the servers until the end of the block."""
-    with ExitStack() as stack:
-        folder = Path(stack.enter_context(TemporaryDirectory()))
-        (folder / "file").write_bytes(bytes(16))
-        sharing = ("--shared-memory-dir", str(folder))
-        addresses = [stack.enter_context(run_server(*flags)).address for flags in (_LIMITS, _FULL, _IMPATIENT, sharing)]
-        channels = [stack.enter_context(grpc.insecure_channel(address)) for address in addresses]
-        client = stack.enter_context(Client(addresses[0]))
-        yield Servers(client, *channels)
 
 
 def provoke(reason: Reason, servers: Servers) -> ReshapeError | None:
@@ -180,16 +141,29 @@ def _stream(*messages: bytes) -> Callable[[Servers], object]:
     return ask
 
 
+def _ask_guarded(servers: Servers, method: str, *metadata: tuple[str, str]) -> object:
+    call: grpc.UnaryUnaryMultiCallable[bytes, bytes] = servers.guarded.unary_unary(f"/{SERVICE}/{method}")
+    return call(b"", timeout=20, metadata=metadata)
+
+
 def _stall(servers: Servers) -> object:
     with open_stream(servers.impatient) as stream:
         return stream.refuse()
 
 
 def _crowd(servers: Servers) -> object:
-    with open_stream(servers.full, begin()) as one, open_stream(servers.full, begin()) as other:
+    return _ask_beside_two_streams(servers.full)
+
+
+def _exceed_quota(servers: Servers) -> object:
+    return _ask_beside_two_streams(servers.strict)
+
+
+def _ask_beside_two_streams(channel: grpc.Channel) -> object:
+    with open_stream(channel, begin()) as one, open_stream(channel, begin()) as other:
         one.accept()
         other.accept()
-        with open_stream(servers.full) as stream:
+        with open_stream(channel) as stream:
             return stream.refuse()
 
 
@@ -199,12 +173,12 @@ def _reshape_as_view(servers: Servers) -> object:
 
 
 def _reshape_large(servers: Servers) -> object:
-    large = np.zeros(2 * _MAX_MESSAGE_BYTES, np.uint8)
+    large = np.zeros(2 * MAX_MESSAGE_BYTES, np.uint8)
     return servers.client.reshape(large, [-1], special_zero=False, transfer="inline")
 
 
 def _reshape_broadcast(servers: Servers) -> object:
-    wide = np.broadcast_to(np.uint8(1), (2 * _MAX_MESSAGE_BYTES,))
+    wide = np.broadcast_to(np.uint8(1), (2 * MAX_MESSAGE_BYTES,))
     return servers.client.reshape(wide, [-1], special_zero=False, transfer="inline")
 
 
@@ -362,6 +336,14 @@ PROVOCATIONS: dict[Reason, Provocation] = {
     Reason.CHUNK_OUT_OF_ORDER: Provocation(
         "the offset of a chunk is not where the last one ended", _stream(begin(), chunk(3, b"abc"))
     ),
+    Reason.UNAUTHENTICATED: Provocation(
+        "the server asks for a token ([security.md](security.md)), and the call shows none that it takes",
+        lambda servers: _ask_guarded(servers, "InferShape"),
+    ),
+    Reason.PERMISSION_DENIED: Provocation(
+        "the server knows the caller, and does not let it call this method, or call at all",
+        lambda servers: _ask_guarded(servers, "Reshape", ("authorization", f"Bearer {TOKEN}")),
+    ),
     Reason.VIEW_IMPOSSIBLE: Provocation(
         '`transfer="view", copy="never"` with strides that allow no view; found by the SDK', _reshape_as_view
     ),
@@ -388,8 +370,13 @@ PROVOCATIONS: dict[Reason, Provocation] = {
     ),
     Reason.TENSOR_TOO_LARGE: Provocation(
         "the tensor of a stream is above `--max-tensor-bytes`, or has strides and is above `--max-message-bytes`",
-        _stream(begin((2 * _MAX_TENSOR_BYTES,))),
+        _stream(begin((2 * MAX_TENSOR_BYTES,))),
     ),
     Reason.SERVER_BUSY: Provocation("there is no room in the memory budget, or there are too many calls", _crowd),
     Reason.STALLED: Provocation("the call makes no progress", _stall),
+    Reason.QUOTA_EXCEEDED: Provocation(
+        "the caller has more calls under way, or begins more in a second, than the server allows each caller"
+        " (`--max-calls-per-caller`)",
+        _exceed_quota,
+    ),
 }

@@ -134,11 +134,11 @@ def cut_off(site: Site) -> Report:
     """A host is cut off under load; its calls go elsewhere, and it has some again when it is back."""
     host, figures = site.network.hosts[0], Figures()
     with keep_calling(site.target, figures, rest_seconds=_REST_SECONDS):
-        _await_calls(figures, _WARM_CALLS)
+        figures.await_calls(_WARM_CALLS)
         site.network.cut_off(host)
         noticed = _await_late_calls(figures)
         slowest = _forget_slowest(figures)
-        _await_calls(figures, _SOME_CALLS)
+        figures.await_calls(_SOME_CALLS)
         after = max(figures.slowest_seconds.values())
         site.network.reconnect(host)
         back = site.await_load(host)
@@ -150,7 +150,7 @@ def hang(site: Site) -> Report:
     """A server hangs, on a host that is there: its calls go elsewhere before their timeout."""
     figures, process = Figures(), site.servers[0].process
     with keep_calling(site.target, figures, rest_seconds=_REST_SECONDS):
-        _await_calls(figures, _WARM_CALLS)
+        figures.await_calls(_WARM_CALLS)
         os.kill(process.pid, signal.SIGSTOP)
         noticed = _await_late_calls(figures)
         slowest = _forget_slowest(figures)
@@ -163,7 +163,7 @@ def grow(site: Site) -> Report:
     added, figures = site.network.hosts[len(site.servers) - 1], Figures()
     site.names.hosts = tuple(site.addresses[:-1])
     with keep_calling(_name_target(), figures, rest_seconds=_REST_SECONDS):
-        _await_calls(figures, _WARM_CALLS)
+        figures.await_calls(_WARM_CALLS)
         site.names.hosts = tuple(site.addresses)
         found = site.await_load(added)
     return _report("grow", figures, {"oldest connection": _AGE_SECONDS, "added host has calls after": found})
@@ -175,12 +175,12 @@ def replace(site: Site) -> Report:
     current = site.addresses[:half]
     site.names.hosts = tuple(current)
     with keep_calling(_name_target(), figures, rest_seconds=_REST_SECONDS):
-        _await_calls(figures, _WARM_CALLS)
+        figures.await_calls(_WARM_CALLS)
         for server, following in zip(site.servers, site.addresses[half:], strict=False):
             current = [*current[1:], following]
             site.names.hosts = tuple(current)
             server.stop()
-        _await_calls(figures, figures.calls.total() + _WARM_CALLS)
+        figures.await_calls(_WARM_CALLS)
     report = _report("replace", figures, {"look-ups": site.names.questions})
     return _check_slowest(report, report.slowest_seconds, MAX_REPLACED_SECONDS)
 
@@ -224,10 +224,6 @@ def _await(condition: Callable[[], bool]) -> float:
             raise TimeoutError(message)
         time.sleep(0.02)
     return time.monotonic() - began
-
-
-def _await_calls(figures: Figures, count: int) -> None:
-    _await(lambda: figures.calls.total() >= count)
 
 
 def _await_late_calls(figures: Figures) -> float:

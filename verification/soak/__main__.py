@@ -104,7 +104,9 @@ def _find_rest(before: Sample, after: Sample) -> list[str]:
 def _find_bugs(server: ServerProcess) -> list[str]:
     """Returns what the server has logged while it served, and how it ended, where that is not as it must be."""
     code = server.stop()
-    records = [record for record in server.records if record["message"] not in ("listening", "stopping", "stopped")]
+    records = [
+        record for record in server.records if record["message"] not in ("listening", "serving", "stopping", "stopped")
+    ]
     logged = [f"the server logged {record['message']}\n{record.get('exc_info', record)}" for record in records]
     return logged if code == 0 else [*logged, f"the server ended with {code}"]
 

@@ -13,8 +13,10 @@ from tensor_reshape.client import (
     CallTimeoutError,
     InvalidRequestError,
     LimitError,
+    PermissionDeniedError,
     ReshapeError,
     TensorReshapeError,
+    UnauthenticatedError,
     UnavailableError,
 )
 
@@ -23,10 +25,14 @@ _EXIT_CODES: dict[type[TensorReshapeError], int] = {
     LimitError: 4,
     UnavailableError: 5,
     CallTimeoutError: 5,
+    UnauthenticatedError: 6,
+    PermissionDeniedError: 6,
 }
 
 
-@click.group(epilog="Exit codes: 0 done, 1 failed, 2 usage, 3 refused by the rules, 4 above a limit, 5 no answer.")
+@click.group(
+    epilog="Exit codes: 0 done, 1 failed, 2 usage, 3 refused by the rules, 4 above a limit, 5 no answer, 6 not allowed."
+)
 @click.version_option(package_name="tensor-reshape")
 def commands() -> None:
     """Tensor reshape as oneDNN Graph and OpenVINO define it, on a server."""

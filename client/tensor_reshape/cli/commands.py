@@ -1,7 +1,9 @@
 """The commands that ask a server."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
 
 import click
 
@@ -13,7 +15,8 @@ from tensor_reshape.cli.parameters import (
     array_options,
     server_options,
 )
-from tensor_reshape.client import Client, HealthStatus
+from tensor_reshape.client import Client, HealthStatus, ServerInfo
+from tensor_reshape.rules.sizes import format_size
 from tensor_reshape.wire.arrays import Array
 
 _Expect = Sequence[int | None] | None
@@ -29,6 +32,45 @@ def health(client: Client, *, service: str | None, as_json: bool) -> None:
     click.echo(json.dumps({"status": status.name}) if as_json else status.name)
     if status is not HealthStatus.SERVING:  # so a probe needs the exit code alone
         raise click.exceptions.Exit(1)
+
+
+@click.command()
+@JSON_OPTION
+@server_options
+def info(client: Client, *, as_json: bool) -> None:
+    """Ask what a server is: its version, its limits, and what each operation takes."""
+    facts = _list_facts(client.server_info())
+    click.echo(json.dumps(facts) if as_json else "\n".join(_write_facts(facts)))
+
+
+def _list_facts(told: ServerInfo) -> dict[str, Any]:
+    """Returns what a server told, as JSON has it."""
+    return {
+        "version": told.version,
+        "serving": told.serving,
+        **asdict(told.limits),
+        "features": sorted(feature.name.lower() for feature in told.features),
+        "operations": {
+            name: {
+                "max_rank": one.max_rank,
+                "data_types": list(map(str, sorted(one.data_types))),
+                "shape_data_types": list(map(str, sorted(one.shape_data_types))),
+            }
+            for name, one in told.operations.items()
+        },
+    }
+
+
+def _write_facts(facts: Mapping[str, Any], indent: str = "") -> Iterator[str]:
+    """Yields a line for each fact, sizes as people write them."""
+    for name, value in facts.items():
+        if isinstance(value, dict):
+            yield f"{indent}{name}:"
+            yield from _write_facts(value, indent + "  ")
+        elif name.endswith("_bytes"):
+            yield f"{indent}{name}: {format_size(value)}"
+        else:
+            yield f"{indent}{name}: {', '.join(value) if isinstance(value, list) else value}"
 
 
 @click.command()
@@ -80,5 +122,5 @@ def reshape(
         files.write_packed(client.reshape(tensor, shape, special_zero=special_zero, expected_shape=expected_shape))
 
 
-COMMANDS = (health, static, dynamic, reshape)
+COMMANDS = (health, info, static, dynamic, reshape)
 """All of them, for the group that they belong to."""

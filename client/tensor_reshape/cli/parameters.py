@@ -3,7 +3,7 @@
 import functools
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import click
 import grpc
@@ -133,7 +133,8 @@ def server_options(command: _Command) -> _Command:
     def connected(*arguments: object, server: str, timeout: float, **options: object) -> None:
         # Those of the connection are taken away: a command sees its own options alone.
         files = {name: options.pop(name) for name in ("tls", "tls_ca", "tls_certificate", "tls_key")}
-        with Client(server, timeout=timeout, credentials=_build_credentials(**files)) as client:
+        token: dict[str, Any] = {name: options.pop(name) for name in ("token_file", "allow_plaintext_token")}
+        with _open_client(server, timeout=timeout, credentials=_build_credentials(**files), **token) as client:
             command(client, *arguments, **options)
 
     return _add_options(
@@ -152,9 +153,16 @@ def server_options(command: _Command) -> _Command:
             envvar="TENSOR_RESHAPE_CLIENT_TLS",
             help="Connect with TLS, trusting the default authorities.",
         ),
-        _tls_file_option("--tls-ca", "Connect with TLS, trusting this authority (PEM)."),
-        _tls_file_option("--tls-certificate", "The client's own certificate chain (PEM)."),
-        _tls_file_option("--tls-key", "Its private key (PEM)."),
+        _file_option("--tls-ca", "Connect with TLS, trusting this authority (PEM)."),
+        _file_option("--tls-certificate", "The client's own certificate chain (PEM)."),
+        _file_option("--tls-key", "Its private key (PEM)."),
+        _file_option("--token-file", "Show the bearer token that this file holds, over TLS."),
+        click.option(
+            "--allow-plaintext-token",
+            is_flag=True,
+            envvar="TENSOR_RESHAPE_CLIENT_ALLOW_PLAINTEXT_TOKEN",
+            help="Also without TLS, where the server is this machine.",
+        ),
     )
 
 
@@ -180,10 +188,17 @@ def array_options(command: _Command) -> _Command:
     )
 
 
-def _tls_file_option(flag: str, text: str) -> Callable[[_Command], _Command]:
+def _file_option(flag: str, text: str) -> Callable[[_Command], _Command]:
     # Not TENSOR_RESHAPE_TLS_...: those are the server's own files, and a container has both.
     variable = f"TENSOR_RESHAPE_CLIENT_{flag.removeprefix('--').replace('-', '_').upper()}"
     return click.option(flag, type=_FILE, envvar=variable, help=text)
+
+
+def _open_client(server: str, **settings: Any) -> Client:
+    try:
+        return Client(server, **settings)
+    except ValueError as error:  # of what was given, which the client has looked at
+        raise click.UsageError(str(error)) from None
 
 
 def _add_options(command: _Command, *options: Callable[[_Command], _Command]) -> _Command:

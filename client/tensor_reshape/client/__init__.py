@@ -2,6 +2,7 @@
 
 `Client` blocks, `AsyncClient` awaits; they share every name. Exceptions have one root, `TensorReshapeError`:
 `InvalidRequestError` and `LimitError` are refusals, with the same reason whether this process or the server found them;
+`UnauthenticatedError` and `PermissionDeniedError` are a server's that does not let this caller make the call;
 `ServiceError` and its kinds mean that there was no answer.
 """
 
@@ -25,11 +26,20 @@ from tensor_reshape.client.sync import Client
 from tensor_reshape.client.transfers import Progress, Transfer
 from tensor_reshape.rules.dims import Dim, Expression, Interval, Symbol
 from tensor_reshape.rules.dtypes import DataType
-from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason, ReshapeError, TensorReshapeError
+from tensor_reshape.rules.errors import (
+    InvalidRequestError,
+    LimitError,
+    PermissionDeniedError,
+    Reason,
+    ReshapeError,
+    TensorReshapeError,
+    UnauthenticatedError,
+)
 from tensor_reshape.rules.questions import Equality, Kind, Origin
 from tensor_reshape.rules.views import View, ViewPossibility
 from tensor_reshape.runtime.allocators import keep_freed_memory
 from tensor_reshape.wire.health import HealthStatus
+from tensor_reshape.wire.servers import Feature, OperationInfo, ServerInfo, ServerLimits
 
 __all__ = [
     "AsyncClient",
@@ -40,6 +50,7 @@ __all__ = [
     "DimLike",
     "Equality",
     "Expression",
+    "Feature",
     "HealthStatus",
     "InferredShape",
     "InternalServerError",
@@ -47,18 +58,23 @@ __all__ = [
     "InvalidRequestError",
     "Kind",
     "LimitError",
+    "OperationInfo",
     "Origin",
     "PackedTensor",
+    "PermissionDeniedError",
     "Progress",
     "Reason",
     "ReshapeError",
     "ResponseError",
+    "ServerInfo",
+    "ServerLimits",
     "ServiceError",
     "ShapeOptions",
     "ShapeQuery",
     "Symbol",
     "TensorReshapeError",
     "Transfer",
+    "UnauthenticatedError",
     "UnavailableError",
     "View",
     "ViewPossibility",

@@ -8,14 +8,15 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing, suppress
 from functools import cache, partial
+from os import PathLike
 from types import TracebackType
 from typing import NamedTuple, Self, TypeAlias, TypeVar, Unpack, overload
 
-import grpc
 import grpc.aio
 import numpy.typing as npt
 
 from tensor_reshape.client.errors import CallTimeoutError, ServiceError, UnavailableError, build_error
+from tensor_reshape.client.hints import HINT_SECONDS, calls_for_hint, hint_stream
 from tensor_reshape.client.options import (
     DEFAULT_TARGET,
     DEFAULT_TIMEOUT_SECONDS,
@@ -35,24 +36,28 @@ from tensor_reshape.client.requests import (
     build_health_check,
     build_infer_shape,
     build_infer_shapes,
+    build_server_info,
     plan_reshape,
 )
 from tensor_reshape.client.responses import Answer, InferredShape
 from tensor_reshape.client.retries import Attempts, Deadline
 from tensor_reshape.client.templates import find_call
+from tensor_reshape.client.tokens import authorize
 from tensor_reshape.client.transfers import DEFAULT_INLINE_MAX_BYTES, Delivery, StreamTransfer, Transfer
-from tensor_reshape.rules.errors import ReshapeError, TensorReshapeError
+from tensor_reshape.rules.errors import LimitError, ReshapeError, TensorReshapeError
 from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, RESHAPE, STATIC_RESHAPE
 from tensor_reshape.wire.arrays import Array
 from tensor_reshape.wire.health import HealthStatus
 from tensor_reshape.wire.methods import SERVICE, STREAM_RESHAPE
+from tensor_reshape.wire.servers import ServerInfo
 from tensor_reshape.wire.streams import DEFAULT_CHUNK_BYTES
 
 _Result = TypeVar("_Result")
 _FindMethod = Callable[[str], "grpc.aio.UnaryUnaryMultiCallable[bytes, bytes]"]
+_Ends: TypeAlias = "asyncio.Queue[_End]"
 _WRITE_FAILED = "Internal error from Core"  # grpc.aio's own words
+# How long the status of a call may take once a write to it has failed: the core has it, or its connection is gone.
 _STATUS_SECONDS = 2.0
-"""How long the status of a call may take once a write to it has failed: the core has it, or its connection is gone."""
 
 
 class _End(NamedTuple):
@@ -67,17 +72,17 @@ class _End(NamedTuple):
         return self.details.startswith(_WRITE_FAILED)
 
 
-_Ends: TypeAlias = "asyncio.Queue[_End]"
-
-
 class AsyncClient:
     """Reshapes arrays on a server, over one channel that belongs to the event loop it was made in."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - options, each by its name
         self,
         target: str = DEFAULT_TARGET,
         *,
         credentials: grpc.ChannelCredentials | None = None,
+        token: str | None = None,
+        token_file: str | PathLike[str] | None = None,
+        allow_plaintext_token: bool = False,
         metadata: Metadata = (),
         timeout: float = DEFAULT_TIMEOUT_SECONDS,
         inline_max_bytes: int = DEFAULT_INLINE_MAX_BYTES,
@@ -89,7 +94,8 @@ class AsyncClient:
             RuntimeError: no event loop is running: the channel would belong to the wrong one.
         """
         asyncio.get_running_loop()
-        self._endpoint = Endpoint(target, credentials, metadata, timeout)
+        credentials, bearer = authorize(target, credentials, token, token_file, allow_plaintext=allow_plaintext_token)
+        self._endpoint = Endpoint(target, credentials, metadata, timeout, bearer)
         self._inline_max_bytes = inline_max_bytes
         self._chunk_bytes = check_chunk_bytes(chunk_bytes)
         self._channel = self._open_channel(avoid_unhealthy=True)
@@ -197,9 +203,8 @@ class AsyncClient:
         """Asks many questions; see `Client.infer_shapes`."""
         self._endpoint.require_open()
         deadline = self._endpoint.start_deadline(timeout)
-        room = asyncio.Semaphore(
-            MAX_PARALLEL_CALLS
-        )  # tasks are cheap; messages in memory, and calls at a server, are not
+        # Tasks are cheap; messages in memory, and calls at a server, are not.
+        room = asyncio.Semaphore(MAX_PARALLEL_CALLS)
 
         async def ask(piece: Sequence[ShapeQuery]) -> list[InferredShape | ReshapeError]:
             async with room:
@@ -218,6 +223,10 @@ class AsyncClient:
         # A channel of its own: the client's turns away from servers that say NOT_SERVING, so it cannot ask them.
         async with self._open_channel(avoid_unhealthy=False) as channel:
             return call.decode(await self._send(call, deadline.remaining_seconds, find_method=channel.unary_unary))
+
+    async def server_info(self, *, timeout: float | None = None) -> ServerInfo:
+        """Asks a server what it is; see `Client.server_info`."""
+        return await self._run(build_server_info(), self._endpoint.start_deadline(timeout))
 
     async def wait_until_ready(self, *, timeout: float | None = None) -> None:
         """Waits until a server that says SERVING is connected; see `Client.wait_until_ready`."""
@@ -256,7 +265,17 @@ class AsyncClient:
 
     async def _run(self, call: Call[Answer], deadline: Deadline) -> Answer:
         attempts = Attempts(self._endpoint.budget, deadline)
-        return call.decode(await self._repeat(lambda: self._send(call, deadline.remaining_seconds), attempts))
+        try:
+            return call.decode(await self._repeat(lambda: self._send(call, deadline.remaining_seconds), attempts))
+        except LimitError as error:
+            raise await self._hint(error, call, deadline) from None
+
+    async def _hint(self, error: TensorReshapeError, call: Call[Answer], deadline: Deadline) -> TensorReshapeError:
+        """Returns the error of a call, with a hint where what the server says of itself, asked once, explains it."""
+        if calls_for_hint(error, call) and self._endpoint.server_info is None:
+            with suppress(TensorReshapeError):
+                self._endpoint.server_info = await self.server_info(timeout=deadline.clip(HINT_SECONDS))
+        return hint_stream(error, call, self._endpoint.server_info)
 
     async def _send(
         self,

@@ -7,9 +7,11 @@ from collections.abc import Sequence
 import grpc
 
 from tensor_reshape.client.retries import Deadline, RetryBudget
+from tensor_reshape.client.tokens import AUTHORIZATION_KEY, Token
 from tensor_reshape.rules.limits import MAX_HEADER_BYTES, MAX_MESSAGE_BYTES
 from tensor_reshape.runtime.addresses import is_local
 from tensor_reshape.wire.methods import SERVICE
+from tensor_reshape.wire.servers import ServerInfo
 
 DEFAULT_TARGET = "localhost:50051"
 DEFAULT_TIMEOUT_SECONDS = 30.0
@@ -50,19 +52,34 @@ class Endpoint:
     Attributes:
         target: as `Client` takes it.
         credentials: for TLS; None connects in plain text.
-        metadata: sent with every call.
         budget: what its calls may cost a server beyond their first attempts; shared by all of them.
+        server_info: what the server says of itself, once an error needed it; any thread may set it.
     """
 
     def __init__(
-        self, target: str, credentials: grpc.ChannelCredentials | None, metadata: Metadata, timeout: float
+        self,
+        target: str,
+        credentials: grpc.ChannelCredentials | None,
+        metadata: Metadata,
+        timeout: float,
+        token: Token | None = None,
     ) -> None:
         """Raises ValueError where grpc could not send the metadata, or the timeout is not above 0."""
         self.target = target
         self.credentials = credentials
-        self.metadata = check_metadata(metadata)
+        self._metadata = check_metadata(metadata)
+        self._token = token
+        if token is not None and any(key == AUTHORIZATION_KEY for key, _ in metadata):
+            message = "the metadata hold an authorization, and there is a token besides"
+            raise ValueError(message)
         self.budget = RetryBudget()
+        self.server_info: ServerInfo | None = None
         self._timeout = choose_timeout(timeout)  # of most calls
+
+    @property
+    def metadata(self) -> CheckedMetadata:
+        """What is sent with a call that begins now."""
+        return self._metadata if self._token is None else (*self._metadata, self._token.read_pair())
 
     def close(self) -> None:
         """Lets no call begin, and none be sent again."""

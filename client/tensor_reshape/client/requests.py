@@ -39,7 +39,8 @@ from tensor_reshape.rules.questions import KnownQuestion, Question, ShapeRequest
 from tensor_reshape.wire import batches, inference, reshapes
 from tensor_reshape.wire.arrays import DTYPES, Array, find_data_type, view_array
 from tensor_reshape.wire.health import CHECK_METHOD, HealthStatus, decode_check_response, encode_check_request
-from tensor_reshape.wire.methods import BATCH_INFER_SHAPE, INFER_SHAPE, OPERATION_METHODS
+from tensor_reshape.wire.methods import BATCH_INFER_SHAPE, INFER_SHAPE, OPERATION_METHODS, SERVER_INFO
+from tensor_reshape.wire.servers import ServerInfo, decode_server_info
 from tensor_reshape.wire.tensors import TensorView
 
 Expected = Sequence[DimLike] | None
@@ -201,6 +202,11 @@ def build_infer_shapes(queries: Sequence[ShapeQuery]) -> Call[list[InferredShape
 def build_health_check(service: str) -> Call[HealthStatus]:
     """Builds the health check of one service, or of the server as a whole ("")."""
     return Call(CHECK_METHOD, encode_check_request(service), partial(decode_answer, decode_check_response))
+
+
+def build_server_info() -> Call[ServerInfo]:
+    """Builds the question what the server is."""
+    return Call(SERVER_INFO.path, b"", partial(decode_answer, decode_server_info))
 
 
 def check_keywords(

@@ -11,8 +11,8 @@ Every method is pure, so whatever became of the last attempt does not matter. Th
 - The patience of the call: how long it waits, all in all, for servers that are not there.
 
 A server that is there and has too much to do says so with a RetryInfo: it is asked again after that time and a random
-back-off on top. A server that was lost (UNAVAILABLE, or CANCELLED, as calls end that one receives while it stops) is
-awaited, without sending anything, until one is there.
+back-off on top. A server that was lost (UNAVAILABLE, or CANCELLED, as calls end that one receives while it stops, or
+without a status, as those that a proxy gives up) is awaited, without sending anything, until one is there.
 
 Nothing here sends or sleeps: `sync` and `aio` do, each in its own way, what is planned here.
 """
@@ -37,6 +37,10 @@ PATIENCE_SECONDS = 10.0
 """How long a call waits, all in all, for servers that are lost or cannot be reached, within its deadline."""
 
 _LOST = (StatusCode.UNAVAILABLE, StatusCode.CANCELLED)
+# What gRPC makes of a call that ends without a status of any server: a proxy that has lost the server of a call resets
+# it, or just ends it. Both codes are given for other reasons, too, so the words of the core decide.
+_RESET = (StatusCode.INTERNAL, StatusCode.UNKNOWN)
+_RESET_WORDS = ("Stream removed", "RST_STREAM")
 _INITIAL_BACKOFF_SECONDS, _MAX_BACKOFF_SECONDS = 0.1, 5.0
 _MAX_DOUBLINGS = 6  # what leads to the maximum
 _MAX_TOKENS, _TOKEN_RATIO = 100.0, 0.1  # the values that gRFC A6 takes for its examples
@@ -54,6 +58,10 @@ class Deadline:
     def remaining_seconds(self) -> float | None:
         """What is left, as grpc takes it."""
         return None if self._end is None else max(self._end - time.monotonic(), LEAST_TIMEOUT_SECONDS)
+
+    def clip(self, seconds: float) -> float:
+        """Returns so many seconds, or what is left where that is less."""
+        return min(self.remaining_seconds or seconds, seconds)
 
     def is_within(self, seconds: float) -> bool:
         """Whether the deadline comes within so many seconds."""
@@ -143,7 +151,7 @@ class Attempts:
         if isinstance(error, LimitError) and error.retry_seconds is not None:
             self._refusal = copy(error)
             pause = self._plan_busy(error.retry_seconds)
-        elif isinstance(error, ServiceError) and error.code in _LOST:
+        elif isinstance(error, ServiceError) and _is_lost(error):
             pause = self._plan_lost()
         else:
             return None
@@ -187,3 +195,9 @@ class Attempts:
         limit = min(_INITIAL_BACKOFF_SECONDS * 2 ** min(self._failures, _MAX_DOUBLINGS), _MAX_BACKOFF_SECONDS)
         self._failures += 1
         return random.uniform(limit / 2, limit)  # noqa: S311 - no secret
+
+
+def _is_lost(error: ServiceError) -> bool:
+    """Whether a call has lost its server, rather than been answered by it."""
+    is_reset = error.code in _RESET and any(words in error.message for words in _RESET_WORDS)
+    return is_reset or error.code in _LOST

@@ -8,6 +8,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
+from os import PathLike
 from types import TracebackType
 from typing import Self, TypeVar, Unpack, overload
 
@@ -17,6 +18,7 @@ import numpy.typing as npt
 from tensor_reshape.client.direct_calls import DirectCalls, Way, check_way, open_calls
 from tensor_reshape.client.direct_streams import find_exchange
 from tensor_reshape.client.errors import UnavailableError
+from tensor_reshape.client.hints import HINT_SECONDS, calls_for_hint, hint_stream
 from tensor_reshape.client.options import (
     DEFAULT_TARGET,
     DEFAULT_TIMEOUT_SECONDS,
@@ -36,18 +38,21 @@ from tensor_reshape.client.requests import (
     build_health_check,
     build_infer_shape,
     build_infer_shapes,
+    build_server_info,
     plan_reshape,
 )
 from tensor_reshape.client.responses import Answer, InferredShape
 from tensor_reshape.client.retries import Attempts, Deadline
 from tensor_reshape.client.stock_calls import StockCalls, explain_one
 from tensor_reshape.client.templates import find_call
+from tensor_reshape.client.tokens import authorize
 from tensor_reshape.client.transfers import DEFAULT_INLINE_MAX_BYTES, Delivery, StreamTransfer, Transfer
 from tensor_reshape.rules.errors import ReshapeError, TensorReshapeError
 from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, RESHAPE, STATIC_RESHAPE
 from tensor_reshape.wire.arrays import Array
 from tensor_reshape.wire.health import HealthStatus
 from tensor_reshape.wire.methods import SERVICE
+from tensor_reshape.wire.servers import ServerInfo
 from tensor_reshape.wire.streams import DEFAULT_CHUNK_BYTES
 
 _Result = TypeVar("_Result")
@@ -72,6 +77,9 @@ class Client:
         target: str = DEFAULT_TARGET,
         *,
         credentials: grpc.ChannelCredentials | None = None,
+        token: str | None = None,
+        token_file: str | PathLike[str] | None = None,
+        allow_plaintext_token: bool = False,
         metadata: Metadata = (),
         timeout: float = DEFAULT_TIMEOUT_SECONDS,
         inline_max_bytes: int = DEFAULT_INLINE_MAX_BYTES,
@@ -85,6 +93,9 @@ class Client:
                 client, the environment may name a proxy for it (`grpc_proxy`, `https_proxy`, `http_proxy`, with the
                 exceptions of `no_grpc_proxy` or `no_proxy`); loopback addresses, `localhost` and sockets never use one.
             credentials: for TLS, from `grpc.ssl_channel_credentials`; None connects in plain text.
+            token: a bearer token that is shown with every call, over TLS.
+            token_file: the file that holds one instead; it is read again when it changes, as rotated tokens do.
+            allow_plaintext_token: also without TLS, where the target is this machine and nothing else.
             metadata: sent with every call.
             timeout: seconds that a call may take, retries included, where it does not say; `math.inf` waits forever.
             inline_max_bytes: arrays up to this size travel in one message, larger ones as a stream, unless `transfer`
@@ -94,7 +105,8 @@ class Client:
                 and nothing intercepts the channel; "stock": all by grpcio's public means. Both do the same; for whoever
                 watches grpcio's own objects, or mistrusts this.
         """
-        self._endpoint = Endpoint(target, credentials, metadata, timeout)
+        credentials, bearer = authorize(target, credentials, token, token_file, allow_plaintext=allow_plaintext_token)
+        self._endpoint = Endpoint(target, credentials, metadata, timeout, bearer)
         self._inline_max_bytes = inline_max_bytes
         self._chunk_bytes = check_chunk_bytes(chunk_bytes)
         self._way = check_way(calls)
@@ -252,6 +264,10 @@ class Client:
         with self._open_channel(avoid_unhealthy=False) as channel:
             return call.decode(self._send(call, deadline.remaining_seconds, calls=open_calls(channel, self._way)))
 
+    def server_info(self, *, timeout: float | None = None) -> ServerInfo:
+        """Asks a server, one of those behind the target, for its version, its limits and what each operation takes."""
+        return self._run(build_server_info(), self._endpoint.start_deadline(timeout))
+
     def wait_until_ready(self, *, timeout: float | None = None) -> None:
         """Waits until a server that says SERVING is connected.
 
@@ -300,11 +316,18 @@ class Client:
         except TensorReshapeError as error:
             # Only now: most calls have one attempt, and need no account of them.
             attempts = Attempts(self._endpoint.budget, deadline)
-            self._pause(error, attempts)
+            self._pause(self._hint(error, call, deadline), attempts)
         else:
             self._endpoint.budget.note_success()
             return call.decode(raw)
         return call.decode(self._repeat(lambda: self._send(call, deadline.remaining_seconds), attempts))
+
+    def _hint(self, error: TensorReshapeError, call: Call[Answer], deadline: Deadline) -> TensorReshapeError:
+        """Returns the error of a call, with a hint where what the server says of itself, asked once, explains it."""
+        if calls_for_hint(error, call) and self._endpoint.server_info is None:
+            with suppress(TensorReshapeError):
+                self._endpoint.server_info = self.server_info(timeout=deadline.clip(HINT_SECONDS))
+        return hint_stream(error, call, self._endpoint.server_info)
 
     def _send(
         self,

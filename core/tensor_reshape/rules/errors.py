@@ -11,6 +11,8 @@ from typing import ClassVar, Self
 # The status codes of refusals, by their names in gRPC: rules know no transport, and `wire.status` finds the codes.
 INVALID_ARGUMENT = "INVALID_ARGUMENT"
 NOT_FOUND = "NOT_FOUND"
+UNAUTHENTICATED = "UNAUTHENTICATED"
+PERMISSION_DENIED = "PERMISSION_DENIED"
 RESOURCE_EXHAUSTED = "RESOURCE_EXHAUSTED"
 INTERNAL = "INTERNAL"
 
@@ -105,6 +107,10 @@ class Reason(StrEnum):
     BATCH_TOO_LARGE = "BATCH_TOO_LARGE", RESOURCE_EXHAUSTED
     SERVER_BUSY = "SERVER_BUSY", RESOURCE_EXHAUSTED, None, True
     STALLED = "STALLED", RESOURCE_EXHAUSTED, None, True
+    QUOTA_EXCEEDED = "QUOTA_EXCEEDED", RESOURCE_EXHAUSTED, None, True
+    # Who calls. Neither says more: what is wrong about a token, or which names are known, is nobody's business.
+    UNAUTHENTICATED = "UNAUTHENTICATED", UNAUTHENTICATED
+    PERMISSION_DENIED = "PERMISSION_DENIED", PERMISSION_DENIED
     # Of the caller's own process.
     VIEW_IMPOSSIBLE = "VIEW_IMPOSSIBLE", INVALID_ARGUMENT
 
@@ -157,6 +163,18 @@ class NotFoundError(ReshapeError):
     """The request names a model or a region that the server does not have."""
 
     code_name = NOT_FOUND
+
+
+class UnauthenticatedError(ReshapeError):
+    """The server does not know who calls: the call has no token, or none that it takes."""
+
+    code_name = UNAUTHENTICATED
+
+
+class PermissionDeniedError(ReshapeError):
+    """The server knows who calls, and does not let that caller make this call."""
+
+    code_name = PERMISSION_DENIED
 
 
 class LimitError(ReshapeError):

@@ -99,5 +99,8 @@ BATCH_INFER_SHAPE = Method("BatchInferShape", reshape_pb2.BatchInferShapeRequest
 STREAM_RESHAPE = Method("StreamReshape", reshape_pb2.StreamReshapeRequest, reshape_pb2.StreamReshapeResponse)
 """Executes any operation on tensors that come in chunks."""
 
+SERVER_INFO = Method("ServerInfo", reshape_pb2.ServerInfoRequest, reshape_pb2.ServerInfoResponse)
+"""Tells what a server is."""
+
 OPERATIONS_BY_NUMBER = {int(method.number): operation for operation, method in OPERATION_METHODS.items()}
 """The operation that a question names."""

@@ -4,6 +4,7 @@ Everything is bounded: above roughly 9 KB of trailing metadata the transport wou
 the refusal.
 """
 
+import math
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
@@ -20,8 +21,10 @@ from tensor_reshape.rules.errors import (
     InvalidRequestError,
     LimitError,
     NotFoundError,
+    PermissionDeniedError,
     Reason,
     ReshapeError,
+    UnauthenticatedError,
     clip_text,
 )
 
@@ -35,11 +38,13 @@ PUSHBACK_KEY = "grpc-retry-pushback-ms"
 """How gRPC itself is told when to send a call again (gRFC A6): by every client whose retry policy has the code."""
 
 RETRY_SECONDS = 0.2
-"""What a caller waits, at least, before it asks a server again that had too much to do."""
+"""What a caller waits, at least, before it asks a server again, where the refusal does not say how long."""
 
+_MAX_PUSHBACK_MS = 2**31 - 1
 _MAX_RETRY_SECONDS = 1e9  # thirty years, which every clock can wait; a Duration may hold more
 _MAX_FIELD_CHARACTERS, _MAX_VALUES = 128, 10  # with those of `rules.errors`, less than 7 KiB in all
-_CLASSES = {StatusCode[kind.code_name]: kind for kind in (InvalidRequestError, NotFoundError, LimitError)}
+_KINDS = (InvalidRequestError, NotFoundError, UnauthenticatedError, PermissionDeniedError, LimitError)
+_CLASSES = {StatusCode[kind.code_name]: kind for kind in _KINDS}
 
 
 class Status(NamedTuple):
@@ -63,8 +68,10 @@ def encode_refusal(error: ReshapeError) -> Status:
     pushback: tuple[tuple[str, str], ...] = ()
     if isinstance(error.reason, Reason) and error.reason.is_retryable:
         # Twice the same: the SDK and callers by hand read the detail, gRPC's own retries read nothing but the key.
-        details.append(RetryInfo(retry_delay=Duration(nanos=int(RETRY_SECONDS * 1e9))))
-        pushback = ((PUSHBACK_KEY, str(int(RETRY_SECONDS * 1e3))),)
+        milliseconds = _count_retry_milliseconds(error)
+        delay = Duration(seconds=milliseconds // 1000, nanos=milliseconds % 1000 * 1_000_000)
+        details.append(RetryInfo(retry_delay=delay))
+        pushback = ((PUSHBACK_KEY, str(milliseconds)),)
     message = StatusMessage(code=code.value[0], message=text, details=[_pack(detail) for detail in details])
     return Status(code, text, ((DETAILS_KEY, message.SerializeToString()), *pushback))
 
@@ -84,6 +91,13 @@ def decode_refusal(code: StatusCode, trailing_metadata: Iterable[tuple[str, str 
         return _read_refusal(kind, StatusMessage.FromString(packed))
     except DecodeError:
         return None
+
+
+def _count_retry_milliseconds(error: ReshapeError) -> int:
+    """Returns when the caller is to come again, rounded up: a moment too soon is in vain."""
+    asked = error.retry_seconds if isinstance(error, LimitError) else None
+    # gRPC reads the pushback as 32 bits with a sign, and takes what is more for a call that is not to be sent again.
+    return min(math.ceil((RETRY_SECONDS if asked is None else asked) * 1e3), _MAX_PUSHBACK_MS)
 
 
 def _choose_code(error: ReshapeError) -> StatusCode:

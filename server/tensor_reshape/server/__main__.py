@@ -7,7 +7,6 @@
 
 import logging
 import os
-import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -16,8 +15,9 @@ import click
 from click.core import ParameterSource
 
 from tensor_reshape.rules.limits import MAX_MESSAGE_BYTES
+from tensor_reshape.rules.sizes import format_size, parse_size
 from tensor_reshape.runtime import experiments
-from tensor_reshape.server.config import SETTINGS, STOP_SIGNALS, Config, ConfigError, fit_memory
+from tensor_reshape.server.config import SETTINGS, Config, ConfigError, fit_memory
 from tensor_reshape.server.process.logs import configure_logs
 from tensor_reshape.server.process.resources import find_memory_room, raise_descriptor_limit
 from tensor_reshape.server.settings.declarations import VARIABLE_PREFIX, Setting
@@ -27,10 +27,26 @@ _LOGGER = logging.getLogger(__name__)
 _VERBOSITY = "GRPC_VERBOSITY"
 
 
+class Size(click.IntRange):
+    """A number of bytes, written as `rules.sizes` reads it."""
+
+    name = "size"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Returns the bytes."""
+        try:
+            size = parse_size(str(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+        return int(super().convert(size, param, ctx))
+
+
 def _build_option(setting: Setting) -> click.Option:
     """Returns the option of a setting."""
     declared = setting.declaration
-    default = list(setting.default) if setting.is_repeatable else setting.default
+    default: Any = list(setting.default) if setting.is_repeatable else setting.default
+    if setting.is_size:
+        default = format_size(default)  # as people write it: click reads a default as it reads a flag
     return click.Option(
         [f"{setting.flag}/--no-{setting.flag.removeprefix('--')}" if setting.type is bool else setting.flag],
         type=_choose_type(setting),
@@ -47,8 +63,9 @@ def _choose_type(setting: Setting) -> "click.ParamType[Any] | type":
     declared = setting.declaration
     if declared.choices:
         return click.Choice(declared.choices, case_sensitive=not declared.ignores_case)
+    whole = Size if setting.is_size else click.IntRange
     types: dict[type, click.ParamType[Any]] = {
-        int: click.IntRange(declared.least, declared.most),  # type: ignore[arg-type] # bounds of whole numbers are whole
+        int: whole(declared.least, declared.most),  # type: ignore[arg-type] # bounds of whole numbers are whole
         float: click.FloatRange(declared.least, declared.most),
         Path: click.Path(
             exists=True, file_okay=not declared.is_directory, dir_okay=declared.is_directory, path_type=Path
@@ -63,7 +80,8 @@ def _choose_type(setting: Setting) -> "click.ParamType[Any] | type":
 def serve(**values: Any) -> None:
     """Serve tensor reshape over gRPC until SIGTERM, SIGINT or SIGHUP.
 
-    Every option can be set in the environment: --max-rank as TENSOR_RESHAPE_MAX_RANK. A flag wins.
+    Every option can be set in the environment: --max-rank as TENSOR_RESHAPE_MAX_RANK. A flag wins. A SIZE is a whole
+    number of bytes, KiB, MiB, GiB or TiB: 64MiB.
     """
     try:
         configure_logs(values["log_format"], values["log_level"], values["log_levels"])
@@ -98,7 +116,7 @@ def _serve(settings: dict[str, Any]) -> None:
         ConfigError: the settings cannot be served.
     """
     raise_descriptor_limit()
-    from tensor_reshape.server.runner import serve_until_signal  # noqa: PLC0415 - grpc reads the environment once,
+    from tensor_reshape.server.runner import ignore_signals, serve_until_signal  # noqa: PLC0415 - grpc reads the environment once,
     from tensor_reshape.server.workers.supervisor import supervise  # noqa: PLC0415 - when it is imported
 
     config = _build_config(settings)
@@ -106,16 +124,7 @@ def _serve(settings: dict[str, Any]) -> None:
         supervise(config)
     else:
         serve_until_signal(config)
-    _ignore_signals()
-
-
-def _ignore_signals() -> None:
-    """Has another signal change nothing: the server has stopped, and is to end with 0.
-
-    On its way out the interpreter gives each signal that has a handler its default again, which would kill.
-    """
-    for number in STOP_SIGNALS:
-        signal.signal(number, signal.SIG_IGN)
+    ignore_signals()
 
 
 def _build_config(settings: dict[str, Any]) -> Config:

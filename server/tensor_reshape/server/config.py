@@ -15,6 +15,7 @@ from pathlib import Path
 
 from tensor_reshape.rules.errors import TensorReshapeError
 from tensor_reshape.rules.limits import MAX_HEADER_BYTES, MAX_MESSAGE_BYTES, MAX_PROTOBUF_BYTES, Limits
+from tensor_reshape.runtime.addresses import is_local
 from tensor_reshape.server.settings.bounds import (
     LEAST_BUDGET_FACTOR,
     MEMORY_BUDGET_BYTES,
@@ -24,6 +25,7 @@ from tensor_reshape.server.settings.bounds import (
 from tensor_reshape.server.settings.callers import CallerSettings
 from tensor_reshape.server.settings.declarations import Setting, list_settings
 from tensor_reshape.server.settings.observations import ObservationSettings, read_log_levels
+from tensor_reshape.server.settings.quotas import QuotaSettings
 from tensor_reshape.server.settings.serving import ServingSettings
 
 COST_FACTOR = 3
@@ -53,7 +55,7 @@ class TlsFiles:
 # The groups from the last to the first: a dataclass takes the fields of its bases in the reverse order, and that is the
 # order in which `--help` lists them.
 @dataclass(frozen=True, kw_only=True)
-class Config(ObservationSettings, CallerSettings, BoundSettings, ServingSettings):
+class Config(ObservationSettings, CallerSettings, QuotaSettings, BoundSettings, ServingSettings):
     """What a server is started with. What each field means, and which values it takes, is in its declaration."""
 
     def __post_init__(self) -> None:
@@ -91,6 +93,16 @@ class Config(ObservationSettings, CallerSettings, BoundSettings, ServingSettings
         return TlsFiles(certificate=self.tls_certificate, key=self.tls_key, client_ca=self.tls_client_ca)
 
     @property
+    def authenticates(self) -> bool:
+        """Whether callers have to say who they are."""
+        return self.tls_client_ca is not None or self.token_file is not None
+
+    @property
+    def reflects(self) -> bool:
+        """Whether reflection is served: where callers have to say who they are, only if it was asked for."""
+        return not self.authenticates if self.reflection is None else self.reflection
+
+    @property
     def limits(self) -> Limits:
         """What the rules and the backend are bounded by."""
         # protobuf counts in 31 bits, and the header of an answer has to fit beside its tensor.
@@ -110,6 +122,7 @@ class Config(ObservationSettings, CallerSettings, BoundSettings, ServingSettings
             yield "--shared-memory-dir needs one worker: regions are registered with the process that is asked"
         if self.tls is None and (self.tls_certificate or self.tls_key or self.tls_client_ca):
             yield "--tls-certificate and --tls-key go together, and --tls-client-ca needs both"
+        yield from self._find_caller_faults()
         # With less, the call that takes most would be refused even when it is alone, and its caller told to try again.
         least = LEAST_BUDGET_FACTOR * self.max_message_bytes * self.workers
         if self.memory_budget_bytes < least:
@@ -126,6 +139,21 @@ class Config(ObservationSettings, CallerSettings, BoundSettings, ServingSettings
             read_log_levels(self.log_levels)
         except ValueError as error:
             yield f"log_levels: {error}"
+
+    def _find_caller_faults(self) -> Iterator[str]:
+        """Yields what would let in others than was meant."""
+        if self.allow_identity and self.tls_client_ca is None:
+            yield "--allow-identity needs --tls-client-ca: without it no client shows a certificate"
+        if self.authorization_file is not None and not self.authenticates:
+            yield "--authorization-file needs --tls-client-ca or --token-file: else nobody says who calls"
+        if self.token_file is None or self.tls is not None or self.allow_plaintext_tokens:
+            return
+        exposed = next((address for address in self.listen if not is_local(address)), None)
+        if exposed is not None:
+            yield (
+                f"--token-file on {exposed} needs TLS, or whoever is on the way reads the tokens: where something else "
+                "encrypts them, as a mesh does, say --allow-plaintext-tokens"
+            )
 
 
 SETTINGS: tuple[Setting, ...] = list_settings(Config)

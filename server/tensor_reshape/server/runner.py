@@ -28,8 +28,10 @@ from tensor_reshape.server.calls.gates import Gate, Gates
 from tensor_reshape.server.calls.handlers import build_handlers
 from tensor_reshape.server.calls.heartbeats import Heartbeat
 from tensor_reshape.server.calls.observers import Observer
+from tensor_reshape.server.calls.quotas import build_quotas
 from tensor_reshape.server.calls.router import CallRouter
 from tensor_reshape.server.config import COST_FACTOR, STOP_SIGNALS, Config
+from tensor_reshape.server.introductions import announce, describe_server
 from tensor_reshape.server.oip.messages import SERVICE as INFERENCE_SERVICE
 from tensor_reshape.server.oip.methods import build_methods as build_inference_methods
 from tensor_reshape.server.oip.methods import build_probes
@@ -37,10 +39,12 @@ from tensor_reshape.server.oip.shared_memory import SharedMemory
 from tensor_reshape.server.process.housekeeping import Housekeeper, MemoryReturner, end_process
 from tensor_reshape.server.process.pools import start_threads
 from tensor_reshape.server.process.resources import count_connections
-from tensor_reshape.server.service.methods import ReshapeService
+from tensor_reshape.server.security.access import Access
+from tensor_reshape.server.service.methods import MethodTable, ReshapeService
+from tensor_reshape.server.service.server_infos import build_info_method
 from tensor_reshape.server.transport.connections import ConnectionKeeper
 from tensor_reshape.server.transport.dismissals import Dismissal, close_listeners
-from tensor_reshape.server.transport.listeners import announce, bind, count_listeners, find_port
+from tensor_reshape.server.transport.listeners import bind, count_listeners, find_port
 from tensor_reshape.server.transport.offenders import OffenderCloser
 from tensor_reshape.server.transport.options import build_options
 from tensor_reshape.v1 import reshape_pb2
@@ -82,10 +86,10 @@ class Runner:
             private_address: what this process listens on alone, where it shares the others with processes like it.
             heartbeat: is told of every call.
             observers: see the life of every call; see `calls.observers`.
-            gates: may refuse calls at their beginning; see `calls.gates`.
+            gates: may refuse calls at their beginning, behind the one that knows who may call; see `calls.gates`.
 
         Raises:
-            ConfigError: an address cannot be bound.
+            ConfigError: an address cannot be bound, or a file that is named cannot be used.
         """
         keep_freed_memory()  # before there are threads
         self._config = config
@@ -93,19 +97,19 @@ class Runner:
         self._max_connections = count_connections(
             config.max_connections, sum(map(count_listeners, config.all_addresses)) + self._shares_ports
         )
-        if config.access_log:
-            access = AccessLog(config.access_log)
-            observers, gates = (access, *observers), (access, *gates)
-        passed = Gates(gates)
-        self._admission = Admission(config, observers, passed)
-        self._health, methods = build_health(self._admission.resets)
-        self._reflection = Reflection(_SERVICES)
-        methods += build_checks(build_probes(self._health.is_serving), self._health, self._admission.resets)
-        methods += self._reflection.build_methods(self._admission.resets, passed) if config.reflection else []
-        self._threads = start_threads(config.threads, "call")
         service = service or ReshapeService(config.limits, make_turns=FairLock)
-        memory = SharedMemory(config.shared_memory_dir)
-        served = service.methods.join(build_inference_methods(service, config.limits, memory))
+        served = _join_methods(service, config)
+        self._reflection = Reflection(_SERVICES)
+        reflected = self._reflection.names if config.reflects else []
+        self._access = Access(config, served.names + reflected)
+        logs = [AccessLog(config.access_log)] if config.access_log else []
+        # Quotas last: they count for callers whom the others have named, and let in.
+        passed = Gates((*logs, *self._access.gates, *gates, *build_quotas(config)))
+        self._admission = Admission(config, (*logs, *observers), passed)
+        self._health, methods = build_health(self._admission.resets)
+        methods += build_checks(build_probes(self._health.is_serving), self._health, self._admission.resets)
+        methods += self._reflection.build_methods(self._admission.resets, passed) if config.reflects else []
+        self._threads = start_threads(config.threads, "call")
         self._handlers = handlers = build_handlers(served, self._admission, config, self._threads)
         self._server = grpc.server(
             CallRouter(self._threads, {**{method.name: method.submit for method in methods}, **handlers.routes}),
@@ -115,7 +119,8 @@ class Runner:
         self._heartbeat = heartbeat or Heartbeat()
         self._server.add_generic_rpc_handlers((self._heartbeat, AuxiliaryHandlers(methods), handlers, UnknownMethods()))
         self.addresses = tuple(
-            bind(self._server, address, config.tls, held=self._shares_ports) for address in config.listen
+            bind(self._server, address, self._access.build_credentials(), held=self._shares_ports)
+            for address in config.listen
         )
         self._health_port = self._build_health_port()
         bound = (*self.addresses, *filter(None, [self.health_address]))
@@ -197,6 +202,7 @@ class Runner:
         return Housekeeper(
             (
                 self._end_if_deaf,
+                lambda: self._access.look(time.monotonic()),
                 self._admission.sweep,
                 connections.look,
                 lambda: offenders.look(time.monotonic()),
@@ -210,6 +216,13 @@ class Runner:
         alive = all(thread.is_alive() for thread in self._serving_threads)
         if not alive and self._server.wait_for_termination(0):
             end_process("the thread that serves calls has ended")
+
+
+def _join_methods(service: ReshapeService, config: Config) -> MethodTable:
+    """Returns the methods that take part in the admission."""
+    information = MethodTable((build_info_method(describe_server(config)),), ())
+    inference = build_inference_methods(service, config.limits, SharedMemory(config.shared_memory_dir))
+    return service.methods.join(information).join(inference)
 
 
 def serve_until_signal(config: Config) -> None:
@@ -228,6 +241,15 @@ def serve_until_signal(config: Config) -> None:
     runner.start()
     announce(runner.addresses, runner.health_address, config)
     stop(runner, await_cause(signals), signals)
+
+
+def ignore_signals() -> None:
+    """Has another signal change nothing: what this process does has stopped, and it is to end with 0.
+
+    On its way out the interpreter gives each signal that has a handler its default again, which would kill.
+    """
+    for number in STOP_SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
 
 
 def _await(event: threading.Event, seconds: float) -> None:

@@ -24,20 +24,24 @@ from tensor_reshape.wire.fields import parse_message
 
 
 class Reflection:
-    """Answers each message of a reflection stream by itself, by grpcio-reflection's servicer."""
+    """Answers each message of a reflection stream by itself, by grpcio-reflection's servicer.
+
+    Attributes:
+        names: of its methods, as paths.
+    """
 
     def __init__(self, services: Iterable[ServiceDescriptor]) -> None:
         """Knows the services of this server, and those of reflection itself."""
-        self._own = (reflection_pb2.DESCRIPTOR.services_by_name["ServerReflection"], _describe_v1())
-        served = (*services, *self._own)
+        own = (reflection_pb2.DESCRIPTOR.services_by_name["ServerReflection"], _describe_v1())
+        served = (*services, *own)
+        self.names = [f"/{service.full_name}/ServerReflectionInfo" for service in own]
         pool = _build_pool((*(service.file for service in served), error_details_pb2.DESCRIPTOR))
         self._servicer = reflection.ReflectionServicer([service.full_name for service in served], pool)
         self._streams = CallSlots[AuxiliaryCall](MAX_SILENT)
 
     def build_methods(self, resets: ResetBuckets, gates: Gates) -> list[Method]:
         """Returns the methods; `resets` is told how their calls end, `gates` are asked for them."""
-        names = [f"/{service.full_name}/ServerReflectionInfo" for service in self._own]
-        return [build_exchange(name, self.respond, self._streams, resets, gates) for name in names]
+        return [build_exchange(name, self.respond, self._streams, resets, gates) for name in self.names]
 
     def end_streams(self) -> None:
         """Ends every stream: one that stays open is a call under way, which would use up the grace."""

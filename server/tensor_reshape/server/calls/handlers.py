@@ -33,6 +33,7 @@ RESERVED_THREADS = 32
 
 _Behavior: TypeAlias = Callable[..., Any]
 _LOGGER = logging.getLogger(__name__)
+_CANNOT_SERVE_INLINE = f"grpcio {grpc.__version__} cannot serve inline"
 
 
 def build_handlers(
@@ -43,15 +44,27 @@ def build_handlers(
     Raises:
         ConfigError: inline, and the installed grpcio does not allow it.
     """
-    if config.serving == "threads":
-        return ThreadedHandlers(methods, admission, config.threads)
-    if core_calls.is_supported() and serving_loops.is_supported():
+    serving = choose_serving(config.serving)
+    if serving == "inline":
         return InlineHandlers(methods, admission, threads, config.threads)
-    message = f"grpcio {grpc.__version__} cannot serve inline"
-    if config.serving == "inline":
-        raise ConfigError(message)
-    _LOGGER.warning(message)
+    if config.serving != serving:
+        _LOGGER.warning(_CANNOT_SERVE_INLINE)
     return ThreadedHandlers(methods, admission, config.threads)
+
+
+def choose_serving(asked: str) -> str:
+    """Returns "inline" or "threads": what `Config.serving` comes to with the installed grpcio.
+
+    Raises:
+        ConfigError: inline, and the installed grpcio does not allow it.
+    """
+    if asked == "threads":
+        return asked
+    if core_calls.is_supported() and serving_loops.is_supported():
+        return "inline"
+    if asked == "inline":
+        raise ConfigError(_CANNOT_SERVE_INLINE)
+    return "threads"
 
 
 class InlineHandlers(grpc.GenericRpcHandler):

@@ -103,7 +103,7 @@ class ResetBuckets:
             bucket.tokens -= LATE_TOKENS if seconds_left < LATE_SECONDS else 1.0
             if bucket.tokens < 0:  # again with each reset: it may not have been found
                 self._offenders.add(peer)
-                self._distrust(_find_address(peer))
+                self._distrust(find_address(peer))
 
     def stop(self) -> None:
         """Notes that the server stops: from now on it ends calls itself, and none is a reset."""
@@ -127,7 +127,7 @@ class ResetBuckets:
             now = self._clock()
             while self._distrusted and next(iter(self._distrusted.values())) < now:
                 self._distrusted.popitem(last=False)
-            is_distrusted = _find_address(peer) in self._distrusted
+            is_distrusted = find_address(peer) in self._distrusted
             if is_distrusted or peer in self._buckets:
                 bucket = self._fill(peer)
                 bucket.tokens = min(self._burst, bucket.tokens + 1)
@@ -139,7 +139,7 @@ class ResetBuckets:
         now = self._clock()
         bucket = self._buckets.get(peer)
         if bucket is None:
-            trusted = self._distrusted.get(_find_address(peer), now) <= now
+            trusted = self._distrusted.get(find_address(peer), now) <= now
             bucket = self._buckets[peer] = _Bucket(self._burst if trusted else DISTRUSTED_TOKENS, now)
             if len(self._buckets) > MAX_BUCKETS:
                 self._buckets.popitem(last=False)
@@ -155,8 +155,8 @@ class ResetBuckets:
             self._distrusted.popitem(last=False)
 
 
-def _find_address(peer: str) -> str:
-    """Returns the address in a connection's name; of IPv6, its network."""
+def find_address(peer: str) -> str:
+    """Returns the address in a connection's name; of IPv6, its /64 network."""
     address = peer.rpartition(":")[0]
     if not address.startswith(_V6_BEGINS):
         return address

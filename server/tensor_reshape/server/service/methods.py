@@ -164,6 +164,11 @@ class MethodTable(NamedTuple):
     unary: tuple[Method, ...]
     streams: tuple[StreamMethod, ...]
 
+    @property
+    def names(self) -> list[str]:
+        """The paths of all methods."""
+        return [method.name for method in self.unary] + [stream.name for stream in self.streams]
+
     def join(self, other: "MethodTable") -> "MethodTable":
         """Returns the methods of both."""
         return MethodTable((*self.unary, *other.unary), (*self.streams, *other.streams))

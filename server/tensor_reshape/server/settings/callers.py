@@ -21,4 +21,36 @@ class CallerSettings:
         Path | None, Declaration(help="Demand client certificates signed by this authority, PEM.")
     ] = None
 
-    reflection: Annotated[bool, Declaration(help="Whether tools that do not have the contract may ask for it.")] = True
+    allow_identity: Annotated[
+        tuple[str, ...],
+        Declaration(
+            help="With --tls-client-ca: a certificate has to prove one of these, uri:spiffe://authority/path, dns:host "
+            "or email:name@host, with a * in place of one whole label; may be repeated.",
+            metavar="IDENTITY",
+        ),
+    ] = ()
+
+    token_file: Annotated[
+        Path | None,
+        Declaration(
+            help="Calls have to show one of the bearer tokens in this file: NAME:TOKEN or NAME:sha256:HEX a line."
+        ),
+    ] = None
+
+    allow_plaintext_tokens: Annotated[
+        bool, Declaration(help="Whether tokens are taken without TLS where others than this machine can listen.")
+    ] = False
+
+    authorization_file: Annotated[
+        Path | None,
+        Declaration(help="Which identities may call which methods, TOML; without it, whoever may call may call all."),
+    ] = None
+
+    reflection: Annotated[
+        bool | None,
+        Declaration(
+            help="Whether tools that do not have the contract may ask for it; callers that have to say who they are, "
+            "as for all else.",
+            system_default="on, unless callers have to say who they are",
+        ),
+    ] = None

@@ -69,6 +69,11 @@ class Setting:
         return f"{VARIABLE_PREFIX}_{self.name.upper()}"
 
     @property
+    def is_size(self) -> bool:
+        """Whether it is a size in bytes, which people may write with a unit."""
+        return self.name.endswith("_bytes")
+
+    @property
     def bounds(self) -> str:
         """Which values are taken, in words; empty: any of the type."""
         declared = self.declaration

@@ -1,9 +1,7 @@
 """Binds addresses, and refuses those that somebody else serves."""
 
 import errno
-import logging
 import socket
-from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -11,36 +9,36 @@ from urllib.parse import unquote
 
 import grpc
 
-from tensor_reshape.server.config import Config, ConfigError, TlsFiles
+from tensor_reshape.server.config import ConfigError
 
-_LOGGER = logging.getLogger(__name__)
 _UNIX = "unix:"
 # A name may stand for addresses that this machine does not have, ::1 most of all.
 _NOT_HERE = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
-_NO_TLS = "are the TLS files a PEM certificate and its key?"
 _NO_REASON = "the address is taken, or nothing of this machine"
+# The address was free a moment before, and OpenSSL has taken the files.
+_NO_KEY = "gRPC takes no key of this kind: it takes RSA, Ed25519, and ECDSA on P-256, P-384 and P-521"
 
 
-def bind(server: grpc.Server, address: str, tls: TlsFiles | None, *, held: bool = False) -> str:
+def bind(server: grpc.Server, address: str, credentials: grpc.ServerCredentials | None, *, held: bool = False) -> str:
     """Binds `server` to `address` and returns the address with its real port.
 
     Args:
         server: not started yet.
         address: as `Config.listen` has them.
-        tls: None serves in plain text.
+        credentials: None serves in plain text.
         held: whoever started this process has called `hold`, so that it is taken, but by nobody else.
 
     Raises:
-        ConfigError: the address is taken, is not of this machine, or the TLS files cannot be used.
+        ConfigError: the address is taken, or is not of this machine.
     """
     try:
         # grpc shares a port with whoever asks to, is content with one address of a name, and takes a unix socket from
         # the server that has it: so what it would do silently is refused before.
         if not held:
             _check_free(address)
-        port = _add_port(server, address, tls)
+        port = _add_port(server, address, credentials)
     except RuntimeError as error:  # grpc keeps the reason to itself; that of the address is known by now
-        message = f"cannot listen on {address}: {_NO_TLS if tls else _NO_REASON}"
+        message = f"cannot listen on {address}: {_NO_REASON if credentials is None else _NO_KEY}"
         raise ConfigError(message) from error
     except OSError as error:
         raise _explain(address, error) from error
@@ -84,15 +82,6 @@ def count_listeners(address: str) -> int:
         return 1  # it cannot be bound either, which says why
 
 
-def announce(addresses: Sequence[str], health_address: str | None, config: Config) -> None:
-    """Logs where the server listens, by their real ports, and which engine reads what comes there."""
-    if health_address is not None:
-        _LOGGER.info("listening for health checks", extra={"address": health_address})
-    for address in addresses:
-        values = {"address": address, "tls": config.tls is not None, "engine": config.engine}
-        _LOGGER.info("listening", extra=values)
-
-
 def _explain(address: str, error: OSError) -> ConfigError:
     cause = f"{error.strerror}: {error.filename}" if error.filename else error.strerror or str(error)
     return ConfigError(f"cannot listen on {address}: {cause}")
@@ -102,16 +91,10 @@ def _replace_port(address: str, port: int) -> str:
     return f"{address.rpartition(':')[0]}:{port}"
 
 
-def _add_port(server: grpc.Server, address: str, tls: TlsFiles | None) -> int:
-    if tls is None:
+def _add_port(server: grpc.Server, address: str, credentials: grpc.ServerCredentials | None) -> int:
+    if credentials is None:
         return server.add_insecure_port(address)
-    return server.add_secure_port(address, _read_credentials(tls))
-
-
-def _read_credentials(tls: TlsFiles) -> grpc.ServerCredentials:
-    pair = (tls.key.read_bytes(), tls.certificate.read_bytes())
-    client_ca = tls.client_ca.read_bytes() if tls.client_ca else None
-    return grpc.ssl_server_credentials([pair], root_certificates=client_ca, require_client_auth=bool(client_ca))
+    return server.add_secure_port(address, credentials)
 
 
 def _check_free(address: str) -> None:

@@ -8,7 +8,8 @@ from tensor_reshape.server.settings.bounds import MAX_TRANSPORT_SECONDS
 # converts 64 MiB on a busy machine) answers late, and some clients fail the call that they make next. Who is gone holds
 # no more than a connection meanwhile: calls without progress are given up, and quiet connections make room.
 _PATIENCE = 5.0
-_PING_INTERVAL_MS = 5000
+# How many pings too soon gRPC's core forgives until it closes the connection; what it sends meanwhile starts it anew.
+_PING_STRIKES = 2
 # What a caller may send on a stream before it is asked for. The core lets the rest of a message that is on its way come
 # besides, up to a MiB, so this matters between two messages alone: with twice or four times of it, streams of 16 and
 # 128 MiB were no faster where the client's thread reads by itself (0.9 to 1.0), and hardly where it does not (1.05).
@@ -46,6 +47,9 @@ def build_options(config: Config, max_connections: int, *, shares: bool) -> list
         ("grpc.http2.bdp_probe", 0),
         ("grpc.so_reuseport", int(shares)),  # unasked, a second server would take every other connection
         ("grpc.max_allowed_incoming_connections", max_connections),
+        # Both the same: between the two, gRPC's core refuses calls by chance.
+        ("grpc.max_metadata_size", config.max_metadata_bytes),
+        ("grpc.absolute_max_metadata_size", config.max_metadata_bytes),
         *_limit_connections(config),
     ]
 
@@ -62,12 +66,18 @@ def _limit_connections(config: Config) -> list[tuple[str, int]]:
         # A peer that is gone without a word is found also when it has no call under way.
         ("grpc.keepalive_permit_without_calls", 1),
         ("grpc.http2.max_pings_without_data", 0),
-        # Clients may ask as well, twice as often as the most eager stock client does; a flood of pings ends.
-        ("grpc.http2.min_ping_interval_without_data_ms", _PING_INTERVAL_MS),
+        # Clients may ask as well; a flood of pings ends.
+        ("grpc.http2.min_ping_interval_without_data_ms", _count_milliseconds(config.min_ping_seconds)),
+        ("grpc.http2.max_ping_strikes", _PING_STRIKES),
     ]
-    if config.max_connection_age_seconds:
-        options.append(("grpc.max_connection_age_ms", _count_milliseconds(config.max_connection_age_seconds)))
-    return options
+    return [*options, *_limit_age(config)] if config.max_connection_age_seconds else options
+
+
+def _limit_age(config: Config) -> list[tuple[str, int]]:
+    return [
+        ("grpc.max_connection_age_ms", _count_milliseconds(config.max_connection_age_seconds)),
+        ("grpc.max_connection_age_grace_ms", _count_milliseconds(config.max_connection_age_grace_seconds)),
+    ]
 
 
 def _count_milliseconds(seconds: float) -> int:

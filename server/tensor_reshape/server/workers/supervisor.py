@@ -22,7 +22,8 @@ from functools import partial
 from urllib.parse import quote
 
 from tensor_reshape.server.config import STOP_SIGNALS, Config, ConfigError
-from tensor_reshape.server.transport.listeners import announce, hold
+from tensor_reshape.server.introductions import announce
+from tensor_reshape.server.transport.listeners import hold
 from tensor_reshape.server.workers.messages import Order
 from tensor_reshape.server.workers.slots import Slot
 
@@ -52,7 +53,7 @@ def supervise(config: Config) -> None:
         slots = [Slot(Order(number=number, config=share, private_address=f"{prefix}{number}")) for number in numbers]
         for slot in slots:
             stack.enter_context(closing(slot))  # whatever ends the supervisor, no worker is left
-        Supervisor(slots, partial(announce, share.listen, share.health_listen, share)).run()
+        Supervisor(slots, partial(announce, share.listen, share.health_listen, config)).run()
 
 
 class Supervisor:

@@ -21,7 +21,7 @@ from queue import SimpleQueue
 from tensor_reshape.server.calls.heartbeats import Heartbeat, run_heartbeat
 from tensor_reshape.server.config import ConfigError
 from tensor_reshape.server.process.logs import configure_logs
-from tensor_reshape.server.runner import Causes, Runner, await_cause, stop
+from tensor_reshape.server.runner import Causes, Runner, await_cause, ignore_signals, stop
 from tensor_reshape.server.workers.messages import BEAT, LEAVING, MAX_REFUSAL_BYTES, REFUSAL, Order
 
 _STDIN = 0
@@ -63,6 +63,7 @@ def _serve(order: Order, send: Callable[[bytes], None]) -> None:
         # Before anything is stopped: from here on the supervisor expects the end instead of heartbeats.
         send(LEAVING)
         stop(runner, cause, hurries)
+    ignore_signals()  # the supervisor passes on each that it gets
 
 
 def _resume_when_orphaned() -> None:

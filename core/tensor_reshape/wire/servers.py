@@ -1,0 +1,142 @@
+"""What a server says of itself, encoded and decoded.
+
+Law: an answer that names what this version does not know is read without that: newer servers have more to say.
+"""
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from enum import Enum
+
+from tensor_reshape.rules.dtypes import DataType
+from tensor_reshape.rules.operations import Operation
+from tensor_reshape.v1 import reshape_pb2, tensor_pb2
+from tensor_reshape.wire.fields import parse_message
+from tensor_reshape.wire.methods import OPERATION_METHODS, OPERATIONS_BY_NUMBER
+from tensor_reshape.wire.tensors import encode_data_type
+
+
+class Feature(Enum):
+    """What a server may serve besides the operations; a value is the name of its number in the contract."""
+
+    REFLECTION = "FEATURE_REFLECTION"
+    OPEN_INFERENCE = "FEATURE_OPEN_INFERENCE"
+    SHARED_MEMORY = "FEATURE_SHARED_MEMORY"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerLimits:
+    """What requests and answers of one server may be; 0: it does not tell.
+
+    Attributes:
+        max_message_bytes: of a message that it receives.
+        max_output_bytes: of a tensor that a unary method answers with.
+        max_tensor_bytes: of a dense tensor on a stream.
+        max_header_bytes: of a request without the bytes of its tensor.
+        max_batch_bytes: of a batch of questions.
+        max_batch_items: how many questions a batch may have.
+    """
+
+    max_message_bytes: int
+    max_output_bytes: int
+    max_tensor_bytes: int
+    max_header_bytes: int
+    max_batch_bytes: int
+    max_batch_items: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperationInfo:
+    """What an operation takes on one server.
+
+    Attributes:
+        max_rank: of data and target.
+        data_types: of the data.
+        shape_data_types: of a target that is a tensor; none where it is an attribute.
+    """
+
+    max_rank: int
+    data_types: frozenset[DataType]
+    shape_data_types: frozenset[DataType]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerInfo:
+    """What a server is and what it takes.
+
+    Attributes:
+        version: of its package.
+        serving: `inline` or `threads`.
+        limits: what requests and answers may be.
+        operations: what each operation takes, by its name.
+        features: what is served besides.
+    """
+
+    version: str
+    serving: str
+    limits: ServerLimits
+    operations: dict[str, OperationInfo]
+    features: frozenset[Feature]
+
+
+def describe_operation(operation: Operation, max_rank: int) -> OperationInfo:
+    """Returns what an operation takes on a server with that limit of the rank."""
+    return OperationInfo(
+        max_rank=operation.max_rank or max_rank,
+        data_types=operation.data_types,
+        shape_data_types=operation.shape_data_types,
+    )
+
+
+def encode_server_info(info: ServerInfo) -> bytes:
+    """Returns the ServerInfoResponse."""
+    return reshape_pb2.ServerInfoResponse(
+        version=info.version,
+        serving=info.serving,
+        limits=reshape_pb2.ServerLimits(**asdict(info.limits)),
+        operations=[
+            reshape_pb2.OperationInfo(
+                operation=method.number,
+                max_rank=info.operations[operation.name].max_rank,
+                data_types=_number_data_types(info.operations[operation.name].data_types),
+                shape_data_types=_number_data_types(info.operations[operation.name].shape_data_types),
+            )
+            for operation, method in OPERATION_METHODS.items()
+        ],
+        features=sorted(reshape_pb2.ServerInfoResponse.Feature.Value(one.value) for one in info.features),
+    ).SerializeToString()
+
+
+def decode_server_info(raw: bytes) -> ServerInfo:
+    """Reads a ServerInfoResponse.
+
+    Raises:
+        InvalidRequestError: MESSAGE_MALFORMED.
+    """
+    message = parse_message(reshape_pb2.ServerInfoResponse, raw)
+    limits = {field.name: getattr(message.limits, field.name) for field in message.limits.DESCRIPTOR.fields}
+    known = {feature.value: feature for feature in Feature}
+    names = {value.number: value.name for value in reshape_pb2.ServerInfoResponse.Feature.DESCRIPTOR.values}
+    return ServerInfo(
+        version=message.version,
+        serving=message.serving,
+        limits=ServerLimits(**limits),
+        operations={
+            OPERATIONS_BY_NUMBER[one.operation].name: OperationInfo(
+                max_rank=one.max_rank,
+                data_types=_read_data_types(one.data_types),
+                shape_data_types=_read_data_types(one.shape_data_types),
+            )
+            for one in message.operations
+            if one.operation in OPERATIONS_BY_NUMBER
+        },
+        features=frozenset(known[names[number]] for number in message.features if number in names),
+    )
+
+
+def _number_data_types(data_types: Iterable[DataType]) -> list[tensor_pb2.DataType.ValueType]:
+    return sorted(map(encode_data_type, data_types))
+
+
+def _read_data_types(numbers: Iterable[int]) -> frozenset[DataType]:
+    known = set(DataType)
+    return frozenset(DataType(number) for number in numbers if number in known)

@@ -1,0 +1,75 @@
+"""What a server says of itself: to operators at its start, and to callers who ask.
+
+Law: callers are told what they can use, and nothing of the machine: no path, no address, no count of processes.
+"""
+
+import logging
+from collections.abc import Sequence
+from importlib.metadata import version
+
+from tensor_reshape.rules.limits import MAX_BATCH_BYTES, MAX_BATCH_ITEMS, MAX_HEADER_BYTES
+from tensor_reshape.rules.operations import OPERATIONS
+from tensor_reshape.server.calls.handlers import choose_serving
+from tensor_reshape.server.config import Config
+from tensor_reshape.wire.servers import Feature, ServerInfo, ServerLimits, describe_operation
+
+_LOGGER = logging.getLogger(__name__)
+_LIMITS = ("max_message_bytes", "max_tensor_bytes", "memory_budget_bytes", "max_rank", "max_calls", "max_connections")
+
+
+def announce(addresses: Sequence[str], health_address: str | None, config: Config) -> None:
+    """Logs where the server listens, by the real ports, a line for each address; and how it serves, in one.
+
+    Args:
+        addresses: for calls.
+        health_address: for health alone, if any.
+        config: of the whole server; its `engine` is the one that reads connections.
+    """
+    if health_address is not None:
+        _LOGGER.info("listening for health checks", extra={"address": health_address})
+    for address in addresses:
+        values = {"address": address, "tls": config.tls is not None, "engine": config.engine}
+        _LOGGER.info("listening", extra=values)
+    _LOGGER.info("serving", extra=_list_facts(addresses, health_address, config))
+
+
+def _list_facts(addresses: Sequence[str], health_address: str | None, config: Config) -> dict[str, object]:
+    """Returns what explains most of how a server behaves."""
+    return {
+        "version": version("tensor-reshape"),
+        "serving": choose_serving(config.serving),
+        "engine": config.engine,
+        "workers": config.workers,
+        "threads": config.threads,
+        **{name: getattr(config, name) for name in _LIMITS},
+        "addresses": ",".join(addresses),
+        **({} if health_address is None else {"health_address": health_address}),
+        "tls": "none" if config.tls is None else "mutual" if config.tls.client_ca else "server",
+    }
+
+
+def describe_server(config: Config) -> ServerInfo:
+    """Returns what callers are told.
+
+    Raises:
+        ConfigError: it cannot serve as it is told to.
+    """
+    has = {
+        Feature.OPEN_INFERENCE: True,
+        Feature.REFLECTION: config.reflects,
+        Feature.SHARED_MEMORY: config.shared_memory_dir is not None,
+    }
+    return ServerInfo(
+        version=version("tensor-reshape"),
+        serving=choose_serving(config.serving),
+        limits=ServerLimits(
+            max_message_bytes=config.max_message_bytes,
+            max_output_bytes=config.limits.max_output_bytes,
+            max_tensor_bytes=config.max_tensor_bytes,
+            max_header_bytes=MAX_HEADER_BYTES,
+            max_batch_bytes=MAX_BATCH_BYTES,
+            max_batch_items=MAX_BATCH_ITEMS,
+        ),
+        operations={name: describe_operation(operation, config.max_rank) for name, operation in OPERATIONS.items()},
+        features=frozenset(feature for feature, is_served in has.items() if is_served),
+    )

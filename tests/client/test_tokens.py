@@ -1,0 +1,169 @@
+"""The token that a client shows, and where it may travel. What a server makes of it is in e2e/test_security."""
+
+import os
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import grpc.experimental
+import pytest
+
+from both_clients import CALLERS, open_client
+from in_process import run_stock
+from tensor_reshape.client import AsyncClient, Client, ServiceError
+from tensor_reshape.client.tokens import FileToken, Token, authorize
+
+SECRET = "s3cret-" * 6
+Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any] | None"
+HERE, ELSEWHERE = "localhost:1", "server.example.org:1"
+
+
+def make(target: str, **given: Any) -> Client:
+    return Client(target, **given)
+
+
+class Recorder(grpc.ServerInterceptor):
+    """Keeps the authorization of each call, in their order."""
+
+    def __init__(self) -> None:
+        self.seen: list[str | bytes] = []
+
+    def intercept_service(
+        self,
+        continuation: Callable[[grpc.HandlerCallDetails], Handler],
+        handler_call_details: grpc.HandlerCallDetails,
+    ) -> Handler:
+        if "reshape" in handler_call_details.method.lower():  # not that the health is watched
+            self.seen += [value for key, value in handler_call_details.invocation_metadata if key == "authorization"]
+        return continuation(handler_call_details)
+
+
+def refuse(request: bytes, context: grpc.ServicerContext) -> bytes:
+    del request
+    context.abort(grpc.StatusCode.INVALID_ARGUMENT, "seen")
+
+
+@pytest.mark.parametrize("given", [{"token": SECRET}, {"token": SECRET, "allow_plaintext_token": False}], ids=str)
+@pytest.mark.parametrize("target", [HERE, ELSEWHERE, "unix:/socket"])
+def test_a_token_in_plain_text_is_refused_before_anything_is_sent(target: str, given: dict[str, Any]):
+    with pytest.raises(ValueError, match="a token is sent over TLS"):
+        make(target, **given)
+
+
+@pytest.mark.parametrize("target", [ELSEWHERE, "0.0.0.0:1", f"ipv4:127.0.0.1:1,{'10.0.0.1:1'}", "dns:///example.org"])
+def test_a_token_in_plain_text_to_another_machine_is_refused_whatever_is_said(target: str):
+    with pytest.raises(ValueError, match="a token is sent over TLS"):
+        make(target, token=SECRET, allow_plaintext_token=True)
+
+
+async def test_an_asyncio_client_refuses_the_same():
+    with pytest.raises(ValueError, match="a token is sent over TLS"):
+        AsyncClient(ELSEWHERE, token=SECRET, allow_plaintext_token=True)
+
+
+@pytest.mark.parametrize("text", ["", " ", "two words", "line\nbreak", "\u00e9" * 20, "a=b", f"Bearer {SECRET}"])
+def test_what_is_no_token_is_refused_without_being_shown(text: str, tmp_path: Path):
+    (tmp_path / "token").write_text(text)
+    for given in ({"token": text}, {"token_file": tmp_path / "token"}):
+        with pytest.raises(ValueError, match="that is no token") as caught:
+            make(HERE, allow_plaintext_token=True, **given)
+        assert not text.strip() or text not in "".join(traceback.format_exception(caught.value))
+
+
+def test_a_client_has_one_token(tmp_path: Path):
+    with pytest.raises(ValueError, match="one token"):
+        make(HERE, token=SECRET, token_file=tmp_path)
+    with pytest.raises(ValueError, match="besides"):
+        make(HERE, token=SECRET, allow_plaintext_token=True, metadata=[("authorization", "Basic x")])
+
+
+def test_a_file_that_is_not_there_is_an_error(tmp_path: Path):
+    with pytest.raises(FileNotFoundError):
+        make(HERE, token_file=tmp_path / "missing", allow_plaintext_token=True)
+
+
+def test_a_token_is_in_no_representation(tmp_path: Path):
+    (tmp_path / "token").write_text(SECRET)
+    authorization = authorize(HERE, None, SECRET, None, allow_plaintext=True)
+    shown = [authorization, Token(SECRET), FileToken(tmp_path / "token")]
+    assert SECRET not in "".join(map(repr, shown)) + "".join(map(str, shown))
+
+
+def test_a_file_is_read_again_when_it_is_replaced(tmp_path: Path):
+    path = tmp_path / "token"
+    path.write_text("one\n")
+    token = FileToken(path)
+    (tmp_path / "other").write_text("two\n")
+    found = path.stat()
+    os.utime(tmp_path / "other", ns=(found.st_atime_ns, found.st_mtime_ns))
+    assert token.read_pair() == ("authorization", "Bearer one")
+    (tmp_path / "other").replace(path)
+    assert token.read_pair() == ("authorization", "Bearer two")
+
+
+@pytest.mark.parametrize("damage", [Path.unlink, lambda path: path.write_text(""), lambda path: path.write_text("a b")])
+def test_a_file_that_holds_no_token_for_a_moment_changes_nothing(damage: Callable[[Path], object], tmp_path: Path):
+    path = tmp_path / "token"
+    path.write_text("one\n")
+    token = FileToken(path)
+    damage(path)
+    assert token.read_pair() == token.read_pair() == ("authorization", "Bearer one")
+    path.write_text("another\n")
+    assert token.read_pair() == ("authorization", "Bearer another")
+
+
+@pytest.mark.parametrize("kind", CALLERS)
+def test_every_call_shows_the_token_that_the_file_holds_when_it_begins(kind: str, tmp_path: Path):
+    path, recorder = tmp_path / "token", Recorder()
+    path.write_text("one")
+    methods = {"InferShape": refuse, "BatchInferShape": refuse, "Reshape": refuse}
+    with (
+        run_stock(methods, interceptors=[recorder]) as address,
+        open_client(kind, address, token_file=path, allow_plaintext_token=True) as client,
+    ):
+        for ask in (
+            lambda: client.infer_shape([6], [6]),
+            lambda: client.reshape([1, 2], [2]),
+            lambda: client.reshape([1, 2], [2], transfer="stream"),
+        ):
+            with pytest.raises(ServiceError):
+                ask()
+            path.write_text(f"{path.read_text()}-and")
+    assert recorder.seen == ["Bearer one", "Bearer one-and", "Bearer one-and-and"]
+
+
+def test_credentials_of_tls_leave_the_token_to_the_metadata():
+    credentials = grpc.ssl_channel_credentials()
+    made, token = authorize(ELSEWHERE, credentials, SECRET, None, allow_plaintext=False)
+    assert made is credentials
+    assert token is not None
+    assert token.read_pair() == ("authorization", f"Bearer {SECRET}")
+
+
+@pytest.mark.parametrize("kind", CALLERS)
+def test_credentials_of_a_kind_that_is_not_known_send_the_token_as_the_core_lets_them(kind: str):
+    recorder = Recorder()
+    credentials = grpc.local_channel_credentials(grpc.LocalConnectionType.LOCAL_TCP)  # which go nowhere else
+    with (
+        run_stock({"InferShape": refuse}, interceptors=[recorder]) as address,
+        open_client(kind, address, credentials=credentials, token=SECRET) as client,
+        pytest.raises(ServiceError, match="seen"),
+    ):
+        client.infer_shape([6], [6])
+    assert recorder.seen == [f"Bearer {SECRET}"]
+
+
+@pytest.mark.usefixtures("impatience")
+@pytest.mark.parametrize("kind", CALLERS)
+def test_credentials_that_encrypt_nothing_send_no_token(kind: str):
+    recorder = Recorder()
+    credentials = grpc.experimental.insecure_channel_credentials()  # type: ignore[no-untyped-call]
+    with (
+        run_stock({"InferShape": refuse}, interceptors=[recorder]) as address,
+        open_client(kind, address, credentials=credentials, token=SECRET) as client,
+        pytest.raises(ServiceError, match=r"health check|security level") as caught,
+    ):
+        client.infer_shape([6], [6])
+    assert SECRET not in str(caught.value)
+    assert recorder.seen == []

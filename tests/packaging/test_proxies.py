@@ -1,0 +1,134 @@
+"""HAProxy and nginx, with the files of deploy/proxies, are what docs/proxies.md says of them."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
+from pathlib import Path
+
+import grpc
+import numpy as np
+import pytest
+
+from interruptions import Figures, keep_calling
+from proxies import PROXIES, Proxy, run_proxy
+from raw_streams import begin, open_stream
+from server_processes import ServerProcess, run_server
+from tensor_reshape.client import Client, InvalidRequestError, LimitError, Reason, ReshapeError, ServiceError
+from tensor_reshape.wire.health import HealthStatus
+
+SMALL_RANK = 4
+"""What tells the servers apart: one of them refuses a larger rank."""
+
+MAX_CALLS = 16
+COMMON = ("--max-calls", str(MAX_CALLS), "--stall-seconds", "300")
+FLAGS = ((*COMMON, "--max-rank", str(SMALL_RANK)), COMMON)
+STREAM_BYTES = 256 * 1024 * 1024
+ARRAY = np.arange(64, dtype=np.float32)
+REST_SECONDS = 0.01
+ENOUGH_CALLS = 100
+
+
+@pytest.fixture(scope="module", params=PROXIES, ids=lambda proxy: proxy.name)
+def proxy(request: pytest.FixtureRequest) -> Proxy:
+    """A proxy that this machine has."""
+    proxy: Proxy = request.param
+    if obstacle := proxy.find_obstacle():
+        pytest.skip(obstacle)
+    return proxy
+
+
+@pytest.fixture(scope="module")
+def address(proxy: Proxy, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Of a proxy in front of two servers, which are not alike."""
+    with ExitStack() as stack:
+        servers = [stack.enter_context(run_server(*flags)) for flags in FLAGS]
+        addresses = [server.address for server in servers]
+        address = stack.enter_context(run_proxy(proxy, addresses, tmp_path_factory.mktemp(proxy.name)))
+        with Client(address) as client:
+            client.wait_until_ready()
+        yield address
+
+
+@pytest.fixture
+def client(address: str) -> Iterator[Client]:
+    with Client(address) as client:
+        yield client
+
+
+def test_each_call_of_a_connection_goes_to_the_next_server(client: Client):
+    refused = 0
+    for _ in range(10):
+        with suppress(LimitError):
+            client.reshape(ARRAY, [1] * SMALL_RANK + [-1], special_zero=False)
+            continue
+        refused += 1
+    assert 4 <= refused <= 6
+
+
+def test_a_stream_of_256_mib_comes_back_whole(client: Client):
+    array = np.arange(STREAM_BYTES // 8, dtype=np.int64)
+    output = client.reshape(array, [-1, 2], special_zero=False, transfer="stream", timeout=120)
+    assert np.array_equal(output.reshape(-1), array)
+
+
+def test_the_largest_message_comes_back_whole(client: Client):
+    array = np.arange(1 << 22, dtype=np.float32)
+    assert np.array_equal(client.reshape(array, [2, -1], special_zero=False, transfer="inline"), array.reshape(2, -1))
+
+
+def test_a_refusal_has_its_details(client: Client):
+    with pytest.raises(InvalidRequestError) as caught:
+        client.infer_shape((2, 3), (4, -1), special_zero=False)
+    assert (caught.value.reason, caught.value.field) == (Reason.NOT_DIVISIBLE, "shape[1]")
+    assert caught.value.metadata["divisor"] == "4"
+
+
+def test_a_call_ends_at_its_deadline(address: str):
+    with grpc.insecure_channel(address) as channel, open_stream(channel, begin(), seconds=0.5) as stream:
+        stream.accept()
+        with pytest.raises(grpc.RpcError) as caught:
+            next(stream.call)
+    assert caught.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+
+
+def test_calls_whose_client_is_gone_hold_no_place_at_a_server(address: str, client: Client):
+    for _ in range(8):  # all of them together are more than both servers take
+        with grpc.insecure_channel(address) as channel, ExitStack() as stack:
+            for _ in range(MAX_CALLS // 2):
+                stack.enter_context(open_stream(channel, begin())).accept()
+    client.static_reshape(ARRAY, [8, 8], special_zero=False, timeout=5)
+
+
+def test_a_stream_that_is_refused_before_it_ends_has_its_details_or_is_cancelled_by_haproxy(proxy: Proxy, address: str):
+    with grpc.insecure_channel(address) as channel, open_stream(channel, begin((6,), (4, -1))) as stream:
+        error = stream.refuse()
+    is_cancelled = isinstance(error, ServiceError) and error.code is grpc.StatusCode.CANCELLED
+    is_refused = isinstance(error, ReshapeError) and error.reason is Reason.NOT_DIVISIBLE
+    assert is_refused or (is_cancelled and proxy.name == "haproxy")  # 2.6 does; the page says what that means
+
+
+def test_health_is_answered_and_not_watched(client: Client, address: str):
+    assert client.check_health() is HealthStatus.SERVING
+    with grpc.insecure_channel(address) as channel:
+        watch: grpc.UnaryStreamMultiCallable[bytes, bytes] = channel.unary_stream("/grpc.health.v1.Health/Watch")
+        with pytest.raises(grpc.RpcError) as caught:
+            next(watch(b"", timeout=30))
+    assert caught.value.code() is grpc.StatusCode.UNIMPLEMENTED
+
+
+def test_servers_that_restart_one_after_the_other_lose_no_call(proxy: Proxy, tmp_path: Path):
+    figures = Figures()
+    with ExitStack() as stack:
+
+        def start(listen: str = "127.0.0.1:0") -> ServerProcess:
+            return stack.enter_context(run_server("--drain-seconds", "2", listen=(listen,)))
+
+        servers = [start(), start()]
+        addresses = [server.address for server in servers]
+        address = stack.enter_context(run_proxy(proxy, addresses, tmp_path))
+        with keep_calling(address, figures, rest_seconds=REST_SECONDS):
+            for server in servers:
+                figures.await_calls(ENOUGH_CALLS)
+                server.stop()
+                start(server.address)
+            figures.await_calls(ENOUGH_CALLS)
+    assert figures.failures == []

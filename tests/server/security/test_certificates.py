@@ -1,0 +1,76 @@
+"""The server's certificate and key: checked before gRPC's core has them."""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import grpc
+import pytest
+import trustme
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from certificates import Certificates as Issued
+from certificates import issue_certificates, write_named_certificate
+from tensor_reshape.server.config import ConfigError, TlsFiles
+from tensor_reshape.server.security.certificates import Certificates
+from tensor_reshape.server.transport.listeners import bind
+
+
+@pytest.fixture
+def issued(tmp_path: Path) -> Issued:
+    return issue_certificates(tmp_path)
+
+
+def read(issued: Issued) -> Certificates:
+    return Certificates(TlsFiles(certificate=issued.server, key=issued.server_key, client_ca=issued.authority))
+
+
+def encrypt(issued: Issued) -> None:
+    key = serialization.load_pem_private_key(issued.server_key.read_bytes(), None)
+    form = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
+    issued.server_key.write_bytes(key.private_bytes(*form, serialization.BestAvailableEncryption(b"secret")))
+
+
+DAMAGES: dict[str, tuple[Callable[[Issued], object], str]] = {
+    "the key of another": (lambda issued: issued.server_key.write_bytes(issued.client_key.read_bytes()), "mismatch"),
+    "no certificate": (lambda issued: issued.server.write_text("nothing"), "no PEM certificate and its key"),
+    "no key": (lambda issued: issued.server_key.write_text("nothing"), "no PEM certificate and its key"),
+    "an encrypted key": (encrypt, "no PEM certificate and its key"),
+    "a missing key": (lambda issued: issued.server_key.unlink(), "cannot read .*server-key.pem: No such file"),
+    "no authority": (lambda issued: issued.authority.write_text("nothing"), "ca.pem holds no PEM certificate"),
+    "a missing authority": (lambda issued: issued.authority.unlink(), "cannot read .*ca.pem"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_files_that_cannot_be_served_with_are_refused_with_the_cause(damage: str, issued: Issued):
+    change, cause = DAMAGES[damage]
+    change(issued)
+    with pytest.raises(ConfigError, match=cause):
+        read(issued)
+
+
+def test_a_broken_pair_leaves_the_former_one(issued: Issued, tmp_path: Path):
+    certificates = read(issued)
+    former = certificates.value
+    (tmp_path / "new").mkdir()
+    new = issue_certificates(tmp_path / "new")
+    issued.server.write_bytes(new.server.read_bytes())
+    certificates.look()
+    assert certificates.value is former
+    issued.server_key.write_bytes(new.server_key.read_bytes())
+    certificates.look()
+    assert certificates.value is not former
+
+
+def test_a_key_of_a_kind_that_grpc_does_not_take_is_named_as_the_cause(tmp_path: Path):
+    authority = trustme.CA()
+    chain, key = tmp_path / "chain", tmp_path / "key"
+    write_named_certificate(authority, [x509.DNSName("localhost")], chain, key, curve=ec.SECP256K1())
+    certificates = Certificates(TlsFiles(certificate=chain, key=key, client_ca=None))
+    server = grpc.server(ThreadPoolExecutor(1))
+    with pytest.raises(ConfigError, match="no key of this kind"):
+        bind(server, "127.0.0.1:0", certificates.build_credentials())
+    server.stop(None)

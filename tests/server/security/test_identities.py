@@ -1,0 +1,130 @@
+"""Who somebody is, and patterns that stand for somebody."""
+
+import pytest
+
+from tensor_reshape.server.config import ConfigError
+from tensor_reshape.server.security.identities import IdentityPattern, fold_identity, read_identities
+
+WEB = "uri:spiffe://example.org/ns/web/sa/reader"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "identity"),
+    [
+        (WEB, WEB),
+        ("uri:spiffe://example.org/ns/*/sa/reader", WEB),
+        ("uri:spiffe://example.org/ns/web/sa/*", WEB),
+        ("uri:urn:uuid:1", "uri:urn:uuid:1"),
+        ("uri:https://example.org", "uri:https://example.org"),
+        ("dns:web.example.org", "dns:web.example.org"),
+        ("dns:Web.Example.ORG", "dns:web.example.org"),
+        ("dns:*.example.org", "dns:web.example.org"),
+        ("dns:web.*.example.org", "dns:web.a.example.org"),
+        ("email:a@example.org", "email:a@example.org"),
+        ("email:*@example.org", "email:a@example.org"),
+        ("token:ci", "token:ci"),
+        ("token:*", "token:ci.2_b-c"),
+    ],
+)
+def test_a_pattern_stands_for_an_identity(pattern: str, identity: str):
+    assert IdentityPattern(pattern).matches(identity)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "identity"),
+    [
+        (WEB, WEB.upper()),
+        (WEB, f"{WEB}/"),
+        (WEB, f"{WEB}/admin"),
+        ("uri:spiffe://example.org/ns/*/sa/reader", "uri:spiffe://example.org/ns//sa/reader"),
+        ("uri:spiffe://example.org/ns/*/sa/reader", "uri:spiffe://example.org/ns/a/b/sa/reader"),
+        ("uri:spiffe://example.org/*", "uri:spiffe://example.org.evil.net/web"),
+        ("uri:spiffe://example.org/*", "uri:spiffe://example.org"),
+        ("dns:*.example.org", "dns:example.org"),
+        ("dns:*.example.org", "dns:.example.org"),
+        ("dns:*.example.org", "dns:a.b.example.org"),
+        ("dns:*.example.org", "dns:a.example.org.evil.net"),
+        ("dns:web.example.org", "dns:*.example.org"),
+        ("dns:web.example.org", "uri:web.example.org"),
+        ("email:a@example.org", "email:A@example.org"),
+        ("email:*@example.org", "email:a@evil.net@example.org"),
+        ("email:*@example.org", "dns:example.org"),
+        ("token:ci", "dns:ci"),
+        ("token:ci", "token:CI"),
+        ("token:ci", ""),
+        ("token:*", ""),
+        ("token:*", "token:"),
+    ],
+)
+def test_a_pattern_stands_for_nobody_else(pattern: str, identity: str):
+    assert not IdentityPattern(pattern).matches(identity)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "*",
+        "web.example.org",
+        "cn:web",
+        "dns:",
+        "dns:*",
+        "dns:web.*",
+        "dns:w*.example.org",
+        "dns:*.*.example.org",
+        "dns:**.example.org",
+        "dns:web..example.org",
+        "dns:web.example.org.",
+        "dns:web example.org",
+        "dns:wéb.example.org",
+        "uri:*",
+        "uri:spiffe://*/web",
+        "uri:spiffe://ex*mple.org/web",
+        "uri:*://example.org/web",
+        "uri:spiffe://example.org/*/x/*",
+        "uri:spiffe://example.org/w*b",
+        "uri:spiffe://example.org//web",
+        "uri:spiffe://example.org/web/",
+        "uri:spiffe://example.org/we b",
+        "email:example.org",
+        "email:a@*",
+        "email:a@b@example.org",
+        "token:",
+        "token:a b",
+        "token:a\nb",
+        f"token:{'a' * 65}",
+    ],
+)
+def test_what_is_no_pattern_is_refused_with_what_to_write(text: str):
+    with pytest.raises(ConfigError, match="is no identity: write uri:"):
+        IdentityPattern(text)
+
+
+def test_a_certificate_proves_its_names_by_their_kind_and_nothing_else():
+    tls = {
+        "x509_common_name": [b"admin"],
+        "x509_subject": [b"CN=admin"],
+        "x509_subject_alternative_name": [b"spiffe://example.org/web", b"web.example.org", b"10.0.0.1"],
+        "peer_uri": [b"spiffe://example.org/web"],
+        "peer_dns": [b"Web.Example.org", b"w\xc3\xa9b.example.org", b"a\nb.example.org", b"a b", b""],
+        "peer_email": [b"Web@Example.org"],
+        "peer_ip": [b"10.0.0.1"],
+        "transport_security_type": [b"ssl"],
+    }
+    assert read_identities(tls) == [
+        "uri:spiffe://example.org/web",
+        "dns:web.example.org",
+        "email:Web@example.org",
+    ]
+
+
+def test_without_a_certificate_nothing_is_proven():
+    assert read_identities({"transport_security_type": [b"ssl"]}) == []
+
+
+@pytest.mark.parametrize(
+    ("identity", "folded"),
+    [("dns:A.B", "dns:a.b"), ("email:A@B", "email:A@b"), ("uri:A://B/C", "uri:A://B/C"), ("token:A", "token:A")],
+)
+def test_hosts_are_the_same_in_capitals_and_nothing_else_is(identity: str, folded: str):
+    assert fold_identity(identity) == folded

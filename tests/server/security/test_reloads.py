@@ -1,0 +1,115 @@
+"""Files that are read again when they change."""
+
+import logging
+import os
+from pathlib import Path
+
+import pytest
+
+from tensor_reshape.server.config import ConfigError
+from tensor_reshape.server.security.reloads import Reloaded, read_file
+
+
+class Counted:
+    """Reads files, and counts how often."""
+
+    def __init__(self, *paths: Path) -> None:
+        self._paths = paths
+        self.count = 0
+
+    def load(self) -> list[bytes]:
+        self.count += 1
+        contents = [read_file(path) for path in self._paths]
+        if b"junk" in contents:
+            message = "junk"
+            raise ConfigError(message)
+        return contents
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "file"
+    path.write_bytes(b"one")
+    return path
+
+
+def test_files_that_stay_as_they_are_are_read_once(path: Path):
+    counted = Counted(path)
+    reloaded = Reloaded("files", [path], counted.load)
+    for _ in range(3):
+        reloaded.look()
+    assert (reloaded.value, counted.count) == ([b"one"], 1)
+
+
+def test_a_file_that_is_written_is_read_again(path: Path, caplog: pytest.LogCaptureFixture):
+    caplog.set_level(logging.INFO)
+    reloaded = Reloaded("files", [path], Counted(path).load)
+    path.write_bytes(b"another")
+    reloaded.look()
+    assert reloaded.value == [b"another"]
+    assert [record.message for record in caplog.records] == ["reloaded"]
+
+
+def test_a_file_of_the_same_size_and_time_that_takes_its_place_is_read_again(path: Path):
+    reloaded = Reloaded("files", [path], Counted(path).load)
+    other = path.with_name("other")
+    other.write_bytes(b"two")
+    found = path.stat()
+    os.utime(other, ns=(found.st_atime_ns, found.st_mtime_ns))
+    other.replace(path)
+    reloaded.look()
+    assert reloaded.value == [b"two"]
+
+
+def test_a_symbolic_link_to_a_folder_that_has_another_target_is_followed(tmp_path: Path):
+    # As Kubernetes mounts secrets: cert.pem -> ..data/cert.pem, ..data -> ..2026_1, and that link alone is replaced.
+    for version in ("1", "2"):
+        (tmp_path / f"..{version}").mkdir()
+        (tmp_path / f"..{version}" / "file").write_text(version)
+    (tmp_path / "..data").symlink_to("..1")
+    (tmp_path / "file").symlink_to("..data/file")
+    path = tmp_path / "file"
+    reloaded = Reloaded("files", [path], Counted(path).load)
+    (tmp_path / "..new").symlink_to("..2")
+    (tmp_path / "..new").replace(tmp_path / "..data")
+    reloaded.look()
+    assert reloaded.value == [b"2"]
+
+
+@pytest.mark.parametrize("damage", [lambda path: path.write_bytes(b"junk"), Path.unlink], ids=["junk", "gone"])
+def test_what_cannot_be_used_changes_nothing_and_is_logged_once(
+    damage: object, path: Path, caplog: pytest.LogCaptureFixture
+):
+    reloaded = Reloaded("files", [path], Counted(path).load)
+    damage(path)  # type: ignore[operator] # either of two
+    for _ in range(3):
+        reloaded.look()
+    assert reloaded.value == [b"one"]
+    assert [record.message for record in caplog.records] == ["not reloaded"]
+    path.write_bytes(b"again")
+    reloaded.look()
+    assert reloaded.value == [b"again"]
+
+
+def test_files_that_change_while_they_are_read_are_read_at_the_next_look(tmp_path: Path):
+    paths = [tmp_path / "a", tmp_path / "b"]
+    for path in paths:
+        path.write_text("1")
+
+    def load() -> list[str]:
+        contents = [path.read_text() for path in paths]
+        if contents == ["22", "1"]:  # the second is replaced just now
+            paths[1].write_text("22")
+        return contents
+
+    reloaded = Reloaded("files", paths, load)
+    paths[0].write_text("22")
+    reloaded.look()
+    assert reloaded.value == ["1", "1"]
+    reloaded.look()
+    assert reloaded.value == ["22", "22"]
+
+
+def test_what_cannot_be_used_at_first_is_an_error(tmp_path: Path):
+    with pytest.raises(ConfigError, match="cannot read"):
+        Reloaded("files", [tmp_path / "missing"], Counted(tmp_path / "missing").load)

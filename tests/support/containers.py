@@ -1,0 +1,69 @@
+"""Containers of podman."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Any
+
+HOSTILE = ["--read-only", "--read-only-tmpfs=false", "--cap-drop=all", "--security-opt=no-new-privileges"]
+# Where containers are run inside one, limits cannot be raised to podman's defaults.
+MODEST = ["--ulimit=nofile=1024:1024", "--ulimit=nproc=1024:1024"]
+
+
+def podman(*arguments: str | Path, check: bool = True, timeout: float | None = None) -> str:
+    """Returns what podman printed."""
+    # No systemd is asked to run the health check on a schedule: the tests run it themselves.
+    env = {**os.environ, "DISABLE_HC_SYSTEMD": "true"}
+    command = ["podman", *arguments]
+    result = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=check, timeout=timeout, env=env)
+    return result.stdout.strip()
+
+
+def inspect(name: str) -> dict[str, Any]:
+    (description,) = json.loads(podman("inspect", name))
+    assert isinstance(description, dict)
+    return description
+
+
+def read_until_listening(container: str) -> dict[str, Any]:
+    """Follows the log until the server listens, and returns that record."""
+    command = ["podman", "logs", "--follow", container]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as follower:
+        assert follower.stdout is not None
+        try:
+            for line in follower.stdout:
+                record = json.loads(line) if line.startswith("{") else {}
+                if record.get("message") == "listening":
+                    return dict(record)
+        finally:
+            follower.kill()
+    message = "the server ended before it listened"
+    raise RuntimeError(message)
+
+
+def run_container(image: str, *options: str) -> AbstractContextManager[str]:
+    """Runs the image's own command until the end of the block; its log is shown when a test fails."""
+    return run_until_end(*HOSTILE, *options, image)
+
+
+@contextmanager
+def run_until_end(*arguments: str) -> Iterator[str]:
+    """Runs a container with these arguments of `podman run` until the end of the block."""
+    container = podman("run", "--detach", *MODEST, *arguments)
+    try:
+        read_until_listening(container)
+        yield container
+    finally:
+        podman("logs", container, check=False)
+        podman("rm", "--force", "--time=0", container)
+
+
+def run_beside(container: str, program: str, *arguments: object) -> list[str]:
+    """Runs a program of Python on this machine, in the container's network, and returns the words that it prints."""
+    namespace = f"--net=/proc/{inspect(container)['State']['Pid']}/ns/net"
+    command = ["nsenter", namespace, sys.executable, "-c", program, *map(str, arguments)]
+    return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout.split()

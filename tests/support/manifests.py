@@ -1,0 +1,150 @@
+"""The manifests of deploy/kubernetes as kustomize renders them, and the server that they ask for."""
+
+import json
+import math
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tensor_reshape.server.__main__ import serve
+from tensor_reshape.server.config import Config
+from tensor_reshape.server.settings.declarations import VARIABLE_PREFIX
+
+Manifest = dict[str, Any]
+FOLDER = Path(__file__).parents[2] / "deploy/kubernetes"
+OVERLAYS = tuple(sorted(path.parent.name for path in FOLDER.glob("overlays/*/kustomization.yaml")))
+TLS_FOLDER = "/etc/tensor-reshape/tls"
+PROBES = ("startupProbe", "readinessProbe", "livenessProbe")
+_LEAST_VERSION = 5  # of kustomize: that of kubectl before 1.27 knows neither components nor labels as these are written
+_UNITS = {"": 1, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30}
+
+
+@cache
+def find_renderer() -> tuple[str, ...]:
+    """Returns the command that renders a folder; empty where none is installed, or one that is too old."""
+    if shutil.which("kustomize") and _parse_version(_run("kustomize", "version")) >= _LEAST_VERSION:
+        return ("kustomize", "build")
+    if shutil.which("kubectl"):
+        # Debian's, which is older than components, names no version of kustomize.
+        versions = json.loads(_run("kubectl", "version", "--client", "--output=json"))
+        if _parse_version(versions.get("kustomizeVersion", "v0")) >= _LEAST_VERSION:
+            return ("kubectl", "kustomize")
+    return ()
+
+
+@cache
+def render(overlay: str) -> tuple[Manifest, ...]:
+    """Returns all objects of an overlay: one of deploy/kubernetes by its name, or another by its folder."""
+    return tuple(yaml.safe_load_all(_run(*find_renderer(), str(FOLDER / "overlays" / overlay))))
+
+
+def find(overlay: str, kind: str) -> Manifest:
+    """Returns the one object of a kind."""
+    (found,) = [one for one in render(overlay) if one["kind"] == kind]
+    return found
+
+
+def find_pod(overlay: str) -> Manifest:
+    """Returns what the Deployment makes pods of."""
+    template = find(overlay, "Deployment")["spec"]["template"]
+    assert isinstance(template, dict)
+    return template
+
+
+def find_container(overlay: str) -> Manifest:
+    """Returns the one container of a pod."""
+    (container,) = find_pod(overlay)["spec"]["containers"]
+    assert isinstance(container, dict)
+    return container
+
+
+def find_variables(overlay: str) -> dict[str, str]:
+    """Returns the environment of the container: all of it comes from the one ConfigMap."""
+    config_map = find(overlay, "ConfigMap")
+    assert find_container(overlay)["envFrom"] == [{"configMapRef": {"name": config_map["metadata"]["name"]}}]
+    assert "env" not in find_container(overlay)
+    return dict(config_map["data"])
+
+
+def read_config(overlay: str, tls_folder: Path) -> Config:
+    """Returns what the server makes of its arguments and its environment.
+
+    Args:
+        overlay: which.
+        tls_folder: what stands for the volume with the certificates.
+    """
+    command, *flags = find_container(overlay)["args"]
+    assert command == "serve"
+    variables = {name: value.replace(TLS_FOLDER, str(tls_folder)) for name, value in find_variables(overlay).items()}
+    before = dict(os.environ)
+    try:
+        for name in [name for name in before if name.startswith(VARIABLE_PREFIX)]:
+            del os.environ[name]
+        os.environ.update(variables)
+        return Config(**serve.make_context("serve", flags).params)
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+def list_ports(container: Manifest) -> dict[str, int]:
+    """Returns the ports of a container by their names."""
+    return {port["name"]: port["containerPort"] for port in container["ports"]}
+
+
+def parse_bytes(quantity: str) -> int:
+    """Returns what a quantity of memory stands for."""
+    match = re.fullmatch(r"(\d+)(|Ki|Mi|Gi)", quantity)
+    assert match, quantity
+    return int(match[1]) * _UNITS[match[2]]
+
+
+def build_podman_flags(overlay: str, secrets: Mapping[str, Path]) -> Iterator[str]:
+    """Yields what has podman run a container as the kubelet would.
+
+    Args:
+        overlay: of which the container is.
+        secrets: folders that stand for the Secrets, by name.
+    """
+    pod, container = find_pod(overlay)["spec"], find_container(overlay)
+    of_pod, of_container = pod["securityContext"], container["securityContext"]
+    yield f"--user={of_pod['runAsUser']}:{of_pod['runAsGroup']}"
+    if "fsGroup" in of_pod:
+        yield f"--group-add={of_pod['fsGroup']}"
+    if of_container["readOnlyRootFilesystem"]:
+        yield from ("--read-only", "--read-only-tmpfs=false")
+    if not of_container["allowPrivilegeEscalation"]:
+        yield "--security-opt=no-new-privileges"
+    yield from (f"--cap-drop={capability}" for capability in of_container["capabilities"]["drop"])
+    yield from _limit(container["resources"]["limits"])
+    yield from (f"--env={name}={value}" for name, value in find_variables(overlay).items())
+    folders = {volume["name"]: secrets[volume["secret"]["secretName"]] for volume in pod.get("volumes", [])}
+    for mount in container.get("volumeMounts", []):
+        yield f"--volume={folders[mount['name']]}:{mount['mountPath']}:{'ro' if mount['readOnly'] else 'rw'}"
+
+
+def _limit(limits: Mapping[str, str]) -> Sequence[str]:
+    assert set(limits) == {"memory"}
+    size = parse_bytes(limits["memory"])
+    return (f"--memory={size}b", f"--memory-swap={size}b")  # no swap, as on a node
+
+
+def round_up(size: float, step: int) -> int:
+    """Returns the least multiple of `step` that is not less than `size`."""
+    return math.ceil(size / step) * step
+
+
+def _parse_version(text: str) -> int:
+    match = re.search(r"v(\d+)\.", text)
+    return int(match[1]) if match else 0
+
+
+def _run(*command: str) -> str:
+    return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout

@@ -1,0 +1,61 @@
+"""Programs of Python that run beside a pod, in its network, or within it."""
+
+PROBE = """
+import sys, grpc
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+with grpc.insecure_channel(f"127.0.0.1:{sys.argv[1]}", [("grpc.enable_http_proxy", 0)]) as channel:
+    stub = health_pb2_grpc.HealthStub(channel)
+    response = stub.Check(health_pb2.HealthCheckRequest(service=sys.argv[3]), timeout=float(sys.argv[2]))
+print(health_pb2.HealthCheckResponse.ServingStatus.Name(response.status))
+"""
+"""As the kubelet asks: in plain text, for the whole server."""
+
+FLOOD = """
+import sys, time
+from concurrent.futures import ThreadPoolExecutor
+import grpc
+from tensor_reshape.v1 import reshape_pb2, tensor_pb2
+
+CLIENTS, SECONDS, SIZE = 16, 4, 2**24
+DATA = tensor_pb2.Tensor(data_type=tensor_pb2.DATA_TYPE_F32, dims=[SIZE // 4], data=bytes(SIZE))
+REQUEST = reshape_pb2.StaticReshapeRequest(data=DATA, shape=[-1, 4], special_zero=True).SerializeToString()
+OPTIONS = [("grpc.use_local_subchannel_pool", 1), ("grpc.max_receive_message_length", -1)]
+
+def call(_):
+    answered, end = 0, time.monotonic() + SECONDS
+    with grpc.insecure_channel(f"127.0.0.1:{sys.argv[1]}", OPTIONS) as channel:
+        while time.monotonic() < end:
+            channel.unary_unary("/tensor_reshape.v1.ReshapeService/StaticReshape")(REQUEST, timeout=60)
+            answered += 1
+    return answered
+
+with ThreadPoolExecutor(CLIENTS) as pool:
+    print(sum(pool.map(call, range(CLIENTS))))
+"""
+"""Has clients with a connection each send the largest messages for some seconds; prints how many were answered."""
+
+COUNT_HITS = """
+from pathlib import Path
+
+events, failures = Path("/sys/fs/cgroup/memory.events"), Path("/sys/fs/cgroup/memory/memory.failcnt")  # cgroup 2, and 1
+lines = events.read_text().splitlines() if events.exists() else ["max " + failures.read_text()]
+print(*(count for name, count in map(str.split, lines) if name == "max"))
+"""
+"""Prints how often the container that it runs in was at its limit of memory."""
+
+IDENTIFY = """
+import sys, grpc
+from pathlib import Path
+from tensor_reshape.client import Client, UnavailableError
+
+folder, port = Path(sys.argv[1]), sys.argv[2]
+authority, key, chain = ((folder / f"{name}.pem").read_bytes() for name in ("ca", "client-key", "client"))
+for pair in ((key, chain), ()):
+    with Client(f"localhost:{port}", credentials=grpc.ssl_channel_credentials(authority, *pair)) as client:
+        try:
+            print(*client.infer_shape([2, 3], [6], special_zero=False, timeout=5).known)
+        except UnavailableError:
+            print("refused")
+"""
+"""Calls with a certificate, then without one."""

@@ -1,0 +1,80 @@
+"""HAProxy and nginx with the files of deploy/proxies, on free ports, in front of servers of this machine."""
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from bare_servers import find_free_port
+
+FOLDER = Path(__file__).parents[2] / "deploy/proxies"
+_LISTEN = "0.0.0.0:50051"
+_REPLICA = re.compile(r"192\.0\.2\.(\d):50051")
+_STOP_SECONDS = 30
+
+
+class Proxy(NamedTuple):
+    """A program that is put in front of servers.
+
+    Attributes:
+        name: of the program.
+        file: its configuration, in `FOLDER`.
+        build_command: what runs it with such a file.
+        pidfile: what it writes besides, so that no other one of the machine is disturbed; empty: nothing.
+    """
+
+    name: str
+    file: str
+    build_command: Callable[[Path], list[str]]
+    pidfile: str = ""
+
+    def find_obstacle(self) -> str:
+        """Returns why it cannot run on this machine; empty where it can."""
+        if shutil.which(self.name) is None:
+            return f"needs {self.name}"
+        return "Debian's nginx writes to folders of root" if self.name == "nginx" and os.geteuid() else ""
+
+    def read_file(self) -> str:
+        """Returns its configuration as it is documented."""
+        return (FOLDER / self.file).read_text()
+
+
+PROXIES = (
+    Proxy("haproxy", "haproxy/haproxy.cfg", lambda file: ["haproxy", "-db", "-f", str(file)]),
+    Proxy(
+        "nginx",
+        "nginx/nginx.conf",
+        lambda file: ["nginx", "-e", "stderr", "-g", "daemon off;", "-c", str(file)],
+        "/run/nginx.pid",
+    ),
+)
+
+
+@contextmanager
+def run_proxy(proxy: Proxy, addresses: list[str], folder: Path) -> Iterator[str]:
+    """Runs a proxy in front of servers until the end of the block, which is given its address.
+
+    Args:
+        proxy: which one.
+        addresses: of as many servers as its file has.
+        folder: for the file with these addresses.
+    """
+    address = f"127.0.0.1:{find_free_port()}"
+    text = proxy.read_file()
+    assert len(_REPLICA.findall(text)) == len(addresses)
+    assert text.count(_LISTEN) == 1
+    text = _REPLICA.sub(lambda match: addresses[int(match[1]) - 1], text.replace(_LISTEN, address))
+    if proxy.pidfile:
+        text = text.replace(proxy.pidfile, str(folder / "pid"))
+    file = folder / Path(proxy.file).name
+    file.write_text(text)
+    process = subprocess.Popen(proxy.build_command(file), stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    try:
+        yield address
+    finally:
+        process.terminate()
+        process.wait(_STOP_SECONDS)
