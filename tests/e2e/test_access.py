@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,10 @@ from command_line import run_command
 from inference_requests import INFER, build_request
 from server_processes import ServerProcess, run_server
 from tensor_reshape.client import Client, PermissionDeniedError, Reason, ShapeQuery, UnauthenticatedError
+from tensor_reshape.server.auxiliary.foreign_methods import HEALTH_SERVICE
+from tensor_reshape.server.oip.messages import SERVICE as INFERENCE_SERVICE
 from tensor_reshape.server.oip.messages import find_class, find_path
+from tensor_reshape.v1 import reshape_pb2
 
 BATCH, VIEWER, UNKNOWN = "batch-" * 8, "viewer-" * 8, "nobody-" * 8
 SERVICE = "/tensor_reshape.v1.ReshapeService"
@@ -28,6 +31,7 @@ AUTHORIZATION = f"""
 "token:viewer" = ["{SERVICE}/InferShape", "{SERVICE}/BatchInferShape"]
 """
 LIST_SERVICES = b"\x3a\x00"  # of reflection: its field 7, empty
+VERSIONS = ("v1", "v1alpha")
 ROWS = np.arange(6, dtype=np.float32).reshape(2, 3)
 
 
@@ -146,7 +150,7 @@ def reflect(channel: grpc.Channel, version: str, *metadata: tuple[str, str]) -> 
     return next(iter(call(iter([LIST_SERVICES]), metadata=metadata, timeout=60)))
 
 
-@pytest.mark.parametrize("version", ["v1", "v1alpha"])
+@pytest.mark.parametrize("version", VERSIONS)
 def test_reflection_is_closed_unless_it_is_asked_for(version: str, guarded: Guarded):
     with guarded.open_channel() as channel:
         with pytest.raises(grpc.RpcError) as refused:
@@ -163,13 +167,48 @@ def local_server(serving: str, tmp_path_factory: pytest.TempPathFactory) -> Iter
         yield server
 
 
-@pytest.mark.parametrize("version", ["v1", "v1alpha"])
+@pytest.mark.parametrize("version", VERSIONS)
 def test_reflection_that_is_asked_for_takes_a_token(version: str, local_server: ServerProcess):
     with grpc.insecure_channel(local_server.address) as channel:
         assert SERVICE[1:].encode() in reflect(channel, version, ("authorization", f"Bearer {BATCH}"))
         with pytest.raises(grpc.RpcError) as refused:
             reflect(channel, version)
         assert refused.value.code() is grpc.StatusCode.UNAUTHENTICATED
+
+
+OPEN = {
+    *(f"/grpc.health.v1.Health/{name}" for name in ("Check", "List", "Watch")),
+    *map(find_path, ("ServerLive", "ServerReady", "ModelReady")),
+}
+
+
+def list_methods() -> list[str]:
+    services = [reshape_pb2.DESCRIPTOR.services_by_name["ReshapeService"], INFERENCE_SERVICE, HEALTH_SERVICE]
+    paths = [f"/{service.full_name}/{method.name}" for service in services for method in service.methods]
+    return [*paths, *(f"/grpc.reflection.{version}.ServerReflection/ServerReflectionInfo" for version in VERSIONS)]
+
+
+def find_code(channel: grpc.Channel, path: str, *metadata: tuple[str, str]) -> grpc.StatusCode:
+    """Returns how a call ends that sends one empty message: on the wire, a unary call is a stream of one."""
+    method: grpc.StreamStreamMultiCallable[bytes, bytes] = channel.stream_stream(path)
+    call: Any = method(iter([b""]), metadata=metadata, timeout=60)
+    with suppress(grpc.RpcError):
+        if path.endswith("/Watch"):
+            next(call)  # and no end comes
+            call.cancel()
+            return grpc.StatusCode.OK
+        for _ in call:
+            pass
+    return grpc.StatusCode[call.code().name]
+
+
+def test_every_method_but_those_of_health_is_closed(local_server: ServerProcess):
+    token = ("authorization", f"Bearer {BATCH}")
+    with grpc.insecure_channel(local_server.address) as channel:
+        served = {path for path in list_methods() if find_code(channel, path, token).name != "UNIMPLEMENTED"}
+        codes = {path: find_code(channel, path).name for path in served}
+    assert {path for path, code in codes.items() if code != "UNAUTHENTICATED"} == OPEN
+    assert len(served) > 2 * len(OPEN)
 
 
 @pytest.mark.parametrize("kind", CALLERS)

@@ -4,7 +4,7 @@ import socket
 import ssl
 import threading
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from pathlib import Path
 
 import grpc
@@ -214,15 +214,24 @@ def test_files_that_are_no_certificate_are_named_at_the_start(files: Certificate
 
 
 WEB = "spiffe://example.org/ns/web/sa/reader"
-CALLERS: dict[str, tuple[list[x509.GeneralName], bool]] = {
-    "by its URI": ([x509.UniformResourceIdentifier(WEB)], True),
-    "by a wildcard": ([x509.DNSName("two.web.example.org")], True),
-    "by one name of several": ([x509.DNSName("a.org"), x509.RFC822Name("web@example.org")], True),
-    "with a URI of another": ([x509.UniformResourceIdentifier(f"{WEB}s")], False),
-    "with a label more": ([x509.DNSName("a.two.web.example.org")], False),
-    "with a URI that is said to be a host": ([x509.DNSName(WEB)], False),
-    "with a common name alone": ([], False),
+CALLERS: dict[str, tuple[list[x509.GeneralName], str]] = {
+    "by its URI": ([x509.UniformResourceIdentifier(WEB)], "everything"),
+    "by a wildcard": ([x509.DNSName("two.web.example.org")], "questions"),
+    "by one name of several": ([x509.DNSName("a.org"), x509.RFC822Name("web@example.org")], "everything"),
+    "without a permission": ([x509.DNSName("caller")], "nothing here"),
+    "with a URI of another": ([x509.UniformResourceIdentifier(f"{WEB}s")], "nothing"),
+    "with a label more": ([x509.DNSName("a.two.web.example.org")], "nothing"),
+    "with a URI that is said to be a host": ([x509.DNSName(WEB)], "nothing"),
+    "with a common name alone": ([], "nothing"),
 }
+"""What is in a certificate, beside the common name `caller`, and what such a client may ask for."""
+
+AUTHORIZATION = f"""
+[callers]
+"uri:{WEB}" = ["*"]
+"dns:*.web.example.org" = ["/tensor_reshape.v1.ReshapeService/InferShape"]
+"email:*@example.org" = ["*"]
+"""
 
 
 @pytest.fixture(scope="module")
@@ -238,7 +247,10 @@ def choosy_server(
     files = issue_certificates(tmp_path_factory.mktemp("choosy"), authority)
     allowed = [f"uri:{WEB}", "dns:*.web.example.org", "email:*@example.org", "dns:caller"]
     flags = [flag for identity in allowed for flag in ("--allow-identity", identity)]
-    with run_server(*get_flags(files), "--tls-client-ca", str(files.authority), *flags, "--serving", serving) as server:
+    authorization = files.server.with_name("authorization.toml")
+    authorization.write_text(AUTHORIZATION)
+    flags += ["--authorization-file", str(authorization), "--tls-client-ca", str(files.authority)]
+    with run_server(*get_flags(files), *flags, "--serving", serving) as server:
         yield server, files
 
 
@@ -247,17 +259,20 @@ def test_a_client_is_known_by_the_names_in_its_certificate(
     caller: str, authority: trustme.CA, choosy_server: tuple[ServerProcess, Certificates], tmp_path: Path
 ):
     server, files = choosy_server
-    names, is_allowed = CALLERS[caller]
+    names, permitted = CALLERS[caller]
     chain, key = tmp_path / "chain", tmp_path / "key"
     write_named_certificate(authority, names, chain, key)
     credentials = grpc.ssl_channel_credentials(files.authority.read_bytes(), key.read_bytes(), chain.read_bytes())
+    refusal = "this caller may not call this server" if permitted == "nothing" else "may not call this method"
+
+    def expect(*permissions: str) -> AbstractContextManager[object]:
+        return nullcontext() if permitted in permissions else pytest.raises(PermissionDeniedError, match=refusal)
+
     with Client(server.address, credentials=credentials) as client:
-        if is_allowed:
-            assert infer(client) == (6,)
-            assert client.reshape([1, 2], [2], special_zero=False, transfer="stream").shape == (2,)
-            return
-        with pytest.raises(PermissionDeniedError, match="this caller may not call this server"):
-            infer(client)
-        with pytest.raises(PermissionDeniedError, match="this caller may not call this server"):
-            client.reshape([1, 2], [2], special_zero=False, transfer="stream")
         assert client.check_health().name == "SERVING"
+        with expect("everything", "questions"):
+            assert infer(client) == (6,)
+        with expect("everything"):
+            assert client.reshape([1, 2], [2], special_zero=False, transfer="inline").shape == (2,)
+        with expect("everything"):
+            assert client.reshape([1, 2], [2], special_zero=False, transfer="stream").shape == (2,)

@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from queue import Empty, SimpleQueue
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import grpc
 
@@ -30,7 +30,7 @@ from tensor_reshape.server.calls.heartbeats import Heartbeat
 from tensor_reshape.server.calls.observers import Observer
 from tensor_reshape.server.calls.quotas import build_quotas
 from tensor_reshape.server.calls.router import CallRouter
-from tensor_reshape.server.config import COST_FACTOR, STOP_SIGNALS, Config
+from tensor_reshape.server.config import COST_FACTOR, STOP_SIGNALS, Config, ConfigError
 from tensor_reshape.server.introductions import announce, describe_server
 from tensor_reshape.server.oip.messages import SERVICE as INFERENCE_SERVICE
 from tensor_reshape.server.oip.methods import build_methods as build_inference_methods
@@ -48,6 +48,9 @@ from tensor_reshape.server.transport.listeners import bind, count_listeners, fin
 from tensor_reshape.server.transport.offenders import OffenderCloser
 from tensor_reshape.server.transport.options import build_options
 from tensor_reshape.v1 import reshape_pb2
+
+if TYPE_CHECKING:
+    from tensor_reshape.server.tracing.providers import Tracing
 
 Causes: TypeAlias = "SimpleQueue[str]"
 
@@ -105,7 +108,7 @@ class Runner:
         logs = [AccessLog(config.access_log)] if config.access_log else []
         # Quotas last: they count for callers whom the others have named, and let in.
         passed = Gates((*logs, *self._access.gates, *gates, *build_quotas(config)))
-        self._admission = Admission(config, (*logs, *observers), passed)
+        self._admission = Admission(config, (*logs, *observers, *self._start_observers()), passed)
         self._health, methods = build_health(self._admission.resets)
         methods += build_checks(build_probes(self._health.is_serving), self._health, self._admission.resets)
         methods += self._reflection.build_methods(self._admission.resets, passed) if config.reflects else []
@@ -174,6 +177,8 @@ class Runner:
         if self._health_port is not None:
             self._health_port.end()
         self._housekeeper.stop()
+        if self._tracing is not None:
+            self._tracing.end()
         self._threads.shutdown(wait=False)  # what no call waits for any more may take long
 
     def _dismiss_clients(self, hurry: threading.Event) -> None:
@@ -185,6 +190,11 @@ class Runner:
         while not dismissal.advance(time.monotonic()) and time.monotonic() < end and not hurry.wait(_TURN_SECONDS):
             pass  # those that were busy may be idle now
         self._admission.resume()
+
+    def _start_observers(self) -> list[Observer]:
+        """Starts what tells of calls, as the configuration says."""
+        self._tracing = _start_tracing() if self._config.tracing else None
+        return [self._tracing.observer] if self._tracing else []
 
     def _build_health_port(self) -> HealthPort | None:
         address = self._config.health_listen
@@ -223,6 +233,20 @@ def _join_methods(service: ReshapeService, config: Config) -> MethodTable:
     information = MethodTable((build_info_method(describe_server(config)),), ())
     inference = build_inference_methods(service, config.limits, SharedMemory(config.shared_memory_dir))
     return service.methods.join(information).join(inference)
+
+
+def _start_tracing() -> "Tracing":
+    """Starts to tell OpenTelemetry of calls.
+
+    Raises:
+        ConfigError: it is not installed, or cannot be told.
+    """
+    try:
+        from tensor_reshape.server.tracing.providers import Tracing  # noqa: PLC0415 - an extra, which few servers need
+    except ImportError as error:
+        message = f"--tracing needs the extra tensor-reshape[tracing]: {error}"
+        raise ConfigError(message) from error
+    return Tracing()
 
 
 def serve_until_signal(config: Config) -> None:

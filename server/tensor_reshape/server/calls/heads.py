@@ -1,5 +1,7 @@
 """What is known of a call at its beginning, before its message: the method, the caller, and what the caller has sent.
 
+How its answer begins is kept here besides, for who tells of the call when it is over.
+
 - The same however a call is served. Where threads serve, the connection is known when the call has a thread, which is
   before a gate is asked: see `gates`.
 - All of it comes from a stranger but `method`, `peer` and what TLS has verified: it is checked by whoever uses it, and
@@ -22,6 +24,9 @@ AskTls: TypeAlias = Callable[[], Mapping[str, Sequence[bytes]]]
 REQUEST_ID_KEY = "x-request-id"
 """The name of a request's id in the metadata, as proxies have it."""
 
+MAX_ANSWER_BYTES = 1024
+"""How much of an answer is kept: the header of a tensor of the largest rank, 64 dims of 10 bytes, and more."""
+
 _REQUEST_ID = re.compile(r"[!-~]{1,128}")  # visible ASCII: it goes into logs, and back to the caller
 _MADE_BYTES = 8
 
@@ -37,11 +42,13 @@ class CallHead:
         trailing: what the caller is told at the end of the call besides, good or bad: a gate may add to it.
         is_logged: whether the log says of the call that it ended badly.
         leavers: of the gates that have admitted the call, and have not heard that it is over.
+        answer: how the first answer begins, `MAX_ANSWER_BYTES` of it; empty while there is none.
     """
 
     __slots__ = (
         "_ask_tls",
         "_request_ids",
+        "answer",
         "identity",
         "is_logged",
         "leavers",
@@ -61,6 +68,7 @@ class CallHead:
         self.is_logged = False
         self.trailing: tuple[tuple[str, str | bytes], ...] = ()
         self.leavers: list[Callable[[CallHead], None]] = []
+        self.answer = b""
 
     def name_caller(self, peer: str, ask_tls: AskTls) -> None:
         """Notes whose call it is; `ask_tls` can be asked from any thread while the head is there."""
@@ -81,6 +89,11 @@ class CallHead:
         told = self.trailing
         if not any(key == REQUEST_ID_KEY for key, _ in told):
             self.trailing = (*told, (REQUEST_ID_KEY, self.request_id))
+
+    def note_answer(self, response: bytes) -> None:
+        """Keeps how an answer begins, where it is the first: a copy, since the whole may be large."""
+        if not self.answer:
+            self.answer = response[:MAX_ANSWER_BYTES]
 
     def leave(self) -> None:
         """Tells the gates that have admitted the call that it is over; whoever calls this again tells nobody."""

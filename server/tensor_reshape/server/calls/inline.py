@@ -255,6 +255,7 @@ class UnaryCall(InlineCall, DirectCall):
                 self._refuse(error)
             return
         if size is not None and response is not None:
+            self._life.note_answer(response)
             # The life ends first: a call that was given up meanwhile has its refusal on the way, and gets no answer.
             if self._admission.answer_at_once(self._life, size, len(response)):
                 self.finish(self._good, response)
@@ -275,6 +276,7 @@ class UnaryCall(InlineCall, DirectCall):
         except Exception as error:  # noqa: BLE001 - whatever it is, the caller is told no more than that
             self._refuse(error)
         else:
+            self._life.note_answer(response)
             if self._admission.end(self._life, OK, len(response)):
                 self.finish(self._good, response)
 
@@ -317,6 +319,7 @@ class StreamCall(InlineCall, CoreCall):
         except Exception as error:  # noqa: BLE001 - whatever it is, the caller is told no more than that
             self._refuse(error)
             return
+        self._life.note_answer(*answers[:1])
         moved = None if self._session.is_between_tensors else len(raw)
         self._admission.answer(self._life, answers, moved)
 

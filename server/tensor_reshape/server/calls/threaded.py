@@ -267,6 +267,7 @@ class ThreadedUnary(ThreadedCall):
             response = self._served.answer_light(raw)
             if response is None:
                 response = self._work(raw)
+            self._life.note_answer(response)
             self._admission.end(self._life, OK, len(response))
         except grpc.RpcError:
             raise  # the call is over
@@ -367,6 +368,7 @@ class ThreadedStream(ThreadedCall):
             self._await_room(self._session.count_room(raw))
             self._take_up()
         answers = list(self._session.receive(raw))
+        self._life.note_answer(*answers[:1])
         moved = None if self._session.is_between_tensors else len(raw)
         self._admission.answer(self._life, answers, moved)
 

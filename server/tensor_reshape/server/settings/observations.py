@@ -41,6 +41,14 @@ class ObservationSettings:
         ),
     ] = 0.0
 
+    tracing: Annotated[
+        bool,
+        Declaration(
+            help="Tell OpenTelemetry of each call, by OTLP over HTTP; its own variables say where to, of how many "
+            "calls, and under which name. Needs the extra tracing."
+        ),
+    ] = False
+
 
 def read_log_levels(text: str) -> dict[str, str]:
     """Returns the levels of modules, by name.

@@ -1,0 +1,1 @@
+"""What OpenTelemetry is told of calls: optional, and imported where a server is started with `--tracing` alone."""

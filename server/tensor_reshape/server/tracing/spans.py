@@ -1,0 +1,103 @@
+"""One span for each call, made when the call is over: so nothing is kept of a call that is under way.
+
+- Names follow OpenTelemetry's conventions for gRPC, `rpc.*`; what they do not have is under `tensor_reshape.`.
+- The span of the caller is its parent, where the call's metadata name one in the form of W3C Trace Context.
+- Of what a caller has sent there is nothing in a span but that parent, and the request's id, which is checked.
+- Whether a span is kept is decided before anything is read for it.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from grpc import StatusCode
+from opentelemetry.context import Context
+from opentelemetry.propagators.textmap import Getter
+from opentelemetry.trace import Span, SpanKind, Status, Tracer
+from opentelemetry.trace import StatusCode as SpanStatus
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+from tensor_reshape.server.calls.heads import Metadata
+from tensor_reshape.server.calls.lifecycle import GONE, Event, State
+from tensor_reshape.server.calls.observers import CallRecord
+from tensor_reshape.wire.methods import SERVICE
+from tensor_reshape.wire.ranks import find_inferred_rank, find_output_rank, find_stream_rank
+
+# What the conventions call a failure of the server: other codes are answers that the caller has to live with.
+_FAILURES = frozenset({"UNKNOWN", "DEADLINE_EXCEEDED", "UNIMPLEMENTED", "INTERNAL", "UNAVAILABLE", "DATA_LOSS"})
+_RANKS: Final[Mapping[str, Callable[[bytes], int | None]]] = {
+    f"/{SERVICE}/StaticReshape": find_output_rank,
+    f"/{SERVICE}/DynamicReshape": find_output_rank,
+    f"/{SERVICE}/Reshape": find_output_rank,
+    f"/{SERVICE}/StreamReshape": find_stream_rank,
+    f"/{SERVICE}/InferShape": find_inferred_rank,
+}
+_TOLD_STATES = (State.WAITING, State.RECEIVING, State.QUEUED, State.WORKING, State.SENDING)
+_PROPAGATOR = TraceContextTextMapPropagator()
+
+
+class _MetadataGetter(Getter[Metadata]):
+    """Reads a call's metadata as OpenTelemetry reads headers."""
+
+    def get(self, carrier: Metadata, key: str) -> list[str] | None:
+        """Returns the values of a name; None where there are none."""
+        return [value for name, value in carrier if name == key and isinstance(value, str)] or None
+
+    def keys(self, carrier: Metadata) -> list[str]:
+        """Returns the names."""
+        return [name for name, _ in carrier]
+
+
+_GETTER = _MetadataGetter()
+
+
+class SpanObserver:
+    """Makes a span of each call that is over: an `Observer`."""
+
+    def __init__(self, tracer: Tracer) -> None:
+        """Makes them by `tracer`, which must not block: its spans are queued."""
+        self._tracer = tracer
+
+    def observe(self, record: CallRecord, event: Event) -> None:
+        """See `Observer`."""
+        del event
+        if record.state is State.DONE:
+            self._tell(record)
+
+    def _tell(self, record: CallRecord) -> None:
+        end = time.time_ns()
+        service, _, method = record.method.removeprefix("/").partition("/")
+        span = self._tracer.start_span(
+            f"{service}/{method}",
+            # Not the context of this thread, which tells of calls of any caller.
+            _PROPAGATOR.extract(record.head.metadata, Context(), _GETTER),
+            SpanKind.SERVER,
+            {"rpc.system": "grpc", "rpc.service": service, "rpc.method": method},
+            start_time=end - round((time.monotonic() - record.began) * 1e9),
+        )
+        if span.is_recording():
+            _describe(span, record)
+        span.end(end)
+
+
+def _describe(span: Span, record: CallRecord) -> None:
+    ending = record.ending or GONE
+    span.set_attribute("rpc.grpc.status_code", StatusCode[ending.code].value[0])
+    span.set_attribute("tensor_reshape.request_id", record.head.request_id)
+    span.set_attribute("tensor_reshape.request_bytes", record.request_bytes)
+    span.set_attribute("tensor_reshape.response_bytes", record.response_bytes)
+    if ending.reason:
+        span.set_attribute("tensor_reshape.reason", ending.reason)
+    rank = _find_rank(record)
+    if rank is not None:
+        span.set_attribute("tensor_reshape.rank", rank)
+    for state in _TOLD_STATES:
+        if record.seconds.get(state):
+            span.set_attribute(f"tensor_reshape.{state.name.lower()}_seconds", record.seconds[state])
+    if ending.code in _FAILURES:
+        span.set_status(Status(SpanStatus.ERROR, ending.reason or None))
+
+
+def _find_rank(record: CallRecord) -> int | None:
+    find = _RANKS.get(record.method)
+    return find(record.head.answer) if find and record.head.answer else None

@@ -1,0 +1,112 @@
+"""What a server with --tracing tells a collector of its calls."""
+
+import socket
+from collections.abc import Iterator
+
+import grpc
+import numpy as np
+import pytest
+
+from collectors import Collector, read_attributes, run_collector
+from plain_requests import STATIC_RESHAPE, build_static_request
+from server_processes import ServerProcess, run_server
+from tensor_reshape.client import Client, ReshapeError
+
+SIX = np.arange(6, dtype=np.float32)
+TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
+TRACEPARENT = ("traceparent", f"00-{TRACE}-{PARENT}-01")
+
+
+@pytest.fixture(scope="module", params=["inline", "threads"])
+def running(request: pytest.FixtureRequest) -> Iterator[tuple[ServerProcess, Collector]]:
+    with (
+        run_collector() as collector,
+        run_server("--tracing", "--serving", request.param, env=collector.variables) as server,
+    ):
+        yield server, collector
+
+
+@pytest.fixture
+def traced(running: tuple[ServerProcess, Collector]) -> tuple[ServerProcess, Collector]:
+    """The server and its collector, which has nothing of other tests: each awaits all its spans."""
+    running[1].clear()
+    return running
+
+
+def test_each_call_has_a_span_in_the_trace_of_its_caller(traced: tuple[ServerProcess, Collector]):
+    server, collector = traced
+    with Client(server.address, metadata=[TRACEPARENT, ("x-request-id", "mine")]) as client:
+        client.static_reshape(SIX, [2, 3], special_zero=False)
+        client.reshape(SIX, [1, 2, 3], special_zero=False, transfer="stream")
+        client.infer_shape((2, 3), (6,), special_zero=False)
+        with pytest.raises(ReshapeError):
+            client.infer_shape((2, 3), (7,), special_zero=False)
+    spans = collector.await_spans(4)
+    told = [(span.name.rpartition("/")[2], *_pick(read_attributes(span))) for span in spans]
+    assert told == [
+        ("StaticReshape", 0, 2, None, "mine"),
+        ("StreamReshape", 0, 3, None, "mine"),
+        ("InferShape", 0, 1, None, "mine"),
+        ("InferShape", 3, None, "VOLUME_MISMATCH", "mine"),
+    ]
+    assert {(span.trace_id.hex(), span.parent_span_id.hex()) for span in spans} == {(TRACE, PARENT)}
+    assert all(span.start_time_unix_nano < span.end_time_unix_nano for span in spans)
+    assert collector.services == {"tensor-reshape"}
+
+
+def test_a_call_without_a_trace_begins_one(traced: tuple[ServerProcess, Collector]):
+    server, collector = traced
+    with Client(server.address) as client:
+        client.static_reshape(SIX, [2, 3], special_zero=False)
+    (span,) = collector.await_spans(1)
+    attributes = read_attributes(span)
+    assert (len(span.trace_id), span.parent_span_id) == (16, b"")
+    assert attributes["tensor_reshape.response_bytes"] > SIX.nbytes
+    assert attributes["tensor_reshape.request_bytes"] > SIX.nbytes
+
+
+@pytest.mark.parametrize("value", ["", "00-zz", "00-" + "0" * 32 + "-" + "0" * 16 + "-01", "x" * 2000])
+def test_what_is_no_trace_begins_one_and_is_in_no_span(traced: tuple[ServerProcess, Collector], value: str):
+    server, collector = traced
+    metadata = (("traceparent", value), ("tracestate", "s" * 600), ("authorization", "secret"), ("blob-bin", b"\xff"))
+    with grpc.insecure_channel(server.address) as channel:
+        method: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(STATIC_RESHAPE)
+        method(build_static_request(), metadata=metadata)
+    (span,) = collector.await_spans(1)
+    assert span.parent_span_id == b""
+    assert span.trace_state == ""
+    assert "secret" not in str(span)
+
+
+def test_a_caller_whose_trace_is_not_sampled_is_not_told_of(traced: tuple[ServerProcess, Collector]):
+    server, collector = traced
+    with Client(server.address, metadata=[("traceparent", f"00-{TRACE}-{PARENT}-00")]) as client:
+        client.static_reshape(SIX, [2, 3], special_zero=False)
+    with Client(server.address, metadata=[TRACEPARENT]) as client:
+        client.infer_shape((2, 3), (6,), special_zero=False)
+    (span,) = collector.await_spans(1)
+    assert span.name.endswith("InferShape")
+
+
+def test_each_worker_tells():
+    with run_collector() as collector, run_server("--tracing", "--workers", "2", env=collector.variables) as server:
+        with Client(server.address) as client:
+            client.static_reshape(SIX, [2, 3], special_zero=False)
+        assert server.stop() == 0
+        assert len(collector.await_spans(1)) == 1
+
+
+def test_a_collector_that_does_not_answer_keeps_neither_a_call_nor_the_end():
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        variables = {"OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{silent.getsockname()[1]}"}
+        with run_server("--tracing", env={**variables, "OTEL_BSP_MAX_QUEUE_SIZE": "512"}) as server:
+            with Client(server.address) as client:
+                for _ in range(1000):  # more than are queued
+                    client.static_reshape(SIX, [2, 3], special_zero=False)
+            assert server.stop() == 0
+
+
+def _pick(attributes: dict[str, object]) -> tuple[object, ...]:
+    """Returns the code, the rank, the reason and the request's id."""
+    names = ("rpc.grpc.status_code", "tensor_reshape.rank", "tensor_reshape.reason", "tensor_reshape.request_id")
+    return tuple(attributes.get(name) for name in names)

@@ -1,0 +1,81 @@
+"""A collector of OpenTelemetry's traces, which keeps what it is sent."""
+
+import gzip
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Condition, Thread
+from typing import Any
+
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.resource.v1.resource_pb2 import Resource
+from opentelemetry.proto.trace.v1.trace_pb2 import Span
+
+WAIT_SECONDS = 60.0
+
+
+class Collector:
+    """What has arrived.
+
+    Attributes:
+        variables: of the environment, with which OpenTelemetry sends here, and soon.
+        services: the names of those who have sent.
+    """
+
+    def __init__(self, port: int) -> None:
+        self.variables = {
+            "OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{port}",
+            "OTEL_BSP_SCHEDULE_DELAY": "20",
+        }
+        self.services: set[str] = set()
+        self._spans: list[Span] = []
+        self._news = Condition()
+
+    def add(self, request: ExportTraceServiceRequest) -> None:
+        with self._news:
+            for traces in request.resource_spans:
+                self.services.add(read_attributes(traces.resource)["service.name"])
+                self._spans.extend(span for scope in traces.scope_spans for span in scope.spans)
+            self._news.notify_all()
+
+    def clear(self) -> None:
+        """Lets go of what has arrived."""
+        with self._news:
+            self._spans.clear()
+
+    def await_spans(self, count: int) -> list[Span]:
+        """Awaits so many spans, and returns all in the order in which they ended."""
+        with self._news:
+            assert self._news.wait_for(lambda: len(self._spans) >= count, WAIT_SECONDS), self._spans
+            return sorted(self._spans, key=lambda span: span.end_time_unix_nano)
+
+
+def read_attributes(holder: Span | Resource) -> dict[str, Any]:
+    """Returns the attributes of a span, or of a resource."""
+    return {pair.key: getattr(pair.value, pair.value.WhichOneof("value") or "") for pair in holder.attributes}
+
+
+@contextmanager
+def run_collector() -> Iterator[Collector]:
+    """Collects until the end of the block."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["content-length"]))
+            if self.headers.get("content-encoding") == "gzip":
+                body = gzip.decompress(body)
+            collector.add(ExportTraceServiceRequest.FromString(body))
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        collector = Collector(server.server_address[1])
+        thread = Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        try:
+            yield collector
+        finally:
+            server.shutdown()

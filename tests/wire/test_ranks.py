@@ -1,0 +1,54 @@
+"""The rank of an answer, as it is read from how that begins."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tensor_reshape.rules.dtypes import DataType
+from tensor_reshape.v1 import reshape_pb2, tensor_pb2
+from tensor_reshape.wire.ranks import find_inferred_rank, find_output_rank, find_stream_rank
+from tensor_reshape.wire.reshapes import encode_response_header
+from tensor_reshape.wire.tensors import encode_data_type
+
+KEPT_BYTES = 1024
+MAX = 2**63 - 1
+DIMS = st.lists(st.sampled_from([0, 1, 2, 127, 128, 2**31, MAX]), max_size=64)
+READERS = [find_output_rank, find_stream_rank, find_inferred_rank]
+
+
+@given(dims=DIMS, data_type=st.sampled_from(DataType), size=st.sampled_from([0, 1, 200, 2**20]))
+def test_the_rank_of_an_output_is_read_from_how_its_answer_begins(dims: list[int], data_type: DataType, size: int):
+    answer = encode_response_header(data_type, dims, size) + bytes(size)
+    assert find_output_rank(answer[:KEPT_BYTES]) == len(dims)
+
+
+@given(dims=DIMS, data_type=st.sampled_from(DataType))
+def test_the_rank_of_a_stream_is_read_from_its_first_answer(dims: list[int], data_type: DataType):
+    output = tensor_pb2.Tensor(data_type=encode_data_type(data_type), dims=dims)
+    answer = reshape_pb2.StreamReshapeResponse(output=output).SerializeToString()
+    assert find_stream_rank(answer) == len(dims)
+
+
+@given(rank=st.integers(0, 64), named=st.booleans())
+def test_the_rank_of_an_inferred_shape_is_the_number_of_its_dims(rank: int, named: bool):
+    dim = tensor_pb2.Dim(symbol=tensor_pb2.Symbol(name="N")) if named else tensor_pb2.Dim(value=0)
+    answer = reshape_pb2.InferShapeResponse(shape=tensor_pb2.Shape(dims=[dim] * rank)).SerializeToString()
+    assert find_inferred_rank(answer) == rank
+
+
+@given(dims=DIMS, share=st.floats(0, 1))
+def test_what_is_cut_off_has_its_rank_or_none(dims: list[int], share: float):
+    answer = encode_response_header(DataType.F32, dims, 4)
+    assert find_output_rank(answer[: int(len(answer) * share)]) in {None, len(dims)}
+
+
+@pytest.mark.parametrize("find", READERS)
+@given(answer=st.binary(max_size=64))
+def test_no_bytes_raise(find: object, answer: bytes):
+    assert callable(find)
+    assert find(answer) in {None, *range(65)}
+
+
+def test_an_unknown_rank_is_none():
+    answer = reshape_pb2.InferShapeResponse(origins=[reshape_pb2.Origin(text="a")]).SerializeToString()
+    assert find_inferred_rank(answer) is None
