@@ -151,7 +151,7 @@ CASES: dict[str, tuple[Callable[[str], dict[str, str]], str, str, str, str]] = {
         STREAM,
         "INVALID_ARGUMENT",
         Reason.DATA_SIZE_MISMATCH,
-        "",
+        "data.data",
     ),
     "a stream that stands still": (
         lambda address: call(address, STREAM, begin(), ends=False),

@@ -249,8 +249,7 @@ class Lifecycle:
         outbox: the answers of a stream that the transport does not have yet. The admission adds them, in the order of
             the moves: so whichever threads answer and send, none overtakes another. Whoever sends takes the first, and
             keeps no reference: the transport has a copy, and memory that is free at once is still in the caches.
-        unsent: how many answers are on their way: these, and the one that the transport has.
-        unsent_bytes: their bytes.
+        unsent, unsent_bytes: how many answers are on their way, these and the one that the transport has; their bytes.
         held: bytes that a stream holds for a tensor with strides, until the next tensor begins or the call is over;
             while it does, its answers are within them.
         in_working_pool: whether `reserved` and the answers are in the working pool, where room was claimed for them.
