@@ -6,7 +6,7 @@
 - `soak`: many mixed calls, while memory, threads and file descriptors are watched.
 - `attack`: every attack that is known, beside polite clients.
 - `clients`: clients that nobody here wrote make one table of calls.
-- `restarts`: servers that are restarted and killed under load.
+- `restarts`: servers that are restarted and killed under load, and one that refuses everything for a while.
 - `endurance`: everything at once for half an hour: calls, attacks, restarts and kills.
 - `document`: the pages that follow from the code; it writes them, or with `--check` compares them.
 

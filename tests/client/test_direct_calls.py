@@ -84,8 +84,8 @@ with Client(sys.argv[1]) as client, ThreadPoolExecutor(2) as pool:
                 call()
         except KeyboardInterrupt:
             pass
-        held += client._calls._lock.is_held()
-        client._calls._lock.give_back()
+        held += client._calls.unary._lock.is_held()
+        client._calls.unary._lock.give_back()
     is_over.set()
     for other in others:
         other.result()
@@ -293,7 +293,7 @@ def test_a_batch_that_is_interrupted_leaves_the_lock_of_the_channel_free():
             raise KeyboardInterrupt
 
     with Client(NOBODY) as client:
-        lock = ChannelLock(get_core(client._channel))
+        lock = ChannelLock(get_core(client._calls.channel))
         with pytest.raises(KeyboardInterrupt):
             client.infer_shapes(Queries([ShapeQuery(data_shape=[6], shape=[2, 3], special_zero=False)]))
         assert not lock.is_held()
@@ -348,7 +348,7 @@ def test_a_grpcio_whose_calls_take_other_arguments_is_not_supported(monkeypatch:
 def test_where_grpcio_is_not_supported_calls_are_stock(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(direct_calls, "is_supported", lambda: False)
     with run_stock({"StaticReshape": answer}) as address, Client(address) as client:
-        assert type(client._calls) is StockCalls
+        assert type(client._calls.unary) is StockCalls
         assert np.array_equal(client.static_reshape(SIX, [6], special_zero=False), SIX)
 
 

@@ -237,7 +237,7 @@ def test_closing_the_client_ends_its_streams(way: Way):
 @pytest.mark.parametrize("way", WAYS)
 def test_a_channel_that_is_closed_takes_no_stream(way: Way):
     with Client(NOBODY, calls=way) as client:
-        client._channel.close()  # as by another thread, just when the call begins
+        client._calls.channel.close()  # as by another thread, just when the call begins
         with pytest.raises(ValueError, match="closed"):
             reshape(client)
 
@@ -269,7 +269,7 @@ def test_a_client_goes_on_after_many_interruptions_and_keeps_no_array(server: Se
 def test_an_interruption_that_leaves_grpcio_s_lock_held_stops_no_other_thread(server: ServerProcess):
     def interrupt(*_: int) -> None:
         # As it is where a signal comes just before grpcio releases it.
-        ChannelLock(get_core(client._channel))._condition.acquire()
+        ChannelLock(get_core(client._calls.channel))._condition.acquire()
         raise KeyboardInterrupt
 
     with Client(server.address) as client, ThreadPoolExecutor(1) as pool:
@@ -317,7 +317,7 @@ def test_a_second_interruption_does_not_have_events_of_a_call_awaited_that_is_go
 
 def test_a_stream_that_a_signal_handler_makes_keeps_the_lock_that_its_thread_has():
     with Client(NOBODY) as client:
-        lock = ChannelLock(get_core(client._channel))
+        lock = ChannelLock(get_core(client._calls.channel))
         client._endpoint._metadata = (("A Key", "x"),)
         with lock._condition:  # as where the signal came within grpcio
             # A ValueError at the oldest grpcio, which looks at metadata before it begins a call.

@@ -1,14 +1,25 @@
 """What a client refuses to be made with, before anything is sent."""
 
+import copy
 import math
+import pickle
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
 
+import grpc
+import numpy as np
 import pytest
 
+from both_clients import CALLERS, open_client
+from server_processes import ServerProcess
+from tensor_reshape.client import AsyncClient, Client, LimitError, Reason
 from tensor_reshape.client.options import (
     DEFAULT_TIMEOUT_SECONDS,
     Endpoint,
     build_channel_options,
-    check_metadata,
+    check_settings,
     choose_timeout,
 )
 from tensor_reshape.client.retries import PATIENCE_SECONDS
@@ -26,19 +37,6 @@ def test_a_timeout_is_above_0(seconds: float):
 @pytest.mark.parametrize(("timeout", "seconds"), [(None, 30), (0.5, 0.5), (math.inf, None), (1e300, None)])
 def test_a_timeout_is_the_calls_or_the_clients_and_forever_is_none(timeout: float | None, seconds: float | None):
     assert Endpoint("localhost:1", None, (), 30).choose_timeout(timeout) == seconds
-
-
-@pytest.mark.parametrize(
-    "pair", [("Bad Key", "x"), ("", "x"), ("key", "a\nb"), ("key", b"x"), ("key-bin", "x"), ("key", "\u00e4")], ids=str
-)
-def test_metadata_that_grpc_cannot_send_is_refused(pair: tuple[str, str | bytes]):
-    with pytest.raises(ValueError, match="metadata"):
-        check_metadata([pair])
-
-
-def test_metadata_that_grpc_can_send_are_kept():
-    pairs = (("x-key", "value, with more"), ("trace-bin", b"\x00\xff"))
-    assert check_metadata(pairs) == pairs
 
 
 def test_what_a_server_may_send_unread_is_fixed():
@@ -65,3 +63,99 @@ def test_a_client_asks_half_as_often_as_a_server_allows():
     server = dict(server_options.build_options(Config(), 1, shares=False))
     allowed = server["grpc.http2.min_ping_interval_without_data_ms"]
     assert int(client["grpc.keepalive_time_ms"]) >= 2 * allowed
+
+
+def test_an_option_of_the_caller_wins_and_comes_once():
+    options = list(build_channel_options("localhost:1", [("grpc.keepalive_time_ms", 7)], avoid_unhealthy=True))
+    assert [value for name, value in options if name == "grpc.keepalive_time_ms"] == [7]
+
+
+@pytest.mark.parametrize(
+    "pair", [("name", 1.5), ("name", None), (b"name", 1), ("name", np.int32(1)), ("name", object())]
+)
+def test_an_option_that_grpc_would_take_for_an_address_in_memory_is_refused(pair: tuple[Any, Any]):
+    with pytest.raises(TypeError, match="an option is"):
+        check_settings([pair], None, ())
+
+
+@pytest.mark.parametrize("value", [1, -1, True, "text", b"bytes"])
+def test_an_option_is_an_integer_a_text_or_bytes(value: float | str | bytes):
+    assert check_settings([("name", value)], None, ()).options == (("name", value),)
+
+
+def test_a_compression_is_one_of_grpcs():
+    assert check_settings((), grpc.Compression.Gzip, ()).compression is grpc.Compression.Gzip
+    with pytest.raises(TypeError, match="compression"):
+        check_settings((), "gzip", ())
+
+
+@pytest.mark.parametrize("kind", CALLERS)
+def test_the_options_of_the_caller_reach_the_channel(kind: str, server: ServerProcess):
+    options = [("grpc.max_receive_message_length", 100)]
+    with open_client(kind, server.address, options=options) as client, pytest.raises(LimitError) as caught:
+        client.reshape(np.zeros(64, np.float32), [-1])
+    assert caught.value.reason is Reason.MESSAGE_TOO_LARGE
+
+
+@pytest.mark.parametrize(("credentials", "tls"), [(None, ""), (grpc.ssl_channel_credentials(), ", TLS")])
+def test_a_client_is_shown_by_its_target_and_nothing_secret(credentials: grpc.ChannelCredentials | None, tls: str):
+    metadata = [("authorization", "Bearer secret")]
+    with Client("127.0.0.1:1", credentials=credentials, metadata=metadata) as client:
+        assert repr(client) == f"<Client of 127.0.0.1:1{tls}>"
+    assert repr(client) == f"<Client of 127.0.0.1:1{tls}, closed>"
+
+
+async def test_an_asyncio_client_is_shown_the_same_way():
+    async with AsyncClient("127.0.0.1:1") as client:
+        assert repr(client) == "<AsyncClient of 127.0.0.1:1>"
+
+
+@pytest.mark.parametrize("take", [pickle.dumps, copy.copy, copy.deepcopy])
+def test_a_client_that_is_pickled_or_copied_says_what_to_do(take: Callable[[object], object]):
+    with Client("127.0.0.1:1") as client, pytest.raises(TypeError, match=r"Client .* make one in each process"):
+        take(client)
+
+
+async def test_an_asyncio_client_that_is_pickled_says_what_to_do():
+    async with AsyncClient("127.0.0.1:1") as client:
+        with pytest.raises(TypeError, match=r"AsyncClient .* make one in each process"):
+            pickle.dumps(client)
+
+
+USE_AFTER_FORK = """
+import asyncio, os, sys
+from tensor_reshape.client import AsyncClient, Client
+
+def attempt(use):
+    try:
+        print(use())
+    except RuntimeError as error:
+        print(error)
+
+with Client(sys.argv[1]) as client:
+    client.infer_shape([6], [6], special_zero=False)
+    if os.fork() == 0:
+        attempt(lambda: client.infer_shape([6], [6], special_zero=False))
+        attempt(lambda: client.submit(client.infer_shape, [6], [6], special_zero=False))
+        attempt(client.wait_until_ready)
+        client.close()  # which must not wait for threads that are the parent's
+        sys.stdout.flush()
+        os._exit(0)
+    os.wait()
+    print(client.infer_shape([6], [6], special_zero=False))
+"""
+
+
+def test_a_client_that_is_used_after_a_fork_says_what_to_do(server: ServerProcess):
+    command = [sys.executable, "-c", USE_AFTER_FORK, server.address]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    said = f"the client of {server.address} was made before this process was forked: make one in each process"
+    assert done.stdout.splitlines() == [said] * 3 + ["[6]"]
+
+
+def test_a_token_and_an_authorization_of_one_call_exclude_each_other():
+    with (
+        Client("127.0.0.1:1", token="a", allow_plaintext_token=True) as client,
+        pytest.raises(ValueError, match="authorization"),
+    ):
+        client.infer_shape([6], [6], special_zero=False, metadata=[("authorization", "Bearer b")])

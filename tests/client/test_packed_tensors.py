@@ -1,5 +1,7 @@
 """A packed tensor is a type, a shape and bytes, whatever holds these; through both clients, in every way."""
 
+import copy
+import pickle
 from collections.abc import Iterator
 from typing import get_args
 
@@ -91,3 +93,22 @@ def test_an_array_to_land_in_does_not_go_with_it(client: AnyClient):
 def test_a_rank_above_the_limit_is_refused(client: AnyClient):
     with pytest.raises(LimitError):
         client.reshape(make_tensor(DataType.U1, (1,) * 65), [-1])
+
+
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+def test_a_packed_tensor_survives_pickling(protocol: int):
+    tensor = PackedTensor(DataType.U4, [2, 3], bytearray(b"\x21\x43\x65"))
+    twin = pickle.loads(pickle.dumps(tensor, protocol))
+    assert (twin, twin.data.readonly) == (tensor, True)
+
+
+def test_the_bytes_of_a_packed_tensor_need_no_copy_to_travel():
+    tensor, buffers = make_tensor(DataType.U4, (2, 512)), list[pickle.PickleBuffer]()
+    pickled = pickle.dumps(tensor, 5, buffer_callback=buffers.append)
+    assert len(pickled) < len(tensor.data)
+    assert pickle.loads(pickled, buffers=buffers) == tensor
+
+
+def test_a_packed_tensor_can_be_copied():
+    tensor = PackedTensor(DataType.U4, [2, 3], b"\x21\x43\x65")
+    assert copy.deepcopy(tensor) == copy.copy(tensor) == tensor

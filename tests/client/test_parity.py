@@ -2,6 +2,7 @@
 
 import inspect
 import threading
+from typing import Unpack, get_args, get_origin, get_type_hints
 
 import grpc
 import pytest
@@ -14,15 +15,18 @@ from tensor_reshape.client import (
     Client,
     ShapeQuery,
 )
+from tensor_reshape.client.contexts import CALL_OPTIONS
 from tensor_reshape.client.queries import MAX_CALL_QUERIES, MAX_PARALLEL_CALLS
 from tensor_reshape.rules.questions import ShapeAnswer
 from tensor_reshape.wire.batches import decode_batch_request, encode_batch_response
 
-PUBLIC = [name for name in vars(Client) if not name.startswith("_")]
-
-
-BLOCKING_ALONE = {"calls"}
-"""What goes past grpcio's objects is a thread that waits in gRPC's core, as no event loop can."""
+BLOCKING_ALONE = {
+    "calls",  # what goes past grpcio's objects is a thread that waits in gRPC's core, as no event loop can
+    "submit",  # an event loop has tasks
+}
+PUBLIC = [name for name in vars(Client) if not name.startswith("_") and name not in BLOCKING_ALONE]
+OF_GRPC = "interceptors"
+"""The argument whose type is grpc's for one client, and grpc.aio's for the other."""
 
 
 @pytest.mark.parametrize("name", PUBLIC)
@@ -32,8 +36,23 @@ def test_both_clients_take_the_same_arguments(name: str):
 
 def test_both_clients_are_made_with_the_same_options_but_how_a_thread_calls():
     blocking, awaiting = (inspect.signature(kind).parameters for kind in (Client, AsyncClient))
-    assert blocking.keys() - awaiting.keys() == BLOCKING_ALONE
-    assert [blocking[name] for name in awaiting] == list(awaiting.values())
+    assert blocking.keys() - awaiting.keys() == BLOCKING_ALONE - {"submit"}
+    assert [blocking[name] for name in awaiting if name != OF_GRPC] == [
+        parameter for name, parameter in awaiting.items() if name != OF_GRPC
+    ]
+    assert blocking[OF_GRPC].default == awaiting[OF_GRPC].default
+
+
+@pytest.mark.parametrize("name", sorted(set(PUBLIC) - {"close", "wait_until_ready"}))
+@pytest.mark.parametrize("kind", [Client, AsyncClient])
+def test_every_call_takes_the_options_of_a_call(kind: type[Client | AsyncClient], name: str):
+    (options,) = [
+        get_args(hint)[0]
+        for hint in get_type_hints(getattr(kind, name), include_extras=True).values()
+        if get_origin(hint) is Unpack
+    ]
+    assert options.__annotations__.keys() >= CALL_OPTIONS
+    assert "timeout" in inspect.signature(getattr(kind, name)).parameters
 
 
 def test_both_clients_have_the_same_names():

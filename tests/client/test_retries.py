@@ -45,7 +45,7 @@ BUSY = ask_back(0.2)
 
 def begin(timeout: float = math.inf, endpoint: Endpoint | None = None) -> Attempts:
     endpoint = endpoint or Endpoint("127.0.0.1:1", None, (), 30)
-    return Attempts(endpoint.budget, endpoint.start_deadline(timeout))
+    return Attempts(endpoint.budget, endpoint.start_call(timeout, {}).deadline)
 
 
 def plan(attempts: Attempts, error: TensorReshapeError) -> Pause:

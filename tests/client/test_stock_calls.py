@@ -9,7 +9,7 @@ import pytest
 from grpc import _channel
 
 from in_process import run_stock
-from tensor_reshape.client import CallTimeoutError, ResponseError, UnavailableError
+from tensor_reshape.client import CallTimeoutError, ResponseError, ServiceError, UnavailableError
 from tensor_reshape.client.stock_calls import StockCalls, check_answer, explain_one
 from tensor_reshape.wire.methods import SERVICE
 
@@ -86,3 +86,15 @@ def test_an_end_without_an_answer_is_no_answer():
 
 def test_an_empty_answer_is_an_answer():
     assert check_answer(b"") == b""
+
+
+def test_a_call_for_which_there_is_no_thread_is_an_error_of_this_package(monkeypatch: pytest.MonkeyPatch):
+    def refuse(_: threading.Thread) -> None:
+        message = "can't start new thread"
+        raise RuntimeError(message)
+
+    with grpc.insecure_channel("127.0.0.1:1") as channel:
+        monkeypatch.setattr(threading.Thread, "start", refuse)
+        with pytest.raises(ServiceError, match="not begun: can't start new thread") as caught:
+            StockCalls(channel).start(PATH, b"", SECONDS, ())
+    assert caught.value.code is grpc.StatusCode.RESOURCE_EXHAUSTED

@@ -3,7 +3,8 @@
 import math
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed, wait
+from contextvars import ContextVar
 from typing import cast
 
 import grpc
@@ -16,11 +17,13 @@ from tensor_reshape.client import (
     CallTimeoutError,
     Client,
     HealthStatus,
+    InvalidRequestError,
     ServiceError,
     UnavailableError,
 )
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.questions import ShapeAnswer
+from tensor_reshape.wire.arrays import Array
 from tensor_reshape.wire.inference import build_infer_response
 from tensor_reshape.wire.reshapes import encode_reshape_response
 from tensor_reshape.wire.tensors import TensorView
@@ -204,3 +207,44 @@ def test_metadata_travel_with_every_call():
         infer(client)
         infer(client)
     assert recorder.metadata.count(("tenant", "a")) == recorder.metadata.count(("key-bin", b"\x00\xff")) == 2
+
+
+def test_what_is_submitted_is_a_future_of_pythons(client: Client):
+    arrays = [np.full((2, number + 1), number, np.float32) for number in range(20)]
+    futures = [client.submit(client.reshape, array, [-1], special_zero=False) for array in arrays]
+    assert {future.result().size for future in as_completed(futures, timeout=60)} == {array.size for array in arrays}
+
+
+def test_a_future_has_the_error_of_its_call(client: Client):
+    error = client.submit(client.infer_shape, [6], [4], special_zero=False).exception(timeout=60)
+    assert isinstance(error, InvalidRequestError)
+
+
+def submit_too_many(client: Client) -> list[Future[Array]]:
+    """Submits one call more than there are threads."""
+    count = client._pool._max_workers + 1
+    return [client.submit(client.static_reshape, SIX, [6], special_zero=False) for _ in range(count)]
+
+
+def test_a_future_that_waits_for_a_thread_can_be_cancelled(blocked_address: str):
+    with Client(blocked_address) as client:
+        futures = submit_too_many(client)
+        assert futures[-1].cancel()
+        assert futures[-1].cancelled()
+
+
+def test_a_client_that_is_closed_ends_what_was_submitted(blocked_address: str):
+    client = Client(blocked_address)
+    futures = submit_too_many(client)
+    client.close()
+    done, late = wait(futures, timeout=60)
+    assert not late
+    assert all(future.exception() for future in done)
+    with pytest.raises(ValueError, match="closed"):
+        client.submit(client.static_reshape, SIX, [6], special_zero=False)
+
+
+def test_a_call_that_is_submitted_has_the_context_of_its_caller(client: Client):
+    name = ContextVar[str]("name")
+    name.set("the caller's")
+    assert client.submit(name.get).result(timeout=60) == "the caller's"

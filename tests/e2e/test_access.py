@@ -13,7 +13,7 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from both_clients import CALLERS, AnyClient, open_client
-from certificates import Certificates, issue_certificates
+from certificates import Certificates, issue_certificates, replace_file
 from command_line import run_command
 from inference_requests import INFER, build_request
 from server_processes import ServerProcess, run_server
@@ -232,7 +232,7 @@ def test_tokens_are_rotated_without_a_restart_and_without_a_call_that_fails(serv
         for reloads, lines in enumerate((f"web:{old}\nweb:{new}", f"web:{new}"), 1):
             assert client.infer_shape([6], [6], special_zero=False) == (6,)
             assert late.infer_shape([6], [6], special_zero=False) == (6,)
-            tokens.write_text(lines)
+            replace_file(tokens, lines)
             server.await_records(reloads * workers, "reloaded", what="tokens")
             shown.write_text(new)
         assert client.infer_shape([6], [6], special_zero=False) == (6,)
@@ -243,21 +243,21 @@ def test_tokens_are_rotated_without_a_restart_and_without_a_call_that_fails(serv
 def test_a_file_of_tokens_that_is_damaged_leaves_the_former_ones(guarded: Guarded):
     path = guarded.directory / "tokens"
     content = path.read_text()
-    path.write_text(f"{content}\nno token")
+    replace_file(path, f"{content}\nno token")
     (record,) = guarded.server.await_records(1, "not reloaded", what="tokens")
     assert record["reason"].startswith(f"{path}:4 is not NAME:TOKEN")
     with guarded.open_client("Client", token=BATCH) as client:
         assert client.infer_shape([6], [6]) == (6,)
-    path.write_text(content)
+    replace_file(path, content)
 
 
 def test_a_permission_is_taken_back_without_a_restart(guarded: Guarded):
     path = guarded.directory / "authorization.toml"
-    path.write_text(AUTHORIZATION.replace(f'"{SERVICE}/InferShape", ', ""))
+    replace_file(path, AUTHORIZATION.replace(f'"{SERVICE}/InferShape", ', ""))
     guarded.server.await_records(1, "reloaded", what="authorization")
     with guarded.open_client("Client", token=VIEWER) as client, pytest.raises(PermissionDeniedError):
         client.infer_shape([6], [6])
-    path.write_text(AUTHORIZATION)
+    replace_file(path, AUTHORIZATION)
     guarded.server.await_records(2, "reloaded", what="authorization")
 
 

@@ -162,29 +162,3 @@ def test_health_answers_while_every_worker_is_busy():
         assert client.check_health(timeout=60) is HealthStatus.SERVING
         backend.released.set()
         call.result(60)
-
-
-def test_calls_keep_working_when_one_of_two_servers_is_killed():
-    with run_server() as first, run_server() as second, Client(f"ipv4:{first.address},{second.address}") as client:
-        for _ in range(20):
-            flatten(client)
-        first.process.kill()
-        first.wait()
-        for _ in range(200):
-            flatten(client)
-
-
-def test_calls_keep_working_while_one_of_two_servers_drains_and_stops():
-    with (
-        run_server("--drain-seconds", "0.5") as first,
-        run_server() as second,
-        Client(f"ipv4:{first.address},{second.address}") as client,
-    ):
-        for _ in range(20):
-            flatten(client)
-        first.process.send_signal(signal.SIGTERM)
-        while first.process.poll() is None:
-            flatten(client)
-        for _ in range(50):
-            flatten(client)
-        assert first.wait() == 0

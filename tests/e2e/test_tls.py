@@ -12,7 +12,7 @@ import pytest
 import trustme
 from cryptography import x509
 
-from certificates import Certificates, issue_certificates, write_named_certificate
+from certificates import Certificates, issue_certificates, replace_file, write_named_certificate
 from command_line import run_command
 from server_processes import ServerProcess, run_server
 from tensor_reshape.client import AsyncClient, Client, PermissionDeniedError, UnavailableError
@@ -195,12 +195,12 @@ def test_a_pair_that_does_not_belong_together_leaves_the_former_one(serving: str
     mounted = name_files(tmp_path)
     with run_server(*get_flags(mounted), "--serving", serving) as server:
         new = issue_certificates(tmp_path)
-        mounted.server.write_bytes(new.server.read_bytes())
+        replace_file(mounted.server, new.server.read_bytes())
         (record,) = server.await_records(1, "not reloaded", what="certificates")
         assert "mismatch" in record["reason"]
         with Client(server.address, credentials=trust(mounted)) as client:
             assert infer(client) == (6,)
-        mounted.server_key.write_bytes(new.server_key.read_bytes())
+        replace_file(mounted.server_key, new.server_key.read_bytes())
         server.await_records(1, "reloaded", what="certificates")
         with Client(server.address, credentials=trust(new)) as client:
             assert infer(client) == (6,)

@@ -7,6 +7,7 @@ from pathlib import Path
 import grpc
 import numpy as np
 import pytest
+import trustme
 
 from interruptions import Figures, keep_calling
 from proxies import PROXIES, Proxy, run_proxy
@@ -113,6 +114,17 @@ def test_health_is_answered_and_not_watched(client: Client, address: str):
         with pytest.raises(grpc.RpcError) as caught:
             next(watch(b"", timeout=30))
     assert caught.value.code() is grpc.StatusCode.UNIMPLEMENTED
+
+
+def test_tls_ends_at_the_proxy(proxy: Proxy, tmp_path: Path):
+    authority, file = trustme.CA(), tmp_path / "reshape.pem"
+    authority.issue_cert("127.0.0.1").private_key_and_cert_chain_pem.write_to_path(str(file))
+    credentials = grpc.ssl_channel_credentials(authority.cert_pem.bytes())
+    with ExitStack() as stack:
+        addresses = [stack.enter_context(run_server()).address for _ in range(2)]
+        address = stack.enter_context(run_proxy(proxy, addresses, tmp_path, certificate=file))
+        client = stack.enter_context(Client(address, credentials=credentials))
+        assert client.static_reshape(ARRAY, [8, 8], special_zero=False).shape == (8, 8)
 
 
 def test_servers_that_restart_one_after_the_other_lose_no_call(proxy: Proxy, tmp_path: Path):

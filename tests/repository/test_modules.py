@@ -32,6 +32,7 @@ PRODUCT = {
 
 TESTED_ELSEWHERE = {
     "rules/limits.py": "rules/test_inference_order.py",  # a table without a function: whoever reads it tests it
+    "server/ray/applications.py": "packaging/test_ray.py",  # it imports Ray, which these tests do without
     "server/runner.py": "e2e/test_lifecycle.py",  # it puts the server together: what it does is start, drain and stop
     # Fields without a function: what a setting is, and that each is within its bounds, is tested where they are joined.
     "server/settings/bounds.py": "server/test_config.py",

@@ -1,6 +1,7 @@
 """What can be configured, and what is refused."""
 
 import math
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -126,6 +127,7 @@ TOKENS = {"token_file": Path("t")}
     [
         ({"allow_identity": ("dns:a",)}, "needs --tls-client-ca"),
         ({"allow_identity": ("dns:a",), **TLS, **TOKENS}, "needs --tls-client-ca"),
+        ({"allow_identity": ("dns:a", "token:a"), **MUTUAL, **TOKENS}, "is about certificates"),
         ({"authorization_file": Path("f")}, "needs --tls-client-ca or --token-file"),
         ({"authorization_file": Path("f"), **TLS}, "needs --tls-client-ca or --token-file"),
         ({"listen": ("127.0.0.1:1", "0.0.0.0:1"), **TOKENS}, r"--token-file on 0\.0\.0\.0:1 needs TLS"),
@@ -162,6 +164,15 @@ def test_reflection_is_closed_where_callers_say_who_they_are_unless_it_is_asked_
     config = Config(**settings)
     assert config.reflects == reflects
     assert not replace(config, reflection=False).reflects
+
+
+@pytest.mark.parametrize(("release", "takes"), [((1, 80), False), (None, False), ((1, 84), True), ((2, 0), True)])
+def test_compressed_messages_are_taken_where_grpcio_bounds_what_they_unpack_to(
+    release: tuple[int, int] | None, takes: bool, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("tensor_reshape.server.config.find_release", lambda: release)
+    with nullcontext() if takes else pytest.raises(ConfigError, match=r"grpcio 1\.84"):
+        Config(compression=True)
 
 
 def test_a_worker_gets_its_share_and_the_rest_as_it_is():

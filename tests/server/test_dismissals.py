@@ -70,6 +70,15 @@ def test_an_idle_client_is_told_once_and_given_time(listener: socket.socket, pai
     assert len(frame) == 17
 
 
+def test_an_idle_connection_that_is_encrypted_is_closed_and_nothing_is_written_into_it(
+    listener: socket.socket, pair: tuple[socket.socket, socket.socket]
+):
+    client, _ = pair
+    Dismissal([find_port(listener)], do, closes=True).advance(0.0)
+    client.settimeout(10)
+    assert client.recv(100) == b""
+
+
 @pytest.mark.skipif(not has_ipv6(), reason="the system has no IPv6")
 def test_a_client_of_ipv6_is_told():
     with (

@@ -163,9 +163,9 @@ def test_nothing_is_kept_of_a_call_that_is_over(recorder: Recorder):
     admission = make(4, observers=[recorder])
     for _ in range(3):
         Caller(admission).read().leave()
-    assert admission._journal is not None
-    assert admission._journal._records == {}
+    assert admission._observers is not None
+    assert admission._observers._records == {}
 
 
 def test_without_observers_there_is_no_journal():
-    assert make(4)._journal is None
+    assert make(4)._observers is None

@@ -5,7 +5,7 @@ from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from tensor_reshape.client import AsyncClient, Client, InferredShape, ReshapeError, ServerInfo
+from tensor_reshape.client import AsyncClient, Client, HealthStatus, InferredShape, ReshapeError, ServerInfo
 from tensor_reshape.wire.arrays import Array
 
 CLIENTS = ("Client", "AsyncClient")
@@ -42,6 +42,13 @@ class AnyClient:
     def infer_shapes(self, *arguments: Any, **fields: Any) -> list[InferredShape | ReshapeError]:
         answers: list[InferredShape | ReshapeError] = self._await(self._client.infer_shapes(*arguments, **fields))
         return answers
+
+    def check_health(self, *arguments: Any, **fields: Any) -> HealthStatus:
+        status: HealthStatus = self._await(self._client.check_health(*arguments, **fields))
+        return status
+
+    def wait_until_ready(self, **fields: Any) -> None:
+        self._await(self._client.wait_until_ready(**fields))
 
     def _call(self, name: str, *arguments: Any, **fields: Any) -> Array:
         output: Array = self._await(getattr(self._client, name)(*arguments, **{"special_zero": False, **fields}))

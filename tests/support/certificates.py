@@ -74,3 +74,10 @@ def write_named_certificate(
     chain.write_bytes(builder.sign(signing_key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
     form = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     key.write_bytes(own_key.private_bytes(serialization.Encoding.PEM, *form))
+
+
+def replace_file(path: Path, content: str | bytes) -> None:
+    """Replaces a file whole: a server that reads it at any moment reads the old content, or the new."""
+    other = path.with_name(f"{path.name}.new")
+    other.write_bytes(content if isinstance(content, bytes) else content.encode())
+    other.replace(path)

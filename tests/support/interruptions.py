@@ -42,7 +42,7 @@ serve(sys.argv[1:])
 """
 _LEAST_RESTARTS = 2
 _LEAST_UP_SECONDS = 0.5  # however slow this machine is
-_REST_SECONDS = 0.002
+REST_SECONDS = 0.002
 _LIMIT_SECONDS, _LOOK_SECONDS = 60.0, 0.02
 _MAX_DELAY_SECONDS = 1.0  # after a server is back, or while another is there
 
@@ -173,7 +173,7 @@ def let_listen(server: ServerProcess) -> None:
 
 @contextmanager
 def keep_calling(
-    target: str, figures: Figures, *, rest_seconds: float = _REST_SECONDS, **settings: Any
+    target: str, figures: Figures, *, rest_seconds: float = REST_SECONDS, **settings: Any
 ) -> Iterator[None]:
     """Calls in threads, tasks and streams until the end of the block, with the SDK's defaults.
 

@@ -13,6 +13,9 @@ from bare_servers import find_free_port
 
 FOLDER = Path(__file__).parents[2] / "deploy/proxies"
 _LISTEN = "0.0.0.0:50051"
+_PLAIN = re.compile(rf"^ *(?:bind|listen) {re.escape(_LISTEN)}.*\n", re.MULTILINE)
+_TLS = re.compile(r"#tls ")
+_CERTIFICATE = re.compile(r"/etc/\w+/reshape\.pem")
 _REPLICA = re.compile(r"192\.0\.2\.(\d):50051")
 _STOP_SECONDS = 30
 
@@ -55,18 +58,20 @@ PROXIES = (
 
 
 @contextmanager
-def run_proxy(proxy: Proxy, addresses: list[str], folder: Path) -> Iterator[str]:
+def run_proxy(proxy: Proxy, addresses: list[str], folder: Path, *, certificate: Path | None = None) -> Iterator[str]:
     """Runs a proxy in front of servers until the end of the block, which is given its address.
 
     Args:
         proxy: which one.
         addresses: of as many servers as its file has.
         folder: for the file with these addresses.
+        certificate: with its key, for TLS; None: plain text.
     """
     address = f"127.0.0.1:{find_free_port()}"
     text = proxy.read_file()
     assert len(_REPLICA.findall(text)) == len(addresses)
-    assert text.count(_LISTEN) == 1
+    if certificate is not None:
+        text = _CERTIFICATE.sub(str(certificate), _TLS.sub("", _PLAIN.sub("", text)))
     text = _REPLICA.sub(lambda match: addresses[int(match[1]) - 1], text.replace(_LISTEN, address))
     if proxy.pidfile:
         text = text.replace(proxy.pidfile, str(folder / "pid"))

@@ -4,14 +4,17 @@ import json
 import signal
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import grpc
 
-from interruptions import HOST, RESTART_SECONDS, Figures, keep_calling, let_listen, prepare_server
+from certificates import issue_certificates
+from interruptions import HOST, REST_SECONDS, RESTART_SECONDS, Figures, keep_calling, let_listen, prepare_server
 from late_machines import measure_lateness
 from plain_requests import INFER, INFERRED
 from server_processes import ServerProcess, run_server
@@ -19,10 +22,13 @@ from tensor_reshape.wire.methods import SERVICE
 
 _LEAST_INTERRUPTIONS = 2  # one of each
 _STOCK_CALLERS = 4
-_REST_SECONDS = 0.002
+_STOCK_SECONDS = 30.0
+_SOON = (("grpc.initial_reconnect_backoff_ms", 100), ("grpc.max_reconnect_backoff_ms", 300))  # as the SDK connects anew
+# A target of several addresses is no name that a certificate could have.
+_ONE_NAME = (("grpc.ssl_target_name_override", "localhost"),)
 _ROUND_ROBIN: dict[str, Any] = {"loadBalancingConfig": [{"round_robin": {}}]}
 _HEALTH: dict[str, Any] = {**_ROUND_ROBIN, "healthCheckConfig": {"serviceName": SERVICE}}
-# A call that was on its way to a server that stops ends with either; see docs/server.md.
+# As most clients have it.
 _RETRIES: dict[str, Any] = {
     **_ROUND_ROBIN,
     "methodConfig": [
@@ -33,12 +39,12 @@ _RETRIES: dict[str, Any] = {
                 "initialBackoff": "0.1s",
                 "maxBackoff": "1s",
                 "backoffMultiplier": 2,
-                "retryableStatusCodes": ["UNAVAILABLE", "CANCELLED"],
+                "retryableStatusCodes": ["UNAVAILABLE"],
             },
         }
     ],
 }
-STOCK_CONFIGS = {"stock": _ROUND_ROBIN, "stock that watches health": _HEALTH, "stock that retries": _RETRIES}
+STOCK_CONFIGS = {"stock": _ROUND_ROBIN, "stock, watches health": _HEALTH, "stock, retries": _RETRIES}
 """What channels of grpcio that know nothing of the SDK are told: to go round the servers alone, or besides."""
 
 
@@ -50,11 +56,13 @@ class Pair:
         flags: of each.
         stack: ends them.
         servers: those that serve now.
+        rest_seconds: how long both serve before one is ended.
     """
 
     flags: Sequence[str]
     stack: ExitStack
     servers: list[ServerProcess] = field(default_factory=list)
+    rest_seconds: float = RESTART_SECONDS
 
     @property
     def target(self) -> str:
@@ -64,7 +72,7 @@ class Pair:
     def replace(self, number: int, ending: signal.Signals, figures: Figures) -> None:
         """Ends one with a signal after a while, and has another take its port."""
         following = self.stack.enter_context(prepare_server(self.servers[number].address, *self.flags))
-        time.sleep(RESTART_SECONDS)
+        time.sleep(self.rest_seconds)
         begin = time.monotonic()
         code = self.servers[number].stop(ending)
         stopped = time.monotonic()
@@ -74,33 +82,59 @@ class Pair:
         figures.note_restart(stopped - begin, time.monotonic() - stopped)
 
 
-def run_replicas(ending: signal.Signals, seconds: float, *flags: str, **settings: Any) -> Figures:
+def run_replicas(
+    endings: Sequence[signal.Signals],
+    seconds: float,
+    *flags: str,
+    every_seconds: float = RESTART_SECONDS,
+    rest_seconds: float = REST_SECONDS,
+    **settings: Any,
+) -> Figures:
     """Ends one of two servers after the other under load, and starts another in its place.
 
     Args:
-        ending: SIGTERM for a rolling restart, SIGKILL for a loss.
-        seconds: how long; each is ended once at least.
+        endings: how, in turn: SIGTERM restarts a server in good order, SIGKILL is a loss.
+        seconds: how long; each server is ended once at least.
         flags: of the servers.
+        every_seconds: how long both are there in between.
+        rest_seconds: as of `keep_calling`.
         settings: of the clients, besides the SDK's defaults.
     """
     figures, began = Figures(has_replica=True), time.monotonic()
-    with measure_lateness() as meter, _run_pair(flags) as pair, keep_calling(pair.target, figures, **settings):
-        _replace_all(pair, ending, began + seconds, figures)
+    with (
+        measure_lateness() as meter,
+        _run_pair(flags) as pair,
+        keep_calling(pair.target, figures, rest_seconds=rest_seconds, **settings),
+    ):
+        pair.rest_seconds = every_seconds
+        _replace_all(pair, endings, began + seconds, figures)
     figures.lateness = meter.find_lateness(began, time.monotonic())
     return figures
 
 
-def run_stock_callers(seconds: float, credentials: grpc.ChannelCredentials | None, *flags: str) -> Figures:
+def run_stock_callers(seconds: float, settings: Mapping[str, Any], *flags: str) -> Figures:
     """As `run_replicas` with SIGTERM, with callers that know nothing of the SDK."""
     figures, began = Figures(has_replica=True), time.monotonic()
-    with _run_pair(flags) as pair, _keep_stock_callers(pair.target, credentials, figures):
-        _replace_all(pair, signal.SIGTERM, began + seconds, figures)
+    with measure_lateness() as meter, _run_pair(flags) as pair, _keep_stock_callers(pair.target, settings, figures):
+        _replace_all(pair, (signal.SIGTERM,), began + seconds, figures)
+    figures.lateness = meter.find_lateness(began, time.monotonic())
     return figures
 
 
-def _replace_all(pair: Pair, ending: signal.Signals, end: float, figures: Figures) -> None:
+@contextmanager
+def serve_tls() -> Iterator[tuple[tuple[str, ...], dict[str, Any]]]:
+    """Yields the flags of servers with a certificate, and the settings of clients that trust it."""
+    with TemporaryDirectory() as directory:
+        files = issue_certificates(Path(directory))
+        credentials = grpc.ssl_channel_credentials(files.authority.read_bytes())
+        flags = ("--tls-certificate", str(files.server), "--tls-key", str(files.server_key))
+        yield flags, {"credentials": credentials, "options": _ONE_NAME}
+
+
+def _replace_all(pair: Pair, endings: Sequence[signal.Signals], end: float, figures: Figures) -> None:
     while time.monotonic() < end or figures.interruptions < _LEAST_INTERRUPTIONS:
-        pair.replace(figures.interruptions % 2, ending, figures)
+        count = figures.interruptions
+        pair.replace(count % 2, endings[count % len(endings)], figures)
 
 
 @contextmanager
@@ -112,45 +146,44 @@ def _run_pair(flags: Sequence[str]) -> Iterator[Pair]:
 
 
 @contextmanager
-def _keep_stock_callers(target: str, credentials: grpc.ChannelCredentials | None, figures: Figures) -> Iterator[None]:
+def _keep_stock_callers(target: str, settings: Mapping[str, Any], figures: Figures) -> Iterator[None]:
     finished = threading.Event()
-    callers = [
-        threading.Thread(target=_call, args=(target, credentials, kind, figures, finished))
-        for kind in STOCK_CONFIGS
-        for _ in range(_STOCK_CALLERS)
-    ]
-    for caller in callers:
-        caller.start()
-    try:
-        yield
-    finally:
-        finished.set()
+    with ExitStack() as stack:
+        callers = [
+            threading.Thread(target=_call, args=(channel, kind, figures, finished))
+            for kind, config in STOCK_CONFIGS.items()
+            for channel in [stack.enter_context(_open_channel(target, config, **settings))]
+            for _ in range(_STOCK_CALLERS)
+        ]
         for caller in callers:
-            caller.join()
+            caller.start()
+        try:
+            yield
+        finally:
+            finished.set()
+            for caller in callers:
+                caller.join()
 
 
-def _call(
-    target: str, credentials: grpc.ChannelCredentials | None, kind: str, figures: Figures, finished: threading.Event
-) -> None:
-    options = [
-        ("grpc.service_config", json.dumps(STOCK_CONFIGS[kind])),
-        ("grpc.use_local_subchannel_pool", 1),
-        ("grpc.ssl_target_name_override", "localhost"),
-        ("grpc.initial_reconnect_backoff_ms", 100),
-        ("grpc.max_reconnect_backoff_ms", 300),
-    ]
-    channel = (
-        grpc.insecure_channel(target, options)
-        if credentials is None
-        else grpc.secure_channel(target, credentials, options)
-    )
-    with channel:
-        call: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(f"/{SERVICE}/InferShape")
-        while not finished.wait(_REST_SECONDS):
-            begin = time.monotonic()
-            try:
-                assert call(INFER, timeout=30, wait_for_ready=True) == INFERRED
-            except Exception as error:  # noqa: BLE001 - whatever it is, a caller would notice
-                figures.note_failure(kind, error)
-            else:
-                figures.note_call(kind, time.monotonic() - begin)
+def _open_channel(
+    target: str,
+    config: Mapping[str, Any],
+    credentials: grpc.ChannelCredentials | None = None,
+    options: Sequence[tuple[str, Any]] = (),
+) -> grpc.Channel:
+    all_options = [("grpc.service_config", json.dumps(config)), *_SOON, *options]
+    if credentials is None:
+        return grpc.insecure_channel(target, all_options)
+    return grpc.secure_channel(target, credentials, all_options)
+
+
+def _call(channel: grpc.Channel, kind: str, figures: Figures, finished: threading.Event) -> None:
+    call: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(f"/{SERVICE}/InferShape")
+    while not finished.wait(REST_SECONDS):
+        begin = time.monotonic()
+        try:
+            assert call(INFER, timeout=_STOCK_SECONDS, wait_for_ready=True) == INFERRED
+        except Exception as error:  # noqa: BLE001 - whatever it is, a caller would notice
+            figures.note_failure(kind, error)
+        else:
+            figures.note_call(kind, time.monotonic() - begin)

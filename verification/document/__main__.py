@@ -1,4 +1,4 @@
-"""Writes what of the pages follows from the code: docs/errors.md, and the options in docs/server.md.
+"""Writes what of the pages follows from the code: docs/errors.md, and tables in docs/server.md and metrics.md.
 
 The reasons are provoked from real servers, so that the page shows what a caller gets. `--check` writes nothing, and
 ends with status 1 where a page is not what would be written.
@@ -13,11 +13,13 @@ import click
 
 from tensor_reshape.client import Reason
 from tensor_reshape.server.__main__ import serve
+from tensor_reshape.server.metrics.expositions import PROCESS_PREFIX
+from tensor_reshape.server.metrics.families import GAUGE, PROCESS_FAMILIES, SERVER_FAMILIES
 from verification.document.provocations import PROVOCATIONS, provoke
 from verification.document.servers import Servers, run_servers
 
 DOCS = Path(__file__).parents[2] / "docs"
-ERRORS, SERVER = DOCS / "errors.md", DOCS / "server.md"
+ERRORS, SERVER, METRICS = DOCS / "errors.md", DOCS / "server.md", DOCS / "metrics.md"
 BEGIN, END = "<!-- Written by scripts/document. -->", "<!-- End of what scripts/document writes. -->"
 
 _INTRODUCTION = """\
@@ -58,7 +60,11 @@ def main() -> None:
     parser.add_argument("--check", action="store_true", help="write nothing; status 1 where a page would change")
     check: bool = parser.parse_args().check
     with run_servers() as servers:
-        pages = {ERRORS: build_errors(servers), SERVER: build_server(SERVER.read_text())}
+        pages = {
+            ERRORS: build_errors(servers),
+            SERVER: insert(SERVER.read_text(), build_options()),
+            METRICS: insert(METRICS.read_text(), build_metrics()),
+        }
     stale = [page for page, text in pages.items() if not page.exists() or page.read_text() != text]
     for page in stale:
         if not check:
@@ -72,11 +78,11 @@ def build_errors(servers: Servers) -> str:
     return "\n".join([_INTRODUCTION, *(_build_reason(reason, servers) for reason in Reason), _END])
 
 
-def build_server(page: str) -> str:
-    """Returns the page of the server with the options as they are."""
+def insert(page: str, table: Iterable[str]) -> str:
+    """Returns a page with the table as it is."""
     before, _, rest = page.partition(BEGIN)
     _, _, after = rest.partition(END)
-    return "\n".join([before + BEGIN, "", *build_options(), "", END + after])
+    return "\n".join([before + BEGIN, "", *table, "", END + after])
 
 
 def build_options() -> Iterator[str]:
@@ -90,6 +96,18 @@ def build_options() -> Iterator[str]:
             default = option.show_default if isinstance(option.show_default, str) else _format_default(option, context)
             variable = f"TENSOR_RESHAPE_{str(option.name).upper()}"
             yield _join((flags, f"`{variable}`", default, option.help or ""))
+
+
+def build_metrics() -> Iterator[str]:
+    """Yields the table of what a server shows to Prometheus."""
+    yield "| metric | kind | labels | meaning |"
+    yield "|---|---|---|---|"
+    for family in (*PROCESS_FAMILIES, *SERVER_FAMILIES):
+        labels = " ".join(f"`{label}`" for label in family.labels)
+        yield _join((f"`{family.shown_name}`", family.kind, labels, family.help))
+    names = f"`{PROCESS_PREFIX}_process_*`"
+    yield _join((names, GAUGE, "`worker`", "What the system says of each worker: memory, processor time, descriptors."))
+    yield _join(("`process_*`", GAUGE, "", "The same of the process that has the port."))
 
 
 def _build_reason(reason: Reason, servers: Servers) -> str:

@@ -20,7 +20,7 @@ import grpc
 from grpc import _channel  # the parts in question
 from grpc._cython import cygrpc  # type: ignore[attr-defined] # compiled, without types
 
-from tensor_reshape.client.options import CheckedMetadata
+from tensor_reshape.client.contexts import CheckedMetadata
 
 _CODES = {code.value[0]: code for code in grpc.StatusCode}
 

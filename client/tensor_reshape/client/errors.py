@@ -1,10 +1,11 @@
 """What the SDK raises when there is no answer, and how a failed call becomes an exception."""
 
-from collections.abc import Iterable
+from collections.abc import Collection
 
 from grpc import StatusCode
 
 from tensor_reshape.rules.errors import LimitError, Reason, TensorReshapeError
+from tensor_reshape.wire.request_ids import find_request_id
 from tensor_reshape.wire.status import decode_refusal
 
 
@@ -50,11 +51,18 @@ _KINDS: dict[StatusCode, type[ServiceError]] = {
 
 
 def build_error(
-    code: StatusCode, details: str | None, trailing_metadata: Iterable[tuple[str, str | bytes]]
+    code: StatusCode, details: str | None, trailing_metadata: Collection[tuple[str, str | bytes]]
 ) -> TensorReshapeError:
     """Returns the exception for a call that ended with this status."""
+    error = _choose_error(code, details or "", trailing_metadata)
+    error.request_id = find_request_id(trailing_metadata)
+    return error
+
+
+def _choose_error(
+    code: StatusCode, text: str, trailing_metadata: Collection[tuple[str, str | bytes]]
+) -> TensorReshapeError:
     # A refusal first: its codes are also those of a transport or a proxy that knows nothing of this contract.
-    text = details or ""
     refusal = decode_refusal(code, trailing_metadata)
     if refusal is not None:
         return refusal

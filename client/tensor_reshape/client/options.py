@@ -1,11 +1,20 @@
 """How a client reaches its servers: what both clients are made with."""
 
 import json
-import re
 from collections.abc import Sequence
+from os import getpid
+from typing import Any, NamedTuple
 
 import grpc
 
+from tensor_reshape.client.contexts import (
+    CallOptions,
+    CheckedMetadata,
+    ClientContext,
+    Metadata,
+    build_metadata,
+    check_metadata,
+)
 from tensor_reshape.client.retries import Deadline, RetryBudget
 from tensor_reshape.client.tokens import AUTHORIZATION_KEY, Token
 from tensor_reshape.rules.limits import MAX_HEADER_BYTES, MAX_MESSAGE_BYTES
@@ -16,9 +25,7 @@ from tensor_reshape.wire.servers import ServerInfo
 DEFAULT_TARGET = "localhost:50051"
 DEFAULT_TIMEOUT_SECONDS = 30.0
 
-Metadata = Sequence[tuple[str, str | bytes]]
-CheckedMetadata = tuple[tuple[str, str | bytes], ...]
-ChannelOptions = list[tuple[str, int | str]]
+ChannelOptions = Sequence[tuple[str, int | str | bytes]]
 
 # No retryPolicy: `retries` plans what is sent again, and one mechanism is enough. grpc's own would keep each request
 # whole until its call ends, ask a server that is down as often as one that is up, and cannot begin a stream anew.
@@ -42,7 +49,6 @@ _PING_TIMEOUT_MS = 15_000
 # Addresses are looked up when a connection is lost, and again no sooner than this. By default it is 30 s: of servers
 # that are replaced one after another, the new ones would be found after the patience of a call has ended.
 _LOOKUP_INTERVAL_MS = 2_000
-_METADATA_KEY = re.compile("[0-9a-z_.-]+")
 _MAX_CHUNK_BYTES = MAX_MESSAGE_BYTES - MAX_HEADER_BYTES  # what servers take by default
 
 
@@ -67,14 +73,12 @@ class Endpoint:
         """Raises ValueError where grpc could not send the metadata, or the timeout is not above 0."""
         self.target = target
         self.credentials = credentials
-        self._metadata = check_metadata(metadata)
         self._token = token
-        if token is not None and any(key == AUTHORIZATION_KEY for key, _ in metadata):
-            message = "the metadata hold an authorization, and there is a token besides"
-            raise ValueError(message)
+        self._metadata = self._check_authorization(check_metadata(metadata))
         self.budget = RetryBudget()
         self.server_info: ServerInfo | None = None
         self._timeout = choose_timeout(timeout)  # of most calls
+        self._process_id = getpid()
 
     @property
     def metadata(self) -> CheckedMetadata:
@@ -86,29 +90,86 @@ class Endpoint:
         self.budget.close()
 
     def require_open(self) -> None:
-        """Raises ValueError where the client is closed."""
+        """Checks that calls may begin.
+
+        Raises:
+            RuntimeError: it was made before a fork: its connections are those of the parent process.
+            ValueError: the client is closed.
+        """
         if self.budget.is_closed:
             message = "the client is closed"
             raise ValueError(message)
+        if self.is_foreign:
+            message = f"the client of {self.target} was made before this process was forked: make one in each process"
+            raise RuntimeError(message)
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether this process is a fork of the one that the client was made in."""
+        return getpid() != self._process_id
 
     def choose_timeout(self, timeout: float | None) -> float | None:
         """Returns the seconds that a call may take, None for ever; `timeout` None: as long as the client's calls."""
         return self._timeout if timeout is None else choose_timeout(timeout)
 
-    def start_deadline(self, timeout: float | None) -> Deadline:
-        """Starts the clock of a call; `timeout` None: as long as the client's calls."""
-        return Deadline(self.choose_timeout(timeout))
+    def start_call(self, timeout: float | None, options: CallOptions) -> ClientContext:
+        """Starts the clock of a call.
+
+        Args:
+            timeout: seconds; None: as long as the client's calls.
+            options: of the call; what else these hold, as options of a method may, is not looked at.
+
+        Raises:
+            ValueError: the timeout, the metadata or the request id is none.
+        """
+        return ClientContext(
+            Deadline(self.choose_timeout(timeout)),
+            self._check_authorization(build_metadata(options)) if options else (),
+        )
+
+    def describe(self, kind: str) -> str:
+        """Returns the representation of a client of this kind: nothing of its credentials or metadata."""
+        states = ("TLS" if self.credentials else "", "closed" if self.budget.is_closed else "")
+        return f"<{', '.join([f'{kind} of {self.target}', *filter(None, states)])}>"
+
+    def refuse_pickling(self, kind: str) -> TypeError:
+        """Returns the error for a client of this kind that is to be pickled or copied."""
+        return TypeError(
+            f"a {kind} has connections of its process, and cannot be pickled or copied: make one in each process, and "
+            f"share it between its threads; this one is {self.describe(kind)}"
+        )
+
+    def _check_authorization(self, metadata: CheckedMetadata) -> CheckedMetadata:
+        if self._token is not None and any(key == AUTHORIZATION_KEY for key, _ in metadata):
+            message = "the metadata hold an authorization, and there is a token besides"
+            raise ValueError(message)
+        return metadata
 
 
-def build_channel_options(target: str, *, avoid_unhealthy: bool) -> ChannelOptions:
+class ChannelSettings(NamedTuple):
+    """What a caller wants of a client's channels.
+
+    Attributes:
+        options: arguments of the channel, which win over those of this module.
+        compression: of what is sent; None: as gRPC has it by default, none.
+        interceptors: of grpc or grpc.aio, as the client is.
+    """
+
+    options: ChannelOptions
+    compression: grpc.Compression | None
+    interceptors: Sequence[Any]
+
+
+def build_channel_options(target: str, own: ChannelOptions = (), *, avoid_unhealthy: bool) -> ChannelOptions:
     """Returns the options of a channel: balancing, reconnection, and no limit of the client's own on messages.
 
     Args:
         target: as `Client` takes it.
+        own: the caller's, which win.
         avoid_unhealthy: turns away from servers that say NOT_SERVING: such a channel cannot ask them for their health.
     """
     config = {**_SERVICE_CONFIG, **(_HEALTH_CONFIG if avoid_unhealthy else {})}
-    return [
+    ours: ChannelOptions = [
         ("grpc.service_config", json.dumps(config)),
         # A server that comes back is found this soon; what it costs meanwhile is a SYN that nobody answers.
         ("grpc.initial_reconnect_backoff_ms", 100),
@@ -125,6 +186,28 @@ def build_channel_options(target: str, *, avoid_unhealthy: bool) -> ChannelOptio
         # By default http_proxy and its kin speak for every target, and no proxy can reach this machine's own.
         *([("grpc.enable_http_proxy", 0)] if is_local(target) else []),
     ]
+    # Each once: which of two values would hold, gRPC does not say.
+    return list({**dict(ours), **dict(own)}.items())
+
+
+def check_settings(
+    options: Sequence[tuple[Any, Any]], compression: object, interceptors: Sequence[Any]
+) -> ChannelSettings:
+    """Returns them where it is safe to give them to grpc, which looks at the interceptors by itself.
+
+    Raises:
+        TypeError: the name of an option is no text, its value no integer, text or bytes; or the compression is none.
+    """
+    for name, value in options:
+        # Of anything else that has an `__int__`, as floats and numpy's integers have, grpcio takes the number for the
+        # address of a C object, and the core reads what is there.
+        if not isinstance(name, str) or not isinstance(value, int | str | bytes):
+            message = f"an option is a name and an integer, a text or bytes, not {(name, value)!r}"
+            raise TypeError(message)
+    if compression is not None and not isinstance(compression, grpc.Compression):
+        message = f"compression is one of grpc.Compression, not {compression!r}"
+        raise TypeError(message)
+    return ChannelSettings(tuple(options), compression, tuple(interceptors))
 
 
 def choose_timeout(seconds: float) -> float | None:
@@ -137,21 +220,6 @@ def choose_timeout(seconds: float) -> float | None:
         message = f"timeout is {seconds}; it is in seconds, above 0"
         raise ValueError(message)
     return None if seconds > _FOREVER_SECONDS else seconds
-
-
-def check_metadata(metadata: Metadata) -> CheckedMetadata:
-    """Returns `metadata` where grpc can send it.
-
-    Raises:
-        ValueError: a key is not of lower-case letters, digits, "_", "-" and ".", or a value does not go with it.
-    """
-    for key, value in metadata:
-        binary = key.endswith("-bin")
-        printable = isinstance(value, str) and value.isascii() and value.isprintable()
-        if not _METADATA_KEY.fullmatch(key) or not (isinstance(value, bytes) if binary else printable):
-            message = f"metadata cannot hold {key!r}: a lower-case key, and ASCII text, or bytes where it ends in -bin"
-            raise ValueError(message)
-    return tuple(metadata)
 
 
 def check_chunk_bytes(size: int) -> int:

@@ -7,12 +7,15 @@ back are the same ones.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import index
+from pickle import PickleBuffer
+from typing import SupportsIndex
 
 import numpy as np
 import numpy.typing as npt
 
 from tensor_reshape.rules.dtypes import DataType
 
+_BUFFERS_PROTOCOL = 5  # of pickle: the first that hands buffers over beside the stream (PEP 574)
 _Buffer = bytes | bytearray | memoryview | npt.NDArray[np.uint8]
 
 
@@ -44,3 +47,8 @@ class PackedTensor:
         object.__setattr__(self, "dims", tuple(map(index, dims)))
         # A view without bytes cannot be cast.
         object.__setattr__(self, "data", view.cast("B").toreadonly() if view.nbytes else memoryview(b""))
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[object, ...]:
+        """Is pickled with its bytes; from protocol 5 on they need not be copied, as those of an array."""
+        data = PickleBuffer(self.data) if index(protocol) >= _BUFFERS_PROTOCOL else bytes(self.data)
+        return type(self), (self.data_type, self.dims, data)

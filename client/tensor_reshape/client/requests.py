@@ -18,8 +18,9 @@ import numpy.typing as npt
 # midst of an import can leave the import's lock held, and every other thread's first call would wait for it for ever.
 from numpy.ma import MaskedArray
 
+from tensor_reshape.client.contexts import CALL_OPTIONS
 from tensor_reshape.client.packed_tensors import PackedTensor
-from tensor_reshape.client.queries import DimLike, ShapeOptions, ShapeQuery, check_flag, read_dims, read_query
+from tensor_reshape.client.queries import DimLike, InferOptions, ShapeQuery, check_flag, read_dims, read_query
 from tensor_reshape.client.responses import (
     Answer,
     InferredShape,
@@ -68,6 +69,10 @@ class Call(NamedTuple, Generic[Answer]):
     method: str
     request: bytes
     decode: Callable[[bytes], Answer]
+
+
+ShapeAnswers = list[InferredShape | ReshapeError]
+"""Those of a batch."""
 
 
 class Arguments(NamedTuple):
@@ -181,15 +186,16 @@ def build_infer_shape(
     shape: Sequence[DimLike] | None,
     *,
     special_zero: bool,
-    more: ShapeOptions,
+    more: InferOptions,
 ) -> Call[InferredShape]:
     """Builds InferShape. The server's answer is what is asked for, so nothing is inferred here."""
-    check_keywords("infer_shape", more, _INFER_KEYWORDS, ShapeOptions)
-    query = ShapeQuery(data_shape=data_shape, shape=shape, special_zero=special_zero, **more)
+    check_keywords("infer_shape", more, _INFER_KEYWORDS, InferOptions)
+    asked: dict[str, Any] = {name: value for name, value in more.items() if name not in CALL_OPTIONS}
+    query = ShapeQuery(data_shape=data_shape, shape=shape, special_zero=special_zero, **asked)
     return _build_infer(read_query(query).request)
 
 
-def build_infer_shapes(queries: Sequence[ShapeQuery]) -> Call[list[InferredShape | ReshapeError]]:
+def build_infer_shapes(queries: Sequence[ShapeQuery]) -> Call[ShapeAnswers]:
     """Builds BatchInferShape. A query that cannot be sent is refused in its place, by this process."""
     pieces = [_encode_query(query) for query in queries]
     refused = {index: piece for index, piece in enumerate(pieces) if isinstance(piece, ReshapeError)}

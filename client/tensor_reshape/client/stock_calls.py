@@ -9,8 +9,8 @@ from functools import cache, partial
 
 import grpc
 
-from tensor_reshape.client.errors import ResponseError, build_error
-from tensor_reshape.client.options import CheckedMetadata
+from tensor_reshape.client.contexts import CheckedMetadata
+from tensor_reshape.client.errors import ResponseError, ServiceError, build_error
 from tensor_reshape.rules.errors import TensorReshapeError
 
 
@@ -58,14 +58,19 @@ class StockCalls:
         thread; where the main one is interrupted meanwhile, the call goes on until its deadline or the channel's end.
 
         Raises:
+            ServiceError: the system gives no thread. Then nothing is begun: on the main one it might be by half.
             ValueError: the channel is closed.
-            RuntimeError: the system gives no thread. Then nothing is begun: on the main one it might be by half.
         """
         begin = partial(self._find_method(path).future, request, timeout, metadata)
         if threading.current_thread() is not threading.main_thread():
             return begin()
         with ThreadPoolExecutor(1) as other:  # started anew: 0.1 ms, for thousands of questions
-            return other.submit(copy_context().run, begin).result()  # in this context, which a tracer may look at
+            try:
+                begun = other.submit(copy_context().run, begin)  # in this context, which a tracer may look at
+            except RuntimeError as error:
+                message = f"the call was not begun: {error}"
+                raise ServiceError(message, grpc.StatusCode.RESOURCE_EXHAUSTED) from None
+            return begun.result()
 
     def guard(self) -> AbstractContextManager[None]:
         """Returns a context that does nothing; see `DirectCalls.guard`. grpcio shows its lock to nobody."""

@@ -5,7 +5,7 @@ from collections.abc import Generator, Iterator
 
 import grpc
 
-from tensor_reshape.client.options import CheckedMetadata
+from tensor_reshape.client.contexts import CheckedMetadata
 from tensor_reshape.client.stock_calls import explain_error
 from tensor_reshape.client.transfers import StreamTransfer
 from tensor_reshape.wire.methods import STREAM_RESHAPE

@@ -1,53 +1,45 @@
-"""The client that blocks.
+"""The client that blocks: what callers see of it. How it makes a call is in `sync_calls`."""
 
-Any number of threads may share one: grpc's channel allows that, and what a call changes beside it is its own, but for
-the `RetryBudget`, which has a lock.
-"""
-
-import time
-from collections import deque
 from collections.abc import Callable, Sequence
-from contextlib import closing, suppress
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import copy_context
+from functools import partial
 from os import PathLike
 from types import TracebackType
-from typing import Self, TypeVar, Unpack, overload
+from typing import NoReturn, ParamSpec, Self, TypeAlias, TypeVar, Unpack, overload
 
 import grpc
 import numpy.typing as npt
 
-from tensor_reshape.client.direct_calls import DirectCalls, Way, check_way, open_calls
-from tensor_reshape.client.direct_streams import find_exchange
-from tensor_reshape.client.errors import UnavailableError
-from tensor_reshape.client.hints import HINT_SECONDS, calls_for_hint, hint_stream
+from tensor_reshape.client.contexts import CALL_OPTIONS, CallOptions, Metadata
+from tensor_reshape.client.direct_calls import Way
 from tensor_reshape.client.options import (
     DEFAULT_TARGET,
     DEFAULT_TIMEOUT_SECONDS,
+    ChannelOptions,
     Endpoint,
-    Metadata,
-    build_channel_options,
     check_chunk_bytes,
+    check_settings,
 )
 from tensor_reshape.client.packed_tensors import PackedTensor
-from tensor_reshape.client.queries import MAX_PARALLEL_CALLS, DimLike, ShapeOptions, ShapeQuery, split_queries
+from tensor_reshape.client.queries import DimLike, InferOptions, ShapeQuery
 from tensor_reshape.client.requests import (
     Arguments,
-    Call,
     Expected,
     Plan,
     Target,
     build_health_check,
     build_infer_shape,
-    build_infer_shapes,
     build_server_info,
+    check_keywords,
     plan_reshape,
 )
-from tensor_reshape.client.responses import Answer, InferredShape
-from tensor_reshape.client.retries import Attempts, Deadline
-from tensor_reshape.client.stock_calls import StockCalls, explain_one
+from tensor_reshape.client.responses import InferredShape
+from tensor_reshape.client.sync_calls import SyncCalls
 from tensor_reshape.client.templates import find_call
 from tensor_reshape.client.tokens import authorize
 from tensor_reshape.client.transfers import DEFAULT_INLINE_MAX_BYTES, Delivery, StreamTransfer, Transfer
-from tensor_reshape.rules.errors import ReshapeError, TensorReshapeError
+from tensor_reshape.rules.errors import ReshapeError
 from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, RESHAPE, STATIC_RESHAPE
 from tensor_reshape.wire.arrays import Array
 from tensor_reshape.wire.health import HealthStatus
@@ -56,8 +48,9 @@ from tensor_reshape.wire.servers import ServerInfo
 from tensor_reshape.wire.streams import DEFAULT_CHUNK_BYTES
 
 _Result = TypeVar("_Result")
-_Answers = list[InferredShape | ReshapeError]
-_Started = tuple[Call[_Answers], "grpc.Future[bytes]"]
+_Parameters = ParamSpec("_Parameters")
+
+Interceptor: TypeAlias = grpc.UnaryUnaryClientInterceptor | grpc.StreamStreamClientInterceptor
 
 
 class Client:
@@ -84,6 +77,9 @@ class Client:
         timeout: float = DEFAULT_TIMEOUT_SECONDS,
         inline_max_bytes: int = DEFAULT_INLINE_MAX_BYTES,
         chunk_bytes: int = DEFAULT_CHUNK_BYTES,
+        compression: grpc.Compression | None = None,
+        options: ChannelOptions = (),
+        interceptors: Sequence[Interceptor] = (),
         calls: Way = "auto",
     ) -> None:
         """Makes the channel; it connects with the first call.
@@ -101,6 +97,11 @@ class Client:
             inline_max_bytes: arrays up to this size travel in one message, larger ones as a stream, unless `transfer`
                 says otherwise.
             chunk_bytes: what one message of a stream carries.
+            compression: of what is sent: gRPC's gzip or deflate, for slow networks: it takes longer than fast ones do.
+            options: arguments of gRPC's channel, which win over the SDK's own; `grpc.service_config` replaces how calls
+                go round servers and avoid those that do not serve.
+            interceptors: gRPC's own, the outermost first: of unary-unary calls, and of stream-stream calls, which
+                streams are. Calls are then made the stock way.
             calls: "auto": past those objects of grpcio that a call does not need, where the installed grpcio allows it
                 and nothing intercepts the channel; "stock": all by grpcio's public means. Both do the same; for whoever
                 watches grpcio's own objects, or mistrusts this.
@@ -109,11 +110,8 @@ class Client:
         self._endpoint = Endpoint(target, credentials, metadata, timeout, bearer)
         self._inline_max_bytes = inline_max_bytes
         self._chunk_bytes = check_chunk_bytes(chunk_bytes)
-        self._way = check_way(calls)
-        self._channel = self._open_channel(avoid_unhealthy=True)
-        self._calls = open_calls(self._channel, calls)
-        self._stock_calls = StockCalls(self._channel)  # those of a batch: several are under way at once
-        self._exchange = find_exchange(self._channel, calls)
+        self._calls = SyncCalls(self._endpoint, check_settings(options, compression, interceptors), calls)
+        self._pool = ThreadPoolExecutor(thread_name_prefix="tensor-reshape")  # it has no thread before `submit`
 
     def __enter__(self) -> Self:
         """Returns the client itself."""
@@ -127,8 +125,18 @@ class Client:
 
     def close(self) -> None:
         """Closes the channel; calls under way are cancelled."""
-        self._endpoint.close()  # first: what ends by the rest must not be sent again
-        self._channel.close()
+        self._calls.close()
+        # What still waits for a thread gets one, and finds the client closed: who awaits a future that an executor
+        # cancels is not always told.
+        self._pool.shutdown(wait=False)
+
+    def __repr__(self) -> str:
+        """The client's target and state, and nothing of its credentials."""
+        return self._endpoint.describe(type(self).__name__)
+
+    def __reduce__(self) -> NoReturn:
+        """Refuses to be pickled or copied."""
+        raise self._endpoint.refuse_pickling(type(self).__name__)
 
     def static_reshape(
         self,
@@ -222,7 +230,7 @@ class Client:
         *,
         special_zero: bool,
         timeout: float | None = None,
-        **more: Unpack[ShapeOptions],
+        **more: Unpack[InferOptions],
     ) -> InferredShape:
         """Asks for the output shape of an operation: "static_reshape", "dynamic_reshape" or "reshape".
 
@@ -233,167 +241,63 @@ class Client:
             shape: what is known of the target.
             special_zero: whether a 0 in `shape` copies the data dim at its index.
             timeout: seconds; None: the client's.
-            **more: see `ShapeOptions`.
+            **more: see `ShapeOptions` and `CallOptions`.
         """
         call = build_infer_shape(data_shape, shape, special_zero=special_zero, more=more)
-        return self._run(call, self._endpoint.start_deadline(timeout))
+        return self._calls.run(call, self._endpoint.start_call(timeout, more))
 
     def infer_shapes(
-        self, queries: Sequence[ShapeQuery], *, timeout: float | None = None
+        self, queries: Sequence[ShapeQuery], *, timeout: float | None = None, **options: Unpack[CallOptions]
     ) -> list[InferredShape | ReshapeError]:
         """Asks many questions; each has its own answer, or its own refusal, which is returned; see `ShapeQuery`."""
-        self._endpoint.require_open()
-        deadline, answers, started = self._endpoint.start_deadline(timeout), _Answers(), deque[_Started]()
-        with self._calls.guard():  # the calls are grpcio's, but this thread begins them
-            try:
-                for piece in split_queries(queries):
-                    if len(started) == MAX_PARALLEL_CALLS:
-                        answers += self._await_first(started, deadline)
-                    started.append(self._start(build_infer_shapes(piece), deadline))
-                while started:
-                    answers += self._await_first(started, deadline)
-            finally:
-                for _, future in started:
-                    future.cancel()  # those that are left, where one failed
-        return answers
+        check_keywords("infer_shapes", options, ("queries", "timeout"), CallOptions)
+        context = self._endpoint.start_call(timeout, options)
+        return self._calls.run_batch(queries, context)
 
-    def check_health(self, service: str = SERVICE, *, timeout: float | None = None) -> HealthStatus:
+    def check_health(
+        self, service: str = SERVICE, *, timeout: float | None = None, **options: Unpack[CallOptions]
+    ) -> HealthStatus:
         """Asks the server for the health of a service, or of the server as a whole (""); never asks again."""
-        call, deadline = build_health_check(service), self._endpoint.start_deadline(timeout)
-        # A channel of its own: the client's turns away from servers that say NOT_SERVING, so it cannot ask them.
-        with self._open_channel(avoid_unhealthy=False) as channel:
-            return call.decode(self._send(call, deadline.remaining_seconds, calls=open_calls(channel, self._way)))
+        check_keywords("check_health", options, ("service", "timeout"), CallOptions)
+        return self._calls.ask_once(build_health_check(service), self._endpoint.start_call(timeout, options))
 
-    def server_info(self, *, timeout: float | None = None) -> ServerInfo:
+    def server_info(self, *, timeout: float | None = None, **options: Unpack[CallOptions]) -> ServerInfo:
         """Asks a server, one of those behind the target, for its version, its limits and what each operation takes."""
-        return self._run(build_server_info(), self._endpoint.start_deadline(timeout))
+        check_keywords("server_info", options, ("timeout",), CallOptions)
+        return self._calls.run(build_server_info(), self._endpoint.start_call(timeout, options))
 
     def wait_until_ready(self, *, timeout: float | None = None) -> None:
         """Waits until a server that says SERVING is connected.
 
         Raises:
-            UnavailableError: none was in time.
+            UnavailableError: none was in time; the last connection error is part of it.
         """
-        seconds = self._endpoint.choose_timeout(timeout)
-        self._endpoint.require_open()
-        # Ready is what round_robin calls so: a channel whose servers all say NOT_SERVING is not.
-        ready = grpc.channel_ready_future(self._channel)
-        try:
-            ready.result(seconds)
-        except grpc.FutureTimeoutError:
-            ready.cancel()  # or it goes on watching the channel
-            message = f"no server was ready within {seconds} seconds"
-            raise UnavailableError(message, grpc.StatusCode.UNAVAILABLE) from None
+        self._calls.wait_until_ready(self._endpoint.choose_timeout(timeout))
 
-    def _open_channel(self, *, avoid_unhealthy: bool) -> grpc.Channel:
-        options = build_channel_options(self._endpoint.target, avoid_unhealthy=avoid_unhealthy)
-        if self._endpoint.credentials is None:
-            return grpc.insecure_channel(self._endpoint.target, options)
-        return grpc.secure_channel(self._endpoint.target, self._endpoint.credentials, options)
+    def submit(
+        self, method: Callable[_Parameters, _Result], /, *arguments: _Parameters.args, **fields: _Parameters.kwargs
+    ) -> Future[_Result]:
+        """Has one of the client's methods called on a thread: `client.submit(client.reshape, array, shape, ...)`.
+
+        For `concurrent.futures.as_completed` and its kin. Cancelled before a thread was free, a call is never made; one
+        under way ends by its own timeout, or with the client. There are as many threads as Python's executors have by
+        default; the timeout of a call begins when it has one.
+        """
+        self._endpoint.require_open()
+        return self._pool.submit(copy_context().run, partial(method, *arguments, **fields))
 
     def _reshape(self, arguments: Arguments, timeout: float | None, how: Transfer) -> Array:
-        call = None if how else find_call(arguments, self._inline_max_bytes)
+        call = find_call(arguments, self._inline_max_bytes) if how.keys() <= CALL_OPTIONS else None
         if call is not None:
-            return self._run(call, self._endpoint.start_deadline(timeout))
+            return self._calls.run(call, self._endpoint.start_call(timeout, how))
         return self._transfer(plan_reshape(arguments), timeout, how)
 
     def _transfer(self, plan: Plan, timeout: float | None, how: Transfer) -> Array:
         delivery = Delivery(plan, how, self._inline_max_bytes)
-        deadline = self._endpoint.start_deadline(timeout)
+        context = self._endpoint.start_call(timeout, how)
         if delivery.way == "stream":
-            # A transfer of its own for each attempt: what has arrived of a stream that was lost is not to be trusted.
-            attempts = Attempts(self._endpoint.budget, deadline)
-            return self._repeat(
-                lambda: self._stream(StreamTransfer(plan, delivery, self._chunk_bytes), attempts), attempts
-            )
+            # Made anew for each attempt: what has arrived of a stream that was lost is not to be trusted.
+            return self._calls.stream(lambda: StreamTransfer(plan, delivery, self._chunk_bytes), context)
         if delivery.way == "view":
-            return delivery.view(self._run(plan.build_infer(), deadline))
-        return delivery.land(self._run(plan.build_inline(), deadline))
-
-    def _run(self, call: Call[Answer], deadline: Deadline) -> Answer:
-        try:
-            raw = self._send(call, deadline.remaining_seconds)
-        except TensorReshapeError as error:
-            # Only now: most calls have one attempt, and need no account of them.
-            attempts = Attempts(self._endpoint.budget, deadline)
-            self._pause(self._hint(error, call, deadline), attempts)
-        else:
-            self._endpoint.budget.note_success()
-            return call.decode(raw)
-        return call.decode(self._repeat(lambda: self._send(call, deadline.remaining_seconds), attempts))
-
-    def _hint(self, error: TensorReshapeError, call: Call[Answer], deadline: Deadline) -> TensorReshapeError:
-        """Returns the error of a call, with a hint where what the server says of itself, asked once, explains it."""
-        if calls_for_hint(error, call) and self._endpoint.server_info is None:
-            with suppress(TensorReshapeError):
-                self._endpoint.server_info = self.server_info(timeout=deadline.clip(HINT_SECONDS))
-        return hint_stream(error, call, self._endpoint.server_info)
-
-    def _send(
-        self,
-        call: Call[Answer],
-        timeout: float | None,
-        *,
-        wait_for_ready: bool = False,
-        calls: DirectCalls | StockCalls | None = None,
-    ) -> bytes:
-        self._endpoint.require_open()
-        send, metadata = (calls or self._calls).send, self._endpoint.metadata
-        # No wait for a server by default: to fail at once tells that it is lost, and `retries` waits better.
-        return send(call.method, call.request, timeout, metadata, wait_for_ready=wait_for_ready)
-
-    def _start(self, call: Call[Answer], deadline: Deadline) -> tuple[Call[Answer], "grpc.Future[bytes]"]:
-        self._endpoint.require_open()
-        # Started rather than awaited: several calls of a batch are under way without a thread for each.
-        start, metadata = self._stock_calls.start, self._endpoint.metadata
-        return call, start(call.method, call.request, deadline.remaining_seconds, metadata)
-
-    def _await_first(self, started: deque[_Started], deadline: Deadline) -> _Answers:
-        call, future = started.popleft()
-        return self._await(call, future, deadline)
-
-    def _await(self, call: Call[Answer], future: "grpc.Future[bytes]", deadline: Deadline) -> Answer:
-        """Returns the answer of a started call; one that failed is sent again as any other is."""
-        # The first attempt is to await what was started, every other one to send it anew.
-        started = iter([future.result])
-
-        def attempt() -> bytes:
-            first = next(started, None)
-            return self._send(call, deadline.remaining_seconds) if first is None else explain_one(first)
-
-        return call.decode(self._repeat(attempt, Attempts(self._endpoint.budget, deadline)))
-
-    def _repeat(self, attempt: Callable[[], _Result], attempts: Attempts) -> _Result:
-        while True:
-            try:
-                result = attempt()
-            except TensorReshapeError as error:
-                self._pause(error, attempts)
-            else:
-                attempts.note_success()
-                return result
-
-    def _pause(self, error: TensorReshapeError, attempts: Attempts) -> None:
-        """Waits until the next attempt may begin, after one that ended with `error`; raises where there is none."""
-        pause = attempts.plan_pause(error)
-        if pause is None:
-            raise attempts.choose_end(error) from None
-        time.sleep(pause.seconds)
-        if pause.is_for_server:
-            self._await_server(attempts)
-        if attempts.deadline.is_within(0):
-            raise error  # not "deadline exceeded", but what kept the call until then
-
-    def _await_server(self, attempts: Attempts) -> None:
-        """Waits until a server answers whatever it is; where none does, the next attempt tells why."""
-        with attempts.wait_for_server() as seconds, suppress(TensorReshapeError):
-            self._send(build_health_check(SERVICE), seconds, wait_for_ready=True)
-
-    def _stream(self, transfer: StreamTransfer, attempts: Attempts) -> Array:
-        self._endpoint.require_open()
-        # Closed, or a stream that is given up would stay open.
-        with closing(self._exchange(transfer, attempts.deadline.remaining_seconds, self._endpoint.metadata)) as answers:
-            for raw in answers:
-                transfer.receive(raw)
-                attempts.note_progress()
-        return transfer.finish()
+            return delivery.view(self._calls.run(plan.build_infer(), context))
+        return delivery.land(self._calls.run(plan.build_inline(), context))

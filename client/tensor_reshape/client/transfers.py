@@ -1,10 +1,11 @@
 """How the elements of one call travel, and where they land."""
 
 from collections.abc import Callable, Iterator
-from typing import Literal, TypedDict
+from typing import Literal
 
 import numpy as np
 
+from tensor_reshape.client.contexts import CallOptions
 from tensor_reshape.client.errors import ResponseError
 from tensor_reshape.client.requests import Plan, check_keywords
 from tensor_reshape.client.responses import InferredShape, check_output, decode_answer, refuse_array
@@ -27,8 +28,8 @@ _NO_BYTES = memoryview(b"")
 _KEYWORDS = ("array", "shape", "special_zero", "expected_shape", "timeout")  # of the operations themselves
 
 
-class Transfer(TypedDict, total=False):
-    """What every operation takes besides its own arguments.
+class Transfer(CallOptions, total=False):
+    """What every operation takes besides its own arguments: how the elements travel, and all of `CallOptions`.
 
     Attributes:
         transfer: "inline": one message each way; "stream": chunks both ways at once, for any size; "view": no elements

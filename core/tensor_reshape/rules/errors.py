@@ -116,7 +116,13 @@ class Reason(StrEnum):
 
 
 class TensorReshapeError(Exception):
-    """The root of every exception that this project raises on purpose."""
+    """The root of every exception that this project raises on purpose.
+
+    Attributes:
+        request_id: of the call that ended with it, as the server logs it; None where no call was made.
+    """
+
+    request_id: str | None = None
 
 
 class ReshapeError(TensorReshapeError):

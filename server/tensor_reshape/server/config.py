@@ -16,6 +16,7 @@ from pathlib import Path
 from tensor_reshape.rules.errors import TensorReshapeError
 from tensor_reshape.rules.limits import MAX_HEADER_BYTES, MAX_MESSAGE_BYTES, MAX_PROTOBUF_BYTES, Limits
 from tensor_reshape.runtime.addresses import is_local
+from tensor_reshape.runtime.experiments import find_release
 from tensor_reshape.server.settings.bounds import (
     LEAST_BUDGET_FACTOR,
     MEMORY_BUDGET_BYTES,
@@ -37,6 +38,9 @@ STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 # A host with colons, of IPv6, is in brackets. Digits are ASCII's: int() takes others as well.
 _ADDRESS = re.compile(r"unix:.+|(?!unix:)(?P<host>\[[^\[\]]+\]|[^:\[\]]+):(?P<port>[0-9]{1,5})")
 _MAX_PORT = 65535
+_OLDEST = (0, 0)
+BOUNDED_UNPACKING = (1, 84)
+"""The first release of grpcio whose core ends a message that is larger than it may be while it unpacks it."""
 
 
 class ConfigError(TensorReshapeError):
@@ -75,6 +79,7 @@ class Config(ObservationSettings, CallerSettings, QuotaSettings, BoundSettings, 
             self,
             listen=listen,
             health_listen=health_listen,
+            metrics_listen=None,  # one port shows what all of them count
             workers=1,
             memory_budget_bytes=self.memory_budget_bytes // self.workers,
             max_calls=-(-self.max_calls // self.workers),  # rounded up: a worker that may take no call serves nobody
@@ -115,9 +120,7 @@ class Config(ObservationSettings, CallerSettings, QuotaSettings, BoundSettings, 
     def _find_faults(self) -> Iterator[str]:
         """Yields what cannot be served: first of each setting by itself, since the rest reckons with their values."""
         yield from self._find_single_faults()
-        for address in map(check_address, self.all_addresses):
-            if self.workers > 1 and address.startswith("unix:"):
-                yield f"cannot listen on {address}: several workers can share a port, but no unix socket"
+        yield from self._find_address_faults()
         if self.workers > 1 and self.shared_memory_dir:
             yield "--shared-memory-dir needs one worker: regions are registered with the process that is asked"
         if self.tls is None and (self.tls_certificate or self.tls_key or self.tls_client_ca):
@@ -140,10 +143,21 @@ class Config(ObservationSettings, CallerSettings, QuotaSettings, BoundSettings, 
         except ValueError as error:
             yield f"log_levels: {error}"
 
+    def _find_address_faults(self) -> Iterator[str]:
+        for address in map(check_address, self.all_addresses):
+            if self.workers > 1 and address.startswith("unix:"):
+                yield f"cannot listen on {address}: several workers can share a port, but no unix socket"
+        if self.metrics_listen is not None and check_address(self.metrics_listen).startswith("unix:"):
+            yield f"cannot show metrics on {self.metrics_listen}: Prometheus asks over TCP"
+
     def _find_caller_faults(self) -> Iterator[str]:
-        """Yields what would let in others than was meant."""
+        """Yields what would let in others than was meant, or more of them."""
+        if self.compression and (find_release() or _OLDEST) < BOUNDED_UNPACKING:
+            yield "--compression needs grpcio 1.84 or newer: older ones unpack any amount before they look at the size"
         if self.allow_identity and self.tls_client_ca is None:
             yield "--allow-identity needs --tls-client-ca: without it no client shows a certificate"
+        if any(identity.startswith("token:") for identity in self.allow_identity):
+            yield "--allow-identity is about certificates: what a token lets its owner do is for --authorization-file"
         if self.authorization_file is not None and not self.authenticates:
             yield "--authorization-file needs --tls-client-ca or --token-file: else nobody says who calls"
         if self.token_file is None or self.tls is not None or self.allow_plaintext_tokens:

@@ -1,15 +1,17 @@
 """One server from its configuration to its end."""
 
 import logging
+import os
 import signal
 import threading
 import time
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, TypeAlias
 
 import grpc
+from google.protobuf.descriptor import MethodDescriptor
 
 from tensor_reshape.runtime.allocators import keep_freed_memory
 from tensor_reshape.server.auxiliary.foreign_methods import (
@@ -22,16 +24,21 @@ from tensor_reshape.server.auxiliary.health_ports import HealthPort
 from tensor_reshape.server.auxiliary.reflection import Reflection
 from tensor_reshape.server.calls import serving_loops
 from tensor_reshape.server.calls.admission import Admission
+from tensor_reshape.server.calls.budgets import count_pool_bytes
 from tensor_reshape.server.calls.call_logs import AccessLog, UnknownMethods
 from tensor_reshape.server.calls.fair_locks import FairLock
 from tensor_reshape.server.calls.gates import Gate, Gates
 from tensor_reshape.server.calls.handlers import build_handlers
 from tensor_reshape.server.calls.heartbeats import Heartbeat
-from tensor_reshape.server.calls.observers import Observer
+from tensor_reshape.server.calls.observers import JournalPair, Observer
 from tensor_reshape.server.calls.quotas import build_quotas
 from tensor_reshape.server.calls.router import CallRouter
 from tensor_reshape.server.config import COST_FACTOR, STOP_SIGNALS, Config, ConfigError
 from tensor_reshape.server.introductions import announce, describe_server
+from tensor_reshape.server.metrics.call_tallies import CallTally
+from tensor_reshape.server.metrics.gauges import GaugeWriter, Process
+from tensor_reshape.server.metrics.tallies import Layout, Tally
+from tensor_reshape.server.metrics.unknown_calls import UnknownCalls
 from tensor_reshape.server.oip.messages import SERVICE as INFERENCE_SERVICE
 from tensor_reshape.server.oip.methods import build_methods as build_inference_methods
 from tensor_reshape.server.oip.methods import build_probes
@@ -47,6 +54,7 @@ from tensor_reshape.server.transport.dismissals import Dismissal, close_listener
 from tensor_reshape.server.transport.listeners import bind, count_listeners, find_port
 from tensor_reshape.server.transport.offenders import OffenderCloser
 from tensor_reshape.server.transport.options import build_options
+from tensor_reshape.server.transport.sockets import find_connections
 from tensor_reshape.v1 import reshape_pb2
 
 if TYPE_CHECKING:
@@ -55,11 +63,9 @@ if TYPE_CHECKING:
 Causes: TypeAlias = "SimpleQueue[str]"
 
 _LOGGER = logging.getLogger(__name__)
-_SERVICES = (  # what reflection tells of
-    reshape_pb2.DESCRIPTOR.services_by_name["ReshapeService"],
-    INFERENCE_SERVICE,
-    HEALTH_SERVICE,
-)
+_COUNTED_SERVICES = (reshape_pb2.DESCRIPTOR.services_by_name["ReshapeService"], INFERENCE_SERVICE)
+_COUNTED_METHODS = tuple(method for service in _COUNTED_SERVICES for method in service.methods)
+_SERVICES = (*_COUNTED_SERVICES, HEALTH_SERVICE)  # what reflection tells of
 _POLL_SECONDS = 0.02
 _SIGNAL_SECONDS = 0.25
 _DISMISSAL_SECONDS = 1.0  # the longest that clients are asked to leave
@@ -101,7 +107,8 @@ class Runner:
             config.max_connections, sum(map(count_listeners, config.all_addresses)) + self._shares_ports
         )
         service = service or ReshapeService(config.limits, make_turns=FairLock)
-        served = _join_methods(service, config)
+        served = _join_methods(config, service)
+        self._lookups = service.lookups
         self._reflection = Reflection(_SERVICES)
         reflected = self._reflection.names if config.reflects else []
         self._access = Access(config, served.names + reflected)
@@ -136,6 +143,23 @@ class Runner:
     def health_address(self) -> str | None:
         """Where health alone is served, with its real port; None: nowhere."""
         return None if self._health_port is None else self._health_port.address
+
+    def count_into(self, tally: Tally) -> None:
+        """Counts what happens into `tally`; to be called before `start`."""
+        calls, admission = CallTally(tally), self._admission
+        admission.journal = calls if admission.journal is None else JournalPair(admission.journal, calls)
+        self._server.add_generic_rpc_handlers((UnknownCalls(calls.count_other),))
+        process = Process(
+            list_open=calls.list_open,
+            streams=frozenset(_name(method) for method in _COUNTED_METHODS if method.client_streaming),
+            lookups=self._lookups,
+            count_connections=lambda: sum(1 for _ in find_connections(self._ports)),
+            max_calls=self._config.max_calls,
+            max_connections=self._max_connections * len(self._config.all_addresses),
+            pool_bytes=count_pool_bytes(self._config),
+        )
+        gauges = GaugeWriter(tally, process)
+        self._housekeeper.add(lambda: gauges.look(time.monotonic()))
 
     def start(self) -> None:
         """Starts to serve."""
@@ -183,9 +207,7 @@ class Runner:
 
     def _dismiss_clients(self, hurry: threading.Event) -> None:
         """Has clients that do not watch the health leave: a call that reaches a server which stops is cancelled."""
-        if self._config.tls is not None:
-            return  # nothing can be written between the frames of a connection that is encrypted
-        dismissal = Dismissal(self._ports, self._admission.do_if_idle)
+        dismissal = Dismissal(self._ports, self._admission.do_if_idle, closes=self._config.tls is not None)
         end = time.monotonic() + _DISMISSAL_SECONDS
         while not dismissal.advance(time.monotonic()) and time.monotonic() < end and not hurry.wait(_TURN_SECONDS):
             pass  # those that were busy may be idle now
@@ -228,11 +250,10 @@ class Runner:
             end_process("the thread that serves calls has ended")
 
 
-def _join_methods(service: ReshapeService, config: Config) -> MethodTable:
-    """Returns the methods that take part in the admission."""
-    information = MethodTable((build_info_method(describe_server(config)),), ())
+def _join_methods(config: Config, service: ReshapeService) -> MethodTable:
+    """Returns all that calls may ask for: of the contract, of this server, and in the words of the other protocol."""
     inference = build_inference_methods(service, config.limits, SharedMemory(config.shared_memory_dir))
-    return service.methods.join(information).join(inference)
+    return service.methods.join(MethodTable((build_info_method(describe_server(config)),), ())).join(inference)
 
 
 def _start_tracing() -> "Tracing":
@@ -262,9 +283,36 @@ def serve_until_signal(config: Config) -> None:
     for number in STOP_SIGNALS:
         signal.signal(number, lambda received, _: signals.put(signal.Signals(received).name))
     runner = Runner(config)
-    runner.start()
-    announce(runner.addresses, runner.health_address, config)
-    stop(runner, await_cause(signals), signals)
+    with _show_metrics(config, runner):
+        runner.start()
+        announce(runner.addresses, runner.health_address, config)
+        stop(runner, await_cause(signals), signals)
+
+
+def list_methods() -> tuple[str, ...]:
+    """Returns the full names of the methods whose calls are counted: tallies are laid out by them."""
+    return tuple(map(_name, _COUNTED_METHODS))
+
+
+def _name(method: MethodDescriptor) -> str:
+    return f"/{method.containing_service.full_name}/{method.name}"
+
+
+def _show_metrics(config: Config, runner: Runner) -> AbstractContextManager[None]:
+    """Counts, and shows what is counted, where that is asked for.
+
+    Raises:
+        ConfigError: the address cannot be bound.
+    """
+    if config.metrics_listen is None:
+        return nullcontext()
+    from tensor_reshape.server.metrics.expositions import Source  # noqa: PLC0415 - what shows metrics takes memory
+    from tensor_reshape.server.metrics.http_ports import serve_metrics  # noqa: PLC0415 - and time to import
+
+    tally = Tally(Layout(list_methods()))
+    runner.count_into(tally)
+    source = Source(1, tally, os.getpid())
+    return serve_metrics(config, tally.layout, lambda: [source])
 
 
 def ignore_signals() -> None:

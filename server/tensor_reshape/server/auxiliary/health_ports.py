@@ -56,7 +56,9 @@ class HealthPort:
         self._server = grpc.server(
             # All methods have a route: no thread is ever asked for.
             CallRouter(ThreadPoolExecutor(1), {method.name: method.submit for method in methods}),
-            options=build_options(replace(config, max_message_bytes=MAX_HEADER_BYTES), max_connections, shares=shares),
+            options=build_options(
+                replace(config, max_message_bytes=MAX_HEADER_BYTES, compression=False), max_connections, shares=shares
+            ),
         )
         self._server.add_generic_rpc_handlers((AuxiliaryHandlers(methods),))
         self.address = bind(self._server, address, None, held=shares)

@@ -31,7 +31,7 @@ from itertools import chain
 from tensor_reshape.server.calls import stalls
 from tensor_reshape.server.calls.budgets import Budget
 from tensor_reshape.server.calls.gates import Gates
-from tensor_reshape.server.calls.lifecycle import GONE, WAITS, Ending, Event, Lifecycle, State
+from tensor_reshape.server.calls.lifecycle import GONE, WAITS, Ending, Event, Journal, Lifecycle, State
 from tensor_reshape.server.calls.observers import Observer, ObserverJournal
 from tensor_reshape.server.calls.places import Places, refuse_busy
 from tensor_reshape.server.calls.resets import ResetBuckets
@@ -42,8 +42,7 @@ _Actions = list[Callable[[], None]]
 _LOGGER = logging.getLogger(__name__)
 
 # What every small call comes by: to look up a member of an Enum costs as much as to move the call.
-_ENTER, _ASK, _READ = Event.ENTER, Event.ASK, Event.READ
-_ARRIVE, _END, _OVER = Event.ARRIVE, Event.END, Event.OVER
+_ENTER, _ASK, _READ, _ARRIVE, _END, _OVER = Event.ENTER, Event.ASK, Event.READ, Event.ARRIVE, Event.END, Event.OVER
 _NEW, _WORKING, _ENDING, _DONE = State.NEW, State.WORKING, State.ENDING, State.DONE
 
 
@@ -55,7 +54,8 @@ class Admission:
         self.resets = ResetBuckets(config.max_resets_per_second)
         self._budget = Budget(config)
         self._stalls = stalls.Stalls(config)
-        self._journal = ObserverJournal(observers) if observers else None
+        self._observers = ObserverJournal(observers) if observers else None
+        self.journal: Journal | None = self._observers  # in which calls that begin note their moves
         self._gates = gates or Gates()
         self.wants_heads = bool(observers or self._gates)  # of calls: somebody looks at them
         self._lock = threading.Lock()  # guards all that follows, and every call that has been entered
@@ -86,7 +86,7 @@ class Admission:
         actions: _Actions = []
         refusal = self._gates.find_refusal(life.head) if peer is not None and life.head is not None else None
         with self._lock:
-            life.journal = self._journal  # also that of a call which is refused at once
+            life.journal = self.journal  # also that of a call which is refused at once
             life.began, life.peer = time.monotonic(), peer or ""
             life.since = life.began
             life.move(_ENTER)
@@ -389,8 +389,8 @@ class Admission:
 
     def _follow(self, actions: Iterable[Callable[[], None]]) -> None:
         """Does what follows from a move; called without the lock."""
-        if self._journal is not None:
-            self._journal.deliver()
+        if self._observers is not None:
+            self._observers.deliver()
         for act in actions:
             try:
                 act()

@@ -30,9 +30,7 @@ class Budget:
         """Starts with all of it free: half for each pool, and a quarter of that for connections that have nothing."""
         self.read_cost = config.max_message_bytes
         self.work_cost = COST_FACTOR * config.max_message_bytes
-        # The transport hands a message over by copying it twice, one message at a time.
-        usable = config.memory_budget_bytes - 2 * config.max_message_bytes
-        half = usable // 2
+        half = count_pool_bytes(config)
         self.receiving = Pool(half, half - half // 4, min(MAX_READS * self.read_cost, half))
         self.working = Pool(half, half - half // 4, max(half // 2, _LEAST_SHARE * self.read_cost))
 
@@ -103,3 +101,9 @@ class Budget:
         # gives room back in the receiving pool.
         granted = self.working.grant() if self.working.is_short else []
         return granted + self.receiving.grant() if self.receiving.is_short else granted
+
+
+def count_pool_bytes(config: Config) -> int:
+    """Returns the size of each of the two pools."""
+    # The transport hands a message over by copying it twice, one message at a time.
+    return (config.memory_budget_bytes - 2 * config.max_message_bytes) // 2

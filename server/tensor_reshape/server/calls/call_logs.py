@@ -18,7 +18,7 @@ from typing import Any
 import grpc
 
 from tensor_reshape.server.calls.heads import CallHead
-from tensor_reshape.server.calls.heartbeats import HEARTBEAT_METHOD
+from tensor_reshape.server.calls.heartbeats import METHOD as HEARTBEAT_METHOD
 from tensor_reshape.server.calls.lifecycle import Ending, Event, State
 from tensor_reshape.server.calls.observers import CallRecord
 from tensor_reshape.server.calls.statuses import INTERNAL

@@ -12,8 +12,8 @@ from contextlib import contextmanager, suppress
 
 import grpc
 
-HEARTBEAT_METHOD = "/heartbeat"
-"""Nobody's: it is refused by the thread that receives calls, and reaches no other."""
+METHOD = "/heartbeat"
+"""Of nobody: it is refused by the thread that receives calls, and reaches no other."""
 
 _BEAT_SECONDS = 0.5  # more often than what a supervisor takes for silence
 _RETRY_SECONDS = 0.1  # not at once: a server that refuses connections would be asked without a pause
@@ -58,7 +58,7 @@ def run_heartbeat(heartbeat: Heartbeat, address: str, tell: Callable[[], None]) 
     ended = threading.Event()
     # Not what an instrumentation has made of the function: a heartbeat is nobody's call, and belongs in no trace.
     channel = inspect.unwrap(grpc.insecure_channel)(address, options=_CHANNEL_OPTIONS)
-    arguments = (heartbeat, channel.unary_unary(HEARTBEAT_METHOD), tell, ended)
+    arguments = (heartbeat, channel.unary_unary(METHOD), tell, ended)
     thread = threading.Thread(target=_keep_beating, args=arguments, name="heartbeat", daemon=True)
     thread.start()
     try:

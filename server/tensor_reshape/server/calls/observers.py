@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from tensor_reshape.server.calls.heads import CallHead
-from tensor_reshape.server.calls.lifecycle import GONE, Ending, Event, Lifecycle, State
+from tensor_reshape.server.calls.lifecycle import GONE, Ending, Event, Journal, Lifecycle, State
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -125,6 +125,19 @@ class ObserverJournal:
         if move.after is State.DONE:
             del self._records[move.life]
         return record
+
+
+class JournalPair:
+    """Notes moves in two journals."""
+
+    def __init__(self, first: Journal, second: Journal) -> None:
+        """Notes in this order."""
+        self._first, self._second = first, second
+
+    def note(self, life: Lifecycle, event: Event, before: State, size: int, ending: Ending | None) -> None:
+        """Notes a move; see `Journal`."""
+        self._first.note(life, event, before, size, ending)
+        self._second.note(life, event, before, size, ending)
 
 
 _STAYING = frozenset({Event.ENTER, Event.ROOM, Event.SENT})

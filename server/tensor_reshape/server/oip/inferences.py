@@ -133,10 +133,12 @@ class Inference:
         hit = self._cache.find(raw, spans)
         if hit is None:
             return None
+        self._service.lookups.hits += 1
         self.statistics.note_success(hit.model, began)
         return hit.header, hit.payload
 
     def _reshape(self, raw: bytes, request: Request, call: InferCall) -> Pieces:
+        self._service.lookups.misses += 1
         question = Question(call.operation, call.first.dims, call.target, call.special_zero, call.first.data_type)
         output = self._service.reshape(ReshapeCall(question, call.first))
         header, payload = self._finish(call, output)

@@ -73,9 +73,13 @@ class Housekeeper:
 
     def __init__(self, duties: Sequence[Callable[[], object]]) -> None:
         """Starts with `start`; no duty may block."""
-        self._duties = duties
+        self._duties = list(duties)
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="housekeeping", daemon=True)
+
+    def add(self, duty: Callable[[], object]) -> None:
+        """Adds a duty, before `start`."""
+        self._duties.append(duty)
 
     def start(self) -> None:
         """Starts the thread."""

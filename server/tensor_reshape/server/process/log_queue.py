@@ -49,10 +49,15 @@ class _Window:
 
 
 class RateLimit:
-    """Counts the records of each kind in windows of a second; not safe to use from several threads at once."""
+    """Counts the records of each kind in windows of a second; not safe to use from several threads at once.
+
+    Attributes:
+        suppressed: how many records were not admitted, of all kinds, since the start.
+    """
 
     def __init__(self) -> None:
         """Starts without any window."""
+        self.suppressed = 0
         self._windows: dict[Kind, _Window] = {}
 
     @property
@@ -74,6 +79,7 @@ class RateLimit:
         window = self._windows.setdefault(kind, _Window(now, record.levelno))
         if window.written >= RECORDS_PER_SECOND:
             window.suppressed += 1
+            self.suppressed += 1
             return False
         window.written += 1
         return True
@@ -93,10 +99,15 @@ class RateLimit:
 
 
 class _Line(NamedTuple):
-    """What is written at once, and for how many records it stands."""
+    """What is written at once.
+
+    Attributes:
+        content: the bytes.
+        told: how many dropped records it tells of; 0: it is a record of its own.
+    """
 
     content: bytes
-    records: int
+    told: int
 
 
 class QueuedHandler(logging.Handler):
@@ -113,7 +124,8 @@ class QueuedHandler(logging.Handler):
         self._limit = RateLimit()
         self._lines: deque[_Line] = deque()
         self._writing = False
-        self._dropped = 0
+        self._dropped = 0  # and not told yet
+        self._lost = 0  # dropped since the start
         self._told_at = -math.inf
         threading.Thread(target=self._write_all, name="log", daemon=True).start()
 
@@ -126,7 +138,13 @@ class QueuedHandler(logging.Handler):
                 self._put(record)
         except Exception:  # noqa: BLE001 - whoever logs is not who has to hear that it cannot be formatted
             with self._news:
-                self._dropped += 1
+                self._drop(0)
+
+    @property
+    def lost_records(self) -> tuple[int, int]:
+        """How many records were not written since the start: those that found no room, and those above the rate."""
+        with self._news:
+            return self._lost, self._limit.suppressed
 
     def flush(self) -> None:
         """Awaits that all is written: for a second, since perhaps nobody reads it. Called at exit by logging."""
@@ -134,14 +152,19 @@ class QueuedHandler(logging.Handler):
         with self._news:
             self._news.wait_for(lambda: not self._lines and not self._writing, FLUSH_SECONDS)
 
-    def _put(self, record: logging.LogRecord, records: int = 1) -> None:
+    def _drop(self, told: int) -> None:
+        """Counts a line that is not written; with the lock."""
+        self._dropped += told or 1
+        self._lost += not told
+
+    def _put(self, record: logging.LogRecord, told: int = 0) -> None:
         with self._news:
             if len(self._lines) >= self._max_lines:
-                self._dropped += records
+                self._drop(told)
                 return
         content = f"{self.format(self._shorten(record))}\n".encode(errors="backslashreplace")
         with self._news:
-            self._lines.append(_Line(content, records))
+            self._lines.append(_Line(content, told))
             self._news.notify_all()
 
     def _shorten(self, record: logging.LogRecord) -> logging.LogRecord:
@@ -162,7 +185,7 @@ class QueuedHandler(logging.Handler):
             line = self._take()
             if line and not write_whole(self._descriptor, line.content):
                 with self._news:
-                    self._dropped += line.records
+                    self._drop(line.told)
             self._sum_up(time.monotonic())
 
     def _take(self) -> _Line | None:

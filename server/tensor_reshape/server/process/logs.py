@@ -79,6 +79,12 @@ def flush_logs() -> None:
         handler.flush()
 
 
+def count_lost_records() -> tuple[int, int]:
+    """Returns how many records of this process were not written: see `QueuedHandler.lost_records`."""
+    handlers = [handler for handler in logging.getLogger().handlers if isinstance(handler, QueuedHandler)]
+    return handlers[0].lost_records if handlers else (0, 0)  # a process that logs in another way loses none here
+
+
 def _log_exception(error: BaseException | None) -> None:
     _LOGGER.error("bug", exc_info=error)
 

@@ -27,7 +27,6 @@ from tensor_reshape.server.security.tokens import Tokens
 AUTHORIZATION_KEY = "authorization"
 """The metadata that a token is shown in."""
 
-
 _UNKNOWN = "the call shows no token that this server takes"
 _NOT_ALLOWED = "this caller may not call this server"
 _NOT_PERMITTED = "this caller may not call this method"

@@ -21,7 +21,7 @@ from tensor_reshape.rules.limits import LIGHT_HEADER_BYTES, Limits
 from tensor_reshape.rules.operations import Operation
 from tensor_reshape.rules.questions import ShapeAnswer
 from tensor_reshape.server.service.backend import reshape
-from tensor_reshape.server.service.header_cache import MAX_CACHED_HEADER_BYTES, MAX_CACHED_HEADERS, HeaderCache
+from tensor_reshape.server.service.header_cache import MAX_CACHED_HEADER_BYTES, MAX_CACHED_HEADERS, HeaderCache, Lookups
 from tensor_reshape.server.service.stream_sessions import StreamSession
 from tensor_reshape.wire import batches, inference, reshapes
 from tensor_reshape.wire.methods import BATCH_INFER_SHAPE, INFER_SHAPE, OPERATION_METHODS, STREAM_RESHAPE
@@ -175,7 +175,11 @@ class MethodTable(NamedTuple):
 
 
 class ReshapeService:
-    """The methods of the contract over serialized messages."""
+    """The methods of the contract over serialized messages.
+
+    Attributes:
+        lookups: of headers, by whoever answers by this service.
+    """
 
     def __init__(
         self, limits: Limits, *, backend: Backend = reshape, make_turns: Callable[[], Turns] = _NoTurns
@@ -189,6 +193,7 @@ class ReshapeService:
         """
         self._limits = limits
         self._backend = backend
+        self.lookups = Lookups()
         self._headers = {operation: HeaderCache() for operation in OPERATION_METHODS}
         # Two: what a question takes is bounded by some milliseconds, what a batch takes by seconds.
         self._question_turns, self._batch_turns = make_turns(), make_turns()
@@ -241,6 +246,7 @@ class ReshapeService:
         """
         answer = self._answers.get(request)
         if answer is not None:
+            self.lookups.hits += 1
             return answer
         with self._question_turns:
             _check_awaited(is_over)
@@ -251,8 +257,11 @@ class ReshapeService:
     def infer_light(self, request: bytes) -> bytes | None:
         """Answers InferShape where that takes no search."""
         answer = self._answers.get(request)
-        if answer is not None or len(request) > LIGHT_HEADER_BYTES:
+        if answer is not None:
+            self.lookups.hits += 1
             return answer
+        if len(request) > LIGHT_HEADER_BYTES:
+            return None
         begun = self._begin(request)
         if isinstance(begun, ShapeAnswer):
             return self._keep_answer(request, begun)
@@ -296,10 +305,12 @@ class ReshapeService:
             cached = headers.find_at(request, start or len(request))
         if cached is None:
             return None, start
+        self.lookups.hits += 1
         # One join, of a view: the bytes of the tensor are copied once.
         return b"".join((cached.header, memoryview(request)[cached.start :])), start
 
     def _reshape(self, operation: Operation, request: bytes, start: int | None, call: reshapes.ReshapeCall) -> bytes:
+        self.lookups.misses += 1
         output = self.reshape(call)
         header = reshapes.encode_response_header(output.data_type, output.dims, output.payload.nbytes)
         # Where the answer is a header and the very bytes that end the request, the next one need not be read.
@@ -312,6 +323,7 @@ class ReshapeService:
         return begin_answer(inference.decode_infer_request(request), self._limits)
 
     def _keep_answer(self, request: bytes, answer: ShapeAnswer) -> bytes:
+        self.lookups.misses += 1
         response = inference.build_infer_response(answer).SerializeToString()
         if len(request) <= MAX_CACHED_HEADER_BYTES:
             if len(self._answers) >= MAX_CACHED_HEADERS:

@@ -46,6 +46,14 @@ class CallerSettings:
         Declaration(help="Which identities may call which methods, TOML; without it, whoever may call may call all."),
     ] = None
 
+    compression: Annotated[
+        bool,
+        Declaration(
+            help="Whether messages may be compressed: only for callers that you trust, since a few kilobytes of gzip "
+            "cost as much as the largest message."
+        ),
+    ] = False
+
     reflection: Annotated[
         bool | None,
         Declaration(

@@ -41,6 +41,14 @@ class ObservationSettings:
         ),
     ] = 0.0
 
+    metrics_listen: Annotated[
+        str | None,
+        Declaration(
+            help="host:port where Prometheus reads GET /metrics, in plain HTTP: for a network of the operator's own.",
+            metavar="ADDRESS",
+        ),
+    ] = None
+
     tracing: Annotated[
         bool,
         Declaration(

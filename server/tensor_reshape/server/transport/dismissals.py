@@ -4,7 +4,11 @@ grpcio can only stop listening, send GOAWAY and refuse calls all at once, so tha
 CANCELLED. Each of the first two can be had by itself on the socket: a listener that is shut down listens no more, and
 on a connection that carries no call a GOAWAY frame may be written between those of the transport.
 
-What cannot be done (on another system than Linux, or within TLS) is left to grpcio.
+Within TLS nothing can be written from outside. There the connection is closed at such a moment. A call that crosses
+with that ends as UNAVAILABLE, which clients send again that have a policy for anything, and not as CANCELLED, which
+they do not: without this, such clients lost 6 of 25,000 calls over five restarts.
+
+On other systems than Linux all is left to grpcio.
 """
 
 import socket
@@ -35,9 +39,11 @@ def close_listeners(ports: Collection[int]) -> bool:
 
 
 class Dismissal:
-    """Tells clients in plain text that they should open no further call on their connections."""
+    """Tells clients that they should open no further call on their connections, or closes these."""
 
-    def __init__(self, ports: Collection[int], do_if_idle: Callable[[str, Callable[[], bool]], None]) -> None:
+    def __init__(
+        self, ports: Collection[int], do_if_idle: Callable[[str, Callable[[], bool]], None], *, closes: bool = False
+    ) -> None:
         """Begins with none told.
 
         Args:
@@ -45,9 +51,11 @@ class Dismissal:
             do_if_idle: does what it is given if a connection, by the name that grpcio gives it, carries no call, and
                 lets none begin until that says that it has been done. Only then is there no frame of which the
                 transport has written a part: what is written here would land within it.
+            closes: whether to close the connections, since they are encrypted.
         """
         self._ports = frozenset(ports)
         self._do_if_idle = do_if_idle
+        self._closes = closes
         self._told_at: dict[str, float] = {}
 
     def advance(self, now: float) -> bool:
@@ -64,7 +72,10 @@ class Dismissal:
     def _tell(self, found: socket.socket, name: str, now: float) -> bool:
         if _count_unsent(found):
             return False
-        found.send(_GOAWAY, socket.MSG_DONTWAIT)
+        if self._closes:
+            found.shutdown(socket.SHUT_RDWR)  # not its descriptor, which is gRPC's: that sees the end, and closes it
+        else:
+            found.send(_GOAWAY, socket.MSG_DONTWAIT)
         self._told_at[name] = now
         return True
 

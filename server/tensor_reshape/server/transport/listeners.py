@@ -56,13 +56,26 @@ def hold(address: str) -> tuple[str, tuple[socket.socket, ...]]:
     Raises:
         ConfigError: the address is taken.
     """
+    real, sockets = take(address)
+    for held in sockets:
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 0)  # or another server could bind it before we listen
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)  # only now: it was bound because nobody else has it
+    return real, sockets
+
+
+def take(address: str) -> tuple[str, tuple[socket.socket, ...]]:
+    """Binds a TCP address for this process alone, which is to listen at once: until then, others can bind it as well.
+
+    Returns:
+        the address with its real port, and the sockets.
+
+    Raises:
+        ConfigError: the address is taken.
+    """
     try:
         sockets = _bind_everywhere(address)
     except OSError as error:
         raise _explain(address, error) from error
-    for held in sockets:
-        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 0)  # or another server could bind it before we listen
-        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)  # only now: it was bound because nobody else has it
     return (_replace_port(address, sockets[0].getsockname()[1]) if sockets else address), sockets
 
 

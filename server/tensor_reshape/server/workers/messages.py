@@ -34,11 +34,13 @@ class Order:
         number: what the logs call the worker; the first is 1.
         config: what to serve, on addresses that the supervisor holds.
         private_address: where this worker alone listens, for its own heartbeats.
+        tally: the descriptor of the memory that it counts in, which the worker inherits; None: it does not count.
     """
 
     number: int
     config: Config
     private_address: str
+    tally: int | None = None
 
     @property
     def stop_seconds(self) -> float:

@@ -43,7 +43,11 @@ class WorkerProcess:
         try:
             # Used to start the process and, in `close`, to await its end; `os.waitpid` tells of all other ends.
             self._process = subprocess.Popen(  # noqa: S603 - this very interpreter
-                (*_COMMAND, str(writer)), bufsize=0, stdin=subprocess.PIPE, pass_fds=(writer,), start_new_session=True
+                (*_COMMAND, str(writer)),
+                bufsize=0,
+                stdin=subprocess.PIPE,
+                pass_fds=(writer, *([] if order.tally is None else [order.tally])),
+                start_new_session=True,
             )
         except OSError:
             self._messages.close()

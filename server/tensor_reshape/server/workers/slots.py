@@ -159,8 +159,11 @@ class Slot:
     """One worker and, when it has ended, the next.
 
     Attributes:
+        order: what each of its workers is to do.
         state: what the slot does now.
         refusal: why the last worker could not serve, in its own words; empty where it sent none.
+        starts: how many workers were started, or tried to.
+        silences: how often the heartbeats of one that served were missing.
     """
 
     def __init__(self, order: Order, spawn: Callable[[Order], WorkerProcess] = WorkerProcess) -> None:
@@ -170,9 +173,10 @@ class Slot:
             order: what each of its workers is to do.
             spawn: starts a process; may raise OSError.
         """
+        self.order = order
         self.state = State.BACKING_OFF
         self.refusal = ""
-        self._order = order
+        self.starts = self.silences = 0
         self._spawn = spawn
         # The worker's process, from its start until `record_exit`: in all states that have one.
         self._worker: WorkerProcess | None = None
@@ -262,6 +266,7 @@ class Slot:
                 self._start()
             case State.SILENT:
                 self._idle_seconds = 0.0
+                self.silences += 1
             case State.KILLED | State.KILLED_AT_STOP:
                 self._log(logging.ERROR, "worker hangs")
                 self._signal(signal.SIGKILL)
@@ -273,8 +278,9 @@ class Slot:
     def _start(self) -> None:
         self.refusal = ""
         self._lived_seconds = 0.0
+        self.starts += 1
         try:
-            self._worker = self._spawn(self._order)
+            self._worker = self._spawn(self.order)
         except OSError as error:  # no memory or no processes left: the same may work in a while
             self._log(logging.ERROR, "worker cannot be started", reason=str(error))
             self._handle(Event.EXIT)
@@ -309,4 +315,4 @@ class Slot:
             self._worker.send_signal(number)
 
     def _log(self, level: int, message: str, **extra: object) -> None:
-        _LOGGER.log(level, message, extra={"worker": self._order.number, "pid": self.pid, **extra})
+        _LOGGER.log(level, message, extra={"worker": self.order.number, "pid": self.pid, **extra})

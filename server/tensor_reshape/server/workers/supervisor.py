@@ -17,12 +17,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
 from functools import partial
 from urllib.parse import quote
 
 from tensor_reshape.server.config import STOP_SIGNALS, Config, ConfigError
 from tensor_reshape.server.introductions import announce
+from tensor_reshape.server.metrics.tallies import Layout, Tally, make_memory
+from tensor_reshape.server.runner import list_methods
 from tensor_reshape.server.transport.listeners import hold
 from tensor_reshape.server.workers.messages import Order
 from tensor_reshape.server.workers.slots import Slot
@@ -50,10 +52,45 @@ def supervise(config: Config) -> None:
         share = config.for_worker(tuple(_hold(address, stack) for address in config.listen), health)
         prefix = stack.enter_context(_reserve_private_addresses(share))
         numbers = range(1, config.workers + 1)
-        slots = [Slot(Order(number=number, config=share, private_address=f"{prefix}{number}")) for number in numbers]
+        layout = None if config.metrics_listen is None else Layout(list_methods())
+        slots = [
+            Slot(
+                Order(
+                    number=number,
+                    config=share,
+                    private_address=f"{prefix}{number}",
+                    tally=None if layout is None else make_memory(layout),
+                )
+            )
+            for number in numbers
+        ]
         for slot in slots:
             stack.enter_context(closing(slot))  # whatever ends the supervisor, no worker is left
+        if layout is not None:
+            stack.enter_context(_show_metrics(config, layout, slots))
         Supervisor(slots, partial(announce, share.listen, share.health_listen, config)).run()
+
+
+def _show_metrics(config: Config, layout: Layout, slots: Sequence[Slot]) -> AbstractContextManager[None]:
+    """Shows what the workers count, which is in memory of this process as well: no worker is asked or waited for.
+
+    The port has a thread of its own here. What strangers can have it do is bounded, and keeps no tick waiting for long.
+
+    Raises:
+        ConfigError: the address cannot be bound.
+    """
+    from tensor_reshape.server.metrics.expositions import Source  # noqa: PLC0415 - what shows metrics takes memory
+    from tensor_reshape.server.metrics.http_ports import serve_metrics  # noqa: PLC0415 - and time to import
+
+    tallies = [Tally(layout, slot.order.tally) for slot in slots]
+
+    def list_sources() -> list[Source]:
+        return [
+            Source(slot.order.number, tally, slot.pid, slot.serves, max(0, slot.starts - 1), slot.silences)
+            for slot, tally in zip(slots, tallies, strict=True)
+        ]
+
+    return serve_metrics(config, layout, list_sources)
 
 
 class Supervisor:

@@ -20,8 +20,9 @@ from queue import SimpleQueue
 
 from tensor_reshape.server.calls.heartbeats import Heartbeat, run_heartbeat
 from tensor_reshape.server.config import ConfigError
+from tensor_reshape.server.metrics.tallies import Layout, Tally
 from tensor_reshape.server.process.logs import configure_logs
-from tensor_reshape.server.runner import Causes, Runner, await_cause, ignore_signals, stop
+from tensor_reshape.server.runner import Causes, Runner, await_cause, ignore_signals, list_methods, stop
 from tensor_reshape.server.workers.messages import BEAT, LEAVING, MAX_REFUSAL_BYTES, REFUSAL, Order
 
 _STDIN = 0
@@ -56,6 +57,8 @@ def _serve(order: Order, send: Callable[[bytes], None]) -> None:
     signal.signal(signal.SIGTERM, lambda *_: stops.put("SIGTERM"))
     heartbeat = Heartbeat()
     runner = Runner(order.config, private_address=order.private_address, heartbeat=heartbeat)
+    if order.tally is not None:
+        runner.count_into(Tally(Layout(list_methods()), order.tally))
     runner.start()
     threading.Thread(target=_follow_supervisor, args=(stops, hurries, order.stop_seconds), daemon=True).start()
     with run_heartbeat(heartbeat, order.private_address, partial(send, BEAT)):

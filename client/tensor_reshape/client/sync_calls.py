@@ -1,0 +1,229 @@
+"""How the blocking client makes a call: sent, sent again, awaited, and explained where it fails.
+
+Any thread may make calls: what they share is the channel, which grpc allows, and the `RetryBudget`, which has a lock.
+"""
+
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import closing, suppress
+from typing import NamedTuple, TypeVar
+
+import grpc
+
+from tensor_reshape.client.connections import (
+    FAULT_SECONDS,
+    add_fault,
+    describe_fault,
+    describe_wait,
+    find_state,
+    has_failed,
+)
+from tensor_reshape.client.contexts import ClientContext
+from tensor_reshape.client.direct_calls import DirectCalls, Way, check_way, open_calls
+from tensor_reshape.client.direct_streams import find_exchange
+from tensor_reshape.client.errors import CallTimeoutError, UnavailableError
+from tensor_reshape.client.hints import HINT_SECONDS, calls_for_hint, hint_stream
+from tensor_reshape.client.options import ChannelSettings, Endpoint, build_channel_options
+from tensor_reshape.client.queries import MAX_PARALLEL_CALLS, ShapeQuery, split_queries
+from tensor_reshape.client.requests import Call, ShapeAnswers, build_health_check, build_infer_shapes, build_server_info
+from tensor_reshape.client.responses import Answer
+from tensor_reshape.client.retries import Attempts, Deadline
+from tensor_reshape.client.stock_calls import StockCalls, explain_one
+from tensor_reshape.client.transfers import StreamTransfer
+from tensor_reshape.rules.errors import TensorReshapeError
+from tensor_reshape.wire.arrays import Array
+from tensor_reshape.wire.methods import SERVICE
+
+_Result = TypeVar("_Result")
+
+
+class _Started(NamedTuple):
+    call: Call[ShapeAnswers]
+    future: "grpc.Future[bytes]"
+
+
+class SyncCalls:
+    """The calls of one client, over one channel.
+
+    Attributes:
+        channel: as grpc has it, with the caller's interceptors around it.
+        unary: what makes its calls of one message each way.
+    """
+
+    def __init__(self, endpoint: Endpoint, settings: ChannelSettings, way: Way) -> None:
+        """Makes the channel; it connects with the first call."""
+        self._endpoint = endpoint
+        self._settings = settings
+        self._way = check_way(way)
+        self.channel = self._open_channel(avoid_unhealthy=True)
+        self.unary = open_calls(self.channel, way)
+        self._stock = StockCalls(self.channel)  # those of a batch: several are under way at once
+        self._exchange = find_exchange(self.channel, way)
+
+    def close(self) -> None:
+        """Closes the channel; calls under way are cancelled."""
+        self._endpoint.close()  # first: what ends by the rest must not be sent again
+        if not self._endpoint.is_foreign:  # the parent's: here gRPC has no threads that could close it
+            self.channel.close()
+
+    def run(self, call: Call[Answer], context: ClientContext) -> Answer:
+        """Makes a call and returns its answer; one that failed is sent again, where it may be."""
+        with context:
+            return call.decode(self._answer(call, context))
+
+    def run_batch(self, queries: Sequence[ShapeQuery], context: ClientContext) -> ShapeAnswers:
+        """Makes the calls of a batch, some at a time, and returns their answers in order."""
+        self._endpoint.require_open()
+        answers, started = ShapeAnswers(), deque[_Started]()
+        with context, self.unary.guard():  # the calls are grpcio's, but this thread begins them
+            try:
+                for piece in split_queries(queries):
+                    if len(started) == MAX_PARALLEL_CALLS:
+                        answers += self._await(started.popleft(), context)
+                    started.append(self._start(build_infer_shapes(piece), context))
+                while started:
+                    answers += self._await(started.popleft(), context)
+            finally:
+                for _, future in started:
+                    future.cancel()  # those that are left, where one failed
+        return answers
+
+    def stream(self, make_transfer: Callable[[], StreamTransfer], context: ClientContext) -> Array:
+        """Makes the call of a stream, with a transfer of its own for each attempt."""
+        attempts = Attempts(self._endpoint.budget, context.deadline)
+        with context:
+            return self._repeat(lambda: self._exchange_all(make_transfer(), context, attempts), attempts)
+
+    def ask_once(self, call: Call[Answer], context: ClientContext) -> Answer:
+        """Makes a call to a server whatever its health, and never again."""
+        # A channel of its own: the client's turns away from servers that say NOT_SERVING, so it cannot ask them.
+        with context, self._open_channel(avoid_unhealthy=False) as channel:
+            return call.decode(self._send(call, context, unary=open_calls(channel, self._way)))
+
+    def wait_until_ready(self, seconds: float | None) -> None:
+        """Waits until a server that says SERVING is connected.
+
+        Raises:
+            UnavailableError: none was in time.
+        """
+        self._endpoint.require_open()
+        # Ready is what round_robin calls so: a channel whose servers all say NOT_SERVING is not.
+        ready = grpc.channel_ready_future(self.channel)
+        try:
+            ready.result(seconds)
+        except grpc.FutureTimeoutError:
+            ready.cancel()  # or it goes on watching the channel
+            message = "; ".join(filter(None, (f"no server was ready within {seconds} seconds", self._find_fault())))
+            raise UnavailableError(message, grpc.StatusCode.UNAVAILABLE) from None
+
+    def _open_channel(self, *, avoid_unhealthy: bool) -> grpc.Channel:
+        target, credentials = self._endpoint.target, self._endpoint.credentials
+        options, compression, interceptors = self._settings
+        merged = build_channel_options(target, options, avoid_unhealthy=avoid_unhealthy)
+        if credentials is None:
+            channel = grpc.insecure_channel(target, merged, compression)
+        else:
+            channel = grpc.secure_channel(target, credentials, merged, compression)
+        return grpc.intercept_channel(channel, *interceptors)  # without any the channel itself
+
+    def _answer(self, call: Call[Answer], context: ClientContext) -> bytes:
+        try:
+            raw = self._send(call, context)
+        except TensorReshapeError as error:
+            # Only now: most calls have one attempt, and need no account of them.
+            attempts = Attempts(self._endpoint.budget, context.deadline)
+            self._pause(self._hint(error, call, context), attempts)
+        else:
+            self._endpoint.budget.note_success()
+            return raw
+        return self._repeat(lambda: self._send(call, context), attempts)
+
+    def _hint(self, error: TensorReshapeError, call: Call[Answer], context: ClientContext) -> TensorReshapeError:
+        """Returns the error of a call, with a hint where what the server says of itself, asked once, explains it."""
+        if calls_for_hint(error, call) and self._endpoint.server_info is None:
+            hurried = ClientContext(Deadline(context.deadline.clip(HINT_SECONDS)), ())
+            with suppress(TensorReshapeError):
+                self._endpoint.server_info = self.run(build_server_info(), hurried)
+        return hint_stream(error, call, self._endpoint.server_info)
+
+    def _send(
+        self, call: Call[Answer], context: ClientContext, *, unary: DirectCalls | StockCalls | None = None
+    ) -> bytes:
+        self._endpoint.require_open()
+        metadata = self._endpoint.metadata + context.metadata
+        # No wait for a server: to fail at once tells that it is lost, and `retries` waits better.
+        return (unary or self.unary).send(call.method, call.request, context.deadline.remaining_seconds, metadata)
+
+    def _start(self, call: Call[ShapeAnswers], context: ClientContext) -> _Started:
+        self._endpoint.require_open()
+        # Started rather than awaited: several calls of a batch are under way without a thread for each.
+        start, metadata = self._stock.start, self._endpoint.metadata + context.metadata
+        return _Started(call, start(call.method, call.request, context.deadline.remaining_seconds, metadata))
+
+    def _await(self, started: _Started, context: ClientContext) -> ShapeAnswers:
+        """Returns the answer of a started call; one that failed is sent again as any other is."""
+        # The first attempt is to await what was started, every other one to send it anew.
+        first = iter([started.future.result])
+
+        def attempt() -> bytes:
+            result = next(first, None)
+            return self._send(started.call, context) if result is None else explain_one(result)
+
+        return started.call.decode(self._repeat(attempt, Attempts(self._endpoint.budget, context.deadline)))
+
+    def _repeat(self, attempt: Callable[[], _Result], attempts: Attempts) -> _Result:
+        while True:
+            try:
+                result = attempt()
+            except TensorReshapeError as error:
+                self._pause(error, attempts)
+            else:
+                attempts.note_success()
+                return result
+
+    def _pause(self, error: TensorReshapeError, attempts: Attempts) -> None:
+        """Waits until the next attempt may begin, after one that ended with `error`; raises where there is none."""
+        pause = attempts.plan_pause(error)
+        if pause is None:
+            raise self._explain(attempts.choose_end(error)) from None
+        time.sleep(pause.seconds)
+        if pause.is_for_server:
+            self._await_server(attempts)
+        if attempts.deadline.is_within(0):
+            raise error  # not "deadline exceeded", but what kept the call until then
+
+    def _await_server(self, attempts: Attempts) -> None:
+        """Waits until a server answers whatever it is; where none does, the next attempt tells why."""
+        with attempts.wait_for_server() as seconds, suppress(TensorReshapeError):
+            self._ask_health(seconds, wait_for_ready=True)
+
+    def _ask_health(self, seconds: float, *, wait_for_ready: bool) -> None:
+        self._endpoint.require_open()
+        call = build_health_check(SERVICE)
+        self.unary.send(call.method, call.request, seconds, self._endpoint.metadata, wait_for_ready=wait_for_ready)
+
+    def _explain(self, error: TensorReshapeError) -> TensorReshapeError:
+        """Returns what a call ends with: where its time was up, with what is wrong with the connection."""
+        return add_fault(error, self._find_fault()) if isinstance(error, CallTimeoutError) else error
+
+    def _find_fault(self) -> str:
+        """Returns why no server is connected; empty where one is, and where the client is closed meanwhile."""
+        if self._endpoint.budget.is_closed:
+            return ""
+        state = find_state(self.channel)
+        if has_failed(state):
+            try:
+                self._ask_health(FAULT_SECONDS, wait_for_ready=False)
+            except TensorReshapeError as error:
+                return describe_fault(error)
+        return describe_wait(state, self._endpoint.target)
+
+    def _exchange_all(self, transfer: StreamTransfer, context: ClientContext, attempts: Attempts) -> Array:
+        self._endpoint.require_open()
+        seconds, metadata = context.deadline.remaining_seconds, self._endpoint.metadata + context.metadata
+        with closing(self._exchange(transfer, seconds, metadata)) as answers:  # or one given up would stay open
+            for raw in answers:
+                transfer.receive(raw)
+                attempts.note_progress()
+        return transfer.finish()

@@ -1,0 +1,177 @@
+"""What Prometheus reads: the tallies of all processes as one, in the text format.
+
+- Counters and gauges of the processes are summed: whoever asks sees one server, however many workers it has.
+- Of a method that was never called nothing is shown. Of one that was, every code is shown that this server gives by
+  itself, also with zero: an alert sees the first of them come.
+- A page is kept for a moment, so that those who ask again and again make no work.
+"""
+
+import math
+import platform
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from importlib.metadata import version
+from itertools import accumulate
+from typing import NamedTuple
+
+from prometheus_client import CollectorRegistry, ProcessCollector
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
+from prometheus_client.utils import floatToGoString
+
+from tensor_reshape.rules.errors import Reason
+from tensor_reshape.server.calls.handlers import choose_serving
+from tensor_reshape.server.config import Config
+from tensor_reshape.server.metrics.families import (
+    BUILD,
+    CALLS,
+    COUNTER,
+    GAUGE,
+    HISTOGRAM,
+    PUSHBACKS,
+    PUSHED_BACK,
+    REFUSALS,
+    REQUEST_BYTES,
+    RESTARTS,
+    SERVING_WORKERS,
+    SILENCES,
+    WORKERS,
+    Family,
+)
+from tensor_reshape.server.metrics.tallies import Labels, Layout, Tally
+
+KEEP_SECONDS = 1.0
+"""How long a page is shown again."""
+
+PROCESS_PREFIX = "tensor_reshape_worker"
+"""What the names of the metrics about a worker's process begin with."""
+
+_GIVEN_CODES = frozenset({"OK", "CANCELLED", *(reason.code_name for reason in Reason)})
+_Values = Mapping[Labels, Sequence[float]]
+
+
+class Source(NamedTuple):
+    """A process that serves, or will again.
+
+    Attributes:
+        worker: its number; a server without workers is the first.
+        tally: what it counts.
+        pid: of the process; None: there is none now.
+        serves: whether it does, as far as is known.
+        restarts: how often another was started in its place.
+        silences: how often its heartbeats were missing.
+    """
+
+    worker: int
+    tally: Tally
+    pid: int | None
+    serves: bool = True
+    restarts: int = 0
+    silences: int = 0
+
+
+class Exposition(Collector):
+    """The pages of one server; safe to use from one thread."""
+
+    def __init__(self, config: Config, layout: Layout, list_sources: Callable[[], Sequence[Source]]) -> None:
+        """Shows the processes that `list_sources` returns, in order: they serve `config`, and count by `layout`."""
+        self._layout = layout
+        self._build = _describe_build(config)
+        self._list_sources = list_sources
+        self._registry = CollectorRegistry()
+        self._registry.register(self)
+        ProcessCollector(registry=self._registry)
+        self._page = b""
+        self._made_at = -math.inf
+
+    @property
+    def content_type(self) -> str:
+        """What a page is."""
+        return choose_encoder("")[1]
+
+    def render(self) -> bytes:
+        """Returns the page of now, or of a moment ago."""
+        if time.monotonic() >= self._made_at + KEEP_SECONDS:
+            self._page = choose_encoder("")[0](self._registry)
+            self._made_at = time.monotonic()
+        return self._page
+
+    def collect(self) -> Iterator[Metric]:
+        """Yields all metrics but those of this process, which prometheus_client knows."""
+        sources = self._list_sources()
+        sums = {family: self._sum(family, sources) for family in self._layout.cells}
+        called = _find_called(sums)
+        for family, values in sums.items():
+            shown = {labels: one for labels, one in values.items() if _is_shown(family, labels, one, called)}
+            yield build_metric(family, shown)
+        pushed_back = sum(sums[REFUSALS][reason,][0] for reason in PUSHED_BACK)
+        yield build_metric(PUSHBACKS, {(): [pushed_back]})
+        yield build_metric(BUILD, {self._build: [1]})
+        yield build_metric(WORKERS, {(): [len(sources)]})
+        yield build_metric(SERVING_WORKERS, {(): [sum(source.serves for source in sources)]})
+        yield build_metric(RESTARTS, {(str(source.worker),): [source.restarts] for source in sources})
+        yield build_metric(SILENCES, {(str(source.worker),): [source.silences] for source in sources})
+        yield from _collect_processes(sources)
+
+    def _sum(self, family: Family, sources: Sequence[Source]) -> _Values:
+        """Returns the numbers of a metric, of all processes together; gauges of those that live."""
+        counted = [source.tally.numbers for source in sources if family.kind != GAUGE or source.pid is not None]
+        cells = self._layout.cells[family].items()
+        return {
+            labels: [sum(numbers[place] for numbers in counted) for place in range(begin, begin + family.width)]
+            for labels, begin in cells
+        }
+
+
+def build_metric(family: Family, values: _Values) -> Metric:
+    """Returns a metric as prometheus_client has it, with its numbers by the values of its labels."""
+    if family.kind == HISTOGRAM:
+        histogram = HistogramMetricFamily(family.name, family.help, labels=family.labels)
+        bounds = (*map(floatToGoString, family.buckets), "+Inf")
+        for labels, (*counts, total) in values.items():
+            histogram.add_metric(labels, list(zip(bounds, accumulate(counts), strict=True)), total)
+        return histogram
+    make = CounterMetricFamily if family.kind == COUNTER else GaugeMetricFamily
+    metric = make(family.name, family.help, labels=family.labels)
+    for labels, (number,) in values.items():
+        metric.add_metric(labels, number)
+    return metric
+
+
+def _find_called(sums: Mapping[Family, _Values]) -> frozenset[Labels]:
+    """Returns the methods that have been called: a stream may be under way."""
+    over = {(service, method) for (service, method, _), (number,) in sums[CALLS].items() if number}
+    return frozenset(over | {labels for labels, numbers in sums[REQUEST_BYTES].items() if any(numbers)})
+
+
+def _is_shown(family: Family, labels: Labels, numbers: Sequence[float], called: frozenset[Labels]) -> bool:
+    if "method" not in family.labels:
+        return True
+    service, method, *code = labels
+    return (service, method) in called and (not code or any(numbers) or code[0] in _GIVEN_CODES)
+
+
+def _describe_build(config: Config) -> Labels:
+    packages = [version(name) for name in ("grpcio", "protobuf")]
+    return (
+        version("tensor-reshape"),
+        choose_serving(config.serving),
+        config.engine,
+        platform.python_version(),
+        *packages,
+    )
+
+
+def _collect_processes(sources: Sequence[Source]) -> Iterator[Metric]:
+    """Yields what the system says of the processes, by their numbers: the same as of this one, with another name."""
+    found: dict[str, Metric] = {}
+    for source in sources:
+        if source.pid is None:
+            continue
+        for metric in ProcessCollector(namespace=PROCESS_PREFIX, pid=partial(int, source.pid), registry=None).collect():
+            kept = found.setdefault(metric.name, Metric(metric.name, metric.documentation, metric.type))
+            for sample in metric.samples:
+                kept.add_sample(sample.name, {"worker": str(source.worker)}, sample.value)
+    yield from found.values()

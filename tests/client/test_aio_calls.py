@@ -1,0 +1,108 @@
+"""Calls of the asyncio client that interceptors of grpc.aio see: with the same answers and errors."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, get_args
+
+import grpc
+import numpy as np
+import pytest
+
+from in_process import run_blocked, run_stock
+from server_processes import ServerProcess
+from tensor_reshape.client import AsyncClient, CallTimeoutError, InvalidRequestError, ShapeQuery, UnavailableError
+from tensor_reshape.client.transfers import Way
+from tensor_reshape.rules.questions import ShapeAnswer
+from tensor_reshape.wire.inference import build_infer_response
+
+SIX = np.arange(6, dtype=np.float32)
+LARGE = np.zeros((64, 65536), np.float32)
+_Continuation = Callable[[grpc.aio.ClientCallDetails, object], Awaitable[object]]
+QUERIES = [ShapeQuery(data_shape=[6], shape=[2, 3], special_zero=False)] * 3000
+
+
+class SeenUnary(grpc.aio.UnaryUnaryClientInterceptor):
+    """Notes the calls of one message each way, and passes them on with metadata of its own."""
+
+    def __init__(self, seen: list[str]) -> None:
+        self._seen = seen
+
+    async def intercept_unary_unary(  # type: ignore[override] # whatever comes next is passed on
+        self, continuation: _Continuation, client_call_details: grpc.aio.ClientCallDetails, request: object
+    ) -> object:
+        self._seen.append(find_name(client_call_details))
+        assert client_call_details.metadata is not None
+        client_call_details.metadata.add("seen-by", "unary")
+        return await continuation(client_call_details, request)
+
+
+class SeenStream(grpc.aio.StreamStreamClientInterceptor):
+    """Notes the streams."""
+
+    def __init__(self, seen: list[str]) -> None:
+        self._seen = seen
+
+    async def intercept_stream_stream(  # type: ignore[override] # as above
+        self, continuation: _Continuation, client_call_details: grpc.aio.ClientCallDetails, request_iterator: object
+    ) -> object:
+        self._seen.append(find_name(client_call_details))
+        return await continuation(client_call_details, request_iterator)
+
+
+def find_name(details: grpc.aio.ClientCallDetails) -> str:
+    method: object = details.method  # bytes, whatever its type says
+    return (method.decode() if isinstance(method, bytes) else str(method)).rpartition("/")[2]
+
+
+async def test_interceptors_see_every_call(server: ServerProcess):
+    seen = list[str]()
+    async with AsyncClient(server.address, interceptors=[SeenUnary(seen), SeenStream(seen)]) as client:
+        assert (await client.reshape(SIX, [2, 3], special_zero=False)).shape == (2, 3)
+        assert (await client.reshape(LARGE, [-1], special_zero=False, transfer="stream")).shape == (LARGE.size,)
+        assert await client.infer_shapes(QUERIES) == [(2, 3)] * len(QUERIES)
+        await client.check_health()
+    assert sorted(seen) == sorted(["Reshape", "StreamReshape", *["BatchInferShape"] * 3, "Check"])
+
+
+async def test_errors_are_the_same_behind_interceptors(server: ServerProcess):
+    async with AsyncClient(server.address, interceptors=[SeenUnary([]), SeenStream([])]) as client:
+        with pytest.raises(InvalidRequestError):
+            await client.infer_shape([6], [4], special_zero=False)
+        with pytest.raises(CallTimeoutError):
+            await client.reshape(LARGE, [-1], special_zero=False, transfer="stream", timeout=1e-3)
+    async with AsyncClient("127.0.0.1:1", interceptors=[SeenUnary([]), SeenStream([])], timeout=0.5) as client:
+        with pytest.raises(UnavailableError, match="refused"):
+            await client.reshape(SIX, [6], special_zero=False, transfer="stream")
+
+
+async def test_what_interceptors_add_is_sent_and_lost_calls_are_sent_again():
+    received: list[set[Any]] = []
+
+    def lose_once(_: bytes, context: grpc.ServicerContext) -> bytes:
+        received.append({value for key, value in context.invocation_metadata() if key == "seen-by"})
+        if len(received) == 1:
+            context.abort(grpc.StatusCode.UNAVAILABLE, "not now")
+        return build_infer_response(ShapeAnswer((6,))).SerializeToString()
+
+    with run_stock({"InferShape": lose_once}) as address:
+        async with AsyncClient(address, interceptors=[SeenUnary([])]) as client:
+            assert await client.infer_shape([6], [6], special_zero=False) == (6,)
+    assert received == [{"unary"}] * 2
+
+
+@pytest.mark.parametrize("transfer", get_args(Way)[1:3])
+async def test_a_task_that_is_cancelled_behind_interceptors_leaves_the_client_usable(transfer: Way):
+    with run_blocked() as (runner, backend):
+        async with AsyncClient(runner.addresses[0], interceptors=[SeenUnary([]), SeenStream([])]) as client:
+            task = asyncio.create_task(client.reshape(SIX, [6], special_zero=False, transfer=transfer))
+            await asyncio.sleep(0)  # it has begun, and its first message is on its way
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            backend.released.set()
+            assert await client.infer_shape([6], [6], special_zero=False) == (6,)
+
+
+async def test_what_is_no_interceptor_is_refused_at_once():
+    with pytest.raises(ValueError, match="must be"):
+        AsyncClient("127.0.0.1:1", interceptors=[object()])  # type: ignore[list-item]

@@ -1,0 +1,117 @@
+"""Calls of the blocking client that interceptors of grpc see: made the stock way, with the same answers and errors."""
+
+from collections.abc import Callable, Iterator
+from typing import Any, NoReturn
+
+import grpc
+import numpy as np
+import pytest
+from grpc._interceptor import _ClientCallDetails  # what interceptors are given
+
+from in_process import run_stock
+from server_processes import ServerProcess
+from tensor_reshape.client import Client, InvalidRequestError, ShapeQuery, UnavailableError
+from tensor_reshape.client.direct_calls import DirectCalls
+from tensor_reshape.client.stock_calls import StockCalls
+from tensor_reshape.rules.questions import ShapeAnswer
+from tensor_reshape.wire.inference import build_infer_response
+
+SIX = np.arange(6, dtype=np.float32)
+QUERIES = [ShapeQuery(data_shape=[6], shape=[2, 3], special_zero=False)] * 3000
+
+
+class Seen(grpc.UnaryUnaryClientInterceptor, grpc.StreamStreamClientInterceptor):
+    """Notes the calls in a list that several may share, and passes them on with metadata of its own."""
+
+    def __init__(self, name: str, seen: list[tuple[str, str]]) -> None:
+        self._name, self._seen = name, seen
+
+    def intercept_unary_unary(  # type: ignore[override] # whatever comes next is passed on
+        self, continuation: Callable[..., object], client_call_details: _ClientCallDetails, request: object
+    ) -> object:
+        return self._pass_on(continuation, client_call_details, request)
+
+    def intercept_stream_stream(  # type: ignore[override] # as above
+        self, continuation: Callable[..., object], client_call_details: _ClientCallDetails, request_iterator: object
+    ) -> object:
+        return self._pass_on(continuation, client_call_details, request_iterator)
+
+    def _pass_on(self, continuation: Callable[..., object], details: _ClientCallDetails, sent: object) -> object:
+        self._seen.append((self._name, details.method.rpartition("/")[2]))
+        return continuation(details._replace(metadata=[*(details.metadata or ()), ("seen-by", self._name)]), sent)
+
+
+class Failing(grpc.UnaryUnaryClientInterceptor):
+    """Lets no call pass."""
+
+    def intercept_unary_unary(self, *_: object) -> NoReturn:
+        raise KeyError
+
+
+@pytest.fixture
+def seen() -> list[tuple[str, str]]:
+    return []
+
+
+@pytest.fixture
+def intercepted(server: ServerProcess, seen: list[tuple[str, str]]) -> Iterator[Client]:
+    with Client(server.address, interceptors=[Seen("outer", seen), Seen("inner", seen)]) as client:
+        yield client
+
+
+def test_interceptors_see_every_call_the_first_one_first(intercepted: Client, seen: list[tuple[str, str]]):
+    assert intercepted.reshape(SIX, [2, 3], special_zero=False).shape == (2, 3)
+    large = np.zeros((64, 65536), np.float32)
+    assert intercepted.reshape(large, [-1], special_zero=False, transfer="stream").shape == (large.size,)
+    assert intercepted.infer_shapes(QUERIES) == [(2, 3)] * len(QUERIES)
+    intercepted.check_health()
+    methods = ["Reshape", "StreamReshape", "BatchInferShape", "BatchInferShape", "BatchInferShape", "Check"]
+    assert seen == [(name, method) for method in methods for name in ("outer", "inner")]
+
+
+def test_a_refusal_is_the_same_behind_interceptors(intercepted: Client):
+    with pytest.raises(InvalidRequestError):
+        intercepted.infer_shape([6], [4], special_zero=False)
+
+
+def test_what_interceptors_add_is_sent_and_lost_calls_are_sent_again(seen: list[tuple[str, str]]):
+    received: list[set[Any]] = []
+
+    def lose_once(_: bytes, context: grpc.ServicerContext) -> bytes:
+        received.append({value for key, value in context.invocation_metadata() if key == "seen-by"})
+        if len(received) == 1:
+            context.abort(grpc.StatusCode.UNAVAILABLE, "not now")
+        return build_infer_response(ShapeAnswer((6,))).SerializeToString()
+
+    with (
+        run_stock({"InferShape": lose_once}) as address,
+        Client(address, interceptors=[Seen("outer", seen), Seen("inner", seen)]) as client,
+    ):
+        assert client.infer_shape([6], [6], special_zero=False) == (6,)
+    assert received == [{"outer", "inner"}] * 2
+
+
+def test_the_error_of_an_interceptor_is_the_callers():
+    with Client("127.0.0.1:1", interceptors=[Failing()]) as client:
+        with pytest.raises(KeyError):
+            client.infer_shape([6], [6], special_zero=False)
+        with pytest.raises(KeyError):
+            client.infer_shapes(QUERIES)
+
+
+def test_a_server_that_is_not_there_is_told_behind_interceptors(seen: list[tuple[str, str]]):
+    with (
+        Client("127.0.0.1:1", interceptors=[Seen("one", seen)]) as client,
+        pytest.raises(UnavailableError, match="refused"),
+    ):
+        client.wait_until_ready(timeout=0.3)
+
+
+def test_what_is_no_interceptor_is_refused_at_once():
+    with pytest.raises(TypeError):
+        Client("127.0.0.1:1", interceptors=[object()])  # type: ignore[list-item]
+
+
+def test_calls_are_direct_where_nothing_intercepts_them():
+    with Client("127.0.0.1:1") as plain, Client("127.0.0.1:1", interceptors=[Failing()]) as intercepted:
+        assert [type(client._calls.unary) for client in (plain, intercepted)] == [DirectCalls, StockCalls]

@@ -1,0 +1,144 @@
+"""What is in deploy/monitoring works: with Debian's Prometheus, which scrapes a server that is called."""
+
+import json
+import re
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError, URLError
+from urllib.parse import urlencode
+from urllib.request import urlopen
+
+import grpc
+import numpy as np
+import pytest
+import yaml
+
+from remote_refusals import send_raw
+from scrapes import find_metrics
+from server_processes import run_server
+from tensor_reshape.client import Client
+from tensor_reshape.server.metrics.expositions import PROCESS_PREFIX
+from tensor_reshape.server.metrics.families import HISTOGRAM, PROCESS_FAMILIES, SERVER_FAMILIES
+
+MONITORING = Path(__file__).parents[2] / "deploy" / "monitoring"
+DASHBOARD = json.loads((MONITORING / "dashboard.json").read_text())
+RULES = yaml.safe_load((MONITORING / "alerts.yml").read_text())["groups"][0]["rules"]
+EXPRESSIONS = [target["expr"] for panel in DASHBOARD["panels"] for target in panel["targets"]]
+SUFFIXES = ("_bucket", "_sum", "_count")
+WAIT_SECONDS = 60.0
+SIX = np.arange(6, dtype=np.float32)
+
+needs_prometheus = pytest.mark.skipif(shutil.which("promtool") is None, reason="needs prometheus, of Debian")
+
+
+def list_names() -> set[str]:
+    """Returns every name that a server shows, but for the suffixes of histograms."""
+    return {family.shown_name for family in (*PROCESS_FAMILIES, *SERVER_FAMILIES)}
+
+
+@pytest.mark.parametrize("expression", [*EXPRESSIONS, *(rule["expr"] for rule in RULES)])
+def test_a_query_asks_for_metrics_that_there_are(expression: str):
+    histograms = {family.name for family in PROCESS_FAMILIES if family.kind == HISTOGRAM}
+    asked = set(re.findall(r"tensor_reshape_[a-z_]+", expression))
+    shown = (list_names() - histograms) | {name + suffix for name in histograms for suffix in SUFFIXES}
+    assert [name for name in asked - shown if not name.startswith(f"{PROCESS_PREFIX}_process_")] == []
+    assert asked or expression.startswith("up{")
+
+
+def test_every_metric_is_on_the_dashboard_or_watched():
+    text = " ".join([*EXPRESSIONS, *(rule["expr"] for rule in RULES)])
+    assert [name for name in sorted(list_names()) if name not in text] == []
+
+
+def run_promtool(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(["promtool", *arguments], cwd=MONITORING, capture_output=True, text=True, check=False)
+
+
+@needs_prometheus
+@pytest.mark.parametrize(
+    "arguments",
+    [("check", "config", "prometheus.yml"), ("check", "rules", "alerts.yml"), ("test", "rules", "alerts.test.yml")],
+)
+def test_promtool_accepts_the_files(arguments: tuple[str, ...]):
+    outcome = run_promtool(*arguments)
+    assert outcome.returncode == 0, outcome.stdout + outcome.stderr
+
+
+def test_each_alert_is_seen_firing_and_not_firing():
+    cases = yaml.safe_load((MONITORING / "alerts.test.yml").read_text())["tests"]
+    expectations = [expectation for case in cases for expectation in case["alert_rule_test"]]
+    names = {rule["alert"] for rule in RULES}
+    assert {one["alertname"] for one in expectations if one.get("exp_alerts")} == names
+    assert {one["alertname"] for one in expectations if not one.get("exp_alerts")} == names
+
+
+@contextmanager
+def run_prometheus(folder: Path, target: str) -> Iterator[str]:
+    """Runs Prometheus with the configuration as it is, but for where the server is and how often it is asked."""
+    config = yaml.safe_load((MONITORING / "prometheus.yml").read_text())
+    config["global"] = {"scrape_interval": "1s", "evaluation_interval": "1s"}
+    config["rule_files"] = [str(MONITORING / "alerts.yml")]
+    config["scrape_configs"][0]["static_configs"][0]["targets"] = [target]
+    (folder / "prometheus.yml").write_text(yaml.safe_dump(config))
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        address = f"127.0.0.1:{probe.getsockname()[1]}"
+    command = ["prometheus", f"--config.file={folder}/prometheus.yml", f"--web.listen-address={address}"]
+    with (folder / "log").open("w") as log, ExitStack() as stack:
+        process = stack.enter_context(
+            subprocess.Popen([*command, f"--storage.tsdb.path={folder}/data"], stdout=log, stderr=log)
+        )
+        stack.callback(process.kill)
+        yield f"http://{address}"
+
+
+def ask(url: str, expression: str) -> list[Any]:
+    """Returns what Prometheus answers to a query; nothing where it does not serve yet."""
+    try:
+        with urlopen(f"{url}/api/v1/query?{urlencode({'query': expression})}", timeout=WAIT_SECONDS) as response:
+            result: list[Any] = json.load(response)["data"]["result"]
+    except URLError as error:
+        starts = isinstance(error, HTTPError) and error.code == HTTPStatus.SERVICE_UNAVAILABLE
+        if not starts and not isinstance(error.reason, ConnectionRefusedError):
+            raise
+        return []
+    return result
+
+
+def call_somehow(address: str) -> None:
+    """Makes calls that end well, and one that does not."""
+    with Client(address) as client, grpc.insecure_channel(address) as channel:
+        for _ in range(5):
+            client.static_reshape(SIX, [2, 3], special_zero=False)
+        client.static_reshape(SIX, [2, 3], special_zero=False, transfer="stream")
+        with pytest.raises(grpc.RpcError):
+            send_raw(channel, "StaticReshape", b"\xff")
+
+
+def has_numbers(result: list[Any]) -> bool:
+    """Whether there is a series with a number: a quantile of nothing is none."""
+    return any(series["value"][1] != "NaN" for series in result)
+
+
+@needs_prometheus
+def test_each_panel_shows_something_of_a_server_that_is_called(tmp_path: Path):
+    with run_server("--workers", "2", "--metrics-listen", "127.0.0.1:0") as server:
+        target = find_metrics(server).removeprefix("http://").removesuffix("/metrics")
+        with run_prometheus(tmp_path, target) as url:
+            left = [one.replace("$instance", ".*").replace("$__rate_interval", "1m") for one in EXPRESSIONS]
+            deadline = time.monotonic() + WAIT_SECONDS
+            while left and time.monotonic() < deadline:
+                call_somehow(server.address)  # so that there is something between any two scrapes
+                left = [expression for expression in left if not has_numbers(ask(url, expression))]
+            assert left == [], (tmp_path / "log").read_text()
+            assert ask(url, 'ALERTS{alertstate="firing"}') == []
+            server.stop()
+            while not ask(url, 'ALERTS{alertname="TensorReshapeDown"}'):
+                assert time.monotonic() < deadline + WAIT_SECONDS
+                time.sleep(0.2)

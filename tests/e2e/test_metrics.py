@@ -1,0 +1,155 @@
+"""What Prometheus is shown of a server that is called."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import ExitStack
+
+import grpc
+import numpy as np
+import pytest
+
+from remote_refusals import send_raw
+from scrapes import Scrape, await_scrape, find_metrics, scrape
+from server_processes import ServerProcess, run_server
+from tensor_reshape.client import Client
+from tensor_reshape.wire.methods import SERVICE
+
+ANY = "127.0.0.1:0"
+SIX = np.arange(6, dtype=np.float32)
+STATIC = {"service": SERVICE, "method": "StaticReshape"}
+STREAM = {"service": SERVICE, "method": "StreamReshape"}
+
+
+@pytest.fixture
+def counted(serving: str, start_once: Callable[..., ServerProcess]) -> ServerProcess:
+    return start_once("--serving", serving, "--metrics-listen", ANY)
+
+
+def count_calls(labels: dict[str, str], **counts: int) -> Callable[[Scrape], bool]:
+    """Returns whether a page shows so many calls of a method for each code: a call counts when gRPC is done with it."""
+    return lambda page: all(
+        page.find("tensor_reshape_calls_total", **labels, code=code) == count for code, count in counts.items()
+    )
+
+
+def test_calls_count_by_method_and_code_and_what_they_bring(counted: ServerProcess):
+    with Client(counted.address) as client:
+        for _ in range(3):
+            client.static_reshape(SIX, [2, 3], special_zero=False)
+        client.static_reshape(SIX, [2, 3], special_zero=False, transfer="stream")
+    with grpc.insecure_channel(counted.address) as channel:
+        for _ in range(2):
+            with pytest.raises(grpc.RpcError):
+                send_raw(channel, "StaticReshape", b"\xff")
+    url = find_metrics(counted)
+    page = await_scrape(url, count_calls(STATIC, OK=3, INVALID_ARGUMENT=2))
+    page = await_scrape(url, count_calls(STREAM, OK=1))
+    assert page.find("tensor_reshape_refusals_total", reason="MESSAGE_MALFORMED") == 2
+    assert page.find("tensor_reshape_call_seconds_count", **STATIC) == 5
+    assert page.find("tensor_reshape_request_bytes_count", **STATIC) == 5
+    assert page.find("tensor_reshape_request_bytes_sum", **STATIC) > 3 * SIX.nbytes
+    assert page.find("tensor_reshape_response_bytes_count", **STATIC) == 3
+    assert page.find("tensor_reshape_response_bytes_sum", **STREAM) > SIX.nbytes
+    page = await_scrape(url, lambda page: page.find("tensor_reshape_header_lookups_total", result="hit") == 2)
+    assert page.find("tensor_reshape_header_lookups_total", result="miss") == 1
+
+
+def test_what_a_caller_makes_up_is_no_label(counted: ServerProcess):
+    names = (f"/{SERVICE}/Nothing", "/tensor_reshape/x\x1b[31m", '/"} 1\n/x', f"/{SERVICE}/StaticReshape ")
+    with grpc.insecure_channel(counted.address) as channel:
+        for name in names:
+            call: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(name)
+            with pytest.raises(grpc.RpcError):
+                call(b"", metadata=(("x-request-id", "made-up"),), timeout=60)
+    other = {"service": "other", "method": "other"}
+    page = await_scrape(find_metrics(counted), lambda page: page.sum("tensor_reshape_calls_total", **other) >= 1)
+    assert page.list_values("method") <= {"other", "StaticReshape", "StreamReshape"}
+    assert page.list_values("service") <= {"other", SERVICE}
+
+
+def test_what_is_under_way_is_shown(counted: ServerProcess):
+    with ExitStack() as stack:
+        calls = [open_silent_stream(counted.address, stack) for _ in range(2)]
+        url = find_metrics(counted)
+        page = await_scrape(url, lambda page: page.find("tensor_reshape_open_streams") == 2)
+        assert page.find("tensor_reshape_open_calls", state="receiving") == 2
+        assert page.find("tensor_reshape_connections") == 2
+        used = page.find("tensor_reshape_budget_used_bytes", pool="receiving")
+        assert 0 < used < page.find("tensor_reshape_budget_bytes", pool="receiving")
+        for call in calls:
+            call.cancel()
+        await_scrape(url, lambda page: page.find("tensor_reshape_open_streams") == 0)
+        await_scrape(url, count_calls(STREAM, CANCELLED=2))
+
+
+def open_silent_stream(address: str, stack: ExitStack) -> grpc.Call:
+    """Opens a stream that sends nothing, on a connection of its own."""
+    channel = stack.enter_context(grpc.insecure_channel(address, [("grpc.use_local_subchannel_pool", 1)]))
+    method: grpc.StreamStreamMultiCallable[bytes, bytes] = channel.stream_stream(f"/{SERVICE}/StreamReshape")
+    ended = threading.Event()
+    stack.callback(ended.set)
+    return method(b"" for _ in iter(ended.wait, True))
+
+
+def test_the_port_is_there_as_long_as_calls_may_end(serving: str):
+    with run_server("--serving", serving, "--metrics-listen", ANY, "--drain-seconds", "60") as server:
+        server.process.send_signal(signal.SIGTERM)
+        server.await_records(1, "stopping")
+        assert scrape(find_metrics(server)).find("tensor_reshape_workers") == 1
+        assert server.stop() == 0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs ports that processes share")
+def test_workers_are_one_server_and_one_that_is_killed_takes_no_count_with_it():
+    with run_server("--workers", "2", "--metrics-listen", ANY) as server, ExitStack() as stack:
+        url, calls = find_metrics(server), 0
+        pids = {record["worker"]: record["pid"] for record in server.await_records(2, "worker serves")}
+        for _ in range(20):  # connections: each worker has some of them
+            client = stack.enter_context(Client(server.address))
+            client.static_reshape(SIX, [2, 3], special_zero=False)
+            calls += 1
+        before = await_scrape(url, count_calls(STATIC, OK=calls))
+        assert (before.find("tensor_reshape_workers"), before.find("tensor_reshape_serving_workers")) == (2, 2)
+        os.kill(pids[1], signal.SIGKILL)
+        server.await_records(3, "worker serves")
+        with Client(server.address) as client:
+            client.static_reshape(SIX, [2, 3], special_zero=False)
+        after = await_scrape(url, count_calls(STATIC, OK=calls + 1))
+        assert after.find("tensor_reshape_worker_restarts_total", worker="1") == 1
+        assert after.find("tensor_reshape_worker_restarts_total", worker="2") == 0
+        assert after.find("tensor_reshape_worker_process_resident_memory_bytes", worker="1") > 0
+        assert server.stop() == 0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs ports that processes share")
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_strangers_at_the_port_keep_neither_calls_nor_a_stop_waiting(workers: str):
+    with run_server("--workers", workers, "--metrics-listen", ANY) as server, ExitStack() as stack:
+        host, _, port = find_metrics(server).removeprefix("http://").removesuffix("/metrics").rpartition(":")
+        for _ in range(60):
+            stranger = socket.create_connection((host, int(port)))
+            stack.enter_context(stranger).sendall(b"GET /metrics HTTP/1.1\r\nX: ")
+        with Client(server.address) as client:
+            for _ in range(100):
+                client.static_reshape(SIX, [2, 3], special_zero=False)
+        await_scrape(find_metrics(server), count_calls(STATIC, OK=100))
+        assert server.stop() == 0
+        assert not any(record["message"] == "worker hangs" for record in server.records)
+
+
+def test_an_address_that_cannot_be_had_is_an_error_at_start(server: ServerProcess):
+    with pytest.raises(RuntimeError, match="cannot listen on"), run_server("--metrics-listen", server.address):
+        pass
+
+
+def test_what_shows_metrics_is_imported_where_it_is_asked_for_alone():
+    program = """
+import sys, tensor_reshape.server.workers.supervisor
+sys.exit("prometheus_client" in sys.modules)
+"""
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

@@ -1,0 +1,146 @@
+"""What is counted of calls agrees with what observers are told of them."""
+
+import random
+from collections.abc import Sequence
+from contextlib import suppress
+
+import pytest
+
+from admission_calls import METHOD, Caller, make
+from tensor_reshape.rules.errors import LimitError, Reason
+from tensor_reshape.server.calls.admission import Admission
+from tensor_reshape.server.calls.lifecycle import GONE, Ending, Event, IllegalEventError, State
+from tensor_reshape.server.calls.observers import CallRecord, JournalPair, Observer
+from tensor_reshape.server.metrics.call_tallies import CallTally
+from tensor_reshape.server.metrics.families import (
+    CALL_SECONDS,
+    CALLS,
+    OTHER,
+    REFUSALS,
+    REQUEST_BYTES,
+    RESPONSE_BYTES,
+    Family,
+)
+from tensor_reshape.server.metrics.tallies import Layout, Tally, split_method
+
+ENDINGS = (Ending("OK"), Ending("INVALID_ARGUMENT", str(Reason.NOT_DIVISIBLE)), Ending("INTERNAL", "INTERNAL_ERROR"))
+
+
+class Counted:
+    """An admission whose calls are counted."""
+
+    def __init__(self, *methods: str, max_calls: int = 2048, observers: Sequence[Observer] = ()) -> None:
+        self.tally = Tally(Layout(methods or (METHOD,)))
+        self.calls = CallTally(self.tally)
+        self.admission: Admission = make(4, max_calls=max_calls, observers=observers)
+        journal = self.admission.journal
+        self.admission.journal = self.calls if journal is None else JournalPair(journal, self.calls)
+
+    def count(self, family: Family, *labels: str) -> float:
+        return self.tally.numbers[self.tally.layout.cells[family][labels]]
+
+    def read(self, family: Family, method: str = METHOD) -> tuple[float, float]:
+        """Returns how many values a histogram has, and their sum."""
+        begin = self.tally.layout.cells[family][split_method(method)]
+        *counts, total = self.tally.numbers[begin : begin + family.width]
+        return sum(counts), total
+
+    def list_codes(self) -> dict[tuple[str, ...], float]:
+        cells = self.tally.layout.cells[CALLS].items()
+        return {labels: self.tally.numbers[begin] for labels, begin in cells if self.tally.numbers[begin]}
+
+
+def test_a_call_counts_when_it_is_over():
+    counted = Counted()
+    caller = Caller(counted.admission).read().arrive(100).end(30)
+    assert counted.list_codes() == {}
+    assert counted.calls.list_open() == (caller.life,)
+    caller.leave()
+    assert counted.list_codes() == {(*split_method(METHOD), "OK"): 1.0}
+    assert counted.calls.list_open() == ()
+    assert counted.read(REQUEST_BYTES) == (1, 100)
+    assert counted.read(RESPONSE_BYTES) == (1, 30)
+    count, seconds = counted.read(CALL_SECONDS)
+    assert (count, 0 <= seconds < 60) == (1, True)
+
+
+def test_messages_of_a_stream_count_while_it_is_under_way():
+    counted = Counted()
+    stream = Caller(counted.admission).read().arrive(100).answer(10, 20)
+    counted.admission.sent(stream.life, 10)
+    assert (counted.read(REQUEST_BYTES), counted.read(RESPONSE_BYTES)) == ((1, 100), (1, 10))
+
+
+def test_a_method_without_numbers_is_no_label():
+    counted = Counted("/another.service/Method")
+    Caller(counted.admission).read().arrive(5).end(5).leave()
+    counted.calls.count_other()
+    assert counted.list_codes() == {(OTHER, OTHER, "OK"): 1.0, (OTHER, OTHER, "UNIMPLEMENTED"): 1.0}
+
+
+def test_a_call_without_a_place_is_counted_by_its_reason():
+    counted = Counted(max_calls=1)
+    Caller(counted.admission)
+    with pytest.raises(LimitError) as raised:
+        Caller(counted.admission, "refused")
+    refused = next(life for life in counted.calls.list_open() if life.peer == "refused")
+    counted.admission.end(refused, Ending("RESOURCE_EXHAUSTED", str(raised.value.reason)))
+    counted.admission.release(refused)
+    assert counted.count(REFUSALS, "SERVER_BUSY") == 1
+    assert counted.count(CALLS, *split_method(METHOD), "RESOURCE_EXHAUSTED") == 1
+
+
+class Watcher:
+    """An observer that adds up what it is told."""
+
+    def __init__(self) -> None:
+        self.requests = self.request_bytes = self.responses = self.response_bytes = 0
+        self.endings: list[Ending] = []
+
+    def observe(self, record: CallRecord, event: Event) -> None:
+        if record.state is State.DONE:
+            self.requests += record.request_messages
+            self.request_bytes += record.request_bytes
+            self.responses += record.response_messages
+            self.response_bytes += record.response_bytes
+            self.endings.append(record.ending or GONE)
+        assert event in Event
+
+
+def move_somehow(caller: Caller, rng: random.Random) -> None:
+    """Has something happen to a call; where that cannot be in its state, nothing does."""
+    admission, life = caller.admission, caller.life
+    moves = (
+        lambda: admission.request_read(life),
+        lambda: admission.message_received(life, rng.choice([None, 0, 7, 5000])),
+        lambda: admission.request_work(life, 10),
+        lambda: admission.take_up(life),
+        lambda: caller.answer(rng.randrange(9)),
+        lambda: admission.sent(life, 3) if life.unsent else None,
+        lambda: admission.end(life, rng.choice(ENDINGS), rng.choice([0, 40])),
+        lambda: admission.release(life, gone=rng.random() < 0.5),
+    )
+    with suppress(IllegalEventError):
+        rng.choice(moves)()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_whatever_happens_to_calls_they_count_as_observers_see_them(seed: int):
+    rng, watcher = random.Random(seed), Watcher()
+    counted = Counted(observers=[watcher])
+    for _ in range(200):
+        caller = Caller(counted.admission)
+        for _ in range(rng.randrange(20)):
+            move_somehow(caller, rng)
+        counted.admission.release(caller.life)
+        caller.end().leave()  # of a thread that worked on it
+    assert counted.calls.list_open() == ()
+    endings = [ending.code for ending in watcher.endings]
+    assert {labels[-1]: count for labels, count in counted.list_codes().items()} == {
+        code: endings.count(code) for code in set(endings)
+    }
+    assert sum(counted.count(REFUSALS, ending.reason) for ending in ENDINGS[1:]) == sum(
+        bool(ending.reason) for ending in watcher.endings
+    )
+    assert counted.read(REQUEST_BYTES) == (watcher.requests, watcher.request_bytes)
+    assert counted.read(RESPONSE_BYTES) == (watcher.responses, watcher.response_bytes)

@@ -1,0 +1,85 @@
+"""Tallies as one page."""
+
+import os
+
+import pytest
+
+from scrapes import Scrape
+from tensor_reshape.server.config import Config
+from tensor_reshape.server.metrics.expositions import PROCESS_PREFIX, Exposition, Source
+from tensor_reshape.server.metrics.families import CALL_SECONDS, CALLS, MAX_CALLS, REFUSALS
+from tensor_reshape.server.metrics.tallies import Layout, Tally
+
+CONFIG = Config(engine="event", serving="threads")
+LABELS = {"service": "a.service", "method": "First"}
+FIRST = tuple(LABELS.values())
+
+
+@pytest.fixture
+def layout() -> Layout:
+    return Layout(["/a.service/First", "/a.service/Second"])
+
+
+def read(layout: Layout, *sources: Source) -> Scrape:
+    return Scrape(Exposition(CONFIG, layout, lambda: sources).render().decode())
+
+
+def make_tally(layout: Layout, seconds: float, max_calls: int) -> Tally:
+    tally = Tally(layout)
+    tally.numbers[layout.cells[CALLS][*FIRST, "OK"]] = 2.0
+    tally.numbers[layout.cells[REFUSALS]["SERVER_BUSY",]] = 3.0
+    tally.numbers[layout.cells[REFUSALS]["NOT_DIVISIBLE",]] = 4.0
+    tally.numbers[layout.cells[MAX_CALLS][()]] = max_calls
+    tally.observe(CALL_SECONDS, layout.cells[CALL_SECONDS][FIRST], seconds)
+    return tally
+
+
+def test_processes_are_summed(layout: Layout):
+    tallies = [make_tally(layout, 0.003, 10), make_tally(layout, 0.5, 20)]
+    page = read(layout, *(Source(number, tally, os.getpid()) for number, tally in enumerate(tallies, 1)))
+    assert page.find("tensor_reshape_calls_total", **LABELS, code="OK") == 4
+    assert page.find("tensor_reshape_max_calls") == 30
+    assert page.find("tensor_reshape_call_seconds_bucket", **LABELS, le="0.0025") == 0
+    assert page.find("tensor_reshape_call_seconds_bucket", **LABELS, le="0.005") == 1
+    assert page.find("tensor_reshape_call_seconds_bucket", **LABELS, le="+Inf") == 2
+    assert page.find("tensor_reshape_call_seconds_count", **LABELS) == 2
+    assert page.find("tensor_reshape_call_seconds_sum", **LABELS) == pytest.approx(0.503)
+    assert page.find("tensor_reshape_retries_pushed_back_total") == 6
+
+
+def test_of_a_process_that_is_gone_the_counters_stay_and_the_gauges_go(layout: Layout):
+    tallies = [make_tally(layout, 0.003, 10), make_tally(layout, 0.5, 20)]
+    page = read(layout, Source(1, tallies[0], os.getpid()), Source(2, tallies[1], None, False, 3, 1))
+    assert page.find("tensor_reshape_calls_total", **LABELS, code="OK") == 4
+    assert page.find("tensor_reshape_max_calls") == 10
+    assert (page.find("tensor_reshape_workers"), page.find("tensor_reshape_serving_workers")) == (2, 1)
+    assert page.find("tensor_reshape_worker_restarts_total", worker="2") == 3
+    assert page.find("tensor_reshape_worker_silences_total", worker="2") == 1
+    assert page.find(f"{PROCESS_PREFIX}_process_resident_memory_bytes", worker="1") > 0
+    assert page.find(f"{PROCESS_PREFIX}_process_resident_memory_bytes", worker="2") == 0
+
+
+def test_a_method_that_was_called_shows_the_codes_that_are_given_and_others_show_nothing(layout: Layout):
+    page = Exposition(CONFIG, layout, lambda: [Source(1, make_tally(layout, 1.0, 1), None)]).render().decode()
+    lines = [line for line in page.splitlines() if line.startswith("tensor_reshape_calls_total")]
+    assert 'tensor_reshape_calls_total{code="INTERNAL",method="First",service="a.service"} 0.0' in lines
+    assert not any('"Second"' in line or '"DATA_LOSS"' in line for line in lines)
+
+
+def test_this_process_and_what_runs_in_it_are_told(layout: Layout):
+    page = read(layout, Source(1, Tally(layout), os.getpid()))
+    assert page.sum("tensor_reshape_build_info", engine="event", serving="threads") == 1
+    assert page.list_values("version").isdisjoint({"", "unknown"})
+    assert page.find("process_resident_memory_bytes") > 0
+
+
+def test_who_asks_again_at_once_gets_the_same_page(layout: Layout):
+    asked: list[int] = []
+
+    def list_sources() -> list[Source]:
+        asked.append(1)
+        return []
+
+    exposition = Exposition(CONFIG, layout, list_sources)
+    assert exposition.render() is exposition.render()
+    assert len(asked) == 1

@@ -1,0 +1,108 @@
+"""What is read of a process now and then."""
+
+import logging
+import time
+
+import pytest
+
+from admission_calls import METHOD, Caller, make
+from tensor_reshape.server.calls.lifecycle import Lifecycle
+from tensor_reshape.server.metrics.call_tallies import CallTally
+from tensor_reshape.server.metrics.families import (
+    BUDGET_BYTES,
+    CONNECTIONS,
+    LOOKUPS,
+    LOST_RECORDS,
+    MAX_CALLS,
+    OPEN_CALLS,
+    OPEN_STREAMS,
+    USED_BYTES,
+    Family,
+)
+from tensor_reshape.server.metrics.gauges import LOOK_SECONDS, GaugeWriter, Process
+from tensor_reshape.server.metrics.tallies import Layout, Tally
+from tensor_reshape.server.process.log_queue import RECORDS_PER_SECOND, QueuedHandler
+from tensor_reshape.server.service.header_cache import Lookups
+
+
+class Looked:
+    """A process that is looked at."""
+
+    def __init__(self, tally: Tally, counting_seconds: float = 0.0) -> None:
+        self.tally = tally
+        self.calls = CallTally(tally)
+        self.admission = make(4)
+        self.admission.journal = self.calls
+        self.lookups = Lookups()
+        self.looks = self.counted = 0
+        self._counting_seconds = counting_seconds
+        process = Process(self.list_open, frozenset({METHOD}), self.lookups, self.count, 100, 10, 4096)
+        self.gauges = GaugeWriter(tally, process)
+
+    def list_open(self) -> tuple[Lifecycle, ...]:
+        self.looks += 1
+        return self.calls.list_open()
+
+    def count(self) -> int:
+        self.counted += 1
+        time.sleep(self._counting_seconds)
+        return 7
+
+    def read(self, family: Family, *labels: str) -> float:
+        return self.tally.numbers[self.tally.layout.cells[family][labels]]
+
+
+@pytest.fixture
+def tally() -> Tally:
+    return Tally(Layout([METHOD]))
+
+
+def test_calls_are_counted_by_state_with_what_they_hold(tally: Tally):
+    looked = Looked(tally)
+    Caller(looked.admission).read()
+    Caller(looked.admission).read().arrive(100).work(50)
+    looked.gauges.look(0.0)
+    assert (looked.read(OPEN_CALLS, "receiving"), looked.read(OPEN_CALLS, "queued")) == (1, 1)
+    assert (looked.read(OPEN_STREAMS), looked.read(MAX_CALLS), looked.read(CONNECTIONS)) == (2, 100, 7)
+    assert (looked.read(BUDGET_BYTES, "receiving"), looked.read(BUDGET_BYTES, "working")) == (4096, 4096)
+    used = looked.read(USED_BYTES, "receiving") + looked.read(USED_BYTES, "working")
+    assert used == looked.admission.used_bytes > 0
+
+
+def test_nothing_is_read_more_often_than_once_a_second(tally: Tally):
+    looked = Looked(tally)
+    for now in (0.0, LOOK_SECONDS / 2):
+        looked.gauges.look(now)
+    assert looked.looks == 1
+    looked.gauges.look(LOOK_SECONDS)
+    assert looked.looks == 2
+
+
+def test_connections_are_counted_the_less_often_the_longer_that_takes(tally: Tally):
+    looked = Looked(tally, counting_seconds=0.1)
+    began = time.monotonic()
+    for second in range(9):  # a hundred times a tenth of a second have not passed
+        looked.gauges.look(began + second)
+    assert looked.counted == 1
+
+
+def test_what_a_process_before_has_counted_is_added_to(tally: Tally):
+    for _ in range(2):
+        looked = Looked(tally)
+        for _ in range(3):
+            looked.lookups.hits += 2
+            looked.lookups.misses += 1
+            looked.gauges.look(time.monotonic() + looked.lookups.hits)
+    assert (looked.read(LOOKUPS, "hit"), looked.read(LOOKUPS, "miss")) == (12, 6)
+
+
+def test_records_that_are_not_written_are_counted(tally: Tally, monkeypatch: pytest.MonkeyPatch):
+    handler = QueuedHandler(-1)
+    monkeypatch.setattr(logging.getLogger(), "handlers", [handler])
+    looked = Looked(tally)
+    for _ in range(RECORDS_PER_SECOND + 5):
+        handler.handle(logging.makeLogRecord({"msg": "often", "levelno": logging.WARNING, "name": "test"}))
+    handler.flush()  # to a descriptor that is none
+    looked.gauges.look(0.0)
+    # The sum of those above the rate is a record as well, and as little written.
+    assert (looked.read(LOST_RECORDS, "suppressed"), looked.read(LOST_RECORDS, "dropped")) == (5, 11)

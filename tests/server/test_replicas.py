@@ -1,0 +1,119 @@
+"""A replica of a Ray Serve deployment answers as the server does, by what Ray Serve lets it say."""
+
+from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+import grpc
+import pytest
+
+from plain_requests import STATIC_RESHAPE, build_static_request
+from raw_streams import SIX, begin, chunk
+from tensor_reshape.rules.errors import Reason
+from tensor_reshape.rules.limits import Limits
+from tensor_reshape.server.calls.statuses import INTERNAL_ERROR
+from tensor_reshape.server.ray.replicas import EndedError, ReshapeReplica, add_reshape_service
+from tensor_reshape.server.service.methods import Method, ReshapeService
+from tensor_reshape.v1 import reshape_pb2
+from tensor_reshape.wire.methods import INFER_SHAPE, STREAM_RESHAPE
+from tensor_reshape.wire.status import decode_refusal
+from tensor_reshape.wire.streams import decode_stream_response
+
+SECRET = "not for callers"
+
+
+@dataclass
+class Told:
+    """What a replica has told of a call, in the form of Ray Serve's context."""
+
+    code: grpc.StatusCode | None = None
+    details: str = ""
+    trailing_metadata: list[tuple[str, str | bytes]] = field(default_factory=list)
+
+    def set_code(self, code: grpc.StatusCode) -> None:
+        self.code = code
+
+    def set_details(self, details: str) -> None:
+        self.details = details
+
+    def set_trailing_metadata(self, trailing_metadata: list[tuple[str, str | bytes]]) -> None:
+        self.trailing_metadata = trailing_metadata
+
+
+@pytest.fixture
+def replica() -> ReshapeReplica:
+    return ReshapeReplica(Limits())
+
+
+async def send(*messages: bytes) -> AsyncIterator[bytes]:
+    for message in messages:
+        yield message
+
+
+def test_a_replica_has_every_method_of_the_contract_by_its_short_name():
+    names = [path.rpartition("/")[2] for path in ReshapeService(Limits()).methods.names]
+    assert [name for name in names if not hasattr(ReshapeReplica, name)] == []
+
+
+async def test_a_message_is_answered_with_the_servers_bytes(replica: ReshapeReplica):
+    told, request = Told(), build_static_request()
+    answer = await replica.StaticReshape(request, grpc_context=told)  # type: ignore[attr-defined] # set by its name
+    methods = {method.name: method for method in ReshapeService(Limits()).methods.unary}
+    assert answer.SerializeToString() == methods[STATIC_RESHAPE].answer(request, lambda: False)
+    assert told == Told()
+
+
+async def test_a_refusal_has_its_details(replica: ReshapeReplica):
+    told = Told()
+    await replica.answer(INFER_SHAPE.path, reshape_pb2.InferShapeRequest().SerializeToString(), told)
+    assert told.code is grpc.StatusCode.INVALID_ARGUMENT
+    refusal = decode_refusal(told.code, told.trailing_metadata)
+    assert refusal is not None
+    assert refusal.message == told.details
+
+
+async def test_nothing_of_a_bug_is_told(replica: ReshapeReplica):
+    def fail(*_: object) -> bytes:
+        raise RuntimeError(SECRET)
+
+    replica._unary[STATIC_RESHAPE] = Method(STATIC_RESHAPE, fail, fail)
+    told = Told()
+    await replica.answer(STATIC_RESHAPE, b"", told)
+    assert told == Told(grpc.StatusCode.INTERNAL, INTERNAL_ERROR)
+
+
+async def test_a_stream_is_passed_on(replica: ReshapeReplica):
+    answers = replica.StreamReshape(send(begin(), chunk(0, SIX)), grpc_context=Told())  # type: ignore[attr-defined]
+    _accepted, passed = [decode_stream_response(message.raw) async for message in answers]
+    assert bytes(passed.payload) == SIX
+
+
+@pytest.mark.parametrize(
+    ("messages", "reason"),
+    [((begin((6,), (4, -1)),), Reason.NOT_DIVISIBLE), ((begin(), chunk(0, SIX[:3])), Reason.DATA_SIZE_MISMATCH)],
+)
+async def test_a_stream_that_is_refused_says_why(replica: ReshapeReplica, messages: tuple[bytes, ...], reason: Reason):
+    told = Told()
+    with pytest.raises(EndedError):
+        [message async for message in replica.answer_stream(STREAM_RESHAPE.path, send(*messages), told)]
+    assert told.code is not None
+    refusal = decode_refusal(told.code, told.trailing_metadata)
+    assert refusal is not None
+    assert refusal.reason is reason
+
+
+@pytest.mark.parametrize("path", [STATIC_RESHAPE, STREAM_RESHAPE.path])
+def test_the_methods_that_a_proxy_is_told_of_are_found_and_answer_nobody_by_themselves(path: str):
+    server = grpc.server(ThreadPoolExecutor(1))
+    add_reshape_service(None, server)
+    address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
+    server.start()
+    try:
+        with grpc.insecure_channel(address) as channel:
+            method: grpc.StreamStreamMultiCallable[bytes, bytes] = channel.stream_stream(path)
+            call = method(iter([b""]), timeout=30)
+            with pytest.raises(grpc.RpcError):
+                next(call)
+    finally:
+        server.stop(None).wait()
+    assert "no proxy" in (call.details() or "")

@@ -1,0 +1,220 @@
+"""Many clients that call at a steady pace while their server refuses every call, and what that costs it.
+
+Run as a program, this module is the clients: each begins a call whenever its time has come, whatever became of the
+others, until the last one's time; then it writes what became of them, one call a line.
+"""
+
+import asyncio
+import json
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from in_process import ANY_PORT, hurry_stop
+from tensor_reshape.client import AsyncClient, LimitError
+from tensor_reshape.client.retries import RetryBudget
+from tensor_reshape.rules.errors import Reason, TensorReshapeError
+from tensor_reshape.server.calls.heads import CallHead
+from tensor_reshape.server.config import Config
+from tensor_reshape.server.runner import Runner
+
+CALM_SECONDS = 2.0
+"""How long calls are answered before the server is busy, and how long clients go on after that."""
+
+_PROCESSES = 2
+_START_SECONDS = 4.0  # until every client is there, and connected
+_RECOVERY_SECONDS = 1.0
+
+
+class Call(NamedTuple):
+    """One call of the SDK: when it was begun and ended, by `time.monotonic`, and why it was not answered."""
+
+    began: float
+    ended: float
+    failure: str
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether there was an answer."""
+        return not self.failure
+
+
+class Turnstile:
+    """A gate that refuses every call while the server is said to be busy, and counts all that come."""
+
+    def __init__(self) -> None:
+        self.is_busy = threading.Event()
+        self.attempts: list[float] = []
+
+    def admit(self, head: CallHead) -> None:
+        """Counts a call, and refuses it where the server is busy."""
+        del head
+        self.attempts.append(time.monotonic())  # in one step: from any thread
+        if self.is_busy.is_set():
+            raise LimitError.of(Reason.SERVER_BUSY, "busy for a while")
+
+    def leave(self, head: CallHead) -> None:
+        """Nothing is counted at the end."""
+
+
+@dataclass
+class FloodFigures:
+    """What came of a run.
+
+    Attributes:
+        calls: of all clients.
+        attempts: when each reached the server.
+        busy_from: when it began to refuse them.
+        busy_until: when it took them again.
+    """
+
+    calls: list[Call] = field(default_factory=list)
+    attempts: list[float] = field(default_factory=list)
+    busy_from: float = 0.0
+    busy_until: float = 0.0
+
+    @property
+    def attempts_per_call(self) -> float:
+        """How often a call was sent while the server was busy, those that were begun before included."""
+        return self._count_attempts(self.busy_from, self.busy_until) / self._count_calls(
+            self.busy_from, self.busy_until
+        )
+
+    @property
+    def retries(self) -> int:
+        """How many attempts there were in all beyond the first of each call."""
+        return len(self.attempts) - len(self.calls)
+
+    @property
+    def settled_attempts_per_call(self) -> float:
+        """The same in the second half of that time."""
+        half = (self.busy_from + self.busy_until) / 2
+        return self._count_attempts(half, self.busy_until) / self._count_calls(half, self.busy_until)
+
+    @property
+    def lost_after(self) -> list[str]:
+        """Why calls that were begun when the server took calls again were not answered."""
+        return [call.failure for call in self.calls if call.began > self.busy_until and call.failure]
+
+    @property
+    def slowest_after_seconds(self) -> float:
+        """The longest that such a call took."""
+        return max(call.ended - call.began for call in self.calls if call.began > self.busy_until)
+
+    @property
+    def recovered_share(self) -> float:
+        """How many calls were answered in the first second after the server was busy, of those in the last before."""
+        after = self._count_answers(self.busy_until, self.busy_until + _RECOVERY_SECONDS)
+        return after / max(1, self._count_answers(self.busy_from - _RECOVERY_SECONDS, self.busy_from))
+
+    def _count_calls(self, begin: float, end: float) -> int:
+        return max(1, sum(begin <= call.began < end for call in self.calls))
+
+    def _count_attempts(self, begin: float, end: float) -> int:
+        return sum(begin <= at < end for at in self.attempts)
+
+    def _count_answers(self, begin: float, end: float) -> int:
+        return sum(call.is_answered and begin <= call.ended < end for call in self.calls)
+
+
+def run_flood(clients: int, calls_per_second: float, busy_seconds: float, *, has_budget: bool = True) -> FloodFigures:
+    """Runs a server that is busy for some seconds, and clients with the SDK's defaults.
+
+    Args:
+        clients: how many, each with a retry budget of its own.
+        calls_per_second: that each of them begins.
+        busy_seconds: how long the server refuses every call.
+        has_budget: whether the clients have a retry budget; without one they show what it is for.
+    """
+    turnstile, figures = Turnstile(), FloodFigures()
+    runner = Runner(Config(listen=(ANY_PORT,), drain_seconds=0, grace_seconds=0), gates=[turnstile])
+    runner.start()
+    try:
+        begin = time.monotonic() + _START_SECONDS
+        end = begin + 2 * CALM_SECONDS + busy_seconds
+        with _run_clients(runner.addresses[0], clients, calls_per_second, (begin, end), has_budget) as finish:
+            _sleep_until(begin + CALM_SECONDS)
+            figures.busy_from = time.monotonic()
+            turnstile.is_busy.set()
+            _sleep_until(begin + CALM_SECONDS + busy_seconds)
+            turnstile.is_busy.clear()
+            figures.busy_until = time.monotonic()  # only now: this thread may be held up in between
+            figures.calls = finish()
+    finally:
+        hurry_stop(runner)
+    figures.attempts = turnstile.attempts
+    return figures
+
+
+@contextmanager
+def _run_clients(
+    address: str,
+    clients: int,
+    calls_per_second: float,
+    span: tuple[float, float],
+    has_budget: bool,
+) -> Iterator[Callable[[], list[Call]]]:
+    """Runs the clients in processes of their own; yields what awaits their end, and returns their calls."""
+    shares = [clients // _PROCESSES + (number < clients % _PROCESSES) for number in range(_PROCESSES)]
+    arguments = [address, str(calls_per_second), *map(str, span), str(int(has_budget))]
+    with ExitStack() as stack:
+        processes = [
+            stack.enter_context(
+                subprocess.Popen([sys.executable, __file__, str(share), *arguments], stdout=subprocess.PIPE, text=True)
+            )
+            for share in shares
+        ]
+        for process in processes:
+            stack.callback(process.kill)  # before it is awaited; one that has ended does not mind
+        yield lambda: [
+            Call(*json.loads(line)) for process in processes for line in process.communicate()[0].splitlines()
+        ]
+
+
+def _sleep_until(moment: float) -> None:
+    time.sleep(max(0.0, moment - time.monotonic()))
+
+
+async def _call_all(address: str, clients: int, calls_per_second: float, begin: float, end: float) -> list[Call]:
+    calls: list[Call] = []
+
+    async def call(client: AsyncClient) -> None:
+        began, failure = time.monotonic(), ""
+        try:
+            await client.infer_shape([2, 3], [6], special_zero=False)
+        except TensorReshapeError as error:
+            failure = str(error)
+        calls.append(Call(began, time.monotonic(), failure))
+
+    async def keep_beginning(client: AsyncClient, number: int) -> None:
+        await client.wait_until_ready()
+        async with asyncio.TaskGroup() as group:
+            moment = begin + number / clients / calls_per_second  # not all at once
+            while moment < end:
+                await asyncio.sleep(max(0.0, moment - time.monotonic()))
+                group.create_task(call(client))
+                moment += 1 / calls_per_second
+        await client.close()
+
+    async with asyncio.TaskGroup() as group:
+        for number in range(clients):
+            group.create_task(keep_beginning(AsyncClient(address), number))
+    return calls
+
+
+def _main() -> None:
+    clients, address, *numbers = sys.argv[1:]
+    calls_per_second, begin, end, has_budget = map(float, numbers)
+    if not has_budget:
+        RetryBudget.take = lambda self: not self.is_closed  # type: ignore[method-assign]
+    for call in asyncio.run(_call_all(address, int(clients), calls_per_second, begin, end)):
+        print(json.dumps(call))
+
+
+if __name__ == "__main__":
+    _main()

@@ -1,0 +1,64 @@
+"""What a server shows to Prometheus."""
+
+import time
+from collections.abc import Callable
+from urllib.request import urlopen
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from server_processes import ServerProcess
+
+WAIT_SECONDS = 60.0
+_LOOK_AGAIN_SECONDS = 0.2
+
+
+class Scrape:
+    """One page."""
+
+    def __init__(self, page: str) -> None:
+        """Reads `page`; raises ValueError where it is not in the format."""
+        self._samples = {
+            (sample.name, frozenset(sample.labels.items())): sample.value
+            for family in text_string_to_metric_families(page)
+            for sample in family.samples
+        }
+
+    def find(self, name: str, **labels: str) -> float:
+        """Returns the value of one sample, whose labels are exactly these; 0 where it is not there."""
+        return self._samples.get((name, frozenset(labels.items())), 0.0)
+
+    def sum(self, name: str, **labels: str) -> float:
+        """Returns the sum of all samples that have these labels, and perhaps others."""
+        wanted = labels.items()
+        return sum(value for (one, found), value in self._samples.items() if one == name and wanted <= found)
+
+    def list_calls(self) -> dict[frozenset[tuple[str, str]], float]:
+        """Returns how many calls have ended, by all labels."""
+        return {
+            labels: value for (name, labels), value in self._samples.items() if name == "tensor_reshape_calls_total"
+        }
+
+    def list_values(self, label: str) -> set[str]:
+        """Returns the values that a label has anywhere."""
+        return {value for _, labels in self._samples for name, value in labels if name == label}
+
+
+def find_metrics(server: ServerProcess) -> str:
+    """Returns the URL where a server that was started with `--metrics-listen` shows its metrics."""
+    (record,) = server.await_records(1, "listening for metrics")
+    return f"http://{record['address']}/metrics"
+
+
+def scrape(url: str) -> Scrape:
+    """Reads a page."""
+    with urlopen(url, timeout=WAIT_SECONDS) as response:
+        return Scrape(response.read().decode())
+
+
+def await_scrape(url: str, is_awaited: Callable[[Scrape], bool]) -> Scrape:
+    """Reads pages until one is as awaited: what they show may be a second or two old."""
+    deadline = time.monotonic() + WAIT_SECONDS
+    while not is_awaited(page := scrape(url)):
+        assert time.monotonic() < deadline, page.list_calls()
+        time.sleep(_LOOK_AGAIN_SECONDS)
+    return page

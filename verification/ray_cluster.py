@@ -1,0 +1,218 @@
+"""Deploys deploy/ray/serve.yaml on a Ray cluster of two nodes, kills one of them under load, and measures the cost.
+
+It runs where Ray is installed (`scripts/ray` makes such an environment). The nodes are processes of this machine. One
+has the proxy that is called, as two proxies cannot have one port here; the other one has replicas, and is killed.
+It passes where every answer is right, the service recovers, and scales to more replicas under load.
+"""
+
+import argparse
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+import ray
+import yaml
+from ray import serve
+from ray.cluster_utils import Cluster
+from ray.serve.context import _get_global_client
+from ray.serve.schema import ServeDeploySchema
+
+from server_processes import run_server
+from tensor_reshape.client import Client, InvalidRequestError, Reason
+from tensor_reshape.wire.arrays import Array
+
+FILE = Path(__file__).parents[1] / "deploy/ray/serve.yaml"
+NAME = "reshape"
+# One replica fits on the node with the proxy: the others are on the one that is killed.
+_HEAD, _NODE = ({"num_cpus": count, "object_store_memory": 512 * 1024 * 1024} for count in (1, 4))
+_SMALL, _MIB = np.arange(256, dtype=np.float32), np.arange(1 << 18, dtype=np.float32)
+_STREAM = np.arange(1 << 22, dtype=np.float32)
+_LIMIT_SECONDS, _LOOK_SECONDS = 180.0, 0.2
+_CALLERS = 12  # a replica for each four of them: the file's target_ongoing_requests
+_REPLICAS = 3
+_BLOCKS = 7
+
+
+def parse_arguments() -> argparse.Namespace:
+    """Reads the command line."""
+    parser = argparse.ArgumentParser("scripts/ray", description=__doc__)
+    parser.add_argument(
+        "--seconds", type=float, default=10.0, help="of load before the node is killed, and after all is well again"
+    )
+    return parser.parse_args()
+
+
+class Load:
+    """Callers in threads, who check every answer.
+
+    Attributes:
+        answered: how many calls were.
+        failures: how many were not, by what they ended with.
+        slowest_seconds: the longest call that was answered.
+    """
+
+    def __init__(self, target: str) -> None:
+        """Calls nobody yet."""
+        self.answered, self.failures, self.slowest_seconds = 0, Counter[str](), 0.0
+        self._target = target
+        self._finished, self._lock = threading.Event(), threading.Lock()
+
+    @contextmanager
+    def run(self) -> Iterator[None]:
+        """Calls until the end of the block."""
+        threads = [threading.Thread(target=self._call) for _ in range(_CALLERS)]
+        for thread in threads:
+            thread.start()
+        try:
+            yield
+        finally:
+            self._finished.set()
+            for thread in threads:
+                thread.join()
+
+    def _call(self) -> None:
+        with Client(self._target) as client:
+            while not self._finished.is_set():
+                began, failure = time.monotonic(), ""
+                try:
+                    output = client.static_reshape(_SMALL, [16, -1], special_zero=False)
+                    assert np.array_equal(output, _SMALL.reshape(16, 16))
+                except Exception as error:  # noqa: BLE001 - whatever it is, a caller would notice
+                    failure = f"{type(error).__name__}: {error}"[:160]
+                self._note(time.monotonic() - began, failure)
+
+    def _note(self, seconds: float, failure: str) -> None:
+        with self._lock:
+            if failure:
+                self.failures[failure] += 1
+            else:
+                self.answered += 1
+                self.slowest_seconds = max(self.slowest_seconds, seconds)
+
+
+def main() -> int:
+    """Runs; 1 where something is not as it must be."""
+    arguments = parse_arguments()
+    settings = yaml.safe_load(FILE.read_text())
+    with ExitStack() as stack:
+        cluster = stack.enter_context(run_cluster())
+        deploy(settings)
+        target = f"127.0.0.1:{settings['grpc_options']['port']}"
+        show_answers(target)
+        kill_node(cluster, target, arguments.seconds)
+        show_costs(target)
+    return 0
+
+
+@contextmanager
+def run_cluster() -> Iterator[Cluster]:
+    """Runs the node with the proxy, and an empty one, until the end of the block."""
+    cluster = Cluster(initialize_head=True, head_node_args={**_HEAD, "include_dashboard": False})
+    cluster.add_node(**_NODE)
+    ray.init(address=cluster.address, namespace="serve", log_to_driver=False)
+    try:
+        yield cluster
+    finally:
+        serve.shutdown()
+        ray.shutdown()
+        cluster.shutdown()
+
+
+def deploy(settings: dict[str, Any]) -> None:
+    """Deploys what the file says, but for the place of the proxies."""
+    serve.start(proxy_location="HeadOnly", grpc_options=settings["grpc_options"])
+    began = time.monotonic()
+    schema = ServeDeploySchema.model_validate({"applications": settings["applications"]})
+    _get_global_client().deploy_apps(schema, _blocking=True)
+    await_until(lambda: serve.status().applications[NAME].status == "RUNNING")
+    print(f"deployed in {time.monotonic() - began:.1f} s", flush=True)
+
+
+def show_answers(target: str) -> None:
+    """Prints what comes through the proxy, which must be right."""
+    with Client(target, timeout=60) as client:
+        await_until(lambda: client.static_reshape(_SMALL, [16, -1], special_zero=False).shape == (16, 16))
+        output = client.reshape(_STREAM, [-1, 2], special_zero=False, transfer="stream")
+        assert np.array_equal(output.reshape(-1), _STREAM)
+        try:
+            client.infer_shape((2, 3), (4, -1), special_zero=False)
+        except InvalidRequestError as error:
+            assert error.reason is Reason.NOT_DIVISIBLE  # noqa: PT017 - no test: it says what came through
+            print("a message, a stream of 16 MiB and a refusal with its details came through", flush=True)
+
+
+def kill_node(cluster: Cluster, target: str, seconds: float) -> None:
+    """Kills the node with most replicas under load, and adds another one; prints what callers noticed."""
+    (node,) = cluster.worker_nodes
+    load = Load(target)
+    with load.run():
+        began = time.monotonic()
+        await_until(lambda: count_replicas() >= _REPLICAS)
+        scaled = time.monotonic() - began
+        time.sleep(seconds)
+        before, killed = load.answered, time.monotonic()
+        cluster.remove_node(node, allow_graceful=False)
+        await_until(lambda: load.answered > before + _CALLERS)
+        answered = time.monotonic() - killed
+        await_until(lambda: count_replicas() == 1)
+        cluster.add_node(**_NODE)
+        await_until(lambda: count_replicas() >= _REPLICAS)
+        replaced = time.monotonic() - killed
+        time.sleep(seconds)
+    print(
+        f"{_REPLICAS} replicas after {scaled:.1f} s of load; a node killed: {load.answered} calls answered, "
+        f"{load.failures.total()} lost {dict(load.failures) or ''}, slowest {load.slowest_seconds:.1f} s; "
+        f"answers again after {answered:.1f} s, {_REPLICAS} replicas on another node after {replaced:.1f} s",
+        flush=True,
+    )
+
+
+def show_costs(target: str) -> None:
+    """Prints how many times as long a call takes through Ray Serve, in turns with the plain server."""
+    with (
+        run_server("--engine", "event") as server,
+        Client(target, timeout=60) as through,
+        Client(server.address) as own,
+    ):
+        for name, array, count in (("1 KiB", _SMALL, 100), ("1 MiB", _MIB, 20), ("16 MiB, a stream", _STREAM, 2)):
+            ratios = []
+            for _ in range(_BLOCKS):
+                took = [time_calls(client, array, count) for client in (through, own)]
+                ratios.append(took[0] / took[1])
+            print(f"{name}: {median(ratios):.1f} times as long as the plain server", flush=True)
+
+
+def time_calls(client: Client, array: Array, count: int) -> float:
+    """Returns how many seconds so many calls take, one after the other."""
+    began = time.monotonic()
+    for _ in range(count):
+        client.reshape(array, [-1, 2], special_zero=False)
+    return time.monotonic() - began
+
+
+def count_replicas() -> int:
+    """Returns how many replicas there are."""
+    details = _get_global_client().get_serve_details()
+    replicas = details["applications"][NAME]["deployments"]["Reshape"]["replicas"]
+    return sum(replica["state"] == "RUNNING" for replica in replicas)
+
+
+def await_until(condition: Callable[[], bool]) -> None:
+    """Waits until a condition holds."""
+    end = time.monotonic() + _LIMIT_SECONDS
+    while not condition():
+        if time.monotonic() > end:
+            message = f"nothing came of it in {_LIMIT_SECONDS} s"
+            raise TimeoutError(message)
+        time.sleep(_LOOK_SECONDS)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

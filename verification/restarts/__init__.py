@@ -1,0 +1,1 @@
+"""Restarts servers, kills them and has them refuse everything, and says what their callers lost."""
