@@ -6,14 +6,17 @@ from collections.abc import Iterator
 import grpc
 import numpy as np
 import pytest
+from opentelemetry.sdk.trace import TracerProvider
 
+from both_clients import CLIENTS, open_client
 from collectors import Collector, read_attributes, run_collector
 from plain_requests import STATIC_RESHAPE, build_static_request
 from server_processes import ServerProcess, run_server
-from tensor_reshape.client import Client, ReshapeError
+from tensor_reshape.client import Client, ReshapeError, ShapeQuery
 
 SIX = np.arange(6, dtype=np.float32)
 TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
+TRACER = TracerProvider().get_tracer("test")
 TRACEPARENT = ("traceparent", f"00-{TRACE}-{PARENT}-01")
 
 
@@ -110,3 +113,25 @@ def _pick(attributes: dict[str, object]) -> tuple[object, ...]:
     """Returns the code, the rank, the reason and the request's id."""
     names = ("rpc.grpc.status_code", "tensor_reshape.rank", "tensor_reshape.reason", "tensor_reshape.request_id")
     return tuple(attributes.get(name) for name in names)
+
+
+@pytest.mark.parametrize("caller", CLIENTS)
+def test_a_client_that_traces_has_its_calls_in_its_own_trace(traced: tuple[ServerProcess, Collector], caller: str):
+    server, collector = traced
+    with open_client(caller, server.address, tracing=True) as client, TRACER.start_as_current_span("mine") as span:
+        client.reshape(SIX, [2, 3])
+        client.reshape(SIX, [2, 3], transfer="stream")
+        client.infer_shapes([ShapeQuery(data_shape=(2, 3), shape=(6,), special_zero=False)])
+        context = span.get_span_context()
+    spans = collector.await_spans(3)
+    assert {span.name.rpartition("/")[2] for span in spans} == {"Reshape", "StreamReshape", "BatchInferShape"}
+    parents = {(span.trace_id, span.parent_span_id) for span in spans}
+    assert parents == {(context.trace_id.to_bytes(16, "big"), context.span_id.to_bytes(8, "big"))}
+
+
+def test_a_trace_that_a_call_names_itself_wins(traced: tuple[ServerProcess, Collector]):
+    server, collector = traced
+    with Client(server.address, tracing=True) as client, TRACER.start_as_current_span("mine"):
+        client.infer_shape((2, 3), (6,), special_zero=False, metadata=[TRACEPARENT])
+    (span,) = collector.await_spans(1)
+    assert span.trace_id.hex() == TRACE

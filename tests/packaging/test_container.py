@@ -32,7 +32,7 @@ from manifests import (
     list_ports,
     parse_bytes,
 )
-from pod_programs import COUNT_HITS, FLOOD, IDENTIFY, PROBE
+from pod_programs import COUNT_HITS, FLOOD, IDENTIFY, PROBE, SCRAPE
 from tensor_reshape.client import Client
 
 pytestmark = [
@@ -228,7 +228,7 @@ def test_it_is_small(image: str, base: str):
     assert size - inspect(base)["Size"] < MAX_ADDED_BYTES
 
 
-OVERLAYS = ("plain", "mtls")
+OVERLAYS = ("plain", "production")
 SECRET = "tensor-reshape-tls"
 
 
@@ -247,7 +247,7 @@ def secret(certificates: Path, tmp_path_factory: pytest.TempPathFactory) -> Path
         pytest.skip("root alone gives files to another group, as the kubelet does")
     if not find_renderer():
         pytest.skip("needs kubectl 1.27 or newer, or kustomize 5")
-    spec = find_pod("mtls")["spec"]
+    spec = find_pod("production")["spec"]
     (volume,) = spec["volumes"]
     folder = tmp_path_factory.mktemp("secret")
     for source, name in (("server", "tls.crt"), ("server-key", "tls.key"), ("ca", "ca.crt")):
@@ -332,20 +332,26 @@ def test_a_flood_of_the_largest_messages_stays_below_the_memory_of_a_pod(limitin
 
 
 def test_a_pod_that_demands_certificates_answers_who_has_one(limiting_image: str, secret: Path, certificates: Path):
-    with run_pod(limiting_image, "mtls", secret) as container:
-        port = list_ports(find_container("mtls"))["grpc"]
+    with run_pod(limiting_image, "production", secret) as container:
+        port = list_ports(find_container("production"))["grpc"]
         assert run_beside(container, IDENTIFY, certificates, port) == ["6", "refused"]
 
 
+def test_a_pod_shows_its_metrics_where_its_manifest_says(limiting_image: str, secret: Path):
+    with run_pod(limiting_image, "production", secret) as container:
+        lines = run_beside(container, SCRAPE, list_ports(find_container("production"))["metrics"])
+    assert "tensor_reshape_build_info" in {line.partition("{")[0] for line in lines}
+
+
 def test_the_health_check_needs_no_certificate_where_health_has_a_port(limiting_image: str, secret: Path):
-    with run_pod(limiting_image, "mtls", secret) as container:
-        server = f"--env=TENSOR_RESHAPE_SERVER=localhost:{list_ports(find_container('mtls'))['health']}"
+    with run_pod(limiting_image, "production", secret) as container:
+        server = f"--env=TENSOR_RESHAPE_SERVER=localhost:{list_ports(find_container('production'))['health']}"
         command = inspect(container)["Config"]["Healthcheck"]["Test"][1:]
         assert podman("exec", server, container, *command)
 
 
 def test_a_pod_ends_by_itself_within_its_time(limiting_image: str, secret: Path):
-    seconds = find_pod("mtls")["spec"]["terminationGracePeriodSeconds"]
-    with run_pod(limiting_image, "mtls", secret) as container:
+    seconds = find_pod("production")["spec"]["terminationGracePeriodSeconds"]
+    with run_pod(limiting_image, "production", secret) as container:
         podman("stop", f"--time={seconds}", container)  # SIGTERM, and SIGKILL when the time is up
         assert inspect(container)["State"]["ExitCode"] == 0

@@ -3,6 +3,7 @@
 import copy
 import os
 import re
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -39,10 +40,13 @@ pytestmark = pytest.mark.skipif(not find_renderer(), reason="needs kubectl 1.27 
 
 ROOT = Path(__file__).parents[2]
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
-PAGE = (ROOT / "docs/kubernetes.md").read_text()
+PAGE = ROOT / "docs/kubernetes.md"
+MONITORING = ROOT / "deploy/monitoring"
 VERSIONS = ("1.29", kubernetes_validate.latest_version())
-CUSTOM = {("cert-manager.io/v1", "Certificate")}
+CUSTOM = {("cert-manager.io/v1", "Certificate"), ("monitoring.coreos.com/v1", "ServiceMonitor")}
 """Kinds that are no part of Kubernetes: their schemas come with their operators."""
+
+MONITORED = ("monitoring", "production")
 
 LOST_BY_THE_ALLOCATOR = 0.4  # of the budget, in the worst flood that was tried: docs/server.md
 AHEAD_BYTES = 256 * 1024  # what the transport receives of a call that waits: docs/server.md
@@ -108,7 +112,7 @@ def test_the_image_is_that_of_this_version(overlay: str):
 def test_the_ports_of_the_container_are_those_that_the_server_listens_on(overlay: str, config: Config):
     ports = list_ports(find_container(overlay))
     (address,) = config.listen
-    addresses = {"grpc": address, "health": config.health_listen}
+    addresses = {"grpc": address, "health": config.health_listen, "metrics": config.metrics_listen}
     assert ports == {name: find_port(address) for name, address in addresses.items() if address}
     assert all(address.startswith("0.0.0.0:") for address in addresses.values() if address)
 
@@ -185,11 +189,12 @@ def test_the_service_is_headless_and_names_ports_of_the_container(overlay: str):
 
 @every_overlay
 def test_the_policy_admits_to_the_ports_of_the_service_and_to_nothing_else(overlay: str):
-    policy = find(overlay, "NetworkPolicy")["spec"]
+    policy, ports = find(overlay, "NetworkPolicy")["spec"], list_ports(find_container(overlay))
     admitted = [[port["port"] for port in rule["ports"]] for rule in policy["ingress"]]
-    assert admitted == [["grpc"]]
-    assert all(rule["from"] and all(peer["namespaceSelector"]["matchLabels"] for peer in rule["from"])
-               for rule in policy["ingress"])  # fmt: skip
+    assert admitted == [[port] for name, port in sorted(ports.items()) if name != "health"]
+    peers = [peer for rule in policy["ingress"] for peer in rule["from"]]
+    assert len(peers) == len(admitted)  # no rule without a peer: it would admit everybody
+    assert all(peer["namespaceSelector"]["matchLabels"] for peer in peers)
     assert (set(policy["policyTypes"]), policy["egress"]) == ({"Ingress", "Egress"}, [])
 
 
@@ -287,6 +292,25 @@ def test_the_certificate_is_of_the_service_and_goes_where_the_pods_look():
     assert certificate["dnsNames"] == [service["name"], short, f"{short}.svc", f"{short}.svc.cluster.local"]
 
 
+@pytest.mark.parametrize("overlay", MONITORED)
+def test_prometheus_finds_the_metrics_through_the_service_and_calls_them_as_the_alerts_do(overlay: str):
+    monitor, service = find(overlay, "ServiceMonitor")["spec"], find(overlay, "Service")
+    assert monitor["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()
+    (endpoint,) = monitor["endpoints"]
+    assert endpoint["port"] in {port["name"] for port in service["spec"]["ports"]}
+    (job,) = yaml.safe_load((MONITORING / "prometheus.yml").read_text())["scrape_configs"]
+    assert ("jobLabel" in monitor, service["metadata"]["name"]) == (False, job["job_name"])
+
+
+def test_the_rules_of_the_page_are_the_alerts():
+    (block,) = [block.text for block in read_blocks(PAGE) if "PrometheusRule" in block.text]
+    command = block.rpartition("|")[0]
+    printed = subprocess.run(["sh", "-c", command], cwd=ROOT, stdout=subprocess.PIPE, check=True).stdout
+    rule, alerts = yaml.safe_load(printed), yaml.safe_load((MONITORING / "alerts.yml").read_text())
+    assert (rule["kind"], rule["metadata"]["namespace"]) == ("PrometheusRule", "tensor-reshape")
+    assert rule["spec"] == alerts
+
+
 def test_every_component_is_in_an_overlay():
     named = {
         Path(component).name
@@ -300,11 +324,11 @@ def test_every_component_is_in_an_overlay():
 
 @pytest.mark.parametrize("folder", ["overlays", "components"])
 def test_the_page_says_what_each_is_for(folder: str):
-    assert all(f"`{path.name}`" in PAGE for path in (FOLDER / folder).iterdir())
+    assert all(f"`{path.name}`" in PAGE.read_text() for path in (FOLDER / folder).iterdir())
 
 
 def test_the_overlay_of_the_page_renders_and_changes_budget_and_memory_together(tmp_path: Path, tls_folder: Path):
-    (block,) = [block for block in read_blocks(ROOT / "docs/kubernetes.md") if block.language == "yaml"]
+    (block,) = [block for block in read_blocks(PAGE) if block.language == "yaml"]
     code = block.text.replace("deploy/kubernetes", os.path.relpath(FOLDER, tmp_path))  # which may not be absolute
     (tmp_path / "kustomization.yaml").write_text(code)
     container, config = find_container(str(tmp_path)), read_config(str(tmp_path), tls_folder)
@@ -315,4 +339,4 @@ def test_the_overlay_of_the_page_renders_and_changes_budget_and_memory_together(
 
 
 def test_the_page_derives_the_memory_that_a_pod_has():
-    assert f"`{find_container('plain')['resources']['limits']['memory']}`" in PAGE
+    assert f"`{find_container('plain')['resources']['limits']['memory']}`" in PAGE.read_text()

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
+from contextvars import copy_context
 from typing import Any, TypeVar
 
 from tensor_reshape.client import AsyncClient, Client, HealthStatus, InferredShape, ReshapeError, ServerInfo
@@ -55,7 +56,8 @@ class AnyClient:
         return output
 
     def _await(self, called: _Answer | Coroutine[Any, Any, _Answer]) -> _Answer:
-        return self._runner.run(called) if isinstance(called, Coroutine) else called
+        # In the context of the caller: a runner would go on in that of its first call.
+        return self._runner.run(called, context=copy_context()) if isinstance(called, Coroutine) else called
 
 
 @contextmanager

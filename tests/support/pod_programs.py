@@ -47,15 +47,23 @@ print(*(count for name, count in map(str.split, lines) if name == "max"))
 IDENTIFY = """
 import sys, grpc
 from pathlib import Path
-from tensor_reshape.client import Client, UnavailableError
+from tensor_reshape.client import CallTimeoutError, Client, UnavailableError
 
 folder, port = Path(sys.argv[1]), sys.argv[2]
 authority, key, chain = ((folder / f"{name}.pem").read_bytes() for name in ("ca", "client-key", "client"))
-for pair in ((key, chain), ()):
+for pair, timeout in (((key, chain), 60), ((), 5)):
     with Client(f"localhost:{port}", credentials=grpc.ssl_channel_credentials(authority, *pair)) as client:
         try:
-            print(*client.infer_shape([2, 3], [6], special_zero=False, timeout=5).known)
-        except UnavailableError:
+            print(*client.infer_shape([2, 3], [6], special_zero=False, timeout=timeout).known)
+        except (UnavailableError, CallTimeoutError):
             print("refused")
 """
 """Calls with a certificate, then without one."""
+
+SCRAPE = """
+import sys, urllib.request
+
+opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+print(opener.open(f"http://127.0.0.1:{sys.argv[1]}/metrics", timeout=60).read().decode())
+"""
+"""As Prometheus asks."""

@@ -68,6 +68,7 @@ class AsyncClient:
         compression: grpc.Compression | None = None,
         options: ChannelOptions = (),
         interceptors: Sequence[Interceptor] = (),
+        tracing: bool = False,
     ) -> None:
         """Makes the channel, as `Client` does.
 
@@ -79,6 +80,8 @@ class AsyncClient:
         asyncio.get_running_loop()
         credentials, bearer = authorize(target, credentials, token, token_file, allow_plaintext=allow_plaintext_token)
         self._endpoint = Endpoint(target, credentials, metadata, timeout, bearer)
+        if tracing:
+            self._endpoint.pass_traces_on()
         self._inline_max_bytes = inline_max_bytes
         self._chunk_bytes = check_chunk_bytes(chunk_bytes)
         self._calls = AioCalls(self._endpoint, check_settings(options, compression, interceptors))

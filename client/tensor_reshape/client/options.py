@@ -1,7 +1,7 @@
 """How a client reaches its servers: what both clients are made with."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from os import getpid
 from typing import Any, NamedTuple
 
@@ -17,6 +17,7 @@ from tensor_reshape.client.contexts import (
 )
 from tensor_reshape.client.retries import Deadline, RetryBudget
 from tensor_reshape.client.tokens import AUTHORIZATION_KEY, Token
+from tensor_reshape.client.traces import TRACE_KEY, find_trace_reader
 from tensor_reshape.rules.limits import MAX_HEADER_BYTES, MAX_MESSAGE_BYTES
 from tensor_reshape.runtime.addresses import is_local
 from tensor_reshape.wire.methods import SERVICE
@@ -79,6 +80,7 @@ class Endpoint:
         self.server_info: ServerInfo | None = None
         self._timeout = choose_timeout(timeout)  # of most calls
         self._process_id = getpid()
+        self._read_trace: Callable[[], CheckedMetadata] | None = None  # None costs calls nothing
 
     @property
     def metadata(self) -> CheckedMetadata:
@@ -122,10 +124,18 @@ class Endpoint:
         Raises:
             ValueError: the timeout, the metadata or the request id is none.
         """
-        return ClientContext(
-            Deadline(self.choose_timeout(timeout)),
-            self._check_authorization(build_metadata(options)) if options else (),
-        )
+        metadata = self._check_authorization(build_metadata(options)) if options else ()
+        if self._read_trace is not None and all(key != TRACE_KEY for key, _ in metadata):
+            metadata = (*metadata, *self._read_trace())
+        return ClientContext(Deadline(self.choose_timeout(timeout)), metadata)
+
+    def pass_traces_on(self) -> None:
+        """Has each call say which trace it belongs to.
+
+        Raises:
+            ImportError: OpenTelemetry is not installed.
+        """
+        self._read_trace = find_trace_reader()
 
     def describe(self, kind: str) -> str:
         """Returns the representation of a client of this kind: nothing of its credentials or metadata."""

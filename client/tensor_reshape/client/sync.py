@@ -80,6 +80,7 @@ class Client:
         compression: grpc.Compression | None = None,
         options: ChannelOptions = (),
         interceptors: Sequence[Interceptor] = (),
+        tracing: bool = False,
         calls: Way = "auto",
     ) -> None:
         """Makes the channel; it connects with the first call.
@@ -102,12 +103,16 @@ class Client:
                 go round servers and avoid those that do not serve.
             interceptors: gRPC's own, the outermost first: of unary-unary calls, and of stream-stream calls, which
                 streams are. Calls are then made the stock way.
+            tracing: whether each call says which trace it belongs to, that of OpenTelemetry's current span: as W3C
+                Trace Context, the same with all its attempts. Needs the extra `tracing`.
             calls: "auto": past those objects of grpcio that a call does not need, where the installed grpcio allows it
                 and nothing intercepts the channel; "stock": all by grpcio's public means. Both do the same; for whoever
                 watches grpcio's own objects, or mistrusts this.
         """
         credentials, bearer = authorize(target, credentials, token, token_file, allow_plaintext=allow_plaintext_token)
         self._endpoint = Endpoint(target, credentials, metadata, timeout, bearer)
+        if tracing:
+            self._endpoint.pass_traces_on()
         self._inline_max_bytes = inline_max_bytes
         self._chunk_bytes = check_chunk_bytes(chunk_bytes)
         self._calls = SyncCalls(self._endpoint, check_settings(options, compression, interceptors), calls)

@@ -8,7 +8,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import StatusCode
 
-from tensor_reshape.server.calls.heads import CallHead
+from tensor_reshape.server.calls.heads import CallHead, note_answer
 from tensor_reshape.server.calls.lifecycle import Ending, Event, State
 from tensor_reshape.server.calls.observers import CallRecord
 from tensor_reshape.server.tracing.spans import SpanObserver
@@ -81,7 +81,7 @@ def test_a_failure_of_the_server_is_an_error_and_a_refusal_is_none(
 
 def test_a_method_whose_answer_has_no_rank_has_none(observer: SpanObserver, exporter: InMemorySpanExporter):
     record = build_record(Ending("OK"), "/tensor_reshape.v1.ReshapeService/BatchInferShape")
-    record.head.note_answer(b"\x0a\x00")
+    note_answer(record.head, b"\x0a\x00")
     observer.observe(record, Event.OVER)
     (span,) = exporter.get_finished_spans()
     assert "tensor_reshape.rank" not in dict(span.attributes or {})

@@ -90,11 +90,6 @@ class CallHead:
         if not any(key == REQUEST_ID_KEY for key, _ in told):
             self.trailing = (*told, (REQUEST_ID_KEY, self.request_id))
 
-    def note_answer(self, response: bytes) -> None:
-        """Keeps how an answer begins, where it is the first: a copy, since the whole may be large."""
-        if not self.answer:
-            self.answer = response[:MAX_ANSWER_BYTES]
-
     def leave(self) -> None:
         """Tells the gates that have admitted the call that it is over; whoever calls this again tells nobody."""
         try:
@@ -114,3 +109,9 @@ class CallHead:
             found = sent if _REQUEST_ID.fullmatch(sent) else secrets.token_hex(_MADE_BYTES)
             self._request_ids.setdefault(REQUEST_ID_KEY, found)  # in one step: two threads may ask first
         return self._request_ids[REQUEST_ID_KEY]
+
+
+def note_answer(head: CallHead | None, *answers: bytes) -> None:
+    """Keeps how the first of all answers begins, where somebody looks at the head: a copy, since it may be large."""
+    if head is not None and answers and not head.answer:
+        head.answer = answers[0][:MAX_ANSWER_BYTES]

@@ -23,6 +23,7 @@ from tensor_reshape.server.calls.admission import Admission
 from tensor_reshape.server.calls.call_logs import log_bad_end
 from tensor_reshape.server.calls.core_calls import DONE, CoreCall, ServerCall
 from tensor_reshape.server.calls.direct_calls import DirectCall
+from tensor_reshape.server.calls.heads import note_answer
 from tensor_reshape.server.calls.lifecycle import GONE, Ending, IllegalEventError, Lifecycle, State
 from tensor_reshape.server.calls.statuses import OK, End, choose_end, find_good_status, refuse_empty_call
 from tensor_reshape.server.calls.threaded import CallThreads, ThreadedStream, ThreadedUnary
@@ -255,7 +256,7 @@ class UnaryCall(InlineCall, DirectCall):
                 self._refuse(error)
             return
         if size is not None and response is not None:
-            self._life.note_answer(response)
+            note_answer(self._life.head, response)
             # The life ends first: a call that was given up meanwhile has its refusal on the way, and gets no answer.
             if self._admission.answer_at_once(self._life, size, len(response)):
                 self.finish(self._good, response)
@@ -276,7 +277,7 @@ class UnaryCall(InlineCall, DirectCall):
         except Exception as error:  # noqa: BLE001 - whatever it is, the caller is told no more than that
             self._refuse(error)
         else:
-            self._life.note_answer(response)
+            note_answer(self._life.head, response)
             if self._admission.end(self._life, OK, len(response)):
                 self.finish(self._good, response)
 
@@ -319,7 +320,7 @@ class StreamCall(InlineCall, CoreCall):
         except Exception as error:  # noqa: BLE001 - whatever it is, the caller is told no more than that
             self._refuse(error)
             return
-        self._life.note_answer(*answers[:1])
+        note_answer(self._life.head, *answers[:1])
         moved = None if self._session.is_between_tensors else len(raw)
         self._admission.answer(self._life, answers, moved)
 

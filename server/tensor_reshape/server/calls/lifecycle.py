@@ -366,11 +366,6 @@ class Lifecycle:
         """Notes the progress of so many bytes; None: as much as there can be. Progress is not saved up."""
         self.since = now if moved is None else min(now, self.since + max(moved, 0) / TRICKLE_BYTES_PER_SECOND)
 
-    def note_answer(self, *answers: bytes) -> None:
-        """Has the head keep how the first of all answers begins, where somebody looks at the head."""
-        if self.head is not None and answers:
-            self.head.note_answer(answers[0])
-
     def forget(self) -> None:
         """Lets go of what serves it: one that waits for the garbage collector keeps its stream, and these are few."""
         self.served = _GONE

@@ -27,7 +27,7 @@ import grpc
 from tensor_reshape.rules.errors import LimitError, Reason, ReshapeError
 from tensor_reshape.server.calls.admission import Admission
 from tensor_reshape.server.calls.call_logs import log_bad_end
-from tensor_reshape.server.calls.heads import CallHead, Metadata
+from tensor_reshape.server.calls.heads import CallHead, Metadata, note_answer
 from tensor_reshape.server.calls.lifecycle import GONE, Ending, Lifecycle, State
 from tensor_reshape.server.calls.statuses import OK, choose_end, end_call, find_good_status, refuse_empty_call
 from tensor_reshape.server.service.methods import Method, StreamMethod, Work
@@ -267,7 +267,7 @@ class ThreadedUnary(ThreadedCall):
             response = self._served.answer_light(raw)
             if response is None:
                 response = self._work(raw)
-            self._life.note_answer(response)
+            note_answer(self._life.head, response)
             self._admission.end(self._life, OK, len(response))
         except grpc.RpcError:
             raise  # the call is over
@@ -368,7 +368,7 @@ class ThreadedStream(ThreadedCall):
             self._await_room(self._session.count_room(raw))
             self._take_up()
         answers = list(self._session.receive(raw))
-        self._life.note_answer(*answers[:1])
+        note_answer(self._life.head, *answers[:1])
         moved = None if self._session.is_between_tensors else len(raw)
         self._admission.answer(self._life, answers, moved)
 
