@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from packaging.utils import canonicalize_name
 
 from locks import LOCKS, ROOT, read_locked, read_pins
 
+IN_THE_IMAGE = ("server", "tracing")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 
 
@@ -21,7 +23,9 @@ def written_again(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("locks")
     for name in LOCKS:
         shutil.copy(ROOT / name, folder)
-    subprocess.run([ROOT / "scripts" / "lock"], env={**os.environ, "FOLDER": str(folder)}, check=True)
+    subprocess.run(
+        [ROOT / "scripts" / "lock"], env={**os.environ, "FOLDER": str(folder), "VENV": sys.prefix}, check=True
+    )
     return folder
 
 
@@ -43,10 +47,11 @@ def test_no_lock_names_an_index(name: str):
     assert "://" not in (ROOT / name).read_text()
 
 
-def test_all_that_the_server_needs_is_pinned_within_its_bounds():
-    wanted = [*PROJECT["project"]["dependencies"], *PROJECT["project"]["optional-dependencies"]["server"]]
+def test_all_that_the_image_may_be_told_to_need_is_pinned_within_its_bounds():
+    extras = PROJECT["project"]["optional-dependencies"]
+    wanted = [one for name in IN_THE_IMAGE for one in extras[name]]
 
-    assert find_unmet(wanted, "requirements.lock") == []
+    assert find_unmet([*PROJECT["project"]["dependencies"], *wanted], "requirements.lock") == []
 
 
 def test_all_that_builds_the_project_is_pinned_within_its_bounds():

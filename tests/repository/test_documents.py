@@ -21,7 +21,7 @@ from server_processes import ServerProcess, run_server
 from tensor_reshape.cli.__main__ import commands
 from tensor_reshape.client import DataType, Reason
 from tensor_reshape.rules.operations import OPERATIONS, Operation
-from tensor_reshape.server.__main__ import serve
+from tensor_reshape.server.__main__ import SettingOption, serve
 from tensor_reshape.v1 import reshape_pb2, reshape_pb2_grpc
 from tensor_reshape.wire.status import RETRY_SECONDS
 
@@ -31,7 +31,7 @@ LANGUAGES = {"python", "console", "sh", "json", "js", "text", "ts", "go", "cpp",
 """`py` is Python that runs in another environment than this one: tests/clients runs it. `yaml` is a kustomization:
 tests/packaging/test_kubernetes.py renders it."""
 ADDRESS = "localhost:50051"
-OPTIONS = [option for option in serve.params if isinstance(option, click.Option)]
+OPTIONS = [option for option in serve.params if isinstance(option, SettingOption)]
 COMMANDS = {**commands.commands, "serve": serve}
 CALL = re.compile(r"^\s*tensor-reshape (\w+)(.*)$", re.MULTILINE)
 PATH = re.compile(r"`((?:core|client|server|docs|tests|protos|scripts|verification|examples|benchmarks)/[\w./-]*)`")

@@ -10,7 +10,7 @@ import pytest
 
 from tensor_reshape.rules.errors import TensorReshapeError
 from tensor_reshape.rules.limits import MAX_MESSAGE_BYTES
-from tensor_reshape.server.config import SETTINGS, Config, ConfigError, TlsFiles, check_address, fit_memory
+from tensor_reshape.server.config import SETTINGS, Config, ConfigError, TlsFiles, fit_memory, is_address
 from tensor_reshape.server.settings.bounds import MEMORY_BUDGET_BYTES
 
 # With these, no bound of one setting meets that of another.
@@ -37,7 +37,7 @@ def list_edges() -> list[tuple[str, object, bool]]:
     ["127.0.0.1:0", "localhost:50051", "0.0.0.0:65535", "[::1]:50051", "[::]:0", "host.example:1", "unix:s", "unix:/s"],
 )
 def test_an_address_is_a_host_and_a_port_or_a_path(address: str):
-    assert check_address(address) == address
+    assert is_address(address)
 
 
 @pytest.mark.parametrize(
@@ -61,13 +61,19 @@ def test_an_address_is_a_host_and_a_port_or_a_path(address: str):
     ],
 )
 def test_anything_else_is_no_address(address: str):
-    with pytest.raises(ConfigError):
-        check_address(address)
+    assert not is_address(address)
 
 
 def test_every_address_of_a_configuration_is_checked():
     with pytest.raises(ConfigError, match="nowhere"):
         Config(listen=("127.0.0.1:0", "nowhere"))
+
+
+def test_all_faults_are_told_at_once():
+    with pytest.raises(ConfigError) as caught:
+        Config(listen=("nowhere",), threads=0, tls_key=Path("key.pem"))
+    assert [fault.split()[0] for fault in caught.value.faults] == ["threads", "cannot", "--tls-certificate"]
+    assert str(caught.value).splitlines() == list(caught.value.faults)
 
 
 def test_the_default_address_is_for_this_machine_alone():

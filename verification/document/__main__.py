@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 
 from tensor_reshape.client import Reason
-from tensor_reshape.server.__main__ import serve
+from tensor_reshape.server.__main__ import SettingOption, serve
 from tensor_reshape.server.metrics.expositions import PROCESS_PREFIX
 from tensor_reshape.server.metrics.families import GAUGE, PROCESS_FAMILIES, SERVER_FAMILIES
 from verification.document.provocations import PROVOCATIONS, provoke
@@ -91,7 +91,7 @@ def build_options() -> Iterator[str]:
     yield "|---|---|---|---|"
     context = click.Context(serve, info_name="serve")
     for option in serve.params:
-        if isinstance(option, click.Option):
+        if isinstance(option, SettingOption):
             flags = " ".join(f"`{flag}`" for flag in (*option.opts, *option.secondary_opts))
             default = option.show_default if isinstance(option.show_default, str) else _format_default(option, context)
             variable = f"TENSOR_RESHAPE_{str(option.name).upper()}"

@@ -211,7 +211,7 @@ class AsyncClient:
         await self._calls.wait_until_ready(self._endpoint.choose_timeout(timeout))
 
     async def _reshape(self, arguments: Arguments, timeout: float | None, how: Transfer) -> Array:
-        call = find_call(arguments, self._inline_max_bytes) if how.keys() <= CALL_OPTIONS else None
+        call = find_call(arguments, self._inline_max_bytes) if not how or how.keys() <= CALL_OPTIONS else None
         if call is not None:
             return await self._calls.run(call, self._endpoint.start_call(timeout, how))
         return await self._transfer(plan_reshape(arguments), timeout, how)

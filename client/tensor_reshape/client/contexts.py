@@ -66,7 +66,12 @@ class ClientContext:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         """Names the call in its error."""
-        if isinstance(error, TensorReshapeError) and error.request_id is None:
+        if isinstance(error, TensorReshapeError):
+            self.name_call(error)
+
+    def name_call(self, error: TensorReshapeError) -> None:
+        """Gives an error the request id of the call, unless it has the server's."""
+        if error.request_id is None:
             error.request_id = find_request_id(self.metadata)
 
 

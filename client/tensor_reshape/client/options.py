@@ -1,9 +1,10 @@
 """How a client reaches its servers: what both clients are made with."""
 
 import json
+import os
 from collections.abc import Callable, Sequence
-from os import getpid
 from typing import Any, NamedTuple
+from weakref import WeakSet
 
 import grpc
 
@@ -59,6 +60,7 @@ class Endpoint:
     Attributes:
         target: as `Client` takes it.
         credentials: for TLS; None connects in plain text.
+        is_foreign: whether this process is a fork of the one that it was made in, where it was open.
         budget: what its calls may cost a server beyond their first attempts; shared by all of them.
         server_info: what the server says of itself, once an error needed it; any thread may set it.
     """
@@ -79,8 +81,9 @@ class Endpoint:
         self.budget = RetryBudget()
         self.server_info: ServerInfo | None = None
         self._timeout = choose_timeout(timeout)  # of most calls
-        self._process_id = getpid()
+        self.is_foreign = False
         self._read_trace: Callable[[], CheckedMetadata] | None = None  # None costs calls nothing
+        _endpoints.add(self)
 
     @property
     def metadata(self) -> CheckedMetadata:
@@ -98,17 +101,18 @@ class Endpoint:
             RuntimeError: it was made before a fork: its connections are those of the parent process.
             ValueError: the client is closed.
         """
-        if self.budget.is_closed:
-            message = "the client is closed"
-            raise ValueError(message)
+        if not self.budget.is_closed:  # one look for both: most calls are made here, and find it open
+            return
         if self.is_foreign:
             message = f"the client of {self.target} was made before this process was forked: make one in each process"
             raise RuntimeError(message)
+        message = "the client is closed"
+        raise ValueError(message)
 
-    @property
-    def is_foreign(self) -> bool:
-        """Whether this process is a fork of the one that the client was made in."""
-        return getpid() != self._process_id
+    def note_fork(self) -> None:
+        """Closes it in a process that has been forked: its connections, and gRPC's threads, are the parent's."""
+        self.is_foreign = self.is_foreign or not self.budget.is_closed
+        self.close()
 
     def choose_timeout(self, timeout: float | None) -> float | None:
         """Returns the seconds that a call may take, None for ever; `timeout` None: as long as the client's calls."""
@@ -154,6 +158,18 @@ class Endpoint:
             message = "the metadata hold an authorization, and there is a token besides"
             raise ValueError(message)
         return metadata
+
+
+_endpoints = WeakSet[Endpoint]()
+
+
+def _note_fork() -> None:
+    for endpoint in _endpoints:
+        endpoint.note_fork()
+
+
+if hasattr(os, "register_at_fork"):  # where there are forks
+    os.register_at_fork(after_in_child=_note_fork)
 
 
 class ChannelSettings(NamedTuple):

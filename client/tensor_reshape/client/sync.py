@@ -292,7 +292,7 @@ class Client:
         return self._pool.submit(copy_context().run, partial(method, *arguments, **fields))
 
     def _reshape(self, arguments: Arguments, timeout: float | None, how: Transfer) -> Array:
-        call = find_call(arguments, self._inline_max_bytes) if how.keys() <= CALL_OPTIONS else None
+        call = find_call(arguments, self._inline_max_bytes) if not how or how.keys() <= CALL_OPTIONS else None
         if call is not None:
             return self._calls.run(call, self._endpoint.start_call(timeout, how))
         return self._transfer(plan_reshape(arguments), timeout, how)

@@ -9,6 +9,7 @@ import logging
 import os
 import signal
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,8 @@ from tensor_reshape.server.transport.engines import Engine, choose_engine
 
 _LOGGER = logging.getLogger(__name__)
 _VERBOSITY = "GRPC_VERBOSITY"
+_CHECK = "check_config"
+_FAULTS = f"{__name__}.faults"
 
 
 class Size(click.IntRange):
@@ -42,13 +45,30 @@ class Size(click.IntRange):
         return int(super().convert(size, param, ctx))
 
 
+class SettingOption(click.Option):
+    """The option of a setting; with --check-config what cannot be read is one fault of several, and as if not given."""
+
+    def handle_parse_result(
+        self, ctx: click.Context, opts: Mapping[str, Any], args: list[str]
+    ) -> tuple[Any, list[str]]:
+        """Returns the value."""
+        try:
+            return super().handle_parse_result(ctx, opts, args)
+        except click.BadParameter as error:
+            if not ctx.params.get(_CHECK):  # eager: it has been read by now
+                raise
+            ctx.meta.setdefault(_FAULTS, []).append(error.format_message())
+            value = ctx.params[str(self.name)] = self.type_cast_value(ctx, self.get_default(ctx))
+            return value, args
+
+
 def _build_option(setting: Setting) -> click.Option:
     """Returns the option of a setting."""
     declared = setting.declaration
     default: Any = list(setting.default) if setting.is_repeatable else setting.default
     if setting.is_size:
         default = format_size(default)  # as people write it: click reads a default as it reads a flag
-    return click.Option(
+    return SettingOption(
         [f"{setting.flag}/--no-{setting.flag.removeprefix('--')}" if setting.type is bool else setting.flag],
         type=_choose_type(setting),
         multiple=setting.is_repeatable,
@@ -78,20 +98,62 @@ def _choose_type(setting: Setting) -> "click.ParamType[Any] | type":
 @click.command(
     context_settings={"auto_envvar_prefix": VARIABLE_PREFIX}, params=[_build_option(setting) for setting in SETTINGS]
 )
-def serve(**values: Any) -> None:
+@click.option(
+    "--check-config",
+    is_flag=True,
+    is_eager=True,
+    allow_from_autoenv=False,
+    help="Say what is wrong with the options, the files that they name, and the addresses, and do not serve.",
+)
+def serve(*, check_config: bool, **values: Any) -> None:
     """Serve tensor reshape over gRPC until SIGTERM, SIGINT or SIGHUP.
 
     Every option can be set in the environment: --max-rank as TENSOR_RESHAPE_MAX_RANK. A flag wins. A SIZE is a whole
     number of bytes, KiB, MiB, GiB or TiB: 64MiB.
     """
-    configure_logs(values["log_format"], values["log_level"])
     try:
-        addresses = [*values["listen"], *filter(None, [values["health_listen"]])]
-        engine = choose_engine(values["engine"], addresses, os.environ.get(experiments.VARIABLE))  # noqa: TID251
-        _prepare_core(engine)
-        _serve({**values, "engine": engine.name})
+        configure_logs(values["log_format"], values["log_level"], values["log_levels"])
+        if check_config:
+            _check(values)
+            return
+        _serve({**values, "engine": _take_engine(values)})
     except ConfigError as error:
         raise click.ClickException(str(error)) from error
+
+
+def _check(values: dict[str, Any]) -> None:
+    """Says all that is wrong, a line each, and ends with 1; or that nothing is."""
+    found: list[str] = list(click.get_current_context().meta.get(_FAULTS, ()))
+    try:
+        values["engine"] = _take_engine(values)
+    except ConfigError as error:
+        found += error.faults
+    raise_descriptor_limit()
+    from tensor_reshape.server.checks import find_faults  # noqa: PLC0415 - it imports grpc, as below
+
+    config = None
+    try:
+        config = _build_config(values)
+    except ConfigError as error:
+        found += error.faults
+    faults = dict.fromkeys([*found, *find_faults(values, config)])
+    for fault in faults:
+        click.echo(f"Error: {fault}", err=True)
+    if faults:
+        raise click.exceptions.Exit(1)
+    click.echo("this can be served")
+
+
+def _take_engine(values: Mapping[str, Any]) -> str:
+    """Has gRPC's core read connections by the engine that goes with the addresses, and returns its name.
+
+    Raises:
+        ConfigError: the engine that was asked for cannot be had.
+    """
+    addresses = [*values["listen"], *filter(None, [values["health_listen"]])]
+    engine = choose_engine(values["engine"], addresses, os.environ.get(experiments.VARIABLE))  # noqa: TID251
+    _prepare_core(engine)
+    return engine.name
 
 
 def _prepare_core(engine: Engine) -> None:

@@ -25,7 +25,7 @@ from tensor_reshape.server.settings.bounds import (
 )
 from tensor_reshape.server.settings.callers import CallerSettings
 from tensor_reshape.server.settings.declarations import Setting, list_settings
-from tensor_reshape.server.settings.observations import ObservationSettings
+from tensor_reshape.server.settings.observations import ObservationSettings, read_log_levels
 from tensor_reshape.server.settings.quotas import QuotaSettings
 from tensor_reshape.server.settings.serving import ServingSettings
 
@@ -44,7 +44,16 @@ BOUNDED_UNPACKING = (1, 84)
 
 
 class ConfigError(TensorReshapeError):
-    """The configuration cannot be served."""
+    """The configuration cannot be served.
+
+    Attributes:
+        faults: why, a line each.
+    """
+
+    def __init__(self, *faults: str) -> None:
+        """Keeps the faults."""
+        super().__init__("\n".join(faults))
+        self.faults = faults
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,9 +73,9 @@ class Config(ObservationSettings, CallerSettings, QuotaSettings, BoundSettings, 
 
     def __post_init__(self) -> None:
         """Raises ConfigError where the values cannot be served."""
-        fault = next(self._find_faults(), None)
-        if fault is not None:
-            raise ConfigError(fault)
+        faults = tuple(self._find_faults())
+        if faults:
+            raise ConfigError(*faults)
 
     def for_worker(self, listen: tuple[str, ...], health_listen: str | None = None) -> "Config":
         """Returns what one of the workers is started with: its share of what the whole server may use.
@@ -118,10 +127,8 @@ class Config(ObservationSettings, CallerSettings, QuotaSettings, BoundSettings, 
         )
 
     def _find_faults(self) -> Iterator[str]:
-        """Yields what cannot be served: first of each setting by itself, since the rest reckons with their values."""
-        for setting in SETTINGS:
-            if not setting.admits(getattr(self, setting.name)):
-                yield f"{setting.name} is {setting.bounds}, not {getattr(self, setting.name)!r}"
+        """Yields what cannot be served: of each setting by itself, and of what does not go together."""
+        yield from self._find_single_faults()
         yield from self._find_address_faults()
         if self.workers > 1 and self.shared_memory_dir:
             yield "--shared-memory-dir needs one worker: regions are registered with the process that is asked"
@@ -136,12 +143,26 @@ class Config(ObservationSettings, CallerSettings, QuotaSettings, BoundSettings, 
                 "lower max_message_bytes or workers"
             )
 
+    def _find_single_faults(self) -> Iterator[str]:
+        for setting in SETTINGS:
+            if not setting.admits(getattr(self, setting.name)):
+                yield f"{setting.name} is {setting.bounds}, not {getattr(self, setting.name)!r}"
+        try:
+            read_log_levels(self.log_levels)
+        except ValueError as error:
+            yield f"log_levels: {error}"
+
     def _find_address_faults(self) -> Iterator[str]:
-        for address in map(check_address, self.all_addresses):
-            if self.workers > 1 and address.startswith("unix:"):
+        """Yields what cannot be listened on, whatever the system says."""
+        for address in self.all_addresses:
+            if not is_address(address):
+                yield f"cannot listen on {address!r}: an address is host:port or unix:PATH"
+            elif self.workers > 1 and address.startswith("unix:"):
                 yield f"cannot listen on {address}: several workers can share a port, but no unix socket"
-        if self.metrics_listen is not None and check_address(self.metrics_listen).startswith("unix:"):
-            yield f"cannot show metrics on {self.metrics_listen}: Prometheus asks over TCP"
+        if self.metrics_listen is None:
+            return
+        if not is_address(self.metrics_listen) or self.metrics_listen.startswith("unix:"):
+            yield f"cannot show metrics on {self.metrics_listen!r}: an address of these is host:port"
 
     def _find_caller_faults(self) -> Iterator[str]:
         """Yields what would let in others than was meant, or more of them."""
@@ -189,17 +210,10 @@ def fit_memory(room: int, workers: int, max_message_bytes: int | None) -> tuple[
     return budget, max_message_bytes
 
 
-def check_address(address: str) -> str:
-    """Returns `address` where it is `unix:PATH` or `host:port`.
-
-    Raises:
-        ConfigError: it is neither.
-    """
+def is_address(address: str) -> bool:
+    """Returns whether a text is `unix:PATH` or `host:port`."""
     match = _ADDRESS.fullmatch(address)
-    if match is None or int(match["port"] or 0) > _MAX_PORT or not _can_be_looked_up(match["host"] or ""):
-        message = f"cannot listen on {address!r}: an address is host:port or unix:PATH"
-        raise ConfigError(message)
-    return address
+    return match is not None and int(match["port"] or 0) <= _MAX_PORT and _can_be_looked_up(match["host"] or "")
 
 
 def _can_be_looked_up(host: str) -> bool:

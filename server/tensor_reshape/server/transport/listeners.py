@@ -2,6 +2,7 @@
 
 import errno
 import socket
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from urllib.parse import unquote
 
 import grpc
 
-from tensor_reshape.server.config import ConfigError
+from tensor_reshape.server.config import ConfigError, is_address
 
 _UNIX = "unix:"
 # A name may stand for addresses that this machine does not have, ::1 most of all.
@@ -77,6 +78,39 @@ def take(address: str) -> tuple[str, tuple[socket.socket, ...]]:
     except OSError as error:
         raise _explain(address, error) from error
     return (_replace_port(address, sockets[0].getsockname()[1]) if sockets else address), sockets
+
+
+def find_unbindable(addresses: Iterable[str]) -> Iterator[str]:
+    """Yields why each address that cannot be listened on cannot; those that are none are passed over.
+
+    All that can are held until the end, so that of two that are the same the second is found.
+    """
+    with ExitStack() as stack:
+        for address in filter(is_address, addresses):
+            try:
+                held = _take(address)
+            except OSError as error:
+                yield str(_explain(address, error))
+                continue
+            for one in held:
+                stack.enter_context(one).setsockopt(
+                    socket.SOL_SOCKET, socket.SO_REUSEADDR, 0
+                )  # or another could bind it
+
+
+def _take(address: str) -> tuple[socket.socket, ...]:
+    """Returns what holds an address; nothing of a unix socket, which nobody else serves.
+
+    Raises:
+        OSError: somebody else serves it, or it is nothing of this machine.
+    """
+    if address.startswith(_UNIX):
+        _check_unserved(address.removeprefix(_UNIX))
+        return ()
+    held = _bind_everywhere(address)
+    if not held:
+        raise OSError(_NO_REASON)
+    return held
 
 
 def find_port(address: str) -> int:
