@@ -14,6 +14,7 @@ import grpc
 from google.protobuf.descriptor import MethodDescriptor
 
 from tensor_reshape.runtime.allocators import keep_freed_memory
+from tensor_reshape.server.auxiliary import channelz
 from tensor_reshape.server.auxiliary.foreign_methods import (
     HEALTH_SERVICE,
     AuxiliaryHandlers,
@@ -108,15 +109,16 @@ class Runner:
         service = service or ReshapeService(config.limits, make_turns=FairLock)
         served = _join_methods(config, service)
         self._lookups = service.lookups
-        self._reflection = Reflection(_SERVICES)
-        reflected = self._reflection.names if config.reflects else []
-        self._access = Access(config, served.names + reflected)
+        self._reflection = Reflection((*_SERVICES, *([channelz.SERVICE] if config.channelz else [])))
+        gated = [*(self._reflection.names if config.reflects else ()), *(channelz.NAMES if config.channelz else ())]
+        self._access = Access(config, served.names + gated)
         # Quotas last: they count for callers whom the others have named, and let in.
         passed = Gates((*self._access.gates, *gates, *build_quotas(config)))
         self._admission = Admission(config, (*observers, *self._start_observers()), passed)
         self._health, methods = build_health(self._admission.resets)
         methods += build_checks(build_probes(self._health.is_serving), self._health, self._admission.resets)
         methods += self._reflection.build_methods(self._admission.resets, passed) if config.reflects else []
+        methods += channelz.build_methods(self._admission.resets, passed) if config.channelz else []
         self._threads = start_threads(config.threads, "call")
         self._handlers = handlers = build_handlers(served, self._admission, config, self._threads)
         self._server = grpc.server(
