@@ -110,11 +110,11 @@ def serve(*, check_config: bool, **values: Any) -> None:
     Every option can be set in the environment: --max-rank as TENSOR_RESHAPE_MAX_RANK. A flag wins. A SIZE is a whole
     number of bytes, KiB, MiB, GiB or TiB: 64MiB.
     """
-    configure_logs(values["log_format"], values["log_level"])
-    if check_config:
-        _check(values)
-        return
     try:
+        configure_logs(values["log_format"], values["log_level"], values["log_levels"])
+        if check_config:
+            _check(values)
+            return
         _serve({**values, "engine": _take_engine(values)})
     except ConfigError as error:
         raise click.ClickException(str(error)) from error

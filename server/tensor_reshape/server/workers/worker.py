@@ -39,7 +39,7 @@ def work(messages: int) -> None:
     _resume_when_orphaned()
     with open(_STDIN, "rb", buffering=0, closefd=False) as orders:  # unbuffered and left open: HURRY may follow
         order: Order = pickle.load(orders)  # noqa: S301 - the supervisor's own bytes
-    configure_logs(order.config.log_format, order.config.log_level)
+    configure_logs(order.config.log_format, order.config.log_level, order.config.log_levels)
     _label_records(order.number)
     try:
         _serve(order, send)
