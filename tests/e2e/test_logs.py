@@ -75,7 +75,9 @@ def test_a_module_may_say_less_than_the_others(serving: str):
 
 
 def test_workers_have_the_levels_of_their_server():
-    with run_server("--workers", "2", "--log-level", "error", "--log-levels", "calls=info,introductions=info") as server:
+    with run_server(
+        "--workers", "2", "--log-level", "error", "--log-levels", "calls=info,introductions=info"
+    ) as server:
         refuse(server)
         server.await_records(1, "refused")
         server.stop()
