@@ -13,7 +13,7 @@ from tensor_reshape.client.retries import PATIENCE_SECONDS
 
 KINDS = {"unary", "stream", "asyncio", "asyncio stream"}
 REST_SECONDS = 0.02  # between two calls of a caller: the other tests are to have something of the machine, too
-CLIENTS, RETRIES = 10, 50  # each client's, half of the tokens of its budget
+CLIENTS, RETRIES = 4, 50  # each client's, half of the tokens of its budget
 RUNS = 3
 """A busy machine may wake a caller late once or twice; a caller that waits longer than it must does so each time."""
 
