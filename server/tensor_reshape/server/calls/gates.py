@@ -6,7 +6,7 @@
 - Gates are asked in their order, until one refuses. Each that has admitted the call is told once when it is over, which
   is also at once where a later one refuses.
 - Methods of health, and those of the Open Inference Protocol that ask for health, are open: no gate is asked. Those of
-  reflection have no place and no life, but their head is the same.
+  reflection and channelz have no place and no life, but their head is the same.
 - A gate is called without a lock of this server's, by any thread: also by the one that receives calls, so it must not
   block. When a call begins that thread may have locks of grpcio's.
 - One that raises anything but a refusal has a bug: it is logged, and the call refused. No bug opens a gate.

@@ -106,7 +106,7 @@ def _read_levels(levels: str) -> dict[str, str]:
 
 
 def _is_module(name: str) -> bool:
-    """Returns whether the server has such a module; nothing is imported but packages, which are empty."""
+    """Returns whether the server has such a module; it is not imported, and the packages it is in are empty."""
     try:
         return find_spec(f"{_PACKAGE}.{name}") is not None
     except ModuleNotFoundError:  # of the package that it would be in
