@@ -89,10 +89,11 @@ def test_what_a_caller_sent_is_a_debug_line_without_a_traceback(
 ):
     caplog.set_level(level)
     record = logging.makeLogRecord(
-        {"levelno": logging.ERROR, "levelname": "ERROR", "exc_info": (type(error), error, None)}
+        {"levelno": logging.ERROR, "levelname": "ERROR", "exc_info": (type(error), error, None), "msg": "Bearer secret"}
     )
     assert demote_garbage(record) is logged
     assert (record.levelname, record.exc_info) == ("DEBUG", None)
+    assert "secret" not in record.getMessage()
 
 
 def test_a_bug_stays_an_error(caplog: pytest.LogCaptureFixture):

@@ -267,6 +267,9 @@ def _start_tracing() -> "Tracing":
     except ImportError as error:
         message = f"--tracing needs the extra tensor-reshape[tracing]: {error}"
         raise ConfigError(message) from error
+    except ValueError as error:  # some of OpenTelemetry's variables are read when it is imported
+        message = f"--tracing: {error}"
+        raise ConfigError(message) from error
     return Tracing()
 
 

@@ -65,10 +65,12 @@ def configure_logs(log_format: str, level: str, levels: str = "") -> None:
 def demote_garbage(record: logging.LogRecord) -> bool:
     """Returns whether to log a record; what a caller sent that cannot be decoded is no bug, but as refusals are.
 
-    grpcio says so of requests and of header names, as errors with a traceback.
+    grpcio says so of requests and of metadata, as errors with a traceback. Of metadata it shows the values, a token
+    among them.
     """
     if record.exc_info and isinstance(record.exc_info[1], DecodeError | UnicodeDecodeError):
         record.levelno, record.levelname, record.exc_info = logging.DEBUG, "DEBUG", None
+        record.msg, record.args = "a caller sent what cannot be decoded", ()
         return logging.getLogger().isEnabledFor(logging.DEBUG)
     return True
 
