@@ -75,11 +75,13 @@ def test_a_module_may_say_less_than_the_others(serving: str):
 
 
 def test_workers_have_the_levels_of_their_server():
-    with run_server("--workers", "2", "--log-level", "error", "--log-levels", "calls=info,transport=info") as server:
+    with run_server(
+        "--workers", "2", "--log-level", "error", "--log-levels", "calls=info,introductions=info"
+    ) as server:
         refuse(server)
         server.await_records(1, "refused")
         server.stop()
-    assert {record["message"] for record in server.records} == {"listening", "refused"}
+    assert {record["message"] for record in server.records} == {"listening", "serving", "refused"}
 
 
 @pytest.mark.parametrize(

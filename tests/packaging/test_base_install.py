@@ -40,7 +40,7 @@ def test_the_client_can_be_imported(python: Path):
     assert (result.returncode, result.stderr) == (0, "")
 
 
-@pytest.mark.parametrize("module", ["grpc_health", "grpc_reflection", "pythonjsonlogger"])
+@pytest.mark.parametrize("module", ["grpc_channelz", "grpc_health", "grpc_reflection", "pythonjsonlogger"])
 def test_what_only_the_server_needs_is_not_installed(python: Path, module: str):
     assert run(python, "-I", "-c", IS_MISSING, module).returncode == 0
 

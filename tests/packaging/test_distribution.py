@@ -24,7 +24,13 @@ CONTRACT = sorted(path.stem for path in (ROOT / "protos" / "tensor_reshape" / "v
 GENERATED = [
     f"{name}{suffix}" for name in CONTRACT for suffix in ("_pb2.py", "_pb2.pyi", "_pb2_grpc.py", "_pb2_grpc.pyi")
 ]
-SERVER_PACKAGES = {"grpcio-health-checking", "grpcio-reflection", "prometheus-client", "python-json-logger"}
+SERVER_PACKAGES = {
+    "grpcio-channelz",
+    "grpcio-health-checking",
+    "grpcio-reflection",
+    "prometheus-client",
+    "python-json-logger",
+}
 GRPC_VERSION = re.compile(r"^GRPC_GENERATED_VERSION = '(.+)'$", re.MULTILINE)
 PROTOBUF_VERSION = re.compile(
     r"ValidateProtobufRuntimeVersion\(\s*_runtime_version\.Domain\.PUBLIC,\s*(\d+),\s*(\d+),\s*(\d+),"

@@ -7,8 +7,9 @@ from tensor_reshape.rules.errors import LimitError, Reason
 from tensor_reshape.rules.limits import MAX_HEADER_BYTES
 from tensor_reshape.server.auxiliary.bounded_calls import answer, end_calls, make_room
 from tensor_reshape.server.auxiliary.call_slots import CallSlots
-from tensor_reshape.server.calls.heads import REQUEST_ID_KEY, CallHead
+from tensor_reshape.server.calls.heads import CallHead
 from tensor_reshape.server.calls.statuses import INTERNAL_ERROR, End
+from tensor_reshape.wire.request_ids import REQUEST_ID_KEY
 from tensor_reshape.wire.status import Status
 
 

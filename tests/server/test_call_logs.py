@@ -19,7 +19,7 @@ from tensor_reshape.server.auxiliary.bounded_calls import MAX_SILENT
 from tensor_reshape.server.calls import core_calls
 from tensor_reshape.server.calls.call_logs import AccessLog, log_bad_end
 from tensor_reshape.server.calls.fair_locks import FairLock
-from tensor_reshape.server.calls.heads import REQUEST_ID_KEY, CallHead
+from tensor_reshape.server.calls.heads import CallHead
 from tensor_reshape.server.calls.lifecycle import Ending, Event, State
 from tensor_reshape.server.calls.observers import CallRecord
 from tensor_reshape.server.config import Config
@@ -27,6 +27,7 @@ from tensor_reshape.server.runner import Runner
 from tensor_reshape.server.service.backend import reshape
 from tensor_reshape.server.service.methods import LIGHT_BYTES, Backend, ReshapeService
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
+from tensor_reshape.wire.request_ids import REQUEST_ID_KEY
 
 SECONDS = 60.0
 STALL_SECONDS = 0.5

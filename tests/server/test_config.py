@@ -172,6 +172,23 @@ def test_reflection_is_closed_where_callers_say_who_they_are_unless_it_is_asked_
     assert not replace(config, reflection=False).reflects
 
 
+@pytest.mark.parametrize(
+    ("settings", "serves"),
+    [
+        ({}, True),
+        ({"listen": ("unix:s", "[::1]:0"), "health_listen": "0.0.0.0:0"}, True),
+        ({"listen": ("localhost:0", "0.0.0.0:0")}, False),
+        ({"listen": ("0.0.0.0:0",), **TLS}, False),
+        ({"listen": ("0.0.0.0:0",), **MUTUAL}, True),
+        ({"listen": ("0.0.0.0:0",), **TLS, **TOKENS}, True),
+    ],
+    ids=str,
+)
+def test_channelz_is_for_callers_of_this_machine_or_who_say_who_they_are(settings: dict[str, Any], serves: bool):
+    with nullcontext() if serves else pytest.raises(ConfigError, match=r"--channelz on 0\.0\.0\.0:0 needs"):
+        Config(channelz=True, **settings)
+
+
 @pytest.mark.parametrize(("release", "takes"), [((1, 80), False), (None, False), ((1, 84), True), ((2, 0), True)])
 def test_compressed_messages_are_taken_where_grpcio_bounds_what_they_unpack_to(
     release: tuple[int, int] | None, takes: bool, monkeypatch: pytest.MonkeyPatch

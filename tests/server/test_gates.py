@@ -21,7 +21,7 @@ from tensor_reshape.rules.errors import LimitError, Reason
 from tensor_reshape.server.calls import core_calls
 from tensor_reshape.server.calls.fair_locks import FairLock
 from tensor_reshape.server.calls.gates import Gate, Gates
-from tensor_reshape.server.calls.heads import REQUEST_ID_KEY, CallHead
+from tensor_reshape.server.calls.heads import CallHead
 from tensor_reshape.server.calls.lifecycle import Event, State
 from tensor_reshape.server.calls.observers import CallRecord
 from tensor_reshape.server.config import Config
@@ -30,6 +30,7 @@ from tensor_reshape.server.runner import Runner
 from tensor_reshape.server.service.backend import reshape
 from tensor_reshape.server.service.methods import LIGHT_BYTES, Backend, ReshapeService
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
+from tensor_reshape.wire.request_ids import REQUEST_ID_KEY
 
 SECONDS = 60.0
 UNARY, STREAM = f"{SERVICE_PATH}Reshape", f"{SERVICE_PATH}StreamReshape"

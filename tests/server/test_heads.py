@@ -2,7 +2,8 @@
 
 import pytest
 
-from tensor_reshape.server.calls.heads import REQUEST_ID_KEY, CallHead
+from tensor_reshape.server.calls.heads import CallHead
+from tensor_reshape.wire.request_ids import REQUEST_ID_KEY
 
 METHOD = "/a.service/Method"
 

@@ -20,6 +20,11 @@ def test_no_option_is_given_twice():
     assert len({name for name, _ in options}) == len(options)
 
 
+@pytest.mark.parametrize("channelz", [False, True])
+def test_the_core_keeps_what_channelz_tells_only_where_it_is_served(channelz: bool):
+    assert build(Config(channelz=channelz))["grpc.enable_channelz"] == channelz
+
+
 def test_a_message_may_be_as_large_as_is_configured_and_an_answer_as_it_is():
     options = build(Config(max_message_bytes=4096))
     assert options["grpc.max_receive_message_length"] == 4096

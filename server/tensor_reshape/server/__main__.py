@@ -7,6 +7,7 @@
 
 import logging
 import os
+import signal
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -177,6 +178,8 @@ def _serve(settings: dict[str, Any]) -> None:
     Raises:
         ConfigError: the settings cannot be served.
     """
+    # What is imported now takes a while, and would make a traceback of Ctrl-C. Nothing is served yet: it ends at once.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     raise_descriptor_limit()
     from tensor_reshape.server.runner import ignore_signals, serve_until_signal  # noqa: PLC0415 - grpc reads the environment once,
     from tensor_reshape.server.workers.supervisor import supervise  # noqa: PLC0415 - when it is imported

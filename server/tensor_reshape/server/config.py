@@ -174,10 +174,15 @@ class Config(ObservationSettings, CallerSettings, QuotaSettings, BoundSettings, 
             yield "--allow-identity is about certificates: what a token lets its owner do is for --authorization-file"
         if self.authorization_file is not None and not self.authenticates:
             yield "--authorization-file needs --tls-client-ca or --token-file: else nobody says who calls"
-        if self.token_file is None or self.tls is not None or self.allow_plaintext_tokens:
-            return
         exposed = next((address for address in self.listen if not is_local(address)), None)
-        if exposed is not None:
+        if exposed is None:
+            return
+        if self.channelz and not self.authenticates:
+            yield (
+                f"--channelz on {exposed} needs --tls-client-ca or --token-file: else any stranger reads who is "
+                "connected, and may hold the server up by asking"
+            )
+        if self.token_file is not None and self.tls is None and not self.allow_plaintext_tokens:
             yield (
                 f"--token-file on {exposed} needs TLS, or whoever is on the way reads the tokens: where something else "
                 "encrypts them, as a mesh does, say --allow-plaintext-tokens"

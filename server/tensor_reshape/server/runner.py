@@ -14,9 +14,11 @@ import grpc
 from google.protobuf.descriptor import MethodDescriptor
 
 from tensor_reshape.runtime.allocators import keep_freed_memory
+from tensor_reshape.server.auxiliary import channelz
 from tensor_reshape.server.auxiliary.foreign_methods import (
     HEALTH_SERVICE,
     AuxiliaryHandlers,
+    Method,
     build_checks,
     build_health,
 )
@@ -109,16 +111,15 @@ class Runner:
         service = service or ReshapeService(config.limits, make_turns=FairLock)
         served = _join_methods(config, service)
         self._lookups = service.lookups
-        self._reflection = Reflection(_SERVICES)
-        reflected = self._reflection.names if config.reflects else []
-        self._access = Access(config, served.names + reflected)
+        self._reflection = Reflection((*_SERVICES, *([channelz.SERVICE] if config.channelz else [])))
+        gated = [*(self._reflection.names if config.reflects else ()), *(channelz.NAMES if config.channelz else ())]
+        self._access = Access(config, served.names + gated)
         logs = [AccessLog(config.access_log)] if config.access_log else []
         # Quotas last: they count for callers whom the others have named, and let in.
         passed = Gates((*logs, *self._access.gates, *gates, *build_quotas(config)))
         self._admission = Admission(config, (*logs, *observers, *self._start_observers()), passed)
         self._health, methods = build_health(self._admission.resets)
-        methods += build_checks(build_probes(self._health.is_serving), self._health, self._admission.resets)
-        methods += self._reflection.build_methods(self._admission.resets, passed) if config.reflects else []
+        methods += self._build_introspection(passed)
         self._threads = start_threads(config.threads, "call")
         self._handlers = handlers = build_handlers(served, self._admission, config, self._threads)
         self._server = grpc.server(
@@ -217,6 +218,13 @@ class Runner:
         """Starts what tells of calls, as the configuration says."""
         self._tracing = _start_tracing() if self._config.tracing else None
         return [self._tracing.observer] if self._tracing else []
+
+    def _build_introspection(self, gates: Gates) -> list[Method]:
+        """Returns what else tells of the server itself; `gates` are asked for reflection and channelz."""
+        resets = self._admission.resets
+        checks = build_checks(build_probes(self._health.is_serving), self._health, resets)
+        reflected = self._reflection.build_methods(resets, gates) if self._config.reflects else []
+        return [*checks, *reflected, *(channelz.build_methods(resets, gates) if self._config.channelz else [])]
 
     def _build_health_port(self) -> HealthPort | None:
         address = self._config.health_listen

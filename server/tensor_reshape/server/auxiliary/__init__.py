@@ -1,1 +1,1 @@
-"""Health and reflection: services that must answer whatever callers do."""
+"""Health, reflection and channelz: services that must answer whatever callers do."""

@@ -1,4 +1,4 @@
-"""Health and reflection: how services are served that must answer whatever callers do.
+"""Health, reflection and channelz: how services are served that must answer whatever callers do.
 
 Their calls take no part in the admission, and what a caller can hold of them is bounded: `MAX_SILENT` calls whose
 message has not come, each of which may have received nearly the largest message. When there is one more, the oldest of

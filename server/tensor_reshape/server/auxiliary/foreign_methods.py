@@ -1,4 +1,4 @@
-"""The methods of health, under all its names, and of reflection as grpcio is told of them.
+"""The methods of health, under all its names, of reflection and of channelz as grpcio is told of them.
 
 All are registered as taking a stream of messages, which is the same on the wire: grpcio would let a thread wait for the
 one message of a unary call before anybody here knows of it.
@@ -64,9 +64,10 @@ class AuxiliaryHandlers(grpc.GenericRpcHandler):
 def build_health(resets: ResetBuckets) -> tuple[Health, list[Method]]:
     """Returns what a server says of itself, and the methods that say it; `resets` is told how their calls end."""
     health = Health(max_watches=MAX_WATCHES if core_calls.is_supported() else MAX_THREADED_WATCHES)
-    methods = [_build_open(f"/{HEALTH_SERVICE.full_name}/Check", health.check, health.silent, resets)]
+    responds: dict[str, Respond] = {f"/{HEALTH_SERVICE.full_name}/Check": health.check}
     if hasattr(health_pb2, "HealthListRequest"):  # not in the package's older versions
-        methods.append(_build_open(f"/{HEALTH_SERVICE.full_name}/List", health.list, health.silent, resets))
+        responds[f"/{HEALTH_SERVICE.full_name}/List"] = health.list
+    methods = build_checks(responds, health, resets)
     name = f"/{HEALTH_SERVICE.full_name}/Watch"
     submit = _choose_way(name, partial(WatchCall, name, health), MAX_THREADED_WATCHES + MAX_SILENT, resets, _OPEN)
     watch = Method(name, submit, grpc.stream_stream_rpc_method_handler(ThreadedWatch(name, health).watch))
@@ -74,11 +75,19 @@ def build_health(resets: ResetBuckets) -> tuple[Health, list[Method]]:
 
 
 def build_checks(responds: Mapping[str, Respond], health: Health, resets: ResetBuckets) -> list[Method]:
-    """Returns methods of another protocol that ask what Health/Check asks: by their paths, what answers them.
+    """Returns methods that ask for health, under whatever names: by their paths, what answers them.
 
-    They share the slots of `health`: no more calls without a message for each name that health has.
+    They share the slots of `health`: no more calls without a message for each name that health has. Anybody may call
+    them: health is asked for by who has no credentials.
     """
-    return [_build_open(name, respond, health.silent, resets) for name, respond in responds.items()]
+    return build_answers(responds, health.silent, resets, _OPEN)
+
+
+def build_answers(
+    responds: Mapping[str, Respond], slots: CallSlots[AuxiliaryCall], resets: ResetBuckets, gates: Gates
+) -> list[Method]:
+    """Returns methods whose calls have one message, and its answer; `gates` are asked for them."""
+    return [_build_answer(name, respond, slots, resets, gates) for name, respond in responds.items()]
 
 
 def build_exchange(
@@ -90,10 +99,11 @@ def build_exchange(
     return Method(name, submit, grpc.stream_stream_rpc_method_handler(answer_each))
 
 
-def _build_open(name: str, respond: Respond, slots: CallSlots[AuxiliaryCall], resets: ResetBuckets) -> Method:
-    """Returns a method that anybody may call: health is asked for by who has no credentials."""
-    submit = _choose_way(name, partial(AnswerCall, name, slots, respond), MAX_SILENT, resets, _OPEN)
-    answer_one = ThreadedMethod(name, respond, slots, _OPEN).answer_one
+def _build_answer(
+    name: str, respond: Respond, slots: CallSlots[AuxiliaryCall], resets: ResetBuckets, gates: Gates
+) -> Method:
+    submit = _choose_way(name, partial(AnswerCall, name, slots, respond), MAX_SILENT, resets, gates)
+    answer_one = ThreadedMethod(name, respond, slots, gates).answer_one
     return Method(name, submit, grpc.stream_unary_rpc_method_handler(answer_one))
 
 

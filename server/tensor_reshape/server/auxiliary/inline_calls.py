@@ -1,4 +1,4 @@
-"""Calls of health and reflection without a thread: see `calls.core_calls`.
+"""Calls of health, reflection and channelz without a thread: see `calls.core_calls`.
 
 - All but `give_up` and `look` is called on the thread that receives calls: nothing here waits for a caller.
 - The lock of the slots is never waited for with the condition of a call, except when that call begins, and nothing is

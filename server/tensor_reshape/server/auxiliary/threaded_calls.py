@@ -1,4 +1,4 @@
-"""Calls of health and reflection as grpcio serves them by itself: each holds a thread of its own kind's.
+"""Calls of health, reflection and channelz as grpcio serves them by itself: each holds a thread of its own kind's.
 
 There are more threads than slots. So a thread is free for a call that comes, which then drives out another.
 """

@@ -10,10 +10,11 @@ How its answer begins is kept here besides, for who tells of the call when it is
 - What takes time is found when it is asked for: the certificate, the request's id.
 """
 
-import re
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
+
+from tensor_reshape.wire.request_ids import REQUEST_ID_KEY, find_request_id
 
 Metadata: TypeAlias = Sequence[tuple[str, str | bytes]]
 """Pairs of names, which gRPC has in lower case, and values: bytes where the name ends in `-bin`, else text."""
@@ -21,13 +22,9 @@ Metadata: TypeAlias = Sequence[tuple[str, str | bytes]]
 AskTls: TypeAlias = Callable[[], Mapping[str, Sequence[bytes]]]
 """Returns what TLS knows of the caller, by the names of gRPC's `auth_context`: `x509_subject_alternative_name`, ..."""
 
-REQUEST_ID_KEY = "x-request-id"
-"""The name of a request's id in the metadata, as proxies have it."""
-
 MAX_ANSWER_BYTES = 1024
 """How much of an answer is kept: the header of a tensor of the largest rank, 64 dims of 10 bytes, and more."""
 
-_REQUEST_ID = re.compile(r"[!-~]{1,128}")  # visible ASCII: it goes into logs, and back to the caller
 _MADE_BYTES = 8
 
 
@@ -105,8 +102,7 @@ class CallHead:
     def request_id(self) -> str:
         """What the call is called in logs: the caller's id where it is one, bounded and printable; else one is made."""
         if REQUEST_ID_KEY not in self._request_ids:
-            sent = str(next(iter(self.find_values(REQUEST_ID_KEY)), ""))
-            found = sent if _REQUEST_ID.fullmatch(sent) else secrets.token_hex(_MADE_BYTES)
+            found = find_request_id(self.metadata) or secrets.token_hex(_MADE_BYTES)
             self._request_ids.setdefault(REQUEST_ID_KEY, found)  # in one step: two threads may ask first
         return self._request_ids[REQUEST_ID_KEY]
 

@@ -49,6 +49,14 @@ class ObservationSettings:
         ),
     ] = None
 
+    channelz: Annotated[
+        bool,
+        Declaration(
+            help="Whether callers may ask what gRPC knows of the connections, as grpcdebug does: callers that have to "
+            "say who they are, or of this machine."
+        ),
+    ] = False
+
     tracing: Annotated[
         bool,
         Declaration(

@@ -51,6 +51,7 @@ def build_options(config: Config, max_connections: int, *, shares: bool) -> list
         ("grpc.http2.lookahead_bytes", _WINDOW_BYTES),
         ("grpc.http2.bdp_probe", 0),
         ("grpc.compression_enabled_algorithms_bitset", _ANY_COMPRESSION if config.compression else _NO_COMPRESSION),
+        ("grpc.enable_channelz", int(config.channelz)),  # the core's default is to keep what nobody could ask for
         ("grpc.so_reuseport", int(shares)),  # unasked, a second server would take every other connection
         ("grpc.max_allowed_incoming_connections", max_connections),
         # Both the same: between the two, gRPC's core refuses calls by chance.
