@@ -55,6 +55,7 @@ def test_a_timeout_says_so_of_a_handshake_too(kind: str):
 
 def test_a_timeout_of_a_server_that_is_connected_says_nothing_of_it(kind: str):
     with run_blocked() as (runner, _), open_client(kind, runner.addresses[0]) as client:
+        client.wait_until_ready()
         with pytest.raises(CallTimeoutError) as caught:
             client.static_reshape(SIX, [6], timeout=0.3)
         assert "connect" not in str(caught.value)

@@ -9,25 +9,27 @@ import pytest
 from interruptions import Figures, run_kills, run_restarts
 from replicas import run_replicas, serve_tls
 from retry_floods import run_flood
+from tensor_reshape.client.retries import PATIENCE_SECONDS
 
 KINDS = {"unary", "stream", "asyncio", "asyncio stream"}
 REST_SECONDS = 0.02  # between two calls of a caller: the other tests are to have something of the machine, too
-CLIENTS, RETRIES = 10, 50  # each client's, half of the tokens of its budget
+CLIENTS, RETRIES = 4, 50  # each client's, half of the tokens of its budget
 RUNS = 3
 """A busy machine may wake a caller late once or twice; a caller that waits longer than it must does so each time."""
 
 
 def run_until_punctual(run: Callable[[], Figures]) -> Figures:
-    """Runs; again, where no call has failed but one has taken too long."""
+    """Runs; again, where no call has failed but one has taken too long, or no server was there while calls wait."""
     for _ in range(RUNS):
         figures = run()
-        if figures.failures or not figures.find_problems():
+        if figures.away_seconds < PATIENCE_SECONDS and (figures.failures or not figures.find_problems()):
             break
     return figures
 
 
 def test_a_lone_server_that_restarts_again_and_again_loses_no_call(serving: str):
-    figures = run_until_punctual(lambda: run_restarts(4, "--serving", serving, "--drain-seconds", "0.2"))
+    flags = ("--serving", serving, "--drain-seconds", "0.2")
+    figures = run_until_punctual(lambda: run_restarts(4, *flags, rest_seconds=REST_SECONDS))
     assert figures.find_problems() == [], figures
     assert set(figures.calls) == KINDS
 

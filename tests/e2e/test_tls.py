@@ -222,6 +222,7 @@ CALLERS: dict[str, tuple[list[x509.GeneralName], str]] = {
     "with a URI of another": ([x509.UniformResourceIdentifier(f"{WEB}s")], "nothing"),
     "with a label more": ([x509.DNSName("a.two.web.example.org")], "nothing"),
     "with a URI that is said to be a host": ([x509.DNSName(WEB)], "nothing"),
+    "with a host that goes on behind a NUL": ([x509.DNSName("two.web.example.org\0.evil.org")], "nothing"),
     "with a common name alone": ([], "nothing"),
 }
 """What is in a certificate, beside the common name `caller`, and what such a client may ask for."""

@@ -25,7 +25,7 @@ COMMON = ("--max-calls", str(MAX_CALLS), "--stall-seconds", "300")
 FLAGS = ((*COMMON, "--max-rank", str(SMALL_RANK)), COMMON)
 STREAM_BYTES = 256 * 1024 * 1024
 ARRAY = np.arange(64, dtype=np.float32)
-REST_SECONDS = 0.01
+REST_SECONDS = 0.03
 ENOUGH_CALLS = 100
 
 

@@ -72,6 +72,11 @@ class Figures:
     has_replica: bool = False
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
+    @property
+    def away_seconds(self) -> float:
+        """The longest that there was no server."""
+        return 0.0 if self.has_replica else self.stop_seconds + self.start_seconds
+
     def note_call(self, kind: str, seconds: float) -> None:
         """Counts a call that was answered."""
         with self._lock:
@@ -98,7 +103,7 @@ class Figures:
 
     def find_problems(self) -> list[str]:
         """Returns what is not as it must be: calls that failed, and calls that noticed late that a server was there."""
-        away = 0.0 if self.has_replica else self.stop_seconds + self.start_seconds
+        away = self.away_seconds
         limit = away + _MAX_DELAY_SECONDS * self.lateness
         slow = [
             f"{kind}: a call took {seconds:.2f} s, and there never was no server for more than {away:.2f} s"
@@ -108,14 +113,19 @@ class Figures:
         return [*self.failures, *slow]
 
 
-def run_restarts(seconds: float, *flags: str, every_seconds: float = RESTART_SECONDS) -> Figures:
-    """Restarts a lone server, which has `flags`, every few seconds under load: SIGTERM, its end, and another."""
+def run_restarts(
+    seconds: float, *flags: str, every_seconds: float = RESTART_SECONDS, rest_seconds: float = REST_SECONDS
+) -> Figures:
+    """Restarts a lone server, which has `flags`, every few seconds under load: SIGTERM, its end, and another.
+
+    Between two calls of a caller there are `rest_seconds`.
+    """
     figures, began = Figures(), time.monotonic()
     end = began + seconds
     with measure_lateness() as meter, ExitStack() as stack:
         server = stack.enter_context(run_server(*flags, listen=(f"{HOST}:0",)))
         address = server.address
-        with keep_calling(address, figures):
+        with keep_calling(address, figures, rest_seconds=rest_seconds):
             begin = time.monotonic()
             while time.monotonic() < end or figures.interruptions < _LEAST_RESTARTS:
                 following = stack.enter_context(prepare_server(address, *flags))

@@ -1,7 +1,14 @@
 """Who somebody is, and patterns that stand for somebody."""
 
-import pytest
+import ipaddress
+import ssl
+from pathlib import Path
 
+import pytest
+import trustme
+from cryptography import x509
+
+from certificates import write_named_certificate
 from tensor_reshape.server.config import ConfigError
 from tensor_reshape.server.security.identities import IdentityPattern, fold_identity, read_identities
 
@@ -128,3 +135,34 @@ def test_without_a_certificate_nothing_is_proven():
 )
 def test_hosts_are_the_same_in_capitals_and_nothing_else_is(identity: str, folded: str):
     assert fold_identity(identity) == folded
+
+
+HOST, MAIL, PAGE = x509.DNSName, x509.RFC822Name, x509.UniformResourceIdentifier
+
+
+@pytest.mark.parametrize(
+    ("names", "proves"),
+    [
+        (
+            [HOST("a.org"), MAIL("a@a.org"), PAGE("https://a.org"), x509.IPAddress(ipaddress.ip_address("10.0.0.0"))],
+            True,
+        ),
+        ([HOST(f"{number}.a.org") for number in range(100)], True),
+        ([HOST("a.org\0.evil.org")], False),
+        ([PAGE("https://a.org\0.evil.org")], False),
+        ([*(HOST(f"{number}.a.org") for number in range(100)), HOST("a.org\0.evil.org")], False),
+    ],
+)
+def test_a_certificate_with_a_name_that_goes_on_behind_a_nul_proves_nothing(
+    names: list[x509.GeneralName], proves: bool, tmp_path: Path
+):
+    write_named_certificate(trustme.CA(), names, tmp_path / "chain", tmp_path / "key")
+    tls = {"peer_dns": [b"a.org"], "x509_pem_cert": [(tmp_path / "chain").read_bytes()]}
+    assert read_identities(tls) == (["dns:a.org"] if proves else [])
+
+
+def test_bytes_that_only_begin_as_names_do_prove_nothing():
+    begin = b"\x06\x03\x55\x1d\x11\x04"
+    for rest in (b"", b"\x04", b"\x04\x30", b"\x04\x30\x02\x82"):
+        pem = ssl.DER_cert_to_PEM_cert(begin + rest).encode()
+        assert read_identities({"peer_dns": [b"a.org"], "x509_pem_cert": [pem]}) == []

@@ -3,12 +3,16 @@
 - The kind is part of an identity. So no name of a token can pass for the name in a certificate, nor a host for a URI.
 - What a certificate proves are the alternative names of its subject (SAN). Its common name proves nothing: it has no
   kind, and authorities check less of it.
+- grpcio ends a name at its first NUL, so that one which goes on would pass for another. A certificate with such a name
+  proves nothing.
 - A pattern is an identity, or one with a `*` in place of one whole label: of a host a part between dots, of a URI one
   between slashes behind the authority, of an address what is in front of the @. It stands for exactly one label.
 """
 
 import re
+import ssl
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 from tensor_reshape.server.config import ConfigError
 
@@ -17,6 +21,10 @@ TOKEN_NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
 """What a token may be called: a word that logs, labels and files can hold."""
 
 _PROPERTIES = {"uri": "peer_uri", "dns": "peer_dns", "email": "peer_email"}  # in gRPC's `auth_context`
+_CERTIFICATE = "x509_pem_cert"  # likewise
+_EXTENSION = re.compile(rb"\x06\x03\x55\x1d\x11(\x01\x01\xff)?\x04")  # the alternative names (RFC 5280), in DER
+_NAME_TAGS = (0x81, 0x82, 0x86)  # of addresses, hosts and URIs; the bytes of an IP address may well be 0
+_LONG = 0x80  # the bit that says that a length has several bytes
 _VISIBLE = re.compile(b"[!-~]+")
 _ANY_LABELS = {"uri": "[^/]+", "dns": r"[^.]+", "email": "[^@]+", TOKEN_KIND: ".+"}  # what a * stands for
 _LABEL = "[!-)+-.0-~]+"  # visible ASCII, but neither * nor /
@@ -34,12 +42,46 @@ def read_identities(tls: Mapping[str, Sequence[bytes]]) -> list[str]:
 
     A name that is not visible ASCII is left out: no pattern stands for it, and what is returned may be logged.
     """
+    if any(map(_has_cut_names, tls.get(_CERTIFICATE, ()))):
+        return []
     return [
         fold_identity(f"{kind}:{value.decode()}")
         for kind, name in _PROPERTIES.items()
         for value in tls.get(name, ())
         if _VISIBLE.fullmatch(value)
     ]
+
+
+@lru_cache(256)  # it takes some ten microseconds; who has a certificate has been let in by the authority
+def _has_cut_names(certificate: bytes) -> bool:
+    """Whether a name in a certificate, in PEM, is one that grpcio does not give in full."""
+    content = ssl.PEM_cert_to_DER_cert(certificate.decode())
+    # Wherever the extension seems to begin: in what the client may choose, as its key, this can only be refused more.
+    return any(_has_nul(content, found.end()) for found in _EXTENSION.finditer(content))
+
+
+def _has_nul(content: bytes, position: int) -> bool:
+    """Whether there is a NUL in the names that begin at a position; also where there are no names."""
+    try:
+        position, _ = _read_extent(content, position)  # of the extension
+        position, end = _read_extent(content, position + 1)  # of the list of names
+        while position < end:
+            start, after = _read_extent(content, position + 1)
+            if content[position] in _NAME_TAGS and 0 in content[start:after]:
+                return True
+            position = after
+    except IndexError:
+        return True
+    return False
+
+
+def _read_extent(content: bytes, position: int) -> tuple[int, int]:
+    """Returns where a value of DER begins and ends, given where its length is."""
+    length, start = content[position], position + 1
+    if length & _LONG:
+        size = length & ~_LONG
+        length, start = int.from_bytes(content[start : start + size]), start + size
+    return start, start + length
 
 
 def fold_identity(identity: str) -> str:
