@@ -59,7 +59,11 @@ def base() -> str:
     pulled = subprocess.run(["podman", "pull", "--quiet", DEFAULT_BASE], capture_output=True, check=False)
     if pulled.returncode == 0:
         return DEFAULT_BASE
-    subprocess.run([ROOT / "scripts" / "make-base-image", LOCAL_BASE], check=True)
+    made = subprocess.run(
+        [ROOT / "scripts" / "make-base-image", LOCAL_BASE], stderr=subprocess.PIPE, text=True, check=False
+    )
+    if made.returncode:
+        pytest.skip(f"no base image can be pulled or made here: {made.stderr[-300:]}")
     return LOCAL_BASE
 
 

@@ -43,7 +43,8 @@ NEWEST_FOLDERS = {
     "protobuf-6": ("tests/wire", "tests/e2e/test_operations.py", "tests/e2e/test_generated_stub.py"),
     "protobuf-7": ("tests/e2e/test_operations.py", "tests/e2e/test_generated_stub.py"),
 }
-LOWEST = ["--resolution", "lowest-direct", "--all-extras", "--requirements", "pyproject.toml"]
+EXTRAS = ["--extra=server", "--extra=tracing", "--extra=examples"]
+LOWEST = ["--resolution", "lowest-direct", *EXTRAS, "--requirements", "pyproject.toml"]
 NEWEST = {
     "protobuf-6": {"protobuf": "<7", "grpcio": ">1.80"},
     "protobuf-7": {"protobuf": ">=7,<8", "grpcio": ">1.80"},

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from tensor_reshape.server.config import Config
-from tensor_reshape.server.ray.replicas import add_reshape_service
+from tensor_reshape.server.ray.replicas import add_reshape_service, read_limits
 
 ROOT = Path(__file__).parents[2]
 APPLICATIONS = ROOT / "server/tensor_reshape/server/ray/applications.py"
@@ -46,4 +46,4 @@ def test_what_is_imported_builds_an_application_with_a_deployment_of_this_name(a
 
 
 def test_its_arguments_are_settings_of_the_server(application: dict[str, Any]):
-    assert Config(**application["args"]).limits == Config().limits
+    assert read_limits(application["args"]) == Config().limits

@@ -1,5 +1,15 @@
 """Which connections go when there are too many."""
 
+import sys
+from contextlib import ExitStack
+
+import numpy as np
+import pytest
+
+from http2 import Connection as RawConnection
+from in_process import ANY_PORT, run_runner
+from tensor_reshape.client import Client
+from tensor_reshape.server.config import Config
 from tensor_reshape.server.transport.connections import QUIET_SECONDS, Connection, choose_victims
 
 
@@ -29,3 +39,15 @@ def test_many_peers_with_one_connection_each_have_no_one_to_spare():
 def test_nothing_goes_where_there_is_room():
     assert choose_victims(make(10, "a", 10), -5) == []
     assert choose_victims([], 0) == []
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux alone tells what is quiet")
+def test_who_fills_one_port_shuts_nobody_out_there_however_much_room_another_has():
+    config = Config(listen=(ANY_PORT,), health_listen=ANY_PORT, max_connections=16, drain_seconds=0, grace_seconds=0)
+    with run_runner(config) as runner, ExitStack() as stack:
+        address = runner.addresses[0]
+        for _ in range(16):
+            stack.enter_context(RawConnection(address))
+        client = stack.enter_context(Client(address))
+        client.wait_until_ready(timeout=30)
+        assert client.static_reshape(np.arange(6, dtype=np.float32), [3, 2], special_zero=False).shape == (3, 2)

@@ -145,3 +145,17 @@ def test_turns_do_not_make_a_server_serve_that_stops(port: HealthPort):
     port.stop_serving()
     port.look(time.monotonic())
     assert check(port) == NOT_SERVING
+
+
+def test_a_server_that_stops_meanwhile_does_not_serve(port: HealthPort, monkeypatch: pytest.MonkeyPatch):
+    port.note_turn()
+    port.look(time.monotonic() + SILENT_SECONDS)
+    resume = port._health.resume_serving
+
+    def stop_and_resume() -> None:
+        port.stop_serving()
+        resume()
+
+    monkeypatch.setattr(port._health, "resume_serving", stop_and_resume)
+    port.look(time.monotonic())
+    assert check(port) == NOT_SERVING

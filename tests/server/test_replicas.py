@@ -1,6 +1,8 @@
 """A replica of a Ray Serve deployment answers as the server does, by what Ray Serve lets it say."""
 
-from collections.abc import AsyncIterator
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
@@ -12,8 +14,9 @@ from raw_streams import SIX, begin, chunk
 from tensor_reshape.rules.errors import Reason
 from tensor_reshape.rules.limits import Limits
 from tensor_reshape.server.calls.statuses import INTERNAL_ERROR
-from tensor_reshape.server.ray.replicas import EndedError, ReshapeReplica, add_reshape_service
-from tensor_reshape.server.service.methods import Method, ReshapeService
+from tensor_reshape.server.config import Config
+from tensor_reshape.server.ray.replicas import EndedError, ReshapeReplica, add_reshape_service, read_limits
+from tensor_reshape.server.service.methods import Method, ReshapeService, StreamMethod
 from tensor_reshape.v1 import reshape_pb2
 from tensor_reshape.wire.methods import INFER_SHAPE, STREAM_RESHAPE
 from tensor_reshape.wire.status import decode_refusal
@@ -38,6 +41,28 @@ class Told:
 
     def set_trailing_metadata(self, trailing_metadata: list[tuple[str, str | bytes]]) -> None:
         self.trailing_metadata = trailing_metadata
+
+
+class LongSession:
+    """A stream whose message takes until other calls have run."""
+
+    is_between_tensors = True
+
+    def __init__(self) -> None:
+        self.others_ran = threading.Event()
+
+    def receive(self, _raw: bytes) -> Iterator[bytes]:
+        assert self.others_ran.wait(60)
+        yield b"done"
+
+    def takes_long(self, _raw: bytes) -> bool:
+        return True
+
+    def count_room(self, _raw: bytes) -> int | None:
+        return None
+
+    def finish(self) -> None:
+        pass
 
 
 @pytest.fixture
@@ -100,6 +125,23 @@ async def test_a_stream_that_is_refused_says_why(replica: ReshapeReplica, messag
     refusal = decode_refusal(told.code, told.trailing_metadata)
     assert refusal is not None
     assert refusal.reason is reason
+
+
+def test_a_setting_that_would_do_nothing_is_refused():
+    with pytest.raises(ValueError, match=r"^max_calls, workers: "):
+        read_limits({"max_rank": 8, "workers": 2, "max_calls": 3})
+
+
+def test_the_limits_of_an_application_are_those_of_a_server_with_its_settings():
+    assert read_limits({"max_rank": 8}) == Config(max_rank=8).limits
+
+
+async def test_what_takes_long_in_a_stream_keeps_no_other_call_waiting(replica: ReshapeReplica):
+    session = LongSession()
+    replica._streams = {STREAM_RESHAPE.path: StreamMethod(STREAM_RESHAPE.path, lambda _take: session)}
+    asyncio.get_running_loop().call_soon(session.others_ran.set)  # on the loop, which must not be held up
+    messages = replica.answer_stream(STREAM_RESHAPE.path, send(b"long"), Told())
+    assert [message.raw async for message in messages] == [b"done"]
 
 
 @pytest.mark.parametrize("path", [STATIC_RESHAPE, STREAM_RESHAPE.path])

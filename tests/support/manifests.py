@@ -88,7 +88,9 @@ def read_config(overlay: str, tls_folder: Path) -> Config:
         for name in [name for name in before if name.startswith(VARIABLE_PREFIX)]:
             del os.environ[name]
         os.environ.update(variables)
-        return Config(**serve.make_context("serve", flags).params)
+        values = serve.make_context("serve", flags).params
+        values.pop("check_config")  # what is to be done, and no setting
+        return Config(**values)
     finally:
         os.environ.clear()
         os.environ.update(before)

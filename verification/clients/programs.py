@@ -8,7 +8,7 @@ A program is a folder of `tests/clients/programs`:
 - `install`: makes the environment. It runs in the environment's folder, which has a copy of the program's folder and of
   `tests/clients/shared`; PROTOS is the folder of the contract, EXAMPLES that of the examples, GOOGLEAPIS one with
   `google/rpc`, PYTHON an interpreter that has uv. It writes the file `versions`, and ends with 77 where the machine
-  lacks what it needs, which it names on stderr.
+  lacks what it needs, or cannot download it, which it says on stderr.
 - `debian-packages`: those that it needs, where there are any; `.ci/run` installs them.
 - `run`: makes calls. On stdin there is a line of JSON with the server's `address`, the folders `protos` and
   `googleapis`, and `descriptors` (a FileDescriptorSet in base64); then a line for each call, as `ForeignCall.to_json`

@@ -82,7 +82,7 @@ class HealthPort:
             return
         if turns:
             self._health.resume_serving()
-        else:
+        if not turns or self._is_stopping:  # looked at again: the server may have begun to stop on another thread
             self._health.stop_serving()
 
     def stop_serving(self) -> None:

@@ -5,16 +5,17 @@ from typing import Any
 
 from ray import serve
 
-from tensor_reshape.server.config import Config
-from tensor_reshape.server.ray.replicas import ReshapeReplica
+from tensor_reshape.server.ray.replicas import ReshapeReplica, read_limits
 
 
 def build(arguments: Mapping[str, Any]) -> serve.Application:
     """Returns the application.
 
     Args:
-        arguments: settings of the server that are limits of one message, by their names in `Config`:
-            `max_message_bytes`, `max_tensor_bytes`, `max_rank`. Everything else is Ray Serve's to decide.
+        arguments: as `read_limits` takes them.
+
+    Raises:
+        ValueError: as `read_limits` has it.
     """
-    application: serve.Application = serve.deployment(name="Reshape")(ReshapeReplica).bind(Config(**arguments).limits)
+    application: serve.Application = serve.deployment(name="Reshape")(ReshapeReplica).bind(read_limits(arguments))
     return application

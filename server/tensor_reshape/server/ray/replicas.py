@@ -10,8 +10,8 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import NamedTuple, NoReturn, Protocol
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from typing import Any, NamedTuple, NoReturn, Protocol
 
 import grpc
 
@@ -19,6 +19,7 @@ from tensor_reshape.rules.errors import ReshapeError
 from tensor_reshape.rules.limits import Limits
 from tensor_reshape.server.calls.fair_locks import FairLock
 from tensor_reshape.server.calls.statuses import INTERNAL_ERROR
+from tensor_reshape.server.config import Config
 from tensor_reshape.server.service.methods import ReshapeService
 from tensor_reshape.wire.methods import SERVICE
 from tensor_reshape.wire.status import Status, encode_refusal
@@ -26,6 +27,7 @@ from tensor_reshape.wire.status import Status, encode_refusal
 _METHODS = ReshapeService(Limits()).methods
 _UNARY = [method.name for method in _METHODS.unary]
 _STREAMS = [stream.name for stream in _METHODS.streams]
+_SETTINGS = ("max_message_bytes", "max_tensor_bytes", "max_rank")
 _LOGGER = logging.getLogger(__name__)
 
 
@@ -86,13 +88,32 @@ class ReshapeReplica:
         session = self._streams[path].open(_hold_nothing)
         try:
             async for request in requests:
-                for raw in session.receive(request):
+                is_long = session.takes_long(request)  # first: what it finds out, `receive` takes up
+                received = session.receive(request)
+                for raw in await asyncio.to_thread(list, received) if is_long else received:
                     yield Message(raw)
             session.finish()
         except Exception as error:  # noqa: BLE001 - as above
             status = choose_status(error, path)
             _tell(context, status)
             raise EndedError(status.details) from None
+
+
+def read_limits(arguments: Mapping[str, Any]) -> Limits:
+    """Returns the limits that the arguments of an application ask for.
+
+    Args:
+        arguments: settings of the server by their names in `Config`: `max_message_bytes` (of an answer: what comes in
+            Ray Serve bounds), `max_tensor_bytes`, `max_rank`.
+
+    Raises:
+        ValueError: another setting, which would do nothing: Ray Serve decides.
+        ConfigError: a value that the server would not take.
+    """
+    if others := sorted(set(arguments) - set(_SETTINGS)):
+        message = f"{', '.join(others)}: a replica has of the server's settings {', '.join(_SETTINGS)}"
+        raise ValueError(message)
+    return Config(**arguments).limits
 
 
 def add_reshape_service(_servicer: object, server: grpc.Server) -> None:

@@ -1,4 +1,4 @@
-"""Keeps room for new connections: when three quarters of what may be open are, the quietest are closed.
+"""Keeps room for new connections: when three quarters of what may be open on a port are, its quietest are closed.
 
 gRPC's core refuses connections above the limit, whoever comes then. So a stranger who opens them quickly, and leaves
 them idle, would shut everybody out until they reach the limits of time. Here the quietest of the address that has the
@@ -8,7 +8,7 @@ that happens at three quarters of what may be open alone. Linux alone tells what
 
 import socket
 import struct
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -48,21 +48,26 @@ class ConnectionKeeper:
             capacity: how many connections it takes on each.
         """
         self._ports = frozenset(ports)
-        self._most = 3 * capacity * max(1, len(self._ports)) // 4
+        self._most = 3 * capacity // 4
 
     def look(self) -> int:
-        """Closes quiet connections until a quarter of what may be open is free, and returns how many it has closed."""
+        """Closes quiet connections until a quarter of each port is free, and returns how many it has closed."""
         if count_descriptors() <= self._most:
             return 0
-        connections = list(self._find())
-        victims = choose_victims(connections, len(connections) - self._most)
+        # Each port by itself, as gRPC's core counts them: room at another one lets nobody in at one that is full.
+        by_port = defaultdict[int, list[Connection]](list)
+        for port, connection in self._find():
+            by_port[port].append(connection)
+        found = by_port.values()
+        victims = [victim for ones in found for victim in choose_victims(ones, len(ones) - self._most)]
         return sum(map(self._close, victims))
 
-    def _find(self) -> Iterator[Connection]:
+    def _find(self) -> Iterator[tuple[int, Connection]]:
         for number, found in find_connections(self._ports):
             with suppress(OSError):  # it has been closed
                 info = found.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _INFO_BYTES)
-                yield Connection(number, found.getpeername()[0], min(_LAST_SENT.unpack(info)) / 1000)
+                quiet_seconds = min(_LAST_SENT.unpack(info)) / 1000
+                yield found.getsockname()[1], Connection(number, found.getpeername()[0], quiet_seconds)
 
     def _close(self, connection: Connection) -> bool:
         """Ends a connection, not its descriptor, which is gRPC's: that sees the end, and closes it."""
