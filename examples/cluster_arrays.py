@@ -12,12 +12,15 @@ import sys
 import numpy as np
 import numpy.typing as npt
 import ray
+import ray.data
 
 from tensor_reshape.client import Client, ReshapeError, ShapeQuery
 
 Block = dict[str, npt.NDArray[np.int64]]
 
-ARRAYS, SHAPE, BLOCK_ARRAYS, ACTORS = 20_000, (8, 8, 3), 500, 2
+ARRAYS, SHAPE, BLOCK_ARRAYS = 20_000, (8, 8, 3), 500
+# Actors that wait for servers need no core of their own; with one each, two would leave none to read the data with.
+PLACES = {"compute": ray.data.ActorPoolStrategy(size=2), "num_cpus": 0}
 TARGET = (0, -1)  # an array of each block becomes a row
 
 
@@ -52,7 +55,7 @@ class Reshaper:
 def ask_for_shapes(address: str) -> None:
     """Asks what would come of blocks of 1, 2, 3, ... arrays."""
     counts = ray.data.from_items([{"count": count} for count in range(1, BLOCK_ARRAYS + 1)])
-    answers = counts.map_batches(Asker, fn_constructor_args=(address,), concurrency=ACTORS, batch_size=100)
+    answers = counts.map_batches(Asker, fn_constructor_args=(address,), batch_size=100, **PLACES)
     rows = answers.take_all()
     np.testing.assert_array_equal([row["volume"] for row in rows], [row["count"] * np.prod(SHAPE) for row in rows])
     print(f"{len(rows)} shapes asked for, none refused")
@@ -62,7 +65,7 @@ def reshape_arrays(address: str) -> None:
     """Maps all arrays, and checks every element that comes back."""
     arrays = ray.data.range_tensor(ARRAYS, shape=SHAPE, override_num_blocks=8)  # array i is full of the number i
     rows = arrays.map_batches(
-        Reshaper, fn_constructor_args=(address,), concurrency=ACTORS, batch_size=BLOCK_ARRAYS, zero_copy_batch=True
+        Reshaper, fn_constructor_args=(address,), batch_size=BLOCK_ARRAYS, zero_copy_batch=True, **PLACES
     )
     done, numbers = 0, set[int]()
     for block in rows.iter_batches(batch_size=BLOCK_ARRAYS):

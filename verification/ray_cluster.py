@@ -24,18 +24,21 @@ from ray.cluster_utils import Cluster
 from ray.serve.context import _get_global_client
 from ray.serve.schema import ServeDeploySchema
 
+from bare_servers import find_free_port
 from server_processes import run_server
 from tensor_reshape.client import Client, InvalidRequestError, Reason
 from tensor_reshape.wire.arrays import Array
 
 FILE = Path(__file__).parents[1] / "deploy/ray/serve.yaml"
 NAME = "reshape"
-# One replica fits on the node with the proxy: the others are on the one that is killed.
-_HEAD, _NODE = ({"num_cpus": count, "object_store_memory": 512 * 1024 * 1024} for count in (1, 4))
+_HEAD_CPUS, _NODE_CPUS = 1, 4  # one replica fits on the node with the proxy: the others are on the one that is killed
+_STORE_BYTES = 512 * 1024 * 1024
+# A node waits for its agents to choose these, and gives up after half a minute: too soon for a machine with few cores.
+_PORTS = ("metrics_agent_port", "metrics_export_port", "dashboard_agent_listen_port", "runtime_env_agent_port")
 _SMALL, _MIB = np.arange(256, dtype=np.float32), np.arange(1 << 18, dtype=np.float32)
 _STREAM = np.arange(1 << 22, dtype=np.float32)
 _LIMIT_SECONDS, _LOOK_SECONDS = 180.0, 0.2
-_CALLERS = 12  # a replica for each four of them: the file's target_ongoing_requests
+_CALLERS = 24
 _REPLICAS = 3
 _BLOCKS = 7
 
@@ -114,8 +117,9 @@ def main() -> int:
 @contextmanager
 def run_cluster() -> Iterator[Cluster]:
     """Runs the node with the proxy, and an empty one, until the end of the block."""
-    cluster = Cluster(initialize_head=True, head_node_args={**_HEAD, "include_dashboard": False})
-    cluster.add_node(**_NODE)
+    head = {**build_node(_HEAD_CPUS), "include_dashboard": False}
+    cluster = Cluster(initialize_head=True, head_node_args=head)
+    cluster.add_node(**build_node(_NODE_CPUS))
     ray.init(address=cluster.address, namespace="serve", log_to_driver=False)
     try:
         yield cluster
@@ -123,6 +127,11 @@ def run_cluster() -> Iterator[Cluster]:
         serve.shutdown()
         ray.shutdown()
         cluster.shutdown()
+
+
+def build_node(cpus: int) -> dict[str, int]:
+    """Returns what a node is made with."""
+    return {"num_cpus": cpus, "object_store_memory": _STORE_BYTES, **{name: find_free_port() for name in _PORTS}}
 
 
 def deploy(settings: dict[str, Any]) -> None:
@@ -162,7 +171,7 @@ def kill_node(cluster: Cluster, target: str, seconds: float) -> None:
         await_until(lambda: load.answered > before + _CALLERS)
         answered = time.monotonic() - killed
         await_until(lambda: count_replicas() == 1)
-        cluster.add_node(**_NODE)
+        cluster.add_node(**build_node(_NODE_CPUS))
         await_until(lambda: count_replicas() >= _REPLICAS)
         replaced = time.monotonic() - killed
         time.sleep(seconds)

@@ -51,7 +51,9 @@ def test_a_token_in_plain_text_is_refused_before_anything_is_sent(target: str, g
         make(target, **given)
 
 
-@pytest.mark.parametrize("target", [ELSEWHERE, "0.0.0.0:1", f"ipv4:127.0.0.1:1,{'10.0.0.1:1'}", "dns:///example.org"])
+@pytest.mark.parametrize(
+    "target", [ELSEWHERE, "0.0.0.0:1", "ipv4:127.0.0.1:1,10.0.0.1:1", "ipv4:10.0.0.1:1/127.0.0.1", "dns:///example.org"]
+)
 def test_a_token_in_plain_text_to_another_machine_is_refused_whatever_is_said(target: str):
     with pytest.raises(ValueError, match="a token is sent over TLS"):
         make(target, token=SECRET, allow_plaintext_token=True)
@@ -69,6 +71,13 @@ def test_what_is_no_token_is_refused_without_being_shown(text: str, tmp_path: Pa
         with pytest.raises(ValueError, match="that is no token") as caught:
             make(HERE, allow_plaintext_token=True, **given)
         assert not text.strip() or text not in "".join(traceback.format_exception(caught.value))
+
+
+def test_a_file_that_is_no_text_is_refused_without_being_shown(tmp_path: Path):
+    (tmp_path / "token").write_bytes(SECRET.encode() + b"\xff")
+    with pytest.raises(ValueError, match="that is no token") as caught:
+        make(HERE, token_file=tmp_path / "token", allow_plaintext_token=True)
+    assert SECRET not in repr(caught.value)
 
 
 def test_a_client_has_one_token(tmp_path: Path):

@@ -3,9 +3,11 @@
 import os
 import signal
 import socket
+import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from pathlib import Path
 
 import grpc
 import numpy as np
@@ -14,18 +16,32 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from in_process import ANY_PORT, hurry_stop, run_blocked
 from plain_requests import INFER, INFERRED
-from server_processes import STOP_SECONDS, run_server
+from server_processes import STOP_SECONDS, ServerProcess, run_server
 from tensor_reshape.client import Client, HealthStatus, UnavailableError
 from tensor_reshape.server.config import Config
 from tensor_reshape.wire.arrays import Array
 from tensor_reshape.wire.methods import SERVICE
 
 SIX = np.arange(6, dtype=np.float32)
+MOMENT_SECONDS = 0.001
 SERVING = health_pb2.HealthCheckResponse.SERVING
 NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
 LONG = Config(listen=(ANY_PORT,), threads=1, drain_seconds=0, grace_seconds=20)
 LONG_GRACE = ("--grace-seconds", str(2 * STOP_SECONDS))  # whoever uses it up is not awaited to the end
 SHORT = Config(listen=(ANY_PORT,), threads=1, drain_seconds=0, grace_seconds=0.1)
+
+
+# Ctrl-C, while a server imports what it serves with.
+INTERRUPT = """
+import importlib.abc, os, signal, sys
+
+class Interrupt(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name == "grpc":
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupt())
+"""
 
 
 def flatten(client: Client) -> Array:
@@ -42,6 +58,13 @@ def await_refusal(address: str) -> None:
             return
 
 
+def has_ended(server: ServerProcess) -> bool:
+    """Whether a server has ended, or does within a moment: signals that come without one keep it from ending."""
+    with suppress(subprocess.TimeoutExpired):
+        server.process.wait(MOMENT_SECONDS)
+    return server.process.poll() is not None
+
+
 def test_a_server_is_healthy_by_the_name_of_its_service(client: Client):
     assert client.check_health() is HealthStatus.SERVING
 
@@ -55,6 +78,15 @@ def test_a_signal_ends_the_server_with_exit_code_0(number: signal.Signals):
     with run_server() as server:
         assert server.stop(number) == 0
         assert [record["message"] for record in server.records] == ["listening", "serving", "stopping", "stopped"]
+
+
+def test_a_server_that_is_interrupted_before_it_serves_ends_without_a_word(tmp_path: Path):
+    (tmp_path / "sitecustomize.py").write_text(INTERRUPT)
+    command = [sys.executable, "-m", "tensor_reshape.server", "--listen", ANY_PORT]
+    ended = subprocess.run(
+        command, env={**os.environ, "PYTHONPATH": str(tmp_path)}, capture_output=True, check=False, timeout=STOP_SECONDS
+    )
+    assert (ended.returncode, ended.stdout, ended.stderr) == (-signal.SIGINT, b"", b"")
 
 
 @pytest.mark.parametrize("service", ["", SERVICE])
@@ -85,7 +117,7 @@ def test_a_second_signal_ends_the_calls_under_way():
 @pytest.mark.parametrize("workers", ["1", "2"])
 def test_signals_that_come_until_the_very_end_change_nothing(workers: str):
     with run_server("--workers", workers) as server:
-        while server.process.poll() is None:
+        while not has_ended(server):
             server.process.terminate()
         assert server.wait() == 0
 
@@ -94,7 +126,7 @@ def test_signals_that_come_until_the_very_end_change_nothing(workers: str):
 def test_workers_that_get_signals_themselves_until_the_very_end_end_well():
     with run_server("--workers", "2") as server:
         pids = [record["pid"] for record in server.await_records(2, "worker serves")]
-        while server.process.poll() is None:
+        while not has_ended(server):
             for pid in (server.process.pid, *pids):
                 with suppress(ProcessLookupError):  # it has ended
                     os.kill(pid, signal.SIGTERM)
@@ -102,8 +134,9 @@ def test_workers_that_get_signals_themselves_until_the_very_end_end_well():
     assert [record["code"] for record in server.records if record["message"] == "worker ended"] == [0, 0]
 
 
-@pytest.mark.parametrize("workers", ["1", "2"])
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+@pytest.mark.parametrize(
+    ("number", "workers"), [(signal.SIGTERM, "1"), (signal.SIGINT, "1"), (signal.SIGHUP, "1"), (signal.SIGHUP, "2")]
+)  # with workers, of SIGTERM and SIGINT other tests tell
 def test_a_second_signal_of_any_kind_ends_a_long_drain(number: signal.Signals, workers: str):
     with run_server("--workers", workers, "--drain-seconds", "600") as server:
         server.process.send_signal(signal.SIGTERM)

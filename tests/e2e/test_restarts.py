@@ -27,7 +27,7 @@ def run_until_punctual(run: Callable[[], Figures]) -> Figures:
 
 
 def test_a_lone_server_that_restarts_again_and_again_loses_no_call(serving: str):
-    figures = run_until_punctual(lambda: run_restarts(6, "--serving", serving, "--drain-seconds", "0.2"))
+    figures = run_until_punctual(lambda: run_restarts(4, "--serving", serving, "--drain-seconds", "0.2"))
     assert figures.find_problems() == [], figures
     assert set(figures.calls) == KINDS
 

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
+from itertools import product
 from pathlib import Path
 
 import grpc
@@ -163,13 +164,16 @@ def test_all_workers_say_not_serving_and_the_server_ends_with_exit_code_0():
         assert [record["code"] for record in server.records if record["message"] == "worker ended"] == [0, 0]
 
 
-def test_a_signal_that_reaches_the_workers_as_well_does_not_hurry_them():
+def test_signals_that_reach_the_workers_as_well_neither_end_nor_hurry_them():
     with run_server(*TWO, "--drain-seconds", "1") as server:
-        begin = time.monotonic()
-        for pid in (find_pid(server, 1), server.process.pid, find_pid(server, 2)):
+        begin, workers = time.monotonic(), (find_pid(server, 1), find_pid(server, 2))
+        for pid, number in product(workers, (signal.SIGHUP, signal.SIGINT)):
+            os.kill(pid, number)
+        for pid in (workers[0], server.process.pid, workers[1]):
             os.kill(pid, signal.SIGTERM)
         assert server.wait() == 0
         assert time.monotonic() - begin > 1
+    assert [record["code"] for record in server.records if record["message"] == "worker ended"] == [0, 0]
 
 
 def test_no_worker_outlives_a_supervisor_that_is_killed():

@@ -12,6 +12,7 @@ import trustme
 from interruptions import Figures, keep_calling
 from proxies import PROXIES, Proxy, run_proxy
 from raw_streams import begin, open_stream
+from remote_refusals import catch_status
 from server_processes import ServerProcess, run_server
 from tensor_reshape.client import Client, InvalidRequestError, LimitError, Reason, ReshapeError, ServiceError
 from tensor_reshape.wire.health import HealthStatus
@@ -85,10 +86,8 @@ def test_a_refusal_has_its_details(client: Client):
 
 def test_a_call_ends_at_its_deadline(address: str):
     with grpc.insecure_channel(address) as channel, open_stream(channel, begin(), seconds=0.5) as stream:
-        stream.accept()
-        with pytest.raises(grpc.RpcError) as caught:
-            next(stream.call)
-    assert caught.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+        status = catch_status(lambda: (stream.accept(), next(stream.call)))  # either may be what takes so long
+    assert status.code() is grpc.StatusCode.DEADLINE_EXCEEDED
 
 
 def test_calls_whose_client_is_gone_hold_no_place_at_a_server(address: str, client: Client):
@@ -96,7 +95,7 @@ def test_calls_whose_client_is_gone_hold_no_place_at_a_server(address: str, clie
         with grpc.insecure_channel(address) as channel, ExitStack() as stack:
             for _ in range(MAX_CALLS // 2):
                 stack.enter_context(open_stream(channel, begin())).accept()
-    client.static_reshape(ARRAY, [8, 8], special_zero=False, timeout=5)
+    client.static_reshape(ARRAY, [8, 8], special_zero=False, timeout=60)
 
 
 def test_a_stream_that_is_refused_before_it_ends_has_its_details_or_is_cancelled_by_haproxy(proxy: Proxy, address: str):

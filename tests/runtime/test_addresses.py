@@ -17,6 +17,8 @@ LOCAL = [
     "dns:///localhost:50051",
     "dns:///[::1]:50051",
     "dns://8.8.8.8/localhost:50051",
+    "dns:/localhost:50051",
+    "ipv4:127.0.0.1:1?/10.0.0.1",
     "ipv4:127.0.0.1:1,127.0.0.2:2",
     "ipv6:[::1]:1",
     "ipv6:%5B::1%5D:1",
@@ -37,6 +39,11 @@ REMOTE = [
     "dns://127.0.0.1/reshape.example:50051",
     "ipv4:127.0.0.1:1,10.0.0.1:2",
     "xds:///localhost",
+    "ipv4:10.0.0.1:1#/127.0.0.1",
+    "ipv4:10.0.0.1:1?/127.0.0.1",
+    "ipv4:10.0.0.1:1/127.0.0.1",
+    "dns:reshape.example:1/localhost",
+    "dns:///reshape.example/localhost",
     "",
 ]
 

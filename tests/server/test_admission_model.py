@@ -71,7 +71,8 @@ class ModelCall:
     def give_up(self, refusal: LimitError, state: State) -> None:
         raise AssertionError(refusal, state)
 
-    def cancel(self) -> None:
+    def drop(self, refusal: LimitError) -> None:
+        del refusal
         raise AssertionError
 
 

@@ -1,12 +1,14 @@
 """What calls of health and reflection have in common: a slot, an answer to any message, and an end."""
 
+import grpc
 import pytest
 
+from tensor_reshape.rules.errors import LimitError, Reason
 from tensor_reshape.rules.limits import MAX_HEADER_BYTES
 from tensor_reshape.server.auxiliary.bounded_calls import answer, end_calls, make_room
 from tensor_reshape.server.auxiliary.call_slots import CallSlots
-from tensor_reshape.server.calls.heads import CallHead
-from tensor_reshape.server.calls.statuses import INTERNAL_ERROR
+from tensor_reshape.server.calls.heads import REQUEST_ID_KEY, CallHead
+from tensor_reshape.server.calls.statuses import INTERNAL_ERROR, End
 from tensor_reshape.wire.status import Status
 
 
@@ -14,17 +16,17 @@ class Call:
     """A call that keeps how it was asked to go."""
 
     def __init__(self) -> None:
-        self.statuses: list[Status] = []
+        self.refusals: list[LimitError | None] = []
 
-    def give_up(self, status: Status) -> None:
-        self.statuses.append(status)
+    def give_up(self, refusal: LimitError | None) -> None:
+        self.refusals.append(refusal)
 
 
 def test_a_call_for_which_there_is_no_slot_has_another_told_to_go():
     slots, first, second = CallSlots[Call](1), Call(), Call()
     make_room(slots, first, "a")
     make_room(slots, second, "b")
-    assert ([status.code.name for status in first.statuses], second.statuses) == (["RESOURCE_EXHAUSTED"], [])
+    assert ([refusal and refusal.reason for refusal in first.refusals], second.refusals) == ([Reason.SERVER_BUSY], [])
 
 
 def test_calls_that_have_a_slot_are_told_that_the_server_stops():
@@ -33,7 +35,7 @@ def test_calls_that_have_a_slot_are_told_that_the_server_stops():
         make_room(slots, one, "a")
     slots.free(gone)
     end_calls(slots)
-    assert ([status.code.name for status in call.statuses], gone.statuses) == (["UNAVAILABLE"], [])
+    assert (call.refusals, gone.refusals) == ([None], [])
 
 
 def build_head() -> CallHead:
@@ -56,9 +58,19 @@ def find_a_bug(raw: bytes) -> bytes:
     ],
 )
 def test_what_is_no_answer_is_a_status_without_a_secret(raw: bytes | None, code: str, details: str):
-    status = answer(build_head, find_a_bug, raw)
-    assert isinstance(status, Status)
-    assert (status.code.name, status.details) == (code, details)
+    end = answer(build_head, find_a_bug, raw)
+    assert isinstance(end, End)
+    assert (end.ending.code, end.status.details) == (code, details)
+
+
+def test_a_status_of_the_method_ends_the_call_with_the_id_of_its_request():
+    head = build_head()
+    end = answer(lambda: head, lambda _: Status(grpc.StatusCode.NOT_FOUND, "nothing there", ()), b"")
+    assert end == (
+        (grpc.StatusCode.NOT_FOUND, "nothing there", ((REQUEST_ID_KEY, head.request_id),)),
+        ("NOT_FOUND", ""),
+        "",
+    )
 
 
 @pytest.mark.parametrize(("size", "is_answered"), [(MAX_HEADER_BYTES, True), (MAX_HEADER_BYTES + 1, False)])

@@ -3,7 +3,7 @@
 import pytest
 from grpc_health.v1 import health_pb2
 
-from tensor_reshape.rules.errors import ReshapeError
+from tensor_reshape.rules.errors import LimitError, ReshapeError
 from tensor_reshape.server.auxiliary.health import MAX_WATCHES_PER_CONNECTION, Health
 from tensor_reshape.wire.methods import SERVICE
 from tensor_reshape.wire.status import Status
@@ -16,13 +16,13 @@ class Watcher:
 
     def __init__(self) -> None:
         self.looks = 0
-        self.statuses: list[Status] = []
+        self.refusals: list[LimitError | None] = []
 
     def look(self) -> None:
         self.looks += 1
 
-    def give_up(self, status: Status) -> None:
-        self.statuses.append(status)
+    def give_up(self, refusal: LimitError | None) -> None:
+        self.refusals.append(refusal)
 
 
 def build_request(service: str = "") -> bytes:
@@ -82,4 +82,4 @@ def test_one_connection_has_only_so_many_watches_and_keeps_the_first():
     watchers = [Watcher() for _ in range(MAX_WATCHES_PER_CONNECTION + 1)]
     for watcher in watchers:
         health.join(watcher, "ipv4:127.0.0.1:1")
-    assert [len(watcher.statuses) for watcher in watchers] == [0] * MAX_WATCHES_PER_CONNECTION + [1]
+    assert [len(watcher.refusals) for watcher in watchers] == [0] * MAX_WATCHES_PER_CONNECTION + [1]

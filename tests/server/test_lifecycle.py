@@ -90,8 +90,8 @@ class Nothing:
     def give_up(self, refusal: LimitError, state: State) -> None:
         pass
 
-    def cancel(self) -> None:
-        pass
+    def drop(self, refusal: LimitError) -> None:
+        del refusal
 
 
 class Notes:
@@ -247,5 +247,5 @@ def test_a_call_that_is_forgotten_does_nothing_any_more():
     life.served.start_send()
     life.served.start_work()
     life.served.give_up(LimitError("", reason=""), State.NEW)
-    life.served.cancel()
+    life.served.drop(LimitError("", reason=""))
     assert life.served is not served

@@ -168,6 +168,34 @@ def test_kinds_without_number_are_limited_together():
     assert admitted < 300
 
 
+def test_a_code_is_a_kind_of_its_own():
+    limit = RateLimit()
+    records = [make_record("refused") for _ in range(RECORDS_PER_SECOND + 2)]
+    for record in records:
+        record.code = "INVALID_ARGUMENT"
+    records[-1].code = "INTERNAL"
+    assert [limit.admit(record, 0.0) for record in records] == [*[True] * RECORDS_PER_SECOND, False, True]
+    (suppressed,) = limit.collect(0.0)
+    assert vars(suppressed)["kind"] == "refused INVALID_ARGUMENT"
+
+
+def test_records_of_a_sample_are_not_limited():
+    limit = RateLimit()
+    record = make_record("call")
+    record.sampled = 0.5
+    assert all(limit.admit(record, 0.0) for _ in range(100))
+
+
+@pytest.mark.parametrize(("level", "admitted"), [(logging.INFO, 100), (logging.WARNING, RECORDS_PER_SECOND)])
+def test_who_debugs_a_module_wants_all_that_it_tells_but_not_all_warnings(level: int, admitted: int):
+    limit, logger = RateLimit(), logging.getLogger("test")
+    logger.setLevel(logging.DEBUG)
+    try:
+        assert sum(limit.admit(make_record("a", level), 0.0) for _ in range(100)) == admitted
+    finally:
+        logger.setLevel(logging.NOTSET)
+
+
 def test_records_for_debugging_are_not_limited():
     limit = RateLimit()
     assert all(limit.admit(make_record("a", logging.DEBUG), 0.0) for _ in range(100))

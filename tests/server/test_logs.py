@@ -2,11 +2,13 @@
 
 import json
 import logging
+import shlex
 
 import pytest
 from google.protobuf.message import DecodeError
 
-from tensor_reshape.server.process.logs import _build_formatter, demote_garbage
+from tensor_reshape.server.config import ConfigError
+from tensor_reshape.server.process.logs import _build_formatter, _read_levels, demote_garbage
 
 EVIL = "a\nb\rc\x1b[31md\x00\u2028e\x85"
 
@@ -49,6 +51,28 @@ def test_text_has_the_values_behind_the_message():
     assert format_record("text", "listening", address="a:1").endswith(" INFO listening address=a:1")
 
 
+@pytest.mark.parametrize("value", ['a code=OK "peer=b', "", "a=b", '"', "\\", "two words"])
+def test_whatever_is_in_a_value_it_is_one_value_of_the_line(value: str):
+    *_, last = shlex.split(format_record("text", "refused", method=value, code="OK"))
+    line = shlex.split(format_record("text", "refused", method=value))
+    assert (last, len(line), line[-1]) == ("code=OK", 4, f"method={value}")
+
+
+def test_levels_of_modules_are_those_of_their_loggers():
+    assert _read_levels("calls=debug, calls.inline=ERROR") == {
+        "tensor_reshape.server.calls": "debug",
+        "tensor_reshape.server.calls.inline": "error",
+    }
+
+
+@pytest.mark.parametrize(
+    "levels", ["calls", "calls=loud", "=debug", "cals=debug", "a.b=info", "calls-=info", "..=info"]
+)
+def test_levels_of_nothing_are_refused(levels: str):
+    with pytest.raises(ConfigError, match="--log-levels"):
+        _read_levels(levels)
+
+
 def test_json_has_the_values_as_fields():
     record = json.loads(format_record("json", EVIL, method=EVIL, index=1))
     assert (record["message"], record["method"], record["index"]) == (EVIL, EVIL, 1)
@@ -65,10 +89,11 @@ def test_what_a_caller_sent_is_a_debug_line_without_a_traceback(
 ):
     caplog.set_level(level)
     record = logging.makeLogRecord(
-        {"levelno": logging.ERROR, "levelname": "ERROR", "exc_info": (type(error), error, None)}
+        {"levelno": logging.ERROR, "levelname": "ERROR", "exc_info": (type(error), error, None), "msg": "Bearer secret"}
     )
     assert demote_garbage(record) is logged
     assert (record.levelname, record.exc_info) == ("DEBUG", None)
+    assert "secret" not in record.getMessage()
 
 
 def test_a_bug_stays_an_error(caplog: pytest.LogCaptureFixture):

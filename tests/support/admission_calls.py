@@ -46,7 +46,8 @@ class Caller:
         del state
         self.refusals.append(refusal)
 
-    def cancel(self) -> None:
+    def drop(self, refusal: LimitError) -> None:
+        del refusal
         self.cancels += 1
 
     def read(self) -> Self:

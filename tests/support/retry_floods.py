@@ -1,7 +1,8 @@
 """Many clients that call at a steady pace while their server refuses every call, and what that costs it.
 
-Run as a program, this module is the clients: each begins a call whenever its time has come, whatever became of the
-others, until the last one's time; then it writes what became of them, one call a line.
+Run as a program, this module is the clients: it writes a line when all are connected, and reads from when until when
+they call. Each begins a call whenever its time has come, whatever became of the others; then it writes what became of
+them, one call a line.
 """
 
 import asyncio
@@ -11,7 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AsyncExitStack, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -27,7 +28,7 @@ CALM_SECONDS = 2.0
 """How long calls are answered before the server is busy, and how long clients go on after that."""
 
 _PROCESSES = 2
-_START_SECONDS = 4.0  # until every client is there, and connected
+_CONNECTED = "connected\n"
 _RECOVERY_SECONDS = 1.0
 
 
@@ -135,9 +136,9 @@ def run_flood(clients: int, calls_per_second: float, busy_seconds: float, *, has
     runner = Runner(Config(listen=(ANY_PORT,), drain_seconds=0, grace_seconds=0), gates=[turnstile])
     runner.start()
     try:
-        begin = time.monotonic() + _START_SECONDS
-        end = begin + 2 * CALM_SECONDS + busy_seconds
-        with _run_clients(runner.addresses[0], clients, calls_per_second, (begin, end), has_budget) as finish:
+        with _run_clients(runner.addresses[0], clients, calls_per_second, has_budget) as (begin_calls, finish):
+            begin = time.monotonic()
+            begin_calls(begin, begin + 2 * CALM_SECONDS + busy_seconds)
             _sleep_until(begin + CALM_SECONDS)
             figures.busy_from = time.monotonic()
             turnstile.is_busy.set()
@@ -156,31 +157,48 @@ def _run_clients(
     address: str,
     clients: int,
     calls_per_second: float,
-    span: tuple[float, float],
     has_budget: bool,
-) -> Iterator[Callable[[], list[Call]]]:
-    """Runs the clients in processes of their own; yields what awaits their end, and returns their calls."""
+) -> Iterator[tuple[Callable[[float, float], None], Callable[[], list[Call]]]]:
+    """Runs the clients in processes of their own, and awaits that all are connected.
+
+    Yields what has them call from one time until another, and what awaits their end and returns their calls.
+    """
     shares = [clients // _PROCESSES + (number < clients % _PROCESSES) for number in range(_PROCESSES)]
-    arguments = [address, str(calls_per_second), *map(str, span), str(int(has_budget))]
     with ExitStack() as stack:
         processes = [
-            stack.enter_context(
-                subprocess.Popen([sys.executable, __file__, str(share), *arguments], stdout=subprocess.PIPE, text=True)
-            )
+            stack.enter_context(_start_clients(address, str(share), str(calls_per_second), str(int(has_budget))))
             for share in shares
         ]
         for process in processes:
             stack.callback(process.kill)  # before it is awaited; one that has ended does not mind
-        yield lambda: [
-            Call(*json.loads(line)) for process in processes for line in process.communicate()[0].splitlines()
-        ]
+        for process in processes:
+            assert process.stdout is not None
+            assert process.stdout.readline() == _CONNECTED
+
+        def begin_calls(begin: float, end: float) -> None:
+            for process in processes:
+                assert process.stdin is not None
+                process.stdin.write(f"{begin} {end}\n")
+                process.stdin.flush()
+
+        yield (
+            begin_calls,
+            lambda: [
+                Call(*json.loads(line)) for process in processes for line in process.communicate()[0].splitlines()
+            ],
+        )
+
+
+def _start_clients(*arguments: str) -> subprocess.Popen[str]:
+    command = [sys.executable, __file__, *arguments]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
 def _sleep_until(moment: float) -> None:
     time.sleep(max(0.0, moment - time.monotonic()))
 
 
-async def _call_all(address: str, clients: int, calls_per_second: float, begin: float, end: float) -> list[Call]:
+async def _call_all(address: str, count: int, calls_per_second: float) -> list[Call]:
     calls: list[Call] = []
 
     async def call(client: AsyncClient) -> None:
@@ -191,28 +209,30 @@ async def _call_all(address: str, clients: int, calls_per_second: float, begin: 
             failure = str(error)
         calls.append(Call(began, time.monotonic(), failure))
 
-    async def keep_beginning(client: AsyncClient, number: int) -> None:
-        await client.wait_until_ready()
+    async def keep_beginning(client: AsyncClient, moment: float, end: float) -> None:
         async with asyncio.TaskGroup() as group:
-            moment = begin + number / clients / calls_per_second  # not all at once
             while moment < end:
                 await asyncio.sleep(max(0.0, moment - time.monotonic()))
                 group.create_task(call(client))
                 moment += 1 / calls_per_second
-        await client.close()
 
-    async with asyncio.TaskGroup() as group:
-        for number in range(clients):
-            group.create_task(keep_beginning(AsyncClient(address), number))
+    async with AsyncExitStack() as stack:
+        clients = [await stack.enter_async_context(AsyncClient(address)) for _ in range(count)]
+        for client in clients:
+            await client.wait_until_ready()
+        print(_CONNECTED, end="", flush=True)
+        begin, end = map(float, sys.stdin.readline().split())
+        async with asyncio.TaskGroup() as group:
+            for number, client in enumerate(clients):
+                group.create_task(keep_beginning(client, begin + number / count / calls_per_second, end))  # one by one
     return calls
 
 
 def _main() -> None:
-    clients, address, *numbers = sys.argv[1:]
-    calls_per_second, begin, end, has_budget = map(float, numbers)
-    if not has_budget:
+    address, count, calls_per_second, has_budget = sys.argv[1:]
+    if not int(has_budget):
         RetryBudget.take = lambda self: not self.is_closed  # type: ignore[method-assign]
-    for call in asyncio.run(_call_all(address, int(clients), calls_per_second, begin, end)):
+    for call in asyncio.run(_call_all(address, int(count), float(calls_per_second))):
         print(json.dumps(call))
 
 

@@ -51,7 +51,7 @@ class FileToken(Token):
         """
         self._path = Path(path)
         self._version = self._find_version()
-        super().__init__(self._path.read_text())
+        super().__init__(self._read())
 
     def read_pair(self) -> tuple[str, str]:
         """Returns the metadata of a call that begins now."""
@@ -59,13 +59,18 @@ class FileToken(Token):
             version = self._find_version()
             if version != self._version:
                 # What was looked at first may be older than what is read: then the next call reads once more.
-                self._pair, self._version = _build_pair(self._path.read_text()), version
+                self._pair, self._version = _build_pair(self._read()), version
         return self._pair
 
-    def _find_version(self) -> tuple[int, int, int]:
+    def _read(self) -> str:
+        # No error of what decodes: it would hold the token.
+        return self._path.read_text("ascii", "replace")
+
+    def _find_version(self) -> tuple[int, ...]:
         """Returns what changes when the file is written or replaced, also by another target of a symbolic link."""
         found = self._path.stat()
-        return found.st_ino, found.st_mtime_ns, found.st_size
+        # The time of the change as well: the other one may be kept by what copies the file.
+        return found.st_ino, found.st_mtime_ns, found.st_ctime_ns, found.st_size
 
 
 class Authorization(NamedTuple):

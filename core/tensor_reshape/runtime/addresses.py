@@ -4,10 +4,12 @@ Nothing here asks a resolver: of the names, only those count that stand for the 
 """
 
 import ipaddress
+import re
 from urllib.parse import unquote
 
 _LOCAL_SCHEMES = ("unix", "unix-abstract")
 _ADDRESS_SCHEMES = ("dns", "ipv4", "ipv6")
+_PATH_END = re.compile("[?#]")
 _LOCAL_NAMES = ("localhost", "ip6-localhost", "ip6-loopback")
 
 
@@ -21,8 +23,14 @@ def is_local(target: str) -> bool:
     if separator and scheme in _LOCAL_SCHEMES:
         return True
     has_scheme = bool(separator) and scheme in _ADDRESS_SCHEMES  # without one, grpc takes the whole for a host
-    addresses = unquote(rest.rpartition("/")[2]).split(",") if has_scheme else [target]
+    addresses = unquote(_read_path(rest)).split(",") if has_scheme else [target]
     return all(_is_loopback(_read_host(address)) for address in addresses)
+
+
+def _read_path(rest: str) -> str:
+    """Returns the path of a URI without its scheme; behind it there may be what only looks like an address."""
+    path = rest[2:].partition("/")[2] if rest.startswith("//") else rest.removeprefix("/")
+    return _PATH_END.split(path, maxsplit=1)[0]
 
 
 def _read_host(address: str) -> str:

@@ -7,6 +7,7 @@
 
 import logging
 import os
+import signal
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -110,11 +111,11 @@ def serve(*, check_config: bool, **values: Any) -> None:
     Every option can be set in the environment: --max-rank as TENSOR_RESHAPE_MAX_RANK. A flag wins. A SIZE is a whole
     number of bytes, KiB, MiB, GiB or TiB: 64MiB.
     """
-    configure_logs(values["log_format"], values["log_level"])
-    if check_config:
-        _check(values)
-        return
     try:
+        configure_logs(values["log_format"], values["log_level"], values["log_levels"])
+        if check_config:
+            _check(values)
+            return
         _serve({**values, "engine": _take_engine(values)})
     except ConfigError as error:
         raise click.ClickException(str(error)) from error
@@ -177,6 +178,8 @@ def _serve(settings: dict[str, Any]) -> None:
     Raises:
         ConfigError: the settings cannot be served.
     """
+    # What is imported now takes a while, and would make a traceback of Ctrl-C. Nothing is served yet: it ends at once.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     raise_descriptor_limit()
     from tensor_reshape.server.runner import ignore_signals, serve_until_signal  # noqa: PLC0415 - grpc reads the environment once,
     from tensor_reshape.server.workers.supervisor import supervise  # noqa: PLC0415 - when it is imported

@@ -25,7 +25,7 @@ from tensor_reshape.server.settings.bounds import (
 )
 from tensor_reshape.server.settings.callers import CallerSettings
 from tensor_reshape.server.settings.declarations import Setting, list_settings
-from tensor_reshape.server.settings.observations import ObservationSettings
+from tensor_reshape.server.settings.observations import ObservationSettings, read_log_levels
 from tensor_reshape.server.settings.quotas import QuotaSettings
 from tensor_reshape.server.settings.serving import ServingSettings
 
@@ -128,9 +128,7 @@ class Config(ObservationSettings, CallerSettings, QuotaSettings, BoundSettings, 
 
     def _find_faults(self) -> Iterator[str]:
         """Yields what cannot be served: of each setting by itself, and of what does not go together."""
-        for setting in SETTINGS:
-            if not setting.admits(getattr(self, setting.name)):
-                yield f"{setting.name} is {setting.bounds}, not {getattr(self, setting.name)!r}"
+        yield from self._find_single_faults()
         yield from self._find_address_faults()
         if self.workers > 1 and self.shared_memory_dir:
             yield "--shared-memory-dir needs one worker: regions are registered with the process that is asked"
@@ -144,6 +142,15 @@ class Config(ObservationSettings, CallerSettings, QuotaSettings, BoundSettings, 
                 f"memory_budget_bytes is {self.memory_budget_bytes}; one call of each worker may take {least}: "
                 "lower max_message_bytes or workers"
             )
+
+    def _find_single_faults(self) -> Iterator[str]:
+        for setting in SETTINGS:
+            if not setting.admits(getattr(self, setting.name)):
+                yield f"{setting.name} is {setting.bounds}, not {getattr(self, setting.name)!r}"
+        try:
+            read_log_levels(self.log_levels)
+        except ValueError as error:
+            yield f"log_levels: {error}"
 
     def _find_address_faults(self) -> Iterator[str]:
         """Yields what cannot be listened on, whatever the system says."""

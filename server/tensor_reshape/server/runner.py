@@ -26,6 +26,7 @@ from tensor_reshape.server.auxiliary.reflection import Reflection
 from tensor_reshape.server.calls import serving_loops
 from tensor_reshape.server.calls.admission import Admission
 from tensor_reshape.server.calls.budgets import count_pool_bytes
+from tensor_reshape.server.calls.call_logs import AccessLog, UnknownMethods
 from tensor_reshape.server.calls.fair_locks import FairLock
 from tensor_reshape.server.calls.gates import Gate, Gates
 from tensor_reshape.server.calls.handlers import build_handlers
@@ -112,9 +113,10 @@ class Runner:
         self._reflection = Reflection(_SERVICES)
         reflected = self._reflection.names if config.reflects else []
         self._access = Access(config, served.names + reflected)
+        logs = [AccessLog(config.access_log)] if config.access_log else []
         # Quotas last: they count for callers whom the others have named, and let in.
-        passed = Gates((*self._access.gates, *gates, *build_quotas(config)))
-        self._admission = Admission(config, (*observers, *self._start_observers()), passed)
+        passed = Gates((*logs, *self._access.gates, *gates, *build_quotas(config)))
+        self._admission = Admission(config, (*logs, *observers, *self._start_observers()), passed)
         self._health, methods = build_health(self._admission.resets)
         methods += build_checks(build_probes(self._health.is_serving), self._health, self._admission.resets)
         methods += self._reflection.build_methods(self._admission.resets, passed) if config.reflects else []
@@ -126,7 +128,7 @@ class Runner:
         )
         self._serving_threads: list[threading.Thread] = []
         self._heartbeat = heartbeat or Heartbeat()
-        self._server.add_generic_rpc_handlers((self._heartbeat, AuxiliaryHandlers(methods), handlers))
+        self._server.add_generic_rpc_handlers((self._heartbeat, AuxiliaryHandlers(methods), handlers, UnknownMethods()))
         self.addresses = tuple(
             bind(self._server, address, self._access.build_credentials(), held=self._shares_ports)
             for address in config.listen
@@ -278,6 +280,9 @@ def _start_tracing() -> "Tracing":
         from tensor_reshape.server.tracing.providers import Tracing  # noqa: PLC0415 - an extra, which few servers need
     except ImportError as error:
         message = f"--tracing needs the extra tensor-reshape[tracing]: {error}"
+        raise ConfigError(message) from error
+    except ValueError as error:  # some of OpenTelemetry's variables are read when it is imported
+        message = f"--tracing: {error}"
         raise ConfigError(message) from error
     return Tracing()
 

@@ -61,6 +61,8 @@ def test_a_caller_may_do_what_any_of_its_identities_may(identities: tuple[str, .
         ("callers = 1", r"has one table, \[callers\]"),
         ('[callers]\n"token:a" = ["*"]\n[other]', r"has one table, \[callers\]"),
         ("[callers", "is no TOML"),
+        ("a = " + "9" * 5000, "is no TOML"),
+        ("a = " + "[" * 5000, "is no TOML"),
         ('[callers]\n"token:a" = "*"', "has a list of methods"),
         ('[callers]\n"anybody" = ["*"]', "is no identity"),
         ('[callers]\n"token:a" = ["/tensor_reshape.v1.ReshapeService/Reshap"]', "is no method of this server"),

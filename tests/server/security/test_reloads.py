@@ -61,6 +61,31 @@ def test_a_file_of_the_same_size_and_time_that_takes_its_place_is_read_again(pat
     assert reloaded.value == [b"two"]
 
 
+def test_a_file_that_is_written_over_with_its_size_and_time_kept_is_read_again(path: Path):
+    reloaded = Reloaded("files", [path], Counted(path).load)
+    found = path.stat()
+
+    def write() -> bool:  # until the clock by which the system notes changes has gone on
+        path.write_bytes(b"two")
+        os.utime(path, ns=(found.st_atime_ns, found.st_mtime_ns))
+        return path.stat().st_ctime_ns != found.st_ctime_ns
+
+    while not write():
+        pass
+    reloaded.look()
+    assert reloaded.value == [b"two"]
+
+
+def test_a_pipe_is_not_waited_for(path: Path):
+    reloaded = Reloaded("files", [path], Counted(path).load)
+    path.unlink()
+    os.mkfifo(path)
+    reloaded.look()
+    assert reloaded.value == [b"one"]
+    with pytest.raises(ConfigError, match="no regular file"):
+        Counted(path).load()
+
+
 def test_a_symbolic_link_to_a_folder_that_has_another_target_is_followed(tmp_path: Path):
     # As Kubernetes mounts secrets: cert.pem -> ..data/cert.pem, ..data -> ..2026_1, and that link alone is replaced.
     for version in ("1", "2"):

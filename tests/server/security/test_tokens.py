@@ -86,6 +86,7 @@ def test_nothing_else_is_anybodys_token(values: tuple[str | bytes, ...], path: P
         "web:sha256:",
         f"web:sha256:{hash_token(OLD)[1:]}",
         f"web:sha256:{hash_token(OLD)[1:]}g",
+        f"web:sha256:{hash_token('')}",
         f"web:sha1:{hash_token(OLD)}",
     ],
     ids=lambda line: line[:30],

@@ -26,6 +26,17 @@ def test_a_variable_that_cannot_hold_is_a_fault_of_the_configuration():
     assert "ConfigError: --tracing: " in run(START, OTEL_BSP_MAX_QUEUE_SIZE="0").stderr
 
 
+def test_a_variable_that_is_read_at_import_is_no_bug_either():
+    start = "from tensor_reshape.server.runner import _start_tracing; _start_tracing()"
+    assert "ConfigError: --tracing: OTEL" in run(start, OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT="many").stderr
+
+
+def test_a_header_that_cannot_be_read_is_said_to_be_none_and_not_shown():
+    complaint = run(START, OTEL_EXPORTER_OTLP_HEADERS="Authorization: Bearer secret").stderr
+    assert "not NAME=VALUE" in complaint
+    assert "secret" not in complaint
+
+
 @pytest.mark.parametrize(("variables", "name"), [({}, "tensor-reshape"), ({"OTEL_SERVICE_NAME": "mine"}, "mine")])
 def test_the_service_has_the_name_that_it_was_given(variables: dict[str, str], name: str):
     program = "from tensor_reshape.server.tracing.providers import build_resource; "

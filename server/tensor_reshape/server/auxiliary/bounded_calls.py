@@ -16,9 +16,9 @@ import grpc
 from tensor_reshape.rules.errors import LimitError, Reason
 from tensor_reshape.server.auxiliary.call_slots import CallSlots
 from tensor_reshape.server.calls.heads import CallHead
-from tensor_reshape.server.calls.statuses import choose_end, refuse_empty_call
+from tensor_reshape.server.calls.statuses import End, choose_end, complete_end, refuse_empty_call
 from tensor_reshape.wire.fields import check_header_size
-from tensor_reshape.wire.status import Status, encode_refusal
+from tensor_reshape.wire.status import Status
 
 MAX_SILENT = 16
 """How many calls may be without their message. Of an honest one it comes microseconds after the HTTP/2 headers."""
@@ -29,8 +29,8 @@ _Answer = TypeVar("_Answer")
 class AuxiliaryCall(Protocol):
     """A call that can be asked to go."""
 
-    def give_up(self, status: Status) -> None:
-        """Ends the call, with `status` where the caller can be told; called on any thread."""
+    def give_up(self, refusal: LimitError | None) -> None:
+        """Ends the call, with a refusal where the caller can be told; None: the server stops. Called on any thread."""
 
 
 _Call = TypeVar("_Call", bound=AuxiliaryCall)
@@ -46,23 +46,24 @@ def make_room(slots: CallSlots[_Call], call: _Call, peer: str) -> None:
 def end_calls(slots: CallSlots[_Call]) -> None:
     """Ends the calls that have a slot, when the server stops."""
     for call in slots.list_calls():
-        call.give_up(_STOPPING)
+        call.give_up(None)
 
 
 def answer(
-    build_head: Callable[[], CallHead], respond: Callable[[bytes], _Answer | Status], raw: bytes | None
-) -> _Answer | Status:
+    find_head: Callable[[], CallHead], respond: Callable[[bytes], _Answer | Status], raw: bytes | None
+) -> _Answer | End:
     """Returns the answer to a message, or what ends the call.
 
     Args:
-        build_head: returns the head of the call, where that ends badly.
+        find_head: returns the head of the call, where that ends badly.
         respond: answers a message.
         raw: the message; None where the caller has sent none.
     """
     try:
-        return respond(_check_message(raw))
+        outcome = respond(_check_message(raw))
     except Exception as error:  # noqa: BLE001 - whatever it is, the caller is told no more than that
-        return choose_end(error, build_head()).status
+        return choose_end(error, find_head())
+    return complete_end(outcome, find_head()) if isinstance(outcome, Status) else outcome
 
 
 def _check_message(raw: bytes | None) -> bytes:
@@ -72,7 +73,7 @@ def _check_message(raw: bytes | None) -> bytes:
     return raw
 
 
-_STOPPING = Status(grpc.StatusCode.UNAVAILABLE, "the server stops", ())
-_CROWDED = encode_refusal(
-    LimitError.of(Reason.SERVER_BUSY, "too many calls of this kind are open, most of them of your connection")
-)
+STOPPING = Status(grpc.StatusCode.UNAVAILABLE, "the server stops", ())
+"""What ends a call that stays open as long as the server: no failure, and no line of the log."""
+
+_CROWDED = LimitError.of(Reason.SERVER_BUSY, "too many calls of this kind are open, most of them of your connection")

@@ -6,19 +6,22 @@
 """
 
 import logging
+import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any
 
-from tensor_reshape.server.auxiliary.bounded_calls import AuxiliaryCall, answer, make_room
+from tensor_reshape.rules.errors import LimitError
+from tensor_reshape.server.auxiliary.bounded_calls import STOPPING, AuxiliaryCall, answer, make_room
 from tensor_reshape.server.auxiliary.call_slots import CallSlots
 from tensor_reshape.server.auxiliary.health import Health, Watch
+from tensor_reshape.server.calls.call_logs import log_bad_end
 from tensor_reshape.server.calls.core_calls import DONE, CoreCall
 from tensor_reshape.server.calls.gates import Gates
 from tensor_reshape.server.calls.heads import CallHead
 from tensor_reshape.server.calls.resets import ResetBuckets
 from tensor_reshape.server.calls.router import Submit
-from tensor_reshape.server.calls.statuses import choose_end
+from tensor_reshape.server.calls.statuses import End, choose_end
 from tensor_reshape.wire.status import Status
 
 _LOGGER = logging.getLogger(__name__)
@@ -47,7 +50,8 @@ class BoundedCall(CoreCall):
         """Idle until `begin`."""
         super().__init__(method, rpc_event, state)
         self._slots = slots
-        self._head: CallHead | None = None  # of a call that gates were asked for
+        self._began = time.monotonic()
+        self._is_gated = False  # whether gates were asked for it
 
     def begin(self, resets: ResetBuckets, gates: Gates) -> None:
         """Receives a message; called with the condition of the call, and a lock of the server's.
@@ -58,28 +62,36 @@ class BoundedCall(CoreCall):
         """
         self._resets = resets
         self.watch_end()
-        if gates:
-            self._head = self.build_head()
-            refusal = gates.find_refusal(self._head)
-            if refusal is not None:
-                self.finish(choose_end(refusal, self._head).status)
-                return
+        self._is_gated = bool(gates)
+        refusal = gates.find_refusal(self.head) if gates else None
+        if refusal is not None:
+            self._refuse(choose_end(refusal, self.head))
+            return
         self.receive()
         make_room(self._slots, self, self.peer)
 
-    def give_up(self, status: Status) -> None:
+    def give_up(self, refusal: LimitError | None) -> None:
         """Ends the call; called on any thread."""
         with self._state.condition:
             if self._state.statused or self._is_sending:  # the caller does not take what was sent
                 self.cancel()
+            elif refusal is None:
+                self.finish(STOPPING)
             else:
-                self.finish(status)
+                self._refuse(choose_end(refusal, self.head))
+
+    def _refuse(self, end: End) -> None:
+        log_bad_end(self.head, end.ending, self._began, end.field)
+        self.finish(end.status)
+
+    def _find_head(self) -> CallHead:
+        return self.head
 
     def _on_over(self) -> None:
         self._slots.free(self)
         self._tell_end(self._resets, self.peer)
-        if self._head is not None:
-            self._head.leave()
+        if self._is_gated:
+            self.head.leave()
 
 
 class AnswerCall(BoundedCall):
@@ -99,9 +111,9 @@ class AnswerCall(BoundedCall):
 
     def _on_read(self, raw: bytes | None) -> None:
         self._slots.free(self)
-        outcome = answer(self.build_head, self._respond, raw)
-        if isinstance(outcome, Status):
-            self.finish(outcome)
+        outcome = answer(self._find_head, self._respond, raw)
+        if isinstance(outcome, End):
+            self._refuse(outcome)
         else:
             self.finish(response=outcome)
 
@@ -111,10 +123,12 @@ class ExchangeCall(AnswerCall):
 
     def _on_read(self, raw: bytes | None) -> None:
         self._has_answered |= raw is not None
-        outcome = None if raw is None else answer(self.build_head, self._respond, raw)
+        outcome = None if raw is None else answer(self._find_head, self._respond, raw)
         with self._state.condition:
-            if not isinstance(outcome, bytes):
-                self.finish(outcome)
+            if outcome is None:
+                self.finish()
+            elif isinstance(outcome, End):
+                self._refuse(outcome)
             elif self._is_active():
                 self.send(outcome)
 
@@ -146,9 +160,9 @@ class WatchCall(BoundedCall):
     def _on_read(self, raw: bytes | None) -> None:
         self._slots.free(self)
         self._has_answered = raw is not None
-        outcome = answer(self.build_head, self._health.open_watch, raw)
-        if isinstance(outcome, Status):
-            self.finish(outcome)
+        outcome = answer(self._find_head, self._health.open_watch, raw)
+        if isinstance(outcome, End):
+            self._refuse(outcome)
             return
         self._watch = outcome
         self._health.join(self, self.peer)

@@ -3,20 +3,24 @@
 There are more threads than slots. So a thread is free for a call that comes, which then drives out another.
 """
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
+from functools import cached_property
 from queue import SimpleQueue
 from typing import TypeVar
 
 import grpc
 
+from tensor_reshape.rules.errors import LimitError
 from tensor_reshape.server.auxiliary.bounded_calls import AuxiliaryCall, answer, make_room
 from tensor_reshape.server.auxiliary.call_slots import CallSlots
 from tensor_reshape.server.auxiliary.health import Health
+from tensor_reshape.server.calls.call_logs import log_bad_end
 from tensor_reshape.server.calls.gates import Gates
 from tensor_reshape.server.calls.heads import CallHead
-from tensor_reshape.server.calls.statuses import choose_end, end_call
+from tensor_reshape.server.calls.lifecycle import GONE, Ending
+from tensor_reshape.server.calls.statuses import End, choose_end, end_call
 from tensor_reshape.server.calls.threaded import name_caller
 from tensor_reshape.wire.status import Status
 
@@ -40,17 +44,18 @@ class ThreadedMethod:
 
     def answer_one(self, requests: Iterator[bytes], context: grpc.ServicerContext) -> bytes:
         """Serves a call with one message."""
-        with _pass_gates(self._gates, self._name, context):
-            with _hold_slot(self._slots, context):
+        caller = _Caller(self._name, context)
+        with _pass_gates(self._gates, caller):
+            with _hold_slot(self._slots, caller):
                 raw = next(requests, None)
-            return _check_answer(answer(partial(_build_head, self._name, context), self._respond, raw), context)
+            return caller.check_answer(answer(caller.find_head, self._respond, raw))
 
     def answer_each(self, requests: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
         """Serves a call with any number of messages. It keeps its slot to the end."""
-        build_head = partial(_build_head, self._name, context)
-        with _pass_gates(self._gates, self._name, context), _hold_slot(self._slots, context):
+        caller = _Caller(self._name, context)
+        with _pass_gates(self._gates, caller), _hold_slot(self._slots, caller):
             for raw in requests:
-                yield _check_answer(answer(build_head, self._respond, raw), context)
+                yield caller.check_answer(answer(caller.find_head, self._respond, raw))
 
 
 class ThreadedWatch:
@@ -63,10 +68,10 @@ class ThreadedWatch:
 
     def watch(self, requests: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
         """Serves a call; it holds a thread until it ends."""
-        with _hold_slot(self._health.silent, context):
+        watcher = _Watcher(self._name, context)
+        with _hold_slot(self._health.silent, watcher):
             raw = next(requests, None)
-        watch = _check_answer(answer(partial(_build_head, self._name, context), self._health.open_watch, raw), context)
-        watcher = _Watcher(context)
+        watch = watcher.check_answer(answer(watcher.find_head, self._health.open_watch, raw))
         self._health.join(watcher, context.peer())
         try:
             while context.is_active():
@@ -84,17 +89,37 @@ class ThreadedWatch:
 class _Caller:
     """A call as others see it."""
 
-    def __init__(self, context: grpc.ServicerContext) -> None:
-        self._context = context
+    def __init__(self, name: str, context: grpc.ServicerContext) -> None:
+        self.context = context
+        self._name = name
+        self._began = time.monotonic()
 
-    def give_up(self, status: Status) -> None:
-        del status  # nothing else ends a read, or a write, of grpcio: the caller sees CANCELLED
-        self._context.cancel()
+    @cached_property
+    def head(self) -> CallHead:
+        head = CallHead(self._name, self.context.invocation_metadata())
+        name_caller(head, self.context)
+        return head
+
+    def find_head(self) -> CallHead:
+        return self.head
+
+    def give_up(self, refusal: LimitError | None) -> None:
+        """Ends the call; nothing else ends a read, or a write, of grpcio: the caller sees CANCELLED."""
+        if refusal is not None:
+            log_bad_end(self.head, Ending(GONE.code, str(refusal.reason)), self._began)
+        self.context.cancel()
+
+    def check_answer(self, outcome: _Answer | End) -> _Answer:
+        """Returns what is an answer; anything else ends the call."""
+        if isinstance(outcome, End):
+            log_bad_end(self.head, outcome.ending, self._began, outcome.field)
+            end_call(self.context, outcome.status)
+        return outcome
 
 
 class _Watcher(_Caller):
-    def __init__(self, context: grpc.ServicerContext) -> None:
-        super().__init__(context)
+    def __init__(self, name: str, context: grpc.ServicerContext) -> None:
+        super().__init__(name, context)
         self._news: SimpleQueue[None] = SimpleQueue()
         # The end is news, too: the thread waits for nothing else.
         if not context.add_callback(self.look):
@@ -107,38 +132,24 @@ class _Watcher(_Caller):
         self._news.get()
 
 
-def _build_head(name: str, context: grpc.ServicerContext) -> CallHead:
-    head = CallHead(name, context.invocation_metadata())
-    name_caller(head, context)
-    return head
-
-
 @contextmanager
-def _pass_gates(gates: Gates, name: str, context: grpc.ServicerContext) -> Iterator[None]:
+def _pass_gates(gates: Gates, caller: _Caller) -> Iterator[None]:
     if not gates:
         yield
         return
-    head = _build_head(name, context)
-    refusal = gates.find_refusal(head)
+    refusal = gates.find_refusal(caller.head)
     if refusal is not None:
-        end_call(context, choose_end(refusal, head).status)
+        caller.check_answer(choose_end(refusal, caller.head))
     try:
         yield
     finally:
-        head.leave()
+        caller.head.leave()
 
 
 @contextmanager
-def _hold_slot(slots: CallSlots[AuxiliaryCall], context: grpc.ServicerContext) -> Iterator[None]:
-    call = _Caller(context)
-    make_room(slots, call, context.peer())
+def _hold_slot(slots: CallSlots[AuxiliaryCall], caller: _Caller) -> Iterator[None]:
+    make_room(slots, caller, caller.context.peer())
     try:
         yield
     finally:
-        slots.free(call)
-
-
-def _check_answer(outcome: _Answer | Status, context: grpc.ServicerContext) -> _Answer:
-    if isinstance(outcome, Status):
-        end_call(context, outcome)
-    return outcome
+        slots.free(caller)

@@ -47,10 +47,7 @@ _NEW, _WORKING, _ENDING, _DONE = State.NEW, State.WORKING, State.ENDING, State.D
 
 
 class Admission:
-    """The budget of one process; safe to use from any thread. `resets` is told how calls end by what serves them.
-
-    It `wants_heads` of calls where gates or observers look at them. Calls that begin note their moves in its `journal`.
-    """
+    """The budget of one process; safe to use from any thread. `resets` is told how calls end by what serves them."""
 
     def __init__(self, config: Config, observers: Sequence[Observer] = (), gates: Gates | None = None) -> None:
         """Starts with the whole budget; `observers` see every call, `gates` are asked for each."""
@@ -58,9 +55,9 @@ class Admission:
         self._budget = Budget(config)
         self._stalls = stalls.Stalls(config)
         self._observers = ObserverJournal(observers) if observers else None
-        self.journal: Journal | None = self._observers
+        self.journal: Journal | None = self._observers  # in which calls that begin note their moves
         self._gates = gates or Gates()
-        self.wants_heads = bool(observers or self._gates)
+        self.wants_heads = bool(observers or self._gates)  # of calls: somebody looks at them
         self._lock = threading.Lock()  # guards all that follows, and every call that has been entered
         self._paused: dict[str, list[Lifecycle]] = {}  # calls that wait, by connection: see `do_if_idle`
         self._places = Places(config.max_calls)  # of the calls that have been entered and are not over
@@ -90,7 +87,8 @@ class Admission:
         refusal = self._gates.find_refusal(life.head) if peer is not None and life.head is not None else None
         with self._lock:
             life.journal = self.journal  # also that of a call which is refused at once
-            life.since, life.peer = time.monotonic(), peer or ""
+            life.began, life.peer = time.monotonic(), peer or ""
+            life.since = life.began
             life.move(_ENTER)
             refusal = self._places.take(life) if refusal is None else refusal
             if asks and refusal is None:
@@ -307,7 +305,7 @@ class Admission:
         life.move(Event.GIVE_UP, 0, Ending("CANCELLED" if cancels else "RESOURCE_EXHAUSTED", str(refusal.reason)))
         life.since = now  # it has as long again to take its refusal
         self._withdraw(life)
-        return life.served.cancel if cancels else partial(life.served.give_up, refusal, state)
+        return partial(life.served.drop, refusal) if cancels else partial(life.served.give_up, refusal, state)
 
     def _ask_first(self, life: Lifecycle) -> _Actions:
         """Has a call receive its first message, unless its connection is to be idle first."""

@@ -23,7 +23,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from grpc import _common, _server  # the parts in question
 from grpc._cython import cygrpc  # type: ignore[attr-defined] # compiled, without types
@@ -33,6 +33,7 @@ from tensor_reshape.server.calls.resets import ResetBuckets
 from tensor_reshape.wire.status import Status
 
 _LOGGER = logging.getLogger(__name__)
+_HEAD = "_head"
 _OK = cygrpc.StatusCode.ok
 _CONSTANTS = ("_CANCELLED",)
 _CORE = (
@@ -87,11 +88,15 @@ class ServerCall(ABC):
         """The name of the connection, as grpcio gives it."""
         return str(self._call.peer(), "utf8", "replace")
 
-    def build_head(self) -> CallHead:
-        """Returns what is known of the call at its beginning."""
-        head = CallHead(self._method, self._metadata)
-        head.name_caller(self.peer, partial(_read_tls, self._call))
-        return head
+    @property
+    def head(self) -> CallHead:
+        """What is known of the call at its beginning: made when it is asked for, and the same to all who ask."""
+        made = self.__dict__.get(_HEAD)
+        if made is None:
+            head = CallHead(self._method, self._metadata)
+            head.name_caller(self.peer, partial(_read_tls, self._call))
+            made = self.__dict__.setdefault(_HEAD, head)  # in one step: two threads may ask first
+        return cast("CallHead", made)
 
     @property
     @abstractmethod
@@ -151,7 +156,7 @@ class ServerCall(ABC):
 
     def _report(self, error: Exception) -> None:
         """Logs a bug of a callback: nobody else would hear of it."""
-        _LOGGER.error("bug", exc_info=error, extra={"method": self._method})
+        _LOGGER.error("bug", exc_info=error, extra={"method": self._method, "request_id": self.head.request_id})
 
 
 class CoreCall(ServerCall):

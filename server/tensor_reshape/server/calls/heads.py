@@ -40,11 +40,23 @@ class CallHead:
         metadata: what the caller has sent.
         identity: who calls, where a gate has found that out; else empty.
         trailing: what the caller is told at the end of the call besides, good or bad: a gate may add to it.
+        is_logged: whether the log says of the call that it ended badly.
         leavers: of the gates that have admitted the call, and have not heard that it is over.
         answer: how the first answer begins, `MAX_ANSWER_BYTES` of it; empty while there is none.
     """
 
-    __slots__ = ("_ask_tls", "_request_ids", "answer", "identity", "leavers", "metadata", "method", "peer", "trailing")
+    __slots__ = (
+        "_ask_tls",
+        "_request_ids",
+        "answer",
+        "identity",
+        "is_logged",
+        "leavers",
+        "metadata",
+        "method",
+        "peer",
+        "trailing",
+    )
 
     def __init__(self, method: str, metadata: Metadata) -> None:
         """Starts as the call of a stranger; `name_caller` follows."""
@@ -53,6 +65,7 @@ class CallHead:
         self.peer = self.identity = ""
         self._request_ids: dict[str, str] = {}  # one, when it has been asked for
         self._ask_tls: AskTls = dict
+        self.is_logged = False
         self.trailing: tuple[tuple[str, str | bytes], ...] = ()
         self.leavers: list[Callable[[CallHead], None]] = []
         self.answer = b""
@@ -69,6 +82,13 @@ class CallHead:
     def read_tls(self) -> Mapping[str, Sequence[bytes]]:
         """Returns what TLS knows of the caller; without a certificate, or without TLS, nothing that names anybody."""
         return self._ask_tls()
+
+    def tell_request_id(self) -> None:
+        """Has the caller told the request's id at the end of the call."""
+        # In one step, of what was there before: two threads that come here at once add it once.
+        told = self.trailing
+        if not any(key == REQUEST_ID_KEY for key, _ in told):
+            self.trailing = (*told, (REQUEST_ID_KEY, self.request_id))
 
     def leave(self) -> None:
         """Tells the gates that have admitted the call that it is over; whoever calls this again tells nobody."""

@@ -20,11 +20,12 @@ import grpc
 
 from tensor_reshape.rules.errors import LimitError, ReshapeError
 from tensor_reshape.server.calls.admission import Admission
+from tensor_reshape.server.calls.call_logs import log_bad_end
 from tensor_reshape.server.calls.core_calls import DONE, CoreCall, ServerCall
 from tensor_reshape.server.calls.direct_calls import DirectCall
-from tensor_reshape.server.calls.heads import CallHead, note_answer
-from tensor_reshape.server.calls.lifecycle import Ending, IllegalEventError, Lifecycle, State
-from tensor_reshape.server.calls.statuses import OK, choose_end, find_good_status, refuse_empty_call
+from tensor_reshape.server.calls.heads import note_answer
+from tensor_reshape.server.calls.lifecycle import GONE, Ending, IllegalEventError, Lifecycle, State
+from tensor_reshape.server.calls.statuses import OK, End, choose_end, find_good_status, refuse_empty_call
 from tensor_reshape.server.calls.threaded import CallThreads, ThreadedStream, ThreadedUnary
 from tensor_reshape.server.service.methods import FindWork, Method, StreamMethod, Work
 from tensor_reshape.wire.status import Status
@@ -138,7 +139,7 @@ class InlineCall(ServerCall):
             ReshapeError: a gate's refusal, or SERVER_BUSY.
         """
         if self._admission.wants_heads:
-            self._life.head = self.build_head()
+            self._life.head = self.head
         self._admission.enter(self._life, self.peer, asks=True)
         if self._life.head is not None:
             self._good = find_good_status(self._life.head)
@@ -162,7 +163,14 @@ class InlineCall(ServerCall):
     def give_up(self, refusal: LimitError, state: State) -> None:
         """Ends the call with a refusal, which can be sent whatever it receives; see `ServedCall`."""
         del state
-        self.finish(choose_end(refusal, self._head).status)
+        end = choose_end(refusal, self.head)
+        self._log(end)
+        self.finish(end.status)
+
+    def drop(self, refusal: LimitError) -> None:
+        """Ends the call at once; see `ServedCall`."""
+        log_bad_end(self.head, Ending(GONE.code, str(refusal.reason)), self._life.began)
+        self.cancel()
 
     def work(self) -> None:
         """Answers the message that waits for a thread, unless the call is over; on that thread."""
@@ -193,14 +201,13 @@ class InlineCall(ServerCall):
 
     def _refuse(self, error: Exception) -> None:
         """Ends the call with what `error` says, unless its end is decided already."""
-        status, ending = choose_end(error, self._head)
-        if self._admission.end(self._life, ending):
-            self._conclude(status)
+        end = choose_end(error, self.head)
+        if self._admission.end(self._life, end.ending):
+            self._log(end)
+            self._conclude(end.status)
 
-    @property
-    def _head(self) -> CallHead:
-        """The head of a call that ends badly: made now where nobody has looked at it."""
-        return self._life.head or self.build_head()
+    def _log(self, end: End) -> None:
+        log_bad_end(self.head, end.ending, self._life.began, end.field)
 
     def _conclude(self, status: Status | None) -> None:
         """Ends the call after what has been answered."""

@@ -223,8 +223,8 @@ class ServedCall(Protocol):
     def give_up(self, refusal: LimitError, state: State) -> None:
         """Ends the call, whatever it is doing: in `state` it was until now."""
 
-    def cancel(self) -> None:
-        """Ends the call at once: its caller takes nothing that is sent, so it would not get a refusal either."""
+    def drop(self, refusal: LimitError) -> None:
+        """Ends the call at once: its caller takes nothing that is sent, so it would not get the refusal either."""
 
 
 class Journal(Protocol):
@@ -249,19 +249,19 @@ class Lifecycle:
         outbox: the answers of a stream that the transport does not have yet. The admission adds them, in the order of
             the moves: so whichever threads answer and send, none overtakes another. Whoever sends takes the first, and
             keeps no reference: the transport has a copy, and memory that is free at once is still in the caches.
-        unsent: how many answers are on their way: these, and the one that the transport has.
-        unsent_bytes: their bytes.
+        unsent, unsent_bytes: how many answers are on their way, these and the one that the transport has; their bytes.
         held: bytes that a stream holds for a tensor with strides, until the next tensor begins or the call is over;
             while it does, its answers are within them.
         in_working_pool: whether `reserved` and the answers are in the working pool, where room was claimed for them.
         arrived_bytes: of the message that is being answered.
-        since: by the clock of the admission: when it last made progress, or began to wait.
+        began, since: by the clock of the admission: when it was entered; when it last made progress, or began to wait.
         stalled_seconds: how long it had made no progress when it began to wait for this server.
         claim: the room that it waits for, in WAITING and QUEUED.
     """
 
     __slots__ = (
         "arrived_bytes",
+        "began",
         "claim",
         "head",
         "held",
@@ -291,7 +291,7 @@ class Lifecycle:
         self.outbox: deque[bytes] = deque()
         self.reading = self.reserved = self.unsent = self.unsent_bytes = self.held = self.arrived_bytes = 0
         self.in_working_pool = False
-        self.since = self.stalled_seconds = 0.0
+        self.began = self.since = self.stalled_seconds = 0.0
         self.claim: Claim | None = None
 
     def move(self, event: Event, size: int = 0, ending: Ending | None = None) -> bool:
@@ -383,16 +383,12 @@ class _Gone:
     def start_read(self) -> None:
         pass
 
-    def start_send(self) -> None:
-        pass
-
-    def start_work(self) -> None:
-        pass
+    start_send = start_work = start_read
 
     def give_up(self, refusal: LimitError, state: State) -> None:
         pass
 
-    def cancel(self) -> None:
+    def drop(self, refusal: LimitError) -> None:
         pass
 
 

@@ -20,14 +20,15 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from queue import SimpleQueue
 from types import MappingProxyType
-from typing import NoReturn, TypeAlias
+from typing import NoReturn, TypeAlias, cast
 
 import grpc
 
 from tensor_reshape.rules.errors import LimitError, Reason, ReshapeError
 from tensor_reshape.server.calls.admission import Admission
+from tensor_reshape.server.calls.call_logs import log_bad_end
 from tensor_reshape.server.calls.heads import CallHead, Metadata, note_answer
-from tensor_reshape.server.calls.lifecycle import Lifecycle, State
+from tensor_reshape.server.calls.lifecycle import GONE, Ending, Lifecycle, State
 from tensor_reshape.server.calls.statuses import OK, choose_end, end_call, find_good_status, refuse_empty_call
 from tensor_reshape.server.service.methods import Method, StreamMethod, Work
 from tensor_reshape.wire.status import Status
@@ -51,6 +52,7 @@ Permissions: TypeAlias = Mapping[Work, threading.Semaphore]
 """How many calls are worked on at once."""
 
 _LOGGER = logging.getLogger(__name__)
+_HEAD = "_made_head"
 _LOOK_SECONDS = 0.1
 
 
@@ -96,12 +98,13 @@ class ThreadedCall:
         """
         self._metadata = metadata
         if self._admission.wants_heads:
-            self._life.head = self._build_head()
+            self._life.head = self._head
         self._admission.enter(self._life)
 
     def refuse_entrance(self, error: ReshapeError, context: grpc.ServicerContext) -> NoReturn:
         """Ends a call that could not be entered; a gate may refuse it for a reason of its own."""
         self._watch_end(context)
+        name_caller(self._head, context)
         try:
             self._identify(context)
         except ReshapeError as refusal:
@@ -146,14 +149,16 @@ class ThreadedCall:
 
     def give_up(self, refusal: LimitError, state: State) -> None:
         """Ends the call with a refusal, where its thread can be woken; see `ServedCall`."""
+        self._log(Ending(refusal.code_name, str(refusal.reason)))
         self._signals.put(refusal)
         if self._context is None:
             self._admission.release(self._life)  # it may never have a thread, where something wraps the handlers
         elif state is State.RECEIVING:
             self._context.cancel()  # nothing else ends a read of grpcio; the caller sees CANCELLED
 
-    def cancel(self) -> None:
+    def drop(self, refusal: LimitError) -> None:
         """Ends the call at once; see `ServedCall`."""
+        self._log(Ending(GONE.code, str(refusal.reason)))
         if self._context is not None:
             self._context.cancel()
 
@@ -165,17 +170,16 @@ class ThreadedCall:
         if good is not None:  # what is told with a good end: a bad one sets its own
             context.set_trailing_metadata(good.trailing_metadata)
 
-    def _build_head(self) -> CallHead:
-        """Returns what is known of the call at its beginning."""
-        head = CallHead(self._method, self._metadata)
-        if self._context is not None:
-            name_caller(head, self._context)
-        return head
-
     @property
     def _head(self) -> CallHead:
-        """The head of a call that ends badly: made now where nobody has looked at it."""
-        return self._life.head or self._build_head()
+        """What is known of the call at its beginning: made when it is asked for, and the same to all who ask."""
+        made = self.__dict__.get(_HEAD)
+        if made is None:
+            head = CallHead(self._method, self._metadata)
+            if self._context is not None:
+                name_caller(head, self._context)
+            made = self.__dict__.setdefault(_HEAD, head)  # in one step: two threads may ask first
+        return cast("CallHead", made)
 
     def _watch_end(self, context: grpc.ServicerContext) -> None:
         if not context.add_callback(self._on_over):  # not before the answer has been sent
@@ -226,12 +230,16 @@ class ThreadedCall:
 
     def _end(self, error: Exception) -> Status:
         """Notes that the call ends with what `error` says, and returns the status."""
-        status, ending = choose_end(error, self._head)
+        end = choose_end(error, self._head)
         try:
-            self._admission.end(self._life, ending)  # where it has been given up, `error` is that refusal
+            if self._admission.end(self._life, end.ending):  # else it has been given up, for `error`, or is over
+                self._log(end.ending, end.field)
         except Exception:
             _LOGGER.exception("bug")  # grpcio would tell the caller its text
-        return status
+        return end.status
+
+    def _log(self, ending: Ending, field: str = "") -> None:
+        log_bad_end(self._head, ending, self._life.began, field)
 
 
 def name_caller(head: CallHead, context: grpc.ServicerContext) -> None:

@@ -3,7 +3,8 @@
 - Whoever logs puts a formatted line into a queue of bounded length and goes on; one thread writes. When nobody reads
   the log, the queue fills up, and what comes then is dropped and counted.
 - Of one kind of records, RECORDS_PER_SECOND are written in a second. The others are counted, and summed up in one.
-- Records of the level DEBUG are not limited by kind: who asks for them wants all.
+- Records of a logger at the level DEBUG are not limited by kind, unless they are warnings or worse: who asks for them
+  wants all. Neither are those that say how they are `sampled`.
 - No failure to write ends anything: what cannot be written counts as dropped.
 """
 
@@ -32,8 +33,8 @@ _MAX_TEXT_CHARACTERS = 8192  # of a message, of a traceback, and of each value: 
 _STANDARD = frozenset(vars(logging.makeLogRecord({})))
 
 
-Kind: TypeAlias = tuple[str, str]
-"""What records have in common that are limited together: the logger, and the beginning of the message."""
+Kind: TypeAlias = tuple[str, str, str]
+"""What records have in common that are limited together: the logger, the beginning of the message, and the code."""
 
 
 class _Window:
@@ -69,11 +70,12 @@ class RateLimit:
 
         A window that is over goes on counting until it is collected, so that no count is lost.
         """
-        if record.levelno <= logging.DEBUG:
+        if hasattr(record, "sampled") or _wants_all(record):
             return True
-        kind: Kind = (record.name, str(record.msg)[:_MAX_KIND_CHARACTERS])
+        code = str(getattr(record, "code", ""))[:_MAX_KIND_CHARACTERS]
+        kind: Kind = (record.name, str(record.msg)[:_MAX_KIND_CHARACTERS], code)
         if kind not in self._windows and len(self._windows) >= _MAX_KINDS:
-            kind = ("", "of many kinds")
+            kind = ("", "of many kinds", "")
         window = self._windows.setdefault(kind, _Window(now, record.levelno))
         if window.written >= RECORDS_PER_SECOND:
             window.suppressed += 1
@@ -88,7 +90,9 @@ class RateLimit:
         for kind in ended:
             del self._windows[kind]
         return [
-            _make_record("records suppressed", window.level, kind=kind[1], suppressed=window.suppressed)
+            _make_record(
+                "records suppressed", window.level, kind=" ".join(kind[1:]).rstrip(), suppressed=window.suppressed
+            )
             for kind, window in ended.items()
             if window.suppressed
         ]
@@ -220,6 +224,12 @@ def write_whole(descriptor: int, line: bytes) -> bool:
         except (OSError, ValueError):
             return False
     return True
+
+
+def _wants_all(record: logging.LogRecord) -> bool:
+    if record.levelno <= logging.DEBUG:
+        return True
+    return record.levelno <= logging.INFO and logging.getLogger(record.name).isEnabledFor(logging.DEBUG)
 
 
 def _make_record(message: str, level: int, **values: object) -> logging.LogRecord:

@@ -6,44 +6,56 @@ Nothing that logs waits for stderr (`log_queue`), and nothing else of this proce
 import logging
 import sys
 import threading
+from importlib.util import find_spec
 from typing import Any
 
 from google.protobuf.message import DecodeError
 from pythonjsonlogger.json import JsonFormatter
 
+from tensor_reshape.server.config import ConfigError
 from tensor_reshape.server.process.log_queue import QueuedHandler
+from tensor_reshape.server.settings.observations import read_log_levels
 
 _LOGGER = logging.getLogger(__name__)
+_PACKAGE = "tensor_reshape.server"
 _STDERR = 2
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
 
 class TextFormatter(logging.Formatter):
-    """Writes `key=value` behind the message for what was logged with it. Control characters are escaped."""
+    """Writes `key=value` behind the message for what was logged with it.
+
+    Control characters are escaped, and a value with blanks or quotes is quoted: it cannot pass for several.
+    """
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the name is logging's
         """Returns the line without a traceback."""
-        extras = [f"{key}={value}" for key, value in vars(record).items() if key not in _STANDARD]
-        line = " ".join([super().formatMessage(record), *extras])
-        return _escape(line)
+        extras = [f"{key}={_quote(str(value))}" for key, value in vars(record).items() if key not in _STANDARD]
+        return " ".join([_escape(super().formatMessage(record)), *extras])
 
     def formatException(self, ei: Any) -> str:  # noqa: N802, ANN401 - the name and the type are logging's
         """Returns the traceback, indented: what a caller put into an exception's text cannot pass for a record."""
         return "\n".join(f"    {_escape(line)}" for line in super().formatException(ei).split("\n"))
 
 
-def configure_logs(log_format: str, level: str) -> None:
+def configure_logs(log_format: str, level: str, levels: str = "") -> None:
     """Sends the records of this process to stderr, and with them what Python would write there by itself.
 
     Args:
         log_format: "text" or "json".
         level: a name of `logging`, in any case.
+        levels: those of modules of the server that have others, as `--log-levels` has them.
+
+    Raises:
+        ConfigError: `levels` are not of that form, or name a module that the server does not have.
     """
     handler = QueuedHandler(_STDERR)  # not sys.stderr: whoever waits for it would hold its lock, also at exit
     handler.setFormatter(_build_formatter(log_format))
     handler.addFilter(demote_garbage)
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     logging.captureWarnings(capture=True)
+    for name, other in _read_levels(levels).items():
+        logging.getLogger(name).setLevel(other.upper())
     logging.raiseExceptions = False  # or a failure to format would be written to stderr
     sys.excepthook = lambda kind, error, trace: _log_exception(error.with_traceback(trace) if error else kind())
     sys.unraisablehook = lambda unraisable: _log_exception(unraisable.exc_value)
@@ -53,10 +65,12 @@ def configure_logs(log_format: str, level: str) -> None:
 def demote_garbage(record: logging.LogRecord) -> bool:
     """Returns whether to log a record; what a caller sent that cannot be decoded is no bug, but as refusals are.
 
-    grpcio says so of requests and of header names, as errors with a traceback.
+    grpcio says so of requests and of metadata, as errors with a traceback. Of metadata it shows the values, a token
+    among them.
     """
     if record.exc_info and isinstance(record.exc_info[1], DecodeError | UnicodeDecodeError):
         record.levelno, record.levelname, record.exc_info = logging.DEBUG, "DEBUG", None
+        record.msg, record.args = "a caller sent what cannot be decoded", ()
         return logging.getLogger().isEnabledFor(logging.DEBUG)
     return True
 
@@ -75,6 +89,35 @@ def count_lost_records() -> tuple[int, int]:
 
 def _log_exception(error: BaseException | None) -> None:
     _LOGGER.error("bug", exc_info=error)
+
+
+def _read_levels(levels: str) -> dict[str, str]:
+    """Returns the levels of loggers that have one of their own, by their names."""
+    try:
+        found = read_log_levels(levels)
+    except ValueError as error:
+        message = f"--log-levels: {error}"
+        raise ConfigError(message) from error
+    unknown = next((module for module in found if not _is_module(module)), None)
+    if unknown is not None:  # it would change nothing, and not say so
+        message = f"--log-levels: the server has no module {unknown}"
+        raise ConfigError(message)
+    return {f"{_PACKAGE}.{module}": level for module, level in found.items()}
+
+
+def _is_module(name: str) -> bool:
+    """Returns whether the server has such a module; nothing is imported but packages, which are empty."""
+    try:
+        return find_spec(f"{_PACKAGE}.{name}") is not None
+    except ModuleNotFoundError:  # of the package that it would be in
+        return False
+
+
+def _quote(value: str) -> str:
+    escaped = _escape(value)
+    if escaped and set(' "=').isdisjoint(escaped):
+        return escaped
+    return '"' + escaped.replace('"', '\\"') + '"'
 
 
 def _escape(line: str) -> str:

@@ -51,7 +51,7 @@ class Permissions(Reloaded[_Grants]):
 def _load(path: Path, known: frozenset[str]) -> _Grants:
     try:
         content = tomllib.loads(read_file(path).decode())
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # numbers that are too long, or lists in lists, are of these as well
         message = f"{path} is no TOML: {error}"
         raise ConfigError(message) from None
     callers = content.get(_TABLE)

@@ -1,13 +1,15 @@
 """Files that are read again when they change, so that what they hold is rotated without a restart.
 
-- A file counts as changed when its inode, its size or its time does: also where a symbolic link on the way to it has
-  another target, which is how Kubernetes replaces what it mounts.
+- A file counts as changed when its inode, its size or one of its times does: also where a symbolic link on the way to
+  it has another target, which is how Kubernetes replaces what it mounts.
+- What is no regular file is not read: to wait for a pipe would keep all else waiting that is done on the same thread.
 - What cannot be used changes nothing, and is logged once: the next attempt is made when the files change again. So a
   certificate that is replaced before its key is taken with the key.
 - No record holds anything of a file but what the loader says of it, which is nothing secret.
 """
 
 import logging
+import stat
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -19,7 +21,7 @@ RELOAD_SECONDS = 1.0
 
 _LOGGER = logging.getLogger(__name__)
 _Value = TypeVar("_Value")
-_Version = tuple[tuple[int, int, int] | None, ...]
+_Version = tuple[tuple[int, ...] | None, ...]
 
 
 class Reloaded(Generic[_Value]):
@@ -75,16 +77,21 @@ def read_file(path: Path) -> bytes:
         ConfigError: it cannot be read.
     """
     try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            message = f"{path} is no regular file"
+            raise ConfigError(message)
         return path.read_bytes()
     except OSError as error:
         message = f"cannot read {path}: {error.strerror}"
         raise ConfigError(message) from None
 
 
-def _find_version(path: Path) -> tuple[int, int, int] | None:
+def _find_version(path: Path) -> tuple[int, ...] | None:
     """Returns what changes with a file; None where there is none."""
     try:
         found = path.stat()
     except OSError:
         return None
-    return found.st_ino, found.st_mtime_ns, found.st_size
+    # The inode of a file that was removed is soon that of another; and what copies a file may keep the time when it was
+    # written, but not that of its change.
+    return found.st_ino, found.st_mtime_ns, found.st_ctime_ns, found.st_size

@@ -32,6 +32,7 @@ MAX_TOKEN_CHARACTERS = 8192
 _TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*")  # as RFC 6750 has it: without a colon, so no token begins with sha256:
 _HASH = re.compile("[0-9a-f]{64}")
 _HASH_PREFIX = "sha256:"
+_HASH_OF_NOTHING = hashlib.sha256().hexdigest()
 _SCHEME = "bearer "
 
 _Digests = Sequence[tuple[bytes, str]]
@@ -54,7 +55,10 @@ class Tokens(Reloaded[_Digests]):
         Args:
             values: of the metadata `authorization`; a call that has several shows none.
         """
-        digest = hashlib.sha256(_read_token(values).encode()).digest()
+        token = _read_token(values)
+        if not token:
+            return ""
+        digest = hashlib.sha256(token.encode()).digest()
         name = ""
         for known, owner in self.value:  # all of them, also behind the one that fits
             if hmac.compare_digest(known, digest):
@@ -63,7 +67,7 @@ class Tokens(Reloaded[_Digests]):
 
 
 def _read_token(values: Sequence[str | bytes]) -> str:
-    """Returns the token that was shown; empty, which none is, where that was none."""
+    """Returns the token that was shown; empty where none was."""
     value = values[0] if len(values) == 1 else ""
     if not isinstance(value, str) or len(value) > MAX_TOKEN_CHARACTERS or value[: len(_SCHEME)].lower() != _SCHEME:
         return ""
@@ -110,5 +114,8 @@ def _read_line(place: str, line: str) -> tuple[bytes, str]:
 def _read_hash(place: str, text: str) -> bytes:
     if not _HASH.fullmatch(text):
         message = f"{place} has no SHA-256 hash: it consists of 64 hexadecimal digits"
+        raise ConfigError(message)
+    if text == _HASH_OF_NOTHING:
+        message = f"{place} has the SHA-256 hash of an empty token"  # as of a variable that was not set
         raise ConfigError(message)
     return bytes.fromhex(text)

@@ -5,6 +5,8 @@ from typing import Annotated
 
 from tensor_reshape.server.settings.declarations import Declaration
 
+LOG_LEVELS = ("debug", "info", "warning", "error")
+
 
 @dataclass(frozen=True, kw_only=True)
 class ObservationSettings:
@@ -14,8 +16,30 @@ class ObservationSettings:
 
     log_level: Annotated[
         str,
-        Declaration(help="debug logs every refusal.", choices=("debug", "info", "warning", "error"), ignores_case=True),
+        Declaration(
+            help="info logs calls that are refused or fail, ten a second of each kind; debug all of them.",
+            choices=LOG_LEVELS,
+            ignores_case=True,
+        ),
     ] = "info"
+
+    log_levels: Annotated[
+        str,
+        Declaration(
+            help="The levels of modules of the server that differ from --log-level, as calls=debug,transport=error.",
+            metavar="MODULE=LEVEL,...",
+        ),
+    ] = ""
+
+    access_log: Annotated[
+        float,
+        Declaration(
+            help="The part of all calls that are logged when they are over, by chance: 0 none, 1 all.",
+            least=0,
+            most=1,
+            metavar="RATE",
+        ),
+    ] = 0.0
 
     metrics_listen: Annotated[
         str | None,
@@ -32,3 +56,19 @@ class ObservationSettings:
             "calls, and under which name. Needs the extra tracing."
         ),
     ] = False
+
+
+def read_log_levels(text: str) -> dict[str, str]:
+    """Returns the levels of modules, by name.
+
+    Raises:
+        ValueError: the text is not of the form.
+    """
+    levels = {}
+    for item in filter(None, text.split(",")):
+        module, _, level = item.strip().partition("=")
+        if not all(map(str.isidentifier, module.split("."))) or level.lower() not in LOG_LEVELS:
+            message = f"{item!r} is not MODULE=LEVEL, with a level of {', '.join(LOG_LEVELS)}"
+            raise ValueError(message)
+        levels[module] = level.lower()
+    return levels

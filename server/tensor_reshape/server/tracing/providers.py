@@ -6,6 +6,7 @@
 - A collector that does not answer costs neither a call anything nor the end of the server more than `END_SECONDS`.
 """
 
+import logging
 import threading
 from contextlib import suppress
 from importlib.metadata import version
@@ -42,6 +43,7 @@ class Tracing:
         if not isinstance(get_tracer_provider(), ProxyTracerProvider):
             message = "--tracing and opentelemetry-instrument would each tell of every call: leave one of them"
             raise ConfigError(message)
+        logging.getLogger("opentelemetry.util.re").addFilter(_hide_header)
         try:
             self._provider = TracerProvider(resource=build_resource(), shutdown_on_exit=False)
             self._provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
@@ -56,6 +58,12 @@ class Tracing:
         with suppress(RuntimeError):  # no thread can be had
             ending.start()
             ending.join(END_SECONDS)
+
+
+def _hide_header(record: logging.LogRecord) -> bool:
+    """Has a header that OpenTelemetry cannot read be complained about without being shown: it may be a credential."""
+    record.msg, record.args = "a header for the collector is not NAME=VALUE, and is not sent", ()
+    return True
 
 
 def build_resource() -> Resource:

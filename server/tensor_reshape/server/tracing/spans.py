@@ -2,7 +2,8 @@
 
 - Names follow OpenTelemetry's conventions for gRPC, `rpc.*`; what they do not have is under `tensor_reshape.`.
 - The span of the caller is its parent, where the call's metadata name one in the form of W3C Trace Context.
-- Of what a caller has sent there is nothing in a span but that parent, and the request's id, which is checked.
+- Of what a caller has sent there is nothing in a span but that parent, its `tracestate`, and the id of the request:
+  what is none is left out, and none is longer than metadata may be.
 - Whether a span is kept is decided before anything is read for it.
 """
 

@@ -19,7 +19,7 @@ from functools import partial
 from queue import SimpleQueue
 
 from tensor_reshape.server.calls.heartbeats import Heartbeat, run_heartbeat
-from tensor_reshape.server.config import ConfigError
+from tensor_reshape.server.config import STOP_SIGNALS, ConfigError
 from tensor_reshape.server.metrics.tallies import Layout, Tally
 from tensor_reshape.server.process.logs import configure_logs
 from tensor_reshape.server.runner import Causes, Runner, await_cause, ignore_signals, list_methods, stop
@@ -39,7 +39,7 @@ def work(messages: int) -> None:
     _resume_when_orphaned()
     with open(_STDIN, "rb", buffering=0, closefd=False) as orders:  # unbuffered and left open: HURRY may follow
         order: Order = pickle.load(orders)  # noqa: S301 - the supervisor's own bytes
-    configure_logs(order.config.log_format, order.config.log_level)
+    configure_logs(order.config.log_format, order.config.log_level, order.config.log_levels)
     _label_records(order.number)
     try:
         _serve(order, send)
@@ -51,9 +51,11 @@ def work(messages: int) -> None:
 def _serve(order: Order, send: Callable[[bytes], None]) -> None:
     stops: Causes = SimpleQueue()
     hurries: Causes = SimpleQueue()
-    # A service manager may signal every process of the service, and the supervisor passes the signal on. So a second
-    # one does not mean hurry here, as it does to a server without workers: HURRY does.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # A service manager may signal every process of the service, some of them twice (SIGTERM, then SIGHUP), and the
+    # supervisor passes on that it is to stop. So only SIGTERM stops a worker, and no second signal means hurry here, as
+    # it does to a server without workers: HURRY does.
+    for number in {*STOP_SIGNALS} - {signal.SIGTERM}:
+        signal.signal(number, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, lambda *_: stops.put("SIGTERM"))
     heartbeat = Heartbeat()
     runner = Runner(order.config, private_address=order.private_address, heartbeat=heartbeat)
