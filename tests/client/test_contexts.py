@@ -203,6 +203,10 @@ def test_metadata_that_grpc_cannot_send_is_refused(pair: tuple[str, str | bytes]
         check_metadata([pair])
 
 
+def test_metadata_that_can_be_read_only_once_are_sent_all_the_same():
+    assert check_metadata(iter([PAIR])) == (PAIR,)  # type: ignore[arg-type] # no sequence
+
+
 def test_metadata_that_grpc_can_send_are_kept():
     pairs = (("x-key", "value, with more"), ("trace-bin", b"\x00\xff"))
     assert check_metadata(pairs) == pairs

@@ -83,6 +83,10 @@ def test_an_option_is_an_integer_a_text_or_bytes(value: float | str | bytes):
     assert check_settings([("name", value)], None, ()).options == (("name", value),)
 
 
+def test_options_that_can_be_read_only_once_are_kept_all_the_same():
+    assert check_settings(iter([("name", 1)]), None, ()).options == (("name", 1),)  # type: ignore[arg-type] # no sequence
+
+
 def test_a_compression_is_one_of_grpcs():
     assert check_settings((), grpc.Compression.Gzip, ()).compression is grpc.Compression.Gzip
     with pytest.raises(TypeError, match="compression"):

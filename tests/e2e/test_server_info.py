@@ -51,6 +51,16 @@ def test_a_message_above_the_servers_limit_is_told_with_what_to_do(
         np.testing.assert_array_equal(client.static_reshape(LARGE, [-1], transfer="stream"), LARGE)
 
 
+@pytest.mark.parametrize("kind", CLIENTS)
+@pytest.mark.parametrize("chunk_bytes", [8192, 4096])  # with its header the second is above the limit, too
+def test_a_stream_whose_messages_are_above_the_servers_limit_is_told_of_its_chunks(
+    kind: str, chunk_bytes: int, small_server: ServerProcess
+):
+    said = pytest.raises(LimitError, match="above the server's 4 KiB: make the client with smaller chunk_bytes")
+    with open_client(kind, small_server.address, chunk_bytes=chunk_bytes) as client, said:
+        client.static_reshape(LARGE, [-1], transfer="stream")
+
+
 def count_questions(asked: list[bytes], limit: int) -> dict[str, Callable[[bytes, grpc.ServicerContext], bytes]]:
     """Returns a server that refuses all tensors, and counts who asks what it is."""
 
@@ -78,11 +88,36 @@ def test_a_client_asks_once_and_only_for_an_error(kind: str):
 
 @pytest.mark.parametrize("kind", CLIENTS)
 def test_a_server_that_does_not_tell_gets_no_hint(kind: str):
-    behaviors = count_questions([], 512)
-    del behaviors["ServerInfo"]
-    with run_stock(behaviors) as address, open_client(kind, address) as client, pytest.raises(LimitError) as caught:
+    asked: list[bytes] = []
+
+    def refuse(request: bytes, context: grpc.ServicerContext) -> bytes:
+        asked.append(request)
+        context.abort(grpc.StatusCode.PERMISSION_DENIED, "not for you")
+
+    behaviors = {**count_questions([], 512), "ServerInfo": refuse}
+    with run_stock(behaviors) as address, open_client(kind, address) as client:
+        for _ in range(2):
+            with pytest.raises(LimitError) as caught:
+                client.static_reshape(KIBIBYTE, [-1])
+            assert caught.value.message == "Received message larger than max (9 vs. 1)"
+    assert asked == [b""]  # nor is it asked again
+
+
+@pytest.mark.parametrize("kind", CLIENTS)
+def test_a_call_that_was_sent_again_has_its_hint(kind: str):
+    behaviors, attempts = count_questions([], 512), [0]
+    refuse = behaviors["StaticReshape"]
+
+    def lose_first(request: bytes, context: grpc.ServicerContext) -> bytes:
+        attempts[0] += 1
+        if attempts[0] == 1:
+            context.abort(grpc.StatusCode.UNAVAILABLE, "lost")
+        return refuse(request, context)
+
+    behaviors["StaticReshape"] = lose_first
+    said = pytest.raises(LimitError, match="above the server's 512 B")
+    with run_stock(behaviors) as address, open_client(kind, address) as client, said:
         client.static_reshape(KIBIBYTE, [-1])
-    assert caught.value.message == "Received message larger than max (9 vs. 1)"
 
 
 def test_the_log_says_on_one_line_how_it_serves(serving: str):

@@ -1,6 +1,7 @@
 """What a server says of itself, to its callers and in its log."""
 
 import logging
+from pathlib import Path
 
 import pytest
 
@@ -32,7 +33,7 @@ def test_auto_is_told_as_what_it_came_to():
 def test_one_record_has_version_serving_engine_limits_workers_and_listeners(caplog: pytest.LogCaptureFixture):
     config = Config(serving="threads", engine="event", workers=3, max_rank=7)
     with caplog.at_level(logging.INFO):
-        announce(("a:1", "b:2"), "c:3", config)
+        announce(("a:1", "b:2"), config, health_address="c:3", metrics_address="d:4")
 
     (record,) = [record for record in caplog.records if record.message == "serving"]
     told = vars(record)
@@ -43,4 +44,17 @@ def test_one_record_has_version_serving_engine_limits_workers_and_listeners(capl
         config.max_message_bytes,
         config.memory_budget_bytes,
     )
+    assert (told["metrics_address"], told["tokens"]) == ("d:4", "none")
     assert told["version"]
+
+
+def test_what_is_not_listened_on_is_not_named_and_tokens_that_are_asked_for_are(
+    caplog: pytest.LogCaptureFixture, tmp_path: Path
+):
+    config = Config(listen=("unix:/tmp/a",), token_file=tmp_path / "tokens")
+    with caplog.at_level(logging.INFO):
+        announce(("unix:/tmp/a",), config, health_address=None, metrics_address=None)
+
+    told = vars(caplog.records[-1])
+    assert told["tokens"] == "required"
+    assert told.keys().isdisjoint({"health_address", "metrics_address"})

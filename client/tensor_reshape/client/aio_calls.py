@@ -16,7 +16,7 @@ import grpc.aio
 from tensor_reshape.client.connections import FAULT_SECONDS, add_fault, describe_fault, describe_wait, has_failed
 from tensor_reshape.client.contexts import ClientContext, Metadata
 from tensor_reshape.client.errors import CallTimeoutError, ServiceError, UnavailableError, build_error
-from tensor_reshape.client.hints import HINT_SECONDS, calls_for_hint, hint_stream
+from tensor_reshape.client.hints import HINT_SECONDS, NOTHING_TOLD, calls_for_hint, hint_size
 from tensor_reshape.client.options import ChannelSettings, Endpoint, build_channel_options
 from tensor_reshape.client.queries import MAX_PARALLEL_CALLS, ShapeQuery, split_queries
 from tensor_reshape.client.requests import Call, ShapeAnswers, build_health_check, build_infer_shapes, build_server_info
@@ -76,7 +76,7 @@ class AioCalls:
             try:
                 return call.decode(await self._repeat(lambda: self._send(call, context), attempts))
             except LimitError as error:
-                raise await self._hint(error, call, context) from None
+                raise await self._hint(error, call.method, len(call.request), context) from None
 
     async def run_batch(self, queries: Sequence[ShapeQuery], context: ClientContext) -> ShapeAnswers:
         """Makes the calls of a batch, some at a time, and returns their answers in order."""
@@ -98,8 +98,16 @@ class AioCalls:
     async def stream(self, make_transfer: Callable[[], StreamTransfer], context: ClientContext) -> Array:
         """Makes the call of a stream, with a transfer of its own for each attempt."""
         attempts = Attempts(self._endpoint.budget, context.deadline)
+
+        async def attempt() -> Array:
+            transfer = make_transfer()
+            try:
+                return await self._exchange_all(transfer, context, attempts)
+            except LimitError as error:
+                raise await self._hint(error, STREAM_RESHAPE.path, transfer.largest_bytes, context) from None
+
         with context:
-            return await self._repeat(lambda: self._exchange_all(make_transfer(), context, attempts), attempts)
+            return await self._repeat(attempt, attempts)
 
     async def ask_once(self, call: Call[Answer], context: ClientContext) -> Answer:
         """Makes a call to a server whatever its health, and never again."""
@@ -129,13 +137,17 @@ class AioCalls:
             return grpc.aio.insecure_channel(target, merged, compression, interceptors)
         return grpc.aio.secure_channel(target, credentials, merged, compression, interceptors)
 
-    async def _hint(self, error: TensorReshapeError, call: Call[Answer], context: ClientContext) -> TensorReshapeError:
+    async def _hint(
+        self, error: TensorReshapeError, path: str, size: int, context: ClientContext
+    ) -> TensorReshapeError:
         """Returns the error of a call, with a hint where what the server says of itself, asked once, explains it."""
-        if calls_for_hint(error, call) and self._endpoint.server_info is None:
-            hurried = ClientContext(Deadline(context.deadline.clip(HINT_SECONDS)), ())
+        if calls_for_hint(error, path) and self._endpoint.server_info is None:
+            self._endpoint.server_info = NOTHING_TOLD  # already: another task is not to ask, too
+            # With the metadata of the call: they may be what lets it in.
+            hurried = ClientContext(Deadline(context.deadline.clip(HINT_SECONDS)), context.metadata)
             with suppress(TensorReshapeError):
                 self._endpoint.server_info = await self.run(build_server_info(), hurried)
-        return hint_stream(error, call, self._endpoint.server_info)
+        return hint_size(error, path, size, self._endpoint.server_info)
 
     async def _send(
         self, call: Call[Answer], context: ClientContext, *, find_method: _FindMethod | None = None

@@ -101,10 +101,11 @@ def check_metadata(metadata: Metadata) -> CheckedMetadata:
     Raises:
         ValueError: a key is not of lower-case letters, digits, "_", "-" and ".", or a value does not go with it.
     """
-    for key, value in metadata:
+    checked = tuple(metadata)  # first: what is read only once would be gone
+    for key, value in checked:
         binary = key.endswith("-bin")
         printable = isinstance(value, str) and value.isascii() and value.isprintable()
         if not _METADATA_KEY.fullmatch(key) or not (isinstance(value, bytes) if binary else printable):
             message = f"metadata cannot hold {key!r}: a lower-case key, and ASCII text, or bytes where it ends in -bin"
             raise ValueError(message)
-    return tuple(metadata)
+    return checked

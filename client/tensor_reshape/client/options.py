@@ -224,7 +224,8 @@ def check_settings(
     Raises:
         TypeError: the name of an option is no text, its value no integer, text or bytes; or the compression is none.
     """
-    for name, value in options:
+    checked = tuple(options)  # first: what is read only once would be gone
+    for name, value in checked:
         # Of anything else that has an `__int__`, as floats and numpy's integers have, grpcio takes the number for the
         # address of a C object, and the core reads what is there.
         if not isinstance(name, str) or not isinstance(value, int | str | bytes):
@@ -233,7 +234,7 @@ def check_settings(
     if compression is not None and not isinstance(compression, grpc.Compression):
         message = f"compression is one of grpc.Compression, not {compression!r}"
         raise TypeError(message)
-    return ChannelSettings(tuple(options), compression, tuple(interceptors))
+    return ChannelSettings(checked, compression, tuple(interceptors))
 
 
 def choose_timeout(seconds: float) -> float | None:

@@ -23,7 +23,7 @@ from tensor_reshape.client.contexts import ClientContext
 from tensor_reshape.client.direct_calls import DirectCalls, Way, check_way, open_calls
 from tensor_reshape.client.direct_streams import find_exchange
 from tensor_reshape.client.errors import CallTimeoutError, UnavailableError
-from tensor_reshape.client.hints import HINT_SECONDS, calls_for_hint, hint_stream
+from tensor_reshape.client.hints import HINT_SECONDS, NOTHING_TOLD, calls_for_hint, hint_size
 from tensor_reshape.client.options import ChannelSettings, Endpoint, build_channel_options
 from tensor_reshape.client.queries import MAX_PARALLEL_CALLS, ShapeQuery, split_queries
 from tensor_reshape.client.requests import Call, ShapeAnswers, build_health_check, build_infer_shapes, build_server_info
@@ -31,9 +31,9 @@ from tensor_reshape.client.responses import Answer
 from tensor_reshape.client.retries import Attempts, Deadline
 from tensor_reshape.client.stock_calls import StockCalls, explain_one
 from tensor_reshape.client.transfers import StreamTransfer
-from tensor_reshape.rules.errors import TensorReshapeError
+from tensor_reshape.rules.errors import LimitError, TensorReshapeError
 from tensor_reshape.wire.arrays import Array
-from tensor_reshape.wire.methods import SERVICE
+from tensor_reshape.wire.methods import SERVICE, STREAM_RESHAPE
 
 _Result = TypeVar("_Result")
 
@@ -72,8 +72,8 @@ class SyncCalls:
         try:  # no `with`: it would cost each call a part of a microsecond
             return call.decode(self._answer(call, context))
         except TensorReshapeError as error:
-            context.name_call(error)
-            raise
+            with context:
+                raise self._hint(error, call.method, len(call.request), context) from error.__cause__
 
     def run_batch(self, queries: Sequence[ShapeQuery], context: ClientContext) -> ShapeAnswers:
         """Makes the calls of a batch, some at a time, and returns their answers in order."""
@@ -95,8 +95,16 @@ class SyncCalls:
     def stream(self, make_transfer: Callable[[], StreamTransfer], context: ClientContext) -> Array:
         """Makes the call of a stream, with a transfer of its own for each attempt."""
         attempts = Attempts(self._endpoint.budget, context.deadline)
+
+        def attempt() -> Array:
+            transfer = make_transfer()
+            try:
+                return self._exchange_all(transfer, context, attempts)
+            except LimitError as error:
+                raise self._hint(error, STREAM_RESHAPE.path, transfer.largest_bytes, context) from None
+
         with context:
-            return self._repeat(lambda: self._exchange_all(make_transfer(), context, attempts), attempts)
+            return self._repeat(attempt, attempts)
 
     def ask_once(self, call: Call[Answer], context: ClientContext) -> Answer:
         """Makes a call to a server whatever its health, and never again."""
@@ -136,19 +144,21 @@ class SyncCalls:
         except TensorReshapeError as error:
             # Only now: most calls have one attempt, and need no account of them.
             attempts = Attempts(self._endpoint.budget, context.deadline)
-            self._pause(self._hint(error, call, context), attempts)
+            self._pause(error, attempts)
         else:
             self._endpoint.budget.note_success()
             return raw
         return self._repeat(lambda: self._send(call, context), attempts)
 
-    def _hint(self, error: TensorReshapeError, call: Call[Answer], context: ClientContext) -> TensorReshapeError:
+    def _hint(self, error: TensorReshapeError, path: str, size: int, context: ClientContext) -> TensorReshapeError:
         """Returns the error of a call, with a hint where what the server says of itself, asked once, explains it."""
-        if calls_for_hint(error, call) and self._endpoint.server_info is None:
-            hurried = ClientContext(Deadline(context.deadline.clip(HINT_SECONDS)), ())
+        if calls_for_hint(error, path) and self._endpoint.server_info is None:
+            self._endpoint.server_info = NOTHING_TOLD  # already: another thread is not to ask, too
+            # With the metadata of the call: they may be what lets it in.
+            hurried = ClientContext(Deadline(context.deadline.clip(HINT_SECONDS)), context.metadata)
             with suppress(TensorReshapeError):
                 self._endpoint.server_info = self.run(build_server_info(), hurried)
-        return hint_stream(error, call, self._endpoint.server_info)
+        return hint_size(error, path, size, self._endpoint.server_info)
 
     def _send(
         self, call: Call[Answer], context: ClientContext, *, unary: DirectCalls | StockCalls | None = None

@@ -158,6 +158,7 @@ class StreamTransfer:
         begin: the first message; the chunks follow when it has been accepted.
         accepted: whether the server has accepted the tensor.
         output: what the chunks of the answer fill.
+        largest_bytes: of the largest message that was made so far.
     """
 
     def __init__(self, plan: Plan, delivery: Delivery, chunk_bytes: int) -> None:
@@ -172,6 +173,7 @@ class StreamTransfer:
         self._source = view_bytes(plan.array.astype(self.output.dtype, order="C", copy=moved))
         data = TensorView(plan.data_type, plan.question.data, None, _NO_BYTES)
         self.begin = encode_begin(ReshapeCall(plan.question, data), plan.shape)
+        self.largest_bytes = len(self.begin)
         self._target = view_bytes(self.output)
         self._size = plan.dense_bytes
         self._arrived = 0
@@ -181,7 +183,9 @@ class StreamTransfer:
         # One at a time, as they are sent: all at once would be the tensor once more.
         for offset in range(0, self._size, self._chunk_bytes):
             elements = self._source[self._find_place(offset) : self._find_place(offset + self._chunk_bytes)]
-            yield encode_chunk(offset, pack(self._plan.memory_type, elements).data)
+            message = encode_chunk(offset, pack(self._plan.memory_type, elements).data)
+            self.largest_bytes = max(self.largest_bytes, len(message))
+            yield message
 
     def receive(self, raw: bytes) -> None:
         """Takes a message of the answer.

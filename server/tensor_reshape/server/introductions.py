@@ -17,23 +17,32 @@ _LOGGER = logging.getLogger(__name__)
 _LIMITS = ("max_message_bytes", "max_tensor_bytes", "memory_budget_bytes", "max_rank", "max_calls", "max_connections")
 
 
-def announce(addresses: Sequence[str], health_address: str | None, config: Config) -> None:
+def announce(
+    addresses: Sequence[str], config: Config, *, health_address: str | None, metrics_address: str | None
+) -> None:
     """Logs where the server listens, by the real ports, a line for each address; and how it serves, in one.
 
     Args:
         addresses: for calls.
-        health_address: for health alone, if any.
         config: of the whole server; its `engine` is the one that reads connections.
+        health_address: for health alone, if any.
+        metrics_address: for metrics, if any; whoever opens that port has logged a line of it.
     """
     if health_address is not None:
         _LOGGER.info("listening for health checks", extra={"address": health_address})
     for address in addresses:
         values = {"address": address, "tls": config.tls is not None, "engine": config.engine}
         _LOGGER.info("listening", extra=values)
-    _LOGGER.info("serving", extra=_list_facts(addresses, health_address, config))
+    _LOGGER.info("serving", extra=_list_facts(addresses, config) | _list_ports(health_address, metrics_address))
 
 
-def _list_facts(addresses: Sequence[str], health_address: str | None, config: Config) -> dict[str, object]:
+def _list_ports(health_address: str | None, metrics_address: str | None) -> dict[str, object]:
+    """Returns where something else than calls is answered, if anywhere."""
+    ports = {"health_address": health_address, "metrics_address": metrics_address}
+    return {name: address for name, address in ports.items() if address is not None}
+
+
+def _list_facts(addresses: Sequence[str], config: Config) -> dict[str, object]:
     """Returns what explains most of how a server behaves."""
     return {
         "version": version("tensor-reshape"),
@@ -43,8 +52,8 @@ def _list_facts(addresses: Sequence[str], health_address: str | None, config: Co
         "threads": config.threads,
         **{name: getattr(config, name) for name in _LIMITS},
         "addresses": ",".join(addresses),
-        **({} if health_address is None else {"health_address": health_address}),
         "tls": "none" if config.tls is None else "mutual" if config.tls.client_ca else "server",
+        "tokens": "none" if config.token_file is None else "required",
     }
 
 

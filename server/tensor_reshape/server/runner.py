@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
+from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -260,8 +261,21 @@ class Runner:
 
 def _join_methods(config: Config, service: ReshapeService) -> MethodTable:
     """Returns all that calls may ask for: of the contract, of this server, and in the words of the other protocol."""
-    inference = build_inference_methods(service, config.limits, SharedMemory(config.shared_memory_dir))
+    inference = build_inference_methods(service, config.limits, _open_shared_memory(config.shared_memory_dir))
     return service.methods.join(MethodTable((build_info_method(describe_server(config)),), ())).join(inference)
+
+
+def _open_shared_memory(directory: Path | None) -> SharedMemory:
+    """Returns the shared memory of a server.
+
+    Raises:
+        ConfigError: its directory cannot be opened.
+    """
+    try:
+        return SharedMemory(directory)
+    except OSError as error:
+        message = f"cannot open --shared-memory-dir {directory}: {error.strerror}"
+        raise ConfigError(message) from error
 
 
 def _start_tracing() -> "Tracing":
@@ -294,9 +308,9 @@ def serve_until_signal(config: Config) -> None:
     for number in STOP_SIGNALS:
         signal.signal(number, lambda received, _: signals.put(signal.Signals(received).name))
     runner = Runner(config)
-    with _show_metrics(config, runner):
+    with _show_metrics(config, runner) as metrics_address:
         runner.start()
-        announce(runner.addresses, runner.health_address, config)
+        announce(runner.addresses, config, health_address=runner.health_address, metrics_address=metrics_address)
         stop(runner, await_cause(signals), signals)
 
 
@@ -309,8 +323,8 @@ def _name(method: MethodDescriptor) -> str:
     return f"/{method.containing_service.full_name}/{method.name}"
 
 
-def _show_metrics(config: Config, runner: Runner) -> AbstractContextManager[None]:
-    """Counts, and shows what is counted, where that is asked for.
+def _show_metrics(config: Config, runner: Runner) -> AbstractContextManager[str | None]:
+    """Counts, and shows what is counted, where that is asked for; yields the address.
 
     Raises:
         ConfigError: the address cannot be bound.

@@ -10,7 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason, ReshapeError
+from tensor_reshape.server.config import Config, ConfigError
 from tensor_reshape.server.oip.shared_memory import MAX_NAME_BYTES, MAX_REGIONS, Region, SharedMemory
+from tensor_reshape.server.runner import Runner
 
 FIELD = "inputs[0].parameters"
 SIZE = 4096
@@ -284,3 +286,9 @@ def test_a_refusal_says_nothing_of_the_directory(regions: SharedMemory, director
         read(regions, "all", 0, 1)
     assert str(caught.value) == "the file of the region 'all' cannot be used: No such file or directory"
     assert caught.value.field == FIELD
+
+
+def test_a_directory_that_cannot_be_opened_is_a_fault_of_the_configuration(tmp_path: Path):
+    gone = tmp_path / "gone"
+    with pytest.raises(ConfigError, match=f"^cannot open --shared-memory-dir {gone}: No such file or directory$"):
+        Runner(Config(listen=("127.0.0.1:0",), shared_memory_dir=gone))

@@ -34,8 +34,8 @@ _LOGGER = logging.getLogger(__name__)
 
 
 @contextmanager
-def serve_metrics(config: Config, layout: Layout, list_sources: Callable[[], Sequence[Source]]) -> Iterator[None]:
-    """Shows the metrics of a server at `config.metrics_listen` during the block.
+def serve_metrics(config: Config, layout: Layout, list_sources: Callable[[], Sequence[Source]]) -> Iterator[str]:
+    """Shows the metrics of a server at `config.metrics_listen` during the block; yields the address, by its real port.
 
     Args:
         config: of the server.
@@ -50,7 +50,7 @@ def serve_metrics(config: Config, layout: Layout, list_sources: Callable[[], Seq
     port.start()
     _LOGGER.info("listening for metrics", extra={"address": port.address})
     try:
-        yield
+        yield port.address
     finally:
         port.stop()
 

@@ -66,13 +66,15 @@ def supervise(config: Config) -> None:
         ]
         for slot in slots:
             stack.enter_context(closing(slot))  # whatever ends the supervisor, no worker is left
-        if layout is not None:
-            stack.enter_context(_show_metrics(config, layout, slots))
-        Supervisor(slots, partial(announce, share.listen, share.health_listen, config)).run()
+        metrics_address = None if layout is None else stack.enter_context(_show_metrics(config, layout, slots))
+        ports = {"health_address": share.health_listen, "metrics_address": metrics_address}
+        Supervisor(slots, partial(announce, share.listen, config, **ports)).run()
 
 
-def _show_metrics(config: Config, layout: Layout, slots: Sequence[Slot]) -> AbstractContextManager[None]:
-    """Shows what the workers count, which is in memory of this process as well: no worker is asked or waited for.
+def _show_metrics(config: Config, layout: Layout, slots: Sequence[Slot]) -> AbstractContextManager[str]:
+    """Shows what the workers count, which is in memory of this process as well, and yields where.
+
+    No worker is asked or waited for.
 
     The port has a thread of its own here. What strangers can have it do is bounded, and keeps no tick waiting for long.
 
