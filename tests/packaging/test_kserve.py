@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tensor_reshape.server.__main__ import serve
+from manifests import parse_arguments
 from tensor_reshape.server.config import Config
 
 Manifest = dict[str, Any]
@@ -48,9 +48,7 @@ def predictor() -> Manifest:
 @pytest.fixture(scope="module")
 def config(container: Manifest) -> Config:
     """What the server makes of the arguments."""
-    command, *flags = container["args"]
-    assert command == "serve"
-    return Config(**serve.make_context("serve", flags).params)
+    return parse_arguments(container["args"])
 
 
 @pytest.mark.parametrize(

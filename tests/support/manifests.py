@@ -80,20 +80,25 @@ def read_config(overlay: str, tls_folder: Path) -> Config:
         overlay: which.
         tls_folder: what stands for the volume with the certificates.
     """
-    command, *flags = find_container(overlay)["args"]
-    assert command == "serve"
     variables = {name: value.replace(TLS_FOLDER, str(tls_folder)) for name, value in find_variables(overlay).items()}
     before = dict(os.environ)
     try:
         for name in [name for name in before if name.startswith(VARIABLE_PREFIX)]:
             del os.environ[name]
         os.environ.update(variables)
-        values = serve.make_context("serve", flags).params
-        values.pop("check_config")  # what is to be done, and no setting
-        return Config(**values)
+        return parse_arguments(find_container(overlay)["args"])
     finally:
         os.environ.clear()
         os.environ.update(before)
+
+
+def parse_arguments(arguments: Sequence[str]) -> Config:
+    """Returns what the server makes of the arguments of a container."""
+    command, *flags = arguments
+    assert command == "serve"
+    values = serve.make_context("serve", list(flags)).params
+    values.pop("check_config")  # what is to be done, and no setting
+    return Config(**values)
 
 
 def list_ports(container: Manifest) -> dict[str, int]:
