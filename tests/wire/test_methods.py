@@ -12,6 +12,7 @@ from tensor_reshape.wire.methods import (
     SERVER_INFO,
     SERVICE,
     STREAM_RESHAPE,
+    split_method,
 )
 
 CONTRACT = reshape_pb2.DESCRIPTOR.services_by_name["ReshapeService"]
@@ -57,3 +58,8 @@ def test_a_tensor_on_a_stream_begins_with_a_field_of_the_name_of_its_operation()
 def test_only_the_stream_takes_more_than_one_message():
     streams = {method.name for method in CONTRACT.methods if method.client_streaming or method.server_streaming}
     assert streams == {STREAM_RESHAPE.name}
+
+
+@pytest.mark.parametrize(("name", "method"), [("/a.b/C", ("a.b", "C")), ("/a/b/C", ("a/b", "C")), ("C", ("", "C"))])
+def test_a_name_is_a_service_and_a_method(name: str, method: tuple[str, str]):
+    assert split_method(name) == method

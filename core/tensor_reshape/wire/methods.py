@@ -104,3 +104,9 @@ SERVER_INFO = Method("ServerInfo", reshape_pb2.ServerInfoRequest, reshape_pb2.Se
 
 OPERATIONS_BY_NUMBER = {int(method.number): operation for operation, method in OPERATION_METHODS.items()}
 """The operation that a question names."""
+
+
+def split_method(name: str) -> tuple[str, str]:
+    """Returns the service and the method of a full name, `/service/method`."""
+    service, _, method = name.removeprefix("/").rpartition("/")
+    return service, method

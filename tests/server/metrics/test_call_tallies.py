@@ -21,7 +21,8 @@ from tensor_reshape.server.metrics.families import (
     RESPONSE_BYTES,
     Family,
 )
-from tensor_reshape.server.metrics.tallies import Layout, Tally, split_method
+from tensor_reshape.server.metrics.tallies import Layout, Tally
+from tensor_reshape.wire.methods import split_method
 
 ENDINGS = (Ending("OK"), Ending("INVALID_ARGUMENT", str(Reason.NOT_DIVISIBLE)), Ending("INTERNAL", "INTERNAL_ERROR"))
 

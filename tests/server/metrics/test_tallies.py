@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from tensor_reshape.server.metrics.families import CALLS, MAX_CALLS, OPEN_CALLS, OTHER, PROCESS_FAMILIES, REQUEST_BYTES
-from tensor_reshape.server.metrics.tallies import CODES, Layout, Tally, make_memory, split_method
+from tensor_reshape.server.metrics.tallies import CODES, Layout, Tally, make_memory
 
 METHODS = ("/a.service/First", "/a.service/Second")
 
@@ -30,11 +30,6 @@ def test_no_two_numbers_are_in_one_place_and_none_is_left_out(layout: Layout):
 def test_each_method_has_each_code_and_so_has_what_is_no_method(layout: Layout):
     methods = [("a.service", "First"), ("a.service", "Second"), (OTHER, OTHER)]
     assert list(layout.cells[CALLS]) == [(*method, code) for method in methods for code in CODES]
-
-
-@pytest.mark.parametrize(("name", "method"), [("/a.b/C", ("a.b", "C")), ("/a/b/C", ("a/b", "C")), ("C", ("", "C"))])
-def test_a_name_is_a_service_and_a_method(name: str, method: tuple[str, str]):
-    assert split_method(name) == method
 
 
 @pytest.mark.parametrize(("value", "bucket"), [(0, 0), (256, 0), (257, 1), (4**14, 10), (4**14 + 1, 11)])

@@ -17,6 +17,7 @@ from itertools import product
 import grpc
 
 from tensor_reshape.server.metrics.families import GAUGE, OTHER, PROCESS_FAMILIES, VALUES, Family
+from tensor_reshape.wire.methods import split_method
 
 CODES = tuple(code.name for code in grpc.StatusCode)
 """What a call may end with."""
@@ -53,12 +54,6 @@ class Layout:
         if "code" in family.labels:
             return ((*method, code) for method in methods for code in CODES)
         return methods
-
-
-def split_method(name: str) -> tuple[str, str]:
-    """Returns the service and the method of a full name, `/service/method`."""
-    service, _, method = name.removeprefix("/").rpartition("/")
-    return service, method
 
 
 class Tally:

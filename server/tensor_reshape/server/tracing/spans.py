@@ -21,7 +21,7 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 from tensor_reshape.server.calls.heads import Metadata
 from tensor_reshape.server.calls.lifecycle import GONE, Event, State
 from tensor_reshape.server.calls.observers import CallRecord
-from tensor_reshape.wire.methods import SERVICE
+from tensor_reshape.wire.methods import SERVICE, split_method
 from tensor_reshape.wire.ranks import find_inferred_rank, find_output_rank, find_stream_rank
 
 # What the conventions call a failure of the server: other codes are answers that the caller has to live with.
@@ -67,7 +67,7 @@ class SpanObserver:
 
     def _tell(self, record: CallRecord) -> None:
         end = time.time_ns()
-        service, _, method = record.method.removeprefix("/").partition("/")
+        service, method = split_method(record.method)
         span = self._tracer.start_span(
             f"{service}/{method}",
             # Not the context of this thread, which tells of calls of any caller.
