@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any, cast
 
 import grpc
@@ -107,23 +108,21 @@ def test_all_attempts_of_a_call_have_its_request_id(kind: str, recorder: Recorde
     assert [sent >= SENT for sent in recorder.calls].count(True) == 2
 
 
-def test_an_error_has_the_id_that_the_server_returns(kind: str):
-    def refuse(_: bytes, context: grpc.ServicerContext) -> bytes:
-        context.set_trailing_metadata(((REQUEST_ID_KEY, "of-the-server"),))
-        context.abort(grpc.StatusCode.INTERNAL, "no")
+def refuse(request_id: str, _: bytes, context: grpc.ServicerContext) -> bytes:
+    """Serves a call that ends badly, and is told this id."""
+    context.set_trailing_metadata(((REQUEST_ID_KEY, request_id),))
+    context.abort(grpc.StatusCode.INTERNAL, "no")
 
-    with run_stock({"InferShape": refuse}) as address, open_client(kind, address) as client:
+
+def test_an_error_has_the_id_that_the_server_returns(kind: str):
+    with run_stock({"InferShape": partial(refuse, "of-the-server")}) as address, open_client(kind, address) as client:
         with pytest.raises(ServiceError) as caught:
             ASKED["infer"](client, {})
         assert caught.value.request_id == "of-the-server"
 
 
 def test_what_a_server_returns_is_not_taken_for_an_id_where_it_is_none(kind: str):
-    def refuse(_: bytes, context: grpc.ServicerContext) -> bytes:
-        context.set_trailing_metadata(((REQUEST_ID_KEY, "a b"),))
-        context.abort(grpc.StatusCode.INTERNAL, "no")
-
-    with run_stock({"InferShape": refuse}) as address, open_client(kind, address) as client:
+    with run_stock({"InferShape": partial(refuse, "a b")}) as address, open_client(kind, address) as client:
         with pytest.raises(ServiceError) as caught:
             ASKED["infer"](client, NAMED)
         assert caught.value.request_id == "call-7"

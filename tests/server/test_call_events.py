@@ -14,6 +14,7 @@ import pytest
 from http2 import HEALTH_CHECK, SERVICE_PATH, Connection, frame, grpc_message
 from http2 import Kind as Frame
 from in_process import ANY_PORT, BlockedBackend, hurry_stop
+from plain_requests import build_reshape
 from raw_streams import SIX, begin, chunk, open_stream
 from tensor_reshape.rules.errors import Reason
 from tensor_reshape.server.calls.fair_locks import FairLock
@@ -23,7 +24,6 @@ from tensor_reshape.server.config import Config
 from tensor_reshape.server.runner import Runner
 from tensor_reshape.server.service.backend import reshape
 from tensor_reshape.server.service.methods import LIGHT_BYTES, Backend, ReshapeService
-from tensor_reshape.v1 import reshape_pb2, tensor_pb2
 
 SECONDS = 60.0
 STALL_SECONDS = 0.5
@@ -97,14 +97,7 @@ def served(way: str) -> Iterator[Served]:
         yield served
 
 
-def build_request(size: int, target: int = -1) -> bytes:
-    """Asks for `size` bytes under another shape."""
-    data = tensor_pb2.Tensor(data_type=tensor_pb2.DATA_TYPE_U8, dims=[size], data=bytes(size))
-    shape = tensor_pb2.Tensor(data_type=tensor_pb2.DATA_TYPE_I8, dims=[1], data=target.to_bytes(1, "big", signed=True))
-    return reshape_pb2.ReshapeRequest(shape=shape, special_zero=False, data=data).SerializeToString()
-
-
-LONG = build_request(2 * LIGHT_BYTES)
+LONG = build_reshape(2 * LIGHT_BYTES)
 
 
 def call(address: str, request: bytes) -> None:
@@ -166,16 +159,16 @@ def stream_and_stand_still(address: str) -> None:
 
 
 CASES: dict[str, tuple[Callable[[str], None], str, str, str]] = {
-    "a small call": (lambda address: call(address, build_request(24)), f"{BEGINS} END OVER", "OK", ""),
+    "a small call": (lambda address: call(address, build_reshape(24)), f"{BEGINS} END OVER", "OK", ""),
     "a large call": (lambda address: call(address, LONG), f"{BEGINS} {QUEUES} END OVER", "OK", ""),
     "a refusal": (
-        lambda address: call(address, build_request(24, 7)),
+        lambda address: call(address, build_reshape(24, 7)),
         f"{BEGINS} END OVER",
         "INVALID_ARGUMENT",
         Reason.VOLUME_MISMATCH,
     ),
     "a large refusal": (
-        lambda address: call(address, build_request(2 * LIGHT_BYTES, 7)),
+        lambda address: call(address, build_reshape(2 * LIGHT_BYTES, 7)),
         f"{BEGINS} {QUEUES} END OVER",
         "INVALID_ARGUMENT",
         Reason.VOLUME_MISMATCH,
@@ -232,7 +225,7 @@ def test_both_ways_show_the_same_events(served: Served, case: str):
 
 
 def test_a_calls_record_tells_whose_it_was_and_what_went_to_and_fro(served: Served):
-    request = build_request(24)
+    request = build_reshape(24)
     call(served.address, request)
     record, _ = served.recorder.await_end()
     assert (record.method, record.peer.startswith("ipv4:127.0.0.1:")) == (RESHAPE, True)
@@ -249,7 +242,7 @@ def test_a_streams_record_counts_every_message(served: Served):
 def test_foreign_methods_are_not_seen(served: Served):
     with Connection(served.address) as connection:
         assert connection.call(HEALTH_CHECK, b"").is_ok
-    call(served.address, build_request(24))
+    call(served.address, build_reshape(24))
     assert served.recorder.await_end()[0].method == RESHAPE
 
 
@@ -260,7 +253,7 @@ def find_a_bug(*_: object) -> None:
 
 def test_a_bug_ends_a_call(way: str, caplog: pytest.LogCaptureFixture):
     with serve(way, find_a_bug) as served:  # type: ignore[arg-type]
-        call(served.address, build_request(24))
+        call(served.address, build_reshape(24))
         record, seen = served.recorder.await_end()
     assert (seen, record.ending) == (f"{BEGINS} END OVER", ("INTERNAL", Reason.INTERNAL_ERROR))
     assert "bug" in [one.message for one in caplog.records]
@@ -310,7 +303,7 @@ def test_a_call_above_the_number_of_calls_is_refused(way: str):
         open_stream(channel, begin()) as stream,
     ):
         stream.accept()
-        call(served.address, build_request(24))
+        call(served.address, build_reshape(24))
         record, seen = served.recorder.await_end()
         assert (seen, record.ending) == ("ENTER END OVER", ("RESOURCE_EXHAUSTED", Reason.SERVER_BUSY))
 

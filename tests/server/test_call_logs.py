@@ -13,6 +13,7 @@ import pytest
 from http2 import HEALTH_CHECK, REFLECTION, SERVICE_PATH, Connection, frame, grpc_message
 from http2 import Kind as Frame
 from in_process import ANY_PORT, BlockedBackend, hurry_stop
+from plain_requests import build_reshape
 from raw_streams import SIX, begin, chunk, open_stream
 from tensor_reshape.rules.errors import Reason
 from tensor_reshape.server.auxiliary.bounded_calls import MAX_SILENT
@@ -96,14 +97,7 @@ def address(way: str) -> Iterator[str]:
         yield address
 
 
-def build_request(size: int, target: int = -1) -> bytes:
-    """Asks for `size` bytes under another shape."""
-    data = tensor_pb2.Tensor(data_type=tensor_pb2.DATA_TYPE_U8, dims=[size], data=bytes(size))
-    shape = tensor_pb2.Tensor(data_type=tensor_pb2.DATA_TYPE_I8, dims=[1], data=target.to_bytes(1, "big", signed=True))
-    return reshape_pb2.ReshapeRequest(shape=shape, special_zero=False, data=data).SerializeToString()
-
-
-GOOD, LONG = build_request(24), build_request(2 * LIGHT_BYTES)
+GOOD, LONG = build_reshape(24), build_reshape(2 * LIGHT_BYTES)
 
 
 def call(
@@ -120,14 +114,14 @@ def call(
 
 CASES: dict[str, tuple[Callable[[str], dict[str, str]], str, str, str, str]] = {
     "a refusal": (
-        lambda address: call(address, RESHAPE, build_request(24, 7)),
+        lambda address: call(address, RESHAPE, build_reshape(24, 7)),
         RESHAPE,
         "INVALID_ARGUMENT",
         Reason.VOLUME_MISMATCH,
         "shape",
     ),
     "a large refusal": (
-        lambda address: call(address, RESHAPE, build_request(2 * LIGHT_BYTES, 7)),
+        lambda address: call(address, RESHAPE, build_reshape(2 * LIGHT_BYTES, 7)),
         RESHAPE,
         "INVALID_ARGUMENT",
         Reason.VOLUME_MISMATCH,

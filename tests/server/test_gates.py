@@ -16,6 +16,7 @@ import pytest
 from certificates import Certificates, issue_certificates
 from http2 import HEALTH_CHECK, HEALTH_WATCH, REFLECTION, SERVICE_PATH
 from in_process import ANY_PORT, BlockedBackend, hurry_stop
+from plain_requests import build_reshape
 from raw_streams import SIX, begin, chunk
 from tensor_reshape.rules.errors import LimitError, Reason
 from tensor_reshape.server.calls import core_calls
@@ -29,7 +30,6 @@ from tensor_reshape.server.oip.methods import build_probes
 from tensor_reshape.server.runner import Runner
 from tensor_reshape.server.service.backend import reshape
 from tensor_reshape.server.service.methods import LIGHT_BYTES, Backend, ReshapeService
-from tensor_reshape.v1 import reshape_pb2, tensor_pb2
 from tensor_reshape.wire.request_ids import REQUEST_ID_KEY
 
 SECONDS = 60.0
@@ -162,13 +162,7 @@ def channel(guarded: Guarded) -> Iterator[grpc.Channel]:
         yield channel
 
 
-def build_request(size: int) -> bytes:
-    data = tensor_pb2.Tensor(data_type=tensor_pb2.DATA_TYPE_U8, dims=[size], data=bytes(size))
-    shape = tensor_pb2.Tensor(data_type=tensor_pb2.DATA_TYPE_I8, dims=[1], data=b"\xff")
-    return reshape_pb2.ReshapeRequest(shape=shape, special_zero=False, data=data).SerializeToString()
-
-
-MESSAGES = {UNARY: [build_request(6)], STREAM: [begin(), chunk(0, SIX)]}
+MESSAGES = {UNARY: [build_reshape(6)], STREAM: [begin(), chunk(0, SIX)]}
 
 
 def call(
@@ -228,7 +222,7 @@ def test_what_a_gate_adds_is_told_with_a_bad_end(channel: grpc.Channel, path: st
 
 
 def test_a_long_call_tells_it_too(channel: grpc.Channel):
-    code, trailing = call(channel, UNARY, messages=[build_request(2 * LIGHT_BYTES)])
+    code, trailing = call(channel, UNARY, messages=[build_reshape(2 * LIGHT_BYTES)])
     assert (code, trailing.get(TOLD[0])) == ("OK", TOLD[1])
 
 
@@ -298,7 +292,7 @@ def test_who_may_not_call_is_told_so_by_a_server_that_is_full(way: str):
         grpc.insecure_channel(guarded.address) as channel,
     ):
         method: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(UNARY)
-        future = method.future(build_request(2 * LIGHT_BYTES), timeout=SECONDS)
+        future = method.future(build_reshape(2 * LIGHT_BYTES), timeout=SECONDS)
         try:
             assert backend.entered.wait(SECONDS)
             assert b"not you" in bytes(call(channel, UNARY, [("refuse", "yes")])[1]["grpc-status-details-bin"])  # type: ignore[arg-type]

@@ -22,6 +22,13 @@ def build_request(
     return _make_request(dims, payload, strides, target).SerializeToString()
 
 
+def build_reshape(size: int, target: int = -1) -> bytes:
+    """Returns a Reshape of `size` bytes of U8, all 0, to one dim, which fits or not."""
+    data = tensor_pb2.Tensor(data_type=tensor_pb2.DATA_TYPE_U8, dims=[size], data=bytes(size))
+    shape = tensor_pb2.Tensor(data_type=tensor_pb2.DATA_TYPE_I8, dims=[1], data=target.to_bytes(1, "big", signed=True))
+    return reshape_pb2.ReshapeRequest(shape=shape, special_zero=False, data=data).SerializeToString()
+
+
 def build_begin(dims: Sequence[int], *, strides: Sequence[int] = ()) -> bytes:
     """Returns the message of a stream that begins a tensor, which is to be flattened."""
     request = _make_request(dims, b"", strides, (-1,))
