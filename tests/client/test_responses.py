@@ -1,5 +1,6 @@
 """What a caller gets of a response, and what becomes of those that are none."""
 
+import json
 from collections.abc import Sequence
 
 import numpy as np
@@ -35,6 +36,13 @@ def answer(raw: bytes) -> Behavior:
 
 def infer(client: Client) -> tuple[int, ...]:
     return client.infer_shape([6], [6], special_zero=False).known
+
+
+def test_a_shape_is_json_that_is_written_and_read_back():
+    record = MIXED.to_json()
+    assert record["shape"][0] == {"min": 0, "max": None, "name": "N"}
+    assert json.loads(json.dumps(record)) == record
+    assert UNRANKED.to_json() == {"shape": None}
 
 
 def test_an_inferred_shape_has_the_length_of_its_rank():

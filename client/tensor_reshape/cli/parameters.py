@@ -14,7 +14,7 @@ from tensor_reshape.client.options import DEFAULT_TARGET, DEFAULT_TIMEOUT_SECOND
 from tensor_reshape.rules.dims import AnyDim
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.limits import MAX_DIM
-from tensor_reshape.rules.notation import parse_dim
+from tensor_reshape.rules.notation import parse_dims
 from tensor_reshape.wire.arrays import UNNAMED_IN_FILES, Array
 
 _Command = Callable[..., None]
@@ -58,11 +58,8 @@ class PartialDims(click.ParamType):  # type: ignore[type-arg] # a generic in new
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> PartialShape:
         """Returns what is known."""
-        text = str(value).strip()
-        if text in {"...", "unknown"}:
-            return PartialShape(None)
         try:
-            return PartialShape(tuple(map(parse_dim, text.split(","))) if text else ())
+            return PartialShape(parse_dims(str(value)))
         except InvalidRequestError as error:
             self.fail(error.message, param, ctx)
 
