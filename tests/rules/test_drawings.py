@@ -182,7 +182,7 @@ def test_a_refused_question_of_any_length_has_a_small_drawing(dims: list[AnyDim]
     assert len(_draw(Question(RESHAPE, dims, dims, True, None, dims))) < MAX_BYTES
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(REQUESTS | LAWFUL_REQUESTS)
 def test_every_question_has_a_well_formed_drawing_that_is_always_the_same(request: ShapeRequest):
     text = _draw(request.question)
@@ -190,7 +190,7 @@ def test_every_question_has_a_well_formed_drawing_that_is_always_the_same(reques
     assert _draw(request.question) == text
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(LAWFUL_REQUESTS)
 def test_every_dim_of_data_and_output_is_in_the_drawing(request: ShapeRequest):
     question = request.question

@@ -61,9 +61,9 @@ def _factor(dim: AnyDim, token: Hashable) -> _Factor:
     if not isinstance(dim, Dim) or dim.expression is None:
         return Fraction(1), {token: 1}
     coefficient, factors, divisor, divisors = dim.expression
-    powers = Counter(symbol.name for symbol in factors)
+    powers = Counter[Hashable](symbol.name for symbol in factors)
     powers.subtract(symbol.name for symbol in divisors)
-    return Fraction(coefficient, divisor), dict(powers)
+    return Fraction(coefficient, divisor), powers
 
 
 def _find_places(left: Sequence[_Factor], right: Sequence[_Factor]) -> list[_Place]:

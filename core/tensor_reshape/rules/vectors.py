@@ -59,7 +59,7 @@ def count_cells(text: str) -> int:
 
 def clip_label(text: str) -> str:
     """Returns the text of a box, cut where it is long."""
-    shown = text
+    shown = text[: LABEL_CHARACTERS + 1]  # so that what is cut one by one is short
     while count_cells(shown) > LABEL_CHARACTERS:
         shown = shown[:-1]
     return shown if shown == text else f"{shown[:-1]}…"
