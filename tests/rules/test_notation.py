@@ -17,7 +17,8 @@ from tensor_reshape.rules.dims import (
 )
 from tensor_reshape.rules.errors import InvalidRequestError, Reason
 from tensor_reshape.rules.names import is_name
-from tensor_reshape.rules.notation import parse_dim, parse_dims, split_dims
+from tensor_reshape.rules.notation import parse_dim
+from tensor_reshape.rules.typed_shapes import parse_shape
 from tensor_reshape.wire.dims import decode_dims, encode_dim
 
 N, M = Symbol("N"), Symbol("M")
@@ -135,36 +136,7 @@ def test_what_is_written_behind_the_wire_is_read_as_the_same_dim(expression: Exp
     assert parse_dim(format_dim(received)) == dim
 
 
-SHAPES: dict[str, tuple[AnyDim, ...] | None] = {
-    "": (),
-    "...": None,
-    " unknown ": None,
-    "2,3": (2, 3),
-    "N, ?": (name_dim("N"), None),
-    "Max(1, N),4": (name_dim("Max(1, N)"), 4),
-    "'a, b',4": (name_dim("a, b"), 4),
-    "'it''s (',4": (name_dim("it's ("), 4),
-}
-
-
-@pytest.mark.parametrize(("text", "dims"), SHAPES.items(), ids=SHAPES.keys())
-def test_a_shape_is_read(text: str, dims: tuple[AnyDim, ...] | None):
-    assert parse_dims(text) == dims
-
-
-@pytest.mark.parametrize("text", ["2,", ",", "2,,3", "2;3", "...,2", "2,unknown", "(2,3)", "N,M)"])
-def test_what_is_no_shape_is_refused(text: str):
-    with pytest.raises(InvalidRequestError):
-        parse_dims(text)
-
-
-@settings(max_examples=300, deadline=None)
-@given(st.text(max_size=12) | st.text("N2,()' ", max_size=12))
-def test_the_dims_of_a_shape_are_all_of_its_text(text: str):
-    assert ",".join(split_dims(text)) == text
-
-
 @settings(max_examples=200, deadline=None)
 @given(st.lists(terms.map(lambda expression: Dim(ANY, expression)) | st.none() | st.integers(-1, 9), max_size=4))
 def test_a_shape_that_is_written_is_read_as_the_same_dims(dims: list[AnyDim]):
-    assert parse_dims(",".join(map(format_dim, dims))) == tuple(dims)
+    assert parse_shape(",".join(map(format_dim, dims)), "data") == tuple(dims)

@@ -1,6 +1,5 @@
-"""Dims and shapes as people and exporters write them.
+"""Dims as people and exporters write them. Shapes of them: `rules.typed_shapes`.
 
-    shape     dims between commas; nothing at all: a scalar; "..." or "unknown": not even the rank is known
     dim       "?" | number | bounds | product | product ":" bounds
     bounds    number ".." [number]
     product   factor, then any of "*" factor and "/" factor, from left to right; it has a name in it
@@ -18,7 +17,6 @@ Laws: what `rules.dims` writes is read as the same dim, whatever its names are; 
 """
 
 import re
-from collections.abc import Iterator
 
 from tensor_reshape.rules.dims import ANY, AnyDim, Dim, Interval, Symbol, make_expression
 from tensor_reshape.rules.errors import InvalidRequestError, Reason
@@ -26,32 +24,7 @@ from tensor_reshape.rules.names import read_product
 
 _INTERVAL = re.compile(r"(\d+)\.\.(\d*)")
 _BOUNDED = re.compile(r"(.*):\s*((?:\d+)\.\.(?:\d*))", re.DOTALL)
-_PIECE = re.compile(r"'[^']*'|.", re.DOTALL)
 _MAX_CHARACTERS = 4096
-
-
-def parse_dims(text: str) -> tuple[AnyDim, ...] | None:
-    """Reads a shape; None: not even its rank is known.
-
-    Raises:
-        InvalidRequestError: DIM_UNREADABLE.
-    """
-    plain = text.strip()
-    if plain in {"...", "unknown"}:
-        return None
-    return tuple(map(parse_dim, split_dims(plain))) if plain else ()
-
-
-def split_dims(text: str) -> Iterator[str]:
-    """Yields the dims of a shape as they are written; joined by commas they are the text again."""
-    # No comma in quotes or in parentheses, as in Max(1, N), ends a dim.
-    start = depth = 0
-    for match in _PIECE.finditer(text):
-        depth += {"(": 1, ")": -1}.get(match[0], 0)
-        if match[0] == "," and depth <= 0:
-            yield text[start : match.start()]
-            start = match.end()
-    yield text[start:]
 
 
 def parse_dim(text: str) -> AnyDim:
