@@ -14,7 +14,7 @@ from tensor_reshape.client.options import DEFAULT_TARGET, DEFAULT_TIMEOUT_SECOND
 from tensor_reshape.rules.dims import AnyDim
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.limits import MAX_DIM
-from tensor_reshape.rules.notation import parse_dim
+from tensor_reshape.rules.typed_shapes import parse_shape
 from tensor_reshape.wire.arrays import UNNAMED_IN_FILES, Array
 
 _Command = Callable[..., None]
@@ -52,17 +52,14 @@ class PartialShape(NamedTuple):
 
 
 class PartialDims(click.ParamType):  # type: ignore[type-arg] # a generic in newer releases only
-    """Comma-separated dims in the notation of `rules.notation`, or a shape of which nothing is known."""
+    """Dims as `rules.typed_shapes` reads them, or a shape of which nothing is known."""
 
     name = "dims"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> PartialShape:
         """Returns what is known."""
-        text = str(value).strip()
-        if text in {"...", "unknown"}:
-            return PartialShape(None)
         try:
-            return PartialShape(tuple(map(parse_dim, text.split(","))) if text else ())
+            return PartialShape(parse_shape(str(value), str(self.name)))
         except InvalidRequestError as error:
             self.fail(error.message, param, ctx)
 
