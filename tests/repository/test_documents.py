@@ -18,7 +18,8 @@ from documents import ERRORS, PAGES, README, ROOT, SERVER, Block, find_blocks, r
 from raw_streams import begin, open_stream
 from remote_refusals import catch_status, send_raw
 from server_processes import ServerProcess, run_server
-from tensor_reshape.cli.__main__ import commands
+from tensor_reshape.cli.__main__ import COMMANDS as LAZY_COMMANDS
+from tensor_reshape.cli.lazy_commands import load_all
 from tensor_reshape.client import DataType, Reason
 from tensor_reshape.rules.operations import OPERATIONS, Operation
 from tensor_reshape.server.__main__ import SettingOption, serve
@@ -32,7 +33,7 @@ LANGUAGES = {"python", "console", "sh", "json", "js", "text", "ts", "go", "cpp",
 tests/packaging/test_kubernetes.py renders it."""
 ADDRESS = "localhost:50051"
 OPTIONS = [option for option in serve.params if isinstance(option, SettingOption)]
-COMMANDS = {**commands.commands, "serve": serve}
+COMMANDS = load_all(LAZY_COMMANDS)
 CALL = re.compile(r"^\s*tensor-reshape (\w+)(.*)$", re.MULTILINE)
 PATH = re.compile(r"`((?:core|client|server|docs|tests|protos|scripts|verification|examples|benchmarks)/[\w./-]*)`")
 LINK = re.compile(r"\]\((?!https?:)([^)#]*)(?:#([^)]*))?\)")
