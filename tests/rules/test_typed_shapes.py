@@ -56,14 +56,16 @@ def list_items(text: str) -> list[str]:
         ("[(a, b)]", ["(a, b)"]),
         ("(f(a, b), 2)", ["f(a, b)", "2"]),
         ("(N*M)", ["(N*M)"]),
+        ("'a, (b', 2", ["'a, (b'", "2"]),
+        ("['it''s, x', 2]", ["'it''s, x'", "2"]),
     ],
 )
-def test_a_comma_in_parentheses_ends_no_item(text: str, items: list[str]):
+def test_a_comma_in_parentheses_or_quotes_ends_no_item(text: str, items: list[str]):
     assert list_items(text) == items
 
 
 @settings(max_examples=300, deadline=None)
-@given(st.text("N2,*()[]. ?\t", max_size=16) | st.text(max_size=16))
+@given(st.text("N2,*()[]'. ?\t", max_size=16) | st.text(max_size=16))
 def test_each_item_stands_where_it_says(text: str):
     items = split_items(text) or ()
     assert [text[item.start : item.end] for item in items] == [item.text for item in items]

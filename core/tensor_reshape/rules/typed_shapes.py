@@ -4,7 +4,7 @@ A shape is dims with commas between them, in the notation of `rules.notation`. N
 and `unknown` are a shape of which nothing is known. Brackets around the whole may be there, as programs print them.
 
 Laws: the text of an item is `text[start:end]` of what was typed, without the blanks around it; a comma in parentheses
-ends no item.
+or in quotes ends no item.
 """
 
 import re
@@ -19,6 +19,7 @@ Item = TypeVar("Item")
 
 _UNKNOWN = frozenset({"...", "unknown"})
 _CLOSING = {"[": "]", "(": ")"}
+_PIECE = re.compile(r"'[^']*'|[(),]")
 _STRIDE = re.compile(r"-?[0-9]{1,40}")
 
 
@@ -85,29 +86,28 @@ def _open_brackets(text: str, whole: TypedItem) -> TypedItem:
         return whole
     inner = _trim(text, whole.start + 1, whole.end - 1)
     # Parentheses belong to a dim, too: `(N*M)`, and `(A*B)/(C*D)`. Around a shape there is a comma in them, or nothing.
-    if opening == "(" and inner.text and ("," not in inner.text or not _is_closed(inner.text)):
-        return whole
-    return inner
+    depths = [depth for _, depth in _find_depths(inner.text)]
+    is_shape = "," in inner.text and min(depths) >= 0
+    return inner if opening == "[" or not inner.text or is_shape else whole
 
 
-def _is_closed(text: str) -> bool:
-    """Whether no parenthesis closes before one opens."""
+def _find_depths(text: str) -> Iterator[tuple[int, int]]:
+    """Yields the place of each comma and parenthesis, and in how many parentheses it leaves what is behind it.
+
+    What is in quotes is a name, whatever it has in it.
+    """
     depth = 0
-    for character in text:
-        depth += (character == "(") - (character == ")")
-        if depth < 0:
-            return False
-    return True
+    for match in _PIECE.finditer(text):
+        depth += {"(": 1, ")": -1}.get(match[0], 0)
+        yield match.start(), depth
 
 
 def _split(text: str, inner: TypedItem) -> Iterator[TypedItem]:
-    start, depth = inner.start, 0
-    for place in range(inner.start, inner.end):
-        character = text[place]
-        depth += (character == "(") - (character == ")")
-        if character == "," and depth <= 0:
-            yield _trim(text, start, place)
-            start = place + 1
+    start = inner.start
+    for place, depth in _find_depths(inner.text):
+        if inner.text[place] == "," and depth <= 0:
+            yield _trim(text, start, inner.start + place)
+            start = inner.start + place + 1
     yield _trim(text, start, inner.end)
 
 
