@@ -3,6 +3,7 @@
 import fcntl
 import os
 import pty
+import re
 import struct
 import subprocess
 import termios
@@ -45,3 +46,8 @@ def _read(terminal: int) -> bytes:
         return os.read(terminal, 65536)
     except OSError:  # EIO: nobody has it open any more
         return b""
+
+
+def strip_styles(text: str) -> str:
+    """Returns what is left of a text without its colours and its weights."""
+    return re.sub(r"\x1b\[[0-9;]*m", "", text)

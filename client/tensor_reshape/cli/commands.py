@@ -79,11 +79,9 @@ def _write_facts(facts: Mapping[str, Any], indent: str = "") -> Iterator[str]:
 @click.option("--shape", type=SHAPE, required=True, help="The target: 0,-1.")
 @array_options
 @server_options
-def static(
-    client: "Client", files: "ArrayFiles", *, shape: Sequence[int], special_zero: bool, expected_shape: _Expect
-) -> None:
-    """Execute StaticReshape on a .npy file."""
-    files.write(client.static_reshape(files.read(), shape, special_zero=special_zero, expected_shape=expected_shape))
+def static(client: "Client", files: "ArrayFiles", *, shape: Sequence[int], special_zero: bool, expect: _Expect) -> None:
+    """Execute StaticReshape on a file."""
+    files.write(client.static_reshape(files.read(), shape, special_zero=special_zero, expected_shape=expect))
 
 
 @click.command()
@@ -96,10 +94,10 @@ def dynamic(
     *,
     shape: "Sequence[int] | Array",
     special_zero: bool,
-    expected_shape: _Expect,
+    expect: _Expect,
 ) -> None:
-    """Execute DynamicReshape on a .npy file."""
-    files.write(client.dynamic_reshape(files.read(), shape, special_zero=special_zero, expected_shape=expected_shape))
+    """Execute DynamicReshape on a file."""
+    files.write(client.dynamic_reshape(files.read(), shape, special_zero=special_zero, expected_shape=expect))
 
 
 @click.command()
@@ -119,11 +117,11 @@ def reshape(
     shape: "Sequence[int] | Array",
     dims: Sequence[int] | None,
     special_zero: bool,
-    expected_shape: _Expect,
+    expect: _Expect,
 ) -> None:
-    """Execute Reshape-1 of OpenVINO on a .npy file, or on packed bytes."""
+    """Execute Reshape-1 of OpenVINO on a file, or on packed bytes."""
     if dims is None:
-        files.write(client.reshape(files.read(), shape, special_zero=special_zero, expected_shape=expected_shape))
+        files.write(client.reshape(files.read(), shape, special_zero=special_zero, expected_shape=expect))
     else:
         tensor = files.read_packed(dims)
-        files.write_packed(client.reshape(tensor, shape, special_zero=special_zero, expected_shape=expected_shape))
+        files.write_packed(client.reshape(tensor, shape, special_zero=special_zero, expected_shape=expect))

@@ -5,13 +5,14 @@ the help of any command is drawn here.
 """
 
 import sys
+from collections.abc import Iterable
 
 import click
 
 from tensor_reshape.cli.consoles import find_console
 
 _LEAST_COLUMNS = 60
-"""Where click writes an option and its text below each other, which in a table would be cut off."""
+"""On fewer an option and its text stand below each other: in a table it would be cut off."""
 
 
 class HelpContext(click.Context):
@@ -20,8 +21,20 @@ class HelpContext(click.Context):
     def get_help(self) -> str:
         """Returns the help of the command."""
         console = find_console(sys.stdout)
-        is_plain = console is None or console.width < _LEAST_COLUMNS
-        return super().get_help() if is_plain else _draw_help(self)
+        if console is not None and console.width >= _LEAST_COLUMNS:
+            return _draw_help(self)
+        if console is not None:
+            self.terminal_width = console.width  # click by itself writes no less than 50 columns
+            self.formatter_class = _NarrowFormatter
+        return super().get_help()
+
+
+class _NarrowFormatter(click.HelpFormatter):
+    """Writes what explains an option below it."""
+
+    def write_dl(self, rows: Iterable[tuple[str, str]], col_max: int = 6, col_spacing: int = 2) -> None:
+        """Writes options, or commands, and what they are."""
+        super().write_dl(rows, col_max, col_spacing)
 
 
 def _draw_help(context: click.Context) -> str:

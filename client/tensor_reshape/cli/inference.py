@@ -1,13 +1,14 @@
 """The command that infers shapes: one question from options, or many from a file."""
 
 import json
+import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
-from tensor_reshape.cli.batches import Ask, answer_lines
+from tensor_reshape.cli.consoles import find_console
 from tensor_reshape.cli.parameters import JSON_OPTION, Connect, PartialDims, PartialShape, Strides, connection_options
 from tensor_reshape.cli.questions import describe_answer, describe_refusal
 from tensor_reshape.client import InferredShape, ReshapeError, ShapeQuery, infer_locally
@@ -17,6 +18,7 @@ from tensor_reshape.rules.questions import Equality
 from tensor_reshape.rules.views import View
 
 if TYPE_CHECKING:
+    from tensor_reshape.cli.batches import Ask
     from tensor_reshape.client import Client
 
 _PARTIAL = PartialDims()
@@ -62,7 +64,7 @@ def infer(connect: Connect, *, local: bool, **options: Any) -> None:
 
 def _answer(
     ask: Callable[[ShapeQuery], InferredShape],
-    ask_many: Ask,
+    ask_many: "Ask",
     *,
     batch: BinaryIO | None,
     as_json: bool,
@@ -128,12 +130,19 @@ def _ask_server(client: "Client", query: ShapeQuery) -> InferredShape:
     )
 
 
-def _print_batch(batch: BinaryIO, ask: Ask) -> None:
-    refused = False
-    for query, answer in answer_lines(batch, ask):  # printed as they come: another program may read them meanwhile
-        refused |= isinstance(answer, ReshapeError)
-        record = describe_refusal(answer) if isinstance(answer, ReshapeError) else describe_answer(answer, query)
-        click.echo(json.dumps(record))
+def _print_batch(batch: BinaryIO, ask: "Ask") -> None:
+    from tensor_reshape.cli.batches import answer_lines  # noqa: PLC0415 - it takes protobuf, which one question does not
+
+    refused, console = False, find_console(sys.stderr)
+    # Printed as they come: another program may read them meanwhile.
+    for line, (query, answer) in enumerate(answer_lines(batch, ask), 1):
+        if isinstance(answer, ReshapeError):
+            refused = True
+            click.echo(json.dumps(describe_refusal(answer)))
+            if console is not None:
+                console.print(f"{batch.name}:{line}: {answer} [{answer.reason}]", style="red", markup=False)
+        else:
+            click.echo(json.dumps(describe_answer(answer, query)))
     if refused:
         raise click.exceptions.Exit(_REFUSED)
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
-from click.shell_completion import CompletionItem
 
 from tensor_reshape.client.defaults import DEFAULT_TARGET, DEFAULT_TIMEOUT_SECONDS
 from tensor_reshape.rules.dims import AnyDim
@@ -19,6 +18,8 @@ from tensor_reshape.rules.limits import MAX_DIM
 from tensor_reshape.rules.typed_shapes import parse_shape
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
     from tensor_reshape.client import Client
     from tensor_reshape.wire.arrays import Array
 
@@ -119,8 +120,10 @@ class DataTypeName(click.ParamType):  # type: ignore[type-arg] # a generic in ne
             self.fail(f"{value} is not one of {', '.join(map(str, DataType))}", param, ctx)
         return DataType[name]
 
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG002
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> "list[CompletionItem]":  # noqa: ARG002
         """Returns the names that begin so."""
+        from click.shell_completion import CompletionItem  # noqa: PLC0415 - for a shell that completes alone
+
         return [CompletionItem(str(known)) for known in DataType if str(known).startswith(incomplete.lower())]
 
 
@@ -129,8 +132,10 @@ class ArrayPath(click.ParamType):  # type: ignore[type-arg] # a generic in newer
 
     name = "file"
 
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG002
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> "list[CompletionItem]":  # noqa: ARG002
         """Has the shell complete names of files."""
+        from click.shell_completion import CompletionItem  # noqa: PLC0415 - as above
+
         return [CompletionItem(incomplete, type="file")]
 
 
@@ -143,7 +148,6 @@ SPECIAL_ZERO_OPTION = click.option(
 )
 EXPECT_OPTION = click.option(
     "--expect",
-    "expected_shape",
     type=Dims(unknown=True),
     help="The output shape you count on; ? for a dim that may be anything.",
 )

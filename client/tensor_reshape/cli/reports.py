@@ -35,8 +35,7 @@ _EXIT_CODES: dict[type[Exception], int] = {
     PermissionDeniedError: 6,
 }
 # The option whose text a field of a refusal was read from, where it is not the option of that name.
-_OPTIONS = {"data.dims": "data", "expected_shape.dims": "expected_shape", "data.strides": "strides"}
-_FLAGS = {"expected_shape": "--expect"}
+_OPTIONS = {"data.dims": "data", "expected_shape.dims": "expect", "data.strides": "strides"}
 _INDENT = "  "
 _ELLIPSIS = "..."
 
@@ -79,15 +78,13 @@ def underline(text: str, index: int | None, width: int) -> tuple[str, str]:
     items = split_items(text) or ()
     whole = TypedItem(text, 0, len(text))
     item = whole if index is None or index >= len(items) else items[index]
-    end = max(item.end, item.start + 1)  # of an item that is missing, its place
-    start = max(0, end - width + len(_ELLIPSIS)) if end > width else 0
-    line = text[start:]
-    if start:
-        line = _ELLIPSIS + line
-        item = item._replace(start=max(item.start - start, 0) + len(_ELLIPSIS), end=end - start + len(_ELLIPSIS))
-    if len(line) > width:
-        line = line[: width - len(_ELLIPSIS)] + _ELLIPSIS
-    return line, " " * item.start + "^" * max(1, min(item.end, width) - item.start)
+    room = len(text) if len(text) <= width else width - 2 * len(_ELLIPSIS)
+    end = max(min(item.end, item.start + room), item.start + 1)  # of an item that is missing, its place
+    first = max(0, end - room) if len(text) > width else 0
+    last = first + room
+    before, after = _ELLIPSIS if first else "", _ELLIPSIS if last < len(text) else ""
+    carets = " " * (len(before) + item.start - first) + "^" * (end - item.start)
+    return f"{before}{text[first:last]}{after}", carets
 
 
 def _describe(error: Exception) -> str:
@@ -127,7 +124,7 @@ def _draw_blame(error: ReshapeError, name: str | None, typed: Mapping[str, str],
     name = name or _OPTIONS.get(field, field)
     if name not in typed:
         return []
-    flag = f"{_FLAGS.get(name, f'--{name}')} "
+    flag = f"--{name} "
     shape, carets = underline(typed[name], index, max(width - len(_INDENT) - len(flag), 2 * len(_ELLIPSIS) + 1))
     below = " " * len(flag)
     return [Text.assemble(_INDENT, (flag, "dim"), shape), Text.assemble(_INDENT, below, (carets, "bold red"))]
