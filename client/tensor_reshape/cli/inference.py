@@ -10,11 +10,10 @@ import click
 
 from tensor_reshape.cli.consoles import find_console
 from tensor_reshape.cli.parameters import JSON_OPTION, Connect, PartialDims, PartialShape, Strides, connection_options
-from tensor_reshape.cli.questions import describe_answer, describe_refusal
+from tensor_reshape.cli.questions import describe_refusal
 from tensor_reshape.client import InferredShape, ReshapeError, ShapeQuery, infer_locally
 from tensor_reshape.rules.dims import format_dim
 from tensor_reshape.rules.operations import OPERATIONS
-from tensor_reshape.rules.questions import Equality
 from tensor_reshape.rules.views import View
 
 if TYPE_CHECKING:
@@ -24,7 +23,8 @@ if TYPE_CHECKING:
 _PARTIAL = PartialDims()
 _REFUSED = 3  # as the exit code of a single question, whatever else the other lines are
 _EPILOG = """
-A dim is a number, 2..8, 2.., ? (anything), a name N, N:1..8, or a product such as 4*C and N/2.
+A dim is a number, 2..8, 2.., ? (anything), a name N, N:1..8, or a product such as 4*C and N/2. What
+exporters write, as in seq + past or floor(height/8), is a name as a whole; any other name stands in quotes.
 
 --json prints {"shape": [...]}, null for an unknown rank. Of its dims, a number is itself, null is unknown, and
 {"min", "max", "name"} is between; "max" is null where nothing bounds it, and "name" absent where there is none.
@@ -76,7 +76,7 @@ def _answer(
         return
     query = _build_query(**options)  # type: ignore[arg-type] # click has converted each option
     answer = ask(query)
-    click.echo(json.dumps(describe_answer(answer, query)) if as_json else "\n".join(_format_answer(answer, query)))
+    click.echo(json.dumps(answer.to_json()) if as_json else "\n".join(_format_answer(answer, query)))
 
 
 def _refuse_options(options: dict[str, object]) -> None:
@@ -135,14 +135,14 @@ def _print_batch(batch: BinaryIO, ask: "Ask") -> None:
 
     refused, console = False, find_console(sys.stderr)
     # Printed as they come: another program may read them meanwhile.
-    for line, (query, answer) in enumerate(answer_lines(batch, ask), 1):
+    for line, (_, answer) in enumerate(answer_lines(batch, ask), 1):
         if isinstance(answer, ReshapeError):
             refused = True
             click.echo(json.dumps(describe_refusal(answer)))
             if console is not None:
                 console.print(f"{batch.name}:{line}: {answer} [{answer.reason}]", style="red", markup=False)
         else:
-            click.echo(json.dumps(describe_answer(answer, query)))
+            click.echo(json.dumps(answer.to_json()))
     if refused:
         raise click.exceptions.Exit(_REFUSED)
 
@@ -151,14 +151,9 @@ def _format_answer(answer: InferredShape, query: ShapeQuery) -> Iterator[str]:
     yield "..." if answer.dims is None else ",".join(map(format_dim, answer.dims))
     if query.explain:
         yield from (origin.text for origin in answer.origins)
-        yield from map(_format_equality, answer.equalities)
+        yield from map(str, answer.equalities)
     if answer.view is not None:
         yield _format_view(answer.view)
-
-
-def _format_equality(equality: Equality) -> str:
-    condition = " unless the tensor is empty" if equality.unless_empty else ""
-    return f"{equality.left} = {equality.right}{condition}"
 
 
 def _format_view(view: View) -> str:
