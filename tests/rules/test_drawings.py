@@ -155,7 +155,7 @@ def test_an_item_behind_those_that_are_shown_is_marked_in_the_box_that_stands_fo
 def test_a_reader_hears_what_the_picture_shows():
     picture = draw(ask("N,3,4", "0,-1"))
     assert picture.get("role") == "img"
-    assert picture.findtext(f"{SVG}title") == "static_reshape of [N, 3, 4] to [0, -1], special_zero is [N, 12]"
+    assert picture.findtext(f"{SVG}title") == "static_reshape of [N, 3, 4] to [0, -1] with special_zero: [N, 12]"
     assert picture.findtext(f"{SVG}desc") == (
         "shape[0] is 0 and special_zero is true: data dim 0, N (1..); shape[1] is -1: N*12 / N = 12"
     )

@@ -109,7 +109,7 @@ def draw_answer(question: AnyQuestion, answer: ShapeAnswer, *, is_standalone: bo
     if target is not None and answer.dims is not None:
         footer = [_equate(target, question.data, answer.dims)]
         story = [origin.text for origin in explain_dims(question, target, answer.dims)]
-    words = f"{_describe(question)} is {format_dims(answer.dims)}", "; ".join(story)
+    words = f"{_describe(question)}: {format_dims(answer.dims)}", "; ".join(story)
     grid = _lay_out(rows, footer)
     runs = _find_shown_runs(question, answer, target)
     kept = {above[0] for below, above in runs if below == above and len(below) == 1}
@@ -136,7 +136,7 @@ def draw_refusal(question: AnyQuestion, error: ReshapeError, *, is_standalone: b
     footer = [[Span(str(error.reason), is_strong=True)]]
     footer += [[Span(line)] for text in story for line in wrap(text, _TEXT_CHARACTERS)]
     grid = _lay_out(rows, footer)
-    words = f"{_describe(question)} is refused: {error.reason}", "; ".join(story)
+    words = f"{_describe(question)}: refused, {error.reason}", "; ".join(story)
     return _compose(words, rows, footer, grid, [*_draw_copies(target, (), grid)], is_standalone=is_standalone)
 
 
@@ -148,7 +148,7 @@ def _read_items(question: AnyQuestion, output: Sequence[AnyDim] | None) -> Targe
 
 
 def _describe(question: AnyQuestion) -> str:
-    zero = ", special_zero" if question.special_zero else ""
+    zero = " with special_zero" if question.special_zero else ""
     return f"{question.operation} of {format_dims(question.data)} to {format_dims(question.target)}{zero}"
 
 
