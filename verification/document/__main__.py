@@ -1,4 +1,4 @@
-"""Writes what of the pages follows from the code: docs/reference/errors.md, and tables in docs/deployment.
+"""Writes what of the pages follows from the code: docs/reference/errors.md, tables in docs/deployment, and drawings.
 
 The reasons are provoked from real servers, so that the page shows what a caller gets. `--check` writes nothing, and
 ends with status 1 where a page is not what would be written.
@@ -15,11 +15,13 @@ from tensor_reshape.client import Reason
 from tensor_reshape.server.__main__ import SettingOption, serve
 from tensor_reshape.server.metrics.expositions import PROCESS_PREFIX
 from tensor_reshape.server.metrics.families import GAUGE, PROCESS_FAMILIES, SERVER_FAMILIES
+from verification.document.drawings import draw_all
 from verification.document.provocations import PROVOCATIONS, provoke
 from verification.document.servers import Servers, run_servers
 
 DOCS = Path(__file__).parents[2] / "docs"
 ERRORS, SERVER, METRICS = DOCS / "reference/errors.md", DOCS / "deployment/server.md", DOCS / "deployment/metrics.md"
+DRAWINGS = DOCS / "concepts/drawings"
 BEGIN, END = "<!-- Written by scripts/document. -->", "<!-- End of what scripts/document writes. -->"
 
 _INTRODUCTION = """\
@@ -65,6 +67,7 @@ def main() -> None:
             ERRORS: build_errors(servers),
             SERVER: insert(SERVER.read_text(), build_options()),
             METRICS: insert(METRICS.read_text(), build_metrics()),
+            **{DRAWINGS / f"{name}.svg": text for name, text in draw_all().items()},
         }
     stale = [page for page, text in pages.items() if not page.exists() or page.read_text() != text]
     for page in stale:
