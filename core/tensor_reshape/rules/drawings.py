@@ -131,9 +131,9 @@ def draw_refusal(question: AnyQuestion, error: ReshapeError, *, is_standalone: b
     if question.expected is not None:
         rows.append(_Row("expected", "expected_shape", _make_boxes(question.expected)))
     rows = [_mark_blamed(row, error.field) for row in rows]
-    story = [error.message]
-    if "accepted" in error.metadata:
-        story.append(f"accepted: {error.metadata['accepted']}")
+    accepted = f"accepted: {error.metadata['accepted']}" if "accepted" in error.metadata else ""
+    # Some messages end with it already. It begins a line of its own, as it is what a reader looks for.
+    story = [error.message.removesuffix(f"; {accepted}"), accepted] if accepted else [error.message]
     grid = _lay_out(rows)
     characters = max(_LEAST_CHARACTERS, int((grid.right - _EDGE_PIXELS) / CHARACTER_PIXELS))
     footer = [[Span(str(error.reason), is_strong=True)]]
