@@ -15,9 +15,8 @@ import numpy.typing as npt
 from tensor_reshape.client.aio_calls import AioCalls
 from tensor_reshape.client.arguments import require_special_zero
 from tensor_reshape.client.contexts import CALL_OPTIONS, CallOptions, Metadata
+from tensor_reshape.client.defaults import DEFAULT_TARGET, DEFAULT_TIMEOUT_SECONDS
 from tensor_reshape.client.options import (
-    DEFAULT_TARGET,
-    DEFAULT_TIMEOUT_SECONDS,
     ChannelOptions,
     ChannelSettings,
     Endpoint,
