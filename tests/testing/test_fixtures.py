@@ -4,28 +4,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
+from documents import ROOT, read_blocks
 
 SECONDS = 120
-PASSING = """
-import numpy as np
-import pytest
-from tensor_reshape.client import Client, UnavailableError
-
-def test_a_server(reshape_server, reshape_client):
-    assert reshape_client.infer_shape([6], [2, -1], special_zero=False) == (2, 3)
-    with Client(reshape_server.address) as client:
-        assert client.reshape(np.arange(6), [3, 2], special_zero=False).shape == (3, 2)
-
-def test_the_server_is_one_for_the_session_and_the_client_is_new(reshape_server, reshape_client, request):
-    assert reshape_client.check_health(timeout=20)
-    assert reshape_server.process.poll() is None
-
-def test_a_fake(fake_reshape_client):
-    fake_reshape_client.fail_next()
-    with pytest.raises(UnavailableError):
-        fake_reshape_client.infer_shape([6], [2, -1], special_zero=False)
-"""
+PAGE = ROOT / "docs/how-to/testing.md"
 UNUSED = """
 import sys
 
@@ -42,16 +24,16 @@ def run_pytest(folder: Path, program: str, *arguments: str) -> subprocess.Comple
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=SECONDS, cwd=folder)
 
 
-def test_the_fixtures_are_there_without_a_word(tmp_path: Path):
-    result = run_pytest(tmp_path, PASSING)
-    assert "3 passed" in result.stdout, result.stdout + result.stderr
+def test_the_program_of_the_page_passes_without_a_warning(tmp_path: Path):
+    program = next(block.text for block in read_blocks(PAGE) if block.language == "python")
+    result = run_pytest(tmp_path, program)
+    assert f"{program.count('def test_')} passed" in result.stdout, result.stdout + result.stderr
 
 
-@pytest.mark.parametrize("name", ["reshape_server", "reshape_client", "fake_reshape_client"])
-def test_each_fixture_says_what_it_is(tmp_path: Path, name: str):
+def test_each_fixture_says_what_it_is(tmp_path: Path):
     listed = run_pytest(tmp_path, UNUSED, "--fixtures").stdout
-    assert f"\n{name}" in listed
-    assert "no docstring available" not in listed.partition(f"\n{name}")[2][:200]
+    for name in ("reshape_server", "reshape_client", "fake_reshape_client"):
+        assert "no docstring available" not in listed.partition(f"\n{name}")[2][:200]
 
 
 def test_whoever_does_not_use_them_pays_nothing(tmp_path: Path):
