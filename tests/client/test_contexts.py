@@ -13,7 +13,7 @@ from both_clients import CALLERS, AnyClient, open_client
 from in_process import run_runner, run_stock
 from tensor_reshape.client import ReshapeError, ResponseError, ServiceError, ShapeQuery, TensorReshapeError
 from tensor_reshape.client.contexts import CALL_OPTIONS, CallOptions, ClientContext, build_metadata, check_metadata
-from tensor_reshape.client.retries import Deadline
+from tensor_reshape.client.deadlines import Deadline
 from tensor_reshape.rules.questions import ShapeAnswer
 from tensor_reshape.wire.batches import encode_batch_response
 from tensor_reshape.wire.inference import build_infer_response

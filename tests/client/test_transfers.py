@@ -9,7 +9,7 @@ import pytest
 from meters import measure_peak
 from tensor_reshape.client import InvalidRequestError, Reason, ResponseError, Transfer
 from tensor_reshape.client.requests import Arguments, Plan, plan_reshape
-from tensor_reshape.client.responses import InferredShape
+from tensor_reshape.client.shapes import InferredShape
 from tensor_reshape.client.transfers import Delivery, StreamTransfer
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.operations import RESHAPE, STATIC_RESHAPE

@@ -23,7 +23,7 @@ from tensor_reshape.client import (
     ShapeQuery,
     TensorReshapeError,
 )
-from tensor_reshape.client.errors import build_error
+from tensor_reshape.client.statuses import build_error
 from tensor_reshape.server.oip.messages import InferMessage, find_class, find_path
 from tensor_reshape.server.oip.shared_memory import MAX_REGIONS
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2

@@ -23,10 +23,11 @@ from tensor_reshape.client.options import (
     check_settings,
 )
 from tensor_reshape.client.packed_tensors import PackedTensor
-from tensor_reshape.client.queries import DimLike, InferOptions, ShapeQuery
+from tensor_reshape.client.queries import DimLike, ShapeQuery
 from tensor_reshape.client.requests import (
     Arguments,
     Expected,
+    InferOptions,
     Plan,
     Target,
     build_health_check,
@@ -35,7 +36,7 @@ from tensor_reshape.client.requests import (
     check_keywords,
     plan_reshape,
 )
-from tensor_reshape.client.responses import InferredShape
+from tensor_reshape.client.shapes import InferredShape
 from tensor_reshape.client.templates import find_call
 from tensor_reshape.client.tokens import authorize
 from tensor_reshape.client.transfers import DEFAULT_INLINE_MAX_BYTES, Delivery, StreamTransfer, Transfer

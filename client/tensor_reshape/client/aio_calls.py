@@ -15,13 +15,15 @@ import grpc.aio
 
 from tensor_reshape.client.connections import FAULT_SECONDS, add_fault, describe_fault, describe_wait, has_failed
 from tensor_reshape.client.contexts import ClientContext, Metadata
-from tensor_reshape.client.errors import CallTimeoutError, ServiceError, UnavailableError, build_error
+from tensor_reshape.client.deadlines import Deadline
+from tensor_reshape.client.errors import CallTimeoutError, ServiceError, UnavailableError
 from tensor_reshape.client.hints import HINT_SECONDS, NOTHING_TOLD, calls_for_hint, hint_size
 from tensor_reshape.client.options import ChannelSettings, Endpoint, build_channel_options
 from tensor_reshape.client.queries import MAX_PARALLEL_CALLS, ShapeQuery, split_queries
 from tensor_reshape.client.requests import Call, ShapeAnswers, build_health_check, build_infer_shapes, build_server_info
 from tensor_reshape.client.responses import Answer
-from tensor_reshape.client.retries import Attempts, Deadline
+from tensor_reshape.client.retries import Attempts
+from tensor_reshape.client.statuses import build_error
 from tensor_reshape.client.transfers import StreamTransfer
 from tensor_reshape.rules.errors import LimitError, TensorReshapeError
 from tensor_reshape.wire.arrays import Array

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Self, TypedDict
 
-from tensor_reshape.client.retries import Deadline
+from tensor_reshape.client.deadlines import Deadline
 from tensor_reshape.rules.errors import TensorReshapeError
 from tensor_reshape.wire.request_ids import (
     MAX_REQUEST_ID_CHARACTERS,

@@ -16,7 +16,8 @@ from tensor_reshape.client.contexts import (
     build_metadata,
     check_metadata,
 )
-from tensor_reshape.client.retries import Deadline, RetryBudget
+from tensor_reshape.client.deadlines import Deadline
+from tensor_reshape.client.retries import RetryBudget
 from tensor_reshape.client.tokens import AUTHORIZATION_KEY, Token
 from tensor_reshape.client.traces import TRACE_KEY, find_trace_reader
 from tensor_reshape.rules.limits import MAX_HEADER_BYTES, MAX_MESSAGE_BYTES

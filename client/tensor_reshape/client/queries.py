@@ -10,8 +10,7 @@ from functools import lru_cache
 from operator import index
 from typing import TypeAlias, TypedDict
 
-from tensor_reshape.client.contexts import CallOptions
-from tensor_reshape.client.responses import InferredShape, wrap_answers
+from tensor_reshape.client.shapes import InferredShape, wrap_answers
 from tensor_reshape.rules.batches import BatchItem, answer_batch
 from tensor_reshape.rules.dims import (
     MAX_FACTORS,
@@ -60,10 +59,6 @@ class ShapeOptions(TypedDict, total=False):
     data_type: DataType | None
     explain: bool
     data_strides: Sequence[int] | None
-
-
-class InferOptions(ShapeOptions, CallOptions, total=False):
-    """What `infer_shape` takes besides its own arguments: both of these."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,18 +18,18 @@ import numpy.typing as npt
 # midst of an import can leave the import's lock held, and every other thread's first call would wait for it for ever.
 from numpy.ma import MaskedArray
 
-from tensor_reshape.client.contexts import CALL_OPTIONS
+from tensor_reshape.client.contexts import CALL_OPTIONS, CallOptions
 from tensor_reshape.client.packed_tensors import PackedTensor
-from tensor_reshape.client.queries import DimLike, InferOptions, ShapeQuery, check_flag, read_dims, read_query
+from tensor_reshape.client.queries import DimLike, ShapeOptions, ShapeQuery, check_flag, read_dims, read_query
 from tensor_reshape.client.responses import (
     Answer,
-    InferredShape,
     decode_answer,
     decode_array,
     decode_bytes,
     decode_shape,
     decode_shapes,
 )
+from tensor_reshape.client.shapes import InferredShape
 from tensor_reshape.rules.batches import BatchItem
 from tensor_reshape.rules.dtypes import DataType, ElementKind
 from tensor_reshape.rules.errors import InvalidRequestError, Reason, ReshapeError, format_value
@@ -61,6 +61,10 @@ _SHAPE_DTYPES = {
 # takes half the time here. An lru_cache may be used from any thread; the worst is that two work out the same.
 _remember = lru_cache(maxsize=1024)
 _infer_shape = _remember(infer_shape)
+
+
+class InferOptions(ShapeOptions, CallOptions, total=False):
+    """What `infer_shape` takes besides its own arguments: both of these."""
 
 
 class Call(NamedTuple, Generic[Answer]):

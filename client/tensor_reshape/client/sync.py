@@ -22,10 +22,11 @@ from tensor_reshape.client.options import (
     check_settings,
 )
 from tensor_reshape.client.packed_tensors import PackedTensor
-from tensor_reshape.client.queries import DimLike, InferOptions, ShapeQuery
+from tensor_reshape.client.queries import DimLike, ShapeQuery
 from tensor_reshape.client.requests import (
     Arguments,
     Expected,
+    InferOptions,
     Plan,
     Target,
     build_health_check,
@@ -34,7 +35,7 @@ from tensor_reshape.client.requests import (
     check_keywords,
     plan_reshape,
 )
-from tensor_reshape.client.responses import InferredShape
+from tensor_reshape.client.shapes import InferredShape
 from tensor_reshape.client.sync_calls import SyncCalls
 from tensor_reshape.client.templates import find_call
 from tensor_reshape.client.tokens import authorize

@@ -20,6 +20,7 @@ from tensor_reshape.client.connections import (
     has_failed,
 )
 from tensor_reshape.client.contexts import ClientContext
+from tensor_reshape.client.deadlines import Deadline
 from tensor_reshape.client.direct_calls import DirectCalls, Way, check_way, open_calls
 from tensor_reshape.client.direct_streams import find_exchange
 from tensor_reshape.client.errors import CallTimeoutError, UnavailableError
@@ -28,7 +29,7 @@ from tensor_reshape.client.options import ChannelSettings, Endpoint, build_chann
 from tensor_reshape.client.queries import MAX_PARALLEL_CALLS, ShapeQuery, split_queries
 from tensor_reshape.client.requests import Call, ShapeAnswers, build_health_check, build_infer_shapes, build_server_info
 from tensor_reshape.client.responses import Answer
-from tensor_reshape.client.retries import Attempts, Deadline
+from tensor_reshape.client.retries import Attempts
 from tensor_reshape.client.stock_calls import StockCalls, explain_one
 from tensor_reshape.client.transfers import StreamTransfer
 from tensor_reshape.rules.errors import LimitError, TensorReshapeError

@@ -8,7 +8,8 @@ import numpy as np
 from tensor_reshape.client.contexts import CallOptions
 from tensor_reshape.client.errors import ResponseError
 from tensor_reshape.client.requests import Plan, check_keywords
-from tensor_reshape.client.responses import InferredShape, check_output, decode_answer, refuse_array
+from tensor_reshape.client.responses import check_output, decode_answer, refuse_array
+from tensor_reshape.client.shapes import InferredShape
 from tensor_reshape.rules.errors import InvalidRequestError, Reason
 from tensor_reshape.wire.arrays import DTYPES, Array, view_bytes
 from tensor_reshape.wire.packed_elements import pack, unpack

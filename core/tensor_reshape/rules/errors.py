@@ -20,6 +20,7 @@ MAX_MESSAGE_CHARACTERS = 768
 MAX_VALUE_CHARACTERS = 192
 """A refusal says the same here and from a server, whose answer must fit into a few kilobytes of metadata."""
 
+_MAX_VALUES = 10
 _SHOWN_ITEMS = 16
 _SHOWN_BITS = 256
 
@@ -210,6 +211,11 @@ def clip_text(text: str, limit: int) -> str:
     """Returns `text` in at most `limit` ASCII characters: others would grow threefold on the wire."""
     plain = text.encode("ascii", "backslashreplace").decode("ascii")
     return plain if len(plain) <= limit else f"{plain[: limit - 3]}..."
+
+
+def clip_metadata(metadata: Mapping[str, str]) -> dict[str, str]:
+    """Returns what of the values of a refusal travels: as many as ten, each short."""
+    return {key: clip_text(value, MAX_VALUE_CHARACTERS) for key, value in list(metadata.items())[:_MAX_VALUES]}
 
 
 def _make(kind: type[ReshapeError], message: str) -> ReshapeError:
