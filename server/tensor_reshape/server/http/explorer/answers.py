@@ -1,11 +1,11 @@
 """What the page shows of a typed question: the answer or the refusal, the drawing, and the question as code.
 
-Laws: the rules decide, and here their words are passed on; the service answers through `ask`, behind the gates and
-limits of every other call. A refusal of the question is something to show; one of the call, such as of a full server or
-of a caller whom it does not know, is an exception as everywhere else.
+Laws: the rules decide, and here their words are passed on; the service answers through `ask`, as it answers every other
+call. A refusal of the question is something to show; one of the call, such as of a full server, is an exception as
+everywhere else.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from tensor_reshape.rules.dims import AnyDim, format_dim, format_dims
@@ -21,17 +21,16 @@ from tensor_reshape.wire.inference import build_infer_request, decode_infer_resp
 
 Json: TypeAlias = dict[str, Any]
 
-Ask: TypeAlias = Callable[[bytes], Awaitable[bytes]]
+Ask: TypeAlias = Callable[[bytes], bytes]
 """Answers the bytes of an InferShapeRequest, or raises what the service refuses them for."""
 
 
-async def answer_typed(typed: TypedQuestion, ask: Ask, url: str) -> Json:
+def answer_typed(typed: TypedQuestion, ask: Ask) -> Json:
     """Returns all that is to be shown.
 
     Args:
         typed: the question.
         ask: asks the service.
-        url: where the gateway answers InferShape.
 
     Raises:
         ReshapeError: the call is refused, whatever the question is.
@@ -41,9 +40,9 @@ async def answer_typed(typed: TypedQuestion, ask: Ask, url: str) -> Json:
     except ReshapeError as error:
         return {"refusal": _describe_refusal(error, typed)}
     message = _build_message(request)
-    record = {"snippets": [snippet._asdict() for snippet in write_snippets(typed, request, message, url)]}
+    record: Json = {"snippets": [snippet._asdict() for snippet in write_snippets(typed, request, message)]}
     try:
-        answer = await _ask(request, message, ask)
+        answer = _ask(request, message, ask)
     except ReshapeError as error:
         if not _is_of_question(error):
             raise
@@ -59,9 +58,9 @@ def _build_message(request: ShapeRequest) -> reshape_pb2.InferShapeRequest | Non
         return None
 
 
-async def _ask(request: ShapeRequest, message: reshape_pb2.InferShapeRequest | None, ask: Ask) -> ShapeAnswer:
+def _ask(request: ShapeRequest, message: reshape_pb2.InferShapeRequest | None, ask: Ask) -> ShapeAnswer:
     if message is not None:
-        return decode_infer_response(await ask(message.SerializeToString()))
+        return decode_infer_response(ask(message.SerializeToString()))
     # A number that no s64 holds cannot be sent, and no dim is so large: the rules say which it is.
     answer_question(request)
     text = "the question has a number beyond 2^63 - 1"

@@ -15,6 +15,7 @@ from tensor_reshape.rules.questions import ShapeRequest
 from tensor_reshape.rules.typed_shapes import split_items
 from tensor_reshape.server.http.explorer.typed_questions import TypedQuestion
 from tensor_reshape.v1 import reshape_pb2
+from tensor_reshape.wire.methods import INFER_SHAPE
 
 _UNKNOWN = "..."
 _LINE_CHARACTERS = 60
@@ -33,7 +34,7 @@ class Snippet(NamedTuple):
 
 
 def write_snippets(
-    typed: TypedQuestion, request: ShapeRequest, message: reshape_pb2.InferShapeRequest | None, url: str
+    typed: TypedQuestion, request: ShapeRequest, message: reshape_pb2.InferShapeRequest | None
 ) -> list[Snippet]:
     """Returns the question as code.
 
@@ -41,7 +42,6 @@ def write_snippets(
         typed: the question, whose texts can be read.
         request: what they mean.
         message: that in the contract's form; None: the contract cannot hold a number of it.
-        url: where the gateway answers InferShape.
     """
     arguments = list(_list_arguments(typed, request))
     snippets = [
@@ -49,7 +49,7 @@ def write_snippets(
         Snippet("Python, without a server", _write_local_call(arguments)),
         Snippet("Command line", _write_command(typed, request)),
     ]
-    return snippets if message is None else [*snippets, Snippet("JSON, by HTTP", _write_post(url, message))]
+    return snippets if message is None else [*snippets, Snippet("JSON, by HTTP", _write_post(typed.server, message))]
 
 
 def _list_arguments(typed: TypedQuestion, request: ShapeRequest) -> Iterator[tuple[str, str]]:
@@ -108,7 +108,8 @@ def _write_command(typed: TypedQuestion, request: ShapeRequest) -> str:
     return f"{' '.join(words)} --explain --local\n"
 
 
-def _write_post(url: str, message: reshape_pb2.InferShapeRequest) -> str:
+def _write_post(server: str, message: reshape_pb2.InferShapeRequest) -> str:
+    url = f"{server.rstrip('/')}{INFER_SHAPE.path}"
     body = json_format.MessageToJson(message, indent=None, preserving_proto_field_name=True)
     return f"curl -s {shlex.quote(url)} -H 'Content-Type: application/json' -d {shlex.quote(body)}\n"
 

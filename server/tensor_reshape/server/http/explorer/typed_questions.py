@@ -5,8 +5,8 @@ with the field that a server would name. `find_blamed` leads from that field bac
 """
 
 import re
-from collections.abc import Mapping
 from typing import NamedTuple
+from urllib.parse import parse_qsl
 
 from tensor_reshape.rules.dims import AnyDim
 from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason, ReshapeError
@@ -25,10 +25,11 @@ _FIELDS = {
     "strides": "data.strides",
     "operation": "operation",
     "special_zero": "special_zero",
+    "server": "",
 }
 """What a refusal calls each text."""
 
-_TEXTS = {**{field: name for name, field in _FIELDS.items()}, "expected_shape": "expected"}
+_TEXTS = {**{field: name for name, field in _FIELDS.items() if field}, "expected_shape": "expected"}
 _PATH = re.compile(r"([a-z_.]+)(?:\[(\d+)\])?")
 _FLAGS = {"true": True, "false": False, "": None}
 
@@ -43,6 +44,7 @@ class TypedQuestion(NamedTuple):
         special_zero: true or false; empty: not said, which the rules refuse.
         expected: the output shape that is counted on; empty: none is, and `[]` is a scalar's.
         strides: of the data, in elements; empty: not said, and `[]` is a scalar's.
+        server: where the page is, as the browser knows it: for what is shown alone.
     """
 
     data: str = ""
@@ -51,10 +53,15 @@ class TypedQuestion(NamedTuple):
     special_zero: str = ""
     expected: str = ""
     strides: str = ""
+    server: str = ""
 
     @classmethod
-    def of(cls, parameters: Mapping[str, str]) -> "TypedQuestion":
-        """Returns the question in the parameters of a link; others than its own say nothing."""
+    def of(cls, query: bytes) -> "TypedQuestion":
+        """Returns the question in what is behind the question mark of a link.
+
+        Names other than its own say nothing, and of a name that comes twice the last counts: as in a form.
+        """
+        parameters = dict(parse_qsl(query.decode("ascii", "replace"), keep_blank_values=True))
         return cls(**{name: parameters[name] for name in cls._fields if name in parameters})
 
 

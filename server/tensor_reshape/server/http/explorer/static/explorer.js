@@ -21,7 +21,9 @@ async function ask() {
   const { signal } = request;
   result.setAttribute("aria-busy", "true");
   try {
-    const response = await fetch(`explore/answer?${readForm(form)}`, { signal, headers: readToken() });
+    const query = readForm(form);
+    query.set("server", new URL(".", location.href).href); // for the code that asks it
+    const response = await fetch(`explore/answer?${query}`, { signal, headers: readToken() });
     const record = await response.json();
     if (signal.aborted) return;
     showAccess(response.status);
@@ -45,7 +47,7 @@ function showAccess(status) {
 
 function describeFailure(response, record) {
   const wait = response.headers.get("Retry-After");
-  const text = record.message ?? record.error?.message ?? response.statusText;
+  const text = record.message ?? response.statusText;
   return `No answer: ${text}${wait ? ` (ask again in ${wait} s)` : ""}`;
 }
 
