@@ -134,7 +134,8 @@ def draw_refusal(question: AnyQuestion, error: ReshapeError, *, is_standalone: b
     if "accepted" in error.metadata:
         story.append(f"accepted: {error.metadata['accepted']}")
     footer = [[Span(str(error.reason), is_strong=True)]]
-    footer += [[Span(line)] for text in story for line in wrap(text, _TEXT_CHARACTERS)]
+    if is_standalone:  # a page says it in its own words, which wrap
+        footer += [[Span(line)] for text in story for line in wrap(text, _TEXT_CHARACTERS)]
     grid = _lay_out(rows, footer)
     words = f"{_describe(question)} is refused: {error.reason}", "; ".join(story)
     return _compose(words, rows, footer, grid, [*_draw_copies(target, (), grid)], is_standalone=is_standalone)

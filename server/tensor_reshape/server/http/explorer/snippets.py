@@ -7,6 +7,7 @@ literal of Python or one word of a shell, of printable characters.
 import shlex
 from collections.abc import Iterator
 from typing import NamedTuple
+from urllib.parse import quote
 
 from google.protobuf import json_format
 
@@ -19,6 +20,9 @@ from tensor_reshape.wire.methods import INFER_SHAPE
 
 _UNKNOWN = "..."
 _LINE_CHARACTERS = 60
+_COMMAND_CHARACTERS = 88
+_OF_ADDRESSES = ":/?#[]@!$&'()*+,;=%"
+_CONTINUED = " \\\n    "
 
 
 class Snippet(NamedTuple):
@@ -81,7 +85,8 @@ def _write_local_call(arguments: list[tuple[str, str]]) -> str:
     words = [f"{name}={value}" for name, value in arguments]
     return (
         "from tensor_reshape.client import ShapeQuery, infer_locally\n\n"
-        f"(output,) = infer_locally([ShapeQuery({_join(words, indent=0)})])\n"
+        f"query = ShapeQuery({_join(words, indent=0)})\n"
+        "(output,) = infer_locally([query])\n"
         "print(output)\n"
     )
 
@@ -105,13 +110,20 @@ def _write_command(typed: TypedQuestion, request: ShapeRequest) -> str:
         words.append(_write_option("expect", typed.expected))
     if request.strides is not None:
         words.append(_write_option("strides", typed.strides))
-    return f"{' '.join(words)} --explain --local\n"
+    return _join_words([*words, "--explain --local"])
 
 
 def _write_post(server: str, message: reshape_pb2.InferShapeRequest) -> str:
-    url = f"{server.rstrip('/')}{INFER_SHAPE.path}"
+    # As browsers write it, whoever else it may come from: without blanks, and in ASCII.
+    url = f"{quote(server.rstrip('/'), safe=_OF_ADDRESSES, errors='replace')}{INFER_SHAPE.path}"
     body = json_format.MessageToJson(message, indent=None, preserving_proto_field_name=True)
-    return f"curl -s {shlex.quote(url)} -H 'Content-Type: application/json' -d {shlex.quote(body)}\n"
+    return _join_words([f"curl -s {shlex.quote(url)}", "-H 'Content-Type: application/json'", f"-d {shlex.quote(body)}"])
+
+
+def _join_words(words: list[str]) -> str:
+    """Returns a command on one line where it fits, else on several."""
+    line = " ".join(words)
+    return f"{line if len(line) <= _COMMAND_CHARACTERS else _CONTINUED.join(words)}\n"
 
 
 def _write_shape(text: str) -> str:

@@ -14,7 +14,7 @@ export function showRecord(record, form) {
   showBlamed(form, record.refusal);
   const summary = record.answer ? [describeShape(record.answer)] : describeRefusal(record.refusal);
   document.getElementById("summary").replaceChildren(...summary);
-  document.getElementById("drawing").replaceChildren(...readDrawing(record.drawing));
+  showDrawing(record.drawing);
   document.getElementById("dims").replaceChildren(...(record.answer ? describeDims(record.answer) : []));
   showSnippets(record.snippets ?? []);
 }
@@ -23,7 +23,8 @@ export function showRecord(record, form) {
 export function showFailure(text, form) {
   showBlamed(form, null);
   document.getElementById("summary").replaceChildren(make("p", text, "failure"));
-  for (const id of ["drawing", "dims"]) document.getElementById(id).replaceChildren();
+  showDrawing("");
+  document.getElementById("dims").replaceChildren();
   showSnippets([]);
 }
 
@@ -76,10 +77,11 @@ function describeView(view) {
   return view.possibility === "possible" && !view.strides ? "The output can be a view." : texts[view.possibility];
 }
 
-function readDrawing(text) {
-  if (!text) return [];
-  const root = new DOMParser().parseFromString(text, SVG).documentElement;
-  return root.localName === "svg" ? [document.importNode(root, true)] : [];
+function showDrawing(text) {
+  const place = document.getElementById("drawing");
+  place.hidden = !text;
+  const root = text ? new DOMParser().parseFromString(text, SVG).documentElement : null;
+  place.replaceChildren(...(root?.localName === "svg" ? [document.importNode(root, true)] : []));
 }
 
 function showBlamed(form, refusal) {
