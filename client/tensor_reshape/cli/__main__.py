@@ -38,19 +38,31 @@ def commands() -> None:
     """Tensor reshape as oneDNN Graph and OpenVINO define it, on a server."""
 
 
-# Whatever follows is the server command's to read, its --help included.
+def _run_extra(name: str, extra: str, arguments: tuple[str, ...]) -> None:
+    """Runs a command that an extra adds."""
+    # By its entry point: the server is an extra, and to import it for every other command takes a quarter of a second.
+    (entry_point,) = entry_points(group="tensor_reshape.commands", name=name)
+    try:
+        command = entry_point.load()
+    except ModuleNotFoundError as error:
+        message = f"{name} is an extra: pip install 'tensor-reshape[{extra}]' (missing: {error.name})"
+        raise click.ClickException(message) from None
+    command.main(args=list(arguments), prog_name=f"tensor-reshape {name}")
+
+
+# Whatever follows is the extra's command to read, its --help included.
 @commands.command(add_help_option=False, context_settings={"ignore_unknown_options": True})
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def serve(arguments: tuple[str, ...]) -> None:
     """Start a server; `serve --help` lists its options."""
-    # By its entry point: the server is an extra, and to import it for every other command takes a quarter of a second.
-    (entry_point,) = entry_points(group="tensor_reshape.commands", name="serve")
-    try:
-        command = entry_point.load()
-    except ModuleNotFoundError as error:
-        message = f"the server is an extra: pip install 'tensor-reshape[server]' (missing: {error.name})"
-        raise click.ClickException(message) from None
-    command.main(args=list(arguments), prog_name="tensor-reshape serve")
+    _run_extra("serve", "server", arguments)
+
+
+@commands.command(add_help_option=False, context_settings={"ignore_unknown_options": True})
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def explore(arguments: tuple[str, ...]) -> None:
+    """Show the shape explorer in a browser, without a server."""
+    _run_extra("explore", "http", arguments)
 
 
 for command in (infer, *COMMANDS):

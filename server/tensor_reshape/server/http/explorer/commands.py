@@ -7,6 +7,7 @@ process, and no gRPC server is started.
 import socket
 import threading
 import webbrowser
+from contextlib import suppress
 
 import click
 import uvicorn
@@ -52,5 +53,6 @@ def _serve(listener: socket.socket) -> None:
     app = build_app(
         ask_here, build_json_methods(service.methods), hosts=LOCAL_HOSTS, routes=build_routes(ask_here, infer)
     )
-    config = uvicorn.Config(app, lifespan="off", log_level="warning", server_header=False, ws="none")
-    uvicorn.Server(config).run(sockets=[listener])
+    config = uvicorn.Config(app, lifespan="off", log_level="warning", server_header=False, ws="none", timeout_graceful_shutdown=1)
+    with suppress(KeyboardInterrupt):  # uvicorn has stopped by then, and passes it on
+        uvicorn.Server(config).run(sockets=[listener])

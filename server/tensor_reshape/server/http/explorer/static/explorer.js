@@ -5,6 +5,7 @@ import { copyText } from "./copies.js";
 import { readForm, writeForm } from "./links.js";
 
 const PAUSE_MS = 120;
+const LONG_QUERY = 8000; // characters, which every server takes; what is longer, one may refuse unread
 
 const form = document.getElementById("question");
 const access = document.getElementById("access");
@@ -20,9 +21,9 @@ async function ask() {
   request = new AbortController();
   const { signal } = request;
   result.setAttribute("aria-busy", "true");
+  const query = readForm(form);
+  query.set("server", new URL(".", location.href).href); // for the code that asks it
   try {
-    const query = readForm(form);
-    query.set("server", new URL(".", location.href).href); // for the code that asks it
     const response = await fetch(`explore/answer?${query}`, { signal, headers: readToken() });
     const record = await response.json();
     if (signal.aborted) return;
@@ -31,7 +32,8 @@ async function ask() {
     else showFailure(describeFailure(response, record), form);
   } catch (error) {
     if (signal.aborted) return;
-    showFailure("No answer: the server cannot be reached.", form);
+    const isLong = query.toString().length > LONG_QUERY;
+    showFailure(`No answer: ${isLong ? "the question is too long, or " : ""}the server cannot be reached.`, form);
   }
   result.removeAttribute("aria-busy");
 }
