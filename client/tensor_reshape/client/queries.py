@@ -13,6 +13,7 @@ from typing import TypeAlias, TypedDict
 from tensor_reshape.client.shapes import InferredShape, wrap_answers
 from tensor_reshape.rules.batches import BatchItem, answer_batch
 from tensor_reshape.rules.dims import (
+    ANY,
     MAX_FACTORS,
     AnyDim,
     Dim,
@@ -39,8 +40,9 @@ MAX_PARALLEL_CALLS = 8
 _FLAG_TYPES = ("bool", "bool_")  # Python's and numpy's, which is no subclass of it
 _parse_dim = lru_cache(4096)(parse_dim)  # a graph has few names, which come in most of its shapes
 
-DimLike: TypeAlias = int | tuple[int, int | None] | str | Dim | None
-"""A number; `(min, max)`, max None where unbounded; text as in `rules.notation`: "N", "4*C", "2..8"; or None."""
+DimLike: TypeAlias = int | tuple[int, int | None] | str | Dim | Expression | Symbol | None
+"""A number; `(min, max)`, max None where unbounded; text as in `rules.notation`: "N", "4*C", "2..8"; a `Symbol` of any
+name, an `Expression` of symbols; or None."""
 
 
 class ShapeOptions(TypedDict, total=False):
@@ -185,14 +187,20 @@ def _read_dim(dim: DimLike, field: str, place: int) -> AnyDim:
         except InvalidRequestError as error:
             path = f"{field}[{place}]"
             raise InvalidRequestError.of(Reason.DIM_UNREADABLE, error.message, path, index=place, value=dim) from None
-    if isinstance(dim, Dim):
-        return _index_dim(_check_factors(dim, f"{field}[{place}]", place))
+    if isinstance(dim, Dim | Expression | Symbol):
+        return _index_dim(_check_factors(_name_dim(dim), f"{field}[{place}]", place))
     if not isinstance(dim, tuple):
         return index(dim)  # takes numpy's integers, and refuses whatever would have to be rounded
     if len(dim) != len(Interval._fields):
         message = f"an interval is (low, high), not {dim}"
         raise TypeError(message)
     return Dim(_index_bounds(*dim))
+
+
+def _name_dim(name: Dim | Expression | Symbol) -> Dim:
+    if isinstance(name, Dim):
+        return name
+    return Dim(ANY, name if isinstance(name, Expression) else Expression(1, (name,)))
 
 
 def _check_factors(dim: Dim, path: str, place: int) -> Dim:
