@@ -23,6 +23,7 @@ from tensor_reshape.cli.__main__ import commands
 from tensor_reshape.client import DataType, Reason
 from tensor_reshape.rules.operations import OPERATIONS, Operation
 from tensor_reshape.server.__main__ import SettingOption, serve
+from tensor_reshape.server.http.explorer.commands import explore
 from tensor_reshape.v1 import reshape_pb2, reshape_pb2_grpc, tensor_pb2
 from tensor_reshape.wire.status import RETRY_SECONDS
 
@@ -33,7 +34,7 @@ LANGUAGES = {"python", "console", "sh", "json", "js", "text", "ts", "go", "cpp",
 tests/packaging/test_kubernetes.py renders it."""
 ADDRESS = "localhost:50051"
 OPTIONS = [option for option in serve.params if isinstance(option, SettingOption)]
-COMMANDS = {**commands.commands, "serve": serve}
+COMMANDS = {**commands.commands, "serve": serve, "explore": explore}
 CALL = re.compile(r"^\s*tensor-reshape (\w+)(.*)$", re.MULTILINE)
 PATH = re.compile(r"`((?:core|client|server|docs|tests|protos|scripts|verification|examples|benchmarks)/[\w./-]*)`")
 LINK = re.compile(r"\]\((?!https?:)([^)#]*)(?:#([^)]*))?\)")

@@ -45,7 +45,12 @@ def test_a_rank_that_is_unknown_is_an_answer():
         (TypedQuestion("2,3", "4, 2", special_zero="false"), "VOLUME_MISMATCH", ("shape", None, None), "product is 6"),
         (TypedQuestion("2,3", "6"), "SPECIAL_ZERO_MISSING", ("special_zero", None, None), "true or false"),
         (TypedQuestion("N:5..2", "-1", "reshape", "true"), "INTERVAL_EMPTY", ("data", 0, 6), "in order"),
-        (TypedQuestion("2", "2", special_zero="true", strides="1,2"), "STRIDES_RANK_MISMATCH", ("strides", None, None), ""),
+        (
+            TypedQuestion("2", "2", special_zero="true", strides="1,2"),
+            "STRIDES_RANK_MISMATCH",
+            ("strides", None, None),
+            "",
+        ),
         (TypedQuestion("2,3", "-1", "", "true", "[2, 3]"), "EXPECTED_SHAPE_MISMATCH", ("expected", None, None), ""),
         (TypedQuestion(f"{2**70}", "-1", "", "true"), "DIM_OUT_OF_RANGE", ("data", 0, 22), "a dim from 0"),
         (TypedQuestion(f"N,{2**63}..", "-1", "", "true"), "DIM_OUT_OF_RANGE", ("data", 2, 23), "a dim from 0"),
@@ -85,8 +90,10 @@ def test_a_refusal_of_the_call_is_none_of_the_question(error: ReshapeError):
 
 
 def test_a_limit_of_the_server_is_said_of_the_question():
+    error = LimitError("8 items", reason=Reason.RANK_LIMIT_EXCEEDED, field="shape")
+
     def refuse(_raw: bytes) -> bytes:
-        raise LimitError("8 items", reason=Reason.RANK_LIMIT_EXCEEDED, field="shape")
+        raise error
 
     record = answer_typed(TypedQuestion("2", "2", special_zero="true"), refuse)
     assert (record["refusal"]["reason"], record["refusal"]["blamed"]["name"]) == ("RANK_LIMIT_EXCEEDED", "shape")

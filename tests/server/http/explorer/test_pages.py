@@ -33,7 +33,9 @@ class Page(HTMLParser):
 
 
 PAGE = Page()
-EXAMPLES = [str(attributes["href"]) for tag, attributes in PAGE.elements if tag == "a" and "?" in str(attributes["href"])]
+EXAMPLES = [
+    str(attributes["href"]) for tag, attributes in PAGE.elements if tag == "a" and "?" in str(attributes["href"])
+]
 
 
 @pytest.fixture

@@ -26,7 +26,9 @@ _HOST = "127.0.0.1"
 
 
 @click.command()
-@click.option("--port", type=click.IntRange(0, 65535), default=0, show_default=True, help="On 127.0.0.1; 0: a free one.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=0, show_default=True, help="On 127.0.0.1; 0: a free one."
+)
 @click.option("--open/--no-open", "opens", default=True, show_default=True, help="Open the page in a browser.")
 def explore(*, port: int, opens: bool) -> None:
     """Show the shape explorer in a browser, until Ctrl-C.
@@ -53,6 +55,8 @@ def _serve(listener: socket.socket) -> None:
     app = build_app(
         ask_here, build_json_methods(service.methods), hosts=LOCAL_HOSTS, routes=build_routes(ask_here, infer)
     )
-    config = uvicorn.Config(app, lifespan="off", log_level="warning", server_header=False, ws="none", timeout_graceful_shutdown=1)
+    config = uvicorn.Config(
+        app, lifespan="off", log_level="warning", server_header=False, ws="none", timeout_graceful_shutdown=1
+    )
     with suppress(KeyboardInterrupt):  # uvicorn has stopped by then, and passes it on
         uvicorn.Server(config).run(sockets=[listener])

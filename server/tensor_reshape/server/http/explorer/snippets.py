@@ -117,7 +117,9 @@ def _write_post(server: str, message: reshape_pb2.InferShapeRequest) -> str:
     # As browsers write it, whoever else it may come from: without blanks, and in ASCII.
     url = f"{quote(server.rstrip('/'), safe=_OF_ADDRESSES, errors='replace')}{INFER_SHAPE.path}"
     body = json_format.MessageToJson(message, indent=None, preserving_proto_field_name=True)
-    return _join_words([f"curl -s {shlex.quote(url)}", "-H 'Content-Type: application/json'", f"-d {shlex.quote(body)}"])
+    return _join_words(
+        [f"curl -s {shlex.quote(url)}", "-H 'Content-Type: application/json'", f"-d {shlex.quote(body)}"]
+    )
 
 
 def _join_words(words: list[str]) -> str:

@@ -1,7 +1,7 @@
 """Questions as texts that somebody typed, or that stand in a link, and what they mean.
 
-Laws: a text is read by `rules.typed_shapes`, as on the command line, and by nothing else; what cannot be read is refused
-with the field that a server would name. `find_blamed` leads from that field back to the text and the item in it.
+Laws: a text is read by `rules.typed_shapes`, as on the command line, and by nothing else; what cannot be read is
+refused with the field that a server would name. `find_blamed` leads from that field back to the text and the item.
 """
 
 import re
