@@ -39,6 +39,7 @@ from tensor_reshape.runtime.allocators import keep_freed_memory
 
 if TYPE_CHECKING:
     from tensor_reshape.client.aio import AsyncClient
+    from tensor_reshape.client.drawings import draw_locally
     from tensor_reshape.client.packed_tensors import PackedTensor
     from tensor_reshape.client.sync import Client
     from tensor_reshape.client.transfers import Progress, Transfer
@@ -82,6 +83,7 @@ __all__ = [
     "UnavailableError",
     "View",
     "ViewPossibility",
+    "draw_locally",
     "infer_locally",
     "keep_freed_memory",
 ]
@@ -97,6 +99,7 @@ _LATER = {
     "ServerInfo": "tensor_reshape.wire.servers",
     "ServerLimits": "tensor_reshape.wire.servers",
     "Transfer": "tensor_reshape.client.transfers",
+    "draw_locally": "tensor_reshape.client.drawings",
 }
 
 await_grpc()

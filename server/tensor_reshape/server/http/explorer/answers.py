@@ -102,9 +102,10 @@ def _describe_view(view: View) -> Json:
 
 
 def _describe_refusal(error: ReshapeError, typed: TypedQuestion) -> Json:
+    accepted = error.metadata.get("accepted", "")
     return {
         "reason": str(error.reason),
-        "message": error.message,
-        "accepted": error.metadata.get("accepted", ""),
+        "message": error.message.removesuffix(f"; accepted: {accepted}"),  # which is shown apart
+        "accepted": accepted,
         "blamed": find_blamed(typed, error)._asdict(),
     }

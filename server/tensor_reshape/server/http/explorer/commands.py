@@ -7,6 +7,7 @@ process, and no gRPC server is started.
 import socket
 import threading
 import webbrowser
+from collections.abc import Callable
 from contextlib import suppress
 
 import click
@@ -42,14 +43,30 @@ def explore(*, port: int, opens: bool) -> None:
         message = f"cannot listen on {_HOST}:{port}: {error.strerror}"
         raise click.ClickException(message) from None
     link = f"http://{_HOST}:{listener.getsockname()[1]}/"
-    click.echo(link)
-    if opens:
-        # It may wait for the browser, which asks the port: who comes before it is served waits in the backlog.
-        threading.Thread(target=webbrowser.open, args=(link,), daemon=True).start()
-    _serve(listener)
+
+    def show() -> None:
+        click.echo(link)
+        if opens:  # by a thread: some browsers are waited for, which would wait for this page
+            threading.Thread(target=webbrowser.open, args=(link,), daemon=True).start()
+
+    _serve(listener, show)
 
 
-def _serve(listener: socket.socket) -> None:
+class _Server(uvicorn.Server):
+    """Says when it serves."""
+
+    def __init__(self, config: uvicorn.Config, say: Callable[[], None]) -> None:
+        """Calls `say` then."""
+        super().__init__(config)
+        self._say = say
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begins to serve."""
+        await super().startup(sockets)
+        self._say()
+
+
+def _serve(listener: socket.socket, say: Callable[[], None]) -> None:
     service = ReshapeService(DEFAULT_LIMITS, make_turns=FairLock)
     infer = next(method for method in service.methods.unary if method.name == INFER_SHAPE.path)
     app = build_app(
@@ -59,4 +76,4 @@ def _serve(listener: socket.socket) -> None:
         app, lifespan="off", log_level="warning", server_header=False, ws="none", timeout_graceful_shutdown=1
     )
     with suppress(KeyboardInterrupt):  # uvicorn has stopped by then, and passes it on
-        uvicorn.Server(config).run(sockets=[listener])
+        _Server(config, say).run(sockets=[listener])
