@@ -39,7 +39,7 @@ def two_cases() -> Claims:
         equal = multiply([common, *left]) == multiply([common, *right])
         full = And([dim >= 1 for dim in dims] + [multiply(left) == multiply(right)])
         empty = And(Or([dim == 0 for dim in [common, *left]]), Or([dim == 0 for dim in [common, *right]]))
-        yield f"{rank} dims on each side, and one on both", Implies(_are_dims(dims), equal == Or(full, empty))
+        yield f"rank {rank}, and one dim on both sides", Implies(_are_dims(dims), equal == Or(full, empty))
 
 
 @state("quotient-of-elements", "solvers.cases:_solve_inferred", "solvers.single:_raise_copies")
