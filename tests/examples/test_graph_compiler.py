@@ -12,7 +12,6 @@ from examples.graph_compiler import (
     Constant,
     Graph,
     Input,
-    Node,
     Relu,
     Reshape,
     compile_graph,
@@ -63,12 +62,8 @@ def test_a_reshape_that_keeps_a_shape_of_unnamed_dims_stays(client: Client):
 
 def test_a_chain_whose_output_no_single_target_makes_stays(client: Client):
     """Two dims change their places, and only one -1 may be in a target."""
-    nodes: dict[str, Node] = {
-        "x": Input(("A", "B", "C")),
-        "y": Reshape("x", (0, 0, 1, -1)),
-        "z": Reshape("y", (0, 1, -1, 0)),
-    }
-    graph = Graph(nodes, ("z",))
+    shape = Input(("A", "B", "C"))
+    graph = Graph({"x": shape, "y": Reshape("x", (0, 0, 1, -1)), "z": Reshape("y", (0, 1, -1, 0))}, ("z",))
 
     assert compile_graph(graph, client) == graph
 
