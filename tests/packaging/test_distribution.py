@@ -123,7 +123,7 @@ def test_the_sdist_holds_the_contract(sdist_files: set[str], name: str):
         "README.md",
         "CONTRIBUTING.md",
         "SECURITY.md",
-        "docs/errors.md",
+        "docs/reference/errors.md",
         "protos/generate.py",
         "tests/conftest.py",
     ],

@@ -37,7 +37,7 @@ CALL = re.compile(r"^\s*tensor-reshape (\w+)(.*)$", re.MULTILINE)
 PATH = re.compile(r"`((?:core|client|server|docs|tests|protos|scripts|verification|examples|benchmarks)/[\w./-]*)`")
 LINK = re.compile(r"\]\((?!https?:)([^)#]*)(?:#([^)]*))?\)")
 README_LINES = 120
-OPERATIONS_PAGE = ROOT / "docs/operations.md"
+OPERATIONS_PAGE = ROOT / "docs/concepts/operations.md"
 
 
 def name_page(page: Path) -> str:
@@ -60,12 +60,6 @@ def test_the_two_commands_are_on_the_first_screen():
 
 def test_the_readme_links_to_nothing_that_a_package_index_does_not_have():
     assert LINK.findall(README.read_text()) == []
-
-
-def test_every_page_is_named_in_the_readme():
-    named = README.read_text()
-
-    assert [page for page in map(name_page, (ROOT / "docs").glob("*.md")) if page not in named] == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_page)

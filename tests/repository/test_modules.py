@@ -11,7 +11,7 @@ SOURCE_ROOTS = ("core", "client", "server")
 GENERATED = "v1"
 MODULES = sorted(
     path
-    for folder in (*SOURCE_ROOTS, "protos", "tests", "verification", "examples", "benchmarks")
+    for folder in (*SOURCE_ROOTS, "protos", "tests", "verification", "examples", "benchmarks", "docs")
     for path in (ROOT / folder).rglob("*.py")
     if GENERATED not in path.parts
 )

@@ -1,4 +1,4 @@
-"""Writes what of the pages follows from the code: docs/errors.md, and tables in docs/server.md and metrics.md.
+"""Writes what of the pages follows from the code: docs/reference/errors.md, and tables in docs/deployment.
 
 The reasons are provoked from real servers, so that the page shows what a caller gets. `--check` writes nothing, and
 ends with status 1 where a page is not what would be written.
@@ -19,7 +19,7 @@ from verification.document.provocations import PROVOCATIONS, provoke
 from verification.document.servers import Servers, run_servers
 
 DOCS = Path(__file__).parents[2] / "docs"
-ERRORS, SERVER, METRICS = DOCS / "errors.md", DOCS / "server.md", DOCS / "metrics.md"
+ERRORS, SERVER, METRICS = DOCS / "reference/errors.md", DOCS / "deployment/server.md", DOCS / "deployment/metrics.md"
 BEGIN, END = "<!-- Written by scripts/document. -->", "<!-- End of what scripts/document writes. -->"
 
 _INTRODUCTION = """\
@@ -29,13 +29,14 @@ _INTRODUCTION = """\
 
 Every refusal has a permanent **reason**, a sentence, the field to blame where there is one, and the index and the
 values as metadata. In Python it is an exception: INVALID_ARGUMENT is `InvalidRequestError`, RESOURCE_EXHAUSTED is
-`LimitError`, UNAUTHENTICATED and PERMISSION_DENIED have classes of these names ([start.md](start.md#exceptions)). In
-other languages it is a `google.rpc.Status` in the trailing metadata ([clients.md](clients.md#errors)). A field is a
-path from the request: `shape[1]` is an item of the target, `data.dims[0]` a dim of the data.
+`LimitError`, UNAUTHENTICATED and PERMISSION_DENIED have classes of these names ([The Python
+client](../how-to/python-client.md#exceptions)). In other languages it is a `google.rpc.Status` in the trailing metadata
+([Clients](../how-to/clients.md#errors)). A field is a path from the request: `shape[1]` is an item of the target,
+`data.dims[0]` a dim of the data.
 
-**Rule** is the number of the broken rule in [operations.md](operations.md#the-five-rules). **Again** says whether the
-same call may be accepted later: those refusals carry `RetryInfo`, and the SDK follows it by itself. The examples are
-what real servers answered.
+**Rule** is the number of the broken rule in [What the operations do](../concepts/operations.md#the-five-rules).
+**Again** says whether the same call may be accepted later: those refusals carry `RetryInfo`, and the SDK follows it by
+itself. The examples are what real servers answered.
 
 | reason | code | rule | again | the request is refused where | example |
 |---|---|---|---|---|---|"""

@@ -4,9 +4,9 @@ The table has every element type of OpenVINO that has a fixed size; the numbers 
 `DataType`. What else the product knows of a type, it derives from this table: to add one is to add a row here and in
 the contract.
 
-Types below one byte are packed, as OpenVINO packs them: `docs/element-types.md` draws the bits of each. A packed tensor
-is a row of groups, each the fewest elements that fill whole bytes; the last one may be filled in part. What a group is
-follows from the bits alone, and OpenVINO 2026.4 counts the bytes of every type so.
+Types below one byte are packed, as OpenVINO packs them: `docs/concepts/element-types.md` draws the bits of each. A
+packed tensor is a row of groups, each the fewest elements that fill whole bytes; the last one may be filled in part.
+What a group is follows from the bits alone, and OpenVINO 2026.4 counts the bytes of every type so.
 """
 
 from enum import Enum, IntEnum, auto

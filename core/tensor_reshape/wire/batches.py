@@ -116,7 +116,16 @@ def decode_batch_response(raw: bytes) -> list[ShapeAnswer | ReshapeError]:
         ReshapeError: it is not a response of this contract.
     """
     # An answer is a tuple of four, so never false.
-    return [read_compact_answer(result) or _decode_result(result) for result in _split(raw, len(raw), "results")]
+    return [read_compact_answer(result) or _decode_result(result) for result in split_batch_response(raw)]
+
+
+def split_batch_response(raw: bytes) -> list[bytes]:
+    """Returns the results of a response, unread.
+
+    Raises:
+        InvalidRequestError: MESSAGE_MALFORMED.
+    """
+    return _split(raw, len(raw), "results")
 
 
 def _decode_item(item: bytes) -> BatchItem:

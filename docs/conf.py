@@ -1,0 +1,30 @@
+"""How Sphinx makes the site of these pages: `scripts/site`, and with warnings as errors `scripts/check`.
+
+The pages are plain Markdown, which a forge shows as well. What Sphinx needs besides is added by `extensions/`, so that
+no page has to hold it.
+"""
+
+import sys
+from importlib.metadata import version as read_version
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent / "extensions"))
+
+project = "tensor-reshape"
+version = release = read_version("tensor-reshape")
+author = "the authors of tensor-reshape"
+project_copyright = f"{author}, Apache-2.0"
+
+extensions = ["myst_parser", "sphinx_copybutton", "navigation"]
+nitpicky = True
+
+myst_heading_anchors = 4  # the anchors that a forge makes of headings
+
+html_theme = "furo"
+html_title = "tensor-reshape"
+html_copy_source = False
+html_show_sphinx = False
+
+# A copied command has neither its prompt nor what it printed.
+copybutton_prompt_text = "$ "
+copybutton_exclude = ".linenos, .go"
