@@ -94,7 +94,7 @@ def test_numbers_of_python_and_lists_of_them_are_what_numpy_makes_of_them(
     "given", [[SIX, SIX], (SIX,), [[1.0], SIX], [Exporter(SIX)]], ids=["list", "tuple", "mixed", "DLPack"]
 )
 def test_a_list_of_arrays_is_not_one(given: object):
-    with pytest.raises(TypeError, match=r"data is a list of arrays.*np\.stack"):
+    with pytest.raises(TypeError, match=r"data is a list of arrays.*numpy\.stack"):
         read_array(given, "data")
 
 

@@ -8,17 +8,17 @@ import click
 
 from tensor_reshape.cli.batches import Ask, answer_lines
 from tensor_reshape.cli.parameters import JSON_OPTION, PartialDims, PartialShape, Strides, server_options
-from tensor_reshape.cli.questions import describe_answer, describe_refusal
+from tensor_reshape.cli.questions import describe_refusal
 from tensor_reshape.client import Client, InferredShape, ReshapeError, ShapeQuery, infer_locally
 from tensor_reshape.rules.dims import format_dim
 from tensor_reshape.rules.operations import OPERATIONS
-from tensor_reshape.rules.questions import Equality
 from tensor_reshape.rules.views import View
 
 _PARTIAL = PartialDims()
 _REFUSED = 3  # as the exit code of a single question, whatever else the other lines are
 _EPILOG = """
-A dim is a number, 2..8, 2.., ? (anything), a name N, N:1..8, or a product such as 4*C and N/2.
+A dim is a number, 2..8, 2.., ? (anything), a name N, N:1..8, or a product such as 4*C and N/2. What
+exporters write, as in seq + past or floor(height/8), is a name as a whole; any other name stands in quotes.
 
 --json prints {"shape": [...]}, null for an unknown rank. Of its dims, a number is itself, null is unknown, and
 {"min", "max", "name"} is between; "max" is null where nothing bounds it, and "name" absent where there is none.
@@ -56,7 +56,7 @@ def infer(client: Client, *, batch: BinaryIO | None, local: bool, as_json: bool,
         return
     query = _build_query(**options)  # type: ignore[arg-type] # click has converted each option
     answer = _ask_locally(query) if local else _ask_server(client, query)
-    click.echo(json.dumps(describe_answer(answer, query)) if as_json else "\n".join(_format_answer(answer, query)))
+    click.echo(json.dumps(answer.to_json()) if as_json else "\n".join(_format_answer(answer, query)))
 
 
 def _refuse_options(options: dict[str, object]) -> None:
@@ -112,9 +112,9 @@ def _ask_server(client: Client, query: ShapeQuery) -> InferredShape:
 
 def _print_batch(batch: BinaryIO, ask: Ask) -> None:
     refused = False
-    for query, answer in answer_lines(batch, ask):  # printed as they come: another program may read them meanwhile
+    for _, answer in answer_lines(batch, ask):  # printed as they come: another program may read them meanwhile
         refused |= isinstance(answer, ReshapeError)
-        record = describe_refusal(answer) if isinstance(answer, ReshapeError) else describe_answer(answer, query)
+        record = describe_refusal(answer) if isinstance(answer, ReshapeError) else answer.to_json()
         click.echo(json.dumps(record))
     if refused:
         raise click.exceptions.Exit(_REFUSED)
@@ -124,14 +124,9 @@ def _format_answer(answer: InferredShape, query: ShapeQuery) -> Iterator[str]:
     yield "..." if answer.dims is None else ",".join(map(format_dim, answer.dims))
     if query.explain:
         yield from (origin.text for origin in answer.origins)
-        yield from map(_format_equality, answer.equalities)
+        yield from map(str, answer.equalities)
     if answer.view is not None:
         yield _format_view(answer.view)
-
-
-def _format_equality(equality: Equality) -> str:
-    condition = " unless the tensor is empty" if equality.unless_empty else ""
-    return f"{equality.left} = {equality.right}{condition}"
 
 
 def _format_view(view: View) -> str:

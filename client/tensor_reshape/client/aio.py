@@ -4,14 +4,15 @@ How it makes a call is in `aio_calls`.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from os import PathLike
 from types import ModuleType, TracebackType
-from typing import NoReturn, Self, TypeAlias, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, NoReturn, Self, TypeAlias, TypeVar, Unpack, overload
 
 import grpc.aio
 
 from tensor_reshape.client.aio_calls import AioCalls
+from tensor_reshape.client.arguments import require_special_zero
 from tensor_reshape.client.arrays import AnyArray
 from tensor_reshape.client.contexts import CALL_OPTIONS, CallOptions, Metadata
 from tensor_reshape.client.frameworks import Output
@@ -21,6 +22,7 @@ from tensor_reshape.client.options import (
     ChannelOptions,
     Endpoint,
     check_chunk_bytes,
+    check_inline_max_bytes,
     check_settings,
 )
 from tensor_reshape.client.packed_tensors import PackedTensor
@@ -38,6 +40,7 @@ from tensor_reshape.client.requests import (
     plan_reshape,
 )
 from tensor_reshape.client.shapes import InferredShape
+from tensor_reshape.client.targets import check_target
 from tensor_reshape.client.templates import find_call
 from tensor_reshape.client.tokens import authorize
 from tensor_reshape.client.transfers import DEFAULT_INLINE_MAX_BYTES, Delivery, Handover, ReshapeOptions, StreamTransfer
@@ -81,12 +84,13 @@ class AsyncClient:
         Raises:
             RuntimeError: no event loop is running: the channel would belong to the wrong one.
         """
-        asyncio.get_running_loop()
+        _require_loop()
+        target = check_target(target)
         credentials, bearer = authorize(target, credentials, token, token_file, allow_plaintext=allow_plaintext_token)
         self._endpoint = Endpoint(target, credentials, metadata, timeout, bearer)
         if tracing:
             self._endpoint.pass_traces_on()
-        self._inline_max_bytes = inline_max_bytes
+        self._inline_max_bytes = check_inline_max_bytes(inline_max_bytes)
         self._chunk_bytes = check_chunk_bytes(chunk_bytes)
         self._calls = AioCalls(self._endpoint, check_settings(options, compression, interceptors))
 
@@ -99,6 +103,15 @@ class AsyncClient:
     ) -> None:
         """Closes the channel."""
         await self.close()
+
+    if not TYPE_CHECKING:  # type checkers say so by themselves, where there is no such method
+
+        def __enter__(self) -> NoReturn:
+            """Refuses `with`."""
+            text = "an AsyncClient is awaited: write `async with AsyncClient(...)`"
+            raise TypeError(text)
+
+        __exit__ = __enter__
 
     async def close(self) -> None:
         """Closes the channel; calls under way are cancelled."""
@@ -124,6 +137,7 @@ class AsyncClient:
     async def static_reshape(
         self, array: AnyArray, shape: Target, *, like: Like, **how: Unpack[ReshapeOptions]
     ) -> Like: ...
+    @require_special_zero
     async def static_reshape(
         self,
         array: AnyArray,
@@ -149,6 +163,7 @@ class AsyncClient:
     async def dynamic_reshape(
         self, array: AnyArray, shape: Target, *, like: Like, **how: Unpack[ReshapeOptions]
     ) -> Like: ...
+    @require_special_zero
     async def dynamic_reshape(
         self,
         array: AnyArray,
@@ -176,6 +191,7 @@ class AsyncClient:
     ) -> Output: ...
     @overload
     async def reshape(self, array: AnyArray, shape: Target, *, like: Like, **how: Unpack[ReshapeOptions]) -> Like: ...
+    @require_special_zero
     async def reshape(
         self,
         array: AnyArray | PackedTensor,
@@ -193,6 +209,7 @@ class AsyncClient:
             return plan.present(await self._transfer(plan, timeout, how))
         return await self._reshape(arguments, timeout, how)
 
+    @require_special_zero
     async def infer_shape(
         self,
         data_shape: Sequence[DimLike] | None,
@@ -207,7 +224,7 @@ class AsyncClient:
         return await self._calls.run(call, self._endpoint.start_call(timeout, more))
 
     async def infer_shapes(
-        self, queries: Sequence[ShapeQuery], *, timeout: float | None = None, **options: Unpack[CallOptions]
+        self, queries: Iterable[ShapeQuery], *, timeout: float | None = None, **options: Unpack[CallOptions]
     ) -> list[InferredShape | ReshapeError]:
         """Asks many questions; see `Client.infer_shapes`."""
         check_keywords("infer_shapes", options, ("queries", "timeout"), CallOptions)
@@ -245,3 +262,11 @@ class AsyncClient:
         if delivery.way == "view":
             return delivery.view(await self._calls.run(plan.build_infer(), context))
         return delivery.land(await self._calls.run(plan.build_inline(), context))
+
+
+def _require_loop() -> None:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        message = "an AsyncClient belongs to an event loop, and none is running: make it in a coroutine, or a Client"
+        raise RuntimeError(message) from None

@@ -12,7 +12,7 @@ Laws:
 """
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -94,18 +94,23 @@ def read_array(array: object, field: str) -> Array:
     if isinstance(array, bytes):
         return np.frombuffer(array, np.uint8)  # numpy would take it for a text
     if isinstance(array, list | tuple):
-        return np.asarray(_check_items(array, field))
+        return _read_items(array, field)
     if is_torch_tensor(array):
         return _read_tensor(array, field)
     return _read_foreign(array, field)
 
 
-def _check_items(items: Iterable[object], field: str) -> Iterable[object]:
-    # The classes alone are looked at: of a million numbers there are a few.
-    if any(issubclass(kind, np.ndarray) or hasattr(kind, "__dlpack__") for kind in set(map(type, items))):
-        message = f"{field} is a list of arrays, which is not one tensor: stack or join them first, as np.stack does"
+def _read_items(items: list[object] | tuple[object, ...], field: str) -> Array:
+    # Of a million numbers there are few classes; numpy would stack arrays, without a word.
+    kinds = set(map(type, items))
+    if any(issubclass(kind, np.ndarray) or hasattr(kind, "__dlpack__") for kind in kinds):
+        message = f"{field} is a list of arrays: reshape each of them, or join them first, as by numpy.stack"
         raise TypeError(message)
-    return items
+    try:
+        return np.asarray(items)
+    except ValueError as error:
+        message = f"{field} has rows of different lengths, which no tensor has: reshape each by itself ({error})"
+        raise ValueError(message) from error
 
 
 def _read_tensor(tensor: _Tensor, field: str) -> Array:
@@ -134,9 +139,11 @@ def _read_foreign(array: object, field: str) -> Array:
     if getattr(array, "null_count", 0):
         message = f"{field} has nulls, which no tensor has: fill them first, as array.fill_null(0) does"
         raise TypeError(message)
+    if hasattr(array, "to_numpy_ndarray"):  # tensors of one shape in PyArrow, objects to numpy
+        return np.asarray(array.to_numpy_ndarray())
     read = np.asarray(array)
-    if read.dtype == object and hasattr(array, "__dlpack__"):
-        return np.asarray(np.from_dlpack(array))  # it has no other way, or one element of it is an array
+    if read.dtype == object and hasattr(array, "__dlpack__") and not hasattr(array, "__array__"):
+        return np.asarray(np.from_dlpack(array))
     return read
 
 

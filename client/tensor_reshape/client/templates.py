@@ -70,7 +70,7 @@ def find_call(arguments: Arguments, max_bytes: int) -> Call[Array] | None:
         ReshapeError: the refusal that the server would answer with.
     """
     array = arguments.array
-    if type(array) is not np.ndarray and is_array(array):
+    if not isinstance(array, np.ndarray) and is_array(array):
         array = read_array(array, "data")
     # Without elements dims may be beyond what numpy holds; and what is not row-major has its strides in its header.
     if type(array) is not np.ndarray or not 0 < array.nbytes <= max_bytes or not array.flags.c_contiguous:
