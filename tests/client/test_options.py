@@ -15,8 +15,8 @@ import pytest
 from both_clients import CALLERS, open_client
 from server_processes import ServerProcess
 from tensor_reshape.client import AsyncClient, Client, LimitError, Reason
+from tensor_reshape.client.defaults import DEFAULT_TIMEOUT_SECONDS
 from tensor_reshape.client.options import (
-    DEFAULT_TIMEOUT_SECONDS,
     Endpoint,
     build_channel_options,
     check_settings,

@@ -19,7 +19,8 @@ from documents import PAGES, README, REFERENCE, ROOT, Block, find_blocks, read_b
 from raw_streams import begin, open_stream
 from remote_refusals import catch_status, send_raw
 from server_processes import ServerProcess, run_server
-from tensor_reshape.cli.__main__ import commands
+from tensor_reshape.cli.__main__ import COMMANDS as LAZY_COMMANDS
+from tensor_reshape.cli.lazy_commands import load_all
 from tensor_reshape.client import DataType, Reason
 from tensor_reshape.rules.operations import OPERATIONS, Operation
 from tensor_reshape.server.__main__ import SettingOption, serve
@@ -33,7 +34,7 @@ LANGUAGES = {"python", "console", "sh", "json", "js", "text", "ts", "go", "cpp",
 a kustomization: tests/packaging/test_kubernetes.py renders it."""
 ADDRESS = "localhost:50051"
 OPTIONS = [option for option in serve.params if isinstance(option, SettingOption)]
-COMMANDS = {**commands.commands, "serve": serve}
+COMMANDS = load_all(LAZY_COMMANDS)
 CALL = re.compile(r"^\s*tensor-reshape (\w+)(.*)$", re.MULTILINE)
 PATH = re.compile(r"`((?:core|client|server|docs|tests|protos|scripts|verification|examples|benchmarks)/[\w./-]*)`")
 LINK = re.compile(r"\]\((?!https?:)([^)#]*)(?:#([^)]*))?\)")
@@ -174,7 +175,7 @@ def find_rows(page: str, first: str) -> list[str]:
     return [line for line in (REFERENCE / page).read_text().splitlines() if line.startswith(f"| `{first}`")]
 
 
-@pytest.mark.parametrize("name", commands.list_commands(click.Context(commands)))
+@pytest.mark.parametrize("name", COMMANDS)
 def test_the_page_of_commands_has_every_option_of_a_command(name: str):
     _, _, rest = (REFERENCE / "commands.md").read_text().partition(f"\n## {name}\n")
     section = rest.partition("\n## ")[0]

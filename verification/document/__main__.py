@@ -1,4 +1,4 @@
-"""Writes what of docs/reference follows from the code: the errors, and what stands between two marks of other pages.
+"""Writes what of docs follows from the code: the errors, what stands between two marks of other pages, the drawings.
 
 The reasons are provoked from real servers, so that the page shows what a caller gets. `--check` writes nothing, and
 ends with status 1 where a page is not what would be written.
@@ -15,12 +15,13 @@ from tensor_reshape.server.metrics.families import GAUGE, PROCESS_FAMILIES, SERV
 from verification.document.commands import build_commands
 from verification.document.configuration import build_configuration
 from verification.document.contract import build_contract, read_sources
+from verification.document.drawings import draw_all
 from verification.document.provocations import PROVOCATIONS, provoke
 from verification.document.servers import Servers, run_servers
 from verification.document.tables import join_cells
 
 DOCS = Path(__file__).parents[2] / "docs"
-REFERENCE = DOCS / "reference"
+REFERENCE, DRAWINGS = DOCS / "reference", DOCS / "concepts/drawings"
 ERRORS = REFERENCE / "errors.md"
 BEGIN, END = "<!-- Written by scripts/document. -->", "<!-- End of what scripts/document writes. -->"
 
@@ -66,6 +67,7 @@ def main() -> None:
         pages = {
             ERRORS: build_errors(servers),
             **{page: insert(page.read_text(), lines) for page, lines in build_tables().items()},
+            **{DRAWINGS / f"{name}.svg": text for name, text in draw_all().items()},
         }
     stale = [page for page, text in pages.items() if not page.exists() or page.read_text() != text]
     for page in stale:

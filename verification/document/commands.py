@@ -2,11 +2,11 @@
 
 import inspect
 from collections.abc import Iterator
-from importlib.metadata import entry_points
 
 import click
 
-from tensor_reshape.cli.__main__ import commands
+from tensor_reshape.cli.__main__ import COMMANDS, commands
+from tensor_reshape.cli.lazy_commands import load_all
 from tensor_reshape.server.__main__ import SettingOption
 from verification.document.tables import collapse_lines, escape, join_cells
 
@@ -16,22 +16,11 @@ PROGRAM = "tensor-reshape"
 def build_commands() -> Iterator[str]:
     """Yields a section for each command."""
     parent = click.Context(commands, info_name=PROGRAM)
-    for name in commands.list_commands(parent):
-        command = find_command(name)
+    for name, command in sorted(load_all(COMMANDS).items()):
         context = click.Context(command, info_name=name, parent=parent)
         yield from (f"## {name}", "", "```text", f"{PROGRAM} {name} {' '.join(command.collect_usage_pieces(context))}")
         yield from ("```", "", *_build_paragraphs(command.help), *_build_options(command, context))
         yield from _build_paragraphs(command.epilog)
-
-
-def find_command(name: str) -> click.Command:
-    """Returns a command; of one that another package brings, the one that runs there."""
-    brought = [point for point in entry_points(group="tensor_reshape.commands") if point.name == name]
-    command = brought[0].load() if brought else commands.get_command(click.Context(commands), name)
-    if not isinstance(command, click.Command):
-        message = f"{name} is no command"
-        raise TypeError(message)
-    return command
 
 
 def _build_paragraphs(text: str | None) -> Iterator[str]:

@@ -26,9 +26,6 @@ from tensor_reshape.runtime.addresses import is_local
 from tensor_reshape.wire.methods import SERVICE
 from tensor_reshape.wire.servers import ServerInfo
 
-DEFAULT_TARGET = "localhost:50051"
-DEFAULT_TIMEOUT_SECONDS = 30.0
-
 ChannelOptions = Sequence[tuple[str, int | str | bytes]]
 
 # No retryPolicy: `retries` plans what is sent again, and one mechanism is enough. grpc's own would keep each request
