@@ -153,6 +153,8 @@ class ReshapeError(TensorReshapeError):
     """
 
     code_name: ClassVar[str] = INTERNAL
+    reason: Reason | str
+    metadata: dict[str, str]
 
     def __init__(
         self, message: str, *, reason: str, field: str = "", metadata: Mapping[str, str] | None = None
