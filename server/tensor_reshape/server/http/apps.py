@@ -7,6 +7,7 @@
   a caller, and costs nothing that grows.
 """
 
+import asyncio
 import json
 import logging
 from collections.abc import Callable, Collection, Iterable
@@ -70,7 +71,7 @@ def build_app(
         routes: what else there is.
     """
 
-    def tell_health(_request: Request) -> Response:
+    async def tell_health(_request: Request) -> Response:  # not on a thread of its own, as a plain function would be
         return _tell_health(is_serving=is_serving())
 
     asked = [Route(method.name, MethodApp(method, ask, _find_limit(method)), methods=["POST"]) for method in methods]
@@ -106,6 +107,8 @@ class Guard:
 
         try:
             await self._app(scope, receive, send_guarded)
+        except asyncio.CancelledError:
+            pass  # the server stops, and there is nobody any more to be told
         except Exception:  # of which the caller has been told
             _LOGGER.exception("bug")
 

@@ -43,7 +43,7 @@ class Connection(H11Protocol):
     def __init__(self, config: UvicornConfig, state: ServerState, name: str) -> None:
         """Idle until it is made; `name` is the peer's, as gRPC gives it."""
         super().__init__(config, state, {})
-        self.logger = _LOGGER
+        self.logger, self.access_log = _LOGGER, False
         self.closed = asyncio.Event()
         self.since = time.monotonic()
         self._name = name

@@ -109,11 +109,11 @@ class HttpPort:
         )
         self._state = ServerState()
         self._guests = set[_Guest]()
-        self._loop = asyncio.new_event_loop()
+        self._loop: asyncio.AbstractEventLoop | None = None  # until it is started
         self._accepting = list[asyncio.Task[None]]()
         self._dismissed = False
         self._ended = asyncio.Event()
-        self._thread = threading.Thread(target=self._run, name="http", daemon=True)
+        self._thread = threading.Thread()
 
     @property
     def is_idle(self) -> bool:
@@ -123,6 +123,8 @@ class HttpPort:
     def start(self) -> None:
         """Starts to serve."""
         self._protocol.load()
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, args=(self._loop,), name="http", daemon=True)
         self._thread.start()
 
     def dismiss(self) -> None:
@@ -132,21 +134,24 @@ class HttpPort:
     def end(self) -> None:
         """Ends all that is under way."""
         self._call(self._ended.set)
-        if self._thread.ident is not None:
+        if self._loop is not None:
             self._thread.join()
         self._close_listeners()
 
     def _call(self, action: Callable[[], object]) -> None:
         with suppress(RuntimeError):  # the loop has ended
-            self._loop.call_soon_threadsafe(action)
+            if self._loop is not None:
+                self._loop.call_soon_threadsafe(action)
 
-    def _run(self) -> None:
-        with suppress(asyncio.CancelledError), asyncio.Runner(loop_factory=lambda: self._loop) as runner:
-            runner.run(self._serve())
+    def _run(self, loop: asyncio.AbstractEventLoop) -> None:
+        try:
+            loop.run_until_complete(self._serve())
+        finally:
+            loop.close()
 
     async def _serve(self) -> None:
-        self._accepting = [self._loop.create_task(self._accept_all(listener)) for listener in self._listeners]
-        dating = self._loop.create_task(self._tell_date())
+        self._accepting = [asyncio.create_task(self._accept_all(listener)) for listener in self._listeners]
+        dating = asyncio.create_task(self._tell_date())
         await self._ended.wait()
         dating.cancel()
         self._dismiss()
@@ -180,7 +185,7 @@ class HttpPort:
     async def _accept_all(self, listener: socket.socket) -> None:
         while True:
             with suppress(OSError):  # no descriptors are left, or the connection is gone already
-                accepted, _ = await self._loop.sock_accept(listener)
+                accepted, _ = await asyncio.get_running_loop().sock_accept(listener)
                 self._admit(accepted)
             await asyncio.sleep(1 / CONNECTIONS_PER_SECOND)
 
@@ -201,7 +206,7 @@ class HttpPort:
         if not self._guests:
             FAST_SWITCHES.begin()
         self._guests.add(guest)
-        guest.task = self._loop.create_task(self._host(guest, accepted))
+        guest.task = asyncio.create_task(self._host(guest, accepted))
 
     def _make_room(self) -> None:
         """Sends one away who is idle.
@@ -219,7 +224,7 @@ class HttpPort:
         """Has a connection served until it is closed."""
         context = self._find_context()
         try:
-            _, guest.connection = await self._loop.connect_accepted_socket(
+            _, guest.connection = await asyncio.get_running_loop().connect_accepted_socket(
                 lambda: Connection(self._protocol, self._state, guest.name),
                 accepted,
                 ssl=context,
