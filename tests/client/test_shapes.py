@@ -1,5 +1,6 @@
 """An answer as callers get it: a sequence of dims."""
 
+import json
 from collections.abc import Sequence
 
 import numpy as np
@@ -14,6 +15,13 @@ FOUR_C = Dim(ANY, make_expression(4, [Symbol("C")]))
 MIXED = InferredShape(ShapeAnswer((N, FOUR_C, Dim(Interval(2, 8)), None, 7)))
 KNOWN = InferredShape(ShapeAnswer((2, 3)))
 UNRANKED = InferredShape(ShapeAnswer(None))
+
+
+def test_a_shape_is_json_that_is_written_and_read_back():
+    record = MIXED.to_json()
+    assert record["shape"][0] == {"min": 0, "max": None, "name": "N"}
+    assert json.loads(json.dumps(record)) == record
+    assert UNRANKED.to_json() == {"shape": None}
 
 
 def test_an_inferred_shape_has_the_length_of_its_rank():

@@ -3,13 +3,14 @@
 import pytest
 
 from documents import ROOT
-from tensor_reshape.client.options import DEFAULT_TIMEOUT_SECONDS
+from tensor_reshape.client.defaults import DEFAULT_TIMEOUT_SECONDS
 from tensor_reshape.client.queries import MAX_CALL_QUERIES
 from tensor_reshape.client.transfers import DEFAULT_INLINE_MAX_BYTES
 from tensor_reshape.rules.batches import ITEM_STEPS, RESERVE_STEPS
 from tensor_reshape.rules.budgets import MAX_STEPS
-from tensor_reshape.rules.dims import MAX_FACTORS, MAX_SYMBOL_CHARACTERS, MAX_SYMBOLS
+from tensor_reshape.rules.dims import MAX_FACTORS, MAX_SYMBOLS
 from tensor_reshape.rules.limits import GRAPH_MAX_RANK, MAX_BATCH_BYTES, MAX_BATCH_ITEMS, MAX_HEADER_BYTES, MAX_RANK
+from tensor_reshape.rules.names import MAX_SYMBOL_CHARACTERS
 from tensor_reshape.rules.solvers.propagation import MAX_SEARCHED
 from tensor_reshape.wire.streams import DEFAULT_CHUNK_BYTES
 

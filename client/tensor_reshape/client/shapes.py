@@ -9,6 +9,7 @@ from typing import overload
 from tensor_reshape.rules.dims import AnyDim, are_known, format_dim
 from tensor_reshape.rules.errors import ReshapeError
 from tensor_reshape.rules.questions import Equality, Origin, ShapeAnswer
+from tensor_reshape.rules.records import Json, describe_answer
 from tensor_reshape.rules.views import View
 
 
@@ -80,6 +81,14 @@ class InferredShape(Sequence[AnyDim]):
     def __repr__(self) -> str:
         """The shape as people write it, and what it is."""
         return f"InferredShape({self})"
+
+    def to_json(self) -> Json:
+        """Returns the answer as `json` writes it: `{"shape": [...]}`, None for an unknown rank.
+
+        A dim is a number, None where nothing is known of it, else `{"min", "max", "name"}`: "max" is None where nothing
+        bounds it, and "name" absent where it has none. "equalities", "origins" and "view" follow where there are any.
+        """
+        return describe_answer(ShapeAnswer(self.dims, self.equalities, self.origins, self.view))
 
     def _require_rank(self) -> tuple[AnyDim, ...]:
         if self.dims is None:

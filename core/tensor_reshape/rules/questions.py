@@ -92,6 +92,11 @@ class Equality(NamedTuple):
     right: Expression
     unless_empty: bool
 
+    def __str__(self) -> str:
+        """The equality as a sentence: `2*N = M`, or `N = M unless the tensor is empty`."""
+        condition = " unless the tensor is empty" if self.unless_empty else ""
+        return f"{self.left} = {self.right}{condition}"
+
 
 class Origin(NamedTuple):
     """Where a dim of the output comes from.

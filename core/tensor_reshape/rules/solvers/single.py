@@ -20,11 +20,11 @@ from tensor_reshape.rules.dims import (
     Symbol,
     bound_dim,
     find_bounds,
-    is_name,
     make_dim,
     make_legal_expression,
 )
 from tensor_reshape.rules.limits import MAX_DIM
+from tensor_reshape.rules.names import is_name
 from tensor_reshape.rules.targets import Target
 
 _NONE = Interval(1, 0)
