@@ -22,12 +22,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from tensor_reshape.server.calls.statuses import INTERNAL_ERROR
 from tensor_reshape.server.http.answers import COMMON_HEADERS, JSON_TYPE, Answer, build_error, send_answer
 from tensor_reshape.server.http.askers import Asker
+from tensor_reshape.server.http.descriptions import HEALTH_PATH, OPENAPI_PATH, describe
 from tensor_reshape.server.http.json_methods import MAX_BATCH_BYTES, MAX_QUESTION_BYTES
 from tensor_reshape.server.http.requests import find_fault, find_stranger
 from tensor_reshape.server.service.methods import Method
 from tensor_reshape.wire.methods import BATCH_INFER_SHAPE
-
-HEALTH_PATH = "/healthz"
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -59,6 +58,7 @@ def build_app(
     *,
     is_serving: Callable[[], bool] = lambda: True,
     hosts: Collection[str] = (),
+    tells_contract: bool = True,
     routes: Iterable[BaseRoute] = (),
 ) -> ASGIApp:
     """Returns the application.
@@ -68,6 +68,7 @@ def build_app(
         methods: of JSON; see `json_methods`.
         is_serving: whether the server is one to be sent calls.
         hosts: by which the server is known; empty: by any.
+        tells_contract: whether anybody may ask how the methods are asked.
         routes: what else there is.
     """
 
@@ -75,8 +76,9 @@ def build_app(
         return _tell_health(is_serving=is_serving())
 
     asked = [Route(method.name, MethodApp(method, ask, _find_limit(method)), methods=["POST"]) for method in methods]
+    described = [Route(OPENAPI_PATH, _tell_contract)] if tells_contract else []
     app = Starlette(
-        routes=[*asked, Route(HEALTH_PATH, tell_health), *routes],
+        routes=[*asked, *described, Route(HEALTH_PATH, tell_health), *routes],
         exception_handlers={HTTPException: _refuse_path, Exception: _hide_bug},
     )
     app.router.redirect_slashes = False
@@ -128,6 +130,10 @@ def _find_limit(method: Method) -> int:
 def _tell_health(*, is_serving: bool) -> Response:
     body = json.dumps({"status": "SERVING" if is_serving else "NOT_SERVING"})  # as HealthCheckResponse of gRPC's
     return Response(body, 200 if is_serving else 503, media_type=JSON_TYPE)
+
+
+async def _tell_contract(_request: Request) -> Response:
+    return Response(describe(), media_type=JSON_TYPE)
 
 
 def _refuse_path(_request: Request, error: Exception) -> Response:

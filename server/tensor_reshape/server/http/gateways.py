@@ -54,6 +54,7 @@ class Gateway:
             CallAsker(admission, self._pools),
             build_json_methods(methods),
             is_serving=is_serving,
+            tells_contract=config.reflects and not config.authenticates,  # whoever asks says not who he is
             hosts=LOCAL_HOSTS | {address.rpartition(":")[0].lower()} if is_local(address) else (),
         )
         self.port = HttpPort(config, address, app, find_context, shares=shares)
