@@ -54,7 +54,8 @@ def request(
         response = connection.getresponse()
         text = response.read()
         told = {name.lower(): value for name, value in response.getheaders()}
-        return Reply(response.status, told, json.loads(text) if text else None)
+        is_json = told.get("content-type") == "application/json"
+        return Reply(response.status, told, json.loads(text) if is_json and text else None)
     finally:
         connection.close()
 

@@ -58,3 +58,11 @@ def test_and_not_where_callers_have_to_say_who_they_are(tmp_path: Path):
     with run_runner(replace(CONFIG, token_file=tokens, reflection=True)) as runner:
         assert request(find_address(runner), "GET", OPENAPI_PATH).code == 404
         assert request(find_address(runner), "GET", "/healthz").code == 200
+
+
+def test_the_explorer_is_served_beside():
+    with run_runner(CONFIG) as runner:
+        reply = request(find_address(runner), "GET", "/explore/answer?data=N,4&shape=-1&special_zero=true")
+        page = request(find_address(runner), "HEAD", "/")
+    assert reply.code == 200
+    assert page.headers["content-type"].startswith("text/html")

@@ -1,4 +1,4 @@
-"""The gateway of a server: its port for HTTP, joined to its calls."""
+"""The gateway of a server: its port for HTTP, with the methods and the explorer, joined to its calls."""
 
 import ssl
 from collections.abc import Callable
@@ -9,11 +9,13 @@ from tensor_reshape.server.calls.threaded import WORK_THREADS
 from tensor_reshape.server.config import Config
 from tensor_reshape.server.http.apps import build_app
 from tensor_reshape.server.http.calls import CallAsker
+from tensor_reshape.server.http.explorer.pages import build_routes
 from tensor_reshape.server.http.json_methods import build_json_methods
 from tensor_reshape.server.http.ports import HttpPort
 from tensor_reshape.server.http.requests import LOCAL_HOSTS
 from tensor_reshape.server.process.pools import start_threads
 from tensor_reshape.server.service.methods import MethodTable, Work
+from tensor_reshape.wire.methods import INFER_SHAPE
 
 _KINDS = (Work.QUESTIONS, Work.BATCHES)
 
@@ -50,12 +52,15 @@ class Gateway:
         """
         address = config.http_listen or ""
         self._pools = {work: start_threads(WORK_THREADS[work], f"http-{work.name.lower()}") for work in _KINDS}
+        ask = CallAsker(admission, self._pools)
+        infer = next(method for method in methods.unary if method.name == INFER_SHAPE.path)
         app = build_app(
-            CallAsker(admission, self._pools),
+            ask,
             build_json_methods(methods),
             is_serving=is_serving,
             tells_contract=config.reflects and not config.authenticates,  # whoever asks says not who he is
             hosts=LOCAL_HOSTS | {address.rpartition(":")[0].lower()} if is_local(address) else (),
+            routes=build_routes(ask, infer),
         )
         self.port = HttpPort(config, address, app, find_context, shares=shares)
 
