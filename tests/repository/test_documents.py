@@ -29,7 +29,9 @@ from tensor_reshape.wire.status import RETRY_SECONDS
 
 PYTHON = find_blocks("python")
 WITH_CONSOLE = [page for page in PAGES if any(block.language == "console" for block in read_blocks(page))]
-LANGUAGES = {"python", "console", "sh", "json", "js", "text", "ts", "go", "cpp", "py", "toml", "yaml"}
+DIRECTIVES = {"{eval-rst}", "{include}"}
+"""What Sphinx puts in the place of the block."""
+LANGUAGES = {"python", "console", "sh", "json", "js", "text", "ts", "go", "cpp", "py", "toml", "yaml", *DIRECTIVES}
 """`py` is Python that runs in another environment than this one. `yaml` is a kustomization:
 tests/packaging/test_kubernetes.py renders it. `toml` is what tests/server/security/test_permissions.py reads."""
 FOREIGN = {"js", "ts", "go", "cpp", "py"}

@@ -23,7 +23,7 @@ def read_printed(program: Path) -> list[str]:
 @pytest.fixture(scope="module")
 def openvino() -> Path:
     """The folder that has OpenVINO's package."""
-    command = [sys.executable, "-m", "uv", "pip", "install", "--quiet", "--no-deps", "--target", ENVIRONMENT]
+    command = [sys.executable, "-m", "uv", "pip", "install", "--quiet", "--no-deps", "--target", str(ENVIRONMENT)]
     if not (ENVIRONMENT / "openvino").exists():
         done = subprocess.run([*command, "openvino>=2025"], capture_output=True, text=True, check=False)
         if done.returncode:

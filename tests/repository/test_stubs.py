@@ -23,7 +23,8 @@ MADE = {
 
 
 def name_language(call: str) -> str:
-    return re.findall(r"--(go|java|cpp)_out", call)[0]
+    (language,) = re.findall(r"--(go|java|cpp)_out", call)
+    return str(language)
 
 
 @pytest.mark.parametrize("call", CALLS, ids=name_language)
