@@ -81,7 +81,7 @@ def _write_facts(facts: Mapping[str, Any], indent: str = "") -> Iterator[str]:
 @server_options
 def static(client: "Client", files: "ArrayFiles", *, shape: Sequence[int], special_zero: bool, expect: _Expect) -> None:
     """Execute StaticReshape on a file."""
-    files.write(client.static_reshape(files.read(), shape, special_zero=special_zero, expected_shape=expect))
+    files.reshape(client.static_reshape, shape, special_zero=special_zero, expected_shape=expect)
 
 
 @click.command()
@@ -97,7 +97,7 @@ def dynamic(
     expect: _Expect,
 ) -> None:
     """Execute DynamicReshape on a file."""
-    files.write(client.dynamic_reshape(files.read(), shape, special_zero=special_zero, expected_shape=expect))
+    files.reshape(client.dynamic_reshape, shape, special_zero=special_zero, expected_shape=expect)
 
 
 @click.command()
@@ -121,7 +121,7 @@ def reshape(
 ) -> None:
     """Execute Reshape-1 of OpenVINO on a file, or on packed bytes."""
     if dims is None:
-        files.write(client.reshape(files.read(), shape, special_zero=special_zero, expected_shape=expect))
+        files.reshape(client.reshape, shape, special_zero=special_zero, expected_shape=expect)
     else:
         tensor = files.read_packed(dims)
         files.write_packed(client.reshape(tensor, shape, special_zero=special_zero, expected_shape=expect))

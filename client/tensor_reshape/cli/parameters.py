@@ -102,7 +102,7 @@ class Target(click.ParamType):  # type: ignore[type-arg] # a generic in newer re
         """Returns the numbers, or the array with the type it has."""
         text = str(value)
         if text.startswith("@"):
-            from tensor_reshape.cli.files import read_array  # noqa: PLC0415 - it takes numpy
+            from tensor_reshape.cli.sources import read_array  # noqa: PLC0415 - it takes numpy
 
             return read_array(text.removeprefix("@"))
         return [dim for dim in SHAPE.convert(value, param, ctx) if dim is not None]  # none is: for type checkers
@@ -216,7 +216,7 @@ def array_options(command: _Command) -> _Command:
     def prepared(**options: object) -> None:
         from tensor_reshape.cli.files import ArrayFiles  # noqa: PLC0415 - it takes numpy
 
-        names = ("source", "output", "data_type", "as_json")
+        names = ("source", "output", "data_type", "as_json", "progress")
         files = ArrayFiles(**{name: options.pop(name) for name in names})  # type: ignore[arg-type] # click's work
         command(files, **options)
 
@@ -224,7 +224,12 @@ def array_options(command: _Command) -> _Command:
         prepared,
         click.argument("source", metavar="INPUT", type=ArrayPath()),
         click.option(
-            "--output", "-o", type=ArrayPath(), default="-", show_default=True, help="A .npy file, or - for a pipe."
+            "--output",
+            "-o",
+            type=ArrayPath(),
+            default="-",
+            show_default=True,
+            help="A file: .npy, .npz, .safetensors, each of the last two with :NAME where wanted; or - for a pipe.",
         ),
         click.option(
             "--data-type",
@@ -234,6 +239,12 @@ def array_options(command: _Command) -> _Command:
         SPECIAL_ZERO_OPTION,
         EXPECT_OPTION,
         JSON_OPTION,
+        click.option(
+            "--progress/--no-progress",
+            default=True,
+            show_default=True,
+            help="Whether a terminal shows how far a long transfer is.",
+        ),
     )
 
 
