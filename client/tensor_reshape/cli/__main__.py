@@ -15,6 +15,7 @@ from tensor_reshape.rules.errors import TensorReshapeError
 COMMANDS = (
     LazyCommand("completion", "Print what has a shell complete commands.", find_module("completions:completion")),
     LazyCommand("dynamic", "Execute DynamicReshape on a file.", find_module("commands:dynamic")),
+    LazyCommand("explore", "Show the shape explorer in a browser, until Ctrl-C.", find_extra("explore", "http")),
     LazyCommand("health", "Ask whether a server serves.", find_module("commands:health")),
     LazyCommand("infer", "Print the output shape, without data.", find_module("inference:infer")),
     LazyCommand("info", "Ask what a server is.", find_module("commands:info")),

@@ -71,7 +71,7 @@ def find_extra(name: str, extra: str) -> Callable[[], click.Command]:
         try:
             command: click.Command = entry_point.load()
         except ModuleNotFoundError as error:
-            message = f"the {extra} is an extra: pip install 'tensor-reshape[{extra}]' (missing: {error.name})"
+            message = f"{name} needs an extra: pip install 'tensor-reshape[{extra}]' (missing: {error.name})"
             raise click.ClickException(message) from None
         return command
 

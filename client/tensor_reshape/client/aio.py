@@ -18,6 +18,7 @@ from tensor_reshape.client.contexts import CALL_OPTIONS, CallOptions, Metadata
 from tensor_reshape.client.defaults import DEFAULT_TARGET, DEFAULT_TIMEOUT_SECONDS
 from tensor_reshape.client.options import (
     ChannelOptions,
+    ChannelSettings,
     Endpoint,
     check_chunk_bytes,
     check_inline_max_bytes,
@@ -88,7 +89,7 @@ class AsyncClient:
             self._endpoint.pass_traces_on()
         self._inline_max_bytes = check_inline_max_bytes(inline_max_bytes)
         self._chunk_bytes = check_chunk_bytes(chunk_bytes)
-        self._calls = AioCalls(self._endpoint, check_settings(options, compression, interceptors))
+        self._calls = self._open_calls(check_settings(options, compression, interceptors))
 
     async def __aenter__(self) -> Self:
         """Returns the client itself."""
@@ -226,6 +227,10 @@ class AsyncClient:
     async def wait_until_ready(self, *, timeout: float | None = None) -> None:
         """Waits until a server that says SERVING is connected; see `Client.wait_until_ready`."""
         await self._calls.wait_until_ready(self._endpoint.choose_timeout(timeout))
+
+    def _open_calls(self, settings: ChannelSettings) -> AioCalls:
+        """Makes the channel; a fake has another way to answer."""
+        return AioCalls(self._endpoint, settings)
 
     async def _reshape(self, arguments: Arguments, timeout: float | None, how: Transfer) -> Array:
         call = find_call(arguments, self._inline_max_bytes) if not how or how.keys() <= CALL_OPTIONS else None

@@ -17,6 +17,7 @@ from tensor_reshape.client.defaults import DEFAULT_TARGET, DEFAULT_TIMEOUT_SECON
 from tensor_reshape.client.direct_calls import Way
 from tensor_reshape.client.options import (
     ChannelOptions,
+    ChannelSettings,
     Endpoint,
     check_chunk_bytes,
     check_inline_max_bytes,
@@ -119,7 +120,7 @@ class Client:
             self._endpoint.pass_traces_on()
         self._inline_max_bytes = check_inline_max_bytes(inline_max_bytes)
         self._chunk_bytes = check_chunk_bytes(chunk_bytes)
-        self._calls = SyncCalls(self._endpoint, check_settings(options, compression, interceptors), calls)
+        self._calls = self._open_calls(check_settings(options, compression, interceptors), calls)
         self._pool = ThreadPoolExecutor(thread_name_prefix="tensor-reshape")  # it has no thread before `submit`
 
     def __enter__(self) -> Self:
@@ -308,6 +309,10 @@ class Client:
         check_method(method)
         self._endpoint.require_open()
         return self._pool.submit(copy_context().run, partial(method, *arguments, **fields))
+
+    def _open_calls(self, settings: ChannelSettings, way: Way) -> SyncCalls:
+        """Makes the channel; a fake has another way to answer."""
+        return SyncCalls(self._endpoint, settings, way)
 
     def _reshape(self, arguments: Arguments, timeout: float | None, how: Transfer) -> Array:
         call = find_call(arguments, self._inline_max_bytes) if not how or how.keys() <= CALL_OPTIONS else None

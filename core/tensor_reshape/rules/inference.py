@@ -361,6 +361,8 @@ def _find_overflow(case: Case, inferred: int) -> int | None:
 
     That takes another search, with no bound on the -1; but none where the other side cannot be so large: the -1 is at
     most what it is a factor of.
+
+    Lemma: quotient-below-the-whole.
     """
     system, key = case.system, case.find_variable(inferred)
     # At least 1 for each variable: only an instance with elements has a -1 that could be too large.

@@ -120,6 +120,8 @@ def _may_be_empty(dims: Sequence[AnyDim]) -> bool:
 def _split(whole: _Part, keys: Sequence[int]) -> Iterator[_Part]:
     """Yields the parts, outermost first: those that end where an outer product is the same, then an inner one.
 
+    Lemma: parts-of-a-view.
+
     Args:
         whole: data and output.
         keys: tell the unnamed dims of the output apart; of a copied one, the index of the data dim.
@@ -226,7 +228,10 @@ def _fit(dims: Sequence[AnyDim], strides: Sequence[int], output: Sequence[AnyDim
 
 
 def _list_runs(dims: Sequence[AnyDim], strides: Sequence[int]) -> list[_Run]:
-    """Returns the runs, outermost first."""
+    """Returns the runs, outermost first.
+
+    Lemma: runs-of-elements.
+    """
     runs = list[_Run]()
     for dim, stride in zip(dims, strides, strict=True):
         if dim == 1:  # whatever its stride is, nobody steps along it
