@@ -85,7 +85,7 @@ def static(client: "Client", files: "ArrayFiles", *, shape: Sequence[int], speci
 
 
 @click.command()
-@click.option("--shape", type=Target(), required=True, help="The target: 0,-1, or @FILE.npy with an i32 array.")
+@click.option("--shape", type=Target(), required=True, help="The target: 0,-1, or @FILE with an i32 array.")
 @array_options
 @server_options
 def dynamic(
@@ -101,11 +101,11 @@ def dynamic(
 
 
 @click.command()
-@click.option("--shape", type=Target(), required=True, help="The target: 0,-1, or @FILE.npy with an integer array.")
+@click.option("--shape", type=Target(), required=True, help="The target: 0,-1, or @FILE with an integer array.")
 @click.option(
     "--dims",
     type=SHAPE,
-    help="INPUT is the packed bytes of a tensor of this shape, and no .npy file; so is the output. Goes with any "
+    help="INPUT is the packed bytes of a tensor of this shape, and no array file; so is the output. Goes with any "
     "--data-type below one byte.",
 )
 @array_options
