@@ -5,16 +5,17 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
 from functools import partial
 from os import PathLike
-from types import TracebackType
+from types import ModuleType, TracebackType
 from typing import TYPE_CHECKING, NoReturn, ParamSpec, Self, TypeAlias, TypeVar, Unpack, overload
 
 import grpc
-import numpy.typing as npt
 
 from tensor_reshape.client.arguments import check_method, require_special_zero
+from tensor_reshape.client.arrays import AnyArray
 from tensor_reshape.client.contexts import CALL_OPTIONS, CallOptions, Metadata
 from tensor_reshape.client.defaults import DEFAULT_TARGET, DEFAULT_TIMEOUT_SECONDS
 from tensor_reshape.client.direct_calls import Way
+from tensor_reshape.client.frameworks import Output
 from tensor_reshape.client.options import (
     ChannelOptions,
     ChannelSettings,
@@ -42,7 +43,7 @@ from tensor_reshape.client.sync_calls import SyncCalls
 from tensor_reshape.client.targets import check_target
 from tensor_reshape.client.templates import find_call
 from tensor_reshape.client.tokens import authorize
-from tensor_reshape.client.transfers import DEFAULT_INLINE_MAX_BYTES, Delivery, StreamTransfer, Transfer
+from tensor_reshape.client.transfers import DEFAULT_INLINE_MAX_BYTES, Delivery, Handover, ReshapeOptions, StreamTransfer
 from tensor_reshape.rules.errors import ReshapeError
 from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, RESHAPE, STATIC_RESHAPE
 from tensor_reshape.wire.arrays import Array
@@ -53,6 +54,7 @@ from tensor_reshape.wire.streams import DEFAULT_CHUNK_BYTES
 
 _Result = TypeVar("_Result")
 _Parameters = ParamSpec("_Parameters")
+Like = TypeVar("Like")
 
 Interceptor: TypeAlias = grpc.UnaryUnaryClientInterceptor | grpc.StreamStreamClientInterceptor
 
@@ -157,17 +159,27 @@ class Client:
         """Refuses to be pickled or copied."""
         raise self._endpoint.refuse_pickling(type(self).__name__)
 
+    @overload
+    def static_reshape(
+        self, array: AnyArray, shape: Target, *, like: None = None, **how: Unpack[ReshapeOptions]
+    ) -> Array: ...
+    @overload
+    def static_reshape(
+        self, array: AnyArray, shape: Target, *, like: ModuleType, **how: Unpack[ReshapeOptions]
+    ) -> Output: ...
+    @overload
+    def static_reshape(self, array: AnyArray, shape: Target, *, like: Like, **how: Unpack[ReshapeOptions]) -> Like: ...
     @require_special_zero
     def static_reshape(
         self,
-        array: npt.ArrayLike,
-        shape: Sequence[int],
+        array: AnyArray,
+        shape: Target,
         *,
         special_zero: bool,
         expected_shape: Expected = None,
         timeout: float | None = None,
-        **how: Unpack[Transfer],
-    ) -> Array:
+        **how: Unpack[Handover],
+    ) -> Output:
         """Executes StaticReshape-1 (oneDNN Graph): f32, f16 or bf16, rank at most 12.
 
         Args:
@@ -183,17 +195,27 @@ class Client:
         """
         return self._reshape(Arguments(STATIC_RESHAPE, array, shape, special_zero, expected_shape), timeout, how)
 
+    @overload
+    def dynamic_reshape(
+        self, array: AnyArray, shape: Target, *, like: None = None, **how: Unpack[ReshapeOptions]
+    ) -> Array: ...
+    @overload
+    def dynamic_reshape(
+        self, array: AnyArray, shape: Target, *, like: ModuleType, **how: Unpack[ReshapeOptions]
+    ) -> Output: ...
+    @overload
+    def dynamic_reshape(self, array: AnyArray, shape: Target, *, like: Like, **how: Unpack[ReshapeOptions]) -> Like: ...
     @require_special_zero
     def dynamic_reshape(
         self,
-        array: npt.ArrayLike,
+        array: AnyArray,
         shape: Target,
         *,
         special_zero: bool,
         expected_shape: Expected = None,
         timeout: float | None = None,
-        **how: Unpack[Transfer],
-    ) -> Array:
+        **how: Unpack[Handover],
+    ) -> Output:
         """Executes DynamicReshape-1 (oneAPI Graph): as `static_reshape`, with the target as an i32 array of rank 1.
 
         A plain sequence of integers is sent as i32; an array keeps the type it has.
@@ -202,37 +224,25 @@ class Client:
 
     @overload
     def reshape(
-        self,
-        array: PackedTensor,
-        shape: Target,
-        *,
-        special_zero: bool,
-        expected_shape: Expected = None,
-        timeout: float | None = None,
-        **how: Unpack[Transfer],
+        self, array: PackedTensor, shape: Target, *, like: None = None, **how: Unpack[ReshapeOptions]
     ) -> PackedTensor: ...
     @overload
-    def reshape(
-        self,
-        array: npt.ArrayLike,
-        shape: Target,
-        *,
-        special_zero: bool,
-        expected_shape: Expected = None,
-        timeout: float | None = None,
-        **how: Unpack[Transfer],
-    ) -> Array: ...
+    def reshape(self, array: AnyArray, shape: Target, *, like: None = None, **how: Unpack[ReshapeOptions]) -> Array: ...
+    @overload
+    def reshape(self, array: AnyArray, shape: Target, *, like: ModuleType, **how: Unpack[ReshapeOptions]) -> Output: ...
+    @overload
+    def reshape(self, array: AnyArray, shape: Target, *, like: Like, **how: Unpack[ReshapeOptions]) -> Like: ...
     @require_special_zero
     def reshape(
         self,
-        array: npt.ArrayLike | PackedTensor,
+        array: AnyArray | PackedTensor,
         shape: Target,
         *,
         special_zero: bool,
         expected_shape: Expected = None,
         timeout: float | None = None,
-        **how: Unpack[Transfer],
-    ) -> Array | PackedTensor:
+        **how: Unpack[Handover],
+    ) -> Output:
         """Executes Reshape-1 (OpenVINO): every served data type, any integer array of rank 1 as the target.
 
         Copied dims leave both sides before -1 is resolved: (4,0,2) with [-1,0] and special_zero gives (8,0). A plain
@@ -314,13 +324,13 @@ class Client:
         """Makes the channel; a fake has another way to answer."""
         return SyncCalls(self._endpoint, settings, way)
 
-    def _reshape(self, arguments: Arguments, timeout: float | None, how: Transfer) -> Array:
+    def _reshape(self, arguments: Arguments, timeout: float | None, how: Handover) -> Output:
         call = find_call(arguments, self._inline_max_bytes) if not how or how.keys() <= CALL_OPTIONS else None
         if call is not None:
             return self._calls.run(call, self._endpoint.start_call(timeout, how))
         return self._transfer(plan_reshape(arguments), timeout, how)
 
-    def _transfer(self, plan: Plan, timeout: float | None, how: Transfer) -> Array:
+    def _transfer(self, plan: Plan, timeout: float | None, how: Handover) -> Output:
         delivery = Delivery(plan, how, self._inline_max_bytes)
         context = self._endpoint.start_call(timeout, how)
         if delivery.way == "stream":
