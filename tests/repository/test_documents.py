@@ -16,6 +16,7 @@ from google.protobuf.descriptor import Descriptor, MethodDescriptor
 from google.protobuf.json_format import MessageToDict, ParseDict
 
 from documents import PAGES, README, REFERENCE, ROOT, Block, find_blocks, read_blocks, read_prose
+from http_calls import find_http, post
 from raw_streams import begin, open_stream
 from remote_refusals import catch_status, send_raw
 from server_processes import ServerProcess, run_server
@@ -29,9 +30,9 @@ from tensor_reshape.wire.status import RETRY_SECONDS
 
 PYTHON = find_blocks("python")
 WITH_CONSOLE = [page for page in PAGES if any(block.language == "console" for block in read_blocks(page))]
-LANGUAGES = {"python", "console", "sh", "json", "js", "text", "ts", "go", "cpp", "py", "toml", "yaml"}
+LANGUAGES = {"python", "console", "sh", "json", "js", "text", "ts", "go", "cpp", "py", "toml", "yaml", "{eval-rst}"}
 """`py` is Python that runs in another environment than this one: tests/clients or tests/frameworks runs it. `yaml` is
-a kustomization: tests/packaging/test_kubernetes.py renders it."""
+a kustomization: tests/packaging/test_kubernetes.py renders it. `{eval-rst}` is where Sphinx puts docstrings."""
 ADDRESS = "localhost:50051"
 OPTIONS = [option for option in serve.params if isinstance(option, SettingOption)]
 COMMANDS = load_all(LAZY_COMMANDS)
@@ -224,7 +225,8 @@ def find_call() -> tuple[str, dict[str, Any]]:
 
 def test_what_grpcurl_sends_is_answered_as_the_page_says(server: ServerProcess):
     method, body = find_call()
-    (shown,) = [json.loads(block.text) for block in find_blocks("json") if "value" in block.text]
+    named = [block.text for block in find_blocks("json") if "clients.md" in block.name]
+    (shown,) = [json.loads(text) for text in named if "value" in text]
 
     with grpc.insecure_channel(server.address) as channel:
         stub = reshape_pb2_grpc.ReshapeServiceStub(channel)
@@ -236,6 +238,18 @@ def test_what_grpcurl_sends_is_answered_as_the_page_says(server: ServerProcess):
 def find_service_config() -> str:
     (config,) = [block.text for block in find_blocks("json") if "methodConfig" in block.text]
     return config
+
+
+def test_what_curl_sends_over_http_is_answered_as_the_page_says():
+    (command,) = [block.text for block in find_blocks("sh") if "--json" in block.text]
+    answer, refusal = [json.loads(block.text) for block in find_blocks("json") if "http.md" in block.name]
+    match = re.search(r"http://[^/]*(/\S+) --json '(.*)'", command, re.DOTALL)
+    assert match is not None
+    question = json.loads(match[2])
+    with run_server("--http-listen", "127.0.0.1:0") as server:
+        assert post(find_http(server), question, match[1]).document == answer
+        told = post(find_http(server), {**question, "shape": {"dims": [{"value": -2}]}}, match[1]).document
+    assert told == refusal
 
 
 def test_a_client_with_the_service_config_of_the_page_asks_a_full_server_again():
