@@ -30,9 +30,17 @@ from tensor_reshape.wire.status import RETRY_SECONDS
 
 PYTHON = find_blocks("python")
 WITH_CONSOLE = [page for page in PAGES if any(block.language == "console" for block in read_blocks(page))]
-LANGUAGES = {"python", "console", "sh", "json", "js", "text", "ts", "go", "cpp", "py", "toml", "yaml", "{eval-rst}"}
-"""`py` is Python that runs in another environment than this one: tests/clients or tests/frameworks runs it. `yaml` is
-a kustomization: tests/packaging/test_kubernetes.py renders it. `{eval-rst}` is where Sphinx puts docstrings."""
+DIRECTIVES = {"{eval-rst}", "{include}"}
+"""What Sphinx puts in the place of the block."""
+LANGUAGES = {"python", "console", "sh", "json", "js", "text", "ts", "go", "cpp", "py", "toml", "yaml", *DIRECTIVES}
+"""`py` is Python that runs in another environment than this one. `yaml` is a kustomization:
+tests/packaging/test_kubernetes.py renders it. `toml` is what tests/server/security/test_permissions.py reads."""
+FOREIGN = {"js", "ts", "go", "cpp", "py"}
+"""What a page shows in these is a file of the repository, which tests run: tests/clients, and test_moving.py here; but
+for how-to/arrays.md, of which tests/frameworks runs each block."""
+FRAMEWORKS_PAGE = "arrays.md:"
+RUN = ("examples/clients", "examples/moving", "tests/clients/programs")
+SHOWN = [block for name in sorted(FOREIGN) for block in find_blocks(name) if not block.name.startswith(FRAMEWORKS_PAGE)]
 ADDRESS = "localhost:50051"
 OPTIONS = [option for option in serve.params if isinstance(option, SettingOption)]
 COMMANDS = load_all(LAZY_COMMANDS)
@@ -77,6 +85,13 @@ def test_the_readme_links_to_nothing_that_a_package_index_does_not_have():
 @pytest.mark.parametrize("page", PAGES, ids=name_page)
 def test_every_piece_of_code_says_what_it_is(page: Path):
     assert {block.language for block in read_blocks(page)} <= LANGUAGES
+
+
+@pytest.mark.parametrize("block", SHOWN, ids=name_block)
+def test_code_in_other_languages_is_a_file_that_runs(block: Block):
+    files = [file for folder in RUN for file in (ROOT / folder).rglob("*") if file.is_file()]
+
+    assert [file for file in files if file.read_text() == block.text] != []
 
 
 @pytest.mark.parametrize("block", PYTHON, ids=name_block)
