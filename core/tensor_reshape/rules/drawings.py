@@ -46,8 +46,8 @@ _DEPTH_PIXELS = 26
 _LINE_PIXELS = 21
 _SHOWN_FACTORS = 8
 _TIMES = " \N{MULTIPLICATION SIGN} "
-_LEAST_CHARACTERS = 46
-"""How wide a text may be: what a narrow screen shows, or else as wide as the boxes are."""
+_NARROW_CHARACTERS, _WIDE_CHARACTERS = 46, 90
+"""How wide a text is: as the boxes are, but no less than a narrow screen shows, and no more than people read at once."""
 
 _CAPTIONS = {
     Kind.LITERAL: "number",
@@ -135,7 +135,7 @@ def draw_refusal(question: AnyQuestion, error: ReshapeError, *, is_standalone: b
     # Some messages end with it already. It begins a line of its own, as it is what a reader looks for.
     story = [error.message.removesuffix(f"; {accepted}"), accepted] if accepted else [error.message]
     grid = _lay_out(rows)
-    characters = max(_LEAST_CHARACTERS, int((grid.right - _EDGE_PIXELS) / CHARACTER_PIXELS))
+    characters = min(max(_NARROW_CHARACTERS, int((grid.right - _EDGE_PIXELS) / CHARACTER_PIXELS)), _WIDE_CHARACTERS)
     footer = list[list[Span]]()
     if is_standalone:  # a page says it in its own words, which wrap
         footer = [[Span(str(error.reason), is_strong=True)]]
