@@ -47,7 +47,7 @@ _LINE_PIXELS = 21
 _SHOWN_FACTORS = 8
 _TIMES = " \N{MULTIPLICATION SIGN} "
 _NARROW_CHARACTERS, _WIDE_CHARACTERS = 46, 90
-"""How wide a text is: as the boxes are, but no less than a narrow screen shows, and no more than people read at once."""
+"""How wide a text is: as the boxes, but no less than a narrow screen shows, and no more than people read at once."""
 
 _CAPTIONS = {
     Kind.LITERAL: "number",
