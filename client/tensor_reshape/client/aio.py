@@ -58,7 +58,15 @@ Interceptor: TypeAlias = grpc.aio.UnaryUnaryClientInterceptor | grpc.aio.StreamS
 
 
 class AsyncClient:
-    """Reshapes arrays on a server, over one channel that belongs to the event loop it was made in."""
+    """Reshapes arrays on a server, over one channel that belongs to the event loop it was made in.
+
+    >>> import asyncio
+    >>> async def ask():
+    ...     async with AsyncClient("localhost:50051") as client:
+    ...         return await client.infer_shape((2, 3), (-1,), special_zero=False)
+    >>> asyncio.run(ask())
+    InferredShape([6])
+    """
 
     def __init__(  # noqa: PLR0913 - options, each by its name
         self,

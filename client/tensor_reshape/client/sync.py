@@ -69,6 +69,10 @@ class Client:
     A call whose server is lost, or cannot be reached, waits for one up to 10 seconds in all. Where a server has too
     much to do, it is asked again, with growing pauses, while the client's retry budget lasts. Neither goes on after the
     call's timeout.
+
+    >>> with Client("localhost:50051") as client:
+    ...     client.reshape([[1, 2], [3, 4]], [-1], special_zero=False)
+    array([1, 2, 3, 4])
     """
 
     def __init__(  # noqa: PLR0913 - options, each by its name
@@ -145,7 +149,13 @@ class Client:
         __aexit__ = __aenter__
 
     def close(self) -> None:
-        """Closes the channel; calls under way are cancelled."""
+        """Closes the channel; calls under way are cancelled.
+
+        >>> client = Client("localhost:50051")
+        >>> client.close()
+        >>> client
+        <Client of localhost:50051, closed>
+        """
         self._calls.close()
         # What still waits for a thread gets one, and finds the client closed: who awaits a future that an executor
         # cancels is not always told.
@@ -192,6 +202,10 @@ class Client:
 
         Returns:
             The elements in row-major order under the new shape, with the array's type.
+
+        >>> images = np.zeros((32, 8, 8), np.float32)
+        >>> client.static_reshape(images, [0, -1], special_zero=True).shape
+        (32, 64)
         """
         return self._reshape(Arguments(STATIC_RESHAPE, array, shape, special_zero, expected_shape), timeout, how)
 
@@ -219,6 +233,10 @@ class Client:
         """Executes DynamicReshape-1 (oneAPI Graph): as `static_reshape`, with the target as an i32 array of rank 1.
 
         A plain sequence of integers is sent as i32; an array keeps the type it has.
+
+        >>> shape = np.array([3, 2], np.int32)  # known at run time
+        >>> client.dynamic_reshape(np.zeros((2, 3), np.float32), shape, special_zero=False).shape
+        (3, 2)
         """
         return self._reshape(Arguments(DYNAMIC_RESHAPE, array, shape, special_zero, expected_shape), timeout, how)
 
@@ -248,6 +266,9 @@ class Client:
         Copied dims leave both sides before -1 is resolved: (4,0,2) with [-1,0] and special_zero gives (8,0). A plain
         sequence of integers is sent as i64. Arrays of ml_dtypes' types below one byte are packed and unpacked; a
         `PackedTensor` is answered with one.
+
+        >>> client.reshape(np.zeros((4, 0, 2)), [-1, 0], special_zero=True).shape
+        (8, 0)
         """
         arguments = Arguments(RESHAPE, array, shape, special_zero, expected_shape)
         if isinstance(array, PackedTensor):
@@ -275,6 +296,9 @@ class Client:
             special_zero: whether a 0 in `shape` copies the data dim at its index.
             timeout: seconds; None: the client's.
             **more: see `ShapeOptions` and `CallOptions`.
+
+        >>> client.infer_shape(["N", "C", 4], [0, -1], special_zero=True)
+        InferredShape([N, 4*C])
         """
         call = build_infer_shape(data_shape, shape, special_zero=special_zero, more=more)
         return self._calls.run(call, self._endpoint.start_call(timeout, more))
@@ -282,7 +306,13 @@ class Client:
     def infer_shapes(
         self, queries: Iterable[ShapeQuery], *, timeout: float | None = None, **options: Unpack[CallOptions]
     ) -> list[InferredShape | ReshapeError]:
-        """Asks many questions; each has its own answer, or its own refusal, which is returned; see `ShapeQuery`."""
+        """Asks many questions; each has its own answer, or its own refusal, which is returned; see `ShapeQuery`.
+
+        >>> queries = [ShapeQuery(data_shape=[6], shape=[rows, -1], special_zero=False) for rows in (2, 4)]
+        >>> known, refused = client.infer_shapes(queries)
+        >>> known, refused.reason
+        (InferredShape([2, 3]), <Reason.NOT_DIVISIBLE: 'NOT_DIVISIBLE'>)
+        """
         check_keywords("infer_shapes", options, ("queries", "timeout"), CallOptions)
         context = self._endpoint.start_call(timeout, options)
         return self._calls.run_batch(queries, context)
@@ -290,12 +320,20 @@ class Client:
     def check_health(
         self, service: str = SERVICE, *, timeout: float | None = None, **options: Unpack[CallOptions]
     ) -> HealthStatus:
-        """Asks the server for the health of a service, or of the server as a whole (""); never asks again."""
+        """Asks the server for the health of a service, or of the server as a whole (""); never asks again.
+
+        >>> client.check_health()
+        <HealthStatus.SERVING: 1>
+        """
         check_keywords("check_health", options, ("service", "timeout"), CallOptions)
         return self._calls.ask_once(build_health_check(service), self._endpoint.start_call(timeout, options))
 
     def server_info(self, *, timeout: float | None = None, **options: Unpack[CallOptions]) -> ServerInfo:
-        """Asks a server, one of those behind the target, for its version, its limits and what each operation takes."""
+        """Asks a server, one of those behind the target, for its version, its limits and what each operation takes.
+
+        >>> client.server_info().operations["static_reshape"].max_rank
+        12
+        """
         check_keywords("server_info", options, ("timeout",), CallOptions)
         return self._calls.run(build_server_info(), self._endpoint.start_call(timeout, options))
 
@@ -304,6 +342,8 @@ class Client:
 
         Raises:
             UnavailableError: none was in time; the last connection error is part of it.
+
+        >>> client.wait_until_ready(timeout=10)
         """
         self._calls.wait_until_ready(self._endpoint.choose_timeout(timeout))
 
@@ -315,6 +355,10 @@ class Client:
         For `concurrent.futures.as_completed` and its kin. Cancelled before a thread was free, a call is never made; one
         under way ends by its own timeout, or with the client. There are as many threads as Python's executors have by
         default; the timeout of a call begins when it has one.
+
+        >>> future = client.submit(client.infer_shape, (2, 3), (-1,), special_zero=False, timeout=5)
+        >>> future.result()
+        InferredShape([6])
         """
         check_method(method)
         self._endpoint.require_open()

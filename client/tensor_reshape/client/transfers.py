@@ -32,6 +32,12 @@ DEFAULT_INLINE_MAX_BYTES = 2 * 1024 * 1024
 """Where the two cross: below, one message is two to three times faster; above, a stream is, and needs less memory."""
 
 Progress = Callable[[int, int], None]
+"""Takes the bytes that have arrived, and how many there will be.
+
+>>> array = client.reshape(np.zeros(6), [2, 3], special_zero=False, progress=print)
+48 48
+"""
+
 Way = Literal["auto", "inline", "stream", "view"]
 
 _WAYS = ("auto", "inline", "stream", "view")
@@ -56,6 +62,10 @@ class Transfer(CallOptions, total=False):
             for it, what came as a stream is not. With "view" it is the caller's own array that is written to.
         progress: called with the bytes that have arrived, and how many there will be; from 0 again where a stream that
             was lost begins anew. An exception ends the call. Elements below one byte count as they travel, packed.
+
+    >>> array = np.arange(6.0)
+    >>> np.shares_memory(array, client.reshape(array, [2, 3], special_zero=False, transfer="view"))
+    True
     """
 
     transfer: Way
