@@ -15,10 +15,26 @@ version = release = read_version("tensor-reshape")
 author = "the authors of tensor-reshape"
 project_copyright = f"{author}, Apache-2.0"
 
-extensions = ["myst_parser", "sphinx_copybutton", "navigation"]
+extensions = [
+    "myst_parser",
+    "sphinx_copybutton",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "navigation",
+    "public_names",
+]
 nitpicky = True
 
 myst_heading_anchors = 4  # the anchors that a forge makes of headings
+
+default_role = "code"  # what docstrings have in backticks
+autodoc_member_order = "bysource"
+autoclass_content = "both"
+autodoc_typehints_format = "short"
+maximum_signature_line_length = 90
+napoleon_use_ivar = True
+# Signatures name types of other packages, and some of ours that users see and never write: those lead nowhere.
+nitpick_ignore_regex = [("py:.*", ".*")]
 
 html_theme = "furo"
 html_title = "tensor-reshape"

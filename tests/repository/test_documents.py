@@ -12,17 +12,19 @@ from typing import Any
 import click
 import grpc
 import pytest
+from google.protobuf.descriptor import Descriptor, MethodDescriptor
 from google.protobuf.json_format import MessageToDict, ParseDict
 
-from documents import ERRORS, PAGES, README, ROOT, SERVER, Block, find_blocks, read_blocks, read_prose
+from documents import PAGES, README, REFERENCE, ROOT, Block, find_blocks, read_blocks, read_prose
 from raw_streams import begin, open_stream
 from remote_refusals import catch_status, send_raw
 from server_processes import ServerProcess, run_server
-from tensor_reshape.cli.__main__ import commands
+from tensor_reshape.cli.__main__ import COMMANDS as LAZY_COMMANDS
+from tensor_reshape.cli.lazy_commands import load_all
 from tensor_reshape.client import DataType, Reason
 from tensor_reshape.rules.operations import OPERATIONS, Operation
 from tensor_reshape.server.__main__ import SettingOption, serve
-from tensor_reshape.v1 import reshape_pb2, reshape_pb2_grpc
+from tensor_reshape.v1 import reshape_pb2, reshape_pb2_grpc, tensor_pb2
 from tensor_reshape.wire.status import RETRY_SECONDS
 
 PYTHON = find_blocks("python")
@@ -32,12 +34,21 @@ LANGUAGES = {"python", "console", "sh", "json", "js", "text", "ts", "go", "cpp",
 tests/packaging/test_kubernetes.py renders it."""
 ADDRESS = "localhost:50051"
 OPTIONS = [option for option in serve.params if isinstance(option, SettingOption)]
-COMMANDS = {**commands.commands, "serve": serve}
+COMMANDS = load_all(LAZY_COMMANDS)
 CALL = re.compile(r"^\s*tensor-reshape (\w+)(.*)$", re.MULTILINE)
 PATH = re.compile(r"`((?:core|client|server|docs|tests|protos|scripts|verification|examples|benchmarks)/[\w./-]*)`")
 LINK = re.compile(r"\]\((?!https?:)([^)#]*)(?:#([^)]*))?\)")
 README_LINES = 120
+SERVICE = reshape_pb2.DESCRIPTOR.services_by_name["ReshapeService"]
 OPERATIONS_PAGE = ROOT / "docs/concepts/operations.md"
+
+
+def list_messages() -> list[Descriptor]:
+    """Returns the messages of the contract, those inside others included."""
+    files = (reshape_pb2.DESCRIPTOR, tensor_pb2.DESCRIPTOR)
+    outer = [message for file in files for message in file.message_types_by_name.values()]
+    inner = [nested for message in outer for nested in message.nested_types if not nested.GetOptions().map_entry]
+    return [*outer, *inner]
 
 
 def name_page(page: Path) -> str:
@@ -149,19 +160,45 @@ def test_the_written_parts_follow_from_the_code():
 
 @pytest.mark.parametrize("reason", Reason)
 def test_the_page_of_errors_has_a_row_for_every_reason(reason: Reason):
-    assert len(find_rows(ERRORS, reason)) == 1
+    assert len(find_rows("errors.md", reason)) == 1
 
 
 @pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.name)
-def test_the_page_of_the_server_has_a_row_for_every_option(option: click.Option):
-    (row,) = find_rows(SERVER, option.opts[0])
+def test_the_page_of_the_configuration_has_a_row_for_every_option(option: click.Option):
+    (row,) = find_rows("configuration.md", option.opts[0])
 
     assert option.help is not None
     assert option.help in row
 
 
-def find_rows(page: Path, first: str) -> list[str]:
-    return [line for line in page.read_text().splitlines() if line.startswith(f"| `{first}`")]
+def find_rows(page: str, first: str) -> list[str]:
+    return [line for line in (REFERENCE / page).read_text().splitlines() if line.startswith(f"| `{first}`")]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_page_of_commands_has_every_option_of_a_command(name: str):
+    _, _, rest = (REFERENCE / "commands.md").read_text().partition(f"\n## {name}\n")
+    section = rest.partition("\n## ")[0]
+    settings = {option.name for option in OPTIONS}
+    options = [param for param in COMMANDS[name].params if isinstance(param, click.Option) and not param.hidden]
+
+    assert section
+    assert [one.opts for one in options if one.name not in settings and f"`{one.opts[0]}`" not in section] == []
+
+
+@pytest.mark.parametrize("message", list_messages(), ids=lambda message: message.full_name)
+def test_the_page_of_the_contract_has_every_field_of_a_message(message: Descriptor):
+    name = message.full_name.removeprefix(f"{message.file.package}.")
+    _, _, rest = (REFERENCE / "contract.md").read_text().partition(f"\n### {name}\n")
+    shown = re.findall(r"^- \*\*`(\w+)`\*\* = (\d+)", rest.partition("\n### ")[0], re.MULTILINE)
+
+    assert rest
+    assert {(name, int(number)) for name, number in shown} == {(field.name, field.number) for field in message.fields}
+
+
+@pytest.mark.parametrize("method", list(SERVICE.methods), ids=lambda method: method.name)
+def test_the_page_of_the_contract_has_every_method(method: MethodDescriptor):
+    assert f"\n#### {method.name}\n" in (REFERENCE / "contract.md").read_text()
 
 
 @pytest.mark.parametrize("operation", OPERATIONS.values(), ids=lambda operation: operation.name)

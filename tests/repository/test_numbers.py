@@ -3,7 +3,7 @@
 import pytest
 
 from documents import ROOT
-from tensor_reshape.client.options import DEFAULT_TIMEOUT_SECONDS
+from tensor_reshape.client.defaults import DEFAULT_TIMEOUT_SECONDS
 from tensor_reshape.client.queries import MAX_CALL_QUERIES
 from tensor_reshape.client.transfers import DEFAULT_INLINE_MAX_BYTES
 from tensor_reshape.rules.batches import ITEM_STEPS, RESERVE_STEPS

@@ -10,6 +10,7 @@ from urllib.parse import unquote, urlsplit
 import pytest
 
 from documents import ROOT
+from tensor_reshape import client
 
 DOCS = ROOT / "docs"
 PAGES = sorted(page.relative_to(DOCS).with_suffix(".html").as_posix() for page in DOCS.rglob("*.md"))
@@ -53,6 +54,12 @@ def pages(site: Path) -> dict[str, Page]:
 
 def test_each_page_of_the_repository_is_a_page_of_the_site(pages: dict[str, Page]):
     assert set(PAGES) <= pages.keys()
+
+
+def test_every_public_name_of_the_sdk_is_in_the_reference(pages: dict[str, Page]):
+    shown = pages["reference/python.html"].anchors
+
+    assert [name for name in client.__all__ if f"{client.__name__}.{name}" not in shown] == []
 
 
 def test_every_page_is_reached_from_the_index(pages: dict[str, Page]):

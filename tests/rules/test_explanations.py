@@ -81,6 +81,15 @@ def test_a_refusal_tells_its_rule_and_what_is_accepted(
     assert accepted in metadata["accepted"]
 
 
+def test_what_is_worked_out_for_the_question_is_part_of_the_message():
+    refused = refuse([24], [-1, 9], special_zero=True)
+    assert refused.message.endswith(f"; accepted: {refused.metadata['accepted']}")
+
+
+def test_what_the_rule_says_already_is_not():
+    assert "accepted" not in refuse([2], [-3], special_zero=True).message
+
+
 @pytest.mark.parametrize("divisor", [5, 7, 11, 13, 100])
 def test_the_nearest_divisors_are_accepted(divisor: int):
     accepted = refuse([24], [-1, divisor]).metadata["accepted"]

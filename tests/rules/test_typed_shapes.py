@@ -81,9 +81,14 @@ def test_brackets_change_nothing(dims: list[str], form: str):
 
 def test_strides_are_numbers():
     assert parse_strides("[12, 4,1]", "data.strides") == (12, 4, 1)
+    assert parse_strides("-4", "data.strides") == (-4,)
+
+
+@pytest.mark.parametrize(("text", "index"), [("12,N", 1), ("...", 0), ("1,2..3", 1), (f"1,{2**63}", 1), ("1,", 1)])
+def test_what_is_no_number_is_no_stride(text: str, index: int):
     with pytest.raises(InvalidRequestError) as caught:
-        parse_strides("12,N", "data.strides")
-    assert (caught.value.reason, caught.value.field) == (Reason.DIM_UNREADABLE, "data.strides[1]")
+        parse_strides(text, "data.strides")
+    assert (caught.value.reason, caught.value.field) == (Reason.DIM_UNREADABLE, f"data.strides[{index}]")
 
 
 @pytest.mark.parametrize("text", ["(" * 100_000, "[" * 100_000, "," * 10_000, "(,)" * 10_000])

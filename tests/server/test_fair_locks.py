@@ -9,6 +9,7 @@ import pytest
 
 from tensor_reshape.server.calls import fair_locks
 from tensor_reshape.server.calls.fair_locks import SWITCH_SECONDS, FairLock
+from waiting_threads import wait_for_waiting
 
 TIMEOUT = 20.0
 
@@ -23,13 +24,6 @@ def start(run: Callable[[], object]) -> threading.Thread:
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
     return thread
-
-
-def wait_for_waiting(turns: FairLock, count: int) -> None:
-    """Waits until so many threads wait for their turn."""
-    pause = threading.Event()
-    while len(turns._waiting) < count:
-        pause.wait(0.001)
 
 
 def test_turns_are_taken_in_the_order_of_arrival(turns: FairLock):

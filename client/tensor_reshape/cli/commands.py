@@ -3,11 +3,10 @@
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from tensor_reshape.cli.files import ArrayFiles
 from tensor_reshape.cli.parameters import (
     JSON_OPTION,
     SHAPE,
@@ -15,9 +14,12 @@ from tensor_reshape.cli.parameters import (
     array_options,
     server_options,
 )
-from tensor_reshape.client import Client, HealthStatus, ServerInfo
 from tensor_reshape.rules.sizes import format_size
-from tensor_reshape.wire.arrays import Array
+
+if TYPE_CHECKING:
+    from tensor_reshape.cli.files import ArrayFiles
+    from tensor_reshape.client import Client, ServerInfo
+    from tensor_reshape.wire.arrays import Array
 
 _Expect = Sequence[int | None] | None
 
@@ -26,24 +28,24 @@ _Expect = Sequence[int | None] | None
 @click.option("--service", help="The full name of a service; default: the reshape service. Empty: the whole server.")
 @JSON_OPTION
 @server_options
-def health(client: Client, *, service: str | None, as_json: bool) -> None:
+def health(client: "Client", *, service: str | None, as_json: bool) -> None:
     """Ask whether a server serves; exit code 0 only if it does."""
     status = client.check_health() if service is None else client.check_health(service)
     click.echo(json.dumps({"status": status.name}) if as_json else status.name)
-    if status is not HealthStatus.SERVING:  # so a probe needs the exit code alone
+    if status.name != "SERVING":  # so a probe needs the exit code alone
         raise click.exceptions.Exit(1)
 
 
 @click.command()
 @JSON_OPTION
 @server_options
-def info(client: Client, *, as_json: bool) -> None:
+def info(client: "Client", *, as_json: bool) -> None:
     """Ask what a server is: its version, its limits, and what each operation takes."""
     facts = _list_facts(client.server_info())
     click.echo(json.dumps(facts) if as_json else "\n".join(_write_facts(facts)))
 
 
-def _list_facts(told: ServerInfo) -> dict[str, Any]:
+def _list_facts(told: "ServerInfo") -> dict[str, Any]:
     """Returns what a server told, as JSON has it."""
     return {
         "version": told.version,
@@ -77,11 +79,9 @@ def _write_facts(facts: Mapping[str, Any], indent: str = "") -> Iterator[str]:
 @click.option("--shape", type=SHAPE, required=True, help="The target: 0,-1.")
 @array_options
 @server_options
-def static(
-    client: Client, files: ArrayFiles, *, shape: Sequence[int], special_zero: bool, expected_shape: _Expect
-) -> None:
-    """Execute StaticReshape on a .npy file."""
-    files.write(client.static_reshape(files.read(), shape, special_zero=special_zero, expected_shape=expected_shape))
+def static(client: "Client", files: "ArrayFiles", *, shape: Sequence[int], special_zero: bool, expect: _Expect) -> None:
+    """Execute StaticReshape on a file."""
+    files.write(client.static_reshape(files.read(), shape, special_zero=special_zero, expected_shape=expect))
 
 
 @click.command()
@@ -89,10 +89,15 @@ def static(
 @array_options
 @server_options
 def dynamic(
-    client: Client, files: ArrayFiles, *, shape: Sequence[int] | Array, special_zero: bool, expected_shape: _Expect
+    client: "Client",
+    files: "ArrayFiles",
+    *,
+    shape: "Sequence[int] | Array",
+    special_zero: bool,
+    expect: _Expect,
 ) -> None:
-    """Execute DynamicReshape on a .npy file."""
-    files.write(client.dynamic_reshape(files.read(), shape, special_zero=special_zero, expected_shape=expected_shape))
+    """Execute DynamicReshape on a file."""
+    files.write(client.dynamic_reshape(files.read(), shape, special_zero=special_zero, expected_shape=expect))
 
 
 @click.command()
@@ -106,21 +111,17 @@ def dynamic(
 @array_options
 @server_options
 def reshape(
-    client: Client,
-    files: ArrayFiles,
+    client: "Client",
+    files: "ArrayFiles",
     *,
-    shape: Sequence[int] | Array,
+    shape: "Sequence[int] | Array",
     dims: Sequence[int] | None,
     special_zero: bool,
-    expected_shape: _Expect,
+    expect: _Expect,
 ) -> None:
-    """Execute Reshape-1 of OpenVINO on a .npy file, or on packed bytes."""
+    """Execute Reshape-1 of OpenVINO on a file, or on packed bytes."""
     if dims is None:
-        files.write(client.reshape(files.read(), shape, special_zero=special_zero, expected_shape=expected_shape))
+        files.write(client.reshape(files.read(), shape, special_zero=special_zero, expected_shape=expect))
     else:
         tensor = files.read_packed(dims)
-        files.write_packed(client.reshape(tensor, shape, special_zero=special_zero, expected_shape=expected_shape))
-
-
-COMMANDS = (health, info, static, dynamic, reshape)
-"""All of them, for the group that they belong to."""
+        files.write_packed(client.reshape(tensor, shape, special_zero=special_zero, expected_shape=expect))

@@ -1,18 +1,24 @@
 """The command that infers shapes: one question from options, or many from a file."""
 
 import json
-from collections.abc import Iterator
-from typing import BinaryIO
+import sys
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
-from tensor_reshape.cli.batches import Ask, answer_lines
-from tensor_reshape.cli.parameters import JSON_OPTION, PartialDims, PartialShape, Strides, server_options
+from tensor_reshape.cli.consoles import find_console
+from tensor_reshape.cli.parameters import JSON_OPTION, Connect, PartialDims, PartialShape, Strides, connection_options
 from tensor_reshape.cli.questions import describe_refusal
-from tensor_reshape.client import Client, InferredShape, ReshapeError, ShapeQuery, infer_locally
+from tensor_reshape.client import InferredShape, ReshapeError, ShapeQuery, infer_locally
 from tensor_reshape.rules.dims import format_dim
 from tensor_reshape.rules.operations import OPERATIONS
 from tensor_reshape.rules.views import View
+
+if TYPE_CHECKING:
+    from tensor_reshape.cli.batches import Ask
+    from tensor_reshape.client import Client
 
 _PARTIAL = PartialDims()
 _REFUSED = 3  # as the exit code of a single question, whatever else the other lines are
@@ -46,16 +52,30 @@ and "data_from": the number of an earlier line, from 0, whose output is the data
 @click.option("--batch", type=click.File("rb"), help="Questions as JSON lines, in place of the options; - for a pipe.")
 @click.option("--local", is_flag=True, help="Answer in this process, without a server.")
 @JSON_OPTION
-@server_options
-def infer(client: Client, *, batch: BinaryIO | None, local: bool, as_json: bool, **options: object) -> None:
+@connection_options
+def infer(connect: Connect, *, local: bool, **options: Any) -> None:
     """Print the output shape, without data."""
-    ask = infer_locally if local else client.infer_shapes  # a client that is not used never connects
+    if local:
+        _answer(_ask_locally, infer_locally, **options)
+        return
+    with connect() as client:
+        _answer(partial(_ask_server, client), client.infer_shapes, **options)
+
+
+def _answer(
+    ask: Callable[[ShapeQuery], InferredShape],
+    ask_many: "Ask",
+    *,
+    batch: BinaryIO | None,
+    as_json: bool,
+    **options: object,
+) -> None:
     if batch is not None:
         _refuse_options(options)
-        _print_batch(batch, ask)
+        _print_batch(batch, ask_many)
         return
     query = _build_query(**options)  # type: ignore[arg-type] # click has converted each option
-    answer = _ask_locally(query) if local else _ask_server(client, query)
+    answer = ask(query)
     click.echo(json.dumps(answer.to_json()) if as_json else "\n".join(_format_answer(answer, query)))
 
 
@@ -98,7 +118,7 @@ def _ask_locally(query: ShapeQuery) -> InferredShape:
     return answer
 
 
-def _ask_server(client: Client, query: ShapeQuery) -> InferredShape:
+def _ask_server(client: "Client", query: ShapeQuery) -> InferredShape:
     return client.infer_shape(
         query.data_shape,
         query.shape,
@@ -110,12 +130,19 @@ def _ask_server(client: Client, query: ShapeQuery) -> InferredShape:
     )
 
 
-def _print_batch(batch: BinaryIO, ask: Ask) -> None:
-    refused = False
-    for _, answer in answer_lines(batch, ask):  # printed as they come: another program may read them meanwhile
-        refused |= isinstance(answer, ReshapeError)
-        record = describe_refusal(answer) if isinstance(answer, ReshapeError) else answer.to_json()
-        click.echo(json.dumps(record))
+def _print_batch(batch: BinaryIO, ask: "Ask") -> None:
+    from tensor_reshape.cli.batches import answer_lines  # noqa: PLC0415 - it takes protobuf, which one question does not
+
+    refused, console = False, find_console(sys.stderr)
+    # Printed as they come: another program may read them meanwhile.
+    for line, (_, answer) in enumerate(answer_lines(batch, ask), 1):
+        if isinstance(answer, ReshapeError):
+            refused = True
+            click.echo(json.dumps(describe_refusal(answer)))
+            if console is not None:
+                console.print(f"{batch.name}:{line}: {answer} [{answer.reason}]", style="red", markup=False)
+        else:
+            click.echo(json.dumps(answer.to_json()))
     if refused:
         raise click.exceptions.Exit(_REFUSED)
 

@@ -9,7 +9,6 @@ To import this takes the standard library alone, and so do `infer_locally` and a
 needs more, as the clients need gRPC and numpy, is imported when it is first named.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 from tensor_reshape.client.errors import (
@@ -36,9 +35,11 @@ from tensor_reshape.rules.errors import (
 from tensor_reshape.rules.questions import Equality, Kind, Origin
 from tensor_reshape.rules.views import View, ViewPossibility
 from tensor_reshape.runtime.allocators import keep_freed_memory
+from tensor_reshape.runtime.late_names import build_getters
 
 if TYPE_CHECKING:
     from tensor_reshape.client.aio import AsyncClient
+    from tensor_reshape.client.drawings import draw_locally
     from tensor_reshape.client.packed_tensors import PackedTensor
     from tensor_reshape.client.sync import Client
     from tensor_reshape.client.transfers import Progress, Transfer
@@ -82,6 +83,7 @@ __all__ = [
     "UnavailableError",
     "View",
     "ViewPossibility",
+    "draw_locally",
     "infer_locally",
     "keep_freed_memory",
 ]
@@ -97,20 +99,10 @@ _LATER = {
     "ServerInfo": "tensor_reshape.wire.servers",
     "ServerLimits": "tensor_reshape.wire.servers",
     "Transfer": "tensor_reshape.client.transfers",
+    "draw_locally": "tensor_reshape.client.drawings",
 }
 
 await_grpc()
 
 if not TYPE_CHECKING:  # or every name would exist to a type checker
-
-    def __getattr__(name: str) -> object:
-        """Imports what is named for the first time (PEP 562)."""
-        if name not in _LATER:
-            message = f"module {__name__!r} has no attribute {name!r}"
-            raise AttributeError(message)
-        value = globals()[name] = getattr(import_module(_LATER[name]), name)
-        return value
-
-    def __dir__() -> list[str]:
-        """All names, those that nobody has asked for yet included."""
-        return sorted({*globals(), *__all__})
+    __getattr__, __dir__ = build_getters(__name__, _LATER)

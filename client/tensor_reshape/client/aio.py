@@ -4,22 +4,24 @@ How it makes a call is in `aio_calls`.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from os import PathLike
 from types import TracebackType
-from typing import NoReturn, Self, TypeAlias, Unpack, overload
+from typing import TYPE_CHECKING, NoReturn, Self, TypeAlias, Unpack, overload
 
 import grpc.aio
 import numpy.typing as npt
 
 from tensor_reshape.client.aio_calls import AioCalls
+from tensor_reshape.client.arguments import require_special_zero
 from tensor_reshape.client.contexts import CALL_OPTIONS, CallOptions, Metadata
+from tensor_reshape.client.defaults import DEFAULT_TARGET, DEFAULT_TIMEOUT_SECONDS
 from tensor_reshape.client.options import (
-    DEFAULT_TARGET,
-    DEFAULT_TIMEOUT_SECONDS,
     ChannelOptions,
+    ChannelSettings,
     Endpoint,
     check_chunk_bytes,
+    check_inline_max_bytes,
     check_settings,
 )
 from tensor_reshape.client.packed_tensors import PackedTensor
@@ -37,6 +39,7 @@ from tensor_reshape.client.requests import (
     plan_reshape,
 )
 from tensor_reshape.client.shapes import InferredShape
+from tensor_reshape.client.targets import check_target
 from tensor_reshape.client.templates import find_call
 from tensor_reshape.client.tokens import authorize
 from tensor_reshape.client.transfers import DEFAULT_INLINE_MAX_BYTES, Delivery, StreamTransfer, Transfer
@@ -78,14 +81,15 @@ class AsyncClient:
         Raises:
             RuntimeError: no event loop is running: the channel would belong to the wrong one.
         """
-        asyncio.get_running_loop()
+        _require_loop()
+        target = check_target(target)
         credentials, bearer = authorize(target, credentials, token, token_file, allow_plaintext=allow_plaintext_token)
         self._endpoint = Endpoint(target, credentials, metadata, timeout, bearer)
         if tracing:
             self._endpoint.pass_traces_on()
-        self._inline_max_bytes = inline_max_bytes
+        self._inline_max_bytes = check_inline_max_bytes(inline_max_bytes)
         self._chunk_bytes = check_chunk_bytes(chunk_bytes)
-        self._calls = AioCalls(self._endpoint, check_settings(options, compression, interceptors))
+        self._calls = self._open_calls(check_settings(options, compression, interceptors))
 
     async def __aenter__(self) -> Self:
         """Returns the client itself."""
@@ -96,6 +100,15 @@ class AsyncClient:
     ) -> None:
         """Closes the channel."""
         await self.close()
+
+    if not TYPE_CHECKING:  # type checkers say so by themselves, where there is no such method
+
+        def __enter__(self) -> NoReturn:
+            """Refuses `with`."""
+            text = "an AsyncClient is awaited: write `async with AsyncClient(...)`"
+            raise TypeError(text)
+
+        __exit__ = __enter__
 
     async def close(self) -> None:
         """Closes the channel; calls under way are cancelled."""
@@ -109,6 +122,7 @@ class AsyncClient:
         """Refuses to be pickled or copied."""
         raise self._endpoint.refuse_pickling(type(self).__name__)
 
+    @require_special_zero
     async def static_reshape(
         self,
         array: npt.ArrayLike,
@@ -122,6 +136,7 @@ class AsyncClient:
         """Executes StaticReshape-1 (oneDNN Graph); see `Client.static_reshape`."""
         return await self._reshape(Arguments(STATIC_RESHAPE, array, shape, special_zero, expected_shape), timeout, how)
 
+    @require_special_zero
     async def dynamic_reshape(
         self,
         array: npt.ArrayLike,
@@ -157,6 +172,7 @@ class AsyncClient:
         timeout: float | None = None,
         **how: Unpack[Transfer],
     ) -> Array: ...
+    @require_special_zero
     async def reshape(
         self,
         array: npt.ArrayLike | PackedTensor,
@@ -174,6 +190,7 @@ class AsyncClient:
             return plan.present(await self._transfer(plan, timeout, how))
         return await self._reshape(arguments, timeout, how)
 
+    @require_special_zero
     async def infer_shape(
         self,
         data_shape: Sequence[DimLike] | None,
@@ -188,7 +205,7 @@ class AsyncClient:
         return await self._calls.run(call, self._endpoint.start_call(timeout, more))
 
     async def infer_shapes(
-        self, queries: Sequence[ShapeQuery], *, timeout: float | None = None, **options: Unpack[CallOptions]
+        self, queries: Iterable[ShapeQuery], *, timeout: float | None = None, **options: Unpack[CallOptions]
     ) -> list[InferredShape | ReshapeError]:
         """Asks many questions; see `Client.infer_shapes`."""
         check_keywords("infer_shapes", options, ("queries", "timeout"), CallOptions)
@@ -211,6 +228,10 @@ class AsyncClient:
         """Waits until a server that says SERVING is connected; see `Client.wait_until_ready`."""
         await self._calls.wait_until_ready(self._endpoint.choose_timeout(timeout))
 
+    def _open_calls(self, settings: ChannelSettings) -> AioCalls:
+        """Makes the channel; a fake has another way to answer."""
+        return AioCalls(self._endpoint, settings)
+
     async def _reshape(self, arguments: Arguments, timeout: float | None, how: Transfer) -> Array:
         call = find_call(arguments, self._inline_max_bytes) if not how or how.keys() <= CALL_OPTIONS else None
         if call is not None:
@@ -226,3 +247,11 @@ class AsyncClient:
         if delivery.way == "view":
             return delivery.view(await self._calls.run(plan.build_infer(), context))
         return delivery.land(await self._calls.run(plan.build_inline(), context))
+
+
+def _require_loop() -> None:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        message = "an AsyncClient belongs to an event loop, and none is running: make it in a coroutine, or a Client"
+        raise RuntimeError(message) from None

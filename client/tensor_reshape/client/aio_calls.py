@@ -5,7 +5,7 @@ nothing else happens.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from contextlib import aclosing, suppress
 from functools import cache, partial
 from typing import NamedTuple, TypeAlias, TypeVar
@@ -80,7 +80,7 @@ class AioCalls:
             except LimitError as error:
                 raise await self._hint(error, call.method, len(call.request), context) from None
 
-    async def run_batch(self, queries: Sequence[ShapeQuery], context: ClientContext) -> ShapeAnswers:
+    async def run_batch(self, queries: Iterable[ShapeQuery], context: ClientContext) -> ShapeAnswers:
         """Makes the calls of a batch, some at a time, and returns their answers in order."""
         self._endpoint.require_open()
         # Tasks are cheap; messages in memory, and calls at a server, are not.

@@ -4,12 +4,23 @@ Laws: what a caller writes is read before anything is sent, so what cannot be a 
 server would refuse it; and nothing is rounded: what is no integer where one is meant is a TypeError.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from operator import index
 from typing import TypeAlias, TypedDict
 
+from tensor_reshape.client.arguments import (
+    DataTypeLike,
+    check_flag,
+    check_shape,
+    read_data_type,
+    read_integer,
+    read_integers,
+    read_operation,
+    require_flag,
+    require_special_zero,
+)
 from tensor_reshape.client.shapes import InferredShape, wrap_answers
 from tensor_reshape.rules.batches import BatchItem, answer_batch
 from tensor_reshape.rules.dims import (
@@ -24,11 +35,10 @@ from tensor_reshape.rules.dims import (
     make_expression,
     refuse_factors,
 )
-from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.errors import InvalidRequestError, Reason, ReshapeError
 from tensor_reshape.rules.limits import DEFAULT_LIMITS, MAX_RANK
 from tensor_reshape.rules.notation import parse_dim
-from tensor_reshape.rules.operations import OPERATIONS, Operation, check_rank
+from tensor_reshape.rules.operations import Operation, check_rank
 from tensor_reshape.rules.questions import Question, ShapeRequest
 
 MAX_CALL_QUERIES = 1024
@@ -37,7 +47,6 @@ MAX_CALL_QUERIES = 1024
 MAX_PARALLEL_CALLS = 8
 """How many calls of one batch are under way: the server answers one while the next is written."""
 
-_FLAG_TYPES = ("bool", "bool_")  # Python's and numpy's, which is no subclass of it
 _parse_dim = lru_cache(4096)(parse_dim)  # a graph has few names, which come in most of its shapes
 
 DimLike: TypeAlias = int | tuple[int, int | None] | str | Dim | Expression | Symbol | None
@@ -58,7 +67,7 @@ class ShapeOptions(TypedDict, total=False):
 
     operation: str
     expected_shape: Sequence[DimLike] | None
-    data_type: DataType | None
+    data_type: DataTypeLike | None
     explain: bool
     data_strides: Sequence[int] | None
 
@@ -82,24 +91,51 @@ class ShapeQuery:
 
     data_shape: Sequence[DimLike] | None = None
     shape: Sequence[DimLike] | None = None
-    special_zero: bool
+    special_zero: bool  # required: `__post_init__` says so
     operation: str = "static_reshape"
     expected_shape: Sequence[DimLike] | None = None
-    data_type: DataType | None = None
+    data_type: DataTypeLike | None = None
     explain: bool = False
     data_strides: Sequence[int] | None = None
     data_from: int | None = None
 
+    def __post_init__(self) -> None:
+        """Raises TypeError where `special_zero` is missing: where it was to be written, not where it is asked."""
+        require_flag(self.special_zero)
 
-def split_queries(queries: Sequence[ShapeQuery]) -> Iterator[Sequence[ShapeQuery]]:
-    """Splits a batch into calls; one with links stays whole, as a link counts the items of its own call."""
+
+require_special_zero(ShapeQuery.__init__)
+
+
+def split_queries(queries: Iterable[ShapeQuery]) -> Iterator[Sequence[ShapeQuery]]:
+    """Splits a batch into calls; one with links stays whole, as a link counts the items of its own call.
+
+    Raises:
+        TypeError: it is a single query, or holds what is none.
+    """
+    queries = _check_queries(queries)
     size = MAX_CALL_QUERIES if all(query.data_from is None for query in queries) else max(len(queries), 1)
     return (queries[start : start + size] for start in range(0, len(queries), size))
 
 
-def infer_locally(queries: Sequence[ShapeQuery]) -> list[InferredShape | ReshapeError]:
+def infer_locally(queries: Iterable[ShapeQuery]) -> list[InferredShape | ReshapeError]:
     """Answers as a server does, in this process and by the same rules."""
-    return wrap_answers(answer_batch(map(_try_query, queries)))
+    return wrap_answers(answer_batch(map(_try_query, _check_queries(queries))))
+
+
+def _check_queries(queries: Iterable[ShapeQuery]) -> Sequence[ShapeQuery]:
+    if isinstance(queries, ShapeQuery):
+        message = "queries is a single ShapeQuery: write [query]"
+        raise TypeError(message)
+    listed = queries if isinstance(queries, list | tuple) else list(queries)
+    for place, query in enumerate(listed):
+        if not isinstance(query, ShapeQuery):
+            kind = type(query).__name__
+            message = (
+                f"queries[{place}] is of the type {kind}: write ShapeQuery(data_shape=..., shape=..., special_zero=...)"
+            )
+            raise TypeError(message)
+    return listed
 
 
 def _try_query(query: ShapeQuery) -> BatchItem | ReshapeError:
@@ -116,25 +152,24 @@ def read_query(query: ShapeQuery) -> BatchItem:
         InvalidRequestError: OPERATION_UNSPECIFIED or DIM_UNREADABLE.
         TypeError: a dim or a flag is none.
     """
-    operation = OPERATIONS.get(query.operation)
-    if operation is None:
-        message = f"operation is {query.operation!r}; it is one of {', '.join(OPERATIONS)}"
-        raise InvalidRequestError.of(Reason.OPERATION_UNSPECIFIED, message, "operation", value=query.operation)
+    operation = read_operation(query.operation)
     question = Question(
         operation,
         _read_shape(operation, query.data_shape, "data.dims"),
         _read_shape(operation, query.shape, "shape"),
         check_flag(query.special_zero),
-        _check_data_type(query.data_type),
+        None if query.data_type is None else read_data_type(query.data_type),
         _read_shape(operation, query.expected_shape, "expected_shape.dims"),
     )
-    strides = None if query.data_strides is None else tuple(map(index, query.data_strides))
+    strides = None if query.data_strides is None else read_integers(query.data_strides, "data_strides")
     data_from = None if query.data_from is None else index(query.data_from)
     return BatchItem(ShapeRequest(question, bool(query.explain), strides), data_from)
 
 
 def _read_shape(operation: Operation, dims: Sequence[DimLike] | None, field: str) -> tuple[AnyDim, ...] | None:
     """Reads a shape; as on a server, one of a rank that no operation takes is refused unread."""
+    if dims is not None:
+        check_shape(dims, field)
     if dims is not None and len(dims) > MAX_RANK:
         check_rank(operation, len(dims), field, DEFAULT_LIMITS)
     return read_dims(dims, field)
@@ -147,35 +182,11 @@ def read_dims(dims: Sequence[DimLike] | None, field: str = "dims") -> tuple[AnyD
         InvalidRequestError: DIM_UNREADABLE, of an item of `field`.
         TypeError: a dim is none.
     """
-    if isinstance(dims, str):  # a sequence, too, of dims of one letter
-        message = f"a shape is a sequence of dims, not the text {dims!r}"
-        raise TypeError(message)
     if dims is None:
         return None
+    check_shape(dims, field)
     # Most dims are ints, and need no call; a bool is none by its type, and is made one.
     return tuple([dim if type(dim) is int else _read_dim(dim, field, place) for place, dim in enumerate(dims)])
-
-
-def check_flag(special_zero: object) -> bool | None:
-    """Returns the flag; None passes: it is the rules that refuse it.
-
-    Raises:
-        TypeError: it is something else.
-    """
-    # By identity: 1 and 0 equal them, and are no flags.
-    if special_zero is True or special_zero is False:
-        return special_zero
-    if special_zero is not None and type(special_zero).__name__ not in _FLAG_TYPES:
-        message = f"special_zero is a bool, not {type(special_zero).__name__}"
-        raise TypeError(message)
-    return None if special_zero is None else bool(special_zero)
-
-
-def _check_data_type(data_type: object) -> DataType | None:
-    if data_type is None or isinstance(data_type, DataType):
-        return data_type
-    message = f"data_type is a DataType, not {data_type!r}"
-    raise TypeError(message)
 
 
 def _read_dim(dim: DimLike, field: str, place: int) -> AnyDim:
@@ -189,10 +200,10 @@ def _read_dim(dim: DimLike, field: str, place: int) -> AnyDim:
             raise InvalidRequestError.of(Reason.DIM_UNREADABLE, error.message, path, index=place, value=dim) from None
     if isinstance(dim, Dim | Expression | Symbol):
         return _index_dim(_check_factors(_name_dim(dim), f"{field}[{place}]", place))
-    if not isinstance(dim, tuple):
-        return index(dim)  # takes numpy's integers, and refuses whatever would have to be rounded
-    if len(dim) != len(Interval._fields):
-        message = f"an interval is (low, high), not {dim}"
+    if not isinstance(dim, tuple | list):
+        return read_integer(dim, field, place)
+    if isinstance(dim, list) or len(dim) != len(Interval._fields):
+        message = f"an interval is a tuple (low, high), not {dim}"
         raise TypeError(message)
     return Dim(_index_bounds(*dim))
 

@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import lru_cache, partial
-from operator import index
 from typing import Any, Generic, NamedTuple
 
 import numpy as np
@@ -18,9 +17,10 @@ import numpy.typing as npt
 # midst of an import can leave the import's lock held, and every other thread's first call would wait for it for ever.
 from numpy.ma import MaskedArray
 
+from tensor_reshape.client.arguments import check_flag, read_integers
 from tensor_reshape.client.contexts import CALL_OPTIONS, CallOptions
 from tensor_reshape.client.packed_tensors import PackedTensor
-from tensor_reshape.client.queries import DimLike, ShapeOptions, ShapeQuery, check_flag, read_dims, read_query
+from tensor_reshape.client.queries import DimLike, ShapeOptions, ShapeQuery, read_dims, read_query
 from tensor_reshape.client.responses import (
     Answer,
     decode_answer,
@@ -33,6 +33,7 @@ from tensor_reshape.client.shapes import InferredShape
 from tensor_reshape.rules.batches import BatchItem
 from tensor_reshape.rules.dtypes import DataType, ElementKind
 from tensor_reshape.rules.errors import InvalidRequestError, Reason, ReshapeError, format_value
+from tensor_reshape.rules.explanations import hint_refusal
 from tensor_reshape.rules.inference import answer_question, infer_shape
 from tensor_reshape.rules.layouts import check_layout, count_bytes
 from tensor_reshape.rules.operations import Operation
@@ -170,7 +171,7 @@ def plan_reshape(arguments: Arguments) -> Plan:
         view = _view_shape(operation, shape)
         target = tuple(reshapes.read_target(operation, view))
     else:
-        target = tuple(map(index, shape))
+        target = read_integers(shape, "shape")
     question = Question(
         operation=operation,
         data=dims,
@@ -179,7 +180,10 @@ def plan_reshape(arguments: Arguments) -> Plan:
         data_type=data_type,
         expected=read_dims(expected_shape, "expected_shape.dims"),
     )
-    output = _infer_shape(question)
+    try:
+        output = _infer_shape(question)
+    except ReshapeError as error:
+        raise hint_refusal(question, error) from None
     if is_of_bytes:
         check_layout(data_type, dims, None, data.nbytes, field="data")  # whatever is an array has the bytes of its dims
     return Plan(question, output, data, data_type, view, is_of_bytes)
@@ -270,7 +274,14 @@ def _as_array(array: npt.ArrayLike) -> Array:
     if isinstance(array, MaskedArray):  # asarray would drop the mask without a word
         message = "a masked array has elements that no tensor has: fill it first"
         raise TypeError(message)
-    return np.asarray(array)
+    if isinstance(array, list | tuple) and any(getattr(item, "ndim", 0) for item in array):  # asarray would stack them
+        message = "array is a list of arrays: reshape each of them, or join them first, as by numpy.stack"
+        raise TypeError(message)
+    try:
+        return np.asarray(array)
+    except ValueError as error:
+        message = f"array has rows of different lengths, which no tensor has: reshape each by itself ({error})"
+        raise ValueError(message) from error
 
 
 def _build_infer(request: ShapeRequest) -> Call[InferredShape]:
@@ -302,7 +313,7 @@ def _view_shape(operation: Operation, shape: Target) -> TensorView:
     """Views a target: an array with the type it has, a plain sequence with the type that the operation takes."""
     if isinstance(shape, np.ndarray):
         return view_array(_as_array(shape), "shape")
-    dtype, items = _SHAPE_DTYPES[operation], tuple(map(index, shape))  # index refuses what an array would round
+    dtype, items = _SHAPE_DTYPES[operation], read_integers(shape, "shape")  # before an array would round them
     try:
         return view_array(np.array(items, dtype), "shape")
     except OverflowError:

@@ -1,24 +1,26 @@
 """The client that blocks: what callers see of it. How it makes a call is in `sync_calls`."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
 from functools import partial
 from os import PathLike
 from types import TracebackType
-from typing import NoReturn, ParamSpec, Self, TypeAlias, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, NoReturn, ParamSpec, Self, TypeAlias, TypeVar, Unpack, overload
 
 import grpc
 import numpy.typing as npt
 
+from tensor_reshape.client.arguments import check_method, require_special_zero
 from tensor_reshape.client.contexts import CALL_OPTIONS, CallOptions, Metadata
+from tensor_reshape.client.defaults import DEFAULT_TARGET, DEFAULT_TIMEOUT_SECONDS
 from tensor_reshape.client.direct_calls import Way
 from tensor_reshape.client.options import (
-    DEFAULT_TARGET,
-    DEFAULT_TIMEOUT_SECONDS,
     ChannelOptions,
+    ChannelSettings,
     Endpoint,
     check_chunk_bytes,
+    check_inline_max_bytes,
     check_settings,
 )
 from tensor_reshape.client.packed_tensors import PackedTensor
@@ -37,6 +39,7 @@ from tensor_reshape.client.requests import (
 )
 from tensor_reshape.client.shapes import InferredShape
 from tensor_reshape.client.sync_calls import SyncCalls
+from tensor_reshape.client.targets import check_target
 from tensor_reshape.client.templates import find_call
 from tensor_reshape.client.tokens import authorize
 from tensor_reshape.client.transfers import DEFAULT_INLINE_MAX_BYTES, Delivery, StreamTransfer, Transfer
@@ -110,13 +113,14 @@ class Client:
                 and nothing intercepts the channel; "stock": all by grpcio's public means. Both do the same; for whoever
                 watches grpcio's own objects, or mistrusts this.
         """
+        target = check_target(target)
         credentials, bearer = authorize(target, credentials, token, token_file, allow_plaintext=allow_plaintext_token)
         self._endpoint = Endpoint(target, credentials, metadata, timeout, bearer)
         if tracing:
             self._endpoint.pass_traces_on()
-        self._inline_max_bytes = inline_max_bytes
+        self._inline_max_bytes = check_inline_max_bytes(inline_max_bytes)
         self._chunk_bytes = check_chunk_bytes(chunk_bytes)
-        self._calls = SyncCalls(self._endpoint, check_settings(options, compression, interceptors), calls)
+        self._calls = self._open_calls(check_settings(options, compression, interceptors), calls)
         self._pool = ThreadPoolExecutor(thread_name_prefix="tensor-reshape")  # it has no thread before `submit`
 
     def __enter__(self) -> Self:
@@ -128,6 +132,15 @@ class Client:
     ) -> None:
         """Closes the channel."""
         self.close()
+
+    if not TYPE_CHECKING:  # type checkers say so by themselves, where there is no such method
+
+        async def __aenter__(self) -> NoReturn:
+            """Refuses `async with`."""
+            text = "a Client blocks: write `with Client(...)`, or `async with AsyncClient(...)`"
+            raise TypeError(text)
+
+        __aexit__ = __aenter__
 
     def close(self) -> None:
         """Closes the channel; calls under way are cancelled."""
@@ -144,6 +157,7 @@ class Client:
         """Refuses to be pickled or copied."""
         raise self._endpoint.refuse_pickling(type(self).__name__)
 
+    @require_special_zero
     def static_reshape(
         self,
         array: npt.ArrayLike,
@@ -169,6 +183,7 @@ class Client:
         """
         return self._reshape(Arguments(STATIC_RESHAPE, array, shape, special_zero, expected_shape), timeout, how)
 
+    @require_special_zero
     def dynamic_reshape(
         self,
         array: npt.ArrayLike,
@@ -207,6 +222,7 @@ class Client:
         timeout: float | None = None,
         **how: Unpack[Transfer],
     ) -> Array: ...
+    @require_special_zero
     def reshape(
         self,
         array: npt.ArrayLike | PackedTensor,
@@ -229,6 +245,7 @@ class Client:
             return plan.present(self._transfer(plan, timeout, how))
         return self._reshape(arguments, timeout, how)
 
+    @require_special_zero
     def infer_shape(
         self,
         data_shape: Sequence[DimLike] | None,
@@ -253,7 +270,7 @@ class Client:
         return self._calls.run(call, self._endpoint.start_call(timeout, more))
 
     def infer_shapes(
-        self, queries: Sequence[ShapeQuery], *, timeout: float | None = None, **options: Unpack[CallOptions]
+        self, queries: Iterable[ShapeQuery], *, timeout: float | None = None, **options: Unpack[CallOptions]
     ) -> list[InferredShape | ReshapeError]:
         """Asks many questions; each has its own answer, or its own refusal, which is returned; see `ShapeQuery`."""
         check_keywords("infer_shapes", options, ("queries", "timeout"), CallOptions)
@@ -289,8 +306,13 @@ class Client:
         under way ends by its own timeout, or with the client. There are as many threads as Python's executors have by
         default; the timeout of a call begins when it has one.
         """
+        check_method(method)
         self._endpoint.require_open()
         return self._pool.submit(copy_context().run, partial(method, *arguments, **fields))
+
+    def _open_calls(self, settings: ChannelSettings, way: Way) -> SyncCalls:
+        """Makes the channel; a fake has another way to answer."""
+        return SyncCalls(self._endpoint, settings, way)
 
     def _reshape(self, arguments: Arguments, timeout: float | None, how: Transfer) -> Array:
         call = find_call(arguments, self._inline_max_bytes) if not how or how.keys() <= CALL_OPTIONS else None

@@ -5,7 +5,7 @@ Any thread may make calls: what they share is the channel, which grpc allows, an
 
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import closing, suppress
 from typing import NamedTuple, TypeVar
 
@@ -76,7 +76,7 @@ class SyncCalls:
             with context:
                 raise self._hint(error, call.method, len(call.request), context) from error.__cause__
 
-    def run_batch(self, queries: Sequence[ShapeQuery], context: ClientContext) -> ShapeAnswers:
+    def run_batch(self, queries: Iterable[ShapeQuery], context: ClientContext) -> ShapeAnswers:
         """Makes the calls of a batch, some at a time, and returns their answers in order."""
         self._endpoint.require_open()
         answers, started = ShapeAnswers(), deque[_Started]()

@@ -39,14 +39,15 @@ _NAME_PIXELS = 92
 _BOX_PIXELS = 46
 _LEAST_WIDTH_PIXELS = 76
 _GAP_PIXELS = 14
-_TOP_PIXELS = 10
+_EDGE_PIXELS = 10
 _DEPTHS_PIXELS = {"target": 64}
 """How far a row is below the one above it: that of the target is where lines cross."""
 _DEPTH_PIXELS = 26
 _LINE_PIXELS = 21
 _SHOWN_FACTORS = 8
 _TIMES = " \N{MULTIPLICATION SIGN} "
-_TEXT_CHARACTERS = 76
+_LEAST_CHARACTERS = 46
+"""How wide a text may be: what a narrow screen shows, or else as wide as the boxes are."""
 
 _CAPTIONS = {
     Kind.LITERAL: "number",
@@ -74,12 +75,12 @@ class _Row(NamedTuple):
 
 
 class _Grid(NamedTuple):
-    """Where columns begin and how wide they are, where rows begin, where all ends; and how many boxes the data has."""
+    """Where columns begin and how wide they are, where rows begin, where columns end, how many boxes the data has."""
 
     lefts: list[int]
     widths: list[int]
     tops: list[int]
-    size: tuple[int, int]
+    right: int
     data_count: int
 
     def find_top(self, column: int, row: int) -> tuple[int, int]:
@@ -109,8 +110,8 @@ def draw_answer(question: AnyQuestion, answer: ShapeAnswer, *, is_standalone: bo
     if target is not None and answer.dims is not None:
         footer = [_equate(target, question.data, answer.dims)]
         story = [origin.text for origin in explain_dims(question, target, answer.dims)]
-    words = f"{_describe(question)} is {format_dims(answer.dims)}", "; ".join(story)
-    grid = _lay_out(rows, footer)
+    words = f"{_describe(question)}: {format_dims(answer.dims)}", "; ".join(story)
+    grid = _lay_out(rows)
     runs = _find_shown_runs(question, answer, target)
     kept = {above[0] for below, above in runs if below == above and len(below) == 1}
     lines = [*_draw_runs(runs, target, grid), *_draw_copies(target, kept, grid), *_draw_items(target, rows, grid)]
@@ -130,13 +131,15 @@ def draw_refusal(question: AnyQuestion, error: ReshapeError, *, is_standalone: b
     if question.expected is not None:
         rows.append(_Row("expected", "expected_shape", _make_boxes(question.expected)))
     rows = [_mark_blamed(row, error.field) for row in rows]
-    story = [error.message]
-    if "accepted" in error.metadata:
-        story.append(f"accepted: {error.metadata['accepted']}")
+    accepted = f"accepted: {error.metadata['accepted']}" if "accepted" in error.metadata else ""
+    # Some messages end with it already. It begins a line of its own, as it is what a reader looks for.
+    story = [error.message.removesuffix(f"; {accepted}"), accepted] if accepted else [error.message]
+    grid = _lay_out(rows)
+    characters = max(_LEAST_CHARACTERS, int((grid.right - _EDGE_PIXELS) / CHARACTER_PIXELS))
     footer = [[Span(str(error.reason), is_strong=True)]]
-    footer += [[Span(line)] for text in story for line in wrap(text, _TEXT_CHARACTERS)]
-    grid = _lay_out(rows, footer)
-    words = f"{_describe(question)} is refused: {error.reason}", "; ".join(story)
+    if is_standalone:  # a page says it in its own words, which wrap
+        footer += [[Span(line)] for text in story for line in wrap(text, characters)]
+    words = f"{_describe(question)}: refused, {error.reason}", "; ".join(story)
     return _compose(words, rows, footer, grid, [*_draw_copies(target, (), grid)], is_standalone=is_standalone)
 
 
@@ -148,7 +151,7 @@ def _read_items(question: AnyQuestion, output: Sequence[AnyDim] | None) -> Targe
 
 
 def _describe(question: AnyQuestion) -> str:
-    zero = ", special_zero" if question.special_zero else ""
+    zero = " with special_zero" if question.special_zero else ""
     return f"{question.operation} of {format_dims(question.data)} to {format_dims(question.target)}{zero}"
 
 
@@ -190,7 +193,7 @@ def _mark_blamed(row: _Row, field: str) -> _Row:
     return row._replace(boxes=boxes)
 
 
-def _lay_out(rows: Sequence[_Row], footer: Sequence[Sequence[Span]]) -> _Grid:
+def _lay_out(rows: Sequence[_Row]) -> _Grid:
     count = max(len(row.boxes) for row in rows)
     widths = [_LEAST_WIDTH_PIXELS] * count
     for row in rows:
@@ -201,13 +204,8 @@ def _lay_out(rows: Sequence[_Row], footer: Sequence[Sequence[Span]]) -> _Grid:
     tops = list[int]()
     for row in rows:
         above = tops[-1] + _BOX_PIXELS if tops else 0
-        tops.append(above + (_DEPTHS_PIXELS.get(row.name, _DEPTH_PIXELS) if tops else _TOP_PIXELS))
-    longest = max((sum(count_cells(span.text) for span in line) for line in footer), default=0)
-    right = max(lefts[-1] + widths[-1], _NAME_PIXELS + int(longest * CHARACTER_PIXELS))
-    bottom = tops[-1] + _BOX_PIXELS + _LINE_PIXELS * len(footer) + _TOP_PIXELS
-    return _Grid(
-        lefts, widths, tops, (right + _GAP_PIXELS, bottom + (_TOP_PIXELS if footer else 0)), len(rows[0].boxes)
-    )
+        tops.append(above + (_DEPTHS_PIXELS.get(row.name, _DEPTH_PIXELS) if tops else _EDGE_PIXELS))
+    return _Grid(lefts, widths, tops, lefts[-1] + widths[-1], len(rows[0].boxes))
 
 
 def _find_shown_runs(
@@ -291,14 +289,17 @@ def _compose(
 ) -> str:
     """Returns the picture: lines first, so that boxes and texts lie on them."""
     boxes = [element for number, row in enumerate(rows) for element in _draw_row(row, number, grid)]
-    y = grid.tops[-1] + _BOX_PIXELS + _TOP_PIXELS
-    texts = [draw_text((_NAME_PIXELS, y + _LINE_PIXELS * count), line) for count, line in enumerate(footer, 1)]
-    return wrap_picture(words, grid.size, [*lines, *boxes, *texts], is_standalone=is_standalone)
+    y = grid.tops[-1] + _BOX_PIXELS + _EDGE_PIXELS
+    texts = [draw_text((_EDGE_PIXELS, y + _LINE_PIXELS * count), line) for count, line in enumerate(footer, 1)]
+    longest = max((sum(count_cells(span.text) for span in line) for line in footer), default=0)
+    right = max(grid.right, _EDGE_PIXELS + int(longest * CHARACTER_PIXELS))
+    size = right + _EDGE_PIXELS, y + _LINE_PIXELS * len(footer) + (_EDGE_PIXELS if footer else 0)
+    return wrap_picture(words, size, [*lines, *boxes, *texts], is_standalone=is_standalone)
 
 
 def _draw_row(row: _Row, number: int, grid: _Grid) -> Iterable[str]:
     top = grid.tops[number]
-    yield draw_text((_TOP_PIXELS, top + _BOX_PIXELS // 2 + 5), [Span(row.name)])
+    yield draw_text((_EDGE_PIXELS, top + _BOX_PIXELS // 2 + 5), [Span(row.name)])
     for column, box in enumerate(row.boxes):
         x, _ = grid.find_top(column, number)
         below = top + (20 if box.caption else 28)

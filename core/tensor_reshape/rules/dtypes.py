@@ -89,6 +89,14 @@ class DataType(IntEnum):
         return self.name.lower()
 
 
+_BY_NAME = {name: data_type for data_type in DataType for name in (str(data_type), data_type.numpy_name) if name}
+
+
+def find_data_type(name: str) -> DataType | None:
+    """Returns the type of a name, its own or numpy's, in letters of any case; None where it is none of these."""
+    return _BY_NAME.get(name.lower())
+
+
 INTEGERS = frozenset(
     data_type
     for data_type in DataType

@@ -9,9 +9,19 @@ from math import prod
 from typing import TypeAlias
 
 from tensor_reshape.rules.dims import AnyDim, Dim, format_dim, format_product
-from tensor_reshape.rules.errors import MAX_VALUE_CHARACTERS, Reason, ReshapeError, clip_text, format_value
+from tensor_reshape.rules.errors import (
+    MAX_MESSAGE_CHARACTERS,
+    MAX_VALUE_CHARACTERS,
+    Reason,
+    ReshapeError,
+    clip_text,
+    format_value,
+)
 from tensor_reshape.rules.questions import AnyQuestion, Kind, Origin, is_known
 from tensor_reshape.rules.targets import Target, balance, read_target
+
+_HINTED = frozenset({Reason.NOT_DIVISIBLE, Reason.VOLUME_MISMATCH})
+"""The reasons of which what is accepted is worked out for the very question: it belongs in the message, too."""
 
 _NEAR = 1000
 """How far from a divisor others are looked for, one by one: a refusal must not take long."""
@@ -51,7 +61,25 @@ def explain_refusal(question: AnyQuestion, error: ReshapeError) -> ReshapeError:
         return error
     accepted = clip_text(describe(question, error), MAX_VALUE_CHARACTERS)
     metadata = {**error.metadata, "rule": str(reason.rule), "accepted": accepted}
-    return type(error)(error.message, reason=reason, field=error.field, metadata=metadata)
+    return type(error)(_add_hint(error, accepted), reason=reason, field=error.field, metadata=metadata)
+
+
+def hint_refusal(question: AnyQuestion, error: ReshapeError) -> ReshapeError:
+    """Returns the refusal with what would have been accepted in its message, where that is more than its rule says.
+
+    For whoever asks one question in its own process: to find it may take longer than to answer the question.
+    """
+    if error.reason not in _HINTED:
+        return error
+    accepted = clip_text(_ACCEPTED[Reason(error.reason)](question, error), MAX_VALUE_CHARACTERS)
+    return type(error)(_add_hint(error, accepted), reason=error.reason, field=error.field, metadata=error.metadata)
+
+
+def _add_hint(error: ReshapeError, accepted: str) -> str:
+    """Returns the message; with what is accepted, where that is more than the rule of the reason says."""
+    if error.reason not in _HINTED:
+        return error.message
+    return clip_text(f"{error.message}; accepted: {accepted}", MAX_MESSAGE_CHARACTERS)
 
 
 def _explain_dim(question: AnyQuestion, target: Target[AnyDim], index: int, dim: AnyDim) -> Origin:

@@ -13,6 +13,7 @@ from typing import NamedTuple, TypeVar
 
 from tensor_reshape.rules.dims import AnyDim
 from tensor_reshape.rules.errors import InvalidRequestError, Reason
+from tensor_reshape.rules.limits import MAX_DIM
 from tensor_reshape.rules.notation import parse_dim
 
 Item = TypeVar("Item")
@@ -57,7 +58,9 @@ def parse_strides(text: str, field: str) -> tuple[int, ...]:
     Raises:
         InvalidRequestError: DIM_UNREADABLE, of an item of `field`.
     """
-    return _parse_all(split_items(text) or (), _parse_stride, field)
+    items = split_items(text)
+    # `...` is a shape, and no strides.
+    return _parse_all((_trim(text, 0, len(text)),) if items is None else items, _parse_stride, field)
 
 
 def split_items(text: str) -> tuple[TypedItem, ...] | None:
@@ -123,7 +126,7 @@ def _parse_item(text: str, parse: Callable[[str], Item], path: str, index: int) 
 
 
 def _parse_stride(text: str) -> int:
-    if _STRIDE.fullmatch(text) is None:
-        message = f"{text!r} is no stride: a number of elements"
+    if _STRIDE.fullmatch(text) is None or abs(int(text)) > MAX_DIM:
+        message = f"{text!r} is no stride: a number of elements, up to 2^63 - 1"
         raise InvalidRequestError.of(Reason.DIM_UNREADABLE, message)
     return int(text)

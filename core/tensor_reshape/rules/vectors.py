@@ -6,9 +6,9 @@ them, and its style sheet may set others by the classes of the elements.
 """
 
 from collections.abc import Sequence
+from html import escape
 from typing import NamedTuple
 from unicodedata import east_asian_width
-from xml.sax.saxutils import escape
 
 CHARACTER_PIXELS = 8.5
 LABEL_CHARACTERS = 20
@@ -49,7 +49,7 @@ def escape_text(text: str) -> str:
         character if character.isprintable() else character.encode("unicode_escape").decode("ascii")
         for character in text
     )
-    return escape(plain, {'"': "&quot;", "'": "&#39;"})
+    return escape(plain)
 
 
 def count_cells(text: str) -> int:

@@ -1,0 +1,102 @@
+"""Servers in processes of their own, each on a free port of this machine."""
+
+import json
+import subprocess
+import sys
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Thread
+from typing import IO, NamedTuple
+
+_STOP_SECONDS = 10
+_KEPT_LINES = 20
+
+
+class ReshapeServer(NamedTuple):
+    """A server that runs.
+
+    Attributes:
+        address: as `Client` takes it, `127.0.0.1:PORT`.
+        process: of the server.
+
+    >>> from tensor_reshape.client import Client
+    >>> with run_server() as server, Client(server.address) as client:
+    ...     client.infer_shape((2, 3), (-1,), special_zero=False)
+    InferredShape([6])
+    """
+
+    address: str
+    process: subprocess.Popen[str]
+
+
+@contextmanager
+def run_server(*options: str) -> Iterator[ReshapeServer]:
+    """Runs a server until the end of the block; it needs the extra `[server]`.
+
+    Args:
+        *options: of `tensor-reshape serve`, besides `--listen`.
+
+    Raises:
+        RuntimeError: the server did not start; the message is what it said.
+
+    >>> with run_server("--max-tensor-bytes", "1000000") as server:
+    ...     server.address.startswith("127.0.0.1:")
+    True
+    """
+    command = [sys.executable, "-m", "tensor_reshape.server", "--listen", "127.0.0.1:0", "--log-format", "json"]
+    process = subprocess.Popen(  # noqa: S603 - this very interpreter, and what the caller's test says
+        [*command, *options],
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="backslashreplace",  # gRPC's own lines may hold what a caller sent
+    )
+    with process:
+        try:
+            yield ReshapeServer(_read_address(process), process)
+        finally:
+            _stop(process)
+
+
+def _read_address(process: subprocess.Popen[str]) -> str:
+    """Awaits the line of the log that says where the server listens; then has the log read on, and forgotten."""
+    log = process.stderr
+    if log is None:
+        message = "the server's log is not piped"
+        raise RuntimeError(message)
+    lines = deque[str](maxlen=_KEPT_LINES)
+    for line in log:
+        lines.append(line)
+        address = _find_address(line)
+        if address:
+            # Or the pipe would be full some day, and the server wait for ever.
+            Thread(target=_read_on, args=(log,), name="tensor-reshape log", daemon=True).start()
+            return address
+    message = (
+        f"the server ended with {process.wait()}: pip install 'tensor-reshape[server]'? It said:\n{''.join(lines)}"
+    )
+    raise RuntimeError(message)
+
+
+def _find_address(line: str) -> str:
+    try:
+        record = json.loads(line)
+    except ValueError:
+        return ""  # of gRPC's core, or of the interpreter
+    return str(record["address"]) if isinstance(record, dict) and record.get("message") == "listening" else ""
+
+
+def _read_on(log: IO[str]) -> None:
+    try:
+        for _ in log:
+            pass
+    except ValueError:
+        pass  # it was closed meanwhile, as the block has ended
+
+
+def _stop(process: subprocess.Popen[str]) -> None:
+    process.terminate()
+    try:
+        process.wait(_STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()

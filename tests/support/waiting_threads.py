@@ -1,0 +1,12 @@
+"""Threads that wait for a fair lock, which tests wait for in turn."""
+
+import threading
+
+from tensor_reshape.server.calls.fair_locks import FairLock
+
+
+def wait_for_waiting(turns: FairLock, count: int) -> None:
+    """Waits until so many threads wait for their turn."""
+    pause = threading.Event()
+    while len(turns._waiting) < count:
+        pause.wait(0.001)
