@@ -94,7 +94,7 @@ def _check(model: onnx.ModelProto, ask: Ask) -> tuple[ModelReport, DimParams]:
     current, note = infer_model(expanded)
     rename_params(current, params.known, "_onnx")
     inferred = read_shapes(current, params)
-    last = _ask_until_nothing_is_gained(current, params, ask)
+    last = _ask_until_nothing_is_gained(expanded, current, params, ask)
     findings = [
         _judge(node, answer, declared.get(find_key(node)), inferred.get(find_key(node)), params)
         for node, answer in zip(last.nodes, last.answers, strict=True)
@@ -117,18 +117,23 @@ def _list_params(model: onnx.ModelProto) -> set[str]:
     }
 
 
-def _ask_until_nothing_is_gained(model: onnx.ModelProto, params: DimParams, ask: Ask) -> _Round:
+def _ask_until_nothing_is_gained(
+    model: onnx.ModelProto, inferred: onnx.ModelProto, params: DimParams, ask: Ask
+) -> _Round:
+    """Asks, and asks again with what onnx infers of the answers; `model` is without shapes of these outputs."""
     last, least = _Round([], []), None
     for turn in range(_MAX_ROUNDS):
-        nodes = find_reshape_nodes(model, params)
+        nodes = find_reshape_nodes(inferred, params)
         last = _Round(nodes, _ask_all([_build_query(node, params) for node in nodes], ask))
         count = sum(_count_open(answer, params) for answer in last.answers)
         if count in {0, least}:
             break
         least = count
-        write_shapes(model, model, _list_shapes(last), params)
-        model, _note = infer_model(model)
-        rename_params(model, params.known, f"_onnx{turn}")
+        # From the model's own shapes each time: onnx keeps what it has inferred before, however little that was.
+        strip_shapes(model)
+        write_shapes(model, inferred, _list_shapes(last), params)
+        inferred, _note = infer_model(model)
+        rename_params(inferred, params.known, f"_onnx{turn}")
     return last
 
 

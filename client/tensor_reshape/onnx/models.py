@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 import onnx
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError, EncodeError
 from onnx.inliner import inline_local_functions
 from onnx.shape_inference import InferenceError, infer_shapes
 
@@ -25,6 +25,7 @@ MAX_NODES = 100_000
 """How many nodes a model may have where its functions are expanded."""
 
 _FIRST_IR_WITH_OPSETS = 3
+_ONNX_ERRORS = (InferenceError, onnx.checker.ValidationError, EncodeError, ValueError, RuntimeError)
 
 
 class ModelError(TensorReshapeError, ValueError):
@@ -59,20 +60,25 @@ def expand_model(model: onnx.ModelProto) -> onnx.ModelProto:
     Raises:
         ModelError: they call themselves, or have too many nodes.
     """
+    _check_texts(model)
     _check_size(model)
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
     if copy.ir_version < _FIRST_IR_WITH_OPSETS and not copy.opset_import:
         copy.opset_import.add(version=1)  # what a model without them means
-    return inline_local_functions(copy) if copy.functions else copy
+    try:
+        return inline_local_functions(copy) if copy.functions else copy
+    except _ONNX_ERRORS as error:
+        message = f"the functions of the model cannot be expanded: {_take_first_line(error)}"
+        raise ModelError(message) from None
 
 
 def infer_model(model: onnx.ModelProto) -> tuple[onnx.ModelProto, str]:
     """Returns the model with the shapes that onnx infers, and what kept it from that, if anything did."""
     try:
         return infer_shapes(model, data_prop=True), ""
-    except (InferenceError, onnx.checker.ValidationError, ValueError, RuntimeError) as error:
-        return model, f"onnx's own shape inference failed: {str(error).splitlines()[0]}"
+    except _ONNX_ERRORS as error:
+        return model, f"onnx's own shape inference failed: {_take_first_line(error)}"
 
 
 def list_subgraphs(node: onnx.NodeProto) -> Iterator[tuple[str, onnx.GraphProto]]:
@@ -82,6 +88,34 @@ def list_subgraphs(node: onnx.NodeProto) -> Iterator[tuple[str, onnx.GraphProto]
             yield attribute.name, attribute.g
         elif attribute.type == onnx.AttributeProto.GRAPHS:
             yield from ((f"{attribute.name}[{place}]", graph) for place, graph in enumerate(attribute.graphs))
+
+
+def _take_first_line(error: Exception) -> str:
+    return next(iter(str(error).splitlines()), type(error).__name__)
+
+
+def _check_texts(model: onnx.ModelProto) -> None:
+    """Refuses names that are no text: protobuf returns bytes for them, in messages as old as ONNX's."""
+    functions = (text for function in model.functions for text in _list_node_texts(function.node))
+    if not all(isinstance(text, str) for text in (*_list_texts(model.graph), *functions)):
+        message = "this is no ONNX model: a name in it is no UTF-8"
+        raise ModelError(message)
+
+
+def _list_texts(graph: onnx.GraphProto) -> Iterator[object]:
+    yield from (tensor.name for tensor in graph.initializer)
+    yield from _list_node_texts(graph.node)
+    for info in (*graph.input, *graph.output, *graph.value_info):
+        yield info.name
+        yield from (dim.dim_param for dim in info.type.tensor_type.shape.dim)
+
+
+def _list_node_texts(nodes: Iterable[onnx.NodeProto]) -> Iterator[object]:
+    for node in nodes:
+        yield from (node.name, node.op_type, node.domain, *node.input, *node.output)
+        yield from (attribute.name for attribute in node.attribute)
+        for _, graph in list_subgraphs(node):
+            yield from _list_texts(graph)
 
 
 def _check_size(model: onnx.ModelProto) -> None:

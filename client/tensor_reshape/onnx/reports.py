@@ -70,6 +70,7 @@ class Finding:
             "output": node.output,
             "data": _describe_dims(node.data),
             "target": _describe_dims(node.shape),
+            "data_from": node.data_from,
             "special_zero": node.special_zero,
             "declared": _describe_dims(self.declared),
             "inferred": _describe_dims(self.inferred),
