@@ -29,9 +29,9 @@ from tensor_reshape.wire.status import RETRY_SECONDS
 
 PYTHON = find_blocks("python")
 WITH_CONSOLE = [page for page in PAGES if any(block.language == "console" for block in read_blocks(page))]
-LANGUAGES = {"python", "console", "sh", "json", "js", "text", "ts", "go", "cpp", "py", "toml", "yaml"}
-"""`py` is Python that runs in another environment than this one: tests/clients runs it. `yaml` is a kustomization:
-tests/packaging/test_kubernetes.py renders it."""
+LANGUAGES = {"python", "console", "sh", "json", "js", "text", "ts", "go", "cpp", "py", "toml", "yaml", "{eval-rst}"}
+"""`py` is Python that runs in another environment than this one: tests/clients or tests/frameworks runs it. `yaml` is
+a kustomization: tests/packaging/test_kubernetes.py renders it. `{eval-rst}` is where Sphinx puts docstrings."""
 ADDRESS = "localhost:50051"
 OPTIONS = [option for option in serve.params if isinstance(option, SettingOption)]
 COMMANDS = load_all(LAZY_COMMANDS)

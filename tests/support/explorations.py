@@ -12,10 +12,13 @@ from tensor_reshape.server.service.methods import ReshapeService
 
 SERVICE = ReshapeService(DEFAULT_LIMITS)
 
+QUOTED = "'; rm -rf ~; '"
+"""Which is a name in quotes, and a dim like any other."""
+
 HOSTILE = [
     "<script>alert(1)</script>",
     "\"><img src=x onerror='alert(1)'>",
-    "'; rm -rf ~; '",
+    QUOTED,
     "$(touch owned)",
     "N\u202e\u2066",  # what writes from the right to the left
     "\u200f",

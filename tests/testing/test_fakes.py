@@ -193,7 +193,7 @@ async def test_a_closed_fake_refuses_calls(name: str):
 
 def test_a_fake_takes_the_options_of_a_client():
     with FakeClient("host:1", timeout=5, inline_max_bytes=1, chunk_bytes=2) as client:
-        assert client.reshape(SIX, [2, 3], special_zero=False).flags.writeable  # as what came as a stream is
+        assert not isinstance(client.reshape(SIX, [2, 3], special_zero=False).base, bytes)  # it was streamed
         assert repr(client) == "<FakeClient of host:1>"
         with pytest.raises(ValueError, match="timeout"):
             client.infer_shape([1], [1], special_zero=False, timeout=-1)

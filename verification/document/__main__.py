@@ -19,6 +19,7 @@ from verification.document.drawings import draw_all
 from verification.document.provocations import PROVOCATIONS, provoke
 from verification.document.servers import Servers, run_servers
 from verification.document.tables import join_cells
+from verification.lemmas import LEMMAS
 
 DOCS = Path(__file__).parents[2] / "docs"
 REFERENCE, DRAWINGS = DOCS / "reference", DOCS / "concepts/drawings"
@@ -90,6 +91,7 @@ def build_tables() -> dict[Path, Iterable[str]]:
             for line in build_contract(sources[f"tensor_reshape/v1/{name}.proto"])
         ),
         REFERENCE / "inference-protocol.md": build_contract(sources["inference/open_inference.proto"]),
+        DOCS / "architecture/lemmas.md": build_lemmas(),
     }
 
 
@@ -117,6 +119,15 @@ def build_metrics() -> Iterator[str]:
         (names, GAUGE, "`worker`", "What the system says of each worker: memory, processor time, descriptors.")
     )
     yield join_cells(("`process_*`", GAUGE, "", "The same of the process that has the port."))
+
+
+def build_lemmas() -> Iterator[str]:
+    """Yields the table of the lemmas."""
+    yield "| lemma | statement | claims | used by |"
+    yield "|---|---|---|---|"
+    for lemma in LEMMAS:
+        claims = "; ".join(name for name, _ in lemma.claim())
+        yield join_cells((f"`{lemma.name}`", lemma.statement, claims, ", ".join(f"`{one}`" for one in lemma.used_by)))
 
 
 def _build_reason(reason: Reason, servers: Servers) -> str:

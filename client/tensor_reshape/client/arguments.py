@@ -36,7 +36,15 @@ class NamedType(Protocol):
 
 
 DataTypeLike: TypeAlias = DataType | str | type[object] | NamedType
-"""A data type, its name here ("f32") or in numpy ("float32"), or an array library's own: `numpy.float32`."""
+"""A data type, its name here ("f32") or in numpy ("float32"), or an array library's own: `numpy.float32`.
+
+>>> for data_type in (DataType.F32, "f32", "float32", np.float32):
+...     client.infer_shape((2, 3), (-1,), special_zero=False, data_type=data_type)
+InferredShape([6])
+InferredShape([6])
+InferredShape([6])
+InferredShape([6])
+"""
 
 
 class _Required(Enum):

@@ -31,6 +31,9 @@ class CallOptions(TypedDict, total=False):
         metadata: sent with the call, behind the client's.
         request_id: names the call in the server's log; the error that it ends with has it, too. Visible ASCII
             characters, at most 128. Without one the server makes one, which errors have as well.
+
+    >>> client.infer_shape((2, 3), (-1,), special_zero=False, request_id="job-7/3", metadata=[("tenant", "a")])
+    InferredShape([6])
     """
 
     metadata: Metadata

@@ -51,7 +51,11 @@ _parse_dim = lru_cache(4096)(parse_dim)  # a graph has few names, which come in 
 
 DimLike: TypeAlias = int | tuple[int, int | None] | str | Dim | Expression | Symbol | None
 """A number; `(min, max)`, max None where unbounded; text as in `rules.notation`: "N", "4*C", "2..8"; a `Symbol` of any
-name, an `Expression` of symbols; or None."""
+name, an `Expression` of symbols; or None.
+
+>>> client.infer_shape(["N", 4, (2, 8), None], [0, 0, -1], special_zero=True)
+InferredShape([N, 4, ?])
+"""
 
 
 class ShapeOptions(TypedDict, total=False):
@@ -63,6 +67,9 @@ class ShapeOptions(TypedDict, total=False):
         data_type: of the data, where it is to be checked.
         explain: whether the answer says where each dim comes from, and a refusal what would have been accepted.
         data_strides: of the data, in elements, where it is asked whether the output can be a view of it.
+
+    >>> client.infer_shape((6,), (-1,), special_zero=False, operation="reshape", data_type="f64", expected_shape=[None])
+    InferredShape([6])
     """
 
     operation: str
@@ -87,6 +94,11 @@ class ShapeQuery:
         data_strides: as in `ShapeOptions`.
         data_from: the index of the earlier query whose output is the data, in place of `data_shape`; its `data_type` is
             the data's as well, where this query names none.
+
+    >>> flatten = ShapeQuery(data_shape=["N", 3, 4], shape=[0, -1], special_zero=True)
+    >>> halve = ShapeQuery(data_from=0, shape=[-1, 6], special_zero=False)
+    >>> client.infer_shapes([flatten, halve])
+    [InferredShape([N, 12]), InferredShape([2*N, 6])]
     """
 
     data_shape: Sequence[DimLike] | None = None
@@ -119,7 +131,11 @@ def split_queries(queries: Iterable[ShapeQuery]) -> Iterator[Sequence[ShapeQuery
 
 
 def infer_locally(queries: Iterable[ShapeQuery]) -> list[InferredShape | ReshapeError]:
-    """Answers as a server does, in this process and by the same rules."""
+    """Answers as a server does, in this process and by the same rules.
+
+    >>> infer_locally([ShapeQuery(data_shape=["N", 3, 4], shape=[0, -1], special_zero=True)])
+    [InferredShape([N, 12])]
+    """
     return wrap_answers(answer_batch(map(_try_query, _check_queries(queries))))
 
 

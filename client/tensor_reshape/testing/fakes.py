@@ -19,6 +19,7 @@ from tensor_reshape.client.aio_calls import AioCalls
 from tensor_reshape.client.contexts import ClientContext
 from tensor_reshape.client.direct_calls import Way
 from tensor_reshape.client.errors import UnavailableError
+from tensor_reshape.client.frameworks import Output
 from tensor_reshape.client.hints import hint_size
 from tensor_reshape.client.options import ChannelSettings, Endpoint
 from tensor_reshape.client.queries import ShapeQuery, split_queries
@@ -29,7 +30,6 @@ from tensor_reshape.client.sync_calls import SyncCalls
 from tensor_reshape.client.transfers import StreamTransfer
 from tensor_reshape.rules.errors import TensorReshapeError
 from tensor_reshape.testing.answers import INFO, answer, answer_stream
-from tensor_reshape.wire.arrays import Array
 
 
 class FakeClient(Client):
@@ -132,7 +132,7 @@ class _FakeCalls(SyncCalls):
         self._endpoint.require_open()  # also where there is nothing to ask
         return [told for piece in split_queries(queries) for told in self.run(build_infer_shapes(piece), context)]
 
-    def stream(self, make_transfer: Callable[[], StreamTransfer], context: ClientContext) -> Array:
+    def stream(self, make_transfer: Callable[[], StreamTransfer], context: ClientContext) -> Output:
         with context:
             self._begin()
             transfer = make_transfer()
@@ -170,7 +170,7 @@ class _AsyncFakeCalls(AioCalls):
         await asyncio.sleep(0)
         return self.fakes.run_batch(queries, context)
 
-    async def stream(self, make_transfer: Callable[[], StreamTransfer], context: ClientContext) -> Array:
+    async def stream(self, make_transfer: Callable[[], StreamTransfer], context: ClientContext) -> Output:
         await asyncio.sleep(0)
         return self.fakes.stream(make_transfer, context)
 

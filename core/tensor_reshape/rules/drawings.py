@@ -136,8 +136,9 @@ def draw_refusal(question: AnyQuestion, error: ReshapeError, *, is_standalone: b
     story = [error.message.removesuffix(f"; {accepted}"), accepted] if accepted else [error.message]
     grid = _lay_out(rows)
     characters = max(_LEAST_CHARACTERS, int((grid.right - _EDGE_PIXELS) / CHARACTER_PIXELS))
-    footer = [[Span(str(error.reason), is_strong=True)]]
+    footer = list[list[Span]]()
     if is_standalone:  # a page says it in its own words, which wrap
+        footer = [[Span(str(error.reason), is_strong=True)]]
         footer += [[Span(line)] for text in story for line in wrap(text, characters)]
     words = f"{_describe(question)}: refused, {error.reason}", "; ".join(story)
     return _compose(words, rows, footer, grid, [*_draw_copies(target, (), grid)], is_standalone=is_standalone)

@@ -33,6 +33,8 @@ _NONE = Interval(1, 0)
 def solve_single(data: Sequence[AnyDim], target: Target[AnyDim]) -> tuple[AnyDim, ...] | None:
     """Returns the output's dims; None where the question does not fit, or is to be refused.
 
+    Lemma: cancelled-volumes.
+
     Args:
         data: the data's dims, unchecked: one that breaks rule 1 does not fit.
         target: of the question.
@@ -57,7 +59,10 @@ def solve_single(data: Sequence[AnyDim], target: Target[AnyDim]) -> tuple[AnyDim
 
 
 def _raise_copies(output: list[AnyDim], copied: Sequence[int]) -> bool:
-    """Notes that the copied dims are not 0, as a -1 is divided by them; returns whether they fit still."""
+    """Notes that the copied dims are not 0, as a -1 is divided by them; returns whether they fit still.
+
+    Lemma: quotient-of-elements.
+    """
     for index in copied:
         dim = output[index]
         if isinstance(dim, int):
@@ -125,6 +130,8 @@ def _divide(dividend: int, unknown: list[Dim | None], divisor: int) -> _Quotient
     Of one unknown n, the fraction in lowest terms is above * n / below, a whole number only where `below` divides n: so
     n / below lies from ceil(low / below) to floor(high / below), and every value between is taken. 12 * n / 8 with n
     from 3 to 9 is 3 * (n / 2): from 3 * 2 to 3 * 4.
+
+    Lemmas: step-by-the-other-constant, whole-quotients.
     """
     if dividend == 0:
         return _Quotient(0)
