@@ -50,7 +50,7 @@ def count_verdicts(findings: list[Finding]) -> Counter[str]:
 def test_the_shapes_of_files_are_those_that_onnx_infers():
     findings = [finding for path in FILES for finding in check_model(path).findings]
     counts = count_verdicts(findings)
-    assert set(counts) == {"known"}
+    assert {"disagrees", "refused"}.isdisjoint(counts)
     if version("onnx").startswith(RELEASE):
         assert (len(FILES), counts) == (149, {"known": 43})
 
