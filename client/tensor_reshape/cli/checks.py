@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from tensor_reshape.cli.parameters import JSON_OPTION, Connect, connection_options
+from tensor_reshape.cli.parameters import JSON_OPTION, Connection, connection_options
 from tensor_reshape.client import ReshapeError, infer_locally
 from tensor_reshape.onnx import Finding, ModelReport, Verdict, annotate_model, check_model
 from tensor_reshape.onnx.checks import Ask
@@ -36,7 +36,9 @@ Exit code 3 if a node is refused, or if the model or onnx has another shape for 
 )
 @JSON_OPTION
 @connection_options
-def check(connect: Connect, *, model: Path, local: bool, explain: bool, write: Path | None, as_json: bool) -> None:
+def check(
+    connection: Connection, *, model: Path, local: bool, explain: bool, write: Path | None, as_json: bool
+) -> None:
     """Check the Reshape nodes of an ONNX model.
 
     The model is not run, and its weights are not read. Every Reshape node is asked for as Reshape-1, where a 0 copies
@@ -45,7 +47,7 @@ def check(connect: Connect, *, model: Path, local: bool, explain: bool, write: P
     if local:
         found = _check(infer_locally, model, write)
     else:
-        with connect() as client:
+        with connection.open() as client:
             found = _check(client.infer_shapes, model, write)
     click.echo(json.dumps(found.to_json()) if as_json else "\n".join(_format_report(found, explain=explain)))
     if not found.is_good:
