@@ -33,17 +33,13 @@ def make_environment(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., 
     return make
 
 
-PROJECT = "tensor-reshape"
-
-
 @pytest.fixture(scope="session")
 def floors() -> dict[str, Version]:
     """The lowest version that pyproject.toml allows of each dependency, extras included but for `RAY` and `TESTING`."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = [extra for name, extra in project["optional-dependencies"].items() if name not in (RAY, TESTING)]
     requirements = map(Requirement, [*project["dependencies"], *(text for extra in extras for text in extra)])
-    # An extra that takes another of this project has no version of it.
-    return {one.name: find_floor(one) for one in requirements if one.name != PROJECT}
+    return {requirement.name: find_floor(requirement) for requirement in requirements}
 
 
 def find_floor(requirement: Requirement) -> Version:
