@@ -94,11 +94,12 @@ def test_the_namespace_is_all_that_is_importable(wheel_files: dict[str, bytes]):
     assert {folder for folder in folders if not folder.endswith(".dist-info")} == {"tensor_reshape"}
 
 
-def test_the_namespace_holds_code_types_and_one_file_of_descriptors(wheel_files: dict[str, bytes]):
+def test_the_namespace_holds_code_types_and_two_files_of_descriptors(wheel_files: dict[str, bytes]):
     paths = [PurePosixPath(name) for name in wheel_files if name.startswith("tensor_reshape/")]
 
     others = {path for path in paths if path.suffix not in {".py", ".pyi"} and path.name != "py.typed"}
-    assert others == {PurePosixPath("tensor_reshape/server/oip/open_inference.binpb")}
+    descriptors = ("oip/open_inference.binpb", "http/contract.binpb")
+    assert others == {PurePosixPath("tensor_reshape/server") / name for name in descriptors}
 
 
 def test_no_test_is_shipped(wheel_files: dict[str, bytes]):

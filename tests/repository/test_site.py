@@ -5,12 +5,13 @@ import sys
 from collections.abc import Iterable
 from html.parser import HTMLParser
 from pathlib import Path
+from types import ModuleType
 from urllib.parse import unquote, urlsplit
 
 import pytest
 
 from documents import ROOT
-from tensor_reshape import client
+from tensor_reshape import client, testing
 
 DOCS = ROOT / "docs"
 PAGES = sorted(page.relative_to(DOCS).with_suffix(".html").as_posix() for page in DOCS.rglob("*.md"))
@@ -56,10 +57,11 @@ def test_each_page_of_the_repository_is_a_page_of_the_site(pages: dict[str, Page
     assert set(PAGES) <= pages.keys()
 
 
-def test_every_public_name_of_the_sdk_is_in_the_reference(pages: dict[str, Page]):
+@pytest.mark.parametrize("module", [client, testing], ids=lambda module: module.__name__)
+def test_every_public_name_is_in_the_reference(pages: dict[str, Page], module: ModuleType):
     shown = pages["reference/python.html"].anchors
 
-    assert [name for name in client.__all__ if f"{client.__name__}.{name}" not in shown] == []
+    assert [name for name in module.__all__ if f"{module.__name__}.{name}" not in shown] == []
 
 
 def test_every_page_is_reached_from_the_index(pages: dict[str, Page]):

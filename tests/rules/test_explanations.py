@@ -90,6 +90,20 @@ def test_what_the_rule_says_already_is_not():
     assert "accepted" not in refuse([2], [-3], special_zero=True).message
 
 
+def test_a_division_names_the_dim_that_a_0_copies_and_not_the_0():
+    data: list[AnyDim] = [name_dim("N"), 7]
+    whole = answer_refused(data, STATIC_RESHAPE)
+    assert (whole.metadata["dividend"], whole.metadata["divisor"]) == ("N*7", "N*5")
+    rest = answer_refused(data, RESHAPE)  # without what the copies take from both sides
+    assert (rest.metadata["dividend"], rest.metadata["divisor"]) == ("7", "5")
+
+
+def answer_refused(data: list[AnyDim], operation: Operation) -> ReshapeError:
+    with pytest.raises(InvalidRequestError) as caught:
+        answer_question(ShapeRequest(Question(operation, data, [0, 5, -1], True)))
+    return caught.value
+
+
 @pytest.mark.parametrize("divisor", [5, 7, 11, 13, 100])
 def test_the_nearest_divisors_are_accepted(divisor: int):
     accepted = refuse([24], [-1, divisor]).metadata["accepted"]

@@ -81,11 +81,11 @@ def _write_facts(facts: Mapping[str, Any], indent: str = "") -> Iterator[str]:
 @server_options
 def static(client: "Client", files: "ArrayFiles", *, shape: Sequence[int], special_zero: bool, expect: _Expect) -> None:
     """Execute StaticReshape on a file."""
-    files.write(client.static_reshape(files.read(), shape, special_zero=special_zero, expected_shape=expect))
+    files.reshape(client.static_reshape, shape, special_zero=special_zero, expected_shape=expect)
 
 
 @click.command()
-@click.option("--shape", type=Target(), required=True, help="The target: 0,-1, or @FILE.npy with an i32 array.")
+@click.option("--shape", type=Target(), required=True, help="The target: 0,-1, or @FILE with an i32 array.")
 @array_options
 @server_options
 def dynamic(
@@ -97,15 +97,15 @@ def dynamic(
     expect: _Expect,
 ) -> None:
     """Execute DynamicReshape on a file."""
-    files.write(client.dynamic_reshape(files.read(), shape, special_zero=special_zero, expected_shape=expect))
+    files.reshape(client.dynamic_reshape, shape, special_zero=special_zero, expected_shape=expect)
 
 
 @click.command()
-@click.option("--shape", type=Target(), required=True, help="The target: 0,-1, or @FILE.npy with an integer array.")
+@click.option("--shape", type=Target(), required=True, help="The target: 0,-1, or @FILE with an integer array.")
 @click.option(
     "--dims",
     type=SHAPE,
-    help="INPUT is the packed bytes of a tensor of this shape, and no .npy file; so is the output. Goes with any "
+    help="INPUT is the packed bytes of a tensor of this shape, and no array file; so is the output. Goes with any "
     "--data-type below one byte.",
 )
 @array_options
@@ -121,7 +121,7 @@ def reshape(
 ) -> None:
     """Execute Reshape-1 of OpenVINO on a file, or on packed bytes."""
     if dims is None:
-        files.write(client.reshape(files.read(), shape, special_zero=special_zero, expected_shape=expect))
+        files.reshape(client.reshape, shape, special_zero=special_zero, expected_shape=expect)
     else:
         tensor = files.read_packed(dims)
         files.write_packed(client.reshape(tensor, shape, special_zero=special_zero, expected_shape=expect))

@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import click
 
 from tensor_reshape.cli.consoles import find_console
-from tensor_reshape.cli.parameters import JSON_OPTION, Connect, PartialDims, PartialShape, Strides, connection_options
+from tensor_reshape.cli.parameters import (
+    JSON_OPTION,
+    Connection,
+    PartialDims,
+    PartialShape,
+    Strides,
+    connection_options,
+)
 from tensor_reshape.cli.questions import describe_refusal
 from tensor_reshape.client import InferredShape, ReshapeError, ShapeQuery, infer_locally
 from tensor_reshape.rules.dims import format_dim
@@ -53,12 +60,12 @@ and "data_from": the number of an earlier line, from 0, whose output is the data
 @click.option("--local", is_flag=True, help="Answer in this process, without a server.")
 @JSON_OPTION
 @connection_options
-def infer(connect: Connect, *, local: bool, **options: Any) -> None:
+def infer(connection: Connection, *, local: bool, **options: Any) -> None:
     """Print the output shape, without data."""
     if local:
         _answer(_ask_locally, infer_locally, **options)
         return
-    with connect() as client:
+    with connection.open() as client:
         _answer(partial(_ask_server, client), client.infer_shapes, **options)
 
 

@@ -23,7 +23,6 @@ from tensor_reshape.server.auxiliary.foreign_methods import (
     build_checks,
     build_health,
 )
-from tensor_reshape.server.auxiliary.health_ports import HealthPort
 from tensor_reshape.server.auxiliary.reflection import Reflection
 from tensor_reshape.server.calls import serving_loops
 from tensor_reshape.server.calls.admission import Admission
@@ -52,6 +51,7 @@ from tensor_reshape.server.process.resources import count_connections
 from tensor_reshape.server.security.access import Access
 from tensor_reshape.server.service.methods import MethodTable, ReshapeService
 from tensor_reshape.server.service.server_infos import build_info_method
+from tensor_reshape.server.side_ports import SidePorts
 from tensor_reshape.server.transport.connections import ConnectionKeeper
 from tensor_reshape.server.transport.dismissals import Dismissal, close_listeners
 from tensor_reshape.server.transport.listeners import bind, count_listeners, find_port
@@ -107,7 +107,7 @@ class Runner:
         self._config = config
         self._shares_ports = private_address is not None
         self._max_connections = count_connections(
-            config.max_connections, sum(map(count_listeners, config.all_addresses)) + self._shares_ports
+            config.max_connections, sum(map(count_listeners, config.bound_addresses)) + self._shares_ports
         )
         service = service or ReshapeService(config.limits, make_turns=FairLock)
         served = _join_methods(config, service)
@@ -134,7 +134,8 @@ class Runner:
             bind(self._server, address, self._access.build_credentials(), held=self._shares_ports)
             for address in config.listen
         )
-        self._health_port = self._build_health_port()
+        self._side_ports = SidePorts(config, self._admission, self._max_connections, shares=self._shares_ports)
+        self._side_ports.open_gateway(served, self._health.is_serving, self._access.find_context)
         bound = (*self.addresses, *filter(None, [self.health_address]))
         self._ports = tuple(find_port(address) for address in bound if not address.startswith("unix:"))
         if private_address is not None:
@@ -144,7 +145,12 @@ class Runner:
     @property
     def health_address(self) -> str | None:
         """Where health alone is served, with its real port; None: nowhere."""
-        return None if self._health_port is None else self._health_port.address
+        return self._side_ports.health_address
+
+    @property
+    def http_address(self) -> str | None:
+        """Where HTTP is spoken, likewise."""
+        return self._side_ports.http_address
 
     def count_into(self, tally: Tally) -> None:
         """Counts what happens into `tally`; to be called before `start`."""
@@ -166,11 +172,9 @@ class Runner:
     def start(self) -> None:
         """Starts to serve."""
         before = set(threading.enumerate())
-        note_turn = None if self._health_port is None else self._health_port.note_turn
-        serving_loops.start(self._server, self._handlers.direct, self._heartbeat.note, note_turn)
+        serving_loops.start(self._server, self._handlers.direct, self._heartbeat.note, self._side_ports.note_turn)
         self._serving_threads = [thread for thread in threading.enumerate() if thread not in before]
-        if self._health_port is not None:
-            self._health_port.start()
+        self._side_ports.start()
         self._housekeeper.start()
 
     def stop(self, hurry: threading.Event | None = None) -> None:
@@ -186,12 +190,12 @@ class Runner:
         if self._shares_ports:
             close_listeners(self._ports)
         self._health.stop_serving()
-        if self._health_port is not None:
-            self._health_port.stop_serving()
+        self._side_ports.stop_serving()
         _await(hurry, self._config.drain_seconds)
         close_listeners(self._ports)
         self._health.end_watches()
         self._reflection.end_streams()
+        self._side_ports.dismiss()
         self._dismiss_clients(hurry)
         self._admission.resets.stop()  # from now on calls are refused, and those under way may be cancelled here
         with suppress(RuntimeError):  # grpcio begins to stop, but has no thread that will end the grace
@@ -200,8 +204,7 @@ class Runner:
         while self._server.wait_for_termination(_POLL_SECONDS):  # without a thread: there may be none to be had
             if hurry.is_set() or time.monotonic() > deadline:
                 self._server.stop(None)
-        if self._health_port is not None:
-            self._health_port.end()
+        self._side_ports.end(deadline, hurry)
         self._housekeeper.stop()
         if self._tracing is not None:
             self._tracing.end()
@@ -227,19 +230,11 @@ class Runner:
         reflected = self._reflection.build_methods(resets, gates) if self._config.reflects else []
         return [*checks, *reflected, *(channelz.build_methods(resets, gates) if self._config.channelz else [])]
 
-    def _build_health_port(self) -> HealthPort | None:
-        address = self._config.health_listen
-        if address is None:
-            return None
-        resets = self._admission.resets
-        return HealthPort(self._config, address, self._max_connections, resets, shares=self._shares_ports)
-
     def _build_housekeeper(self) -> Housekeeper:
         # Half of what one of the largest messages takes: who sends one after another keeps the memory for them.
         memory = MemoryReturner(COST_FACTOR * self._config.max_message_bytes // 2)
         connections = ConnectionKeeper(self._ports, self._max_connections)
         offenders = OffenderCloser(self._ports, self._admission.resets.take_offenders)
-        port = self._health_port
         return Housekeeper(
             (
                 self._end_if_deaf,
@@ -248,7 +243,7 @@ class Runner:
                 connections.look,
                 lambda: offenders.look(time.monotonic()),
                 lambda: memory.look(self._admission.used_bytes, time.monotonic()),
-                *([] if port is None else [lambda: port.look(time.monotonic())]),
+                lambda: self._side_ports.look(time.monotonic()),
             )
         )
 
@@ -310,7 +305,8 @@ def serve_until_signal(config: Config) -> None:
     runner = Runner(config)
     with _show_metrics(config, runner) as metrics_address:
         runner.start()
-        announce(runner.addresses, config, health_address=runner.health_address, metrics_address=metrics_address)
+        side = {"health_address": runner.health_address, "http_address": runner.http_address}
+        announce(runner.addresses, config, **side, metrics_address=metrics_address)
         stop(runner, await_cause(signals), signals)
 
 
