@@ -14,9 +14,11 @@ ROOT = Path(__file__).parents[2]
 PORTIONS = {
     "cli": "client",
     "client": "client",
+    "onnx": "client",
     "rules": "core",
     "runtime": "core",
     "server": "server",
+    "testing": "client",
     "v1": "core",
     "wire": "core",
 }
