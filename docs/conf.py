@@ -22,6 +22,7 @@ extensions = [
     "sphinx.ext.napoleon",
     "navigation",
     "public_names",
+    "accessibility",
 ]
 nitpicky = True
 
@@ -42,6 +43,8 @@ html_theme_options = {  # the ground of the drawings in the dark, which have one
     "dark_css_variables": {"color-background-primary": "#0d1117", "color-background-secondary": "#161b22"},
 }
 html_title = "tensor-reshape"
+html_static_path = ["static"]
+html_css_files = ["site.css"]
 html_copy_source = False
 html_show_sphinx = False
 
