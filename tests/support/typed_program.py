@@ -43,6 +43,9 @@ def reshape(client: Client, images: npt.NDArray[np.float32], packed: PackedTenso
     assert_type(client.reshape(images, [6], special_zero=False, transfer="stream", progress=report), Array)
     assert_type(client.reshape([[1, 2], [3, 4]], [4], special_zero=False, expected_shape=[None]), Array)
     assert_type(client.reshape(packed, [6], special_zero=False), PackedTensor)
+    assert_type(client.reshape(images, [6], special_zero=False, writable=True, like=None), Array)
+    assert_type(client.reshape(images, images, special_zero=False, like=images), npt.NDArray[np.float32])
+    client.reshape(packed, [6], special_zero=False, like=images)  # type: ignore[call-overload]
     client.reshape(images, [6])  # type: ignore[call-overload]
     client.reshape(images, ["6"], special_zero=False)  # type: ignore[list-item]
     client.reshape(images, [6], special_zero=False, transfer="streams")  # type: ignore[call-overload]

@@ -62,7 +62,8 @@ Interceptor: TypeAlias = grpc.UnaryUnaryClientInterceptor | grpc.StreamStreamCli
 class Client:
     """Reshapes arrays on a server, over one channel; safe to share between threads.
 
-    An array that came in one message is read-only: it is a view of the response. Every method raises a `ReshapeError`
+    Arrays of any framework go in. What comes back is read-only, whatever its size, unless `writable=True`, `out=` or
+    `like=torch` ask for memory that can be written to. Every method raises a `ReshapeError`
     for a refusal, `CallTimeoutError` when the deadline passes, `UnavailableError` when no server answers, also after
     retries, and `ServiceError` for any other end.
 
@@ -193,15 +194,18 @@ class Client:
         """Executes StaticReshape-1 (oneDNN Graph): f32, f16 or bf16, rank at most 12.
 
         Args:
-            array: any array, strided ones included.
+            array: any array, strided ones included: of numpy, torch, jax, PyArrow, or whatever else exports DLPack,
+                `__array_interface__`, `__array__` or a buffer.
             shape: the target; -1 (once) keeps the volume.
             special_zero: whether a 0 in `shape` copies the data dim at its index; if not, it is a dim of 0.
             expected_shape: the output shape that the caller counts on, None for a dim that may be anything.
             timeout: seconds; None: the client's.
-            **how: how the elements travel, and where they land: see `Transfer`.
+            **how: how the elements travel, where they land, and as whose array they come back: see `Transfer`; and
+                `like`, an array of the framework, or its namespace.
 
         Returns:
-            The elements in row-major order under the new shape, with the array's type.
+            The elements in row-major order under the new shape, with the array's type: read-only, unless asked for
+            otherwise.
 
         >>> images = np.zeros((32, 8, 8), np.float32)
         >>> client.static_reshape(images, [0, -1], special_zero=True).shape

@@ -99,7 +99,7 @@ def test_a_limit_of_the_server_is_said_of_the_question():
     assert (record["refusal"]["reason"], record["refusal"]["blamed"]["name"]) == ("RANK_LIMIT_EXCEEDED", "shape")
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(TYPED_QUESTIONS)
 def test_the_service_decides(typed: TypedQuestion):
     asked: list[bytes] = []
@@ -115,7 +115,7 @@ def test_the_service_decides(typed: TypedQuestion):
         fromstring(record["drawing"])
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(HOSTILE_QUESTIONS)
 def test_texts_of_any_kind_are_answered_or_refused_in_good_form(typed: TypedQuestion):
     try:

@@ -19,7 +19,7 @@ from tensor_reshape.server.http.explorer.typed_questions import TypedQuestion
 from tensor_reshape.v1 import reshape_pb2
 from tensor_reshape.wire.inference import decode_infer_response
 
-FEW = settings(max_examples=40, deadline=None)
+FEW = settings(max_examples=25, deadline=None)
 EXAMPLE = TypedQuestion("N,4,2..8", "0,-1", "reshape", "true", "?,?", "32,8,1", "http://localhost:8080/")
 
 
@@ -132,7 +132,7 @@ def test_a_shape_that_begins_with_a_dash_is_no_option(text: str):
     assert f"--shape={text}" in shlex.split(command)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(HOSTILE_QUESTIONS)
 def test_whatever_was_typed_the_code_is_one_call_of_printable_characters(typed: TypedQuestion):
     for snippet in show(typed._replace(special_zero="true", operation="")).get("snippets", []):
