@@ -1,6 +1,9 @@
 """Mapped files."""
 
 import re
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -51,3 +54,19 @@ def test_a_transfer_that_begins_anew_gives_back_again(tmp_path: Path):
         assert bytes(mapping.buffer) == bytes(SIZE)
         mapping.give_back(SIZE)
         assert read_resident(path) == 0
+
+
+CUT = """
+import os, sys
+from tensor_reshape.cli.mappings import Mapping
+with open(sys.argv[1], "r+b") as file:
+    mapping = Mapping(file)
+    os.truncate(sys.argv[1], 0)
+    bytes(mapping.buffer)
+"""
+
+
+def test_a_file_that_is_cut_short_while_it_is_read_ends_the_process_by_sigbus(tmp_path: Path):
+    """Which the page says: no program that maps files can do better."""
+    (tmp_path / "file").write_bytes(bytes(2**20))
+    assert subprocess.run([sys.executable, "-c", CUT, tmp_path / "file"], check=False).returncode == -signal.SIGBUS

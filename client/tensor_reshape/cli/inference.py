@@ -3,6 +3,7 @@
 import json
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -82,7 +83,10 @@ def _answer(
         _print_batch(batch, ask_many)
         return
     query = _build_query(**options)  # type: ignore[arg-type] # click has converted each option
-    answer = ask(query)
+    try:
+        answer = ask(query)
+    except ReshapeError as error:
+        raise _explain(error, query) from None
     click.echo(json.dumps(answer.to_json()) if as_json else "\n".join(_format_answer(answer, query)))
 
 
@@ -116,6 +120,14 @@ def _build_query(
         operation=str(options["operation"] or "static_reshape"),
         explain=bool(options["explain"]),
     )
+
+
+def _explain(error: ReshapeError, query: ShapeQuery) -> ReshapeError:
+    """Returns a refusal; for a person at a terminal, with what would have been accepted."""
+    if find_console(sys.stderr) is None:  # a program asks for it, by --explain
+        return error
+    (answer,) = infer_locally([replace(query, explain=True)])
+    return answer if isinstance(answer, ReshapeError) and answer.reason == error.reason else error
 
 
 def _ask_locally(query: ShapeQuery) -> InferredShape:

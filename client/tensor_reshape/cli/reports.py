@@ -36,6 +36,7 @@ _EXIT_CODES: dict[type[Exception], int] = {
 }
 # The option whose text a field of a refusal was read from, where it is not the option of that name.
 _OPTIONS = {"data.dims": "data", "expected_shape.dims": "expect", "data.strides": "strides"}
+_BARE = "NoArgsIsHelpError"  # of newer releases of click, whose message is the help
 _INDENT = "  "
 _ELLIPSIS = "..."
 
@@ -59,7 +60,7 @@ def report(error: Exception, typed: Mapping[str, str]) -> None:
     console = find_console(sys.stderr)
     if "--json" in sys.argv:  # not click's own option: the command line may be what could not be read
         click.echo(_format_json(error), err=True)
-    elif console is not None and not isinstance(error, click.exceptions.NoArgsIsHelpError):
+    elif console is not None and type(error).__name__ != _BARE:
         _draw(console, error, typed)
     elif isinstance(error, click.ClickException):
         error.show()
