@@ -11,6 +11,7 @@ from tensor_reshape.server.http.explorer.typed_questions import TypedQuestion
 from tensor_reshape.server.service.methods import ReshapeService
 
 SERVICE = ReshapeService(DEFAULT_LIMITS)
+LISTEN = ("127.0.0.1:50051",)
 
 QUOTED = "'; rm -rf ~; '"
 """Which is a name in quotes, and a dim like any other."""
@@ -60,6 +61,6 @@ HOSTILE_QUESTIONS = st.builds(TypedQuestion, TEXTS, TEXTS, TEXTS, TEXTS, TEXTS, 
 """Texts of any kind in every place."""
 
 
-def show(typed: TypedQuestion) -> dict[str, Any]:
-    """Returns what the page gets."""
-    return answer_typed(typed, SERVICE.infer)
+def show(typed: TypedQuestion, *listen: str) -> dict[str, Any]:
+    """Returns what the page gets, of a server that listens there."""
+    return answer_typed(typed, SERVICE.infer, listen or LISTEN)
