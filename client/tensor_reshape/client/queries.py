@@ -184,11 +184,12 @@ def read_query(query: ShapeQuery) -> BatchItem:
 
 def _read_shape(operation: Operation, dims: Sequence[DimLike] | None, field: str) -> tuple[AnyDim, ...] | None:
     """Reads a shape; as on a server, one of a rank that no operation takes is refused unread."""
-    if dims is not None:
-        check_shape(dims, field)
-    if dims is not None and len(dims) > MAX_RANK:
-        check_rank(operation, len(dims), field, DEFAULT_LIMITS)
-    return read_dims(dims, field)
+    if dims is None:
+        return None
+    listed = _list_dims(dims, field)
+    if len(listed) > MAX_RANK:
+        check_rank(operation, len(listed), field, DEFAULT_LIMITS)
+    return _read_all(listed, field)
 
 
 def read_dims(dims: Sequence[DimLike] | None, field: str = "dims") -> tuple[AnyDim, ...] | None:
@@ -198,10 +199,18 @@ def read_dims(dims: Sequence[DimLike] | None, field: str = "dims") -> tuple[AnyD
         InvalidRequestError: DIM_UNREADABLE, of an item of `field`.
         TypeError: a dim is none.
     """
-    if dims is None:
-        return None
+    return None if dims is None else _read_all(_list_dims(dims, field), field)
+
+
+def _list_dims(dims: Sequence[DimLike], field: str) -> Sequence[DimLike]:
+    if type(dims) is tuple or type(dims) is list:  # as most are, which need no call
+        return dims
     check_shape(dims, field)
-    # Most dims are ints, and need no call; a bool is none by its type, and is made one.
+    return tuple(dims)
+
+
+def _read_all(dims: Sequence[DimLike], field: str) -> tuple[AnyDim, ...]:
+    # Most dims are ints, and need no call; a bool is none by its type, and is refused.
     return tuple([dim if type(dim) is int else _read_dim(dim, field, place) for place, dim in enumerate(dims)])
 
 
