@@ -33,7 +33,7 @@ HOSTILE = [
 """Texts that no page, shell or Python must take for more than texts."""
 
 _LENGTHS = ["1", "2", "3", "4", "6", "12", "N", "M", "N:1..8", "4*C", "N/2", "N^2/(2*M)", "2..8", "2..", "?", " 6 "]
-_ODD = ["größe", "名", str(2**63), "5..2", "N:9..", "4 * C"]
+_ODD = ["größe", "名", str(2**63), f"2..{2**63}", f"N:1..{2**64}", "5..2", "N:9..", "4 * C"]
 _ODD += ["seq + past", "floor(height/8)", "input.1_dynamic_axes_2", "'a, (b'", "'it''s \"$(id)\" `id` <b> & \\n'"]
 _FORMS = ["{}", "{}", "[{}]", " {} "]
 
