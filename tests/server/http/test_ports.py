@@ -160,6 +160,16 @@ def test_the_end_waits_for_nobody():
         assert receive_all(busy) == b""
 
 
+def test_the_body_of_an_answer_waits_for_no_acknowledgement_of_its_head():
+    with serve() as (port, _), connect(port.address) as connection:
+        connection.sendall(write_request(b"", path="/now", method="GET"))
+        read_answer(connection)
+        (guest,) = port._guests
+        assert guest.connection is not None
+        accepted = guest.connection.transport.get_extra_info("socket")
+        assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
 def test_threads_switch_fast_while_anybody_is_connected():
     before = sys.getswitchinterval()
     with serve() as (port, _):

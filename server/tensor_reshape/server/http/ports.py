@@ -97,6 +97,9 @@ class HttpPort:
         self.address, self._listeners = (share if shares else take)(address)
         for listener in self._listeners:
             listener.settimeout(0)  # as asyncio wants them
+            # What is accepted inherits it. An answer is a head and a body: the latter would wait 40 ms for the caller's
+            # system to acknowledge the former. asyncio sees to that for sockets alone that it has made itself.
+            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             listener.listen(_BACKLOG)  # now, or others could take the port; who comes waits for `start`
         self.max_connections = MAX_CONNECTIONS
         self._handshake_seconds = config.handshake_seconds
