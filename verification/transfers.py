@@ -61,7 +61,7 @@ def transfer(folder: Path, size: int, serving: str) -> Report:
     """Has a client reshape a file of so many bytes into another one in this folder."""
     source, output = folder / "source.npy", folder / "output.npy"
     _write_source(source, size)
-    command = [sys.executable, "-m", "tensor_reshape.cli", "reshape", source, "-o", output]
+    command = [sys.executable, "-m", "tensor_reshape.cli", "reshape", str(source), "-o", str(output)]
     with run_server("--serving", serving) as server:
         began = time.monotonic()
         options = ("--server", server.address, "--timeout", "3600", "--shape=1,-1", "--no-special-zero")
