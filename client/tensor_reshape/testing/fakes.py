@@ -13,6 +13,10 @@ from collections.abc import Callable, Iterable
 from copy import copy
 from itertools import chain
 
+import tensor_reshape.client  # noqa: F401 - before grpc, which is imported as clients need it where this is there
+
+# isort: split
+
 from grpc import StatusCode
 
 from tensor_reshape.client.aio import AsyncClient
