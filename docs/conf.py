@@ -22,6 +22,7 @@ extensions = [
     "sphinx.ext.napoleon",
     "navigation",
     "public_names",
+    "accessibility",
 ]
 nitpicky = True
 
@@ -44,6 +45,8 @@ html_theme_options = {  # the ground of the drawings in the dark, which have one
 html_static_path = ["static"]
 html_css_files = ["schemes.css"]
 html_title = "tensor-reshape"
+html_static_path = ["static"]
+html_css_files = ["site.css"]
 html_copy_source = False
 html_show_sphinx = False
 

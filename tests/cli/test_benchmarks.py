@@ -7,7 +7,7 @@ import pytest
 from command_line import ask, run_command
 from server_processes import ServerProcess
 
-SHORT = ("--seconds", "0.1", "--warm-up", "0")
+SHORT = ("--seconds", "0.3", "--warm-up", "0")
 
 
 @pytest.mark.parametrize("way", [(), ("--asyncio",)], ids=str)

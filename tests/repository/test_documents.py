@@ -256,7 +256,7 @@ def find_service_config() -> str:
 
 
 def test_what_curl_sends_over_http_is_answered_as_the_page_says():
-    (command,) = [block.text for block in find_blocks("sh") if "--json" in block.text]
+    (command,) = [block.text for block in find_blocks("sh") if "curl" in block.text and "--json" in block.text]
     answer, refusal = [json.loads(block.text) for block in find_blocks("json") if "http.md" in block.name]
     match = re.search(r"http://[^/]*(/\S+) --json '(.*)'", command, re.DOTALL)
     assert match is not None

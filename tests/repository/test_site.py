@@ -11,7 +11,7 @@ from urllib.parse import unquote, urlsplit
 import pytest
 
 from documents import ROOT
-from tensor_reshape import client, testing
+from tensor_reshape import client, onnx, testing
 
 DOCS = ROOT / "docs"
 PAGES = sorted(page.relative_to(DOCS).with_suffix(".html").as_posix() for page in DOCS.rglob("*.md"))
@@ -57,7 +57,7 @@ def test_each_page_of_the_repository_is_a_page_of_the_site(pages: dict[str, Page
     assert set(PAGES) <= pages.keys()
 
 
-@pytest.mark.parametrize("module", [client, testing], ids=lambda module: module.__name__)
+@pytest.mark.parametrize("module", [client, onnx, testing], ids=lambda module: module.__name__)
 def test_every_public_name_is_in_the_reference(pages: dict[str, Page], module: ModuleType):
     shown = pages["reference/python.html"].anchors
 

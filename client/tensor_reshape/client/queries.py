@@ -140,8 +140,9 @@ def infer_locally(queries: Iterable[ShapeQuery]) -> list[InferredShape | Reshape
 
 
 def _check_queries(queries: Iterable[ShapeQuery]) -> Sequence[ShapeQuery]:
-    if isinstance(queries, ShapeQuery):
-        message = "queries is a single ShapeQuery: write [query]"
+    if isinstance(queries, ShapeQuery) or not isinstance(queries, Iterable):
+        kind = type(queries).__name__
+        message = f"queries is a single {kind}, and a list of ShapeQuery is meant: write [query]"
         raise TypeError(message)
     listed = queries if isinstance(queries, list | tuple) else list(queries)
     for place, query in enumerate(listed):
@@ -178,17 +179,18 @@ def read_query(query: ShapeQuery) -> BatchItem:
         _read_shape(operation, query.expected_shape, "expected_shape.dims"),
     )
     strides = None if query.data_strides is None else read_integers(query.data_strides, "data_strides")
-    data_from = None if query.data_from is None else index(query.data_from)
+    data_from = None if query.data_from is None else read_integer(query.data_from, "data_from")
     return BatchItem(ShapeRequest(question, bool(query.explain), strides), data_from)
 
 
 def _read_shape(operation: Operation, dims: Sequence[DimLike] | None, field: str) -> tuple[AnyDim, ...] | None:
     """Reads a shape; as on a server, one of a rank that no operation takes is refused unread."""
-    if dims is not None:
-        check_shape(dims, field)
-    if dims is not None and len(dims) > MAX_RANK:
-        check_rank(operation, len(dims), field, DEFAULT_LIMITS)
-    return read_dims(dims, field)
+    if dims is None:
+        return None
+    listed = _list_dims(dims, field)
+    if len(listed) > MAX_RANK:
+        check_rank(operation, len(listed), field, DEFAULT_LIMITS)
+    return _read_all(listed, field)
 
 
 def read_dims(dims: Sequence[DimLike] | None, field: str = "dims") -> tuple[AnyDim, ...] | None:
@@ -198,10 +200,18 @@ def read_dims(dims: Sequence[DimLike] | None, field: str = "dims") -> tuple[AnyD
         InvalidRequestError: DIM_UNREADABLE, of an item of `field`.
         TypeError: a dim is none.
     """
-    if dims is None:
-        return None
+    return None if dims is None else _read_all(_list_dims(dims, field), field)
+
+
+def _list_dims(dims: Sequence[DimLike], field: str) -> Sequence[DimLike]:
+    if type(dims) is tuple or type(dims) is list:  # as most are, which need no call
+        return dims
     check_shape(dims, field)
-    # Most dims are ints, and need no call; a bool is none by its type, and is made one.
+    return tuple(dims)
+
+
+def _read_all(dims: Sequence[DimLike], field: str) -> tuple[AnyDim, ...]:
+    # Most dims are ints, and need no call; a bool is none by its type, and is refused.
     return tuple([dim if type(dim) is int else _read_dim(dim, field, place) for place, dim in enumerate(dims)])
 
 
@@ -219,9 +229,11 @@ def _read_dim(dim: DimLike, field: str, place: int) -> AnyDim:
     if not isinstance(dim, tuple | list):
         return read_integer(dim, field, place)
     if isinstance(dim, list) or len(dim) != len(Interval._fields):
-        message = f"an interval is a tuple (low, high), not {dim}"
+        message = f"{field}[{place}] is {dim}: write a tuple (low, high); high is None where nothing bounds it"
         raise TypeError(message)
-    return Dim(_index_bounds(*dim))
+    low, high = dim
+    low = read_integer(low, f"the least of {field}", place)
+    return Dim(Interval(low, None if high is None else read_integer(high, f"the most of {field}", place)))
 
 
 def _name_dim(name: Dim | Expression | Symbol) -> Dim:

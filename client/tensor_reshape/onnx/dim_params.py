@@ -80,7 +80,9 @@ class DimParams:
     def _read_product(self, param: str) -> AnyDim:
         product = read_product(param)
         # By names that were made, too: they come back in what was annotated.
-        if product is None or not {*product.factors, *product.divisors} <= self.known or not product.divisor:
+        if product is None or not product.divisor:
+            return None
+        if not all(name in self._params or name in self._names for name in (*product.factors, *product.divisors)):
             return None
         above, below = ([Symbol(self._name(name)) for name in names] for names in (product.factors, product.divisors))
         expression = make_legal_expression(product.coefficient, above, product.divisor, below)
