@@ -37,7 +37,7 @@ FLOOR_FOLDERS = (
     "tests/e2e/test_restarts.py",
     "tests/e2e/test_stream_ends.py",
 )
-# What of these folders stands on no release: what a browser makes of a page, and modules that import Python's own alone.
+# What of these folders stands on no release: what a browser makes of a page, and modules that import Python alone.
 ANYWHERE_ALIKE = (
     "tests/server/http/explorer/test_pages_in_a_browser.py",
     "tests/server/http/explorer/test_pages_of_a_server.py",
