@@ -59,7 +59,7 @@ NEWEST_FOLDERS = {
     "protobuf-6": ("tests/wire", "tests/e2e/test_operations.py", "tests/e2e/test_generated_stub.py"),
     "protobuf-7": ("tests/e2e/test_operations.py", "tests/e2e/test_generated_stub.py"),
 }
-EXTRAS = ["--extra=server", "--extra=http", "--extra=tracing", "--extra=examples"]
+EXTRAS = ["--extra=server", "--extra=http", "--extra=onnx", "--extra=tracing", "--extra=examples"]
 LOWEST = ["--resolution", "lowest-direct", *EXTRAS, "--requirements", "pyproject.toml"]
 NEWEST = {
     "protobuf-6": {"protobuf": "<7", "grpcio": ">1.80"},
