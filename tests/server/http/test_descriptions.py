@@ -7,8 +7,6 @@ from typing import Any
 import pytest
 from google.protobuf import json_format
 from hypothesis import given
-from jsonschema import Draft202012Validator
-from openapi_spec_validator import validate
 
 from dim_strategies import LAWFUL_REQUESTS, REQUESTS
 from example_counts import draw
@@ -29,11 +27,16 @@ METHODS = {method.name: method for method in build_json_methods(ReshapeService(D
 
 def find_faults(document: object, name: str) -> list[str]:
     """Returns where a value of JSON is not as the description says."""
+    # Here, because each process imports all test files, to find their tests, and this takes two seconds.
+    from jsonschema import Draft202012Validator  # noqa: PLC0415
+
     schema = {"$ref": f"#/components/schemas/{name}", "components": DOCUMENT["components"]}
     return [error.message for error in Draft202012Validator(schema).iter_errors(document)]
 
 
 def test_the_document_is_one_of_openapi():
+    from openapi_spec_validator import validate  # noqa: PLC0415 - as above
+
     validate(DOCUMENT)
 
 
