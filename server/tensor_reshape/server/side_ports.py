@@ -30,7 +30,7 @@ class SidePorts:
         """Binds the port for health; `open_gateway` follows.
 
         Args:
-            config: of the server.
+            config: of the server, with its real ports.
             admission: of its calls.
             max_connections: that each address takes.
             shares: whether other processes listen on the same ports.
