@@ -42,8 +42,6 @@ html_theme = "furo"
 html_theme_options = {  # the ground of the drawings in the dark, which have one of their own
     "dark_css_variables": {"color-background-primary": "#0d1117", "color-background-secondary": "#161b22"},
 }
-html_static_path = ["static"]
-html_css_files = ["schemes.css"]
 html_title = "tensor-reshape"
 html_static_path = ["static"]
 html_css_files = ["site.css"]

@@ -2,7 +2,10 @@
 
 - A caption of the navigation is a heading without a level.
 - A block of code or a table that is wider than the page is scrolled, and the keyboard has to reach what it scrolls.
+- The parameters of a long signature are a list of definitions in which nothing is defined: they become blocks.
 """
+
+import re
 
 from sphinx.application import Sphinx
 
@@ -12,6 +15,7 @@ _MENDED = {
     "<pre>": '<pre tabindex="0">',
     '<div class="table-wrapper': '<div tabindex="0" class="table-wrapper',
 }
+_PARAMETERS = re.compile(r"<dl>\n((?:<dd>.*</dd>\n)+)</dl>")
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
@@ -25,4 +29,9 @@ def _mend(_app: Sphinx, _page: str, _template: str, context: dict[str, object], 
         text = str(context.get(part, ""))
         for found, mended in _MENDED.items():
             text = text.replace(found, mended)
-        context[part] = text
+        context[part] = _PARAMETERS.sub(_write_as_blocks, text)
+
+
+def _write_as_blocks(parameters: re.Match[str]) -> str:
+    lines = parameters[1].replace("<dd>", '<span class="parameter-line">').replace("</dd>", "</span>")
+    return f'<span class="parameter-lines">{lines}</span>'

@@ -36,8 +36,8 @@ LANGUAGES = {"python", "console", "sh", "json", "js", "text", "ts", "go", "cpp",
 """`py` is Python that runs in another environment than this one. `yaml` is a kustomization:
 tests/packaging/test_kubernetes.py renders it. `toml` is what tests/server/security/test_permissions.py reads."""
 FOREIGN = {"js", "ts", "go", "cpp", "py"}
-"""What a page shows in these is a file of the repository, which tests run: tests/clients, and test_moving.py here; but
-for how-to/arrays.md, of which tests/frameworks runs each block."""
+"""What a page shows in these is a file of the repository, which tests run: tests/clients, tests/frameworks, and
+test_moving.py here; but for how-to/arrays.md, of which tests/frameworks runs each block."""
 FRAMEWORKS_PAGE = "arrays.md:"
 RUN = ("examples/clients", "examples/moving", "tests/clients/programs")
 SHOWN = [block for name in sorted(FOREIGN) for block in find_blocks(name) if not block.name.startswith(FRAMEWORKS_PAGE)]

@@ -64,6 +64,20 @@ def test_every_public_name_is_in_the_reference(pages: dict[str, Page], module: M
     assert [name for name in module.__all__ if f"{module.__name__}.{name}" not in shown] == []
 
 
+def test_every_stylesheet_of_ours_is_on_every_page(pages: dict[str, Page]):
+    """A second `html_css_files` in conf.py takes the place of the first."""
+    sheets = {sheet.name for sheet in (DOCS / "static").glob("*.css")}
+
+    assert [
+        page for page in PAGES if not sheets <= {Path(urlsplit(link).path).name for link in pages[page].links}
+    ] == []
+
+
+def test_no_list_of_definitions_is_without_something_defined(site: Path):
+    """The parameters of long signatures, as Sphinx writes them; axe calls that serious."""
+    assert "<dl>\n<dd>" not in (site / "reference/python.html").read_text()
+
+
 def test_every_page_is_reached_from_the_index(pages: dict[str, Page]):
     found, todo = set[str](), ["index.html"]
     while todo:
