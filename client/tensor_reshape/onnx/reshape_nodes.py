@@ -56,6 +56,10 @@ class ReshapeNode:
         shape: what is known of its target; None: not even its length.
         special_zero: whether a 0 copies: what `allowzero` is not.
         data_from: the index of the node, among all, whose output has the shape of the data; None: there is none.
+
+    >>> (finding,) = check_model(model).findings
+    >>> finding.node.output, finding.node.shape, finding.node.special_zero
+    ('y', (0, -1), True)
     """
 
     name: str
