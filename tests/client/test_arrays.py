@@ -91,7 +91,9 @@ def test_numbers_of_python_and_lists_of_them_are_what_numpy_makes_of_them(
 
 
 @pytest.mark.parametrize(
-    "given", [[SIX, SIX], (SIX,), [[1.0], SIX], [Exporter(SIX)]], ids=["list", "tuple", "mixed", "DLPack"]
+    "given",
+    [[SIX, SIX], (SIX,), [[1.0], SIX], [Exporter(SIX)], [[[1.0]], ([SIX],)]],
+    ids=["list", "tuple", "mixed", "DLPack", "nested"],
 )
 def test_a_list_of_arrays_is_not_one(given: object):
     with pytest.raises(TypeError, match=r"data is a list of arrays.*numpy\.stack"):
@@ -123,3 +125,67 @@ def test_pinned_memory_is_no_device(device_type: int):
 )
 def test_an_array_has_a_type_of_its_own_and_a_sequence_has_none(value: object, *, is_one: bool):
     assert is_array(value) == is_one
+
+
+class Column:
+    """A column of a table, as Polars and pandas have them: each has its own word for nulls."""
+
+    def __init__(self, numbers: Array) -> None:
+        self._numbers = numbers
+
+    def __array__(self, dtype: object = None, copy: object = None) -> Array:
+        return self._numbers
+
+
+class PolarsColumn(Column):
+    """Counts them by a method."""
+
+    def null_count(self) -> int:
+        return int(np.isnan(self._numbers.astype(float)).sum())
+
+
+class PandasColumn(Column):
+    """Counts NaNs as well, which are nulls where the type is pandas' own."""
+
+    def __init__(self, numbers: Array, dtype: object) -> None:
+        super().__init__(numbers)
+        self.dtype = dtype
+
+    def isna(self) -> Array:
+        return np.isnan(self._numbers)
+
+
+class Table(Column):
+    """Several columns."""
+
+    @property
+    def columns(self) -> list[str]:
+        return ["a", "b"]
+
+
+HOLES = np.array([1.0, np.nan])
+
+
+@pytest.mark.parametrize(
+    "given",
+    [PolarsColumn(SIX), PandasColumn(SIX, "Float32"), PandasColumn(HOLES, HOLES.dtype)],
+    ids=["Polars", "pandas", "NaN"],
+)
+def test_a_column_without_nulls_is_read(given: Column):
+    np.testing.assert_array_equal(read_array(given, "data"), np.asarray(given))
+
+
+@pytest.mark.parametrize("given", [PolarsColumn(HOLES), PandasColumn(HOLES, "Float64")], ids=["Polars", "pandas"])
+def test_no_null_becomes_a_nan(given: Column):
+    with pytest.raises(TypeError, match=r"data has nulls, .* fill them"):
+        read_array(given, "data")
+
+
+def test_a_table_is_refused():
+    with pytest.raises(TypeError, match="data is a table: pass one of its columns"):
+        read_array(Table(SIX), "data")
+
+
+def test_no_mask_is_dropped_of_what_gives_a_masked_array():
+    with pytest.raises(TypeError, match="a masked array"):
+        read_array(Column(np.ma.masked_array(SIX, SIX > 2)), "data")

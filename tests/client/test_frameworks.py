@@ -41,7 +41,11 @@ def test_what_numpy_cannot_export_is_refused_before_a_call():
         find_framework(Foreign(), DataType.BF16)
 
 
-@pytest.mark.parametrize("like", ["torch", [1.0], b"", sys, object()], ids=lambda like: type(like).__name__)
+@pytest.mark.parametrize(
+    "like",
+    ["torch", [1.0], b"", sys, object(), SIX.dtype, np.float32, np.ndarray],
+    ids=["text", "list", "bytes", "module", "object", "dtype", "scalar type", "class"],
+)
 def test_what_is_no_array_and_no_namespace_of_arrays_is_refused(like: object):
     with pytest.raises(TypeError, match=r"like is an array, or a namespace such as torch or jax\.numpy"):
         find_framework(like, DataType.F32)

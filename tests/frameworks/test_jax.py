@@ -2,7 +2,7 @@
 
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -83,6 +83,24 @@ def test_an_array_does_not_change_with_the_one_that_it_is_a_view_of(any_client: 
     output: Any = any_client.reshape(array, [64, 64], transfer="view", like=jax.numpy)
     array[:] = 1
     assert not output.any()
+
+
+@pytest.mark.parametrize("wrap", [np.asarray, lambda memory: memoryview(memory).toreadonly()], ids=["array", "buffer"])
+def test_nor_with_one_that_only_its_view_cannot_write_to(any_client: AnyClient, wrap: Callable[[np.ndarray], Any]):
+    memory = np.empty(4096 + 64, np.uint8)
+    aligned = memory[-memory.ctypes.data % 64 :][:4096]  # jax copies what is not
+    aligned[:] = 0
+    view = np.asarray(wrap(aligned)).view()
+    view.flags.writeable = False
+    output: Any = any_client.reshape(view, [64, 64], transfer="view", like=jax.numpy)
+    aligned[:] = 1
+    assert not output.any()
+
+
+def test_what_nobody_can_write_to_is_taken_over_without_a_copy(any_client: AnyClient):
+    array = jax.numpy.ones(4096)
+    output: Any = any_client.reshape(array, [64, 64], transfer="view", like=array)
+    assert output.unsafe_buffer_pointer() == array.unsafe_buffer_pointer()
 
 
 @pytest.mark.parametrize(

@@ -63,10 +63,17 @@ def test_booleans_are_unpacked():
     [
         (pyarrow.array([1, None]), "fill_null"),
         (pyarrow.chunked_array([[1], [None]]), "fill_null"),
+        (
+            pyarrow.ExtensionArray.from_storage(
+                pyarrow.fixed_shape_tensor(pyarrow.int32(), [2]),
+                pyarrow.array([[1, None]], pyarrow.list_(pyarrow.int32(), 2)),
+            ),
+            "fill_null",
+        ),
         (pyarrow.table({"a": [1]}), "one of its columns"),
         (pyarrow.record_batch({"a": [1]}), "one of its columns"),
     ],
-    ids=["null", "null in chunks", "table", "batch"],
+    ids=["null", "null in chunks", "null in a tensor", "table", "batch"],
 )
 def test_what_is_no_tensor_is_refused(array: object, what: str):
     with pytest.raises(TypeError, match=what):

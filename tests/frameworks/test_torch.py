@@ -176,6 +176,26 @@ def test_a_tensor_whose_memory_is_not_its_elements_is_refused_with_what_to_pass_
         read_array(make(), field)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_a_view_of_what_torch_has_no_strides_for_is_a_copy(any_client: AnyClient, dtype: str):
+    field = np.zeros(
+        3, [("flag", "i1"), ("number", np.asarray(read_array(SIX.to(getattr(torch, dtype)), "data")).dtype)]
+    )
+    output: Torch = any_client.reshape(field["number"], [3], transfer="view", like=torch)
+    assert output.tolist() == [0, 0, 0]
+
+
+def test_a_tensor_whose_elements_torch_does_not_show_is_refused():
+    with pytest.raises(TypeError, match=r"^data is a torch tensor whose elements cannot be read"):
+        torch.vmap(lambda tensor: read_array(tensor, "data"))(torch.ones(2, 3))
+
+
+def test_a_function_that_torch_compiles_calls_what_is_not_compiled(any_client: AnyClient):
+    reshape = torch.compiler.disable(lambda tensor: any_client.reshape(tensor, [-1], like=tensor))
+    compiled = torch.compile(lambda tensor: reshape(tensor + 1) * 2, backend="eager")
+    assert compiled(SIX).tolist() == [2, 4, 6, 8, 10, 12]
+
+
 def test_what_torch_exports_of_a_negative_view_is_another_number():
     negative = torch.view_as_complex(SIX.reshape(3, 2)).conj().imag
     assert np.from_dlpack(negative).tolist() != negative.tolist()  # the reason why such a view is refused

@@ -104,14 +104,15 @@ def read_integer(value: object, field: str, place: int | None = None) -> int:
     Raises:
         TypeError: it is none, or a bool.
     """
-    if not isinstance(value, bool):
+    is_bool = type(value).__name__ in _FLAG_TYPES  # numpy 2.1 takes its own for integers, with a warning
+    if not is_bool:
         try:
             return index(value)  # type: ignore[arg-type] # whatever it is, it says so
         except TypeError:
             pass
     advice = f"{int(value)}" if isinstance(value, float) and value.is_integer() else "an integer"
-    if isinstance(value, bool):
-        advice = f"{int(value)}"
+    if is_bool:
+        advice = f"{int(value)}"  # type: ignore[call-overload] # so it is one
     path = field if place is None else f"{field}[{place}]"
     message = f"{path} is {_show(value)}, of the type {type(value).__name__}: write {advice}"
     raise TypeError(message)

@@ -12,7 +12,7 @@ Laws:
 """
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -39,6 +39,8 @@ class SupportsDLPack(Protocol):
 
 
 _Tensor: TypeAlias = Any  # of torch, which need not be installed
+
+_Column: TypeAlias = Any  # of PyArrow, pandas or Polars, or whatever else is no tensor of torch
 
 AnyArray: TypeAlias = npt.ArrayLike | SupportsDLPack
 """What is taken as an array: of any framework, a buffer, a list of numbers, or a number."""
@@ -101,9 +103,7 @@ def read_array(array: object, field: str) -> Array:
 
 
 def _read_items(items: list[object] | tuple[object, ...], field: str) -> Array:
-    # Of a million numbers there are few classes; numpy would stack arrays, without a word.
-    kinds = set(map(type, items))
-    if any(issubclass(kind, np.ndarray) or hasattr(kind, "__dlpack__") for kind in kinds):
+    if _holds_arrays(items):  # numpy would stack them, without a word
         message = f"{field} is a list of arrays: reshape each of them, or join them first, as by numpy.stack"
         raise TypeError(message)
     try:
@@ -111,6 +111,15 @@ def _read_items(items: list[object] | tuple[object, ...], field: str) -> Array:
     except ValueError as error:
         message = f"{field} has rows of different lengths, which no tensor has: reshape each by itself ({error})"
         raise ValueError(message) from error
+
+
+def _holds_arrays(items: Sequence[object]) -> bool:
+    """Whether an array is among the items of a list, or among those of the lists in it."""
+    kinds = set(map(type, items))  # of a million numbers there are few
+    if any(issubclass(kind, np.ndarray) or hasattr(kind, "__dlpack__") for kind in kinds):
+        return True
+    has_rows = any(issubclass(kind, list | tuple) for kind in kinds)
+    return has_rows and any(_holds_arrays(row) for row in items if isinstance(row, list | tuple))
 
 
 def _read_tensor(tensor: _Tensor, field: str) -> Array:
@@ -128,23 +137,41 @@ def _read_tensor(tensor: _Tensor, field: str) -> Array:
     except TypeError:
         message = f"{field} is a tensor of {tensor.dtype}, which is not served"
         raise InvalidRequestError.of(Reason.DATA_TYPE_UNSUPPORTED, message, f"{field}.data_type", dtype=name) from None
+    except RuntimeError as error:  # of a subclass, or of a transform such as vmap: it has no memory of its own
+        message = f"{field} is a torch tensor whose elements cannot be read, a {type(tensor).__qualname__}: {error}"
+        raise TypeError(message) from error
 
 
 def _read_foreign(array: object, field: str) -> Array:
     """Reads what is neither of numpy nor of torch: by a buffer, `__array_interface__`, `__array__`, or DLPack."""
     _check_device(array, field)
-    if hasattr(array, "num_columns"):  # a table of PyArrow's; numpy would look for a type that all columns fit into
+    # Of PyArrow, pandas or Polars: numpy would look for a type that all columns fit into. Not of the value itself, for
+    # one of xarray has the names of its axes as attributes.
+    if hasattr(type(array), "columns"):
         message = f"{field} is a table: pass one of its columns"
         raise TypeError(message)
-    if getattr(array, "null_count", 0):
-        message = f"{field} has nulls, which no tensor has: fill them first, as array.fill_null(0) does"
+    if _has_nulls(array):
+        message = (
+            f"{field} has nulls, which no tensor has: fill them first, as array.fill_null(0) or array.fillna(0) do"
+        )
         raise TypeError(message)
     if hasattr(array, "to_numpy_ndarray"):  # tensors of one shape in PyArrow, objects to numpy
         return np.asarray(array.to_numpy_ndarray())
-    read = np.asarray(array)
+    read = np.asanyarray(array)
     if read.dtype == object and hasattr(array, "__dlpack__") and not hasattr(array, "__array__"):
         return np.asarray(np.from_dlpack(array))
-    return read
+    return read_array(read, field)  # what `__array__` gave may have a mask
+
+
+def _has_nulls(array: _Column) -> bool:
+    """Whether a column has elements that are none; a NaN is one."""
+    if hasattr(type(array), "isna") and not isinstance(getattr(array, "dtype", None), np.dtype):
+        return bool(array.isna().any())  # of a type of pandas' own: in one of numpy's there are only NaNs
+    count = getattr(array, "null_count", 0)  # of Polars it is a method
+    if (count() if callable(count) else count) != 0:
+        return True
+    # Tensors in PyArrow: they are all there, and may have nulls in them.
+    return hasattr(array, "to_numpy_ndarray") and array.storage.flatten().null_count != 0
 
 
 def _check_device(array: object, field: str) -> None:

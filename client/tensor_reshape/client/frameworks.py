@@ -61,6 +61,8 @@ def find_framework(like: object, data_type: DataType) -> Framework:
     """
     if like is None:
         return NUMPY
+    if not _is_array(like) and not isinstance(like, ModuleType):  # a dtype, say: nothing is converted to it
+        raise _refuse_like(type(like).__qualname__)
     modules = [like.__name__] if isinstance(like, ModuleType) else [kind.__module__ for kind in type(like).__mro__]
     for name in modules:
         find = _FRAMEWORKS.get(name.partition(".")[0])
@@ -99,8 +101,7 @@ def _find_namespace(like: object, data_type: DataType) -> Framework:
     """Returns any other framework that keeps to the array API standard."""
     namespace = like.__array_namespace__() if hasattr(like, "__array_namespace__") else like
     if not isinstance(namespace, ModuleType) or not hasattr(namespace, "from_dlpack"):
-        message = f"like is an array, or a namespace such as torch or jax.numpy, not {type(like).__qualname__}"
-        raise TypeError(message)
+        raise _refuse_like(type(like).__qualname__)
     if data_type in UNNAMED_IN_FILES:
         raise _refuse(data_type, by=f"what {namespace.__name__} takes from numpy by DLPack")
     # DLPack says since 1.0 alone that memory is read-only, and a consumer need not heed it.
@@ -115,6 +116,15 @@ _FRAMEWORKS: dict[str, Callable[[DataType], Framework]] = {
     "pyarrow": _find_pyarrow,
 }
 """Those that are known, by the root of their modules' names."""
+
+
+def _is_array(like: object) -> bool:
+    is_class = isinstance(like, type)  # which has the methods of its arrays
+    return not is_class and any(hasattr(like, name) for name in ("__array__", "__dlpack__", "__array_namespace__"))
+
+
+def _refuse_like(kind: str) -> TypeError:
+    return TypeError(f"like is an array, or a namespace such as torch or jax.numpy, not {kind}")
 
 
 def _refuse(data_type: DataType, *, by: str) -> TypeError:

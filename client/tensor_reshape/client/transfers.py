@@ -208,9 +208,12 @@ class Delivery:
             return True
         if self.way != "view" or self._framework is NUMPY:
             return False
-        # The caller's own array: it may be of another byte order, run backwards, or be written to under jax's hands.
-        is_plain = output.dtype.isnative and min(output.strides, default=0) >= 0
-        return not is_plain or (self._framework.is_immutable and output.flags.writeable)
+        # The caller's own array: it may be of another byte order, run backwards, have gaps that are no whole elements,
+        # or be written to under jax's hands.
+        is_plain = output.dtype.isnative and all(
+            stride >= 0 and stride % output.itemsize == 0 for stride in output.strides
+        )
+        return not is_plain or (self._framework.is_immutable and not _is_frozen(output))
 
     def _copy_output(self, output: Array) -> Array:
         if self._copy == "never":
@@ -335,6 +338,15 @@ def _read_out(out: object) -> Array | None:
         message = f"out is an array of numpy or a tensor of torch, not {type(out).__qualname__}"
         raise ValueError(message)
     return read_array(out, "out")
+
+
+def _is_frozen(array: Array) -> bool:
+    """Whether nobody can write to the memory of an array, not only through this view of it."""
+    root: object = array
+    while isinstance(root, np.ndarray) and not root.flags.writeable:
+        root = root.base
+    owner = root.obj if isinstance(root, memoryview) and root.readonly else root
+    return isinstance(owner, bytes) or type(owner).__module__.partition(".")[0] == "jaxlib"
 
 
 def _allocate(dims: tuple[int, ...], dtype: np.dtype[np.generic]) -> Array:
