@@ -61,14 +61,14 @@ class Graph:
 
 
 class CompileError(Exception):
-    """Some reshapes of a graph cannot be: a line for each."""
+    """Some nodes of a graph cannot be: a line for each."""
 
 
 def compile_graph(graph: Graph, client: Client) -> Graph:
     """Returns a graph that computes the same outputs with fewer reshapes.
 
     Raises:
-        CompileError: a reshape is refused, whatever the named dims are.
+        CompileError: a node is refused, whatever the named dims are.
     """
     shapes = infer_shapes(graph, client)
     graph = fold_chains(graph, shapes, client)
@@ -86,8 +86,8 @@ def infer_shapes(graph: Graph, client: Client) -> dict[str, InferredShape]:
         places[name] = len(queries)
         queries.append(write_query(node, places))
     answers = client.infer_shapes(queries)
-    reshapes = {places[name]: name for name, node in graph.nodes.items() if isinstance(node, Reshape)}
-    wrong = [f"{name}: {answers[place]}" for place, name in reshapes.items() if is_to_blame(answers[place])]
+    asked = {name: places[name] for name, node in graph.nodes.items() if not isinstance(node, Relu)}
+    wrong = [f"{name}: {answers[place]}" for name, place in asked.items() if is_to_blame(answers[place])]
     if wrong:
         raise CompileError("\n".join(wrong))
     return {name: answer for name, place in places.items() if isinstance(answer := answers[place], InferredShape)}
@@ -105,7 +105,7 @@ def write_query(node: Input | Constant | Reshape, places: Mapping[str, int]) -> 
 
 
 def is_to_blame(answer: InferredShape | ReshapeError) -> bool:
-    """Whether a reshape is wrong by itself, and not only because one before it is."""
+    """Whether a node is wrong by itself, and not only because one before it is."""
     return isinstance(answer, ReshapeError) and answer.reason != "LINK_FAILED"
 
 

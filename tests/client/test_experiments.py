@@ -70,8 +70,36 @@ def test_the_sdk_alone_does_not_import_grpc():
 
 def test_grpc_looks_as_if_nobody_had_been_in_between():
     names = "grpc.__loader__ is grpc.__spec__.loader, type(grpc.__loader__).__name__"
-    finders = "[finder for finder in sys.meta_path if 'tensor_reshape' in type(finder).__module__]"
-    assert watch(TRIED, IMPORT_BOTH, f"print({names}, {finders})")[-1] == "True SourceFileLoader []"
+    assert watch(TRIED, IMPORT_BOTH, f"print({names})")[-1] == "True SourceFileLoader"
+
+
+def test_whoever_looks_for_grpc_before_it_is_imported_finds_it_and_changes_nothing():
+    look = "found = importlib.util.find_spec('grpc').loader"
+    report = "print(copy.deepcopy(found).get_filename('grpc') == found.get_filename('grpc') == grpc.__file__)"
+    lines = IMPORT_SDK, "import copy, importlib.util", look, "import grpc", report
+    assert watch(TRIED, *lines) == [EXPERIMENTS, "True"]
+
+
+def test_a_package_that_is_loaded_again_looks_for_grpc_once():
+    again = f"{IMPORT_SDK}, importlib\nimportlib.reload(tensor_reshape.client)"
+    left = "print(len([finder for finder in sys.meta_path if 'tensor_reshape' in type(finder).__module__]))"
+    reload = "importlib.reload(grpc)"
+    assert watch(TRIED, again, left, "import grpc", reload) == ["1", EXPERIMENTS]
+
+
+def test_finders_that_ask_each_other_find_grpc():
+    finder = """
+class Asking:  # as those are that call hooks after an import
+    asked = False
+
+    def find_spec(self, name, path, target=None):
+        if name != "grpc" or self.asked:
+            return None
+        self.asked = True
+        return importlib.util.find_spec(name)
+"""
+    add = "sys.meta_path.insert(1, Asking())"
+    assert watch(TRIED, finder, IMPORT_SDK, add, "import grpc") == [EXPERIMENTS]
 
 
 def test_what_is_set_is_taken_away_again():
@@ -82,6 +110,18 @@ def test_it_is_taken_away_also_where_grpc_cannot_be_imported():
     fail = "sys.modules['grpc._compression'] = None"
     report = f"{IMPORT_SDK}\ntry: import grpc\nexcept ImportError: print({VARIABLE!r} in os.environ)"
     assert watch(TRIED, fail, report)[-1] == "False"
+
+
+def test_whoever_clears_the_environment_meanwhile_is_no_error():
+    finder = f"""
+class Clear:
+    def find_spec(self, name, path, target=None):
+        if name == "grpc._compression":
+            print(os.environ.pop({VARIABLE!r}))
+
+sys.meta_path.insert(0, Clear())
+"""
+    assert watch(TRIED, finder, IMPORT_BOTH, "print('imported')")[::2] == [EXPERIMENTS, "imported"]
 
 
 def test_what_the_environment_says_in_between_counts_too():

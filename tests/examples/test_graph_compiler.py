@@ -76,3 +76,10 @@ def test_only_the_reshape_that_is_wrong_by_itself_is_named(client: Client):
     with pytest.raises(CompileError) as caught:
         compile_graph(wrong, client)
     assert [line.split(":")[0] for line in str(caught.value).splitlines()] == ["rows"]
+
+
+def test_an_input_that_cannot_be_is_named(client: Client):
+    graph = Graph({"x": Input(("5..2",)), "y": Reshape("x", (-1,))}, ("y",))
+
+    with pytest.raises(CompileError, match=r"^x: data"):
+        compile_graph(graph, client)

@@ -78,6 +78,7 @@ def test_what_the_caller_did_wrong_is_told_with_its_reason(service: int):
     [
         ("/means?shape=x", IMAGES.tobytes(), "1"),
         ("/means?shape=2", IMAGES.tobytes()[:-1], "1"),
+        ("/shape?shape=" + "1," * 128 + "1", None, "1"),  # what is cut off would be another shape
         ("/shape?shape=2", None, "0"),
         ("/shape?shape=2", None, "nan"),
         ("/shape?shape=2", None, "soon"),

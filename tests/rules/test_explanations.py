@@ -1,5 +1,7 @@
 """Where each dim comes from, and what is accepted in place of what is refused."""
 
+import re
+
 import pytest
 
 from tensor_reshape.rules.dims import ANY, AnyDim, Dim, Interval, Symbol, make_expression, name_dim
@@ -107,7 +109,7 @@ def answer_refused(data: list[AnyDim], operation: Operation) -> ReshapeError:
 @pytest.mark.parametrize("divisor", [5, 7, 11, 13, 100])
 def test_the_nearest_divisors_are_accepted(divisor: int):
     accepted = refuse([24], [-1, divisor]).metadata["accepted"]
-    near = [int(word) for word in accepted.split("nearest are ")[1].split(" and ")]
+    near = [int(word) for word in re.findall(r"\d+", accepted.partition("nearest")[2])]
     assert [explain([24], [-1, value])[0].kind for value in near] == [Kind.INFERRED] * len(near)
 
 
@@ -123,3 +125,15 @@ def test_every_text_is_short_however_long_the_question_is():
         for text in (origin.text, origin.dividend, origin.divisor)
     ]
     assert max(lengths) <= 192
+
+
+@pytest.mark.parametrize(
+    ("data", "target", "accepted"),
+    [
+        ([6], [-1, 40], "divides 6: the nearest is 6"),
+        ([1_000_003, 1_000_033], [-1, 5000], "divides 1000036000099, such as 1 and 1000003"),
+        ([1024, 768, 1024], [-1, 5000], "the nearest are 4096 and 6144"),
+    ],
+)
+def test_divisors_are_named_however_far_they_are(data: list[AnyDim], target: list[AnyDim], accepted: str):
+    assert refuse(data, target).metadata["accepted"].endswith(accepted)

@@ -5,7 +5,7 @@ context.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Self, TypedDict
 
@@ -102,8 +102,13 @@ def check_metadata(metadata: Metadata) -> CheckedMetadata:
     """Returns `metadata` where grpc can send it.
 
     Raises:
+        TypeError: they are no pairs.
         ValueError: a key is not of lower-case letters, digits, "_", "-" and ".", or a value does not go with it.
     """
+    if metadata and (isinstance(metadata, Mapping | str) or not isinstance(metadata, Iterable)):
+        # Nothing of them is shown: they may be credentials.
+        message = f"metadata is of the type {type(metadata).__name__}: write pairs, as [('key', 'value')]"
+        raise TypeError(message)
     checked = tuple(metadata)  # first: what is read only once would be gone
     for key, value in checked:
         binary = key.endswith("-bin")

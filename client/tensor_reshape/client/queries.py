@@ -140,8 +140,9 @@ def infer_locally(queries: Iterable[ShapeQuery]) -> list[InferredShape | Reshape
 
 
 def _check_queries(queries: Iterable[ShapeQuery]) -> Sequence[ShapeQuery]:
-    if isinstance(queries, ShapeQuery):
-        message = "queries is a single ShapeQuery: write [query]"
+    if isinstance(queries, ShapeQuery) or not isinstance(queries, Iterable):
+        kind = type(queries).__name__
+        message = f"queries is a single {kind}, and a list of ShapeQuery is meant: write [query]"
         raise TypeError(message)
     listed = queries if isinstance(queries, list | tuple) else list(queries)
     for place, query in enumerate(listed):
@@ -178,7 +179,7 @@ def read_query(query: ShapeQuery) -> BatchItem:
         _read_shape(operation, query.expected_shape, "expected_shape.dims"),
     )
     strides = None if query.data_strides is None else read_integers(query.data_strides, "data_strides")
-    data_from = None if query.data_from is None else index(query.data_from)
+    data_from = None if query.data_from is None else read_integer(query.data_from, "data_from")
     return BatchItem(ShapeRequest(question, bool(query.explain), strides), data_from)
 
 
@@ -228,9 +229,11 @@ def _read_dim(dim: DimLike, field: str, place: int) -> AnyDim:
     if not isinstance(dim, tuple | list):
         return read_integer(dim, field, place)
     if isinstance(dim, list) or len(dim) != len(Interval._fields):
-        message = f"an interval is a tuple (low, high), not {dim}"
+        message = f"{field}[{place}] is {dim}: write a tuple (low, high); high is None where nothing bounds it"
         raise TypeError(message)
-    return Dim(_index_bounds(*dim))
+    low, high = dim
+    low = read_integer(low, f"the least of {field}", place)
+    return Dim(Interval(low, None if high is None else read_integer(high, f"the most of {field}", place)))
 
 
 def _name_dim(name: Dim | Expression | Symbol) -> Dim:

@@ -209,8 +209,15 @@ def build_infer_shapes(queries: Sequence[ShapeQuery]) -> Call[ShapeAnswers]:
     return Call(BATCH_INFER_SHAPE.path, request, decode)
 
 
-def build_health_check(service: str) -> Call[HealthStatus]:
-    """Builds the health check of one service, or of the server as a whole ("")."""
+def build_health_check(service: object) -> Call[HealthStatus]:
+    """Builds the health check of one service, or of the server as a whole ("").
+
+    Raises:
+        TypeError: the service is no text.
+    """
+    if not isinstance(service, str):
+        message = f"service is {service!r}: write its name as a text, or '' for the server as a whole"
+        raise TypeError(message)
     return Call(CHECK_METHOD, encode_check_request(service), partial(decode_answer, decode_check_response))
 
 

@@ -1,6 +1,10 @@
-"""Servers in processes of their own, each on a free port of this machine."""
+"""Servers in processes of their own, each on a free port of this machine.
+
+Law: no server outlives the process that started it, however that ended, where there is a shell to see to it.
+"""
 
 import json
+import shutil
 import subprocess
 import sys
 from collections import deque
@@ -53,9 +57,29 @@ def run_server(*options: str) -> Iterator[ReshapeServer]:
     )
     with process:
         try:
-            yield ReshapeServer(_read_address(process), process)
+            with _guard(process.pid):
+                yield ReshapeServer(_read_address(process), process)
         finally:
             _stop(process)
+
+
+@contextmanager
+def _guard(pid: int) -> Iterator[None]:
+    """Has a shell end the server if this process is gone before the block is left: SIGKILL leaves no other way.
+
+    The kernel's own (PR_SET_PDEATHSIG) would end it with the thread that started it, which may be any of a test's.
+    """
+    shell = shutil.which("sh")
+    if shell is None:
+        yield
+        return
+    # Its standard input is at its end when no process has the other end of the pipe any longer.
+    command = [shell, "-c", 'read -r _; kill "$0"', str(pid)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE) as guard:  # noqa: S603 - all of it is said here
+        try:
+            yield
+        finally:
+            guard.kill()  # before the server ends: another process may then have its number
 
 
 def _read_address(process: subprocess.Popen[str]) -> str:

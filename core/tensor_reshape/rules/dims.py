@@ -291,10 +291,14 @@ def _check_bounds(bounds: Interval, path: str, index: int) -> None:
         raise InvalidRequestError.of(Reason.INTERVAL_EMPTY, message, path, index=index, min=low, max=high)
 
 
-def _refuse_range(value: int, path: str, index: int) -> InvalidRequestError:
+def hint_unknown(dim: object) -> str:
+    """Returns what to write in place of -1, to be added to a message; empty where there is none."""
     # Libraries write -1 for a dim of which nothing is known. Here it is no dim, since in a target it is an instruction.
-    hint = "; write None, or ? as text, where nothing is known of it" if value == -1 else ""
-    message = f"{path} is {format_value(value)}; a dim lies from 0 to 2^63 - 1{hint}"
+    return "; write None, or ? as text, where nothing is known of it" if dim == -1 else ""
+
+
+def _refuse_range(value: int, path: str, index: int) -> InvalidRequestError:
+    message = f"{path} is {format_value(value)}; a dim lies from 0 to 2^63 - 1{hint_unknown(value)}"
     return InvalidRequestError.of(Reason.DIM_OUT_OF_RANGE, message, path, index=index, value=value)
 
 

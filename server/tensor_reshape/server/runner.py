@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
+from dataclasses import replace
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, TypeAlias
@@ -134,7 +135,9 @@ class Runner:
             bind(self._server, address, self._access.build_credentials(), held=self._shares_ports)
             for address in config.listen
         )
-        self._side_ports = SidePorts(config, self._admission, self._max_connections, shares=self._shares_ports)
+        self._side_ports = SidePorts(
+            replace(config, listen=self.addresses), self._admission, self._max_connections, shares=self._shares_ports
+        )
         self._side_ports.open_gateway(served, self._health.is_serving, self._access.find_context)
         bound = (*self.addresses, *filter(None, [self.health_address]))
         self._ports = tuple(find_port(address) for address in bound if not address.startswith("unix:"))

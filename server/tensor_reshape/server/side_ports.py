@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from tensor_reshape.server.auxiliary.health_ports import HealthPort
 from tensor_reshape.server.calls.admission import Admission
 from tensor_reshape.server.config import Config, ConfigError
+from tensor_reshape.server.process.housekeeping import end_process
 from tensor_reshape.server.service.methods import MethodTable
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ class SidePorts:
         """Binds the port for health; `open_gateway` follows.
 
         Args:
-            config: of the server.
+            config: of the server, with its real ports.
             admission: of its calls.
             max_connections: that each address takes.
             shares: whether other processes listen on the same ports.
@@ -88,6 +89,8 @@ class SidePorts:
         """
         if self._health_port is not None:
             self._health_port.look(now)
+        if self._gateway is not None and self._gateway.port.is_deaf:
+            end_process("the thread that serves HTTP has ended")
 
     def stop_serving(self) -> None:
         """Says NOT_SERVING from now on."""

@@ -1,26 +1,29 @@
 """The port for HTTP takes a bounded number of connections, over TLS too, and drains."""
 
 import asyncio
+import socket
 import ssl
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import pytest
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from certificates import Certificates, issue_certificates
 from http_calls import connect, read_answer, receive_all, request, write_request
 from tensor_reshape.server.config import Config, ConfigError
-from tensor_reshape.server.http import ports
+from tensor_reshape.server.http import connections, ports
 from tensor_reshape.server.http.answers import build_answer, send_answer
 from tensor_reshape.server.http.ports import HttpPort
 from tensor_reshape.server.transport.listeners import hold
 
 ANY = "127.0.0.1:0"
 WAIT_SECONDS = 60.0
+LARGE_BYTES = 64 << 20
 
 
 class Waiting:
@@ -39,18 +42,33 @@ class Waiting:
         await send_answer(build_answer(b"1"), send)
 
 
+async def send_much(scope: Scope, receive: Receive, send: Send) -> None:
+    """An application whose answer no socket takes at once."""
+    del scope, receive
+    await send_answer(build_answer(bytes(LARGE_BYTES)), send)
+
+
 @contextmanager
 def serve(
-    find_context: Callable[[], ssl.SSLContext | None] = lambda: None, config: Config | None = None
+    find_context: Callable[[], ssl.SSLContext | None] = lambda: None,
+    config: Config | None = None,
+    app: ASGIApp | None = None,
 ) -> Iterator[tuple[HttpPort, Waiting]]:
-    app = Waiting()
-    port = HttpPort(config or Config(), ANY, app, find_context, shares=False)
+    waiting = Waiting()
+    port = HttpPort(config or Config(), ANY, app or waiting, find_context, shares=False)
     port.start()
     try:
-        yield port, app
+        yield port, waiting
     finally:
-        app.released.set()
+        waiting.released.set()
         port.end()
+
+
+def await_that(condition: Callable[[], bool], seconds: float = WAIT_SECONDS) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 @pytest.fixture(scope="module")
@@ -142,6 +160,16 @@ def test_the_end_waits_for_nobody():
         assert receive_all(busy) == b""
 
 
+def test_the_body_of_an_answer_waits_for_no_acknowledgement_of_its_head():
+    with serve() as (port, _), connect(port.address) as connection:
+        connection.sendall(write_request(b"", path="/now", method="GET"))
+        read_answer(connection)
+        (guest,) = port._guests
+        assert guest.connection is not None
+        accepted = guest.connection.transport.get_extra_info("socket")
+        assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
 def test_threads_switch_fast_while_anybody_is_connected():
     before = sys.getswitchinterval()
     with serve() as (port, _):
@@ -166,6 +194,62 @@ def test_processes_share_an_address_that_is_held_for_them():
             port.end()
         for one in held:
             one.close()
+
+
+def test_an_idle_client_that_does_not_answer_the_end_of_tls_does_not_keep_the_port(files: Certificates):
+    context, trusted = make_contexts(files)
+    with (
+        serve(lambda: context) as (port, _),
+        trusted.wrap_socket(connect(port.address), server_hostname="localhost") as idle,
+    ):
+        idle.sendall(write_request(b"", path="/now", method="GET"))
+        assert read_answer(idle) == (200, b"1")
+        port.dismiss()
+        await_that(lambda: port.is_idle, seconds=20.0)  # asyncio alone would wait 30
+
+
+def test_who_does_not_read_keeps_no_place(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(connections, "PIECE_SECONDS", 0.2)
+    with serve(app=send_much) as (port, _), connect(port.address) as deaf:
+        deaf.sendall(write_request(b""))
+        await_that(lambda: port.is_idle)
+        assert len(receive_all(deaf)) < LARGE_BYTES
+
+
+def test_a_slow_reader_has_the_whole_of_an_answer(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(connections, "PIECE_SECONDS", WAIT_SECONDS)
+    with serve(app=send_much) as (port, _), connect(port.address) as slow:
+        slow.sendall(write_request(b"", b"Connection: close"))
+        received = sum(iter(lambda: len(slow.recv(4096)), 0))
+        assert received > LARGE_BYTES
+
+
+def test_a_fault_of_one_connection_leaves_no_place_taken():
+    def find() -> None:
+        raise ValueError
+
+    with serve(find) as (port, _), connect(port.address) as connection:
+        assert receive_all(connection) == b""
+        await_that(lambda: port.is_idle)
+
+
+def test_a_port_that_nobody_has_ended_and_whose_thread_has_ended_is_deaf(monkeypatch: pytest.MonkeyPatch):
+    def fail(_port: HttpPort, accepted: socket.socket) -> None:
+        accepted.close()
+        raise ValueError
+
+    monkeypatch.setattr(HttpPort, "_admit", fail)
+    monkeypatch.setattr(threading, "excepthook", lambda _: None)
+    with serve() as (port, _):
+        assert not port.is_deaf
+        with connect(port.address):
+            await_that(lambda: port.is_deaf)
+
+
+def test_a_port_that_has_been_ended_is_not_deaf():
+    with serve() as (port, _):
+        port.end()
+        assert not port.is_deaf
 
 
 def test_an_address_that_is_taken_is_refused():

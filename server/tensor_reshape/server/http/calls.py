@@ -121,6 +121,8 @@ class HttpCall:
         either: tuple[asyncio.Future[Any], ...] = (working, gone)
         try:
             await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+            if working.done() and working.result() is None:
+                await gone  # or the refusal interrupts, which was decided before, but may be on its way to the loop
         finally:
             gone.cancel()
         answer = working.result() if working.done() else None

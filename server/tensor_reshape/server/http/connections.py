@@ -5,7 +5,8 @@
 - A body that is sent in chunks is not read: each of them may be a byte, and cost as much as a request. Nor is one that
   is left when the request has been answered: the connection is closed.
 - Requests that come before the one in front of them is answered stay with the system, but for what was read with it.
-- How long a body may take, and an answer, is the call's: see `calls`.
+- How long a body may take, and an answer, is the call's: see `calls`. Also where there is no call, as for a page, or
+  none any more, what has been written has `PIECE_SECONDS` to be taken: so who does not read keeps no place.
 - Nothing is logged but bugs: what is no HTTP is not worth a line, which a stranger could have as often as he likes.
 """
 
@@ -27,6 +28,10 @@ HEAD_SECONDS = 10.0
 IDLE_SECONDS = 60
 """How long a connection may have no request. No call is lost where it ends: a client that is told asks on another."""
 
+PIECE_SECONDS = 30.0
+"""How long what has been written may wait for its reader."""
+
+_END_SECONDS = 1.0  # an idle client does not look whether TLS ends, and asyncio would wait 30 s for its answer
 _PIECE_BYTES = 4096  # what h11 is given at one time: of chunks of a byte each, it reads 700 in that
 _LOGGER = logging.getLogger(__name__)
 _LOGGER.setLevel(logging.ERROR)  # uvicorn warns of what callers send
@@ -48,6 +53,7 @@ class Connection(H11Protocol):
         self.since = time.monotonic()
         self._name = name
         self._head_timer: asyncio.TimerHandle | None = None
+        self._write_timer: asyncio.TimerHandle | None = None
         self._is_deaf = False  # whether nothing is read any more
 
     @property
@@ -58,6 +64,7 @@ class Connection(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """See `asyncio.Protocol`."""
         super().connection_made(transport)
+        transport.set_write_buffer_limits(1, 0)  # so that `pause_writing` tells of what is not taken at once
         told = read_certificate(transport)  # now: later, another thread may ask while this one reads
         self.app_state = dict(Peer(self._name, lambda: told, transport.abort).note())
         self._await_head()
@@ -67,6 +74,7 @@ class Connection(H11Protocol):
         super().connection_lost(exc)
         self._unset_keepalive_if_required()
         self._stop_awaiting_head()
+        self._stop_awaiting_reader()
         self.closed.set()
 
     def data_received(self, data: bytes) -> None:
@@ -82,12 +90,28 @@ class Connection(H11Protocol):
         if self.is_busy:
             self._stop_awaiting_head()
 
+    def pause_writing(self) -> None:
+        """See `asyncio.Protocol`."""
+        super().pause_writing()
+        self._write_timer = self.loop.call_later(PIECE_SECONDS, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        """See `asyncio.Protocol`."""
+        super().resume_writing()
+        self._stop_awaiting_reader()
+
     def on_response_complete(self) -> None:
         """Goes on with the next request, or ends; see `H11Protocol`."""
         self.since = time.monotonic()
         if self._is_deaf or self.conn.their_state is h11.SEND_BODY:
             self.transport.close()
         super().on_response_complete()
+
+    def shutdown(self) -> None:
+        """Ends: at once where it is idle, else with the answer; see `H11Protocol`."""
+        super().shutdown()
+        if not self.is_busy and self._write_timer is None:
+            self.loop.call_later(_END_SECONDS, self.transport.abort)
 
     def send_400_response(self, msg: str) -> None:
         """Answers what is no HTTP; see `H11Protocol`."""
@@ -107,3 +131,8 @@ class Connection(H11Protocol):
         if self._head_timer is not None:
             self._head_timer.cancel()
             self._head_timer = None
+
+    def _stop_awaiting_reader(self) -> None:
+        if self._write_timer is not None:
+            self._write_timer.cancel()
+            self._write_timer = None

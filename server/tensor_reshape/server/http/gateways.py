@@ -40,7 +40,7 @@ class Gateway:
         """Binds the address of `config`, which has one.
 
         Args:
-            config: of the server.
+            config: of the server, with its real ports.
             admission: of all its calls.
             methods: that it has.
             is_serving: whether it is to be sent calls.
@@ -60,7 +60,7 @@ class Gateway:
             is_serving=is_serving,
             tells_contract=config.reflects and not config.authenticates,  # whoever asks says not who he is
             hosts=LOCAL_HOSTS | {address.rpartition(":")[0].lower()} if is_local(address) else (),
-            routes=build_routes(ask, infer),
+            routes=build_routes(ask, infer, config.listen),
         )
         self.port = HttpPort(config, address, app, find_context, shares=shares)
 

@@ -30,7 +30,9 @@ def test_an_answer_is_a_call_of_infer_shape():
     with run_server("--http-listen", ANY, "--access-log", "1", "--max-rank", "3") as server:
         link = f"http://{find_http(server)}/explore/answer"
         with urlopen(f"{link}{QUESTION}") as answer:
-            assert json.load(answer)["answer"]["text"] == "[6]"
+            record = json.load(answer)
+            assert record["answer"]["text"] == "[6]"
+            assert f'Client("{server.address}")' in record["snippets"][0]["text"]  # with its real port
             identity = answer.headers["x-request-id"]
         (line,) = server.await_records(1, "call", request_id=identity)
         assert line["method"] == "/tensor_reshape.v1.ReshapeService/InferShape"

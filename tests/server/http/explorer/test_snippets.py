@@ -65,13 +65,40 @@ def test_the_python_with_a_server_answers_the_same(server: ServerProcess):
     @FEW
     @given(TYPED_QUESTIONS)
     def check(typed: TypedQuestion) -> None:
-        record = show(typed)
+        record = show(typed, server.address)
         code = find_snippet(record, "Python, with a server")
-        assert code.count('"localhost:50051"') == 1
-        outcome, _ = run_python(code.replace("localhost:50051", server.address))
+        outcome, _ = run_python(code)
         assert outcome == find_outcome(record)
 
     check()
+
+
+@pytest.mark.parametrize(
+    ("listen", "page", "client"),
+    [
+        (("127.0.0.1:7",), "http://10.0.0.9/", 'Client("127.0.0.1:7")'),  # nobody else can call it
+        (("127.0.0.1:7", "0.0.0.0:50052"), "http://10.0.0.9:80/x/", 'Client("10.0.0.9:50052")'),
+        (
+            ("unix:/s", "[::]:1"),
+            "https://[fd00::1]/",
+            'Client("[fd00::1]:1", credentials=grpc.ssl_channel_credentials())',
+        ),
+        (("0.0.0.0:1",), "", 'Client("localhost:1")'),
+        (("0.0.0.0:1",), 'http://x"+exit()+"/', 'Client("localhost:1")'),
+    ],
+)
+def test_the_python_names_the_server_as_whoever_sees_the_page_can_reach_it(
+    listen: tuple[str, ...], page: str, client: str
+):
+    code = find_snippet(show(EXAMPLE._replace(server=page), *listen), "Python, with a server")
+    assert f"\nwith {client} as client:\n" in code
+    assert ("import grpc" in code) == ("grpc." in client)
+
+
+def test_the_path_of_a_socket_is_told_to_nobody():
+    record = show(EXAMPLE, "unix:/run/secret.sock")
+    assert "secret" not in str(record)
+    assert record["snippets"][0]["title"] == "Python, without a server"
 
 
 @FEW
