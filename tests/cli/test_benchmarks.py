@@ -1,11 +1,14 @@
 """`bench` against a real server."""
 
 import json
+from contextlib import nullcontext
+from types import SimpleNamespace
 
 import pytest
 
 from command_line import ask, run_command
 from server_processes import ServerProcess
+from tensor_reshape.cli.parameters import Connection
 
 SHORT = ("--seconds", "0.3", "--warm-up", "0")
 
@@ -34,6 +37,18 @@ def test_people_are_told_what_kind_of_loop_it_was(server: ServerProcess):
 def test_a_rate_that_a_server_cannot_keep_is_told(server: ServerProcess):
     (result,) = json.loads(ask(server, "bench", *SHORT, "--rate", "1000000", "--json").output)["results"]
     assert result["missed"] > 0
+
+
+def test_a_rate_holds_while_it_warms_up(monkeypatch: pytest.MonkeyPatch):
+    calls = list[object]()
+    monkeypatch.setattr(Connection, "open", lambda _self: nullcontext(SimpleNamespace(infer_shape=count)))
+
+    def count(*arguments: object, **_options: object) -> None:
+        calls.append(arguments)
+
+    limits = ("--rate", "10", "--warm-up", "0.3", "--seconds", "0.1", "--callers", "4")
+    assert run_command("bench", "--call", "infer_shape", *limits).code == 0
+    assert len(calls) <= 1 + 3 + 1
 
 
 def test_the_elements_may_travel_as_a_stream(server: ServerProcess):

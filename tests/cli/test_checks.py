@@ -43,6 +43,14 @@ def test_a_model_that_is_wrong_ends_with_3(text: str, word: str, tmp_path: Path)
     assert (outcome.code, word in outcome.text) == (3, True)
 
 
+def test_a_name_that_a_terminal_would_obey_is_escaped(tmp_path: Path):
+    path = save(tmp_path, GOOD)
+    model = onnx.load(path)
+    model.graph.node[1].name = "\x1b[31mred\nline"
+    onnx.save(model, path)
+    assert run_command("check", "--local", path).text.startswith("\\x1b[31mred\\nline: [N, 3, 4]")
+
+
 def test_an_explanation_says_where_each_dim_comes_from(tmp_path: Path):
     lines = run_command("check", "--local", "--explain", save(tmp_path, GOOD)).text.splitlines()
     assert lines[1:3] == [

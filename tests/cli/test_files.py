@@ -4,7 +4,6 @@ import io
 import json
 import os
 import stat
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,6 @@ import safetensors.numpy
 from command_line import SIX, ask, run_command
 from server_processes import ServerProcess
 from tensor_reshape.cli.files import ArrayFiles
-from tensor_reshape.cli.npy_headers import build_npy
 from tensor_reshape.cli.safetensors_headers import build_safetensors
 from tensor_reshape.cli.sources import open_source
 from tensor_reshape.client import DataType
@@ -234,24 +232,3 @@ def test_a_device_is_written_to_and_not_replaced(file: Path, server: ServerProce
 def test_an_array_is_not_for_a_terminal(file: Path):
     code, text = run_on_terminal(PROGRAM, "static", file, "--shape", "6", "--no-special-zero")
     assert (code, "not for a terminal" in text) == (2, True)
-
-
-def test_ten_gibibytes_take_a_fraction_of_it(server: ServerProcess, tmp_path: Path):
-    """A short form of the measurement on the page: 192 MiB in a process that has room for a third of it."""
-    size = 192 * 2**20
-    with (tmp_path / "sparse.npy").open("wb") as sparse:
-        sparse.write(build_npy(DataType.U8, [size]))
-        sparse.truncate(sparse.tell() + size)
-    program = "import resource, sys; from tensor_reshape.cli.__main__ import main\n"
-    program += "try: main()\nfinally: print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
-    arguments = ("--server", server.address, "-o", tmp_path / "out.npy", "--shape=2,-1", "--no-special-zero")
-    done = subprocess.run(
-        [sys.executable, "-c", program, "reshape", tmp_path / "sparse.npy", *arguments],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-
-    header = build_npy(DataType.U8, [2, size // 2])
-    assert (tmp_path / "out.npy").stat().st_size == len(header) + size
-    assert int(done.stdout) * 1024 < 170 * 2**20  # of 384 MiB of mapped files, and 60 MiB for an interpreter with grpc

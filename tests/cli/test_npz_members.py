@@ -57,6 +57,12 @@ def test_a_header_that_tells_of_more_than_the_member_has_is_refused(dims: tuple[
         read_npz(rewrite(dims, compression), "a")
 
 
+@pytest.mark.parametrize("compression", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_a_member_that_numpy_would_not_write_so_is_refused(compression: int):
+    with pytest.raises(ValueError, match="compressed as numpy does not do it"):
+        read_npz(rewrite((6,), compression), "a")
+
+
 def test_what_is_no_archive_is_refused():
     with pytest.raises(zipfile.BadZipFile):
         read_npz(io.BytesIO(b"PK\x03\x04 not a zip"), "")

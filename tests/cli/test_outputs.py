@@ -62,14 +62,31 @@ def test_room_that_is_not_wanted_is_not_taken(tmp_path: Path):
         assert os.fstat(file.fileno()).st_size == 0
 
 
-def test_sigterm_leaves_nothing(tmp_path: Path):
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_that_asks_for_the_end_leaves_nothing(tmp_path: Path, number: signal.Signals):
     with subprocess.Popen([sys.executable, "-c", WAIT, tmp_path / "file"], stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         process.stdout.readline()
         assert len(list_names(tmp_path)) == 1
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(60) == 128 + signal.SIGTERM
+        process.send_signal(number)
+        assert process.wait(60) == 128 + number
     assert list_names(tmp_path) == []
+
+
+def test_a_signal_that_is_ignored_stays_so_and_others_are_as_before(tmp_path: Path):
+    terminated, before = signal.getsignal(signal.SIGTERM), signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as of nohup
+    try:
+        with create_file(str(tmp_path / "file")):
+            assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+            assert signal.getsignal(signal.SIGTERM) != terminated
+        assert signal.getsignal(signal.SIGTERM) == terminated
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def test_a_folder_is_no_place_for_a_file(tmp_path: Path):
+    with pytest.raises(IsADirectoryError):
+        is_replaceable(str(tmp_path))
 
 
 def test_a_folder_that_is_not_there_is_an_error(tmp_path: Path):

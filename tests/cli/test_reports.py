@@ -1,5 +1,6 @@
 """What is said of a command that failed."""
 
+import json
 import os
 import sys
 from pathlib import Path
@@ -79,6 +80,8 @@ def test_a_refused_line_of_a_batch_is_named_by_its_file_and_number(tmp_path: Pat
         ("2,3", None, ("2,3", "^^^")),
         ("2,3", 7, ("2,3", "^^^")),
         ("", 0, ("", "^")),
+        ("'批次',4", 1, ("'批次',4", "       ^")),
+        ("a\x1b[m,4", 1, ("a?[m,4", "     ^")),
     ],
     ids=str,
 )
@@ -106,3 +109,14 @@ def test_a_long_shape_is_cut_around_the_item(index: int, width: int):
 )
 def test_an_error_of_the_system_is_not_one_of_the_connection(error: Exception, code: int):
     assert choose_exit_code(error) == code
+
+
+@pytest.mark.parametrize("env", [PLAIN, {"TERM": "dumb"}], ids=["drawn", "plain"])
+def test_a_file_says_nothing_to_the_terminal_itself(tmp_path: Path, env: dict[str, str]):
+    record = {name: {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]} for name in ("a\x1b]0;title\x07", "b")}
+    header = json.dumps(record).encode()
+    path = tmp_path / "two.safetensors"
+    path.write_bytes(len(header).to_bytes(8, "little") + header)
+    command = ("static", path, "-o", tmp_path / "out.npy", "--shape", "0", "--no-special-zero")
+    code, text = run_on_terminal(PROGRAM, *command, columns=400, env=env)
+    assert (code, "a\\x1b]0;title\\x07, b" in text, "\x1b]" in text) == (1, True, False)

@@ -88,3 +88,49 @@ def test_a_file_that_changed_is_noticed(tmp_path: Path):
             file.write(b"more")
         with pytest.raises(click.ClickException, match="was changed while it was read"):
             source.check_unchanged()
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "{'descr': (",
+        "  x\n y\n",
+        "{'descr': '<,4', 'fortran_order': False, 'shape': (3, 4), }",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (True, 2), }",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (-1, -1), }",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (0, 2" + 30 * "0" + "), }",
+    ],
+)
+def test_a_header_that_numpy_stumbles_over_is_an_error_that_names_the_file(tmp_path: Path, header: str):
+    path, text = tmp_path / "file.npy", header.encode() + b"\n"
+    path.write_bytes(b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text + bytes(64))
+    with pytest.raises(click.ClickException, match=r"file\.npy is not a readable \.npy file"):
+        read_array(str(path))
+
+
+def test_a_device_without_an_end_is_refused():
+    with pytest.raises(click.ClickException, match="/dev/zero is not a readable"):
+        read_array("/dev/zero")
+
+
+@pytest.mark.parametrize("change", [b"", b"more"])
+def test_of_a_pipe_nothing_is_read_but_an_array(tmp_path: Path, change: bytes):
+    array = np.arange(100_000, dtype=np.float32)  # several times what is read for a header
+    np.save(tmp_path / "array.npy", array)
+    os.mkfifo(tmp_path / "fifo.npy")
+    raw = (tmp_path / "array.npy").read_bytes() + change
+    writer = threading.Thread(target=(tmp_path / "fifo.npy").write_bytes, args=(raw,))
+    writer.start()
+    np.testing.assert_array_equal(read_array(str(tmp_path / "fifo.npy")), array, strict=True)
+    writer.join()
+
+
+def test_a_pipe_that_ends_too_early_is_refused(tmp_path: Path):
+    np.save(tmp_path / "six.npy", SIX)
+    os.mkfifo(tmp_path / "fifo.npy")
+    raw = (tmp_path / "six.npy").read_bytes()[:-1]
+    writer = threading.Thread(target=(tmp_path / "fifo.npy").write_bytes, args=(raw,))
+    writer.start()
+    with pytest.raises(click.ClickException, match="24 bytes of elements are to follow, and 23 do"):
+        read_array(str(tmp_path / "fifo.npy"))
+    writer.join()

@@ -59,9 +59,10 @@ def test_whoever_imports_the_sdk_first_takes_part(module: str):
     assert watch(TRIED, f"import tensor_reshape.{module}", "import grpc") == [EXPERIMENTS]
 
 
-@pytest.mark.parametrize("name", ["Client", "AsyncClient"])
+@pytest.mark.parametrize("name", ["client.Client", "client.AsyncClient", "testing.FakeClient"])
 def test_a_client_that_is_named_takes_part(name: str):
-    assert watch(TRIED, f"from tensor_reshape.client import {name}") == [EXPERIMENTS]
+    module, _, kind = name.partition(".")
+    assert watch(TRIED, f"from tensor_reshape.{module} import {kind}") == [EXPERIMENTS]
 
 
 def test_the_sdk_alone_does_not_import_grpc():

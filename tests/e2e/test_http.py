@@ -53,6 +53,16 @@ def test_a_call_is_counted_and_logged_as_one_of_grpc(both: ServerProcess):
     await_scrape(find_metrics(both), lambda page: page.find("tensor_reshape_calls_total", **labels) >= 1)
 
 
+def test_its_connections_are_counted_with_those_of_grpc(both: ServerProcess):
+    def hold(count: int) -> None:
+        await_scrape(find_metrics(both), lambda page: page.find("tensor_reshape_connections") == count)
+
+    hold(0)
+    with connect(find_http(both)), connect(find_http(both)):
+        hold(2)
+    hold(0)
+
+
 def test_two_workers_share_the_port_and_end_with_the_server():
     with run_server("--workers", "2", "--http-listen", ANY, "--access-log", "1") as server:
         address = find_http(server)

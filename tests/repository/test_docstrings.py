@@ -10,19 +10,27 @@ from itertools import pairwise
 
 import grpc
 import numpy as np
+import onnx
+import onnx.parser
 import pytest
 
 import tensor_reshape.client as sdk
 from documents import ROOT
 from server_processes import ServerProcess
+from tensor_reshape import onnx as models
 from tensor_reshape import testing
 from tensor_reshape.client import Client
 
-MODULES = (sdk, testing)
+MODULES = (sdk, testing, models)
 SAID_ONCE = {"AsyncClient"}
 """Whose methods are those of another class, and refer to it."""
 
 ADDRESS = "localhost:50051"
+
+MODEL = """
+<ir_version: 10, opset_import: ["": 21]>
+graph (float[N, 12, 64] x) => (float[A, B] y) <int64[2] t = {0, -1}> { y = Reshape(x, t) }
+"""
 
 
 def list_names() -> Iterator[tuple[str, object]]:
@@ -78,7 +86,7 @@ def test_names_are_found():
 def test_a_public_name_has_an_example_that_runs(name: str, server: ServerProcess, client: Client):
     text = find_docstring(name).replace(ADDRESS, server.address)
     names = {public: getattr(module, public) for module in MODULES for public in module.__all__}
-    given = {**names, "client": client, "np": np, "grpc": grpc}
+    given = {**names, "client": client, "np": np, "grpc": grpc, "onnx": onnx, "model": onnx.parser.parse_model(MODEL)}
     example = doctest.DocTestParser().get_doctest(text, given, name, None, None)
     assert example.examples, f"{name} has no example"
     output = io.StringIO()

@@ -34,6 +34,18 @@ def test_a_server_takes_the_options_of_the_command():
         client.reshape(np.zeros(2000), [-1], special_zero=False, transfer="stream")
 
 
+@pytest.mark.parametrize("option", [("--log-format", "text"), ("--log-level", "error")], ids=" ".join)
+def test_what_is_logged_is_no_choice_of_the_caller(option: tuple[str, str]):
+    with run_server("--drain-seconds", "0", *option) as server, Client(server.address) as client:
+        assert client.infer_shape([6], [-1], special_zero=False) == (6,)
+
+
+def test_a_server_that_says_nothing_is_not_awaited_for_ever(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("tensor_reshape.testing.servers._START_SECONDS", 0.01)
+    with pytest.raises(RuntimeError, match="ended with -9"), run_server():
+        pass
+
+
 def test_a_server_that_does_not_start_is_an_error_with_what_it_said():
     with pytest.raises(RuntimeError, match=f"(?s)ended with 2.*{REQUEST_OF_NOBODY}"), run_server(REQUEST_OF_NOBODY):
         pass

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from tensor_reshape.cli.consoles import find_console
+from tensor_reshape.cli.consoles import escape_unprintable, find_console
 from tensor_reshape.cli.histograms import PERCENTILES, draw_histogram, find_percentile, format_latency
 from tensor_reshape.cli.loads import Pace, Round, run_tasks, run_threads
 from tensor_reshape.cli.parameters import JSON_OPTION, SHAPE, Connection, DataTypeName, connection_options
@@ -157,7 +157,7 @@ def _measure_threads(connection: Connection, question: Question, load: Load) -> 
     with connection.open() as client:
         call = question.bind(client)
         call()  # a mistake, or a server that is not there, is an error of its own, and no failed round
-        run_threads(call, load.callers, Pace(load.warm_up, None))
+        run_threads(call, load.callers, Pace(load.warm_up, load.rate))  # a rate is the most that it is ever asked for
         return [run_threads(call, load.callers, Pace(load.seconds, load.rate)) for _ in range(load.rounds)]
 
 
@@ -165,7 +165,7 @@ async def _measure_tasks(connection: Connection, question: Question, load: Load)
     async with connection.open_async() as client:
         call = question.bind(client)
         await call()
-        await run_tasks(call, load.callers, Pace(load.warm_up, None))
+        await run_tasks(call, load.callers, Pace(load.warm_up, load.rate))
         return [await run_tasks(call, load.callers, Pace(load.seconds, load.rate)) for _ in range(load.rounds)]
 
 
@@ -201,7 +201,9 @@ def _write_round(one: Round, size: int, columns: int) -> Iterator[str]:
     flow = f", {round_size(int(each * size))}/s each way" if size else ""
     yield f"{len(ordered)} calls in {one.seconds:.2f} s: {each:.0f}/s{flow}"
     if one.failed or one.missed:
-        yield f"{one.failed} failed, {one.missed} missed" + (f"; the first error: {one.error}" if one.error else "")
+        yield f"{one.failed} failed, {one.missed} missed" + (
+            f"; the first error: {escape_unprintable(str(one.error))}" if one.error else ""
+        )
     if ordered:
         told = [f"p{percent:g} {format_latency(find_percentile(ordered, percent))}" for percent in PERCENTILES]
         yield ", ".join([*told, f"max {format_latency(ordered[-1])}"])

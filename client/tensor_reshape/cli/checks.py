@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from tensor_reshape.cli.consoles import escape_unprintable
 from tensor_reshape.cli.parameters import JSON_OPTION, Connection, connection_options
 from tensor_reshape.client import ReshapeError, infer_locally
 from tensor_reshape.onnx import Finding, ModelReport, Verdict, annotate_model, check_model
@@ -49,7 +50,8 @@ def check(
     else:
         with connection.open() as client:
             found = _check(client.infer_shapes, model, write)
-    click.echo(json.dumps(found.to_json()) if as_json else "\n".join(_format_report(found, explain=explain)))
+    lines = map(escape_unprintable, _format_report(found, explain=explain))  # names are the model's
+    click.echo(json.dumps(found.to_json()) if as_json else "\n".join(lines))
     if not found.is_good:
         raise click.exceptions.Exit(_REFUSED)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tensor_reshape.cli.consoles import find_console
+from tensor_reshape.cli.consoles import escape_unprintable, find_console
 from tensor_reshape.cli.parameters import (
     JSON_OPTION,
     SHAPE,
@@ -80,7 +80,8 @@ def _write_facts(facts: Mapping[str, Any], indent: str = "") -> Iterator[str]:
         elif name.endswith("_bytes"):
             yield f"{indent}{name}: {format_size(value)}"
         else:
-            yield f"{indent}{name}: {', '.join(value) if isinstance(value, list) else value}"
+            told = ", ".join(value) if isinstance(value, list) else str(value)
+            yield f"{indent}{name}: {escape_unprintable(told)}"
 
 
 def _draw_facts(console: "Console", facts: Mapping[str, Any]) -> None:

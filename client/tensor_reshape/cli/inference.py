@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
-from tensor_reshape.cli.consoles import find_console
+from tensor_reshape.cli.consoles import escape_unprintable, find_console
 from tensor_reshape.cli.parameters import (
     JSON_OPTION,
     Connection,
@@ -87,7 +87,9 @@ def _answer(
         answer = ask(query)
     except ReshapeError as error:
         raise _explain(error, query) from None
-    click.echo(json.dumps(answer.to_json()) if as_json else "\n".join(_format_answer(answer, query)))
+    click.echo(
+        json.dumps(answer.to_json()) if as_json else "\n".join(map(escape_unprintable, _format_answer(answer, query)))
+    )
 
 
 def _refuse_options(options: dict[str, object]) -> None:
@@ -159,7 +161,8 @@ def _print_batch(batch: BinaryIO, ask: "Ask") -> None:
             refused = True
             click.echo(json.dumps(describe_refusal(answer)))
             if console is not None:
-                console.print(f"{batch.name}:{line}: {answer} [{answer.reason}]", style="red", markup=False)
+                told = escape_unprintable(f"{batch.name}:{line}: {answer} [{answer.reason}]")
+                console.print(told, style="red", markup=False)
         else:
             click.echo(json.dumps(answer.to_json()))
     if refused:

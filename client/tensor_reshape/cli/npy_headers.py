@@ -68,6 +68,27 @@ def read_npy(file: IO[bytes]) -> Placement:
     return Placement(file.tell(), dtype, dims, is_fortran)
 
 
+def read_elements(placement: Placement, stream: IO[bytes], first: bytes = b"") -> Array:
+    """Reads an array whole; of what follows it, nothing.
+
+    Args:
+        placement: what its header says.
+        stream: where its elements are, but for the first.
+        first: bytes of them that have been read already, or more than there are.
+
+    Raises:
+        ValueError: the stream ends before they do.
+        MemoryError: there is no room for them.
+    """
+    # Memory is taken as it is filled: a header that tells of too much costs what follows it, and no more.
+    buffer = np.empty(placement.nbytes, np.uint8).data
+    arrived = min(len(first), len(buffer))
+    buffer[:arrived] = first[:arrived]
+    while count := stream.readinto(buffer[arrived:]):  # type: ignore[attr-defined] # as all streams of bytes have it
+        arrived += count
+    return placement._replace(offset=0).view(buffer[:arrived])
+
+
 def build_npy(data_type: DataType, dims: Sequence[int]) -> bytes:
     """Returns the header of an array that follows in row-major order."""
     dtype = DTYPES[data_type]

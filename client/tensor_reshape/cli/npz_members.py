@@ -9,15 +9,14 @@ import zipfile
 from collections.abc import Iterable
 from typing import IO
 
-import numpy as np
-
-from tensor_reshape.cli.npy_headers import Placement, read_npy
+from tensor_reshape.cli.npy_headers import Placement, read_elements, read_npy
 from tensor_reshape.wire.arrays import Array
 
 DEFAULT_MEMBER = "output"
 
 _SUFFIX = ".npy"
 _LOCAL_HEADER = struct.Struct("<4s22xHH")  # the signature, and how long the name and the extra field are
+_COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # each other one has errors of its own
 _SIGNATURE = b"PK\x03\x04"
 _LISTED = 20  # members in an error: a model has thousands
 
@@ -29,13 +28,16 @@ def read_npz(file: IO[bytes], member: str) -> Placement | Array:
         ValueError: there is no such member, or it is no array.
         zipfile.BadZipFile: the archive is none.
         OSError: it cannot be read.
-        NotImplementedError: it is compressed in a way that Python does not know.
+        NotImplementedError: it is of a kind that Python does not know.
     """
     with zipfile.ZipFile(file) as archive:
         names = [name.removesuffix(_SUFFIX) for name in archive.namelist() if name.endswith(_SUFFIX)]
         info = archive.getinfo(choose_member(names, member) + _SUFFIX)
         if info.flag_bits & 1:
             message = f"{member} is encrypted"
+            raise ValueError(message)
+        if info.compress_type not in _COMPRESSIONS:
+            message = f"{member} is compressed as numpy does not do it"
             raise ValueError(message)
         if info.compress_type != zipfile.ZIP_STORED:
             with archive.open(info) as stream:
@@ -73,10 +75,7 @@ def _read_compressed(stream: IO[bytes], size: int) -> Array:
     if placement.offset + placement.nbytes != size:
         message = f"its header tells of {placement.nbytes} bytes of elements, and {size - placement.offset} follow"
         raise ValueError(message)
-    view, arrived = np.empty(placement.nbytes, np.uint8).data, 0
-    while count := stream.readinto(view[arrived:]):  # type: ignore[attr-defined] # of zipfile's streams
-        arrived += count
-    return placement._replace(offset=0).view(view[:arrived])
+    return read_elements(placement, stream)
 
 
 def _place(file: IO[bytes], info: zipfile.ZipInfo) -> Placement:

@@ -11,6 +11,7 @@ import os
 import stat
 import struct
 import sys
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -23,7 +24,7 @@ import numpy as np
 
 from tensor_reshape.cli.locations import Location, read_location
 from tensor_reshape.cli.mappings import Mapping
-from tensor_reshape.cli.npy_headers import Placement, read_npy
+from tensor_reshape.cli.npy_headers import Placement, read_elements, read_npy
 from tensor_reshape.cli.npz_members import read_npz
 from tensor_reshape.cli.safetensors_headers import read_safetensors
 from tensor_reshape.wire.arrays import Array
@@ -37,10 +38,16 @@ _UNREADABLE = (
     OverflowError,
     NotImplementedError,
     RecursionError,
+    SyntaxError,
+    tokenize.TokenError,
+    TypeError,
     zipfile.BadZipFile,
     zlib.error,
     struct.error,
 )
+
+
+_HEAD_BYTES = 16 * 1024
 
 
 class Source:
@@ -147,9 +154,10 @@ def _read_pipe(file: IO[bytes], location: Location) -> Source:
     if location.format != "npy":
         message = "its members are found by their places: it takes a file, and is none"
         raise ValueError(message)
-    # Whole, and then parsed: a pipe cannot be read twice, nor its position asked for.
-    raw = file.read()
-    return Source(read_npy(io.BytesIO(raw)).view(memoryview(raw)))
+    # Enough for the longest header that numpy reads: a pipe cannot be read twice, nor its position asked for.
+    head = file.read(_HEAD_BYTES)
+    placement = read_npy(io.BytesIO(head))
+    return Source(read_elements(placement, file, head[placement.offset :]))
 
 
 def _find_state(file: IO[bytes]) -> tuple[int, int]:

@@ -60,6 +60,13 @@ def check_model(source: ModelLike, *, ask: Ask = infer_locally) -> ModelReport:
     Raises:
         ModelError: it is no model, or one that is not looked into.
         ReshapeError: the batch as a whole is above a limit of the server.
+
+    >>> model = onnx.parser.parse_model('''
+    ...     <ir_version: 10, opset_import: ["": 21]>
+    ...     graph (float[N, 12, 64] x) => (float[A, B] y) <int64[2] t = {0, -1}> { y = Reshape(x, t) }
+    ... ''')
+    >>> print(*check_model(model).findings)
+    y: [N, 12, 64] under [0, -1] is [N, 768]
     """
     return _check(load_model(source), ask)[0]
 
@@ -74,6 +81,15 @@ def annotate_model(source: ModelLike, *, ask: Ask = infer_locally) -> tuple[Mode
     Raises:
         ModelError: it is no model, or one that is not looked into.
         ReshapeError: the batch as a whole is above a limit of the server.
+
+    >>> model = onnx.parser.parse_model('''
+    ...     <ir_version: 10, opset_import: ["": 21]>
+    ...     graph (float[6, 4] x) => (float y) <int64[1] t = {-1}> { z = Reshape(x, t)  y = ReduceSum<keepdims=0>(z) }
+    ... ''')
+    >>> report, annotated = annotate_model(model)
+    >>> (value,) = annotated.graph.value_info
+    >>> value.name, value.type.tensor_type.shape.dim[0].dim_value
+    ('z', 24)
     """
     model = load_model(source)
     report, params = _check(model, ask)

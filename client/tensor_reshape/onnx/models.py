@@ -29,7 +29,14 @@ _ONNX_ERRORS = (InferenceError, onnx.checker.ValidationError, EncodeError, Value
 
 
 class ModelError(TensorReshapeError, ValueError):
-    """What was given is no ONNX model, or none that is looked into."""
+    """What was given is no ONNX model, or none that is looked into.
+
+    >>> try:
+    ...     check_model(b"")
+    ... except ModelError as error:
+    ...     print(error)
+    this is no ONNX model: it has no graph
+    """
 
 
 def load_model(source: ModelLike) -> onnx.ModelProto:

@@ -13,7 +13,11 @@ from tensor_reshape.rules.records import Json, describe_dim
 
 
 class Verdict(Enum):
-    """What is to be said of a node."""
+    """What is to be said of a node.
+
+    >>> check_model(model).count(Verdict.KNOWN)
+    1
+    """
 
     KNOWN = "known"
     """onnx's own shape inference has its output, each dim a number or a name of the model's; nothing contradicts it."""
@@ -45,6 +49,10 @@ class Finding:
         inferred: the same of onnx's own inference, without what the model declares there.
         disagreements: a sentence for each contradiction.
         verdict: what is to be said.
+
+    >>> (finding,) = check_model(model).findings
+    >>> print(finding, finding.verdict.value, sep=": ")
+    y: [N, 12, 64] under [0, -1] is [N, 768]: known
     """
 
     node: ReshapeNode
@@ -99,6 +107,10 @@ class ModelReport:
     Attributes:
         findings: of each Reshape node, in the order of the file.
         notes: what could not be done.
+
+    >>> report = check_model(model)
+    >>> report.is_good, report.disagreements
+    (True, ())
     """
 
     findings: tuple[Finding, ...]

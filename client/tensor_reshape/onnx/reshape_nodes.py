@@ -59,6 +59,10 @@ class ReshapeNode:
             another dim: as lengths they are unknown.
         special_zero: whether a 0 copies: what `allowzero` is not.
         data_from: the index of the node, among all, whose output has the shape of the data; None: there is none.
+
+    >>> (finding,) = check_model(model).findings
+    >>> finding.node.output, finding.node.shape, finding.node.special_zero
+    ('y', (0, -1), True)
     """
 
     name: str

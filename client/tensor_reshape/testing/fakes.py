@@ -10,7 +10,12 @@ Laws:
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable
+from copy import copy
 from itertools import chain
+
+import tensor_reshape.client  # noqa: F401 - before grpc, which is imported as clients need it where this is there
+
+# isort: split
 
 from grpc import StatusCode
 
@@ -113,9 +118,14 @@ class _FakeCalls(SyncCalls):
         self._endpoint = endpoint
         self._failures = deque[Exception]()
 
-    def fail_next(self, error: Exception | None, times: int) -> None:
-        text = "this fake was told to fail"
-        self._failures.extend([error or UnavailableError(text, StatusCode.UNAVAILABLE)] * times)
+    def fail_next(self, error: object, times: int) -> None:
+        if error is None:
+            text = "this fake was told to fail"
+            error = UnavailableError(text, StatusCode.UNAVAILABLE)
+        if not isinstance(error, Exception):
+            message = f"error is {error!r}: write an exception, as LimitError.of(Reason.SERVER_BUSY, 'busy')"
+            raise TypeError(message)
+        self._failures.extend([error] * times)
 
     def close(self) -> None:
         self._endpoint.close()
@@ -150,7 +160,9 @@ class _FakeCalls(SyncCalls):
     def _begin(self) -> None:
         self._endpoint.require_open()
         if self._failures:
-            raise self._failures.popleft()
+            failure = self._failures.popleft()
+            # A call writes its request id into its error, which must not be that of the next one.
+            raise copy(failure) if isinstance(failure, TensorReshapeError) else failure
 
 
 class _AsyncFakeCalls(AioCalls):

@@ -10,9 +10,13 @@ import sys
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
-from threading import Thread
+from threading import Thread, Timer
 from typing import IO, NamedTuple
 
+# The log is where a server says its address, and is read by nobody else: so whatever the caller's options or the
+# environment say of it, it is this.
+_OWN_OPTIONS = ("--listen", "127.0.0.1:0", "--log-format", "json", "--log-level", "info")
+_START_SECONDS = 60
 _STOP_SECONDS = 10
 _KEPT_LINES = 20
 
@@ -39,18 +43,18 @@ def run_server(*options: str) -> Iterator[ReshapeServer]:
     """Runs a server until the end of the block; it needs the extra `[server]`.
 
     Args:
-        *options: of `tensor-reshape serve`, besides `--listen`.
+        *options: of `tensor-reshape serve`, besides `--listen` and those of its log.
 
     Raises:
-        RuntimeError: the server did not start; the message is what it said.
+        RuntimeError: the server did not start, or not within a minute; the message is what it said.
 
     >>> with run_server("--max-tensor-bytes", "1000000") as server:
     ...     server.address.startswith("127.0.0.1:")
     True
     """
-    command = [sys.executable, "-m", "tensor_reshape.server", "--listen", "127.0.0.1:0", "--log-format", "json"]
+    command = [sys.executable, "-m", "tensor_reshape.server", *options, *_OWN_OPTIONS]
     process = subprocess.Popen(  # noqa: S603 - this very interpreter, and what the caller's test says
-        [*command, *options],
+        command,
         stderr=subprocess.PIPE,
         text=True,
         errors="backslashreplace",  # gRPC's own lines may hold what a caller sent
@@ -89,13 +93,18 @@ def _read_address(process: subprocess.Popen[str]) -> str:
         message = "the server's log is not piped"
         raise RuntimeError(message)
     lines = deque[str](maxlen=_KEPT_LINES)
-    for line in log:
-        lines.append(line)
-        address = _find_address(line)
-        if address:
-            # Or the pipe would be full some day, and the server wait for ever.
-            Thread(target=_read_on, args=(log,), name="tensor-reshape log", daemon=True).start()
-            return address
+    patience = Timer(_START_SECONDS, process.kill)  # its log then ends
+    patience.start()
+    try:
+        for line in log:
+            lines.append(line)
+            address = _find_address(line)
+            if address:
+                # Or the pipe would be full some day, and the server wait for ever.
+                Thread(target=_read_on, args=(log,), name="tensor-reshape log", daemon=True).start()
+                return address
+    finally:
+        patience.cancel()
     message = (
         f"the server ended with {process.wait()}: pip install 'tensor-reshape[server]'? It said:\n{''.join(lines)}"
     )

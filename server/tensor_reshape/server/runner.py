@@ -164,9 +164,10 @@ class Runner:
             list_open=calls.list_open,
             streams=frozenset(_name(method) for method in _COUNTED_METHODS if method.client_streaming),
             lookups=self._lookups,
-            count_connections=lambda: sum(1 for _ in find_connections(self._ports)),
+            count_connections=self._count_connections,
             max_calls=self._config.max_calls,
-            max_connections=self._max_connections * len(self._config.all_addresses),
+            max_connections=self._max_connections * len(self._config.all_addresses)
+            + self._side_ports.max_http_connections,
             pool_bytes=count_pool_bytes(self._config),
         )
         gauges = GaugeWriter(tally, process)
@@ -249,6 +250,9 @@ class Runner:
                 lambda: self._side_ports.look(time.monotonic()),
             )
         )
+
+    def _count_connections(self) -> int:
+        return sum(1 for _ in find_connections(self._ports)) + self._side_ports.http_connections
 
     def _end_if_deaf(self) -> None:
         """Ends the process when the thread that serves calls has ended, although nobody has stopped the server."""

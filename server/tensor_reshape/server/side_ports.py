@@ -74,6 +74,16 @@ class SidePorts:
         """Where HTTP is spoken, with its real port; None: nowhere."""
         return None if self._gateway is None else self._gateway.port.address
 
+    @property
+    def http_connections(self) -> int:
+        """How many connections there are over HTTP."""
+        return 0 if self._gateway is None else self._gateway.port.connections
+
+    @property
+    def max_http_connections(self) -> int:
+        """How many are taken."""
+        return 0 if self._gateway is None else self._gateway.port.max_connections
+
     def start(self) -> None:
         """Starts to serve."""
         if self._health_port is not None:

@@ -7,7 +7,8 @@
 - While anybody is connected, the interpreter switches between threads as fast as while anybody computes: the loop
   would otherwise keep each call of gRPC waiting for 5 ms, as often as it wakes up.
 - It drains with the rest of the server: who is idle is sent away, and what is under way is answered.
-- `start`, `dismiss` and `end` are for the thread that owns the server; all else is done on the loop's.
+- `start`, `dismiss` and `end` are for the thread that owns the server, what is asked of it for any; all else is done on
+  the loop's.
 """
 
 import asyncio
@@ -77,6 +78,7 @@ class HttpPort:
 
     Attributes:
         address: where, with its real port.
+        max_connections: that it takes.
     """
 
     def __init__(self, config: Config, address: str, app: ASGIApp, find_context: FindContext, *, shares: bool) -> None:
@@ -99,6 +101,7 @@ class HttpPort:
             # system to acknowledge the former. asyncio sees to that for sockets alone that it has made itself.
             listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             listener.listen(_BACKLOG)  # now, or others could take the port; who comes waits for `start`
+        self.max_connections = MAX_CONNECTIONS
         self._handshake_seconds = config.handshake_seconds
         self._find_context = find_context
         self._protocol = UvicornConfig(
@@ -126,8 +129,13 @@ class HttpPort:
         return not self._guests
 
     @property
+    def connections(self) -> int:
+        """How many there are; from any thread."""
+        return len(self._guests)
+
+    @property
     def is_deaf(self) -> bool:
-        """Whether its thread has ended, although nobody has ended it; from the thread that owns the server."""
+        """Whether its thread has ended, although nobody has ended it; from any thread."""
         has_ended = self._loop is not None and not self._thread.is_alive()
         return has_ended and not self._ended.is_set()  # asked last: who is ended ends a moment after it is set
 
@@ -231,7 +239,7 @@ class HttpPort:
         """
         try:
             name = name_peer(accepted)
-            if len(self._guests) >= MAX_CONNECTIONS:
+            if len(self._guests) >= self.max_connections:
                 self._make_room()
         except OSError:
             accepted.close()
