@@ -59,6 +59,17 @@ def test_an_explanation_says_where_each_dim_comes_from(tmp_path: Path):
     ]
 
 
+def test_an_item_that_copies_in_some_run_is_told(tmp_path: Path):
+    nodes = "one = Constant<value_ints=[1]>() n = Shape<start=0, end=1>(w) s = Concat<axis=0>(n, one) y = Reshape(x, s)"
+    text = GOOD.replace("[N,3,4] x", "[2,3] x, float[K] w").replace("[N,rest]", "[]")
+    path = save(tmp_path, f"{text.partition('{')[0]} {{ {nodes} }}")
+    assert run_command("check", "--local", path).text.splitlines()[1] == (
+        "  shape[0] is K; where that is 0 it copies dim 0: asked for as ?"
+    )
+    record = json.loads(run_command("check", "--local", "--json", path).output)
+    assert record["nodes"][0]["copying"] == [0]
+
+
 def test_json_is_the_report(tmp_path: Path):
     record = json.loads(run_command("check", "--local", "--json", save(tmp_path, GOOD)).output)
     assert record["counts"]["known"] == 1

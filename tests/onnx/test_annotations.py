@@ -7,6 +7,7 @@ from tensor_reshape.onnx.annotations import read_shapes, rename_params, strip_sh
 from tensor_reshape.onnx.dim_params import DimParams
 from tensor_reshape.onnx.models import infer_model
 from tensor_reshape.rules.dims import name_dim
+from tensor_reshape.rules.notation import parse_dim
 
 TEXT = """<ir_version: 8, opset_import: ["" : 17]> g (float[N,3,4] x, bool c) => (float[N,?] y, float[N,3,4] r)
 <float[N,5] h>
@@ -63,8 +64,23 @@ def test_a_shape_without_a_type_is_not_written():
 
 def test_names_that_are_not_known_are_given_a_suffix():
     model = make_model()
-    rename_params(model, {"N", "p"}, "_onnx")
+    rename_params(model, DimParams(["N", "p"]), "_onnx")
     assert read_shapes(model, DimParams([])) == {
         ("", "h"): (N, 5),
         ("y.then_branch", "t"): (name_dim("p"), name_dim("q_onnx")),
     }
+
+
+def test_a_shape_of_another_rank_stays_as_it_is():
+    model, params = make_model(), make_params()
+    strip_shapes(model)
+    model.graph.value_info[0].CopyFrom(onnx.helper.make_tensor_value_info("h", onnx.TensorProto.FLOAT, [None]))
+    write_shapes(model, infer_model(make_model())[0], {("", "h"): (N, 12)}, params)
+    assert read_shapes(model, params)["", "h"] == (None,)
+
+
+def test_products_of_names_that_are_known_have_none():
+    model = make_model()
+    model.graph.value_info[0].type.tensor_type.shape.dim[0].dim_param = "4*N"
+    rename_params(model, make_params(), "_onnx")
+    assert read_shapes(model, make_params())["", "h"][0] == parse_dim("4*N")

@@ -57,14 +57,14 @@ def test_a_param_that_is_no_legal_name_has_another_which_is_written_back(param: 
 
 def test_an_unknown_dim_has_a_name_that_the_model_does_not_have():
     params = DimParams(["x_dim_0"])
-    first, second = params.read_shape("x", make_shape("", "N"))
+    first, second = params.read_shape(("", "x"), make_shape("", "N"))
     assert (format_dim(first), format_dim(second)) == ("x_dim_0_", "N")
-    assert params.read_shape("x", make_shape("", "N")) == (first, second)
+    assert params.read_shape(("", "x"), make_shape("", "N")) == (first, second)
 
 
 def test_a_dim_is_open_unless_the_model_names_it():
     params = DimParams(["N"])
-    named, made, other = params.read_shape("x", make_shape("N", "", "unk__0"))
+    named, made, other = params.read_shape(("", "x"), make_shape("N", "", "unk__0"))
     product = parse_dim("4*N")
     assert [params.is_open(dim) for dim in (4, named, product, made, other, None)] == [
         False,
@@ -91,3 +91,14 @@ def test_a_product_of_a_name_that_is_another_in_the_model_is_not_written():
     assert dim is not None
     product = parse_dim(f"4*{format_dim(dim)}")
     assert params.write_shape([product]).dim[0].dim_param == ""
+
+
+def test_tensors_of_one_name_in_two_graphs_have_dims_of_two_names():
+    params = DimParams([])
+    dims = [params.read_shape((graph, "v"), make_shape("")) for graph in ("y.body", "z.body", "y.body")]
+    assert [format_dim(dim) for (dim,) in dims] == ["v_dim_0", "v_dim_0_", "v_dim_0"]
+
+
+def test_a_dim_that_only_has_bounds_is_given_a_name():
+    (dim,) = DimParams([]).name_dims(("", "x"), [parse_dim("1..")])
+    assert format_dim(dim) == "x_dim_0"

@@ -7,7 +7,7 @@ import onnx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from onnx import parser
+from onnx import TensorProto, helper, parser
 
 from tensor_reshape.onnx import ModelError, check_model
 from tensor_reshape.onnx.models import MAX_NODES, expand_model, infer_model, load_model
@@ -110,6 +110,18 @@ def test_functions_are_expanded_where_they_are_called():
         f0 (a) => (b) { s = Constant<value_ints=[0,-1]>() b = Reshape(a, s) }"""
     )
     assert [str(finding.answer) for finding in check_model(model).findings] == ["[N, 12]", "[N, 12]"]
+
+
+def test_two_calls_of_a_function_have_dims_of_their_own():
+    model = parser.parse_model(
+        FUNCTIONS.replace("y = f.f0(x)", "v = f.f0(x) w = Relu(x) y = f.f0(w)")
+        + """<domain: "f", opset_import: ["" : 17]>
+        f0 (a) => (c) { b = NonZero(a) s = Constant<value_ints=[-1]>() c = Reshape(b, s) }"""
+    )
+    model.functions[0].value_info.append(helper.make_tensor_value_info("b", TensorProto.INT64, [3, "found"]))
+    first, second = check_model(model).findings
+    assert "found" not in f"{first} {second}"
+    assert str(first.answer) != str(second.answer)
 
 
 def test_functions_that_grow_without_end_are_refused_before_they_are_expanded():

@@ -80,6 +80,25 @@ def test_a_constant_that_callers_may_replace_is_none():
     assert describe(make_with_default(8)) == "[N, 3, 4] under [?, ?], special zero"
 
 
+def test_a_shape_that_callers_may_replace_is_the_one_of_the_input():
+    model = parse("z = Shape(w) y = Reshape(x, z)", "<float[3] w = {1,2,3}>", inputs="float[N,3,4] x, float[K] w")
+    assert [format_dims(node.target) for node in find(model)] == ["[K]"]
+
+
+def test_an_item_that_may_copy_is_asked_for_as_unknown():
+    (node,) = find(
+        parse("s = Shape(w) m = Constant<value_ints=[-1]>() t = Concat<axis=0>(s, m) y = Reshape(x, t)",
+              inputs="float[N,3,4] x, float[K] w")
+    )  # fmt: skip
+    assert (format_dims(node.target), format_dims(node.shape), node.copying) == ("[K, -1]", "[?, -1]", (0,))
+
+
+def test_a_name_without_a_value_hides_the_one_outside():
+    text = IF.replace("e = Reshape(x, s2)", "s = NonZero(c) e = Reshape(x, s)")
+    nodes = find(parse(f"{CONSTANT} {text}", inputs="float[N,3,4] x, bool c"))
+    assert nodes[1].shape is None
+
+
 def test_before_such_defaults_every_constant_was_an_input():
     assert describe(make_with_default(3)) == "[N, 3, 4] under [0, -1], special zero"
 
@@ -122,6 +141,7 @@ def test_a_graph_in_a_graph_is_called_from_outside_in():
         "z.then_branch",
         "y.body/z.then_branch",
     )
+    assert name_graph("", helper.make_node("Loop", [], ["", "z"]), "body") == "z.body"
 
 
 def test_a_cycle_is_read_once():

@@ -79,5 +79,6 @@ def _format_report(found: ModelReport, *, explain: bool) -> Iterator[str]:
 
 def _list_details(finding: Finding, *, explain: bool) -> Iterator[str]:
     yield from finding.disagreements
+    yield from finding.copies
     if not isinstance(finding.answer, ReshapeError):
         yield from (origin.text for origin in finding.answer.origins if explain)

@@ -1,18 +1,14 @@
 """Shapes of the outputs of Reshape nodes: read from a model, taken out of it, and written into it."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from typing import TypeAlias
 
 import onnx
 
-from tensor_reshape.onnx.dim_params import DimParams
+from tensor_reshape.onnx.dim_params import DimParams, Key
 from tensor_reshape.onnx.models import list_subgraphs
 from tensor_reshape.onnx.reshape_nodes import is_reshape, list_shapes, name_graph
 from tensor_reshape.rules.dims import AnyDim
-
-Key: TypeAlias = tuple[str, str]
-"""The graph that a tensor is in, and its name."""
 
 Shapes: TypeAlias = Mapping[Key, Sequence[AnyDim]]
 
@@ -36,7 +32,7 @@ def read_shapes(model: onnx.ModelProto, params: DimParams) -> dict[Key, tuple[An
     }
 
 
-def rename_params(model: onnx.ModelProto, known: AbstractSet[str], suffix: str) -> None:
+def rename_params(model: onnx.ModelProto, params: DimParams, suffix: str) -> None:
     """Gives the names that onnx has made for unknown dims a suffix.
 
     onnx numbers them anew in each inference, without a look into graphs in nodes: without one, two dims could have one
@@ -45,7 +41,7 @@ def rename_params(model: onnx.ModelProto, known: AbstractSet[str], suffix: str) 
     for _, graph in list_graphs(model.graph):
         for _, shape in list_shapes(graph):
             for dim in shape.dim:
-                if dim.dim_param and dim.dim_param.strip() not in known:
+                if dim.dim_param and not params.has(dim.dim_param.strip()):
                     dim.dim_param += suffix
 
 
@@ -93,6 +89,8 @@ def _fill_shape(tensor: onnx.TypeProto.Tensor, shape: onnx.TensorShapeProto) -> 
     if not tensor.HasField("shape"):
         tensor.shape.CopyFrom(shape)
         return
-    for own, other in zip(tensor.shape.dim, shape.dim, strict=False):
+    if len(tensor.shape.dim) != len(shape.dim):
+        return  # its rank is wrong, and stays
+    for own, other in zip(tensor.shape.dim, shape.dim, strict=True):
         if own.WhichOneof("value") is None:
             own.CopyFrom(other)

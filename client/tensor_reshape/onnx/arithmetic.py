@@ -42,7 +42,9 @@ def add(one: AnyDim, other: AnyDim) -> AnyDim:
     left, right = _express(one), _express(other)
     if left is None or right is None:
         return one if other == 0 else other if one == 0 else None
-    return _name(f"{_describe(one, left)} + {_describe(other, right)}")
+    # What is added to a number is at least that: an item of a target that is not 0 copies nothing.
+    low = sum(dim for dim in (one, other) if isinstance(dim, int))
+    return _name(f"{_describe(one, left)} + {_describe(other, right)}", low)
 
 
 def subtract(one: AnyDim, other: AnyDim) -> AnyDim:
@@ -76,8 +78,8 @@ def _make(expression: Expression | None) -> AnyDim:
     return None if expression is None else Dim(ANY, expression)
 
 
-def _name(name: str) -> AnyDim:
-    return name_dim(name) if is_name(name) else None
+def _name(name: str, low: int = 0) -> AnyDim:
+    return name_dim(name, low) if is_name(name) else None
 
 
 def _write(expression: Expression) -> str:

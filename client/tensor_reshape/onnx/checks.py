@@ -6,11 +6,13 @@ Laws:
   question takes over that one's answer. Answers go back into the model, onnx infers again, and so on until nothing is
   gained: what is known of one node serves all behind it.
 - What the model says of the output of a Reshape is no source: it is what the answer is compared with.
-- An item of a target that the model computes from dims is taken for a length, as every exporter means it. That it may
-  be 0, where a tensor is empty, and would copy then, is left out.
+- An item of a target that the model computes from dims is a length, unless it is 0 in some run of the model, and copies
+  another dim there: then it is asked for as unknown. onnx takes it for a length, so what it says of the output of such
+  a node is no source either.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import NamedTuple, TypeAlias
 
@@ -19,7 +21,6 @@ import onnx
 from tensor_reshape.client.queries import MAX_CALL_QUERIES, ShapeQuery, infer_locally
 from tensor_reshape.client.shapes import InferredShape
 from tensor_reshape.onnx.annotations import (
-    Key,
     Shapes,
     list_graphs,
     read_shapes,
@@ -27,8 +28,8 @@ from tensor_reshape.onnx.annotations import (
     strip_shapes,
     write_shapes,
 )
-from tensor_reshape.onnx.dim_params import DimParams
-from tensor_reshape.onnx.models import ModelLike, expand_model, infer_model, load_model
+from tensor_reshape.onnx.dim_params import DimParams, Key
+from tensor_reshape.onnx.models import ModelError, ModelLike, expand_model, infer_model, load_model
 from tensor_reshape.onnx.reports import Finding, ModelReport, Verdict, find_disagreement
 from tensor_reshape.onnx.reshape_nodes import ReshapeNode, find_reshape_nodes, list_shapes
 from tensor_reshape.rules.dims import AnyDim
@@ -39,6 +40,7 @@ Answer: TypeAlias = InferredShape | ReshapeError
 Ask: TypeAlias = Callable[[Sequence[ShapeQuery]], list[Answer]]
 
 _MAX_ROUNDS = 8  # each gains at least one dim, and takes one inference of onnx's
+_MAX_ALL_ROUNDS = 64
 
 
 class _Round(NamedTuple):
@@ -108,7 +110,7 @@ def _check(model: onnx.ModelProto, ask: Ask) -> tuple[ModelReport, DimParams]:
     declared = read_shapes(expanded, params)
     strip_shapes(expanded)
     current, note = infer_model(expanded)
-    rename_params(current, params.known, "_onnx")
+    rename_params(current, params, "_onnx")
     inferred = read_shapes(current, params)
     last = _ask_until_nothing_is_gained(expanded, current, params, ask)
     findings = [
@@ -137,20 +139,23 @@ def _ask_until_nothing_is_gained(
     model: onnx.ModelProto, inferred: onnx.ModelProto, params: DimParams, ask: Ask
 ) -> _Round:
     """Asks, and asks again with what onnx infers of the answers; `model` is without shapes of these outputs."""
-    last, least = _Round([], []), None
-    for turn in range(_MAX_ROUNDS):
+    least, corrected = None, set[Key]()
+    for turn in range(_MAX_ALL_ROUNDS):
         nodes = find_reshape_nodes(inferred, params)
         last = _Round(nodes, _ask_all([_build_query(node, params) for node in nodes], ask))
         count = sum(_count_open(answer, params) for answer in last.answers)
-        if count in {0, least}:
-            break
-        least = count
+        # Behind a node that onnx is wrong about, nothing that it infers is sure until the answer has taken its place.
+        copying = {find_key(node) for node in nodes if node.copying}
+        if copying <= corrected and (count in {0, least} or turn >= _MAX_ROUNDS):
+            return last
+        least, corrected = count, corrected | copying
         # From the model's own shapes each time: onnx keeps what it has inferred before, however little that was.
         strip_shapes(model)
-        write_shapes(model, inferred, _list_shapes(last), params)
+        write_shapes(model, inferred, _list_shapes(last, corrected, params), params)
         inferred, _note = infer_model(model)
-        rename_params(inferred, params.known, f"_onnx{turn}")
-    return last
+        rename_params(inferred, params, f"_onnx{turn}")
+    message = f"targets are computed from dims of each other, more than {_MAX_ALL_ROUNDS} times over"
+    raise ModelError(message)
 
 
 def _build_query(node: ReshapeNode, params: DimParams) -> ShapeQuery:
@@ -193,10 +198,12 @@ def _count_open_dims(dims: Sequence[AnyDim] | None, params: DimParams) -> int:
     return 1 + MAX_RANK if dims is None else sum(map(params.is_open, dims))
 
 
-def _list_shapes(last: _Round) -> Shapes:
+def _list_shapes(last: _Round, corrected: AbstractSet[Key], params: DimParams) -> Shapes:
+    """Returns the answers; an open dim of a node in `corrected` has a name, or onnx would give it that of a length."""
     return {
-        find_key(node): answer.dims
+        key: params.name_dims(key, answer.dims) if key in corrected else answer.dims
         for node, answer in zip(last.nodes, last.answers, strict=True)
+        for key in [find_key(node)]
         if not isinstance(answer, ReshapeError) and answer.dims is not None
     }
 
@@ -232,6 +239,6 @@ def _choose_verdict(
     if disagreements:
         return Verdict.DISAGREES
     before, now = _count_open_dims(inferred, params), _count_open_dims(answer.dims, params)
-    if before == 0:
+    if before == 0 and now == 0:
         return Verdict.KNOWN
     return Verdict.CLOSED if now == 0 else Verdict.NARROWED if now < before else Verdict.OPEN

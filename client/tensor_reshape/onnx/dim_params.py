@@ -9,13 +9,16 @@ Laws:
 """
 
 from collections.abc import Iterable, Sequence
-from collections.abc import Set as AbstractSet
+from typing import TypeAlias
 
 import onnx
 
 from tensor_reshape.rules.dims import ANY, AnyDim, Dim, Expression, Symbol, make_legal_expression, name_dim
 from tensor_reshape.rules.limits import MAX_DIM
 from tensor_reshape.rules.names import is_name, read_product
+
+Key: TypeAlias = tuple[str, str]
+"""The graph that a tensor is in, and its name."""
 
 _NO_NAMES = frozenset({"", "?", "-1", "None", "unknown"})  # exporters write them where nothing is known
 
@@ -28,16 +31,22 @@ class DimParams:
         self._params = frozenset(params)
         self._names: dict[str, str] = {}  # what the rules call a dim, by what the model calls it
         self._params_by_name: dict[str, str] = {}
+        self._made = dict[tuple[Key, int], str]()
 
-    @property
-    def known(self) -> AbstractSet[str]:
-        """Every name that was read so far, and those of the model."""
-        return self._params | self._names.keys()
+    def has(self, param: str) -> bool:
+        """Whether a name was read before, or is one of the model's, or a product of such."""
+        return param in self._params or param in self._names or self._read_product(param) is not None
 
-    def read_shape(self, tensor: str, shape: onnx.TensorShapeProto) -> tuple[AnyDim, ...]:
+    def read_shape(self, tensor: Key, shape: onnx.TensorShapeProto) -> tuple[AnyDim, ...]:
         """Returns the dims of a tensor, each a number or a name."""
-        dims = (self._read_dim(dim) for dim in shape.dim)
-        return tuple(self._make_name(tensor, place) if dim is None else dim for place, dim in enumerate(dims))
+        return self.name_dims(tensor, [self._read_dim(dim) for dim in shape.dim])
+
+    def name_dims(self, tensor: Key, dims: Sequence[AnyDim]) -> tuple[AnyDim, ...]:
+        """Returns the dims of a tensor with a name for each that is no number and has none."""
+        return tuple(
+            dim if isinstance(dim, int) or (dim is not None and dim.expression) else self._make_name(tensor, place)
+            for place, dim in enumerate(dims)
+        )
 
     def read_declared(self, shape: onnx.TensorShapeProto) -> tuple[AnyDim, ...]:
         """Returns the dims as the model says them, None where it says nothing."""
@@ -95,11 +104,14 @@ class DimParams:
             self._names[param], self._params_by_name[name] = name, param
         return self._names[param]
 
-    def _make_name(self, tensor: str, place: int) -> AnyDim:
-        param = f"{tensor}_dim_{place}"
-        while param in self._params:
-            param += "_"
-        return name_dim(self._name(param))
+    def _make_name(self, tensor: Key, place: int) -> AnyDim:
+        if (tensor, place) not in self._made:
+            # Of two graphs beside each other, each may have a tensor of this name.
+            param = f"{tensor[1]}_dim_{place}"
+            while param in self._params or param in self._names:
+                param += "_"
+            self._made[tensor, place] = self._name(param)
+        return name_dim(self._made[tensor, place])
 
     def _choose_name(self, name: str) -> str:
         while name in self._params or name in self._params_by_name:

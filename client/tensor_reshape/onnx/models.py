@@ -73,6 +73,7 @@ def expand_model(model: onnx.ModelProto) -> onnx.ModelProto:
     copy.CopyFrom(model)
     if copy.ir_version < _FIRST_IR_WITH_OPSETS and not copy.opset_import:
         copy.opset_import.add(version=1)  # what a model without them means
+    _strip_functions(copy)
     try:
         return inline_local_functions(copy) if copy.functions else copy
     except _ONNX_ERRORS as error:
@@ -86,6 +87,16 @@ def infer_model(model: onnx.ModelProto) -> tuple[onnx.ModelProto, str]:
         return infer_shapes(model, data_prop=True), ""
     except _ONNX_ERRORS as error:
         return model, f"onnx's own shape inference failed: {_take_first_line(error)}"
+
+
+def _strip_functions(model: onnx.ModelProto) -> None:
+    """Takes the names of dims out of functions: two calls would have the same, and their dims may differ."""
+    for function in model.functions:
+        function.ClearField("value_info")
+        graphs = [graph for node in _list_all_nodes(function.node) for _, graph in list_subgraphs(node)]
+        for info in (info for graph in graphs for info in (*graph.input, *graph.output, *graph.value_info)):
+            for dim in info.type.tensor_type.shape.dim:
+                dim.ClearField("dim_param")
 
 
 def list_subgraphs(node: onnx.NodeProto) -> Iterator[tuple[str, onnx.GraphProto]]:

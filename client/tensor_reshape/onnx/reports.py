@@ -29,7 +29,7 @@ class Verdict(Enum):
     """onnx's own shape inference leaves dims of its output open, here fewer stay so."""
 
     OPEN = "open"
-    """As many dims of its output, or the rank, stay open here."""
+    """As many dims of its output, or the rank, stay open here, or more: onnx takes each item for a length."""
 
     DISAGREES = "disagrees"
     """The model, or onnx, has another shape for its output."""
@@ -62,12 +62,21 @@ class Finding:
     disagreements: tuple[str, ...]
     verdict: Verdict
 
+    @property
+    def copies(self) -> tuple[str, ...]:
+        """A sentence for each item of the target that is no length in every run."""
+        target = self.node.target or ()
+        return tuple(
+            f"shape[{place}] is {format_dim(target[place])}; where that is 0 it copies dim {place}: asked for as ?"
+            for place in self.node.copying
+        )
+
     def __str__(self) -> str:
         """The finding as a line: `head: [N, 12, 64] under [0, -1] is [N, 768]`."""
         node = self.node
         place = node.name or node.output
         answer = f"refused: {self.answer}" if isinstance(self.answer, ReshapeError) else f"is {self.answer}"
-        return f"{place}: {format_dims(node.data)} under {format_dims(node.shape)} {answer}"
+        return f"{place}: {format_dims(node.data)} under {format_dims(node.target)} {answer}"
 
     def to_json(self) -> Json:
         """Returns the finding as `json` writes it."""
@@ -77,7 +86,8 @@ class Finding:
             "graph": node.graph,
             "output": node.output,
             "data": _describe_dims(node.data),
-            "target": _describe_dims(node.shape),
+            "target": _describe_dims(node.target),
+            "copying": list(node.copying),
             "data_from": node.data_from,
             "special_zero": node.special_zero,
             "declared": _describe_dims(self.declared),

@@ -13,6 +13,7 @@ import onnx
 from tensor_reshape.onnx.dim_params import DimParams
 from tensor_reshape.onnx.models import list_subgraphs
 from tensor_reshape.onnx.shape_values import Operand, ShapeValue, compute_value, read_tensor
+from tensor_reshape.onnx.zero_items import list_copying_items
 from tensor_reshape.rules.dims import AnyDim
 from tensor_reshape.rules.limits import MAX_RANK
 
@@ -53,7 +54,9 @@ class ReshapeNode:
         graph: where it is: empty for the model's own graph, else the nodes and attributes around it (`y.then_branch`).
         output: the name of its output.
         data: what is known of the shape of its data; None: not even the rank.
-        shape: what is known of its target; None: not even its length.
+        target: what is known of its target; None: not even its length.
+        copying: the places of items of the target that the model computes, and that are 0 in runs where they copy
+            another dim: as lengths they are unknown.
         special_zero: whether a 0 copies: what `allowzero` is not.
         data_from: the index of the node, among all, whose output has the shape of the data; None: there is none.
 
@@ -66,9 +69,17 @@ class ReshapeNode:
     graph: str
     output: str
     data: tuple[AnyDim, ...] | None
-    shape: tuple[AnyDim, ...] | None
+    target: tuple[AnyDim, ...] | None
+    copying: tuple[int, ...]
     special_zero: bool
     data_from: int | None
+
+    @property
+    def shape(self) -> tuple[AnyDim, ...] | None:
+        """The target as it is asked for: None for an item that may be another length than it says."""
+        if self.target is None:
+            return None
+        return tuple(None if place in self.copying else item for place, item in enumerate(self.target))
 
 
 @dataclass(slots=True)
@@ -76,7 +87,7 @@ class _Scope:
     """What is known of the names that a node sees."""
 
     shapes: ChainMap[str, tuple[AnyDim, ...]]
-    values: ChainMap[str, ShapeValue]
+    values: ChainMap[str, ShapeValue | None]
     makers: ChainMap[str, int]  # by the name of a tensor: the Reshape node whose output has its shape
     replaceable: frozenset[str]  # constants that are the defaults of inputs
 
@@ -108,18 +119,18 @@ def is_reshape(node: onnx.NodeProto) -> bool:
 
 def name_graph(graph: str, node: onnx.NodeProto, attribute: str) -> str:
     """Returns how a graph in a node is called, from outside in."""
-    own = f"{node.output[0] if node.output else node.name}.{attribute}"
+    output = next(filter(None, node.output), node.name)  # an output that is not wanted has no name
+    own = f"{output}.{attribute}"
     return f"{graph}/{own}" if graph else own
 
 
 def _read_graph(graph: onnx.GraphProto, path: str, scope: _Scope, params: DimParams, nodes: list[ReshapeNode]) -> None:
     for name, shape in list_shapes(graph):
-        scope.shapes[name] = params.read_shape(name, shape)
+        scope.shapes[name] = params.read_shape((path, name), shape)
     for tensor in graph.initializer:
-        scope.shapes[tensor.name] = tuple(tensor.dims)
-        value = read_tensor(tensor)
-        if value is not None and tensor.name not in scope.replaceable:
-            scope.values[tensor.name] = value
+        if tensor.name not in scope.replaceable:
+            scope.shapes[tensor.name] = tuple(tensor.dims)
+            scope.values[tensor.name] = read_tensor(tensor)
     for node in graph.node:
         _read_node(node, path, scope, nodes)
         for attribute, inner in list_subgraphs(node):
@@ -129,9 +140,8 @@ def _read_graph(graph: onnx.GraphProto, path: str, scope: _Scope, params: DimPar
 def _read_node(node: onnx.NodeProto, path: str, scope: _Scope, nodes: list[ReshapeNode]) -> None:
     operands = [Operand(scope.values.get(name), scope.shapes.get(name)) for name in node.input]
     output = node.output[0] if node.output else ""
-    value = compute_value(node, operands)
-    if value is not None and output:
-        scope.values[output] = value
+    if output:
+        scope.values[output] = compute_value(node, operands)
     if is_reshape(node):
         nodes.append(_describe_node(node, path, operands, scope))
         scope.makers[output] = len(nodes) - 1
@@ -144,13 +154,16 @@ def _read_node(node: onnx.NodeProto, path: str, scope: _Scope, nodes: list[Resha
 def _describe_node(node: onnx.NodeProto, path: str, operands: Sequence[Operand], scope: _Scope) -> ReshapeNode:
     attributes = {attribute.name: attribute for attribute in node.attribute}
     data = operands[0].dims if operands else None
+    target = _find_target(operands, attributes)
+    special_zero = not ("allowzero" in attributes and attributes["allowzero"].i)
     return ReshapeNode(
         name=node.name,
         graph=path,
         output=node.output[0],
         data=None if data is None else tuple(data),
-        shape=_find_target(operands, attributes),
-        special_zero=not ("allowzero" in attributes and attributes["allowzero"].i),
+        target=target,
+        copying=list_copying_items(target, data) if special_zero and target is not None else (),
+        special_zero=special_zero,
         data_from=scope.makers.get(node.input[0]) if node.input else None,
     )
 

@@ -75,6 +75,8 @@ def compute_value(node: onnx.NodeProto, operands: Operands) -> ShapeValue | None
 
 
 _INTEGERS = frozenset({onnx.TensorProto.INT32, onnx.TensorProto.INT64})
+_INT32 = range(-(2**31), 2**31)
+_INT64 = range(-(2**63), 2**63)
 
 
 def _compute_constant(_operands: Operands, attributes: Attributes) -> ShapeValue | None:
@@ -90,8 +92,12 @@ def _take_first(operands: Operands, _attributes: Attributes) -> ShapeValue | Non
 
 
 def _compute_cast(operands: Operands, attributes: Attributes) -> ShapeValue | None:
-    is_integer = "to" in attributes and attributes["to"].i in _INTEGERS
-    return operands[0].value if operands and is_integer else None
+    value, to = _find_value(operands, 0), attributes["to"].i if "to" in attributes else None
+    if value is None or to not in _INTEGERS:
+        return None
+    # A number that the type does not hold becomes another: exporters write the end of a Slice as 2^63 - 1.
+    narrow = _INT32 if to == onnx.TensorProto.INT32 else _INT64
+    return value._replace(items=tuple(_hold(item, narrow) for item in value.items))
 
 
 def _compute_shape(operands: Operands, attributes: Attributes) -> ShapeValue | None:
@@ -142,6 +148,8 @@ def _compute_slice(operands: Operands, attributes: Attributes) -> ShapeValue | N
     if data is None or data.is_scalar or start is None or end is None or not step:
         return None
     size = len(data.items)
+    if step < 0 and start < -size:
+        return None  # ONNX begins at the first item then, its reference evaluator nowhere
     # Python's slices as ONNX defines them; with a step below 0, an end before the beginning is none at all.
     return ShapeValue(data.items[start : None if step < 0 and end < -size else end : step])
 
@@ -152,14 +160,26 @@ def _find_slice_ends(operands: Operands, attributes: Attributes) -> tuple[ShapeV
     return _find_value(operands, 1), _find_value(operands, 2)
 
 
-def _compute_unsqueeze(operands: Operands, _attributes: Attributes) -> ShapeValue | None:
+def _compute_unsqueeze(operands: Operands, attributes: Attributes) -> ShapeValue | None:
     value = _find_value(operands, 0)
-    return ShapeValue(value.items) if value is not None and value.is_scalar else None
+    is_list = value is not None and value.is_scalar and _count_axes(operands, attributes) == 1
+    return ShapeValue(value.items) if value is not None and is_list else None
 
 
-def _compute_squeeze(operands: Operands, _attributes: Attributes) -> ShapeValue | None:
+def _compute_squeeze(operands: Operands, attributes: Attributes) -> ShapeValue | None:
     value = _find_value(operands, 0)
-    return None if value is None or len(value.items) != 1 else ShapeValue(value.items, is_scalar=True)
+    is_given = "axes" in attributes or len(operands) > 1
+    if value is None or len(value.items) != 1 or (is_given and _count_axes(operands, attributes) != 1):
+        return None
+    return ShapeValue(value.items, is_scalar=True)
+
+
+def _count_axes(operands: Operands, attributes: Attributes) -> int | None:
+    """Returns how many axes a node has, which are an attribute until opset 13; None where that is unknown."""
+    if "axes" in attributes:
+        return len(attributes["axes"].ints)
+    axes = _find_value(operands, 1)
+    return None if axes is None else len(axes.items)
 
 
 def _compute_reshape(operands: Operands, attributes: Attributes) -> ShapeValue | None:
@@ -172,17 +192,24 @@ def _compute_reshape(operands: Operands, attributes: Attributes) -> ShapeValue |
 
 def _compute_filled(operands: Operands, attributes: Attributes) -> ShapeValue | None:
     sizes = _find_value(operands, 0)
-    filling = read_tensor(attributes["value"].t) if "value" in attributes else None
+    filling = _find_number(read_tensor(attributes["value"].t)) if "value" in attributes else None
     size = _find_number(sizes)
     if filling is None or size is None or not 0 <= size <= MAX_ITEMS:
         return None
-    return ShapeValue(filling.items[:1] * size)
+    return ShapeValue((filling,) * size)
 
 
 def _compute_product(operands: Operands, attributes: Attributes) -> ShapeValue | None:
     value = _find_value(operands, 0)
     keeps = attributes["keepdims"].i if "keepdims" in attributes else 1
-    return None if value is None else ShapeValue((_multiply_all(value.items),), is_scalar=not keeps)
+    # With noop_with_empty_axes, nothing is multiplied unless there are axes.
+    if (
+        value is None
+        or value.is_scalar
+        or ("noop_with_empty_axes" in attributes and attributes["noop_with_empty_axes"].i)
+    ):
+        return None
+    return ShapeValue((_multiply_all(value.items),), is_scalar=not keeps)
 
 
 def _compute_each(calculate: Callable[[AnyDim, AnyDim], AnyDim]) -> Callable[[Operands, Attributes], ShapeValue | None]:
@@ -194,7 +221,8 @@ def _compute_each(calculate: Callable[[AnyDim, AnyDim], AnyDim]) -> Callable[[Op
         if not {len(one.items), len(other.items)} <= {1, size}:
             return None
         pairs = zip(_stretch(one.items, size), _stretch(other.items, size), strict=True)
-        return ShapeValue(tuple(calculate(*pair) for pair in pairs), is_scalar=one.is_scalar and other.is_scalar)
+        items = tuple(_hold(calculate(*pair), _INT64) for pair in pairs)
+        return ShapeValue(items, is_scalar=one.is_scalar and other.is_scalar)
 
     return compute
 
@@ -207,7 +235,12 @@ def _multiply_all(dims: Sequence[AnyDim]) -> AnyDim:
     product: AnyDim = 1
     for dim in dims:
         product = multiply(product, dim)
-    return product
+    return _hold(product, _INT64)
+
+
+def _hold(item: AnyDim, numbers: range) -> AnyDim:
+    """Returns an item that a type holds; a number that it does not is unknown."""
+    return None if isinstance(item, int) and item not in numbers else item
 
 
 def _find_value(operands: Operands, place: int) -> ShapeValue | None:
