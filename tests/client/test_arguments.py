@@ -68,7 +68,9 @@ def test_a_target_that_is_none_says_what_to_write(method: str, target: object, t
 
 
 @pytest.mark.parametrize("field", ["data_shape", "shape", "expected_shape"])
-@pytest.mark.parametrize("dims", [6, "N,4", True, {"N", 4}, SIX.reshape(2, 3)], ids=repr)
+@pytest.mark.parametrize(
+    "dims", [6, "N,4", True, {"N", 4}, SIX.reshape(2, 3)], ids=["int", "text", "bool", "set", "array"]
+)
 def test_a_shape_of_a_question_has_items(field: str, dims: object):
     query: dict[str, Any] = {"data_shape": [6], "shape": [6], field: dims}
     with pytest.raises(TypeError, match=r"a shape is a sequence of dims, and .* is .*: write"):
