@@ -42,7 +42,6 @@ from tensor_reshape.server.metrics.call_tallies import CallTally
 from tensor_reshape.server.metrics.gauges import GaugeWriter, Process
 from tensor_reshape.server.metrics.tallies import Layout, Tally
 from tensor_reshape.server.metrics.unknown_calls import UnknownCalls
-from tensor_reshape.server.observations import Observations
 from tensor_reshape.server.oip.messages import SERVICE as INFERENCE_SERVICE
 from tensor_reshape.server.oip.methods import build_methods as build_inference_methods
 from tensor_reshape.server.oip.methods import build_probes
@@ -60,6 +59,7 @@ from tensor_reshape.server.transport.listeners import bind, count_listeners, fin
 from tensor_reshape.server.transport.offenders import OffenderCloser
 from tensor_reshape.server.transport.options import build_options
 from tensor_reshape.server.transport.sockets import find_connections
+from tensor_reshape.server.watchers import Watchers
 from tensor_reshape.v1 import reshape_pb2
 
 Causes: TypeAlias = "SimpleQueue[str]"
@@ -114,10 +114,10 @@ class Runner:
         self._reflection = Reflection((*_SERVICES, *([channelz.SERVICE] if config.channelz else [])))
         gated = [*(self._reflection.names if config.reflects else ()), *(channelz.NAMES if config.channelz else ())]
         self._access = Access(config, served.names + gated)
-        self._observations = Observations(config)
+        self._watchers = Watchers(config)
         # Quotas last: they count for callers whom the others have named, and let in.
-        passed = Gates((*self._observations.gates, *self._access.gates, *gates, *build_quotas(config)))
-        self._admission = Admission(config, (*self._observations.observers, *observers), passed)
+        passed = Gates((*self._watchers.gates, *self._access.gates, *gates, *build_quotas(config)))
+        self._admission = Admission(config, (*self._watchers.observers, *observers), passed)
         self._health, methods = build_health(self._admission.resets)
         methods += self._build_introspection(passed)
         self._threads = start_threads(config.threads, "call")
@@ -208,7 +208,7 @@ class Runner:
                 self._server.stop(None)
         self._side_ports.end(deadline, hurry)
         self._housekeeper.stop()
-        self._observations.end()
+        self._watchers.end()
         self._threads.shutdown(wait=False)  # what no call waits for any more may take long
 
     def _dismiss_clients(self, hurry: threading.Event) -> None:

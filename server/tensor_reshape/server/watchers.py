@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tensor_reshape.server.tracing.providers import Tracing
 
 
-class Observations:
+class Watchers:
     """The observers of one server.
 
     Attributes:
