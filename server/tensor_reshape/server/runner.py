@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import grpc
 from google.protobuf.descriptor import MethodDescriptor
@@ -28,7 +28,7 @@ from tensor_reshape.server.auxiliary.reflection import Reflection
 from tensor_reshape.server.calls import serving_loops
 from tensor_reshape.server.calls.admission import Admission
 from tensor_reshape.server.calls.budgets import count_pool_bytes
-from tensor_reshape.server.calls.call_logs import AccessLog, UnknownMethods
+from tensor_reshape.server.calls.call_logs import UnknownMethods
 from tensor_reshape.server.calls.fair_locks import FairLock
 from tensor_reshape.server.calls.gates import Gate, Gates
 from tensor_reshape.server.calls.handlers import build_handlers
@@ -59,10 +59,8 @@ from tensor_reshape.server.transport.listeners import bind, count_listeners, fin
 from tensor_reshape.server.transport.offenders import OffenderCloser
 from tensor_reshape.server.transport.options import build_options
 from tensor_reshape.server.transport.sockets import find_connections
+from tensor_reshape.server.watchers import Watchers
 from tensor_reshape.v1 import reshape_pb2
-
-if TYPE_CHECKING:
-    from tensor_reshape.server.tracing.providers import Tracing
 
 Causes: TypeAlias = "SimpleQueue[str]"
 
@@ -116,10 +114,10 @@ class Runner:
         self._reflection = Reflection((*_SERVICES, *([channelz.SERVICE] if config.channelz else [])))
         gated = [*(self._reflection.names if config.reflects else ()), *(channelz.NAMES if config.channelz else ())]
         self._access = Access(config, served.names + gated)
-        logs = [AccessLog(config.access_log)] if config.access_log else []
+        self._watchers = Watchers(config)
         # Quotas last: they count for callers whom the others have named, and let in.
-        passed = Gates((*logs, *self._access.gates, *gates, *build_quotas(config)))
-        self._admission = Admission(config, (*logs, *observers, *self._start_observers()), passed)
+        passed = Gates((*self._watchers.gates, *self._access.gates, *gates, *build_quotas(config)))
+        self._admission = Admission(config, (*self._watchers.observers, *observers), passed)
         self._health, methods = build_health(self._admission.resets)
         methods += self._build_introspection(passed)
         self._threads = start_threads(config.threads, "call")
@@ -210,8 +208,7 @@ class Runner:
                 self._server.stop(None)
         self._side_ports.end(deadline, hurry)
         self._housekeeper.stop()
-        if self._tracing is not None:
-            self._tracing.end()
+        self._watchers.end()
         self._threads.shutdown(wait=False)  # what no call waits for any more may take long
 
     def _dismiss_clients(self, hurry: threading.Event) -> None:
@@ -221,11 +218,6 @@ class Runner:
         while not dismissal.advance(time.monotonic()) and time.monotonic() < end and not hurry.wait(_TURN_SECONDS):
             pass  # those that were busy may be idle now
         self._admission.resume()
-
-    def _start_observers(self) -> list[Observer]:
-        """Starts what tells of calls, as the configuration says."""
-        self._tracing = _start_tracing() if self._config.tracing else None
-        return [self._tracing.observer] if self._tracing else []
 
     def _build_introspection(self, gates: Gates) -> list[Method]:
         """Returns what else tells of the server itself; `gates` are asked for reflection and channelz."""
@@ -278,23 +270,6 @@ def _open_shared_memory(directory: Path | None) -> SharedMemory:
     except OSError as error:
         message = f"cannot open --shared-memory-dir {directory}: {error.strerror}"
         raise ConfigError(message) from error
-
-
-def _start_tracing() -> "Tracing":
-    """Starts to tell OpenTelemetry of calls.
-
-    Raises:
-        ConfigError: it is not installed, or cannot be told.
-    """
-    try:
-        from tensor_reshape.server.tracing.providers import Tracing  # noqa: PLC0415 - an extra, which few servers need
-    except ImportError as error:
-        message = f"--tracing needs the extra tensor-reshape[tracing]: {error}"
-        raise ConfigError(message) from error
-    except ValueError as error:  # some of OpenTelemetry's variables are read when it is imported
-        message = f"--tracing: {error}"
-        raise ConfigError(message) from error
-    return Tracing()
 
 
 def serve_until_signal(config: Config) -> None:
