@@ -224,7 +224,7 @@ class HttpPort:
             with suppress(OSError):  # no descriptors are left, or the connection is gone already
                 accepted, _ = await asyncio.get_running_loop().sock_accept(listener)
                 self._admit(accepted)
-            # In turns of the loop, never several in one: a task that is cancelled before it has begun cleans up nothing.
+            # One in a turn of the loop: a task that is cancelled before it has begun cleans nothing up.
             await asyncio.sleep(1 / CONNECTIONS_PER_SECOND)
 
     def _admit(self, accepted: socket.socket) -> None:
