@@ -1,7 +1,6 @@
 """The port where HTTP is spoken: an event loop on a thread of its own, beside that which receives the calls of gRPC.
 
-- It takes `CONNECTIONS_PER_SECOND`, however many come and however busy the loop is, and has `MAX_CONNECTIONS` of them:
-  over TLS each takes 300 KiB.
+- It takes `CONNECTIONS_PER_SECOND`, however many come, and has `MAX_CONNECTIONS` of them: over TLS each takes 300 KiB.
   Where there are as many, one that carries no call makes room, of the host that has most of them: so one host alone
   keeps nobody out.
 - While anybody is connected, the interpreter switches between threads as fast as while anybody computes: the loop
@@ -41,7 +40,6 @@ MAX_CONNECTIONS = 256
 """How many there are at once."""
 
 _BACKLOG = 128
-_BURST_SECONDS = 0.1  # so many seconds' connections are taken in one turn of the loop, where it is late
 _DATE_SECONDS = 1.0
 
 FindContext = Callable[[], ssl.SSLContext | None]
@@ -57,6 +55,7 @@ class _Guest:
     came_at: float
     task: asyncio.Task[None] | None = None
     connection: Connection | None = None
+    leaves: bool = False  # it has been sent away, for which the loop takes some turns: it is not to be chosen again
 
     @property
     def is_busy(self) -> bool:
@@ -67,6 +66,7 @@ class _Guest:
         return self.came_at if self.connection is None else self.connection.since
 
     def send_away(self) -> None:
+        self.leaves = True
         if self.connection is not None:
             self.connection.transport.abort()
         elif self.task is not None:
@@ -220,16 +220,12 @@ class HttpPort:
             listener.close()
 
     async def _accept_all(self, listener: socket.socket) -> None:
-        loop = asyncio.get_running_loop()
-        due = loop.time()
         while True:
             with suppress(OSError):  # no descriptors are left, or the connection is gone already
-                accepted, _ = await loop.sock_accept(listener)
+                accepted, _ = await asyncio.get_running_loop().sock_accept(listener)
                 self._admit(accepted)
-            # By the clock, not by turns: one turn in which all connections have work takes as long as 50 of these.
-            due = max(due + 1 / CONNECTIONS_PER_SECOND, loop.time() - _BURST_SECONDS)
-            if due > loop.time():
-                await asyncio.sleep(due - loop.time())
+            # One in a turn of the loop: a task that is cancelled before it has begun cleans nothing up.
+            await asyncio.sleep(1 / CONNECTIONS_PER_SECOND)
 
     def _admit(self, accepted: socket.socket) -> None:
         """Takes a connection, where there is room, or somebody makes some.
@@ -239,8 +235,7 @@ class HttpPort:
         """
         try:
             name = name_peer(accepted)
-            if len(self._guests) >= self.max_connections:
-                self._make_room()
+            self._make_room()
         except OSError:
             accepted.close()
             raise
@@ -251,13 +246,16 @@ class HttpPort:
         guest.task = asyncio.create_task(self._host(guest, accepted))
 
     def _make_room(self) -> None:
-        """Sends one away who is idle.
+        """Sends one away who is idle, where there are as many as there may be.
 
         Raises:
-            ConnectionRefusedError: nobody is.
+            ConnectionRefusedError: nobody is idle.
         """
-        held = Counter(guest.host for guest in self._guests)
-        idle = [guest for guest in self._guests if not guest.is_busy]
+        staying = [guest for guest in self._guests if not guest.leaves]
+        if len(staying) < self.max_connections:
+            return
+        held = Counter(guest.host for guest in staying)
+        idle = [guest for guest in staying if not guest.is_busy]
         if not idle:
             raise ConnectionRefusedError
         max(idle, key=lambda guest: (held[guest.host], -guest.since)).send_away()
