@@ -40,7 +40,7 @@ def _make_shape(dims: Sequence[DimLike]) -> Any:  # noqa: ANN401 - OpenVINO has 
 
 
 def _make_dim(dim: DimLike) -> Any:  # noqa: ANN401 - OpenVINO has no types
-    if isinstance(dim, tuple):
+    if isinstance(dim, tuple) and len(dim) == 2:
         low, high = dim
         return openvino.Dimension(low, _UNBOUNDED if high is None else high)
     made = openvino.Dimension(dim if isinstance(dim, int) else _UNBOUNDED)

@@ -61,8 +61,13 @@ def blocked_address() -> Iterator[str]:
 
 
 def test_an_asyncio_client_is_not_made_outside_of_an_event_loop():
-    with pytest.raises(RuntimeError):
+    with pytest.raises(RuntimeError, match="none is running: make it in a coroutine, or a Client"):
         AsyncClient("127.0.0.1:1")
+
+
+async def test_an_asyncio_client_is_no_block_that_blocks():
+    with pytest.raises(TypeError, match=r"write `async with AsyncClient"), AsyncClient("127.0.0.1:1"):  # type: ignore[attr-defined]
+        pass
 
 
 async def test_a_server_that_listens_is_ready_for_asyncio(server: ServerProcess):

@@ -13,7 +13,7 @@ from both_clients import CALLERS, AnyClient, open_client
 from in_process import run_runner, run_stock
 from tensor_reshape.client import ReshapeError, ResponseError, ServiceError, ShapeQuery, TensorReshapeError
 from tensor_reshape.client.contexts import CALL_OPTIONS, CallOptions, ClientContext, build_metadata, check_metadata
-from tensor_reshape.client.retries import Deadline
+from tensor_reshape.client.deadlines import Deadline
 from tensor_reshape.rules.questions import ShapeAnswer
 from tensor_reshape.wire.batches import encode_batch_response
 from tensor_reshape.wire.inference import build_infer_response
@@ -200,6 +200,14 @@ def test_the_options_of_a_call_are_those_that_are_documented():
 def test_metadata_that_grpc_cannot_send_is_refused(pair: tuple[str, str | bytes]):
     with pytest.raises(ValueError, match="metadata"):
         check_metadata([pair])
+
+
+@pytest.mark.parametrize("metadata", [{"tenant": "a"}, "tenant=a", 5], ids=["a dict", "text", "a number"])
+def test_metadata_that_are_no_pairs_say_what_to_write_and_are_not_shown(metadata: object):
+    with pytest.raises(
+        TypeError, match=r"^metadata is of the type (dict|str|int): write pairs, as \[\('key', 'value'\)\]$"
+    ):
+        check_metadata(metadata)  # type: ignore[arg-type] # that is the point
 
 
 def test_metadata_that_can_be_read_only_once_are_sent_all_the_same():

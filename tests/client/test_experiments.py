@@ -25,6 +25,7 @@ sys.meta_path.insert(0, Watch())
 PRETEND = "importlib.metadata.version = lambda name: {version!r}"
 TRIED = PRETEND.format(version="1.85.1")  # whichever is installed
 IMPORT_SDK = "import tensor_reshape.client"
+IMPORT_BOTH = f"{IMPORT_SDK}\nimport grpc"
 CALL_NOBODY = """
 try:
     grpc.insecure_channel("127.0.0.1:1").unary_unary("/nobody/Serves")(b"")
@@ -55,37 +56,99 @@ def watch(*lines: str, **environment: str) -> list[str]:
 
 @pytest.mark.parametrize("module", ["client", "client.errors"])
 def test_whoever_imports_the_sdk_first_takes_part(module: str):
-    assert watch(TRIED, f"import tensor_reshape.{module}") == [EXPERIMENTS]
+    assert watch(TRIED, f"import tensor_reshape.{module}", "import grpc") == [EXPERIMENTS]
+
+
+@pytest.mark.parametrize("name", ["client.Client", "client.AsyncClient", "testing.FakeClient"])
+def test_a_client_that_is_named_takes_part(name: str):
+    module, _, kind = name.partition(".")
+    assert watch(TRIED, f"from tensor_reshape.{module} import {kind}") == [EXPERIMENTS]
+
+
+def test_the_sdk_alone_does_not_import_grpc():
+    assert watch(TRIED, IMPORT_SDK) == []
+
+
+def test_grpc_looks_as_if_nobody_had_been_in_between():
+    names = "grpc.__loader__ is grpc.__spec__.loader, type(grpc.__loader__).__name__"
+    assert watch(TRIED, IMPORT_BOTH, f"print({names})")[-1] == "True SourceFileLoader"
+
+
+def test_whoever_looks_for_grpc_before_it_is_imported_finds_it_and_changes_nothing():
+    look = "found = importlib.util.find_spec('grpc').loader"
+    report = "print(copy.deepcopy(found).get_filename('grpc') == found.get_filename('grpc') == grpc.__file__)"
+    lines = IMPORT_SDK, "import copy, importlib.util", look, "import grpc", report
+    assert watch(TRIED, *lines) == [EXPERIMENTS, "True"]
+
+
+def test_a_package_that_is_loaded_again_looks_for_grpc_once():
+    again = f"{IMPORT_SDK}, importlib\nimportlib.reload(tensor_reshape.client)"
+    left = "print(len([finder for finder in sys.meta_path if 'tensor_reshape' in type(finder).__module__]))"
+    reload = "importlib.reload(grpc)"
+    assert watch(TRIED, again, left, "import grpc", reload) == ["1", EXPERIMENTS]
+
+
+def test_finders_that_ask_each_other_find_grpc():
+    finder = """
+class Asking:  # as those are that call hooks after an import
+    asked = False
+
+    def find_spec(self, name, path, target=None):
+        if name != "grpc" or self.asked:
+            return None
+        self.asked = True
+        return importlib.util.find_spec(name)
+"""
+    add = "sys.meta_path.insert(1, Asking())"
+    assert watch(TRIED, finder, IMPORT_SDK, add, "import grpc") == [EXPERIMENTS]
 
 
 def test_what_is_set_is_taken_away_again():
-    assert watch(TRIED, IMPORT_SDK, f"print({VARIABLE!r} in os.environ)") == [EXPERIMENTS, "False"]
+    assert watch(TRIED, IMPORT_BOTH, f"print({VARIABLE!r} in os.environ)") == [EXPERIMENTS, "False"]
 
 
 def test_it_is_taken_away_also_where_grpc_cannot_be_imported():
     fail = "sys.modules['grpc._compression'] = None"
-    report = f"try: {IMPORT_SDK}\nexcept ImportError: print({VARIABLE!r} in os.environ)"
+    report = f"{IMPORT_SDK}\ntry: import grpc\nexcept ImportError: print({VARIABLE!r} in os.environ)"
     assert watch(TRIED, fail, report)[-1] == "False"
 
 
+def test_whoever_clears_the_environment_meanwhile_is_no_error():
+    finder = f"""
+class Clear:
+    def find_spec(self, name, path, target=None):
+        if name == "grpc._compression":
+            print(os.environ.pop({VARIABLE!r}))
+
+sys.meta_path.insert(0, Clear())
+"""
+    assert watch(TRIED, finder, IMPORT_BOTH, "print('imported')")[::2] == [EXPERIMENTS, "imported"]
+
+
+def test_what_the_environment_says_in_between_counts_too():
+    later = f"os.environ[{VARIABLE!r}] = ''"
+    assert watch(TRIED, IMPORT_SDK, later, "import grpc") == [""]
+
+
 def test_whoever_has_imported_grpc_is_left_alone():
-    assert watch(TRIED, "import grpc", IMPORT_SDK) == ["None"]
+    left = "print(len([finder for finder in sys.meta_path if 'tensor_reshape' in type(finder).__module__]))"
+    assert watch(TRIED, "import grpc", IMPORT_SDK, left) == ["None", "0"]
 
 
 @pytest.mark.parametrize("value", ["", "event_engine_client"])
 def test_what_the_environment_says_is_left_alone(value: str):
-    lines = watch(TRIED, IMPORT_SDK, f"print(os.environ[{VARIABLE!r}])", **{VARIABLE: value})
+    lines = watch(TRIED, IMPORT_BOTH, f"print(os.environ[{VARIABLE!r}])", **{VARIABLE: value})
     assert lines == [value, value]
 
 
 @pytest.mark.parametrize("version", ["1.85.0", "1.85.1", "1.85.0rc1"])
 def test_a_release_that_was_tried_takes_part(version: str):
-    assert watch(PRETEND.format(version=version), IMPORT_SDK) == [EXPERIMENTS]
+    assert watch(PRETEND.format(version=version), IMPORT_BOTH) == [EXPERIMENTS]
 
 
 @pytest.mark.parametrize("version", ["1.8.5", "1.84.2", "1.86.0", "1.86.0.dev0", "1.850.0", "2.85.0", "unknown"])
 def test_a_release_that_was_not_tried_is_left_alone(version: str):
-    assert watch(PRETEND.format(version=version), IMPORT_SDK) == ["None"]
+    assert watch(PRETEND.format(version=version), IMPORT_BOTH) == ["None"]
 
 
 def test_grpc_without_a_release_is_left_alone():
@@ -93,7 +156,7 @@ def test_grpc_without_a_release_is_left_alone():
         "def find(name): raise importlib.metadata.PackageNotFoundError(name)",
         "importlib.metadata.version = find",
     )
-    assert watch(*lines, IMPORT_SDK) == ["None"]
+    assert watch(*lines, IMPORT_BOTH) == ["None"]
 
 
 def test_the_installed_core_knows_the_experiment():

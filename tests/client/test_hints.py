@@ -32,7 +32,10 @@ def test_other_errors_and_other_methods_have_no_hint(error: TensorReshapeError, 
 def test_the_hint_names_both_sizes_and_what_to_do():
     hinted = hint_size(TOO_LARGE, RESHAPE, 2**20, INFO)
 
-    assert str(hinted) == 'the request takes 1 MiB, above the server\'s 4 KiB: use transfer="stream"'
+    assert str(hinted) == (
+        'the request takes 1 MiB, above the server\'s 4 KiB: use transfer="stream", '
+        "or a client with a smaller inline_max_bytes"
+    )
     assert isinstance(hinted, LimitError)
     assert (hinted.reason, hinted.field) == (TOO_LARGE.reason, TOO_LARGE.field)
     assert hinted.metadata == {"size": "1048576", "limit": "4096"}

@@ -15,8 +15,8 @@ import pytest
 from both_clients import CALLERS, open_client
 from server_processes import ServerProcess
 from tensor_reshape.client import AsyncClient, Client, LimitError, Reason
+from tensor_reshape.client.defaults import DEFAULT_TIMEOUT_SECONDS
 from tensor_reshape.client.options import (
-    DEFAULT_TIMEOUT_SECONDS,
     Endpoint,
     build_channel_options,
     check_settings,
@@ -32,6 +32,26 @@ from tensor_reshape.wire.streams import DEFAULT_CHUNK_BYTES
 def test_a_timeout_is_above_0(seconds: float):
     with pytest.raises(ValueError, match="timeout"):
         choose_timeout(seconds)
+
+
+@pytest.mark.parametrize("seconds", ["5", None, [5]], ids=repr)
+def test_a_timeout_is_a_number(seconds: float):
+    with pytest.raises(TypeError, match=r"write seconds as a number; math\.inf is without a limit"):
+        choose_timeout(seconds)
+
+
+@pytest.mark.parametrize("field", ["chunk_bytes", "inline_max_bytes"])
+@pytest.mark.parametrize("size", ["2MiB", 1.5, None], ids=repr)
+def test_a_size_is_an_integer(field: str, size: object):
+    fields: dict[str, Any] = {field: size}
+    with pytest.raises(TypeError, match=f"^{field} is .*: write bytes as an integer"):
+        Client("127.0.0.1:1", **fields)
+
+
+@pytest.mark.parametrize("credentials", [True, "ca.pem"], ids=repr)
+def test_credentials_are_those_of_grpc(credentials: grpc.ChannelCredentials):
+    with pytest.raises(TypeError, match=r"write credentials=grpc\.ssl_channel_credentials\(\) for TLS"):
+        Client("127.0.0.1:1", credentials=credentials)
 
 
 @pytest.mark.parametrize(("timeout", "seconds"), [(None, 30), (0.5, 0.5), (math.inf, None), (1e300, None)])

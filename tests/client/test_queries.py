@@ -42,6 +42,10 @@ READINGS: dict[str, tuple[DimLike, AnyDim]] = {
     "text of an unbounded interval": ("2..", Dim(Interval(2, None))),
     "text of a product": ("4*C", FOUR_C),
     "text of nothing": ("?", None),
+    "text of a sum": ("seq + past", name_dim("seq + past")),
+    "text of what an exporter writes": ("input.1_dynamic_axes_2", name_dim("input.1_dynamic_axes_2")),
+    "a Symbol": (Symbol("4*C", Interval(1, 8)), name_dim("4*C", 1, 8)),
+    "an Expression": (Expression(4, (Symbol("C"),)), FOUR_C),
 }
 
 
@@ -90,7 +94,7 @@ def test_what_is_no_dim_is_a_type_error(dim: DimLike):
 
 @pytest.mark.parametrize("dim", [(), (2,), (2, 3, 4)], ids=str)
 def test_bounds_are_two(dim: DimLike):
-    with pytest.raises(TypeError, match="an interval is"):
+    with pytest.raises(TypeError, match=r"write a tuple \(low, high\)"):
         read_dims([dim])
 
 

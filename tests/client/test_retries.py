@@ -1,4 +1,4 @@
-"""Deadlines, budgets, and which failure is followed by another attempt, after what."""
+"""Budgets, and which failure is followed by another attempt, after what."""
 
 import math
 import threading
@@ -9,9 +9,10 @@ from grpc import StatusCode
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tensor_reshape.client.deadlines import Deadline
 from tensor_reshape.client.errors import CallTimeoutError, InternalServerError, ResponseError, ServiceError
 from tensor_reshape.client.options import Endpoint
-from tensor_reshape.client.retries import PATIENCE_SECONDS, Attempts, Deadline, Pause, RetryBudget
+from tensor_reshape.client.retries import PATIENCE_SECONDS, Attempts, Pause, RetryBudget
 from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason, TensorReshapeError
 
 LOST = [
@@ -276,20 +277,3 @@ def test_threads_share_a_budget():
     for thread in threads:
         thread.join()
     assert sum(granted) == 49
-
-
-def test_no_deadline_leaves_no_limit():
-    deadline = Deadline(None)
-    assert (deadline.remaining_seconds, deadline.is_within(1e9)) == (None, False)
-
-
-@pytest.mark.parametrize(("seconds", "within"), [(100.0, 1.0), (100.0, 99.0)])
-def test_a_deadline_is_not_within_less_than_what_is_left(seconds: float, within: float):
-    deadline = Deadline(seconds)
-    assert deadline.remaining_seconds == pytest.approx(seconds, abs=0.5)
-    assert (deadline.is_within(within), deadline.is_within(seconds)) == (False, True)
-
-
-def test_a_deadline_that_has_passed_leaves_what_grpc_still_takes_for_a_timeout():
-    deadline = Deadline(1e-9)
-    assert (deadline.remaining_seconds, deadline.is_within(0)) == (1e-3, True)

@@ -118,6 +118,21 @@ def test_a_closed_client_refuses_calls(server: ServerProcess):
         client.infer_shape([6], [6], special_zero=False)
 
 
+def test_a_closed_client_says_what_to_do():
+    client = Client("127.0.0.1:1")
+    client.close()
+    with pytest.raises(
+        ValueError, match=r"^the client of 127\.0\.0\.1:1 is closed: make calls before its `with` block"
+    ):
+        client.infer_shape([1], [1], special_zero=False)
+
+
+async def test_a_blocking_client_is_no_block_that_is_awaited():
+    with pytest.raises(TypeError, match=r"write `with Client\(\.\.\.\)`, or `async with AsyncClient"):
+        async with Client("127.0.0.1:1"):  # type: ignore[attr-defined] # that is the point
+            pass
+
+
 def test_a_client_may_be_closed_twice(server: ServerProcess):
     client = Client(server.address)
     client.close()

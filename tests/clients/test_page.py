@@ -9,7 +9,7 @@ from documents import ROOT
 from server_processes import ServerProcess
 from verification.clients.programs import Program, find_programs
 
-PAGE = ROOT / "docs/clients.md"
+PAGE = ROOT / "docs/how-to/clients.md"
 PRINTED = re.compile(r"^.*(?:\b(?:log|print|Println|cout)\b|InferShape).* (?://|#) (.*)$", re.MULTILINE)
 SHOWN = [program for program in find_programs() if program.page]
 

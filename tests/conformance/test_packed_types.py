@@ -98,7 +98,7 @@ def read_picture(picture: str, raw: bytes, count: int) -> list[int]:
 
 def list_pictures() -> dict[str, str]:
     """Returns the picture of each type, as the page draws it."""
-    found = PICTURES.findall((ROOT / "docs" / "element-types.md").read_text())
+    found = PICTURES.findall((ROOT / "docs" / "concepts" / "element-types.md").read_text())
     return {name: picture for names, picture in found for name in names.split(", ")}
 
 

@@ -18,7 +18,7 @@ from raw_streams import SIX, STRIDED, begin, chunk, open_stream
 from remote_refusals import catch_status, read_retry_seconds, send_raw
 from server_processes import ServerProcess, run_server
 from tensor_reshape.client import Client, HealthStatus, LimitError, Reason
-from tensor_reshape.client.retries import Deadline
+from tensor_reshape.client.deadlines import Deadline
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.operations import RESHAPE
 from tensor_reshape.rules.questions import Question

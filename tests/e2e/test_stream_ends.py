@@ -20,7 +20,7 @@ from tensor_reshape.client import (
     ServiceError,
     UnavailableError,
 )
-from tensor_reshape.client.retries import Deadline
+from tensor_reshape.client.deadlines import Deadline
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.server.config import Config
 from tensor_reshape.server.runner import Runner

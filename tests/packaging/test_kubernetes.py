@@ -40,7 +40,7 @@ pytestmark = pytest.mark.skipif(not find_renderer(), reason="needs kubectl 1.27 
 
 ROOT = Path(__file__).parents[2]
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
-PAGE = ROOT / "docs/kubernetes.md"
+PAGE = ROOT / "docs/deployment/kubernetes.md"
 MONITORING = ROOT / "deploy/monitoring"
 VERSIONS = ("1.29", kubernetes_validate.latest_version())
 CUSTOM = {("cert-manager.io/v1", "Certificate"), ("monitoring.coreos.com/v1", "ServiceMonitor")}
@@ -48,8 +48,8 @@ CUSTOM = {("cert-manager.io/v1", "Certificate"), ("monitoring.coreos.com/v1", "S
 
 MONITORED = ("monitoring", "production")
 
-LOST_BY_THE_ALLOCATOR = 0.4  # of the budget, in the worst flood that was tried: docs/server.md
-AHEAD_BYTES = 256 * 1024  # what the transport receives of a call that waits: docs/server.md
+LOST_BY_THE_ALLOCATOR = 0.4  # of the budget, in the worst flood that was tried: docs/deployment/server.md
+AHEAD_BYTES = 256 * 1024  # what the transport receives of a call that waits: docs/deployment/server.md
 MEMORY_STEP = 256 * 2**20
 
 every_overlay = pytest.mark.parametrize("overlay", OVERLAYS)
@@ -131,7 +131,7 @@ def test_a_pod_may_live_longer_than_the_server_takes_to_stop(overlay: str, confi
 
 
 def derive_memory(config: Config) -> int:
-    """Returns the memory of a container, as docs/kubernetes.md derives it."""
+    """Returns the memory of a container, as docs/deployment/kubernetes.md derives it."""
     assert (config.workers, config.reflection) == (1, False)
     parts = (
         PROCESS_BYTES,

@@ -1,4 +1,4 @@
-"""HAProxy and nginx, with the files of deploy/proxies, are what docs/proxies.md says of them."""
+"""HAProxy and nginx, with the files of deploy/proxies, are what docs/deployment/proxies.md says of them."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress

@@ -18,27 +18,30 @@ from tensor_reshape.server.workers import slots
 from tensor_reshape.server.workers.messages import STOP_MARGIN_SECONDS
 
 KIB, MIB = 1024, 1024 * 1024
-PAGE = (ROOT / "docs/architecture.md").read_text()
+PAGE = (ROOT / "docs/architecture/overview.md").read_text()
 MODULES = re.findall(r"`((?:rules|wire|calls|service|auxiliary|transport|process|workers)/\w+\.py)`", PAGE)
 SENTENCES = [
-    ("docs/architecture.md", f"messages above {LIGHT_BYTES // KIB} KiB, outputs above {LIGHT_BYTES // KIB} KiB"),
-    ("docs/architecture.md", f"those above {LIGHT_HEADER_BYTES // KIB} KiB; every batch"),
-    ("docs/architecture.md", f"first heartbeat | {slots.START_SECONDS:g} s, then KILLED"),
-    ("docs/architecture.md", f"recent | {slots.SILENCE_SECONDS:g} s, then SILENT"),
     (
-        "docs/architecture.md",
+        "docs/architecture/overview.md",
+        f"messages above {LIGHT_BYTES // KIB} KiB, outputs above {LIGHT_BYTES // KIB} KiB",
+    ),
+    ("docs/architecture/overview.md", f"those above {LIGHT_HEADER_BYTES // KIB} KiB; every batch"),
+    ("docs/architecture/overview.md", f"first heartbeat | {slots.START_SECONDS:g} s, then KILLED"),
+    ("docs/architecture/overview.md", f"recent | {slots.SILENCE_SECONDS:g} s, then SILENT"),
+    (
+        "docs/architecture/overview.md",
         f"Idle for {slots.IDLE_SECONDS:g} s: KILLED | {slots.BUSY_SECONDS:g} s since the last one",
     ),
-    ("docs/architecture.md", f"told to end | {STOP_MARGIN_SECONDS:g} s, then KILLED_AT_STOP"),
-    ("docs/server.md", f"at most {MAX_READS} messages at once"),
-    ("docs/server.md", f"at {MIN_BYTES_PER_SECOND // MIB} MiB/s"),
-    ("docs/server.md", f"progress at {lifecycle.TRICKLE_BYTES_PER_SECOND // KIB} KiB/s"),
-    ("docs/server.md", f"only {CROWDED_CALLS} of them"),
-    ("docs/server.md", f"that have made no progress for {SHORT_SECONDS * 1000:g} ms"),
-    ("docs/server.md", f"up after {SHORT_SECONDS * 1000:g} ms without progress"),
-    ("docs/server.md", f"at most {CALL_THREADS} calls hold a thread"),
-    ("docs/server.md", f"{QUESTION_THREADS} questions about shapes"),
-    ("docs/server.md", f"up to {MAX_REGIONS:,} regions"),
+    ("docs/architecture/overview.md", f"told to end | {STOP_MARGIN_SECONDS:g} s, then KILLED_AT_STOP"),
+    ("docs/deployment/server.md", f"at most {MAX_READS} messages at once"),
+    ("docs/deployment/server.md", f"at {MIN_BYTES_PER_SECOND // MIB} MiB/s"),
+    ("docs/deployment/server.md", f"progress at {lifecycle.TRICKLE_BYTES_PER_SECOND // KIB} KiB/s"),
+    ("docs/deployment/server.md", f"only {CROWDED_CALLS} of them"),
+    ("docs/deployment/server.md", f"that have made no progress for {SHORT_SECONDS * 1000:g} ms"),
+    ("docs/deployment/server.md", f"up after {SHORT_SECONDS * 1000:g} ms without progress"),
+    ("docs/deployment/server.md", f"at most {CALL_THREADS} calls hold a thread"),
+    ("docs/deployment/server.md", f"{QUESTION_THREADS} questions about shapes"),
+    ("docs/deployment/server.md", f"up to {MAX_REGIONS:,} regions"),
 ]
 
 

@@ -12,32 +12,52 @@ from typing import Any
 import click
 import grpc
 import pytest
+from google.protobuf.descriptor import Descriptor, MethodDescriptor
 from google.protobuf.json_format import MessageToDict, ParseDict
 
-from documents import ERRORS, PAGES, README, ROOT, SERVER, Block, find_blocks, read_blocks, read_prose
+from documents import PAGES, README, REFERENCE, ROOT, Block, find_blocks, read_blocks, read_prose
+from http_calls import find_http, post
 from raw_streams import begin, open_stream
 from remote_refusals import catch_status, send_raw
 from server_processes import ServerProcess, run_server
-from tensor_reshape.cli.__main__ import commands
+from tensor_reshape.cli.__main__ import COMMANDS as LAZY_COMMANDS
+from tensor_reshape.cli.lazy_commands import load_all
 from tensor_reshape.client import DataType, Reason
 from tensor_reshape.rules.operations import OPERATIONS, Operation
 from tensor_reshape.server.__main__ import SettingOption, serve
-from tensor_reshape.v1 import reshape_pb2, reshape_pb2_grpc
+from tensor_reshape.v1 import reshape_pb2, reshape_pb2_grpc, tensor_pb2
 from tensor_reshape.wire.status import RETRY_SECONDS
 
 PYTHON = find_blocks("python")
 WITH_CONSOLE = [page for page in PAGES if any(block.language == "console" for block in read_blocks(page))]
-LANGUAGES = {"python", "console", "sh", "json", "js", "text", "ts", "go", "cpp", "py", "toml", "yaml"}
-"""`py` is Python that runs in another environment than this one: tests/clients runs it. `yaml` is a kustomization:
-tests/packaging/test_kubernetes.py renders it."""
+DIRECTIVES = {"{eval-rst}", "{include}"}
+"""What Sphinx puts in the place of the block."""
+LANGUAGES = {"python", "console", "sh", "json", "js", "text", "ts", "go", "cpp", "py", "toml", "yaml", *DIRECTIVES}
+"""`py` is Python that runs in another environment than this one. `yaml` is a kustomization:
+tests/packaging/test_kubernetes.py renders it. `toml` is what tests/server/security/test_permissions.py reads."""
+FOREIGN = {"js", "ts", "go", "cpp", "py"}
+"""What a page shows in these is a file of the repository, which tests run: tests/clients, tests/frameworks, and
+test_moving.py here; but for how-to/arrays.md, of which tests/frameworks runs each block."""
+FRAMEWORKS_PAGE = "arrays.md:"
+RUN = ("examples/clients", "examples/moving", "tests/clients/programs")
+SHOWN = [block for name in sorted(FOREIGN) for block in find_blocks(name) if not block.name.startswith(FRAMEWORKS_PAGE)]
 ADDRESS = "localhost:50051"
 OPTIONS = [option for option in serve.params if isinstance(option, SettingOption)]
-COMMANDS = {**commands.commands, "serve": serve}
+COMMANDS = load_all(LAZY_COMMANDS)
 CALL = re.compile(r"^\s*tensor-reshape (\w+)(.*)$", re.MULTILINE)
 PATH = re.compile(r"`((?:core|client|server|docs|tests|protos|scripts|verification|examples|benchmarks)/[\w./-]*)`")
 LINK = re.compile(r"\]\((?!https?:)([^)#]*)(?:#([^)]*))?\)")
 README_LINES = 120
-OPERATIONS_PAGE = ROOT / "docs/operations.md"
+SERVICE = reshape_pb2.DESCRIPTOR.services_by_name["ReshapeService"]
+OPERATIONS_PAGE = ROOT / "docs/concepts/operations.md"
+
+
+def list_messages() -> list[Descriptor]:
+    """Returns the messages of the contract, those inside others included."""
+    files = (reshape_pb2.DESCRIPTOR, tensor_pb2.DESCRIPTOR)
+    outer = [message for file in files for message in file.message_types_by_name.values()]
+    inner = [nested for message in outer for nested in message.nested_types if not nested.GetOptions().map_entry]
+    return [*outer, *inner]
 
 
 def name_page(page: Path) -> str:
@@ -62,15 +82,16 @@ def test_the_readme_links_to_nothing_that_a_package_index_does_not_have():
     assert LINK.findall(README.read_text()) == []
 
 
-def test_every_page_is_named_in_the_readme():
-    named = README.read_text()
-
-    assert [page for page in map(name_page, (ROOT / "docs").glob("*.md")) if page not in named] == []
-
-
 @pytest.mark.parametrize("page", PAGES, ids=name_page)
 def test_every_piece_of_code_says_what_it_is(page: Path):
     assert {block.language for block in read_blocks(page)} <= LANGUAGES
+
+
+@pytest.mark.parametrize("block", SHOWN, ids=name_block)
+def test_code_in_other_languages_is_a_file_that_runs(block: Block):
+    files = [file for folder in RUN for file in (ROOT / folder).rglob("*") if file.is_file()]
+
+    assert [file for file in files if file.read_text() == block.text] != []
 
 
 @pytest.mark.parametrize("block", PYTHON, ids=name_block)
@@ -155,19 +176,45 @@ def test_the_written_parts_follow_from_the_code():
 
 @pytest.mark.parametrize("reason", Reason)
 def test_the_page_of_errors_has_a_row_for_every_reason(reason: Reason):
-    assert len(find_rows(ERRORS, reason)) == 1
+    assert len(find_rows("errors.md", reason)) == 1
 
 
 @pytest.mark.parametrize("option", OPTIONS, ids=lambda option: option.name)
-def test_the_page_of_the_server_has_a_row_for_every_option(option: click.Option):
-    (row,) = find_rows(SERVER, option.opts[0])
+def test_the_page_of_the_configuration_has_a_row_for_every_option(option: click.Option):
+    (row,) = find_rows("configuration.md", option.opts[0])
 
     assert option.help is not None
     assert option.help in row
 
 
-def find_rows(page: Path, first: str) -> list[str]:
-    return [line for line in page.read_text().splitlines() if line.startswith(f"| `{first}`")]
+def find_rows(page: str, first: str) -> list[str]:
+    return [line for line in (REFERENCE / page).read_text().splitlines() if line.startswith(f"| `{first}`")]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_page_of_commands_has_every_option_of_a_command(name: str):
+    _, _, rest = (REFERENCE / "commands.md").read_text().partition(f"\n## {name}\n")
+    section = rest.partition("\n## ")[0]
+    settings = {option.name for option in OPTIONS}
+    options = [param for param in COMMANDS[name].params if isinstance(param, click.Option) and not param.hidden]
+
+    assert section
+    assert [one.opts for one in options if one.name not in settings and f"`{one.opts[0]}`" not in section] == []
+
+
+@pytest.mark.parametrize("message", list_messages(), ids=lambda message: message.full_name)
+def test_the_page_of_the_contract_has_every_field_of_a_message(message: Descriptor):
+    name = message.full_name.removeprefix(f"{message.file.package}.")
+    _, _, rest = (REFERENCE / "contract.md").read_text().partition(f"\n### {name}\n")
+    shown = re.findall(r"^- \*\*`(\w+)`\*\* = (\d+)", rest.partition("\n### ")[0], re.MULTILINE)
+
+    assert rest
+    assert {(name, int(number)) for name, number in shown} == {(field.name, field.number) for field in message.fields}
+
+
+@pytest.mark.parametrize("method", list(SERVICE.methods), ids=lambda method: method.name)
+def test_the_page_of_the_contract_has_every_method(method: MethodDescriptor):
+    assert f"\n#### {method.name}\n" in (REFERENCE / "contract.md").read_text()
 
 
 @pytest.mark.parametrize("operation", OPERATIONS.values(), ids=lambda operation: operation.name)
@@ -193,7 +240,8 @@ def find_call() -> tuple[str, dict[str, Any]]:
 
 def test_what_grpcurl_sends_is_answered_as_the_page_says(server: ServerProcess):
     method, body = find_call()
-    (shown,) = [json.loads(block.text) for block in find_blocks("json") if "value" in block.text]
+    named = [block.text for block in find_blocks("json") if "clients.md" in block.name]
+    (shown,) = [json.loads(text) for text in named if "value" in text]
 
     with grpc.insecure_channel(server.address) as channel:
         stub = reshape_pb2_grpc.ReshapeServiceStub(channel)
@@ -205,6 +253,18 @@ def test_what_grpcurl_sends_is_answered_as_the_page_says(server: ServerProcess):
 def find_service_config() -> str:
     (config,) = [block.text for block in find_blocks("json") if "methodConfig" in block.text]
     return config
+
+
+def test_what_curl_sends_over_http_is_answered_as_the_page_says():
+    (command,) = [block.text for block in find_blocks("sh") if "curl" in block.text and "--json" in block.text]
+    answer, refusal = [json.loads(block.text) for block in find_blocks("json") if "http.md" in block.name]
+    match = re.search(r"http://[^/]*(/\S+) --json '(.*)'", command, re.DOTALL)
+    assert match is not None
+    question = json.loads(match[2])
+    with run_server("--http-listen", "127.0.0.1:0") as server:
+        assert post(find_http(server), question, match[1]).document == answer
+        told = post(find_http(server), {**question, "shape": {"dims": [{"value": -2}]}}, match[1]).document
+    assert told == refusal
 
 
 def test_a_client_with_the_service_config_of_the_page_asks_a_full_server_again():

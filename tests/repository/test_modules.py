@@ -11,7 +11,7 @@ SOURCE_ROOTS = ("core", "client", "server")
 GENERATED = "v1"
 MODULES = sorted(
     path
-    for folder in (*SOURCE_ROOTS, "protos", "tests", "verification", "examples", "benchmarks")
+    for folder in (*SOURCE_ROOTS, "protos", "tests", "verification", "examples", "benchmarks", "docs")
     for path in (ROOT / folder).rglob("*.py")
     if GENERATED not in path.parts
 )
@@ -31,6 +31,7 @@ PRODUCT = {
 """By the path below the namespace, which tells two modules apart wherever they live."""
 
 TESTED_ELSEWHERE = {
+    "client/defaults.py": "client/test_options.py",  # two numbers
     "rules/limits.py": "rules/test_inference_order.py",  # a table without a function: whoever reads it tests it
     "server/ray/applications.py": "packaging/test_ray.py",  # it imports Ray, which these tests do without
     "server/runner.py": "e2e/test_lifecycle.py",  # it puts the server together: what it does is start, drain and stop

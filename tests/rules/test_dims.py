@@ -1,5 +1,7 @@
 """Dims that are known in part: bounds, names, and how they are written and checked."""
 
+from collections.abc import Callable
+
 import pytest
 
 from tensor_reshape.rules.dims import (
@@ -75,6 +77,8 @@ TEXTS: dict[str, Expression] = {
     "N/(2*M)": make_expression(1, [N], 2, [M]),
     "N/M": make_expression(1, [N], 1, [M]),
     "6/N": make_expression(6, [], 1, [N]),
+    "4*(a + b)": make_expression(4, [Symbol("a + b")]),
+    "2*'N*M'/'a b'^2": make_expression(2, [Symbol("N*M")], 1, [Symbol("a b")] * 2),
 }
 
 
@@ -93,7 +97,14 @@ def test_an_unknown_rank_is_written_as_dots():
 
 @pytest.mark.parametrize(
     ("dims", "text"),
-    [([], "1"), ([2, 3], "6"), ([2, name_dim("N"), 3], "N*6"), ([None], "?"), ([Dim(Interval(1, 2)), 2], "(1..2)*2")],
+    [
+        ([], "1"),
+        ([2, 3], "6"),
+        ([2, name_dim("N"), 3], "N*6"),
+        ([None], "?"),
+        ([Dim(Interval(1, 2)), 2], "(1..2)*2"),
+        ([name_dim("a + b"), 2], "(a + b)*2"),
+    ],
 )
 def test_a_product_is_written_with_its_known_part_last(dims: list[AnyDim], text: str):
     assert format_product(dims) == text
@@ -112,6 +123,13 @@ def test_a_dim_of_an_expression_has_no_name(text: str):
 @pytest.mark.parametrize(("dim", "bounds"), [(None, ANY), (4, Interval(4, 4)), (name_dim("N", 2), Interval(2, None))])
 def test_a_dim_lies_between_its_bounds(dim: AnyDim, bounds: Interval):
     assert find_bounds(dim) == bounds
+
+
+@pytest.mark.parametrize("check", [check_dims, check_partial_dims])
+def test_a_minus_one_is_told_how_an_unknown_dim_is_written(check: Callable[[list[int], str], object]):
+    with pytest.raises(InvalidRequestError) as caught:
+        check([2, -1], "data.dims")
+    assert caught.value.message.endswith("; write None, or ? as text, where nothing is known of it")
 
 
 REFUSALS: dict[str, tuple[AnyDim, Reason]] = {

@@ -4,9 +4,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tensor_reshape.rules.dims import ANY, AnyDim, Dim, Interval, Symbol, format_dim, make_expression, name_dim
+from tensor_reshape.rules.dims import (
+    ANY,
+    AnyDim,
+    Dim,
+    Expression,
+    Interval,
+    Symbol,
+    format_dim,
+    make_expression,
+    name_dim,
+)
 from tensor_reshape.rules.errors import InvalidRequestError, Reason
+from tensor_reshape.rules.names import is_name
 from tensor_reshape.rules.notation import parse_dim
+from tensor_reshape.rules.typed_shapes import parse_shape
+from tensor_reshape.wire.dims import decode_dims, encode_dim
 
 N, M = Symbol("N"), Symbol("M")
 
@@ -27,6 +40,12 @@ TEXTS: dict[str, AnyDim] = {
     "N/2": Dim(ANY, make_expression(1, [N], 2)),
     "4*N:4..8": Dim(Interval(4, 8), make_expression(4, [N])),
     "batch_1": name_dim("batch_1"),
+    "seq + past": name_dim("seq + past"),
+    "seq + past : 2..8": name_dim("seq + past", 2, 8),
+    "4*(seq + past)": Dim(ANY, make_expression(4, [Symbol("seq + past")])),
+    "floor(height/8)": name_dim("floor(height/8)"),
+    "'2..8'": name_dim("2..8"),
+    "'a:1..8':1..8": name_dim("a:1..8", 1, 8),
 }
 
 
@@ -36,7 +55,32 @@ def test_a_dim_is_read(text: str, dim: AnyDim):
 
 
 @pytest.mark.parametrize(
-    "text", ["", "..", "..4", "1..2..3", "N:", "N:4", "4 4", "N M", "*", "N*", "N/", "2-3", "1.5", "N^", "^2", "N^999"]
+    "text",
+    [
+        "",
+        "..",
+        "..4",
+        "1..2..3",
+        "N:",
+        "N:4",
+        "4 4",
+        "N M",
+        "*",
+        "N*",
+        "N/",
+        "2-3",
+        "1.5",
+        "N^",
+        "^2",
+        "N^999",
+        "None",
+        "unknown",
+        "N/0",
+        "2*3",
+        "'4",
+        "N:1..8:1..8",
+        "onnx::1..8",
+    ],
 )
 def test_what_is_no_dim_is_refused(text: str):
     with pytest.raises(InvalidRequestError) as caught:
@@ -69,7 +113,8 @@ def make_interval(low: int, more: int | None) -> Interval:
     return Interval(low, None if more is None else low + more)
 
 
-symbols = st.lists(st.sampled_from([Symbol("N"), Symbol("M"), Symbol("batch")]), max_size=4)
+names = st.sampled_from(["N", "M", "batch", "a + b", "f(N)", "4*C", "1..2", "?"]) | st.text(max_size=8).filter(is_name)
+symbols = st.lists(names.map(Symbol), max_size=4)
 numbers = st.integers(1, 2**63 - 1)
 terms = st.builds(make_expression, numbers, symbols.filter(bool), numbers, symbols)
 intervals = st.builds(make_interval, numbers, st.none() | numbers)
@@ -81,3 +126,17 @@ intervals = st.builds(make_interval, numbers, st.none() | numbers)
 )
 def test_what_is_written_is_read_as_the_same_dim(dim: AnyDim):
     assert parse_dim(format_dim(dim)) == dim
+
+
+@settings(max_examples=200, deadline=None)
+@given(terms)
+def test_what_is_written_behind_the_wire_is_read_as_the_same_dim(expression: Expression):
+    dim = Dim(ANY, expression)
+    (received,) = decode_dims([encode_dim(dim)], "shape")
+    assert parse_dim(format_dim(received)) == dim
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(terms.map(lambda expression: Dim(ANY, expression)) | st.none() | st.integers(-1, 9), max_size=4))
+def test_a_shape_that_is_written_is_read_as_the_same_dims(dims: list[AnyDim]):
+    assert parse_shape(",".join(map(format_dim, dims)), "data") == tuple(dims)

@@ -1,5 +1,7 @@
 """What tells the three operations apart."""
 
+from collections.abc import Callable
+
 import pytest
 
 from tensor_reshape.rules.dtypes import INTEGERS, DataType
@@ -54,6 +56,19 @@ def test_a_shape_tensor_is_admitted_by_its_type(
         check_shape_data_type(operation, data_type)
     assert (caught.value.reason, caught.value.field) == (Reason.SHAPE_DATA_TYPE_UNSUPPORTED, "shape.data_type")
     assert caught.value.metadata["data_type"] == str(data_type)
+
+
+@pytest.mark.parametrize("check", [check_data_type, check_shape_data_type])
+def test_a_refused_type_names_the_operation_that_takes_it(
+    check: Callable[[Operation, DataType], DataType],
+):
+    with pytest.raises(InvalidRequestError, match=r"; reshape takes every (integer )?type$"):
+        check(DYNAMIC_RESHAPE, DataType.I64)
+
+
+def test_a_type_that_no_operation_takes_names_none():
+    with pytest.raises(InvalidRequestError, match=r"dynamic_reshape takes i32$"):
+        check_shape_data_type(DYNAMIC_RESHAPE, DataType.F32)
 
 
 @pytest.mark.parametrize(("operation", "rank"), [(STATIC_RESHAPE, 12), (DYNAMIC_RESHAPE, 12), (RESHAPE, 64)], ids=str)

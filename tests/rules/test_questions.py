@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from tensor_reshape.rules.dims import AnyDim, Dim, Interval
+from tensor_reshape.rules.dims import AnyDim, Dim, Interval, Symbol, make_expression
 from tensor_reshape.rules.operations import RESHAPE, STATIC_RESHAPE
-from tensor_reshape.rules.questions import Kind, Question, is_known
+from tensor_reshape.rules.questions import Equality, Kind, Question, is_known
 
 # data, target, whether both are numbers throughout
 KNOWN: dict[str, tuple[Sequence[AnyDim] | None, Sequence[AnyDim] | None, bool]] = {
@@ -31,6 +31,12 @@ def test_a_question_is_known_where_all_of_it_are_numbers(
 def test_equal_questions_are_one_key():
     one, other = (Question(RESHAPE, (2, 3), (6,), special_zero=True) for _ in range(2))
     assert len({one, other, one._replace(operation=STATIC_RESHAPE)}) == 2
+
+
+@pytest.mark.parametrize(("unless_empty", "text"), [(False, "2*N = M"), (True, "2*N = M unless the tensor is empty")])
+def test_an_equality_is_written_as_a_sentence(unless_empty: bool, text: str):
+    left, right = make_expression(2, [Symbol("N")]), make_expression(1, [Symbol("M")])
+    assert str(Equality(left, right, unless_empty)) == text
 
 
 def test_each_kind_has_a_text_of_its_own():

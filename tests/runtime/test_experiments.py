@@ -34,7 +34,7 @@ def test_without_grpcio_none_is_known(monkeypatch: pytest.MonkeyPatch):
     def find_nothing(name: str) -> str:
         raise PackageNotFoundError(name)
 
-    monkeypatch.setattr(experiments, "version", find_nothing)
+    monkeypatch.setattr("importlib.metadata.version", find_nothing)
     assert (experiments.find_version(), experiments.are_known()) == ("", False)
 
 

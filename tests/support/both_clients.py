@@ -7,11 +7,15 @@ from contextvars import copy_context
 from typing import Any, TypeVar
 
 from tensor_reshape.client import AsyncClient, Client, HealthStatus, InferredShape, ReshapeError, ServerInfo
+from tensor_reshape.testing import AsyncFakeClient, FakeClient
 from tensor_reshape.wire.arrays import Array
 
 CLIENTS = ("Client", "AsyncClient")
 CALLERS = (*CLIENTS, "StockClient")
 """With the blocking client that calls by grpcio's public means alone: for tests of what a call lives through."""
+
+FAKES = ("FakeClient", "AsyncFakeClient")
+"""Those that answer by themselves."""
 
 _Answer = TypeVar("_Answer")
 
@@ -51,6 +55,11 @@ class AnyClient:
     def wait_until_ready(self, **fields: Any) -> None:
         self._await(self._client.wait_until_ready(**fields))
 
+    def fail_next(self, *arguments: Any, **fields: Any) -> None:
+        """Of a fake."""
+        assert isinstance(self._client, FakeClient | AsyncFakeClient)
+        self._client.fail_next(*arguments, **fields)
+
     def _call(self, name: str, *arguments: Any, **fields: Any) -> Array:
         output: Array = self._await(getattr(self._client, name)(*arguments, **{"special_zero": False, **fields}))
         return output
@@ -62,15 +71,16 @@ class AnyClient:
 
 @contextmanager
 def open_client(kind: str, target: str, **settings: Any) -> Iterator[AnyClient]:
-    """Opens a client of the kind that `CALLERS` names."""
+    """Opens a client of the kind that `CALLERS` or `FAKES` names."""
     with asyncio.Runner() as runner:
-        if kind != "AsyncClient":
-            with Client(target, calls="auto" if kind == "Client" else "stock", **settings) as client:
+        if not kind.startswith("Async"):
+            blocking = FakeClient if kind == "FakeClient" else Client
+            with blocking(target, calls="stock" if kind == "StockClient" else "auto", **settings) as client:
                 yield AnyClient(client, runner)
             return
 
         async def make() -> AsyncClient:
-            return AsyncClient(target, **settings)
+            return (AsyncFakeClient if kind == "AsyncFakeClient" else AsyncClient)(target, **settings)
 
         async_client = runner.run(make())
         try:

@@ -1,4 +1,4 @@
-"""The differences from OpenVINO that are meant, and how each is told; `docs/differences.md` explains them."""
+"""The differences from OpenVINO that are meant, and how each is told; `docs/concepts/differences.md` explains them."""
 
 from collections.abc import Callable, Sequence
 from math import prod

@@ -1,4 +1,4 @@
-"""Writes what of the pages follows from the code: docs/errors.md, and tables in docs/server.md and metrics.md.
+"""Writes what of docs follows from the code: the errors, what stands between two marks of other pages, the drawings.
 
 The reasons are provoked from real servers, so that the page shows what a caller gets. `--check` writes nothing, and
 ends with status 1 where a page is not what would be written.
@@ -9,17 +9,21 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-import click
-
 from tensor_reshape.client import Reason
-from tensor_reshape.server.__main__ import SettingOption, serve
 from tensor_reshape.server.metrics.expositions import PROCESS_PREFIX
 from tensor_reshape.server.metrics.families import GAUGE, PROCESS_FAMILIES, SERVER_FAMILIES
+from verification.document.commands import build_commands
+from verification.document.configuration import build_configuration
+from verification.document.contract import build_contract, read_sources
+from verification.document.drawings import draw_all
 from verification.document.provocations import PROVOCATIONS, provoke
 from verification.document.servers import Servers, run_servers
+from verification.document.tables import join_cells
+from verification.lemmas import LEMMAS
 
 DOCS = Path(__file__).parents[2] / "docs"
-ERRORS, SERVER, METRICS = DOCS / "errors.md", DOCS / "server.md", DOCS / "metrics.md"
+REFERENCE, DRAWINGS = DOCS / "reference", DOCS / "concepts/drawings"
+ERRORS = REFERENCE / "errors.md"
 BEGIN, END = "<!-- Written by scripts/document. -->", "<!-- End of what scripts/document writes. -->"
 
 _INTRODUCTION = """\
@@ -29,13 +33,14 @@ _INTRODUCTION = """\
 
 Every refusal has a permanent **reason**, a sentence, the field to blame where there is one, and the index and the
 values as metadata. In Python it is an exception: INVALID_ARGUMENT is `InvalidRequestError`, RESOURCE_EXHAUSTED is
-`LimitError`, UNAUTHENTICATED and PERMISSION_DENIED have classes of these names ([start.md](start.md#exceptions)). In
-other languages it is a `google.rpc.Status` in the trailing metadata ([clients.md](clients.md#errors)). A field is a
-path from the request: `shape[1]` is an item of the target, `data.dims[0]` a dim of the data.
+`LimitError`, UNAUTHENTICATED and PERMISSION_DENIED have classes of these names ([The Python
+client](../how-to/python-client.md#exceptions)). In other languages it is a `google.rpc.Status` in the trailing metadata
+([Clients](../how-to/clients.md#errors)). A field is a path from the request: `shape[1]` is an item of the target,
+`data.dims[0]` a dim of the data.
 
-**Rule** is the number of the broken rule in [operations.md](operations.md#the-five-rules). **Again** says whether the
-same call may be accepted later: those refusals carry `RetryInfo`, and the SDK follows it by itself. The examples are
-what real servers answered.
+**Rule** is the number of the broken rule in [What the operations do](../concepts/operations.md#the-five-rules).
+**Again** says whether the same call may be accepted later: those refusals carry `RetryInfo`, and the SDK follows it by
+itself. The examples are what real servers answered.
 
 | reason | code | rule | again | the request is refused where | example |
 |---|---|---|---|---|---|"""
@@ -62,8 +67,8 @@ def main() -> None:
     with run_servers() as servers:
         pages = {
             ERRORS: build_errors(servers),
-            SERVER: insert(SERVER.read_text(), build_options()),
-            METRICS: insert(METRICS.read_text(), build_metrics()),
+            **{page: insert(page.read_text(), lines) for page, lines in build_tables().items()},
+            **{DRAWINGS / f"{name}.svg": text for name, text in draw_all().items()},
         }
     stale = [page for page, text in pages.items() if not page.exists() or page.read_text() != text]
     for page in stale:
@@ -73,29 +78,33 @@ def main() -> None:
     sys.exit(bool(check and stale))
 
 
+def build_tables() -> dict[Path, Iterable[str]]:
+    """Returns what is inserted into each page that people write besides."""
+    sources = read_sources()
+    return {
+        REFERENCE / "configuration.md": build_configuration(),
+        REFERENCE / "metrics.md": build_metrics(),
+        REFERENCE / "commands.md": build_commands(),
+        REFERENCE / "contract.md": (
+            line
+            for name in ("reshape", "tensor")
+            for line in build_contract(sources[f"tensor_reshape/v1/{name}.proto"])
+        ),
+        REFERENCE / "inference-protocol.md": build_contract(sources["inference/open_inference.proto"]),
+        DOCS / "architecture/lemmas.md": build_lemmas(),
+    }
+
+
 def build_errors(servers: Servers) -> str:
     """Returns the page of the reasons."""
     return "\n".join([_INTRODUCTION, *(_build_reason(reason, servers) for reason in Reason), _END])
 
 
 def insert(page: str, table: Iterable[str]) -> str:
-    """Returns a page with the table as it is."""
+    """Returns a page with what is between the marks as it is to be."""
     before, _, rest = page.partition(BEGIN)
     _, _, after = rest.partition(END)
     return "\n".join([before + BEGIN, "", *table, "", END + after])
-
-
-def build_options() -> Iterator[str]:
-    """Yields the table of the options of `serve`."""
-    yield "| flag | environment | default | meaning |"
-    yield "|---|---|---|---|"
-    context = click.Context(serve, info_name="serve")
-    for option in serve.params:
-        if isinstance(option, SettingOption):
-            flags = " ".join(f"`{flag}`" for flag in (*option.opts, *option.secondary_opts))
-            default = option.show_default if isinstance(option.show_default, str) else _format_default(option, context)
-            variable = f"TENSOR_RESHAPE_{str(option.name).upper()}"
-            yield _join((flags, f"`{variable}`", default, option.help or ""))
 
 
 def build_metrics() -> Iterator[str]:
@@ -104,10 +113,21 @@ def build_metrics() -> Iterator[str]:
     yield "|---|---|---|---|"
     for family in (*PROCESS_FAMILIES, *SERVER_FAMILIES):
         labels = " ".join(f"`{label}`" for label in family.labels)
-        yield _join((f"`{family.shown_name}`", family.kind, labels, family.help))
+        yield join_cells((f"`{family.shown_name}`", family.kind, labels, family.help))
     names = f"`{PROCESS_PREFIX}_process_*`"
-    yield _join((names, GAUGE, "`worker`", "What the system says of each worker: memory, processor time, descriptors."))
-    yield _join(("`process_*`", GAUGE, "", "The same of the process that has the port."))
+    yield join_cells(
+        (names, GAUGE, "`worker`", "What the system says of each worker: memory, processor time, descriptors.")
+    )
+    yield join_cells(("`process_*`", GAUGE, "", "The same of the process that has the port."))
+
+
+def build_lemmas() -> Iterator[str]:
+    """Yields the table of the lemmas."""
+    yield "| lemma | statement | claims | used by |"
+    yield "|---|---|---|---|"
+    for lemma in LEMMAS:
+        claims = "; ".join(name for name, _ in lemma.claim())
+        yield join_cells((f"`{lemma.name}`", lemma.statement, claims, ", ".join(f"`{one}`" for one in lemma.used_by)))
 
 
 def _build_reason(reason: Reason, servers: Servers) -> str:
@@ -126,18 +146,7 @@ def _build_reason(reason: Reason, servers: Servers) -> str:
         message = f"{reason} is explained with rule {refusal.metadata['rule']}, not {rule}"
         raise LookupError(message)
     again = "yes" if reason.is_retryable else ""
-    return _join((f"`{reason}`", reason.code_name, rule, again, provocation.when, example))
-
-
-def _format_default(option: click.Option, context: click.Context) -> str:
-    default = option.get_default(context)
-    values = default if isinstance(default, list | tuple) else [default]
-    return " ".join(f"`{value}`" for value in values if isinstance(value, str | int | float))
-
-
-def _join(cells: Iterable[str]) -> str:
-    padded = (f" {cell.replace('|', '&#124;')} " if cell else " " for cell in cells)
-    return f"|{'|'.join(padded)}|"
+    return join_cells((f"`{reason}`", reason.code_name, rule, again, provocation.when, example))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Why each reason is given, in a sentence, and a way to be refused for it.
 
-Everything that can be asked of a real server is: what docs/errors.md shows is what a caller gets. A new reason has its
-row here, or `scripts/document` ends with its name.
+Everything that can be asked of a real server is: what docs/reference/errors.md shows is what a caller gets. A new
+reason has its row here, or `scripts/document` ends with its name.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,7 +23,7 @@ from tensor_reshape.client import (
     ShapeQuery,
     TensorReshapeError,
 )
-from tensor_reshape.client.errors import build_error
+from tensor_reshape.client.statuses import build_error
 from tensor_reshape.server.oip.messages import InferMessage, find_class, find_path
 from tensor_reshape.server.oip.shared_memory import MAX_REGIONS
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
@@ -337,7 +337,7 @@ PROVOCATIONS: dict[Reason, Provocation] = {
         "the offset of a chunk is not where the last one ended", _stream(begin(), chunk(3, b"abc"))
     ),
     Reason.UNAUTHENTICATED: Provocation(
-        "the server asks for a token ([security.md](security.md)), and the call shows none that it takes",
+        "the server asks for a token ([who may call](../deployment/security.md)), and the call shows none of those",
         lambda servers: _ask_guarded(servers, "InferShape"),
     ),
     Reason.PERMISSION_DENIED: Provocation(

@@ -9,7 +9,7 @@ import grpc
 import numpy as np
 
 from plain_requests import build_begin, build_chunk, build_request, build_static_request
-from tensor_reshape.client.errors import build_error
+from tensor_reshape.client.statuses import build_error
 from tensor_reshape.rules.errors import Reason, ReshapeError
 from tensor_reshape.v1 import reshape_pb2
 from tensor_reshape.wire.methods import SERVICE

@@ -1,97 +1,56 @@
-"""`tensor-reshape`: serve, ask, and reshape `.npy` files."""
+"""`tensor-reshape`: serve, ask, and reshape files.
 
-import json
+Law: nothing that a command needs is imported before it is known which command runs; grpc in particular, for which the
+server has decisions of its own to make first.
+"""
+
 import sys
-from importlib.metadata import entry_points
-from typing import Any
 
 import click
 
-from tensor_reshape.cli.commands import COMMANDS
-from tensor_reshape.cli.inference import infer
-from tensor_reshape.client import (
-    CallTimeoutError,
-    InvalidRequestError,
-    LimitError,
-    PermissionDeniedError,
-    ReshapeError,
-    TensorReshapeError,
-    UnauthenticatedError,
-    UnavailableError,
-)
+from tensor_reshape.cli.lazy_commands import LazyCommand, LazyGroup, find_extra, find_module
+from tensor_reshape.cli.reports import choose_exit_code, report
+from tensor_reshape.rules.errors import TensorReshapeError
 
-_EXIT_CODES: dict[type[TensorReshapeError], int] = {
-    InvalidRequestError: 3,
-    LimitError: 4,
-    UnavailableError: 5,
-    CallTimeoutError: 5,
-    UnauthenticatedError: 6,
-    PermissionDeniedError: 6,
-}
+COMMANDS = (
+    LazyCommand("bench", "Measure a running server.", find_module("benchmarks:bench")),
+    LazyCommand("check", "Check the Reshape nodes of an ONNX model.", find_module("checks:check", "onnx")),
+    LazyCommand("completion", "Print what has a shell complete commands.", find_module("completions:completion")),
+    LazyCommand("dynamic", "Execute DynamicReshape on a file.", find_module("commands:dynamic")),
+    LazyCommand("explore", "Show the shape explorer in a browser, until Ctrl-C.", find_extra("explore", "http")),
+    LazyCommand("health", "Ask whether a server serves.", find_module("commands:health")),
+    LazyCommand("infer", "Print the output shape, without data.", find_module("inference:infer")),
+    LazyCommand("info", "Ask what a server is.", find_module("commands:info")),
+    LazyCommand("reshape", "Execute Reshape-1 of OpenVINO on a file.", find_module("commands:reshape")),
+    LazyCommand("serve", "Serve tensor reshape over gRPC.", find_extra("serve", "server")),
+    LazyCommand("static", "Execute StaticReshape on a file.", find_module("commands:static")),
+)
 
 
 @click.group(
-    epilog="Exit codes: 0 done, 1 failed, 2 usage, 3 refused by the rules, 4 above a limit, 5 no answer, 6 not allowed."
+    cls=LazyGroup,
+    commands=COMMANDS,
+    epilog=(
+        "Exit codes: 0 done, 1 failed, 2 usage, 3 refused by the rules, 4 above a limit, 5 no answer, 6 not allowed."
+    ),
 )
 @click.version_option(package_name="tensor-reshape")
 def commands() -> None:
     """Tensor reshape as oneDNN Graph and OpenVINO define it, on a server."""
 
 
-# Whatever follows is the server command's to read, its --help included.
-@commands.command(add_help_option=False, context_settings={"ignore_unknown_options": True})
-@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
-def serve(arguments: tuple[str, ...]) -> None:
-    """Start a server; `serve --help` lists its options."""
-    # By its entry point: the server is an extra, and to import it for every other command takes a quarter of a second.
-    (entry_point,) = entry_points(group="tensor_reshape.commands", name="serve")
-    try:
-        command = entry_point.load()
-    except ModuleNotFoundError as error:
-        message = f"the server is an extra: pip install 'tensor-reshape[server]' (missing: {error.name})"
-        raise click.ClickException(message) from None
-    command.main(args=list(arguments), prog_name="tensor-reshape serve")
-
-
-for command in (infer, *COMMANDS):
-    commands.add_command(command)
-
-
 def main() -> None:
-    """Runs one command; whatever goes wrong on purpose is one line and an exit code."""
+    """Runs one command; whatever goes wrong on purpose is told in one line, or drawn, and an exit code."""
+    typed: dict[str, str] = {}  # the types of the options write down here what they read
     try:
         # Not standalone: click would print its errors by itself, in its own form, and exit.
-        code = commands.main(prog_name="tensor-reshape", standalone_mode=False)
+        code = commands.main(prog_name="tensor-reshape", standalone_mode=False, obj=typed)
     except (click.ClickException, TensorReshapeError, OSError) as error:
-        _report(error)
-        code = _choose_exit_code(error)
+        report(error, typed)
+        code = choose_exit_code(error)
     except click.Abort:
         code = 130  # interrupted
     sys.exit(code)
-
-
-def _choose_exit_code(error: Exception) -> int:
-    if isinstance(error, click.ClickException):
-        return error.exit_code
-    return next((code for kind, code in _EXIT_CODES.items() if isinstance(error, kind)), 1)
-
-
-def _report(error: Exception) -> None:
-    if "--json" in sys.argv:  # not click's own option: the command line may be what could not be read
-        click.echo(_format_json(error), err=True)
-    elif isinstance(error, click.ClickException):
-        error.show()
-    else:
-        reason = f" [{error.reason}]" if isinstance(error, ReshapeError) else ""
-        click.echo(f"Error: {error}{reason}", err=True)
-
-
-def _format_json(error: Exception) -> str:
-    text = error.format_message() if isinstance(error, click.ClickException) else str(error)
-    report: dict[str, Any] = {"error": text}
-    if isinstance(error, ReshapeError):
-        report.update(reason=error.reason, field=error.field, metadata=error.metadata)
-    return json.dumps(report, sort_keys=True)
 
 
 if __name__ == "__main__":

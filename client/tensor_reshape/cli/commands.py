@@ -1,13 +1,14 @@
 """The commands that ask a server."""
 
 import json
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from tensor_reshape.cli.files import ArrayFiles
+from tensor_reshape.cli.consoles import escape_unprintable, find_console
 from tensor_reshape.cli.parameters import (
     JSON_OPTION,
     SHAPE,
@@ -15,9 +16,14 @@ from tensor_reshape.cli.parameters import (
     array_options,
     server_options,
 )
-from tensor_reshape.client import Client, HealthStatus, ServerInfo
 from tensor_reshape.rules.sizes import format_size
-from tensor_reshape.wire.arrays import Array
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from tensor_reshape.cli.files import ArrayFiles
+    from tensor_reshape.client import Client, ServerInfo
+    from tensor_reshape.wire.arrays import Array
 
 _Expect = Sequence[int | None] | None
 
@@ -26,24 +32,28 @@ _Expect = Sequence[int | None] | None
 @click.option("--service", help="The full name of a service; default: the reshape service. Empty: the whole server.")
 @JSON_OPTION
 @server_options
-def health(client: Client, *, service: str | None, as_json: bool) -> None:
+def health(client: "Client", *, service: str | None, as_json: bool) -> None:
     """Ask whether a server serves; exit code 0 only if it does."""
     status = client.check_health() if service is None else client.check_health(service)
     click.echo(json.dumps({"status": status.name}) if as_json else status.name)
-    if status is not HealthStatus.SERVING:  # so a probe needs the exit code alone
+    if status.name != "SERVING":  # so a probe needs the exit code alone
         raise click.exceptions.Exit(1)
 
 
 @click.command()
 @JSON_OPTION
 @server_options
-def info(client: Client, *, as_json: bool) -> None:
+def info(client: "Client", *, as_json: bool) -> None:
     """Ask what a server is: its version, its limits, and what each operation takes."""
     facts = _list_facts(client.server_info())
-    click.echo(json.dumps(facts) if as_json else "\n".join(_write_facts(facts)))
+    console = None if as_json else find_console(sys.stdout)
+    if console is None:
+        click.echo(json.dumps(facts) if as_json else "\n".join(_write_facts(facts)))
+    else:
+        _draw_facts(console, facts)
 
 
-def _list_facts(told: ServerInfo) -> dict[str, Any]:
+def _list_facts(told: "ServerInfo") -> dict[str, Any]:
     """Returns what a server told, as JSON has it."""
     return {
         "version": told.version,
@@ -70,57 +80,72 @@ def _write_facts(facts: Mapping[str, Any], indent: str = "") -> Iterator[str]:
         elif name.endswith("_bytes"):
             yield f"{indent}{name}: {format_size(value)}"
         else:
-            yield f"{indent}{name}: {', '.join(value) if isinstance(value, list) else value}"
+            told = ", ".join(value) if isinstance(value, list) else str(value)
+            yield f"{indent}{name}: {escape_unprintable(told)}"
+
+
+def _draw_facts(console: "Console", facts: Mapping[str, Any]) -> None:
+    """Draws a table: what holds for the server, and below it for each operation."""
+    from rich.table import Column, Table  # noqa: PLC0415 - plain output does without it
+
+    table = Table(Column(overflow="fold"), Column(overflow="fold"), show_header=False)
+    for name, value in facts.items():
+        for key, fact in value.items() if isinstance(value, dict) else [(name, value)]:
+            if isinstance(fact, dict):
+                table.add_section()
+                table.add_row(key, style="bold")
+            for line in _write_facts(fact if isinstance(fact, dict) else {key: fact}):
+                table.add_row(*line.split(": ", 1))
+    console.print(table)
 
 
 @click.command()
 @click.option("--shape", type=SHAPE, required=True, help="The target: 0,-1.")
 @array_options
 @server_options
-def static(
-    client: Client, files: ArrayFiles, *, shape: Sequence[int], special_zero: bool, expected_shape: _Expect
-) -> None:
-    """Execute StaticReshape on a .npy file."""
-    files.write(client.static_reshape(files.read(), shape, special_zero=special_zero, expected_shape=expected_shape))
+def static(client: "Client", files: "ArrayFiles", *, shape: Sequence[int], special_zero: bool, expect: _Expect) -> None:
+    """Execute StaticReshape on a file."""
+    files.reshape(client.static_reshape, shape, special_zero=special_zero, expected_shape=expect)
 
 
 @click.command()
-@click.option("--shape", type=Target(), required=True, help="The target: 0,-1, or @FILE.npy with an i32 array.")
+@click.option("--shape", type=Target(), required=True, help="The target: 0,-1, or @FILE with an i32 array.")
 @array_options
 @server_options
 def dynamic(
-    client: Client, files: ArrayFiles, *, shape: Sequence[int] | Array, special_zero: bool, expected_shape: _Expect
+    client: "Client",
+    files: "ArrayFiles",
+    *,
+    shape: "Sequence[int] | Array",
+    special_zero: bool,
+    expect: _Expect,
 ) -> None:
-    """Execute DynamicReshape on a .npy file."""
-    files.write(client.dynamic_reshape(files.read(), shape, special_zero=special_zero, expected_shape=expected_shape))
+    """Execute DynamicReshape on a file."""
+    files.reshape(client.dynamic_reshape, shape, special_zero=special_zero, expected_shape=expect)
 
 
 @click.command()
-@click.option("--shape", type=Target(), required=True, help="The target: 0,-1, or @FILE.npy with an integer array.")
+@click.option("--shape", type=Target(), required=True, help="The target: 0,-1, or @FILE with an integer array.")
 @click.option(
     "--dims",
     type=SHAPE,
-    help="INPUT is the packed bytes of a tensor of this shape, and no .npy file; so is the output. Goes with any "
+    help="INPUT is the packed bytes of a tensor of this shape, and no array file; so is the output. Goes with any "
     "--data-type below one byte.",
 )
 @array_options
 @server_options
 def reshape(
-    client: Client,
-    files: ArrayFiles,
+    client: "Client",
+    files: "ArrayFiles",
     *,
-    shape: Sequence[int] | Array,
+    shape: "Sequence[int] | Array",
     dims: Sequence[int] | None,
     special_zero: bool,
-    expected_shape: _Expect,
+    expect: _Expect,
 ) -> None:
-    """Execute Reshape-1 of OpenVINO on a .npy file, or on packed bytes."""
+    """Execute Reshape-1 of OpenVINO on a file, or on packed bytes."""
     if dims is None:
-        files.write(client.reshape(files.read(), shape, special_zero=special_zero, expected_shape=expected_shape))
+        files.reshape(client.reshape, shape, special_zero=special_zero, expected_shape=expect)
     else:
         tensor = files.read_packed(dims)
-        files.write_packed(client.reshape(tensor, shape, special_zero=special_zero, expected_shape=expected_shape))
-
-
-COMMANDS = (health, info, static, dynamic, reshape)
-"""All of them, for the group that they belong to."""
+        files.write_packed(client.reshape(tensor, shape, special_zero=special_zero, expected_shape=expect))

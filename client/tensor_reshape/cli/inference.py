@@ -1,24 +1,38 @@
 """The command that infers shapes: one question from options, or many from a file."""
 
 import json
-from collections.abc import Iterator
-from typing import BinaryIO
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
-from tensor_reshape.cli.batches import Ask, answer_lines
-from tensor_reshape.cli.parameters import JSON_OPTION, PartialDims, PartialShape, Strides, server_options
-from tensor_reshape.cli.questions import describe_answer, describe_refusal
-from tensor_reshape.client import Client, InferredShape, ReshapeError, ShapeQuery, infer_locally
+from tensor_reshape.cli.consoles import escape_unprintable, find_console
+from tensor_reshape.cli.parameters import (
+    JSON_OPTION,
+    Connection,
+    PartialDims,
+    PartialShape,
+    Strides,
+    connection_options,
+)
+from tensor_reshape.cli.questions import describe_refusal
+from tensor_reshape.client import InferredShape, ReshapeError, ShapeQuery, infer_locally
 from tensor_reshape.rules.dims import format_dim
 from tensor_reshape.rules.operations import OPERATIONS
-from tensor_reshape.rules.questions import Equality
 from tensor_reshape.rules.views import View
+
+if TYPE_CHECKING:
+    from tensor_reshape.cli.batches import Ask
+    from tensor_reshape.client import Client
 
 _PARTIAL = PartialDims()
 _REFUSED = 3  # as the exit code of a single question, whatever else the other lines are
 _EPILOG = """
-A dim is a number, 2..8, 2.., ? (anything), a name N, N:1..8, or a product such as 4*C and N/2.
+A dim is a number, 2..8, 2.., ? (anything), a name N, N:1..8, or a product such as 4*C and N/2. What
+exporters write, as in seq + past or floor(height/8), is a name as a whole; any other name stands in quotes.
 
 --json prints {"shape": [...]}, null for an unknown rank. Of its dims, a number is itself, null is unknown, and
 {"min", "max", "name"} is between; "max" is null where nothing bounds it, and "name" absent where there is none.
@@ -46,17 +60,36 @@ and "data_from": the number of an earlier line, from 0, whose output is the data
 @click.option("--batch", type=click.File("rb"), help="Questions as JSON lines, in place of the options; - for a pipe.")
 @click.option("--local", is_flag=True, help="Answer in this process, without a server.")
 @JSON_OPTION
-@server_options
-def infer(client: Client, *, batch: BinaryIO | None, local: bool, as_json: bool, **options: object) -> None:
+@connection_options
+def infer(connection: Connection, *, local: bool, **options: Any) -> None:
     """Print the output shape, without data."""
-    ask = infer_locally if local else client.infer_shapes  # a client that is not used never connects
+    if local:
+        _answer(_ask_locally, infer_locally, **options)
+        return
+    with connection.open() as client:
+        _answer(partial(_ask_server, client), client.infer_shapes, **options)
+
+
+def _answer(
+    ask: Callable[[ShapeQuery], InferredShape],
+    ask_many: "Ask",
+    *,
+    batch: BinaryIO | None,
+    as_json: bool,
+    **options: object,
+) -> None:
     if batch is not None:
         _refuse_options(options)
-        _print_batch(batch, ask)
+        _print_batch(batch, ask_many)
         return
     query = _build_query(**options)  # type: ignore[arg-type] # click has converted each option
-    answer = _ask_locally(query) if local else _ask_server(client, query)
-    click.echo(json.dumps(describe_answer(answer, query)) if as_json else "\n".join(_format_answer(answer, query)))
+    try:
+        answer = ask(query)
+    except ReshapeError as error:
+        raise _explain(error, query) from None
+    click.echo(
+        json.dumps(answer.to_json()) if as_json else "\n".join(map(escape_unprintable, _format_answer(answer, query)))
+    )
 
 
 def _refuse_options(options: dict[str, object]) -> None:
@@ -91,6 +124,14 @@ def _build_query(
     )
 
 
+def _explain(error: ReshapeError, query: ShapeQuery) -> ReshapeError:
+    """Returns a refusal; for a person at a terminal, with what would have been accepted."""
+    if find_console(sys.stderr) is None:  # a program asks for it, by --explain
+        return error
+    (answer,) = infer_locally([replace(query, explain=True)])
+    return answer if isinstance(answer, ReshapeError) and answer.reason == error.reason else error
+
+
 def _ask_locally(query: ShapeQuery) -> InferredShape:
     (answer,) = infer_locally([query])
     if isinstance(answer, ReshapeError):
@@ -98,7 +139,7 @@ def _ask_locally(query: ShapeQuery) -> InferredShape:
     return answer
 
 
-def _ask_server(client: Client, query: ShapeQuery) -> InferredShape:
+def _ask_server(client: "Client", query: ShapeQuery) -> InferredShape:
     return client.infer_shape(
         query.data_shape,
         query.shape,
@@ -110,12 +151,20 @@ def _ask_server(client: Client, query: ShapeQuery) -> InferredShape:
     )
 
 
-def _print_batch(batch: BinaryIO, ask: Ask) -> None:
-    refused = False
-    for query, answer in answer_lines(batch, ask):  # printed as they come: another program may read them meanwhile
-        refused |= isinstance(answer, ReshapeError)
-        record = describe_refusal(answer) if isinstance(answer, ReshapeError) else describe_answer(answer, query)
-        click.echo(json.dumps(record))
+def _print_batch(batch: BinaryIO, ask: "Ask") -> None:
+    from tensor_reshape.cli.batches import answer_lines  # noqa: PLC0415 - it takes protobuf, which one question does not
+
+    refused, console = False, find_console(sys.stderr)
+    # Printed as they come: another program may read them meanwhile.
+    for line, (_, answer) in enumerate(answer_lines(batch, ask), 1):
+        if isinstance(answer, ReshapeError):
+            refused = True
+            click.echo(json.dumps(describe_refusal(answer)))
+            if console is not None:
+                told = escape_unprintable(f"{batch.name}:{line}: {answer} [{answer.reason}]")
+                console.print(told, style="red", markup=False)
+        else:
+            click.echo(json.dumps(answer.to_json()))
     if refused:
         raise click.exceptions.Exit(_REFUSED)
 
@@ -124,14 +173,9 @@ def _format_answer(answer: InferredShape, query: ShapeQuery) -> Iterator[str]:
     yield "..." if answer.dims is None else ",".join(map(format_dim, answer.dims))
     if query.explain:
         yield from (origin.text for origin in answer.origins)
-        yield from map(_format_equality, answer.equalities)
+        yield from map(str, answer.equalities)
     if answer.view is not None:
         yield _format_view(answer.view)
-
-
-def _format_equality(equality: Equality) -> str:
-    condition = " unless the tensor is empty" if equality.unless_empty else ""
-    return f"{equality.left} = {equality.right}{condition}"
 
 
 def _format_view(view: View) -> str:

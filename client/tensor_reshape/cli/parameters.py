@@ -1,24 +1,31 @@
-"""How shapes, data types and servers are written on the command line."""
+"""How shapes, data types and servers are written on the command line.
+
+Law: nothing here takes numpy or grpc before an option needs it, so that help and completion do without.
+"""
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
-import grpc
 
-from tensor_reshape.cli.files import ArrayFiles, read_array
-from tensor_reshape.client import Client, InvalidRequestError
-from tensor_reshape.client.options import DEFAULT_TARGET, DEFAULT_TIMEOUT_SECONDS
+from tensor_reshape.client.defaults import DEFAULT_TARGET, DEFAULT_TIMEOUT_SECONDS
 from tensor_reshape.rules.dims import AnyDim
 from tensor_reshape.rules.dtypes import DataType
+from tensor_reshape.rules.errors import InvalidRequestError
 from tensor_reshape.rules.limits import MAX_DIM
-from tensor_reshape.rules.notation import parse_dim
-from tensor_reshape.wire.arrays import UNNAMED_IN_FILES, Array
+from tensor_reshape.rules.typed_shapes import parse_shape
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+    from tensor_reshape.client import AsyncClient, Client
+    from tensor_reshape.wire.arrays import Array
 
 _Command = Callable[..., None]
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+_CONNECTION = ("tls", "tls_ca", "tls_certificate", "tls_key", "token_file", "allow_plaintext_token")
 
 
 class Dims(click.ParamType):  # type: ignore[type-arg] # a generic in newer releases only
@@ -32,7 +39,7 @@ class Dims(click.ParamType):  # type: ignore[type-arg] # a generic in newer rele
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Sequence[int | None]:
         """Returns the dims, None for an unknown one."""
-        text = str(value).strip()
+        text = _note(value, param, ctx).strip()
         # Split, nothing at all would be one empty item, not the shape of a scalar.
         items = [item.strip() for item in text.split(",")] if text else []
         try:
@@ -52,19 +59,16 @@ class PartialShape(NamedTuple):
 
 
 class PartialDims(click.ParamType):  # type: ignore[type-arg] # a generic in newer releases only
-    """Comma-separated dims in the notation of `rules.notation`, or a shape of which nothing is known."""
+    """Dims as `rules.typed_shapes` reads them, or a shape of which nothing is known."""
 
     name = "dims"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> PartialShape:
         """Returns what is known."""
-        text = str(value).strip()
-        if text in {"...", "unknown"}:
-            return PartialShape(None)
         try:
-            return PartialShape(tuple(map(parse_dim, text.split(","))) if text else ())
+            return PartialShape(parse_shape(_note(value, param, ctx), str(self.name)))
         except InvalidRequestError as error:
-            self.fail(error.message, param, ctx)
+            raise click.BadParameter(error.message, ctx, param) from error  # whose field is the item to blame
 
 
 class Strides(Dims):
@@ -89,10 +93,14 @@ class Target(click.ParamType):  # type: ignore[type-arg] # a generic in newer re
 
     name = "dims|@file"
 
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Sequence[int] | Array:
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> "Sequence[int] | Array":
         """Returns the numbers, or the array with the type it has."""
         text = str(value)
         if text.startswith("@"):
+            from tensor_reshape.cli.sources import read_array  # noqa: PLC0415 - it takes numpy
+
             return read_array(text.removeprefix("@"))
         return [dim for dim in SHAPE.convert(value, param, ctx) if dim is not None]  # none is: for type checkers
 
@@ -109,6 +117,24 @@ class DataTypeName(click.ParamType):  # type: ignore[type-arg] # a generic in ne
             self.fail(f"{value} is not one of {', '.join(map(str, DataType))}", param, ctx)
         return DataType[name]
 
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> "list[CompletionItem]":  # noqa: ARG002
+        """Returns the names that begin so."""
+        from click.shell_completion import CompletionItem  # noqa: PLC0415 - for a shell that completes alone
+
+        return [CompletionItem(str(known)) for known in DataType if str(known).startswith(incomplete.lower())]
+
+
+class ArrayPath(click.ParamType):  # type: ignore[type-arg] # a generic in newer releases only
+    """A file, a member of one, or - for a pipe."""
+
+    name = "file"
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> "list[CompletionItem]":  # noqa: ARG002
+        """Has the shell complete names of files."""
+        from click.shell_completion import CompletionItem  # noqa: PLC0415 - as above
+
+        return [CompletionItem(incomplete, type="file")]
+
 
 SHAPE = Dims(unknown=False)
 
@@ -119,26 +145,53 @@ SPECIAL_ZERO_OPTION = click.option(
 )
 EXPECT_OPTION = click.option(
     "--expect",
-    "expected_shape",
     type=Dims(unknown=True),
     help="The output shape you count on; ? for a dim that may be anything.",
 )
 JSON_OPTION = click.option("--json", "as_json", is_flag=True, help="Print JSON, errors included.")
 
 
-def server_options(command: _Command) -> _Command:
-    """Adds the options that say how to reach the server; the command gets a client for them as its first argument."""
+class Connection(NamedTuple):
+    """How a command reaches the server; nothing is opened before it is asked for.
+
+    Attributes:
+        server: where it is.
+        timeout: of each call, in seconds.
+        options: of TLS and of the token, by the names of their parameters.
+    """
+
+    server: str
+    timeout: float
+    options: Mapping[str, object]
+
+    def open(self) -> "Client":
+        """Returns a client; whoever asks closes it.
+
+        Raises:
+            click.UsageError: the options contradict each other.
+        """
+        from tensor_reshape.cli.connections import open_client  # noqa: PLC0415 - it takes grpc
+
+        return open_client(self.server, self.options, timeout=self.timeout)
+
+    def open_async(self) -> "AsyncClient":
+        """Returns the same for asyncio."""
+        from tensor_reshape.cli.connections import open_async_client  # noqa: PLC0415 - as above
+
+        return open_async_client(self.server, self.options, timeout=self.timeout)
+
+
+def connection_options(command: _Command) -> _Command:
+    """Adds the options that say how to reach the server; the command gets a `Connection` as its first argument."""
 
     @functools.wraps(command)
-    def connected(*arguments: object, server: str, timeout: float, **options: object) -> None:
+    def prepared(*arguments: object, server: str, timeout: float, **options: object) -> None:
         # Those of the connection are taken away: a command sees its own options alone.
-        files = {name: options.pop(name) for name in ("tls", "tls_ca", "tls_certificate", "tls_key")}
-        token: dict[str, Any] = {name: options.pop(name) for name in ("token_file", "allow_plaintext_token")}
-        with _open_client(server, timeout=timeout, credentials=_build_credentials(**files), **token) as client:
-            command(client, *arguments, **options)
+        connection = {name: options.pop(name) for name in _CONNECTION}
+        command(Connection(server, timeout, connection), *arguments, **options)
 
     return _add_options(
-        connected,
+        prepared,
         click.option("--server", envvar="TENSOR_RESHAPE_SERVER", default=DEFAULT_TARGET, show_default=True),
         click.option(
             "--timeout",
@@ -166,25 +219,53 @@ def server_options(command: _Command) -> _Command:
     )
 
 
+def server_options(command: _Command) -> _Command:
+    """Adds the same; the command gets a client as its first argument."""
+
+    @functools.wraps(command)
+    def connected(connection: Connection, *arguments: object, **options: object) -> None:
+        with connection.open() as client:
+            command(client, *arguments, **options)
+
+    return connection_options(connected)
+
+
 def array_options(command: _Command) -> _Command:
     """Adds what every command that moves an array takes; the command gets its files as a positional argument."""
 
     @functools.wraps(command)
     def prepared(**options: object) -> None:
-        names = ("source", "output", "data_type", "as_json")
+        from tensor_reshape.cli.files import ArrayFiles  # noqa: PLC0415 - it takes numpy
+
+        names = ("source", "output", "data_type", "as_json", "progress")
         files = ArrayFiles(**{name: options.pop(name) for name in names})  # type: ignore[arg-type] # click's work
         command(files, **options)
 
     return _add_options(
         prepared,
-        click.argument("source", metavar="INPUT"),
-        click.option("--output", "-o", default="-", show_default=True, help="A .npy file, or - for a pipe."),
+        click.argument("source", metavar="INPUT", type=ArrayPath()),
         click.option(
-            "--data-type", type=DataTypeName(), help=f"What .npy cannot name: {', '.join(map(str, UNNAMED_IN_FILES))}."
+            "--output",
+            "-o",
+            type=ArrayPath(),
+            default="-",
+            show_default=True,
+            help="A file: .npy, .npz, .safetensors, each of the last two with :NAME where wanted; or - for a pipe.",
+        ),
+        click.option(
+            "--data-type",
+            type=DataTypeName(),
+            help="What .npy cannot name: bf16, the 8-bit floats, and what is smaller than a byte.",
         ),
         SPECIAL_ZERO_OPTION,
         EXPECT_OPTION,
         JSON_OPTION,
+        click.option(
+            "--progress/--no-progress",
+            default=True,
+            show_default=True,
+            help="Whether a terminal shows how far a long transfer is.",
+        ),
     )
 
 
@@ -194,27 +275,14 @@ def _file_option(flag: str, text: str) -> Callable[[_Command], _Command]:
     return click.option(flag, type=_FILE, envvar=variable, help=text)
 
 
-def _open_client(server: str, **settings: Any) -> Client:
-    try:
-        return Client(server, **settings)
-    except ValueError as error:  # of what was given, which the client has looked at
-        raise click.UsageError(str(error)) from None
+def _note(value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
+    """Returns the text of an option, and writes it down for whoever has to show what is wrong with it."""
+    if ctx is not None and param is not None and isinstance(ctx.obj, dict):
+        ctx.obj[str(param.name)] = str(value)
+    return str(value)
 
 
 def _add_options(command: _Command, *options: Callable[[_Command], _Command]) -> _Command:
     for option in reversed(options):  # the last decorator is the first in the help
         command = option(command)
     return command
-
-
-def _build_credentials(
-    tls: object, tls_ca: object, tls_certificate: object, tls_key: object
-) -> grpc.ChannelCredentials | None:
-    if bool(tls_certificate) != bool(tls_key):
-        message = "--tls-certificate and --tls-key go together"
-        raise click.UsageError(message)
-    if not (tls or tls_ca or tls_certificate):
-        return None
-    # In the order that grpc takes them: the authority, the key, the certificate chain.
-    files = (path.read_bytes() if isinstance(path, Path) else None for path in (tls_ca, tls_key, tls_certificate))
-    return grpc.ssl_channel_credentials(*files)

@@ -1,16 +1,14 @@
-"""Shape questions and their answers as JSON."""
+"""Shape questions and their refusals as JSON."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias, TypeGuard
+from typing import TypeGuard
 
-from tensor_reshape.client import DimLike, InferredShape, InvalidRequestError, Reason, ReshapeError, ShapeQuery
+from tensor_reshape.client import DimLike, InvalidRequestError, Reason, ReshapeError, ShapeQuery
 from tensor_reshape.rules.dims import AnyDim
 from tensor_reshape.rules.limits import MAX_DIM
 from tensor_reshape.rules.notation import parse_dim
-from tensor_reshape.rules.questions import Origin
-
-Json: TypeAlias = dict[str, Any]
+from tensor_reshape.rules.records import Json
 
 _LINE = ""  # the field to blame for a line as a whole
 
@@ -32,21 +30,6 @@ def read_question(line: bytes) -> ShapeQuery:
     # Only what the line says, so that `ShapeQuery` has the defaults, here as in Python.
     options: Json = {_KEYS[key][0]: _KEYS[key][1](key, value) for key, value in record.items()}
     return ShapeQuery(**{"special_zero": None, **options})  # without it, the rules refuse
-
-
-def describe_answer(answer: InferredShape, query: ShapeQuery) -> Json:
-    """Returns an answer as JSON: what the question did not ask for has no key."""
-    record: Json = {"shape": None if answer.dims is None else [_describe_dim(dim) for dim in answer.dims]}
-    if answer.equalities:
-        record["equalities"] = [
-            {"left": str(left), "right": str(right), "unless_empty": unless_empty}
-            for left, right, unless_empty in answer.equalities
-        ]
-    if query.explain:
-        record["origins"] = [_describe_origin(origin) for origin in answer.origins]
-    if answer.view is not None:
-        record["view"] = {"possibility": answer.view.possibility.value, "strides": answer.view.strides}
-    return record
 
 
 def describe_refusal(error: ReshapeError) -> Json:
@@ -153,19 +136,3 @@ _KEYS: Mapping[str, tuple[str, Callable[[str, object], object]]] = {
     "strides": ("data_strides", _read_strides),
     "data_from": ("data_from", _read_index),
 }
-
-
-def _describe_dim(dim: AnyDim) -> int | Json | None:
-    if dim is None or isinstance(dim, int):
-        return dim
-    bounds: Json = {"min": dim.bounds.min, "max": dim.bounds.max}
-    return bounds if dim.expression is None else {**bounds, "name": str(dim.expression)}
-
-
-def _describe_origin(origin: Origin) -> Json:
-    record: Json = {"kind": origin.kind.value, "text": origin.text}
-    if origin.data_index is not None:
-        record["data_index"] = origin.data_index
-    if origin.divisor:
-        record.update(dividend=origin.dividend, divisor=origin.divisor)
-    return record

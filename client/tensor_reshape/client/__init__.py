@@ -4,14 +4,14 @@
 `InvalidRequestError` and `LimitError` are refusals, with the same reason whether this process or the server found them;
 `UnauthenticatedError` and `PermissionDeniedError` are a server's that does not let this caller make the call;
 `ServiceError` and its kinds mean that there was no answer.
+
+To import this takes the standard library alone, and so do `infer_locally` and all that it asks and answers with. What
+needs more, as the clients need gRPC and numpy, is imported when it is first named.
 """
 
-from tensor_reshape.client.experiments import load_grpc
+from typing import TYPE_CHECKING
 
-load_grpc()  # whatever is imported next imports grpc, which reads the environment then
-
-# isort: split
-from tensor_reshape.client.aio import AsyncClient
+from tensor_reshape.client.arguments import DataTypeLike
 from tensor_reshape.client.errors import (
     CallTimeoutError,
     InternalServerError,
@@ -19,11 +19,9 @@ from tensor_reshape.client.errors import (
     ServiceError,
     UnavailableError,
 )
-from tensor_reshape.client.packed_tensors import PackedTensor
+from tensor_reshape.client.experiments import await_grpc
 from tensor_reshape.client.queries import DimLike, ShapeOptions, ShapeQuery, infer_locally
-from tensor_reshape.client.responses import InferredShape
-from tensor_reshape.client.sync import Client
-from tensor_reshape.client.transfers import Progress, Transfer
+from tensor_reshape.client.shapes import InferredShape
 from tensor_reshape.rules.dims import Dim, Expression, Interval, Symbol
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.errors import (
@@ -38,14 +36,23 @@ from tensor_reshape.rules.errors import (
 from tensor_reshape.rules.questions import Equality, Kind, Origin
 from tensor_reshape.rules.views import View, ViewPossibility
 from tensor_reshape.runtime.allocators import keep_freed_memory
-from tensor_reshape.wire.health import HealthStatus
-from tensor_reshape.wire.servers import Feature, OperationInfo, ServerInfo, ServerLimits
+from tensor_reshape.runtime.late_names import build_getters
+
+if TYPE_CHECKING:
+    from tensor_reshape.client.aio import AsyncClient
+    from tensor_reshape.client.drawings import draw_locally
+    from tensor_reshape.client.packed_tensors import PackedTensor
+    from tensor_reshape.client.sync import Client
+    from tensor_reshape.client.transfers import Progress, Transfer
+    from tensor_reshape.wire.health import HealthStatus
+    from tensor_reshape.wire.servers import Feature, OperationInfo, ServerInfo, ServerLimits
 
 __all__ = [
     "AsyncClient",
     "CallTimeoutError",
     "Client",
     "DataType",
+    "DataTypeLike",
     "Dim",
     "DimLike",
     "Equality",
@@ -78,6 +85,26 @@ __all__ = [
     "UnavailableError",
     "View",
     "ViewPossibility",
+    "draw_locally",
     "infer_locally",
     "keep_freed_memory",
 ]
+
+_LATER = {
+    "AsyncClient": "tensor_reshape.client.aio",
+    "Client": "tensor_reshape.client.sync",
+    "Feature": "tensor_reshape.wire.servers",
+    "HealthStatus": "tensor_reshape.wire.health",
+    "OperationInfo": "tensor_reshape.wire.servers",
+    "PackedTensor": "tensor_reshape.client.packed_tensors",
+    "Progress": "tensor_reshape.client.transfers",
+    "ServerInfo": "tensor_reshape.wire.servers",
+    "ServerLimits": "tensor_reshape.wire.servers",
+    "Transfer": "tensor_reshape.client.transfers",
+    "draw_locally": "tensor_reshape.client.drawings",
+}
+
+await_grpc()
+
+if not TYPE_CHECKING:  # or every name would exist to a type checker
+    __getattr__, __dir__ = build_getters(__name__, _LATER)

@@ -23,7 +23,7 @@ from grpc._cython import cygrpc  # type: ignore[attr-defined] # the parts in que
 
 from tensor_reshape.client.contexts import CheckedMetadata
 from tensor_reshape.client.core_channels import ChannelLock, begin_call, get_code, get_core, is_plain
-from tensor_reshape.client.errors import build_error
+from tensor_reshape.client.statuses import build_error
 from tensor_reshape.client.stock_calls import StockCalls, check_answer
 
 Way = Literal["auto", "stock"]

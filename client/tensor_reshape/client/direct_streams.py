@@ -32,7 +32,7 @@ from tensor_reshape.client import direct_calls, stock_streams
 from tensor_reshape.client.contexts import CheckedMetadata
 from tensor_reshape.client.core_channels import ChannelLock, begin_call, get_code, get_core
 from tensor_reshape.client.direct_calls import Way
-from tensor_reshape.client.errors import build_error
+from tensor_reshape.client.statuses import build_error
 from tensor_reshape.client.transfers import StreamTransfer
 from tensor_reshape.wire.methods import STREAM_RESHAPE
 

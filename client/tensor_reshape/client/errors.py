@@ -1,12 +1,11 @@
-"""What the SDK raises when there is no answer, and how a failed call becomes an exception."""
+"""What the SDK raises when there is no answer."""
 
-from collections.abc import Collection
+from typing import TYPE_CHECKING
 
-from grpc import StatusCode
+from tensor_reshape.rules.errors import TensorReshapeError
 
-from tensor_reshape.rules.errors import LimitError, Reason, TensorReshapeError
-from tensor_reshape.wire.request_ids import find_request_id
-from tensor_reshape.wire.status import decode_refusal
+if TYPE_CHECKING:  # to name an exception, nobody needs gRPC
+    from grpc import StatusCode
 
 
 class ServiceError(TensorReshapeError):
@@ -14,9 +13,15 @@ class ServiceError(TensorReshapeError):
 
     Attributes:
         code: the status code that it ended with.
+
+    >>> try:
+    ...     client.check_health("nobody")
+    ... except ServiceError as error:
+    ...     print(error)
+    NOT_FOUND: unknown service
     """
 
-    def __init__(self, message: str, code: StatusCode) -> None:
+    def __init__(self, message: str, code: "StatusCode") -> None:
         """Keeps the status."""
         super().__init__(message, code)  # both, which pickling calls it with again
         self.message = message
@@ -28,45 +33,50 @@ class ServiceError(TensorReshapeError):
 
 
 class UnavailableError(ServiceError, ConnectionError):
-    """No server could be reached, also after the retries."""
+    """No server could be reached, also after the retries.
+
+    >>> try:
+    ...     Client("localhost:1").wait_until_ready(timeout=0.1)
+    ... except ConnectionError as error:
+    ...     print(type(error).__name__, error.code.name)
+    UnavailableError UNAVAILABLE
+    """
 
 
 class CallTimeoutError(ServiceError, TimeoutError):
-    """The deadline passed."""
+    """The deadline passed.
+
+    >>> from tensor_reshape.testing import FakeClient
+    >>> client = FakeClient()
+    >>> client.fail_next(CallTimeoutError("Deadline Exceeded", grpc.StatusCode.DEADLINE_EXCEEDED))
+    >>> try:
+    ...     client.check_health()
+    ... except TimeoutError as error:
+    ...     print(error)
+    DEADLINE_EXCEEDED: Deadline Exceeded
+    """
 
 
 class InternalServerError(ServiceError):
-    """A bug of the server; its log has the traceback."""
+    """A bug of the server; its log has the traceback.
+
+    >>> from tensor_reshape.testing import FakeClient
+    >>> client = FakeClient()
+    >>> client.fail_next(InternalServerError("internal error", grpc.StatusCode.INTERNAL))
+    >>> try:
+    ...     client.check_health()
+    ... except InternalServerError as error:
+    ...     print(error)
+    INTERNAL: internal error
+    """
 
 
 class ResponseError(TensorReshapeError):
-    """The server's answer is not one of this contract, or not the one that the rules give."""
+    """The server's answer is not one of this contract, or not the one that the rules give.
 
-
-_KINDS: dict[StatusCode, type[ServiceError]] = {
-    StatusCode.UNAVAILABLE: UnavailableError,
-    StatusCode.DEADLINE_EXCEEDED: CallTimeoutError,
-    StatusCode.INTERNAL: InternalServerError,
-}
-
-
-def build_error(
-    code: StatusCode, details: str | None, trailing_metadata: Collection[tuple[str, str | bytes]]
-) -> TensorReshapeError:
-    """Returns the exception for a call that ended with this status."""
-    error = _choose_error(code, details or "", trailing_metadata)
-    error.request_id = find_request_id(trailing_metadata)
-    return error
-
-
-def _choose_error(
-    code: StatusCode, text: str, trailing_metadata: Collection[tuple[str, str | bytes]]
-) -> TensorReshapeError:
-    # A refusal first: its codes are also those of a transport or a proxy that knows nothing of this contract.
-    refusal = decode_refusal(code, trailing_metadata)
-    if refusal is not None:
-        return refusal
-    if code is StatusCode.RESOURCE_EXHAUSTED and "larger than max" in text:
-        # The transport itself refuses such a message, before the server could say which of its limits it is above.
-        return LimitError.of(Reason.MESSAGE_TOO_LARGE, text, "data")
-    return _KINDS.get(code, ServiceError)(text, code)
+    >>> try:
+    ...     client.reshape(np.zeros(0), [2**62, 4, 0], special_zero=False)
+    ... except ResponseError as error:
+    ...     print(error)
+    the output has the shape [4611686018427387904, 4, 0], which numpy cannot hold
+    """

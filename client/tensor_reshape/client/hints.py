@@ -15,7 +15,7 @@ from tensor_reshape.wire.methods import OPERATION_METHODS, STREAM_RESHAPE
 from tensor_reshape.wire.servers import ServerInfo, decode_server_info
 
 # What is too large, and what to do: of other methods no message can be made smaller.
-_UNARY = ("the request", 'use transfer="stream"')
+_UNARY = ("the request", 'use transfer="stream", or a client with a smaller inline_max_bytes')
 _STREAM = ("a message of the stream", "make the client with smaller chunk_bytes")
 _ADVICE = {**{method.path: _UNARY for method in OPERATION_METHODS.values()}, STREAM_RESHAPE.path: _STREAM}
 

@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Callable, Sequence
+from operator import index
 from typing import Any, NamedTuple
 from weakref import WeakSet
 
@@ -16,16 +17,14 @@ from tensor_reshape.client.contexts import (
     build_metadata,
     check_metadata,
 )
-from tensor_reshape.client.retries import Deadline, RetryBudget
+from tensor_reshape.client.deadlines import Deadline
+from tensor_reshape.client.retries import RetryBudget
 from tensor_reshape.client.tokens import AUTHORIZATION_KEY, Token
 from tensor_reshape.client.traces import TRACE_KEY, find_trace_reader
 from tensor_reshape.rules.limits import MAX_HEADER_BYTES, MAX_MESSAGE_BYTES
 from tensor_reshape.runtime.addresses import is_local
 from tensor_reshape.wire.methods import SERVICE
 from tensor_reshape.wire.servers import ServerInfo
-
-DEFAULT_TARGET = "localhost:50051"
-DEFAULT_TIMEOUT_SECONDS = 30.0
 
 ChannelOptions = Sequence[tuple[str, int | str | bytes]]
 
@@ -73,7 +72,8 @@ class Endpoint:
         timeout: float,
         token: Token | None = None,
     ) -> None:
-        """Raises ValueError where grpc could not send the metadata, or the timeout is not above 0."""
+        """Raises TypeError or ValueError where grpc could not take one of them."""
+        _check_credentials(credentials)
         self.target = target
         self.credentials = credentials
         self._token = token
@@ -106,7 +106,9 @@ class Endpoint:
         if self.is_foreign:
             message = f"the client of {self.target} was made before this process was forked: make one in each process"
             raise RuntimeError(message)
-        message = "the client is closed"
+        message = (
+            f"the client of {self.target} is closed: make calls before its `with` block ends, or make another client"
+        )
         raise ValueError(message)
 
     def note_fork(self) -> None:
@@ -241,21 +243,54 @@ def choose_timeout(seconds: float) -> float | None:
     """Returns the seconds that a call may take; None, which grpc takes for "forever", where they are infinite.
 
     Raises:
+        TypeError: they are no number.
         ValueError: they are not above 0.
     """
+    _check_number(seconds)
     if not seconds > 0:  # nor is nan
         message = f"timeout is {seconds}; it is in seconds, above 0"
         raise ValueError(message)
     return None if seconds > _FOREVER_SECONDS else seconds
 
 
+def check_inline_max_bytes(size: int) -> int:
+    """Returns `size` where it is a number of bytes.
+
+    Raises:
+        TypeError: it is no integer.
+    """
+    return _read_size(size, "inline_max_bytes")
+
+
 def check_chunk_bytes(size: int) -> int:
     """Returns `size` where a message can carry so many bytes.
 
     Raises:
+        TypeError: it is no integer.
         ValueError: it cannot.
     """
+    _read_size(size, "chunk_bytes")
     if not 1 <= size <= _MAX_CHUNK_BYTES:
         message = f"chunk_bytes is {size}; it lies from 1 to {_MAX_CHUNK_BYTES}"
         raise ValueError(message)
     return size
+
+
+def _check_credentials(credentials: object) -> None:
+    if credentials is not None and not isinstance(credentials, grpc.ChannelCredentials):
+        message = f"credentials is {credentials!r}: write credentials=grpc.ssl_channel_credentials() for TLS"
+        raise TypeError(message)
+
+
+def _check_number(seconds: object) -> None:
+    if not hasattr(seconds, "__float__"):
+        message = f"timeout is {seconds!r}: write seconds as a number; math.inf is without a limit"
+        raise TypeError(message)
+
+
+def _read_size(size: int, name: str) -> int:
+    try:
+        return index(size)
+    except TypeError:
+        message = f"{name} is {size!r}: write bytes as an integer, as 4 * 2**20"
+        raise TypeError(message) from None

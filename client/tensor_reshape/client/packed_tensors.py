@@ -13,6 +13,7 @@ from typing import SupportsIndex
 import numpy as np
 import numpy.typing as npt
 
+from tensor_reshape.client.arguments import DataTypeLike, read_data_type, read_integers
 from tensor_reshape.rules.dtypes import DataType
 
 _BUFFERS_PROTOCOL = 5  # of pickle: the first that hands buffers over beside the stream (PEP 574)
@@ -27,24 +28,29 @@ class PackedTensor:
         data_type: of the elements.
         dims: the shape.
         data: the packed bytes, read-only; not a copy.
+
+    >>> tensor = PackedTensor("u4", [2, 3], bytes(3))
+    >>> client.reshape(tensor, [-1], special_zero=False).dims
+    (6,)
     """
 
     data_type: DataType
     dims: tuple[int, ...]
     data: memoryview
 
-    def __init__(self, data_type: DataType, dims: Sequence[int], data: _Buffer) -> None:
+    def __init__(self, data_type: DataTypeLike, dims: Sequence[int], data: _Buffer) -> None:
         """Takes any contiguous buffer.
 
         Raises:
             ValueError: the type is not packed; its elements go in an array.
         """
+        data_type = read_data_type(data_type)
         if not data_type.is_packed:
             message = f"{data_type} is not packed: pass an array"
             raise ValueError(message)
         view = memoryview(data)  # type: ignore[arg-type] # an array has a buffer
         object.__setattr__(self, "data_type", data_type)
-        object.__setattr__(self, "dims", tuple(map(index, dims)))
+        object.__setattr__(self, "dims", read_integers(dims, "dims"))
         # A view without bytes cannot be cast.
         object.__setattr__(self, "data", view.cast("B").toreadonly() if view.nbytes else memoryview(b""))
 

@@ -8,31 +8,28 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import lru_cache, partial
-from operator import index
 from typing import Any, Generic, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-# Here, not as `np.ma`, which numpy imports when it is first asked for: an exception of a signal handler (Ctrl-C) in the
-# midst of an import can leave the import's lock held, and every other thread's first call would wait for it for ever.
-from numpy.ma import MaskedArray
-
-from tensor_reshape.client.contexts import CALL_OPTIONS
+from tensor_reshape.client.arguments import check_flag, read_integers
+from tensor_reshape.client.arrays import AnyArray, SupportsDLPack, is_array, read_array
+from tensor_reshape.client.contexts import CALL_OPTIONS, CallOptions
 from tensor_reshape.client.packed_tensors import PackedTensor
-from tensor_reshape.client.queries import DimLike, InferOptions, ShapeQuery, check_flag, read_dims, read_query
+from tensor_reshape.client.queries import DimLike, ShapeOptions, ShapeQuery, read_dims, read_query
 from tensor_reshape.client.responses import (
     Answer,
-    InferredShape,
     decode_answer,
     decode_array,
     decode_bytes,
     decode_shape,
     decode_shapes,
 )
+from tensor_reshape.client.shapes import InferredShape
 from tensor_reshape.rules.batches import BatchItem
 from tensor_reshape.rules.dtypes import DataType, ElementKind
 from tensor_reshape.rules.errors import InvalidRequestError, Reason, ReshapeError, format_value
+from tensor_reshape.rules.explanations import hint_refusal
 from tensor_reshape.rules.inference import answer_question, infer_shape
 from tensor_reshape.rules.layouts import check_layout, count_bytes
 from tensor_reshape.rules.operations import Operation
@@ -45,7 +42,7 @@ from tensor_reshape.wire.servers import ServerInfo, decode_server_info
 from tensor_reshape.wire.tensors import TensorView
 
 Expected = Sequence[DimLike] | None
-Target = Sequence[int] | Array
+Target = Sequence[int] | Array | SupportsDLPack
 
 _INFER_KEYWORDS = ("data_shape", "shape", "special_zero", "timeout")
 _PATHS = {operation: method.path for operation, method in OPERATION_METHODS.items()}
@@ -61,6 +58,10 @@ _SHAPE_DTYPES = {
 # takes half the time here. An lru_cache may be used from any thread; the worst is that two work out the same.
 _remember = lru_cache(maxsize=1024)
 _infer_shape = _remember(infer_shape)
+
+
+class InferOptions(ShapeOptions, CallOptions, total=False):
+    """What `infer_shape` takes besides its own arguments: both of these."""
 
 
 class Call(NamedTuple, Generic[Answer]):
@@ -87,7 +88,7 @@ class Arguments(NamedTuple):
     """
 
     operation: Operation
-    array: npt.ArrayLike | PackedTensor
+    array: AnyArray | PackedTensor
     shape: Target
     special_zero: bool
     expected_shape: Expected
@@ -166,7 +167,7 @@ def plan_reshape(arguments: Arguments) -> Plan:
         view = _view_shape(operation, shape)
         target = tuple(reshapes.read_target(operation, view))
     else:
-        target = tuple(map(index, shape))
+        target = read_integers(read_array(shape, "shape") if is_array(shape) else shape, "shape")
     question = Question(
         operation=operation,
         data=dims,
@@ -175,7 +176,10 @@ def plan_reshape(arguments: Arguments) -> Plan:
         data_type=data_type,
         expected=read_dims(expected_shape, "expected_shape.dims"),
     )
-    output = _infer_shape(question)
+    try:
+        output = _infer_shape(question)
+    except ReshapeError as error:
+        raise hint_refusal(question, error) from None
     if is_of_bytes:
         check_layout(data_type, dims, None, data.nbytes, field="data")  # whatever is an array has the bytes of its dims
     return Plan(question, output, data, data_type, view, is_of_bytes)
@@ -205,8 +209,15 @@ def build_infer_shapes(queries: Sequence[ShapeQuery]) -> Call[ShapeAnswers]:
     return Call(BATCH_INFER_SHAPE.path, request, decode)
 
 
-def build_health_check(service: str) -> Call[HealthStatus]:
-    """Builds the health check of one service, or of the server as a whole ("")."""
+def build_health_check(service: object) -> Call[HealthStatus]:
+    """Builds the health check of one service, or of the server as a whole ("").
+
+    Raises:
+        TypeError: the service is no text.
+    """
+    if not isinstance(service, str):
+        message = f"service is {service!r}: write its name as a text, or '' for the server as a whole"
+        raise TypeError(message)
     return Call(CHECK_METHOD, encode_check_request(service), partial(decode_answer, decode_check_response))
 
 
@@ -254,19 +265,12 @@ def _encode_item(item: BatchItem) -> bytes:
         raise _find_refusal(item.request) or _refuse_link(item.data_from) from None
 
 
-def _read_data(data: npt.ArrayLike | PackedTensor) -> tuple[Array, tuple[int, ...], DataType]:
+def _read_data(data: AnyArray | PackedTensor) -> tuple[Array, tuple[int, ...], DataType]:
     """Returns what is in memory, the shape, and the type."""
     if isinstance(data, PackedTensor):
         return np.frombuffer(data.data, np.uint8), data.dims, data.data_type
-    array = _as_array(data)
+    array = read_array(data, "data")
     return array, array.shape, find_data_type(array.dtype, "data")
-
-
-def _as_array(array: npt.ArrayLike) -> Array:
-    if isinstance(array, MaskedArray):  # asarray would drop the mask without a word
-        message = "a masked array has elements that no tensor has: fill it first"
-        raise TypeError(message)
-    return np.asarray(array)
 
 
 def _build_infer(request: ShapeRequest) -> Call[InferredShape]:
@@ -296,9 +300,9 @@ def _refuse_link(data_from: int | None) -> InvalidRequestError:
 
 def _view_shape(operation: Operation, shape: Target) -> TensorView:
     """Views a target: an array with the type it has, a plain sequence with the type that the operation takes."""
-    if isinstance(shape, np.ndarray):
-        return view_array(_as_array(shape), "shape")
-    dtype, items = _SHAPE_DTYPES[operation], tuple(map(index, shape))  # index refuses what an array would round
+    if is_array(shape):
+        return view_array(read_array(shape, "shape"), "shape")
+    dtype, items = _SHAPE_DTYPES[operation], read_integers(shape, "shape")  # before an array would round them
     try:
         return view_array(np.array(items, dtype), "shape")
     except OverflowError:

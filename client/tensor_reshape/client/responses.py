@@ -7,17 +7,16 @@ Laws:
 - Elements that end their response, as this project's server writes them, are not copied: the array is a view of it.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from typing import TypeVar, overload
+from typing import TypeVar
 
 import numpy as np
 
 from tensor_reshape.client.errors import ResponseError
-from tensor_reshape.rules.dims import AnyDim, are_known, format_dim
+from tensor_reshape.client.shapes import InferredShape, wrap_answers
 from tensor_reshape.rules.errors import ReshapeError
-from tensor_reshape.rules.questions import Equality, KnownQuestion, Origin, ShapeAnswer
-from tensor_reshape.rules.views import View
+from tensor_reshape.rules.questions import KnownQuestion
 from tensor_reshape.wire import batches, inference, reshapes
 from tensor_reshape.wire.arrays import Array, build_array
 from tensor_reshape.wire.tensors import TensorView
@@ -27,87 +26,6 @@ Answer = TypeVar("Answer")
 # Most calls are like one before but for the elements, so their responses begin with the same bytes: to compare these
 # costs less than to read them, and to have them cached less than to encode them.
 _encode_response_header = lru_cache(maxsize=1024)(reshapes.encode_response_header)
-
-
-class InferredShape(Sequence[AnyDim]):
-    """The output shape of an operation: a sequence of ints, and of dims that are not fully known.
-
-    It equals a tuple of the same dims, and prints as people write shapes: `[N, 4*C, 2..8, ?]`.
-
-    Attributes:
-        dims: the dims; None: not even the rank is known.
-        equalities: what else must hold between the symbols.
-        origins: where each dim comes from, where `explain` was asked.
-        view: whether the output can be a view of the data, where `data_strides` were given.
-    """
-
-    def __init__(self, answer: ShapeAnswer) -> None:
-        """Shows an answer."""
-        self.dims: tuple[AnyDim, ...] | None = answer.dims
-        self.equalities: tuple[Equality, ...] = answer.equalities
-        self.origins: tuple[Origin, ...] = answer.origins
-        self.view: View | None = answer.view
-
-    @property
-    def known(self) -> tuple[int, ...]:
-        """The shape as numbers.
-
-        Raises:
-            ValueError: it is not fully known.
-        """
-        if not are_known(self.dims):
-            message = f"the shape {self} is not fully known"
-            raise ValueError(message)
-        return tuple(self.dims)
-
-    def __len__(self) -> int:
-        """The rank.
-
-        Raises:
-            ValueError: it is unknown.
-        """
-        return len(self._require_rank())
-
-    @overload
-    def __getitem__(self, where: int) -> AnyDim: ...
-    @overload
-    def __getitem__(self, where: slice) -> tuple[AnyDim, ...]: ...
-    def __getitem__(self, where: int | slice) -> AnyDim | tuple[AnyDim, ...]:
-        """The dim of an axis."""
-        return self._require_rank()[where]
-
-    def __iter__(self) -> Iterator[AnyDim]:
-        """The dims, outermost first."""
-        return iter(self._require_rank())
-
-    def __eq__(self, other: object) -> bool:
-        """Whether the dims are the same."""
-        if isinstance(other, InferredShape):
-            return self.dims == other.dims  # also where both ranks are unknown, which have no tuple
-        return isinstance(other, tuple | list) and self.dims == tuple(other)
-
-    def __hash__(self) -> int:
-        """As the tuple of the dims."""
-        return hash(self.dims)
-
-    def __str__(self) -> str:
-        """The shape as people write it."""
-        return "[...]" if self.dims is None else f"[{', '.join(map(format_dim, self.dims))}]"
-
-    def __repr__(self) -> str:
-        """The shape as people write it, and what it is."""
-        return f"InferredShape({self})"
-
-    def _require_rank(self) -> tuple[AnyDim, ...]:
-        if self.dims is None:
-            message = "the rank of the shape is unknown"
-            raise ValueError(message)
-        return self.dims
-
-
-def wrap_answers(answers: Iterable[ShapeAnswer | ReshapeError]) -> list[InferredShape | ReshapeError]:
-    """Returns answers as shapes; refusals stay what they are."""
-    return [answer if isinstance(answer, ReshapeError) else InferredShape(answer) for answer in answers]
 
 
 def decode_answer(decode: Callable[[bytes], Answer], raw: bytes) -> Answer:

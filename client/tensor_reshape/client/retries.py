@@ -27,11 +27,9 @@ from typing import NamedTuple
 
 from grpc import StatusCode
 
+from tensor_reshape.client.deadlines import LEAST_TIMEOUT_SECONDS, Deadline
 from tensor_reshape.client.errors import CallTimeoutError, ServiceError
 from tensor_reshape.rules.errors import LimitError, TensorReshapeError
-
-LEAST_TIMEOUT_SECONDS = 1e-3
-"""What grpc is given where less is left: it then ends the call as any other whose deadline passes."""
 
 PATIENCE_SECONDS = 10.0
 """How long a call waits, all in all, for servers that are lost or cannot be reached, within its deadline."""
@@ -44,28 +42,6 @@ _RESET_WORDS = ("Stream removed", "RST_STREAM")
 _INITIAL_BACKOFF_SECONDS, _MAX_BACKOFF_SECONDS = 0.1, 5.0
 _MAX_DOUBLINGS = 6  # what leads to the maximum
 _MAX_TOKENS, _TOKEN_RATIO = 100.0, 0.1  # the values that gRFC A6 takes for its examples
-
-
-class Deadline:
-    """When a call must have ended, its attempts and its waits included."""
-
-    def __init__(self, seconds: float | None) -> None:
-        """Starts the clock; None: never."""
-        # Monotonic: a clock that is set must neither end a call nor keep it.
-        self._end = None if seconds is None else time.monotonic() + seconds
-
-    @property
-    def remaining_seconds(self) -> float | None:
-        """What is left, as grpc takes it."""
-        return None if self._end is None else max(self._end - time.monotonic(), LEAST_TIMEOUT_SECONDS)
-
-    def clip(self, seconds: float) -> float:
-        """Returns so many seconds, or what is left where that is less."""
-        return min(self.remaining_seconds or seconds, seconds)
-
-    def is_within(self, seconds: float) -> bool:
-        """Whether the deadline comes within so many seconds."""
-        return self._end is not None and time.monotonic() + seconds >= self._end
 
 
 class RetryBudget:

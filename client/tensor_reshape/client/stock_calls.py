@@ -10,7 +10,8 @@ from functools import cache, partial
 import grpc
 
 from tensor_reshape.client.contexts import CheckedMetadata
-from tensor_reshape.client.errors import ResponseError, ServiceError, build_error
+from tensor_reshape.client.errors import ResponseError, ServiceError
+from tensor_reshape.client.statuses import build_error
 from tensor_reshape.rules.errors import TensorReshapeError
 
 

@@ -9,9 +9,7 @@ from typing import NamedTuple, TypeAlias, TypeGuard
 
 from tensor_reshape.rules.errors import InvalidRequestError, Reason, format_value
 from tensor_reshape.rules.limits import MAX_DIM
-
-MAX_SYMBOL_CHARACTERS = 64
-"""The longest name."""
+from tensor_reshape.rules.names import MAX_SYMBOL_CHARACTERS, is_name, write_factor, write_name
 
 MAX_FACTORS = 64
 """How many symbols an expression may have, one for each power: it is a product of dims, and no shape has more."""
@@ -26,6 +24,9 @@ class Interval(NamedTuple):
     Attributes:
         min: at least 0.
         max: None where nothing bounds it.
+
+    >>> Interval(2, None).holds(8), Interval(2, 8).meet(Interval(4, None))
+    (True, Interval(min=4, max=8))
     """
 
     min: int
@@ -65,6 +66,9 @@ class Symbol(NamedTuple):
     Attributes:
         name: as the caller wrote it.
         bounds: what is known of it.
+
+    >>> client.infer_shape([Symbol("batch"), 4], [-1], special_zero=False)
+    InferredShape([4*batch])
     """
 
     name: str
@@ -79,6 +83,9 @@ class Expression(NamedTuple):
         factors: in the order of their names, one for each power.
         divisor: at least 1.
         divisors: as the factors; they are not 0.
+
+    >>> str(Expression(4, (Symbol("C"),), 2))
+    '4*C/2'
     """
 
     coefficient: int
@@ -87,12 +94,13 @@ class Expression(NamedTuple):
     divisors: tuple[Symbol, ...] = ()
 
     def __str__(self) -> str:
-        """The expression as people write it: `4*C`, `N*N/2`, `N/(2*M)`."""
-        above = _join(self.coefficient, self.factors)
-        if self.divisor == 1 and not self.divisors:
-            return above
-        below = _join(self.divisor, self.divisors)
-        return f"{above}/({below})" if "*" in below else f"{above}/{below}"
+        """The expression as people write it: `4*C`, `N^2/2`, `N/(2*M)`, `4*(seq + past)`."""
+        if self.symbol is not None:
+            return write_name(self.symbol.name)
+        above, below = _list_parts(self.coefficient, self.factors), _list_parts(self.divisor, self.divisors)
+        if below == ["1"]:
+            return "*".join(above)
+        return f"{'*'.join(above)}/{below[0]}" if len(below) == 1 else f"{'*'.join(above)}/({'*'.join(below)})"
 
     @property
     def symbol(self) -> Symbol | None:
@@ -107,6 +115,10 @@ class Dim(NamedTuple):
     Attributes:
         bounds: what it lies between.
         expression: what it is called; None: it has no name.
+
+    >>> (dim,) = client.infer_shape([(2, 8), 4], [-1], special_zero=False)
+    >>> dim.bounds, str(dim)
+    (Interval(min=8, max=32), '8..32')
     """
 
     bounds: Interval
@@ -210,9 +222,10 @@ def format_product(dims: Iterable[AnyDim]) -> str:
         if isinstance(dim, int):
             known *= dim
         else:
-            text = format_dim(dim)
+            name = find_name(dim)
             # In parentheses what would read as more than one factor: (N/2)*4, but N*4.
-            others.append(text if text.isidentifier() or dim is None else f"({text})")
+            text = "?" if dim is None else f"({dim})"
+            others.append(text if name is None else write_factor(name))
     if len(others) > _SHOWN_FACTORS:
         others[_SHOWN_FACTORS:] = ["..."]
     return "*".join([*others, format_value(known)] if known != 1 or not others else others)
@@ -226,8 +239,7 @@ def check_dims(dims: Sequence[int], field: str) -> Sequence[int]:
     """
     for index, dim in enumerate(dims):
         if not 0 <= dim <= MAX_DIM:
-            message = f"{field}[{index}] is {format_value(dim)}; a dim lies from 0 to 2^63 - 1"
-            raise InvalidRequestError.of(Reason.DIM_OUT_OF_RANGE, message, f"{field}[{index}]", index=index, value=dim)
+            raise _refuse_range(dim, f"{field}[{index}]", index)
     return dims
 
 
@@ -273,11 +285,21 @@ def _check_bounds(bounds: Interval, path: str, index: int) -> None:
     low, high = bounds
     for value in (low,) if high is None else (low, high):
         if not 0 <= value <= MAX_DIM:
-            message = f"{path} is {format_value(value)}; a dim lies from 0 to 2^63 - 1"
-            raise InvalidRequestError.of(Reason.DIM_OUT_OF_RANGE, message, path, index=index, value=value)
+            raise _refuse_range(value, path, index)
     if bounds.is_empty:
         message = f"{path} lies from {low} to {high}, which holds no dim"
         raise InvalidRequestError.of(Reason.INTERVAL_EMPTY, message, path, index=index, min=low, max=high)
+
+
+def hint_unknown(dim: object) -> str:
+    """Returns what to write in place of -1, to be added to a message; empty where there is none."""
+    # Libraries write -1 for a dim of which nothing is known. Here it is no dim, since in a target it is an instruction.
+    return "; write None, or ? as text, where nothing is known of it" if dim == -1 else ""
+
+
+def _refuse_range(value: int, path: str, index: int) -> InvalidRequestError:
+    message = f"{path} is {format_value(value)}; a dim lies from 0 to 2^63 - 1{hint_unknown(value)}"
+    return InvalidRequestError.of(Reason.DIM_OUT_OF_RANGE, message, path, index=index, value=value)
 
 
 def _check_expression(expression: Expression, path: str, index: int) -> None:
@@ -306,12 +328,8 @@ def _find_order(symbol: Symbol) -> str:
     return symbol.name
 
 
-def is_name(name: str) -> bool:
-    """Whether a symbol may be called so."""
-    return 0 < len(name) <= MAX_SYMBOL_CHARACTERS and name.isprintable()
-
-
-def _join(number: int, symbols: tuple[Symbol, ...]) -> str:
+def _list_parts(number: int, symbols: tuple[Symbol, ...]) -> list[str]:
+    """Returns the factors of a product as they are written, at least one."""
     powers = Counter(symbol.name for symbol in symbols)
-    parts = [name if power == 1 else f"{name}^{power}" for name, power in powers.items()]
-    return "*".join([str(number), *parts] if number != 1 or not parts else parts)
+    parts = [write_factor(name) if power == 1 else f"{write_factor(name)}^{power}" for name, power in powers.items()]
+    return [str(number), *parts] if number != 1 or not parts else parts

@@ -4,9 +4,9 @@ The table has every element type of OpenVINO that has a fixed size; the numbers 
 `DataType`. What else the product knows of a type, it derives from this table: to add one is to add a row here and in
 the contract.
 
-Types below one byte are packed, as OpenVINO packs them: `docs/element-types.md` draws the bits of each. A packed tensor
-is a row of groups, each the fewest elements that fill whole bytes; the last one may be filled in part. What a group is
-follows from the bits alone, and OpenVINO 2026.4 counts the bytes of every type so.
+Types below one byte are packed, as OpenVINO packs them: `docs/concepts/element-types.md` draws the bits of each. A
+packed tensor is a row of groups, each the fewest elements that fill whole bytes; the last one may be filled in part.
+What a group is follows from the bits alone, and OpenVINO 2026.4 counts the bytes of every type so.
 """
 
 from enum import Enum, IntEnum, auto
@@ -32,6 +32,9 @@ class DataType(IntEnum):
         numpy_name: the name of the type in numpy, or in ml_dtypes where numpy has none; empty where neither has it.
         group_items: how many elements it takes to fill whole bytes: one, unless the type is packed.
         group_bytes: how many bytes these fill.
+
+    >>> str(DataType.BF16), DataType.BF16.bits, DataType.U4.is_packed
+    ('bf16', 16, True)
     """
 
     bits: int
@@ -87,6 +90,14 @@ class DataType(IntEnum):
     def __str__(self) -> str:
         """The name in the specifications: `f32`, `bf16`, `boolean`."""
         return self.name.lower()
+
+
+_BY_NAME = {name: data_type for data_type in DataType for name in (str(data_type), data_type.numpy_name) if name}
+
+
+def find_data_type(name: str) -> DataType | None:
+    """Returns the type of a name, its own or numpy's, in letters of any case; None where it is none of these."""
+    return _BY_NAME.get(name.lower())
 
 
 INTEGERS = frozenset(

@@ -9,12 +9,20 @@ from math import prod
 from typing import TypeAlias
 
 from tensor_reshape.rules.dims import AnyDim, Dim, format_dim, format_product
-from tensor_reshape.rules.errors import MAX_VALUE_CHARACTERS, Reason, ReshapeError, clip_text, format_value
+from tensor_reshape.rules.divisors import find_near_divisors
+from tensor_reshape.rules.errors import (
+    MAX_MESSAGE_CHARACTERS,
+    MAX_VALUE_CHARACTERS,
+    Reason,
+    ReshapeError,
+    clip_text,
+    format_value,
+)
 from tensor_reshape.rules.questions import AnyQuestion, Kind, Origin, is_known
 from tensor_reshape.rules.targets import Target, balance, read_target
 
-_NEAR = 1000
-"""How far from a divisor others are looked for, one by one: a refusal must not take long."""
+_HINTED = frozenset({Reason.NOT_DIVISIBLE, Reason.VOLUME_MISMATCH})
+"""The reasons of which what is accepted is worked out for the very question: it belongs in the message, too."""
 
 _Describe: TypeAlias = Callable[[AnyQuestion, ReshapeError], str]
 """Says what would have been accepted."""
@@ -51,7 +59,25 @@ def explain_refusal(question: AnyQuestion, error: ReshapeError) -> ReshapeError:
         return error
     accepted = clip_text(describe(question, error), MAX_VALUE_CHARACTERS)
     metadata = {**error.metadata, "rule": str(reason.rule), "accepted": accepted}
-    return type(error)(error.message, reason=reason, field=error.field, metadata=metadata)
+    return type(error)(_add_hint(error, accepted), reason=reason, field=error.field, metadata=metadata)
+
+
+def hint_refusal(question: AnyQuestion, error: ReshapeError) -> ReshapeError:
+    """Returns the refusal with what would have been accepted in its message, where that is more than its rule says.
+
+    For whoever asks one question in its own process: to find it may take longer than to answer the question.
+    """
+    if error.reason not in _HINTED:
+        return error
+    accepted = clip_text(_ACCEPTED[Reason(error.reason)](question, error), MAX_VALUE_CHARACTERS)
+    return type(error)(_add_hint(error, accepted), reason=error.reason, field=error.field, metadata=error.metadata)
+
+
+def _add_hint(error: ReshapeError, accepted: str) -> str:
+    """Returns the message; with what is accepted, where that is more than the rule of the reason says."""
+    if error.reason not in _HINTED:
+        return error.message
+    return clip_text(f"{error.message}; accepted: {accepted}", MAX_MESSAGE_CHARACTERS)
 
 
 def _explain_dim(question: AnyQuestion, target: Target[AnyDim], index: int, dim: AnyDim) -> Origin:
@@ -86,20 +112,17 @@ def _show(dim: AnyDim) -> str:
     return format_dim(dim)
 
 
-def _accept_division(_question: AnyQuestion, error: ReshapeError) -> str:
+def _accept_division(question: AnyQuestion, error: ReshapeError) -> str:
     dividend, divisor = error.metadata.get("dividend", ""), error.metadata.get("divisor", "")
+    text = f"other items whose product divides {dividend}"
     if not (dividend.isdecimal() and divisor.isdecimal()):
-        return f"other items whose product divides {dividend}"
-    near = [str(value) for value in _find_near_divisors(int(dividend), int(divisor))]
-    return f"other items whose product divides {dividend}: the nearest are {' and '.join(near)}"
-
-
-def _find_near_divisors(number: int, near: int) -> list[int]:
-    """Returns the divisors of `number` next to `near`, those that a short search finds."""
-    # 1 and the number itself divide it always: where nothing nearer is found, they are right, and far.
-    below = next((value for value in range(near - 1, max(near - _NEAR, 0), -1) if number % value == 0), 1)
-    above = next((value for value in range(near + 1, near + _NEAR) if number % value == 0), number)
-    return sorted({below, above})
+        return text
+    numbers = [dim for dim in question.data or () if isinstance(dim, int)]
+    near = find_near_divisors(int(dividend), int(divisor), numbers)
+    found = " and ".join(map(str, near.values))
+    if not near.are_nearest:
+        return f"{text}, such as {found}"
+    return f"{text}: the nearest {'are' if len(near.values) > 1 else 'is'} {found}"
 
 
 def _accept_volume(question: AnyQuestion, _error: ReshapeError) -> str:

@@ -1,12 +1,29 @@
-"""Dims as people write them: `4`, `2..8`, `2..`, `?`, `N`, `N:1..8`, `4*C`, `N^2/(2*M)`."""
+"""Dims as people and exporters write them. Shapes of them: `rules.typed_shapes`.
+
+    dim       "?" | number | bounds | product | product ":" bounds
+    bounds    number ".." [number]
+    product   factor, then any of "*" factor and "/" factor, from left to right; it has a name in it
+    factor    number | name | call | "(" product ")" | "(" formula ")"; behind a name "^" power or "**" power
+    name      word | "'" any text, each quote in it doubled "'"
+    call      word "(" formulas between commas ")": one name, as it stands
+    word      letters, digits and underscores, no digit first; "." and "::" between two of them
+    formula   words and numbers, calls and parentheses, with + - * / // % ** between: one name, as it stands
+
+So `4*C` and `N^2/(2*M)` are products of dims, by which the rules calculate; `seq + past`, `floor(height/8)` and
+`Max(1, N)` are names like any other, and so are `input.1_dynamic_axes_2` and `onnx::Reshape_12_dim_0`. A formula that
+is a dim by itself needs no parentheses; in a product it does: `4*(seq + past)`.
+
+Laws: what `rules.dims` writes is read as the same dim, whatever its names are; and what is no dim is refused.
+"""
 
 import re
 
 from tensor_reshape.rules.dims import ANY, AnyDim, Dim, Interval, Symbol, make_expression
 from tensor_reshape.rules.errors import InvalidRequestError, Reason
+from tensor_reshape.rules.names import read_product
 
 _INTERVAL = re.compile(r"(\d+)\.\.(\d*)")
-_NAME = re.compile(r"([^\W\d]\w*)(?:\^([1-9]\d?))?")
+_BOUNDED = re.compile(r"(.*):\s*((?:\d+)\.\.(?:\d*))", re.DOTALL)
 _MAX_CHARACTERS = 4096
 
 
@@ -23,49 +40,31 @@ def parse_dim(text: str) -> AnyDim:
         return None
     if re.fullmatch(r"-?[0-9]{1,40}", plain):
         return int(plain)
-    name, colon, bounds = plain.partition(":")
-    if not colon and _INTERVAL.fullmatch(plain):
-        return Dim(_read_bounds(plain, text))
-    return _read_expression(name, _read_bounds(bounds, text) if colon else ANY, text)
+    if _INTERVAL.fullmatch(plain):
+        return Dim(_read_bounds(plain))
+    bounded = _BOUNDED.fullmatch(plain)
+    return _read_named(bounded[1], _read_bounds(bounded[2]), text) if bounded else _read_named(plain, ANY, text)
 
 
-def _read_bounds(plain: str, text: str) -> Interval:
-    match = _INTERVAL.fullmatch(plain.strip())
-    if match is None:
+def _read_bounds(plain: str) -> Interval:
+    low, _, high = plain.partition("..")
+    return Interval(int(low), int(high) if high else None)
+
+
+def _read_named(plain: str, bounds: Interval, text: str) -> Dim:
+    product = read_product(plain)
+    if product is None or not (product.factors or product.divisors) or not product.divisor:
         raise _refuse(text)
-    return Interval(int(match[1]), int(match[2]) if match[2] else None)
-
-
-def _read_expression(plain: str, bounds: Interval, text: str) -> Dim:
-    above, slash, below = plain.partition("/")
-    coefficient, factors = _read_product(above, text)
-    divisor, divisors = _read_product(_strip_parentheses(below.strip()), text) if slash else (1, [])
-    expression = make_expression(coefficient, factors, divisor, divisors)
-    if not (factors or divisors) or not divisor:
-        raise _refuse(text)
+    symbols = [[Symbol(name) for name in names] for names in (product.factors, product.divisors)]
+    expression = make_expression(product.coefficient, symbols[0], product.divisor, symbols[1])
     if expression.symbol is not None:
         expression = make_expression(1, [Symbol(expression.symbol.name, bounds)])
     return Dim(bounds, expression)
 
 
-def _strip_parentheses(plain: str) -> str:
-    return plain[1:-1] if plain.startswith("(") and plain.endswith(")") else plain
-
-
-def _read_product(plain: str, text: str) -> tuple[int, list[Symbol]]:
-    number, symbols = 1, list[Symbol]()
-    for part in plain.split("*"):
-        piece = part.strip()
-        match = _NAME.fullmatch(piece)
-        if match is not None:
-            symbols += [Symbol(match[1])] * int(match[2] or 1)
-        elif re.fullmatch(r"[0-9]{1,40}", piece):
-            number *= int(piece)
-        else:
-            raise _refuse(text)
-    return number, symbols
-
-
 def _refuse(text: str) -> InvalidRequestError:
-    message = f"{text!r} is no dim: a number, lo..hi, lo.., ?, a name, name:lo..hi, or a product such as 4*C or N/2"
+    message = (
+        f"{text!r} is no dim: write a number, lo..hi, lo.., ?, a name, name:lo..hi, or a product such as 4*C or N/2; "
+        "any other name stands in quotes: 'my dim'"
+    )
     return InvalidRequestError.of(Reason.DIM_UNREADABLE, message, value=text)

@@ -60,6 +60,17 @@ RESHAPE = Operation(
 
 OPERATIONS = {operation.name: operation for operation in (STATIC_RESHAPE, DYNAMIC_RESHAPE, RESHAPE)}
 
+_BY_LETTERS = {name.replace("_", ""): operation for name, operation in OPERATIONS.items()}
+
+
+def find_operation(name: str) -> Operation | None:
+    """Returns the operation of a name as people write it: "reshape", "Reshape-1", "StaticReshape", "STATIC_RESHAPE"."""
+    operation = OPERATIONS.get(name)
+    if operation is not None:
+        return operation
+    plain = name.lower().removeprefix("operation_").removesuffix("-1").replace("_", "").replace("-", "")
+    return _BY_LETTERS.get(plain)
+
 
 def check_data_type(operation: Operation, data_type: DataType) -> DataType:
     """Returns `data_type` where the operation admits it as data.
@@ -69,7 +80,8 @@ def check_data_type(operation: Operation, data_type: DataType) -> DataType:
     """
     if data_type not in operation.data_types:
         admitted = format_data_types(operation.data_types)
-        message = f"data has the type {data_type}; {operation.name} takes {admitted}"
+        elsewhere = _name_others(operation, "every type", is_taken=data_type in RESHAPE.data_types)
+        message = f"data has the type {data_type}; {operation.name} takes {admitted}{elsewhere}"
         raise InvalidRequestError.of(
             Reason.DATA_TYPE_UNSUPPORTED, message, "data.data_type", data_type=data_type, admitted=admitted
         )
@@ -84,7 +96,8 @@ def check_shape_data_type(operation: Operation, data_type: DataType) -> DataType
     """
     if data_type not in operation.shape_data_types:
         admitted = format_data_types(operation.shape_data_types)
-        message = f"shape has the type {data_type}; {operation.name} takes {admitted}"
+        elsewhere = _name_others(operation, "every integer type", is_taken=data_type in RESHAPE.shape_data_types)
+        message = f"shape has the type {data_type}; {operation.name} takes {admitted}{elsewhere}"
         raise InvalidRequestError.of(
             Reason.SHAPE_DATA_TYPE_UNSUPPORTED, message, "shape.data_type", data_type=data_type, admitted=admitted
         )
@@ -106,3 +119,8 @@ def check_rank(operation: Operation, rank: int, field: str, limits: Limits) -> i
         message = f"{field} has {rank} items; {operation.name} takes up to {operation.max_rank}"
         raise InvalidRequestError.of(Reason.RANK_UNSUPPORTED, message, field, rank=rank, limit=operation.max_rank)
     return rank
+
+
+def _name_others(operation: Operation, what: str, *, is_taken: bool) -> str:
+    """Returns what a refusal says of Reshape-1, where that takes what `operation` does not."""
+    return f"; {RESHAPE.name} takes {what}" if is_taken and operation is not RESHAPE else ""

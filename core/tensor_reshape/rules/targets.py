@@ -76,6 +76,8 @@ def _find_cancelled(copied: Sequence[int], inferred: int | None, *, copies_cance
 
     Reshape-1 resolves the -1 from what the copies leave, so a copied 0 is no product of 0 there: (4, 0, 2) with [-1, 0]
     gives (8, 0). The graph operations divide the whole volume, and refuse that.
+
+    Lemma: copies-leave.
     """
     return copied if copies_cancel and inferred is not None else ()
 

@@ -20,7 +20,12 @@ from tensor_reshape.rules.limits import MAX_DIM
 
 
 class ViewPossibility(Enum):
-    """Whether the output can be a view."""
+    """Whether the output can be a view.
+
+    >>> told = client.infer_shape((2, 3), (3, 2), special_zero=False, data_strides=(1, 2))
+    >>> told.view.possibility
+    <ViewPossibility.IMPOSSIBLE: 'impossible'>
+    """
 
     POSSIBLE = "possible"
     IMPOSSIBLE = "impossible"
@@ -33,6 +38,10 @@ class View(NamedTuple):
     Attributes:
         possibility: which one it is.
         strides: of the output over the bytes of the data, in elements, where it can be a view.
+
+    >>> told = client.infer_shape((2, 3, 4), (0, -1), special_zero=True, data_strides=(12, 4, 1))
+    >>> told.view.strides
+    (12, 1)
     """
 
     possibility: ViewPossibility
@@ -119,6 +128,8 @@ def _may_be_empty(dims: Sequence[AnyDim]) -> bool:
 
 def _split(whole: _Part, keys: Sequence[int]) -> Iterator[_Part]:
     """Yields the parts, outermost first: those that end where an outer product is the same, then an inner one.
+
+    Lemma: parts-of-a-view.
 
     Args:
         whole: data and output.
@@ -226,7 +237,10 @@ def _fit(dims: Sequence[AnyDim], strides: Sequence[int], output: Sequence[AnyDim
 
 
 def _list_runs(dims: Sequence[AnyDim], strides: Sequence[int]) -> list[_Run]:
-    """Returns the runs, outermost first."""
+    """Returns the runs, outermost first.
+
+    Lemma: runs-of-elements.
+    """
     runs = list[_Run]()
     for dim, stride in zip(dims, strides, strict=True):
         if dim == 1:  # whatever its stride is, nobody steps along it

@@ -5,7 +5,6 @@
 """
 
 import re
-from importlib.metadata import PackageNotFoundError, version
 
 VARIABLE = "GRPC_EXPERIMENTS"
 """Names separated by commas; one with a minus before it is switched off."""
@@ -28,6 +27,8 @@ def find_release() -> tuple[int, int] | None:
 
 def find_version() -> str:
     """Returns the version of the installed grpcio, without importing it; empty where nothing says."""
+    from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415 - it takes longer than all else here
+
     try:
         return version("grpcio")
     except PackageNotFoundError:

@@ -10,7 +10,7 @@ Laws:
 from collections.abc import Iterable, Iterator, Sequence
 
 from tensor_reshape.rules.batches import BatchItem, ReportBug, refuse_bug
-from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason, ReshapeError
+from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason, ReshapeError, clip_metadata
 from tensor_reshape.rules.limits import MAX_BATCH_BYTES, MAX_BATCH_ITEMS, MAX_HEADER_BYTES
 from tensor_reshape.rules.questions import ShapeAnswer, ShapeRequest
 from tensor_reshape.v1 import reshape_pb2
@@ -29,7 +29,6 @@ from tensor_reshape.wire.inference import (
     read_infer_response,
 )
 from tensor_reshape.wire.methods import BATCH_INFER_SHAPE
-from tensor_reshape.wire.status import clip_metadata
 
 _BATCHES = {"items": BATCH_INFER_SHAPE.request, "results": BATCH_INFER_SHAPE.response}  # by their only field
 _ITEM_TAG = 0x0A  # field 1, bytes
@@ -117,7 +116,16 @@ def decode_batch_response(raw: bytes) -> list[ShapeAnswer | ReshapeError]:
         ReshapeError: it is not a response of this contract.
     """
     # An answer is a tuple of four, so never false.
-    return [read_compact_answer(result) or _decode_result(result) for result in _split(raw, len(raw), "results")]
+    return [read_compact_answer(result) or _decode_result(result) for result in split_batch_response(raw)]
+
+
+def split_batch_response(raw: bytes) -> list[bytes]:
+    """Returns the results of a response, unread.
+
+    Raises:
+        InvalidRequestError: MESSAGE_MALFORMED.
+    """
+    return _split(raw, len(raw), "results")
 
 
 def _decode_item(item: bytes) -> BatchItem:

@@ -5,7 +5,7 @@ the refusal.
 """
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from google.protobuf.any_pb2 import Any
@@ -17,7 +17,6 @@ from grpc import StatusCode
 
 from tensor_reshape.rules.errors import (
     MAX_MESSAGE_CHARACTERS,
-    MAX_VALUE_CHARACTERS,
     InvalidRequestError,
     LimitError,
     NotFoundError,
@@ -25,6 +24,7 @@ from tensor_reshape.rules.errors import (
     Reason,
     ReshapeError,
     UnauthenticatedError,
+    clip_metadata,
     clip_text,
 )
 
@@ -42,7 +42,7 @@ RETRY_SECONDS = 0.2
 
 _MAX_PUSHBACK_MS = 2**31 - 1
 _MAX_RETRY_SECONDS = 1e9  # thirty years, which every clock can wait; a Duration may hold more
-_MAX_FIELD_CHARACTERS, _MAX_VALUES = 128, 10  # with those of `rules.errors`, less than 7 KiB in all
+_MAX_FIELD_CHARACTERS = 128  # with the bounds of `rules.errors`, less than 7 KiB in all
 _KINDS = (InvalidRequestError, NotFoundError, UnauthenticatedError, PermissionDeniedError, LimitError)
 _CLASSES = {StatusCode[kind.code_name]: kind for kind in _KINDS}
 
@@ -74,11 +74,6 @@ def encode_refusal(error: ReshapeError) -> Status:
         pushback = ((PUSHBACK_KEY, str(milliseconds)),)
     message = StatusMessage(code=code.value[0], message=text, details=[_pack(detail) for detail in details])
     return Status(code, text, ((DETAILS_KEY, message.SerializeToString()), *pushback))
-
-
-def clip_metadata(metadata: Mapping[str, str]) -> dict[str, str]:
-    """Returns what of the values of a refusal travels."""
-    return {key: clip_text(value, MAX_VALUE_CHARACTERS) for key, value in list(metadata.items())[:_MAX_VALUES]}
 
 
 def decode_refusal(code: StatusCode, trailing_metadata: Iterable[tuple[str, str | bytes]]) -> ReshapeError | None:

@@ -166,7 +166,7 @@ def _prepare_core(engine: Engine) -> None:
     os.environ.setdefault(_VERBOSITY, "NONE")  # noqa: TID251
     if engine.experiments is not None:
         os.environ[experiments.VARIABLE] = engine.experiments  # noqa: TID251
-    if "grpc" in sys.modules and os.environ != before:  # noqa: TID251 - it was imported by the command line
+    if "grpc" in sys.modules and os.environ != before:  # noqa: TID251 - by an instrumentation, say
         os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])  # noqa: S606 - this very command
     if engine.obstacle:  # not before: whatever is said before that is said twice
         _LOGGER.warning("engine not chosen by address", extra={"engine": engine.name, "cause": engine.obstacle})

@@ -90,7 +90,9 @@ def test_a_permission_that_is_taken_back_is_gone(path: Path):
 def test_a_server_takes_what_the_page_shows(path: Path):
     service = ReshapeService(Config().limits)
     served = service.methods.join(build_methods(service, Config().limits, SharedMemory(None)))
-    (shown,) = [block.text for block in read_blocks(ROOT / "docs" / "security.md") if block.language == "toml"]
+    (shown,) = [
+        block.text for block in read_blocks(ROOT / "docs" / "deployment" / "security.md") if block.language == "toml"
+    ]
     path.write_text(shown)
     permissions = Permissions(path, served.names)
     assert permissions.permit(["token:batch"], RESHAPE)

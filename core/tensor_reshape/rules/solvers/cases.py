@@ -73,7 +73,10 @@ class Case:
 
 
 def solve(case: Case) -> Solution | None:
-    """Returns the ranges of every variable of the output, or None where no instance is accepted."""
+    """Returns the ranges of every variable of the output, or None where no instance is accepted.
+
+    Lemma: two-cases.
+    """
     if case.target.inferred is not None:
         return _solve_cancelled_zeros(case, case.target.inferred)
     # The case of most tensors first: it has the whole budget.
@@ -85,6 +88,8 @@ def _solve_nonempty(case: Case) -> Solution | None:
 
     Then every variable is at least 1, so what stands on both sides cancels, and the volumes are equal where the
     remainders are. [N, 4] -> [N, M, 2]: 4 = 2 * M, so M is 2.
+
+    Lemmas: cancel-nonzero, nonempty-dims.
     """
     return narrow_ranges(case.system.ranges, case.remainder, case.wanted, case.budget)
 
@@ -106,6 +111,8 @@ def _solve_empty(case: Case, unknown: set[int], copies: Mapping[int, int | None]
     The volumes are equal then whatever all other dims are. [N, 4] -> [M, 2]: N and M are 0, or both are not. A variable
     can be 0 where that is in its range; it can be another value where the data has another that can be 0, and the
     output has as well.
+
+    Lemma: empty-dims.
 
     Args:
         case: the question.
@@ -151,6 +158,8 @@ def _solve_cancelled_zeros(case: Case, inferred: int) -> Solution | None:
     [N, M, 6] -> [?, ?, -1] under special_zero, the items u, v and x: as lengths, N * M * 6 = u * v * x; where u copies
     N = 0, M * 6 = v * x; where v copies M = 0 as well, 6 = x. Each subset of the items that may be such copies is a
     case. For the graph operations a copied 0 leaves no -1.
+
+    Lemma: copies-leave.
     """
     copies = dict(_find_zero_copies(case)) if case.target.copies_cancel else {}
     if len(copies) > _MAX_ZERO_COPIES or case.budget.left <= 0:
@@ -174,6 +183,8 @@ def _solve_inferred(case: Case, inferred: int, ranges: Sequence[Range]) -> Solut
     Where the quotient has elements, every variable of the equation is at least 1; those that are cancelled are not in
     it, and keep their ranges. [N, 6] -> [0, -1] in Reshape-1: x = 6, and N is anything; in StaticReshape N * 6 = N * x,
     so N is at least 1.
+
+    Lemma: quotient-of-elements.
     """
     inside = case.wanted.intersection([*case.equation.left, *case.equation.right])
     solution = narrow_ranges(ranges, case.remainder, inside, case.budget)
@@ -187,6 +198,8 @@ def _solve_inferred_zero(case: Case, unknown: int, ranges: Sequence[Range]) -> S
 
     That dim must not stand on the right side, too. [N, 4] -> [-1, 2]: N = 0 gives x = 0. [N, 4] -> [0, -1] in
     StaticReshape: N divides, so x is not 0.
+
+    Lemma: inferred-zero.
     """
     equation = case.equation
     # It stands there twice where the caller expects a name for it that another item has: then it divides itself.
@@ -210,7 +223,10 @@ def _solve_inferred_zero(case: Case, unknown: int, ranges: Sequence[Range]) -> S
 
 
 def _find_zero_copies(case: Case) -> Iterator[tuple[int, int | None]]:
-    """Yields the indices of the unknown items that may copy a dim of 0, and the variable of that dim if it is one."""
+    """Yields the indices of the unknown items that may copy a dim of 0, and the variable of that dim if it is one.
+
+    Lemma: nonzero-copy-is-a-length.
+    """
     system = case.system
     for index in case.target.may_copy:
         if not system.can_be_zero(case.find_variable(index)):
@@ -229,6 +245,10 @@ def _list_subsets(indices: Iterable[int]) -> Iterator[tuple[int, ...]]:
 
 
 def _join_all(solutions: Iterable[Solution | None]) -> Solution | None:
+    """Returns the least ranges that hold those of all solutions; None where there is no solution.
+
+    Lemma: join-holds-both.
+    """
     joined: Solution | None = None
     for solution in solutions:
         if joined is None:

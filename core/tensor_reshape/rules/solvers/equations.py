@@ -41,11 +41,17 @@ class Range(NamedTuple):
     max: int
 
     def meet(self, other: "Range") -> "Range":
-        """Returns what both admit; empty where `max < min`."""
+        """Returns what both admit; empty where `max < min`.
+
+        Lemma: meet-is-both.
+        """
         return Range(max(self.min, other.min), min(self.max, other.max))
 
     def join(self, other: "Range") -> "Range":
-        """Returns the least range that holds what either admits."""
+        """Returns the least range that holds what either admits.
+
+        Lemma: join-holds-both.
+        """
         return Range(min(self.min, other.min), max(self.max, other.max))
 
     @property
@@ -110,7 +116,10 @@ class Equation(NamedTuple):
     cancelled: tuple[int, ...] = ()
 
     def cancel(self) -> "Equation":
-        """Returns what remains without what stands on both sides; it says the same where that is not 0."""
+        """Returns what remains without what stands on both sides; it says the same where that is not 0.
+
+        Lemmas: cancel-nonzero, cancel-divisor.
+        """
         # One for one: of N * N = N * M one N is cancelled, and one is left. The order of the left side is kept, since
         # the search goes by it, and the same question is to have the same answer every time.
         right, left, cancelled = Counter(self.right), [], []
@@ -182,6 +191,8 @@ class System:
     def bound_monomial(self, monomial: Monomial, solution: Mapping[int, Range] | None = None) -> Range:
         """Returns what a dim lies between: what is said of it, and what its variables leave; empty where it is no dim.
 
+        Lemma: bound-a-fraction.
+
         Args:
             monomial: the dim.
             solution: the ranges of the variables of the output; None: those of the question.
@@ -200,7 +211,10 @@ class System:
         return find_range(monomial.dim).meet(Range(-(-low // most), high // least))
 
     def equate(self, target: Target[AnyDim]) -> Equation:
-        """Returns the equation of the volumes; what the target cancels is on neither side."""
+        """Returns the equation of the volumes; what the target cancels is on neither side.
+
+        Lemma: multiply-out.
+        """
         cancelled = target.cancelled
         left, right = list[int](), list[int]()
         above = below = 1
@@ -240,7 +254,10 @@ class System:
         self.ranges[key] = met
 
     def _narrow_factor(self, expression: Expression, keys: tuple[int, ...], bounds: Interval, path: str) -> None:
-        """Notes what an expression's bounds say of its only symbol; of a product of several, nothing is concluded."""
+        """Notes what an expression's bounds say of its only symbol; of a product of several, nothing is concluded.
+
+        Lemma: bound-the-only-symbol.
+        """
         # Of a product that is at least 6, neither factor is at least anything: so of one symbol alone.
         if len(keys) == 1 and not expression.divisors and bounds != ANY:
             low, high = bounds

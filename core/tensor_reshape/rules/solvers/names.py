@@ -10,6 +10,8 @@ from tensor_reshape.rules.solvers.equations import Equation, System
 def solve_for(key: int, system: System, equation: Equation, zeros: Container[int]) -> Expression | None:
     """Returns what a variable of the right side is in terms of the symbols, None where there is no such expression.
 
+    Lemma: solve-for-a-name.
+
     Args:
         key: the variable.
         system: whose symbols they are.
@@ -28,7 +30,10 @@ def solve_for(key: int, system: System, equation: Equation, zeros: Container[int
 
 
 def find_equality(system: System, equation: Equation, zeros: Container[int]) -> Equality | None:
-    """Returns what the equation says of the symbols alone, None where it says nothing, or has dims without a name."""
+    """Returns what the equation says of the symbols alone, None where it says nothing, or has dims without a name.
+
+    Lemma: cancel-unless-empty.
+    """
     left, right = _name(system, equation.left), _name(system, equation.right)
     if not left or not right:
         return None

@@ -72,11 +72,17 @@ class Product(NamedTuple):
         return any(factor.max >= MAX_DIM for factor in self.factors)
 
     def divide(self, divisor: int) -> "Product":
-        """Returns the product over a divisor of its constant."""
+        """Returns the product over a divisor of its constant.
+
+        Lemma: cancel-divisor.
+        """
         return self if divisor == 1 else self._replace(constant=self.constant // divisor)
 
     def find_least(self) -> int:
-        """Returns the least value."""
+        """Returns the least value.
+
+        Lemma: product-bounds.
+        """
         least = self.constant
         for factor in self.factors:
             least *= factor.min**factor.power
@@ -97,6 +103,8 @@ def narrow_ranges(
     ranges: Sequence[Range], equation: Equation, wanted: Iterable[int], budget: StepBudget | None = None
 ) -> dict[int, Range] | None:
     """Returns the ranges of the wanted variables over all solutions, or None where there is none.
+
+    Lemma: nonempty-dims.
 
     Args:
         ranges: of every variable, by its key; what lies below 1 is left out.
@@ -152,7 +160,10 @@ def _raise(own: Range) -> Range:
 
 
 def _multiply(constant: int, ranges: Iterable[Range]) -> Range:
-    """Returns the range of a product; it is unbounded where one of the ranges is open."""
+    """Returns the range of a product; it is unbounded where one of the ranges is open.
+
+    Lemma: product-bounds.
+    """
     low = high = constant
     is_open = False
     for own in ranges:
@@ -169,7 +180,10 @@ def _build_product(constant: int, keys: Sequence[int], ranges: Mapping[int, Rang
 
 
 def _narrow(factor: Factor, sides: tuple[Product, Product], budget: StepBudget) -> Range | None:
-    """Moves both ends of one variable inwards past what has no solution."""
+    """Moves both ends of one variable inwards past what has no solution.
+
+    Lemma: ends-of-two.
+    """
     low, high = factor.min, factor.max
     if len(sides[0].factors) == len(sides[1].factors) == 1 and _are_linear(sides):
         return Range(low, high)  # one variable on each side: to clip it was exact
@@ -200,7 +214,10 @@ def _fix(side: Product, key: int, value: int) -> Product:
 
 
 def _is_solvable(left: Product, right: Product, budget: StepBudget) -> bool:
-    """Whether the products can be equal; True also where no steps are left to find out."""
+    """Whether the products can be equal; True also where no steps are left to find out.
+
+    Lemma: two-open-ends.
+    """
     if not budget.spend(1):
         return True
     sides = _clip(left, right, budget)
@@ -219,7 +236,10 @@ def _is_solvable(left: Product, right: Product, budget: StepBudget) -> bool:
 
 
 def _branch(factor: Factor, sides: tuple[Product, Product], budget: StepBudget) -> bool:
-    """Whether the products can be equal for any value of one variable, that with the fewest."""
+    """Whether the products can be equal for any value of one variable, that with the fewest.
+
+    Lemma: one-side-divides.
+    """
     left, right = sides
     divided = 0 if right.factors and left.factors else (left.constant * right.constant)
     for value in range(factor.min, factor.max + 1):
@@ -260,7 +280,10 @@ def _clip(left: Product, right: Product, budget: StepBudget) -> tuple[Product, P
 
 
 def _clip_side(side: Product, other: Product) -> Product | None:
-    """Clips the variables of `side`; the constants have no common divisor."""
+    """Clips the variables of `side`; the constants have no common divisor.
+
+    Lemmas: clip-above, clip-below, step-by-the-other-constant.
+    """
     if not side.factors:
         return side if _can_reach(side.constant, other) else None
     least, (greatest, unbounded) = side.find_least(), side.find_greatest()
@@ -292,13 +315,19 @@ def _clip_side(side: Product, other: Product) -> Product | None:
 
 
 def _can_reach(value: int, side: Product) -> bool:
-    """Whether a product may be `value`, as far as its ranges and its constant tell."""
+    """Whether a product may be `value`, as far as its ranges and its constant tell.
+
+    Lemma: reach-a-number.
+    """
     greatest, unbounded = side.find_greatest()
     return value % side.constant == 0 and side.find_least() <= value and (unbounded > 0 or value <= greatest)
 
 
 def _root(value: int, power: int) -> int:
-    """Returns the greatest integer whose `power` is at most `value`; of a power, not more than 2^64: no dim is."""
+    """Returns the greatest integer whose `power` is at most `value`; of a power, not more than 2^64: no dim is.
+
+    Lemma: root-steps.
+    """
     if power == 1 or value == 0:
         return value
     # Floats would be wrong above 2^53, and Newton's steps on numbers of thousands of digits cost more than a step pays.

@@ -20,11 +20,11 @@ from tensor_reshape.rules.dims import (
     Symbol,
     bound_dim,
     find_bounds,
-    is_name,
     make_dim,
     make_legal_expression,
 )
 from tensor_reshape.rules.limits import MAX_DIM
+from tensor_reshape.rules.names import is_name
 from tensor_reshape.rules.targets import Target
 
 _NONE = Interval(1, 0)
@@ -32,6 +32,8 @@ _NONE = Interval(1, 0)
 
 def solve_single(data: Sequence[AnyDim], target: Target[AnyDim]) -> tuple[AnyDim, ...] | None:
     """Returns the output's dims; None where the question does not fit, or is to be refused.
+
+    Lemma: cancelled-volumes.
 
     Args:
         data: the data's dims, unchecked: one that breaks rule 1 does not fit.
@@ -57,7 +59,10 @@ def solve_single(data: Sequence[AnyDim], target: Target[AnyDim]) -> tuple[AnyDim
 
 
 def _raise_copies(output: list[AnyDim], copied: Sequence[int]) -> bool:
-    """Notes that the copied dims are not 0, as a -1 is divided by them; returns whether they fit still."""
+    """Notes that the copied dims are not 0, as a -1 is divided by them; returns whether they fit still.
+
+    Lemma: quotient-of-elements.
+    """
     for index in copied:
         dim = output[index]
         if isinstance(dim, int):
@@ -88,7 +93,7 @@ def _is_independent(dim: Dim, names: list[str]) -> bool:
     # One value is a number, and a range up to the largest dim is written without its end: the answer is to be the same
     # whichever way a dim was written, so both are left to the solver that makes them plain.
     (low, high), expression = dim
-    if not 0 <= low < (MAX_DIM if high is None else high) or high == MAX_DIM:
+    if not 0 <= low < (MAX_DIM if high is None else high) or (high or 0) >= MAX_DIM:
         return False
     if expression is None:
         return high is not None or low > 0
@@ -97,7 +102,7 @@ def _is_independent(dim: Dim, names: list[str]) -> bool:
     if symbol is None or symbol.name in names or symbol.bounds != dim.bounds or not is_name(symbol.name):
         return False
     names.append(symbol.name)
-    return high is None or high < MAX_DIM
+    return True
 
 
 def _multiply(data: Sequence[AnyDim], copied: Sequence[int]) -> tuple[int, list[Dim | None]]:
@@ -125,6 +130,8 @@ def _divide(dividend: int, unknown: list[Dim | None], divisor: int) -> _Quotient
     Of one unknown n, the fraction in lowest terms is above * n / below, a whole number only where `below` divides n: so
     n / below lies from ceil(low / below) to floor(high / below), and every value between is taken. 12 * n / 8 with n
     from 3 to 9 is 3 * (n / 2): from 3 * 2 to 3 * 4.
+
+    Lemmas: step-by-the-other-constant, whole-quotients.
     """
     if dividend == 0:
         return _Quotient(0)

@@ -1,4 +1,4 @@
-"""The metrics of a server, a row each: what tallies hold, the port shows and docs/metrics.md says follows from them.
+"""The metrics of a server, a row each: what tallies hold, the port shows and the pages say follows from them.
 
 - A label takes one of a few values that this server knows; no value of a caller's ever is one. What has no name here is
   counted as OTHER.

@@ -1,0 +1,66 @@
+"""`--help`: drawn by rich-click on a terminal, as click writes it in a pipe.
+
+rich-click's own commands would draw in pipes too, and everybody who adds a command would have to make it of them: so
+the help of any command is drawn here.
+"""
+
+import sys
+from collections.abc import Iterable
+
+import click
+
+from tensor_reshape.cli.consoles import find_console
+
+_LEAST_COLUMNS = 60
+"""On fewer an option and its text stand below each other: in a table it would be cut off."""
+
+
+class HelpContext(click.Context):
+    """A run of a command whose help is drawn where there is a terminal."""
+
+    def get_help(self) -> str:
+        """Returns the help of the command."""
+        console = find_console(sys.stdout)
+        if console is not None and console.width >= _LEAST_COLUMNS:
+            return _draw_help(self)
+        if console is not None:
+            self.terminal_width = console.width  # click by itself writes no less than 50 columns
+            self.formatter_class = _NarrowFormatter
+        return super().get_help()
+
+
+class _NarrowFormatter(click.HelpFormatter):
+    """Writes what explains an option below it."""
+
+    def write_dl(self, rows: Iterable[tuple[str, str]], col_max: int = 6, col_spacing: int = 2) -> None:
+        """Writes options, or commands, and what they are."""
+        super().write_dl(rows, col_max, col_spacing)
+
+
+def _draw_help(context: click.Context) -> str:
+    import rich_click  # noqa: PLC0415 - plain output does without it
+
+    command = context.command
+    twin: rich_click.RichCommand = rich_click.RichCommand(
+        name=command.name,
+        params=command.params,
+        help=command.help,
+        epilog=command.epilog,
+        add_help_option=command.add_help_option,
+    )
+    if isinstance(command, click.Group):
+        twin = rich_click.RichGroup(
+            name=command.name,
+            params=command.params,
+            help=command.help,
+            epilog=command.epilog,
+            commands=command.commands,
+        )
+    drawn = rich_click.RichContext(
+        twin,
+        info_name=context.info_name,
+        parent=context.parent,
+        auto_envvar_prefix=context.auto_envvar_prefix,
+        rich_help_config={"max_width": 100, "text_markup": None, "theme": "default-nu"},
+    )
+    return twin.get_help(drawn)

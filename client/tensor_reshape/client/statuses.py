@@ -1,0 +1,38 @@
+"""How the status that a call ended with becomes an exception."""
+
+from collections.abc import Collection
+
+from grpc import StatusCode
+
+from tensor_reshape.client.errors import CallTimeoutError, InternalServerError, ServiceError, UnavailableError
+from tensor_reshape.rules.errors import LimitError, Reason, TensorReshapeError
+from tensor_reshape.wire.request_ids import find_request_id
+from tensor_reshape.wire.status import decode_refusal
+
+_KINDS: dict[StatusCode, type[ServiceError]] = {
+    StatusCode.UNAVAILABLE: UnavailableError,
+    StatusCode.DEADLINE_EXCEEDED: CallTimeoutError,
+    StatusCode.INTERNAL: InternalServerError,
+}
+
+
+def build_error(
+    code: StatusCode, details: str | None, trailing_metadata: Collection[tuple[str, str | bytes]]
+) -> TensorReshapeError:
+    """Returns the exception for a call that ended with this status."""
+    error = _choose_error(code, details or "", trailing_metadata)
+    error.request_id = find_request_id(trailing_metadata)
+    return error
+
+
+def _choose_error(
+    code: StatusCode, text: str, trailing_metadata: Collection[tuple[str, str | bytes]]
+) -> TensorReshapeError:
+    # A refusal first: its codes are also those of a transport or a proxy that knows nothing of this contract.
+    refusal = decode_refusal(code, trailing_metadata)
+    if refusal is not None:
+        return refusal
+    if code is StatusCode.RESOURCE_EXHAUSTED and "larger than max" in text:
+        # The transport itself refuses such a message, before the server could say which of its limits it is above.
+        return LimitError.of(Reason.MESSAGE_TOO_LARGE, text, "data")
+    return _KINDS.get(code, ServiceError)(text, code)

@@ -1,0 +1,118 @@
+"""What a server with default limits answers, worked out in this process by the same rules and the same codec.
+
+Laws: bytes in, bytes out, as a server's methods; what a server refuses, this refuses with the same reason, field and
+values. No call is admitted, queued or counted: what is there for many callers at once has no counterpart here.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from importlib.metadata import version
+
+from google.protobuf.wrappers_pb2 import Int32Value, StringValue
+from grpc import StatusCode
+
+from tensor_reshape.client.errors import ServiceError
+from tensor_reshape.rules.batches import answer_batch
+from tensor_reshape.rules.errors import LimitError, Reason
+from tensor_reshape.rules.inference import answer_question, infer_shape
+from tensor_reshape.rules.layouts import count_bytes
+from tensor_reshape.rules.limits import (
+    DEFAULT_LIMITS,
+    MAX_BATCH_BYTES,
+    MAX_BATCH_ITEMS,
+    MAX_HEADER_BYTES,
+    MAX_MESSAGE_BYTES,
+)
+from tensor_reshape.rules.operations import Operation
+from tensor_reshape.wire import batches, inference, reshapes
+from tensor_reshape.wire.arrays import gather
+from tensor_reshape.wire.health import CHECK_METHOD, HealthStatus
+from tensor_reshape.wire.methods import BATCH_INFER_SHAPE, INFER_SHAPE, OPERATION_METHODS, SERVER_INFO, SERVICE
+from tensor_reshape.wire.servers import ServerInfo, ServerLimits, describe_operation, encode_server_info
+from tensor_reshape.wire.streams import Chunk, decode_stream_request, encode_accept
+from tensor_reshape.wire.tensors import TensorView
+
+INFO = ServerInfo(
+    version=version("tensor-reshape"),
+    serving="inline",
+    limits=ServerLimits(
+        max_message_bytes=MAX_MESSAGE_BYTES,
+        max_output_bytes=DEFAULT_LIMITS.max_output_bytes,
+        max_tensor_bytes=DEFAULT_LIMITS.max_tensor_bytes,
+        max_header_bytes=MAX_HEADER_BYTES,
+        max_batch_bytes=MAX_BATCH_BYTES,
+        max_batch_items=MAX_BATCH_ITEMS,
+    ),
+    operations={
+        operation.name: describe_operation(operation, DEFAULT_LIMITS.max_rank) for operation in OPERATION_METHODS
+    },
+    features=frozenset(),
+)
+"""What it says of itself."""
+
+_NO_BYTES = memoryview(b"")
+
+
+def answer(path: str, request: bytes) -> bytes:
+    """Returns the response of a unary method.
+
+    Raises:
+        ReshapeError: what a server would refuse.
+        ServiceError: there is no such service to be asked for its health.
+    """
+    if len(request) > MAX_MESSAGE_BYTES:
+        text = f"Received message larger than max ({len(request)} vs. {MAX_MESSAGE_BYTES})"  # the core's own words
+        raise LimitError.of(Reason.MESSAGE_TOO_LARGE, text, "data")
+    return _METHODS[path](request)
+
+
+def answer_stream(messages: Iterator[bytes]) -> Iterator[bytes]:
+    """Yields the messages that answer those of a stream, which carries one dense tensor, as the SDK's do.
+
+    Raises:
+        ReshapeError: what a server would refuse.
+    """
+    for message in messages:
+        part = decode_stream_request(message)
+        if isinstance(part, Chunk):
+            yield message  # the bytes of a dense tensor stay what they are
+        else:
+            dims = infer_shape(part.question)
+            yield encode_accept(TensorView(part.data.data_type, dims, None, _NO_BYTES))
+
+
+def _reshape(operation: Operation, request: bytes) -> bytes:
+    call = reshapes.decode_reshape_request(operation, request)
+    dims = infer_shape(call.question)
+    call.data.check_layout("data")
+    size, limit = count_bytes(call.data.data_type, dims), DEFAULT_LIMITS.max_output_bytes
+    if size > limit:
+        message = f"the output takes {size} bytes; this server answers with up to {limit}"
+        raise LimitError.of(Reason.OUTPUT_TOO_LARGE, message, "data", size=size, limit=limit)
+    return reshapes.encode_reshape_response(TensorView(call.data.data_type, dims, None, gather(call.data)))
+
+
+def _infer(request: bytes) -> bytes:
+    told = answer_question(inference.decode_infer_request(request))
+    return inference.build_infer_response(told).SerializeToString()
+
+
+def _infer_batch(request: bytes) -> bytes:
+    items = batches.decode_batch_items(batches.decode_batch_request(request))
+    return batches.encode_batch_response(answer_batch(items), DEFAULT_LIMITS.max_output_bytes)
+
+
+def _check_health(request: bytes) -> bytes:
+    if StringValue.FromString(request).value not in {"", SERVICE}:
+        text = "unknown service"
+        raise ServiceError(text, StatusCode.NOT_FOUND)
+    return Int32Value(value=HealthStatus.SERVING).SerializeToString()
+
+
+_METHODS: Mapping[str, Callable[[bytes], bytes]] = {
+    **{method.path: partial(_reshape, operation) for operation, method in OPERATION_METHODS.items()},
+    INFER_SHAPE.path: _infer,
+    BATCH_INFER_SHAPE.path: _infer_batch,
+    SERVER_INFO.path: lambda _request: encode_server_info(INFO),
+    CHECK_METHOD: _check_health,
+}

@@ -1,0 +1,194 @@
+"""Clients that answer by themselves: the SDK's own up to the call, which a server's rules answer in this process.
+
+Laws:
+
+- What a call gives, and what it is refused with, is what it gives with a server of default limits; nothing connects.
+- What a fake is told to fail with ends the next call that would have been sent: what the SDK refuses beforehand sends
+  none. Nothing is sent again, and nothing awaited.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterable
+from copy import copy
+from itertools import chain
+
+import tensor_reshape.client  # noqa: F401 - before grpc, which is imported as clients need it where this is there
+
+# isort: split
+
+from grpc import StatusCode
+
+from tensor_reshape.client.aio import AsyncClient
+from tensor_reshape.client.aio_calls import AioCalls
+from tensor_reshape.client.contexts import ClientContext
+from tensor_reshape.client.direct_calls import Way
+from tensor_reshape.client.errors import UnavailableError
+from tensor_reshape.client.frameworks import Output
+from tensor_reshape.client.hints import hint_size
+from tensor_reshape.client.options import ChannelSettings, Endpoint
+from tensor_reshape.client.queries import ShapeQuery, split_queries
+from tensor_reshape.client.requests import Call, ShapeAnswers, build_infer_shapes
+from tensor_reshape.client.responses import Answer
+from tensor_reshape.client.sync import Client
+from tensor_reshape.client.sync_calls import SyncCalls
+from tensor_reshape.client.transfers import StreamTransfer
+from tensor_reshape.rules.errors import TensorReshapeError
+from tensor_reshape.testing.answers import INFO, answer, answer_stream
+
+
+class FakeClient(Client):
+    """A `Client` that needs no server: it answers by itself, by the rules of one.
+
+    It takes the same arguments, and makes nothing of those about connections.
+
+    >>> client = FakeClient()
+    >>> client.reshape([[1, 2], [3, 4]], [4], special_zero=False)
+    array([1, 2, 3, 4])
+    >>> client.fail_next()
+    >>> client.infer_shape((2, 3), (-1,), special_zero=False)
+    Traceback (most recent call last):
+        ...
+    tensor_reshape.client.errors.UnavailableError: UNAVAILABLE: this fake was told to fail
+    """
+
+    _calls: "_FakeCalls"
+
+    def fail_next(self, error: Exception | None = None, *, times: int = 1) -> None:
+        """Has the next calls end with an error.
+
+        Args:
+            error: that they end with; None: an `UnavailableError`, as where no server is there.
+            times: how many calls.
+
+        >>> from tensor_reshape.client import LimitError, Reason
+        >>> client = FakeClient()
+        >>> client.fail_next(LimitError.of(Reason.SERVER_BUSY, "too many calls"))
+        >>> client.check_health()
+        Traceback (most recent call last):
+            ...
+        tensor_reshape.rules.errors.LimitError: too many calls
+        >>> client.check_health()
+        <HealthStatus.SERVING: 1>
+        """
+        self._calls.fail_next(error, times)
+
+    def _open_calls(self, settings: ChannelSettings, way: Way) -> "_FakeCalls":
+        del settings, way  # of a channel
+        return _FakeCalls(self._endpoint)
+
+
+class AsyncFakeClient(AsyncClient):
+    """As `FakeClient`, awaited.
+
+    >>> import asyncio
+    >>> async def ask():
+    ...     async with AsyncFakeClient() as client:
+    ...         return await client.infer_shape(["N", 4], [0, -1], special_zero=True)
+    >>> asyncio.run(ask())
+    InferredShape([N, 4])
+    """
+
+    _calls: "_AsyncFakeCalls"
+
+    def fail_next(self, error: Exception | None = None, *, times: int = 1) -> None:
+        """Has the next calls end with an error: see `FakeClient.fail_next`.
+
+        >>> import asyncio
+        >>> async def ask():
+        ...     async with AsyncFakeClient() as client:
+        ...         client.fail_next(TimeoutError("too late"))
+        ...         await client.check_health()
+        >>> asyncio.run(ask())
+        Traceback (most recent call last):
+            ...
+        TimeoutError: too late
+        """
+        self._calls.fakes.fail_next(error, times)
+
+    def _open_calls(self, settings: ChannelSettings) -> "_AsyncFakeCalls":
+        del settings  # of a channel
+        return _AsyncFakeCalls(self._endpoint)
+
+
+class _FakeCalls(SyncCalls):
+    """The calls of one fake; any thread may make them: what they share is a deque, each step of which is atomic."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+        self._failures = deque[Exception]()
+
+    def fail_next(self, error: object, times: int) -> None:
+        if error is None:
+            text = "this fake was told to fail"
+            error = UnavailableError(text, StatusCode.UNAVAILABLE)
+        if not isinstance(error, Exception):
+            message = f"error is {error!r}: write an exception, as LimitError.of(Reason.SERVER_BUSY, 'busy')"
+            raise TypeError(message)
+        self._failures.extend([error] * times)
+
+    def close(self) -> None:
+        self._endpoint.close()
+
+    def run(self, call: Call[Answer], context: ClientContext) -> Answer:
+        with context:
+            self._begin()
+            try:
+                return call.decode(answer(call.method, call.request))
+            except TensorReshapeError as error:
+                raise hint_size(error, call.method, len(call.request), INFO) from error.__cause__
+
+    def run_batch(self, queries: Iterable[ShapeQuery], context: ClientContext) -> ShapeAnswers:
+        self._endpoint.require_open()  # also where there is nothing to ask
+        return [told for piece in split_queries(queries) for told in self.run(build_infer_shapes(piece), context)]
+
+    def stream(self, make_transfer: Callable[[], StreamTransfer], context: ClientContext) -> Output:
+        with context:
+            self._begin()
+            transfer = make_transfer()
+            for raw in answer_stream(chain([transfer.begin], transfer.build_chunks())):
+                transfer.receive(raw)
+            return transfer.finish()
+
+    def ask_once(self, call: Call[Answer], context: ClientContext) -> Answer:
+        return self.run(call, context)
+
+    def wait_until_ready(self, seconds: float | None) -> None:
+        del seconds  # it is ready, or was told to fail
+        self._begin()
+
+    def _begin(self) -> None:
+        self._endpoint.require_open()
+        if self._failures:
+            failure = self._failures.popleft()
+            # A call writes its request id into its error, which must not be that of the next one.
+            raise copy(failure) if isinstance(failure, TensorReshapeError) else failure
+
+
+class _AsyncFakeCalls(AioCalls):
+    """The same for asyncio; each call lets other tasks run once, as one that is sent does."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self.fakes = _FakeCalls(endpoint)
+
+    async def close(self) -> None:
+        self.fakes.close()
+
+    async def run(self, call: Call[Answer], context: ClientContext) -> Answer:
+        await asyncio.sleep(0)
+        return self.fakes.run(call, context)
+
+    async def run_batch(self, queries: Iterable[ShapeQuery], context: ClientContext) -> ShapeAnswers:
+        await asyncio.sleep(0)
+        return self.fakes.run_batch(queries, context)
+
+    async def stream(self, make_transfer: Callable[[], StreamTransfer], context: ClientContext) -> Output:
+        await asyncio.sleep(0)
+        return self.fakes.stream(make_transfer, context)
+
+    async def ask_once(self, call: Call[Answer], context: ClientContext) -> Answer:
+        return await self.run(call, context)
+
+    async def wait_until_ready(self, seconds: float | None) -> None:
+        await asyncio.sleep(0)
+        self.fakes.wait_until_ready(seconds)

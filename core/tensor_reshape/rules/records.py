@@ -1,0 +1,47 @@
+"""Answers about shapes as JSON has them: what is printed, kept, or sent to a program that is not Python.
+
+Laws: dims are written as `rules.notation` reads them; and what an answer does not say has no key.
+"""
+
+from typing import Any, TypeAlias
+
+from tensor_reshape.rules.dims import AnyDim
+from tensor_reshape.rules.questions import Origin, ShapeAnswer
+
+Json: TypeAlias = dict[str, Any]
+
+
+def describe_answer(answer: ShapeAnswer) -> Json:
+    """Returns an answer as JSON."""
+    record: Json = {"shape": None if answer.dims is None else list(map(describe_dim, answer.dims))}
+    if answer.equalities:
+        record["equalities"] = [
+            {"left": str(left), "right": str(right), "unless_empty": unless_empty}
+            for left, right, unless_empty in answer.equalities
+        ]
+    if answer.origins:
+        record["origins"] = list(map(_describe_origin, answer.origins))
+    if answer.view is not None:
+        strides = answer.view.strides
+        record["view"] = {
+            "possibility": answer.view.possibility.value,
+            "strides": None if strides is None else list(strides),
+        }
+    return record
+
+
+def describe_dim(dim: AnyDim) -> int | Json | None:
+    """Returns a dim as JSON: a number, null where nothing is known, else its bounds and its name."""
+    if dim is None or isinstance(dim, int):
+        return dim
+    bounds: Json = {"min": dim.bounds.min, "max": dim.bounds.max}
+    return bounds if dim.expression is None else {**bounds, "name": str(dim.expression)}
+
+
+def _describe_origin(origin: Origin) -> Json:
+    record: Json = {"kind": origin.kind.value, "text": origin.text}
+    if origin.data_index is not None:
+        record["data_index"] = origin.data_index
+    if origin.divisor:
+        record.update(dividend=origin.dividend, divisor=origin.divisor)
+    return record

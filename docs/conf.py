@@ -1,0 +1,53 @@
+"""How Sphinx makes the site of these pages: `scripts/site`, and with warnings as errors `scripts/check`.
+
+The pages are plain Markdown, which a forge shows as well. What Sphinx needs besides is added by `extensions/`, so that
+no page has to hold it.
+"""
+
+import sys
+from importlib.metadata import version as read_version
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent / "extensions"))
+
+project = "tensor-reshape"
+version = release = read_version("tensor-reshape")
+author = "the authors of tensor-reshape"
+project_copyright = f"{author}, Apache-2.0"
+
+extensions = [
+    "myst_parser",
+    "sphinx_copybutton",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "navigation",
+    "public_names",
+    "accessibility",
+]
+nitpicky = True
+
+myst_heading_anchors = 4  # the anchors that a forge makes of headings
+
+default_role = "code"  # what docstrings have in backticks
+autodoc_member_order = "bysource"
+autoclass_content = "both"
+autodoc_typehints_format = "short"
+maximum_signature_line_length = 90
+napoleon_use_ivar = True
+# Signatures name types of other packages, and some of ours that users see and never write: those lead nowhere.
+nitpick_ignore_regex = [("py:.*", ".*")]
+
+pygments_dark_style = "github-dark"
+html_theme = "furo"
+html_theme_options = {  # the ground of the drawings in the dark, which have one of their own
+    "dark_css_variables": {"color-background-primary": "#0d1117", "color-background-secondary": "#161b22"},
+}
+html_title = "tensor-reshape"
+html_static_path = ["static"]
+html_css_files = ["site.css"]
+html_copy_source = False
+html_show_sphinx = False
+
+# A copied command has neither its prompt nor what it printed.
+copybutton_prompt_text = "$ "
+copybutton_exclude = ".linenos, .go"

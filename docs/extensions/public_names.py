@@ -1,0 +1,51 @@
+"""What the reference of Python calls things by: the names that users import and write.
+
+- What is documented as `tensor_reshape.client.Dim` is found by where it is defined as well, so that signatures link.
+- A union with a name is written by its name: `ArrayLike` of numpy, `DimLike`.
+"""
+
+from typing import Any
+
+import numpy as np
+from docutils.nodes import Element
+from numpy.typing import ArrayLike, NDArray
+from sphinx.addnodes import pending_xref
+from sphinx.application import Sphinx
+from sphinx.environment import BuildEnvironment
+from sphinx.util.typing import stringify_annotation
+
+from tensor_reshape.client import DimLike
+
+PUBLIC = "tensor_reshape.client"
+_NAMES: dict[Any, str] = {
+    ArrayLike: "~numpy.typing.ArrayLike",
+    NDArray[np.generic]: "~numpy.ndarray",
+    DimLike: f"~{PUBLIC}.DimLike",
+}
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Registers the extension."""
+    app.connect("autodoc-process-signature", _shorten)
+    app.connect("missing-reference", _find_public)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
+
+
+def _shorten(*event: str | None) -> tuple[str | None, ...]:
+    """Returns the signature and what is returned, the last two arguments of the event, with the names of unions."""
+    return tuple(text and _name_unions(text) for text in event[-2:])
+
+
+def _name_unions(text: str) -> str:
+    for union, name in _NAMES.items():
+        text = text.replace(stringify_annotation(union, "smart"), name)
+    return text
+
+
+def _find_public(_app: Sphinx, env: BuildEnvironment, node: pending_xref, content: Element) -> Element | None:
+    """Returns a link to what is documented by its public name."""
+    target = str(node.get("reftarget", ""))
+    if not target.startswith("tensor_reshape."):
+        return None
+    name = f"{PUBLIC}.{target.rpartition('.')[2]}"
+    return env.domains["py"].resolve_xref(env, node["refdoc"], env.app.builder, "obj", name, node, content)

@@ -1,0 +1,1 @@
+"""The contract over HTTP and JSON, for browsers and for whoever has no gRPC: what the extra `[http]` adds."""

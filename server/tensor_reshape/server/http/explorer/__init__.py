@@ -1,0 +1,1 @@
+"""The explorer: a page on which one types a shape question, and sees the answer and where it comes from."""

@@ -1,0 +1,140 @@
+// What the server answered, on the page. Nothing is worked out here, and every text is set as text.
+
+const SVG = "image/svg+xml";
+const LEAST_SCALE = 0.7;
+const KINDS = { literal: "number" }; // as drawings call it
+
+function make(name, text = "", className = "") {
+  const element = document.createElement(name);
+  element.textContent = text;
+  if (className) element.className = className;
+  return element;
+}
+
+/** Shows an answer or a refusal, and marks what is to blame. */
+export function showRecord(record, form) {
+  showBlamed(form, record.refusal);
+  const summary = record.answer ? [describeShape(record.answer)] : describeRefusal(record.refusal);
+  document.getElementById("summary").replaceChildren(...summary);
+  showDrawing(record.drawing);
+  document.getElementById("dims").replaceChildren(...(record.answer ? describeDims(record.answer) : []));
+  showSnippets(record.snippets ?? []);
+}
+
+/** Shows that there is no answer, and why; what was answered before is gone. */
+export function showFailure(text, form) {
+  showBlamed(form, null);
+  document.getElementById("summary").replaceChildren(make("p", text, "failure"));
+  showDrawing("");
+  document.getElementById("dims").replaceChildren();
+  showSnippets([]);
+}
+
+function describeShape(answer) {
+  const line = make("p", "Output shape ");
+  line.append(make("bdi", answer.text, "shape"));
+  return line;
+}
+
+function describeRefusal(refusal) {
+  const title = make("p", "Refused ", "refused");
+  title.append(make("code", refusal.reason));
+  const lines = [title, make("p", refusal.message)];
+  if (refusal.accepted) lines.push(make("p", `Accepted: ${refusal.accepted}`));
+  return lines;
+}
+
+function describeDims(answer) {
+  const parts = [];
+  if (answer.dims.some((dim) => dim.origin)) {
+    const list = make("ol", "", "origins");
+    list.setAttribute("aria-label", "Where each dim comes from");
+    for (const dim of answer.dims) {
+      const item = make("li");
+      item.append(make("bdi", dim.text, "dim"), make("span", KINDS[dim.kind] ?? dim.kind ?? "", "kind"));
+      item.append(make("span", dim.origin ?? "", "origin"));
+      list.append(item);
+    }
+    parts.push(make("h3", "Where each dim comes from"), list);
+  }
+  if (answer.equalities.length) {
+    const list = make("ul", "", "equalities");
+    for (const equality of answer.equalities) {
+      const item = make("li");
+      item.append(make("bdi", equality));
+      list.append(item);
+    }
+    parts.push(make("h3", "What else must hold"), list);
+  }
+  if (answer.view) parts.push(make("h3", "View or copy"), make("p", describeView(answer.view)));
+  return parts;
+}
+
+function describeView(view) {
+  const texts = {
+    possible: `The output can be a view, with strides [${(view.strides ?? []).join(", ")}].`,
+    impossible: "The output cannot be a view: the elements have to be copied.",
+    unknown: "Whether the output can be a view depends on what is not known.",
+  };
+  return view.possibility === "possible" && !view.strides ? "The output can be a view." : texts[view.possibility];
+}
+
+function showDrawing(text) {
+  const place = document.getElementById("drawing");
+  place.hidden = !text;
+  const root = text ? new DOMParser().parseFromString(text, SVG).documentElement : null;
+  if (root?.localName !== "svg") {
+    place.replaceChildren();
+    return;
+  }
+  const drawing = document.importNode(root, true);
+  // In a narrow window it shrinks as long as it can be read, and is scrolled from there on.
+  drawing.style.minWidth = `${LEAST_SCALE * Number(drawing.getAttribute("width"))}px`;
+  place.replaceChildren(drawing);
+}
+
+function showBlamed(form, refusal) {
+  const blamed = refusal?.blamed ?? { name: "" };
+  for (const field of form.querySelectorAll(".field")) {
+    const isBlamed = field.dataset.name === blamed.name && blamed.name !== "";
+    field.classList.toggle("blamed", isBlamed);
+    field.querySelector(".error").textContent = isBlamed ? describeBlamed(refusal) : "";
+    for (const input of field.querySelectorAll("input, select")) {
+      if (isBlamed) input.setAttribute("aria-invalid", "true");
+      else input.removeAttribute("aria-invalid");
+    }
+    const mirror = field.querySelector(".mirror");
+    if (mirror) mirror.replaceChildren(...markItem(field.querySelector("input").value, isBlamed ? blamed : {}));
+  }
+}
+
+function describeBlamed(refusal) {
+  return refusal.accepted ? `${refusal.message}. Accepted: ${refusal.accepted}.` : refusal.message;
+}
+
+// The text again, behind the input, where the item to blame can be underlined.
+function markItem(text, { name, start, end }) {
+  if (!name) return [];
+  if (start === null) return [make("mark", text)];
+  const characters = [...text]; // as the server counts them, which is not as JavaScript does
+  const mark = make("mark", characters.slice(start, end).join("") || " ");
+  return [characters.slice(0, start).join(""), mark, characters.slice(end).join("")];
+}
+
+function showSnippets(snippets) {
+  document.getElementById("code").hidden = snippets.length === 0;
+  const parts = snippets.map(({ title, text }) => {
+    const part = make("section", "", "snippet");
+    const button = make("button", "Copy");
+    button.type = "button";
+    button.dataset.copied = text;
+    button.setAttribute("aria-label", `Copy: ${title}`);
+    const head = make("div", "", "snippet-head");
+    head.append(make("h3", title), button);
+    const code = make("pre");
+    code.append(make("code", text));
+    part.append(head, code);
+    return part;
+  });
+  document.getElementById("snippets").replaceChildren(...parts);
+}

@@ -1,0 +1,258 @@
+"""The methods of the contract, their messages as JSON: the canonical JSON of protobuf, which makes and reads it.
+
+- A method here is a method as any other, bytes to bytes, that asks one of the service's: no rule is known here.
+- A field may be written as the contract has it or in lowerCamelCase; an answer has the latter. Numbers of 64 bits are
+  strings there, as JavaScript wants them.
+- A name that comes twice, an unknown one, and text that is not UTF-8 are refused, with the path of the field.
+- Python's JSON and protobuf compute with the interpreter's lock. So they take turns, in slices, as batches do with each
+  other, and what is read or written without giving way is never larger than one question, or its answer.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from itertools import count
+from typing import Any, TypeVar
+
+from google.protobuf import json_format
+from google.protobuf.message import Message
+
+from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason
+from tensor_reshape.rules.limits import LIGHT_HEADER_BYTES, MAX_BATCH_ITEMS
+from tensor_reshape.server.calls.fair_locks import FairLock
+from tensor_reshape.server.http.faults import Fault, find_fault
+from tensor_reshape.server.service.methods import IsOver, Method, MethodTable
+from tensor_reshape.v1 import reshape_pb2
+from tensor_reshape.wire.batches import join_items, split_batch_response
+from tensor_reshape.wire.methods import BATCH_INFER_SHAPE, INFER_SHAPE
+
+MAX_QUESTION_BYTES = 64 * 1024
+"""The largest question: the JSON of a legal one of rank 64 stays below 20 KiB."""
+
+MAX_BATCH_BYTES = 1024 * 1024
+"""The largest batch: it takes about as long as the largest of protobuf's."""
+
+_MAX_DEPTH = 32  # the deepest question is no deeper than ten
+_ITEMS = "items"
+_BLANK = r"[ \t\n\r]*"
+_BEGIN = re.compile(rf'{_BLANK}{{{_BLANK}"{_ITEMS}"{_BLANK}:{_BLANK}\[')
+_BLANKS, _COMMA = re.compile(_BLANK), re.compile(rf"{_BLANK},")
+_END = re.compile(rf"{_BLANK}\]{_BLANK}}}{_BLANK}")
+_AnyMessage = TypeVar("_AnyMessage", bound=Message)
+
+
+class JsonQuestions:
+    """InferShape."""
+
+    def __init__(self, method: Method) -> None:
+        """Asks `method`."""
+        self._method = method
+        self._turns = FairLock()
+
+    def answer_light(self, body: bytes) -> bytes | None:
+        """Answers a short question; None where that takes long."""
+        if len(body) > LIGHT_HEADER_BYTES:
+            return None
+        answer = self._method.answer_light(_read_question(body))
+        return None if answer is None else _write_answer(answer)
+
+    def answer(self, body: bytes, is_over: IsOver) -> bytes:
+        """Answers any question."""
+        with self._turns:
+            raw = _read_question(body)
+        answer = self._method.answer(raw, is_over)
+        with self._turns:
+            return _write_answer(answer)
+
+
+class JsonBatches:
+    """BatchInferShape."""
+
+    def __init__(self, method: Method) -> None:
+        """Asks `method`."""
+        self._method = method
+        self._turns = FairLock()
+
+    def answer(self, body: bytes, is_over: IsOver) -> bytes:
+        """Answers a batch."""
+        with self._turns:
+            raw = join_items(list(self._share(_read_items(body), is_over)))
+        answer = self._method.answer(raw, is_over)
+        with self._turns:
+            results = list(self._share(map(_write_result, split_batch_response(answer)), is_over))
+        return b'{"results":[%b]}' % b",".join(results)
+
+    def _share(self, pieces: Iterable[bytes], is_over: IsOver) -> Iterator[bytes]:
+        """Yields the pieces as long as anybody waits for them; lets others have their turns in between."""
+        for piece in pieces:
+            self._turns.give_way()
+            if is_over():
+                message = "the call is over"
+                raise LimitError(message, reason=Reason.STALLED)
+            yield piece
+
+
+def build_json_methods(methods: MethodTable) -> tuple[Method, ...]:
+    """Returns what answers JSON, under the names of the methods that it asks; `methods` has them."""
+    found = {method.name: method for method in methods.unary}
+    questions, batches = found[INFER_SHAPE.path], found[BATCH_INFER_SHAPE.path]
+    asked = JsonQuestions(questions)
+    return (
+        questions._replace(answer=asked.answer, answer_light=asked.answer_light),
+        batches._replace(answer=JsonBatches(batches).answer),
+    )
+
+
+def parse_json(text: str, what: str = "the body") -> dict[str, Any]:
+    """Returns the object that a text of JSON is.
+
+    Raises:
+        InvalidRequestError: MESSAGE_MALFORMED.
+    """
+    try:
+        document = _DECODER.decode(text)
+    except (ValueError, RecursionError) as error:  # also of numbers with more digits than Python reads
+        raise _refuse_text(error, what) from None
+    if not isinstance(document, dict):
+        raise _refuse(Fault(f"{what} is no JSON object", ""))
+    return document
+
+
+def read_message(kind: type[_AnyMessage], document: Any, place: str = "") -> _AnyMessage:  # noqa: ANN401 - of JSON
+    """Returns the message that a value of JSON is.
+
+    Args:
+        kind: of the message.
+        document: the value.
+        place: the path of the value in the body; empty: it is the body.
+
+    Raises:
+        InvalidRequestError: MESSAGE_MALFORMED.
+    """
+    try:
+        if isinstance(document, dict):  # protobuf takes an empty list for an object
+            return json_format.ParseDict(document, kind(), max_recursion_depth=_MAX_DEPTH)
+    except (json_format.ParseError, ValueError, TypeError, AttributeError):
+        pass  # what it says is put in other words
+    unknown = Fault(f"{place or 'the body'} is no JSON of {kind.DESCRIPTOR.full_name}", place)
+    raise _refuse(find_fault(kind, document, place) or unknown)
+
+
+def write_message(message: Message) -> bytes:
+    """Returns the JSON of a message."""
+    return json.dumps(json_format.MessageToDict(message), separators=(",", ":")).encode()
+
+
+def _read_question(body: bytes) -> bytes:
+    return read_message(reshape_pb2.InferShapeRequest, parse_json(_decode(body))).SerializeToString()
+
+
+def _write_answer(raw: bytes) -> bytes:
+    return write_message(reshape_pb2.InferShapeResponse.FromString(raw))
+
+
+def _read_items(body: bytes) -> Iterator[bytes]:
+    text = _decode(body)
+    begin = _BEGIN.match(text)
+    values = iter(_read_short(text)) if begin is None else _cut_values(text, begin.end())
+    for index, value in enumerate(values):
+        if index == MAX_BATCH_ITEMS:
+            message = f"the batch has more than {MAX_BATCH_ITEMS} items"
+            raise LimitError.of(Reason.BATCH_TOO_LARGE, message, _ITEMS, limit=MAX_BATCH_ITEMS)
+        yield read_message(reshape_pb2.BatchInferShapeItem, value, f"{_ITEMS}[{index}]").SerializeToString()
+
+
+def _read_short(text: str) -> list[Any]:
+    """Returns the items of a batch in any form but that in which nearly all are, if it is short."""
+    if len(text) > MAX_QUESTION_BYTES:
+        message = f'the body does not begin with {{"{_ITEMS}":[, and is too long to be read otherwise'
+        raise _refuse(Fault(message, ""))
+    document = parse_json(text)
+    items = document.get(_ITEMS)
+    if set(document) - {_ITEMS} or not isinstance(items, list | None):
+        raise _refuse(find_fault(BATCH_INFER_SHAPE.request, document) or Fault("the body is no batch", ""))
+    return items or []
+
+
+def _cut_values(text: str, position: int) -> Iterator[Any]:
+    """Yields the values of a list whose first one begins at a position, and which ends the batch."""
+    if _END.fullmatch(text, position):
+        return
+    window = _Window(text)
+    for index in count():
+        value, position = window.read(position, f"{_ITEMS}[{index}]")
+        yield value
+        if _END.fullmatch(text, position):
+            return
+        comma = _COMMA.match(text, position)
+        if comma is None:
+            raise _refuse(Fault(f"behind {_ITEMS}[{index}] is neither a comma nor the end of the batch", ""))
+        position = comma.end()
+
+
+class _Window:
+    """A part of a text, in which values are read one after another.
+
+    Python's scanner does not let go of the interpreter, so it never sees more than the largest question.
+    """
+
+    def __init__(self, text: str) -> None:
+        self._text, self._part, self._begin = text, "", 0
+
+    def read(self, position: int, what: str) -> tuple[Any, int]:
+        """Returns the value at a position, which `what` names, and where it ends.
+
+        Raises:
+            InvalidRequestError: MESSAGE_MALFORMED.
+        """
+        try:
+            return self._read(position)
+        except (ValueError, RecursionError):  # it may go on behind the part
+            self._begin, self._part = position, self._text[position : position + MAX_QUESTION_BYTES]
+        try:
+            return self._read(position)
+        except (ValueError, RecursionError) as error:
+            if len(self._part) == MAX_QUESTION_BYTES and not isinstance(error, RecursionError):
+                text = f"{what} is no JSON, or has more than {MAX_QUESTION_BYTES} characters"
+                raise _refuse(Fault(text, what)) from None
+            raise _refuse_text(error, what) from None
+
+    def _read(self, position: int) -> tuple[Any, int]:
+        blank = _BLANKS.match(self._part, position - self._begin)
+        value, end = _DECODER.raw_decode(self._part, blank.end() if blank else 0)
+        if not isinstance(value, dict) and end == len(self._part):
+            message = "a number may go on behind the part"
+            raise ValueError(message)
+        return value, self._begin + end
+
+
+def _write_result(raw: bytes) -> bytes:
+    return write_message(reshape_pb2.BatchInferShapeResult.FromString(raw))
+
+
+def _check_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Returns an object of JSON; of a name that comes twice, readers of JSON take whichever they like."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        message = "a name comes twice in an object"
+        raise ValueError(message)
+    return found
+
+
+def _decode(body: bytes) -> str:
+    try:
+        return body.decode()
+    except UnicodeDecodeError as error:
+        raise _refuse(Fault(f"the body is no UTF-8 at byte {error.start}", "")) from None
+
+
+def _refuse_text(error: Exception, what: str) -> InvalidRequestError:
+    told = "it is nested too deep" if isinstance(error, RecursionError) else str(error).partition(";")[0]
+    return _refuse(Fault(f"{what} is no JSON: {told}", ""))
+
+
+def _refuse(fault: Fault) -> InvalidRequestError:
+    return InvalidRequestError.of(Reason.MESSAGE_MALFORMED, fault.text, fault.field)
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_check_names)

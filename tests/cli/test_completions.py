@@ -1,0 +1,76 @@
+"""Completion, in the shells themselves."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from command_line import run_command
+
+FOLDER = Path(sys.executable).parent
+
+
+def run_shell(*command: str) -> list[str]:
+    env = {**os.environ, "PATH": f"{FOLDER}:{os.environ['PATH']}"}
+    done = subprocess.run(command, capture_output=True, text=True, env=env, check=True, timeout=60)
+    return done.stdout.split()
+
+
+def complete_in_bash(*words: str) -> list[str]:
+    typed = " ".join(f"'{word}'" for word in words)
+    return run_shell(
+        "bash",
+        "-c",
+        'eval "$(tensor-reshape completion bash)"; '
+        f"COMP_WORDS=({typed}); COMP_CWORD={len(words) - 1}; compopt() {{ :; }}; "
+        '_tensor_reshape_completion tensor-reshape; echo "${COMPREPLY[@]}"',
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (("stat",), ["static"]),
+        (("infer", "--operation", "dyn"), ["dynamic_reshape"]),
+        (("static", "--data-type", "bf"), ["bf16"]),
+        (("reshape", "--tls-c"), ["--tls-ca", "--tls-certificate"]),
+        (("serve", "--serving", "i"), ["inline"]),
+    ],
+    ids=str,
+)
+def test_bash_completes_commands_options_and_their_values(words: tuple[str, ...], expected: list[str]):
+    assert complete_in_bash("tensor-reshape", *words) == expected
+
+
+@pytest.mark.skipif(not shutil.which("fish"), reason="fish is not installed")
+def test_fish_completes_commands():
+    program = 'tensor-reshape completion fish | source; complete --do-complete "tensor-reshape stat"'
+    assert run_shell("fish", "--no-config", "-c", program)[0] == "static"
+
+
+# What zsh's completion system calls, and what it provides: a line editor cannot be typed into from here.
+ZSH = """
+compdef() { : }
+_describe() { print -l $completions_with_descriptions }
+eval "$(tensor-reshape completion zsh)"
+words=(tensor-reshape stat) CURRENT=2
+_tensor_reshape_completion
+"""
+
+
+@pytest.mark.skipif(not shutil.which("zsh"), reason="zsh is not installed")
+def test_zsh_completes_commands():
+    assert run_shell("zsh", "-f", "-c", ZSH)[0].startswith("static")
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_each_shell_has_its_script(shell: str):
+    outcome = run_command("completion", shell)
+    assert (outcome.code, "_TENSOR_RESHAPE_COMPLETE" in outcome.text) == (0, True)
+
+
+def test_another_shell_is_an_error_of_usage():
+    assert run_command("completion", "csh").code == 2

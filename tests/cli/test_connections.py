@@ -1,0 +1,30 @@
+"""The client of a command."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+from tensor_reshape.cli.connections import open_client
+
+PLAIN: dict[str, Any] = dict.fromkeys(("tls_ca", "tls_certificate", "tls_key", "token_file"))
+PLAIN |= {"tls": False, "allow_plaintext_token": False}
+
+
+def test_a_client_connects_to_the_server_that_is_named():
+    with open_client("127.0.0.1:1", PLAIN, timeout=3) as client:
+        assert "127.0.0.1:1" in repr(client)
+
+
+@pytest.mark.parametrize("lonely", ["tls_certificate", "tls_key"])
+def test_a_certificate_goes_with_its_key(lonely: str, tmp_path: Path):
+    (tmp_path / "file").write_text("something")
+    with pytest.raises(click.UsageError, match="go together"):
+        open_client("127.0.0.1:1", {**PLAIN, lonely: tmp_path / "file"}, timeout=3)
+
+
+def test_what_the_client_refuses_is_an_error_of_usage(tmp_path: Path):
+    (tmp_path / "token").write_text("secret")
+    with pytest.raises(click.UsageError):
+        open_client("example.org:1", {**PLAIN, "token_file": tmp_path / "token"}, timeout=3)

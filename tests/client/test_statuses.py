@@ -1,0 +1,60 @@
+"""How a call that failed becomes an exception."""
+
+import pytest
+from grpc import StatusCode
+
+from tensor_reshape.client import (
+    CallTimeoutError,
+    InternalServerError,
+    InvalidRequestError,
+    LimitError,
+    Reason,
+    ServiceError,
+    UnavailableError,
+)
+from tensor_reshape.client.statuses import build_error
+from tensor_reshape.wire.status import encode_refusal
+
+KINDS = {
+    StatusCode.UNAVAILABLE: UnavailableError,
+    StatusCode.DEADLINE_EXCEEDED: CallTimeoutError,
+    StatusCode.INTERNAL: InternalServerError,
+}
+
+
+@pytest.mark.parametrize("code", sorted(set(StatusCode) - {StatusCode.OK}, key=str), ids=lambda code: code.name)
+def test_a_status_without_a_refusal_is_an_error_of_its_code(code: StatusCode):
+    error = build_error(code, "no", ())
+    assert isinstance(error, ServiceError)
+    assert type(error) is KINDS.get(code, ServiceError)
+    assert (error.code, error.message, str(error)) == (code, "no", f"{code.name}: no")
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        InvalidRequestError.of(Reason.NOT_DIVISIBLE, "no", "shape[1]", index=1),
+        LimitError.of(Reason.TENSOR_TOO_LARGE, "no", "data", limit=5),
+    ],
+    ids=lambda refusal: str(refusal.reason),
+)
+def test_a_refusal_is_raised_as_the_server_made_it(refusal: InvalidRequestError | LimitError):
+    status = encode_refusal(refusal)
+    error = build_error(status.code, status.details, status.trailing_metadata)
+    assert isinstance(error, type(refusal))
+    assert (error.reason, error.message, error.field, error.metadata) == (
+        refusal.reason,
+        "no",
+        refusal.field,
+        refusal.metadata,
+    )
+
+
+def test_a_message_that_the_transport_refuses_is_a_limit():
+    error = build_error(StatusCode.RESOURCE_EXHAUSTED, "Received message larger than max (9 vs. 5)", ())
+    assert isinstance(error, LimitError)
+    assert (error.reason, error.field, error.retry_seconds) == (Reason.MESSAGE_TOO_LARGE, "data", None)
+
+
+def test_a_status_may_have_no_text():
+    assert str(build_error(StatusCode.UNKNOWN, None, ())) == "UNKNOWN: "

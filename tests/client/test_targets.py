@@ -1,0 +1,74 @@
+"""Targets of clients: what gRPC takes for a server, and what is refused since it takes it for another."""
+
+import pytest
+
+from both_clients import CLIENTS, open_client
+from tensor_reshape.client import Client
+from tensor_reshape.client.targets import check_target
+
+GOOD = [
+    "localhost:50051",
+    "127.0.0.1:1",
+    "[::1]:65535",
+    "tensor-reshape.default.svc.cluster.local:50051",
+    "dns:///host:50051",
+    "dns:host",
+    "dns://8.8.8.8/host:50051",
+    "unix:relative/path",
+    "unix:///run/socket",
+    "unix-abstract:name",
+    "ipv4:127.0.0.1:1,127.0.0.1:2",
+    "ipv6:[::1]:1",
+    "xds:///service",
+]
+# what a caller writes, what to write instead
+BAD = {
+    "http://localhost:50051": "'localhost:50051'; for TLS there is credentials=",
+    "https://example.com:443/": "'example.com:443'; for TLS",
+    "grpc://localhost:50051": "'localhost:50051'",
+    "localhost": "it has no port: write 'localhost:50051'",
+    "": "write 'localhost:50051'",
+    "50051": "write 'localhost:50051'",
+    ":50051": "write 'localhost:50051'",
+    "::1:50051": r"in brackets: '\[::1\]:50051'",
+    "host:1,host:2": "nothing follows it",
+    "localhost:0": "a port is from 1 to 65535",
+    "localhost:99999": "a port is from 1 to 65535",
+    "localhost:50051/path": "nothing follows it",
+}
+NO_TEXTS: dict[str, tuple[object, str]] = {
+    "a port": (50051, "write 'localhost:50051'"),
+    "a bool": (True, "write a text, as"),
+    "a pair": (("example.com", 1), "write 'example.com:1'"),
+    "bytes": (b"localhost:1", "write a text, as 'localhost:50051'"),
+    "None": (None, "write a text"),
+}
+
+
+@pytest.mark.parametrize("target", GOOD)
+def test_what_grpc_takes_for_servers_is_a_target(target: str):
+    assert check_target(target) == target
+
+
+@pytest.mark.parametrize(("target", "advice"), BAD.items(), ids=BAD)
+def test_what_grpc_would_take_for_another_host_says_what_to_write(target: str, advice: str):
+    with pytest.raises(ValueError, match=advice) as caught:
+        check_target(target)
+    assert repr(target) in str(caught.value)
+
+
+@pytest.mark.parametrize(("target", "advice"), NO_TEXTS.values(), ids=NO_TEXTS)
+def test_a_target_is_a_text(target: object, advice: str):
+    with pytest.raises(TypeError, match=advice):
+        check_target(target)
+
+
+@pytest.mark.parametrize("kind", CLIENTS)
+def test_a_client_is_made_of_a_target_alone(kind: str):
+    with pytest.raises(ValueError, match="it has no port"), open_client(kind, "localhost"):
+        pass
+
+
+def test_the_default_is_a_target():
+    with Client() as client:
+        assert "localhost:50051" in repr(client)

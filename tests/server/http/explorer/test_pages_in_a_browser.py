@@ -1,0 +1,232 @@
+"""The page as people use it, in Chromium: with a mouse, with the keyboard alone, in the light and in the dark."""
+
+from collections.abc import Iterator
+from urllib.parse import quote
+
+import pytest
+from playwright.sync_api import Browser, Page, Route, expect
+
+from browsers import find_faults, find_overflow, open_browser, run_explorer
+from explorations import HOSTILE, QUOTED
+
+QUESTION = "?data=N%2C4%2C2..8&shape=0%2C-1&special_zero=true&operation=static_reshape"
+REFUSED = "?data=2%2C3%2C4&shape=5%2C-1&special_zero=false&operation=static_reshape"
+UNREAD = "?data=2%2Cx+y%2C4&shape=-1&special_zero=false&operation=static_reshape"
+LONG = f"?data={'N' * 64}{quote(',N' * 40)}&shape=-1&special_zero=true&operation=reshape"
+VIEW = "?data=N%2C3%2C4&shape=0%2C-1&special_zero=true&operation=reshape&expected=8%2C%3F&strides=12%2C4%2C1"
+
+
+@pytest.fixture(scope="module")
+def link() -> Iterator[str]:
+    with run_explorer() as link:
+        yield link
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with open_browser() as browser:
+        yield browser
+
+
+@pytest.fixture
+def page(browser: Browser, link: str) -> Iterator[Page]:
+    """A page whose scripts do nothing wrong, and ask nobody else."""
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page = context.new_page()
+    wrong: list[str] = []
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    page.on("console", lambda message: wrong.append(message.text) if message.type == "error" else None)
+    page.on("request", lambda request: None if request.url.startswith(link) else wrong.append(request.url))
+    page.on("dialog", lambda dialog: wrong.append(dialog.message))
+    yield page
+    context.close()
+    assert wrong == []
+
+
+def visit(page: Page, link: str, query: str) -> None:
+    """Opens a question, and awaits what the server says to it."""
+    page.goto(link + query)
+    expect(page.locator("#result")).not_to_have_attribute("aria-busy", "true")
+    expect(page.locator("#summary")).to_contain_text("e")
+
+
+def see_shape(page: Page, text: str) -> None:
+    expect(page.locator("#summary .shape")).to_have_text(text)
+
+
+def test_a_link_shows_its_question_and_the_answer(page: Page, link: str):
+    visit(page, link, VIEW)
+    expect(page.get_by_label("Data shape")).to_have_value("N,3,4")
+    expect(page.get_by_label("Operation")).to_have_value("reshape")
+    expect(page.get_by_label("Expected output")).to_have_value("8,?")
+    expect(page.get_by_role("radio", name="copies the data dim")).to_be_checked()
+    see_shape(page, "[8, 12]")
+    expect(page.get_by_text("The output can be a view, with strides [12, 1].")).to_be_visible()
+    expect(page.locator("#drawing svg")).to_be_visible()
+
+
+def test_without_a_question_the_first_example_is_shown(page: Page, link: str):
+    visit(page, link, "")
+    see_shape(page, "[32, 64]")
+
+
+def test_each_change_is_answered(page: Page, link: str):
+    visit(page, link, QUESTION)
+    page.get_by_label("Data shape").fill("2,3,4")
+    see_shape(page, "[2, 12]")
+    page.get_by_label("Target shape").fill("4,-1")
+    see_shape(page, "[4, 6]")
+    page.get_by_label("Strides").fill("12,4,1")
+    expect(page.get_by_role("heading", name="View or copy")).to_be_visible()
+    page.get_by_label("Target shape").fill("0,-1,3")
+    page.get_by_role("radio", name="is a dim of 0").click()
+    expect(page.locator("#summary")).to_contain_text("MINUS_ONE_WITH_ZERO_VOLUME")
+    page.get_by_label("Data shape").fill("3,2,0")
+    page.get_by_role("radio", name="copies the data dim").click()
+    page.get_by_label("Target shape").fill("-1,0,0")
+    expect(page.locator("#summary")).to_contain_text("MINUS_ONE_WITH_ZERO_VOLUME")
+    page.get_by_label("Operation").select_option("reshape")
+    see_shape(page, "[3, 2, 0]")
+
+
+def test_an_error_stands_at_its_item_with_what_is_accepted(page: Page, link: str):
+    visit(page, link, REFUSED)
+    target = page.get_by_label("Target shape")
+    expect(page.locator("mark")).to_have_text("-1")
+    expect(target).to_have_attribute("aria-invalid", "true")
+    expect(page.locator("#shape-error")).to_contain_text("the nearest are 4 and 6")
+    mark, box = page.locator("mark").bounding_box(), target.bounding_box()
+    assert mark is not None
+    assert box is not None
+    assert box["y"] < mark["y"] < box["y"] + box["height"]
+    target.fill("6,-1")
+    see_shape(page, "[6, 4]")
+    expect(target).not_to_have_attribute("aria-invalid", "true")
+    expect(page.locator("mark")).to_have_count(0)
+
+
+def test_the_underline_goes_where_its_input_is_scrolled(page: Page, link: str):
+    visit(page, link, f"?data={quote(','.join(['1000'] * 30))}%2Cx+y&shape=-1&special_zero=true")
+    data = page.get_by_label("Data shape")
+    data.focus()
+    page.keyboard.press("End")
+    expect(page.locator("mark")).to_have_text("x y")
+    mark, box = page.locator("mark").bounding_box(), data.bounding_box()
+    assert mark is not None
+    assert box is not None
+    assert box["x"] < mark["x"] < box["x"] + box["width"]
+
+
+def test_back_and_forward_go_from_question_to_question(page: Page, link: str):
+    visit(page, link, QUESTION)
+    page.get_by_role("link", name="Names become a product").click()
+    see_shape(page, "[N, C*H*W]")
+    expect(page.locator("#result")).to_be_focused()
+    page.get_by_label("Data shape").press("End")
+    page.get_by_label("Data shape").press_sequentially(",2")
+    see_shape(page, "[N, 2*C*H*W]")
+    page.go_back()
+    see_shape(page, "[N, C*H*W]")
+    expect(page.get_by_label("Data shape")).to_have_value("N,C,H,W")
+    page.go_back()
+    see_shape(page, "[N, 8..32]")
+    page.go_forward()
+    see_shape(page, "[N, C*H*W]")
+
+
+def test_the_link_and_the_code_are_copied(page: Page, link: str):
+    visit(page, link, QUESTION)
+    page.get_by_role("button", name="Copy a link").click()
+    expect(page.locator("#announcement")).to_have_text("Copied")
+    assert page.evaluate("navigator.clipboard.readText()") == link + QUESTION
+    page.get_by_role("button", name="Copy: Command line").click()
+    expect(page.get_by_text("Copied", exact=True).last).to_be_visible()
+    copied = "tensor-reshape infer --data N,4,2..8 --shape 0,-1 --special-zero --explain --local\n"
+    assert page.evaluate("navigator.clipboard.readText()") == copied
+
+
+def test_the_keyboard_alone_is_enough(page: Page, link: str):
+    visit(page, link, QUESTION)
+    order = ["skip", "data", "shape", "special_zero", "operation", "expected", "strides", "copy-link", "drawing"]
+    for name in order:
+        page.keyboard.press("Tab")
+        at = page.evaluate("(({id, name, className}) => id || name || className)(document.activeElement)")
+        assert at == name
+        assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
+        if name == "shape":
+            page.keyboard.type("-1")
+        if name == "special_zero":
+            page.keyboard.press("ArrowDown")
+    see_shape(page, "[?]")
+    expect(page.get_by_role("radio", name="is a dim of 0")).to_be_checked()
+    expect(page.get_by_label("Target shape")).to_have_value("-1")
+
+
+def test_the_latest_question_wins(page: Page, link: str):
+    visit(page, link, QUESTION)
+    held: list[Route] = []
+
+    def hold(route: Route) -> None:
+        if "data=7" in route.request.url:
+            held.append(route)
+        else:
+            route.continue_()
+
+    page.route("**/explore/answer*", hold)
+    with page.expect_request("**/explore/answer?data=7&*"):
+        page.get_by_label("Data shape").fill("7")
+    page.get_by_label("Data shape").fill("9")
+    page.get_by_label("Target shape").fill("3,3")
+    see_shape(page, "[3, 3]")
+    for route in held:
+        route.abort()
+    see_shape(page, "[3, 3]")
+
+
+def test_what_strangers_put_into_a_link_is_text(page: Page, link: str):
+    query = "&".join(f"{name}={quote(HOSTILE[0] + HOSTILE[1])}" for name in ("data", "shape", "expected", "operation"))
+    visit(page, link, f"?{query}&special_zero=true")
+    expect(page.locator("#summary")).to_contain_text("onerror")
+    assert page.locator("main script, main img, main iframe").count() == 0
+
+
+def test_a_text_of_any_kind_and_length_can_be_typed(page: Page, link: str):
+    visit(page, link, QUESTION)
+    page.get_by_label("Target shape").fill("?")
+    for text in HOSTILE:
+        with page.expect_event("requestfinished", lambda request: "/explore/answer?" in request.url):
+            page.get_by_label("Data shape").fill(text)
+        expect(page.locator("#result")).not_to_have_attribute("aria-busy", "true")
+        expect(page.locator("#summary")).to_contain_text("Refused" if text != QUOTED else "Output")
+        assert find_overflow(page) == 0
+    assert page.locator("main script, main img, main iframe").count() == 0
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("light", 390), ("dark", 1600)])
+def test_nothing_keeps_people_from_using_it(browser: Browser, link: str, scheme: str, width: int):
+    options = {"viewport": {"width": width, "height": 900}, "color_scheme": scheme, "bypass_csp": True}
+    context = browser.new_context(**options)  # type: ignore[arg-type] # which axe-core needs: it is evaluated
+    page = context.new_page()
+    for query in (REFUSED, VIEW):
+        visit(page, link, query)
+        assert find_faults(page) == []
+    context.close()
+
+
+@pytest.mark.parametrize("query", [REFUSED, UNREAD, VIEW, LONG])
+def test_the_page_is_never_wider_than_its_window(page: Page, link: str, query: str):
+    visit(page, link, query)
+    for width in (320, 390, 800, 1600):
+        page.set_viewport_size({"width": width, "height": 900})
+        assert find_overflow(page) == 0
+
+
+def test_a_server_that_is_gone_is_said(browser: Browser):
+    page = browser.new_page()
+    with run_explorer() as link:
+        visit(page, link, QUESTION)
+    page.get_by_label("Data shape").fill("2,3,4")
+    expect(page.locator("#summary")).to_have_text("No answer: the server cannot be reached.")
+    expect(page.locator("#drawing")).to_be_hidden()
+    page.close()

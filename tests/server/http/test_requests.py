@@ -1,0 +1,41 @@
+"""Requests over HTTP are read as calls are."""
+
+from collections.abc import Iterator
+
+import pytest
+from starlette.types import Message, Scope
+
+from tensor_reshape.server.http.requests import DisconnectedError, read_message, read_metadata
+
+
+def make_scope(method: str = "POST", headers: tuple[tuple[bytes, bytes], ...] = (), query: bytes = b"") -> Scope:
+    return {"type": "http", "method": method, "headers": headers, "query_string": query}
+
+
+async def read(scope: Scope, *events: Message) -> bytes:
+    waiting: Iterator[Message] = iter(events)
+
+    async def receive() -> Message:
+        return next(waiting)
+
+    return await read_message(scope, receive)
+
+
+def test_headers_are_metadata_where_grpc_lets_them_through():
+    headers = ((b"x-request-id", b"a"), (b"x-name", "ü".encode()), (b"x-bin", b"b"), (b"y", b"c"), (b"y", b"d"))
+    assert read_metadata(make_scope(headers=headers)) == [("x-request-id", "a"), ("y", "c"), ("y", "d")]
+
+
+async def test_the_message_of_a_post_is_its_body():
+    first, last = {"type": "http.request", "body": b"a", "more_body": True}, {"type": "http.request", "body": b"b"}
+    assert await read(make_scope(query=b"c"), first, last) == b"ab"
+
+
+async def test_the_message_of_a_get_is_what_is_behind_the_question_mark():
+    assert await read(make_scope("GET", query=b"a=%20b")) == b"a=%20b"
+
+
+async def test_who_goes_in_the_middle_of_a_body_has_sent_none():
+    first = {"type": "http.request", "body": b"a", "more_body": True}
+    with pytest.raises(DisconnectedError):
+        await read(make_scope(), first, {"type": "http.disconnect"})

@@ -1,0 +1,66 @@
+"""Questions as people type them into the explorer, and what its page would show of them."""
+
+from typing import Any
+
+from hypothesis import strategies as st
+
+from tensor_reshape.rules.limits import DEFAULT_LIMITS
+from tensor_reshape.rules.operations import OPERATIONS
+from tensor_reshape.server.http.explorer.answers import answer_typed
+from tensor_reshape.server.http.explorer.typed_questions import TypedQuestion
+from tensor_reshape.server.service.methods import ReshapeService
+
+SERVICE = ReshapeService(DEFAULT_LIMITS)
+LISTEN = ("127.0.0.1:50051",)
+
+QUOTED = "'; rm -rf ~; '"
+"""Which is a name in quotes, and a dim like any other."""
+
+HOSTILE = [
+    "<script>alert(1)</script>",
+    "\"><img src=x onerror='alert(1)'>",
+    QUOTED,
+    "$(touch owned)",
+    "N\u202e\u2066",  # what writes from the right to the left
+    "\u200f",
+    "%00%0a",
+    "\x00",
+    "N" * 10_000,
+    "," * 10_000,
+    "é" * 10_000,
+    "\ud7ff\U0001f600",
+]
+"""Texts that no page, shell or Python must take for more than texts."""
+
+_LENGTHS = ["1", "2", "3", "4", "6", "12", "N", "M", "N:1..8", "4*C", "N/2", "N^2/(2*M)", "2..8", "2..", "?", " 6 "]
+_ODD = ["größe", "名", str(2**63), f"2..{2**63}", f"N:1..{2**64}", "5..2", "N:9..", "4 * C"]
+_ODD += ["seq + past", "floor(height/8)", "input.1_dynamic_axes_2", "'a, (b'", "'it''s \"$(id)\" `id` <b> & \\n'"]
+_FORMS = ["{}", "{}", "[{}]", " {} "]
+
+
+def _write_shapes(dims: list[str]) -> st.SearchStrategy[str]:
+    shapes = st.lists(st.sampled_from(dims), max_size=4).map(",".join)
+    return st.builds(str.format, st.sampled_from(_FORMS), shapes) | st.just("...")
+
+
+_DATA = _write_shapes([*_LENGTHS, *_LENGTHS, *_ODD, "0"])
+_TARGETS = _write_shapes([*_LENGTHS, *_ODD, *["0", "-1"] * 5])
+TYPED_QUESTIONS = st.builds(
+    TypedQuestion,
+    data=_DATA,
+    shape=_TARGETS,
+    operation=st.sampled_from(["", *OPERATIONS]),
+    special_zero=st.sampled_from(["true", "false"]),
+    expected=st.just("") | _DATA,
+    strides=st.just("") | st.sampled_from(["12,4,1", "4,1", "[1, 2]", "-1", "1"]),
+)
+"""Questions that can be read; some of them are answered."""
+
+TEXTS = st.sampled_from(HOSTILE) | st.text(max_size=20) | st.text("N2*,()[].?-' \t\n", max_size=12)
+HOSTILE_QUESTIONS = st.builds(TypedQuestion, TEXTS, TEXTS, TEXTS, TEXTS, TEXTS, TEXTS, TEXTS)
+"""Texts of any kind in every place."""
+
+
+def show(typed: TypedQuestion, *listen: str) -> dict[str, Any]:
+    """Returns what the page gets, of a server that listens there."""
+    return answer_typed(typed, SERVICE.infer, listen or LISTEN)

@@ -1,0 +1,31 @@
+"""Questions as JSON, for tests of what is served over HTTP."""
+
+import json
+from typing import Any
+
+from tensor_reshape.wire.methods import BATCH_INFER_SHAPE, INFER_SHAPE
+
+INFER_PATH, BATCH_PATH = INFER_SHAPE.path, BATCH_INFER_SHAPE.path
+
+QUESTION: dict[str, Any] = {
+    "operation": "OPERATION_RESHAPE",
+    "special_zero": True,
+    "data": {"shape": {"dims": [{"value": "2"}, {"symbol": {"name": "N"}}]}},
+    "shape": {"dims": [{"value": "-1"}]},
+}
+"""Reshape-1 of (2,N) to one dim."""
+
+ANSWER: dict[str, Any] = {
+    "shape": {"dims": [{"expression": {"coefficient": "2", "factors": [{"name": "N"}]}}]},
+}
+"""Which is 2*N."""
+
+
+def write_json(document: object) -> bytes:
+    """Returns a body."""
+    return json.dumps(document).encode()
+
+
+def write_batch(count: int, question: dict[str, Any] = QUESTION) -> bytes:
+    """Returns the body of so many questions."""
+    return write_json({"items": [{"question": question}] * count})

@@ -1,0 +1,234 @@
+"""A fake answers and refuses as a client of a real server does, until it is told to fail."""
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from both_clients import CLIENTS, FAKES, AnyClient, open_client
+from remote_refusals import describe
+from server_processes import ServerProcess
+from tensor_reshape.client import (
+    AsyncClient,
+    CallTimeoutError,
+    Client,
+    DataType,
+    InferredShape,
+    LimitError,
+    PackedTensor,
+    Reason,
+    ReshapeError,
+    ServiceError,
+    ShapeQuery,
+    TensorReshapeError,
+    UnavailableError,
+)
+from tensor_reshape.testing import AsyncFakeClient, FakeClient
+
+SIX = np.arange(6, dtype=np.float32)
+LARGE = np.arange(3 * 2**20, dtype=np.uint8)  # more than what travels in one message by default
+TOO_LARGE = np.zeros(17 * 2**20, np.uint8)
+QUERIES = [
+    ShapeQuery(data_shape=["N", 4], shape=[0, -1], special_zero=True, explain=True, data_strides=[4, 1]),
+    ShapeQuery(data_shape=[7], shape=[2, -1], special_zero=False, explain=True),
+    ShapeQuery(data_from=0, shape=[-1], special_zero=False, operation="reshape"),
+    ShapeQuery(data_from=1, shape=[-1], special_zero=False),
+    ShapeQuery(data_shape=[2**64], shape=[-1], special_zero=False),
+]
+# The same call of each client; what both give, or end with, must be the same.
+CALLS: dict[str, Callable[[AnyClient], object]] = {
+    "a reshape": lambda client: client.reshape(SIX, [2, -1]),
+    "a static reshape": lambda client: client.static_reshape(SIX.reshape(2, 3), [0, -1], special_zero=True),
+    "a dynamic reshape": lambda client: client.dynamic_reshape(SIX, np.array([3, 2], np.int32)),
+    "bfloat16": lambda client: client.reshape(SIX.astype(ml_dtypes.bfloat16), [3, 2]),
+    "elements below one byte": lambda client: client.reshape(np.ones(6, ml_dtypes.int4), [3, 2]),
+    "packed elements": lambda client: client.reshape(PackedTensor("u1", [16], b"ab"), [4, -1]),
+    "strides": lambda client: client.reshape(SIX.reshape(2, 3).T, [-1]),
+    "a broadcast": lambda client: client.reshape(np.broadcast_to(SIX, (4, 6)), [-1]),
+    "no elements": lambda client: client.reshape(np.zeros((4, 0, 2)), [-1, 0], special_zero=True),
+    "an expected shape": lambda client: client.reshape(SIX, [2, -1], expected_shape=[None, 3]),
+    "a stream": lambda client: client.reshape(LARGE, [3, -1]),
+    "a stream of few elements": lambda client: client.reshape(SIX, [3, 2], transfer="stream"),
+    "a stream with strides": lambda client: client.reshape(LARGE.reshape(3, -1).T, [-1]),
+    "a view": lambda client: client.reshape(SIX, [3, 2], transfer="view"),
+    "out": lambda client: client.reshape(SIX, [3, 2], out=np.zeros((3, 2), np.float32)),
+    "a shape": lambda client: client.infer_shape(["N", 4], [0, -1], special_zero=True),
+    "a shape of unknown rank": lambda client: client.infer_shape(None, [-1, 2]),
+    "a batch": lambda client: client.infer_shapes(QUERIES),
+    "a batch of several calls": lambda client: client.infer_shapes(QUERIES[:2] * 520),
+    "no questions": lambda client: client.infer_shapes([]),
+    "health": lambda client: client.check_health(),
+    "health of the server": lambda client: client.check_health(""),
+    "health of nobody": lambda client: client.check_health("nobody"),
+    "what a rule refuses": lambda client: client.reshape(SIX, [4, -1]),
+    "a shape that a rule refuses": lambda client: client.infer_shape([6], [4, -1], explain=True),
+    "an unexpected shape": lambda client: client.infer_shape([6], [-1], expected_shape=[5]),
+    "a data type that is not taken": lambda client: client.static_reshape(SIX.astype(float), [6]),
+    "too many dims": lambda client: client.static_reshape(SIX, [1] * 13),
+    "a request that is too large": lambda client: client.reshape(TOO_LARGE, [-1], transfer="inline"),
+    "an output that is too large": lambda client: client.reshape(
+        np.broadcast_to(SIX, (2**22, 6)), [-1], transfer="inline"
+    ),
+    "a wrong argument": lambda client: client.reshape(SIX, 6),
+    "a wrong keyword": lambda client: client.reshape(SIX, [6], allowzero=1),
+}
+
+
+def find_outcome(client: AnyClient, call: Callable[[AnyClient], object]) -> object:
+    """Returns what a call gives or ends with, in a form that can be compared."""
+    try:
+        return show(call(client))
+    except (TensorReshapeError, TypeError, ValueError) as error:
+        return show(error)
+
+
+def show(outcome: object) -> object:
+    shown = outcome
+    match outcome:
+        case list():
+            shown = [show(item) for item in outcome]
+        case np.ndarray():
+            shown = outcome.dtype, outcome.shape, outcome.tobytes(), outcome.flags.writeable
+        case PackedTensor():
+            shown = outcome.data_type, outcome.dims, bytes(outcome.data)
+        case InferredShape():
+            shown = outcome.dims, outcome.equalities, outcome.origins, outcome.view
+        case ReshapeError():
+            shown = *describe(outcome), outcome.message
+        case Exception():
+            shown = type(outcome), str(outcome)
+    return shown
+
+
+@pytest.mark.parametrize("fake", FAKES)
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+def test_a_fake_gives_what_a_real_server_gives(
+    server: ServerProcess, fake: str, call: Callable[[AnyClient], object], monkeypatch: pytest.MonkeyPatch
+):
+    with open_client(CLIENTS[FAKES.index(fake)], server.address) as real:
+        expected = find_outcome(real, call)
+    monkeypatch.setattr("grpc._cython.cygrpc.Channel", None)  # nothing of it could connect
+    with open_client(fake, "nobody:1") as client:
+        assert find_outcome(client, call) == expected
+
+
+def test_a_fake_says_the_limits_of_a_server(server: ServerProcess):
+    with Client(server.address) as real, FakeClient() as fake:
+        told, faked = real.server_info(), fake.server_info()
+    assert (faked.version, faked.limits, faked.operations) == (told.version, told.limits, told.operations)
+
+
+@pytest.mark.parametrize(("fake", "real"), [(FakeClient, Client), (AsyncFakeClient, AsyncClient)])
+def test_a_fake_has_the_signatures_of_a_client(fake: type, real: type):
+    assert issubclass(fake, real)
+    names = [name for name in dir(real) if not name.startswith("_") or name == "__init__"]
+    assert [
+        name for name in names if inspect.signature(getattr(fake, name)) != inspect.signature(getattr(real, name))
+    ] == []
+
+
+def test_progress_is_told():
+    told: list[tuple[int, int]] = []
+    with FakeClient() as client:
+        client.reshape(LARGE, [-1], special_zero=False, progress=lambda arrived, total: told.append((arrived, total)))
+    assert (told[0], told[-1]) == ((0, LARGE.nbytes), (LARGE.nbytes, LARGE.nbytes))
+
+
+ENDS: dict[str, Callable[[AnyClient], object]] = {
+    "an array": lambda client: client.reshape(SIX, [2, 3]),
+    "a stream": lambda client: client.reshape(LARGE, [-1]),
+    "a shape": lambda client: client.infer_shape([6], [6]),
+    "a batch": lambda client: client.infer_shapes(QUERIES),
+    "health": lambda client: client.check_health(),
+    "being ready": lambda client: client.wait_until_ready(),
+}
+
+
+@pytest.mark.parametrize("kind", FAKES)
+@pytest.mark.parametrize("call", ENDS.values(), ids=ENDS)
+def test_the_next_call_fails_and_the_one_after_it_does_not(kind: str, call: Callable[[AnyClient], object]):
+    with open_client(kind, "nobody:1") as client:
+        client.fail_next()
+        with pytest.raises(UnavailableError, match="told to fail"):
+            call(client)
+        call(client)
+
+
+@pytest.mark.parametrize("kind", FAKES)
+def test_a_call_ends_with_the_error_that_it_was_told(kind: str):
+    error = LimitError.of(Reason.SERVER_BUSY, "busy")
+    with open_client(kind, "nobody:1") as client:
+        client.fail_next(error, times=2)
+        for request_id in ("job-7", "job-8"):
+            with pytest.raises(LimitError) as caught:
+                client.infer_shape([6], [6], request_id=request_id)
+            assert (caught.value.reason, caught.value.request_id) == (Reason.SERVER_BUSY, request_id)
+        assert client.infer_shape([6], [6]) == (6,)
+
+
+def test_what_is_refused_before_it_is_sent_is_no_call():
+    with FakeClient() as client:
+        client.fail_next()
+        with pytest.raises(ReshapeError):
+            client.reshape(SIX, [4], special_zero=False)
+        with pytest.raises(ServiceError):
+            client.reshape(SIX, [6], special_zero=False)
+
+
+@pytest.mark.parametrize("name", ["reshape", "infer_shape", "infer_shapes", "check_health", "wait_until_ready"])
+async def test_a_closed_fake_refuses_calls(name: str):
+    arguments = {"reshape": (SIX, [6]), "infer_shape": ([6], [6]), "infer_shapes": ([],)}.get(name, ())
+    flag = {"special_zero": False} if name in {"reshape", "infer_shape"} else {}
+    blocking, awaited = FakeClient(), AsyncFakeClient()
+    blocking.close()
+    await awaited.close()
+    with pytest.raises(ValueError, match="closed"):
+        getattr(blocking, name)(*arguments, **flag)
+    with pytest.raises(ValueError, match="closed"):
+        await getattr(awaited, name)(*arguments, **flag)
+
+
+def test_a_fake_takes_the_options_of_a_client():
+    with FakeClient("host:1", timeout=5, inline_max_bytes=1, chunk_bytes=2) as client:
+        assert not isinstance(client.reshape(SIX, [2, 3], special_zero=False).base, bytes)  # it was streamed
+        assert repr(client) == "<FakeClient of host:1>"
+        with pytest.raises(ValueError, match="timeout"):
+            client.infer_shape([1], [1], special_zero=False, timeout=-1)
+
+
+def test_what_is_submitted_is_answered_on_a_thread():
+    with FakeClient() as client:
+        assert client.submit(client.infer_shape, [6], [-1], special_zero=False).result() == (6,)
+
+
+def test_a_fake_may_be_told_any_exception():
+    with FakeClient() as client:
+        client.fail_next(OSError("the disk"))
+        with pytest.raises(OSError, match="the disk"):
+            client.server_info()
+
+
+@pytest.mark.parametrize("error", [UnavailableError, "UNAVAILABLE"])
+def test_what_is_no_exception_says_what_to_write(error: object):
+    with FakeClient() as client:
+        with pytest.raises(TypeError, match=r"^error is .*: write an exception, as LimitError\.of\("):
+            client.fail_next(error)  # type: ignore[arg-type] # that is the point
+        client.check_health()
+
+
+def test_a_timeout_is_a_failure_like_any_other():
+    import grpc  # noqa: PLC0415 - here alone
+
+    with FakeClient() as client:
+        client.fail_next(CallTimeoutError("late", grpc.StatusCode.DEADLINE_EXCEEDED))
+        with pytest.raises(TimeoutError):
+            client.check_health()
+
+
+def test_the_data_types_are_those_of_the_sdk():
+    fields: dict[str, Any] = {"special_zero": False}
+    with FakeClient() as client:
+        assert client.reshape(PackedTensor(DataType.U4, [2], b"1"), [2, 1], **fields).dims == (2, 1)

@@ -1,0 +1,85 @@
+"""The lemmas that the solver rests on: proved, named where they are used, and refuted where they are false."""
+
+import inspect
+import re
+from collections.abc import Iterator
+from importlib import import_module
+from operator import attrgetter
+from pathlib import Path
+
+import pytest
+
+from tensor_reshape import rules
+from verification.lemmas import LEMMAS
+from verification.lemmas.claims import Claims, Lemma, Verdict, declare, prove, state
+
+PACKAGE = "tensor_reshape.rules"
+NAMED = re.compile(r"^ *Lemmas?: ([\w, \n-]+)\.$", re.MULTILINE)
+USES = [(lemma, user) for lemma in LEMMAS for user in lemma.used_by]
+ROOT = Path(__file__).parents[2]
+
+
+def find_names(text: str) -> Iterator[str]:
+    """Yields the lemmas that a docstring names."""
+    return (name.strip() for match in NAMED.finditer(text) for name in match[1].split(","))
+
+
+@pytest.mark.parametrize("lemma", LEMMAS, ids=lambda lemma: lemma.name)
+def test_a_lemma_holds_for_all_integers(lemma: Lemma):
+    verdicts = {finding.claim: finding.verdict for finding in prove(lemma, 2 if lemma.covered_by else 60)}
+
+    # One that may stay open is covered by other tests; none is false.
+    admitted = {Verdict.PROVED, Verdict.OPEN} if lemma.covered_by else {Verdict.PROVED}
+    assert verdicts
+    assert set(verdicts.values()) <= admitted, verdicts
+
+
+@pytest.mark.parametrize(("lemma", "user"), USES, ids=[f"{lemma.name}-{user}" for lemma, user in USES])
+def test_the_function_that_uses_a_lemma_names_it(lemma: Lemma, user: str):
+    module, _, name = user.partition(":")
+    function = attrgetter(name)(import_module(f"{PACKAGE}.{module}"))
+
+    assert lemma.name in find_names(inspect.getdoc(function) or "")
+
+
+def test_every_lemma_that_is_named_is_used_there():
+    folder = Path(rules.__file__).parent
+    named = sorted(name for path in folder.rglob("*.py") for name in find_names(path.read_text()))
+
+    assert named == sorted(lemma.name for lemma, _ in USES)
+
+
+def test_no_two_lemmas_have_one_name():
+    assert len({lemma.name for lemma in LEMMAS}) == len(LEMMAS)
+
+
+@pytest.mark.parametrize("path", sorted({lemma.covered_by for lemma in LEMMAS if lemma.covered_by}))
+def test_what_covers_an_open_lemma_is_there(path: str):
+    assert (ROOT / path).is_file()
+
+
+@state("planted", "nowhere")
+def planted() -> Claims:
+    """What stands on both sides leaves both, also where it is 0."""
+    a, x, y = declare("a x y")
+    yield "one factor", (a * x == a * y) == (x == y)
+
+
+def test_a_lemma_that_is_false_is_refuted_by_an_example():
+    (finding,) = prove(planted)
+
+    assert finding.verdict is Verdict.REFUTED
+    assert "a = 0" in finding.counterexample
+
+
+@state("too-hard", "nowhere")
+def too_hard() -> Claims:
+    """No two cubes make a third, in a form that no prover decides in a tenth of a second."""
+    x, y, z, n = declare("x y z n")
+    yield "Fermat", (x + 1) ** (n + 3) + (y + 1) ** (n + 3) != (z + 1) ** (n + 3)
+
+
+def test_what_the_prover_cannot_decide_is_open():
+    (finding,) = prove(too_hard, 0.1)
+
+    assert finding.verdict is not Verdict.PROVED

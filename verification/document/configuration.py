@@ -1,0 +1,48 @@
+"""The tables of the server's settings, one for each group in which they are declared."""
+
+from collections.abc import Iterator
+
+from tensor_reshape.rules.sizes import format_size
+from tensor_reshape.server.config import Config
+from tensor_reshape.server.settings.declarations import Setting, list_settings
+from verification.document.tables import collapse_lines, join_cells
+
+# A dataclass takes the fields of its bases in the reverse order: this is the order of `--help`.
+GROUPS = Config.__bases__[::-1]
+
+
+def build_configuration() -> Iterator[str]:
+    """Yields the tables."""
+    for group in GROUPS:
+        yield from (f"### {group.__name__.removesuffix('Settings')}", "")
+        yield from (collapse_lines((group.__doc__ or "").partition("\n\n")[0]), "")
+        yield from ("| flag | values | default | meaning |", "|---|---|---|---|")
+        yield from (_build_row(setting) for setting in list_settings(group))
+        yield ""
+
+
+def _build_row(setting: Setting) -> str:
+    flags = f"`{setting.flag}`"
+    if setting.type is bool:
+        flags += f" `--no-{setting.flag.removeprefix('--')}`"
+    return join_cells((flags, describe_values(setting), describe_default(setting), setting.declaration.help))
+
+
+def describe_values(setting: Setting) -> str:
+    """Returns which values a setting takes."""
+    declared = setting.declaration
+    if not setting.is_size:
+        return " ".join(f"`{choice}`" for choice in declared.choices) or setting.bounds
+    ends = [format_size(int(end)) for end in (declared.least, declared.most) if end is not None]
+    return f"at least {ends[0]}" if len(ends) == 1 else " to ".join(ends)
+
+
+def describe_default(setting: Setting) -> str:
+    """Returns the default as people write it, or in words where the system decides it."""
+    if setting.declaration.system_default:
+        return setting.declaration.system_default
+    default = setting.default
+    if setting.type is bool:
+        return "on" if default else "off"
+    values = default if setting.is_repeatable else (default,)
+    return " ".join(f"`{format_size(value) if setting.is_size else value}`" for value in values if value is not None)

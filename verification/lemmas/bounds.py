@@ -1,0 +1,201 @@
+"""How ends of ranges move: by division, by divisibility, and to ends that a solution reaches."""
+
+from z3 import And, If, Implies
+
+from verification.lemmas.claims import Claims, Formula, declare, multiply, state
+
+
+def _is_floor(quotient: Formula, value: Formula, divisor: Formula) -> Formula:
+    """Whether it is the greatest integer whose product with the divisor is at most the value."""
+    return And(quotient * divisor <= value, value < quotient * divisor + divisor)
+
+
+def _is_ceiling(quotient: Formula, value: Formula, divisor: Formula) -> Formula:
+    """Whether it is the least integer whose product with the divisor is at least the value."""
+    return And(quotient * divisor >= value, quotient * divisor - divisor < value)
+
+
+@state("product-bounds", "solvers.propagation:_multiply", "solvers.propagation:Product.find_least")
+def product_bounds() -> Claims:
+    """A product of dims of at least 1 lies between those of their lower and of their upper ends, and reaches both."""
+    low, p, high, least, x, most = declare("low p high least x most")
+    yield (
+        "one more factor; by induction any number",
+        Implies(
+            And(low >= 0, least >= 0, low <= p, p <= high, least <= x, x <= most),
+            And(low * least <= p * x, p * x <= high * most),
+        ),
+    )
+
+
+@state("clip-above", "solvers.propagation:_clip_side")
+def clip_above() -> Claims:
+    """A factor is at most the other product over the least that all other factors make, rounded down."""
+    v, rest, other, least, ceiling, bound = declare("v rest other least ceiling bound")
+    yield (
+        "any rest",
+        Implies(
+            And(
+                v >= 1, least >= 1, rest >= least, v * rest == other, other <= ceiling, _is_floor(bound, ceiling, least)
+            ),
+            v <= bound,
+        ),
+    )
+
+
+@state("clip-below", "solvers.propagation:_clip_side")
+def clip_below() -> Claims:
+    """A factor is at least the other product over the greatest that all other factors make, rounded up."""
+    v, rest, other, greatest, floor, bound = declare("v rest other greatest floor bound")
+    yield (
+        "any rest",
+        Implies(
+            And(
+                v >= 1,
+                rest >= 1,
+                rest <= greatest,
+                v * rest == other,
+                other >= floor,
+                _is_ceiling(bound, floor, greatest),
+            ),
+            v >= bound,
+        ),
+    )
+
+
+@state("step-by-the-other-constant", "solvers.propagation:_clip_side", "solvers.single:_divide")
+def step_by_the_other_constant() -> Claims:
+    """Of constants without a common divisor, the one divides what stands beside the other: a*v = b*y, so v = b*k."""
+    a, b, v, y, s, t = declare("a b v y s t")
+    # By Bezout s*a + t*b = 1, so v = s*a*v + t*b*v = s*b*y + t*b*v.
+    yield "Bezout, multiplied by v", Implies(And(s * a + t * b == 1, a * v == b * y), (s * a + t * b) * v == v)
+    yield "the multiple", Implies(And(v * (s * a + t * b) == v, a * v == b * y), v == b * (s * y + t * v))
+
+
+@state("whole-quotients", "solvers.single:_divide")
+def whole_quotients() -> Claims:
+    """Multiples of a number between two ends are those of all multipliers between the quotients, rounded inwards."""
+    b, k, low, high, least, most = declare("b k low high least most")
+    yield "from below", Implies(And(b >= 1, _is_ceiling(least, low, b)), (low <= b * k) == (least <= k))
+    yield "from above", Implies(And(b >= 1, _is_floor(most, high, b)), (b * k <= high) == (k <= most))
+
+
+@state("ends-of-two", "solvers.propagation:_narrow")
+def ends_of_two() -> Claims:
+    """Of a*v = b*y whose ranges clip each other no more, the lower ends are a solution, and so are the upper ones."""
+    a, b, v, y = declare("a b v y")
+    yield "lower ends", Implies(And(a >= 1, b >= 1, v * a >= b * y, y * b >= a * v), a * v == b * y)
+    yield "upper ends", Implies(And(a >= 1, b >= 1, v * a <= b * y, y * b <= a * v), a * v == b * y)
+
+
+@state("two-open-ends", "solvers.propagation:_is_solvable")
+def two_open_ends() -> Claims:
+    """Where a variable of power 1 on either side is unbounded, the products can be equal whatever all others are."""
+    left, right, low, least, k = declare("left right low least k")
+    x, y = right * k, left * k
+    yield (
+        "a solution by a common multiple",
+        Implies(
+            And(left >= 1, right >= 1, low >= 1, least >= 1, k == If(low > least, low, least)),
+            And(x >= low, y >= least, left * x == right * y),
+        ),
+    )
+
+
+@state("one-side-divides", "solvers.propagation:_branch")
+def one_side_divides() -> Claims:
+    """Where all variables stand on one side, each divides the product of the two constants."""
+    c, v, rest, d = declare("c v rest d")
+    yield "the quotient", Implies(c * v * rest == d, c * d == v * (c * c * rest))
+
+
+@state("reach-a-number", "solvers.propagation:_can_reach")
+def reach_a_number() -> Claims:
+    """A product is a number only where its constant divides the number without a remainder."""
+    value, constant, rest, quotient, remainder = declare("value constant rest quotient remainder")
+    yield (
+        "the remainder",
+        Implies(
+            And(
+                value == constant * rest,
+                value == constant * quotient + remainder,
+                remainder >= 0,
+                remainder < constant,
+            ),
+            remainder == 0,
+        ),
+    )
+
+
+@state("bound-a-fraction", "solvers.equations:System.bound_monomial")
+def bound_a_fraction() -> Claims:
+    """A fraction that is a whole number lies between the quotients of the far ends, rounded inwards."""
+    x, above, below, low, high, least, most, lower, upper = declare("x above below low high least most lower upper")
+    fraction = And(x >= 0, above == x * below, low <= above, above <= high, least >= 1, least <= below, below <= most)
+    yield "from below", Implies(And(fraction, low >= 0, _is_ceiling(lower, low, most)), x >= lower)
+    yield "from above", Implies(And(fraction, _is_floor(upper, high, least)), x <= upper)
+
+
+@state("bound-the-only-symbol", "solvers.equations:System._narrow_factor")
+def bound_the_only_symbol() -> Claims:
+    """The bounds of a multiple of one symbol, or of a part of it, bound the symbol: c*n/d from low to high."""
+    n, c, d, x, low, high, least, most = declare("n c d x low high least most")
+    whole = And(c >= 1, d >= 1, c * n == d * x, low <= x, x <= high)
+    yield "from below", Implies(And(whole, _is_ceiling(least, low * d, c)), n >= least)
+    yield "from above", Implies(And(whole, _is_floor(most, high * d, c)), n <= most)
+
+
+@state("root-steps", "solvers.propagation:_root", covered_by="tests/rules/solvers/test_propagation.py")
+def root_steps() -> Claims:
+    """Newton's steps from above stop at the greatest integer whose power is at most the number."""
+    n, x, q, step = declare("n x q step")
+    # A square: the step is (x + n // x) // 2.
+    square = And(n >= 1, x >= 1, _is_floor(q, n, x), 2 * step <= x + q, x + q < 2 * step + 2)
+    yield "a square: no step goes below the root", Implies(square, (step + 1) * (step + 1) > n)
+    yield (
+        "a square: where a step goes no further down, the root is reached",
+        Implies(And(square, step >= x), x * x <= n),
+    )
+    for power, what in ((3, "a cube"), (4, "a fourth power"), (5, "a fifth power")):
+        down = And(
+            n >= 1,
+            x >= 1,
+            _is_floor(q, n, multiply([x] * (power - 1))),
+            power * step <= (power - 1) * x + q,
+            (power - 1) * x + q < power * step + power,
+        )
+        yield f"{what}: no step goes below the root", Implies(down, multiply([step + 1] * power) > n)
+        yield (
+            f"{what}: where a step goes no further down, the root is reached",
+            Implies(And(down, step >= x), multiply([x] * power) <= n),
+        )
+    power = declare("power")[0]
+    lower = (power - 1) * x + q < power * step + power
+    yield (
+        "any power: no step goes below the root",
+        Implies(And(n >= 1, x >= 1, power >= 2, _is_floor(q, n, x ** (power - 1)), lower), (step + 1) ** power > n),
+    )
+
+
+@state("quotient-below-the-whole", "inference:_find_overflow")
+def quotient_below_the_whole() -> Claims:
+    """The -1 is at most the volume that it is a factor of."""
+    a, b, x = declare("a b x")
+    yield "any divisor", Implies(And(a == b * x, b >= 1, x >= 0), x <= a)
+
+
+LEMMAS = (
+    product_bounds,
+    clip_above,
+    clip_below,
+    step_by_the_other_constant,
+    whole_quotients,
+    ends_of_two,
+    two_open_ends,
+    one_side_divides,
+    reach_a_number,
+    bound_a_fraction,
+    bound_the_only_symbol,
+    root_steps,
+    quotient_below_the_whole,
+)
