@@ -11,9 +11,11 @@ import pytest
 
 from tensor_reshape.cli.outputs import create_file, is_replaceable, reserve
 
+# Whoever runs the tests may have this ignored, as nohup does; that is another truth.
 WAIT = """
-import sys, time
+import signal, sys, time
 from tensor_reshape.cli.outputs import create_file
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 with create_file(sys.argv[1], 100):
     print("writing", flush=True)
     time.sleep(60)
