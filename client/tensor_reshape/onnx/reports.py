@@ -9,7 +9,7 @@ from tensor_reshape.client.shapes import InferredShape
 from tensor_reshape.onnx.reshape_nodes import ReshapeNode
 from tensor_reshape.rules.dims import AnyDim, find_bounds, format_dim, format_dims
 from tensor_reshape.rules.errors import ReshapeError
-from tensor_reshape.rules.records import Json, describe_dim
+from tensor_reshape.rules.records import Json, describe_dims
 
 
 class Verdict(Enum):
@@ -85,13 +85,13 @@ class Finding:
             "name": node.name,
             "graph": node.graph,
             "output": node.output,
-            "data": _describe_dims(node.data),
-            "target": _describe_dims(node.target),
+            "data": describe_dims(node.data),
+            "target": describe_dims(node.target),
             "copying": list(node.copying),
             "data_from": node.data_from,
             "special_zero": node.special_zero,
-            "declared": _describe_dims(self.declared),
-            "inferred": _describe_dims(self.inferred),
+            "declared": describe_dims(self.declared),
+            "inferred": describe_dims(self.inferred),
             "verdict": self.verdict.value,
             "disagreements": list(self.disagreements),
         }
@@ -149,7 +149,3 @@ def find_disagreement(source: str, told: Sequence[AnyDim] | None, have: Inferred
         if find_bounds(one).meet(find_bounds(other)).is_empty:
             return f"{source} says that dim {index} is {format_dim(one)}; the shape is {have}"
     return None
-
-
-def _describe_dims(dims: Sequence[AnyDim] | None) -> list[int | Json | None] | None:
-    return None if dims is None else list(map(describe_dim, dims))
