@@ -35,8 +35,9 @@ def draw_histogram(ordered: Sequence[int], columns: int) -> Iterator[str]:
     """
     rows = list(_count(ordered))
     labels = [f"{format_latency(low)} - {format_latency(high)}" for low, high, _ in rows]
-    widest, digits = max(map(len, labels)), len(str(max(count for _, _, count in rows)))
-    room, most = max(columns - widest - digits - 4, 1), max(count for _, _, count in rows)
+    widest, most = max(map(len, labels)), max(count for _, _, count in rows)
+    digits = len(str(most))
+    room = max(columns - widest - digits - 4, 1)
     for label, (_, _, count) in zip(labels, rows, strict=True):
         # A single slow call is what one looks for: it has a bar, too.
         yield f"{label:>{widest}}  {count:>{digits}}  {_BAR * ceil(count * room / most)}".rstrip()
