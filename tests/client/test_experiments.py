@@ -11,17 +11,19 @@ from server_processes import run_server
 from tensor_reshape.client.experiments import _EXPERIMENTS as EXPERIMENTS
 
 VARIABLE = "GRPC_EXPERIMENTS"
-# Prints what the environment says at the moment when the compiled part of grpcio is looked for.
-WATCH = f"""
-import importlib.metadata, os, sys
-
-class Watch:
+# Has something said at the moment when a module is looked for, which it finds nowhere.
+FINDER = """
+class Finder:
     def find_spec(self, name, path, target=None):
-        if name == "grpc._cython.cygrpc":
-            print(os.environ.get({VARIABLE!r}))
+        if name == {module!r}:
+            print({value})
 
-sys.meta_path.insert(0, Watch())
+sys.meta_path.insert(0, Finder())
 """
+# What the environment says when the compiled part of grpcio is looked for.
+WATCH = "import importlib.metadata, os, sys" + FINDER.format(
+    module="grpc._cython.cygrpc", value=f"os.environ.get({VARIABLE!r})"
+)
 PRETEND = "importlib.metadata.version = lambda name: {version!r}"
 TRIED = PRETEND.format(version="1.85.1")  # whichever is installed
 IMPORT_SDK = "import tensor_reshape.client"
@@ -114,15 +116,8 @@ def test_it_is_taken_away_also_where_grpc_cannot_be_imported():
 
 
 def test_whoever_clears_the_environment_meanwhile_is_no_error():
-    finder = f"""
-class Clear:
-    def find_spec(self, name, path, target=None):
-        if name == "grpc._compression":
-            print(os.environ.pop({VARIABLE!r}))
-
-sys.meta_path.insert(0, Clear())
-"""
-    assert watch(TRIED, finder, IMPORT_BOTH, "print('imported')")[::2] == [EXPERIMENTS, "imported"]
+    clear = FINDER.format(module="grpc._compression", value=f"os.environ.pop({VARIABLE!r})")
+    assert watch(TRIED, clear, IMPORT_BOTH, "print('imported')")[::2] == [EXPERIMENTS, "imported"]
 
 
 def test_what_the_environment_says_in_between_counts_too():
