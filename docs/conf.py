@@ -22,6 +22,7 @@ extensions = [
     "sphinx.ext.napoleon",
     "navigation",
     "public_names",
+    "accessibility",
 ]
 nitpicky = True
 
@@ -36,8 +37,14 @@ napoleon_use_ivar = True
 # Signatures name types of other packages, and some of ours that users see and never write: those lead nowhere.
 nitpick_ignore_regex = [("py:.*", ".*")]
 
+pygments_dark_style = "github-dark"
 html_theme = "furo"
+html_theme_options = {  # the ground of the drawings in the dark, which have one of their own
+    "dark_css_variables": {"color-background-primary": "#0d1117", "color-background-secondary": "#161b22"},
+}
 html_title = "tensor-reshape"
+html_static_path = ["static"]
+html_css_files = ["site.css"]
 html_copy_source = False
 html_show_sphinx = False
 

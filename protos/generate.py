@@ -1,9 +1,10 @@
 """Compiles the contract into `tensor_reshape/v1/`: the build hook of the project, and of the contract's own package.
 
 Of the Open Inference Protocol no module is made, which would register its names where clients of the protocol do: the
-server reads its descriptors from a file. What is generated is not committed. `pip install` (editable or not) runs this
-hook with the generator pinned in the `pyproject.toml` of either, so the floors of the generated code never drift with
-what happens to be installed. Where it goes is there, too.
+server reads its descriptors from a file. So it does those of the contract with their comments, which modules do not
+have. What is generated is not committed. `pip install` (editable or not) runs this hook with the generator pinned in
+the `pyproject.toml` of either, so the floors of the generated code never drift with what happens to be installed. Where
+it goes is there, too.
 """
 
 import shutil
@@ -41,6 +42,15 @@ def generate_descriptors(package: Path) -> None:
     _compile(f"--descriptor_set_out={package / INFERENCE_PROTOCOL.stem}.binpb", str(INFERENCE_PROTOCOL))
 
 
+def generate_comments(package: Path) -> None:
+    """Writes the descriptors of the contract with its comments into the package of the server that describes it.
+
+    Raises:
+        RuntimeError: as `generate_stubs`.
+    """
+    _compile("--include_source_info", f"--descriptor_set_out={package / 'contract.binpb'}", *map(str, SOURCES))
+
+
 def _compile(*arguments: str) -> None:
     from grpc_tools import protoc  # noqa: PLC0415 - only the build environment has it
 
@@ -59,3 +69,5 @@ class ContractBuildHook(BuildHookInterface[Any]):
             generate_stubs(Path(self.root, self.config["stubs"]))
             if "descriptors" in self.config:
                 generate_descriptors(Path(self.root, self.config["descriptors"]))
+            if "comments" in self.config:
+                generate_comments(Path(self.root, self.config["comments"]))

@@ -7,6 +7,7 @@
 - `attack`: every attack that is known, beside polite clients.
 - `clients`: clients that nobody here wrote make one table of calls.
 - `restarts`: servers that are restarted and killed under load, and one that refuses everything for a while.
+- `transfers`: a file of many GiB through a server into another, and the memory that it takes.
 - `endurance`: everything at once for half an hour: calls, attacks, restarts and kills.
 - `document`: the pages that follow from the code; it writes them, or with `--check` compares them.
 

@@ -2,6 +2,7 @@
 
 import io
 import json
+import sys
 from importlib.metadata import version
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 
 from command_line import SIX, ask
 from server_processes import ServerProcess
+from terminals import run_on_terminal, strip_styles
 
 
 def test_health_prints_serving_and_succeeds(server: ServerProcess):
@@ -30,6 +32,17 @@ def test_info_tells_version_limits_and_operations(server: ServerProcess):
     assert {"max_message_bytes: 16448KiB", "max_tensor_bytes: 1TiB", "  static_reshape:", "    max_rank: 12"} <= set(
         lines
     )
+
+
+@pytest.mark.parametrize("columns", [40, 120])
+def test_info_is_a_table_on_a_terminal(server: ServerProcess, columns: int):
+    program = Path(sys.executable).parent / "tensor-reshape"
+    code, text = run_on_terminal(program, "info", "--server", server.address, columns=columns)
+    lines = strip_styles(text).splitlines()
+    assert (code, max(map(len, lines)) <= columns) == (0, True)
+    assert any(line.startswith("│ max_message_bytes") and "16448KiB" in line for line in lines)
+    assert any(line.startswith("│ static_reshape ") for line in lines)
+    assert "…" not in text
 
 
 def test_info_in_json_has_sizes_in_bytes(server: ServerProcess):

@@ -7,7 +7,7 @@ from typing import TextIO
 
 import pytest
 
-from tensor_reshape.cli.consoles import find_console
+from tensor_reshape.cli.consoles import escape_unprintable, find_console
 
 
 @pytest.fixture
@@ -53,3 +53,7 @@ def test_no_color_takes_the_colours_of_a_terminal(terminal: TextIO, monkeypatch:
     console = find_console(terminal)
     assert console is not None
     assert console.no_color
+
+
+def test_what_a_terminal_would_obey_is_escaped():
+    assert escape_unprintable("é\x1b[31m\n批") == "é\\x1b[31m\\n批"

@@ -2,6 +2,9 @@
 
 import io
 import json
+import os
+import stat
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -9,13 +12,18 @@ import click
 import ml_dtypes
 import numpy as np
 import pytest
+import safetensors.numpy
 
 from command_line import SIX, ask, run_command
 from server_processes import ServerProcess
-from tensor_reshape.cli.files import ArrayFiles, read_array
+from tensor_reshape.cli.files import ArrayFiles
+from tensor_reshape.cli.safetensors_headers import build_safetensors
+from tensor_reshape.cli.sources import open_source
 from tensor_reshape.client import DataType
-from tensor_reshape.wire.arrays import DTYPES
+from tensor_reshape.wire.arrays import DTYPES, Array
+from terminals import run_on_terminal
 
+PROGRAM = Path(sys.executable).parent / "tensor-reshape"
 NOBODY = ["--server", "127.0.0.1:1", "--timeout", "0.5"]
 
 
@@ -126,8 +134,10 @@ def test_missing_packed_bytes_are_one_line():
 
 def test_a_type_that_no_array_has_asks_for_the_shape_whatever_the_file_is(tmp_path: Path):
     (tmp_path / "packed").write_bytes(b"\x10\x32\x54")
-    with pytest.raises(click.UsageError, match="no array holds nf4: give its packed bytes"):
-        open_files(tmp_path / "packed", DataType.NF4).read()
+    outcome = run_command(
+        "reshape", tmp_path / "packed", "--data-type", "nf4", "--shape", "6", "--no-special-zero", *NOBODY
+    )
+    assert (outcome.code, "no array holds nf4: give its packed bytes" in outcome.errors[-1]) == (2, True)
 
 
 @pytest.mark.parametrize(("dtype", "name"), [(">f4", "f64"), ("<i4", "f32")])
@@ -143,23 +153,82 @@ def test_a_big_endian_file_keeps_its_values_with_its_data_type_named(server: Ser
     assert np.load(io.BytesIO(outcome.output)).tolist() == [0, 1, 2, 3, 4, 5]
 
 
-def open_files(path: Path, data_type: DataType | None = None) -> ArrayFiles:
-    return ArrayFiles(source=str(path), output=str(path), data_type=data_type, as_json=False)
+def test_the_file_that_is_read_is_not_written(file: Path, tmp_path: Path):
+    (tmp_path / "link.npy").hardlink_to(file)
+    before = file.read_bytes()
+    outcome = run_command("static", file, "-o", tmp_path / "link.npy", "--shape", "6", "--no-special-zero", *NOBODY)
+    assert (outcome.code, "is the file that is read" in outcome.errors[-1]) == (2, True)
+    assert file.read_bytes() == before
 
 
-@pytest.mark.parametrize("data_type", DTYPES, ids=str)
-def test_every_data_type_is_read_as_it_was_written_where_it_is_named(data_type: DataType, tmp_path: Path):
-    array = np.arange(6).astype(DTYPES[data_type]).reshape(2, 3)
-    files = open_files(tmp_path / "array.npy", data_type)
-    files.write(array)
-    twin = files.read()
-    assert (twin.dtype, twin.shape, twin.tobytes()) == (array.dtype, array.shape, array.tobytes())
+def test_a_refusal_leaves_the_old_output_and_nothing_else(file: Path, output: Path, server: ServerProcess):
+    output.write_text("old")
+    assert ask(server, "static", file, "-o", output, "--shape", "5", "--no-special-zero").code == 3
+    assert output.read_text() == "old"
+    assert sorted(path.name for path in output.parent.iterdir()) == ["data.npy", "output.npy"]
 
 
-def test_a_type_that_the_file_names_needs_no_other_name(file: Path):
-    np.testing.assert_array_equal(open_files(file).read(), SIX, strict=True)
+def test_a_call_without_an_answer_leaves_nothing(file: Path, output: Path):
+    assert run_command("static", file, "-o", output, "--shape", "6", "--no-special-zero", *NOBODY).code == 5
+    assert [path.name for path in output.parent.iterdir()] == ["data.npy"]
 
 
-def test_a_file_that_is_none_is_named(tmp_path: Path):
-    with pytest.raises(click.ClickException, match=r"none\.npy is not a readable"):
-        read_array(str(tmp_path / "none.npy"))
+@pytest.mark.parametrize("size", [6, 2**20], ids=["inline", "stream"])
+@pytest.mark.parametrize("target", ["out.npy", "out.npz:x", "out.safetensors:x"])
+@pytest.mark.parametrize("source", ["in.npy", "in.npz", "in.npz:b", "in.safetensors:b"])
+def test_every_format_goes_into_every_other(  # both ways that elements travel
+    server: ServerProcess, tmp_path: Path, source: str, target: str, size: int
+):
+    array: Array = np.arange(size, dtype=np.float32)
+    np.save(tmp_path / "in.npy", array)
+    np.savez(tmp_path / "in.npz", **({"b": array} if source == "in.npz" else {"a": array[:1], "b": array}))  # type: ignore[arg-type]
+    safetensors.numpy.save_file({"a": array[:1], "b": array}, tmp_path / "in.safetensors")
+
+    outcome = ask(
+        server, "static", tmp_path / source, "-o", tmp_path / target, "--shape=2,-1", "--no-special-zero", "--json"
+    )
+
+    assert (outcome.code, json.loads(outcome.output)["shape"]) == (0, [2, size // 2])
+    path = tmp_path / target.partition(":")[0]
+    if path.suffix == ".safetensors":
+        written = safetensors.numpy.load_file(path)["x"]
+    else:
+        written = np.load(path) if path.suffix == ".npy" else np.load(path)["x"]
+    np.testing.assert_array_equal(written, array.reshape(2, -1), strict=True)
+
+
+@pytest.mark.parametrize("name", ["bf16", "f8e4m3", "f8e5m2", "f8e8m0"])
+def test_small_floats_go_through_safetensors_with_their_names(server: ServerProcess, tmp_path: Path, name: str):
+    data_type = DataType[name.upper()]
+    array = np.arange(6, dtype=np.uint8).repeat(DTYPES[data_type].itemsize).view(DTYPES[data_type])
+    header = build_safetensors(data_type, [6], "x")
+    (tmp_path / "in.safetensors").write_bytes(header + array.tobytes())
+
+    options = ("--shape", "2,3", "--no-special-zero", "--json")
+    outcome = ask(server, "reshape", tmp_path / "in.safetensors", "-o", tmp_path / "out.safetensors", *options)
+
+    assert json.loads(outcome.output)["data_type"] == name
+    with open_source(str(tmp_path / "out.safetensors")) as source:
+        assert (source.array.dtype, source.array.tobytes()) == (DTYPES[data_type], array.tobytes())
+
+
+def test_a_file_that_changed_while_it_was_read_writes_nothing(file: Path, output: Path):
+    files = ArrayFiles(source=str(file), output=str(output), data_type=None, as_json=False, progress=False)
+
+    def static_reshape(array: Array, _shape: object, **_options: object) -> Array:
+        os.utime(file, (1, 1))
+        return array
+
+    with pytest.raises(click.ClickException, match="changed while it was read"):
+        files.reshape(static_reshape, [6], special_zero=False, expected_shape=None)
+    assert not output.exists()
+
+
+def test_a_device_is_written_to_and_not_replaced(file: Path, server: ServerProcess):
+    assert ask(server, "static", file, "-o", os.devnull, "--shape", "6", "--no-special-zero").code == 0
+    assert stat.S_ISCHR(Path(os.devnull).stat().st_mode)
+
+
+def test_an_array_is_not_for_a_terminal(file: Path):
+    code, text = run_on_terminal(PROGRAM, "static", file, "--shape", "6", "--no-special-zero")
+    assert (code, "not for a terminal" in text) == (2, True)

@@ -24,10 +24,9 @@ def test_help_has_no_colour_where_none_is_wanted():
     assert "\x1b[1;36m" not in text
 
 
-@pytest.mark.parametrize("command", ["infer", "static"])
-@pytest.mark.parametrize("columns", [60, 100, 200])
-def test_no_line_of_help_is_wider_than_the_terminal(command: str, columns: int):
-    _, text = run_on_terminal(PROGRAM, command, "--help", columns=columns, env={"NO_COLOR": "1"})
+@pytest.mark.parametrize("columns", [60, 200])
+def test_no_line_of_help_is_wider_than_the_terminal(columns: int):
+    _, text = run_on_terminal(PROGRAM, "infer", "--help", columns=columns, env={"NO_COLOR": "1"})
     assert max(map(len, strip_styles(text).splitlines())) <= min(columns, 100)
 
 

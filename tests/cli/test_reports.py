@@ -1,12 +1,12 @@
 """What is said of a command that failed."""
 
+import json
 import os
 import sys
 from pathlib import Path
 
 import pytest
 
-from server_processes import ServerProcess
 from tensor_reshape.cli.reports import choose_exit_code, underline
 from tensor_reshape.client import CallTimeoutError, UnavailableError
 from terminals import run_on_terminal, strip_styles
@@ -39,10 +39,9 @@ def test_the_shape_that_was_expected_is_underlined():
     assert (code, lines[shown + 1]) == (3, "           ^")
 
 
-def test_what_would_have_been_accepted_is_shown(server: ServerProcess):
-    asked = ("infer", "--server", server.address, "--data", "10", "--shape", "4,-1", "--no-special-zero", "--explain")
-    code, lines = draw(*asked, columns=300)
-    assert (code, any("the nearest are 2 and 5" in line for line in lines)) == (3, True)
+def test_what_would_have_been_accepted_is_shown():
+    code, lines = draw("infer", "--data", "10", "--shape", "4,-1", *LOCAL)
+    assert (code, "the nearest are 2 and 5" in " ".join(lines)) == (3, True)
 
 
 def test_an_error_without_an_item_is_a_line():
@@ -81,6 +80,8 @@ def test_a_refused_line_of_a_batch_is_named_by_its_file_and_number(tmp_path: Pat
         ("2,3", None, ("2,3", "^^^")),
         ("2,3", 7, ("2,3", "^^^")),
         ("", 0, ("", "^")),
+        ("'批次',4", 1, ("'批次',4", "       ^")),
+        ("a\x1b[m,4", 1, ("a?[m,4", "     ^")),
     ],
     ids=str,
 )
@@ -108,3 +109,14 @@ def test_a_long_shape_is_cut_around_the_item(index: int, width: int):
 )
 def test_an_error_of_the_system_is_not_one_of_the_connection(error: Exception, code: int):
     assert choose_exit_code(error) == code
+
+
+@pytest.mark.parametrize("env", [PLAIN, {"TERM": "dumb"}], ids=["drawn", "plain"])
+def test_a_file_says_nothing_to_the_terminal_itself(tmp_path: Path, env: dict[str, str]):
+    record = {name: {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]} for name in ("a\x1b]0;title\x07", "b")}
+    header = json.dumps(record).encode()
+    path = tmp_path / "two.safetensors"
+    path.write_bytes(len(header).to_bytes(8, "little") + header)
+    command = ("static", path, "-o", tmp_path / "out.npy", "--shape", "0", "--no-special-zero")
+    code, text = run_on_terminal(PROGRAM, *command, columns=400, env=env)
+    assert (code, "a\\x1b]0;title\\x07, b" in text, "\x1b]" in text) == (1, True, False)

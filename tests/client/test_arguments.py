@@ -53,6 +53,9 @@ TARGETS: dict[str, tuple[object, str]] = {
     "-1": (-1, r"shape is -1: write \[-1\]$"),
     "text": ("2,3", r"shape is the text '2,3': write a list, as \[2, 3\]$"),
     "None": (None, r"shape is None: write a list of its dims$"),
+    "bytes": (b"\2\3", r"shape is the bytes b'.*': write a list, as \[2, 3\]$"),
+    "a set": ({3, 2}, r"shape is the set \{.*\}: write a list, as \[2, 3\]$"),
+    "a dict": ({3: 1, 2: 1}, r"shape is the dict \{.*\}: write a list, as \[2, 3\]$"),
     "a long text": ("2" * 1000, r"shape is the text '2{50,70}\.\.\.: write a list"),
 }
 
@@ -65,7 +68,9 @@ def test_a_target_that_is_none_says_what_to_write(method: str, target: object, t
 
 
 @pytest.mark.parametrize("field", ["data_shape", "shape", "expected_shape"])
-@pytest.mark.parametrize("dims", [6, "N,4", True], ids=repr)
+@pytest.mark.parametrize(
+    "dims", [6, "N,4", True, {"N", 4}, SIX.reshape(2, 3)], ids=["int", "text", "bool", "set", "array"]
+)
 def test_a_shape_of_a_question_has_items(field: str, dims: object):
     query: dict[str, Any] = {"data_shape": [6], "shape": [6], field: dims}
     with pytest.raises(TypeError, match=r"a shape is a sequence of dims, and .* is .*: write"):
@@ -73,7 +78,15 @@ def test_a_shape_of_a_question_has_items(field: str, dims: object):
 
 
 @pytest.mark.parametrize(
-    ("dim", "text"), [(6.0, "is 6.0, of the type float: write 6$"), ([2, 8], r"an interval is a tuple \(low, high\)")]
+    ("dim", "text"),
+    [
+        (6.0, "is 6.0, of the type float: write 6$"),
+        ([2, 8], r"data\.dims\[0\] is \[2, 8\]: write a tuple \(low, high\)"),
+        ((2.0, 8), r"^the least of data\.dims\[0\] is 2\.0, of the type float: write 2$"),
+        ((2, 8.0), r"^the most of data\.dims\[0\] is 8\.0, of the type float: write 8$"),
+        ((None, None), r"^the least of data\.dims\[0\] is None, .*: write an integer$"),
+        ((True, 8), r"^the least of data\.dims\[0\] is True, of the type bool: write 1$"),
+    ],
 )
 def test_a_dim_of_a_question_says_what_to_write(dim: DimLike, text: str):
     with pytest.raises(TypeError, match=text):
@@ -154,6 +167,7 @@ def test_a_data_type_is_known_by_its_name(data_type: DataType):
 DATA_TYPES: dict[str, tuple[object, DataType]] = {
     "one": (DataType.U4, DataType.U4),
     "the name in numpy": ("float32", DataType.F32),
+    "the name in torch": ("torch.bfloat16", DataType.BF16),
     "a type of numpy": (np.float32, DataType.F32),
     "a dtype of numpy": (np.dtype(">f4"), DataType.F32),
     "a type of ml_dtypes": (ml_dtypes.float8_e4m3fn, DataType.F8E4M3),
@@ -199,9 +213,17 @@ def ask_nobody(queries: list[ShapeQuery]) -> object:
 
 
 @pytest.mark.parametrize("ask", [infer_locally, ask_nobody])
-def test_a_single_query_is_no_batch(ask: Callable[[Any], object]):
-    with pytest.raises(TypeError, match=r"^queries is a single ShapeQuery: write \[query\]$"):
-        ask(QUERY)
+@pytest.mark.parametrize("queries", [QUERY, None, 6], ids=["a query", "None", "a number"])
+def test_a_single_query_is_no_batch(ask: Callable[[Any], object], queries: object):
+    with pytest.raises(TypeError, match=rf"^queries is a single {type(queries).__name__}, .*: write \[query\]$"):
+        ask(queries)
+
+
+@pytest.mark.parametrize("link", [0.0, False])
+def test_a_link_is_an_integer(link: int):
+    query = ShapeQuery(data_from=link, shape=[6], special_zero=False)
+    with pytest.raises(TypeError, match=f"^data_from is {link}, of the type .*: write 0$"):
+        infer_locally([QUERY, query])
 
 
 @pytest.mark.parametrize("ask", [infer_locally, ask_nobody])
@@ -227,6 +249,12 @@ def test_rows_of_different_lengths_are_no_array():
 
 def test_a_list_of_numbers_of_numpy_is_an_array(client: Client):
     assert client.reshape([np.float32(1), np.float32(2)], [2, 1], special_zero=False).tolist() == [[1], [2]]
+
+
+def test_a_service_is_named_by_a_text():
+    service: Any = 5
+    with Client(NOBODY) as client, pytest.raises(TypeError, match=r"^service is 5: write its name as a text"):
+        client.check_health(service)
 
 
 def test_submit_takes_the_method_and_not_what_it_returns():

@@ -202,6 +202,14 @@ def test_metadata_that_grpc_cannot_send_is_refused(pair: tuple[str, str | bytes]
         check_metadata([pair])
 
 
+@pytest.mark.parametrize("metadata", [{"tenant": "a"}, "tenant=a", 5], ids=["a dict", "text", "a number"])
+def test_metadata_that_are_no_pairs_say_what_to_write_and_are_not_shown(metadata: object):
+    with pytest.raises(
+        TypeError, match=r"^metadata is of the type (dict|str|int): write pairs, as \[\('key', 'value'\)\]$"
+    ):
+        check_metadata(metadata)  # type: ignore[arg-type] # that is the point
+
+
 def test_metadata_that_can_be_read_only_once_are_sent_all_the_same():
     assert check_metadata(iter([PAIR])) == (PAIR,)  # type: ignore[arg-type] # no sequence
 

@@ -11,17 +11,19 @@ from server_processes import run_server
 from tensor_reshape.client.experiments import _EXPERIMENTS as EXPERIMENTS
 
 VARIABLE = "GRPC_EXPERIMENTS"
-# Prints what the environment says at the moment when the compiled part of grpcio is looked for.
-WATCH = f"""
-import importlib.metadata, os, sys
-
-class Watch:
+# Has something said at the moment when a module is looked for, which it finds nowhere.
+FINDER = """
+class Finder:
     def find_spec(self, name, path, target=None):
-        if name == "grpc._cython.cygrpc":
-            print(os.environ.get({VARIABLE!r}))
+        if name == {module!r}:
+            print({value})
 
-sys.meta_path.insert(0, Watch())
+sys.meta_path.insert(0, Finder())
 """
+# What the environment says when the compiled part of grpcio is looked for.
+WATCH = "import importlib.metadata, os, sys" + FINDER.format(
+    module="grpc._cython.cygrpc", value=f"os.environ.get({VARIABLE!r})"
+)
 PRETEND = "importlib.metadata.version = lambda name: {version!r}"
 TRIED = PRETEND.format(version="1.85.1")  # whichever is installed
 IMPORT_SDK = "import tensor_reshape.client"
@@ -59,9 +61,10 @@ def test_whoever_imports_the_sdk_first_takes_part(module: str):
     assert watch(TRIED, f"import tensor_reshape.{module}", "import grpc") == [EXPERIMENTS]
 
 
-@pytest.mark.parametrize("name", ["Client", "AsyncClient"])
+@pytest.mark.parametrize("name", ["client.Client", "client.AsyncClient", "testing.FakeClient"])
 def test_a_client_that_is_named_takes_part(name: str):
-    assert watch(TRIED, f"from tensor_reshape.client import {name}") == [EXPERIMENTS]
+    module, _, kind = name.partition(".")
+    assert watch(TRIED, f"from tensor_reshape.{module} import {kind}") == [EXPERIMENTS]
 
 
 def test_the_sdk_alone_does_not_import_grpc():
@@ -70,8 +73,36 @@ def test_the_sdk_alone_does_not_import_grpc():
 
 def test_grpc_looks_as_if_nobody_had_been_in_between():
     names = "grpc.__loader__ is grpc.__spec__.loader, type(grpc.__loader__).__name__"
-    finders = "[finder for finder in sys.meta_path if 'tensor_reshape' in type(finder).__module__]"
-    assert watch(TRIED, IMPORT_BOTH, f"print({names}, {finders})")[-1] == "True SourceFileLoader []"
+    assert watch(TRIED, IMPORT_BOTH, f"print({names})")[-1] == "True SourceFileLoader"
+
+
+def test_whoever_looks_for_grpc_before_it_is_imported_finds_it_and_changes_nothing():
+    look = "found = importlib.util.find_spec('grpc').loader"
+    report = "print(copy.deepcopy(found).get_filename('grpc') == found.get_filename('grpc') == grpc.__file__)"
+    lines = IMPORT_SDK, "import copy, importlib.util", look, "import grpc", report
+    assert watch(TRIED, *lines) == [EXPERIMENTS, "True"]
+
+
+def test_a_package_that_is_loaded_again_looks_for_grpc_once():
+    again = f"{IMPORT_SDK}, importlib\nimportlib.reload(tensor_reshape.client)"
+    left = "print(len([finder for finder in sys.meta_path if 'tensor_reshape' in type(finder).__module__]))"
+    reload = "importlib.reload(grpc)"
+    assert watch(TRIED, again, left, "import grpc", reload) == ["1", EXPERIMENTS]
+
+
+def test_finders_that_ask_each_other_find_grpc():
+    finder = """
+class Asking:  # as those are that call hooks after an import
+    asked = False
+
+    def find_spec(self, name, path, target=None):
+        if name != "grpc" or self.asked:
+            return None
+        self.asked = True
+        return importlib.util.find_spec(name)
+"""
+    add = "sys.meta_path.insert(1, Asking())"
+    assert watch(TRIED, finder, IMPORT_SDK, add, "import grpc") == [EXPERIMENTS]
 
 
 def test_what_is_set_is_taken_away_again():
@@ -82,6 +113,11 @@ def test_it_is_taken_away_also_where_grpc_cannot_be_imported():
     fail = "sys.modules['grpc._compression'] = None"
     report = f"{IMPORT_SDK}\ntry: import grpc\nexcept ImportError: print({VARIABLE!r} in os.environ)"
     assert watch(TRIED, fail, report)[-1] == "False"
+
+
+def test_whoever_clears_the_environment_meanwhile_is_no_error():
+    clear = FINDER.format(module="grpc._compression", value=f"os.environ.pop({VARIABLE!r})")
+    assert watch(TRIED, clear, IMPORT_BOTH, "print('imported')")[::2] == [EXPERIMENTS, "imported"]
 
 
 def test_what_the_environment_says_in_between_counts_too():

@@ -86,7 +86,7 @@ def test_the_rules_refuse_before_the_bytes_are_counted(client: AnyClient):
 
 
 def test_an_array_to_land_in_does_not_go_with_it(client: AnyClient):
-    with pytest.raises(ValueError, match="out does not go with a PackedTensor"):
+    with pytest.raises(ValueError, match=r"out, .* not go with a PackedTensor"):
         client.reshape(make_tensor(DataType.U6, (4,)), [-1], out=np.empty(3, np.uint8))
 
 

@@ -89,13 +89,13 @@ def test_what_only_a_query_of_a_batch_has_is_no_keyword_of_a_single_question(kin
 
 def test_special_zero_has_no_default(client: Client):
     with pytest.raises(TypeError, match="special_zero"):
-        client.static_reshape(SIX, [6])  # type: ignore[call-arg]
+        client.static_reshape(SIX, [6])  # type: ignore[call-overload]
 
 
 @pytest.mark.parametrize("value", [0, 1, "true"])
 def test_special_zero_is_a_bool(client: Client, value: object):
     with pytest.raises(TypeError, match="special_zero"):
-        client.static_reshape(SIX, [6], special_zero=value)  # type: ignore[arg-type]
+        client.static_reshape(SIX, [6], special_zero=value)  # type: ignore[call-overload]
 
 
 @pytest.mark.parametrize("method", ["static_reshape", "dynamic_reshape", "reshape"])

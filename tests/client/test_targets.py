@@ -31,12 +31,14 @@ BAD = {
     "50051": "write 'localhost:50051'",
     ":50051": "write 'localhost:50051'",
     "::1:50051": r"in brackets: '\[::1\]:50051'",
+    "host:1,host:2": "nothing follows it",
     "localhost:0": "a port is from 1 to 65535",
     "localhost:99999": "a port is from 1 to 65535",
     "localhost:50051/path": "nothing follows it",
 }
 NO_TEXTS: dict[str, tuple[object, str]] = {
     "a port": (50051, "write 'localhost:50051'"),
+    "a bool": (True, "write a text, as"),
     "a pair": (("example.com", 1), "write 'example.com:1'"),
     "bytes": (b"localhost:1", "write a text, as 'localhost:50051'"),
     "None": (None, "write a text"),

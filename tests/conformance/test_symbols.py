@@ -1,6 +1,7 @@
 """Every case of symbols that OpenVINO executed: ours names what it names, or knows the dim itself."""
 
 from collections.abc import Sequence
+from functools import cache
 
 from tensor_reshape.rules.dims import AnyDim, find_name
 from tensor_reshape.rules.questions import ShapeAnswer
@@ -10,7 +11,6 @@ from tests.oracles.volumes import can_be_equal
 
 CASES = load_cases("symbol_cases.jsonl")
 SHAPES = [case for case in CASES if "shape" in case["expect"]]
-ANSWERED = [(case, answer) for case in SHAPES if (answer := infer_case(case)) is not None]
 
 UNKNOWN_RANK = {"sym-0196", "sym-0199", "sym-0207", "sym-0235", "sym-0307", "sym-0808", "sym-1026", "sym-1516"}
 """A -1 of data whose rank is unknown: OpenVINO says that it is at least 1, which empty data contradicts."""
@@ -32,6 +32,12 @@ IMPOSSIBLE = {
 """Refused here: the symbols leave no instance. OpenVINO looks at their intervals alone."""
 
 
+@cache
+def list_answered() -> list[tuple[Case, ShapeAnswer]]:
+    """Returns the cases of which OpenVINO knows a shape and which are not refused here, each with the answer."""
+    return [(case, answer) for case in SHAPES if (answer := infer_case(case)) is not None]
+
+
 def test_no_case_is_left_out():
     assert len(CASES) == 747
 
@@ -42,7 +48,7 @@ def test_every_case_that_is_to_be_refused_is():
 
 
 def test_no_dim_is_wider_than_openvinos():
-    wider = {case["id"] for case, answer in ANSWERED if find_wider(answer.dims, case["expect"]["shape"])}
+    wider = {case["id"] for case, answer in list_answered() if find_wider(answer.dims, case["expect"]["shape"])}
     assert wider == UNKNOWN_RANK
 
 
@@ -60,7 +66,7 @@ def test_what_the_symbols_make_impossible_is_refused():
 def test_every_dim_that_openvino_names_is_named_or_known():
     weaker = [
         (case["id"], index, str(dim), names)
-        for case, answer in ANSWERED
+        for case, answer in list_answered()
         for index, (dim, names) in enumerate(zip(answer.dims or (), case["expect"]["symbols"], strict=True))
         if names is not None and not _is_named(dim, names.split("="))
     ]
@@ -74,7 +80,7 @@ def _is_named(dim: AnyDim, names: Sequence[str]) -> bool:
 def test_every_pair_that_openvino_merges_is_said_to_be_equal_or_known():
     missing = [
         (case["id"], group)
-        for case, answer in ANSWERED
+        for case, answer in list_answered()
         for group in case["expect"]["merged"]
         if not (_are_equal(answer, set(group)) or _are_known(case, answer, set(group)))
     ]
@@ -95,7 +101,7 @@ def _are_known(case: Case, answer: ShapeAnswer, names: set[str]) -> bool:
 def test_symbols_are_merged_without_a_condition_only_where_no_instance_says_otherwise():
     wrong = [
         (case["id"], accepted)
-        for case, answer in ANSWERED
+        for case, answer in list_answered()
         for equality in answer.equalities
         if equality.left.symbol is not None and equality.right.symbol is not None and not equality.unless_empty
         for accepted in find_accepted(read_partial_case(case)).accepted

@@ -160,10 +160,6 @@ def test_an_expected_shape_that_holds_changes_nothing(client: Client):
     assert output.shape == (2, 12)
 
 
-def test_a_returned_array_is_read_only(client: Client):
-    assert not client.static_reshape(ROWS, [24], special_zero=False).flags.writeable
-
-
 def test_an_array_above_the_default_limits_of_grpc_goes_through(client: Client):
     large = np.arange(3 * 2**20, dtype=np.float32)
     assert client.static_reshape(large, [3, -1], special_zero=False).tobytes() == large.tobytes()

@@ -128,6 +128,13 @@ def test_a_view_is_the_callers_own_memory(any_client: AnyClient):
     array = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
     view = any_client.static_reshape(array, [0, -1], special_zero=True, transfer="view")
     assert (view.shape, np.shares_memory(view, array)) == ((2, 12), True)
+    array[0, 0, 0] = 99
+    assert view[0, 0] == 99
+
+
+def test_a_view_that_is_to_be_written_to_writes_to_the_callers_own_array(any_client: AnyClient):
+    array = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+    view = any_client.static_reshape(array, [0, -1], special_zero=True, transfer="view", writable=True)
     view[0, 0] = 99
     assert array[0, 0, 0] == 99
 

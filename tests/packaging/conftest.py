@@ -14,6 +14,8 @@ ROOT = Path(__file__).parents[2]
 UV = (sys.executable, "-m", "uv")
 RAY = "ray"
 """An extra that no test installs: it is a gigabyte, and raises the versions of others. `scripts/ray` does."""
+TESTING = "testing"
+"""An extra of what the tests themselves run on, which is as new as they need it."""
 
 
 @pytest.fixture(scope="session")
@@ -33,9 +35,9 @@ def make_environment(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., 
 
 @pytest.fixture(scope="session")
 def floors() -> dict[str, Version]:
-    """The lowest version that pyproject.toml allows of each dependency, extras included but for `RAY`."""
+    """The lowest version that pyproject.toml allows of each dependency, extras included but for `RAY` and `TESTING`."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    extras = [extra for name, extra in project["optional-dependencies"].items() if name != RAY]
+    extras = [extra for name, extra in project["optional-dependencies"].items() if name not in (RAY, TESTING)]
     requirements = map(Requirement, [*project["dependencies"], *(text for extra in extras for text in extra)])
     return {requirement.name: find_floor(requirement) for requirement in requirements}
 

@@ -15,11 +15,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cyclonedx.schema import SchemaVersion
-from cyclonedx.validation.json import JsonStrictValidator
 from packaging.utils import canonicalize_name
 
 from bare_servers import find_free_port
+from bills_of_materials import find_fault
 from certificates import issue_certificates
 from containers import MODEST, inspect, podman, read_until_listening, run_beside, run_container, run_until_end
 from locks import read_pins
@@ -220,7 +219,7 @@ def test_what_is_installed_is_what_is_pinned(container: str):
 def test_its_bill_of_materials_is_valid_and_names_all_that_is_installed(container: str):
     document = podman("exec", container, "python", "-c", f"print(open({SBOM!r}).read())")
 
-    assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(document) is None
+    assert find_fault(document) is None
     names = {component["name"] for component in json.loads(document)["components"]}
     assert {"grpcio", "numpy", "protobuf", "click"} <= names
 

@@ -14,9 +14,11 @@ ROOT = Path(__file__).parents[2]
 PORTIONS = {
     "cli": "client",
     "client": "client",
+    "onnx": "client",
     "rules": "core",
     "runtime": "core",
     "server": "server",
+    "testing": "client",
     "v1": "core",
     "wire": "core",
 }
@@ -94,11 +96,16 @@ def test_the_namespace_is_all_that_is_importable(wheel_files: dict[str, bytes]):
     assert {folder for folder in folders if not folder.endswith(".dist-info")} == {"tensor_reshape"}
 
 
-def test_the_namespace_holds_code_types_and_one_file_of_descriptors(wheel_files: dict[str, bytes]):
+def test_the_namespace_holds_code_types_descriptors_and_the_page_of_the_explorer(wheel_files: dict[str, bytes]):
     paths = [PurePosixPath(name) for name in wheel_files if name.startswith("tensor_reshape/")]
 
     others = {path for path in paths if path.suffix not in {".py", ".pyi"} and path.name != "py.typed"}
-    assert others == {PurePosixPath("tensor_reshape/server/oip/open_inference.binpb")}
+    page = PurePosixPath("tensor_reshape/server/http/explorer/static")
+    descriptors = ("oip/open_inference.binpb", "http/contract.binpb")
+    assert {path for path in others if path.parent != page} == {
+        PurePosixPath("tensor_reshape/server") / name for name in descriptors
+    }
+    assert page / "index.html" in others
 
 
 def test_no_test_is_shipped(wheel_files: dict[str, bytes]):

@@ -33,6 +33,7 @@ def run(tmp_path: Path) -> subprocess.CompletedProcess[str]:
         write_script(tools / name, f"echo {name} fails >&2", "exit 1")
     shutil.copytree(ROOT / ".ci", clone / ".ci")
     write_script(clone / "scripts/check", "echo checks", f"exit {CHECK_CODE}")
+    write_script(clone / "scripts/frameworks", "echo tests of frameworks")
     write_script(clone / "scripts/test", "echo tests")
     packages = clone / "tests/clients/programs/one/debian-packages"
     packages.parent.mkdir(parents=True)
@@ -42,7 +43,7 @@ def run(tmp_path: Path) -> subprocess.CompletedProcess[str]:
 
 
 def test_the_tests_run_whatever_cannot_be_had_and_whichever_check_fails(run: subprocess.CompletedProcess[str]):
-    assert run.stdout.splitlines() == ["checks", "tests"]
+    assert run.stdout.splitlines() == ["checks", "tests of frameworks", "tests"]
 
 
 def test_the_exit_code_is_that_of_the_check_that_failed(run: subprocess.CompletedProcess[str]):

@@ -11,9 +11,9 @@ from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
-from cyclonedx.schema import SchemaVersion
-from cyclonedx.validation.json import JsonStrictValidator
+from packaging.utils import canonicalize_name
 
+from bills_of_materials import find_fault
 from locks import ROOT, read_pins
 
 pytestmark = pytest.mark.timeout(900)
@@ -101,8 +101,8 @@ def test_the_wheel_has_one_time_in_all_its_files(dist: Path, repository: Reposit
 
 def test_the_bill_of_materials_is_valid_and_lists_what_is_pinned(dist: Path):
     document = (dist / f"tensor-reshape-{VERSION}.cdx.json").read_text()
-    assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(document) is None
-    listed = {(part["name"].replace("_", "-"), part["version"]) for part in json.loads(document)["components"]}
+    assert find_fault(document) is None
+    listed = {(canonicalize_name(part["name"]), part["version"]) for part in json.loads(document)["components"]}
     assert {name for name, _ in listed - read_pins("requirements.lock")} <= {"tensor-reshape"}
     assert {"grpcio", "numpy", "protobuf"} <= {name for name, _ in listed}
 

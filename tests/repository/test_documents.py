@@ -16,6 +16,7 @@ from google.protobuf.descriptor import Descriptor, MethodDescriptor
 from google.protobuf.json_format import MessageToDict, ParseDict
 
 from documents import PAGES, README, REFERENCE, ROOT, Block, find_blocks, read_blocks, read_prose
+from http_calls import find_http, post
 from raw_streams import begin, open_stream
 from remote_refusals import catch_status, send_raw
 from server_processes import ServerProcess, run_server
@@ -29,9 +30,17 @@ from tensor_reshape.wire.status import RETRY_SECONDS
 
 PYTHON = find_blocks("python")
 WITH_CONSOLE = [page for page in PAGES if any(block.language == "console" for block in read_blocks(page))]
-LANGUAGES = {"python", "console", "sh", "json", "js", "text", "ts", "go", "cpp", "py", "toml", "yaml"}
-"""`py` is Python that runs in another environment than this one: tests/clients runs it. `yaml` is a kustomization:
-tests/packaging/test_kubernetes.py renders it."""
+DIRECTIVES = {"{eval-rst}", "{include}"}
+"""What Sphinx puts in the place of the block."""
+LANGUAGES = {"python", "console", "sh", "json", "js", "text", "ts", "go", "cpp", "py", "toml", "yaml", *DIRECTIVES}
+"""`py` is Python that runs in another environment than this one. `yaml` is a kustomization:
+tests/packaging/test_kubernetes.py renders it. `toml` is what tests/server/security/test_permissions.py reads."""
+FOREIGN = {"js", "ts", "go", "cpp", "py"}
+"""What a page shows in these is a file of the repository, which tests run: tests/clients, tests/frameworks, and
+test_moving.py here; but for how-to/arrays.md, of which tests/frameworks runs each block."""
+FRAMEWORKS_PAGE = "arrays.md:"
+RUN = ("examples/clients", "examples/moving", "tests/clients/programs")
+SHOWN = [block for name in sorted(FOREIGN) for block in find_blocks(name) if not block.name.startswith(FRAMEWORKS_PAGE)]
 ADDRESS = "localhost:50051"
 OPTIONS = [option for option in serve.params if isinstance(option, SettingOption)]
 COMMANDS = load_all(LAZY_COMMANDS)
@@ -76,6 +85,13 @@ def test_the_readme_links_to_nothing_that_a_package_index_does_not_have():
 @pytest.mark.parametrize("page", PAGES, ids=name_page)
 def test_every_piece_of_code_says_what_it_is(page: Path):
     assert {block.language for block in read_blocks(page)} <= LANGUAGES
+
+
+@pytest.mark.parametrize("block", SHOWN, ids=name_block)
+def test_code_in_other_languages_is_a_file_that_runs(block: Block):
+    files = [file for folder in RUN for file in (ROOT / folder).rglob("*") if file.is_file()]
+
+    assert [file for file in files if file.read_text() == block.text] != []
 
 
 @pytest.mark.parametrize("block", PYTHON, ids=name_block)
@@ -224,7 +240,8 @@ def find_call() -> tuple[str, dict[str, Any]]:
 
 def test_what_grpcurl_sends_is_answered_as_the_page_says(server: ServerProcess):
     method, body = find_call()
-    (shown,) = [json.loads(block.text) for block in find_blocks("json") if "value" in block.text]
+    named = [block.text for block in find_blocks("json") if "clients.md" in block.name]
+    (shown,) = [json.loads(text) for text in named if "value" in text]
 
     with grpc.insecure_channel(server.address) as channel:
         stub = reshape_pb2_grpc.ReshapeServiceStub(channel)
@@ -236,6 +253,18 @@ def test_what_grpcurl_sends_is_answered_as_the_page_says(server: ServerProcess):
 def find_service_config() -> str:
     (config,) = [block.text for block in find_blocks("json") if "methodConfig" in block.text]
     return config
+
+
+def test_what_curl_sends_over_http_is_answered_as_the_page_says():
+    (command,) = [block.text for block in find_blocks("sh") if "curl" in block.text and "--json" in block.text]
+    answer, refusal = [json.loads(block.text) for block in find_blocks("json") if "http.md" in block.name]
+    match = re.search(r"http://[^/]*(/\S+) --json '(.*)'", command, re.DOTALL)
+    assert match is not None
+    question = json.loads(match[2])
+    with run_server("--http-listen", "127.0.0.1:0") as server:
+        assert post(find_http(server), question, match[1]).document == answer
+        told = post(find_http(server), {**question, "shape": {"dims": [{"value": -2}]}}, match[1]).document
+    assert told == refusal
 
 
 def test_a_client_with_the_service_config_of_the_page_asks_a_full_server_again():

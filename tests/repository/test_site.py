@@ -5,12 +5,13 @@ import sys
 from collections.abc import Iterable
 from html.parser import HTMLParser
 from pathlib import Path
+from types import ModuleType
 from urllib.parse import unquote, urlsplit
 
 import pytest
 
 from documents import ROOT
-from tensor_reshape import client
+from tensor_reshape import client, onnx, testing
 
 DOCS = ROOT / "docs"
 PAGES = sorted(page.relative_to(DOCS).with_suffix(".html").as_posix() for page in DOCS.rglob("*.md"))
@@ -56,10 +57,25 @@ def test_each_page_of_the_repository_is_a_page_of_the_site(pages: dict[str, Page
     assert set(PAGES) <= pages.keys()
 
 
-def test_every_public_name_of_the_sdk_is_in_the_reference(pages: dict[str, Page]):
+@pytest.mark.parametrize("module", [client, onnx, testing], ids=lambda module: module.__name__)
+def test_every_public_name_is_in_the_reference(pages: dict[str, Page], module: ModuleType):
     shown = pages["reference/python.html"].anchors
 
-    assert [name for name in client.__all__ if f"{client.__name__}.{name}" not in shown] == []
+    assert [name for name in module.__all__ if f"{module.__name__}.{name}" not in shown] == []
+
+
+def test_every_stylesheet_of_ours_is_on_every_page(pages: dict[str, Page]):
+    """A second `html_css_files` in conf.py takes the place of the first."""
+    sheets = {sheet.name for sheet in (DOCS / "static").glob("*.css")}
+
+    assert [
+        page for page in PAGES if not sheets <= {Path(urlsplit(link).path).name for link in pages[page].links}
+    ] == []
+
+
+def test_no_list_of_definitions_is_without_something_defined(site: Path):
+    """The parameters of long signatures, as Sphinx writes them; axe calls that serious."""
+    assert "<dl>\n<dd>" not in (site / "reference/python.html").read_text()
 
 
 def test_every_page_is_reached_from_the_index(pages: dict[str, Page]):

@@ -147,6 +147,12 @@ def test_a_refusal_says_why_and_what_is_accepted():
     assert footer.endswith("data [2, 3] accepted: other items whose product divides 6: the nearest are 3 and 6")
 
 
+def test_the_text_of_a_refusal_fits_a_narrow_screen_where_the_boxes_do():
+    assert int(draw(ask("2,3", "4,-1"), is_standalone=True).get("width", "")) <= 420
+    wide = draw(ask(",".join("2" * 60), ",".join("3" * 60), RESHAPE), is_standalone=True)
+    assert 80 <= max(map(len, list_footer(wide))) <= 90
+
+
 def test_an_item_behind_those_that_are_shown_is_marked_in_the_box_that_stands_for_them():
     question = Question(RESHAPE, [2], [-1], True, None, [1] * 70 + [2**63])
     assert list_blamed(draw(question)) == ["... refused"]

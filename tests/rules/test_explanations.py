@@ -1,5 +1,7 @@
 """Where each dim comes from, and what is accepted in place of what is refused."""
 
+import re
+
 import pytest
 
 from tensor_reshape.rules.dims import ANY, AnyDim, Dim, Interval, Symbol, make_expression, name_dim
@@ -90,10 +92,24 @@ def test_what_the_rule_says_already_is_not():
     assert "accepted" not in refuse([2], [-3], special_zero=True).message
 
 
+def test_a_division_names_the_dim_that_a_0_copies_and_not_the_0():
+    data: list[AnyDim] = [name_dim("N"), 7]
+    whole = answer_refused(data, STATIC_RESHAPE)
+    assert (whole.metadata["dividend"], whole.metadata["divisor"]) == ("N*7", "N*5")
+    rest = answer_refused(data, RESHAPE)  # without what the copies take from both sides
+    assert (rest.metadata["dividend"], rest.metadata["divisor"]) == ("7", "5")
+
+
+def answer_refused(data: list[AnyDim], operation: Operation) -> ReshapeError:
+    with pytest.raises(InvalidRequestError) as caught:
+        answer_question(ShapeRequest(Question(operation, data, [0, 5, -1], True)))
+    return caught.value
+
+
 @pytest.mark.parametrize("divisor", [5, 7, 11, 13, 100])
 def test_the_nearest_divisors_are_accepted(divisor: int):
     accepted = refuse([24], [-1, divisor]).metadata["accepted"]
-    near = [int(word) for word in accepted.split("nearest are ")[1].split(" and ")]
+    near = [int(word) for word in re.findall(r"\d+", accepted.partition("nearest")[2])]
     assert [explain([24], [-1, value])[0].kind for value in near] == [Kind.INFERRED] * len(near)
 
 
@@ -109,3 +125,15 @@ def test_every_text_is_short_however_long_the_question_is():
         for text in (origin.text, origin.dividend, origin.divisor)
     ]
     assert max(lengths) <= 192
+
+
+@pytest.mark.parametrize(
+    ("data", "target", "accepted"),
+    [
+        ([6], [-1, 40], "divides 6: the nearest is 6"),
+        ([1_000_003, 1_000_033], [-1, 5000], "divides 1000036000099, such as 1 and 1000003"),
+        ([1024, 768, 1024], [-1, 5000], "the nearest are 4096 and 6144"),
+    ],
+)
+def test_divisors_are_named_however_far_they_are(data: list[AnyDim], target: list[AnyDim], accepted: str):
+    assert refuse(data, target).metadata["accepted"].endswith(accepted)

@@ -103,6 +103,9 @@ PARTIAL_REFUSALS: dict[str, PartialRefusal] = {
     "an empty interval": ("4..3", "-1", False, None, Reason.INTERVAL_EMPTY, "data.dims[0]"),
     "an empty length": ("?", "4..3", False, None, Reason.INTERVAL_EMPTY, "shape[0]"),
     "an empty expected dim": ("?", "?", False, "4..3", Reason.INTERVAL_EMPTY, "expected_shape.dims[0]"),
+    "an end of 2^63": (f"2..{2**63}", "-1", False, None, Reason.DIM_OUT_OF_RANGE, "data.dims[0]"),
+    "such an end of a symbol": (f"N:2..{2**63} 4", "0 -1", True, None, Reason.DIM_OUT_OF_RANGE, "data.dims[0]"),
+    "such an end of a length": ("8", f"2..{2**63}", True, None, Reason.DIM_OUT_OF_RANGE, "shape[0]"),
     "an expression that no s64 holds": (f"N:4.. {2**62}*N", "0 0", True, None, Reason.DIM_OUT_OF_RANGE, "data.dims[1]"),
     "such an expression under nothing": (f"N:4.. {2**62}*N", None, True, None, Reason.DIM_OUT_OF_RANGE, "data.dims[1]"),
     "such an expression of no elements": (

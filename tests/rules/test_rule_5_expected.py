@@ -57,6 +57,12 @@ def test_an_expected_shape_that_does_not_hold_is_refused(
     assert metadata.items() <= caught.value.metadata.items()
 
 
+def test_minus_1_is_told_what_to_write_instead():
+    question = Question(operation=RESHAPE, data=(2, 6), target=(3, -1), special_zero=False, expected=(3, -1))
+    with pytest.raises(InvalidRequestError, match=r"expected_shape\.dims\[1\] is -1; write None, or \? as text"):
+        infer_shape(question)
+
+
 # data, target, expected, output of Reshape-1 without special_zero
 EXPECTED: dict[str, tuple[str | None, str | None, str, str]] = {
     "an expected dim narrows": ("?", "-1 2", "2..3 2", "2..3 2"),

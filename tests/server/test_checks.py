@@ -66,7 +66,7 @@ def test_a_certificate_and_the_key_of_another_are_a_fault(tmp_path: Path):
     assert (outcome.code, len(outcome.errors)) == (1, 1)
 
 
-@pytest.mark.parametrize("flag", ["--health-listen", "--metrics-listen"])
+@pytest.mark.parametrize("flag", ["--health-listen", "--http-listen", "--metrics-listen"])
 def test_a_port_for_anything_else_that_is_taken_is_a_fault(flag: str):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"

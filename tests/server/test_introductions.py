@@ -33,7 +33,7 @@ def test_auto_is_told_as_what_it_came_to():
 def test_one_record_has_version_serving_engine_limits_workers_and_listeners(caplog: pytest.LogCaptureFixture):
     config = Config(serving="threads", engine="event", workers=3, max_rank=7)
     with caplog.at_level(logging.INFO):
-        announce(("a:1", "b:2"), config, health_address="c:3", metrics_address="d:4")
+        announce(("a:1", "b:2"), config, health_address="c:3", http_address="e:5", metrics_address="d:4")
 
     (record,) = [record for record in caplog.records if record.message == "serving"]
     told = vars(record)
@@ -44,7 +44,7 @@ def test_one_record_has_version_serving_engine_limits_workers_and_listeners(capl
         config.max_message_bytes,
         config.memory_budget_bytes,
     )
-    assert (told["metrics_address"], told["tokens"]) == ("d:4", "none")
+    assert (told["metrics_address"], told["http_address"], told["tokens"]) == ("d:4", "e:5", "none")
     assert told["version"]
 
 
@@ -53,8 +53,8 @@ def test_what_is_not_listened_on_is_not_named_and_tokens_that_are_asked_for_are(
 ):
     config = Config(listen=("unix:/tmp/a",), token_file=tmp_path / "tokens")
     with caplog.at_level(logging.INFO):
-        announce(("unix:/tmp/a",), config, health_address=None, metrics_address=None)
+        announce(("unix:/tmp/a",), config, health_address=None, http_address=None, metrics_address=None)
 
     told = vars(caplog.records[-1])
     assert told["tokens"] == "required"
-    assert told.keys().isdisjoint({"health_address", "metrics_address"})
+    assert told.keys().isdisjoint({"health_address", "http_address", "metrics_address"})

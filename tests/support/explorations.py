@@ -11,11 +11,15 @@ from tensor_reshape.server.http.explorer.typed_questions import TypedQuestion
 from tensor_reshape.server.service.methods import ReshapeService
 
 SERVICE = ReshapeService(DEFAULT_LIMITS)
+LISTEN = ("127.0.0.1:50051",)
+
+QUOTED = "'; rm -rf ~; '"
+"""Which is a name in quotes, and a dim like any other."""
 
 HOSTILE = [
     "<script>alert(1)</script>",
     "\"><img src=x onerror='alert(1)'>",
-    "'; rm -rf ~; '",
+    QUOTED,
     "$(touch owned)",
     "N\u202e\u2066",  # what writes from the right to the left
     "\u200f",
@@ -29,7 +33,7 @@ HOSTILE = [
 """Texts that no page, shell or Python must take for more than texts."""
 
 _LENGTHS = ["1", "2", "3", "4", "6", "12", "N", "M", "N:1..8", "4*C", "N/2", "N^2/(2*M)", "2..8", "2..", "?", " 6 "]
-_ODD = ["größe", "名", str(2**63), "5..2", "N:9..", "4 * C"]
+_ODD = ["größe", "名", str(2**63), f"2..{2**63}", f"N:1..{2**64}", "5..2", "N:9..", "4 * C"]
 _ODD += ["seq + past", "floor(height/8)", "input.1_dynamic_axes_2", "'a, (b'", "'it''s \"$(id)\" `id` <b> & \\n'"]
 _FORMS = ["{}", "{}", "[{}]", " {} "]
 
@@ -57,6 +61,6 @@ HOSTILE_QUESTIONS = st.builds(TypedQuestion, TEXTS, TEXTS, TEXTS, TEXTS, TEXTS, 
 """Texts of any kind in every place."""
 
 
-def show(typed: TypedQuestion) -> dict[str, Any]:
-    """Returns what the page gets."""
-    return answer_typed(typed, SERVICE.infer)
+def show(typed: TypedQuestion, *listen: str) -> dict[str, Any]:
+    """Returns what the page gets, of a server that listens there."""
+    return answer_typed(typed, SERVICE.infer, listen or LISTEN)

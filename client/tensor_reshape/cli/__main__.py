@@ -13,6 +13,8 @@ from tensor_reshape.cli.reports import choose_exit_code, report
 from tensor_reshape.rules.errors import TensorReshapeError
 
 COMMANDS = (
+    LazyCommand("bench", "Measure a running server.", find_module("benchmarks:bench")),
+    LazyCommand("check", "Check the Reshape nodes of an ONNX model.", find_module("checks:check", "onnx")),
     LazyCommand("completion", "Print what has a shell complete commands.", find_module("completions:completion")),
     LazyCommand("dynamic", "Execute DynamicReshape on a file.", find_module("commands:dynamic")),
     LazyCommand("explore", "Show the shape explorer in a browser, until Ctrl-C.", find_extra("explore", "http")),

@@ -1,12 +1,14 @@
 """The commands that ask a server."""
 
 import json
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from tensor_reshape.cli.consoles import escape_unprintable, find_console
 from tensor_reshape.cli.parameters import (
     JSON_OPTION,
     SHAPE,
@@ -17,6 +19,8 @@ from tensor_reshape.cli.parameters import (
 from tensor_reshape.rules.sizes import format_size
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from tensor_reshape.cli.files import ArrayFiles
     from tensor_reshape.client import Client, ServerInfo
     from tensor_reshape.wire.arrays import Array
@@ -42,7 +46,11 @@ def health(client: "Client", *, service: str | None, as_json: bool) -> None:
 def info(client: "Client", *, as_json: bool) -> None:
     """Ask what a server is: its version, its limits, and what each operation takes."""
     facts = _list_facts(client.server_info())
-    click.echo(json.dumps(facts) if as_json else "\n".join(_write_facts(facts)))
+    console = None if as_json else find_console(sys.stdout)
+    if console is None:
+        click.echo(json.dumps(facts) if as_json else "\n".join(_write_facts(facts)))
+    else:
+        _draw_facts(console, facts)
 
 
 def _list_facts(told: "ServerInfo") -> dict[str, Any]:
@@ -72,7 +80,23 @@ def _write_facts(facts: Mapping[str, Any], indent: str = "") -> Iterator[str]:
         elif name.endswith("_bytes"):
             yield f"{indent}{name}: {format_size(value)}"
         else:
-            yield f"{indent}{name}: {', '.join(value) if isinstance(value, list) else value}"
+            told = ", ".join(value) if isinstance(value, list) else str(value)
+            yield f"{indent}{name}: {escape_unprintable(told)}"
+
+
+def _draw_facts(console: "Console", facts: Mapping[str, Any]) -> None:
+    """Draws a table: what holds for the server, and below it for each operation."""
+    from rich.table import Column, Table  # noqa: PLC0415 - plain output does without it
+
+    table = Table(Column(overflow="fold"), Column(overflow="fold"), show_header=False)
+    for name, value in facts.items():
+        for key, fact in value.items() if isinstance(value, dict) else [(name, value)]:
+            if isinstance(fact, dict):
+                table.add_section()
+                table.add_row(key, style="bold")
+            for line in _write_facts(fact if isinstance(fact, dict) else {key: fact}):
+                table.add_row(*line.split(": ", 1))
+    console.print(table)
 
 
 @click.command()
@@ -81,11 +105,11 @@ def _write_facts(facts: Mapping[str, Any], indent: str = "") -> Iterator[str]:
 @server_options
 def static(client: "Client", files: "ArrayFiles", *, shape: Sequence[int], special_zero: bool, expect: _Expect) -> None:
     """Execute StaticReshape on a file."""
-    files.write(client.static_reshape(files.read(), shape, special_zero=special_zero, expected_shape=expect))
+    files.reshape(client.static_reshape, shape, special_zero=special_zero, expected_shape=expect)
 
 
 @click.command()
-@click.option("--shape", type=Target(), required=True, help="The target: 0,-1, or @FILE.npy with an i32 array.")
+@click.option("--shape", type=Target(), required=True, help="The target: 0,-1, or @FILE with an i32 array.")
 @array_options
 @server_options
 def dynamic(
@@ -97,15 +121,15 @@ def dynamic(
     expect: _Expect,
 ) -> None:
     """Execute DynamicReshape on a file."""
-    files.write(client.dynamic_reshape(files.read(), shape, special_zero=special_zero, expected_shape=expect))
+    files.reshape(client.dynamic_reshape, shape, special_zero=special_zero, expected_shape=expect)
 
 
 @click.command()
-@click.option("--shape", type=Target(), required=True, help="The target: 0,-1, or @FILE.npy with an integer array.")
+@click.option("--shape", type=Target(), required=True, help="The target: 0,-1, or @FILE with an integer array.")
 @click.option(
     "--dims",
     type=SHAPE,
-    help="INPUT is the packed bytes of a tensor of this shape, and no .npy file; so is the output. Goes with any "
+    help="INPUT is the packed bytes of a tensor of this shape, and no array file; so is the output. Goes with any "
     "--data-type below one byte.",
 )
 @array_options
@@ -121,7 +145,7 @@ def reshape(
 ) -> None:
     """Execute Reshape-1 of OpenVINO on a file, or on packed bytes."""
     if dims is None:
-        files.write(client.reshape(files.read(), shape, special_zero=special_zero, expected_shape=expect))
+        files.reshape(client.reshape, shape, special_zero=special_zero, expected_shape=expect)
     else:
         tensor = files.read_packed(dims)
         files.write_packed(client.reshape(tensor, shape, special_zero=special_zero, expected_shape=expect))

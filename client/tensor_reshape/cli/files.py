@@ -1,20 +1,29 @@
-"""`.npy` files, files of packed bytes, and pipes."""
+"""What a command that moves an array does with its files: see `sources` and `destinations` for how.
 
-import io
+Law: the file that is read is never the one that is written, and of one that changed while it was read nothing is
+written.
+"""
+
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import click
-import numpy as np
 
+from tensor_reshape.cli.destinations import GiveBack, write_array, write_bytes
+from tensor_reshape.cli.locations import Location, read_location
+from tensor_reshape.cli.progress_bars import Advance, draw_progress
+from tensor_reshape.cli.sources import Source, open_bytes, open_source
 from tensor_reshape.client import PackedTensor
+from tensor_reshape.client.requests import Arguments, plan_reshape
 from tensor_reshape.rules.dtypes import DataType
-from tensor_reshape.wire.arrays import DTYPES, UNNAMED_IN_FILES, Array, find_data_type
+from tensor_reshape.rules.operations import OPERATIONS
+from tensor_reshape.wire.arrays import DTYPES, Array, find_data_type
 
-_PIPE = "-"
 _PACKED = [data_type for data_type in DataType if data_type.is_packed]
 
 
@@ -23,38 +32,58 @@ class ArrayFiles:
     """Where an array comes from and where its result goes.
 
     Attributes:
-        source: a path, or "-" for standard input.
-        output: a path, or "-" for standard output.
-        data_type: what the elements are where the format cannot say: it names no bfloat16 and writes raw bytes.
+        source: a file, a member of one, or "-" for standard input.
+        output: the same, "-" for standard output.
+        data_type: what the elements are where the format cannot say: `.npy` names no bfloat16 and writes raw bytes.
         as_json: whether a description of the result is printed too.
+        progress: whether a bar shows how far a long transfer is, where there is a terminal.
     """
 
     source: str
     output: str
     data_type: DataType | None
     as_json: bool
+    progress: bool
 
     def __post_init__(self) -> None:
-        """Refuses two things on one standard output."""
-        if self.output == _PIPE and self.as_json:
+        """Refuses two things on one standard output, and a file that is read and written."""
+        if self._destination.is_pipe and self.as_json:
             message = "--json and the array cannot share standard output: name a file with --output"
             raise click.UsageError(message)
-        if self.output == _PIPE and sys.stdout.isatty():
+        if self._destination.is_pipe and sys.stdout.isatty():
             message = "an array is not for a terminal: name a file with --output, or pipe it"
             raise click.UsageError(message)
+        if _are_same(read_location(self.source), self._destination):
+            message = f"{self.output} is the file that is read: name another one with --output"
+            raise click.UsageError(message)
 
-    def read(self) -> Array:
-        """Returns the array.
+    @property
+    def _destination(self) -> Location:
+        return read_location(self.output)
+
+    def reshape(self, method: Callable[..., Array], shape: Sequence[int] | Array, **options: Any) -> None:
+        """Has a method of a client reshape the array of the source, and writes what comes back.
+
+        Args:
+            method: `static_reshape`, `dynamic_reshape` or `reshape`.
+            shape: the target.
+            **options: `special_zero` and `expected_shape`.
 
         Raises:
-            click.ClickException: it cannot be read, is not `.npy`, or its items are not of the size of `data_type`.
+            click.ClickException: the source cannot be read, or the output cannot be written.
             click.UsageError: no array holds `data_type`.
         """
         if self.data_type is not None and self.data_type not in DTYPES:
             message = f"no array holds {self.data_type}: give its packed bytes, and its shape with reshape --dims"
             raise click.UsageError(message)
-        array = read_array(self.source)
-        return array if self.data_type is None else _reinterpret(array, self.data_type)
+        with open_source(self.source) as source:
+            array = source.array if self.data_type is None else _reinterpret(source.array, self.data_type)
+            # Before anything is sent: the output has its place on the disk when the first byte of it comes.
+            plan = plan_reshape(Arguments(OPERATIONS[method.__name__], array, shape, **options))
+            with draw_progress(plan.dense_bytes, wanted=self.progress) as advance:
+                call = partial(method, array, shape, **options)
+                write_array(self._destination, plan.data_type, plan.dims, partial(_fill, call, source, advance))
+        self._describe(plan.dims, plan.data_type)
 
     def read_packed(self, dims: Sequence[int]) -> PackedTensor:
         """Returns the tensor of this shape whose packed bytes, and nothing else, the source holds.
@@ -66,22 +95,8 @@ class ArrayFiles:
         if self.data_type is None or not self.data_type.is_packed:
             message = f"--dims goes with a --data-type below one byte: {', '.join(map(str, _PACKED))}"
             raise click.UsageError(message)
-        try:
-            return PackedTensor(self.data_type, dims, _read_bytes(self.source))
-        except OSError as error:
-            message = f"{self.source} cannot be read: {error}"
-            raise click.ClickException(message) from error
-
-    def write(self, array: Array) -> None:
-        """Writes the result, and its description where that is asked for.
-
-        Raises:
-            click.ClickException: it cannot be written.
-        """
-        data_type = find_data_type(array.dtype, "output")
-        buffer = io.BytesIO()
-        np.save(buffer, _bare(array) if data_type in UNNAMED_IN_FILES else array, allow_pickle=False)
-        self._write(buffer.getbuffer(), array.shape, data_type)
+        with open_bytes(self.source, self.source) as file:
+            return PackedTensor(self.data_type, dims, file.read())
 
     def write_packed(self, tensor: PackedTensor) -> None:
         """Writes the packed bytes of a result, and its description where that is asked for.
@@ -89,43 +104,37 @@ class ArrayFiles:
         Raises:
             click.ClickException: they cannot be written.
         """
-        self._write(tensor.data, tensor.dims, tensor.data_type)
+        write_bytes(Location(self.output), tensor.data)
+        self._describe(tensor.dims, tensor.data_type)
 
-    def _write(self, raw: memoryview, shape: Sequence[int], data_type: DataType) -> None:
-        try:
-            if self.output == _PIPE:
-                sys.stdout.buffer.write(raw)
-            else:
-                Path(self.output).write_bytes(raw)
-        except OSError as error:
-            message = f"{self.output} cannot be written: {error}"
-            raise click.ClickException(message) from error
+    def _describe(self, dims: Sequence[int], data_type: DataType) -> None:
         if self.as_json:
-            click.echo(json.dumps({"shape": shape, "data_type": str(data_type), "output": self.output}))
+            click.echo(json.dumps({"shape": list(dims), "data_type": str(data_type), "output": self.output}))
 
 
-def read_array(source: str) -> Array:
-    """Reads one array from a file, or from standard input ("-").
+def _fill(
+    call: Callable[..., Array], source: Source, advance: Advance | None, out: Array | None, give_back: GiveBack
+) -> Array:
+    """Makes the call; as its answer comes, gives back the memory of what has travelled, and moves the bar."""
 
-    Raises:
-        click.ClickException: it cannot be read or is not `.npy`.
-    """
+    def follow(arrived: int, total: int) -> None:
+        source.give_back(arrived)
+        give_back(arrived)
+        if advance is not None:
+            advance(arrived, total)
+
+    output = call(out=out, progress=follow)
+    source.check_unchanged()
+    return output
+
+
+def _are_same(source: Location, output: Location) -> bool:
+    if source.is_pipe or output.is_pipe:
+        return False
     try:
-        # Whole, and then parsed: a pipe cannot be read twice, nor its position asked for, as numpy's reader would.
-        array: Array = np.lib.format.read_array(io.BytesIO(_read_bytes(source)), allow_pickle=False)
-    except (OSError, ValueError, EOFError, MemoryError, OverflowError) as error:
-        message = f"{source} is not a readable .npy file: {' '.join(str(error).split())}"
-        raise click.ClickException(message) from error
-    return array
-
-
-def _read_bytes(source: str) -> bytes:
-    return sys.stdin.buffer.read() if source == _PIPE else Path(source).read_bytes()
-
-
-def _bare(array: Array) -> Array:
-    """Returns the items as bare bytes: of an f8e5m2 numpy writes a name that it cannot read again."""
-    return array if array.dtype.kind == "V" else array.view(f"V{array.itemsize}")
+        return Path(source.path).samefile(output.path)
+    except (OSError, ValueError):  # one of them is not there, or cannot be: whoever opens it says so
+        return False
 
 
 def _reinterpret(array: Array, data_type: DataType) -> Array:

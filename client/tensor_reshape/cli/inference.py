@@ -3,13 +3,21 @@
 import json
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
-from tensor_reshape.cli.consoles import find_console
-from tensor_reshape.cli.parameters import JSON_OPTION, Connect, PartialDims, PartialShape, Strides, connection_options
+from tensor_reshape.cli.consoles import escape_unprintable, find_console
+from tensor_reshape.cli.parameters import (
+    JSON_OPTION,
+    Connection,
+    PartialDims,
+    PartialShape,
+    Strides,
+    connection_options,
+)
 from tensor_reshape.cli.questions import describe_refusal
 from tensor_reshape.client import InferredShape, ReshapeError, ShapeQuery, infer_locally
 from tensor_reshape.rules.dims import format_dim
@@ -53,12 +61,12 @@ and "data_from": the number of an earlier line, from 0, whose output is the data
 @click.option("--local", is_flag=True, help="Answer in this process, without a server.")
 @JSON_OPTION
 @connection_options
-def infer(connect: Connect, *, local: bool, **options: Any) -> None:
+def infer(connection: Connection, *, local: bool, **options: Any) -> None:
     """Print the output shape, without data."""
     if local:
         _answer(_ask_locally, infer_locally, **options)
         return
-    with connect() as client:
+    with connection.open() as client:
         _answer(partial(_ask_server, client), client.infer_shapes, **options)
 
 
@@ -75,8 +83,13 @@ def _answer(
         _print_batch(batch, ask_many)
         return
     query = _build_query(**options)  # type: ignore[arg-type] # click has converted each option
-    answer = ask(query)
-    click.echo(json.dumps(answer.to_json()) if as_json else "\n".join(_format_answer(answer, query)))
+    try:
+        answer = ask(query)
+    except ReshapeError as error:
+        raise _explain(error, query) from None
+    click.echo(
+        json.dumps(answer.to_json()) if as_json else "\n".join(map(escape_unprintable, _format_answer(answer, query)))
+    )
 
 
 def _refuse_options(options: dict[str, object]) -> None:
@@ -111,6 +124,14 @@ def _build_query(
     )
 
 
+def _explain(error: ReshapeError, query: ShapeQuery) -> ReshapeError:
+    """Returns a refusal; for a person at a terminal, with what would have been accepted."""
+    if find_console(sys.stderr) is None:  # a program asks for it, by --explain
+        return error
+    (answer,) = infer_locally([replace(query, explain=True)])
+    return answer if isinstance(answer, ReshapeError) and answer.reason == error.reason else error
+
+
 def _ask_locally(query: ShapeQuery) -> InferredShape:
     (answer,) = infer_locally([query])
     if isinstance(answer, ReshapeError):
@@ -140,7 +161,8 @@ def _print_batch(batch: BinaryIO, ask: "Ask") -> None:
             refused = True
             click.echo(json.dumps(describe_refusal(answer)))
             if console is not None:
-                console.print(f"{batch.name}:{line}: {answer} [{answer.reason}]", style="red", markup=False)
+                told = escape_unprintable(f"{batch.name}:{line}: {answer} [{answer.reason}]")
+                console.print(told, style="red", markup=False)
         else:
             click.echo(json.dumps(answer.to_json()))
     if refused:

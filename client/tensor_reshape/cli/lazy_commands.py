@@ -45,12 +45,22 @@ class LazyGroup(click.Group):
         return name, command, rest
 
 
-def find_module(name: str) -> Callable[[], click.Command]:
-    """Returns what loads the command of a module of this package: `commands:health`."""
+def find_module(name: str, extra: str = "") -> Callable[[], click.Command]:
+    """Returns what loads the command of a module of this package.
+
+    Args:
+        name: of the module, and in it: `commands:health`.
+        extra: what to install, if a module that it imports is missing.
+    """
 
     def load() -> click.Command:
         module, _, attribute = name.partition(":")
-        command: click.Command = getattr(import_module(f"tensor_reshape.cli.{module}"), attribute)
+        try:
+            command: click.Command = getattr(import_module(f"tensor_reshape.cli.{module}"), attribute)
+        except ModuleNotFoundError as error:
+            if not extra:
+                raise
+            raise _refuse_missing(attribute, extra, error) from None
         return command
 
     return load
@@ -71,11 +81,15 @@ def find_extra(name: str, extra: str) -> Callable[[], click.Command]:
         try:
             command: click.Command = entry_point.load()
         except ModuleNotFoundError as error:
-            message = f"{name} needs an extra: pip install 'tensor-reshape[{extra}]' (missing: {error.name})"
-            raise click.ClickException(message) from None
+            raise _refuse_missing(name, extra, error) from None
         return command
 
     return load
+
+
+def _refuse_missing(name: str, extra: str, error: ModuleNotFoundError) -> click.ClickException:
+    message = f"{name} needs an extra: pip install 'tensor-reshape[{extra}]' (missing: {error.name})"
+    return click.ClickException(message)
 
 
 def load_all(commands: Sequence[click.Command]) -> dict[str, click.Command]:

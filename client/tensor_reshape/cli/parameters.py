@@ -4,7 +4,7 @@ Law: nothing here takes numpy or grpc before an option needs it, so that help an
 """
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -20,11 +20,8 @@ from tensor_reshape.rules.typed_shapes import parse_shape
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-    from tensor_reshape.client import Client
+    from tensor_reshape.client import AsyncClient, Client
     from tensor_reshape.wire.arrays import Array
-
-Connect = Callable[[], "Client"]
-"""What makes the client of a command, for those that may do without."""
 
 _Command = Callable[..., None]
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -102,7 +99,7 @@ class Target(click.ParamType):  # type: ignore[type-arg] # a generic in newer re
         """Returns the numbers, or the array with the type it has."""
         text = str(value)
         if text.startswith("@"):
-            from tensor_reshape.cli.files import read_array  # noqa: PLC0415 - it takes numpy
+            from tensor_reshape.cli.sources import read_array  # noqa: PLC0415 - it takes numpy
 
             return read_array(text.removeprefix("@"))
         return [dim for dim in SHAPE.convert(value, param, ctx) if dim is not None]  # none is: for type checkers
@@ -154,20 +151,44 @@ EXPECT_OPTION = click.option(
 JSON_OPTION = click.option("--json", "as_json", is_flag=True, help="Print JSON, errors included.")
 
 
+class Connection(NamedTuple):
+    """How a command reaches the server; nothing is opened before it is asked for.
+
+    Attributes:
+        server: where it is.
+        timeout: of each call, in seconds.
+        options: of TLS and of the token, by the names of their parameters.
+    """
+
+    server: str
+    timeout: float
+    options: Mapping[str, object]
+
+    def open(self) -> "Client":
+        """Returns a client; whoever asks closes it.
+
+        Raises:
+            click.UsageError: the options contradict each other.
+        """
+        from tensor_reshape.cli.connections import open_client  # noqa: PLC0415 - it takes grpc
+
+        return open_client(self.server, self.options, timeout=self.timeout)
+
+    def open_async(self) -> "AsyncClient":
+        """Returns the same for asyncio."""
+        from tensor_reshape.cli.connections import open_async_client  # noqa: PLC0415 - as above
+
+        return open_async_client(self.server, self.options, timeout=self.timeout)
+
+
 def connection_options(command: _Command) -> _Command:
-    """Adds the options that say how to reach the server; the command gets what connects as its first argument."""
+    """Adds the options that say how to reach the server; the command gets a `Connection` as its first argument."""
 
     @functools.wraps(command)
     def prepared(*arguments: object, server: str, timeout: float, **options: object) -> None:
         # Those of the connection are taken away: a command sees its own options alone.
         connection = {name: options.pop(name) for name in _CONNECTION}
-
-        def connect() -> "Client":
-            from tensor_reshape.cli.connections import open_client  # noqa: PLC0415 - it takes grpc
-
-            return open_client(server, connection, timeout=timeout)
-
-        command(connect, *arguments, **options)
+        command(Connection(server, timeout, connection), *arguments, **options)
 
     return _add_options(
         prepared,
@@ -202,8 +223,8 @@ def server_options(command: _Command) -> _Command:
     """Adds the same; the command gets a client as its first argument."""
 
     @functools.wraps(command)
-    def connected(connect: Connect, *arguments: object, **options: object) -> None:
-        with connect() as client:
+    def connected(connection: Connection, *arguments: object, **options: object) -> None:
+        with connection.open() as client:
             command(client, *arguments, **options)
 
     return connection_options(connected)
@@ -216,7 +237,7 @@ def array_options(command: _Command) -> _Command:
     def prepared(**options: object) -> None:
         from tensor_reshape.cli.files import ArrayFiles  # noqa: PLC0415 - it takes numpy
 
-        names = ("source", "output", "data_type", "as_json")
+        names = ("source", "output", "data_type", "as_json", "progress")
         files = ArrayFiles(**{name: options.pop(name) for name in names})  # type: ignore[arg-type] # click's work
         command(files, **options)
 
@@ -224,7 +245,12 @@ def array_options(command: _Command) -> _Command:
         prepared,
         click.argument("source", metavar="INPUT", type=ArrayPath()),
         click.option(
-            "--output", "-o", type=ArrayPath(), default="-", show_default=True, help="A .npy file, or - for a pipe."
+            "--output",
+            "-o",
+            type=ArrayPath(),
+            default="-",
+            show_default=True,
+            help="A file: .npy, .npz, .safetensors, each of the last two with :NAME where wanted; or - for a pipe.",
         ),
         click.option(
             "--data-type",
@@ -234,6 +260,12 @@ def array_options(command: _Command) -> _Command:
         SPECIAL_ZERO_OPTION,
         EXPECT_OPTION,
         JSON_OPTION,
+        click.option(
+            "--progress/--no-progress",
+            default=True,
+            show_default=True,
+            help="Whether a terminal shows how far a long transfer is.",
+        ),
     )
 
 

@@ -1,8 +1,12 @@
 """What is said of a command that failed: one line, JSON, or on a terminal the item to blame underlined.
 
-Law: nothing of grpc or of the SDK is imported to tell of a mistake.
+Laws:
+
+- Nothing of grpc or of the SDK is imported to tell of a mistake.
+- What a file or a server has put into a message is shown, and never obeyed, by a terminal.
 """
 
+import io
 import json
 import re
 import sys
@@ -11,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tensor_reshape.cli.consoles import find_console
+from tensor_reshape.cli.consoles import escape_unprintable, find_console
 from tensor_reshape.rules.errors import (
     InvalidRequestError,
     LimitError,
@@ -36,6 +40,7 @@ _EXIT_CODES: dict[type[Exception], int] = {
 }
 # The option whose text a field of a refusal was read from, where it is not the option of that name.
 _OPTIONS = {"data.dims": "data", "expected_shape.dims": "expect", "data.strides": "strides"}
+_BARE = "NoArgsIsHelpError"  # of newer releases of click, whose message is the help
 _INDENT = "  "
 _ELLIPSIS = "..."
 
@@ -59,10 +64,12 @@ def report(error: Exception, typed: Mapping[str, str]) -> None:
     console = find_console(sys.stderr)
     if "--json" in sys.argv:  # not click's own option: the command line may be what could not be read
         click.echo(_format_json(error), err=True)
-    elif console is not None and not isinstance(error, click.exceptions.NoArgsIsHelpError):
+    elif console is not None and type(error).__name__ != _BARE:
         _draw(console, error, typed)
     elif isinstance(error, click.ClickException):
-        error.show()
+        shown = io.StringIO()
+        error.show(shown)
+        click.echo(_escape_lines(shown.getvalue()), err=True, nl=False)
     else:
         click.echo(f"Error: {_describe(error)}", err=True)
 
@@ -75,6 +82,9 @@ def underline(text: str, index: int | None, width: int) -> tuple[str, str]:
         index: of the item; None: the whole of it.
         width: in characters, above those of an item.
     """
+    from rich.cells import cell_len  # noqa: PLC0415 - plain output does without it
+
+    text = "".join(character if character.isprintable() else "?" for character in text)
     items = split_items(text) or ()
     whole = TypedItem(text, 0, len(text))
     item = whole if index is None or index >= len(items) else items[index]
@@ -83,12 +93,16 @@ def underline(text: str, index: int | None, width: int) -> tuple[str, str]:
     first = max(0, end - room) if len(text) > width else 0
     last = first + room
     before, after = _ELLIPSIS if first else "", _ELLIPSIS if last < len(text) else ""
-    carets = " " * (len(before) + item.start - first) + "^" * (end - item.start)
+    carets = " " * (len(before) + cell_len(text[first : item.start])) + "^" * max(cell_len(text[item.start : end]), 1)
     return f"{before}{text[first:last]}{after}", carets
 
 
 def _describe(error: Exception) -> str:
-    return f"{error} [{error.reason}]" if isinstance(error, ReshapeError) else str(error)
+    return escape_unprintable(f"{error} [{error.reason}]" if isinstance(error, ReshapeError) else str(error))
+
+
+def _escape_lines(text: str) -> str:
+    return "\n".join(map(escape_unprintable, text.expandtabs().split("\n")))  # click indents lists by tabs
 
 
 def _format_json(error: Exception) -> str:
@@ -104,7 +118,7 @@ def _draw(console: "Console", error: Exception, typed: Mapping[str, str]) -> Non
 
     if isinstance(error, click.UsageError) and error.ctx is not None:
         console.print(Text(error.ctx.get_usage(), "dim"))
-    text = error.format_message() if isinstance(error, click.ClickException) else _describe(error)
+    text = _escape_lines(error.format_message()) if isinstance(error, click.ClickException) else _describe(error)
     console.print(Text.assemble(("Error: ", "bold red"), text))
     refusal = error.__cause__ if isinstance(error, click.BadParameter) else error
     if isinstance(refusal, ReshapeError):
@@ -113,7 +127,7 @@ def _draw(console: "Console", error: Exception, typed: Mapping[str, str]) -> Non
             console.print(line, no_wrap=True, crop=False)
         accepted = refusal.metadata.get("accepted", "")
         if accepted and accepted not in text:
-            console.print(Text.assemble(("accepted: ", "bold green"), accepted))
+            console.print(Text.assemble(("accepted: ", "bold green"), escape_unprintable(accepted)))
 
 
 def _draw_blame(error: ReshapeError, name: str | None, typed: Mapping[str, str], width: int) -> "list[Text]":

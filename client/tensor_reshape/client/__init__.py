@@ -11,6 +11,7 @@ needs more, as the clients need gRPC and numpy, is imported when it is first nam
 
 from typing import TYPE_CHECKING
 
+from tensor_reshape.client.arguments import DataTypeLike
 from tensor_reshape.client.errors import (
     CallTimeoutError,
     InternalServerError,
@@ -51,6 +52,7 @@ __all__ = [
     "CallTimeoutError",
     "Client",
     "DataType",
+    "DataTypeLike",
     "Dim",
     "DimLike",
     "Equality",

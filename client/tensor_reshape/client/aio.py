@@ -6,16 +6,17 @@ How it makes a call is in `aio_calls`.
 import asyncio
 from collections.abc import Iterable, Sequence
 from os import PathLike
-from types import TracebackType
-from typing import TYPE_CHECKING, NoReturn, Self, TypeAlias, Unpack, overload
+from types import ModuleType, TracebackType
+from typing import TYPE_CHECKING, NoReturn, Self, TypeAlias, TypeVar, Unpack, overload
 
 import grpc.aio
-import numpy.typing as npt
 
 from tensor_reshape.client.aio_calls import AioCalls
 from tensor_reshape.client.arguments import require_special_zero
+from tensor_reshape.client.arrays import AnyArray
 from tensor_reshape.client.contexts import CALL_OPTIONS, CallOptions, Metadata
 from tensor_reshape.client.defaults import DEFAULT_TARGET, DEFAULT_TIMEOUT_SECONDS
+from tensor_reshape.client.frameworks import Output
 from tensor_reshape.client.options import (
     ChannelOptions,
     ChannelSettings,
@@ -42,7 +43,7 @@ from tensor_reshape.client.shapes import InferredShape
 from tensor_reshape.client.targets import check_target
 from tensor_reshape.client.templates import find_call
 from tensor_reshape.client.tokens import authorize
-from tensor_reshape.client.transfers import DEFAULT_INLINE_MAX_BYTES, Delivery, StreamTransfer, Transfer
+from tensor_reshape.client.transfers import DEFAULT_INLINE_MAX_BYTES, Delivery, Handover, ReshapeOptions, StreamTransfer
 from tensor_reshape.rules.errors import ReshapeError
 from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, RESHAPE, STATIC_RESHAPE
 from tensor_reshape.wire.arrays import Array
@@ -51,11 +52,21 @@ from tensor_reshape.wire.methods import SERVICE
 from tensor_reshape.wire.servers import ServerInfo
 from tensor_reshape.wire.streams import DEFAULT_CHUNK_BYTES
 
+Like = TypeVar("Like")
+
 Interceptor: TypeAlias = grpc.aio.UnaryUnaryClientInterceptor | grpc.aio.StreamStreamClientInterceptor
 
 
 class AsyncClient:
-    """Reshapes arrays on a server, over one channel that belongs to the event loop it was made in."""
+    """Reshapes arrays on a server, over one channel that belongs to the event loop it was made in.
+
+    >>> import asyncio
+    >>> async def ask():
+    ...     async with AsyncClient("localhost:50051") as client:
+    ...         return await client.infer_shape((2, 3), (-1,), special_zero=False)
+    >>> asyncio.run(ask())
+    InferredShape([6])
+    """
 
     def __init__(  # noqa: PLR0913 - options, each by its name
         self,
@@ -122,67 +133,83 @@ class AsyncClient:
         """Refuses to be pickled or copied."""
         raise self._endpoint.refuse_pickling(type(self).__name__)
 
+    @overload
+    async def static_reshape(
+        self, array: AnyArray, shape: Target, *, like: None = None, **how: Unpack[ReshapeOptions]
+    ) -> Array: ...
+    @overload
+    async def static_reshape(
+        self, array: AnyArray, shape: Target, *, like: ModuleType, **how: Unpack[ReshapeOptions]
+    ) -> Output: ...
+    @overload
+    async def static_reshape(
+        self, array: AnyArray, shape: Target, *, like: Like, **how: Unpack[ReshapeOptions]
+    ) -> Like: ...
     @require_special_zero
     async def static_reshape(
         self,
-        array: npt.ArrayLike,
-        shape: Sequence[int],
-        *,
-        special_zero: bool,
-        expected_shape: Expected = None,
-        timeout: float | None = None,
-        **how: Unpack[Transfer],
-    ) -> Array:
-        """Executes StaticReshape-1 (oneDNN Graph); see `Client.static_reshape`."""
-        return await self._reshape(Arguments(STATIC_RESHAPE, array, shape, special_zero, expected_shape), timeout, how)
-
-    @require_special_zero
-    async def dynamic_reshape(
-        self,
-        array: npt.ArrayLike,
+        array: AnyArray,
         shape: Target,
         *,
         special_zero: bool,
         expected_shape: Expected = None,
         timeout: float | None = None,
-        **how: Unpack[Transfer],
-    ) -> Array:
+        **how: Unpack[Handover],
+    ) -> Output:
+        """Executes StaticReshape-1 (oneDNN Graph); see `Client.static_reshape`."""
+        return await self._reshape(Arguments(STATIC_RESHAPE, array, shape, special_zero, expected_shape), timeout, how)
+
+    @overload
+    async def dynamic_reshape(
+        self, array: AnyArray, shape: Target, *, like: None = None, **how: Unpack[ReshapeOptions]
+    ) -> Array: ...
+    @overload
+    async def dynamic_reshape(
+        self, array: AnyArray, shape: Target, *, like: ModuleType, **how: Unpack[ReshapeOptions]
+    ) -> Output: ...
+    @overload
+    async def dynamic_reshape(
+        self, array: AnyArray, shape: Target, *, like: Like, **how: Unpack[ReshapeOptions]
+    ) -> Like: ...
+    @require_special_zero
+    async def dynamic_reshape(
+        self,
+        array: AnyArray,
+        shape: Target,
+        *,
+        special_zero: bool,
+        expected_shape: Expected = None,
+        timeout: float | None = None,
+        **how: Unpack[Handover],
+    ) -> Output:
         """Executes DynamicReshape-1 (oneAPI Graph); see `Client.dynamic_reshape`."""
         return await self._reshape(Arguments(DYNAMIC_RESHAPE, array, shape, special_zero, expected_shape), timeout, how)
 
     @overload
     async def reshape(
-        self,
-        array: PackedTensor,
-        shape: Target,
-        *,
-        special_zero: bool,
-        expected_shape: Expected = None,
-        timeout: float | None = None,
-        **how: Unpack[Transfer],
+        self, array: PackedTensor, shape: Target, *, like: None = None, **how: Unpack[ReshapeOptions]
     ) -> PackedTensor: ...
     @overload
     async def reshape(
-        self,
-        array: npt.ArrayLike,
-        shape: Target,
-        *,
-        special_zero: bool,
-        expected_shape: Expected = None,
-        timeout: float | None = None,
-        **how: Unpack[Transfer],
+        self, array: AnyArray, shape: Target, *, like: None = None, **how: Unpack[ReshapeOptions]
     ) -> Array: ...
+    @overload
+    async def reshape(
+        self, array: AnyArray, shape: Target, *, like: ModuleType, **how: Unpack[ReshapeOptions]
+    ) -> Output: ...
+    @overload
+    async def reshape(self, array: AnyArray, shape: Target, *, like: Like, **how: Unpack[ReshapeOptions]) -> Like: ...
     @require_special_zero
     async def reshape(
         self,
-        array: npt.ArrayLike | PackedTensor,
+        array: AnyArray | PackedTensor,
         shape: Target,
         *,
         special_zero: bool,
         expected_shape: Expected = None,
         timeout: float | None = None,
-        **how: Unpack[Transfer],
-    ) -> Array | PackedTensor:
+        **how: Unpack[Handover],
+    ) -> Output:
         """Executes Reshape-1 (OpenVINO); see `Client.reshape`."""
         arguments = Arguments(RESHAPE, array, shape, special_zero, expected_shape)
         if isinstance(array, PackedTensor):
@@ -232,13 +259,13 @@ class AsyncClient:
         """Makes the channel; a fake has another way to answer."""
         return AioCalls(self._endpoint, settings)
 
-    async def _reshape(self, arguments: Arguments, timeout: float | None, how: Transfer) -> Array:
+    async def _reshape(self, arguments: Arguments, timeout: float | None, how: Handover) -> Output:
         call = find_call(arguments, self._inline_max_bytes) if not how or how.keys() <= CALL_OPTIONS else None
         if call is not None:
             return await self._calls.run(call, self._endpoint.start_call(timeout, how))
         return await self._transfer(plan_reshape(arguments), timeout, how)
 
-    async def _transfer(self, plan: Plan, timeout: float | None, how: Transfer) -> Array:
+    async def _transfer(self, plan: Plan, timeout: float | None, how: Handover) -> Output:
         delivery = Delivery(plan, how, self._inline_max_bytes)
         context = self._endpoint.start_call(timeout, how)
         if delivery.way == "stream":

@@ -17,6 +17,7 @@ from tensor_reshape.client.connections import FAULT_SECONDS, add_fault, describe
 from tensor_reshape.client.contexts import ClientContext, Metadata
 from tensor_reshape.client.deadlines import Deadline
 from tensor_reshape.client.errors import CallTimeoutError, ServiceError, UnavailableError
+from tensor_reshape.client.frameworks import Output
 from tensor_reshape.client.hints import HINT_SECONDS, NOTHING_TOLD, calls_for_hint, hint_size
 from tensor_reshape.client.options import ChannelSettings, Endpoint, build_channel_options
 from tensor_reshape.client.queries import MAX_PARALLEL_CALLS, ShapeQuery, split_queries
@@ -26,7 +27,6 @@ from tensor_reshape.client.retries import Attempts
 from tensor_reshape.client.statuses import build_error
 from tensor_reshape.client.transfers import StreamTransfer
 from tensor_reshape.rules.errors import LimitError, TensorReshapeError
-from tensor_reshape.wire.arrays import Array
 from tensor_reshape.wire.methods import SERVICE, STREAM_RESHAPE
 
 _Result = TypeVar("_Result")
@@ -97,11 +97,11 @@ class AioCalls:
             for task in tasks:
                 task.cancel()  # those that are left, where one failed
 
-    async def stream(self, make_transfer: Callable[[], StreamTransfer], context: ClientContext) -> Array:
+    async def stream(self, make_transfer: Callable[[], StreamTransfer], context: ClientContext) -> Output:
         """Makes the call of a stream, with a transfer of its own for each attempt."""
         attempts = Attempts(self._endpoint.budget, context.deadline)
 
-        async def attempt() -> Array:
+        async def attempt() -> Output:
             transfer = make_transfer()
             try:
                 return await self._exchange_all(transfer, context, attempts)
@@ -207,7 +207,7 @@ class AioCalls:
                 return describe_fault(error)
         return describe_wait(state, self._endpoint.target)
 
-    async def _exchange_all(self, transfer: StreamTransfer, context: ClientContext, attempts: Attempts) -> Array:
+    async def _exchange_all(self, transfer: StreamTransfer, context: ClientContext, attempts: Attempts) -> Output:
         self._endpoint.require_open()
         method: grpc.aio.StreamStreamMultiCallable[bytes, bytes] = self._channel.stream_stream(STREAM_RESHAPE.path)
         metadata = self._endpoint.metadata + context.metadata

@@ -21,6 +21,7 @@ from tensor_reshape.rules.operations import OPERATIONS, Operation, find_operatio
 _Function = TypeVar("_Function", bound=Callable[..., object])
 
 _FLAG_TYPES = ("bool", "bool_")  # Python's and numpy's, which is no subclass of it
+_NO_SHAPES = (str, bytes, bytearray, set, frozenset, dict)  # which have items: letters, bytes, dims in no order
 _SHOWN_CHARACTERS = 60
 _FLAG_MEANING = (
     "write special_zero=True for a 0 in the target to copy the data dim at its index, special_zero=False for a dim of 0"
@@ -36,7 +37,15 @@ class NamedType(Protocol):
 
 
 DataTypeLike: TypeAlias = DataType | str | type[object] | NamedType
-"""A data type, its name here ("f32") or in numpy ("float32"), or an array library's own: `numpy.float32`."""
+"""A data type, its name here ("f32") or in numpy ("float32"), or an array library's own: `numpy.float32`.
+
+>>> for data_type in (DataType.F32, "f32", "float32", np.float32):
+...     client.infer_shape((2, 3), (-1,), special_zero=False, data_type=data_type)
+InferredShape([6])
+InferredShape([6])
+InferredShape([6])
+InferredShape([6])
+"""
 
 
 class _Required(Enum):
@@ -89,21 +98,23 @@ def check_flag(special_zero: object) -> bool | None:
     return None if special_zero is None else bool(special_zero)
 
 
-def read_integer(value: object, field: str, place: int) -> int:
-    """Returns the integer that is an item of a shape; one of numpy's becomes Python's.
+def read_integer(value: object, field: str, place: int | None = None) -> int:
+    """Returns the integer that is an item of a shape, or a field by itself; one of numpy's becomes Python's.
 
     Raises:
         TypeError: it is none, or a bool.
     """
-    if not isinstance(value, bool):
+    is_bool = type(value).__name__ in _FLAG_TYPES  # numpy 2.1 takes its own for integers, with a warning
+    if not is_bool:
         try:
             return index(value)  # type: ignore[arg-type] # whatever it is, it says so
         except TypeError:
             pass
     advice = f"{int(value)}" if isinstance(value, float) and value.is_integer() else "an integer"
-    if isinstance(value, bool):
-        advice = f"{int(value)}"
-    message = f"{field}[{place}] is {_show(value)}, of the type {type(value).__name__}: write {advice}"
+    if is_bool:
+        advice = f"{int(value)}"  # type: ignore[call-overload] # so it is one
+    path = field if place is None else f"{field}[{place}]"
+    message = f"{path} is {_show(value)}, of the type {type(value).__name__}: write {advice}"
     raise TypeError(message)
 
 
@@ -123,16 +134,21 @@ def read_integers(items: object, field: str) -> tuple[int, ...]:
 
 
 def check_shape(items: object, field: str) -> Iterable[object]:
-    """Returns what may be a shape: it has items.
+    """Returns what may be a shape: it has items, in an order.
 
     Raises:
-        TypeError: it is a text, a single number, or has none.
+        TypeError: it is a text, a set, a single number, or an array of which the shape is meant.
     """
-    if isinstance(items, str):  # a sequence, too, of dims of one letter
-        message = f"a shape is a sequence of dims, and {field} is the text {_show(items)}: write a list, as [2, 3]"
+    if isinstance(items, _NO_SHAPES):
+        kind = "text" if isinstance(items, str) else type(items).__name__
+        message = f"a shape is a sequence of dims, and {field} is the {kind} {_show(items)}: write a list, as [2, 3]"
         raise TypeError(message)
-    if isinstance(items, Iterable) and getattr(items, "ndim", True):  # an array of rank 0 has no items
+    rank = getattr(items, "ndim", 1)
+    if isinstance(items, Iterable) and rank == 1:
         return items
+    if rank > 1:
+        message = f"a shape is a sequence of dims, and {field} is an array of rank {rank}: write its .shape, or a list"
+        raise TypeError(message)
     is_integer = hasattr(items, "__index__") and not isinstance(items, bool)
     advice = f"[{index(items)}]" if is_integer else "a list of its dims"  # type: ignore[arg-type] # it has it
     message = f"a shape is a sequence of dims, and {field} is {_show(items)}: write {advice}"
@@ -189,7 +205,7 @@ def check_method(method: object) -> None:
 def _find_type_name(value: object) -> str | None:
     """Returns what a type of elements is called; None where this is nothing of the kind."""
     if isinstance(value, str):
-        return value
+        return value.removeprefix("torch.")  # as torch prints its own
     if isinstance(value, int | float | tuple | list | dict) or value is None:
         return None
     # A class has __name__, numpy.dtype and the like have name; torch's are known by what they print: torch.float32.

@@ -5,7 +5,7 @@ context.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Self, TypedDict
 
@@ -31,6 +31,9 @@ class CallOptions(TypedDict, total=False):
         metadata: sent with the call, behind the client's.
         request_id: names the call in the server's log; the error that it ends with has it, too. Visible ASCII
             characters, at most 128. Without one the server makes one, which errors have as well.
+
+    >>> client.infer_shape((2, 3), (-1,), special_zero=False, request_id="job-7/3", metadata=[("tenant", "a")])
+    InferredShape([6])
     """
 
     metadata: Metadata
@@ -99,8 +102,13 @@ def check_metadata(metadata: Metadata) -> CheckedMetadata:
     """Returns `metadata` where grpc can send it.
 
     Raises:
+        TypeError: they are no pairs.
         ValueError: a key is not of lower-case letters, digits, "_", "-" and ".", or a value does not go with it.
     """
+    if metadata and (isinstance(metadata, Mapping | str) or not isinstance(metadata, Iterable)):
+        # Nothing of them is shown: they may be credentials.
+        message = f"metadata is of the type {type(metadata).__name__}: write pairs, as [('key', 'value')]"
+        raise TypeError(message)
     checked = tuple(metadata)  # first: what is read only once would be gone
     for key, value in checked:
         binary = key.endswith("-bin")

@@ -10,7 +10,8 @@ Laws:
 - What the environment says is left alone, and so is a release that this was not tried with: a name that the core does
   not know is a line in the log of everybody who uses this package.
 - The variable is there only while grpc is imported: no child of this process inherits what is meant for this one, a
-  server in particular.
+  server in particular, unless another thread starts it just then.
+- Threads import at once, and tools look for modules that they do not import: to find grpc changes nothing here.
 - Nothing here imports grpc: whoever needs it does, and it alone costs as much as all else of a process that is short.
 """
 
@@ -18,7 +19,7 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib.machinery import ModuleSpec
-from importlib.util import find_spec
+from itertools import dropwhile
 from types import ModuleType
 from typing import TYPE_CHECKING
 
@@ -36,24 +37,31 @@ _RELEASES = {(1, 85)}
 
 def await_grpc() -> None:
     """Has grpc imported, when somebody does, with the experiments of a client where nobody has decided on any."""
-    if "grpc" not in sys.modules:
+    if "grpc" not in sys.modules and not any(isinstance(finder, _Finder) for finder in sys.meta_path):
         sys.meta_path.insert(0, _Finder())
 
 
 class _Finder:
-    """Finds grpc as the interpreter would; asked for each module until then, and no longer."""
+    """Finds grpc as the interpreter would; it says nothing of any other module, nor of grpc once that is there.
+
+    It stays: whoever takes a finder away makes another thread that looks for a module just then miss the next finder.
+    """
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         if fullname != "grpc" or path is not None or target is not None:
             return None
-        # It holds the lock of this module's import, so no other thread is here.
-        sys.meta_path.remove(self)
-        spec = find_spec(fullname)
+        spec = self._ask_the_others(fullname)
         if spec is not None and spec.loader is not None:
             spec.loader = _ClientLoader(spec.loader)  # type: ignore[assignment] # one in all but its base
         return spec
+
+    def _ask_the_others(self, fullname: str) -> ModuleSpec | None:
+        # Those after this one alone: of two such finders, each would otherwise ask the other for ever.
+        _, *later = dropwhile(lambda finder: finder is not self, [*sys.meta_path])
+        found = (finder.find_spec(fullname, None) for finder in later if hasattr(finder, "find_spec"))
+        return next((spec for spec in found if spec is not None), None)
 
 
 class _ClientLoader:
@@ -61,6 +69,10 @@ class _ClientLoader:
 
     def __init__(self, loader: "Loader") -> None:
         self._loader = loader
+
+    def __getattr__(self, name: str) -> object:
+        """What else a loader is asked for, as where its file is."""
+        return getattr(object.__getattribute__(self, "_loader"), name)  # which a copy in the making has not
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
         return self._loader.create_module(spec)
@@ -76,7 +88,7 @@ class _ClientLoader:
         try:
             self._loader.exec_module(module)
         finally:
-            del os.environ[VARIABLE]  # noqa: TID251 - as above
+            os.environ.pop(VARIABLE, None)  # noqa: TID251 - as above; whoever clears the environment may come first
 
 
 def _are_open() -> bool:

@@ -28,6 +28,10 @@ class PackedTensor:
         data_type: of the elements.
         dims: the shape.
         data: the packed bytes, read-only; not a copy.
+
+    >>> tensor = PackedTensor("u4", [2, 3], bytes(3))
+    >>> client.reshape(tensor, [-1], special_zero=False).dims
+    (6,)
     """
 
     data_type: DataType

@@ -51,7 +51,11 @@ _parse_dim = lru_cache(4096)(parse_dim)  # a graph has few names, which come in 
 
 DimLike: TypeAlias = int | tuple[int, int | None] | str | Dim | Expression | Symbol | None
 """A number; `(min, max)`, max None where unbounded; text as in `rules.notation`: "N", "4*C", "2..8"; a `Symbol` of any
-name, an `Expression` of symbols; or None."""
+name, an `Expression` of symbols; or None.
+
+>>> client.infer_shape(["N", 4, (2, 8), None], [0, 0, -1], special_zero=True)
+InferredShape([N, 4, ?])
+"""
 
 
 class ShapeOptions(TypedDict, total=False):
@@ -63,6 +67,9 @@ class ShapeOptions(TypedDict, total=False):
         data_type: of the data, where it is to be checked.
         explain: whether the answer says where each dim comes from, and a refusal what would have been accepted.
         data_strides: of the data, in elements, where it is asked whether the output can be a view of it.
+
+    >>> client.infer_shape((6,), (-1,), special_zero=False, operation="reshape", data_type="f64", expected_shape=[None])
+    InferredShape([6])
     """
 
     operation: str
@@ -87,6 +94,11 @@ class ShapeQuery:
         data_strides: as in `ShapeOptions`.
         data_from: the index of the earlier query whose output is the data, in place of `data_shape`; its `data_type` is
             the data's as well, where this query names none.
+
+    >>> flatten = ShapeQuery(data_shape=["N", 3, 4], shape=[0, -1], special_zero=True)
+    >>> halve = ShapeQuery(data_from=0, shape=[-1, 6], special_zero=False)
+    >>> client.infer_shapes([flatten, halve])
+    [InferredShape([N, 12]), InferredShape([2*N, 6])]
     """
 
     data_shape: Sequence[DimLike] | None = None
@@ -119,13 +131,18 @@ def split_queries(queries: Iterable[ShapeQuery]) -> Iterator[Sequence[ShapeQuery
 
 
 def infer_locally(queries: Iterable[ShapeQuery]) -> list[InferredShape | ReshapeError]:
-    """Answers as a server does, in this process and by the same rules."""
+    """Answers as a server does, in this process and by the same rules.
+
+    >>> infer_locally([ShapeQuery(data_shape=["N", 3, 4], shape=[0, -1], special_zero=True)])
+    [InferredShape([N, 12])]
+    """
     return wrap_answers(answer_batch(map(_try_query, _check_queries(queries))))
 
 
 def _check_queries(queries: Iterable[ShapeQuery]) -> Sequence[ShapeQuery]:
-    if isinstance(queries, ShapeQuery):
-        message = "queries is a single ShapeQuery: write [query]"
+    if isinstance(queries, ShapeQuery) or not isinstance(queries, Iterable):
+        kind = type(queries).__name__
+        message = f"queries is a single {kind}, and a list of ShapeQuery is meant: write [query]"
         raise TypeError(message)
     listed = queries if isinstance(queries, list | tuple) else list(queries)
     for place, query in enumerate(listed):
@@ -162,17 +179,18 @@ def read_query(query: ShapeQuery) -> BatchItem:
         _read_shape(operation, query.expected_shape, "expected_shape.dims"),
     )
     strides = None if query.data_strides is None else read_integers(query.data_strides, "data_strides")
-    data_from = None if query.data_from is None else index(query.data_from)
+    data_from = None if query.data_from is None else read_integer(query.data_from, "data_from")
     return BatchItem(ShapeRequest(question, bool(query.explain), strides), data_from)
 
 
 def _read_shape(operation: Operation, dims: Sequence[DimLike] | None, field: str) -> tuple[AnyDim, ...] | None:
     """Reads a shape; as on a server, one of a rank that no operation takes is refused unread."""
-    if dims is not None:
-        check_shape(dims, field)
-    if dims is not None and len(dims) > MAX_RANK:
-        check_rank(operation, len(dims), field, DEFAULT_LIMITS)
-    return read_dims(dims, field)
+    if dims is None:
+        return None
+    listed = _list_dims(dims, field)
+    if len(listed) > MAX_RANK:
+        check_rank(operation, len(listed), field, DEFAULT_LIMITS)
+    return _read_all(listed, field)
 
 
 def read_dims(dims: Sequence[DimLike] | None, field: str = "dims") -> tuple[AnyDim, ...] | None:
@@ -182,10 +200,18 @@ def read_dims(dims: Sequence[DimLike] | None, field: str = "dims") -> tuple[AnyD
         InvalidRequestError: DIM_UNREADABLE, of an item of `field`.
         TypeError: a dim is none.
     """
-    if dims is None:
-        return None
+    return None if dims is None else _read_all(_list_dims(dims, field), field)
+
+
+def _list_dims(dims: Sequence[DimLike], field: str) -> Sequence[DimLike]:
+    if type(dims) is tuple or type(dims) is list:  # as most are, which need no call
+        return dims
     check_shape(dims, field)
-    # Most dims are ints, and need no call; a bool is none by its type, and is made one.
+    return tuple(dims)
+
+
+def _read_all(dims: Sequence[DimLike], field: str) -> tuple[AnyDim, ...]:
+    # Most dims are ints, and need no call; a bool is none by its type, and is refused.
     return tuple([dim if type(dim) is int else _read_dim(dim, field, place) for place, dim in enumerate(dims)])
 
 
@@ -203,9 +229,11 @@ def _read_dim(dim: DimLike, field: str, place: int) -> AnyDim:
     if not isinstance(dim, tuple | list):
         return read_integer(dim, field, place)
     if isinstance(dim, list) or len(dim) != len(Interval._fields):
-        message = f"an interval is a tuple (low, high), not {dim}"
+        message = f"{field}[{place}] is {dim}: write a tuple (low, high); high is None where nothing bounds it"
         raise TypeError(message)
-    return Dim(_index_bounds(*dim))
+    low, high = dim
+    low = read_integer(low, f"the least of {field}", place)
+    return Dim(Interval(low, None if high is None else read_integer(high, f"the most of {field}", place)))
 
 
 def _name_dim(name: Dim | Expression | Symbol) -> Dim:

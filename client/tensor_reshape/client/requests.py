@@ -11,13 +11,9 @@ from functools import lru_cache, partial
 from typing import Any, Generic, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
-
-# Here, not as `np.ma`, which numpy imports when it is first asked for: an exception of a signal handler (Ctrl-C) in the
-# midst of an import can leave the import's lock held, and every other thread's first call would wait for it for ever.
-from numpy.ma import MaskedArray
 
 from tensor_reshape.client.arguments import check_flag, read_integers
+from tensor_reshape.client.arrays import AnyArray, SupportsDLPack, is_array, read_array
 from tensor_reshape.client.contexts import CALL_OPTIONS, CallOptions
 from tensor_reshape.client.packed_tensors import PackedTensor
 from tensor_reshape.client.queries import DimLike, ShapeOptions, ShapeQuery, read_dims, read_query
@@ -46,7 +42,7 @@ from tensor_reshape.wire.servers import ServerInfo, decode_server_info
 from tensor_reshape.wire.tensors import TensorView
 
 Expected = Sequence[DimLike] | None
-Target = Sequence[int] | Array
+Target = Sequence[int] | Array | SupportsDLPack
 
 _INFER_KEYWORDS = ("data_shape", "shape", "special_zero", "timeout")
 _PATHS = {operation: method.path for operation, method in OPERATION_METHODS.items()}
@@ -92,7 +88,7 @@ class Arguments(NamedTuple):
     """
 
     operation: Operation
-    array: npt.ArrayLike | PackedTensor
+    array: AnyArray | PackedTensor
     shape: Target
     special_zero: bool
     expected_shape: Expected
@@ -171,7 +167,7 @@ def plan_reshape(arguments: Arguments) -> Plan:
         view = _view_shape(operation, shape)
         target = tuple(reshapes.read_target(operation, view))
     else:
-        target = read_integers(shape, "shape")
+        target = read_integers(read_array(shape, "shape") if is_array(shape) else shape, "shape")
     question = Question(
         operation=operation,
         data=dims,
@@ -213,8 +209,15 @@ def build_infer_shapes(queries: Sequence[ShapeQuery]) -> Call[ShapeAnswers]:
     return Call(BATCH_INFER_SHAPE.path, request, decode)
 
 
-def build_health_check(service: str) -> Call[HealthStatus]:
-    """Builds the health check of one service, or of the server as a whole ("")."""
+def build_health_check(service: object) -> Call[HealthStatus]:
+    """Builds the health check of one service, or of the server as a whole ("").
+
+    Raises:
+        TypeError: the service is no text.
+    """
+    if not isinstance(service, str):
+        message = f"service is {service!r}: write its name as a text, or '' for the server as a whole"
+        raise TypeError(message)
     return Call(CHECK_METHOD, encode_check_request(service), partial(decode_answer, decode_check_response))
 
 
@@ -262,26 +265,12 @@ def _encode_item(item: BatchItem) -> bytes:
         raise _find_refusal(item.request) or _refuse_link(item.data_from) from None
 
 
-def _read_data(data: npt.ArrayLike | PackedTensor) -> tuple[Array, tuple[int, ...], DataType]:
+def _read_data(data: AnyArray | PackedTensor) -> tuple[Array, tuple[int, ...], DataType]:
     """Returns what is in memory, the shape, and the type."""
     if isinstance(data, PackedTensor):
         return np.frombuffer(data.data, np.uint8), data.dims, data.data_type
-    array = _as_array(data)
+    array = read_array(data, "data")
     return array, array.shape, find_data_type(array.dtype, "data")
-
-
-def _as_array(array: npt.ArrayLike) -> Array:
-    if isinstance(array, MaskedArray):  # asarray would drop the mask without a word
-        message = "a masked array has elements that no tensor has: fill it first"
-        raise TypeError(message)
-    if isinstance(array, list | tuple) and any(getattr(item, "ndim", 0) for item in array):  # asarray would stack them
-        message = "array is a list of arrays: reshape each of them, or join them first, as by numpy.stack"
-        raise TypeError(message)
-    try:
-        return np.asarray(array)
-    except ValueError as error:
-        message = f"array has rows of different lengths, which no tensor has: reshape each by itself ({error})"
-        raise ValueError(message) from error
 
 
 def _build_infer(request: ShapeRequest) -> Call[InferredShape]:
@@ -311,8 +300,8 @@ def _refuse_link(data_from: int | None) -> InvalidRequestError:
 
 def _view_shape(operation: Operation, shape: Target) -> TensorView:
     """Views a target: an array with the type it has, a plain sequence with the type that the operation takes."""
-    if isinstance(shape, np.ndarray):
-        return view_array(_as_array(shape), "shape")
+    if is_array(shape):
+        return view_array(read_array(shape, "shape"), "shape")
     dtype, items = _SHAPE_DTYPES[operation], read_integers(shape, "shape")  # before an array would round them
     try:
         return view_array(np.array(items, dtype), "shape")

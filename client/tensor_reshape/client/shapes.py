@@ -23,6 +23,10 @@ class InferredShape(Sequence[AnyDim]):
         equalities: what else must hold between the symbols.
         origins: where each dim comes from, where `explain` was asked.
         view: whether the output can be a view of the data, where `data_strides` were given.
+
+    >>> shape = client.infer_shape(["N", 3, 4], [0, -1], special_zero=True)
+    >>> print(shape, len(shape), shape[1])
+    [N, 12] 2 12
     """
 
     def __init__(self, answer: ShapeAnswer) -> None:
@@ -38,6 +42,9 @@ class InferredShape(Sequence[AnyDim]):
 
         Raises:
             ValueError: it is not fully known.
+
+        >>> client.infer_shape((2, 3), (-1,), special_zero=False).known
+        (6,)
         """
         if not are_known(self.dims):
             message = f"the shape {self} is not fully known"
@@ -87,6 +94,9 @@ class InferredShape(Sequence[AnyDim]):
 
         A dim is a number, None where nothing is known of it, else `{"min", "max", "name"}`: "max" is None where nothing
         bounds it, and "name" absent where it has none. "equalities", "origins" and "view" follow where there are any.
+
+        >>> client.infer_shape([2, (1, 8), None], [0, 0, 4], special_zero=True).to_json()
+        {'shape': [2, {'min': 1, 'max': 8}, 4]}
         """
         return describe_answer(ShapeAnswer(self.dims, self.equalities, self.origins, self.view))
 

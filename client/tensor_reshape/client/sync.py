@@ -5,16 +5,17 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
 from functools import partial
 from os import PathLike
-from types import TracebackType
+from types import ModuleType, TracebackType
 from typing import TYPE_CHECKING, NoReturn, ParamSpec, Self, TypeAlias, TypeVar, Unpack, overload
 
 import grpc
-import numpy.typing as npt
 
 from tensor_reshape.client.arguments import check_method, require_special_zero
+from tensor_reshape.client.arrays import AnyArray
 from tensor_reshape.client.contexts import CALL_OPTIONS, CallOptions, Metadata
 from tensor_reshape.client.defaults import DEFAULT_TARGET, DEFAULT_TIMEOUT_SECONDS
 from tensor_reshape.client.direct_calls import Way
+from tensor_reshape.client.frameworks import Output
 from tensor_reshape.client.options import (
     ChannelOptions,
     ChannelSettings,
@@ -42,7 +43,7 @@ from tensor_reshape.client.sync_calls import SyncCalls
 from tensor_reshape.client.targets import check_target
 from tensor_reshape.client.templates import find_call
 from tensor_reshape.client.tokens import authorize
-from tensor_reshape.client.transfers import DEFAULT_INLINE_MAX_BYTES, Delivery, StreamTransfer, Transfer
+from tensor_reshape.client.transfers import DEFAULT_INLINE_MAX_BYTES, Delivery, Handover, ReshapeOptions, StreamTransfer
 from tensor_reshape.rules.errors import ReshapeError
 from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, RESHAPE, STATIC_RESHAPE
 from tensor_reshape.wire.arrays import Array
@@ -53,6 +54,7 @@ from tensor_reshape.wire.streams import DEFAULT_CHUNK_BYTES
 
 _Result = TypeVar("_Result")
 _Parameters = ParamSpec("_Parameters")
+Like = TypeVar("Like")
 
 Interceptor: TypeAlias = grpc.UnaryUnaryClientInterceptor | grpc.StreamStreamClientInterceptor
 
@@ -60,13 +62,18 @@ Interceptor: TypeAlias = grpc.UnaryUnaryClientInterceptor | grpc.StreamStreamCli
 class Client:
     """Reshapes arrays on a server, over one channel; safe to share between threads.
 
-    An array that came in one message is read-only: it is a view of the response. Every method raises a `ReshapeError`
+    Arrays of any framework go in. What comes back is read-only, whatever its size, unless `writable=True`, `out=` or
+    `like=torch` ask for memory that can be written to. Every method raises a `ReshapeError`
     for a refusal, `CallTimeoutError` when the deadline passes, `UnavailableError` when no server answers, also after
     retries, and `ServiceError` for any other end.
 
     A call whose server is lost, or cannot be reached, waits for one up to 10 seconds in all. Where a server has too
     much to do, it is asked again, with growing pauses, while the client's retry budget lasts. Neither goes on after the
     call's timeout.
+
+    >>> with Client("localhost:50051") as client:
+    ...     client.reshape([[1, 2], [3, 4]], [-1], special_zero=False)
+    array([1, 2, 3, 4])
     """
 
     def __init__(  # noqa: PLR0913 - options, each by its name
@@ -143,7 +150,13 @@ class Client:
         __aexit__ = __aenter__
 
     def close(self) -> None:
-        """Closes the channel; calls under way are cancelled."""
+        """Closes the channel; calls under way are cancelled.
+
+        >>> client = Client("localhost:50051")
+        >>> client.close()
+        >>> client
+        <Client of localhost:50051, closed>
+        """
         self._calls.close()
         # What still waits for a thread gets one, and finds the client closed: who awaits a future that an executor
         # cancels is not always told.
@@ -157,87 +170,109 @@ class Client:
         """Refuses to be pickled or copied."""
         raise self._endpoint.refuse_pickling(type(self).__name__)
 
+    @overload
+    def static_reshape(
+        self, array: AnyArray, shape: Target, *, like: None = None, **how: Unpack[ReshapeOptions]
+    ) -> Array: ...
+    @overload
+    def static_reshape(
+        self, array: AnyArray, shape: Target, *, like: ModuleType, **how: Unpack[ReshapeOptions]
+    ) -> Output: ...
+    @overload
+    def static_reshape(self, array: AnyArray, shape: Target, *, like: Like, **how: Unpack[ReshapeOptions]) -> Like: ...
     @require_special_zero
     def static_reshape(
         self,
-        array: npt.ArrayLike,
-        shape: Sequence[int],
-        *,
-        special_zero: bool,
-        expected_shape: Expected = None,
-        timeout: float | None = None,
-        **how: Unpack[Transfer],
-    ) -> Array:
-        """Executes StaticReshape-1 (oneDNN Graph): f32, f16 or bf16, rank at most 12.
-
-        Args:
-            array: any array, strided ones included.
-            shape: the target; -1 (once) keeps the volume.
-            special_zero: whether a 0 in `shape` copies the data dim at its index; if not, it is a dim of 0.
-            expected_shape: the output shape that the caller counts on, None for a dim that may be anything.
-            timeout: seconds; None: the client's.
-            **how: how the elements travel, and where they land: see `Transfer`.
-
-        Returns:
-            The elements in row-major order under the new shape, with the array's type.
-        """
-        return self._reshape(Arguments(STATIC_RESHAPE, array, shape, special_zero, expected_shape), timeout, how)
-
-    @require_special_zero
-    def dynamic_reshape(
-        self,
-        array: npt.ArrayLike,
+        array: AnyArray,
         shape: Target,
         *,
         special_zero: bool,
         expected_shape: Expected = None,
         timeout: float | None = None,
-        **how: Unpack[Transfer],
-    ) -> Array:
+        **how: Unpack[Handover],
+    ) -> Output:
+        """Executes StaticReshape-1 (oneDNN Graph): f32, f16 or bf16, rank at most 12.
+
+        Args:
+            array: any array, strided ones included: of numpy, torch, jax, PyArrow, or whatever else exports DLPack,
+                `__array_interface__`, `__array__` or a buffer.
+            shape: the target; -1 (once) keeps the volume.
+            special_zero: whether a 0 in `shape` copies the data dim at its index; if not, it is a dim of 0.
+            expected_shape: the output shape that the caller counts on, None for a dim that may be anything.
+            timeout: seconds; None: the client's.
+            **how: how the elements travel, where they land, and as whose array they come back: see `Transfer`; and
+                `like`, an array of the framework, or its namespace.
+
+        Returns:
+            The elements in row-major order under the new shape, with the array's type: read-only, unless asked for
+            otherwise.
+
+        >>> images = np.zeros((32, 8, 8), np.float32)
+        >>> client.static_reshape(images, [0, -1], special_zero=True).shape
+        (32, 64)
+        """
+        return self._reshape(Arguments(STATIC_RESHAPE, array, shape, special_zero, expected_shape), timeout, how)
+
+    @overload
+    def dynamic_reshape(
+        self, array: AnyArray, shape: Target, *, like: None = None, **how: Unpack[ReshapeOptions]
+    ) -> Array: ...
+    @overload
+    def dynamic_reshape(
+        self, array: AnyArray, shape: Target, *, like: ModuleType, **how: Unpack[ReshapeOptions]
+    ) -> Output: ...
+    @overload
+    def dynamic_reshape(self, array: AnyArray, shape: Target, *, like: Like, **how: Unpack[ReshapeOptions]) -> Like: ...
+    @require_special_zero
+    def dynamic_reshape(
+        self,
+        array: AnyArray,
+        shape: Target,
+        *,
+        special_zero: bool,
+        expected_shape: Expected = None,
+        timeout: float | None = None,
+        **how: Unpack[Handover],
+    ) -> Output:
         """Executes DynamicReshape-1 (oneAPI Graph): as `static_reshape`, with the target as an i32 array of rank 1.
 
         A plain sequence of integers is sent as i32; an array keeps the type it has.
+
+        >>> shape = np.array([3, 2], np.int32)  # known at run time
+        >>> client.dynamic_reshape(np.zeros((2, 3), np.float32), shape, special_zero=False).shape
+        (3, 2)
         """
         return self._reshape(Arguments(DYNAMIC_RESHAPE, array, shape, special_zero, expected_shape), timeout, how)
 
     @overload
     def reshape(
-        self,
-        array: PackedTensor,
-        shape: Target,
-        *,
-        special_zero: bool,
-        expected_shape: Expected = None,
-        timeout: float | None = None,
-        **how: Unpack[Transfer],
+        self, array: PackedTensor, shape: Target, *, like: None = None, **how: Unpack[ReshapeOptions]
     ) -> PackedTensor: ...
     @overload
-    def reshape(
-        self,
-        array: npt.ArrayLike,
-        shape: Target,
-        *,
-        special_zero: bool,
-        expected_shape: Expected = None,
-        timeout: float | None = None,
-        **how: Unpack[Transfer],
-    ) -> Array: ...
+    def reshape(self, array: AnyArray, shape: Target, *, like: None = None, **how: Unpack[ReshapeOptions]) -> Array: ...
+    @overload
+    def reshape(self, array: AnyArray, shape: Target, *, like: ModuleType, **how: Unpack[ReshapeOptions]) -> Output: ...
+    @overload
+    def reshape(self, array: AnyArray, shape: Target, *, like: Like, **how: Unpack[ReshapeOptions]) -> Like: ...
     @require_special_zero
     def reshape(
         self,
-        array: npt.ArrayLike | PackedTensor,
+        array: AnyArray | PackedTensor,
         shape: Target,
         *,
         special_zero: bool,
         expected_shape: Expected = None,
         timeout: float | None = None,
-        **how: Unpack[Transfer],
-    ) -> Array | PackedTensor:
+        **how: Unpack[Handover],
+    ) -> Output:
         """Executes Reshape-1 (OpenVINO): every served data type, any integer array of rank 1 as the target.
 
         Copied dims leave both sides before -1 is resolved: (4,0,2) with [-1,0] and special_zero gives (8,0). A plain
         sequence of integers is sent as i64. Arrays of ml_dtypes' types below one byte are packed and unpacked; a
         `PackedTensor` is answered with one.
+
+        >>> client.reshape(np.zeros((4, 0, 2)), [-1, 0], special_zero=True).shape
+        (8, 0)
         """
         arguments = Arguments(RESHAPE, array, shape, special_zero, expected_shape)
         if isinstance(array, PackedTensor):
@@ -265,6 +300,9 @@ class Client:
             special_zero: whether a 0 in `shape` copies the data dim at its index.
             timeout: seconds; None: the client's.
             **more: see `ShapeOptions` and `CallOptions`.
+
+        >>> client.infer_shape(["N", "C", 4], [0, -1], special_zero=True)
+        InferredShape([N, 4*C])
         """
         call = build_infer_shape(data_shape, shape, special_zero=special_zero, more=more)
         return self._calls.run(call, self._endpoint.start_call(timeout, more))
@@ -272,7 +310,13 @@ class Client:
     def infer_shapes(
         self, queries: Iterable[ShapeQuery], *, timeout: float | None = None, **options: Unpack[CallOptions]
     ) -> list[InferredShape | ReshapeError]:
-        """Asks many questions; each has its own answer, or its own refusal, which is returned; see `ShapeQuery`."""
+        """Asks many questions; each has its own answer, or its own refusal, which is returned; see `ShapeQuery`.
+
+        >>> queries = [ShapeQuery(data_shape=[6], shape=[rows, -1], special_zero=False) for rows in (2, 4)]
+        >>> known, refused = client.infer_shapes(queries)
+        >>> known, refused.reason
+        (InferredShape([2, 3]), <Reason.NOT_DIVISIBLE: 'NOT_DIVISIBLE'>)
+        """
         check_keywords("infer_shapes", options, ("queries", "timeout"), CallOptions)
         context = self._endpoint.start_call(timeout, options)
         return self._calls.run_batch(queries, context)
@@ -280,12 +324,20 @@ class Client:
     def check_health(
         self, service: str = SERVICE, *, timeout: float | None = None, **options: Unpack[CallOptions]
     ) -> HealthStatus:
-        """Asks the server for the health of a service, or of the server as a whole (""); never asks again."""
+        """Asks the server for the health of a service, or of the server as a whole (""); never asks again.
+
+        >>> client.check_health()
+        <HealthStatus.SERVING: 1>
+        """
         check_keywords("check_health", options, ("service", "timeout"), CallOptions)
         return self._calls.ask_once(build_health_check(service), self._endpoint.start_call(timeout, options))
 
     def server_info(self, *, timeout: float | None = None, **options: Unpack[CallOptions]) -> ServerInfo:
-        """Asks a server, one of those behind the target, for its version, its limits and what each operation takes."""
+        """Asks a server, one of those behind the target, for its version, its limits and what each operation takes.
+
+        >>> client.server_info().operations["static_reshape"].max_rank
+        12
+        """
         check_keywords("server_info", options, ("timeout",), CallOptions)
         return self._calls.run(build_server_info(), self._endpoint.start_call(timeout, options))
 
@@ -294,6 +346,8 @@ class Client:
 
         Raises:
             UnavailableError: none was in time; the last connection error is part of it.
+
+        >>> client.wait_until_ready(timeout=10)
         """
         self._calls.wait_until_ready(self._endpoint.choose_timeout(timeout))
 
@@ -305,6 +359,10 @@ class Client:
         For `concurrent.futures.as_completed` and its kin. Cancelled before a thread was free, a call is never made; one
         under way ends by its own timeout, or with the client. There are as many threads as Python's executors have by
         default; the timeout of a call begins when it has one.
+
+        >>> future = client.submit(client.infer_shape, (2, 3), (-1,), special_zero=False, timeout=5)
+        >>> future.result()
+        InferredShape([6])
         """
         check_method(method)
         self._endpoint.require_open()
@@ -314,13 +372,13 @@ class Client:
         """Makes the channel; a fake has another way to answer."""
         return SyncCalls(self._endpoint, settings, way)
 
-    def _reshape(self, arguments: Arguments, timeout: float | None, how: Transfer) -> Array:
+    def _reshape(self, arguments: Arguments, timeout: float | None, how: Handover) -> Output:
         call = find_call(arguments, self._inline_max_bytes) if not how or how.keys() <= CALL_OPTIONS else None
         if call is not None:
             return self._calls.run(call, self._endpoint.start_call(timeout, how))
         return self._transfer(plan_reshape(arguments), timeout, how)
 
-    def _transfer(self, plan: Plan, timeout: float | None, how: Transfer) -> Array:
+    def _transfer(self, plan: Plan, timeout: float | None, how: Handover) -> Output:
         delivery = Delivery(plan, how, self._inline_max_bytes)
         context = self._endpoint.start_call(timeout, how)
         if delivery.way == "stream":

@@ -24,6 +24,7 @@ from tensor_reshape.client.deadlines import Deadline
 from tensor_reshape.client.direct_calls import DirectCalls, Way, check_way, open_calls
 from tensor_reshape.client.direct_streams import find_exchange
 from tensor_reshape.client.errors import CallTimeoutError, UnavailableError
+from tensor_reshape.client.frameworks import Output
 from tensor_reshape.client.hints import HINT_SECONDS, NOTHING_TOLD, calls_for_hint, hint_size
 from tensor_reshape.client.options import ChannelSettings, Endpoint, build_channel_options
 from tensor_reshape.client.queries import MAX_PARALLEL_CALLS, ShapeQuery, split_queries
@@ -33,7 +34,6 @@ from tensor_reshape.client.retries import Attempts
 from tensor_reshape.client.stock_calls import StockCalls, explain_one
 from tensor_reshape.client.transfers import StreamTransfer
 from tensor_reshape.rules.errors import LimitError, TensorReshapeError
-from tensor_reshape.wire.arrays import Array
 from tensor_reshape.wire.methods import SERVICE, STREAM_RESHAPE
 
 _Result = TypeVar("_Result")
@@ -93,11 +93,11 @@ class SyncCalls:
                     future.cancel()  # those that are left, where one failed
         return answers
 
-    def stream(self, make_transfer: Callable[[], StreamTransfer], context: ClientContext) -> Array:
+    def stream(self, make_transfer: Callable[[], StreamTransfer], context: ClientContext) -> Output:
         """Makes the call of a stream, with a transfer of its own for each attempt."""
         attempts = Attempts(self._endpoint.budget, context.deadline)
 
-        def attempt() -> Array:
+        def attempt() -> Output:
             transfer = make_transfer()
             try:
                 return self._exchange_all(transfer, context, attempts)
@@ -233,7 +233,7 @@ class SyncCalls:
                 return describe_fault(error)
         return describe_wait(state, self._endpoint.target)
 
-    def _exchange_all(self, transfer: StreamTransfer, context: ClientContext, attempts: Attempts) -> Array:
+    def _exchange_all(self, transfer: StreamTransfer, context: ClientContext, attempts: Attempts) -> Output:
         self._endpoint.require_open()
         seconds, metadata = context.deadline.remaining_seconds, self._endpoint.metadata + context.metadata
         with closing(self._exchange(transfer, seconds, metadata)) as answers:  # or one given up would stay open

@@ -9,6 +9,7 @@ import re
 _SCHEMES = ("dns:", "unix:", "unix-abstract:", "ipv4:", "ipv6:", "vsock:", "xds:")
 _URL = re.compile(r"[a-zA-Z][\w+.-]*://(.*?)/*")
 _ADDRESS = re.compile(r"(\[[^\[\]]+\]|[^:/\[\]\s]+):(\d+)")
+_IPV6 = re.compile(r"[0-9a-fA-F:.]*(%.*)?")
 _MAX_PORT = 65535
 
 
@@ -36,8 +37,8 @@ def _explain(target: str) -> str:
         return f"without the scheme, {url[1]!r}; for TLS there is credentials=grpc.ssl_channel_credentials()"
     if target.isdecimal():
         return f"write 'localhost:{target}'"
-    if target.count(":") > 1 and "[" not in target:
-        host, _, port = target.rpartition(":")
+    host, _, port = target.rpartition(":")
+    if ":" in host and _IPV6.fullmatch(host):
         return f"an IPv6 address stands in brackets: '[{host}]:{port}'"
     if target.startswith(":"):
         return f"write 'localhost{target}'"
@@ -48,7 +49,7 @@ def _explain(target: str) -> str:
 
 def _suggest(target: object) -> str:
     match target:
-        case int():
+        case int() if not isinstance(target, bool):
             return f"'localhost:{target}'"
         case (str(host), int(port)):
             return f"'{host}:{port}'"

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tensor_reshape.client.arrays import is_array, read_array
 from tensor_reshape.client.requests import Arguments, Call, Expected, plan_reshape
 from tensor_reshape.rules.operations import Operation
 from tensor_reshape.wire.arrays import DTYPES, Array
@@ -69,6 +70,8 @@ def find_call(arguments: Arguments, max_bytes: int) -> Call[Array] | None:
         ReshapeError: the refusal that the server would answer with.
     """
     array = arguments.array
+    if not isinstance(array, np.ndarray) and is_array(array):
+        array = read_array(array, "data")
     # Without elements dims may be beyond what numpy holds; and what is not row-major has its strides in its header.
     if type(array) is not np.ndarray or not 0 < array.nbytes <= max_bytes or not array.flags.c_contiguous:
         return None

@@ -1,13 +1,24 @@
-"""How the elements of one call travel, and where they land."""
+"""How the elements of one call travel, where they land, and as whose array they are handed over.
+
+Laws:
+
+- Whatever its size, and however it travelled, an output is read-only, unless the caller asked for one that is not: by
+  `writable`, by `out`, or by `like` for a framework all of whose arrays can be written to.
+- An output shares memory with nothing that the caller has, but with `out`, or the data of a "view".
+- What contradicts itself is refused before anything is sent.
+"""
 
 from collections.abc import Callable, Iterator
-from typing import Literal
+from math import prod
+from typing import Any, Literal, Required
 
 import numpy as np
 
+from tensor_reshape.client.arrays import is_torch_tensor, read_array
 from tensor_reshape.client.contexts import CallOptions
 from tensor_reshape.client.errors import ResponseError
-from tensor_reshape.client.requests import Plan, check_keywords
+from tensor_reshape.client.frameworks import NUMPY, Output, find_framework
+from tensor_reshape.client.requests import Expected, Plan, check_keywords
 from tensor_reshape.client.responses import check_output, decode_answer, refuse_array
 from tensor_reshape.client.shapes import InferredShape
 from tensor_reshape.rules.errors import InvalidRequestError, Reason
@@ -21,11 +32,18 @@ DEFAULT_INLINE_MAX_BYTES = 2 * 1024 * 1024
 """Where the two cross: below, one message is two to three times faster; above, a stream is, and needs less memory."""
 
 Progress = Callable[[int, int], None]
+"""Takes the bytes that have arrived, and how many there will be.
+
+>>> array = client.reshape(np.zeros(6), [2, 3], special_zero=False, progress=print)
+48 48
+"""
+
 Way = Literal["auto", "inline", "stream", "view"]
 
 _WAYS = ("auto", "inline", "stream", "view")
 _COPIES = ("if_needed", "never")
 _NO_BYTES = memoryview(b"")
+_ALIGNMENT_BYTES = 64  # of a cache line, and of the memory that jax takes over without a copy
 _KEYWORDS = ("array", "shape", "special_zero", "expected_shape", "timeout")  # of the operations themselves
 
 
@@ -38,16 +56,49 @@ class Transfer(CallOptions, total=False):
             inline up to the client's `inline_max_bytes`, else a stream.
         copy: with "view", what to do where the array's strides do not allow it: "if_needed" copies, "never" refuses
             (VIEW_IMPOSSIBLE).
-        out: where the output lands, and what is returned: writable, row-major, of the output's type and shape. None
-            goes with a `PackedTensor`.
+        out: where the output lands, and what is returned: an array of numpy or a tensor of torch, writable, row-major,
+            of the output's type and shape. None goes with a `PackedTensor`.
+        writable: whether the output can be written to; without it, it is read-only. What came in one message is copied
+            for it, what came as a stream is not. With "view" it is the caller's own array that is written to.
         progress: called with the bytes that have arrived, and how many there will be; from 0 again where a stream that
             was lost begins anew. An exception ends the call. Elements below one byte count as they travel, packed.
+
+    >>> array = np.arange(6.0)
+    >>> np.shares_memory(array, client.reshape(array, [2, 3], special_zero=False, transfer="view"))
+    True
     """
 
     transfer: Way
     copy: Literal["if_needed", "never"]
-    out: Array | None
+    out: Any
+    writable: bool
     progress: Progress | None
+
+
+class Handover(Transfer, total=False):
+    """All of `Transfer`, and as whose array the output is handed over.
+
+    Attributes:
+        like: an array of the framework, or its namespace: `torch`, `jax.numpy`, `numpy`, `pyarrow`, or any other of the
+            array API standard. The output is an array of it, in the memory of this process, without a copy where the
+            framework takes the memory that it came in. None: numpy's.
+    """
+
+    like: object
+
+
+class ReshapeOptions(Transfer, total=False):
+    """All that every operation takes by name; `like` decides the type of the output, so it is apart.
+
+    Attributes:
+        special_zero: whether a 0 in the target copies the data dim at its index; if not, it is a dim of 0.
+        expected_shape: the output shape that the caller counts on, None for a dim that may be anything.
+        timeout: seconds; None: the client's.
+    """
+
+    special_zero: Required[bool]
+    expected_shape: Expected
+    timeout: float | None
 
 
 class Delivery:
@@ -57,48 +108,67 @@ class Delivery:
         way: "inline", "stream" or "view".
     """
 
-    def __init__(self, plan: Plan, how: Transfer, inline_max_bytes: int) -> None:
+    def __init__(self, plan: Plan, how: Handover, inline_max_bytes: int) -> None:
         """Decides how the elements of `plan` travel.
 
         Raises:
-            TypeError: `how` has a key that is none of `Transfer`.
+            TypeError: `how` has a key that is none of `Handover`, or the framework of `like` has no such type.
             ValueError: `how` contradicts itself, names no such way, or its `out` is not like the output.
         """
-        check_keywords(plan.question.operation.name, how, _KEYWORDS, Transfer)
+        check_keywords(plan.question.operation.name, how, _KEYWORDS, Handover)
         self._plan = plan
-        self._out = how.get("out")
+        self._framework = find_framework(None if plan.is_of_bytes else how.get("like"), plan.data_type)
+        self._is_writable = how.get("writable", False) or not self._framework.takes_read_only
+        self._given_out = how.get("out")
+        self._out = _read_out(self._given_out)
         self._progress = how.get("progress")
         self._copy = how.get("copy", "if_needed")
         self.way = how.get("transfer", "auto")
-        message = self._find_contradiction()
+        message = self._find_contradiction(how)
         if message:
             raise ValueError(message)
         if self.way == "auto":
             self.way = "inline" if plan.dense_bytes <= inline_max_bytes else "stream"
 
-    def land(self, output: Array) -> Array:
+    def land(self, output: Array) -> Output:
         """Returns what the caller gets of an output that came in one message."""
         if self._out is not None:
             self._out[...] = output  # the copy that `out` costs here; a stream writes into it as it comes
         self.report(self._plan.dense_bytes, self._plan.dense_bytes)
-        return output if self._out is None else self._out
+        return self.hand_over(output)
 
-    def view(self, dims: InferredShape) -> Array:
+    def hand_over(self, output: Array) -> Output:
+        """Returns what the caller gets of an output that is complete.
+
+        Raises:
+            ValueError: a copy is needed, of what is to be a view, and must not be made.
+        """
+        if self._out is not None:
+            return self._given_out
+        if self._needs_copy(output):
+            output = self._copy_output(output)
+        if not self._is_writable:
+            output.flags.writeable = False  # of this array; that of the caller, which a view is of, stays what it is
+        return self._framework.present(output)
+
+    def view(self, dims: InferredShape) -> Output:
         """Returns the caller's array under the shape that the server decided; bytes stay what they are.
 
         Raises:
             InvalidRequestError: VIEW_IMPOSSIBLE, where a copy is needed and must not be made.
+            ValueError: the same, where it is not for the strides.
             ResponseError: the server's shape is not the one that the rules give, or nothing that numpy can hold.
         """
         if dims != self._plan.dims:  # by the rules of this process; of another version's server they may differ
             message = f"the server answered {dims}; the rules give {list(self._plan.dims)}"
             raise ResponseError(message)
         if self._plan.is_of_bytes:
-            return self._plan.array
+            return self.hand_over(self._plan.array)
         try:
-            return np.reshape(self._plan.array, self._plan.dims, copy=False)
+            viewed: Array = np.reshape(self._plan.array, self._plan.dims, copy=False)
         except ValueError:
-            return self._reshape_copy()
+            viewed = self._reshape_copy()
+        return self.hand_over(viewed)
 
     def make_output(self) -> Array:
         """Returns the array that a stream fills.
@@ -109,7 +179,7 @@ class Delivery:
         if self._out is not None:
             return self._out
         try:
-            return np.empty(self._plan.memory_dims, self._dtype)  # not cleared: every byte of it will have arrived
+            return _allocate(self._plan.memory_dims, self._dtype)
         except ValueError:
             raise refuse_array(self._plan.dims) from None
 
@@ -132,24 +202,57 @@ class Delivery:
         except ValueError:
             raise refuse_array(dims) from None
 
-    def _find_contradiction(self) -> str:
+    def _needs_copy(self, output: Array) -> bool:
+        """Whether the memory of an output is none that may be handed over."""
+        if self._is_writable and not output.flags.writeable:
+            return True
+        if self.way != "view" or self._framework is NUMPY:
+            return False
+        # The caller's own array: it may be of another byte order, run backwards, have gaps that are no whole elements,
+        # or be written to under jax's hands.
+        is_plain = output.dtype.isnative and all(
+            stride >= 0 and stride % output.itemsize == 0 for stride in output.strides
+        )
+        return not is_plain or (self._framework.is_immutable and not _is_frozen(output))
+
+    def _copy_output(self, output: Array) -> Array:
+        if self._copy == "never":
+            message = f'copy is "never", and {self._framework.name} cannot take this array over as it was asked to'
+            raise ValueError(message)
+        dtype = output.dtype if self._framework is NUMPY else output.dtype.newbyteorder("=")
+        return output.astype(dtype, order="C")
+
+    def _find_contradiction(self, how: Handover) -> str:
         """Returns what is wrong with what was asked for, in a sentence; empty where nothing is."""
+        framework, has_out, writable = self._framework, self._out is not None, how.get("writable", False)
         if self.way not in _WAYS or self._copy not in _COPIES:
             return f"transfer is one of {', '.join(_WAYS)}, and copy one of {', '.join(_COPIES)}"
-        if self.way != "view" and self._copy == "never":
-            return 'copy="never" goes with transfer="view": whatever travels is a copy'
-        if self.way == "view" and self._out is not None:
-            return 'out does not go with transfer="view", which returns the array itself'
-        if self._plan.is_of_bytes and self._out is not None:
-            return "out does not go with a PackedTensor, which no array can hold"
-        if self._out is not None and not self._fits(self._out):
-            return f"out is a writable row-major array of {self._dtype} and shape {list(self._plan.dims)}"
-        return ""
+        contradictions = {
+            'copy="never" goes with transfer="view": whatever travels is a copy': (
+                self.way != "view" and self._copy == "never"
+            ),
+            'out does not go with transfer="view", which returns the array itself': self.way == "view" and has_out,
+            "out does not go with like: what is returned is out": has_out and framework is not NUMPY,
+            "out, writable and like do not go with a PackedTensor, which no array can hold": (
+                self._plan.is_of_bytes and (has_out or writable or how.get("like") is not None)
+            ),
+            f"nobody can write to an array of {framework.name}: leave writable or like out": (
+                framework.is_immutable and writable
+            ),
+            f'copy="never" does not go with {framework.name}, which decides by itself what it copies': (
+                framework.is_immutable and self._copy == "never"
+            ),
+            f"out is a writable row-major array of {self._dtype} and shape {list(self._plan.dims)}": (
+                not self._fits(self._out)
+            ),
+        }
+        return next((message for message, is_so in contradictions.items() if is_so), "")
 
-    def _fits(self, out: Array) -> bool:
-        # A caller may pass anything; and only what is contiguous can be filled as bytes.
-        right = isinstance(out, np.ndarray) and out.dtype == self._dtype and out.shape == self._plan.dims
-        return right and out.flags.c_contiguous and out.flags.writeable
+    def _fits(self, out: Array | None) -> bool:
+        if out is None:
+            return True
+        right = out.dtype == self._dtype and out.shape == self._plan.dims
+        return right and out.flags.c_contiguous and out.flags.writeable  # only what is contiguous is filled as bytes
 
 
 class StreamTransfer:
@@ -202,8 +305,8 @@ class StreamTransfer:
             self.accepted = True
         self._delivery.report(self._arrived, self._size)
 
-    def finish(self) -> Array:
-        """Returns the output.
+    def finish(self) -> Output:
+        """Returns what the caller gets.
 
         Raises:
             ResponseError: the server ended before it was complete.
@@ -211,7 +314,7 @@ class StreamTransfer:
         if not self.accepted or self._arrived != self._size:
             message = f"the server ended after {self._arrived} of {self._size} bytes"
             raise ResponseError(message)
-        return self.output
+        return self._delivery.hand_over(self.output)
 
     def _take(self, chunk: Chunk) -> None:
         end = self._arrived + chunk.payload.nbytes
@@ -226,3 +329,31 @@ class StreamTransfer:
         """Returns where in memory the elements lie that begin at this byte of those that travel."""
         # Of the packed types that are arrays, each byte begins with an element; see `packed_elements`.
         return offset * self._plan.memory_type.group_items
+
+
+def _read_out(out: object) -> Array | None:
+    if out is None:
+        return None
+    if not isinstance(out, np.ndarray) and not is_torch_tensor(out):  # what else is read might be a copy
+        message = f"out is an array of numpy or a tensor of torch, not {type(out).__qualname__}"
+        raise ValueError(message)
+    return read_array(out, "out")
+
+
+def _is_frozen(array: Array) -> bool:
+    """Whether nobody can write to the memory of an array, not only through this view of it."""
+    root: object = array
+    while isinstance(root, np.ndarray) and not root.flags.writeable:
+        root = root.base
+    owner = root.obj if isinstance(root, memoryview) and root.readonly else root
+    return isinstance(owner, bytes) or type(owner).__module__.partition(".")[0] == "jaxlib"
+
+
+def _allocate(dims: tuple[int, ...], dtype: np.dtype[np.generic]) -> Array:
+    """Returns an array that is aligned for whoever takes it over. It is not cleared: every byte of it will arrive.
+
+    Raises:
+        ValueError: numpy cannot hold such a shape.
+    """
+    memory = np.empty(prod(dims) * dtype.itemsize + _ALIGNMENT_BYTES, np.uint8)
+    return np.ndarray(dims, dtype, memory, -memory.ctypes.data % _ALIGNMENT_BYTES)

@@ -10,7 +10,12 @@ Laws:
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable
+from copy import copy
 from itertools import chain
+
+import tensor_reshape.client  # noqa: F401 - before grpc, which is imported as clients need it where this is there
+
+# isort: split
 
 from grpc import StatusCode
 
@@ -19,6 +24,7 @@ from tensor_reshape.client.aio_calls import AioCalls
 from tensor_reshape.client.contexts import ClientContext
 from tensor_reshape.client.direct_calls import Way
 from tensor_reshape.client.errors import UnavailableError
+from tensor_reshape.client.frameworks import Output
 from tensor_reshape.client.hints import hint_size
 from tensor_reshape.client.options import ChannelSettings, Endpoint
 from tensor_reshape.client.queries import ShapeQuery, split_queries
@@ -29,7 +35,6 @@ from tensor_reshape.client.sync_calls import SyncCalls
 from tensor_reshape.client.transfers import StreamTransfer
 from tensor_reshape.rules.errors import TensorReshapeError
 from tensor_reshape.testing.answers import INFO, answer, answer_stream
-from tensor_reshape.wire.arrays import Array
 
 
 class FakeClient(Client):
@@ -113,9 +118,14 @@ class _FakeCalls(SyncCalls):
         self._endpoint = endpoint
         self._failures = deque[Exception]()
 
-    def fail_next(self, error: Exception | None, times: int) -> None:
-        text = "this fake was told to fail"
-        self._failures.extend([error or UnavailableError(text, StatusCode.UNAVAILABLE)] * times)
+    def fail_next(self, error: object, times: int) -> None:
+        if error is None:
+            text = "this fake was told to fail"
+            error = UnavailableError(text, StatusCode.UNAVAILABLE)
+        if not isinstance(error, Exception):
+            message = f"error is {error!r}: write an exception, as LimitError.of(Reason.SERVER_BUSY, 'busy')"
+            raise TypeError(message)
+        self._failures.extend([error] * times)
 
     def close(self) -> None:
         self._endpoint.close()
@@ -132,7 +142,7 @@ class _FakeCalls(SyncCalls):
         self._endpoint.require_open()  # also where there is nothing to ask
         return [told for piece in split_queries(queries) for told in self.run(build_infer_shapes(piece), context)]
 
-    def stream(self, make_transfer: Callable[[], StreamTransfer], context: ClientContext) -> Array:
+    def stream(self, make_transfer: Callable[[], StreamTransfer], context: ClientContext) -> Output:
         with context:
             self._begin()
             transfer = make_transfer()
@@ -150,7 +160,9 @@ class _FakeCalls(SyncCalls):
     def _begin(self) -> None:
         self._endpoint.require_open()
         if self._failures:
-            raise self._failures.popleft()
+            failure = self._failures.popleft()
+            # A call writes its request id into its error, which must not be that of the next one.
+            raise copy(failure) if isinstance(failure, TensorReshapeError) else failure
 
 
 class _AsyncFakeCalls(AioCalls):
@@ -170,7 +182,7 @@ class _AsyncFakeCalls(AioCalls):
         await asyncio.sleep(0)
         return self.fakes.run_batch(queries, context)
 
-    async def stream(self, make_transfer: Callable[[], StreamTransfer], context: ClientContext) -> Array:
+    async def stream(self, make_transfer: Callable[[], StreamTransfer], context: ClientContext) -> Output:
         await asyncio.sleep(0)
         return self.fakes.stream(make_transfer, context)
 

@@ -1,14 +1,22 @@
-"""Servers in processes of their own, each on a free port of this machine."""
+"""Servers in processes of their own, each on a free port of this machine.
+
+Law: no server outlives the process that started it, however that ended, where there is a shell to see to it.
+"""
 
 import json
+import shutil
 import subprocess
 import sys
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
-from threading import Thread
+from threading import Thread, Timer
 from typing import IO, NamedTuple
 
+# The log is where a server says its address, and is read by nobody else: so whatever the caller's options or the
+# environment say of it, it is this.
+_OWN_OPTIONS = ("--listen", "127.0.0.1:0", "--log-format", "json", "--log-level", "info")
+_START_SECONDS = 60
 _STOP_SECONDS = 10
 _KEPT_LINES = 20
 
@@ -35,27 +43,47 @@ def run_server(*options: str) -> Iterator[ReshapeServer]:
     """Runs a server until the end of the block; it needs the extra `[server]`.
 
     Args:
-        *options: of `tensor-reshape serve`, besides `--listen`.
+        *options: of `tensor-reshape serve`, besides `--listen` and those of its log.
 
     Raises:
-        RuntimeError: the server did not start; the message is what it said.
+        RuntimeError: the server did not start, or not within a minute; the message is what it said.
 
     >>> with run_server("--max-tensor-bytes", "1000000") as server:
     ...     server.address.startswith("127.0.0.1:")
     True
     """
-    command = [sys.executable, "-m", "tensor_reshape.server", "--listen", "127.0.0.1:0", "--log-format", "json"]
+    command = [sys.executable, "-m", "tensor_reshape.server", *options, *_OWN_OPTIONS]
     process = subprocess.Popen(  # noqa: S603 - this very interpreter, and what the caller's test says
-        [*command, *options],
+        command,
         stderr=subprocess.PIPE,
         text=True,
         errors="backslashreplace",  # gRPC's own lines may hold what a caller sent
     )
     with process:
         try:
-            yield ReshapeServer(_read_address(process), process)
+            with _guard(process.pid):
+                yield ReshapeServer(_read_address(process), process)
         finally:
             _stop(process)
+
+
+@contextmanager
+def _guard(pid: int) -> Iterator[None]:
+    """Has a shell end the server if this process is gone before the block is left: SIGKILL leaves no other way.
+
+    The kernel's own (PR_SET_PDEATHSIG) would end it with the thread that started it, which may be any of a test's.
+    """
+    shell = shutil.which("sh")
+    if shell is None:
+        yield
+        return
+    # Its standard input is at its end when no process has the other end of the pipe any longer.
+    command = [shell, "-c", 'read -r _; kill "$0"', str(pid)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE) as guard:  # noqa: S603 - all of it is said here
+        try:
+            yield
+        finally:
+            guard.kill()  # before the server ends: another process may then have its number
 
 
 def _read_address(process: subprocess.Popen[str]) -> str:
@@ -65,13 +93,18 @@ def _read_address(process: subprocess.Popen[str]) -> str:
         message = "the server's log is not piped"
         raise RuntimeError(message)
     lines = deque[str](maxlen=_KEPT_LINES)
-    for line in log:
-        lines.append(line)
-        address = _find_address(line)
-        if address:
-            # Or the pipe would be full some day, and the server wait for ever.
-            Thread(target=_read_on, args=(log,), name="tensor-reshape log", daemon=True).start()
-            return address
+    patience = Timer(_START_SECONDS, process.kill)  # its log then ends
+    patience.start()
+    try:
+        for line in log:
+            lines.append(line)
+            address = _find_address(line)
+            if address:
+                # Or the pipe would be full some day, and the server wait for ever.
+                Thread(target=_read_on, args=(log,), name="tensor-reshape log", daemon=True).start()
+                return address
+    finally:
+        patience.cancel()
     message = (
         f"the server ended with {process.wait()}: pip install 'tensor-reshape[server]'? It said:\n{''.join(lines)}"
     )

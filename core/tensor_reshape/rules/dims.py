@@ -24,6 +24,9 @@ class Interval(NamedTuple):
     Attributes:
         min: at least 0.
         max: None where nothing bounds it.
+
+    >>> Interval(2, None).holds(8), Interval(2, 8).meet(Interval(4, None))
+    (True, Interval(min=4, max=8))
     """
 
     min: int
@@ -63,6 +66,9 @@ class Symbol(NamedTuple):
     Attributes:
         name: as the caller wrote it.
         bounds: what is known of it.
+
+    >>> client.infer_shape([Symbol("batch"), 4], [-1], special_zero=False)
+    InferredShape([4*batch])
     """
 
     name: str
@@ -77,6 +83,9 @@ class Expression(NamedTuple):
         factors: in the order of their names, one for each power.
         divisor: at least 1.
         divisors: as the factors; they are not 0.
+
+    >>> str(Expression(4, (Symbol("C"),), 2))
+    '4*C/2'
     """
 
     coefficient: int
@@ -106,6 +115,10 @@ class Dim(NamedTuple):
     Attributes:
         bounds: what it lies between.
         expression: what it is called; None: it has no name.
+
+    >>> (dim,) = client.infer_shape([(2, 8), 4], [-1], special_zero=False)
+    >>> dim.bounds, str(dim)
+    (Interval(min=8, max=32), '8..32')
     """
 
     bounds: Interval
@@ -278,10 +291,14 @@ def _check_bounds(bounds: Interval, path: str, index: int) -> None:
         raise InvalidRequestError.of(Reason.INTERVAL_EMPTY, message, path, index=index, min=low, max=high)
 
 
-def _refuse_range(value: int, path: str, index: int) -> InvalidRequestError:
+def hint_unknown(dim: object) -> str:
+    """Returns what to write in place of -1, to be added to a message; empty where there is none."""
     # Libraries write -1 for a dim of which nothing is known. Here it is no dim, since in a target it is an instruction.
-    hint = "; write None, or ? as text, where nothing is known of it" if value == -1 else ""
-    message = f"{path} is {format_value(value)}; a dim lies from 0 to 2^63 - 1{hint}"
+    return "; write None, or ? as text, where nothing is known of it" if dim == -1 else ""
+
+
+def _refuse_range(value: int, path: str, index: int) -> InvalidRequestError:
+    message = f"{path} is {format_value(value)}; a dim lies from 0 to 2^63 - 1{hint_unknown(value)}"
     return InvalidRequestError.of(Reason.DIM_OUT_OF_RANGE, message, path, index=index, value=value)
 
 

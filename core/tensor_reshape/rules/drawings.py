@@ -46,8 +46,8 @@ _DEPTH_PIXELS = 26
 _LINE_PIXELS = 21
 _SHOWN_FACTORS = 8
 _TIMES = " \N{MULTIPLICATION SIGN} "
-_LEAST_CHARACTERS = 46
-"""How wide a text may be: what a narrow screen shows, or else as wide as the boxes are."""
+_NARROW_CHARACTERS, _WIDE_CHARACTERS = 46, 90
+"""How wide a text is: as the boxes, but no less than a narrow screen shows, and no more than people read at once."""
 
 _CAPTIONS = {
     Kind.LITERAL: "number",
@@ -124,7 +124,7 @@ def draw_refusal(question: AnyQuestion, error: ReshapeError, *, is_standalone: b
     Args:
         question: what was asked.
         error: why it is refused. What would have been accepted is drawn where the refusal was explained.
-        is_standalone: as in `draw_answer`.
+        is_standalone: as in `draw_answer`; the drawing then says in words what is wrong, too.
     """
     target = _read_items(question, None)
     rows = _list_rows(question, target)
@@ -135,12 +135,17 @@ def draw_refusal(question: AnyQuestion, error: ReshapeError, *, is_standalone: b
     # Some messages end with it already. It begins a line of its own, as it is what a reader looks for.
     story = [error.message.removesuffix(f"; {accepted}"), accepted] if accepted else [error.message]
     grid = _lay_out(rows)
-    characters = max(_LEAST_CHARACTERS, int((grid.right - _EDGE_PIXELS) / CHARACTER_PIXELS))
-    footer = [[Span(str(error.reason), is_strong=True)]]
-    if is_standalone:  # a page says it in its own words, which wrap
-        footer += [[Span(line)] for text in story for line in wrap(text, characters)]
+    # A page says it beside the drawing, in text that it wraps as it has room.
+    footer = _write_refusal(str(error.reason), story, grid.right) if is_standalone else []
     words = f"{_describe(question)}: refused, {error.reason}", "; ".join(story)
     return _compose(words, rows, footer, grid, [*_draw_copies(target, (), grid)], is_standalone=is_standalone)
+
+
+def _write_refusal(reason: str, story: Sequence[str], width: int) -> list[list[Span]]:
+    """Returns the lines underneath, of a width for people to read."""
+    characters = min(max(_NARROW_CHARACTERS, int((width - _EDGE_PIXELS) / CHARACTER_PIXELS)), _WIDE_CHARACTERS)
+    lines = [line for text in story for line in wrap(text, characters)]
+    return [[Span(reason, is_strong=True)], *[[Span(line)] for line in lines]]
 
 
 def _read_items(question: AnyQuestion, output: Sequence[AnyDim] | None) -> Target[AnyDim] | None:

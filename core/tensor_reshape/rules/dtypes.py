@@ -32,6 +32,9 @@ class DataType(IntEnum):
         numpy_name: the name of the type in numpy, or in ml_dtypes where numpy has none; empty where neither has it.
         group_items: how many elements it takes to fill whole bytes: one, unless the type is packed.
         group_bytes: how many bytes these fill.
+
+    >>> str(DataType.BF16), DataType.BF16.bits, DataType.U4.is_packed
+    ('bf16', 16, True)
     """
 
     bits: int

@@ -34,6 +34,9 @@ class Reason(StrEnum):
         code_name: of the gRPC status code that a call refused for this reason ends with.
         rule: the number of the broken rule, as `tensor_reshape.rules` counts them; None: it is none of the five.
         is_retryable: whether the same request may be accepted by the same server a moment later.
+
+    >>> Reason.NOT_DIVISIBLE.rule, Reason.NOT_DIVISIBLE.code_name, Reason.SERVER_BUSY.is_retryable
+    (3, 'INVALID_ARGUMENT', True)
     """
 
     code_name: str
@@ -121,6 +124,12 @@ class TensorReshapeError(Exception):
 
     Attributes:
         request_id: of the call that ended with it, as the server logs it; None where no call was made.
+
+    >>> try:
+    ...     client.infer_shape((2, 3), (4,), special_zero=False, request_id="job-7/3")
+    ... except TensorReshapeError as error:
+    ...     print(error.request_id)
+    job-7/3
     """
 
     request_id: str | None = None
@@ -135,9 +144,17 @@ class ReshapeError(TensorReshapeError):
         reason: a `Reason`, or the text of one that a newer server knows and this version does not.
         field: the field to blame, as a path with the index of the item (`shape[1]`); empty where none is.
         metadata: the index and the values, as text, under stable keys.
+
+    >>> try:
+    ...     client.reshape(np.zeros(6), [4, -1], special_zero=False)
+    ... except ReshapeError as error:
+    ...     print(error.reason, error.field, error.metadata["dividend"], error.metadata["divisor"])
+    NOT_DIVISIBLE shape[1] 6 4
     """
 
     code_name: ClassVar[str] = INTERNAL
+    reason: Reason | str
+    metadata: dict[str, str]
 
     def __init__(
         self, message: str, *, reason: str, field: str = "", metadata: Mapping[str, str] | None = None
@@ -161,7 +178,14 @@ class ReshapeError(TensorReshapeError):
 
 
 class InvalidRequestError(ReshapeError, ValueError):
-    """The request is against the rules: it fails the same way on every server."""
+    """The request is against the rules: it fails the same way on every server.
+
+    >>> try:
+    ...     client.reshape(np.zeros(6), [-1, -1], special_zero=False)
+    ... except ValueError as error:
+    ...     print(error)
+    shape[1] is -1: only one dim can be inferred, and shape[0] is -1 already; shape [-1, -1], data [6]
+    """
 
     code_name = INVALID_ARGUMENT
 
@@ -173,13 +197,33 @@ class NotFoundError(ReshapeError):
 
 
 class UnauthenticatedError(ReshapeError):
-    """The server does not know who calls: the call has no token, or none that it takes."""
+    """The server does not know who calls: the call has no token, or none that it takes.
+
+    >>> from tensor_reshape.testing import FakeClient
+    >>> client = FakeClient()
+    >>> client.fail_next(UnauthenticatedError.of(Reason.UNAUTHENTICATED, "the call shows no token"))
+    >>> try:
+    ...     client.check_health()
+    ... except UnauthenticatedError as error:
+    ...     print(error.reason)
+    UNAUTHENTICATED
+    """
 
     code_name = UNAUTHENTICATED
 
 
 class PermissionDeniedError(ReshapeError):
-    """The server knows who calls, and does not let that caller make this call."""
+    """The server knows who calls, and does not let that caller make this call.
+
+    >>> from tensor_reshape.testing import FakeClient
+    >>> client = FakeClient()
+    >>> client.fail_next(PermissionDeniedError.of(Reason.PERMISSION_DENIED, "not for this caller"))
+    >>> try:
+    ...     client.check_health()
+    ... except PermissionDeniedError as error:
+    ...     print(error.reason)
+    PERMISSION_DENIED
+    """
 
     code_name = PERMISSION_DENIED
 
@@ -189,6 +233,12 @@ class LimitError(ReshapeError):
 
     Attributes:
         retry_seconds: how long that server asks to wait before the same request is sent again; None: do not.
+
+    >>> try:
+    ...     client.reshape(np.zeros(20 * 2**20, np.uint8), [-1], special_zero=False, transfer="inline")
+    ... except LimitError as error:
+    ...     print(error.reason, error.retry_seconds)
+    MESSAGE_TOO_LARGE None
     """
 
     code_name = RESOURCE_EXHAUSTED

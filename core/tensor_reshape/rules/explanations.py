@@ -9,6 +9,7 @@ from math import prod
 from typing import TypeAlias
 
 from tensor_reshape.rules.dims import AnyDim, Dim, format_dim, format_product
+from tensor_reshape.rules.divisors import find_near_divisors
 from tensor_reshape.rules.errors import (
     MAX_MESSAGE_CHARACTERS,
     MAX_VALUE_CHARACTERS,
@@ -22,9 +23,6 @@ from tensor_reshape.rules.targets import Target, balance, read_target
 
 _HINTED = frozenset({Reason.NOT_DIVISIBLE, Reason.VOLUME_MISMATCH})
 """The reasons of which what is accepted is worked out for the very question: it belongs in the message, too."""
-
-_NEAR = 1000
-"""How far from a divisor others are looked for, one by one: a refusal must not take long."""
 
 _Describe: TypeAlias = Callable[[AnyQuestion, ReshapeError], str]
 """Says what would have been accepted."""
@@ -114,20 +112,17 @@ def _show(dim: AnyDim) -> str:
     return format_dim(dim)
 
 
-def _accept_division(_question: AnyQuestion, error: ReshapeError) -> str:
+def _accept_division(question: AnyQuestion, error: ReshapeError) -> str:
     dividend, divisor = error.metadata.get("dividend", ""), error.metadata.get("divisor", "")
+    text = f"other items whose product divides {dividend}"
     if not (dividend.isdecimal() and divisor.isdecimal()):
-        return f"other items whose product divides {dividend}"
-    near = [str(value) for value in _find_near_divisors(int(dividend), int(divisor))]
-    return f"other items whose product divides {dividend}: the nearest are {' and '.join(near)}"
-
-
-def _find_near_divisors(number: int, near: int) -> list[int]:
-    """Returns the divisors of `number` next to `near`, those that a short search finds."""
-    # 1 and the number itself divide it always: where nothing nearer is found, they are right, and far.
-    below = next((value for value in range(near - 1, max(near - _NEAR, 0), -1) if number % value == 0), 1)
-    above = next((value for value in range(near + 1, near + _NEAR) if number % value == 0), number)
-    return sorted({below, above})
+        return text
+    numbers = [dim for dim in question.data or () if isinstance(dim, int)]
+    near = find_near_divisors(int(dividend), int(divisor), numbers)
+    found = " and ".join(map(str, near.values))
+    if not near.are_nearest:
+        return f"{text}, such as {found}"
+    return f"{text}: the nearest {'are' if len(near.values) > 1 else 'is'} {found}"
 
 
 def _accept_volume(question: AnyQuestion, _error: ReshapeError) -> str:

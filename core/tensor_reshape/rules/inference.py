@@ -74,7 +74,7 @@ from tensor_reshape.rules.solvers.equations import UNBOUNDED, Range, System, bui
 from tensor_reshape.rules.solvers.exact import solve_exactly
 from tensor_reshape.rules.solvers.names import find_equality, solve_for
 from tensor_reshape.rules.solvers.single import solve_single
-from tensor_reshape.rules.targets import Target, read_target
+from tensor_reshape.rules.targets import Target, balance, read_target
 from tensor_reshape.rules.views import infer_view
 
 
@@ -337,7 +337,9 @@ def _refuse(question: AnyQuestion, case: Case) -> InvalidRequestError:
     # An item whose only value is 0; a number that is 0 is a copy, or was refused when the system was built.
     if any(item != 0 and find_bounds(item).max == 0 for item in others):
         return refuse_zero_volume(question, inferred)
-    return refuse_remainder(question, inferred, format_product(data), format_product(others))
+    # What is divided by what: a 0 that copies is the dim that it copies.
+    above, below = balance(target, data)
+    return refuse_remainder(question, inferred, format_product(above), format_product(below))
 
 
 def _refuse_expected(question: AnyQuestion, expected: Sequence[AnyDim], case: Case) -> InvalidRequestError:

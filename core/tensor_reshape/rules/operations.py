@@ -65,8 +65,9 @@ _BY_LETTERS = {name.replace("_", ""): operation for name, operation in OPERATION
 
 def find_operation(name: str) -> Operation | None:
     """Returns the operation of a name as people write it: "reshape", "Reshape-1", "StaticReshape", "STATIC_RESHAPE"."""
-    if name in OPERATIONS:
-        return OPERATIONS[name]
+    operation = OPERATIONS.get(name)
+    if operation is not None:
+        return operation
     plain = name.lower().removeprefix("operation_").removesuffix("-1").replace("_", "").replace("-", "")
     return _BY_LETTERS.get(plain)
 

@@ -13,7 +13,12 @@ Shape_co = TypeVar("Shape_co", bound="Sequence[AnyDim] | None", covariant=True)
 
 
 class Kind(Enum):
-    """What an item of a target is, and so where a dim of the output comes from."""
+    """What an item of a target is, and so where a dim of the output comes from.
+
+    >>> told = client.infer_shape((2, 3, 4), (0, -1), special_zero=True, explain=True)
+    >>> [origin.kind.value for origin in told.origins]
+    ['copied', 'inferred']
+    """
 
     LITERAL = "literal"
     """A number: the dim itself."""
@@ -86,6 +91,10 @@ class Equality(NamedTuple):
         left: of the data.
         right: of the output.
         unless_empty: whether it holds only where the tensor has elements.
+
+    >>> told = client.infer_shape(["N", 4], ["M", 2], special_zero=False)
+    >>> print(told, *told.equalities)
+    [M, 2] 2*N = M
     """
 
     left: Expression
@@ -107,6 +116,10 @@ class Origin(NamedTuple):
         data_index: of a copy: which dim of the data.
         dividend: of an inferred dim: the product that is divided.
         divisor: of an inferred dim: what it is divided by.
+
+    >>> told = client.infer_shape((2, 3, 4), (0, -1), special_zero=True, explain=True)
+    >>> print(told.origins[1].text)
+    shape[1] is -1: 24 / 2 = 12
     """
 
     kind: Kind

@@ -3,6 +3,7 @@
 Laws: dims are written as `rules.notation` reads them; and what an answer does not say has no key.
 """
 
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 from tensor_reshape.rules.dims import AnyDim
@@ -13,7 +14,7 @@ Json: TypeAlias = dict[str, Any]
 
 def describe_answer(answer: ShapeAnswer) -> Json:
     """Returns an answer as JSON."""
-    record: Json = {"shape": None if answer.dims is None else list(map(describe_dim, answer.dims))}
+    record: Json = {"shape": describe_dims(answer.dims)}
     if answer.equalities:
         record["equalities"] = [
             {"left": str(left), "right": str(right), "unless_empty": unless_empty}
@@ -28,6 +29,11 @@ def describe_answer(answer: ShapeAnswer) -> Json:
             "strides": None if strides is None else list(strides),
         }
     return record
+
+
+def describe_dims(dims: Sequence[AnyDim] | None) -> list[int | Json | None] | None:
+    """Returns a shape as JSON: null where not even the rank is known."""
+    return None if dims is None else list(map(describe_dim, dims))
 
 
 def describe_dim(dim: AnyDim) -> int | Json | None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from tensor_reshape.rules.dims import AnyDim, Interval, format_dim, format_dims
+from tensor_reshape.rules.dims import AnyDim, Interval, format_dim, format_dims, hint_unknown
 from tensor_reshape.rules.errors import InvalidRequestError, Reason, format_value
 from tensor_reshape.rules.limits import MAX_DIM
 from tensor_reshape.rules.questions import AnyQuestion
@@ -78,7 +78,7 @@ def refuse_expected_rank(output: Sequence[AnyDim], expected: Sequence[AnyDim]) -
 def refuse_expected(index: int, have: AnyDim, want: AnyDim) -> InvalidRequestError:
     """An output dim that is not the expected one."""
     field = f"expected_shape.dims[{index}]"
-    message = f"the output dim {index} is {format_dim(have)}; {field} is {format_dim(want)}"
+    message = f"the output dim {index} is {format_dim(have)}; {field} is {format_dim(want)}{hint_unknown(want)}"
     return InvalidRequestError.of(
         Reason.EXPECTED_SHAPE_MISMATCH, message, field, index=index, have=format_dim(have), want=format_dim(want)
     )

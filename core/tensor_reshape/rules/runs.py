@@ -8,7 +8,7 @@ known for sure, numbers and names: what is not known joins its neighbours. They 
 tensor that has none.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Hashable, Sequence
 from fractions import Fraction
 from itertools import pairwise
@@ -68,13 +68,13 @@ def _factor(dim: AnyDim, token: Hashable) -> _Factor:
 
 def _find_places(left: Sequence[_Factor], right: Sequence[_Factor]) -> list[_Place]:
     """Returns the places where the products of what is before them are equal: the beginning, and others inside."""
-    known: dict[Hashable, int] = {}
+    known = defaultdict[Hashable, list[int]](list)  # dims of 1 leave a product as it is, so it may have many places
     for count, product in enumerate(_multiply(left)[:-1], 1):
-        known.setdefault(product, count)
+        known[product].append(count)
     places = [(0, 0)]
     for count, product in enumerate(_multiply(right)[:-1], 1):
-        below = known.get(product, 0)
-        if below > places[-1][0]:
+        below = next((place for place in known.get(product, ()) if place > places[-1][0]), None)
+        if below is not None:
             places.append((below, count))
     return places
 

@@ -20,7 +20,12 @@ from tensor_reshape.rules.limits import MAX_DIM
 
 
 class ViewPossibility(Enum):
-    """Whether the output can be a view."""
+    """Whether the output can be a view.
+
+    >>> told = client.infer_shape((2, 3), (3, 2), special_zero=False, data_strides=(1, 2))
+    >>> told.view.possibility
+    <ViewPossibility.IMPOSSIBLE: 'impossible'>
+    """
 
     POSSIBLE = "possible"
     IMPOSSIBLE = "impossible"
@@ -33,6 +38,10 @@ class View(NamedTuple):
     Attributes:
         possibility: which one it is.
         strides: of the output over the bytes of the data, in elements, where it can be a view.
+
+    >>> told = client.infer_shape((2, 3, 4), (0, -1), special_zero=True, data_strides=(12, 4, 1))
+    >>> told.view.strides
+    (12, 1)
     """
 
     possibility: ViewPossibility

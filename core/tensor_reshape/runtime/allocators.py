@@ -19,6 +19,8 @@ def keep_freed_memory() -> bool:
 
     Returns:
         whether it does; with another C library nothing is changed.
+
+    >>> was_changed = keep_freed_memory()
     """
     try:
         mallopt = ctypes.CDLL(None).mallopt

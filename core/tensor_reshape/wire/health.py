@@ -15,7 +15,11 @@ CHECK_METHOD = "/grpc.health.v1.Health/Check"
 
 
 class HealthStatus(IntEnum):
-    """What a server says of a service: `grpc.health.v1.HealthCheckResponse.ServingStatus`."""
+    """What a server says of a service: `grpc.health.v1.HealthCheckResponse.ServingStatus`.
+
+    >>> client.check_health() is HealthStatus.SERVING
+    True
+    """
 
     UNKNOWN = 0
     SERVING = 1

@@ -16,7 +16,11 @@ from tensor_reshape.wire.tensors import encode_data_type
 
 
 class Feature(Enum):
-    """What a server may serve besides the operations; a value is the name of its number in the contract."""
+    """What a server may serve besides the operations; a value is the name of its number in the contract.
+
+    >>> Feature.REFLECTION in client.server_info().features
+    True
+    """
 
     REFLECTION = "FEATURE_REFLECTION"
     OPEN_INFERENCE = "FEATURE_OPEN_INFERENCE"
@@ -34,6 +38,9 @@ class ServerLimits:
         max_header_bytes: of a request without the bytes of its tensor.
         max_batch_bytes: of a batch of questions.
         max_batch_items: how many questions a batch may have.
+
+    >>> client.server_info().limits.max_tensor_bytes
+    1099511627776
     """
 
     max_message_bytes: int
@@ -52,6 +59,9 @@ class OperationInfo:
         max_rank: of data and target.
         data_types: of the data.
         shape_data_types: of a target that is a tensor; none where it is an attribute.
+
+    >>> sorted(map(str, client.server_info().operations["dynamic_reshape"].shape_data_types))
+    ['i32']
     """
 
     max_rank: int
@@ -69,6 +79,9 @@ class ServerInfo:
         limits: what requests and answers may be.
         operations: what each operation takes, by its name.
         features: what is served besides.
+
+    >>> sorted(client.server_info().operations)
+    ['dynamic_reshape', 'reshape', 'static_reshape']
     """
 
     version: str

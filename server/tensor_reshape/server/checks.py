@@ -17,9 +17,10 @@ from tensor_reshape.server.runner import Runner
 from tensor_reshape.server.security.certificates import Certificates
 from tensor_reshape.server.security.identities import IdentityPattern
 from tensor_reshape.server.security.tokens import Tokens
+from tensor_reshape.server.side_ports import import_gateway
 from tensor_reshape.server.transport.listeners import find_unbindable
 
-_OTHER_LISTENERS = ("health_listen", "metrics_listen")
+_OTHER_LISTENERS = ("health_listen", "http_listen", "metrics_listen")
 _SOMEWHERE = "127.0.0.1:0"  # a unix socket would stay
 
 
@@ -45,6 +46,8 @@ def _list_attempts(settings: Mapping[str, Any]) -> Iterator[Callable[[], object]
         yield partial(Certificates, TlsFiles(certificate=certificate, key=key, client_ca=settings["tls_client_ca"]))
     if settings["token_file"]:
         yield partial(Tokens, settings["token_file"])
+    if settings["http_listen"]:
+        yield import_gateway
     for text in settings["allow_identity"]:
         yield partial(IdentityPattern, text)
 

@@ -77,17 +77,21 @@ class Config(ObservationSettings, CallerSettings, QuotaSettings, BoundSettings, 
         if faults:
             raise ConfigError(*faults)
 
-    def for_worker(self, listen: tuple[str, ...], health_listen: str | None = None) -> "Config":
+    def for_worker(
+        self, listen: tuple[str, ...], health_listen: str | None = None, http_listen: str | None = None
+    ) -> "Config":
         """Returns what one of the workers is started with: its share of what the whole server may use.
 
         Args:
             listen: the same addresses with their real ports.
             health_listen: likewise.
+            http_listen: likewise.
         """
         return replace(
             self,
             listen=listen,
             health_listen=health_listen,
+            http_listen=http_listen,
             metrics_listen=None,  # one port shows what all of them count
             workers=1,
             memory_budget_bytes=self.memory_budget_bytes // self.workers,
@@ -96,8 +100,13 @@ class Config(ObservationSettings, CallerSettings, QuotaSettings, BoundSettings, 
 
     @property
     def all_addresses(self) -> tuple[str, ...]:
-        """Every address that is listened on, for calls and for health."""
+        """Every address that gRPC listens on, for calls and for health."""
         return self.listen if self.health_listen is None else (*self.listen, self.health_listen)
+
+    @property
+    def bound_addresses(self) -> tuple[str, ...]:
+        """Every address that each process binds."""
+        return self.all_addresses if self.http_listen is None else (*self.all_addresses, self.http_listen)
 
     @property
     def tls(self) -> TlsFiles | None:
@@ -159,10 +168,9 @@ class Config(ObservationSettings, CallerSettings, QuotaSettings, BoundSettings, 
                 yield f"cannot listen on {address!r}: an address is host:port or unix:PATH"
             elif self.workers > 1 and address.startswith("unix:"):
                 yield f"cannot listen on {address}: several workers can share a port, but no unix socket"
-        if self.metrics_listen is None:
-            return
-        if not is_address(self.metrics_listen) or self.metrics_listen.startswith("unix:"):
-            yield f"cannot show metrics on {self.metrics_listen!r}: an address of these is host:port"
+        for what, plain in (("show metrics", self.metrics_listen), ("serve HTTP", self.http_listen)):
+            if plain is not None and (not is_address(plain) or plain.startswith("unix:")):
+                yield f"cannot {what} on {plain!r}: an address of these is host:port"
 
     def _find_caller_faults(self) -> Iterator[str]:
         """Yields what would let in others than was meant, or more of them."""
@@ -175,16 +183,15 @@ class Config(ObservationSettings, CallerSettings, QuotaSettings, BoundSettings, 
         if self.authorization_file is not None and not self.authenticates:
             yield "--authorization-file needs --tls-client-ca or --token-file: else nobody says who calls"
         exposed = next((address for address in self.listen if not is_local(address)), None)
-        if exposed is None:
-            return
-        if self.channelz and not self.authenticates:
+        if exposed is not None and self.channelz and not self.authenticates:
             yield (
                 f"--channelz on {exposed} needs --tls-client-ca or --token-file: else any stranger reads who is "
                 "connected, and may hold the server up by asking"
             )
-        if self.token_file is not None and self.tls is None and not self.allow_plaintext_tokens:
+        told = exposed or (self.http_listen if self.http_listen and not is_local(self.http_listen) else None)
+        if told is not None and self.token_file is not None and self.tls is None and not self.allow_plaintext_tokens:
             yield (
-                f"--token-file on {exposed} needs TLS, or whoever is on the way reads the tokens: where something else "
+                f"--token-file on {told} needs TLS, or whoever is on the way reads the tokens: where something else "
                 "encrypts them, as a mesh does, say --allow-plaintext-tokens"
             )
 

@@ -18,7 +18,12 @@ _LIMITS = ("max_message_bytes", "max_tensor_bytes", "memory_budget_bytes", "max_
 
 
 def announce(
-    addresses: Sequence[str], config: Config, *, health_address: str | None, metrics_address: str | None
+    addresses: Sequence[str],
+    config: Config,
+    *,
+    health_address: str | None,
+    http_address: str | None,
+    metrics_address: str | None,
 ) -> None:
     """Logs where the server listens, by the real ports, a line for each address; and how it serves, in one.
 
@@ -26,20 +31,19 @@ def announce(
         addresses: for calls.
         config: of the whole server; its `engine` is the one that reads connections.
         health_address: for health alone, if any.
+        http_address: for HTTP, if any.
         metrics_address: for metrics, if any; whoever opens that port has logged a line of it.
     """
     if health_address is not None:
         _LOGGER.info("listening for health checks", extra={"address": health_address})
+    if http_address is not None:
+        _LOGGER.info("listening for HTTP", extra={"address": http_address, "tls": config.tls is not None})
     for address in addresses:
         values = {"address": address, "tls": config.tls is not None, "engine": config.engine}
         _LOGGER.info("listening", extra=values)
-    _LOGGER.info("serving", extra=_list_facts(addresses, config) | _list_ports(health_address, metrics_address))
-
-
-def _list_ports(health_address: str | None, metrics_address: str | None) -> dict[str, object]:
-    """Returns where something else than calls is answered, if anywhere."""
-    ports = {"health_address": health_address, "metrics_address": metrics_address}
-    return {name: address for name, address in ports.items() if address is not None}
+    ports = {"health_address": health_address, "http_address": http_address, "metrics_address": metrics_address}
+    told = {name: address for name, address in ports.items() if address is not None}
+    _LOGGER.info("serving", extra=_list_facts(addresses, config) | told)
 
 
 def _list_facts(addresses: Sequence[str], config: Config) -> dict[str, object]:

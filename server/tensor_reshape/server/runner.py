@@ -7,9 +7,10 @@ import threading
 import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
+from dataclasses import replace
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import grpc
 from google.protobuf.descriptor import MethodDescriptor
@@ -23,12 +24,11 @@ from tensor_reshape.server.auxiliary.foreign_methods import (
     build_checks,
     build_health,
 )
-from tensor_reshape.server.auxiliary.health_ports import HealthPort
 from tensor_reshape.server.auxiliary.reflection import Reflection
 from tensor_reshape.server.calls import serving_loops
 from tensor_reshape.server.calls.admission import Admission
 from tensor_reshape.server.calls.budgets import count_pool_bytes
-from tensor_reshape.server.calls.call_logs import AccessLog, UnknownMethods
+from tensor_reshape.server.calls.call_logs import UnknownMethods
 from tensor_reshape.server.calls.fair_locks import FairLock
 from tensor_reshape.server.calls.gates import Gate, Gates
 from tensor_reshape.server.calls.handlers import build_handlers
@@ -52,16 +52,15 @@ from tensor_reshape.server.process.resources import count_connections
 from tensor_reshape.server.security.access import Access
 from tensor_reshape.server.service.methods import MethodTable, ReshapeService
 from tensor_reshape.server.service.server_infos import build_info_method
+from tensor_reshape.server.side_ports import SidePorts
 from tensor_reshape.server.transport.connections import ConnectionKeeper
 from tensor_reshape.server.transport.dismissals import Dismissal, close_listeners
 from tensor_reshape.server.transport.listeners import bind, count_listeners, find_port
 from tensor_reshape.server.transport.offenders import OffenderCloser
 from tensor_reshape.server.transport.options import build_options
 from tensor_reshape.server.transport.sockets import find_connections
+from tensor_reshape.server.watchers import Watchers
 from tensor_reshape.v1 import reshape_pb2
-
-if TYPE_CHECKING:
-    from tensor_reshape.server.tracing.providers import Tracing
 
 Causes: TypeAlias = "SimpleQueue[str]"
 
@@ -107,7 +106,7 @@ class Runner:
         self._config = config
         self._shares_ports = private_address is not None
         self._max_connections = count_connections(
-            config.max_connections, sum(map(count_listeners, config.all_addresses)) + self._shares_ports
+            config.max_connections, sum(map(count_listeners, config.bound_addresses)) + self._shares_ports
         )
         service = service or ReshapeService(config.limits, make_turns=FairLock)
         served = _join_methods(config, service)
@@ -115,10 +114,10 @@ class Runner:
         self._reflection = Reflection((*_SERVICES, *([channelz.SERVICE] if config.channelz else [])))
         gated = [*(self._reflection.names if config.reflects else ()), *(channelz.NAMES if config.channelz else ())]
         self._access = Access(config, served.names + gated)
-        logs = [AccessLog(config.access_log)] if config.access_log else []
+        self._watchers = Watchers(config)
         # Quotas last: they count for callers whom the others have named, and let in.
-        passed = Gates((*logs, *self._access.gates, *gates, *build_quotas(config)))
-        self._admission = Admission(config, (*logs, *observers, *self._start_observers()), passed)
+        passed = Gates((*self._watchers.gates, *self._access.gates, *gates, *build_quotas(config)))
+        self._admission = Admission(config, (*self._watchers.observers, *observers), passed)
         self._health, methods = build_health(self._admission.resets)
         methods += self._build_introspection(passed)
         self._threads = start_threads(config.threads, "call")
@@ -134,7 +133,10 @@ class Runner:
             bind(self._server, address, self._access.build_credentials(), held=self._shares_ports)
             for address in config.listen
         )
-        self._health_port = self._build_health_port()
+        self._side_ports = SidePorts(
+            replace(config, listen=self.addresses), self._admission, self._max_connections, shares=self._shares_ports
+        )
+        self._side_ports.open_gateway(served, self._health.is_serving, self._access.find_context)
         bound = (*self.addresses, *filter(None, [self.health_address]))
         self._ports = tuple(find_port(address) for address in bound if not address.startswith("unix:"))
         if private_address is not None:
@@ -144,7 +146,12 @@ class Runner:
     @property
     def health_address(self) -> str | None:
         """Where health alone is served, with its real port; None: nowhere."""
-        return None if self._health_port is None else self._health_port.address
+        return self._side_ports.health_address
+
+    @property
+    def http_address(self) -> str | None:
+        """Where HTTP is spoken, likewise."""
+        return self._side_ports.http_address
 
     def count_into(self, tally: Tally) -> None:
         """Counts what happens into `tally`; to be called before `start`."""
@@ -155,9 +162,10 @@ class Runner:
             list_open=calls.list_open,
             streams=frozenset(_name(method) for method in _COUNTED_METHODS if method.client_streaming),
             lookups=self._lookups,
-            count_connections=lambda: sum(1 for _ in find_connections(self._ports)),
+            count_connections=self._count_connections,
             max_calls=self._config.max_calls,
-            max_connections=self._max_connections * len(self._config.all_addresses),
+            max_connections=self._max_connections * len(self._config.all_addresses)
+            + self._side_ports.max_http_connections,
             pool_bytes=count_pool_bytes(self._config),
         )
         gauges = GaugeWriter(tally, process)
@@ -166,11 +174,9 @@ class Runner:
     def start(self) -> None:
         """Starts to serve."""
         before = set(threading.enumerate())
-        note_turn = None if self._health_port is None else self._health_port.note_turn
-        serving_loops.start(self._server, self._handlers.direct, self._heartbeat.note, note_turn)
+        serving_loops.start(self._server, self._handlers.direct, self._heartbeat.note, self._side_ports.note_turn)
         self._serving_threads = [thread for thread in threading.enumerate() if thread not in before]
-        if self._health_port is not None:
-            self._health_port.start()
+        self._side_ports.start()
         self._housekeeper.start()
 
     def stop(self, hurry: threading.Event | None = None) -> None:
@@ -186,12 +192,12 @@ class Runner:
         if self._shares_ports:
             close_listeners(self._ports)
         self._health.stop_serving()
-        if self._health_port is not None:
-            self._health_port.stop_serving()
+        self._side_ports.stop_serving()
         _await(hurry, self._config.drain_seconds)
         close_listeners(self._ports)
         self._health.end_watches()
         self._reflection.end_streams()
+        self._side_ports.dismiss()
         self._dismiss_clients(hurry)
         self._admission.resets.stop()  # from now on calls are refused, and those under way may be cancelled here
         with suppress(RuntimeError):  # grpcio begins to stop, but has no thread that will end the grace
@@ -200,11 +206,9 @@ class Runner:
         while self._server.wait_for_termination(_POLL_SECONDS):  # without a thread: there may be none to be had
             if hurry.is_set() or time.monotonic() > deadline:
                 self._server.stop(None)
-        if self._health_port is not None:
-            self._health_port.end()
+        self._side_ports.end(deadline, hurry)
         self._housekeeper.stop()
-        if self._tracing is not None:
-            self._tracing.end()
+        self._watchers.end()
         self._threads.shutdown(wait=False)  # what no call waits for any more may take long
 
     def _dismiss_clients(self, hurry: threading.Event) -> None:
@@ -215,11 +219,6 @@ class Runner:
             pass  # those that were busy may be idle now
         self._admission.resume()
 
-    def _start_observers(self) -> list[Observer]:
-        """Starts what tells of calls, as the configuration says."""
-        self._tracing = _start_tracing() if self._config.tracing else None
-        return [self._tracing.observer] if self._tracing else []
-
     def _build_introspection(self, gates: Gates) -> list[Method]:
         """Returns what else tells of the server itself; `gates` are asked for reflection and channelz."""
         resets = self._admission.resets
@@ -227,19 +226,11 @@ class Runner:
         reflected = self._reflection.build_methods(resets, gates) if self._config.reflects else []
         return [*checks, *reflected, *(channelz.build_methods(resets, gates) if self._config.channelz else [])]
 
-    def _build_health_port(self) -> HealthPort | None:
-        address = self._config.health_listen
-        if address is None:
-            return None
-        resets = self._admission.resets
-        return HealthPort(self._config, address, self._max_connections, resets, shares=self._shares_ports)
-
     def _build_housekeeper(self) -> Housekeeper:
         # Half of what one of the largest messages takes: who sends one after another keeps the memory for them.
         memory = MemoryReturner(COST_FACTOR * self._config.max_message_bytes // 2)
         connections = ConnectionKeeper(self._ports, self._max_connections)
         offenders = OffenderCloser(self._ports, self._admission.resets.take_offenders)
-        port = self._health_port
         return Housekeeper(
             (
                 self._end_if_deaf,
@@ -248,9 +239,12 @@ class Runner:
                 connections.look,
                 lambda: offenders.look(time.monotonic()),
                 lambda: memory.look(self._admission.used_bytes, time.monotonic()),
-                *([] if port is None else [lambda: port.look(time.monotonic())]),
+                lambda: self._side_ports.look(time.monotonic()),
             )
         )
+
+    def _count_connections(self) -> int:
+        return sum(1 for _ in find_connections(self._ports)) + self._side_ports.http_connections
 
     def _end_if_deaf(self) -> None:
         """Ends the process when the thread that serves calls has ended, although nobody has stopped the server."""
@@ -278,23 +272,6 @@ def _open_shared_memory(directory: Path | None) -> SharedMemory:
         raise ConfigError(message) from error
 
 
-def _start_tracing() -> "Tracing":
-    """Starts to tell OpenTelemetry of calls.
-
-    Raises:
-        ConfigError: it is not installed, or cannot be told.
-    """
-    try:
-        from tensor_reshape.server.tracing.providers import Tracing  # noqa: PLC0415 - an extra, which few servers need
-    except ImportError as error:
-        message = f"--tracing needs the extra tensor-reshape[tracing]: {error}"
-        raise ConfigError(message) from error
-    except ValueError as error:  # some of OpenTelemetry's variables are read when it is imported
-        message = f"--tracing: {error}"
-        raise ConfigError(message) from error
-    return Tracing()
-
-
 def serve_until_signal(config: Config) -> None:
     """Serves until SIGTERM, SIGINT or SIGHUP; a second one ends the calls under way.
 
@@ -310,7 +287,8 @@ def serve_until_signal(config: Config) -> None:
     runner = Runner(config)
     with _show_metrics(config, runner) as metrics_address:
         runner.start()
-        announce(runner.addresses, config, health_address=runner.health_address, metrics_address=metrics_address)
+        side = {"health_address": runner.health_address, "http_address": runner.http_address}
+        announce(runner.addresses, config, **side, metrics_address=metrics_address)
         stop(runner, await_cause(signals), signals)
 
 

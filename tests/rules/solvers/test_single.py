@@ -64,6 +64,7 @@ def test_what_models_ask_has_one_unknown(data: list[AnyDim], items: list[int]):
 LEFT: dict[str, tuple[list[AnyDim], list[int], bool, Operation]] = {
     "a remainder": ([6], [4, -1], False, RESHAPE),
     "an item that no dim can be": ([None], [2**63], False, RESHAPE),
+    "an interval that ends above all dims": ([Dim(Interval(2, 2**63))], [-1], False, RESHAPE),
     "a dim below 0": ([-1], [-1], False, RESHAPE),
     "a copied 0 that divides": ([0, None], [0, -1], True, STATIC_RESHAPE),
     "a symbol of two sizes": ([name_dim("N", 1, 2), name_dim("N", 5, 6)], [-1], False, RESHAPE),

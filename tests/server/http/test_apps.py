@@ -10,8 +10,9 @@ import pytest
 from json_bodies import ANSWER, BATCH_PATH, INFER_PATH, QUESTION, write_json
 from tensor_reshape.rules.errors import Reason
 from tensor_reshape.rules.limits import DEFAULT_LIMITS
-from tensor_reshape.server.http.apps import HEALTH_PATH, build_app
+from tensor_reshape.server.http.apps import build_app
 from tensor_reshape.server.http.askers import ask_here
+from tensor_reshape.server.http.descriptions import HEALTH_PATH
 from tensor_reshape.server.http.json_methods import MAX_BATCH_BYTES, MAX_QUESTION_BYTES, build_json_methods
 from tensor_reshape.server.http.requests import LOCAL_HOSTS
 from tensor_reshape.server.service.methods import ReshapeService

@@ -109,8 +109,8 @@ def test_more_items_than_a_batch_may_have_are_refused():
 def test_an_item_that_is_longer_than_a_question_is_refused():
     body = b'{"items":[{"question":{}},{' + b" " * MAX_QUESTION_BYTES + b"}]}"
     refusal = refuse(BATCH_PATH, body)
-    assert refusal.reason is Reason.MESSAGE_MALFORMED
-    assert "items[1]" in refusal.message
+    assert (refusal.reason, refusal.field) == (Reason.MESSAGE_MALFORMED, "items[1]")
+    assert "more than 65536 characters" in refusal.message
 
 
 @pytest.mark.parametrize(

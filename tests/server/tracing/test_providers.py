@@ -27,7 +27,7 @@ def test_a_variable_that_cannot_hold_is_a_fault_of_the_configuration():
 
 
 def test_a_variable_that_is_read_at_import_is_no_bug_either():
-    start = "from tensor_reshape.server.runner import _start_tracing; _start_tracing()"
+    start = "from tensor_reshape.server.watchers import start_tracing; start_tracing()"
     assert "ConfigError: --tracing: OTEL" in run(start, OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT="many").stderr
 
 

@@ -93,7 +93,7 @@ def _is_independent(dim: Dim, names: list[str]) -> bool:
     # One value is a number, and a range up to the largest dim is written without its end: the answer is to be the same
     # whichever way a dim was written, so both are left to the solver that makes them plain.
     (low, high), expression = dim
-    if not 0 <= low < (MAX_DIM if high is None else high) or high == MAX_DIM:
+    if not 0 <= low < (MAX_DIM if high is None else high) or (high or 0) >= MAX_DIM:
         return False
     if expression is None:
         return high is not None or low > 0
@@ -102,7 +102,7 @@ def _is_independent(dim: Dim, names: list[str]) -> bool:
     if symbol is None or symbol.name in names or symbol.bounds != dim.bounds or not is_name(symbol.name):
         return False
     names.append(symbol.name)
-    return high is None or high < MAX_DIM
+    return True
 
 
 def _multiply(data: Sequence[AnyDim], copied: Sequence[int]) -> tuple[int, list[Dim | None]]:

@@ -47,7 +47,8 @@ class _FastSwitches:
                 sys.setswitchinterval(self._interval)
 
 
-_FAST_SWITCHES = _FastSwitches()
+FAST_SWITCHES = _FastSwitches()
+"""Of this process: for whoever else would keep the serving thread waiting."""
 
 
 class FairLock:
@@ -70,7 +71,7 @@ class FairLock:
                 self._waiting.append(gate)
             else:
                 self._taken, gate = True, None
-                _FAST_SWITCHES.begin()
+                FAST_SWITCHES.begin()
         if gate is not None:
             gate.acquire()
         self._until = time.monotonic() + SLICE_SECONDS
@@ -82,7 +83,7 @@ class FairLock:
                 self._waiting.popleft().release()
             else:
                 self._taken = False
-                _FAST_SWITCHES.end()
+                FAST_SWITCHES.end()
 
     def give_way(self) -> None:
         """Hands the turn on and waits for the next one, where the slice is over and others wait."""

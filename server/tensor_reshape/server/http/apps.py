@@ -7,6 +7,7 @@
   a caller, and costs nothing that grows.
 """
 
+import asyncio
 import json
 import logging
 from collections.abc import Callable, Collection, Iterable
@@ -21,12 +22,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from tensor_reshape.server.calls.statuses import INTERNAL_ERROR
 from tensor_reshape.server.http.answers import COMMON_HEADERS, JSON_TYPE, Answer, build_error, send_answer
 from tensor_reshape.server.http.askers import Asker
+from tensor_reshape.server.http.descriptions import HEALTH_PATH, OPENAPI_PATH, describe
 from tensor_reshape.server.http.json_methods import MAX_BATCH_BYTES, MAX_QUESTION_BYTES
 from tensor_reshape.server.http.requests import find_fault, find_stranger
 from tensor_reshape.server.service.methods import Method
 from tensor_reshape.wire.methods import BATCH_INFER_SHAPE
-
-HEALTH_PATH = "/healthz"
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -58,6 +58,7 @@ def build_app(
     *,
     is_serving: Callable[[], bool] = lambda: True,
     hosts: Collection[str] = (),
+    tells_contract: bool = True,
     routes: Iterable[BaseRoute] = (),
 ) -> ASGIApp:
     """Returns the application.
@@ -67,15 +68,17 @@ def build_app(
         methods: of JSON; see `json_methods`.
         is_serving: whether the server is one to be sent calls.
         hosts: by which the server is known; empty: by any.
+        tells_contract: whether anybody may ask how the methods are asked.
         routes: what else there is.
     """
 
-    def tell_health(_request: Request) -> Response:
+    async def tell_health(_request: Request) -> Response:  # not on a thread of its own, as a plain function would be
         return _tell_health(is_serving=is_serving())
 
     asked = [Route(method.name, MethodApp(method, ask, _find_limit(method)), methods=["POST"]) for method in methods]
+    described = [Route(OPENAPI_PATH, _tell_contract)] if tells_contract else []
     app = Starlette(
-        routes=[*asked, Route(HEALTH_PATH, tell_health), *routes],
+        routes=[*asked, *described, Route(HEALTH_PATH, tell_health), *routes],
         exception_handlers={HTTPException: _refuse_path, Exception: _hide_bug},
     )
     app.router.redirect_slashes = False
@@ -106,6 +109,8 @@ class Guard:
 
         try:
             await self._app(scope, receive, send_guarded)
+        except asyncio.CancelledError:
+            pass  # the server stops, and there is nobody any more to be told
         except Exception:  # of which the caller has been told
             _LOGGER.exception("bug")
 
@@ -125,6 +130,10 @@ def _find_limit(method: Method) -> int:
 def _tell_health(*, is_serving: bool) -> Response:
     body = json.dumps({"status": "SERVING" if is_serving else "NOT_SERVING"})  # as HealthCheckResponse of gRPC's
     return Response(body, 200 if is_serving else 503, media_type=JSON_TYPE)
+
+
+async def _tell_contract(_request: Request) -> Response:
+    return Response(describe(), media_type=JSON_TYPE)
 
 
 def _refuse_path(_request: Request, error: Exception) -> Response:

@@ -212,6 +212,9 @@ class _Window:
         try:
             return self._read(position)
         except (ValueError, RecursionError) as error:
+            if len(self._part) == MAX_QUESTION_BYTES and not isinstance(error, RecursionError):
+                text = f"{what} is no JSON, or has more than {MAX_QUESTION_BYTES} characters"
+                raise _refuse(Fault(text, what)) from None
             raise _refuse_text(error, what) from None
 
     def _read(self, position: int) -> tuple[Any, int]:

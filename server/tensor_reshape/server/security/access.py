@@ -9,6 +9,7 @@
 - Where nothing is demanded there is no gate.
 """
 
+import ssl
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -60,6 +61,10 @@ class Access:
     def build_credentials(self) -> grpc.ServerCredentials | None:
         """Returns what one address is served with; None: plain text."""
         return None if self.certificates is None else self.certificates.build_credentials()
+
+    def find_context(self) -> ssl.SSLContext | None:
+        """Returns what a connection is made with that is not the core's; None: in plain text."""
+        return None if self.certificates is None else self.certificates.find_context()
 
     def look(self, now: float) -> None:
         """Reads again what has changed; to be called often, on one thread.

@@ -31,6 +31,15 @@ class ServingSettings:
         ),
     ] = None
 
+    http_listen: Annotated[
+        str | None,
+        Declaration(
+            help="host:port where InferShape and BatchInferShape are answered over HTTP, in JSON, with a page to try "
+            "them; over TLS where the others are. Needs the extra http.",
+            metavar="ADDRESS",
+        ),
+    ] = None
+
     workers: Annotated[
         int,
         Declaration(

@@ -80,6 +80,21 @@ def take(address: str) -> tuple[str, tuple[socket.socket, ...]]:
     return (_replace_port(address, sockets[0].getsockname()[1]) if sockets else address), sockets
 
 
+def share(address: str) -> tuple[str, tuple[socket.socket, ...]]:
+    """Binds a TCP address that `hold` keeps for processes like this one.
+
+    Returns:
+        the address, and the sockets.
+
+    Raises:
+        ConfigError: the address is taken.
+    """
+    try:
+        return address, _bind_everywhere(address, shares=True)
+    except OSError as error:
+        raise _explain(address, error) from error
+
+
 def find_unbindable(addresses: Iterable[str]) -> Iterator[str]:
     """Yields why each address that cannot be listened on cannot; those that are none are passed over.
 
@@ -169,7 +184,7 @@ def _check_unserved(path: str) -> None:
     raise OSError(message)
 
 
-def _bind_everywhere(address: str) -> tuple[socket.socket, ...]:
+def _bind_everywhere(address: str, *, shares: bool = False) -> tuple[socket.socket, ...]:
     """Binds one port of every address of the host: grpc is content with one of them, and shares the name's port.
 
     Raises:
@@ -180,7 +195,7 @@ def _bind_everywhere(address: str) -> tuple[socket.socket, ...]:
     found = socket.getaddrinfo(host.strip("[]"), number, type=socket.SOCK_STREAM)
     try:
         for family, (name, _, *rest) in dict.fromkeys((family, place) for family, _, _, _, place in found):
-            if one := _bind_socket(family, (name, number, *rest)):
+            if one := _bind_socket(family, (name, number, *rest), shares=shares):
                 sockets.append(one)
                 number = one.getsockname()[1]  # port 0 is any, but one and the same for the whole name
     except OSError:
@@ -190,12 +205,14 @@ def _bind_everywhere(address: str) -> tuple[socket.socket, ...]:
     return tuple(sockets)
 
 
-def _bind_socket(family: int, place: tuple[Any, ...]) -> socket.socket | None:
+def _bind_socket(family: int, place: tuple[Any, ...], *, shares: bool) -> socket.socket | None:
     """Returns a bound socket; None where the machine does not have the address."""
     try:
         with ExitStack() as stack:
             one = stack.enter_context(socket.socket(family, socket.SOCK_STREAM))
             one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # connections that linger are no obstacle
+            if shares:
+                one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
             one.bind(place)
             stack.pop_all()
             return one

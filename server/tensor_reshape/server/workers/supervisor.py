@@ -49,7 +49,8 @@ def supervise(config: Config) -> None:
     with ExitStack() as stack:
         # Port 0 becomes a number here, once: the workers would each get another.
         health = config.health_listen and _hold(config.health_listen, stack)
-        share = config.for_worker(tuple(_hold(address, stack) for address in config.listen), health)
+        http = config.http_listen and _hold(config.http_listen, stack)
+        share = config.for_worker(tuple(_hold(address, stack) for address in config.listen), health, http)
         prefix = stack.enter_context(_reserve_private_addresses(share))
         numbers = range(1, config.workers + 1)
         layout = None if config.metrics_listen is None else Layout(list_methods())
@@ -67,7 +68,11 @@ def supervise(config: Config) -> None:
         for slot in slots:
             stack.enter_context(closing(slot))  # whatever ends the supervisor, no worker is left
         metrics_address = None if layout is None else stack.enter_context(_show_metrics(config, layout, slots))
-        ports = {"health_address": share.health_listen, "metrics_address": metrics_address}
+        ports = {
+            "health_address": share.health_listen,
+            "http_address": share.http_listen,
+            "metrics_address": metrics_address,
+        }
         Supervisor(slots, partial(announce, share.listen, config, **ports)).run()
 
 

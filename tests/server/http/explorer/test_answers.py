@@ -6,7 +6,7 @@ from xml.etree.ElementTree import fromstring
 import pytest
 from hypothesis import given, settings
 
-from explorations import HOSTILE_QUESTIONS, SERVICE, TYPED_QUESTIONS, show
+from explorations import HOSTILE_QUESTIONS, LISTEN, SERVICE, TYPED_QUESTIONS, show
 from tensor_reshape.rules.errors import InvalidRequestError, LimitError, PermissionDeniedError, Reason, ReshapeError
 from tensor_reshape.server.http.explorer.answers import answer_typed
 from tensor_reshape.server.http.explorer.typed_questions import TypedQuestion
@@ -85,7 +85,7 @@ def test_a_refusal_of_the_call_is_none_of_the_question(error: ReshapeError):
         raise error
 
     with pytest.raises(type(error)) as caught:
-        answer_typed(TypedQuestion("2", "2", special_zero="true"), refuse)
+        answer_typed(TypedQuestion("2", "2", special_zero="true"), refuse, LISTEN)
     assert caught.value is error
 
 
@@ -95,11 +95,11 @@ def test_a_limit_of_the_server_is_said_of_the_question():
     def refuse(_raw: bytes) -> bytes:
         raise error
 
-    record = answer_typed(TypedQuestion("2", "2", special_zero="true"), refuse)
+    record = answer_typed(TypedQuestion("2", "2", special_zero="true"), refuse, LISTEN)
     assert (record["refusal"]["reason"], record["refusal"]["blamed"]["name"]) == ("RANK_LIMIT_EXCEEDED", "shape")
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(TYPED_QUESTIONS)
 def test_the_service_decides(typed: TypedQuestion):
     asked: list[bytes] = []
@@ -108,14 +108,14 @@ def test_the_service_decides(typed: TypedQuestion):
         asked.append(raw)
         return SERVICE.infer(raw)
 
-    record = answer_typed(typed, infer)
+    record = answer_typed(typed, infer, LISTEN)
     assert ("answer" in record) != ("refusal" in record)
     assert "answer" not in record or len(asked) == 1
     if "drawing" in record:
         fromstring(record["drawing"])
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(HOSTILE_QUESTIONS)
 def test_texts_of_any_kind_are_answered_or_refused_in_good_form(typed: TypedQuestion):
     try:

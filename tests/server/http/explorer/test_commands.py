@@ -2,6 +2,7 @@
 
 import json
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 
 from browsers import find_port, run_explorer
 from command_line import run_module
+from tensor_reshape.server.http.explorer.commands import _listen
 
 COMMAND = [sys.executable, "-m", "tensor_reshape.cli", "explore"]
 
@@ -37,6 +39,11 @@ def test_a_port_can_be_chosen_and_one_that_is_taken_is_said():
         outcome = run_module("tensor_reshape.cli", "explore", "--no-open", "--port", str(find_port(link)))
     assert (outcome.code, outcome.text) == (1, "")
     assert outcome.errors[-1].startswith(f"Error: cannot listen on 127.0.0.1:{find_port(link)}: ")
+
+
+def test_no_answer_waits_for_an_acknowledgement():
+    with _listen(0) as listener:
+        assert listener.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
 def test_the_browser_is_opened_at_the_link(tmp_path: Path):

@@ -4,14 +4,14 @@ import json
 
 import pytest
 
-from explorations import SERVICE
+from explorations import LISTEN, SERVICE
 from tensor_reshape.rules.errors import LimitError, Reason
 from tensor_reshape.server.http.explorer.methods import build_explorer_method
 from tensor_reshape.server.service.methods import Work
 from tensor_reshape.wire.methods import INFER_SHAPE
 
 INFER = next(method for method in SERVICE.methods.unary if method.name == INFER_SHAPE.path)
-METHOD = build_explorer_method(INFER)
+METHOD = build_explorer_method(INFER, LISTEN)
 QUERY = b"data=2,3,4&shape=0,-1&special_zero=true"
 
 

@@ -7,11 +7,12 @@ import pytest
 from playwright.sync_api import Browser, Page, Route, expect
 
 from browsers import find_faults, find_overflow, open_browser, run_explorer
-from explorations import HOSTILE
+from explorations import HOSTILE, QUOTED
 
 QUESTION = "?data=N%2C4%2C2..8&shape=0%2C-1&special_zero=true&operation=static_reshape"
 REFUSED = "?data=2%2C3%2C4&shape=5%2C-1&special_zero=false&operation=static_reshape"
 UNREAD = "?data=2%2Cx+y%2C4&shape=-1&special_zero=false&operation=static_reshape"
+LONG = f"?data={'N' * 64}{quote(',N' * 40)}&shape=-1&special_zero=true&operation=reshape"
 VIEW = "?data=N%2C3%2C4&shape=0%2C-1&special_zero=true&operation=reshape&expected=8%2C%3F&strides=12%2C4%2C1"
 
 
@@ -184,20 +185,22 @@ def test_the_latest_question_wins(page: Page, link: str):
 
 
 def test_what_strangers_put_into_a_link_is_text(page: Page, link: str):
-    for text in (text for text in HOSTILE if len(text) < 100):
-        query = "&".join(f"{name}={quote(text)}" for name in ("data", "shape", "expected", "strides"))
-        visit(page, link, f"?{query}&special_zero=true")
-        expect(page.locator("#summary")).to_contain_text("Refused")
-        assert find_overflow(page) == 0
-        assert page.locator("main script, main img, main iframe").count() == 0
+    query = "&".join(f"{name}={quote(HOSTILE[0] + HOSTILE[1])}" for name in ("data", "shape", "expected", "operation"))
+    visit(page, link, f"?{query}&special_zero=true")
+    expect(page.locator("#summary")).to_contain_text("onerror")
+    assert page.locator("main script, main img, main iframe").count() == 0
 
 
-@pytest.mark.parametrize("text", ["N" * 10_000, "," * 10_000])
-def test_a_text_of_any_length_can_be_typed(page: Page, link: str, text: str):
+def test_a_text_of_any_kind_and_length_can_be_typed(page: Page, link: str):
     visit(page, link, QUESTION)
-    page.get_by_label("Data shape").fill(text)
-    expect(page.locator("#summary")).to_contain_text("data has 10000 characters")
-    assert find_overflow(page) == 0
+    page.get_by_label("Target shape").fill("?")
+    for text in HOSTILE:
+        with page.expect_event("requestfinished", lambda request: "/explore/answer?" in request.url):
+            page.get_by_label("Data shape").fill(text)
+        expect(page.locator("#result")).not_to_have_attribute("aria-busy", "true")
+        expect(page.locator("#summary")).to_contain_text("Refused" if text != QUOTED else "Output")
+        assert find_overflow(page) == 0
+    assert page.locator("main script, main img, main iframe").count() == 0
 
 
 @pytest.mark.parametrize(("scheme", "width"), [("light", 390), ("dark", 1600)])
@@ -211,11 +214,11 @@ def test_nothing_keeps_people_from_using_it(browser: Browser, link: str, scheme:
     context.close()
 
 
-@pytest.mark.parametrize("width", [320, 390, 800, 1600])
-def test_the_page_is_never_wider_than_its_window(page: Page, link: str, width: int):
-    page.set_viewport_size({"width": width, "height": 900})
-    for query in (REFUSED, UNREAD, VIEW, f"?data={quote(','.join(['N' * 64] * 40))}&shape=-1&special_zero=true"):
-        visit(page, link, query)
+@pytest.mark.parametrize("query", [REFUSED, UNREAD, VIEW, LONG])
+def test_the_page_is_never_wider_than_its_window(page: Page, link: str, query: str):
+    visit(page, link, query)
+    for width in (320, 390, 800, 1600):
+        page.set_viewport_size({"width": width, "height": 900})
         assert find_overflow(page) == 0
 
 

@@ -19,7 +19,7 @@ from tensor_reshape.server.http.explorer.typed_questions import TypedQuestion
 from tensor_reshape.v1 import reshape_pb2
 from tensor_reshape.wire.inference import decode_infer_response
 
-FEW = settings(max_examples=40, deadline=None)
+FEW = settings(max_examples=25, deadline=None)
 EXAMPLE = TypedQuestion("N,4,2..8", "0,-1", "reshape", "true", "?,?", "32,8,1", "http://localhost:8080/")
 
 
@@ -65,13 +65,40 @@ def test_the_python_with_a_server_answers_the_same(server: ServerProcess):
     @FEW
     @given(TYPED_QUESTIONS)
     def check(typed: TypedQuestion) -> None:
-        record = show(typed)
+        record = show(typed, server.address)
         code = find_snippet(record, "Python, with a server")
-        assert code.count('"localhost:50051"') == 1
-        outcome, _ = run_python(code.replace("localhost:50051", server.address))
+        outcome, _ = run_python(code)
         assert outcome == find_outcome(record)
 
     check()
+
+
+@pytest.mark.parametrize(
+    ("listen", "page", "client"),
+    [
+        (("127.0.0.1:7",), "http://10.0.0.9/", 'Client("127.0.0.1:7")'),  # nobody else can call it
+        (("127.0.0.1:7", "0.0.0.0:50052"), "http://10.0.0.9:80/x/", 'Client("10.0.0.9:50052")'),
+        (
+            ("unix:/s", "[::]:1"),
+            "https://[fd00::1]/",
+            'Client("[fd00::1]:1", credentials=grpc.ssl_channel_credentials())',
+        ),
+        (("0.0.0.0:1",), "", 'Client("localhost:1")'),
+        (("0.0.0.0:1",), 'http://x"+exit()+"/', 'Client("localhost:1")'),
+    ],
+)
+def test_the_python_names_the_server_as_whoever_sees_the_page_can_reach_it(
+    listen: tuple[str, ...], page: str, client: str
+):
+    code = find_snippet(show(EXAMPLE._replace(server=page), *listen), "Python, with a server")
+    assert f"\nwith {client} as client:\n" in code
+    assert ("import grpc" in code) == ("grpc." in client)
+
+
+def test_the_path_of_a_socket_is_told_to_nobody():
+    record = show(EXAMPLE, "unix:/run/secret.sock")
+    assert "secret" not in str(record)
+    assert record["snippets"][0]["title"] == "Python, without a server"
 
 
 @FEW
@@ -132,7 +159,7 @@ def test_a_shape_that_begins_with_a_dash_is_no_option(text: str):
     assert f"--shape={text}" in shlex.split(command)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(HOSTILE_QUESTIONS)
 def test_whatever_was_typed_the_code_is_one_call_of_printable_characters(typed: TypedQuestion):
     for snippet in show(typed._replace(special_zero="true", operation="")).get("snippets", []):

@@ -25,12 +25,13 @@ Ask: TypeAlias = Callable[[bytes], bytes]
 """Answers the bytes of an InferShapeRequest, or raises what the service refuses them for."""
 
 
-def answer_typed(typed: TypedQuestion, ask: Ask) -> Json:
+def answer_typed(typed: TypedQuestion, ask: Ask, listen: Sequence[str]) -> Json:
     """Returns all that is to be shown.
 
     Args:
         typed: the question.
         ask: asks the service.
+        listen: where the service is served over gRPC.
 
     Raises:
         ReshapeError: the call is refused, whatever the question is.
@@ -40,7 +41,7 @@ def answer_typed(typed: TypedQuestion, ask: Ask) -> Json:
     except ReshapeError as error:
         return {"refusal": _describe_refusal(error, typed)}
     message = _build_message(request)
-    record: Json = {"snippets": [snippet._asdict() for snippet in write_snippets(typed, request, message)]}
+    record: Json = {"snippets": [snippet._asdict() for snippet in write_snippets(typed, request, message, listen)]}
     try:
         answer = _ask(request, message, ask)
     except ReshapeError as error:

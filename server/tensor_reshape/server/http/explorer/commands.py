@@ -21,6 +21,7 @@ from tensor_reshape.server.http.explorer.pages import build_routes
 from tensor_reshape.server.http.json_methods import build_json_methods
 from tensor_reshape.server.http.requests import LOCAL_HOSTS
 from tensor_reshape.server.service.methods import ReshapeService
+from tensor_reshape.server.settings.serving import ServingSettings
 from tensor_reshape.wire.methods import INFER_SHAPE
 
 _HOST = "127.0.0.1"
@@ -37,11 +38,7 @@ def explore(*, port: int, opens: bool) -> None:
     A page on which one types a shape question and sees the answer, a drawing of it, and the question as code. It is
     answered in this process, without a server.
     """
-    try:
-        listener = socket.create_server((_HOST, port))
-    except OSError as error:
-        message = f"cannot listen on {_HOST}:{port}: {error.strerror}"
-        raise click.ClickException(message) from None
+    listener = _listen(port)
     link = f"http://{_HOST}:{listener.getsockname()[1]}/"
 
     def show() -> None:
@@ -50,6 +47,16 @@ def explore(*, port: int, opens: bool) -> None:
             threading.Thread(target=webbrowser.open, args=(link,), daemon=True).start()
 
     _serve(listener, show)
+
+
+def _listen(port: int) -> socket.socket:
+    try:
+        listener = socket.create_server((_HOST, port))
+    except OSError as error:
+        message = f"cannot listen on {_HOST}:{port}: {error.strerror}"
+        raise click.ClickException(message) from None
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # else an answer takes 40 ms: see `HttpPort`
+    return listener
 
 
 class _Server(uvicorn.Server):
@@ -69,9 +76,8 @@ class _Server(uvicorn.Server):
 def _serve(listener: socket.socket, say: Callable[[], None]) -> None:
     service = ReshapeService(DEFAULT_LIMITS, make_turns=FairLock)
     infer = next(method for method in service.methods.unary if method.name == INFER_SHAPE.path)
-    app = build_app(
-        ask_here, build_json_methods(service.methods), hosts=LOCAL_HOSTS, routes=build_routes(ask_here, infer)
-    )
+    routes = build_routes(ask_here, infer, ServingSettings.listen)  # where `serve` is, if it is started too
+    app = build_app(ask_here, build_json_methods(service.methods), hosts=LOCAL_HOSTS, routes=routes)
     config = uvicorn.Config(
         app, lifespan="off", log_level="warning", server_header=False, ws="none", timeout_graceful_shutdown=1
     )

@@ -5,6 +5,7 @@ and write takes turns, as all that computes with the interpreter's lock; and alw
 """
 
 import json
+from collections.abc import Sequence
 
 from tensor_reshape.server.calls.fair_locks import FairLock
 from tensor_reshape.server.http.explorer.answers import answer_typed
@@ -12,13 +13,13 @@ from tensor_reshape.server.http.explorer.typed_questions import TypedQuestion
 from tensor_reshape.server.service.methods import IsOver, Method
 
 
-def build_explorer_method(infer: Method) -> Method:
-    """Returns the method that answers typed questions by asking `infer`, the service's InferShape."""
+def build_explorer_method(infer: Method, listen: Sequence[str]) -> Method:
+    """Returns the method that answers typed questions by asking `infer`; see `pages.build_routes`."""
     turns = FairLock()
 
     def answer(query: bytes, is_over: IsOver) -> bytes:
         with turns:
-            record = answer_typed(TypedQuestion.of(query), lambda raw: infer.answer(raw, is_over))
+            record = answer_typed(TypedQuestion.of(query), lambda raw: infer.answer(raw, is_over), listen)
             return json.dumps(record, separators=(",", ":")).encode()
 
     return infer._replace(answer=answer, answer_light=_leave_to_a_thread)

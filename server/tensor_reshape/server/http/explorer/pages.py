@@ -4,7 +4,7 @@ Laws: nothing is loaded from elsewhere, and the content policy allows nothing el
 files do not hold. A file is kept by browsers, and asked for again.
 """
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from hashlib import sha256
 from importlib.resources import files
 
@@ -25,12 +25,13 @@ _POLICY = (
 )
 
 
-def build_routes(ask: Asker, infer: Method) -> list[Route]:
+def build_routes(ask: Asker, infer: Method, listen: Sequence[str]) -> list[Route]:
     """Returns the routes of the page and of its answers.
 
     Args:
         ask: has a method answer a request.
         infer: the service's InferShape.
+        listen: the addresses of gRPC, with their real ports: for the code that the page shows.
     """
     folder = files(__package__) / "static"
     names = sorted(file.name for file in folder.iterdir() if file.name.endswith(tuple(_TYPES)))
@@ -38,14 +39,15 @@ def build_routes(ask: Asker, infer: Method) -> list[Route]:
         Route("/" if name == _PAGE else f"/explore/{name}", _build_file(name, (folder / name).read_bytes()))
         for name in names
     ]
-    return [*routes, Route("/explore/answer", MethodApp(build_explorer_method(infer), ask), methods=["GET"])]
+    answers = MethodApp(build_explorer_method(infer, listen), ask)
+    return [*routes, Route("/explore/answer", answers, methods=["GET"])]
 
 
-def _build_file(name: str, content: bytes) -> Callable[[Request], Response]:
+def _build_file(name: str, content: bytes) -> Callable[[Request], Awaitable[Response]]:
     tag = f'"{sha256(content).hexdigest()[:16]}"'
     headers = {"Content-Security-Policy": _POLICY, "Cache-Control": "no-cache", "ETag": tag}
 
-    def send(request: Request) -> Response:
+    async def send(request: Request) -> Response:  # a plain function would have a thread for itself
         if request.headers.get("if-none-match") == tag:
             return Response(status_code=304, headers=headers)
         return Response(content, headers=headers, media_type=_TYPES[f".{name.rpartition('.')[2]}"])

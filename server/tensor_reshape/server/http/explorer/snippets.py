@@ -4,8 +4,9 @@ Laws: pasted as it stands, each asks the very question that was typed. Whatever 
 literal of Python or one word of a shell, of printable characters.
 """
 
+import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 from urllib.parse import quote
 
@@ -14,6 +15,7 @@ from google.protobuf import json_format
 from tensor_reshape.rules.operations import STATIC_RESHAPE
 from tensor_reshape.rules.questions import ShapeRequest
 from tensor_reshape.rules.typed_shapes import split_items
+from tensor_reshape.runtime.addresses import is_local
 from tensor_reshape.server.http.explorer.typed_questions import TypedQuestion
 from tensor_reshape.v1 import reshape_pb2
 from tensor_reshape.wire.methods import INFER_SHAPE
@@ -23,6 +25,7 @@ _LINE_CHARACTERS = 60
 _COMMAND_CHARACTERS = 88
 _OF_ADDRESSES = ":/?#[]@!$&'()*+,;=%"
 _CONTINUED = " \\\n    "
+_PAGE = re.compile(r"(https?)://(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+)(?::[0-9]+)?/.*", re.DOTALL)
 
 
 class Snippet(NamedTuple):
@@ -38,7 +41,10 @@ class Snippet(NamedTuple):
 
 
 def write_snippets(
-    typed: TypedQuestion, request: ShapeRequest, message: reshape_pb2.InferShapeRequest | None
+    typed: TypedQuestion,
+    request: ShapeRequest,
+    message: reshape_pb2.InferShapeRequest | None,
+    listen: Sequence[str],
 ) -> list[Snippet]:
     """Returns the question as code.
 
@@ -46,14 +52,17 @@ def write_snippets(
         typed: the question, whose texts can be read.
         request: what they mean.
         message: that in the contract's form; None: the contract cannot hold a number of it.
+        listen: the addresses of gRPC, with their real ports.
     """
     arguments = list(_list_arguments(typed, request))
-    snippets = [
-        Snippet("Python, with a server", _write_call(arguments)),
-        Snippet("Python, without a server", _write_local_call(arguments)),
-        Snippet("Command line", _write_command(typed, request)),
-    ]
-    return snippets if message is None else [*snippets, Snippet("JSON, by HTTP", _write_post(typed.server, message))]
+    call = _write_call(arguments, listen, typed.server)
+    texts = {
+        "Python, with a server": call,
+        "Python, without a server": _write_local_call(arguments),
+        "Command line": _write_command(typed, request),
+        "JSON, by HTTP": None if message is None else _write_post(typed.server, message),
+    }
+    return [Snippet(title, text) for title, text in texts.items() if text is not None]
 
 
 def _list_arguments(typed: TypedQuestion, request: ShapeRequest) -> Iterator[tuple[str, str]]:
@@ -70,15 +79,33 @@ def _list_arguments(typed: TypedQuestion, request: ShapeRequest) -> Iterator[tup
         yield "data_strides", str(list(request.strides))
 
 
-def _write_call(arguments: list[tuple[str, str]]) -> str:
+def _write_call(arguments: list[tuple[str, str]], listen: Sequence[str], page: str) -> str | None:
+    """Returns a call of the SDK; None where there is no port that it could go to."""
+    match = _PAGE.fullmatch(page)
+    scheme, host = match.groups() if match else ("http", "localhost")
+    target = _find_target(listen, host)
+    if target is None:
+        return None
+    # Both ports have TLS, or none has.
+    imports, options = (
+        ("import grpc\n\n", ", credentials=grpc.ssl_channel_credentials()") if scheme == "https" else ("", "")
+    )
     # The two shapes are positional in `infer_shape`.
     words = [value if name in {"data_shape", "shape"} else f"{name}={value}" for name, value in arguments]
     return (
-        "from tensor_reshape.client import Client\n\n"
-        'with Client("localhost:50051") as client:\n'
+        f"{imports}from tensor_reshape.client import Client\n\n"
+        f"with Client({_quote(target)}{options}) as client:\n"
         f"    output = client.infer_shape({_join(words, indent=4)})\n"
         "print(output)\n"
     )
+
+
+def _find_target(listen: Sequence[str], host: str) -> str | None:
+    """Returns how gRPC is reached by who reaches the page at a host; a path of this machine is not for strangers."""
+    ports = [address for address in listen if not address.startswith("unix:")]
+    exposed = [address for address in ports if not is_local(address)]
+    # What is bound to all interfaces is no address that one can call, and what the page is called can be called.
+    return f"{host}:{exposed[0].rpartition(':')[2]}" if exposed else next(iter(ports), None)
 
 
 def _write_local_call(arguments: list[tuple[str, str]]) -> str:

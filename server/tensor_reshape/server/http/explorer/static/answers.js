@@ -1,6 +1,8 @@
 // What the server answered, on the page. Nothing is worked out here, and every text is set as text.
 
 const SVG = "image/svg+xml";
+const LEAST_SCALE = 0.7;
+const KINDS = { literal: "number" }; // as drawings call it
 
 function make(name, text = "", className = "") {
   const element = document.createElement(name);
@@ -49,7 +51,7 @@ function describeDims(answer) {
     list.setAttribute("aria-label", "Where each dim comes from");
     for (const dim of answer.dims) {
       const item = make("li");
-      item.append(make("bdi", dim.text, "dim"), make("span", dim.kind ?? "", `kind ${dim.kind ?? ""}`));
+      item.append(make("bdi", dim.text, "dim"), make("span", KINDS[dim.kind] ?? dim.kind ?? "", "kind"));
       item.append(make("span", dim.origin ?? "", "origin"));
       list.append(item);
     }
@@ -81,7 +83,14 @@ function showDrawing(text) {
   const place = document.getElementById("drawing");
   place.hidden = !text;
   const root = text ? new DOMParser().parseFromString(text, SVG).documentElement : null;
-  place.replaceChildren(...(root?.localName === "svg" ? [document.importNode(root, true)] : []));
+  if (root?.localName !== "svg") {
+    place.replaceChildren();
+    return;
+  }
+  const drawing = document.importNode(root, true);
+  // In a narrow window it shrinks as long as it can be read, and is scrolled from there on.
+  drawing.style.minWidth = `${LEAST_SCALE * Number(drawing.getAttribute("width"))}px`;
+  place.replaceChildren(drawing);
 }
 
 function showBlamed(form, refusal) {
@@ -104,8 +113,9 @@ function describeBlamed(refusal) {
 }
 
 // The text again, behind the input, where the item to blame can be underlined.
-function markItem(text, { start, end }) {
-  if (start === undefined || start === null) return [];
+function markItem(text, { name, start, end }) {
+  if (!name) return [];
+  if (start === null) return [make("mark", text)];
   const characters = [...text]; // as the server counts them, which is not as JavaScript does
   const mark = make("mark", characters.slice(start, end).join("") || " ");
   return [characters.slice(0, start).join(""), mark, characters.slice(end).join("")];

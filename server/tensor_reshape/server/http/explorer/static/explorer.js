@@ -39,8 +39,8 @@ async function ask() {
 }
 
 function readToken() {
-  const token = form.elements.token.value;
-  return token ? { Authorization: `Bearer ${token}` } : {};
+  const token = form.elements.token.value.trim();
+  return /^[!-~]+$/.test(token) ? { Authorization: `Bearer ${token}` } : {}; // others are no header
 }
 
 function showAccess(status) {

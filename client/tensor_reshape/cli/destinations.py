@@ -1,0 +1,122 @@
+"""Arrays that are written: to `.npy`, `.npz` and `.safetensors` files, and to pipes.
+
+Laws:
+
+- A file is filled as the answer comes: it does not have to fit into memory. An `.npz` archive needs room on the disk
+  twice while it is written: its checksum stands before the elements. What goes into a pipe or a device is held whole.
+- Nothing of a file is there before all of it is.
+"""
+
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+import click
+
+from tensor_reshape.cli.locations import Location
+from tensor_reshape.cli.mappings import WINDOW_BYTES, Mapping
+from tensor_reshape.cli.npy_headers import Placement, build_npy
+from tensor_reshape.cli.npz_members import write_npz
+from tensor_reshape.cli.outputs import create_file, is_replaceable, reserve
+from tensor_reshape.cli.safetensors_headers import build_safetensors
+from tensor_reshape.rules.dtypes import DataType
+from tensor_reshape.rules.errors import TensorReshapeError
+from tensor_reshape.wire.arrays import DTYPES, Array, view_bytes
+
+GiveBack = Callable[[int], None]
+Fill = Callable[[Array | None, GiveBack], Array]
+"""Makes the array, in the one that it is given if it is given one; tells how many bytes of it have arrived."""
+
+
+def write_array(location: Location, data_type: DataType, dims: Sequence[int], fill: Fill) -> None:
+    """Writes an array of this type and shape, which `fill` makes.
+
+    Raises:
+        click.ClickException: it cannot be written.
+        TensorReshapeError: what `fill` raises; nothing is written then.
+    """
+    with _told_of_faults(location):
+        header = _build_header(location, data_type, dims)
+        if location.is_pipe or not is_replaceable(location.path):
+            array = fill(None, lambda _arrived: None)
+            _write_stream(location, header, view_bytes(array).data)
+        elif location.format == "npz":
+            _write_archive(location, header, data_type, dims, fill)
+        else:
+            placement = Placement(len(header), DTYPES[data_type], tuple(dims))
+            with create_file(location.path, len(header) + placement.nbytes) as file:
+                _fill_mapped(file, header, placement, fill)
+
+
+def write_bytes(location: Location, raw: memoryview) -> None:
+    """Writes bytes as they are.
+
+    Raises:
+        click.ClickException: they cannot be written.
+    """
+    with _told_of_faults(location):
+        if location.is_pipe or not is_replaceable(location.path):
+            _write_stream(location, b"", raw)
+        else:
+            with create_file(location.path) as file:
+                file.write(raw)
+
+
+def _build_header(location: Location, data_type: DataType, dims: Sequence[int]) -> bytes:
+    if location.format == "safetensors":
+        return build_safetensors(data_type, dims, location.member)
+    return build_npy(data_type, dims)
+
+
+def _fill_mapped(file: IO[bytes], header: bytes, placement: Placement, fill: Fill) -> Mapping:
+    file.write(header)
+    file.flush()
+    mapping = Mapping(file, writable=True)
+    fill(placement.view(mapping.buffer), lambda arrived: mapping.give_back(placement.offset + arrived))
+    return mapping
+
+
+def _write_archive(location: Location, header: bytes, data_type: DataType, dims: Sequence[int], fill: Fill) -> None:
+    placement = Placement(len(header), DTYPES[data_type], tuple(dims))
+    size = len(header) + placement.nbytes
+    # The folder of the file, not that of temporary files: the one that has to have room.
+    with tempfile.TemporaryFile(dir=Path(location.path).resolve().parent) as scratch:
+        reserve(scratch, size)
+        mapping = _fill_mapped(scratch, header, placement, fill)
+        with create_file(location.path) as file:
+            write_npz(file, location.member, _read_windows(mapping, size))
+
+
+def _read_windows(mapping: Mapping, size: int) -> Iterator[memoryview]:
+    for start in range(0, size, WINDOW_BYTES):
+        mapping.give_back(start)
+        yield mapping.buffer[start : min(start + WINDOW_BYTES, size)]
+
+
+def _write_stream(location: Location, header: bytes, raw: memoryview) -> None:
+    if location.format == "npz":
+        message = "an archive takes a file"
+        raise ValueError(message)
+    if location.is_pipe:
+        sys.stdout.buffer.write(header)
+        sys.stdout.buffer.write(raw)
+        return
+    with Path(location.path).open("wb") as stream:
+        stream.write(header)
+        stream.write(raw)
+
+
+@contextmanager
+def _told_of_faults(location: Location) -> Iterator[None]:
+    try:
+        yield
+    except TensorReshapeError:  # some of which are errors of the system as well: of a connection, say
+        raise
+    except (OSError, ValueError) as error:
+        reason = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)
+        message = f"{location.path} cannot be written: {reason}"
+        raise click.ClickException(message) from error

@@ -1,0 +1,94 @@
+"""Members of .npz: a zip archive of .npy files.
+
+`numpy.savez` stores them as they are, so a member is mapped like a file of its own; its checksum is then not computed.
+What `savez_compressed` writes is decompressed, and checked, whole.
+"""
+
+import struct
+import zipfile
+from collections.abc import Iterable
+from typing import IO
+
+from tensor_reshape.cli.npy_headers import Placement, read_elements, read_npy
+from tensor_reshape.wire.arrays import Array
+
+DEFAULT_MEMBER = "output"
+
+_SUFFIX = ".npy"
+_LOCAL_HEADER = struct.Struct("<4s22xHH")  # the signature, and how long the name and the extra field are
+_COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # each other one has errors of its own
+_SIGNATURE = b"PK\x03\x04"
+_LISTED = 20  # members in an error: a model has thousands
+
+
+def read_npz(file: IO[bytes], member: str) -> Placement | Array:
+    """Returns where a member lies, or the member itself, where it is compressed.
+
+    Raises:
+        ValueError: there is no such member, or it is no array.
+        zipfile.BadZipFile: the archive is none.
+        OSError: it cannot be read.
+        NotImplementedError: it is of a kind that Python does not know.
+    """
+    with zipfile.ZipFile(file) as archive:
+        names = [name.removesuffix(_SUFFIX) for name in archive.namelist() if name.endswith(_SUFFIX)]
+        info = archive.getinfo(choose_member(names, member) + _SUFFIX)
+        if info.flag_bits & 1:
+            message = f"{member} is encrypted"
+            raise ValueError(message)
+        if info.compress_type not in _COMPRESSIONS:
+            message = f"{member} is compressed as numpy does not do it"
+            raise ValueError(message)
+        if info.compress_type != zipfile.ZIP_STORED:
+            with archive.open(info) as stream:
+                return _read_compressed(stream, info.file_size)
+    return _place(file, info)
+
+
+def choose_member(names: list[str], member: str) -> str:
+    """Returns the member that is meant: the one that is named, or the only one.
+
+    Raises:
+        ValueError: there is none, or there are several; the message lists them.
+    """
+    if member in names:
+        return member
+    if not member and len(names) == 1:
+        return names[0]
+    listed = ", ".join(names[:_LISTED]) + (f" and {len(names) - _LISTED} more" if len(names) > _LISTED else "")
+    message = f"it has no {member}: it has {listed}" if member else f"name one of its members after a colon: {listed}"
+    raise ValueError(message)
+
+
+def write_npz(file: IO[bytes], member: str, pieces: Iterable[bytes | memoryview]) -> None:
+    """Writes an archive of one member, stored as it is."""
+    with (
+        zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive,
+        archive.open((member or DEFAULT_MEMBER) + _SUFFIX, "w", force_zip64=True) as stream,
+    ):
+        for piece in pieces:
+            stream.write(piece)
+
+
+def _read_compressed(stream: IO[bytes], size: int) -> Array:
+    placement = read_npy(stream)
+    if placement.offset + placement.nbytes != size:
+        message = f"its header tells of {placement.nbytes} bytes of elements, and {size - placement.offset} follow"
+        raise ValueError(message)
+    return read_elements(placement, stream)
+
+
+def _place(file: IO[bytes], info: zipfile.ZipInfo) -> Placement:
+    """Returns where a member that is stored as it is lies in the file."""
+    file.seek(info.header_offset)
+    signature, *lengths = _LOCAL_HEADER.unpack(file.read(_LOCAL_HEADER.size))
+    if signature != _SIGNATURE:
+        message = "the archive has no member where it says so"
+        raise zipfile.BadZipFile(message)
+    start = info.header_offset + _LOCAL_HEADER.size + sum(lengths)
+    file.seek(start)
+    placement = read_npy(file)
+    if placement.offset + placement.nbytes > start + info.file_size:
+        message = f"its header tells of {placement.nbytes} bytes of elements, more than the member has"
+        raise ValueError(message)
+    return placement

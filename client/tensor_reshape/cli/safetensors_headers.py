@@ -1,0 +1,96 @@
+"""Headers of .safetensors: eight bytes with a length, JSON of that length, then the elements of all tensors.
+
+The library `safetensors` copies what it reads into an array of numpy, and knows no 8-bit floats there; a header is this
+short, so it is read here, and the elements stay where they are. The tests have the library read what is written here,
+and the other way round.
+"""
+
+import json
+import struct
+from collections.abc import Sequence
+from math import prod
+from typing import IO, Any
+
+from tensor_reshape.cli.npy_headers import Placement
+from tensor_reshape.cli.npz_members import DEFAULT_MEMBER, choose_member
+from tensor_reshape.rules.dtypes import DataType
+from tensor_reshape.wire.arrays import DTYPES
+
+NAMES = {
+    DataType.BOOLEAN: "BOOL",
+    DataType.F8E4M3: "F8_E4M3",
+    DataType.F8E5M2: "F8_E5M2",
+    DataType.F8E8M0: "F8_E8M0",
+    **{
+        data_type: data_type.name
+        for data_type in DataType
+        if data_type.name in {"I8", "I16", "I32", "I64", "U8", "U16", "U32", "U64", "F16", "BF16", "F32", "F64"}
+    },
+}
+"""The format's name of each data type that it has and numpy can hold."""
+
+_DATA_TYPES = {name: data_type for data_type, name in NAMES.items()}
+_LENGTH = struct.Struct("<Q")
+_MAX_HEADER_BYTES = 100_000_000  # the library's own limit
+_METADATA = "__metadata__"
+
+
+def read_safetensors(file: IO[bytes], member: str) -> Placement:
+    """Returns where a tensor lies.
+
+    Raises:
+        ValueError: the file is none of this format, or has no such tensor.
+    """
+    (length,) = _LENGTH.unpack(_read(file, _LENGTH.size))
+    if length > _MAX_HEADER_BYTES:
+        message = f"its header has {length} bytes, above {_MAX_HEADER_BYTES}"
+        raise ValueError(message)
+    header = json.loads(_read(file, length))
+    if not isinstance(header, dict):
+        message = "its header is no JSON object"
+        raise ValueError(message)  # noqa: TRY004 - of the file, not of an argument
+    record = header[choose_member([name for name in header if name != _METADATA], member)]
+    return _place(record, _LENGTH.size + length)
+
+
+def build_safetensors(data_type: DataType, dims: Sequence[int], member: str) -> bytes:
+    """Returns the header of a file of one tensor.
+
+    Raises:
+        ValueError: the format has no such type.
+    """
+    if data_type not in NAMES:
+        message = f".safetensors has no {data_type}; .npy holds its items as bare bytes"
+        raise ValueError(message)
+    size = prod(dims) * DTYPES[data_type].itemsize
+    record = {"dtype": NAMES[data_type], "shape": list(dims), "data_offsets": [0, size]}
+    text = json.dumps({member or DEFAULT_MEMBER: record}, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)  # so that the elements are aligned
+    return _LENGTH.pack(len(text)) + text
+
+
+def _read(file: IO[bytes], size: int) -> bytes:
+    raw = file.read(size)
+    if len(raw) != size:
+        message = "it ends within its header"
+        raise ValueError(message)
+    return raw
+
+
+def _place(record: Any, start: int) -> Placement:  # noqa: ANN401 - of JSON that anybody may have written
+    try:
+        name, dims, (first, last) = str(record["dtype"]), tuple(record["shape"]), record["data_offsets"]
+    except (TypeError, KeyError, ValueError) as error:
+        message = f"its header does not describe the tensor: {error!r}"
+        raise ValueError(message) from None
+    if not all(type(number) is int and number >= 0 for number in (*dims, first, last)):
+        message = "its header has a dim or an offset that is no number from 0"
+        raise ValueError(message)
+    if name not in _DATA_TYPES:
+        message = f"its type {name} is none of {', '.join(_DATA_TYPES)}"
+        raise ValueError(message)
+    placement = Placement(start + first, DTYPES[_DATA_TYPES[name]], dims)
+    if last - first != placement.nbytes:
+        message = f"its header gives {last - first} bytes to {placement.nbytes} bytes of elements"
+        raise ValueError(message)
+    return placement

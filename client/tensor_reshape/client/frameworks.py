@@ -1,0 +1,131 @@
+"""The frameworks as whose arrays outputs are handed over: what `like=` names.
+
+Laws:
+
+- No framework is imported here: `like` is an array of one that the caller has imported, or its module.
+- What a framework cannot hold bit for bit is known before a call is made, from the type of the data.
+- Read-only memory is never handed to a framework that could write to it: torch has no read-only tensors.
+- Memory that the caller's own array can still write to is never handed to one whose arrays do not change.
+"""
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from tensor_reshape.client.arrays import VIEWED_DTYPES
+from tensor_reshape.rules.dtypes import DataType
+from tensor_reshape.wire.arrays import DTYPES, UNNAMED_IN_FILES, Array
+
+_WIDE_BYTES = 8
+"""Elements of this size are those that jax narrows, where it is not told otherwise."""
+
+
+Output: TypeAlias = Any
+"""What a caller gets: an array of the framework that `like` names; its type is told by the overloads of each method."""
+
+
+@dataclass(frozen=True, slots=True)
+class Framework:
+    """How a framework takes over a numpy array.
+
+    Attributes:
+        name: as users know it.
+        present: returns its array over the memory of one of numpy's.
+        takes_read_only: whether that may be read-only.
+        is_immutable: whether nobody can write to its arrays, so that no other array may write to their memory.
+    """
+
+    name: str
+    present: Callable[[Array], Output]
+    takes_read_only: bool = True
+    is_immutable: bool = False
+
+
+NUMPY = Framework("numpy", lambda array: array)
+
+
+def find_framework(like: object, data_type: DataType) -> Framework:
+    """Returns what outputs of this type become.
+
+    Args:
+        like: None for numpy; an array, or the namespace of arrays: `torch`, `jax.numpy`, `numpy`, `pyarrow`, or any
+            with the `from_dlpack` of the array API standard.
+        data_type: of the elements.
+
+    Raises:
+        TypeError: `like` is neither, or has no such type.
+    """
+    if like is None:
+        return NUMPY
+    if not _is_array(like) and not isinstance(like, ModuleType):  # a dtype, say: nothing is converted to it
+        raise _refuse_like(type(like).__qualname__)
+    modules = [like.__name__] if isinstance(like, ModuleType) else [kind.__module__ for kind in type(like).__mro__]
+    for name in modules:
+        find = _FRAMEWORKS.get(name.partition(".")[0])
+        if find is not None:
+            return find(data_type)
+    return _find_namespace(like, data_type)
+
+
+def _find_torch(data_type: DataType) -> Framework:
+    torch = sys.modules["torch"]
+    dtype = getattr(torch, data_type.numpy_name, None)
+    if dtype is None or data_type.is_packed:  # torch names int4 and its like, and has no operations for them
+        raise _refuse(data_type, by="torch")
+    if data_type.numpy_name not in VIEWED_DTYPES:
+        return Framework("torch", torch.from_numpy, takes_read_only=False)
+    integers = f"i{data_type.group_bytes}"
+    return Framework("torch", lambda array: torch.from_numpy(array.view(integers)).view(dtype), takes_read_only=False)
+
+
+def _find_jax(data_type: DataType) -> Framework:
+    put = sys.modules["jax"].device_put  # not `asarray`, which always copies
+    # Without jax_enable_x64 jax makes 32 bits of 64 in silence. It is asked by doing: the setting has many scopes.
+    if data_type.group_bytes == _WIDE_BYTES and put(np.empty(0, DTYPES[data_type])).dtype != DTYPES[data_type]:
+        message = f'jax holds no {data_type} unless it is told to: jax.config.update("jax_enable_x64", True)'
+        raise TypeError(message)
+    return Framework("jax", put, is_immutable=True)
+
+
+def _find_pyarrow(data_type: DataType) -> Framework:
+    if data_type in UNNAMED_IN_FILES or data_type is DataType.BOOLEAN:
+        raise _refuse(data_type, by="a pyarrow.Tensor")
+    return Framework("pyarrow", sys.modules["pyarrow"].Tensor.from_numpy)
+
+
+def _find_namespace(like: object, data_type: DataType) -> Framework:
+    """Returns any other framework that keeps to the array API standard."""
+    namespace = like.__array_namespace__() if hasattr(like, "__array_namespace__") else like
+    if not isinstance(namespace, ModuleType) or not hasattr(namespace, "from_dlpack"):
+        raise _refuse_like(type(like).__qualname__)
+    if data_type in UNNAMED_IN_FILES:
+        raise _refuse(data_type, by=f"what {namespace.__name__} takes from numpy by DLPack")
+    # DLPack says since 1.0 alone that memory is read-only, and a consumer need not heed it.
+    return Framework(namespace.__name__, namespace.from_dlpack, takes_read_only=False)
+
+
+_FRAMEWORKS: dict[str, Callable[[DataType], Framework]] = {
+    "numpy": lambda _: NUMPY,
+    "torch": _find_torch,
+    "jax": _find_jax,
+    "jaxlib": _find_jax,
+    "pyarrow": _find_pyarrow,
+}
+"""Those that are known, by the root of their modules' names."""
+
+
+def _is_array(like: object) -> bool:
+    is_class = isinstance(like, type)  # which has the methods of its arrays
+    return not is_class and any(hasattr(like, name) for name in ("__array__", "__dlpack__", "__array_namespace__"))
+
+
+def _refuse_like(kind: str) -> TypeError:
+    return TypeError(f"like is an array, or a namespace such as torch or jax.numpy, not {kind}")
+
+
+def _refuse(data_type: DataType, *, by: str) -> TypeError:
+    return TypeError(f"{by} cannot hold {data_type}: leave like= out for a numpy array")

@@ -1,0 +1,96 @@
+"""Arithmetic of dims that are known in part, as models do it on the way to a target shape.
+
+Laws: None is a number of which nothing is known. What is answered holds for every value of the names that the model can
+be run with; a name is one of a dim, so it stands for a number that is not negative.
+"""
+
+from tensor_reshape.rules.dims import ANY, AnyDim, Dim, Expression, Symbol, make_legal_expression, name_dim
+from tensor_reshape.rules.names import is_name, write_factor
+
+
+def multiply(one: AnyDim, other: AnyDim) -> AnyDim:
+    """Returns the product."""
+    if isinstance(one, int) and isinstance(other, int):
+        return one * other
+    left, right = _express(one), _express(other)
+    if left is None or right is None:
+        return 0 if 0 in (one, other) else None
+    return _make(
+        make_legal_expression(
+            left.coefficient * right.coefficient,
+            left.factors + right.factors,
+            left.divisor * right.divisor,
+            left.divisors + right.divisors,
+        )
+    )
+
+
+def divide(one: AnyDim, other: AnyDim) -> AnyDim:
+    """Returns the quotient as Div of integers has it: rounded toward 0, which is down, as no dim is negative."""
+    if isinstance(one, int) and isinstance(other, int):
+        return None if other == 0 else abs(one) // abs(other) * (1 if (one < 0) == (other < 0) else -1)
+    left, right = _express(one), _express(other)
+    if left is None or right is None:
+        return None
+    return _divide_exactly(left, right) or _name(f"floor({_write(left)}/{_write(right)})")
+
+
+def add(one: AnyDim, other: AnyDim) -> AnyDim:
+    """Returns the sum; one that has names in it is a name as a whole."""
+    if isinstance(one, int) and isinstance(other, int):
+        return one + other
+    left, right = _express(one), _express(other)
+    if left is None or right is None:
+        return one if other == 0 else other if one == 0 else None
+    # What is added to a number is at least that: an item of a target that is not 0 copies nothing.
+    low = sum(dim for dim in (one, other) if isinstance(dim, int))
+    return _name(f"{_describe(one, left)} + {_describe(other, right)}", low)
+
+
+def subtract(one: AnyDim, other: AnyDim) -> AnyDim:
+    """Returns the difference of numbers; of anything else it may be negative, which no name stands for."""
+    if isinstance(one, int) and isinstance(other, int):
+        return one - other
+    return one if other == 0 else None
+
+
+def _express(dim: AnyDim) -> Expression | None:
+    """Returns what a dim is called; a number that no expression may have for a coefficient is nothing."""
+    if isinstance(dim, int):
+        return make_legal_expression(dim, ()) if dim > 0 else None
+    return None if dim is None else dim.expression
+
+
+def _divide_exactly(one: Expression, other: Expression) -> AnyDim:
+    """Returns the quotient where it has no remainder whatever the names are, else None."""
+    if other.divisor != 1 or other.divisors or one.divisor != 1 or one.divisors or one.coefficient % other.coefficient:
+        return None
+    factors = list(one.factors)
+    for factor in other.factors:
+        if factor not in factors:
+            return None
+        factors.remove(factor)
+    coefficient = one.coefficient // other.coefficient
+    return _make(make_legal_expression(coefficient, factors)) if factors else coefficient
+
+
+def _make(expression: Expression | None) -> AnyDim:
+    return None if expression is None else Dim(ANY, expression)
+
+
+def _name(name: str, low: int = 0) -> AnyDim:
+    return name_dim(name, low) if is_name(name) else None
+
+
+def _write(expression: Expression) -> str:
+    """Returns an expression as an operand of a quotient."""
+    if not expression.factors:
+        return str(expression.coefficient)
+    return write_factor(expression.symbol.name) if expression.symbol is not None else f"({expression})"
+
+
+def _describe(dim: AnyDim, expression: Expression) -> str:
+    """Returns an operand of a sum: a formula as it stands, as none that is a name binds less than a sum."""
+    if isinstance(dim, int):
+        return str(dim)
+    return expression.symbol.name if isinstance(expression.symbol, Symbol) else str(expression)

@@ -1,0 +1,244 @@
+"""The check of a model: all its Reshape nodes as one batch of questions, and what the answers say of the model.
+
+Laws:
+
+- Shapes of the data are what onnx infers; where it leaves a dim open and the data is the output of another Reshape, the
+  question takes over that one's answer. Answers go back into the model, onnx infers again, and so on until nothing is
+  gained: what is known of one node serves all behind it.
+- What the model says of the output of a Reshape is no source: it is what the answer is compared with.
+- An item of a target that the model computes from dims is a length, unless it is 0 in some run of the model, and copies
+  another dim there: then it is asked for as unknown. onnx takes it for a length, so what it says of the output of such
+  a node is no source either.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import replace
+from typing import NamedTuple, TypeAlias
+
+import onnx
+
+from tensor_reshape.client.queries import MAX_CALL_QUERIES, ShapeQuery, infer_locally
+from tensor_reshape.client.shapes import InferredShape
+from tensor_reshape.onnx.annotations import (
+    Shapes,
+    list_graphs,
+    read_shapes,
+    rename_params,
+    strip_shapes,
+    write_shapes,
+)
+from tensor_reshape.onnx.dim_params import DimParams, Key
+from tensor_reshape.onnx.models import ModelError, ModelLike, expand_model, infer_model, load_model
+from tensor_reshape.onnx.reports import Finding, ModelReport, Verdict, find_disagreement
+from tensor_reshape.onnx.reshape_nodes import ReshapeNode, find_reshape_nodes, list_shapes
+from tensor_reshape.rules.dims import AnyDim
+from tensor_reshape.rules.errors import ReshapeError
+from tensor_reshape.rules.limits import MAX_RANK
+
+Answer: TypeAlias = InferredShape | ReshapeError
+Ask: TypeAlias = Callable[[Sequence[ShapeQuery]], list[Answer]]
+
+_MAX_ROUNDS = 8  # each gains at least one dim, and takes one inference of onnx's
+_MAX_ALL_ROUNDS = 64
+
+
+class _Round(NamedTuple):
+    """One turn: what was asked, and answered."""
+
+    nodes: list[ReshapeNode]
+    answers: list[Answer]
+
+
+def check_model(source: ModelLike, *, ask: Ask = infer_locally) -> ModelReport:
+    """Checks every Reshape node of a model.
+
+    Args:
+        source: a path, the bytes of a file, or a `ModelProto`, which is not changed.
+        ask: who answers: `infer_locally`, in this process and by the same rules, or the `infer_shapes` of a `Client`.
+
+    Raises:
+        ModelError: it is no model, or one that is not looked into.
+        ReshapeError: the batch as a whole is above a limit of the server.
+
+    >>> model = onnx.parser.parse_model('''
+    ...     <ir_version: 10, opset_import: ["": 21]>
+    ...     graph (float[N, 12, 64] x) => (float[A, B] y) <int64[2] t = {0, -1}> { y = Reshape(x, t) }
+    ... ''')
+    >>> print(*check_model(model).findings)
+    y: [N, 12, 64] under [0, -1] is [N, 768]
+    """
+    return _check(load_model(source), ask)[0]
+
+
+def annotate_model(source: ModelLike, *, ask: Ask = infer_locally) -> tuple[ModelReport, onnx.ModelProto]:
+    """Checks a model, and returns a copy of it besides that has the answers as shapes of the outputs.
+
+    Only what the model leaves open is written: what it says stays, also where that is wrong. Of the answers, numbers
+    and names of the model's are written, and products of them. The outputs of nodes in functions are left out, since
+    each call may give them another shape.
+
+    Raises:
+        ModelError: it is no model, or one that is not looked into.
+        ReshapeError: the batch as a whole is above a limit of the server.
+
+    >>> model = onnx.parser.parse_model('''
+    ...     <ir_version: 10, opset_import: ["": 21]>
+    ...     graph (float[6, 4] x) => (float y) <int64[1] t = {-1}> { z = Reshape(x, t)  y = ReduceSum<keepdims=0>(z) }
+    ... ''')
+    >>> report, annotated = annotate_model(model)
+    >>> (value,) = annotated.graph.value_info
+    >>> value.name, value.type.tensor_type.shape.dim[0].dim_value
+    ('z', 24)
+    """
+    model = load_model(source)
+    report, params = _check(model, ask)
+    answers = {
+        find_key(finding.node): [None if params.is_open(dim) else dim for dim in finding.answer.dims]
+        for finding in report.findings
+        if not isinstance(finding.answer, ReshapeError) and finding.answer.dims is not None
+    }
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    write_shapes(copy, infer_model(model)[0], answers, params)
+    return report, copy
+
+
+def _check(model: onnx.ModelProto, ask: Ask) -> tuple[ModelReport, DimParams]:
+    expanded = expand_model(model)
+    params = DimParams(_list_params(expanded))
+    declared = read_shapes(expanded, params)
+    strip_shapes(expanded)
+    current, note = infer_model(expanded)
+    rename_params(current, params, "_onnx")
+    inferred = read_shapes(current, params)
+    last = _ask_until_nothing_is_gained(expanded, current, params, ask)
+    findings = [
+        _judge(node, answer, declared.get(find_key(node)), inferred.get(find_key(node)), params)
+        for node, answer in zip(last.nodes, last.answers, strict=True)
+    ]
+    return ModelReport(findings=tuple(findings), notes=(note,) if note else ()), params
+
+
+def find_key(node: ReshapeNode) -> Key:
+    """Returns where the output of a node is: its graph and its name."""
+    return node.graph, node.output
+
+
+def _list_params(model: onnx.ModelProto) -> set[str]:
+    return {
+        dim.dim_param.strip()
+        for _, graph in list_graphs(model.graph)
+        for _, shape in list_shapes(graph)
+        for dim in shape.dim
+        if dim.dim_param
+    }
+
+
+def _ask_until_nothing_is_gained(
+    model: onnx.ModelProto, inferred: onnx.ModelProto, params: DimParams, ask: Ask
+) -> _Round:
+    """Asks, and asks again with what onnx infers of the answers; `model` is without shapes of these outputs."""
+    least, corrected = None, set[Key]()
+    for turn in range(_MAX_ALL_ROUNDS):
+        nodes = find_reshape_nodes(inferred, params)
+        last = _Round(nodes, _ask_all([_build_query(node, params) for node in nodes], ask))
+        count = sum(_count_open(answer, params) for answer in last.answers)
+        # Behind a node that onnx is wrong about, nothing that it infers is sure until the answer has taken its place.
+        copying = {find_key(node) for node in nodes if node.copying}
+        if copying <= corrected and (count in {0, least} or turn >= _MAX_ROUNDS):
+            return last
+        least, corrected = count, corrected | copying
+        # From the model's own shapes each time: onnx keeps what it has inferred before, however little that was.
+        strip_shapes(model)
+        write_shapes(model, inferred, _list_shapes(last, corrected, params), params)
+        inferred, _note = infer_model(model)
+        rename_params(inferred, params, f"_onnx{turn}")
+    message = f"targets are computed from dims of each other, more than {_MAX_ALL_ROUNDS} times over"
+    raise ModelError(message)
+
+
+def _build_query(node: ReshapeNode, params: DimParams) -> ShapeQuery:
+    is_linked = node.data_from is not None and (node.data is None or any(map(params.is_open, node.data)))
+    return ShapeQuery(
+        data_shape=None if is_linked else node.data,
+        data_from=node.data_from if is_linked else None,
+        shape=node.shape,
+        special_zero=node.special_zero,
+        operation="reshape",
+        explain=True,
+    )
+
+
+def _ask_all(queries: Sequence[ShapeQuery], ask: Ask) -> list[Answer]:
+    """Asks in as few calls as a server takes; a link to an earlier call becomes the shape that it answered."""
+    answers: list[Answer] = []
+    for start in range(0, len(queries), MAX_CALL_QUERIES):
+        call = [_relink(query, start, answers) for query in queries[start : start + MAX_CALL_QUERIES]]
+        answers += ask(call)
+    return answers
+
+
+def _relink(query: ShapeQuery, start: int, answers: Sequence[Answer]) -> ShapeQuery:
+    if query.data_from is None:
+        return query
+    if query.data_from >= start:
+        return replace(query, data_from=query.data_from - start)
+    answer = answers[query.data_from]
+    dims = None if isinstance(answer, ReshapeError) else answer.dims
+    return replace(query, data_from=None, data_shape=dims)
+
+
+def _count_open(answer: Answer, params: DimParams) -> int:
+    return 0 if isinstance(answer, ReshapeError) else _count_open_dims(answer.dims, params)
+
+
+def _count_open_dims(dims: Sequence[AnyDim] | None, params: DimParams) -> int:
+    """Returns how many dims are open; an unknown rank counts more than the dims of any shape."""
+    return 1 + MAX_RANK if dims is None else sum(map(params.is_open, dims))
+
+
+def _list_shapes(last: _Round, corrected: AbstractSet[Key], params: DimParams) -> Shapes:
+    """Returns the answers; an open dim of a node in `corrected` has a name, or onnx would give it that of a length."""
+    return {
+        key: params.name_dims(key, answer.dims) if key in corrected else answer.dims
+        for node, answer in zip(last.nodes, last.answers, strict=True)
+        for key in [find_key(node)]
+        if not isinstance(answer, ReshapeError) and answer.dims is not None
+    }
+
+
+def _judge(
+    node: ReshapeNode,
+    answer: Answer,
+    declared: tuple[AnyDim, ...] | None,
+    inferred: tuple[AnyDim, ...] | None,
+    params: DimParams,
+) -> Finding:
+    sources: Mapping[str, tuple[AnyDim, ...] | None] = {"the model": declared, "onnx": inferred}
+    disagreements: tuple[str, ...] = ()
+    if isinstance(answer, ReshapeError):
+        verdict = Verdict.REFUSED
+    else:
+        told = (find_disagreement(source, dims, answer) for source, dims in sources.items())
+        disagreements = tuple(text for text in told if text is not None)
+        verdict = _choose_verdict(answer, inferred, disagreements, params)
+    return Finding(
+        node=node,
+        answer=answer,
+        declared=declared,
+        inferred=inferred,
+        disagreements=disagreements,
+        verdict=verdict,
+    )
+
+
+def _choose_verdict(
+    answer: InferredShape, inferred: tuple[AnyDim, ...] | None, disagreements: tuple[str, ...], params: DimParams
+) -> Verdict:
+    if disagreements:
+        return Verdict.DISAGREES
+    before, now = _count_open_dims(inferred, params), _count_open_dims(answer.dims, params)
+    if before == 0 and now == 0:
+        return Verdict.KNOWN
+    return Verdict.CLOSED if now == 0 else Verdict.NARROWED if now < before else Verdict.OPEN

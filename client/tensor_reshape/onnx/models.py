@@ -1,0 +1,166 @@
+"""ONNX models as they are read, and what onnx's own shape inference says of them.
+
+Laws:
+
+- Weights in other files are neither needed nor opened: a path in a model is a stranger's.
+- A model whose functions call themselves, or grow beyond MAX_NODES when they are expanded, is refused before anything
+  walks it: the time that it takes is bounded by its bytes.
+- The model that was given is never changed.
+"""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TypeAlias
+
+import onnx
+from google.protobuf.message import DecodeError, EncodeError
+from onnx.inliner import inline_local_functions
+from onnx.shape_inference import InferenceError, infer_shapes
+
+from tensor_reshape.rules.errors import TensorReshapeError
+
+ModelLike: TypeAlias = onnx.ModelProto | bytes | str | Path
+
+MAX_NODES = 100_000
+"""How many nodes a model may have where its functions are expanded."""
+
+_FIRST_IR_WITH_OPSETS = 3
+_ONNX_ERRORS = (InferenceError, onnx.checker.ValidationError, EncodeError, ValueError, RuntimeError)
+
+
+class ModelError(TensorReshapeError, ValueError):
+    """What was given is no ONNX model, or none that is looked into.
+
+    >>> try:
+    ...     check_model(b"")
+    ... except ModelError as error:
+    ...     print(error)
+    this is no ONNX model: it has no graph
+    """
+
+
+def load_model(source: ModelLike) -> onnx.ModelProto:
+    """Returns a model: a path, the bytes of a file, or one that is loaded already.
+
+    Raises:
+        ModelError: it is none.
+        OSError: the file cannot be read.
+    """
+    if isinstance(source, onnx.ModelProto):
+        return source
+    raw = source if isinstance(source, bytes) else Path(source).read_bytes()
+    try:
+        model = onnx.ModelProto.FromString(raw)
+    except DecodeError:
+        message = "this is no ONNX model: its bytes are no ModelProto"
+        raise ModelError(message) from None
+    # Any bytes may be a message of fields that nobody knows, and no bytes at all are one.
+    if not model.HasField("graph"):
+        message = "this is no ONNX model: it has no graph"
+        raise ModelError(message)
+    return model
+
+
+def expand_model(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Returns a copy of the model in which its functions are expanded where they are called.
+
+    Raises:
+        ModelError: they call themselves, or have too many nodes.
+    """
+    _check_texts(model)
+    _check_size(model)
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    if copy.ir_version < _FIRST_IR_WITH_OPSETS and not copy.opset_import:
+        copy.opset_import.add(version=1)  # what a model without them means
+    _strip_functions(copy)
+    try:
+        return inline_local_functions(copy) if copy.functions else copy
+    except _ONNX_ERRORS as error:
+        message = f"the functions of the model cannot be expanded: {_take_first_line(error)}"
+        raise ModelError(message) from None
+
+
+def infer_model(model: onnx.ModelProto) -> tuple[onnx.ModelProto, str]:
+    """Returns the model with the shapes that onnx infers, and what kept it from that, if anything did."""
+    try:
+        return infer_shapes(model, data_prop=True), ""
+    except _ONNX_ERRORS as error:
+        return model, f"onnx's own shape inference failed: {_take_first_line(error)}"
+
+
+def _strip_functions(model: onnx.ModelProto) -> None:
+    """Takes the names of dims out of functions: two calls would have the same, and their dims may differ."""
+    for function in model.functions:
+        function.ClearField("value_info")
+        graphs = [graph for node in _list_all_nodes(function.node) for _, graph in list_subgraphs(node)]
+        for info in (info for graph in graphs for info in (*graph.input, *graph.output, *graph.value_info)):
+            for dim in info.type.tensor_type.shape.dim:
+                dim.ClearField("dim_param")
+
+
+def list_subgraphs(node: onnx.NodeProto) -> Iterator[tuple[str, onnx.GraphProto]]:
+    """Yields the graphs in a node, as If, Loop and Scan have them, each with the name of its attribute."""
+    for attribute in node.attribute:
+        if attribute.type == onnx.AttributeProto.GRAPH:
+            yield attribute.name, attribute.g
+        elif attribute.type == onnx.AttributeProto.GRAPHS:
+            yield from ((f"{attribute.name}[{place}]", graph) for place, graph in enumerate(attribute.graphs))
+
+
+def _take_first_line(error: Exception) -> str:
+    return next(iter(str(error).splitlines()), type(error).__name__)
+
+
+def _check_texts(model: onnx.ModelProto) -> None:
+    """Refuses names that are no text: protobuf returns bytes for them, in messages as old as ONNX's."""
+    functions = (text for function in model.functions for text in _list_node_texts(function.node))
+    if not all(isinstance(text, str) for text in (*_list_texts(model.graph), *functions)):
+        message = "this is no ONNX model: a name in it is no UTF-8"
+        raise ModelError(message)
+
+
+def _list_texts(graph: onnx.GraphProto) -> Iterator[object]:
+    yield from (tensor.name for tensor in graph.initializer)
+    yield from _list_node_texts(graph.node)
+    for info in (*graph.input, *graph.output, *graph.value_info):
+        yield info.name
+        yield from (dim.dim_param for dim in info.type.tensor_type.shape.dim)
+
+
+def _list_node_texts(nodes: Iterable[onnx.NodeProto]) -> Iterator[object]:
+    for node in nodes:
+        yield from (node.name, node.op_type, node.domain, *node.input, *node.output)
+        yield from (attribute.name for attribute in node.attribute)
+        for _, graph in list_subgraphs(node):
+            yield from _list_texts(graph)
+
+
+def _check_size(model: onnx.ModelProto) -> None:
+    functions = {(function.domain, function.name): function for function in model.functions}
+    sizes: dict[tuple[str, str], int] = {}
+
+    def measure(nodes: Iterator[onnx.NodeProto], depth: int) -> int:
+        # A chain of calls is as deep as there are functions: one that is longer calls itself. Deeper than that, or than
+        # Python's stack, nobody nests them.
+        if depth > min(len(functions), 100):
+            message = "the functions of the model call themselves, or each other more than 100 deep"
+            raise ModelError(message)
+        return sum(measure_call((node.domain, node.op_type), depth) for node in nodes)
+
+    def measure_call(key: tuple[str, str], depth: int) -> int:
+        if key in functions and key not in sizes:
+            sizes[key] = measure(_list_all_nodes(functions[key].node), depth + 1)
+        return 1 + sizes.get(key, 0)
+
+    count = measure(_list_all_nodes(model.graph.node), 0)
+    if count > MAX_NODES:
+        message = f"the model has {count} nodes where its functions are expanded; it may have {MAX_NODES}"
+        raise ModelError(message)
+
+
+def _list_all_nodes(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
+    for node in nodes:
+        yield node
+        for _, graph in list_subgraphs(node):
+            yield from _list_all_nodes(graph.node)

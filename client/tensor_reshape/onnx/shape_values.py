@@ -1,0 +1,273 @@
+"""What is known of the integers that a model computes: targets of Reshape are made of shapes, node by node.
+
+onnx's own inference propagates them, too, but does not tell them. Followed here are the operators that exporters take
+for shapes; what any other computes is unknown. A value is a scalar, or a list of at most MAX_ITEMS integers.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from math import prod
+from typing import NamedTuple, TypeAlias
+
+import onnx
+from onnx import numpy_helper
+
+from tensor_reshape.onnx.arithmetic import add, divide, multiply, subtract
+from tensor_reshape.rules.dims import AnyDim
+
+MAX_ITEMS = 256
+"""The longest list that is followed: a target has at most 64 items."""
+
+
+class ShapeValue(NamedTuple):
+    """A tensor of integers that are known in part.
+
+    Attributes:
+        items: its elements.
+        is_scalar: whether it has rank 0, and one item; else it has rank 1.
+    """
+
+    items: tuple[AnyDim, ...]
+    is_scalar: bool = False
+
+    @property
+    def numbers(self) -> tuple[int, ...] | None:
+        """The items where all are numbers."""
+        numbers = tuple(item for item in self.items if isinstance(item, int))
+        return numbers if len(numbers) == len(self.items) else None
+
+
+class Operand(NamedTuple):
+    """What is known of an input of a node.
+
+    Attributes:
+        value: its elements; None: nothing.
+        dims: its shape; None: not even its rank.
+    """
+
+    value: ShapeValue | None
+    dims: Sequence[AnyDim] | None
+
+
+Operands: TypeAlias = Sequence[Operand]
+Attributes: TypeAlias = Mapping[str, onnx.AttributeProto]
+
+
+def read_tensor(tensor: onnx.TensorProto) -> ShapeValue | None:
+    """Returns the integers of a constant; None where it has too many, another type, or keeps them in a file."""
+    if len(tensor.dims) > 1 or not 0 <= prod(tensor.dims) <= MAX_ITEMS:
+        return None
+    if tensor.data_location == onnx.TensorProto.EXTERNAL or tensor.data_type not in _INTEGERS:
+        return None
+    try:
+        array = numpy_helper.to_array(tensor)
+    except (TypeError, ValueError):  # it has fewer elements than it says, or more
+        return None
+    return ShapeValue(tuple(map(int, array.reshape(-1).tolist())), is_scalar=array.ndim == 0)
+
+
+def compute_value(node: onnx.NodeProto, operands: Operands) -> ShapeValue | None:
+    """Returns what is known of the first output of a node."""
+    compute = _COMPUTE.get(node.op_type) if node.domain in {"", "ai.onnx"} else None
+    if compute is None:
+        return None
+    value = compute(operands, {attribute.name: attribute for attribute in node.attribute})
+    return None if value is None or len(value.items) > MAX_ITEMS else value
+
+
+_INTEGERS = frozenset({onnx.TensorProto.INT32, onnx.TensorProto.INT64})
+_INT32 = range(-(2**31), 2**31)
+_INT64 = range(-(2**63), 2**63)
+
+
+def _compute_constant(_operands: Operands, attributes: Attributes) -> ShapeValue | None:
+    if "value" in attributes:
+        return read_tensor(attributes["value"].t)
+    if "value_int" in attributes:
+        return ShapeValue((attributes["value_int"].i,), is_scalar=True)
+    return ShapeValue(tuple(attributes["value_ints"].ints)) if "value_ints" in attributes else None
+
+
+def _take_first(operands: Operands, _attributes: Attributes) -> ShapeValue | None:
+    return operands[0].value if operands else None
+
+
+def _compute_cast(operands: Operands, attributes: Attributes) -> ShapeValue | None:
+    value, to = _find_value(operands, 0), attributes["to"].i if "to" in attributes else None
+    if value is None or to not in _INTEGERS:
+        return None
+    # A number that the type does not hold becomes another: exporters write the end of a Slice as 2^63 - 1.
+    narrow = _INT32 if to == onnx.TensorProto.INT32 else _INT64
+    return value._replace(items=tuple(_hold(item, narrow) for item in value.items))
+
+
+def _compute_shape(operands: Operands, attributes: Attributes) -> ShapeValue | None:
+    if not operands or operands[0].dims is None:
+        return None
+    start = attributes["start"].i if "start" in attributes else None
+    end = attributes["end"].i if "end" in attributes else None
+    return ShapeValue(tuple(operands[0].dims)[start:end])
+
+
+def _compute_size(operands: Operands, _attributes: Attributes) -> ShapeValue | None:
+    if not operands or operands[0].dims is None:
+        return None
+    return ShapeValue((_multiply_all(operands[0].dims),), is_scalar=True)
+
+
+def _compute_gather(operands: Operands, _attributes: Attributes) -> ShapeValue | None:
+    # Of a list, there is one axis.
+    data, indices = _find_value(operands, 0), _find_value(operands, 1)
+    numbers = None if indices is None else indices.numbers
+    if data is None or data.is_scalar or indices is None or numbers is None:
+        return None
+    size = len(data.items)
+    if not all(-size <= number < size for number in numbers):
+        return None
+    return ShapeValue(tuple(data.items[number] for number in numbers), is_scalar=indices.is_scalar)
+
+
+def _compute_concat(operands: Operands, _attributes: Attributes) -> ShapeValue | None:
+    items: list[AnyDim] = []
+    for operand in operands:
+        if operand.value is not None and not operand.value.is_scalar:
+            items += operand.value.items
+        elif operand.dims is not None and len(operand.dims) == 1 and isinstance(operand.dims[0], int):
+            items += [None] * min(operand.dims[0], MAX_ITEMS + 1)  # how many they are is known, at least
+        else:
+            return None
+        if len(items) > MAX_ITEMS:
+            return None
+    return ShapeValue(tuple(items))
+
+
+def _compute_slice(operands: Operands, attributes: Attributes) -> ShapeValue | None:
+    data, starts, ends = (_find_value(operands, 0), *_find_slice_ends(operands, attributes))
+    steps = _find_value(operands, 4)
+    step = 1 if steps is None and len(operands) <= 4 else _find_number(steps)  # noqa: PLR2004 - data, starts, ends, axes, steps
+    start, end = _find_number(starts), _find_number(ends)
+    if data is None or data.is_scalar or start is None or end is None or not step:
+        return None
+    size = len(data.items)
+    if step < 0 and start < -size:
+        return None  # ONNX begins at the first item then, its reference evaluator nowhere
+    # Python's slices as ONNX defines them; with a step below 0, an end before the beginning is none at all.
+    return ShapeValue(data.items[start : None if step < 0 and end < -size else end : step])
+
+
+def _find_slice_ends(operands: Operands, attributes: Attributes) -> tuple[ShapeValue | None, ShapeValue | None]:
+    if "starts" in attributes and "ends" in attributes:  # before opset 10
+        return ShapeValue(tuple(attributes["starts"].ints)), ShapeValue(tuple(attributes["ends"].ints))
+    return _find_value(operands, 1), _find_value(operands, 2)
+
+
+def _compute_unsqueeze(operands: Operands, attributes: Attributes) -> ShapeValue | None:
+    value = _find_value(operands, 0)
+    is_list = value is not None and value.is_scalar and _count_axes(operands, attributes) == 1
+    return ShapeValue(value.items) if value is not None and is_list else None
+
+
+def _compute_squeeze(operands: Operands, attributes: Attributes) -> ShapeValue | None:
+    value = _find_value(operands, 0)
+    is_given = "axes" in attributes or len(operands) > 1
+    if value is None or len(value.items) != 1 or (is_given and _count_axes(operands, attributes) != 1):
+        return None
+    return ShapeValue(value.items, is_scalar=True)
+
+
+def _count_axes(operands: Operands, attributes: Attributes) -> int | None:
+    """Returns how many axes a node has, which are an attribute until opset 13; None where that is unknown."""
+    if "axes" in attributes:
+        return len(attributes["axes"].ints)
+    axes = _find_value(operands, 1)
+    return None if axes is None else len(axes.items)
+
+
+def _compute_reshape(operands: Operands, attributes: Attributes) -> ShapeValue | None:
+    value, target = _find_value(operands, 0), _find_value(operands, 1)
+    rank = None if target is None else len(target.items)
+    if "shape" in attributes:
+        rank = len(attributes["shape"].ints)
+    return None if value is None or rank is None or rank > 1 else ShapeValue(value.items, is_scalar=rank == 0)
+
+
+def _compute_filled(operands: Operands, attributes: Attributes) -> ShapeValue | None:
+    sizes = _find_value(operands, 0)
+    filling = _find_number(read_tensor(attributes["value"].t)) if "value" in attributes else None
+    size = _find_number(sizes)
+    if filling is None or size is None or not 0 <= size <= MAX_ITEMS:
+        return None
+    return ShapeValue((filling,) * size)
+
+
+def _compute_product(operands: Operands, attributes: Attributes) -> ShapeValue | None:
+    value = _find_value(operands, 0)
+    keeps = attributes["keepdims"].i if "keepdims" in attributes else 1
+    # With noop_with_empty_axes, nothing is multiplied unless there are axes.
+    if (
+        value is None
+        or value.is_scalar
+        or ("noop_with_empty_axes" in attributes and attributes["noop_with_empty_axes"].i)
+    ):
+        return None
+    return ShapeValue((_multiply_all(value.items),), is_scalar=not keeps)
+
+
+def _compute_each(calculate: Callable[[AnyDim, AnyDim], AnyDim]) -> Callable[[Operands, Attributes], ShapeValue | None]:
+    def compute(operands: Operands, _attributes: Attributes) -> ShapeValue | None:
+        one, other = _find_value(operands, 0), _find_value(operands, 1)
+        if one is None or other is None:
+            return None
+        size = max(len(one.items), len(other.items))
+        if not {len(one.items), len(other.items)} <= {1, size}:
+            return None
+        pairs = zip(_stretch(one.items, size), _stretch(other.items, size), strict=True)
+        items = tuple(_hold(calculate(*pair), _INT64) for pair in pairs)
+        return ShapeValue(items, is_scalar=one.is_scalar and other.is_scalar)
+
+    return compute
+
+
+def _stretch(items: tuple[AnyDim, ...], size: int) -> tuple[AnyDim, ...]:
+    return items if len(items) == size else items * size
+
+
+def _multiply_all(dims: Sequence[AnyDim]) -> AnyDim:
+    product: AnyDim = 1
+    for dim in dims:
+        product = multiply(product, dim)
+    return _hold(product, _INT64)
+
+
+def _hold(item: AnyDim, numbers: range) -> AnyDim:
+    """Returns an item that a type holds; a number that it does not is unknown."""
+    return None if isinstance(item, int) and item not in numbers else item
+
+
+def _find_value(operands: Operands, place: int) -> ShapeValue | None:
+    return operands[place].value if place < len(operands) else None
+
+
+def _find_number(value: ShapeValue | None) -> int | None:
+    numbers = None if value is None else value.numbers
+    return numbers[0] if numbers is not None and len(numbers) == 1 else None
+
+
+_COMPUTE: Mapping[str, Callable[[Operands, Attributes], ShapeValue | None]] = {
+    "Add": _compute_each(add),
+    "Cast": _compute_cast,
+    "Concat": _compute_concat,
+    "Constant": _compute_constant,
+    "ConstantOfShape": _compute_filled,
+    "Div": _compute_each(divide),
+    "Gather": _compute_gather,
+    "Identity": _take_first,
+    "Mul": _compute_each(multiply),
+    "ReduceProd": _compute_product,
+    "Reshape": _compute_reshape,
+    "Shape": _compute_shape,
+    "Size": _compute_size,
+    "Slice": _compute_slice,
+    "Squeeze": _compute_squeeze,
+    "Sub": _compute_each(subtract),
+    "Unsqueeze": _compute_unsqueeze,
+}

@@ -1,0 +1,71 @@
+"""Items of targets that a model computes from dims, and that are 0 in some of its runs: there they copy a dim.
+
+Law: an item that is not listed is a length in every run. Where it is 0, the dim that it copies is 0 as well, or the
+node fails, as its volumes differ or as there is nothing to divide for a -1.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
+from itertools import combinations
+
+from tensor_reshape.rules.dims import AnyDim, Dim
+
+_MAX_NAMES = 8
+"""Of how many names every choice of those that are 0 is tried; of more, each item is listed that can be 0."""
+
+
+def list_copying_items(target: Sequence[AnyDim], data: Sequence[AnyDim] | None) -> tuple[int, ...]:
+    """Returns the places of items that copy a dim which is not 0 in a run that the node may give an output in.
+
+    Args:
+        target: of a node where a 0 copies; None: an item of which nothing is known.
+        data: what is known of the shape of its data; None: not even the rank.
+    """
+    suspects = {place for place, item in enumerate(target) if _list_names([item])}
+    if data is None or None in data:
+        return tuple(sorted(suspects))
+    suspects = {place for place in suspects if not _are_zero_together(target[place], data[place : place + 1])}
+    names = _list_names((*target, *data)) if suspects else frozenset[str]()
+    if len(names) > _MAX_NAMES:
+        return tuple(sorted(suspects))
+    copying = {place for zeros in _list_choices(names) for place in _find_copies(target, data, zeros)}
+    return tuple(sorted(suspects & copying))
+
+
+def _list_names(dims: Iterable[AnyDim]) -> frozenset[str]:
+    """Returns the names that make dims 0: a quotient is 0 where its dividend is."""
+    return frozenset(
+        factor.name
+        for dim in dims
+        if isinstance(dim, Dim) and dim.expression is not None
+        for factor in dim.expression.factors
+        if factor.bounds.min == 0
+    )
+
+
+def _are_zero_together(item: AnyDim, copied: Sequence[AnyDim]) -> bool:
+    return _list_names([item]) <= _list_names(copied)
+
+
+def _list_choices(names: AbstractSet[str]) -> Iterator[frozenset[str]]:
+    return (frozenset(chosen) for count in range(1, len(names) + 1) for chosen in combinations(sorted(names), count))
+
+
+def _find_copies(target: Sequence[AnyDim], data: Sequence[AnyDim], zeros: frozenset[str]) -> set[int]:
+    """Returns the items that copy a dim which is not 0, where these names are 0 and no others; none if it fails."""
+    copies = {place for place, item in enumerate(target) if _is_zero(item, zeros)}
+    if not copies <= set(range(len(data))):
+        return set()
+    copied_zeros = {place for place in copies if _is_zero(data[place], zeros)}
+    return set() if _fails(target, data, zeros, has_zero=bool(copied_zeros)) else copies - copied_zeros
+
+
+def _fails(target: Sequence[AnyDim], data: Sequence[AnyDim], zeros: frozenset[str], *, has_zero: bool) -> bool:
+    if -1 in target:
+        return has_zero
+    is_empty = any(_is_zero(dim, zeros) for dim in data)
+    return has_zero != is_empty and not (is_empty and None in target)  # an unknown item may be 0
+
+
+def _is_zero(dim: AnyDim, zeros: frozenset[str]) -> bool:
+    return dim == 0 or not zeros.isdisjoint(_list_names([dim]))

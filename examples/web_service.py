@@ -1,0 +1,149 @@
+"""A web service that calls tensor-reshape: images come in by HTTP, as rows they go through a model.
+
+What matters in a service of your own:
+
+- one `AsyncClient` for the application, made and closed by its lifespan: its channel serves all requests at once;
+- the caller's deadline is passed on: what the request has taken so far is subtracted, and the rest bounds the call;
+- what the caller did wrong is told to the caller, with the reason; what is wrong behind the service is not.
+
+Run it: `python examples/web_service.py [SERVER [PORT]]`, then
+
+    head -c 96 /dev/zero | curl --data-binary @- 'http://127.0.0.1:8000/means?shape=2,3,4'
+"""
+
+import sys
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import numpy as np
+import uvicorn
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.routing import Route
+
+from tensor_reshape.client import (
+    AsyncClient,
+    CallTimeoutError,
+    InvalidRequestError,
+    LimitError,
+    TensorReshapeError,
+    UnavailableError,
+)
+
+MAX_BODY_BYTES = 16 * 1024 * 1024
+MAX_SHAPE_CHARACTERS = 256
+DEFAULT_SECONDS, MAX_SECONDS = 10.0, 30.0
+
+
+def build_app(server: str) -> Starlette:
+    """Returns the application.
+
+    Args:
+        server: the address of tensor-reshape.
+    """
+
+    @asynccontextmanager
+    async def run_client(app: Starlette) -> AsyncIterator[None]:
+        # In here, as a client belongs to the event loop that it was made in.
+        async with AsyncClient(server) as client:
+            app.state.client = client
+            yield
+
+    routes = [Route("/means", answer_means, methods=["POST"]), Route("/shape", answer_shape)]
+    return Starlette(routes=routes, lifespan=run_client, exception_handlers={TensorReshapeError: answer_error})
+
+
+async def answer_means(request: Request) -> JSONResponse:
+    """Takes float32 images as they lie in memory, `?shape=` of all of them, and returns the mean of each."""
+    deadline = read_deadline(request)
+    shape = read_shape(request)
+    body = await read_body(request)
+    if len(body) % np.dtype("<f4").itemsize:
+        raise HTTPException(400, "the body is no row of float32")
+    client: AsyncClient = request.app.state.client
+    # What is wrong with the shape is found by the rules: nobody here compares it with the body.
+    images = await client.static_reshape(
+        np.frombuffer(body, "<f4"), shape, special_zero=False, timeout=find_rest(deadline)
+    )
+    rows = await client.static_reshape(images, [0, -1], special_zero=True, timeout=find_rest(deadline))
+    return JSONResponse({"means": rows.mean(axis=1).tolist()})  # the model
+
+
+async def answer_shape(request: Request) -> JSONResponse:
+    """Says which rows images of a shape make, without any image: `?shape=2,3,4`."""
+    client: AsyncClient = request.app.state.client
+    rows = await client.infer_shape(
+        read_shape(request), [0, -1], special_zero=True, timeout=find_rest(read_deadline(request))
+    )
+    return JSONResponse({"rows": list(rows.known)})
+
+
+async def answer_error(_request: Request, error: Exception) -> JSONResponse:
+    """Returns what the caller is told of a call that failed."""
+    retry_seconds = error.retry_seconds if isinstance(error, LimitError) else None
+    headers = {} if retry_seconds is None else {"retry-after": str(max(1, round(retry_seconds)))}
+    if isinstance(error, InvalidRequestError):
+        return JSONResponse({"error": error.message, "reason": error.reason, "field": error.field}, 422)
+    status, text = find_status(error)
+    return JSONResponse({"error": text}, status, headers)
+
+
+def find_status(error: Exception) -> tuple[int, str]:
+    """Returns the status of an error that is not the caller's, and what of it is nobody's secret."""
+    if isinstance(error, LimitError):
+        return (413, "too large") if error.retry_seconds is None else (429, "too busy")
+    if isinstance(error, CallTimeoutError):
+        return 504, "the deadline passed"
+    return (503, "not available") if isinstance(error, UnavailableError) else (502, "internal error")
+
+
+def read_deadline(request: Request) -> float:
+    """Returns until when the caller waits, by the monotonic clock; `x-request-timeout` says how many seconds."""
+    try:
+        seconds = float(request.headers.get("x-request-timeout", DEFAULT_SECONDS))
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds <= MAX_SECONDS:  # nor is it NaN
+        raise HTTPException(400, f"x-request-timeout is a number of seconds up to {MAX_SECONDS:g}")
+    return time.monotonic() + seconds
+
+
+def find_rest(deadline: float) -> float:
+    """Returns the seconds that are left of a deadline."""
+    rest = deadline - time.monotonic()
+    if rest <= 0:
+        raise HTTPException(504, "the deadline passed")
+    return rest
+
+
+def read_shape(request: Request) -> list[int]:
+    """Returns the shape in the query string."""
+    text = request.query_params.get("shape", "")
+    if len(text) > MAX_SHAPE_CHARACTERS:
+        raise HTTPException(400, f"shape has up to {MAX_SHAPE_CHARACTERS} characters")
+    try:
+        return [int(item) for item in text.split(",")]
+    except ValueError:
+        raise HTTPException(400, "shape is numbers with commas between them") from None
+
+
+async def read_body(request: Request) -> bytes:
+    """Returns the body, and reads no more of it than the service takes."""
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > MAX_BODY_BYTES:
+            raise HTTPException(413, f"a body has up to {MAX_BODY_BYTES} bytes")
+    return bytes(body)
+
+
+def main(server: str = "localhost:50051", port: str = "8000") -> None:
+    """Serves until it is interrupted."""
+    uvicorn.run(build_app(server), host="127.0.0.1", port=int(port))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

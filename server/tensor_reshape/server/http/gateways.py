@@ -1,0 +1,71 @@
+"""The gateway of a server: its port for HTTP, with the methods and the explorer, joined to its calls."""
+
+import ssl
+from collections.abc import Callable
+
+from tensor_reshape.runtime.addresses import is_local
+from tensor_reshape.server.calls.admission import Admission
+from tensor_reshape.server.calls.threaded import WORK_THREADS
+from tensor_reshape.server.config import Config
+from tensor_reshape.server.http.apps import build_app
+from tensor_reshape.server.http.calls import CallAsker
+from tensor_reshape.server.http.explorer.pages import build_routes
+from tensor_reshape.server.http.json_methods import build_json_methods
+from tensor_reshape.server.http.ports import HttpPort
+from tensor_reshape.server.http.requests import LOCAL_HOSTS
+from tensor_reshape.server.process.pools import start_threads
+from tensor_reshape.server.service.methods import MethodTable, Work
+from tensor_reshape.wire.methods import INFER_SHAPE
+
+_KINDS = (Work.QUESTIONS, Work.BATCHES)
+
+
+class Gateway:
+    """Serves methods of a server over HTTP.
+
+    Attributes:
+        port: where.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        admission: Admission,
+        methods: MethodTable,
+        *,
+        is_serving: Callable[[], bool],
+        find_context: Callable[[], ssl.SSLContext | None],
+        shares: bool,
+    ) -> None:
+        """Binds the address of `config`, which has one.
+
+        Args:
+            config: of the server, with its real ports.
+            admission: of all its calls.
+            methods: that it has.
+            is_serving: whether it is to be sent calls.
+            find_context: returns what TLS is served with now; None: plain text.
+            shares: whether other processes listen on the same port.
+
+        Raises:
+            ConfigError: the address cannot be bound, or there is no room for the threads.
+        """
+        address = config.http_listen or ""
+        self._pools = {work: start_threads(WORK_THREADS[work], f"http-{work.name.lower()}") for work in _KINDS}
+        ask = CallAsker(admission, self._pools)
+        infer = next(method for method in methods.unary if method.name == INFER_SHAPE.path)
+        app = build_app(
+            ask,
+            build_json_methods(methods),
+            is_serving=is_serving,
+            tells_contract=config.reflects and not config.authenticates,  # whoever asks says not who he is
+            hosts=LOCAL_HOSTS | {address.rpartition(":")[0].lower()} if is_local(address) else (),
+            routes=build_routes(ask, infer, config.listen),
+        )
+        self.port = HttpPort(config, address, app, find_context, shares=shares)
+
+    def end(self) -> None:
+        """Ends all that is under way."""
+        self.port.end()
+        for pool in self._pools.values():
+            pool.shutdown(wait=False)  # what no call waits for any more may take long

@@ -1,0 +1,103 @@
+"""Files that are written whole or not at all."""
+
+import os
+import signal
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tensor_reshape.cli.outputs import create_file, is_replaceable, reserve
+
+# Whoever runs the tests may have this ignored, as nohup does; that is another truth.
+WAIT = """
+import signal, sys, time
+from tensor_reshape.cli.outputs import create_file
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+with create_file(sys.argv[1], 100):
+    print("writing", flush=True)
+    time.sleep(60)
+"""
+
+
+def list_names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_a_file_is_there_when_it_is_whole(tmp_path: Path):
+    path = tmp_path / "file"
+    with create_file(str(path), 3) as file:
+        file.write(b"abc")
+        assert not path.exists()
+    assert (path.read_bytes(), list_names(tmp_path)) == (b"abc", ["file"])
+
+
+def test_what_fails_leaves_the_old_file_alone(tmp_path: Path):
+    path = tmp_path / "file"
+    path.write_bytes(b"old")
+    with pytest.raises(ZeroDivisionError), create_file(str(path), 3) as file:
+        file.write(b"new" * (1 // 0))
+    assert (path.read_bytes(), list_names(tmp_path)) == (b"old", ["file"])
+
+
+def test_a_link_stays_a_link_and_rights_stay_rights(tmp_path: Path):
+    path, link = tmp_path / "file", tmp_path / "link"
+    path.touch(mode=0o640)
+    link.symlink_to(path)
+    with create_file(str(link)) as file:
+        file.write(b"new")
+    assert (link.is_symlink(), path.read_bytes(), stat.S_IMODE(path.stat().st_mode)) == (True, b"new", 0o640)
+
+
+def test_a_disk_without_room_is_an_error_before_anything_is_written(tmp_path: Path):
+    free = os.statvfs(tmp_path)
+    with pytest.raises(OSError, match=r"No space left|File too large"):
+        create_file(str(tmp_path / "file"), (free.f_bavail + 1000) * free.f_frsize * 1000).__enter__()
+    assert list_names(tmp_path) == []
+
+
+def test_room_that_is_not_wanted_is_not_taken(tmp_path: Path):
+    with (tmp_path / "file").open("wb") as file:
+        reserve(file, 0)
+        assert os.fstat(file.fileno()).st_size == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_that_asks_for_the_end_leaves_nothing(tmp_path: Path, number: signal.Signals):
+    with subprocess.Popen([sys.executable, "-c", WAIT, tmp_path / "file"], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        assert len(list_names(tmp_path)) == 1
+        process.send_signal(number)
+        assert process.wait(60) == 128 + number
+    assert list_names(tmp_path) == []
+
+
+def test_a_signal_that_is_ignored_stays_so_and_others_are_as_before(tmp_path: Path):
+    terminated, before = signal.getsignal(signal.SIGTERM), signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as of nohup
+    try:
+        with create_file(str(tmp_path / "file")):
+            assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+            assert signal.getsignal(signal.SIGTERM) != terminated
+        assert signal.getsignal(signal.SIGTERM) == terminated
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def test_a_folder_is_no_place_for_a_file(tmp_path: Path):
+    with pytest.raises(IsADirectoryError):
+        is_replaceable(str(tmp_path))
+
+
+def test_a_folder_that_is_not_there_is_an_error(tmp_path: Path):
+    with pytest.raises(FileNotFoundError):
+        create_file(str(tmp_path / "no" / "file")).__enter__()
+
+
+def test_only_regular_files_are_replaced(tmp_path: Path):
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "file").touch()
+    names = ("fifo", "file", "new")
+    assert [is_replaceable(str(tmp_path / name)) for name in names] == [False, True, True]

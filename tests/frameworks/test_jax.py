@@ -1,0 +1,141 @@
+"""Arrays of jax: every bit there and back, also of elements below one byte; and memory that nobody writes to."""
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from both_clients import AnyClient
+from tensor_reshape.client import DataType
+from tensor_reshape.client.frameworks import find_framework
+from tensor_reshape.client.requests import Arguments, plan_reshape
+from tensor_reshape.client.transfers import Delivery
+from tensor_reshape.rules.operations import RESHAPE
+from tensor_reshape.wire.arrays import DTYPES, view_bytes
+from tensor_reshape.wire.packed_elements import pack
+from tensor_strategies import make_packable
+
+jax = pytest.importorskip("jax", reason="jax is not installed: scripts/frameworks installs it")
+
+WAYS = ["inline", "stream", "view"]
+SIX = np.arange(6, dtype=np.float32)
+SHARDED = """
+import jax, numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from tensor_reshape.client.arrays import read_array
+shards = NamedSharding(Mesh(np.array(jax.devices()), ("x",)), PartitionSpec("x"))
+print(read_array(jax.device_put(jax.numpy.arange(8), shards), "data").tolist())
+"""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def wide() -> Iterator[None]:
+    """Has jax keep 64 bits, as whoever works with them does."""
+    jax.config.update("jax_enable_x64", True)
+    yield
+    jax.config.update("jax_enable_x64", False)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("data_type", DTYPES, ids=str)
+@given(raw=st.binary(min_size=48, max_size=48))
+@example(raw=b"\x01\x7f" * 24)
+@example(raw=b"\x01\x00\x80\x7f" * 12)
+@settings(max_examples=6, deadline=None)
+def test_every_bit_of_every_type_survives(any_client: AnyClient, data_type: DataType, way: str, raw: bytes):
+    numbers = np.frombuffer(raw, np.uint8)
+    given_array = make_packable(data_type, numbers) if data_type.is_packed else numbers.view(DTYPES[data_type])
+    array = jax.device_put(given_array)
+    output: Any = any_client.reshape(array, [2, -1], transfer=way, like=array)
+    assert (type(output), output.dtype, output.shape) == (type(array), array.dtype, (2, array.size // 2))
+    # Packed: in a byte that has one element of four bits, jax has others above it than ml_dtypes.
+    packed = [pack(data_type, view_bytes(np.asarray(each).ravel())).tobytes() for each in (output, array, given_array)]
+    assert packed[0] == packed[1] == packed[2]
+
+
+@pytest.mark.parametrize("method", ["static_reshape", "dynamic_reshape", "reshape"])
+def test_every_operation_takes_its_arrays_as_data_and_as_target(any_client: AnyClient, method: str):
+    target = jax.numpy.array([2, -1], jax.numpy.int32)
+    assert getattr(any_client, method)(jax.numpy.asarray(SIX), target, like=jax.numpy).shape == (2, 3)
+
+
+def test_an_array_is_read_where_it_lies():
+    array = jax.numpy.asarray(SIX).astype(jax.numpy.bfloat16)
+    plan = plan_reshape(Arguments(RESHAPE, array, [2, 3], special_zero=False, expected_shape=None))
+    assert plan.array.ctypes.data == array.unsafe_buffer_pointer()
+
+
+@pytest.mark.parametrize("dtype", [DTYPES[DataType.F32], DTYPES[DataType.BF16]], ids=str)
+def test_what_came_as_a_stream_is_taken_over_without_a_copy(dtype: np.dtype[np.generic]):
+    asked = Arguments(RESHAPE, np.ones(4096, dtype), [-1], special_zero=False, expected_shape=None)
+    delivery = Delivery(plan_reshape(asked), {"like": jax.numpy}, 0)
+    landed = delivery.make_output()
+    assert delivery.hand_over(landed).unsafe_buffer_pointer() == landed.ctypes.data
+
+
+def test_an_array_does_not_change_with_the_one_that_it_is_a_view_of(any_client: AnyClient):
+    array = np.zeros(4096, np.float32)
+    output: Any = any_client.reshape(array, [64, 64], transfer="view", like=jax.numpy)
+    array[:] = 1
+    assert not output.any()
+
+
+@pytest.mark.parametrize("wrap", [np.asarray, lambda memory: memoryview(memory).toreadonly()], ids=["array", "buffer"])
+def test_nor_with_one_that_only_its_view_cannot_write_to(any_client: AnyClient, wrap: Callable[[np.ndarray], Any]):
+    memory = np.empty(4096 + 64, np.uint8)
+    aligned = memory[-memory.ctypes.data % 64 :][:4096]  # jax copies what is not
+    aligned[:] = 0
+    view = np.asarray(wrap(aligned)).view()
+    view.flags.writeable = False
+    output: Any = any_client.reshape(view, [64, 64], transfer="view", like=jax.numpy)
+    aligned[:] = 1
+    assert not output.any()
+
+
+def test_what_nobody_can_write_to_is_taken_over_without_a_copy(any_client: AnyClient):
+    array = jax.numpy.ones(4096)
+    output: Any = any_client.reshape(array, [64, 64], transfer="view", like=array)
+    assert output.unsafe_buffer_pointer() == array.unsafe_buffer_pointer()
+
+
+@pytest.mark.parametrize(
+    "how", [{"writable": True}, {"transfer": "view", "copy": "never"}], ids=["writable", "no copy"]
+)
+def test_what_jax_does_not_promise_is_refused(any_client: AnyClient, how: dict[str, object]):
+    with pytest.raises(ValueError, match="jax"):
+        any_client.reshape(SIX, [-1], like=jax.numpy, **how)
+
+
+@pytest.mark.parametrize("name", ["float64", "int64", "uint64"])
+def test_a_type_that_jax_would_narrow_is_refused_before_a_call(name: str):
+    jax.config.update("jax_enable_x64", False)
+    try:
+        with pytest.raises(TypeError, match="jax_enable_x64"):
+            find_framework(jax.numpy, next(kind for kind in DataType if kind.numpy_name == name))
+    finally:
+        jax.config.update("jax_enable_x64", True)
+
+
+def test_a_value_that_is_only_traced_is_refused_in_the_words_of_jax(any_client: AnyClient):
+    with pytest.raises(TypeError, match="traced array"):
+        jax.jit(lambda array: any_client.reshape(array, [-1], like=jax))(SIX)
+
+
+def test_an_array_on_several_devices_is_collected():
+    environment = {"XLA_FLAGS": "--xla_force_host_platform_device_count=2", "JAX_PLATFORMS": "cpu"}
+    done = subprocess.run([sys.executable, "-c", SHARDED], env=environment, capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == str(list(range(8))), done.stderr
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_torch_and_jax_meet(any_client: AnyClient, way: str):
+    torch = pytest.importorskip("torch", reason="torch is not installed: scripts/frameworks installs it")
+    tensor = torch.arange(6).to(torch.bfloat16)
+    array: Any = any_client.reshape(tensor, [2, 3], transfer=way, like=jax.numpy)
+    back: Any = any_client.reshape(array, [6], transfer=way, like=torch)
+    assert (array.dtype, torch.equal(back, tensor)) == (jax.numpy.bfloat16, True)

@@ -1,0 +1,98 @@
+"""Arrays and tensors of PyArrow: read where they lie; nulls and tables are refused."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from both_clients import AnyClient
+from tensor_reshape.client import DataType, InvalidRequestError, Reason
+from tensor_reshape.client.arrays import read_array
+from tensor_reshape.client.frameworks import find_framework
+from tensor_reshape.client.requests import Arguments, plan_reshape
+from tensor_reshape.rules.operations import RESHAPE
+from tensor_reshape.wire.arrays import DTYPES
+
+pyarrow = pytest.importorskip("pyarrow", reason="PyArrow is not installed: scripts/frameworks installs it")
+
+OF_NUMPY = [
+    data_type
+    for data_type, dtype in DTYPES.items()
+    if dtype.type.__module__ == "numpy" and data_type is not DataType.BOOLEAN
+]
+TWO_BY_THREE = np.arange(6.0).reshape(2, 3)
+
+
+@pytest.mark.parametrize("way", ["inline", "stream", "view"])
+@pytest.mark.parametrize("data_type", OF_NUMPY, ids=str)
+def test_every_type_that_it_has_survives_as_a_tensor(any_client: AnyClient, data_type: DataType, way: str):
+    numbers = np.arange(48, dtype=np.uint8).view(DTYPES[data_type]).reshape(2, -1)
+    tensor = pyarrow.Tensor.from_numpy(numbers.T)  # with strides
+    output: Any = any_client.reshape(tensor, [-1], transfer=way, like=tensor)
+    assert isinstance(output, pyarrow.Tensor)
+    assert output.to_numpy().tobytes() == numbers.T.tobytes()
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        pyarrow.array(TWO_BY_THREE.ravel()),
+        pyarrow.chunked_array([TWO_BY_THREE[0], TWO_BY_THREE[1]]),
+        pyarrow.FixedShapeTensorArray.from_numpy_ndarray(TWO_BY_THREE),
+        pyarrow.Tensor.from_numpy(TWO_BY_THREE),
+    ],
+    ids=lambda array: type(array).__name__,
+)
+def test_whatever_holds_numbers_goes_in(any_client: AnyClient, array: object):
+    np.testing.assert_array_equal(
+        any_client.reshape(array, pyarrow.array([3, 2])), TWO_BY_THREE.reshape(3, 2), strict=True
+    )
+
+
+def test_an_array_is_read_where_it_lies():
+    array = pyarrow.array(TWO_BY_THREE.ravel())
+    assert read_array(array, "data").ctypes.data == array.buffers()[1].address
+
+
+def test_booleans_are_unpacked():
+    assert read_array(pyarrow.array([True, False]), "data").tolist() == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("array", "what"),
+    [
+        (pyarrow.array([1, None]), "fill_null"),
+        (pyarrow.chunked_array([[1], [None]]), "fill_null"),
+        (
+            pyarrow.ExtensionArray.from_storage(
+                pyarrow.fixed_shape_tensor(pyarrow.int32(), [2]),
+                pyarrow.array([[1, None]], pyarrow.list_(pyarrow.int32(), 2)),
+            ),
+            "fill_null",
+        ),
+        (pyarrow.table({"a": [1]}), "one of its columns"),
+        (pyarrow.record_batch({"a": [1]}), "one of its columns"),
+    ],
+    ids=["null", "null in chunks", "null in a tensor", "table", "batch"],
+)
+def test_what_is_no_tensor_is_refused(array: object, what: str):
+    with pytest.raises(TypeError, match=what):
+        read_array(array, "data")
+
+
+def test_texts_are_no_numbers():
+    with pytest.raises(InvalidRequestError) as caught:
+        plan_reshape(Arguments(RESHAPE, pyarrow.array(["text"]), [1], special_zero=False, expected_shape=None))
+    assert caught.value.reason is Reason.DATA_TYPE_UNSUPPORTED
+
+
+def test_a_tensor_over_memory_that_is_read_only_says_so(any_client: AnyClient):
+    output: Any = any_client.reshape(TWO_BY_THREE, [6], like=pyarrow)
+    writable: Any = any_client.reshape(TWO_BY_THREE, [6], like=pyarrow, writable=True)
+    assert (output.is_mutable, writable.is_mutable) == (False, True)
+
+
+@pytest.mark.parametrize("data_type", sorted(DTYPES.keys() - set(OF_NUMPY)), ids=str)
+def test_a_type_that_it_lacks_is_refused_before_a_call(data_type: DataType):
+    with pytest.raises(TypeError, match=f"cannot hold {data_type}"):
+        find_framework(pyarrow, data_type)

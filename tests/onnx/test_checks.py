@@ -1,0 +1,240 @@
+"""The check of a model: what is asked, what is answered, and what is gained from node to node."""
+
+from collections.abc import Sequence
+from fractions import Fraction
+from math import prod
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from onnx import TensorProto, helper, parser
+from onnx.reference import ReferenceEvaluator
+
+from tensor_reshape.client import Client, InferredShape, ReshapeError, ShapeQuery, infer_locally
+from tensor_reshape.client.queries import MAX_CALL_QUERIES
+from tensor_reshape.onnx import Finding, Verdict, annotate_model, check_model
+from tensor_reshape.onnx.checks import find_key
+from tensor_reshape.rules.dims import find_bounds
+from tensor_reshape.rules.names import read_product
+
+
+def parse(
+    nodes: str, inputs: str = "float[N,S,768] x", outputs: str = "float[] y", constants: str = ""
+) -> onnx.ModelProto:
+    return parser.parse_model(
+        f'<ir_version: 8, opset_import: ["" : 17]> g ({inputs}) => ({outputs}) {constants} {{ {nodes} }}'
+    )
+
+
+def find(model: onnx.ModelProto) -> list[Finding]:
+    return list(check_model(model).findings)
+
+
+# As torch exports attention: the target of each is computed from the shape of what came in.
+ATTENTION = parse(
+    """
+    s = Shape(x) zero = Constant<value_int=0>() one = Constant<value_int=1>() axes = Constant<value_ints=[0]>()
+    n = Gather(s, zero) l = Gather(s, one) n1 = Unsqueeze(n, axes) l1 = Unsqueeze(l, axes)
+    heads = Constant<value_ints=[12]>() rest = Constant<value_ints=[-1]>()
+    t1 = Concat<axis=0>(n1, l1, heads, rest)
+    h = Reshape(x, t1)
+    p = Transpose<perm=[0,2,1,3]>(h)
+    t2 = Constant<value_ints=[0,12,-1]>()
+    y = Reshape(p, t2)
+    """
+)
+
+
+def test_targets_that_a_model_computes_are_followed_from_node_to_node():
+    assert list(map(str, find(ATTENTION))) == [
+        "h: [N, S, 768] under [N, S, 12, -1] is [N, S, 12, 64]",
+        "y: [N, 12, S, 64] under [0, 12, -1] is [N, 12, 64*S]",
+    ]
+
+
+def test_a_dim_that_onnx_leaves_open_is_closed():
+    assert {finding.verdict for finding in find(ATTENTION)} == {Verdict.CLOSED}
+
+
+def test_what_is_known_of_one_node_is_known_to_the_nodes_behind_it():
+    # onnx knows nothing of h, nor of the MatMul behind it; only when h is known, is the last.
+    nodes = """
+    t = Identity(given) h = Reshape(x, t) m = MatMul(h, w)
+    s = Constant<value_ints=[-1]>() y = Reshape(m, s)"""
+    model = parse(nodes, "float[N,4] x", constants="<int64[2] given = {0,4}, float[4,2] w = {1,1,1,1,1,1,1,1}>")
+    assert str(find(model)[-1].answer) == "[2*N]"
+
+
+def test_the_data_of_a_node_is_the_answer_to_another_where_onnx_leaves_it_open():
+    asked: list[ShapeQuery] = []
+
+    def ask(queries: Sequence[ShapeQuery]) -> list[InferredShape | ReshapeError]:
+        asked.extend(queries)
+        return infer_locally(queries)
+
+    first = "s = Constant<value_ints=[0,-1]>() h = Reshape(x, s) r = Relu(h)"
+    nodes = f"{first} t = Constant<value_ints=[-1]>() y = Reshape(r, t)"
+    report = check_model(parse(nodes), ask=ask)
+    assert (asked[1].data_from, asked[1].data_shape) == (0, None)
+    assert str(report.findings[1].answer) == "[768*N*S]"
+
+
+def test_a_node_that_fails_whatever_the_model_is_run_with_is_refused():
+    (finding,) = find(parse("s = Constant<value_ints=[7,-1]>() y = Reshape(x, s)", "float[2,3] x"))
+    assert finding.verdict is Verdict.REFUSED
+    assert isinstance(finding.answer, ReshapeError)
+    assert finding.answer.reason == "NOT_DIVISIBLE"
+
+
+@pytest.mark.parametrize(
+    ("declared", "word"),
+    [("float[2,5] y", "dim 1 is 5"), ("float[2,6,1] y", "of rank 3"), ("float[N,7] y", "dim 1 is 7")],
+)
+def test_what_the_model_says_otherwise_of_an_output_is_told(declared: str, word: str):
+    model = parse("s = Constant<value_ints=[0,-1]>() y = Reshape(x, s)", "float[2,3,2] x", declared)
+    (finding,) = find(model)
+    assert finding.verdict is Verdict.DISAGREES
+    assert word in finding.disagreements[0]
+    assert not check_model(model).is_good
+
+
+@pytest.mark.parametrize("declared", ["float[2,6] y", "float[N,M] y", "float[?,6] y", "float[] y"])
+def test_what_can_be_true_at_once_is_no_disagreement(declared: str):
+    (finding,) = find(parse("s = Constant<value_ints=[0,-1]>() y = Reshape(x, s)", "float[2,3,2] x", declared))
+    assert (finding.verdict, finding.disagreements) == (Verdict.KNOWN, ())
+
+
+def test_more_nodes_than_a_call_takes_are_asked_in_several():
+    count = MAX_CALL_QUERIES + 5
+    nodes = [helper.make_node("Reshape", [f"t{number}", "s"], [f"t{number + 1}"]) for number in range(count)]
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("t0", TensorProto.FLOAT, ["N", 4])],
+        [helper.make_tensor_value_info(f"t{count}", TensorProto.FLOAT, None)],
+        [helper.make_tensor("s", TensorProto.INT64, [2], [4, -1])],
+    )
+    sizes: list[int] = []
+
+    def ask(queries: Sequence[ShapeQuery]) -> list[InferredShape | ReshapeError]:
+        sizes.append(len(queries))
+        return infer_locally(queries)
+
+    report = check_model(helper.make_model(graph), ask=ask)
+    assert max(sizes) == MAX_CALL_QUERIES
+    assert {str(finding.answer) for finding in report.findings} == {"[4, N]"}
+
+
+def test_a_server_answers_as_this_process_does(client: Client):
+    local, remote = check_model(ATTENTION), check_model(ATTENTION, ask=client.infer_shapes)
+    assert remote.to_json() == local.to_json()
+
+
+def test_the_answers_go_into_a_copy_of_the_model():
+    report, annotated = annotate_model(ATTENTION)
+    assert report.to_json() == check_model(ATTENTION).to_json()
+    shapes = {info.name: [dim.dim_value or dim.dim_param for dim in info.type.tensor_type.shape.dim]
+              for info in (*annotated.graph.value_info, *annotated.graph.output)}  # fmt: skip
+    assert shapes["h"] == ["N", "S", 12, 64]
+    onnx.checker.check_model(annotated)
+    assert ATTENTION.SerializeToString() != annotated.SerializeToString()
+    assert check_model(annotated).count(Verdict.DISAGREES) == check_model(ATTENTION).count(Verdict.DISAGREES)
+
+
+def test_each_node_has_a_place_of_its_own():
+    assert len({find_key(finding.node) for finding in find(ATTENTION)}) == 2
+
+
+# the nodes of a model, and what is known of its output
+TARGETS: dict[str, tuple[str, str]] = {
+    "a dim that is copied where it is 0": ("t = Concat<axis=0>(n, minus)", "[N, 768*S]"),
+    "a product that is 0 only where the node fails": ("p = Mul(n, s1) t = Concat<axis=0>(p, width)", "[N*S, 768]"),
+    "dims that change places": ("t = Concat<axis=0>(s1, n, width)", "[S, N, 768]"),
+    "a dim that would copy another": ("t = Concat<axis=0>(s1, minus)", "[?, ?]"),
+    "half a dim, which is 0 of 1": ("h = Div(n, two) t = Concat<axis=0>(h, minus)", "[?, ?]"),
+    "what is more than 0": ("h = Add(s1, two) t = Concat<axis=0>(h, minus)", "[S + 2, N*S*768/(S + 2)]"),
+}
+
+
+@pytest.mark.parametrize(("nodes", "shape"), TARGETS.values(), ids=TARGETS.keys())
+def test_an_item_that_is_0_in_a_run_where_it_copies_another_dim_is_unknown(nodes: str, shape: str):
+    (finding,) = find(make_computed(nodes))
+    assert str(finding.answer).replace("768*N*S", "N*S*768") == shape
+    assert bool(finding.copies) == ("?" in shape)
+
+
+def make_computed(nodes: str, last: str = "y = Reshape(x, t)") -> onnx.ModelProto:
+    head = "s = Shape(x) n = Slice(s, zero, one) s1 = Slice(s, one, two)"
+    constants = (
+        "<int64[1] zero = {0}, int64[1] one = {1}, int64[1] two = {2}, int64[1] width = {768}, int64[1] minus = {-1}>"
+    )
+    return parse(f"{head} {nodes} {last}", constants=constants)
+
+
+def test_where_allowzero_is_on_nothing_is_copied():
+    (finding,) = find(make_computed("t = Concat<axis=0>(s1, minus)", "y = Reshape<allowzero=1>(x, t)"))
+    assert str(finding.answer) == "[S, 768*N]"
+
+
+def test_what_onnx_says_of_a_node_that_copies_is_taken_over_nowhere():
+    nodes = "t = Concat<axis=0>(s1, minus) h = Reshape(x, t) r = Relu(h) e = Transpose<perm=[1,0]>(r) two0 = Shape(e)"
+    findings = find(make_computed(nodes, "y = Reshape<allowzero=1>(h, two0)"))
+    inferred = findings[0].inferred
+    assert inferred is not None
+    assert str(inferred[0]) == "S"
+    assert [str(dim) for dim in findings[1].answer] == ["h_dim_1", "h_dim_0"]  # type: ignore[union-attr] # is no refusal
+
+
+def test_products_are_known_behind_what_onnx_infers():
+    nodes = "h = Reshape(x, minus) a = Add(h, h) t = Concat<axis=0>(minus, two)"
+    assert str(find(make_computed(nodes, "y = Reshape(a, t)"))[1].answer) == "[384*N*S, 2]"
+
+
+SIZES = st.integers(0, 4)
+ITEMS = ["n1", "m1", "k1", "nm", "rest", "copy", "sum", "half"]
+
+
+@settings(max_examples=150, deadline=None)
+@given(SIZES, SIZES, SIZES, st.lists(st.sampled_from(ITEMS), min_size=1, max_size=4), st.booleans())
+def test_what_onnx_computes_is_what_is_written(n: int, m: int, k: int, items: list[str], is_twice: bool):
+    """Whatever a target is made of, and whatever the named dims are."""
+    last = "z = Reshape(x, t) back = Shape(z) y = Reshape(x, back)" if is_twice else "y = Reshape(x, t)"
+    model = parse(
+        f"""
+        s = Shape(x) n1 = Slice(s, i0, i1) m1 = Slice(s, i1, i2) k1 = Slice(s, i2, i3)
+        nm = Mul(n1, m1) sum = Add(n1, m1) half = Div(nm, i2) rest = Identity(minus) copy = Identity(i0)
+        t = Concat<axis=0>({", ".join(items)}) {last}
+        """,
+        "float[N,M,K] x",
+        constants="<int64[1] i0 = {0}, int64[1] i1 = {1}, int64[1] i2 = {2}, int64[1] i3 = {3}, int64[1] minus = {-1}>",
+    )
+    report, annotated = annotate_model(model)
+    try:
+        evaluator = ReferenceEvaluator(model)
+        results: Any = evaluator.run(None, {"x": np.zeros((n, m, k), np.float32)}, intermediate=True)
+    except (IndexError, ValueError, RuntimeError):
+        return  # this instance is refused, others need not be
+    written = {
+        info.name: info.type.tensor_type.shape.dim for info in (*annotated.graph.value_info, *annotated.graph.output)
+    }
+    for finding in report.findings:
+        shape = results[finding.node.output].shape
+        assert not isinstance(finding.answer, ReshapeError), (str(finding), shape)
+        bounds = [find_bounds(dim) for dim in finding.answer]
+        assert [bound.holds(size) for bound, size in zip(bounds, shape, strict=True)] == [True] * len(shape)
+        dims = written[finding.node.output]
+        known = [evaluate(dim, {"N": n, "M": m, "K": k}, size) for dim, size in zip(dims, shape, strict=True)]
+        assert known == list(shape), str(finding)
+
+
+def evaluate(dim: onnx.TensorShapeProto.Dimension, sizes: dict[str, int], default: int) -> int | Fraction:
+    """Returns what is written of a dim, by the sizes of the names; the default where nothing is."""
+    if not dim.dim_param:
+        return dim.dim_value if dim.HasField("dim_value") else default
+    product = read_product(dim.dim_param)
+    assert product is not None
+    above, below = (prod(sizes[name] for name in names) for names in (product.factors, product.divisors))
+    return Fraction(product.coefficient * above, product.divisor * below)

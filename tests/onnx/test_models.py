@@ -1,0 +1,145 @@
+"""ONNX models as they are read: which are refused, and that the time for any is bounded."""
+
+import time
+from pathlib import Path
+
+import onnx
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from onnx import TensorProto, helper, parser
+
+from tensor_reshape.onnx import ModelError, check_model
+from tensor_reshape.onnx.models import MAX_NODES, expand_model, infer_model, load_model
+
+PLAIN = parser.parse_model(
+    """<ir_version: 8, opset_import: ["" : 17]>
+    g (float[N,3,4] x) => (float[a,b] y) { s = Constant<value_ints=[0,-1]>() y = Reshape(x, s) }"""
+)
+
+
+def test_a_model_is_a_path_bytes_or_a_message(tmp_path: Path):
+    path = tmp_path / "model.onnx"
+    onnx.save(PLAIN, path)
+    reports = [check_model(source) for source in (path, str(path), path.read_bytes(), PLAIN)]
+    assert {str(report.findings[0]) for report in reports} == {"y: [N, 3, 4] under [0, -1] is [N, 12]"}
+
+
+@pytest.mark.parametrize("raw", [b"", b"PK\x03\x04", b"\xff" * 40, b"\x08\x07", b'{"graph": 1}'], ids=repr)
+def test_what_is_no_model_is_refused(raw: bytes):
+    with pytest.raises(ModelError, match="no ONNX model"):
+        load_model(raw)
+
+
+def test_a_file_that_is_not_there_is_an_os_error(tmp_path: Path):
+    with pytest.raises(FileNotFoundError):
+        check_model(tmp_path / "missing.onnx")
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data())
+def test_a_model_of_broken_bytes_is_checked_or_refused(data: st.DataObject):
+    raw = bytearray(PLAIN.SerializeToString())
+    for place in data.draw(st.lists(st.integers(0, len(raw) - 1), min_size=1, max_size=4)):
+        raw[place] = data.draw(st.integers(0, 255))
+    try:
+        report = check_model(bytes(raw))
+    except ModelError:
+        return
+    assert len(report.findings) <= 1
+
+
+def test_the_model_that_is_given_is_not_changed():
+    before = PLAIN.SerializeToString()
+    check_model(PLAIN)
+    assert PLAIN.SerializeToString() == before
+
+
+def test_weights_in_other_files_are_not_opened(tmp_path: Path):
+    model = parser.parse_model(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        g (float[N,4] x) => (y) <float[4,6] w = {0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0}>
+        { z = MatMul(x, w) s = Constant<value_ints=[-1,2,3]>() y = Reshape(z, s) }"""
+    )
+    weights = model.graph.initializer[0]
+    weights.ClearField("float_data")
+    weights.data_location = onnx.TensorProto.EXTERNAL
+    weights.external_data.add(key="location", value="/etc/passwd")
+    path = tmp_path / "model.onnx"
+    path.write_bytes(model.SerializeToString())
+    (finding,) = check_model(path).findings
+    assert str(finding.answer) == "[N, 2, 3]"
+
+
+def test_what_keeps_onnx_from_inferring_is_noted_and_the_rest_is_checked():
+    model = load_model(PLAIN.SerializeToString())
+    model.ClearField("opset_import")
+    report = check_model(model)
+    assert "onnx's own shape inference failed" in report.notes[0]
+    assert str(report.findings[0].answer) == "[N, 12]"
+    assert infer_model(model)[0] is model
+
+
+def test_a_model_of_the_first_versions_has_opset_1():
+    model = load_model(PLAIN.SerializeToString())
+    model.ClearField("opset_import")
+    model.ir_version = 2
+    assert expand_model(model).opset_import[0].version == 1
+
+
+FUNCTIONS = """<ir_version: 8, opset_import: ["" : 17, "f" : 1]>
+g (float[N,3,4] x) => (y) { y = f.f0(x) }
+"""
+
+
+def make_functions(count: int, calls: int) -> onnx.ModelProto:
+    """Returns a model of functions of which each calls the next so many times, the last none."""
+    text = FUNCTIONS
+    for number in range(count):
+        callee = f"f.f{number + 1}" if number < count - 1 else "Relu"
+        body = " ".join(f"t{call + 1} = {callee}(t{call})" for call in range(calls))
+        text += '<domain: "f", opset_import: ["" : 17, "f" : 1]>\n'
+        text += f"f{number} (t0) => (t{calls}) {{ {body} }}\n"
+    return parser.parse_model(text)
+
+
+def test_functions_are_expanded_where_they_are_called():
+    model = parser.parse_model(
+        FUNCTIONS.replace("y = f.f0(x)", "z = f.f0(x) y = f.f0(z)")
+        + """<domain: "f", opset_import: ["" : 17]>
+        f0 (a) => (b) { s = Constant<value_ints=[0,-1]>() b = Reshape(a, s) }"""
+    )
+    assert [str(finding.answer) for finding in check_model(model).findings] == ["[N, 12]", "[N, 12]"]
+
+
+def test_two_calls_of_a_function_have_dims_of_their_own():
+    model = parser.parse_model(
+        FUNCTIONS.replace("y = f.f0(x)", "v = f.f0(x) w = Relu(x) y = f.f0(w)")
+        + """<domain: "f", opset_import: ["" : 17]>
+        f0 (a) => (c) { b = NonZero(a) s = Constant<value_ints=[-1]>() c = Reshape(b, s) }"""
+    )
+    model.functions[0].value_info.append(helper.make_tensor_value_info("b", TensorProto.INT64, [3, "found"]))
+    first, second = check_model(model).findings
+    assert "found" not in f"{first} {second}"
+    assert str(first.answer) != str(second.answer)
+
+
+def test_functions_that_grow_without_end_are_refused_before_they_are_expanded():
+    start = time.process_time()
+    with pytest.raises(ModelError, match=str(MAX_NODES)):
+        check_model(make_functions(60, calls=2))
+    assert time.process_time() - start < 5  # 2^60 nodes would take longer than anybody waits
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_functions_that_call_themselves_are_refused(count: int):
+    model = make_functions(count, calls=1)
+    last = model.functions[-1].node[0]
+    last.op_type, last.domain = "f0", "f"
+    with pytest.raises(ModelError, match="call themselves"):
+        check_model(model)
+
+
+def test_deep_functions_are_refused():
+    with pytest.raises(ModelError, match="100 deep"):
+        check_model(make_functions(400, calls=1))

@@ -1,0 +1,50 @@
+"""What a check of a model found, as it is told."""
+
+import json
+
+from onnx import parser
+
+from tensor_reshape.client import InferredShape
+from tensor_reshape.onnx import Verdict, check_model
+from tensor_reshape.onnx.reports import find_disagreement
+from tensor_reshape.rules.dims import name_dim
+from tensor_reshape.rules.questions import ShapeAnswer
+
+MODEL = parser.parse_model(
+    """<ir_version: 8, opset_import: ["" : 17]> g (float[N,3,4] x) => (float[a,b] y, float[7] z)
+    { s = Constant<value_ints=[0,-1]>() y = Reshape(x, s)
+      t = Constant<value_ints=[5,-1]>() u = Constant<value_ints=[3,4]>() v = Reshape(u, t) z = Reshape(y, t) }"""
+)
+REPORT = check_model(MODEL)
+
+
+def test_a_report_counts_its_nodes_by_what_is_to_be_said_of_them():
+    counts = {verdict: REPORT.count(verdict) for verdict in Verdict if REPORT.count(verdict)}
+    assert counts == {Verdict.KNOWN: 1, Verdict.REFUSED: 1, Verdict.DISAGREES: 1}
+    assert not REPORT.is_good
+
+
+def test_a_report_is_json():
+    record = REPORT.to_json()
+    assert json.loads(json.dumps(record)) == record
+    known, refused, disagreeing = record["nodes"]
+    assert known["shape"] == [{"min": 0, "max": None, "name": "N"}, 12]
+    assert (known["verdict"], known["data_from"], known["special_zero"]) == ("known", None, True)
+    assert [origin["kind"] for origin in known["origins"]] == ["copied", "inferred"]
+    assert refused["error"]["reason"] == "NOT_DIVISIBLE"
+    assert "shape" not in refused
+    assert disagreeing["data_from"] == 0
+    assert disagreeing["disagreements"] == list(REPORT.disagreements)
+
+
+def test_a_finding_is_a_line():
+    assert [str(finding).partition(":")[0] for finding in REPORT.findings] == ["y", "v", "z"]
+
+
+def test_dims_that_can_be_equal_do_not_disagree():
+    have = InferredShape(ShapeAnswer((name_dim("N", 2), 4)))
+    told = [None, (3, 4), (name_dim("M"), None), (None, 4)]
+    assert [find_disagreement("the model", dims, have) for dims in told] == [None] * 4
+    assert find_disagreement("the model", (1, 4), have) == "the model says that dim 0 is 1; the shape is [N, 4]"
+    assert find_disagreement("onnx", (4,), have) == "onnx says [4], of rank 1; the shape is [N, 4]"
+    assert find_disagreement("onnx", (4,), InferredShape(ShapeAnswer(None))) is None

@@ -1,0 +1,148 @@
+"""The Reshape nodes of a model, each with what is known of its data and of its target."""
+
+import onnx
+import pytest
+from onnx import helper, parser
+
+from tensor_reshape.onnx.dim_params import DimParams
+from tensor_reshape.onnx.reshape_nodes import ReshapeNode, find_reshape_nodes, name_graph
+from tensor_reshape.rules.dims import format_dims
+
+
+def parse(nodes: str, constants: str = "", inputs: str = "float[N,3,4] x", version: int = 17) -> onnx.ModelProto:
+    head = f'<ir_version: 8, opset_import: ["" : {version}]> g ({inputs}) => (float[a] y)'
+    return parser.parse_model(f"{head} {constants} {{ {nodes} }}")
+
+
+def find(model: onnx.ModelProto) -> list[ReshapeNode]:
+    return find_reshape_nodes(model, DimParams(["N", "a"]))
+
+
+def describe(model: onnx.ModelProto) -> str:
+    (node,) = find(model)
+    zero = "special" if node.special_zero else "literal"
+    return f"{format_dims(node.data)} under {format_dims(node.shape)}, {zero} zero"
+
+
+CONSTANT = "s = Constant<value_ints=[0,-1]>()"
+# a model, and its node
+NODES: dict[str, tuple[onnx.ModelProto, str]] = {
+    "a Constant": (parse(f"{CONSTANT} y = Reshape(x, s)"), "[N, 3, 4] under [0, -1], special zero"),
+    "an initialiser": (parse("y = Reshape(x, s)", "<int64[2] s = {0,-1}>"), "[N, 3, 4] under [0, -1], special zero"),
+    "allowzero": (parse(f"{CONSTANT} y = Reshape<allowzero=1>(x, s)"), "[N, 3, 4] under [0, -1], literal zero"),
+    "allowzero that is off": (
+        parse(f"{CONSTANT} y = Reshape<allowzero=0>(x, s)"),
+        "[N, 3, 4] under [0, -1], special zero",
+    ),
+    "the attribute of opset 1": (
+        parse("y = Reshape<shape=[0,-1], consumed_inputs=[0]>(x)", version=1),
+        "[N, 3, 4] under [0, -1], special zero",
+    ),
+    "an input": (
+        parse("y = Reshape(x, s)", inputs="float[N,3,4] x, int64[2] s"),
+        "[N, 3, 4] under [?, ?], special zero",
+    ),
+    "an input of any length": (
+        parse("y = Reshape(x, s)", inputs="float[N,3,4] x, int64[K] s"),
+        "[N, 3, 4] under [...], special zero",
+    ),
+    "an input of a length that no target has": (
+        parse("y = Reshape(x, s)", inputs="float[N,3,4] x, int64[4000000000] s"),
+        "[N, 3, 4] under [...], special zero",
+    ),
+    "no target": (parse("y = Reshape(x)"), "[N, 3, 4] under [...], special zero"),
+    "no data": (parse("y = Reshape()"), "[...] under [...], special zero"),
+    "a shape of the data": (
+        parse("s = Shape(x) i = Constant<value_ints=[0]>() n = Gather(s, i) m = Constant<value_ints=[-1]>()"
+              " t = Concat<axis=0>(n, m) y = Reshape(x, t)"),
+        "[N, 3, 4] under [N, -1], special zero",
+    ),
+    "an unknown dim": (
+        parse(f"{CONSTANT} y = Reshape(x, s)", inputs="float[?,3] x"),
+        "[x_dim_0, 3] under [0, -1], special zero",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("model", "text"), NODES.values(), ids=NODES.keys())
+def test_a_node_is_read(model: onnx.ModelProto, text: str):
+    assert describe(model) == text
+
+
+def make_with_default(ir_version: int) -> onnx.ModelProto:
+    model = parse("y = Reshape(x, s)", inputs="float[N,3,4] x, int64[2] s")
+    model.ir_version = ir_version
+    model.graph.initializer.append(helper.make_tensor("s", onnx.TensorProto.INT64, [2], [0, -1]))
+    return model
+
+
+def test_a_constant_that_callers_may_replace_is_none():
+    assert describe(make_with_default(8)) == "[N, 3, 4] under [?, ?], special zero"
+
+
+def test_a_shape_that_callers_may_replace_is_the_one_of_the_input():
+    model = parse("z = Shape(w) y = Reshape(x, z)", "<float[3] w = {1,2,3}>", inputs="float[N,3,4] x, float[K] w")
+    assert [format_dims(node.target) for node in find(model)] == ["[K]"]
+
+
+def test_an_item_that_may_copy_is_asked_for_as_unknown():
+    (node,) = find(
+        parse("s = Shape(w) m = Constant<value_ints=[-1]>() t = Concat<axis=0>(s, m) y = Reshape(x, t)",
+              inputs="float[N,3,4] x, float[K] w")
+    )  # fmt: skip
+    assert (format_dims(node.target), format_dims(node.shape), node.copying) == ("[K, -1]", "[?, -1]", (0,))
+
+
+def test_a_name_without_a_value_hides_the_one_outside():
+    text = IF.replace("e = Reshape(x, s2)", "s = NonZero(c) e = Reshape(x, s)")
+    nodes = find(parse(f"{CONSTANT} {text}", inputs="float[N,3,4] x, bool c"))
+    assert nodes[1].shape is None
+
+
+def test_before_such_defaults_every_constant_was_an_input():
+    assert describe(make_with_default(3)) == "[N, 3, 4] under [0, -1], special zero"
+
+
+def test_a_reshape_of_another_domain_is_none():
+    model = parse(f"{CONSTANT} y = Reshape(x, s)")
+    model.graph.node[1].domain = "com.example"
+    assert find(model) == []
+
+
+def test_a_node_knows_the_node_whose_output_is_its_data_behind_what_keeps_the_shape():
+    nodes = find(
+        parse(f"{CONSTANT} a = Reshape(x, s) b = Relu(a) c = Transpose(b) d = Reshape(b, s) y = Reshape(c, s)")
+    )
+    assert [node.data_from for node in nodes] == [None, 0, None]
+
+
+IF = """y = If (c) <
+    then_branch = inner () => (t) { z = Relu(x) t = Reshape(z, s) },
+    else_branch = inner () => (e) { s2 = Constant<value_ints=[-1,12]>() e = Reshape(x, s2) } >"""
+
+
+def test_graphs_in_nodes_see_what_is_outside_of_them():
+    nodes = find(parse(f"{CONSTANT} {IF}", inputs="float[N,3,4] x, bool c"))
+    assert [(node.graph, node.output, format_dims(node.shape)) for node in nodes] == [
+        ("y.then_branch", "t", "[0, -1]"),
+        ("y.else_branch", "e", "[-1, 12]"),
+    ]
+
+
+def test_what_is_known_in_one_graph_is_not_known_beside_it():
+    text = IF.replace("Reshape(x, s2)", "Reshape(x, z)")
+    nodes = find(parse(f"{CONSTANT} {text}", inputs="float[N,3,4] x, bool c"))
+    assert nodes[1].shape is None
+
+
+def test_a_graph_in_a_graph_is_called_from_outside_in():
+    node = helper.make_node("If", ["c"], ["z"])
+    assert (name_graph("", node, "then_branch"), name_graph("y.body", node, "then_branch")) == (
+        "z.then_branch",
+        "y.body/z.then_branch",
+    )
+    assert name_graph("", helper.make_node("Loop", [], ["", "z"]), "body") == "z.body"
+
+
+def test_a_cycle_is_read_once():
+    assert len(find(parse(f"{CONSTANT} a = Reshape(y, s) y = Reshape(a, s)"))) == 2

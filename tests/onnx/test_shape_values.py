@@ -1,0 +1,181 @@
+"""What is known of the integers that a model computes on the way to a target shape."""
+
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from onnx import TensorProto, helper, numpy_helper, parser
+from onnx.reference import ReferenceEvaluator
+
+from tensor_reshape.onnx.shape_values import MAX_ITEMS, Operand, ShapeValue, compute_value, read_tensor
+from tensor_reshape.rules.dims import AnyDim, format_dims
+from tensor_reshape.rules.notation import parse_dim
+
+X = Operand(None, (parse_dim("N"), 3, parse_dim("M")))
+
+
+def know(*items: int | str | None) -> Operand:
+    """Returns an operand of which these elements are known."""
+    dims = tuple(parse_dim(item) if isinstance(item, str) else item for item in items)
+    return Operand(ShapeValue(dims), (len(dims),))
+
+
+def know_scalar(item: int | str) -> Operand:
+    dim: AnyDim = parse_dim(item) if isinstance(item, str) else item
+    return Operand(ShapeValue((dim,), is_scalar=True), ())
+
+
+def compute(operator: str, *operands: Operand, domain: str = "", **attributes: Any) -> str:
+    node = helper.make_node(
+        operator, [f"i{index}" for index in range(len(operands))], ["o"], domain=domain, **attributes
+    )
+    value = compute_value(node, operands)
+    if value is None:
+        return "unknown"
+    return ("scalar " if value.is_scalar else "") + format_dims(value.items)
+
+
+NOTHING = Operand(None, None)
+LIST = know("N", 3, "M")
+FIVE = numpy_helper.from_array(np.array([5], np.int64))
+# what the operator computes, as text
+RESULTS: list[tuple[str, str]] = [
+    (compute("Shape", X), "[N, 3, M]"),
+    (compute("Shape", X, start=1), "[3, M]"),
+    (compute("Shape", X, start=-1), "[M]"),
+    (compute("Shape", X, end=-1), "[N, 3]"),
+    (compute("Shape", NOTHING), "unknown"),
+    (compute("Size", X), "scalar [3*M*N]"),
+    (compute("Gather", LIST, know_scalar(0), axis=0), "scalar [N]"),
+    (compute("Gather", LIST, know_scalar(-1)), "scalar [M]"),
+    (compute("Gather", LIST, know(2, 0)), "[M, N]"),
+    (compute("Gather", LIST, know_scalar(3)), "unknown"),
+    (compute("Gather", LIST, know_scalar("N")), "unknown"),
+    (compute("Concat", know("N"), know(-1, 4), axis=0), "[N, -1, 4]"),
+    (compute("Concat", know("N"), Operand(None, (2,)), axis=0), "[N, ?, ?]"),
+    (compute("Concat", know("N"), NOTHING, axis=0), "unknown"),
+    (compute("Concat", *[know(*range(200))] * 2, axis=0), "unknown"),
+    (compute("Concat", know(1), Operand(None, (10**18,)), axis=0), "unknown"),
+    (compute("Slice", LIST, know(1), know(3)), "[3, M]"),
+    (compute("Slice", LIST, know(-2), know(2**63 - 1)), "[3, M]"),
+    (compute("Slice", LIST, know(-1), know(-(2**63)), know(0), know(-1)), "[M, 3, N]"),
+    (compute("Slice", LIST, know(0), know(3), know(0), know(2)), "[N, M]"),
+    (compute("Slice", LIST, know(0), know(3), know(0), NOTHING), "unknown"),
+    (compute("Slice", LIST, starts=[0], ends=[1]), "[N]"),
+    (compute("Slice", LIST, know("N"), know(3)), "unknown"),
+    (compute("Unsqueeze", know_scalar("N"), know(0)), "[N]"),
+    (compute("Unsqueeze", LIST, know(0)), "unknown"),
+    (compute("Squeeze", know("N"), know(0)), "scalar [N]"),
+    (compute("Squeeze", LIST, know(0)), "unknown"),
+    (compute("Cast", LIST, to=TensorProto.INT64), "[N, 3, M]"),
+    (compute("Cast", LIST, to=TensorProto.FLOAT), "unknown"),
+    (compute("Identity", LIST), "[N, 3, M]"),
+    (compute("Mul", know("N"), know(4)), "[4*N]"),
+    (compute("Mul", know("N", 2), know_scalar(4)), "[4*N, 8]"),
+    (compute("Mul", know(1, 2, 3), know(1, 2)), "unknown"),
+    (compute("Add", know_scalar("seq"), know_scalar("past")), "scalar [seq + past]"),
+    (compute("Sub", know(7), know(3)), "[4]"),
+    (compute("Div", know("N"), know(2)), "[floor(N/2)]"),
+    (compute("ReduceProd", LIST, keepdims=0), "scalar [3*M*N]"),
+    (compute("ReduceProd", LIST), "[3*M*N]"),
+    (compute("ConstantOfShape", know(2), value=FIVE), "[5, 5]"),
+    (compute("ConstantOfShape", know(10**12), value=FIVE), "unknown"),
+    (compute("ConstantOfShape", know("N"), value=FIVE), "unknown"),
+    (compute("ConstantOfShape", know(2)), "unknown"),  # of floats
+    (compute("Reshape", know("N"), know()), "scalar [N]"),
+    (compute("Reshape", know_scalar("N"), know(-1)), "[N]"),
+    (compute("Reshape", LIST, know(3, 1)), "unknown"),
+    (compute("Reshape", know_scalar("N"), shape=[1]), "[N]"),
+    (compute("Constant", value_ints=[0, -1]), "[0, -1]"),
+    (compute("Constant", value_int=7), "scalar [7]"),
+    (compute("Constant", value=FIVE), "[5]"),
+    (compute("Constant", value_float=1.0), "unknown"),
+    (compute("NonZero", LIST), "unknown"),
+    (compute("Shape", X, domain="com.example"), "unknown"),
+    (compute("Shape"), "unknown"),
+    (compute("Gather"), "unknown"),
+    (compute("Slice"), "unknown"),
+    (compute("Unsqueeze", know_scalar("N"), know(0, 1)), "unknown"),
+    (compute("Unsqueeze", know_scalar("N"), NOTHING), "unknown"),
+    (compute("Unsqueeze", know_scalar("N"), axes=[0]), "[N]"),
+    (compute("Squeeze", know("N")), "scalar [N]"),
+    (compute("Squeeze", know("N"), know()), "unknown"),
+    (compute("Slice", know("N"), know(-2), know(-3), know(0), know(-1)), "unknown"),
+    (compute("ReduceProd", LIST, noop_with_empty_axes=1), "unknown"),
+    (compute("ReduceProd", know_scalar("N")), "unknown"),
+    (compute("Cast", know(2**31, 7), to=TensorProto.INT32), "[?, 7]"),
+    (compute("Cast", know(2**31), to=TensorProto.INT64), "[2147483648]"),
+    (compute("Mul", know(2**40), know(2**40)), "[?]"),
+    (compute("Add", know(2**63 - 1), know(1)), "[?]"),
+    (compute("Size", Operand(None, (2**40, 2**40))), "scalar [?]"),
+]
+
+
+@pytest.mark.parametrize(("computed", "expected"), RESULTS)
+def test_what_an_operator_computes_is_followed(computed: str, expected: str):
+    assert computed == expected
+
+
+def test_a_constant_is_read_in_either_form():
+    raw = numpy_helper.from_array(np.array([2, -1], np.int32))
+    listed = helper.make_tensor("t", TensorProto.INT64, [2], [2, -1])
+    assert read_tensor(raw) == read_tensor(listed) == ShapeValue((2, -1))
+    assert read_tensor(numpy_helper.from_array(np.array(3, np.int64))) == ShapeValue((3,), is_scalar=True)
+
+
+def make_odd_tensor(**fields: object) -> onnx.TensorProto:
+    return onnx.TensorProto(**{"data_type": TensorProto.INT64, "dims": [2], **fields})  # type: ignore[arg-type] # odd on purpose
+
+
+@pytest.mark.parametrize(
+    "tensor",
+    [
+        make_odd_tensor(raw_data=b"123"),
+        make_odd_tensor(),
+        make_odd_tensor(dims=[2, 2], int64_data=[1, 2, 3, 4]),
+        make_odd_tensor(dims=[-1], int64_data=[1]),
+        make_odd_tensor(dims=[2**62]),
+        make_odd_tensor(data_type=TensorProto.FLOAT, float_data=[1.0, 2.0]),
+        make_odd_tensor(data_type=9999, int64_data=[1, 2]),
+        make_odd_tensor(data_location=TensorProto.EXTERNAL),
+        make_odd_tensor(dims=[MAX_ITEMS + 1], int64_data=[1] * (MAX_ITEMS + 1)),
+    ],
+    ids=range(9),
+)
+def test_a_constant_that_is_odd_large_or_elsewhere_is_unknown(tensor: onnx.TensorProto):
+    assert read_tensor(tensor) is None
+
+
+STEPS = """
+    s = Shape(x)
+    n = Gather<axis=0>(s, zero)
+    m = Gather<axis=0>(s, one)
+    nm = Mul(n, m)
+    sum = Add(n, m)
+    half = Div(nm, two)
+    part = Slice(s, begin, end, axes, step)
+    a = Unsqueeze(nm, axes) b = Unsqueeze(sum, axes) c = Unsqueeze(half, axes)
+    d = Squeeze(a, axes) e = Unsqueeze(d, axes)
+    y = Concat<axis=0>(a, b, c, e, part, s)
+"""
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.integers(1, 5), st.integers(1, 5), st.integers(-3, 4), st.integers(-4, 4), st.sampled_from([-2, -1, 1, 2]))
+def test_what_is_followed_is_what_onnx_computes(n: int, m: int, begin: int, end: int, step: int):
+    """With numbers for dims: what is followed is then a number, too."""
+    model = parser.parse_model(f"""<ir_version: 8, opset_import: ["" : 17]>
+        g (float[{n},{m},3] x) => (int64[K] y)
+        <int64 zero = {{0}}, int64 one = {{1}}, int64 two = {{2}}, int64[1] axes = {{0}},
+         int64[1] begin = {{{begin}}}, int64[1] end = {{{end}}}, int64[1] step = {{{step}}}> {{ {STEPS} }}""")
+    values = {tensor.name: read_tensor(tensor) for tensor in model.graph.initializer}
+    for node in model.graph.node:
+        operands = [Operand(values.get(name), (n, m, 3) if name == "x" else None) for name in node.input]
+        values[node.output[0]] = compute_value(node, operands)
+    computed: Any = ReferenceEvaluator(model).run(["y"], {"x": np.zeros((n, m, 3), np.float32)})
+    value = values["y"]
+    assert value is not None
+    assert list(value.items) == computed[0].tolist()

@@ -1,0 +1,79 @@
+"""Items of targets that are 0 in runs where they copy a dim that is not."""
+
+from itertools import product
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tensor_reshape.onnx.zero_items import list_copying_items
+from tensor_reshape.rules.dims import AnyDim, Dim
+from tensor_reshape.rules.typed_shapes import parse_shape
+
+# the target, the data, the items that copy
+RESULTS: list[tuple[str, str, tuple[int, ...]]] = [
+    ("N, -1", "N, M", ()),
+    ("N, -1", "4*N, M", ()),
+    ("M, -1", "N, M", (0,)),
+    ("M, N", "N, M", ()),
+    ("N*M, -1", "N, M", (0,)),
+    ("N*M, 4", "N, M, 4", ()),
+    ("K, 4", "N, M", (0,)),
+    ("N:1.., -1", "4, M", ()),
+    ("2, 3", "N", ()),
+    ("-1, M", "N", ()),  # fails where M is 0: there is no dim 1
+    ("M, ?", "N, M", (0,)),
+    ("M, 0", "N, M", (0,)),  # with M = 0, [N, 0]
+    ("M, -1", "...", (0,)),
+    ("-1, 4", "...", ()),
+    ("A*B*C*D*E*F*G*H*I, 4", "N, M", (0,)),
+]
+
+
+@pytest.mark.parametrize(("target", "data", "copying"), RESULTS)
+def test_an_item_is_listed_if_it_copies_a_dim_that_is_not_0(target: str, data: str, copying: tuple[int, ...]):
+    assert list_copying_items(parse_shape(target, "shape") or (), parse_shape(data, "data_shape")) == copying
+
+
+NAMES = ("N", "M", "K")
+DIMS = st.sampled_from(["0", "2", "3", "N", "M", "K", "N*M", "2*K"])
+
+
+@given(st.lists(DIMS, max_size=3), st.lists(st.one_of(DIMS, st.just("-1")), max_size=3))
+def test_an_item_that_is_not_listed_is_a_length_in_every_run(data: list[str], target: list[str]):
+    dims, items = (parse_shape(", ".join(texts), "shape") or () for texts in (data, target))
+    copying = list_copying_items(items, dims)
+    for values in product((0, 1, 2), repeat=3):
+        sizes = dict(zip(NAMES, values, strict=True))
+        output = reshape([evaluate(dim, sizes) for dim in dims], [evaluate(item, sizes) for item in items])
+        for place, item in enumerate(items if output is not None else ()):
+            if isinstance(item, Dim) and place not in copying:
+                assert output is not None
+                assert output[place] == evaluate(item, sizes)
+
+
+def evaluate(dim: AnyDim, sizes: dict[str, int]) -> int:
+    if not isinstance(dim, Dim) or dim.expression is None:
+        assert isinstance(dim, int)
+        return dim
+    return multiply([dim.expression.coefficient, *(sizes[factor.name] for factor in dim.expression.factors)])
+
+
+def multiply(numbers: list[int]) -> int:
+    result = 1
+    for number in numbers:
+        result *= number
+    return result
+
+
+def reshape(data: list[int], target: list[int]) -> list[int] | None:
+    """Returns the output as ONNX defines it; None where the node fails."""
+    if any(item == 0 and place >= len(data) for place, item in enumerate(target)) or target.count(-1) > 1:
+        return None
+    output = [data[place] if item == 0 else item for place, item in enumerate(target)]
+    volume, rest = multiply(data), multiply([size for size in output if size != -1])
+    if -1 in output:
+        if rest == 0 or volume % rest:
+            return None
+        output[output.index(-1)] = volume // rest
+    return output if multiply(output) == volume else None

@@ -1,0 +1,27 @@
+"""The program of examples/moving in oneDNN prints what its comments say; that in OpenVINO: `tests/frameworks`."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from documents import ROOT
+from printed_comments import read_printed
+
+PROGRAM = ROOT / "examples/moving/onednn.cpp"
+
+
+def test_the_program_in_onednn_prints_what_its_comments_say(tmp_path: Path):
+    probe = ["g++", "-E", "-include", "oneapi/dnnl/dnnl_graph.hpp", "-x", "c++", os.devnull]
+    try:
+        found = subprocess.run(probe, capture_output=True, check=False).returncode == 0
+    except FileNotFoundError:
+        found = False
+    if not found:
+        pytest.skip("no g++ that finds oneDNN 3 (CPATH, LIBRARY_PATH and LD_LIBRARY_PATH may say where it is)")
+    program = tmp_path / "onednn"
+    subprocess.run(["g++", "-std=c++17", PROGRAM, "-o", program, "-ldnnl"], check=True)
+
+    done = subprocess.run([program], capture_output=True, text=True, check=False)
+    assert done.stdout.split() == read_printed(PROGRAM), done.stderr

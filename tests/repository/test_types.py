@@ -1,0 +1,45 @@
+"""What pyright says of the public API, and of a program that uses it.
+
+mypy says it of the same program in scripts/check, which is strict with it as with everything.
+"""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tensor_reshape.client as sdk
+from documents import ROOT
+
+PROGRAM = (ROOT / "tests/support/typed_program.py").read_text()
+IGNORE = "  # type: ignore"
+SECONDS = 280
+
+
+def run_pyright(folder: Path, *arguments: str) -> dict[str, Any]:
+    """Runs pyright in a folder without a project: as for a user, what is installed is what counts."""
+    command = [sys.executable, "-m", "pyright", "--pythonpath", sys.executable, "--outputjson", *arguments]
+    result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=SECONDS, cwd=folder)
+    if not result.stdout.startswith("{"):  # it is fetched by npm when it is first run
+        pytest.skip(f"pyright cannot be run here: {result.stdout[-200:]} {result.stderr[-200:]}")
+    report: dict[str, Any] = json.loads(result.stdout)
+    return report
+
+
+def test_pyright_finds_what_a_program_ignores_and_nothing_else(tmp_path: Path):
+    right, wrong, lines = tmp_path / "right.py", tmp_path / "wrong.py", PROGRAM.splitlines()
+    right.write_text(PROGRAM)
+    wrong.write_text("\n".join(line.partition(IGNORE)[0] for line in lines))  # as many lines
+    report = run_pyright(tmp_path, str(right), str(wrong))
+    found = {(Path(one["file"]).name, one["range"]["start"]["line"] + 1) for one in report["generalDiagnostics"]}
+    assert found == {("wrong.py", number) for number, line in enumerate(lines, 1) if IGNORE in line}
+
+
+def test_no_public_name_leaves_its_type_open(tmp_path: Path):
+    report = run_pyright(tmp_path, "--verifytypes", sdk.__name__, "--ignoreexternal")
+    symbols = {symbol["name"]: symbol for symbol in report["typeCompleteness"]["symbols"]}
+    names = [f"{sdk.__name__}.{name}" for name in sdk.__all__]
+    assert [name for name in names if not symbols[name]["isTypeKnown"] or symbols[name]["isTypeAmbiguous"]] == []

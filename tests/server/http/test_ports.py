@@ -1,0 +1,264 @@
+"""The port for HTTP takes a bounded number of connections, over TLS too, and drains."""
+
+import asyncio
+import socket
+import ssl
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+
+import pytest
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from certificates import Certificates, issue_certificates
+from http_calls import connect, read_answer, receive_all, request, write_request
+from tensor_reshape.server.config import Config, ConfigError
+from tensor_reshape.server.http import connections, ports
+from tensor_reshape.server.http.answers import build_answer, send_answer
+from tensor_reshape.server.http.ports import HttpPort
+from tensor_reshape.server.transport.listeners import hold
+
+ANY = "127.0.0.1:0"
+WAIT_SECONDS = 60.0
+LARGE_BYTES = 64 << 20
+
+
+class Waiting:
+    """An application whose answers wait, but for those to /now."""
+
+    def __init__(self) -> None:
+        self.arrived = threading.Semaphore(0)
+        self.released = threading.Event()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        del receive
+        if scope["path"] != "/now":
+            self.arrived.release()
+            with suppress(asyncio.CancelledError):
+                await asyncio.to_thread(self.released.wait, WAIT_SECONDS)
+        await send_answer(build_answer(b"1"), send)
+
+
+async def send_much(scope: Scope, receive: Receive, send: Send) -> None:
+    """An application whose answer no socket takes at once."""
+    del scope, receive
+    await send_answer(build_answer(bytes(LARGE_BYTES)), send)
+
+
+@contextmanager
+def serve(
+    find_context: Callable[[], ssl.SSLContext | None] = lambda: None,
+    config: Config | None = None,
+    app: ASGIApp | None = None,
+) -> Iterator[tuple[HttpPort, Waiting]]:
+    waiting = Waiting()
+    port = HttpPort(config or Config(), ANY, app or waiting, find_context, shares=False)
+    port.start()
+    try:
+        yield port, waiting
+    finally:
+        waiting.released.set()
+        port.end()
+
+
+def await_that(condition: Callable[[], bool], seconds: float = WAIT_SECONDS) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    return issue_certificates(tmp_path_factory.mktemp("certificates"))
+
+
+def make_contexts(files: Certificates) -> tuple[ssl.SSLContext, ssl.SSLContext]:
+    """Returns the server's, and a client's."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(files.server, files.server_key)
+    return context, ssl.create_default_context(cafile=str(files.authority))
+
+
+def test_who_is_idle_makes_room_for_others(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(ports, "MAX_CONNECTIONS", 4)
+    with serve() as (port, _), ExitStack() as stack:
+        silent = [stack.enter_context(connect(port.address)) for _ in range(20)]
+        assert request(port.address, "GET", "/now").code == 200
+        assert [receive_all(connection) for connection in silent[:16]] == [b""] * 16
+
+
+def test_who_is_answered_makes_no_room(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(ports, "MAX_CONNECTIONS", 2)
+    with serve() as (port, app), ExitStack() as stack:
+        busy = [stack.enter_context(connect(port.address)) for _ in range(2)]
+        for connection in busy:
+            connection.sendall(write_request(b""))
+            assert app.arrived.acquire(timeout=WAIT_SECONDS)
+        with connect(port.address) as other:
+            assert receive_all(other) == b""
+        app.released.set()
+        assert [read_answer(connection) for connection in busy] == [(200, b"1")] * 2
+
+
+def test_the_host_with_most_connections_makes_room(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(ports, "MAX_CONNECTIONS", 3)
+    hosts = dict[str, str]()
+    monkeypatch.setattr(ports, "find_address", lambda name: hosts.setdefault(name, "many" if hosts else "one"))
+    with serve() as (port, _), ExitStack() as stack:
+        first = stack.enter_context(connect(port.address))
+        others = [stack.enter_context(connect(port.address)) for _ in range(10)]
+        assert [receive_all(connection) for connection in others[:8]] == [b""] * 8
+        first.sendall(write_request(b"", path="/now", method="GET"))
+        assert read_answer(first) == (200, b"1")
+
+
+def test_tls_is_spoken_by_what_is_there_now(files: Certificates):
+    context, trusted = make_contexts(files)
+    asked = list[ssl.SSLContext]()
+
+    def find() -> ssl.SSLContext:
+        asked.append(context)
+        return context
+
+    with serve(find) as (port, _):
+        for _ in range(2):
+            assert request(port.address.replace("127.0.0.1", "localhost"), "GET", "/now", context=trusted).code == 200
+    assert len(asked) == 2
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET /now HTTP/1.1\r\nHost: a\r\n\r\n", b"\x16\x03\x01\x02\x00"])
+def test_who_speaks_no_tls_is_sent_away(files: Certificates, sent: bytes):
+    context, trusted = make_contexts(files)
+    with serve(lambda: context, Config(handshake_seconds=0.2)) as (port, _), connect(port.address) as connection:
+        connection.sendall(sent)
+        assert b"HTTP" not in receive_all(connection)
+        assert request(port.address.replace("127.0.0.1", "localhost"), "GET", "/now", context=trusted).code == 200
+
+
+def test_a_port_that_drains_sends_away_who_is_idle_and_answers_the_others():
+    with serve() as (port, app), connect(port.address) as idle, connect(port.address) as busy:
+        busy.sendall(write_request(b""))
+        assert app.arrived.acquire(timeout=WAIT_SECONDS)
+        port.dismiss()
+        assert receive_all(idle) == b""
+        assert not port.is_idle
+        with pytest.raises(ConnectionRefusedError):
+            connect(port.address)
+        app.released.set()
+        assert receive_all(busy).endswith(b"\r\n\r\n1")
+
+
+def test_the_end_waits_for_nobody():
+    with serve() as (port, app), connect(port.address) as busy:
+        busy.sendall(write_request(b""))
+        assert app.arrived.acquire(timeout=WAIT_SECONDS)
+        port.end()
+        assert receive_all(busy) == b""
+
+
+def test_the_body_of_an_answer_waits_for_no_acknowledgement_of_its_head():
+    with serve() as (port, _), connect(port.address) as connection:
+        connection.sendall(write_request(b"", path="/now", method="GET"))
+        read_answer(connection)
+        (guest,) = port._guests
+        assert guest.connection is not None
+        accepted = guest.connection.transport.get_extra_info("socket")
+        assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
+def test_threads_switch_fast_while_anybody_is_connected():
+    before = sys.getswitchinterval()
+    with serve() as (port, _):
+        with connect(port.address) as connection:
+            connection.sendall(write_request(b"", path="/now", method="GET"))
+            read_answer(connection)
+            assert sys.getswitchinterval() < before
+        port.dismiss()
+        port.end()
+    assert sys.getswitchinterval() == before
+
+
+def test_processes_share_an_address_that_is_held_for_them():
+    address, held = hold(ANY)
+    both = [HttpPort(Config(), address, Waiting(), lambda: None, shares=True) for _ in range(2)]
+    try:
+        for port in both:
+            port.start()
+        assert {request(address, "GET", "/now").code for _ in range(8)} == {200}
+    finally:
+        for port in both:
+            port.end()
+        for one in held:
+            one.close()
+
+
+def test_an_idle_client_that_does_not_answer_the_end_of_tls_does_not_keep_the_port(files: Certificates):
+    context, trusted = make_contexts(files)
+    with (
+        serve(lambda: context) as (port, _),
+        trusted.wrap_socket(connect(port.address), server_hostname="localhost") as idle,
+    ):
+        idle.sendall(write_request(b"", path="/now", method="GET"))
+        assert read_answer(idle) == (200, b"1")
+        port.dismiss()
+        await_that(lambda: port.is_idle, seconds=20.0)  # asyncio alone would wait 30
+
+
+def test_who_does_not_read_keeps_no_place(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(connections, "PIECE_SECONDS", 0.2)
+    with serve(app=send_much) as (port, _), connect(port.address) as deaf:
+        deaf.sendall(write_request(b""))
+        await_that(lambda: port.is_idle)
+        assert len(receive_all(deaf)) < LARGE_BYTES
+
+
+def test_a_slow_reader_has_the_whole_of_an_answer(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(connections, "PIECE_SECONDS", WAIT_SECONDS)
+    with serve(app=send_much) as (port, _), connect(port.address) as slow:
+        slow.sendall(write_request(b"", b"Connection: close"))
+        received = sum(iter(lambda: len(slow.recv(4096)), 0))
+        assert received > LARGE_BYTES
+
+
+def test_a_fault_of_one_connection_leaves_no_place_taken():
+    def find() -> None:
+        raise ValueError
+
+    with serve(find) as (port, _), connect(port.address) as connection:
+        assert receive_all(connection) == b""
+        await_that(lambda: port.is_idle)
+
+
+def test_a_port_that_nobody_has_ended_and_whose_thread_has_ended_is_deaf(monkeypatch: pytest.MonkeyPatch):
+    def fail(_port: HttpPort, accepted: socket.socket) -> None:
+        accepted.close()
+        raise ValueError
+
+    monkeypatch.setattr(HttpPort, "_admit", fail)
+    monkeypatch.setattr(threading, "excepthook", lambda _: None)
+    with serve() as (port, _):
+        assert not port.is_deaf
+        with connect(port.address):
+            await_that(lambda: port.is_deaf)
+
+
+def test_a_port_that_has_been_ended_is_not_deaf():
+    with serve() as (port, _):
+        port.end()
+        assert not port.is_deaf
+
+
+def test_an_address_that_is_taken_is_refused():
+    with serve() as (port, _), pytest.raises(ConfigError, match="cannot listen on"):
+        HttpPort(Config(), port.address, Waiting(), lambda: None, shares=False)
+
+
+def test_a_port_that_was_never_started_gives_its_address_back(tmp_path: Path):
+    del tmp_path
+    port = HttpPort(Config(), ANY, Waiting(), lambda: None, shares=False)
+    port.end()
+    HttpPort(Config(), port.address, Waiting(), lambda: None, shares=False).end()

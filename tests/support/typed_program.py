@@ -1,0 +1,99 @@
+"""What a user's program may look like to type checkers: mypy checks it with all else, pyright in `test_types`.
+
+Law: what an ignore covers is an error to both, and nothing else is one.
+"""
+# pyright: strict, reportUnnecessaryTypeIgnoreComment=true
+
+from concurrent.futures import Future
+from typing import assert_type
+
+import ml_dtypes
+import numpy as np
+import numpy.typing as npt
+
+from tensor_reshape.client import (
+    AsyncClient,
+    Client,
+    DataType,
+    Dim,
+    Equality,
+    HealthStatus,
+    InferredShape,
+    LimitError,
+    Origin,
+    PackedTensor,
+    Progress,
+    Reason,
+    ReshapeError,
+    ServerInfo,
+    ShapeQuery,
+    TensorReshapeError,
+    View,
+    infer_locally,
+)
+from tensor_reshape.testing import FakeClient, ReshapeServer, run_server
+
+Array = npt.NDArray[np.generic]
+
+
+def reshape(client: Client, images: npt.NDArray[np.float32], packed: PackedTensor, report: Progress) -> None:
+    assert_type(client.static_reshape(images, [0, -1], special_zero=True), Array)
+    assert_type(client.static_reshape(images, (0, -1), special_zero=True, timeout=5, request_id="job-7"), Array)
+    assert_type(client.dynamic_reshape(images, np.array([6], np.int32), special_zero=False), Array)
+    assert_type(client.reshape(images, [6], special_zero=False, transfer="stream", progress=report), Array)
+    assert_type(client.reshape([[1, 2], [3, 4]], [4], special_zero=False, expected_shape=[None]), Array)
+    assert_type(client.reshape(packed, [6], special_zero=False), PackedTensor)
+    assert_type(client.reshape(images, [6], special_zero=False, writable=True, like=None), Array)
+    assert_type(client.reshape(images, images, special_zero=False, like=images), npt.NDArray[np.float32])
+    client.reshape(packed, [6], special_zero=False, like=images)  # type: ignore[call-overload]
+    client.reshape(images, [6])  # type: ignore[call-overload]
+    client.reshape(images, ["6"], special_zero=False)  # type: ignore[list-item]
+    client.reshape(images, [6], special_zero=False, transfer="streams")  # type: ignore[call-overload]
+
+
+def infer(client: Client) -> None:
+    told = client.infer_shape(["N", (2, 8), 4, None], [0, -1], special_zero=True, explain=True, data_strides=[4, 1])
+    assert_type(told, InferredShape)
+    assert_type(told[0], int | Dim | None)
+    assert_type(told.known, tuple[int, ...])
+    assert_type(told.origins, tuple[Origin, ...])
+    assert_type(told.equalities, tuple[Equality, ...])
+    assert_type(told.view, View | None)
+    for data_type in (DataType.F32, "f32", np.float32, np.dtype(np.float32), ml_dtypes.bfloat16):
+        client.infer_shape((6,), (-1,), special_zero=False, data_type=data_type, operation="reshape")
+    client.infer_shape((6,), (-1,))  # type: ignore[call-arg]
+    client.infer_shape(6, (-1,), special_zero=False)  # type: ignore[arg-type]
+
+
+def ask(client: Client, queries: list[ShapeQuery]) -> None:
+    assert_type(client.infer_shapes(queries), list[InferredShape | ReshapeError])
+    assert_type(infer_locally(query for query in queries), list[InferredShape | ReshapeError])
+    assert_type(client.submit(client.infer_shape, (6,), (-1,), special_zero=False), Future[InferredShape])
+    assert_type(client.check_health(), HealthStatus)
+    assert_type(client.server_info(), ServerInfo)
+    ShapeQuery(data_shape=(6,), shape=(-1,))  # type: ignore[call-arg]
+    infer_locally(queries[0])  # type: ignore[arg-type]
+
+
+def handle(error: TensorReshapeError) -> None:
+    assert_type(error.request_id, str | None)
+    if isinstance(error, ReshapeError):
+        assert_type(error.reason, Reason | str)
+        assert_type(error.metadata, dict[str, str])
+    if isinstance(error, LimitError):
+        assert_type(error.retry_seconds, float | None)
+
+
+async def wait(client: AsyncClient, packed: PackedTensor) -> None:
+    assert_type(await client.reshape(np.zeros(6), [2, 3], special_zero=False), Array)
+    assert_type(await client.reshape(packed, [6], special_zero=False), PackedTensor)
+    assert_type(await client.infer_shape((6,), (-1,), special_zero=False), InferredShape)
+
+
+def run() -> None:
+    with run_server("--drain-seconds", "0") as server, Client(server.address) as client:
+        assert_type(server, ReshapeServer)
+        infer(client)
+    with FakeClient() as fake:
+        fake.fail_next(times=2)
+        infer(fake)
