@@ -1,45 +1,8 @@
-"""The cases of the core whose shapes are known, written by hand: one for each boundary of each rule.
+"""The cases of the core whose shapes are known, written by hand: each boundary of each rule."""
 
-A row is a name, the operations it is for, data, target and special_zero, the answer, and the sentence that decides it.
-The answer is the output's dims, or the reason of the refusal with the index of the item to blame, if it is one.
-"""
+from verification.kit.rows import ALL, GRAPH, RESHAPE, Refused, Row
 
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple, TypeAlias
-
-Json: TypeAlias = dict[str, Any]
-
-STATIC, DYNAMIC, RESHAPE = "static_reshape", "dynamic_reshape", "reshape"
-GRAPH, ALL = (STATIC, DYNAMIC), (STATIC, DYNAMIC, RESHAPE)
 LARGEST = 2**63 - 1
-
-
-class Refused(NamedTuple):
-    """An answer that is a refusal.
-
-    Attributes:
-        reason: the permanent one.
-        index: of the item of the target to blame; None: another field, or none.
-        field: to blame; empty: the item.
-    """
-
-    reason: str
-    index: int | None = None
-    field: str = ""
-
-
-class Row(NamedTuple):
-    """One truth, for some operations."""
-
-    name: str
-    operations: Sequence[str]
-    data: Sequence[int]
-    shape: Sequence[int]
-    special_zero: bool | None
-    answer: Sequence[int] | Refused
-    because: str
-    expected: Sequence[Any] | None = None
-
 
 _REQUIRED = "special_zero is a required attribute without a default (oneDNN Graph, OpenVINO)."
 _RANK = "The operations of oneDNN Graph are for tensors of up to 12 dims (oneDNN Graph)."
@@ -62,8 +25,10 @@ _EMPTY = "0 elements are 0 elements, whatever the other dims are (both)."
 _SCALAR = "A scalar has the shape [] and one element (both)."
 _EXPECTED = "An expected output shape that the output does not have is refused (this contract)."
 
-RULE_1 = (
-    Row("special-zero-missing", ALL, [2, 3], [6], None, Refused("SPECIAL_ZERO_MISSING", field="special_zero"), _REQUIRED),
+ADMITTED = (
+    Row(
+        "special-zero-missing", ALL, [2, 3], [6], None, Refused("SPECIAL_ZERO_MISSING", field="special_zero"), _REQUIRED
+    ),
     Row("data-of-rank-12", ALL, [1] * 12, [1], False, [1], _RANK),
     Row("target-of-rank-12", ALL, [1], [1] * 12, False, [1] * 12, _RANK),
     Row("data-of-rank-13", GRAPH, [1] * 13, [1], False, Refused("RANK_UNSUPPORTED", field="data.dims"), _RANK),
@@ -74,7 +39,7 @@ RULE_1 = (
     Row("dim-below-zero", ALL, [2, -1], [-1], False, Refused("DIM_OUT_OF_RANGE", field="data.dims[1]"), _DIM),
 )
 
-RULE_2 = (
+TARGET = (
     Row("copy-first", ALL, [2, 3], [0, 3], True, [2, 3], _COPY),
     Row("copy-last", ALL, [2, 3], [2, 0], True, [2, 3], _COPY),
     Row("copy-all", ALL, [2, 3, 4], [0, 0, 0], True, [2, 3, 4], _COPY),
@@ -99,7 +64,7 @@ RULE_2 = (
     Row("below-then-copy-beyond", ALL, [], [-2, 0], True, Refused("INVALID_TARGET_VALUE", 0), _ORDER),
 )
 
-RULE_3 = (
+INFERRED = (
     Row("all-elements", ALL, [2, 3], [-1], False, [6], _KEEP),
     Row("first", ALL, [2, 3], [-1, 2], False, [3, 2], _KEEP),
     Row("last", ALL, [2, 3], [2, -1], False, [2, 3], _KEEP),
@@ -136,9 +101,19 @@ COPIES = (
     Row("copied-zero", (RESHAPE,), [4, 0, 2], [-1, 0], True, [8, 0], _CANCEL),
     Row("copied-zero-of-a-graph", GRAPH, [4, 0, 2], [-1, 0], True, Refused("MINUS_ONE_WITH_ZERO_VOLUME", 0), _DIVIDE),
     Row("copied-zero-first", (RESHAPE,), [0, 3], [0, -1], True, [0, 3], _CANCEL),
-    Row("copied-zero-first-of-a-graph", GRAPH, [0, 3], [0, -1], True, Refused("MINUS_ONE_WITH_ZERO_VOLUME", 1), _DIVIDE),
+    Row(
+        "copied-zero-first-of-a-graph", GRAPH, [0, 3], [0, -1], True, Refused("MINUS_ONE_WITH_ZERO_VOLUME", 1), _DIVIDE
+    ),
     Row("two-copied-zeros", (RESHAPE,), [0, 0, 6], [0, 0, -1], True, [0, 0, 6], _CANCEL),
-    Row("two-copied-zeros-of-a-graph", GRAPH, [0, 0, 6], [0, 0, -1], True, Refused("MINUS_ONE_WITH_ZERO_VOLUME", 2), _DIVIDE),
+    Row(
+        "two-copied-zeros-of-a-graph",
+        GRAPH,
+        [0, 0, 6],
+        [0, 0, -1],
+        True,
+        Refused("MINUS_ONE_WITH_ZERO_VOLUME", 2),
+        _DIVIDE,
+    ),
     Row("copied-zero-and-a-remainder", (RESHAPE,), [0, 3], [0, -1, 2], True, Refused("NOT_DIVISIBLE", 1), _CANCEL),
     Row("all-copied-but-the-minus-one", (RESHAPE,), [0, 2], [0, 0, -1], True, [0, 2, 1], _CANCEL),
     Row("zero-not-copied", (RESHAPE,), [2, 0, 3], [0, -1], True, [2, 0], _CANCEL),
@@ -147,7 +122,7 @@ COPIES = (
     Row("copies-that-are-not-zero", ALL, [4, 3, 2], [0, 2, -1], True, [4, 2, 3], _CANCEL),
 )
 
-RULE_4 = (
+VOLUME = (
     Row("same", ALL, [2, 3], [2, 3], False, [2, 3], _VOLUME),
     Row("other-dims", ALL, [2, 6], [3, 4], False, [3, 4], _VOLUME),
     Row("more-elements", ALL, [2, 3], [7], False, Refused("VOLUME_MISMATCH", field="shape"), _VOLUME),
@@ -165,46 +140,62 @@ RULE_4 = (
     Row("empty-to-empty", ALL, [0, 3], [5, 0, 7], False, [5, 0, 7], _EMPTY),
     Row("empty-to-huge", ALL, [0], [2**62, 4, 0], False, [2**62, 4, 0], _EMPTY),
     Row("huge", ALL, [2**62, 4], [4, 2**62], False, [4, 2**62], _EXACT),
-    Row("huge-and-wrapped", ALL, [2**32, 2**32], [2**33, 2**33], False, Refused("VOLUME_MISMATCH", field="shape"), _EXACT),
+    Row(
+        "huge-and-wrapped",
+        ALL,
+        [2**32, 2**32],
+        [2**33, 2**33],
+        False,
+        Refused("VOLUME_MISMATCH", field="shape"),
+        _EXACT,
+    ),
     Row("empty-and-wrapped", ALL, [0], [2**32, 2**32], False, Refused("VOLUME_MISMATCH", field="shape"), _EXACT),
     Row("huge-by-one", ALL, [2**53 + 1], [2**53], False, Refused("VOLUME_MISMATCH", field="shape"), _EXACT),
 )
 
-RULE_5 = (
+EXPECTED = (
     Row("same", ALL, [2, 3], [-1], False, [6], _EXPECTED, [6]),
     Row("unknown", ALL, [2, 3], [-1, 2], False, [3, 2], _EXPECTED, [None, 2]),
-    Row("interval", ALL, [2, 3], [-1], False, [6], _EXPECTED, [[6, 8]]),
+    Row("interval", ALL, [2, 3], [-1], False, [6], _EXPECTED, [(6, 8)]),
     Row("name", ALL, [2, 2], [-1, 2], False, [2, 2], _EXPECTED, ["N", "N"]),
-    Row("other-dim", ALL, [2, 3], [-1], False, Refused("EXPECTED_SHAPE_MISMATCH", field="expected_shape.dims[0]"), _EXPECTED, [5]),
-    Row("other-rank", ALL, [2, 3], [-1], False, Refused("EXPECTED_SHAPE_MISMATCH", field="expected_shape"), _EXPECTED, [6, 1]),
-    Row("below", ALL, [2, 3], [-1], False, Refused("EXPECTED_SHAPE_MISMATCH", field="expected_shape.dims[0]"), _EXPECTED, [[7, None]]),
-    Row("two-of-one-name", ALL, [2, 3], [2, 3], False, Refused("EXPECTED_SHAPE_MISMATCH", field="expected_shape.dims[1]"), _EXPECTED, ["N", "N"]),
+    Row(
+        "other-dim",
+        ALL,
+        [2, 3],
+        [-1],
+        False,
+        Refused("EXPECTED_SHAPE_MISMATCH", field="expected_shape.dims[0]"),
+        _EXPECTED,
+        [5],
+    ),
+    Row(
+        "other-rank",
+        ALL,
+        [2, 3],
+        [-1],
+        False,
+        Refused("EXPECTED_SHAPE_MISMATCH", field="expected_shape"),
+        _EXPECTED,
+        [6, 1],
+    ),
+    Row(
+        "below",
+        ALL,
+        [2, 3],
+        [-1],
+        False,
+        Refused("EXPECTED_SHAPE_MISMATCH", field="expected_shape.dims[0]"),
+        _EXPECTED,
+        [(7, None)],
+    ),
+    Row(
+        "two-of-one-name",
+        ALL,
+        [2, 3],
+        [2, 3],
+        False,
+        Refused("EXPECTED_SHAPE_MISMATCH", field="expected_shape.dims[1]"),
+        _EXPECTED,
+        ["N", "N"],
+    ),
 )
-
-FILES = {
-    "rule-1-admitted": RULE_1,
-    "rule-2-target": RULE_2,
-    "rule-3-inferred": RULE_3,
-    "rule-3-copies": COPIES,
-    "rule-4-volume": RULE_4,
-    "rule-5-expected": RULE_5,
-}
-
-
-def list_cases(file: str) -> Iterator[Json]:
-    """Yields the cases of a file, each as it is written there."""
-    for row in FILES[file]:
-        case: Json = {"id": f"{file}/{row.name}", "operations": list(row.operations)}
-        case |= {"data": list(row.data), "shape": list(row.shape)}
-        if row.special_zero is not None:
-            case["special_zero"] = row.special_zero
-        if row.expected is not None:
-            case["expected"] = list(row.expected)
-        yield {**case, "answer": _write_answer(row.answer), "because": row.because}
-
-
-def _write_answer(answer: Sequence[int] | Refused) -> Json:
-    if not isinstance(answer, Refused):
-        return {"shape": list(answer)}
-    field = answer.field or f"shape[{answer.index}]"
-    return {"error": {"reason": answer.reason, "field": field}}

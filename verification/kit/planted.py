@@ -4,12 +4,11 @@ The plain reading is written apart from the product. What an implementation refu
 only the outputs and the fact of a refusal are compared.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from math import prod
 from typing import NamedTuple
 
 _MAX_DIM = 2**63 - 1
-_GRAPH_RANK, _RANK = 12, 64
 
 
 class Question(NamedTuple):
@@ -26,7 +25,16 @@ class RefusalError(Exception):
 
 
 class Implementation:
-    """The plain reading of the rules; a mistake is a method of a class of its own."""
+    """The plain reading of the rules; a mistake is a method, or a number, of a class of its own.
+
+    Attributes:
+        graph_rank: the largest rank of the graph operations.
+        rank: the largest rank of Reshape-1.
+        cancelling: the operations whose copies leave both sides.
+    """
+
+    graph_rank, rank = 12, 64
+    cancelling: Collection[str] = ("reshape",)
 
     def answer(self, question: Question) -> list[int]:
         """Returns the output's dims."""
@@ -44,15 +52,11 @@ class Implementation:
 
     def admit(self, question: Question) -> None:
         """Checks rule 1."""
-        most = self.find_max_rank(question.operation)
+        most = self.rank if question.operation == "reshape" else self.graph_rank
         if question.special_zero is None or max(len(question.data), len(question.shape)) > most:
             raise RefusalError
         if any(not 0 <= dim <= _MAX_DIM for dim in question.data):
             raise RefusalError
-
-    def find_max_rank(self, operation: str) -> int:
-        """Returns the largest rank."""
-        return _RANK if operation == "reshape" else _GRAPH_RANK
 
     def read(self, question: Question) -> list[str]:
         """Reads the target: rule 2."""
@@ -79,14 +83,12 @@ class Implementation:
 
     def infer(self, question: Question, kinds: Sequence[str], output: Sequence[int], at: int) -> int:
         """Returns what the -1 is: rule 3."""
-        left_out = {index for index, kind in enumerate(kinds) if kind == "copy" and self.cancels(question.operation)}
+        left_out = {
+            index for index, kind in enumerate(kinds) if kind == "copy" and question.operation in self.cancelling
+        }
         have = self.multiply(dim for index, dim in enumerate(question.data) if index not in left_out)
         want = self.multiply(dim for index, dim in enumerate(output) if index not in {at, *left_out})
         return self.divide(have, want)
-
-    def cancels(self, operation: str) -> bool:
-        """Whether copies leave both sides."""
-        return operation == "reshape"
 
     def multiply(self, dims: Iterable[int]) -> int:
         """Returns a product."""
@@ -209,22 +211,22 @@ class RefusesEmptyData(Implementation):
 class CancelsEverywhere(Implementation):
     """Copies leave both sides for the graph operations, too."""
 
-    def cancels(self, operation: str) -> bool:
-        return True
+    cancelling = ("static_reshape", "dynamic_reshape", "reshape")
 
 
 class CancelsNowhere(Implementation):
     """Copies stay where they are, in Reshape-1 too."""
 
-    def cancels(self, operation: str) -> bool:
-        return False
+    cancelling = ()
 
 
 class CancelsInTheDataAlone(Implementation):
     """Copies leave the data's side, and stay on the other."""
 
     def infer(self, question: Question, kinds: Sequence[str], output: Sequence[int], at: int) -> int:
-        left_out = {index for index, kind in enumerate(kinds) if kind == "copy" and self.cancels(question.operation)}
+        left_out = {
+            index for index, kind in enumerate(kinds) if kind == "copy" and question.operation in self.cancelling
+        }
         have = self.multiply(dim for index, dim in enumerate(question.data) if index not in left_out)
         return self.divide(have, self.multiply(dim for index, dim in enumerate(output) if index != at))
 
@@ -332,22 +334,19 @@ class TakesMinusTwoOfAVolume(Implementation):
 class RefusesOneRankLess(Implementation):
     """The largest rank is one too large."""
 
-    def find_max_rank(self, operation: str) -> int:
-        return super().find_max_rank(operation) - 1
+    graph_rank = 11
 
 
 class TakesOneRankMore(Implementation):
     """A rank may be one larger."""
 
-    def find_max_rank(self, operation: str) -> int:
-        return super().find_max_rank(operation) + 1
+    graph_rank = 13
 
 
 class HasOneRankForAll(Implementation):
     """Reshape-1 has the rank of the graph operations."""
 
-    def find_max_rank(self, operation: str) -> int:
-        return _GRAPH_RANK
+    rank = 12
 
 
 class ComparesNothing(Implementation):
