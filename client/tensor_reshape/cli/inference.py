@@ -39,8 +39,8 @@ exporters write, as in seq + past or floor(height/8), is a name as a whole; any 
 A line of --batch is {"data", "shape", "special_zero"}, and where wanted "operation", "expected", "explain", "strides",
 "data_type" and "data_from": the number of an earlier line, from 0, whose output is the data. A dim is a number, text,
 null, [low, high] or {"min", "max"}. With "bytes", in hexadecimal, the reshape is executed on them as well. Each line
-gives one: what --json prints, or {"error": {"reason", "message", "field", "metadata"}}, with the "id" that the line has,
-if any, and the "bytes" of the output; exit code 3 if any was refused.
+gives one: what --json prints, or {"error": {"reason", "message", "field", "metadata"}}, with the line's "id", if any,
+and the "bytes" of the output; exit code 3 if any was refused.
 """
 
 

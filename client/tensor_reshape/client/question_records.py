@@ -105,7 +105,12 @@ def _read_data(record: Json) -> bytes | None:
     return bytes.fromhex(text)
 
 
-def _read_dims(key: str, value: object) -> Sequence[DimLike] | None:
+def read_shape(key: str, value: object) -> Sequence[DimLike] | None:
+    """Reads a shape, null where nothing is known of it; `key` is what a refusal calls it.
+
+    Raises:
+        InvalidRequestError: MESSAGE_MALFORMED or DIM_UNREADABLE.
+    """
     if value is None:
         return None
     if not isinstance(value, list):
@@ -182,11 +187,11 @@ def _refuse(field: str, message: str) -> InvalidRequestError:
 
 
 _KEYS: Mapping[str, tuple[str, Callable[[str, object], object]]] = {
-    "data": ("data_shape", _read_dims),
-    "shape": ("shape", _read_dims),
+    "data": ("data_shape", read_shape),
+    "shape": ("shape", read_shape),
     "special_zero": ("special_zero", _read_flag),
     "operation": ("operation", _read_plain_text),
-    "expected": ("expected_shape", _read_dims),
+    "expected": ("expected_shape", read_shape),
     "data_type": ("data_type", _read_text_or_null),
     "explain": ("explain", _read_flag),
     "strides": ("data_strides", _read_strides),
