@@ -151,6 +151,8 @@ def answer_export(question: Question) -> Json:
     data, shape = symbols.read(question.data), symbols.read(question.shape)
     if Unknown() in (question.shape or ()):
         raise Unsupported("An item that may be an instruction is not told.")
+    if not symbols.bounds:
+        _answer_known(question, "meta")
     example = _find_example(symbols, data, shape)
     vectors = [torch.empty(1), *(torch.empty(example[symbol]) for symbol in symbols.bounds)]
     sizes = [None, *([Dim.AUTO(min=low, max=high)] for low, high in symbols.bounds.values())]
@@ -168,11 +170,9 @@ def _find_example(symbols: Symbols, data: Sequence[int | Monomial], shape: Seque
         dims, items = _compute(data, sizes), _compute(shape, sizes)
         try:
             output = torch.empty(dims, dtype=torch.uint8, device="meta").reshape(items).shape
-        except _REFUSALS as error:
-            if not sizes:
-                raise refuse_data(dims, _read_line(error)) if 0 > min(dims, default=0) else Refused(_read_line(error)) from error
-        else:
-            accepted.append((_count_coincidences(sizes, [*data, *shape], output), sizes))
+        except _REFUSALS:
+            continue
+        accepted.append((_count_coincidences(sizes, [*data, *shape], output), sizes))
     if not accepted:
         raise Unsupported("It refuses each of the examples that are tried, and exports nothing without one.")
     return min(accepted, key=lambda each: each[0])[1]
