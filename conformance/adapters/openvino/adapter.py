@@ -110,6 +110,8 @@ def _read_dim(dim: Node, symbols: Symbols) -> Dim:
 def _execute(node: Node, parameter: Node, data: bytes) -> bytes:
     """Returns the bytes of the output, as the reference implementation of the node writes them."""
     source = openvino.Tensor(parameter.get_element_type(), parameter.get_output_shape(0))
+    if source.byte_size != len(data):
+        raise Unsupported("A tensor has the bytes that its shape asks for.")
     _view_bytes(source)[:] = np.frombuffer(data, np.uint8)
     output = openvino.Tensor(node.output(0).get_element_type(), node.output(0).get_shape())
     if not openvino.Model([node], [parameter], "node").evaluate([output], [source]):
