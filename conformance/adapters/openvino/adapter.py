@@ -102,9 +102,9 @@ def _make_input(dims: Sequence[Dim]) -> Node:
 def _read_dim(dim: Node, symbols: Symbols) -> Dim:
     if dim.is_static:
         return int(dim.get_length())
-    high = dim.get_max_length()
+    low, high = max(dim.get_min_length(), 0), dim.get_max_length()  # it has -1 for bounds beyond its integers
     names = [name for name, symbol in symbols.items() if dim.has_symbol() and symbol == dim.get_symbol()]
-    return Unknown(dim.get_min_length(), None if high == _UNBOUNDED else high, names[0] if names else None)
+    return Unknown(low, None if high == _UNBOUNDED else high, names[0] if names else None)
 
 
 def _execute(node: Node, parameter: Node, data: bytes) -> bytes:
