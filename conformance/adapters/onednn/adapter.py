@@ -20,6 +20,7 @@ _MAX_ITEMS = 1024  # more than it takes of any list
 _UNKNOWN_DIM = -(2**63)  # DNNL_GRAPH_UNKNOWN_DIM
 _LEAST, _MOST = -(2**63), 2**63 - 1
 _DATA_TYPES = {"f16": 1, "bf16": 2, "f32": 3, "i32": 4, "i8": 5, "u8": 6, "boolean": 8}  # dnnl_data_type_t
+_UNIMPLEMENTED = b"could not compile an unsupported partition"
 _ITEM_BYTES = {1: 2, 2: 2, 3: 4, 4: 4, 5: 1, 6: 1, 8: 1}
 _Items = ctypes.c_int64 * _MAX_ITEMS
 
@@ -67,6 +68,8 @@ def answer(question: Question) -> Json:
     source = None if question.payload is None else ctypes.create_string_buffer(question.payload)
     asked.source = None if source is None else ctypes.addressof(source)
     refusal = _library.reshape(ctypes.byref(asked))
+    if refusal == _UNIMPLEMENTED:
+        raise Unsupported("This processor has no such element type.")
     if refusal is not None:
         raise Refused(refusal.decode())
     answered: Json = {"shape": list(asked.output_dims[: asked.output_rank])}
@@ -78,6 +81,8 @@ def _build(question: Question) -> Reshape:
         raise Unsupported("Of the three operations it has StaticReshape alone.")
     if question.data is None or question.shape is None or not question.is_known:
         raise Unsupported("A partition is compiled for shapes that are known.")
+    if question.strides is not None and len(question.strides) != len(question.data):
+        raise Unsupported("It is not told how many strides there are.")
     data_type = _DATA_TYPES.get(question.data_type or "f32")
     if data_type is None:
         raise Unsupported("It has no such element type.")

@@ -25,7 +25,8 @@ def is_beyond_a_rank_limit(one: Difference) -> bool:
 
 def has_negative_dim(one: Difference) -> bool:
     """A dim of the data that is none."""
-    return any(isinstance(dim, int) and dim < 0 for dim in one.question.data or ())
+    lows = (dim if isinstance(dim, int) else dim.min for dim in one.question.data or ())
+    return any(low < 0 for low in lows)
 
 
 def is_unbounded_dim(one: Difference) -> bool:
