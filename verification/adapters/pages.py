@@ -1,7 +1,6 @@
 """The page of what libraries answer, from the results that are committed.
 
 - Each difference is told once: with the first deviation of its library that explains it, or as not explained.
-- A result whose library is not there any more, or of another version of the kit, is an error, no page.
 """
 
 import json
@@ -10,10 +9,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from conformance.adapters.libraries import Deviation, Difference, Implementation, Library, Matter
-from tensor_reshape.conformance.cases import RULES, Question, Size
+from tensor_reshape.conformance.cases import RULES
+from tensor_reshape.conformance.results import Results
 from tensor_reshape.conformance.verdicts import Verdict
+from verification.adapters.libraries import list_reports
 from verification.adapters.reports import read_title
-from verification.adapters.results import Result
+from verification.adapters.results import list_differences
 from verification.document.tables import escape, join_cells
 
 _INTRODUCTION = """\
@@ -27,15 +28,15 @@ library does not offer is not counted: no library has all three operations. `scr
 
 ## Rule by rule
 
-How many of the questions of the **core** are answered as the kit answers them, or tighter, of those that the
-implementation was asked. A dash: it offers nothing of the kind.
+How many of the questions are answered as the kit answers them, or tighter, of those that the implementation was asked:
+all of the kit's, but for what it does not offer. A dash: it offers nothing of the kind.
 """
 
 _VERDICTS = """\
 
-## All cases
+## Verdict by verdict
 
-The same of all cases, small ones exhaustively and hostile ones: how many questions had which answer. A **weaker** answer
+How many questions had which answer. A **weaker** answer
 is right, and says less than could be known. A **tighter** one says more than the kit, and no instance contradicts it.
 """
 
@@ -64,10 +65,10 @@ class Asked(NamedTuple):
 
     library: Library
     implementation: Implementation
-    result: Result
+    results: Results
 
 
-def build(libraries: Sequence[Library], results: Mapping[str, Result], questions: Mapping[str, Question]) -> str:
+def build(libraries: Sequence[Library], results: Mapping[str, Results]) -> str:
     """Returns the page."""
     asked = [
         Asked(library, implementation, results[implementation.name])
@@ -82,7 +83,7 @@ def build(libraries: Sequence[Library], results: Mapping[str, Result], questions
         _VERDICTS,
         *_build_verdicts(asked),
         _MATTERS,
-        *(line for library in told for line in _build_section(library, asked, questions)),
+        *(line for library in told for line in _build_section(library, asked)),
         _REPORTS,
         *_build_reports(told),
     ]
@@ -103,8 +104,8 @@ def _build_matrix(asked: Sequence[Asked]) -> Iterator[str]:
     yield join_cells(("implementation", *(f"`{rule}`" for rule in RULES)))
     yield f"|---|{'---:|' * len(RULES)}"
     for one in asked:
-        core = one.result.counts.get(Size.CORE, {})
-        yield join_cells((f"`{one.implementation.name}`", *(_format_share(core.get(rule, {})) for rule in RULES)))
+        counts = one.results.counts
+        yield join_cells((f"`{one.implementation.name}`", *(_format_share(counts.get(rule, {})) for rule in RULES)))
 
 
 def _format_share(verdicts: Mapping[str, int]) -> str:
@@ -117,22 +118,18 @@ def _build_verdicts(asked: Sequence[Asked]) -> Iterator[str]:
     yield join_cells(("implementation", *(str(verdict).replace("_", " ") for verdict in _SHOWN), "not offered"))
     yield f"|---|{'---:|' * (len(_SHOWN) + 1)}"
     for one in asked:
-        counts = Counter[str]()
-        for rules in one.result.counts.values():
-            for verdicts in rules.values():
-                counts.update(verdicts)
-        cells = (counts[verdict] for verdict in (*_SHOWN, Verdict.UNSUPPORTED))
-        yield join_cells((f"`{one.implementation.name}`", *(str(count) if count else "" for count in cells)))
+        counts = [one.results.count(verdict) for verdict in (*_SHOWN, Verdict.UNSUPPORTED)]
+        yield join_cells((f"`{one.implementation.name}`", *(str(count) if count else "" for count in counts)))
 
 
-def _build_section(library: Library, asked: Sequence[Asked], questions: Mapping[str, Question]) -> Iterator[str]:
+def _build_section(library: Library, asked: Sequence[Asked]) -> Iterator[str]:
     of_library = [one for one in asked if one.library is library]
     yield from (f"## {library.title}", "")
     for one in of_library:
-        versions = ", ".join(f"{name} {version}" for name, version in one.result.versions.items())
-        yield f"- `{one.implementation.name}`: {one.implementation.asked} Asked on {one.result.date}: {versions}."
+        versions = ", ".join(f"{name} {version}" for name, version in one.results.versions.items())
+        yield f"- `{one.implementation.name}`: {one.implementation.asked} Asked on {one.results.date}: {versions}."
     yield from ("", f"Not offered: {library.lacks}", "")
-    differences = [difference for one in of_library for difference in one.result.list_differences(questions)]
+    differences = [difference for one in of_library for difference in list_differences(one.results)]
     if not differences:
         yield from ("It answers as the kit does wherever it was asked.", "")
         return
@@ -140,49 +137,50 @@ def _build_section(library: Library, asked: Sequence[Asked], questions: Mapping[
     yield "| deviation | matters | rules | questions | smallest example | its answer | right |"
     yield "|---|---|---|---:|---|---|---|"
     for deviation, found in explained.items():
-        yield _build_row(deviation, found, questions, is_one_of_many=len(of_library) > 1)
+        yield _build_row(deviation, found, is_one_of_many=len(of_library) > 1)
     yield ""
-    yield from (_build_reason(deviation, found, questions) for deviation, found in explained.items())
+    yield from (_build_reason(deviation, found) for deviation, found in explained.items())
     yield ""
 
 
 def _build_row(
     deviation: Deviation | None,
     found: Sequence[Difference],
-    questions: Mapping[str, Question],
     *,
     is_one_of_many: bool,
 ) -> str:
-    smallest, rules = find_smallest(found, questions), {difference.rule for difference in found}
-    implementations = Counter(f"`{difference.implementation}` " for difference in found) if is_one_of_many else {"": len(found)}
+    smallest, rules = find_smallest(found), {difference.rule for difference in found}
+    implementations = (
+        Counter(f"`{difference.implementation}` " for difference in found) if is_one_of_many else {"": len(found)}
+    )
     return join_cells(
         (
             deviation.title if deviation else _UNEXPLAINED,
             str(deviation.matter) if deviation else "",
             ", ".join(f"`{rule}`" for rule in RULES if rule in rules),
             ", ".join(f"{name}{count}" for name, count in implementations.items()),
-            f"`{format_question(questions[smallest.case].asked)}`",
+            f"`{format_question(smallest.asked)}`",
             format_answer(smallest.answer) or smallest.verdict,
             format_answer(smallest.right),
         )
     )
 
 
-def _build_reason(deviation: Deviation | None, found: Sequence[Difference], questions: Mapping[str, Question]) -> str:
-    smallest = find_smallest(found, questions)
+def _build_reason(deviation: Deviation | None, found: Sequence[Difference]) -> str:
+    smallest = find_smallest(found)
     report = f" [Report](conformance/reports/{deviation.report}.md)." if deviation and deviation.report else ""
     why = f"{deviation.title}**: {deviation.why}" if deviation else f"{_UNEXPLAINED}**:"
     return f"- **{why}{report} The example is `{smallest.case}`. {smallest.because}"
 
 
-def find_smallest(differences: Sequence[Difference], questions: Mapping[str, Question]) -> Difference:
+def find_smallest(differences: Sequence[Difference]) -> Difference:
     """Returns that whose question is the shortest."""
-    return min(differences, key=lambda difference: len(json.dumps(questions[difference.case].asked)))
+    return min(differences, key=lambda difference: len(json.dumps(difference.asked)))
 
 
 def _build_reports(libraries: Sequence[Library]) -> Iterator[str]:
     for library in libraries:
-        for report in dict.fromkeys(deviation.report for deviation in library.deviations if deviation.report):
+        for report in list_reports(library):
             yield f"- [{read_title(report)}](conformance/reports/{report}.md)"
 
 
@@ -204,7 +202,9 @@ def format_answer(answer: Mapping[str, Any]) -> str:
     """Returns an answer in a line; empty: there is none."""
     if "error" in answer:
         error = answer["error"]
-        return f"refused, `{error['reason']}`" if error.get("reason") else f"refused: {escape(error.get('message', ''))}"
+        return (
+            f"refused, `{error['reason']}`" if error.get("reason") else f"refused: {escape(error.get('message', ''))}"
+        )
     if "shape" not in answer:
         return ""
     return ", ".join(

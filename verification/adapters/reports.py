@@ -56,7 +56,9 @@ def run(program: Program, environment: Environment) -> str:
     """Returns what a program prints, and the signal that ends it."""
     with tempfile.TemporaryDirectory() as folder:
         is_compiled = program.language == "cpp"
-        command = _compile(program, environment, Path(folder)) if is_compiled else [environment.python, "-c", program.text]
+        command = (
+            _compile(program, environment, Path(folder)) if is_compiled else [environment.python, "-c", program.text]
+        )
         ended = subprocess.run(
             command,
             check=False,

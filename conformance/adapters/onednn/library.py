@@ -39,7 +39,9 @@ def _count(dims: Sequence[Dim]) -> int:
     return prod(max(dim, 1) for dim in dims if isinstance(dim, int))
 
 
-_VOLUME = '"The volume of src is equal to dst, where volume is the product of dimensions" (developer guide, StaticReshape).'
+_VOLUME = (
+    '"The volume of src is equal to dst, where volume is the product of dimensions" (developer guide, StaticReshape).'
+)
 
 LIBRARY = Library(
     title="oneDNN",

@@ -9,7 +9,9 @@ from conformance.adapters.questions import Dim, Unknown
 _EXACT = 2**53
 """Up to here every integer is a double."""
 _MOST = 2**63 - 1
-_VOLUME = '"Input tensor volume is equal to output tensor volume, where volume is the product of dimensions" (Reshape-1).'
+_VOLUME = (
+    '"Input tensor volume is equal to output tensor volume, where volume is the product of dimensions" (Reshape-1).'
+)
 _KEEPS = '"-1 means that this dimension is calculated to keep the overall elements count the same" (Reshape-1).'
 
 
