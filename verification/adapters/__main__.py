@@ -9,7 +9,7 @@ import argparse
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from conformance.adapters.libraries import Implementation, Library
 from tensor_reshape.conformance.cases import Size
@@ -23,30 +23,35 @@ from verification.adapters.results import FOLDER, list_differences, read_results
 def main() -> None:
     """Runs; status 1 where something differs for no reason that is known, or a report is not what happens."""
     parser = argparse.ArgumentParser("scripts/adapters", description=__doc__)
+    parser.add_argument(
+        "--size", choices=[size.value for size in Size], action="append", help="which cases; default: core and hostile"
+    )
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"some of {', '.join(NAMES)}; default: all")
-    findings = [finding for name in parser.parse_args().names or NAMES for finding in ask(name)]
+    arguments = parser.parse_args()
+    sizes = arguments.size or [Size.CORE.value, Size.HOSTILE.value]
+    findings = [finding for name in arguments.names or NAMES for finding in ask(name, sizes)]
     print(*findings, sep="\n")
     sys.exit(bool(findings))
 
 
-def ask(name: str) -> Iterator[str]:
+def ask(name: str, sizes: Sequence[str]) -> Iterator[str]:
     """Asks a library in all ways that it has, and writes the results; yields what nobody knew of."""
     environment, library = Environment(name), load_library(name)
     environment.prepare()
     for implementation in library.implementations:
-        run(environment, implementation)
+        run(environment, implementation, sizes)
         yield from find_unexplained(library, implementation)
     for report in list_reports(library):
         yield from check(report, environment)
 
 
-def run(environment: Environment, implementation: Implementation) -> None:
-    """Asks one implementation everything."""
+def run(environment: Environment, implementation: Implementation, sizes: Sequence[str]) -> None:
+    """Asks one implementation the questions of these sizes."""
     adapter = [environment.python, "-m", f"conformance.adapters.{environment.name}.adapter", implementation.name]
-    sizes = [argument for size in Size for argument in ("--size", size)]
-    command = ["tensor-reshape", "conformance", "--command", shlex.join(map(str, adapter)), *sizes]
-    results = FOLDER / f"{implementation.name}.json"
-    subprocess.run([*command, "--results", results], check=False, cwd=ROOT)  # its exit code tells of differences
+    asked = [argument for size in sizes for argument in ("--size", size)]
+    written = ["--results", str(FOLDER / f"{implementation.name}.json")]
+    command = ["tensor-reshape", "conformance", "--command", shlex.join(map(str, adapter)), *asked, *written]
+    subprocess.run(command, check=False, cwd=ROOT)  # its exit code tells of differences, and these are told below
 
 
 def find_unexplained(library: Library, implementation: Implementation) -> Iterator[str]:

@@ -20,7 +20,7 @@ from verification.document.tables import escape, join_cells
 _INTRODUCTION = """\
 # What libraries answer
 
-<!-- Written by scripts/document from conformance/results: scripts/adapters writes those, conformance/adapters explains. -->
+<!-- Written by scripts/document from conformance/results, which scripts/adapters writes. -->
 
 The [conformance kit](how-to/conformance.md) was asked of real libraries, each through an adapter in an environment of
 its own (`conformance/adapters`). Here is how often each agrees, where it differs, and how much that matters. What a
@@ -111,7 +111,7 @@ def _build_matrix(asked: Sequence[Asked]) -> Iterator[str]:
 def _format_share(verdicts: Mapping[str, int]) -> str:
     offered = sum(verdicts.values()) - verdicts.get(Verdict.UNSUPPORTED, 0)
     right = verdicts.get(Verdict.AGREES, 0) + verdicts.get(Verdict.TIGHTER, 0)
-    return f"{right} of {offered}" if offered else "–"
+    return f"{right} of {offered}" if offered else "-"
 
 
 def _build_verdicts(asked: Sequence[Asked]) -> Iterator[str]:
@@ -217,7 +217,7 @@ def format_dims(dims: Sequence[Any] | None) -> str:
     return "[...]" if dims is None else f"[{', '.join(map(_format_dim, dims))}]"
 
 
-def _format_dim(dim: Any) -> str:
+def _format_dim(dim: Any) -> str:  # noqa: ANN401 - JSON
     if dim is None:
         return "?"
     if isinstance(dim, int | str):

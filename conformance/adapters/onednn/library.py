@@ -49,7 +49,7 @@ LIBRARY = Library(
     implementations=(
         Implementation(
             name="onednn",
-            asked="A partition of one StaticReshape that it compiles for the processor, and executes where there are bytes.",
+            asked="A partition of one StaticReshape, compiled for the processor, and executed where there are bytes.",
         ),
     ),
     lacks="DynamicReshape, Reshape-1, shapes that are known in part, and element types beyond its own.",
@@ -71,8 +71,8 @@ LIBRARY = Library(
         Deviation(
             title="Tensors that no memory holds",
             matter=Matter.OTHER_DEFINITION,
-            why="A partition is compiled for memory, whose size in bytes has 64 bits. Here shapes are inferred of what cannot be "
-            "stored as well.",
+            why="A partition is compiled for memory, whose size in bytes has 64 bits. The kit infers shapes of what "
+            "cannot be stored as well.",
             explains=has_no_memory,
         ),
     ),

@@ -143,8 +143,8 @@ LIBRARY = Library(
         Deviation(
             title="A 0 beside a -1",
             matter=Matter.OTHER_DEFINITION,
-            why="Any value of the -1 keeps 0 elements, so none of them is the answer by this contract. OpenVINO takes 0 or 1, and "
-            "Reshape-1 does not say.",
+            why="Any value of the -1 keeps 0 elements, so none of them is the answer by this contract. OpenVINO takes "
+            "0 or 1, and Reshape-1 does not say.",
             explains=has_zero_beside_minus_one,
         ),
         Deviation(
@@ -184,8 +184,8 @@ LIBRARY = Library(
         Deviation(
             title="A shape for what nothing can be",
             matter=Matter.WEAKER_ANSWER,
-            why="No value of the unknown dims keeps the volume, which could be told before a model runs. OpenVINO compares "
-            "volumes where all dims are known.",
+            why="No value of the unknown dims keeps the volume, which could be told before a model runs. OpenVINO "
+            "compares volumes where all dims are known.",
             explains=is_of_no_instance,
         ),
         Deviation(
