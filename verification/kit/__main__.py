@@ -1,7 +1,7 @@
 """Writes the files of the conformance kit, and checks that they are right and that the core is worth having.
 
-Each file is as it is made. No answer contradicts a plain reading of the rules, or an instance. Each wrong implementation
-fails a case of the core that is its own, and no case of the core can be dropped.
+Each file is as it is made. No answer contradicts a plain reading of the rules, or an instance. Each wrong program fails
+a case of the core that is its own, and no case of the core can be dropped.
 """
 
 import argparse
