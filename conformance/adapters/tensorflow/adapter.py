@@ -28,7 +28,7 @@ DTYPES = {
     "f8e4m3": tf.dtypes.experimental.float8_e4m3fn,
     "f8e5m2": tf.dtypes.experimental.float8_e5m2,
 }
-_MAX_ELEMENTS = 2**24
+_MAX_ELEMENTS = 2**20
 _REFUSALS = (tf.errors.OpError, ValueError, TypeError, OverflowError)
 
 

@@ -154,7 +154,7 @@ def answer_export(question: Question) -> Json:
     if not symbols.bounds:
         _answer_known(question, "meta")
     example = _find_example(symbols, data, shape)
-    vectors = [torch.empty(1), *(torch.empty(example[symbol]) for symbol in symbols.bounds)]
+    vectors = [torch.empty(1), *(torch.empty(example[symbol], dtype=torch.uint8, device="meta") for symbol in symbols.bounds)]
     sizes = [None, *([Dim.AUTO(min=low, max=high)] for low, high in symbols.bounds.values())]
     try:
         program = export(Reshape(list(symbols.bounds), data, shape), (vectors,), dynamic_shapes={"vectors": sizes})
