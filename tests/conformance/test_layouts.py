@@ -33,6 +33,6 @@ def test_the_output_is_the_row_major_reading_of_the_source(stub: reshape_pb2_grp
 
     output = stub.StaticReshape(request, timeout=60).output
 
-    assert list(output.dims) == case["answer"]["shape"]
+    assert list(output.dims) == case["recorded"]["shape"]
     assert list(output.strides) == []
-    assert output.data.hex() == case["answer"]["bytes"]
+    assert output.data.hex() == case["recorded"]["bytes"]
