@@ -1,4 +1,4 @@
-"""Tests beside other releases of protobuf, and beside another gRPC client; beside the oldest releases: `scripts/floor`."""
+"""Tests beside other releases of protobuf, and another gRPC client; beside the oldest releases: `scripts/floor`."""
 
 import json
 import subprocess
