@@ -3,8 +3,8 @@
 A program is a folder of `tests/clients/programs`:
 
 - `about.json`: `title`, the protocols whose tables it makes (`tables`), the flags of the server that it asks
-  (`server`), `page`, `row_calls` where each call is a process, and `exceptions`: rows in which this client must see something else, each with `why`, and with the
-  `code` that ends its calls, and the `reason` in the details, or without.
+  (`server`), `page`, `row_calls` where each call is a process, and `exceptions`: rows in which this client must see
+  something else, each with `why`, and with the `code` that ends its calls, and the `reason` in the details, or without.
 - `install`: makes the environment. It runs in the environment's folder, which has a copy of the program's folder and of
   `tests/clients/shared`; PROTOS is the folder of the contract, EXAMPLES that of the examples, GOOGLEAPIS one with
   `google/rpc`, PYTHON an interpreter that has uv. It writes the file `versions`, and ends with 77 where the machine
@@ -50,7 +50,7 @@ PROTOS, EXAMPLES = ROOT / "protos", ROOT / "examples/clients"
 ENVIRONMENTS = ROOT / ".venv-clients"
 GOOGLEAPIS = Path(status_pb2.__file__).parents[2]
 _INSTALL_SECONDS, _RUN_SECONDS = 900, 400
-_OPTIONAL = {"server": (), "page": "", "row_calls": None, "exceptions": {}}
+_OPTIONAL: Mapping[str, Any] = {"server": (), "page": "", "row_calls": None, "exceptions": {}}
 """What `about.json` need not say, in the order of the attributes of `Program`."""
 _LACKING = 77
 """The exit code of `install` where the machine lacks something, as automake has it."""
