@@ -32,6 +32,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from google.protobuf import any_pb2, duration_pb2
 from google.protobuf.descriptor_pb2 import FileDescriptorSet
