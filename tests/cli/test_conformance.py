@@ -69,7 +69,7 @@ def test_a_run_fails_by_agreed_differences_that_are_gone(tmp_path: Path):
     outcome = run(OFFERS_NOTHING, "--rule", "copies", "--expect", expect)
     assert outcome.code == 1
     assert outcome.text.splitlines()[-1].startswith("agreed to, and gone: copies/")
-    assert run(OFFERS_NOTHING, "--rule", "packed", "--expect", expect).code == 0
+    assert run(OFFERS_NOTHING, "--rule", "packed", "--size", "core", "--expect", expect).code == 0
 
 
 def test_reports_are_written_to_files(tmp_path: Path):

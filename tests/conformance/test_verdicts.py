@@ -102,7 +102,8 @@ def test_what_is_wrong_is_shown_by_an_instance():
 
 def test_another_reason_is_told():
     assert find_other_reason(REFUSED, {"error": {"reason": "OTHER"}}) == "OTHER"
-    for record in (REFUSAL, {"error": {}}, {"shape": [6]}, {"oh": 1}):
+    records: list[Json] = [REFUSAL, {"error": {}}, {"shape": [6]}, {"oh": 1}]
+    for record in records:
         assert find_other_reason(REFUSED, record) == ""
 
 
