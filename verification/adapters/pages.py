@@ -114,7 +114,7 @@ def _build_matrix(asked: Sequence[Asked]) -> Iterator[str]:
 def _format_share(verdicts: Mapping[str, int]) -> str:
     offered = sum(verdicts.values()) - verdicts.get(Verdict.UNSUPPORTED, 0)
     right = verdicts.get(Verdict.AGREES, 0) + verdicts.get(Verdict.TIGHTER, 0)
-    return f"{right} of {offered}" if offered else "-"
+    return f"{right}/{offered}" if offered else "-"
 
 
 def _build_verdicts(asked: Sequence[Asked]) -> Iterator[str]:
