@@ -14,6 +14,7 @@ ROOT = Path(__file__).parents[2]
 PORTIONS = {
     "cli": "client",
     "client": "client",
+    "conformance": "client",
     "onnx": "client",
     "rules": "core",
     "runtime": "core",
