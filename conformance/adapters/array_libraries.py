@@ -1,7 +1,7 @@
-"""What libraries of arrays have in common: one reshape of their own, with a -1, and nothing else of the three operations.
+"""What libraries of arrays have in common: one reshape of their own, which has a -1 and no copies.
 
-- They are asked as Reshape-1 alone. Without a copy the three operations differ in nothing but the types and the ranks that
-  they admit, which are limits of their own.
+- They are asked as Reshape-1 alone. Without a copy the three operations differ in nothing but the types and the ranks
+  that they admit, which are limits of their own.
 - special_zero is not to be had: a question that says it is asked where no item may be a 0.
 - A name that is not a product is one symbol, whatever it is made of.
 """
@@ -66,7 +66,7 @@ class Monomial:
     factor: int
     powers: Mapping[str, int]
 
-    def evaluate(self, values: Mapping[str, Any]) -> Any:  # noqa: ANN401 - numbers, or symbols of a library
+    def evaluate(self, values: Mapping[str, Any]) -> Any:
         """Returns its value where its symbols have these."""
         return self.factor * math.prod(values[symbol] ** power for symbol, power in self.powers.items())
 

@@ -1,18 +1,16 @@
 """Asks JAX: `jax.numpy.reshape(array, shape)`, eagerly, by `eval_shape`, and in a function that is exported.
 
-- Symbols of an exported function are at least 1, as JAX documents. What it answers is an expression of them, whose bounds
-  are read with those that the question gives.
+- Symbols of an exported function are at least 1, as JAX documents. What it answers is an expression of them, whose
+  bounds are read with those that the question gives.
 - Each symbol is also the size of an argument, as JAX demands.
 - That something cannot be told is no refusal of the question: JAX asks for more constraints then.
 """
 
 import math
-import os
 import resource
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
-os.environ["JAX_PLATFORMS"] = "cpu"
 import jax
 import numpy as np
 from jax import export
@@ -116,14 +114,16 @@ def _make_variables(symbols: Symbols) -> dict[str, Any]:
         for sign, bound in ((">=", low), ("<=", high))
         if bound  # 0 is no bound from below, and a dim that is 0 is no symbol
     ]
-    return dict(zip(symbols.bounds, export.symbolic_shape(", ".join(symbols.bounds), constraints=constraints), strict=True))
+    return dict(
+        zip(symbols.bounds, export.symbolic_shape(", ".join(symbols.bounds), constraints=constraints), strict=True)
+    )
 
 
 def _compute(dims: Sequence[int | Monomial], variables: dict[str, Any]) -> tuple[Any, ...]:
     return tuple(dim if isinstance(dim, int) else dim.evaluate(variables) for dim in dims)
 
 
-def _read_dim(dim: Any, symbols: Symbols) -> Dim:  # noqa: ANN401 - an int, or an expression of JAX
+def _read_dim(dim: Any, symbols: Symbols) -> Dim:
     if isinstance(dim, int):
         return dim
     factor, powers = 1, dict[str, int]()
@@ -144,5 +144,5 @@ def _read_error(error: BaseException) -> str:
 
 if __name__ == "__main__":
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # what aborts would write gigabytes
-    jax.config.update("jax_enable_x64", True)
+    jax.config.update("jax_enable_x64", val=True)
     run({"jax": answer_eager, "jax-eval-shape": answer_eval_shape, "jax-export": answer_export})

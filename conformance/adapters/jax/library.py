@@ -63,8 +63,8 @@ LIBRARY = Library(
         Deviation(
             title="A symbol that is read as 0",
             matter=Matter.OTHER_DEFINITION,
-            why="Dimension variables of JAX are at least 1, as its documentation of shape polymorphism says. So it has no "
-            "need to say so of one by which is divided.",
+            why="Dimension variables of JAX are at least 1, as its documentation of shape polymorphism says. So it has "
+            "no need to say so of one by which is divided.",
             explains=is_weaker,
         ),
     ),

@@ -19,8 +19,8 @@ LIBRARY = Library(
         Deviation(
             title="Every negative item is a -1",
             matter=Matter.MISSING_ERROR,
-            why='"One shape dimension can be -1" (the documentation of `numpy.reshape`). A computed size that has become '
-            "negative goes unnoticed.",
+            why='"One shape dimension can be -1" (the documentation of `numpy.reshape`). A computed size that has '
+            "become negative goes unnoticed.",
             explains=has_negative_item,
             report="numpy-negative-items",
         ),

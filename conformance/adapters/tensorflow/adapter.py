@@ -5,11 +5,9 @@
 """
 
 import math
-import os
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
-os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 import numpy as np
 import tensorflow as tf
 

@@ -43,8 +43,9 @@ LIBRARY = Library(
         Deviation(
             title="A 0 beside a -1",
             matter=Matter.OTHER_DEFINITION,
-            why="Any value of the -1 keeps 0 elements, so none of them is the answer by this contract. TensorFlow gives "
-            "it the quotient of the dims that are not 0, and a graph leaves it unknown; its documentation does not say.",
+            why="Any value of the -1 keeps 0 elements, so none of them is the answer by this contract. TensorFlow "
+            "gives it the quotient of the dims that are not 0, and a graph leaves it unknown; its documentation does "
+            "not say.",
             explains=has_zero_beside_minus_one,
         ),
         Deviation(

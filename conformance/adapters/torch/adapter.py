@@ -2,9 +2,9 @@
 
 - An eager tensor of which only the shape matters repeats one byte, so that one of 2^62 elements can be made.
 - Whether the output is a view is what `tensor.view(shape)` says.
-- A program is exported with an example that torch itself accepts: symbols are sizes of its inputs, all of them `Dim.AUTO`,
-  and what it makes and reshapes has the shapes that are asked for. Where small examples are all refused, there is
-  nothing to export.
+- A program is exported with an example that torch itself accepts: symbols are sizes of its inputs, all of them
+  `Dim.AUTO`, and what it makes and reshapes has the shapes that are asked for. Where small examples are all refused,
+  there is nothing to export.
 - Of the output of a program, a dim that is a product of sizes is one; of any other torch itself says the bounds.
 """
 
@@ -128,11 +128,11 @@ def _read_line(error: BaseException) -> str:
     return str(error).split("\n", 1)[0]
 
 
-class Reshape(torch.nn.Module):
+class Reshape(torch.nn.Module):  # type: ignore[misc] # torch is not installed where this is checked
     """A program that makes a tensor whose shape follows from the sizes of its inputs, and reshapes it."""
 
     def __init__(self, symbols: Sequence[str], data: Sequence[int | Monomial], shape: Sequence[int | Monomial]) -> None:
-        """Says what it does; each of its inputs but the first, which makes them one at least, has the size of a symbol."""
+        """Says what it does; the first of its inputs is any, and each other one has the size of a symbol."""
         super().__init__()
         self.symbols, self.data, self.shape = symbols, data, shape
 
@@ -154,7 +154,10 @@ def answer_export(question: Question) -> Json:
     if not symbols.bounds:
         _answer_known(question, "meta")
     example = _find_example(symbols, data, shape)
-    vectors = [torch.empty(1), *(torch.empty(example[symbol], dtype=torch.uint8, device="meta") for symbol in symbols.bounds)]
+    vectors = [
+        torch.empty(1),
+        *(torch.empty(example[symbol], dtype=torch.uint8, device="meta") for symbol in symbols.bounds),
+    ]
     sizes = [None, *([Dim.AUTO(min=low, max=high)] for low, high in symbols.bounds.values())]
     try:
         program = export(Reshape(list(symbols.bounds), data, shape), (vectors,), dynamic_shapes={"vectors": sizes})
@@ -224,12 +227,14 @@ def _read_dim(dim: int | torch.SymInt, known: dict[Any, str], symbols: Symbols) 
     return low if low == high else Unknown(low, high)
 
 
-def _read_monomial(expression: Any, known: dict[Any, str]) -> Monomial | None:  # noqa: ANN401 - of sympy
+def _read_monomial(expression: Any, known: dict[Any, str]) -> Monomial | None:
     if expression in known:
         return Monomial(1, {known[expression]: 1})
     factor, product = expression.as_coeff_Mul()
     powers = product.as_powers_dict()
-    if not factor.is_Integer or not all(base in known and power.is_Integer and power > 0 for base, power in powers.items()):
+    if not factor.is_Integer or not all(
+        base in known and power.is_Integer and power > 0 for base, power in powers.items()
+    ):
         return None
     return Monomial(int(factor), {known[base]: int(power) for base, power in powers.items()})
 

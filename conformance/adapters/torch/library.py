@@ -40,9 +40,9 @@ LIBRARY = Library(
         Implementation(name="torch-meta", asked="The same on the device `meta`, where a tensor has no data."),
         Implementation(
             name="torch-export",
-            asked="The shape of the output of a program of `torch.export.export`, whose dims are `Dim.AUTO`. A dim that "
-            "is a product of sizes, or one divided by a number, is read with the bounds of the question; those of others "
-            "are what torch says.",
+            asked="The shape of the output of a program of `torch.export.export`, whose dims are `Dim.AUTO`. A dim "
+            "that is a product of sizes, or one divided by a number, is read with the bounds of the question; those of "
+            "others are what torch says.",
         ),
     ),
     lacks="special_zero, an expected output shape, elements below one byte; for programs also an unknown rank, items "
@@ -60,16 +60,17 @@ LIBRARY = Library(
         Deviation(
             title="Programs are for sizes of at least 2",
             matter=Matter.OTHER_DEFINITION,
-            why='Its documentation has a page on it, "The Zero-One Specialization Problem": a size of 0 or 1 is a number.',
+            why='Its documentation has a page on it, "The Zero-One Specialization Problem": a size of 0 or 1 is a '
+            "number.",
             explains=is_specialized_for_small_sizes,
         ),
         Deviation(
             title="A program is for what its example leads to",
             matter=Matter.OTHER_DEFINITION,
-            why='It "can then be run on different inputs as long as they satisfy the same conditions" (its programming '
-            "model of `torch.export`). How a reshape is split into steps is such a condition: [N, 6] to [4, -1], exported "
-            "with an N of 8, refuses 6 and 10; exported with 6, it refuses 8. The bounds of the output are those of the "
-            "sizes that are left.",
+            why='It "can then be run on different inputs as long as they satisfy the same conditions" (its '
+            "programming model of `torch.export`). How a reshape is split into steps is such a condition: [N, 6] to "
+            "[4, -1], exported with an N of 8, refuses 6 and 10; exported with 6, it refuses 8. The bounds of the "
+            "output are those of the sizes that are left.",
             explains=is_specialized_for_its_example,
         ),
         Deviation(
