@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
-from onnx import ModelProto, TensorProto, TensorShapeProto, helper, numpy_helper
+from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 from onnx.shape_inference import InferenceError, infer_shapes
 
+from conformance.adapters.onnx.answers import find_reason, list_names, read_shape
 from conformance.adapters.onnx.models import (
     DATA,
     SHAPE,
@@ -22,7 +23,7 @@ from conformance.adapters.onnx.models import (
     make_inferred_model,
 )
 from conformance.adapters.programs import Refused, Unsupported, run
-from conformance.adapters.questions import Dim, Json, Question, Unknown, write_dims
+from conformance.adapters.questions import Json, Question
 
 
 def infer(question: Question) -> Json:
@@ -42,23 +43,9 @@ def _infer(question: Question, *, propagates: bool) -> Json:
     try:
         inferred = infer_shapes(model, check_type=True, strict_mode=True, data_prop=propagates)
     except InferenceError as error:
-        raise Refused(str(error).strip()) from error
-    return read_shape(inferred, question)
-
-
-def read_shape(inferred: ModelProto, question: Question) -> Json:
-    """Returns what a model says of its output."""
-    tensor = inferred.graph.output[0].type.tensor_type
-    if not tensor.HasField("shape"):
-        return {"shape": None}
-    names = {dim.name for dims in (question.data, question.shape) for dim in dims or () if isinstance(dim, Unknown)}
-    return {"shape": write_dims(_read_dim(dim, names) for dim in tensor.shape.dim)}
-
-
-def _read_dim(dim: TensorShapeProto.Dimension, names: set[str | None]) -> Dim:
-    if dim.HasField("dim_value"):
-        return int(dim.dim_value)
-    return Unknown(name=dim.dim_param if dim.dim_param in names else None)
+        raise Refused(find_reason(str(error))) from error
+    names = list_names(question)
+    return read_shape(inferred, lambda name: name if name in names else None)
 
 
 def evaluate(question: Question) -> Json:

@@ -70,8 +70,8 @@ LIBRARY = Library(
     lacks="`special_zero` is what `allowzero` is not, and that has a default, 0, so its absence is no error. A target "
     "that is an attribute, strides, and dims with bounds: a dim is a number, a name, or nothing is said of it. The "
     "reference evaluator takes known shapes alone, and looks at no expected ones. Not asked: inference that is not "
-    "strict, which leaves out what it refuses; and opsets before 25, where inference gives the same answers from 14 on; "
-    "before that it propagates nothing, and has no `allowzero`.",
+    "strict, which leaves out what it refuses; and opsets before 25. From 14 on, inference gives the same answers; "
+    "before, it propagates nothing, and has no `allowzero`.",
     deviations=(
         Deviation(
             title="Every rank and every element type is admitted",

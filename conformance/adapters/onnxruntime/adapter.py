@@ -11,10 +11,10 @@ from math import prod
 
 import numpy as np
 import onnxruntime
-from onnx import ModelProto
 from onnxruntime.capi import onnxruntime_pybind11_state as states
 from onnxruntime.tools.symbolic_shape_infer import SymbolicShapeInference
 
+from conformance.adapters.onnx.answers import find_reason, list_names, read_shape
 from conformance.adapters.onnx.models import (
     DATA,
     SHAPE,
@@ -25,7 +25,7 @@ from conformance.adapters.onnx.models import (
     make_inferred_model,
 )
 from conformance.adapters.programs import Refused, Unsupported, run
-from conformance.adapters.questions import Dim, Json, Question, Unknown, write_dims
+from conformance.adapters.questions import Json, Question
 
 _MAX_ELEMENTS = 2**26
 """Of a tensor that is allocated: some hundred MiB of the widest elements."""
@@ -39,22 +39,22 @@ def execute(question: Question) -> Json:
     if question.expected is not None:
         raise Unsupported("It only warns where an output is not as declared.")
     model = make_executed_model(question)
-    values = {DATA: _make_data(question), SHAPE: onnxruntime.OrtValue.ortvalue_from_numpy(_make_target(question))}
+    values = {DATA: _make_data(question), SHAPE: _make_target(question)}
     try:
         session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
         (output,) = session.run_with_ort_values(None, {name: values[name] for name in list_feeds(model)})
     except states.NotImplemented as error:
         raise Unsupported("It has no kernel for that element type.") from error
     except _REFUSALS as error:
-        raise Refused(str(error).strip()) from error
+        raise Refused(find_reason(str(error))) from error
     answer: Json = {"shape": output.shape()}
     if question.payload is not None:
         answer["bytes"] = ctypes.string_at(output.data_ptr(), output.tensor_size_in_bytes()).hex()
     return answer
 
 
-def _make_target(question: Question) -> "np.ndarray[tuple[int], np.dtype[np.int64]]":
-    return np.array(question.shape, np.int64)
+def _make_target(question: Question) -> onnxruntime.OrtValue:
+    return onnxruntime.OrtValue.ortvalue_from_numpy(np.array(question.shape, np.int64))
 
 
 def _make_data(question: Question) -> onnxruntime.OrtValue:
@@ -80,33 +80,20 @@ def infer(question: Question) -> Json:
         inferred = SymbolicShapeInference.infer_shapes(model)
     except _PYTHON_REFUSALS as error:
         raise Refused(f"{type(error).__name__}: {error}") from error
-    return _read_shape(inferred, question)
+    names = {part for name in list_names(question) for part in _list_parts(name)}
+    return read_shape(inferred, lambda name: _read_expression(name, names))
 
 
-def _read_shape(inferred: ModelProto, question: Question) -> Json:
-    tensor = inferred.graph.output[0].type.tensor_type
-    if not tensor.HasField("shape"):
-        return {"shape": None}
-    dims = [dim for dims in (question.data, question.shape) for dim in dims or () if isinstance(dim, Unknown)]
-    names = {name for dim in dims for name in _list_names(dim.name or "")}
-    return {
-        "shape": write_dims(
-            int(dim.dim_value) if dim.HasField("dim_value") else _read_name(dim.dim_param, names)
-            for dim in tensor.shape.dim
-        )
-    }
-
-
-def _read_name(text: str, names: AbstractSet[str]) -> Dim:
-    """Returns a dim of which the tool says an expression; where that has names of its own, nothing is said.
+def _read_expression(text: str, names: AbstractSet[str]) -> str | None:
+    """Returns the expression that the tool says of a dim, None where it is of names that are its own.
 
     Where a reshape is possible the tool divides without a remainder, so its floor(3*N/2) is 3*N/2.
     """
     expression = re.sub(r"^floor\((.*)\)$", r"\1", text).replace("**", "^")
-    return Unknown(name=expression if set(_list_names(expression)) <= names else None)
+    return expression if set(_list_parts(expression)) <= names else None
 
 
-def _list_names(expression: str) -> list[str]:
+def _list_parts(expression: str) -> list[str]:
     return re.findall(r"[A-Za-z_]\w*", expression)
 
 
