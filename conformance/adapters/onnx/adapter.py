@@ -68,11 +68,13 @@ def evaluate(question: Question) -> Json:
 
 def _make_array(question: Question) -> np.ndarray[Any, Any]:
     element_type, dims = find_element_type(question), list_numbers(question.data)
+    if question.payload is not None:
+        tensor = TensorProto(name=DATA, data_type=element_type, dims=dims, raw_data=question.payload)
+        try:
+            return numpy_helper.to_array(tensor)
+        except ValueError as error:
+            raise Refused(str(error)) from error
     try:
-        if question.payload is not None:
-            return numpy_helper.to_array(
-                TensorProto(name=DATA, data_type=element_type, dims=dims, raw_data=question.payload)
-            )
         return as_strided(np.zeros(1, helper.tensor_dtype_to_np_dtype(element_type)), dims, [0] * len(dims))
     except ValueError as error:
         raise Unsupported("numpy has no array of that shape.") from error

@@ -47,6 +47,10 @@ def _is_negative_item(difference: Difference) -> bool:
     return difference.implementation == "onnx-reference" and difference.reason == "INVALID_TARGET_VALUE"
 
 
+def _is_surplus(difference: Difference) -> bool:
+    return difference.implementation == "onnx-reference" and difference.reason == "DATA_SIZE_MISMATCH"
+
+
 def _is_too_large_for_numpy(difference: Difference) -> bool:
     return difference.implementation == "onnx-reference" and difference.verdict == "spurious_error"
 
@@ -144,6 +148,15 @@ LIBRARY = Library(
             "which reads each negative number as its -1.",
             explains=_is_negative_item,
             report="onnx-reference-negative-item",
+        ),
+        Deviation(
+            title="Bytes behind the last element below one byte are dropped",
+            matter=Matter.MISSING_ERROR,
+            why="A tensor has as many values as its dims make ([IR](https://onnx.ai/onnx/repo-docs/IR.html)). "
+            "`numpy_helper.to_array` refuses too few bytes, and too many of elements of whole bytes. Of u4 with a byte "
+            "for each element, it takes every other value for an element.",
+            explains=_is_surplus,
+            report="onnx-packed-size",
         ),
         Deviation(
             title="The reference evaluator refuses huge dims beside a 0",
