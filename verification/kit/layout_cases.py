@@ -24,9 +24,9 @@ _IMPOSSIBLE: Json = {"view": {"possibility": "impossible", "strides": None}}
 _UNDECIDED: Json = {"view": {"possibility": "unknown", "strides": None}}
 
 
-def write_halves(elements: Sequence[int]) -> str:
-    """Returns elements as f16, in hexadecimal."""
-    return struct.pack(f"<{len(elements)}e", *elements).hex()
+def write_floats(elements: Sequence[int]) -> str:
+    """Returns elements as f32, in hexadecimal."""
+    return struct.pack(f"<{len(elements)}f", *elements).hex()
 
 
 def _strides(*strides: int) -> Json:
@@ -40,11 +40,11 @@ def _view(*strides: int) -> Json:
 def _buffer(places: int, strides: Sequence[int] | None = None) -> Json:
     """Returns the rest of a question that is executed: each place of its buffer holds its own index."""
     layout: Json = {} if strides is None else {"strides": list(strides)}
-    return {**layout, "data_type": "f16", "bytes": write_halves(range(places))}
+    return {**layout, "data_type": "f32", "bytes": write_floats(range(places))}
 
 
 def _elements(*places: int) -> Json:
-    return {"bytes": write_halves(places)}
+    return {"bytes": write_floats(places)}
 
 
 def _blame(reason: str, field: str) -> Refused:
