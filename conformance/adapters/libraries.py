@@ -33,6 +33,7 @@ class Difference:
         case: the id of the case.
         rule: the rule that the case is about.
         question: what was asked.
+        asked: the same, as JSON.
         right: the kit's answer, as JSON.
         because: the sentence that decides it.
         verdict: how the answer stands to the kit's: "weaker", "wrong_shape", "missing_error", ...
@@ -43,6 +44,7 @@ class Difference:
     case: str
     rule: str
     question: Question
+    asked: Mapping[str, Any]
     right: Mapping[str, Any]
     because: str
     verdict: str

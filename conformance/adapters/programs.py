@@ -1,5 +1,6 @@
 """The program that every adapter is: a question a line on standard input, an answer a line on standard output.
 
+- It begins by saying which implementation it is, of which versions.
 - Each answer is written out before the next question is read, so that whoever asks knows which one ended the program.
 - Only an answer reaches standard output: what a library prints goes to standard error.
 - A crash of the library is a crash of the program, and so is an exception that the adapter does not expect: whoever
@@ -10,8 +11,11 @@ import json
 import os
 import sys
 from collections.abc import Callable, Mapping
+from importlib import import_module
+from importlib.metadata import version
 from typing import TypeAlias
 
+from conformance.adapters.libraries import Library
 from conformance.adapters.questions import Json, Question, read_question
 
 Answer: TypeAlias = Callable[[Question], Json]
@@ -32,13 +36,22 @@ class Unsupported(Exception):  # noqa: N818 - an answer, no fault
 
 
 def run(implementations: Mapping[str, Answer]) -> None:
-    """Answers standard input as one of the implementations of a library: as the argument says, or the only one."""
-    answer = implementations[sys.argv[1]] if len(sys.argv) > 1 else next(iter(implementations.values()))
+    """Answers standard input as one of the implementations of a library: as the argument says, or the first."""
+    name = sys.argv[1] if len(sys.argv) > 1 else next(iter(implementations))
+    answer = implementations[name]
     with os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8") as answers:
         os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # libraries in C print there as well
+        print(json.dumps({"implementation": {"name": name, "versions": _find_versions()}}), file=answers, flush=True)
         for line in sys.stdin:
             question = json.loads(line)
             print(json.dumps({"id": question["id"], **_answer(answer, question)}), file=answers, flush=True)
+
+
+def _find_versions() -> dict[str, str]:
+    """Returns the versions of what the library beside the program that runs is made of."""
+    spec = sys.modules["__main__"].__spec__
+    library: Library = import_module(f"{spec.parent if spec else ''}.library").LIBRARY
+    return {distribution: version(distribution) for distribution in library.distributions}
 
 
 def _answer(answer: Answer, question: Json) -> Json:

@@ -1,30 +1,64 @@
-"""Prepares the environments of libraries, and tells the command by which the conformance kit is asked of each."""
+"""Asks libraries the questions of the conformance kit, and writes what they answer.
+
+Each library has an environment of its own, made where it is not there yet. What each implementation answers is
+written to `conformance/results`, from which `scripts/document` writes docs/conformance.md; the programs of the reports
+are run as well.
+"""
 
 import argparse
-from importlib import import_module
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
 
-from conformance.adapters.libraries import Library
-from verification.adapters.environments import ADAPTERS, ROOT, Environment
-
-LIBRARIES = sorted(path.parent.name for path in ADAPTERS.glob("*/library.py"))
+from conformance.adapters.libraries import Implementation, Library
+from tensor_reshape.conformance.cases import Size
+from verification.adapters.environments import ROOT, Environment
+from verification.adapters.libraries import NAMES, list_reports, load_library
+from verification.adapters.pages import explain
+from verification.adapters.reports import check
+from verification.adapters.results import FOLDER, list_differences, read_results
 
 
 def main() -> None:
-    """Runs."""
+    """Runs; status 1 where something differs for no reason that is known, or a report is not what happens."""
     parser = argparse.ArgumentParser("scripts/adapters", description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"some of {', '.join(LIBRARIES)}; default: all")
-    for name in parser.parse_args().names or LIBRARIES:
-        environment, library = Environment(name), load_library(name)
-        environment.prepare()
-        python = environment.python.relative_to(ROOT)
-        for implementation in library.implementations:
-            print(f"{python} -m conformance.adapters.{name}.adapter {implementation.name}")
+    parser.add_argument(
+        "--size", choices=[size.value for size in Size], action="append", help="which cases; default: core and hostile"
+    )
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"some of {', '.join(NAMES)}; default: all")
+    arguments = parser.parse_args()
+    sizes = arguments.size or [Size.CORE.value, Size.HOSTILE.value]
+    findings = [finding for name in arguments.names or NAMES for finding in ask(name, sizes)]
+    print(*findings, sep="\n")
+    sys.exit(bool(findings))
 
 
-def load_library(name: str) -> Library:
-    """Returns what is known of a library."""
-    library: Library = import_module(f"conformance.adapters.{name}.library").LIBRARY
-    return library
+def ask(name: str, sizes: Sequence[str]) -> Iterator[str]:
+    """Asks a library in all ways that it has, and writes the results; yields what nobody knew of."""
+    environment, library = Environment(name), load_library(name)
+    environment.prepare()
+    for implementation in library.implementations:
+        run(environment, implementation, sizes)
+        yield from find_unexplained(library, implementation)
+    for report in list_reports(library):
+        yield from check(report, environment)
+
+
+def run(environment: Environment, implementation: Implementation, sizes: Sequence[str]) -> None:
+    """Asks one implementation the questions of these sizes."""
+    adapter = [environment.python, "-m", f"conformance.adapters.{environment.name}.adapter", implementation.name]
+    asked = [argument for size in sizes for argument in ("--size", size)]
+    written = ["--results", str(FOLDER / f"{implementation.name}.json")]
+    command = ["tensor-reshape", "conformance", "--command", shlex.join(map(str, adapter)), *asked, *written]
+    subprocess.run(command, check=False, cwd=ROOT)  # its exit code tells of differences, and these are told below
+
+
+def find_unexplained(library: Library, implementation: Implementation) -> Iterator[str]:
+    """Yields the differences that no deviation explains."""
+    differences = list_differences(read_results()[implementation.name])
+    for one in explain(library, differences).get(None, []):
+        yield f"{implementation.name}: not explained: {one.case}: {one.verdict}: {dict(one.answer)}"
 
 
 if __name__ == "__main__":

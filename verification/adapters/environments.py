@@ -7,7 +7,6 @@ import hashlib
 import subprocess
 import sys
 import venv
-from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -48,14 +47,6 @@ class Environment:
         if (adapter / "build").exists():
             subprocess.run([adapter / "build", self.folder], check=True, cwd=ROOT)
         mark.write_text(digest)
-
-    def find_versions(self, distributions: Sequence[str]) -> dict[str, str]:
-        """Returns the versions that are installed here."""
-        program = "import sys; from importlib.metadata import version; print(*map(version, sys.argv[1:]), sep='\\n')"
-        output = subprocess.run(
-            [self.python, "-c", program, *distributions], check=True, capture_output=True, text=True
-        )
-        return dict(zip(distributions, output.stdout.split(), strict=True))
 
 
 def find_pip_python() -> str:

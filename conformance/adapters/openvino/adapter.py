@@ -102,14 +102,16 @@ def _make_input(dims: Sequence[Dim]) -> Node:
 def _read_dim(dim: Node, symbols: Symbols) -> Dim:
     if dim.is_static:
         return int(dim.get_length())
-    high = dim.get_max_length()
+    low, high = max(dim.get_min_length(), 0), dim.get_max_length()  # it has -1 for bounds beyond its integers
     names = [name for name, symbol in symbols.items() if dim.has_symbol() and symbol == dim.get_symbol()]
-    return Unknown(dim.get_min_length(), None if high == _UNBOUNDED else high, names[0] if names else None)
+    return Unknown(low, None if high == _UNBOUNDED else high, names[0] if names else None)
 
 
 def _execute(node: Node, parameter: Node, data: bytes) -> bytes:
     """Returns the bytes of the output, as the reference implementation of the node writes them."""
     source = openvino.Tensor(parameter.get_element_type(), parameter.get_output_shape(0))
+    if source.byte_size != len(data):
+        raise Unsupported("A tensor has the bytes that its shape asks for.")
     _view_bytes(source)[:] = np.frombuffer(data, np.uint8)
     output = openvino.Tensor(node.output(0).get_element_type(), node.output(0).get_shape())
     if not openvino.Model([node], [parameter], "node").evaluate([output], [source]):
