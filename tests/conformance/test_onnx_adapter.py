@@ -11,14 +11,14 @@ N = {"min": 0, "max": None, "name": "N"}
 
 
 def ask(implementation: str, *questions: dict[str, Any]) -> list[dict[str, Any]]:
-    """Returns the answers, without their ids, of the program that the adapter is."""
+    """Returns the answers, without their ids, of the program that the adapter is; it tells its versions before them."""
     lines = [
         json.dumps({"id": str(number), "operation": "reshape", "special_zero": True, **question})
         for number, question in enumerate(questions)
     ]
     command = [sys.executable, "-m", "conformance.adapters.onnx.adapter", implementation]
     ended = subprocess.run(command, input="\n".join(lines), stdout=subprocess.PIPE, text=True, check=True, cwd=ROOT)
-    answers = [json.loads(line) for line in ended.stdout.splitlines()]
+    _, *answers = (json.loads(line) for line in ended.stdout.splitlines())
     assert [answer.pop("id") for answer in answers] == [str(number) for number in range(len(questions))]
     return answers
 

@@ -128,10 +128,11 @@ LIBRARY = Library(
         Deviation(
             title="Volumes above 2^63 - 1 are refused",
             matter=Matter.NEEDLESS_REFUSAL,
-            why="Products are computed in 64 bits, and checked: "
-            "[on purpose](https://github.com/onnx/onnx/pull/7822). No tensor in memory has so many elements; an empty "
-            "one, (0) with [2^62, 4, 0], is refused as well, although both volumes are 0.",
+            why="Products are computed in 64 bits, and checked "
+            "[on purpose](https://github.com/onnx/onnx/pull/7822). No tensor in memory has so many elements, but for "
+            "empty ones: (0) with [2^62, 4, 0] is refused, although both volumes are 0.",
             explains=_is_overflow,
+            report="onnx-huge-volume",
         ),
         Deviation(
             title="Volumes are not compared",
@@ -178,6 +179,7 @@ LIBRARY = Library(
             matter=Matter.NEEDLESS_REFUSAL,
             why="numpy makes no array whose dims other than 0 have a product above 2^63 - 1.",
             explains=_is_too_large_for_numpy,
+            report="onnx-reference-huge-empty",
         ),
     ),
 )

@@ -110,6 +110,7 @@ LIBRARY = Library(
             why="(0) with [2^62, 4, 0]: products are computed in 64 bits, and checked on purpose, before the 0 is "
             "reached.",
             explains=_is_too_large,
+            report="onnxruntime-huge-empty",
         ),
         Deviation(
             title="Symbolic inference does not read allowzero",
@@ -137,9 +138,10 @@ LIBRARY = Library(
         Deviation(
             title="Symbolic inference takes a dim of the data below 0 as a number",
             matter=Matter.MISSING_ERROR,
-            why="As inference of ONNX does, which it begins with.",
+            why="A shape is a list of non-negative integers ([IR](https://onnx.ai/onnx/repo-docs/IR.html)). ONNX's "
+            "own inference, with which this one begins, does the same.",
             explains=_is_negative_dim,
-            report="onnx-negative-dim",
+            report="onnxruntime-symbolic-negative-dim",
         ),
         Deviation(
             title="Symbolic inference drops remainders",
@@ -178,6 +180,7 @@ LIBRARY = Library(
             matter=Matter.NEEDLESS_REFUSAL,
             why="Integers of Python meet those of numpy, which have 64 bits. No tensor in memory has so many elements.",
             explains=_is_overflow,
+            report="onnxruntime-symbolic-overflow",
         ),
         Deviation(
             title="Symbolic inference infers nothing from items and bounds",
