@@ -107,8 +107,8 @@ LIBRARY = Library(
         Deviation(
             title="A session refuses huge dims beside a 0",
             matter=Matter.NEEDLESS_REFUSAL,
-            why="(0) with [2^62, 4, 0]: products are computed in 64 bits, and checked on purpose, before the 0 is "
-            "reached.",
+            why="(0) with [2^62, 4, 0]: the product of the dims other than 0 is computed in 64 bits, and checked, "
+            "although both volumes are 0.",
             explains=_is_too_large,
             report="onnxruntime-huge-empty",
         ),
