@@ -37,15 +37,23 @@ LANGUAGES = {"python", "console", "sh", "json", "js", "text", "ts", "go", "cpp",
 tests/packaging/test_kubernetes.py renders it. `toml` is what tests/server/security/test_permissions.py reads."""
 FOREIGN = {"js", "ts", "go", "cpp", "py"}
 """What a page shows in these is a file of the repository, which tests run: tests/clients, tests/frameworks, and
-test_moving.py here; but for how-to/arrays.md, of which tests/frameworks runs each block."""
+test_moving.py here; but for how-to/arrays.md, of which tests/frameworks runs each block, and for reports."""
 FRAMEWORKS_PAGE = "arrays.md:"
+REPORTS = tuple(f"{page.name}:" for page in (ROOT / "docs/conformance/reports").glob("*.md"))
+"""Their programs run in the environments of the libraries: `scripts/adapters`."""
 RUN = ("examples/clients", "examples/moving", "tests/clients/programs")
-SHOWN = [block for name in sorted(FOREIGN) for block in find_blocks(name) if not block.name.startswith(FRAMEWORKS_PAGE)]
+SHOWN = [
+    block
+    for name in sorted(FOREIGN)
+    for block in find_blocks(name)
+    if not block.name.startswith((FRAMEWORKS_PAGE, *REPORTS))
+]
 ADDRESS = "localhost:50051"
 OPTIONS = [option for option in serve.params if isinstance(option, SettingOption)]
 COMMANDS = load_all(LAZY_COMMANDS)
 CALL = re.compile(r"^\s*tensor-reshape (\w+)(.*)$", re.MULTILINE)
-PATH = re.compile(r"`((?:core|client|server|docs|tests|protos|scripts|verification|examples|benchmarks)/[\w./-]*)`")
+FOLDERS = "core|client|server|docs|tests|protos|scripts|verification|examples|benchmarks|conformance"
+PATH = re.compile(rf"`((?:{FOLDERS})/[\w./-]*)`")
 LINK = re.compile(r"\]\((?!https?:)([^)#]*)(?:#([^)]*))?\)")
 README_LINES = 120
 SERVICE = reshape_pb2.DESCRIPTOR.services_by_name["ReshapeService"]

@@ -117,7 +117,7 @@ def test_what_was_answered_before_a_crash_has_been_written(toy: dict[str, str]):
 def test_a_crash_of_a_library_is_told_and_ends_no_run(toy: dict[str, str], tmp_path: Path):
     program = f"{sys.executable} -m conformance.adapters.toy.adapter toy"
     results = tmp_path / "results.json"
-    command = ["tensor-reshape", "conformance", "--command", program, "--rule", "target", "--results", results]
+    command = ["tensor-reshape", "conformance", "--command", program, "--rule", "target", "--results", str(results)]
 
     subprocess.run(command, check=False, cwd=ROOT, env=toy, capture_output=True)
 

@@ -36,7 +36,7 @@ class Environment:
             subprocess.CalledProcessError: something cannot be installed, or built.
         """
         adapter, mark = ADAPTERS / self.name, self.folder / "prepared"
-        sources = [path for path in sorted(adapter.iterdir()) if path.name.startswith(("requirements", "build"))]
+        sources = [path for path in sorted(adapter.iterdir()) if path.is_file() and path.suffix != ".py"]
         digest = hashlib.sha256(b"".join(map(Path.read_bytes, sources))).hexdigest()
         if mark.exists() and mark.read_text() == digest:
             return

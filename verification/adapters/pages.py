@@ -22,9 +22,9 @@ _INTRODUCTION = """\
 
 <!-- Written by scripts/document from conformance/results, which scripts/adapters writes. -->
 
-The [conformance kit](how-to/conformance.md) was asked of real libraries, each through an adapter in an environment of
-its own (`conformance/adapters`). Here is how often each agrees, where it differs, and how much that matters. What a
-library does not offer is not counted: no library has all three operations. `scripts/adapters NAME` asks one again.
+The conformance kit (`conformance/README.md`) was asked of real libraries, each in an environment of its own. Here is
+how often each agrees, where it differs, and how much that matters. What a library does not offer is not counted: none
+has all three operations. `scripts/adapters NAME` asks one again (`conformance/adapters/README.md`).
 
 ## Rule by rule
 

@@ -55,26 +55,26 @@ def check(report: str, environment: Environment) -> Iterator[str]:
 def run(program: Program, environment: Environment) -> str:
     """Returns what a program prints, and the signal that ends it."""
     with tempfile.TemporaryDirectory() as folder:
-        is_compiled = program.language == "cpp"
-        command = (
-            _compile(program, environment, Path(folder)) if is_compiled else [environment.python, "-c", program.text]
-        )
         ended = subprocess.run(
-            command,
+            _prepare(program, environment, Path(folder)),
             check=False,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
             timeout=_SECONDS,
             cwd=folder,
+            # The runtime without which oneDNN finds no processor: conformance/adapters/onednn/adapter.py.
             env={**os.environ, "OCL_ICD_FILENAMES": str(environment.folder / "lib/libintelocl.so")},
         )
     end = signal.Signals(-ended.returncode).name if ended.returncode < 0 else ""
     return _TRAILING.sub("", f"{ended.stdout}{end}").strip()
 
 
-def _compile(program: Program, environment: Environment, folder: Path) -> list[str | Path]:
+def _prepare(program: Program, environment: Environment, folder: Path) -> list[str]:
+    """Returns the command that runs a program, which is compiled where it has to be."""
+    if program.language == "py":
+        return [str(environment.python), "-c", program.text]
     source, output = folder / "report.cpp", folder / "report"
     source.write_text(program.text)
     subprocess.run([ADAPTERS / environment.name / "compile", environment.folder, source, output], check=True)
-    return [output]
+    return [str(output)]

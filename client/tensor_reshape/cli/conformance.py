@@ -43,7 +43,13 @@ Exit code 1 if an answer is wrong or weaker, and is not agreed to by --expect, o
 @click.group(invoke_without_command=True, epilog=_EPILOG)
 @click.option("--python", "function", metavar="MODULE:FUNCTION", help="Ask a Python function, in a process of its own.")
 @click.option("--command", metavar="PROGRAM", help="Ask a program, split as by a shell.")
-@click.option("--size", "sizes", type=click.Choice(list(Size)), multiple=True, help="Which cases; default: core.")
+@click.option(
+    "--size",
+    "sizes",
+    type=click.Choice([size.value for size in Size]),
+    multiple=True,
+    help="Which cases; default: core.",
+)
 @click.option("--rule", "rules", type=click.Choice(RULES), multiple=True, help="Of these rules alone.")
 @click.option(
     "--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="How many processes ask at once."

@@ -119,7 +119,7 @@ def _count_bytes(asked: Reshape) -> int:
     """Returns how many bytes the data takes, by its dims and strides."""
     dims, strides = asked.dims[: asked.rank], asked.strides[: asked.rank]
     spans = sum((dim - 1) * stride for dim, stride in zip(dims, strides, strict=True))
-    elements = prod(dims) if 0 in dims or not asked.has_strides else 1 + spans
+    elements: int = prod(dims) if 0 in dims or not asked.has_strides else 1 + spans
     return elements * _ITEM_BYTES[asked.data_type]
 
 

@@ -20,11 +20,6 @@ def lacks_special_zero(one: Difference) -> bool:
     return one.reason == "SPECIAL_ZERO_MISSING"
 
 
-def is_beyond_a_rank_limit(one: Difference) -> bool:
-    """A rank that is refused by the contract."""
-    return one.reason == "RANK_LIMIT_EXCEEDED"
-
-
 def has_negative_dim(one: Difference) -> bool:
     """A dim of the data that is none."""
     lows = (dim if isinstance(dim, int) else dim.min for dim in one.question.data or ())
@@ -133,12 +128,6 @@ LIBRARY = Library(
             matter=Matter.OTHER_DEFINITION,
             why="Its documentation of `Dimension` says that -1 is a dynamic dim.",
             explains=has_negative_dim,
-        ),
-        Deviation(
-            title="No limit of ranks",
-            matter=Matter.OTHER_DEFINITION,
-            why="Reshape-1 has none; the limit of 64 dims is of this contract.",
-            explains=is_beyond_a_rank_limit,
         ),
         Deviation(
             title="A 0 beside a -1",
