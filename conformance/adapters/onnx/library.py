@@ -79,11 +79,11 @@ LIBRARY = Library(
             "with strides of 0, so shapes of up to 2^63 - 1 elements can be asked for.",
         ),
     ),
-    lacks="`special_zero` is what `allowzero` is not, and that has a default, 0, so its absence is no error. A target "
-    "that is an attribute, strides, and dims with bounds: a dim is a number, a name, or nothing is said of it. The "
-    "reference evaluator takes known shapes alone, and looks at no expected ones. Not asked: inference that is not "
-    "strict, which leaves out what it refuses; and opsets before 25. From 14 on, inference gives the same answers; "
-    "before, it propagates nothing, and has no `allowzero`.",
+    lacks="A target that is an attribute, strides, and dims with bounds: a dim is a number, a name, or nothing is said of "
+    "it. An absent special_zero: it is what `allowzero` is not, which has a default. The reference evaluator takes known "
+    "shapes alone, and looks at no expected ones. Not asked: inference that is not strict, which leaves out what it "
+    "refuses; and opsets before 25. From 14 on, inference gives the same answers; before, it propagates nothing, and "
+    "has no `allowzero`.",
     deviations=(
         Deviation(
             title="Every rank and every element type is admitted",
