@@ -12,9 +12,9 @@ from verification.kit.mistakes import (
     find_matching,
     is_right,
     list_mistakes,
-    list_questions,
 )
 from verification.kit.needs import find_needless
+from verification.kit.questions import list_questions
 from verification.kit.readings import Implementation, Question, RefusalError
 
 CORE = [case for cases in CORE_CASES.values() for case in cases]

@@ -6,13 +6,14 @@ Law: each mistake fails a case that no other is given (a matching of mistakes an
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache, partial
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
-from tensor_reshape.client import InferredShape, ShapeQuery, infer_locally
+from tensor_reshape.client import InferredShape, infer_locally
 from tensor_reshape.rules.records import Json
 from verification.kit import planted_dims, planted_names
 from verification.kit.executions import EXECUTIONS, Execution
 from verification.kit.planted_shapes import KNOWN
+from verification.kit.questions import is_known, list_questions, make_query
 from verification.kit.readings import Implementation, Question, RefusalError
 
 Answer: TypeAlias = Callable[[Json], Json]
@@ -26,24 +27,10 @@ def ask_rules(question: Json) -> Json:
 
 @lru_cache(2**12)  # most mistakes ask most questions as they are
 def _ask(text: str) -> Json:
-    question: Json = json.loads(text)
-    query = ShapeQuery(
-        data_shape=_read(question["data"]),
-        shape=_read(question["shape"]),
-        special_zero=question.get("special_zero"),  # type: ignore[arg-type] # absent: the rules refuse it
-        operation=question["operation"],
-        expected_shape=_read(question.get("expected")),
-        data_type=question.get("data_type"),
-        data_strides=question.get("strides"),
-    )
-    (answer,) = infer_locally([query])
+    (answer,) = infer_locally([make_query(json.loads(text))])
     if isinstance(answer, InferredShape):
         return {key: value for key, value in answer.to_json().items() if key != "equalities"}
     return {"error": {"reason": str(answer.reason), "field": answer.field}}
-
-
-def _read(dims: Sequence[Any] | None) -> list[Any] | None:
-    return None if dims is None else [tuple(dim) if isinstance(dim, list) else dim for dim in dims]
 
 
 def execute(execution: Execution, question: Json) -> Json:
@@ -64,7 +51,7 @@ answer_rightly: Answer = partial(execute, Execution())
 
 def answer_shapes(implementation: Implementation, question: Json) -> Json:
     """Returns what a wrong implementation of known shapes answers; of others, the right answer."""
-    if not planted_dims.is_known(question) or {"expected", "strides", "data_type"} & question.keys():
+    if not is_known(question) or {"expected", "strides", "data_type"} & question.keys():
         return answer_rightly(question)
     asked = Question(question["operation"], question["data"], question["shape"], question.get("special_zero"))
     try:
@@ -79,14 +66,6 @@ def list_mistakes() -> dict[str, Answer]:
     runs = {kind.__name__: partial(execute, kind()) for kind in EXECUTIONS}
     around = (*planted_dims.DIM_MISTAKES, *planted_names.NAME_MISTAKES)
     return {**shapes, **runs, **{mistake.__name__: partial(mistake, answer_rightly) for mistake in around}}
-
-
-def list_questions(case: Json) -> list[Json]:
-    """Returns the questions of a case, one for each operation."""
-    bare = {
-        key: value for key, value in case.items() if key not in {"operations", "rule", "answer", "because", "recorded"}
-    }
-    return [{**bare, "id": f"{case['id']}@{name}", "operation": name} for name in case["operations"]]
 
 
 def is_right(case: Json, answer: Json) -> bool:

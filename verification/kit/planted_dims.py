@@ -8,6 +8,7 @@ from math import prod
 from typing import Any, TypeAlias
 
 from tensor_reshape.rules.records import Json
+from verification.kit.questions import is_known
 
 Ask: TypeAlias = Callable[[Json], Json]
 Mistake: TypeAlias = Callable[[Ask, Json], Json]
@@ -18,12 +19,6 @@ def change_dims(question: Json, key: str, change: Callable[[Any], Any]) -> Json:
     """Changes each dim of one shape of a question, or of an answer; null stays."""
     dims = question.get(key)
     return question if dims is None else {**question, key: list(map(change, dims))}
-
-
-def is_known(question: Json) -> bool:
-    """Whether data and target are numbers."""
-    sides = (question["data"], question["shape"])
-    return all(side is not None and all(isinstance(dim, int) for dim in side) for side in sides)
 
 
 def unknown_is_one(ask: Ask, question: Json) -> Json:

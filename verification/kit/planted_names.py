@@ -5,7 +5,8 @@ from collections.abc import Callable
 from itertools import count
 
 from tensor_reshape.rules.records import Json
-from verification.kit.planted_dims import Ask, Mistake, change_dims, is_known
+from verification.kit.planted_dims import Ask, Mistake, change_dims
+from verification.kit.questions import is_known
 
 _NAME = re.compile(r"\b[A-Z]\b")
 _IMPOSSIBLE: Json = {"possibility": "impossible", "strides": None}

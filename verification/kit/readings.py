@@ -66,7 +66,7 @@ class Implementation:
 
     def read_item(self, question: Question, index: int, item: int, before: Sequence[str]) -> str:
         """Returns what an item is."""
-        if item < -1 or (item == -1 and "infer" in before):
+        if not -1 <= item <= MAX_DIM or (item == -1 and "infer" in before):
             raise RefusalError
         if item == -1:
             return "infer"

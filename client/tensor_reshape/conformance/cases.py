@@ -18,7 +18,7 @@ RULES = (
 )
 """In the order in which the kit explains them, one file each."""
 
-_UNASKED = {"id", "rule", "operations", "answer", "because"}
+_UNASKED = {"id", "rule", "operations", "answer", "because", "recorded"}
 
 
 class Size(StrEnum):
