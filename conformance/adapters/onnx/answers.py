@@ -28,4 +28,4 @@ def list_names(question: Question) -> list[str]:
 
 def find_reason(message: str) -> str:
     """Returns the end of a message that begins with where it comes from."""
-    return re.split(r"\[ShapeInferenceError\] |was false\. ", message)[-1].strip()
+    return re.split(r"\[ShapeInferenceError\] |was false\. | bool\) ", message)[-1].strip()

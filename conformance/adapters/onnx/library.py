@@ -1,7 +1,7 @@
 """What is known of ONNX: of its shape inference, and of its reference evaluator."""
 
 from conformance.adapters.libraries import Deviation, Difference, Implementation, Library, Matter
-from conformance.adapters.questions import are_known
+from conformance.adapters.questions import Question, are_known
 
 _UNBOUND = ("RANK_UNSUPPORTED", "RANK_LIMIT_EXCEEDED", "DATA_TYPE_UNSUPPORTED")
 _INFERENCE = ("onnx", "onnx-without-propagation")
@@ -14,9 +14,14 @@ def is_of_another_type(difference: Difference) -> bool:
 
 def is_copied_zero(difference: Difference) -> bool:
     """Whether Reshape-1 takes a copied 0 out of the division, as ONNX does not."""
-    question = difference.question
-    copies = question.special_zero and 0 in (question.shape or ()) and -1 in (question.shape or ())
-    return question.operation == "reshape" and bool(copies) and difference.verdict == "spurious_error"
+    return has_copied_zero(difference.question) and difference.verdict == "spurious_error"
+
+
+def has_copied_zero(question: Question) -> bool:
+    """Whether a -1 is to be inferred beside a copied dim of 0."""
+    data, items = question.data or (), question.shape or ()
+    copied = [dim for dim, item in zip(data, items, strict=False) if item == 0]
+    return question.special_zero is True and 0 in copied and -1 in items
 
 
 def _is_computed(difference: Difference) -> bool:
@@ -79,11 +84,11 @@ LIBRARY = Library(
             "with strides of 0, so shapes of up to 2^63 - 1 elements can be asked for.",
         ),
     ),
-    lacks="A target that is an attribute, strides, and dims with bounds: a dim is a number, a name, or nothing is said of "
-    "it. An absent special_zero: it is what `allowzero` is not, which has a default. The reference evaluator takes known "
-    "shapes alone, and looks at no expected ones. Not asked: inference that is not strict, which leaves out what it "
-    "refuses; and opsets before 25. From 14 on, inference gives the same answers; before, it propagates nothing, and "
-    "has no `allowzero`.",
+    lacks="A target that is an attribute, strides, and dims with bounds: a dim is a number, a name, or nothing is said "
+    "of it. An absent special_zero: it is what `allowzero` is not, which has a default. The reference evaluator takes "
+    "known shapes alone, and looks at no expected ones. Not asked: inference that is not strict, which leaves out what "
+    "it refuses; and opsets before 25. From 14 on, inference gives the same answers; before, it propagates nothing, "
+    "and has no `allowzero`.",
     deviations=(
         Deviation(
             title="Every rank and every element type is admitted",

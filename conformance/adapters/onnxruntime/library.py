@@ -1,7 +1,7 @@
 """What is known of onnxruntime: of what it executes, and of its symbolic shape inference."""
 
 from conformance.adapters.libraries import Deviation, Difference, Implementation, Library, Matter
-from conformance.adapters.onnx.library import is_copied_zero, is_of_another_type
+from conformance.adapters.onnx.library import has_copied_zero, is_copied_zero, is_of_another_type
 
 
 def _is_executed(difference: Difference) -> bool:
@@ -26,9 +26,7 @@ def _is_literal_zero(difference: Difference) -> bool:
 
 
 def _is_division_by_zero(difference: Difference) -> bool:
-    question = difference.question
-    copied = (dim for dim, item in zip(question.data or (), question.shape or (), strict=False) if item == 0)
-    return _is_symbolic(difference) and bool(question.special_zero) and -1 in (question.shape or ()) and 0 in copied
+    return _is_symbolic(difference) and has_copied_zero(difference.question)
 
 
 def _is_negative_item(difference: Difference) -> bool:
