@@ -61,12 +61,19 @@ def _make_data(question: Question) -> onnxruntime.OrtValue:
     dims = list_numbers(question.data)
     if prod(dims) > _MAX_ELEMENTS or min(dims, default=0) < 0:
         raise Unsupported("A tensor of that size is not allocated.")
-    data = onnxruntime.OrtValue.ortvalue_from_shape_and_type(dims, find_element_type(question))
+    try:
+        data = onnxruntime.OrtValue.ortvalue_from_shape_and_type(dims, find_element_type(question))
+    except RuntimeError as error:  # the product of its dims overflows, although one of them is 0
+        raise Unsupported("A tensor of that size is not allocated.") from error
     if question.payload is not None:
-        if len(question.payload) != data.tensor_size_in_bytes():
-            raise Unsupported("A tensor has the bytes that its dims make.")
-        ctypes.memmove(data.data_ptr(), question.payload, len(question.payload))
+        _fill(data, question.payload)
     return data
+
+
+def _fill(data: onnxruntime.OrtValue, payload: bytes) -> None:
+    if len(payload) != data.tensor_size_in_bytes():
+        raise Unsupported("A tensor has the bytes that its dims make.")
+    ctypes.memmove(data.data_ptr(), payload, len(payload))
 
 
 def infer(question: Question) -> Json:
