@@ -4,7 +4,6 @@
 """
 
 import json
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -22,7 +21,7 @@ _INTRODUCTION = """\
 
 <!-- Written by scripts/document from conformance/results, which scripts/adapters writes. -->
 
-The conformance kit (`conformance/README.md`) was asked of real libraries, each in an environment of its own. Here is
+The [conformance kit](how-to/conformance.md) was asked of real libraries, each in an environment of its own. Here is
 how often each agrees, where it differs, and how much that matters. What a library does not offer is not counted: none
 has all three operations. `scripts/adapters NAME` asks one again (`conformance/adapters/README.md`).
 
@@ -36,8 +35,8 @@ _VERDICTS = """\
 
 ## Verdict by verdict
 
-How many questions had which answer. A **weaker** answer
-is right, and says less than could be known. A **tighter** one says more than the kit, and no instance contradicts it.
+How many questions had which answer. A **weaker** answer is right, and says less than could be known. A **tighter** one
+says more than the kit, and no instance contradicts it.
 """
 
 _REPORTS = """\
@@ -94,10 +93,14 @@ def explain(library: Library, differences: Iterable[Difference]) -> dict[Deviati
     """Returns the differences of each deviation that has some, the worst first; None: those that nothing explains."""
     sorted_out: dict[Deviation | None, list[Difference]] = {deviation: [] for deviation in (*library.deviations, None)}
     for difference in differences:
-        cause = next((deviation for deviation in library.deviations if deviation.explains(difference)), None)
-        sorted_out[cause].append(difference)
+        sorted_out[find_cause(library, difference)].append(difference)
     worst_first = sorted(sorted_out, key=lambda deviation: list(Matter).index(deviation.matter) if deviation else -1)
     return {deviation: sorted_out[deviation] for deviation in worst_first if sorted_out[deviation]}
+
+
+def find_cause(library: Library, difference: Difference) -> Deviation | None:
+    """Returns the first deviation that explains a difference; None: nothing does."""
+    return next((deviation for deviation in library.deviations if deviation.explains(difference)), None)
 
 
 def _build_matrix(asked: Sequence[Asked]) -> Iterator[str]:
@@ -111,7 +114,7 @@ def _build_matrix(asked: Sequence[Asked]) -> Iterator[str]:
 def _format_share(verdicts: Mapping[str, int]) -> str:
     offered = sum(verdicts.values()) - verdicts.get(Verdict.UNSUPPORTED, 0)
     right = verdicts.get(Verdict.AGREES, 0) + verdicts.get(Verdict.TIGHTER, 0)
-    return f"{right} of {offered}" if offered else "-"
+    return f"{right}/{offered}" if offered else "-"
 
 
 def _build_verdicts(asked: Sequence[Asked]) -> Iterator[str]:
@@ -126,39 +129,33 @@ def _build_section(library: Library, asked: Sequence[Asked]) -> Iterator[str]:
     of_library = [one for one in asked if one.library is library]
     yield from (f"## {library.title}", "")
     for one in of_library:
-        versions = ", ".join(f"{name} {version}" for name, version in one.results.versions.items())
-        yield f"- `{one.implementation.name}`: {one.implementation.asked} Asked on {one.results.date}: {versions}."
+        results, asked_for = one.results, one.implementation.asked
+        versions = ", ".join(f"{name} {version}" for name, version in results.versions.items())
+        sizes = ", ".join(f"`{size}`" for size in results.sizes)
+        yield f"- `{results.implementation}`: {asked_for} Asked on {results.date}, {versions}: the cases of {sizes}."
     yield from ("", f"Not offered: {library.lacks}", "")
     differences = [difference for one in of_library for difference in list_differences(one.results)]
     if not differences:
         yield from ("It answers as the kit does wherever it was asked.", "")
         return
     explained = explain(library, differences)
-    yield "| deviation | matters | rules | questions | smallest example | its answer | right |"
-    yield "|---|---|---|---:|---|---|---|"
+    yield "| deviation | matters | rules | of | smallest example | its answer | right |"
+    yield "|---|---|---|---|---|---|---|"
     for deviation, found in explained.items():
-        yield _build_row(deviation, found, is_one_of_many=len(of_library) > 1)
+        yield _build_row(deviation, found)
     yield ""
     yield from (_build_reason(deviation, found) for deviation, found in explained.items())
     yield ""
 
 
-def _build_row(
-    deviation: Deviation | None,
-    found: Sequence[Difference],
-    *,
-    is_one_of_many: bool,
-) -> str:
+def _build_row(deviation: Deviation | None, found: Sequence[Difference]) -> str:
     smallest, rules = find_smallest(found), {difference.rule for difference in found}
-    implementations = (
-        Counter(f"`{difference.implementation}` " for difference in found) if is_one_of_many else {"": len(found)}
-    )
     return join_cells(
         (
             deviation.title if deviation else _UNEXPLAINED,
             str(deviation.matter) if deviation else "",
             ", ".join(f"`{rule}`" for rule in RULES if rule in rules),
-            ", ".join(f"{name}{count}" for name, count in implementations.items()),
+            ", ".join(f"`{name}`" for name in dict.fromkeys(difference.implementation for difference in found)),
             f"`{format_question(smallest.asked)}`",
             format_answer(smallest.answer) or smallest.verdict,
             format_answer(smallest.right),

@@ -8,6 +8,17 @@ from conformance.adapters.questions import Dim
 
 _MOST = 2**63 - 1
 _F32_BYTES = 4
+_MAX_RANK = 12
+
+
+def is_beyond_the_rank(one: Difference) -> bool:
+    """A target of more dims than a tensor has."""
+    return one.verdict == "crash" and len(one.question.shape or ()) > _MAX_RANK
+
+
+def is_division(one: Difference) -> bool:
+    """A division that overflows."""
+    return one.verdict == "crash" and -1 in (one.question.shape or ())
 
 
 def is_empty_target(one: Difference) -> bool:
@@ -54,6 +65,21 @@ LIBRARY = Library(
     ),
     lacks="DynamicReshape, Reshape-1, shapes that are known in part, and element types beyond its own.",
     deviations=(
+        Deviation(
+            title="A target of more than 12 dims is written beyond the tensor",
+            matter=Matter.WRONG_MEMORY,
+            why="A tensor has up to 12 dims (`DNNL_MAX_NDIMS`), and data of 13 is refused. A target of as many is "
+            "copied into the places of 12, over what lies behind them.",
+            explains=is_beyond_the_rank,
+            report="onednn-long-shapes",
+        ),
+        Deviation(
+            title="The division for a -1 overflows",
+            matter=Matter.CRASH,
+            why="The volume wraps to -2^63, and the product of the other items to -1: 64 bits hold no such quotient.",
+            explains=is_division,
+            report="onednn-division",
+        ),
         Deviation(
             title="No reshape to a scalar",
             matter=Matter.NEEDLESS_REFUSAL,

@@ -65,6 +65,15 @@ def is_minus_one_of_unknown_rank(one: Difference) -> bool:
     return one.verdict == "wrong_shape" and one.question.data is None and -1 in (one.question.shape or ())
 
 
+def has_wrong_name(one: Difference) -> bool:
+    """A dim that is called what it is not where the data is empty."""
+    return (
+        one.verdict == "wrong_shape"
+        and one.rule == "symbols"
+        and _strip(one.answer["shape"]) == _strip(one.right["shape"])
+    )
+
+
 def is_of_no_instance(one: Difference) -> bool:
     """A shape of what nothing can be."""
     return one.verdict == "missing_error" and not one.question.is_known
@@ -169,6 +178,14 @@ LIBRARY = Library(
             why=f"{_KEEPS} The data may have 0 elements.",
             explains=is_minus_one_of_unknown_rank,
             report="openvino-unranked-minus-one",
+        ),
+        Deviation(
+            title="Two dims are equal, which they are not where the data is empty",
+            matter=Matter.WRONG_SHAPE,
+            why="0 elements are 0 elements whatever the other dims are, so a dim that is left of the target is that "
+            "which is left of the data only where none of the others can be 0. Compiled models rely on the symbol.",
+            explains=has_wrong_name,
+            report="openvino-names-of-empty-tensors",
         ),
         Deviation(
             title="A shape for what nothing can be",
