@@ -21,7 +21,7 @@ _INTRODUCTION = """\
 
 <!-- Written by scripts/document from conformance/results, which scripts/adapters writes. -->
 
-The conformance kit (`conformance/README.md`) was asked of real libraries, each in an environment of its own. Here is
+The [conformance kit](how-to/conformance.md) was asked of real libraries, each in an environment of its own. Here is
 how often each agrees, where it differs, and how much that matters. What a library does not offer is not counted: none
 has all three operations. `scripts/adapters NAME` asks one again (`conformance/adapters/README.md`).
 
@@ -114,7 +114,7 @@ def _build_matrix(asked: Sequence[Asked]) -> Iterator[str]:
 def _format_share(verdicts: Mapping[str, int]) -> str:
     offered = sum(verdicts.values()) - verdicts.get(Verdict.UNSUPPORTED, 0)
     right = verdicts.get(Verdict.AGREES, 0) + verdicts.get(Verdict.TIGHTER, 0)
-    return f"{right} of {offered}" if offered else "-"
+    return f"{right}/{offered}" if offered else "-"
 
 
 def _build_verdicts(asked: Sequence[Asked]) -> Iterator[str]:

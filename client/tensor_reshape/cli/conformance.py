@@ -16,8 +16,11 @@ from tensor_reshape.cli.parameters import Connection, connection_options
 from tensor_reshape.cli.progress_bars import count_replies
 from tensor_reshape.conformance.cases import RULES, Question, Size, list_questions, read_version
 from tensor_reshape.conformance.expectations import Deviations, compare, read_expectation, write_expectation
-from tensor_reshape.conformance.results import Results, judge_replies, read_results
+from tensor_reshape.conformance.junit_files import build_junit
+from tensor_reshape.conformance.pages import build_page
+from tensor_reshape.conformance.results import Results, count_results, judge_replies, read_results
 from tensor_reshape.conformance.runs import Program, ask_program, find_function_command, split_command
+from tensor_reshape.conformance.verdicts import Judgement
 
 if TYPE_CHECKING:
     from tensor_reshape.conformance.programs import Reply
@@ -29,6 +32,7 @@ _Read = TypeVar("_Read")
 _DIFFERENT = 1
 _NEW_FILE = click.Path(dir_okay=False, path_type=Path)
 _OLD_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+_HTML_OPTION = click.option("--html", type=_NEW_FILE, help="Write the report to this file, as one page.")
 _EPILOG = """
 A PROGRAM reads questions from standard input, a JSON object a line, and writes an answer a line, in order or with the
 question's "id" in any order. A FUNCTION takes a question as a dict, and returns the answer as a dict. The format is in
@@ -58,46 +62,51 @@ Exit code 1 if an answer is wrong or weaker, and is not agreed to by --expect, o
 @click.option(
     "--version", "versions", metavar="NAME=VERSION", multiple=True, help="What it is made of, for the results."
 )
-@click.option("--results", "results_file", type=_NEW_FILE, help="Write the results to this file, as JSON.")
+@click.option("--results", type=_NEW_FILE, help="Write the results to this file, as JSON.")
 @click.option("--expect", type=_OLD_FILE, help="The differences that are agreed to.")
 @click.option("--write-expect", type=_NEW_FILE, help="Write a file that agrees to the differences of this run.")
+@_HTML_OPTION
+@click.option("--junit", type=_NEW_FILE, help="Write JUnit XML, as CI services read it, to this file.")
 @connection_options
 def conformance(
-    connection: Connection,
-    *,
-    sizes: Sequence[str],
-    rules: Sequence[str],
-    results_file: Path | None,
-    expect: Path | None,
-    write_expect: Path | None,
-    **options: Any,
+    connection: Connection, *, sizes: Sequence[str], rules: Sequence[str], expect: Path | None, **options: Any
 ) -> None:
     """Hold an implementation of the operations against the conformance kit."""
     if click.get_current_context().invoked_subcommand is not None:
         return
-    agreed = None if expect is None else _refuse_unreadable(read_expectation, expect)  # before a run that takes long
-    sizes = sizes or [Size.CORE]
-    questions = list_questions(sizes, rules or RULES)
+    files: dict[str, Path | None] = {name: options.pop(name) for name in ("results", "write_expect", "html", "junit")}
+    agreed = {} if expect is None else _refuse_unreadable(read_expectation, expect)  # before a run that takes long
+    questions = list_questions(sizes or [Size.CORE], rules or RULES)
     if not questions:
         message = "there are no such cases"
         raise click.UsageError(message)
-    results = _run(connection, questions, sizes, **options)
+    results, judgements = _run(connection, questions, sizes or [Size.CORE], **options)
     _print_report([results])
-    for path, text in ((results_file, results.write), (write_expect, partial(write_expectation, results))):
+    builders: dict[str, Callable[[], bytes]] = {
+        "results": lambda: results.write().encode(),
+        "write_expect": lambda: write_expectation(results).encode(),
+        "html": lambda: build_page([results]),
+        "junit": lambda: build_junit(results.implementation, questions, judgements, agreed),
+    }
+    for name, path in files.items():
         if path is not None:
-            path.write_text(text(), encoding="utf-8")
-    deviations = compare(results, agreed or {}, {question.id for question in questions})
-    if agreed is not None:
+            path.write_bytes(builders[name]())
+    deviations = compare(results, agreed, {question.id for question in questions})
+    if expect is not None:
         click.echo("\n" + "\n".join(_list_deviations(deviations)))
-    if write_expect is None and (deviations.new or deviations.gone):
+    if files["write_expect"] is None and (deviations.new or deviations.gone):
         raise click.exceptions.Exit(_DIFFERENT)
 
 
 @conformance.command()
 @click.argument("files", metavar="RESULTS...", nargs=-1, required=True, type=_OLD_FILE)
-def report(*, files: Sequence[Path]) -> None:
+@_HTML_OPTION
+def report(*, files: Sequence[Path], html: Path | None) -> None:
     """Report on the results of one run, or on those of several side by side."""
-    _print_report([_refuse_unreadable(read_results, path) for path in files])
+    results = [_refuse_unreadable(read_results, path) for path in files]
+    _print_report(results)
+    if html is not None:
+        html.write_bytes(build_page(results))
 
 
 def _run(
@@ -109,13 +118,15 @@ def _run(
     versions: Sequence[str],
     jobs: int,
     **asked: str | None,
-) -> Results:
+) -> tuple[Results, Mapping[str, Judgement]]:
     implementation, replies, introduction = _ask(connection, questions, jobs, **asked)
     pairs = [version.partition("=") for version in versions]
     told = introduction.get("versions")
-    return judge_replies(
+    judgements = judge_replies(questions, replies)
+    return count_results(
         questions,
         replies,
+        judgements,
         partial(
             Results,
             implementation=name or str(introduction.get("name") or implementation),
@@ -124,7 +135,7 @@ def _run(
             kit=read_version(),
             sizes=list(sizes),
         ),
-    )
+    ), judgements
 
 
 def _ask(

@@ -83,10 +83,10 @@ class Results:
         """Returns the rules that were asked about, in the kit's order."""
         return [rule for rule in RULES if rule in self.counts]
 
-    def find_smallest(self, rule: str, verdict: Verdict) -> Difference:
-        """Returns the difference of a verdict that is quickest to read."""
-        found = [one for one in self.differences if (one.rule, one.verdict) == (rule, verdict)]
-        return min(found, key=measure_question)
+    def find_smallest(self, rule: str, verdict: Verdict) -> Difference | None:
+        """Returns the difference of a verdict that is quickest to read; None where none was kept."""
+        found = (one for one in self.differences if (one.rule, one.verdict) == (rule, verdict))
+        return min(found, key=measure_question, default=None)
 
     def write(self) -> str:
         """Returns the JSON, a line for each difference."""
@@ -120,24 +120,34 @@ def read_results(path: Path) -> Results:
         raise ValueError(message) from None
 
 
-def judge_replies(questions: Sequence[Question], replies: Mapping[str, Reply], make: Callable[..., Results]) -> Results:
+def judge_replies(questions: Sequence[Question], replies: Mapping[str, Reply]) -> dict[str, Judgement]:
+    """Returns a judgement of what came of each question, by its id."""
+    return {question.id: _judge(question, replies[question.id]) for question in questions}
+
+
+def count_results(
+    questions: Sequence[Question],
+    replies: Mapping[str, Reply],
+    judgements: Mapping[str, Judgement],
+    make: Callable[..., Results],
+) -> Results:
     """Returns the results of a run.
 
     Args:
         questions: what was asked.
         replies: what came of each, by its id.
+        judgements: of these.
         make: makes the results, given what is counted.
     """
     counts: dict[str, Counter[str]] = {}
     unsupported, other_reasons, differences = Counter[str](), Counter[str](), list[Difference]()
     for question in questions:
-        reply = replies[question.id]
-        verdict, why = _judge(question, reply)
+        reply, (verdict, why) = replies[question.id], judgements[question.id]
         counts.setdefault(question.rule, Counter())[verdict] += 1
         if verdict is Verdict.UNSUPPORTED:
             unsupported[why] += 1
         elif verdict is not Verdict.AGREES:
-            differences.append(_describe(question, reply, Judgement(verdict, why)))
+            differences.append(_describe(question, reply, judgements[question.id]))
         elif reply.record is not None and (reason := find_other_reason(question, reply.record)):
             other_reasons[f"{reason}, not {question.right['error']['reason']}"] += 1
     return make(
