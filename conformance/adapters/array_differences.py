@@ -8,11 +8,6 @@ from conformance.adapters.libraries import Deviation, Difference, Matter
 from conformance.adapters.questions import Dim
 
 
-def is_beyond_a_rank_limit(one: Difference) -> bool:
-    """A rank that is refused by the contract."""
-    return one.reason == "RANK_LIMIT_EXCEEDED"
-
-
 def has_overlapping_strides(one: Difference) -> bool:
     """Strides that put two elements at one place, or lead backwards."""
     return one.reason in {"STRIDES_OVERLAP", "STRIDE_NEGATIVE"}
@@ -42,12 +37,6 @@ def _multiply(dims: Sequence[Dim]) -> int:
     return prod(max(1, abs(dim) if isinstance(dim, int) else max(dim.min, dim.max or 1)) for dim in dims)
 
 
-NO_RANK_LIMIT = Deviation(
-    title="No limit of 64 dims",
-    matter=Matter.OTHER_DEFINITION,
-    why="The limit is of this contract.",
-    explains=is_beyond_a_rank_limit,
-)
 OVERLAPPING_STRIDES = Deviation(
     title="Strides that overlap",
     matter=Matter.OTHER_DEFINITION,

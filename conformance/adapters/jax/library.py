@@ -1,6 +1,6 @@
 """What is known of JAX."""
 
-from conformance.adapters.array_differences import NO_RANK_LIMIT, is_weaker
+from conformance.adapters.array_differences import is_weaker
 from conformance.adapters.libraries import Deviation, Difference, Implementation, Library, Matter
 
 
@@ -43,7 +43,6 @@ LIBRARY = Library(
             explains=is_crash,
             report="jax-empty-crash",
         ),
-        NO_RANK_LIMIT,
         Deviation(
             title="Dims of any integers",
             matter=Matter.MISSING_ERROR,

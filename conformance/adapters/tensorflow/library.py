@@ -1,7 +1,6 @@
 """What is known of TensorFlow."""
 
 from conformance.adapters.array_differences import (
-    NO_RANK_LIMIT,
     has_huge_product,
     has_zero_beside_minus_one,
     is_needlessly_refused_for_its_size,
@@ -25,11 +24,6 @@ def has_wrapped_volume(one: Difference) -> bool:
     return one.implementation == "tensorflow-graph" and one.verdict != "weaker" and has_huge_product(one)
 
 
-def is_of_no_instance(one: Difference) -> bool:
-    """A shape of what nothing can be."""
-    return one.verdict == "missing_error" and not one.question.is_known
-
-
 LIBRARY = Library(
     title="TensorFlow",
     distributions=("tensorflow",),
@@ -39,7 +33,6 @@ LIBRARY = Library(
     ),
     lacks="special_zero, an expected output shape, strides, dims with bounds or names, elements below one byte.",
     deviations=(
-        NO_RANK_LIMIT,
         Deviation(
             title="A 0 beside a -1",
             matter=Matter.OTHER_DEFINITION,
@@ -76,12 +69,6 @@ LIBRARY = Library(
             why="A tensor of [0, 2^62, 4] is made, one of [2^62, 4, 0] is refused. Both have 0 elements.",
             explains=is_needlessly_refused_for_its_size,
             report="tensorflow-empty-order",
-        ),
-        Deviation(
-            title="A shape for what nothing can be",
-            matter=Matter.WEAKER_ANSWER,
-            why="No value of the unknown dims keeps the volume, which could be told before a graph runs.",
-            explains=is_of_no_instance,
         ),
         Deviation(
             title="Unknown where more is known",

@@ -1,7 +1,6 @@
 """What is known of torch."""
 
 from conformance.adapters.array_differences import (
-    NO_RANK_LIMIT,
     OVERLAPPING_STRIDES,
     is_needlessly_refused_for_its_size,
     is_weaker,
@@ -48,7 +47,6 @@ LIBRARY = Library(
     lacks="special_zero, an expected output shape, elements below one byte; for programs also an unknown rank, items "
     "that may be instructions, and what no example can be found for.",
     deviations=(
-        NO_RANK_LIMIT,
         OVERLAPPING_STRIDES,
         Deviation(
             title="Empty tensors with huge dims, by the order of the dims",
@@ -76,10 +74,8 @@ LIBRARY = Library(
         Deviation(
             title="A number of the target becomes an expression",
             matter=Matter.WEAKER_ANSWER,
-            why="An output of [-1, 8] has a second dim of 8. It comes out as a quotient of quotients, whose bounds are "
-            "wider.",
+            why="An output of [-1, 8] has a second dim of 8. It comes out as 4*(N//(N//2)), whose bounds are wider.",
             explains=loses_a_literal,
-            report="torch-export-literal",
         ),
         Deviation(
             title="Bounds that could be narrower",
