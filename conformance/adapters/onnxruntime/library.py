@@ -195,7 +195,7 @@ LIBRARY = Library(
         Deviation(
             title="Symbolic inference infers nothing but the -1",
             matter=Matter.WEAKER_ANSWER,
-            why="It does not ask what the volume says of other dims: which numbers they can be, or that there are none. "
+            why="It does not ask what the volume says of other dims: which they can be, or that there are none. "
             "That a dim is not 0 it cannot say, as ONNX has no bounds.",
             explains=_is_weaker,
         ),
