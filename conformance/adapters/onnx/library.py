@@ -43,11 +43,15 @@ def _is_overflow(difference: Difference) -> bool:
 
 
 def _is_unchecked(difference: Difference) -> bool:
-    return difference.implementation in _INFERENCE and difference.verdict == "missing_error"
+    return (
+        difference.implementation in _INFERENCE
+        and difference.question.is_known
+        and difference.verdict == "missing_error"
+    )
 
 
 def _is_weaker(difference: Difference) -> bool:
-    return difference.implementation in _INFERENCE and difference.verdict == "weaker"
+    return difference.implementation in _INFERENCE and difference.verdict in ("weaker", "missing_error")
 
 
 def _is_negative_item(difference: Difference) -> bool:
@@ -151,7 +155,8 @@ LIBRARY = Library(
         Deviation(
             title="No arithmetic with names, and none with what is unknown",
             matter=Matter.WEAKER_ANSWER,
-            why="Inference has numbers and simple names: no products of them, and no bounds. "
+            why="Inference has numbers and simple names: no products of them, and no bounds. Nor is it told that no "
+            "value of an unknown dim fits. "
             "[Documented](https://onnx.ai/onnx/repo-docs/ShapeInference.html#limitations).",
             explains=_is_weaker,
         ),

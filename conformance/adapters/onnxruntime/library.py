@@ -2,6 +2,7 @@
 
 from conformance.adapters.libraries import Deviation, Difference, Implementation, Library, Matter
 from conformance.adapters.onnx.library import has_copied_zero, is_copied_zero, is_of_another_type
+from conformance.adapters.questions import Unknown
 
 
 def _is_executed(difference: Difference) -> bool:
@@ -38,11 +39,11 @@ def _is_negative_dim(difference: Difference) -> bool:
 
 
 def _is_remainder(difference: Difference) -> bool:
-    return _is_symbolic(difference) and difference.reason in ("NOT_DIVISIBLE", "MINUS_ONE_WITH_ZERO_VOLUME")
+    return _is_symbolic(difference) and difference.question.is_known and difference.reason == "NOT_DIVISIBLE"
 
 
 def _is_unchecked(difference: Difference) -> bool:
-    return _is_symbolic(difference) and difference.verdict == "missing_error"
+    return _is_symbolic(difference) and difference.question.is_known and difference.verdict == "missing_error"
 
 
 def _is_unknown_rank(difference: Difference) -> bool:
@@ -56,11 +57,15 @@ def _is_overflow(difference: Difference) -> bool:
 
 def _is_name_with_operators(difference: Difference) -> bool:
     names = [getattr(dim, "name", None) or "" for dim in difference.question.data or ()]
-    return _is_symbolic(difference) and any(not name.isidentifier() for name in names if name)
+    return _is_symbolic(difference) and any("+" in name for name in names)
 
 
 def _is_weaker(difference: Difference) -> bool:
-    return _is_symbolic(difference) and difference.verdict == "weaker"
+    return _is_symbolic(difference) and difference.verdict in ("weaker", "missing_error")
+
+
+def _is_item_unknown(difference: Difference) -> bool:
+    return Unknown() in (difference.question.shape or ()) and _is_weaker(difference)
 
 
 LIBRARY = Library(
@@ -111,6 +116,13 @@ LIBRARY = Library(
             report="onnxruntime-huge-empty",
         ),
         Deviation(
+            title="Symbolic inference takes items below -1 as dims",
+            matter=Matter.MISSING_ERROR,
+            why="An item is a dim, a 0 or a -1; a session refuses any other.",
+            explains=_is_negative_item,
+            report="onnxruntime-symbolic-negative-item",
+        ),
+        Deviation(
             title="Symbolic inference does not read allowzero",
             matter=Matter.WRONG_SHAPE,
             why="With `allowzero` a 0 is a dim of 0. It copies instead, so it answers dims that the output does not "
@@ -125,13 +137,6 @@ LIBRARY = Library(
             "whose division by 0 warns, and is 0: so the -1 becomes 0.",
             explains=_is_division_by_zero,
             report="onnxruntime-symbolic-division-by-zero",
-        ),
-        Deviation(
-            title="Symbolic inference takes items below -1 as dims",
-            matter=Matter.MISSING_ERROR,
-            why="An item is a dim, a 0 or a -1; a session refuses any other.",
-            explains=_is_negative_item,
-            report="onnxruntime-symbolic-negative-item",
         ),
         Deviation(
             title="Symbolic inference takes a dim of the data below 0 as a number",
@@ -181,10 +186,17 @@ LIBRARY = Library(
             report="onnxruntime-symbolic-overflow",
         ),
         Deviation(
-            title="Symbolic inference infers nothing from items and bounds",
+            title="Symbolic inference knows nothing of a target with an unknown item",
             matter=Matter.WEAKER_ANSWER,
-            why="It computes the -1 alone: an unknown item that the volume decides stays unknown, and so does a dim of "
-            "the data. That a dim is not 0 it cannot say, as ONNX has no bounds.",
+            why="One item that is not known makes all dims of the output unknown, so two items of -1 beside it are not "
+            "seen either.",
+            explains=_is_item_unknown,
+        ),
+        Deviation(
+            title="Symbolic inference infers nothing but the -1",
+            matter=Matter.WEAKER_ANSWER,
+            why="It does not ask what the volume says of other dims: which they can be, or that there are none. "
+            "That a dim is not 0 it cannot say, as ONNX has no bounds.",
             explains=_is_weaker,
         ),
     ),
