@@ -12,8 +12,8 @@ from verification.prove.small_questions import STYLES, choose_question
 from verification.tightness.hulls import Verdict, judge
 from verification.tightness.model_questions import KINDS
 from verification.tightness.runs import join_tallies, list_tasks, run_task
-from verification.tightness.tables import join_models
 from verification.tightness.systems import list_readings
+from verification.tightness.tables import join_models
 
 HUGE = make_dim(Interval(2, 2**31))
 
@@ -64,7 +64,7 @@ def test_what_takes_too_many_tries_is_undecided():
 
 
 def test_each_reading_of_an_unknown_item_is_tried():
-    question = Question(operation=RESHAPE, data=[name_dim("N"), 4], target=[None, None], special_zero=True)
+    question = ask([name_dim("N"), 4], [None, None])._replace(operation=RESHAPE, special_zero=True)
 
     instructions = {tuple(reading.instructions) for reading in list_readings(question)}
 
