@@ -26,6 +26,7 @@ from typing import NamedTuple
 from tensor_reshape.rules.budgets import StepBudget
 from tensor_reshape.rules.limits import MAX_DIM
 from tensor_reshape.rules.solvers.equations import UNBOUNDED, Equation, Range
+from tensor_reshape.rules.solvers.quotients import Quotient
 
 MAX_SEARCHED = 12
 """With more variables the ranges are clipped, and nothing is searched: the budget would be gone before an end moves."""
@@ -184,6 +185,7 @@ def _narrow(factor: Factor, sides: tuple[Product, Product], budget: StepBudget) 
 
     Lemma: ends-of-two.
     """
+    quotient = _find_quotient(factor, sides, budget)
     low, high = factor.min, factor.max
     if len(sides[0].factors) == len(sides[1].factors) == 1 and _are_linear(sides):
         return Range(low, high)  # one variable on each side: to clip it was exact
@@ -192,14 +194,28 @@ def _narrow(factor: Factor, sides: tuple[Product, Product], budget: StepBudget) 
         left, right = (_fix(side, factor.key, value) for side in sides)
         return _is_solvable(left, right, budget)
 
-    # One value at a time: solutions are no interval, so nothing can be skipped. The budget bounds how far this goes.
+    # One value after another, as solutions are no interval; but for what a quotient says to be none. The budget bounds
+    # how far this goes.
     while not solves(low):
-        low += 1
+        low = low + 1 if quotient is None else quotient.find_next(low + 1, high)
         if low > high:
             return None
     while not factor.is_open and high > low and not solves(high):
-        high -= 1
+        high = high - 1 if quotient is None else quotient.find_previous(low, high - 1)
     return Range(low, high)
+
+
+def _find_quotient(factor: Factor, sides: tuple[Product, Product], budget: StepBudget) -> Quotient | None:
+    """Returns a variable as a quotient of products; None of a power, and where a product is open."""
+    own, other = sides if factor in sides[0].factors else (sides[1], sides[0])
+    beside = Product(1, tuple([one for one in own.factors if one is not factor]))
+    if factor.power > 1 or beside.is_open or other.is_open:
+        return None
+    common = gcd(own.constant, other.constant)
+    divisor = own.constant // common  # of the other side's variables, as it divides nothing else there
+    least, greatest = other.find_least() // other.constant, other.find_greatest()[0] // other.constant
+    multiples = Range(-(-least // divisor), greatest // divisor)
+    return Quotient(other.constant // common, multiples, Range(beside.find_least(), beside.find_greatest()[0]), budget)
 
 
 def _fix(side: Product, key: int, value: int) -> Product:
