@@ -22,8 +22,8 @@ LEAST_SHARE = 0.999
 def parse_arguments() -> argparse.Namespace:
     """Reads the command line."""
     parser = argparse.ArgumentParser("scripts/tightness", description=__doc__)
-    parser.add_argument("questions", nargs="?", type=int, default=500, help="how many hostile ones of each kind")
-    parser.add_argument("--varied", type=int, default=10, help="how many variants of each question of a model")
+    parser.add_argument("questions", nargs="?", type=int, default=200, help="how many hostile ones of each kind")
+    parser.add_argument("--varied", type=int, default=5, help="how many variants of each question of a model")
     parser.add_argument("--seed", default="1", help="any text; the same one gives the same questions")
     parser.add_argument("--show", type=int, default=3, help="so many answers of each kind that are not tight")
     parser.add_argument("--processes", type=int, default=len(os.sched_getaffinity(0)))

@@ -47,12 +47,14 @@ class Tally:
         kind: the kind.
         is_hostile: whether nobody's model asks them.
         verdicts: how many answers are so, by the value of the verdict, or refusals.
+        near: how many answers have an instance at each end, or within a thousandth of it.
         shown: what is not known to be tight, as text.
     """
 
     kind: str
     is_hostile: bool
     verdicts: Counter[str] = field(default_factory=Counter)
+    near: int = 0
     shown: list[str] = field(default_factory=list)
 
     @property
@@ -81,10 +83,7 @@ def run_task(task: Task) -> Tally:
     """Asks the questions of one task."""
     tally = Tally(task.kind, task.is_hostile)
     for question in _choose_questions(task):
-        verdict, text = judge_answer(question, task.tries)
-        tally.verdicts[verdict] += 1
-        if text:
-            tally.shown.append(text)
+        _add_answer(tally, question, task.tries)
     return tally
 
 
@@ -96,20 +95,20 @@ def _choose_questions(task: Task) -> Iterator[AnyQuestion]:
     return (model_questions.vary(one.question, task.kind, random) for one in asked for _ in range(task.questions))
 
 
-def judge_answer(question: AnyQuestion, tries: int = TRIES) -> tuple[str, str]:
-    """Returns what is to be said of the answer to a question, and where it is not tight, what is not."""
+def _add_answer(tally: Tally, question: AnyQuestion, tries: int) -> None:
+    """Takes in what is to be said of the answer to a question."""
     try:
-        dims = infer(question).dims
+        dims = infer(question).dims or ()  # all targets have a length
     except InvalidRequestError:
-        return REFUSED, ""
-    if dims is None:
-        return Verdict.TIGHT.value, ""
-    verdict, ends = judge(question, dims, tries)
-    if verdict is Verdict.TIGHT:
-        return verdict.value, ""
-    bounds = ", ".join(f"{low}..{'' if high is None else high}" for low, high in map(find_bounds, dims))
-    asked = f"{format_dims(question.data)} under {format_dims(question.target)}"
-    return verdict.value, f"{question.operation.name} of {asked} is [{bounds}]: {'; '.join(ends)}"
+        tally.verdicts[REFUSED] += 1
+        return
+    judgement = judge(question, dims, tries)
+    tally.verdicts[judgement.verdict.value] += 1
+    tally.near += judgement.is_near
+    if judgement.ends:
+        bounds = ", ".join(f"{low}..{'' if high is None else high}" for low, high in map(find_bounds, dims))
+        asked = f"{format_dims(question.data)} under {format_dims(question.target)}"
+        tally.shown.append(f"{question.operation.name} of {asked} is [{bounds}]: {'; '.join(judgement.ends)}")
 
 
 def join_tallies(tallies: Iterable[Tally]) -> list[Tally]:
@@ -122,5 +121,6 @@ def join_tallies(tallies: Iterable[Tally]) -> list[Tally]:
     for tally in tallies:
         own = joined[tally.kind, tally.is_hostile]
         own.verdicts += tally.verdicts
+        own.near += tally.near
         own.shown += tally.shown
     return list(joined.values())

@@ -22,6 +22,7 @@ def join_models(tallies: Sequence[Tally]) -> Tally:
     for tally in tallies:
         if not tally.is_hostile:
             joined.verdicts += tally.verdicts
+            joined.near += tally.near
     return joined
 
 
@@ -34,11 +35,11 @@ def write_page(tallies: Sequence[Tally]) -> None:
 
 
 def _build_table(tallies: Sequence[Tally]) -> Iterator[str]:
-    yield "| questions | answers | tight | wide | undecided | refused | tight for sure |"
-    yield "|---|---:|---:|---:|---:|---:|---:|"
+    yield "| questions | refused | answers | tight | wide | undecided | tight for sure | or within 0.1 % |"
+    yield "|---|---:|---:|---:|---:|---:|---:|---:|"
     models = [tally for tally in tallies if not tally.is_hostile]
     for tally in (*models, join_models(tallies), *[tally for tally in tallies if tally.is_hostile]):
-        counts = [tally.answers, *(tally.verdicts[verdict.value] for verdict in Verdict), tally.verdicts[REFUSED]]
+        counts = [tally.verdicts[REFUSED], tally.answers, *(tally.verdicts[verdict.value] for verdict in Verdict)]
         cells = " | ".join(f"{count:,}" for count in counts)
         name = f"{'hostile' if tally.is_hostile else 'of models'}: {tally.kind}"
-        yield f"| {name} | {cells} | {tally.least_share:.1%} |"
+        yield f"| {name} | {cells} | {tally.least_share:.1%} | {tally.near / max(tally.answers, 1):.1%} |"

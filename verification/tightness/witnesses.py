@@ -129,7 +129,7 @@ class Search:
                 if key in side.unknown:
                     found, _ = find_divisors(other.parts, 1, high)
                     steps += found[-4:] + self.random.sample(found, min(2, len(found)))
-        values = [low, high]
+        values = list[int]()
         for step in dict.fromkeys(reversed(steps)):
             first, last = -(-low // step), high // step
             if first <= last:
@@ -138,7 +138,7 @@ class Search:
                 values += [step * one for one in span if first <= one <= last]
         chosen = list(dict.fromkeys(values))
         self.random.shuffle(chosen)
-        return chosen[:count]
+        return list(dict.fromkeys([high, low, *chosen]))[:count]
 
 
 def _list_zeros(spans: Spans, relation: Relation) -> list[frozenset[int]]:

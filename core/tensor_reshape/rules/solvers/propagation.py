@@ -26,13 +26,14 @@ from typing import NamedTuple
 from tensor_reshape.rules.budgets import StepBudget
 from tensor_reshape.rules.limits import MAX_DIM
 from tensor_reshape.rules.solvers.equations import UNBOUNDED, Equation, Range
-from tensor_reshape.rules.solvers.quotients import Quotient
+from tensor_reshape.rules.solvers.splits import bound_quotient
 
 MAX_SEARCHED = 12
 """With more variables the ranges are clipped, and nothing is searched: the budget would be gone before an end moves."""
 
 _CLIP_ROUNDS = 8  # most ranges stand still after two or three
 _DIM_BITS = 64
+_QUOTIENT = -1  # the key of what is no variable of the question
 
 
 class Factor(NamedTuple):
@@ -133,6 +134,7 @@ def narrow_ranges(
             return {**found, right[0]: met} if right[0] in found else found
     budget = budget or StepBudget()
     sides = _clip(_build_product(constants[0], left, positive), _build_product(constants[1], right, positive), budget)
+    sides = None if sides is None else _clip_quotients(sides, budget)
     return None if sides is None else _narrow_all(found, sides, budget)
 
 
@@ -185,7 +187,6 @@ def _narrow(factor: Factor, sides: tuple[Product, Product], budget: StepBudget) 
 
     Lemma: ends-of-two.
     """
-    quotient = _find_quotient(factor, sides, budget)
     low, high = factor.min, factor.max
     if len(sides[0].factors) == len(sides[1].factors) == 1 and _are_linear(sides):
         return Range(low, high)  # one variable on each side: to clip it was exact
@@ -194,28 +195,14 @@ def _narrow(factor: Factor, sides: tuple[Product, Product], budget: StepBudget) 
         left, right = (_fix(side, factor.key, value) for side in sides)
         return _is_solvable(left, right, budget)
 
-    # One value after another, as solutions are no interval; but for what a quotient says to be none. The budget bounds
-    # how far this goes.
+    # One value at a time: solutions are no interval, so nothing can be skipped. The budget bounds how far this goes.
     while not solves(low):
-        low = low + 1 if quotient is None else quotient.find_next(low + 1, high)
+        low += 1
         if low > high:
             return None
     while not factor.is_open and high > low and not solves(high):
-        high = high - 1 if quotient is None else quotient.find_previous(low, high - 1)
+        high -= 1
     return Range(low, high)
-
-
-def _find_quotient(factor: Factor, sides: tuple[Product, Product], budget: StepBudget) -> Quotient | None:
-    """Returns a variable as a quotient of products; None of a power, and where a product is open."""
-    own, other = sides if factor in sides[0].factors else (sides[1], sides[0])
-    beside = Product(1, tuple([one for one in own.factors if one is not factor]))
-    if factor.power > 1 or beside.is_open or other.is_open:
-        return None
-    common = gcd(own.constant, other.constant)
-    divisor = own.constant // common  # of the other side's variables, as it divides nothing else there
-    least, greatest = other.find_least() // other.constant, other.find_greatest()[0] // other.constant
-    multiples = Range(-(-least // divisor), greatest // divisor)
-    return Quotient(other.constant // common, multiples, Range(beside.find_least(), beside.find_greatest()[0]), budget)
 
 
 def _fix(side: Product, key: int, value: int) -> Product:
@@ -272,7 +259,7 @@ def _measure(factor: Factor) -> int:
     return factor.max - factor.min
 
 
-def _are_linear(sides: tuple[Product, Product]) -> bool:
+def _are_linear(sides: Iterable[Product]) -> bool:
     return all(factor.power == 1 for side in sides for factor in side.factors)
 
 
@@ -328,6 +315,28 @@ def _clip_side(side: Product, other: Product) -> Product | None:
         else:
             factors.append(Factor(factor.key, low, high, power))
     return Product(constant, tuple(factors), known)
+
+
+def _clip_quotients(sides: tuple[Product, Product], budget: StepBudget) -> tuple[Product, Product] | None:
+    """Clips each side to what the other is over its constant, where that constant is split among several variables.
+
+    Once, and not in each round: it takes as many steps as dozens of them, and a search would gain nothing.
+    """
+    for _ in sides:
+        side, other = sides
+        common = gcd(side.constant, other.constant)
+        constant = side.constant // common
+        # The steps of one variable say the same; of a power nothing is known, and of an open one no upper end.
+        if constant > 1 and len(other.factors) > 1 and not other.is_open and _are_linear((other,)):
+            own = bound_quotient([Range(factor.min, factor.max) for factor in other.factors], constant, budget)
+            if own is not None:
+                quotient = Product(other.constant // common, (Factor(_QUOTIENT, *own, 1),))
+                clipped = None if own.is_empty else _clip_side(side._replace(constant=1), quotient)
+                if clipped is None:
+                    return None
+                side = clipped._replace(constant=clipped.constant * side.constant)
+        sides = other, side
+    return sides
 
 
 def _can_reach(value: int, side: Product) -> bool:
