@@ -2,7 +2,7 @@ import gc
 import subprocess
 import sys
 from collections.abc import Callable, Generator, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from functools import cache
 from pathlib import Path
 
@@ -84,15 +84,29 @@ def serving(request: pytest.FixtureRequest) -> str:
     return getattr(request, "param", SERVINGS[0] if chosen == "both" else chosen)
 
 
+@contextmanager
+def run_servers() -> Iterator[Callable[..., ServerProcess]]:
+    """Starts a server with some flags the first time that it is asked for; all run until the end of the block."""
+    with ExitStack() as stack:
+        yield cache(lambda *flags, **options: stack.enter_context(run_server(*flags, **options)))
+
+
 @pytest.fixture(scope="session")
 def start_once() -> Iterator[Callable[..., ServerProcess]]:
-    """Starts a server with some flags the first time that it is asked for; all of them run until the session ends.
+    """As `run_servers`, until the session ends: for servers of many files.
 
     Each file is run with one way of serving and then with the other. A fixture of the session is torn down in between,
     so without this each file would start its servers anew.
     """
-    with ExitStack() as stack:
-        yield cache(lambda *flags, **options: stack.enter_context(run_server(*flags, **options)))
+    with run_servers() as start:
+        yield start
+
+
+@pytest.fixture(scope="module")
+def start_for_file() -> Iterator[Callable[..., ServerProcess]]:
+    """As `run_servers`, until the file ends: a server wakes up 20 times a second, and dozens would go on doing so."""
+    with run_servers() as start:
+        yield start
 
 
 @pytest.fixture(scope="session")

@@ -1,7 +1,7 @@
 """What makes a site of pages that are plain Markdown.
 
-- The navigation is what `index.md` links to: a list of pages under each heading. No page holds a toctree, and a page
-  that the index does not name is a warning of Sphinx's.
+- The navigation is what `index.md` links to: a list of pages under each heading, and below `conformance.md` the reports
+  that it lists. No page holds a toctree, and a page that neither names is a warning of Sphinx's.
 - A page of the repository that lies outside `docs/` (`INCLUDED`) is a page of the site as well, and links to it lead
   there. Links to other files of the repository offer them for download.
 """
@@ -14,6 +14,8 @@ from pathlib import PurePosixPath
 from sphinx.application import Sphinx
 
 INDEX = "index"
+LISTS = {INDEX, "conformance"}
+"""The pages whose lists of links are the navigation: that of libraries' answers has a list of reports."""
 INCLUDED = {
     "CONTRIBUTING.md": "architecture/contributing.md",
     "SECURITY.md": "deployment/security-policy.md",
@@ -35,7 +37,7 @@ def setup(app: Sphinx) -> dict[str, bool]:
 
 def _complete(_app: Sphinx, page: str, source: list[str]) -> None:
     text = _LINK.sub(lambda link: _redirect(page, link[1]), source[0])
-    source[0] = text + "".join(_build_toctrees(text)) if page == INDEX else text
+    source[0] = text + "".join(_build_toctrees(text)) if page in LISTS else text
 
 
 def _redirect(page: str, path: str) -> str:

@@ -160,5 +160,7 @@ def test_a_version_is_measured_beside_another_one():
         "ab", "--against", sys.executable, "--works", "1 KiB, 1 client", "--rounds", "8", "--seconds", "0.01"
     )
 
-    assert len(tables["Candidate / base"].rows) == 2
-    assert {row[-1] for row in tables["Candidate / base"].rows} <= {"slower", "faster", "no difference"}
+    rows = tables["Candidate / base"].rows
+    assert [is_measured(text) for row in rows for text in row[2:5]] == [True] * 6
+    # Where the machine is so busy that a few rounds take their time, there are no more of them.
+    assert {row[-1] for row in rows} <= {"slower", "faster", "no difference", "too few rounds"}

@@ -150,6 +150,43 @@ def test_links_hold_across_the_calls_of_a_large_batch(server: ServerProcess):
     assert failed["error"]["metadata"] == {"index": str(count + 3), "value": str(count + 1)}
 
 
+def test_answers_have_the_ids_of_their_lines(server: ServerProcess):
+    answers = infer_batch(server, {**SIX, "id": "six"}, {**REFUSED, "id": 2}, SIX, {**SIX, "id": "odd", "shap": [1]})
+    assert [answer.get("id") for answer in answers] == ["six", 2, None, "odd"]
+    assert (answers[0]["shape"], "error" in answers[1], "error" in answers[3]) == ([6], True, True)
+
+
+BUFFER: Line = {**SIX, "operation": "reshape", "data_type": "u16", "bytes": "000111012102310141015101"}
+BUFFERS: list[tuple[Line, str]] = [
+    ({}, "000111012102310141015101"),
+    ({"strides": [1, 2]}, "000121024101110131015101"),
+    ({"data": [2, 2, 3], "strides": [0, 3, 1]}, "000111012102310141015101" * 2),
+    ({"data_type": "u4", "bytes": "123456"}, "123456"),
+    ({"data_type": "bool", "data": [], "bytes": "02"}, "02"),
+    ({"data": [0, 2**61], "bytes": ""}, ""),
+]
+
+
+@pytest.mark.parametrize(("line", "output"), BUFFERS, ids=str)
+def test_a_line_with_bytes_is_executed(server: ServerProcess, line: Line, output: str):
+    assert infer_line(server, {**BUFFER, **line})["bytes"] == output
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ({"bytes": "00"}, ("DATA_SIZE_MISMATCH", "data.data")),
+        ({"data": ["N", 3]}, ("FIELD_MISSING", "data")),
+        ({"strides": [1, 1]}, ("DATA_SIZE_MISMATCH", "data.data")),
+        ({"strides": [2, 1], "bytes": "0000" * 5}, ("STRIDES_OVERLAP", "data.strides")),
+        ({"operation": "static_reshape"}, ("DATA_TYPE_UNSUPPORTED", "data.data_type")),
+    ],
+    ids=str,
+)
+def test_bytes_that_are_not_the_data_are_refused(server: ServerProcess, line: Line, told: tuple[str, str]):
+    assert read_refusal(infer_line(server, {**BUFFER, **line})) == told
+
+
 def test_a_batch_without_a_server_fails_as_a_whole():
     outcome = run_command("infer", *NOBODY, "--batch", "-", stdin=json.dumps(SIX).encode())
     assert (outcome.code, outcome.text, len(outcome.errors)) == (5, "", 1)

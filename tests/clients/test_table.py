@@ -1,4 +1,7 @@
-"""Every client that can be installed gets what the rules give, in every row of the table."""
+"""Every client that can be installed gets what the rules give, in every row of the table.
+
+A client that is a process for each call makes some calls of each row here, and all in `scripts/clients`.
+"""
 
 from collections.abc import Callable
 
@@ -23,7 +26,7 @@ def cells(
     """What a client made of each row of a table."""
     name, table = request.param
     program = find_program(name)
-    return run_table(program, table, find_server(program).address)
+    return run_table(program, table, find_server(program).address, program.row_calls)
 
 
 def test_every_call_does_what_the_rules_say(cells: dict[str, Cell]):

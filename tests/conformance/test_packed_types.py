@@ -14,10 +14,10 @@ from tensor_reshape.rules.layouts import count_bytes
 from tensor_reshape.v1 import reshape_pb2, reshape_pb2_grpc, tensor_pb2
 from tensor_reshape.wire.arrays import DTYPES, build_array, view_array
 from tensor_reshape.wire.tensors import TensorView
-from tests.oracles.conformance_cases import Case, load_cases
+from tests.oracles.conformance_cases import Case, load_recorded
 
 ROOT = Path(__file__).parents[2]
-CASES = load_cases("packed_cases.jsonl")
+CASES = load_recorded("ov")
 ARRAY_CASES = [case for case in CASES if DataType[case["data_type"].upper()] in DTYPES]
 PACKED_CASES = [case for case in CASES if DataType[case["data_type"].upper()].is_packed]
 INTEGER_CASES = [case for case in PACKED_CASES if DataType[case["data_type"].upper()].kind is not ElementKind.FLOAT]
@@ -30,7 +30,7 @@ def read_type(case: Case) -> DataType:
 
 
 def name_case(case: Case) -> str:
-    return f"{case['data_type']} {case['dims']}"
+    return f"{case['data_type']} {case['data']}"
 
 
 @pytest.fixture(scope="module")
@@ -46,34 +46,38 @@ def test_the_cases_are_of_all_types_that_are_packed_and_of_f8e8m0():
 
 @pytest.mark.parametrize("case", CASES, ids=name_case)
 def test_a_tensor_has_the_bytes_that_it_has_in_openvino(case: Case):
-    assert count_bytes(read_type(case), case["dims"]) == len(bytes.fromhex(case["data"]))
+    assert count_bytes(read_type(case), case["data"]) == len(bytes.fromhex(case["bytes"]))
 
 
 @pytest.mark.parametrize("case", CASES, ids=name_case)
 def test_every_bit_comes_back_as_from_openvino(stub: reshape_pb2_grpc.ReshapeServiceStub, case: Case):
     number = tensor_pb2.DataType.ValueType(read_type(case))
-    items = np.array(case["target"], "<i8")
+    items = np.array(case["shape"], "<i8")
     shape = tensor_pb2.Tensor(data_type=tensor_pb2.DATA_TYPE_I64, dims=items.shape, data=items.tobytes())
-    data = tensor_pb2.Tensor(data_type=number, dims=case["dims"], data=bytes.fromhex(case["data"]))
+    data = tensor_pb2.Tensor(data_type=number, dims=case["data"], data=bytes.fromhex(case["bytes"]))
 
     output = stub.Reshape(reshape_pb2.ReshapeRequest(shape=shape, special_zero=False, data=data), timeout=10).output
 
-    assert (output.data_type, list(output.dims), output.data.hex()) == (number, *case["output"].values())
+    assert (output.data_type, list(output.dims), output.data.hex()) == (
+        number,
+        case["recorded"]["shape"],
+        case["recorded"]["bytes"],
+    )
 
 
 @pytest.mark.parametrize("case", ARRAY_CASES, ids=name_case)
 def test_an_array_has_the_elements_that_openvino_reads(case: Case):
-    data_type, payload = read_type(case), memoryview(bytes.fromhex(case["data"]))
-    array = build_array(TensorView(data_type, case["dims"], None, payload))
-    elements = np.array(case["elements"], np.float32).reshape(case["dims"])
+    data_type, payload = read_type(case), memoryview(bytes.fromhex(case["bytes"]))
+    array = build_array(TensorView(data_type, case["data"], None, payload))
+    elements = np.array(case["recorded"]["elements"], np.float32).reshape(case["data"])
     np.testing.assert_array_equal(array.astype(np.float32), elements)
 
 
 @pytest.mark.parametrize("case", ARRAY_CASES, ids=name_case)
 def test_elements_are_packed_as_openvino_reads_them(case: Case):
-    array = np.array(case["elements"], np.float32).astype(DTYPES[read_type(case)]).reshape(case["dims"])
-    packed, want = view_array(array, "data").payload, bytearray.fromhex(case["data"])
-    used: int = prod(case["dims"]) * read_type(case).bits % 8
+    array = np.array(case["recorded"]["elements"], np.float32).astype(DTYPES[read_type(case)]).reshape(case["data"])
+    packed, want = view_array(array, "data").payload, bytearray.fromhex(case["bytes"])
+    used: int = prod(case["data"]) * read_type(case).bits % 8
     if used:
         want[-1] &= (1 << used) - 1  # spare bits are written as 0
     assert packed.hex() == want.hex()
@@ -115,6 +119,6 @@ def test_the_page_draws_every_type_that_is_packed():
 
 @pytest.mark.parametrize("case", INTEGER_CASES, ids=name_case)
 def test_the_picture_of_a_type_is_right(case: Case):
-    elements = [item % 2 ** read_type(case).bits for item in case["elements"]]
+    elements = [item % 2 ** read_type(case).bits for item in case["recorded"]["elements"]]
     picture = list_pictures()[case["data_type"]]
-    assert read_picture(picture, bytes.fromhex(case["data"]), len(elements)) == elements
+    assert read_picture(picture, bytes.fromhex(case["bytes"]), len(elements)) == elements

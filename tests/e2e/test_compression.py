@@ -31,8 +31,8 @@ UNIMPLEMENTED = str(grpc.StatusCode.UNIMPLEMENTED.value[0])
 
 
 @pytest.fixture(scope="module")
-def compressing_server(serving: str, start_once: Callable[..., ServerProcess]) -> ServerProcess:
-    return start_once("--serving", serving, "--compression")
+def compressing_server(serving: str, start_for_file: Callable[..., ServerProcess]) -> ServerProcess:
+    return start_for_file("--serving", serving, "--compression")
 
 
 @pytest.fixture(params=CALLERS)

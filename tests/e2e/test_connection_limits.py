@@ -22,16 +22,16 @@ MIN_PING_SECONDS = 0.1
 
 
 @pytest.fixture
-def short_lived(serving: str, start_once: Callable[..., ServerProcess]) -> ServerProcess:
+def short_lived(serving: str, start_for_file: Callable[..., ServerProcess]) -> ServerProcess:
     """A server on which connections grow old soon."""
     flags = ("--max-connection-age-seconds", "0.5", "--max-connection-age-grace-seconds", "1")
-    return start_once("--serving", serving, *flags)
+    return start_for_file("--serving", serving, *flags)
 
 
 @pytest.fixture
-def watchful(serving: str, start_once: Callable[..., ServerProcess]) -> ServerProcess:
+def watchful(serving: str, start_for_file: Callable[..., ServerProcess]) -> ServerProcess:
     """A server that is told how often it may be pinged."""
-    return start_once("--serving", serving, "--min-ping-seconds", str(MIN_PING_SECONDS))
+    return start_for_file("--serving", serving, "--min-ping-seconds", str(MIN_PING_SECONDS))
 
 
 def await_goaway(connection: Connection) -> tuple[int, str]:
@@ -90,8 +90,8 @@ def test_no_call_of_a_stock_client_is_lost_to_the_age_of_its_connection(short_li
         assert all(caller.result() for caller in callers)
 
 
-def test_a_client_that_pings_too_often_is_told_to_go(serving: str, start_once: Callable[..., ServerProcess]):
-    with Connection(start_once("--serving", serving).address) as connection:
+def test_a_client_that_pings_too_often_is_told_to_go(serving: str, start_for_file: Callable[..., ServerProcess]):
+    with Connection(start_for_file("--serving", serving).address) as connection:
         for _ in range(3):
             assert connection.ping()
         connection.ping()
@@ -122,8 +122,8 @@ def test_metadata_above_the_limit_is_refused_with_its_size_and_the_limit(server:
     assert (status.details() or "").startswith("received metadata size exceeds hard limit (16")
 
 
-def test_the_limit_of_metadata_is_a_setting(serving: str, start_once: Callable[..., ServerProcess]):
-    address = start_once("--serving", serving, "--max-metadata-bytes", "2048").address
+def test_the_limit_of_metadata_is_a_setting(serving: str, start_for_file: Callable[..., ServerProcess]):
+    address = start_for_file("--serving", serving, "--max-metadata-bytes", "2048").address
     with Client(address, metadata=[("x-token", "a" * 3000)]) as client, pytest.raises(ServiceError) as caught:
         client.infer_shape([2, 3], [6], special_zero=False)
     assert (caught.value.code, "2048" in caught.value.message) == (grpc.StatusCode.RESOURCE_EXHAUSTED, True)

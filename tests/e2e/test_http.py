@@ -24,9 +24,9 @@ SERVICE = "/tensor_reshape.v1.ReshapeService"
 
 
 @pytest.fixture(scope="module")
-def both(serving: str, start_once: Callable[..., ServerProcess]) -> ServerProcess:
+def both(serving: str, start_for_file: Callable[..., ServerProcess]) -> ServerProcess:
     """A server that speaks both."""
-    return start_once("--serving", serving, "--http-listen", ANY, "--metrics-listen", ANY, "--access-log", "1")
+    return start_for_file("--serving", serving, "--http-listen", ANY, "--metrics-listen", ANY, "--access-log", "1")
 
 
 def test_the_same_question_has_the_same_answer(both: ServerProcess):

@@ -26,8 +26,8 @@ STREAM = {"service": SERVICE, "method": "StreamReshape"}
 
 
 @pytest.fixture
-def counted(serving: str, start_once: Callable[..., ServerProcess]) -> ServerProcess:
-    return start_once("--serving", serving, "--metrics-listen", ANY)
+def counted(serving: str, start_for_file: Callable[..., ServerProcess]) -> ServerProcess:
+    return start_for_file("--serving", serving, "--metrics-listen", ANY)
 
 
 def count_calls(labels: dict[str, str], **counts: int) -> Callable[[Scrape], bool]:

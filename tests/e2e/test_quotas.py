@@ -19,16 +19,16 @@ RATE = 5
 
 
 @pytest.fixture
-def strict(serving: str, start_once: Callable[..., ServerProcess], sockets: Path) -> ServerProcess:
+def strict(serving: str, start_for_file: Callable[..., ServerProcess], sockets: Path) -> ServerProcess:
     """A server that allows each caller one call at a time."""
     listen = ("127.0.0.1:0", f"unix:{sockets / serving}-strict")
-    return start_once("--serving", serving, "--max-calls-per-caller", "1", listen=listen)
+    return start_for_file("--serving", serving, "--max-calls-per-caller", "1", listen=listen)
 
 
 @pytest.fixture
-def slow(serving: str, start_once: Callable[..., ServerProcess]) -> ServerProcess:
+def slow(serving: str, start_for_file: Callable[..., ServerProcess]) -> ServerProcess:
     """A server that allows each caller a few calls in a second."""
-    return start_once("--serving", serving, "--max-calls-per-caller-per-second", str(RATE))
+    return start_for_file("--serving", serving, "--max-calls-per-caller-per-second", str(RATE))
 
 
 @contextmanager

@@ -25,10 +25,10 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("regions")
 
 
-@pytest.fixture(scope="session")
-def sharing(serving: str, start_once: Callable[..., ServerProcess], directory: Path) -> ServerProcess:
+@pytest.fixture(scope="module")
+def sharing(serving: str, start_for_file: Callable[..., ServerProcess], directory: Path) -> ServerProcess:
     """A server that shares that directory with callers."""
-    return start_once("--serving", serving, "--shared-memory-dir", str(directory))
+    return start_for_file("--serving", serving, "--shared-memory-dir", str(directory))
 
 
 @pytest.fixture

@@ -1,54 +1,56 @@
-"""The cases that the real libraries answered (`tests/conformance/*.jsonl`)."""
+"""The cases of the conformance kit (`conformance/cases`), and those among them that real libraries answered."""
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from tensor_reshape.rules.dims import AnyDim, Dim, Interval, find_bounds, name_dim
+from tensor_reshape.client.queries import read_query
+from tensor_reshape.rules.dims import AnyDim, Dim, Interval, find_bounds
 from tensor_reshape.rules.errors import InvalidRequestError
 from tensor_reshape.rules.inference import infer
-from tensor_reshape.rules.operations import OPERATIONS as RULES
-from tensor_reshape.rules.questions import AnyQuestion, Question, ShapeAnswer
+from tensor_reshape.rules.questions import AnyQuestion, ShapeAnswer
+from verification.kit.questions import is_known, list_questions, make_query
 
 Case = dict[str, Any]
-FOLDER = Path(__file__).parents[1] / "conformance"
-
-OPERATIONS = {"static_reshape": "static_reshape", "dynamic_reshape": "dynamic_reshape", "reshape_v1": "reshape"}
-"""The names of the operations: in the cases, and here."""
+FOLDER = Path(__file__).parents[2] / "conformance" / "cases"
 
 
-def load_cases(file: str) -> list[Case]:
-    """Returns every case of one file."""
-    return [json.loads(line) for line in (FOLDER / file).read_text().splitlines()]
+@cache
+def load_cases() -> list[Case]:
+    """Returns every case of the kit."""
+    files = sorted(FOLDER.rglob("*.jsonl"))
+    return [json.loads(line) for path in files for line in path.read_text().splitlines()]
+
+
+def load_recorded(*series: str) -> list[Case]:
+    """Returns the cases of some series that a library answered: each has one operation, and `recorded`."""
+    found = (case for case in load_cases() if "recorded" in case)
+    return [case for case in found if case["id"].partition("/")[2].partition("-")[0] in series]
 
 
 def load_known_cases(operation: str) -> list[Case]:
-    """Returns the reshape cases of one operation whose data and target are fully known."""
-    cases = load_cases("reshape_cases.jsonl")
-    return [case for case in cases if OPERATIONS[case["op"]] == operation and _is_known(case)]
+    """Returns the recorded reshapes of one operation whose data and target are numbers."""
+    cases = load_recorded("sr", "dr", "rv")
+    return [case for case in cases if case["operations"] == [operation] and is_known(case)]
 
 
 def load_partial_cases() -> list[Case]:
-    """Returns the reshape cases of which something is not known."""
-    return [case for case in load_cases("reshape_cases.jsonl") if not _is_known(case)]
+    """Returns the recorded reshapes of which something is not known."""
+    return [case for case in load_recorded("sr", "dr", "rv") if not is_known(case)]
+
+
+def list_all_questions() -> Iterator[tuple[Case, Case]]:
+    """Yields each case of the kit with each of its questions."""
+    return ((case, question) for case in load_cases() for question in list_questions(case))
 
 
 def read_partial_case(case: Case) -> AnyQuestion:
-    """Returns the question of a reshape case, or of a case of symbols."""
-    data = case["data"] if "data" in case else case["data_shape"]
-    return Question(
-        operation=RULES[OPERATIONS[case["op"]]],
-        data=None if data is None else _read_dims(data, case.get("sym_data")),
-        target=_read_target(case),
-        special_zero=case["special_zero"],
-    )
-
-
-def read_dim(value: int | list[int]) -> AnyDim:
-    """Reads a dim of a case: a number, or `[low, high]`, where a high of -1 is no bound."""
-    return value if isinstance(value, int) else Dim(_read_bounds(value))
+    """Returns the question of a case that has one operation."""
+    (question,) = list_questions(case)
+    return read_query(make_query(question)).request.question
 
 
 def infer_case(case: Case) -> ShapeAnswer | None:
@@ -59,14 +61,14 @@ def infer_case(case: Case) -> ShapeAnswer | None:
         return None
 
 
-def find_wider(dims: Sequence[AnyDim] | None, want: Sequence[int | list[int]] | None) -> str:
+def find_wider(dims: Sequence[AnyDim] | None, want: Sequence[int | Case | None] | None) -> str:
     """Returns what of an answer is wider than the one that is wanted, nothing where all of it is as narrow."""
     if dims is None or want is None:
         return "" if want is None else "the rank is unknown"
     if len(dims) != len(want):
         return f"the rank is {len(dims)}, not {len(want)}"
     for index, (dim, other) in enumerate(zip(dims, want, strict=True)):
-        have, most = find_bounds(dim), find_bounds(read_dim(other))
+        have, most = find_bounds(dim), find_bounds(_read_dim(other))
         if have.meet(most) != have:
             return f"dim {index} is {have}, not {most}"
     return ""
@@ -76,12 +78,11 @@ def count_tighter() -> Counter[str]:
     """Returns how many answers to the partial cases are as narrow as the libraries', narrower, or wider."""
     counts = Counter({"wider": 0})
     for case in load_partial_cases():
-        answer, want = infer_case(case), case["want"]
-        counts[_compare(answer, want)] += 1
+        counts[_compare(infer_case(case), case["recorded"])] += 1
     return counts
 
 
-def _compare(answer: ShapeAnswer | None, want: dict[str, Any]) -> str:
+def _compare(answer: ShapeAnswer | None, want: Case) -> str:
     if "error" in want:
         return "refused by both" if answer is None else "wider"
     if answer is None:
@@ -91,37 +92,9 @@ def _compare(answer: ShapeAnswer | None, want: dict[str, Any]) -> str:
     if answer.dims is None or want["shape"] is None:
         return "the same" if answer.dims is None else "strictly tighter: a rank"
     have = [find_bounds(dim) for dim in answer.dims]
-    same = have == [find_bounds(read_dim(dim)) for dim in want["shape"]]
+    same = have == [find_bounds(_read_dim(dim)) for dim in want["shape"]]
     return "the same" if same else "strictly tighter: a narrower dim"
 
 
-def _read_target(case: Case) -> list[AnyDim] | None:
-    target = case["target"]
-    if isinstance(target, dict):  # only its length is known, or not even that
-        return [None] * target["len"] if isinstance(target["len"], int) else None
-    return None if target is None else _read_dims(target, case.get("sym_target"), instructions=True)
-
-
-def _read_dims(
-    values: list[Any], names: Sequence[str | None] | None = None, *, instructions: bool = False
-) -> list[AnyDim]:
-    dims: list[AnyDim] = []
-    for value, name in zip(values, names or [None] * len(values), strict=True):
-        if value is None or name is None or (instructions and value in {0, -1} if isinstance(value, int) else False):
-            dims.append(None if value is None else read_dim(value))
-        else:
-            dims.append(name_dim(name, *(_read_bounds([value, value] if isinstance(value, int) else value))))
-    return dims
-
-
-def _read_bounds(value: list[int]) -> Interval:
-    low, high = value
-    return Interval(low, None if high == -1 else high)
-
-
-def _is_known(case: Case) -> bool:
-    return _are_known(case["data"]) and _are_known(case["target"])
-
-
-def _are_known(items: object) -> bool:
-    return isinstance(items, list) and all(isinstance(item, int) for item in items)
+def _read_dim(dim: int | Case | None) -> AnyDim:
+    return Dim(Interval(dim["min"], dim["max"])) if isinstance(dim, dict) else dim

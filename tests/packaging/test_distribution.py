@@ -1,5 +1,6 @@
 """What is in the wheel, and in the sdist that it is built from."""
 
+import os
 import re
 import tarfile
 from email import message_from_bytes
@@ -14,6 +15,7 @@ ROOT = Path(__file__).parents[2]
 PORTIONS = {
     "cli": "client",
     "client": "client",
+    "conformance": "client",
     "onnx": "client",
     "rules": "core",
     "runtime": "core",
@@ -67,8 +69,9 @@ def find_names(requirements: list[Requirement], extra: str) -> set[str]:
 def list_sources(portion: str) -> set[str]:
     """Returns the portion's files in the repository, as paths in the wheel."""
     root = ROOT / PORTIONS[portion]
-    paths = (root / "tensor_reshape" / portion).rglob("*")
-    return {path.relative_to(root).as_posix() for path in paths if path.is_file() and path.suffix != ".pyc"}
+    folders = os.walk(root / "tensor_reshape" / portion, followlinks=True)  # the cases of the kit lie elsewhere
+    paths = [Path(folder, name) for folder, _, names in folders for name in names]
+    return {path.relative_to(root).as_posix() for path in paths if path.suffix != ".pyc"}
 
 
 @pytest.mark.parametrize("portion", PORTIONS)
@@ -96,16 +99,25 @@ def test_the_namespace_is_all_that_is_importable(wheel_files: dict[str, bytes]):
     assert {folder for folder in folders if not folder.endswith(".dist-info")} == {"tensor_reshape"}
 
 
-def test_the_namespace_holds_code_types_descriptors_and_the_page_of_the_explorer(wheel_files: dict[str, bytes]):
+def test_the_namespace_holds_code_types_descriptors_pages_and_the_cases_of_the_kit(wheel_files: dict[str, bytes]):
     paths = [PurePosixPath(name) for name in wheel_files if name.startswith("tensor_reshape/")]
 
     others = {path for path in paths if path.suffix not in {".py", ".pyi"} and path.name != "py.typed"}
     page = PurePosixPath("tensor_reshape/server/http/explorer/static")
+    kit, report = (PurePosixPath("tensor_reshape/conformance") / name for name in ("cases", "page"))
     descriptors = ("oip/open_inference.binpb", "http/contract.binpb")
-    assert {path for path in others if path.parent != page} == {
-        PurePosixPath("tensor_reshape/server") / name for name in descriptors
+    assert {path for path in others if path.parent not in {page, report} and not path.is_relative_to(kit)} == {
+        *(PurePosixPath("tensor_reshape/server") / name for name in descriptors),
+        kit.with_name("VERSION"),
     }
-    assert page / "index.html" in others
+    assert others >= {page / "index.html", report / "page.html"}
+
+
+def test_the_cases_of_the_kit_are_in_the_wheel(wheel_files: dict[str, bytes]):
+    folder = ROOT / "conformance" / "cases"
+    cases = {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*.jsonl")}
+    kit = "tensor_reshape/conformance/cases/"
+    assert {name.removeprefix(kit): data for name, data in wheel_files.items() if name.startswith(kit)} == cases
 
 
 def test_no_test_is_shipped(wheel_files: dict[str, bytes]):

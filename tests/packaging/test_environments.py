@@ -1,67 +1,23 @@
-"""The same tests in the oldest environment that is allowed, in the newest ones, and beside another gRPC client."""
+"""Tests beside other releases of protobuf, and another gRPC client; beside the oldest releases: `scripts/floor`."""
 
 import json
 import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from packaging.specifiers import SpecifierSet
-from packaging.version import Version
 
 pytestmark = pytest.mark.timeout(900)
 
 ROOT = Path(__file__).parents[2]
-# What is not public of grpcio is used by the server, and by the direct calls of the client.
-FLOOR_FOLDERS = (
-    "tests/wire",
-    "tests/server",
-    "tests/e2e/test_operations.py",
-    "tests/e2e/test_generated_stub.py",
-    "tests/e2e/test_streams.py",
-    "tests/e2e/test_raw_streams.py",
-    "tests/e2e/test_transport.py",
-    "tests/e2e/test_lifecycle.py",
-    "tests/e2e/test_engines.py",
-    "tests/client/test_direct_calls.py",
-    "tests/client/test_direct_streams.py",
-    "tests/client/test_experiments.py",
-    # What a client lives through while its server restarts is why grpcio's floor is where it is.
-    "tests/client/test_sync.py",
-    "tests/client/test_requests.py",
-    "tests/client/test_responses.py",
-    "tests/client/test_retries.py",
-    "tests/client/test_retries_on_the_wire.py",
-    "tests/e2e/test_restarts.py",
-    "tests/e2e/test_stream_ends.py",
-)
-# What of these folders stands on no release: what a browser makes of a page, and modules that import Python alone.
-ANYWHERE_ALIKE = (
-    "tests/server/http/explorer/test_pages_in_a_browser.py",
-    "tests/server/http/explorer/test_pages_of_a_server.py",
-    "tests/server/http/explorer/test_snippets.py",  # by a runner of newer releases of click
-    "tests/server/test_budgets.py",
-    "tests/server/test_fair_locks.py",
-    "tests/server/test_fair_queues.py",
-    "tests/server/test_lifecycle.py",
-    "tests/server/test_processes.py",
-    "tests/server/test_quotas.py",
-    "tests/server/test_resets.py",
-    "tests/server/test_round_trips.py",
-    "tests/server/test_slots.py",
-    "tests/server/test_slots_model.py",
-    "tests/server/test_stalls.py",
-)
 # The suite itself runs on the newest releases, so there it is enough to see that the installed wheel works; on another
 # protobuf, also that messages are read and written as its classes do.
-NEWEST_FOLDERS = {
+FOLDERS = {
     "protobuf-6": ("tests/wire", "tests/e2e/test_operations.py", "tests/e2e/test_generated_stub.py"),
     "protobuf-7": ("tests/e2e/test_operations.py", "tests/e2e/test_generated_stub.py"),
 }
-EXTRAS = ["--extra=server", "--extra=http", "--extra=onnx", "--extra=tracing", "--extra=examples"]
-LOWEST = ["--resolution", "lowest-direct", *EXTRAS, "--requirements", "pyproject.toml"]
 NEWEST = {
     "protobuf-6": {"protobuf": "<7", "grpcio": ">1.80"},
     "protobuf-7": {"protobuf": ">=7,<8", "grpcio": ">1.80"},
@@ -123,29 +79,12 @@ def run(*command: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
 
 
-@pytest.fixture(
-    scope="module",
-    params=[
-        pytest.param(
-            "floor",
-            marks=pytest.mark.skipif(
-                sys.version_info >= (3, 13),
-                reason="scikit-learn 1.5 has no wheels for it: the floors are the oldest Python's",
-            ),
-        ),
-        *NEWEST,
-    ],
-)
-def environment(
-    request: pytest.FixtureRequest, make_environment: Callable[..., Path], wheel: Path, floors: dict[str, Version]
-) -> Environment:
+@pytest.fixture(scope="module", params=NEWEST)
+def environment(request: pytest.FixtureRequest, make_environment: Callable[..., Path], wheel: Path) -> Environment:
     project = [f"{wheel}[server,examples]", "--group", "pyproject.toml:test"]
-    if request.param == "floor":
-        promised = {name: SpecifierSet(f"=={version}") for name, version in floors.items()}
-        return Environment(make_environment(LOWEST, project), promised, FLOOR_FOLDERS)
     promised = {name: SpecifierSet(text) for name, text in NEWEST[request.param].items()}
     python = make_environment([*project, *(f"{name}{text}" for name, text in promised.items())])
-    return Environment(python, promised, NEWEST_FOLDERS[request.param])
+    return Environment(python, promised, FOLDERS[request.param])
 
 
 def test_the_environment_holds_what_it_promises(environment: Environment):
@@ -170,8 +109,7 @@ def test_the_projects_tests_pass(environment: Environment):
     # Nothing but the releases differs from the suite itself, so few examples do, and the serving that needs private
     # parts of grpcio: the other one is in `tests/server`.
     less = ("-q", "-p", "no:cacheprovider", "--hypothesis-profile", "few", "--serving", "inline")
-    ignored = [f"--ignore={path}" for path in ANYWHERE_ALIKE]
-    result = run(environment.python, "-m", "pytest", *order, *less, *ignored, *environment.folders)
+    result = run(environment.python, "-m", "pytest", *order, *less, *environment.folders)
 
     assert result.returncode == 0, result.stdout
 

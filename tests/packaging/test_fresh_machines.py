@@ -34,6 +34,7 @@ def run(tmp_path: Path) -> subprocess.CompletedProcess[str]:
     shutil.copytree(ROOT / ".ci", clone / ".ci")
     write_script(clone / "scripts/check", "echo checks", f"exit {CHECK_CODE}")
     write_script(clone / "scripts/frameworks", "echo tests of frameworks")
+    write_script(clone / "scripts/floor", "echo tests beside the oldest releases")
     write_script(clone / "scripts/test", "echo tests")
     packages = clone / "tests/clients/programs/one/debian-packages"
     packages.parent.mkdir(parents=True)
@@ -43,7 +44,7 @@ def run(tmp_path: Path) -> subprocess.CompletedProcess[str]:
 
 
 def test_the_tests_run_whatever_cannot_be_had_and_whichever_check_fails(run: subprocess.CompletedProcess[str]):
-    assert run.stdout.splitlines() == ["checks", "tests of frameworks", "tests"]
+    assert run.stdout.splitlines() == ["checks", "tests of frameworks", "tests beside the oldest releases", "tests"]
 
 
 def test_the_exit_code_is_that_of_the_check_that_failed(run: subprocess.CompletedProcess[str]):

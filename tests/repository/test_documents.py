@@ -28,8 +28,16 @@ from tensor_reshape.server.__main__ import SettingOption, serve
 from tensor_reshape.v1 import reshape_pb2, reshape_pb2_grpc, tensor_pb2
 from tensor_reshape.wire.status import RETRY_SECONDS
 
-PYTHON = find_blocks("python")
-WITH_CONSOLE = [page for page in PAGES if any(block.language == "console" for block in read_blocks(page))]
+WITH_PYTHON, WITH_CONSOLE = (
+    [page for page in PAGES if any(block.language == language for block in read_blocks(page))]
+    for language in ("python", "console")
+)
+RUN_BLOCKS = """
+import json, sys
+
+for name, text in json.load(sys.stdin):
+    exec(compile(text, name, "exec"), {"__name__": "__main__"})
+"""
 DIRECTIVES = {"{eval-rst}", "{include}"}
 """What Sphinx puts in the place of the block."""
 LANGUAGES = {"python", "console", "sh", "json", "js", "text", "ts", "go", "cpp", "py", "toml", "yaml", *DIRECTIVES}
@@ -37,15 +45,23 @@ LANGUAGES = {"python", "console", "sh", "json", "js", "text", "ts", "go", "cpp",
 tests/packaging/test_kubernetes.py renders it. `toml` is what tests/server/security/test_permissions.py reads."""
 FOREIGN = {"js", "ts", "go", "cpp", "py"}
 """What a page shows in these is a file of the repository, which tests run: tests/clients, tests/frameworks, and
-test_moving.py here; but for how-to/arrays.md, of which tests/frameworks runs each block."""
+test_moving.py here; but for how-to/arrays.md, of which tests/frameworks runs each block, and for reports."""
 FRAMEWORKS_PAGE = "arrays.md:"
+REPORTS = tuple(f"{page.name}:" for page in (ROOT / "docs/conformance/reports").glob("*.md"))
+"""Their programs run in the environments of the libraries: `scripts/adapters`."""
 RUN = ("examples/clients", "examples/moving", "tests/clients/programs")
-SHOWN = [block for name in sorted(FOREIGN) for block in find_blocks(name) if not block.name.startswith(FRAMEWORKS_PAGE)]
+SHOWN = [
+    block
+    for name in sorted(FOREIGN)
+    for block in find_blocks(name)
+    if not block.name.startswith((FRAMEWORKS_PAGE, *REPORTS))
+]
 ADDRESS = "localhost:50051"
 OPTIONS = [option for option in serve.params if isinstance(option, SettingOption)]
 COMMANDS = load_all(LAZY_COMMANDS)
 CALL = re.compile(r"^\s*tensor-reshape (\w+)(.*)$", re.MULTILINE)
-PATH = re.compile(r"`((?:core|client|server|docs|tests|protos|scripts|verification|examples|benchmarks)/[\w./-]*)`")
+FOLDERS = "core|client|server|docs|tests|protos|scripts|verification|examples|benchmarks|conformance"
+PATH = re.compile(rf"`((?:{FOLDERS})/[\w./-]*)`")
 LINK = re.compile(r"\]\((?!https?:)([^)#]*)(?:#([^)]*))?\)")
 README_LINES = 120
 SERVICE = reshape_pb2.DESCRIPTOR.services_by_name["ReshapeService"]
@@ -94,9 +110,12 @@ def test_code_in_other_languages_is_a_file_that_runs(block: Block):
     assert [file for file in files if file.read_text() == block.text] != []
 
 
-@pytest.mark.parametrize("block", PYTHON, ids=name_block)
-def test_the_python_code_runs(server: ServerProcess, block: Block):
-    subprocess.run([sys.executable, "-c", block.text.replace(ADDRESS, server.address)], check=True)
+@pytest.mark.parametrize("page", WITH_PYTHON, ids=name_page)
+def test_the_python_code_runs(server: ServerProcess, page: Path):
+    """Each block by itself, but in one process a page: most of what it takes is to import what they use."""
+    blocks = [block for block in read_blocks(page) if block.language == "python"]
+    given = json.dumps([(block.name, block.text.replace(ADDRESS, server.address)) for block in blocks])
+    subprocess.run([sys.executable, "-c", RUN_BLOCKS], input=given, text=True, check=True)
 
 
 @pytest.mark.timeout(400)  # each command is a process of its own, which takes seconds where others compute

@@ -1,5 +1,8 @@
 """The numpy backend by itself."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -53,3 +56,18 @@ def test_the_output_is_bounded_before_it_is_made(limit: int, fits: bool):
         with pytest.raises(LimitError) as caught:
             reshape(broadcast, (12,), Limits(max_output_bytes=limit))
         assert caught.value.reason == Reason.OUTPUT_TOO_LARGE
+
+
+NUMPY = """
+import sys
+from tensor_reshape.server.config import Config
+from tensor_reshape.server.runner import Runner
+
+runner = Runner(Config(listen=("127.0.0.1:0",), http_listen="127.0.0.1:0"))
+print(*sorted({"numpy", "ml_dtypes"} & sys.modules.keys()))
+"""
+
+
+def test_a_server_that_has_not_been_sent_strides_has_not_imported_numpy():
+    run = subprocess.run([sys.executable, "-c", NUMPY], capture_output=True, text=True, check=True)
+    assert run.stdout == "\n"

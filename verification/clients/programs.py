@@ -3,8 +3,8 @@
 A program is a folder of `tests/clients/programs`:
 
 - `about.json`: `title`, the protocols whose tables it makes (`tables`), the flags of the server that it asks
-  (`server`), `page`, and `exceptions`: rows in which this client must see something else, each with `why`, and with the
-  `code` that ends its calls, and the `reason` in the details, or without.
+  (`server`), `page`, `row_calls` where each call is a process, and `exceptions`: rows in which this client must see
+  something else, each with `why`, and with the `code` that ends its calls, and the `reason` in the details, or without.
 - `install`: makes the environment. It runs in the environment's folder, which has a copy of the program's folder and of
   `tests/clients/shared`; PROTOS is the folder of the contract, EXAMPLES that of the examples, GOOGLEAPIS one with
   `google/rpc`, PYTHON an interpreter that has uv. It writes the file `versions`, and ends with 77 where the machine
@@ -32,6 +32,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from google.protobuf import any_pb2, duration_pb2
 from google.protobuf.descriptor_pb2 import FileDescriptorSet
@@ -50,6 +51,8 @@ PROTOS, EXAMPLES = ROOT / "protos", ROOT / "examples/clients"
 ENVIRONMENTS = ROOT / ".venv-clients"
 GOOGLEAPIS = Path(status_pb2.__file__).parents[2]
 _INSTALL_SECONDS, _RUN_SECONDS = 900, 400
+_OPTIONAL: Mapping[str, Any] = {"server": (), "page": "", "row_calls": None, "exceptions": {}}
+"""What `about.json` need not say, in the order of the attributes of `Program`."""
 _LACKING = 77
 """The exit code of `install` where the machine lacks something, as automake has it."""
 
@@ -68,6 +71,7 @@ class Program:
         tables: the protocols that it speaks.
         server: the flags that its server is started with besides.
         page: the file in the repository that docs/how-to/clients.md shows; empty: none.
+        row_calls: how many calls of a row `scripts/test` makes of it; None: all, as `scripts/clients` does.
         exceptions: by row, how it must differ.
     """
 
@@ -76,6 +80,7 @@ class Program:
     tables: Sequence[str]
     server: Sequence[str]
     page: str
+    row_calls: int | None
     exceptions: Mapping[str, Mapping[str, object]]
 
     @property
@@ -179,5 +184,5 @@ def find_programs() -> list[Program]:
 
 def _read_program(folder: Path) -> Program:
     about = json.loads((folder / "about.json").read_text())
-    given = [about.get(name, default) for name, default in (("server", ()), ("page", ""), ("exceptions", {}))]
+    given = [about.get(name, default) for name, default in _OPTIONAL.items()]
     return Program(folder.name, about["title"], about["tables"], *given)

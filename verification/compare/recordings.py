@@ -1,7 +1,8 @@
 """Records what OpenVINO has in its tensors and makes of them: `python -m verification.compare.recordings > CASES`.
 
-What it prints is `tests/conformance/packed_cases.jsonl`, by which the tests know OpenVINO without having it. The values
-are OpenVINO's own: each tensor is converted, u1 to u6 and i4 to i32, the floats to f32.
+What it prints is `conformance/cases/full/packed.jsonl`, by which the tests know OpenVINO without having it; then
+`scripts/kit --write` adds the sentences. The elements are OpenVINO's own: each tensor is converted, u1 to u6 and i4 to
+i32, the floats to f32.
 """
 
 import json
@@ -19,7 +20,7 @@ _SHAPES = (((), (1,)), ((5,), (-1, 1)), ((3, 3), (9,)), ((2, 4, 2), (4, -1)), ((
 
 def main() -> None:
     """Prints a case a line."""
-    random, source = Random(12), f"OpenVINO {openvino.__version__.split('-')[0]} executed"
+    number, random, source = 0, Random(12), f"OpenVINO {openvino.__version__.split('-')[0]} executed"
     for data_type in DataType:
         if data_type <= DataType.F64:
             continue
@@ -27,14 +28,18 @@ def main() -> None:
             data = random.randbytes(make_tensor(data_type, dims).byte_size)
             one = Reshape(data_type, dims, target, data)
             output = reshape_theirs(one)
+            number += 1
+            told = {"shape": output.dims, "bytes": output.data.hex()}
+            question = {"data": dims, "shape": target, "special_zero": False, "data_type": str(data_type)}
             case = {
-                "data_type": str(data_type),
-                "dims": dims,
-                "target": target,
-                "data": data.hex(),
-                "elements": read_elements(one),
-                "output": {"dims": output.dims, "data": output.data.hex()},
-                "source": source,
+                "id": f"packed/ov-{number:04}",
+                "rule": "packed",
+                "operations": ["reshape"],
+                **question,
+                "bytes": data.hex(),
+                "answer": told,
+                "because": "",
+                "recorded": {"by": source, **told, "elements": read_elements(one)},
             }
             print(json.dumps(case))
 

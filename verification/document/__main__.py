@@ -1,4 +1,4 @@
-"""Writes what of docs follows from the code: the errors, what stands between two marks of other pages, the drawings.
+"""Writes what of docs follows from the code: the errors, what libraries answer, parts of other pages, the drawings.
 
 The reasons are provoked from real servers, so that the page shows what a caller gets. `--check` writes nothing, and
 ends with status 1 where a page is not what would be written.
@@ -12,6 +12,9 @@ from pathlib import Path
 from tensor_reshape.client import Reason
 from tensor_reshape.server.metrics.expositions import PROCESS_PREFIX
 from tensor_reshape.server.metrics.families import GAUGE, PROCESS_FAMILIES, SERVER_FAMILIES
+from verification.adapters.libraries import load_libraries
+from verification.adapters.pages import build as build_answers
+from verification.adapters.results import read_results
 from verification.document.commands import build_commands
 from verification.document.configuration import build_configuration
 from verification.document.contract import build_contract, read_sources
@@ -67,6 +70,7 @@ def main() -> None:
     with run_servers() as servers:
         pages = {
             ERRORS: build_errors(servers),
+            DOCS / "conformance.md": build_answers(load_libraries(), read_results()),
             **{page: insert(page.read_text(), lines) for page, lines in build_tables().items()},
             **{DRAWINGS / f"{name}.svg": text for name, text in draw_all().items()},
         }

@@ -17,10 +17,18 @@ def build_commands() -> Iterator[str]:
     """Yields a section for each command."""
     parent = click.Context(commands, info_name=PROGRAM)
     for name, command in sorted(load_all(COMMANDS).items()):
-        context = click.Context(command, info_name=name, parent=parent)
-        yield from (f"## {name}", "", "```text", f"{PROGRAM} {name} {' '.join(command.collect_usage_pieces(context))}")
-        yield from ("```", "", *_build_paragraphs(command.help), *_build_options(command, context))
-        yield from _build_paragraphs(command.epilog)
+        yield from _build_command(name, command, parent)
+
+
+def _build_command(name: str, command: click.Command, parent: click.Context) -> Iterator[str]:
+    """Yields the section of a command, and those of the commands that it has."""
+    context = click.Context(command, info_name=name, parent=parent)
+    path = context.command_path.removeprefix(f"{PROGRAM} ")
+    yield from (f"## {path}", "", "```text", f"{PROGRAM} {path} {' '.join(command.collect_usage_pieces(context))}")
+    yield from ("```", "", *_build_paragraphs(command.help), *_build_options(command, context))
+    yield from _build_paragraphs(command.epilog)
+    for inner, following in sorted(command.commands.items()) if isinstance(command, click.Group) else ():
+        yield from _build_command(inner, following, context)
 
 
 def _build_paragraphs(text: str | None) -> Iterator[str]:

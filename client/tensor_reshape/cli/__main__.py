@@ -16,6 +16,11 @@ COMMANDS = (
     LazyCommand("bench", "Measure a running server.", find_module("benchmarks:bench")),
     LazyCommand("check", "Check the Reshape nodes of an ONNX model.", find_module("checks:check", "onnx")),
     LazyCommand("completion", "Print what has a shell complete commands.", find_module("completions:completion")),
+    LazyCommand(
+        "conformance",
+        "Hold an implementation of the operations against the conformance kit.",
+        find_module("conformance:conformance"),
+    ),
     LazyCommand("dynamic", "Execute DynamicReshape on a file.", find_module("commands:dynamic")),
     LazyCommand("explore", "Show the shape explorer in a browser, until Ctrl-C.", find_extra("explore", "http")),
     LazyCommand("health", "Ask whether a server serves.", find_module("commands:health")),

@@ -2,14 +2,19 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-from tensor_reshape.cli.questions import read_question
+from tensor_reshape.cli.executions import execute
 from tensor_reshape.client import InferredShape, InvalidRequestError, Reason, ReshapeError, ShapeQuery, infer_locally
 from tensor_reshape.client.queries import MAX_CALL_QUERIES, read_query
+from tensor_reshape.client.question_records import BatchLine, describe_refusal, read_line
 from tensor_reshape.rules.limits import MAX_BATCH_BYTES
+from tensor_reshape.rules.records import Json
 from tensor_reshape.wire.batches import encode_batch_item
 from tensor_reshape.wire.fields import check_header_size
+
+if TYPE_CHECKING:
+    from tensor_reshape.client import Client
 
 Answer: TypeAlias = InferredShape | ReshapeError
 Ask: TypeAlias = Callable[[Sequence[ShapeQuery]], list[Answer]]
@@ -18,16 +23,38 @@ _FIELD_BYTES = 4  # a tag and the length of an item: at most 64 KiB, so three by
 _PLACEHOLDER = ShapeQuery(special_zero=None)  # type: ignore[arg-type] # every server refuses it
 
 
-def answer_lines(lines: Iterable[bytes], ask: Ask) -> Iterator[tuple[ShapeQuery, Answer]]:
+def answer_records(lines: Iterable[bytes], client: "Client | None") -> Iterator[Json]:
+    """Answers each line with the JSON of its own answer or refusal, in order.
+
+    Args:
+        lines: one question each; see `read_line`.
+        client: None: this process answers.
+    """
+    for line, answer in answer_lines(lines, infer_locally if client is None else client.infer_shapes):
+        yield _describe(line, answer, client) if line.id is None else {"id": line.id, **_describe(line, answer, client)}
+
+
+def _describe(line: BatchLine, answer: Answer, client: "Client | None") -> Json:
+    try:
+        if isinstance(answer, ReshapeError):
+            return describe_refusal(answer)
+        if line.data is None or isinstance(line.query, ReshapeError):
+            return answer.to_json()
+        return {**answer.to_json(), "bytes": execute(line.query, line.data, client).hex()}
+    except ReshapeError as error:
+        return describe_refusal(error)
+
+
+def answer_lines(lines: Iterable[bytes], ask: Ask) -> Iterator[tuple[BatchLine, Answer]]:
     """Answers each line with its own answer or refusal, in order.
 
     Args:
-        lines: one question each; see `read_question`.
+        lines: one question each; see `read_line`.
         ask: answers many at once.
     """
     batch = _Batch(ask)
     for line in lines:
-        question = _read(line)
+        question = read_line(line)
         if not batch.take(question):
             yield from batch.flush()
             batch.take(question)
@@ -40,35 +67,33 @@ class _Batch:
     def __init__(self, ask: Ask) -> None:
         self._ask = ask
         self._answers: list[Answer] = []  # of all lines so far: a link may go back to any
-        self._call: list[
-            ShapeQuery | ReshapeError
-        ] = []  # the lines of the call, a refusal for one that cannot be asked
+        self._call: list[BatchLine] = []  # as it is asked, a refusal for a line that cannot be
         self._bytes = 0  # of the call
 
-    def take(self, question: ShapeQuery | ReshapeError) -> bool:
+    def take(self, question: BatchLine) -> bool:
         """Adds a line to the call; returns False where it has no room."""
-        item, size = self._prepare(question)
+        item, size = self._prepare(question.query)
         if self._call and (len(self._call) == MAX_CALL_QUERIES or self._bytes + size > MAX_BATCH_BYTES):
             return False
-        self._call.append(item)
+        self._call.append(question._replace(query=item))
         self._bytes += size
         return True
 
-    def flush(self) -> Iterator[tuple[ShapeQuery, Answer]]:
+    def flush(self) -> Iterator[tuple[BatchLine, Answer]]:
         """Makes the call."""
         # Emptied before it is made: what it raises ends the whole, and nothing is asked twice.
         call, start = self._call, len(self._answers)
         self._call, self._bytes = [], 0
         # A line that cannot be asked keeps its place: the server counts the items, and refuses what depends on it.
-        queries = [_PLACEHOLDER if isinstance(item, ReshapeError) else item for item in call]
+        queries = [_PLACEHOLDER if isinstance(item.query, ReshapeError) else item.query for item in call]
         answers = self._ask(queries) if queries else []
         for item, query, answer in zip(call, queries, answers, strict=True):
-            final = item if isinstance(item, ReshapeError) else answer
+            final = item.query if isinstance(item.query, ReshapeError) else answer
             # The server counts the items of its call; the caller counts lines.
             if isinstance(final, ReshapeError) and final.reason == Reason.LINK_FAILED and query.data_from is not None:
                 final = _refuse_failed_link(start + query.data_from, len(self._answers))
             self._answers.append(final)
-            yield query, final
+            yield item, final
 
     def _prepare(self, question: ShapeQuery | ReshapeError) -> tuple[ShapeQuery | ReshapeError, int]:
         """Returns a line as it is asked, and the bytes that it takes."""
@@ -94,13 +119,6 @@ class _Batch:
         if isinstance(answer, ReshapeError):
             raise _refuse_failed_link(data_from, index)
         return replace(query, data_from=None, data_shape=answer.dims)
-
-
-def _read(line: bytes) -> ShapeQuery | ReshapeError:
-    try:
-        return read_question(line)
-    except ReshapeError as error:
-        return error
 
 
 def _measure(query: ShapeQuery) -> int:

@@ -18,14 +18,12 @@ from tensor_reshape.cli.parameters import (
     Strides,
     connection_options,
 )
-from tensor_reshape.cli.questions import describe_refusal
 from tensor_reshape.client import InferredShape, ReshapeError, ShapeQuery, infer_locally
 from tensor_reshape.rules.dims import format_dim
 from tensor_reshape.rules.operations import OPERATIONS
 from tensor_reshape.rules.views import View
 
 if TYPE_CHECKING:
-    from tensor_reshape.cli.batches import Ask
     from tensor_reshape.client import Client
 
 _PARTIAL = PartialDims()
@@ -38,10 +36,11 @@ exporters write, as in seq + past or floor(height/8), is a name as a whole; any 
 {"min", "max", "name"} is between; "max" is null where nothing bounds it, and "name" absent where there is none.
 "equalities", "origins" (with --explain) and "view" (with --strides) follow.
 
-A line of --batch is {"data", "shape", "special_zero"}, and where wanted "operation", "expected", "explain", "strides"
-and "data_from": the number of an earlier line, from 0, whose output is the data. A dim is a number, text, null,
-[low, high] or {"min", "max"}. Each line gives one line: what --json prints, or
-{"error": {"reason", "message", "field", "metadata"}}; exit code 3 if any was refused.
+A line of --batch is {"data", "shape", "special_zero"}, and where wanted "operation", "expected", "explain", "strides",
+"data_type" and "data_from": the number of an earlier line, from 0, whose output is the data. A dim is a number, text,
+null, [low, high] or {"min", "max"}. With "bytes", in hexadecimal, the reshape is executed on them as well. Each line
+gives one: what --json prints, or {"error": {"reason", "message", "field", "metadata"}}, with the line's "id", if any,
+and the "bytes" of the output; exit code 3 if any was refused.
 """
 
 
@@ -64,15 +63,15 @@ and "data_from": the number of an earlier line, from 0, whose output is the data
 def infer(connection: Connection, *, local: bool, **options: Any) -> None:
     """Print the output shape, without data."""
     if local:
-        _answer(_ask_locally, infer_locally, **options)
+        _answer(_ask_locally, None, **options)
         return
     with connection.open() as client:
-        _answer(partial(_ask_server, client), client.infer_shapes, **options)
+        _answer(partial(_ask_server, client), client, **options)
 
 
 def _answer(
     ask: Callable[[ShapeQuery], InferredShape],
-    ask_many: "Ask",
+    client: "Client | None",
     *,
     batch: BinaryIO | None,
     as_json: bool,
@@ -80,7 +79,7 @@ def _answer(
 ) -> None:
     if batch is not None:
         _refuse_options(options)
-        _print_batch(batch, ask_many)
+        _print_batch(batch, client)
         return
     query = _build_query(**options)  # type: ignore[arg-type] # click has converted each option
     try:
@@ -151,20 +150,18 @@ def _ask_server(client: "Client", query: ShapeQuery) -> InferredShape:
     )
 
 
-def _print_batch(batch: BinaryIO, ask: "Ask") -> None:
-    from tensor_reshape.cli.batches import answer_lines  # noqa: PLC0415 - it takes protobuf, which one question does not
+def _print_batch(batch: BinaryIO, client: "Client | None") -> None:
+    from tensor_reshape.cli.batches import answer_records  # noqa: PLC0415 - it takes protobuf, which one question does not
 
     refused, console = False, find_console(sys.stderr)
     # Printed as they come: another program may read them meanwhile.
-    for line, (_, answer) in enumerate(answer_lines(batch, ask), 1):
-        if isinstance(answer, ReshapeError):
-            refused = True
-            click.echo(json.dumps(describe_refusal(answer)))
-            if console is not None:
-                told = escape_unprintable(f"{batch.name}:{line}: {answer} [{answer.reason}]")
-                console.print(told, style="red", markup=False)
-        else:
-            click.echo(json.dumps(answer.to_json()))
+    for line, record in enumerate(answer_records(batch, client), 1):
+        click.echo(json.dumps(record))
+        error = record.get("error")
+        refused = refused or error is not None
+        if error is not None and console is not None:
+            told = escape_unprintable(f"{batch.name}:{line}: {error['message']} [{error['reason']}]")
+            console.print(told, style="red", markup=False)
     if refused:
         raise click.exceptions.Exit(_REFUSED)
 

@@ -1,4 +1,4 @@
-"""How far a long transfer is: a bar with its rate and the time that is left, on a terminal alone."""
+"""How far something long is, a transfer or a run of questions: a bar, on a terminal alone."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -36,3 +36,22 @@ def draw_progress(size: int, *, wanted: bool) -> Iterator[Advance | None]:
     with progress.Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task("", total=size)
         yield lambda arrived, total: bar.update(task, completed=arrived, total=total)
+
+
+@contextmanager
+def count_replies(size: int) -> Iterator[Callable[[], object]]:
+    """Draws a bar on standard error while the block runs; yields what moves it by one question, for any thread.
+
+    Args:
+        size: how many questions there are.
+    """
+    console = find_console(sys.stderr)
+    if console is None or not sys.stderr.isatty():  # as above
+        yield bool
+        return
+    from rich import progress  # noqa: PLC0415 - as above
+
+    columns = (progress.BarColumn(bar_width=None), progress.MofNCompleteColumn(), progress.TimeElapsedColumn())
+    with progress.Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("", total=size)
+        yield lambda: bar.advance(task)

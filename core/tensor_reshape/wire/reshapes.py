@@ -9,9 +9,10 @@ Laws:
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from struct import Struct
 
 from tensor_reshape.rules.dims import check_dims
-from tensor_reshape.rules.dtypes import DataType
+from tensor_reshape.rules.dtypes import INTEGERS, DataType
 from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason
 from tensor_reshape.rules.limits import (
     DEFAULT_LIMITS,
@@ -28,7 +29,6 @@ from tensor_reshape.rules.operations import (
 )
 from tensor_reshape.rules.questions import KnownQuestion, Question
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
-from tensor_reshape.wire.arrays import build_array
 from tensor_reshape.wire.dims import decode_expected, encode_shape
 from tensor_reshape.wire.fields import (
     PAYLOAD_TAG,
@@ -46,6 +46,8 @@ _ALIGNMENT = 8  # of the widest element
 _MAX_DIM_BYTES, _MAX_LENGTH_BYTES = 9, 5  # see `encode_response_header`
 _DATA_TYPE_TAG = b"\x08"  # field 1 of Tensor, a varint
 _DIMS_TAG = b"\x12"  # field 2 of Tensor, packed
+_ITEMS = dict(zip(sorted(INTEGERS), map(Struct, ("<b", "<h", "<i", "<q", "<B", "<H", "<I", "<Q")), strict=True))
+"""What reads an element of each type that a shape tensor may have; sorted: i8 to i64, then u8 to u64."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +166,12 @@ def read_items(operation: Operation, shape: TensorView, limits: Limits = DEFAULT
     if shape.dims[0] > MAX_RANK:  # no operation takes so many, and a stride of 0 makes a trillion of them out of one
         check_rank(operation, shape.dims[0], "shape", limits)
     shape.check_layout("shape")
-    return [int(item) for item in build_array(shape)]  # Python's integers: numpy's wrap
+    # Not by numpy, whose integers wrap, and which a server needs for nothing else but data with strides.
+    item = _ITEMS[shape.data_type]
+    if shape.strides is None:
+        return [number for (number,) in item.iter_unpack(shape.payload)]
+    step = item.size * shape.strides[0]
+    return [item.unpack_from(shape.payload, index * step)[0] for index in range(shape.dims[0])]
 
 
 def find_tensor_bytes(raw: bytes) -> int | None:

@@ -66,7 +66,7 @@ class Connection(H11Protocol):
         super().connection_made(transport)
         transport.set_write_buffer_limits(1, 0)  # so that `pause_writing` tells of what is not taken at once
         told = read_certificate(transport)  # now: later, another thread may ask while this one reads
-        self.app_state = dict(Peer(self._name, lambda: told, transport.abort).note())
+        self.app_state = dict(Peer(self._name, lambda: told, self.abort).note())
         self._await_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -109,9 +109,15 @@ class Connection(H11Protocol):
 
     def shutdown(self) -> None:
         """Ends: at once where it is idle, else with the answer; see `H11Protocol`."""
-        super().shutdown()
+        if not self.transport.is_closing():  # see `abort`
+            super().shutdown()
         if not self.is_busy and self._write_timer is None:
-            self.loop.call_later(_END_SECONDS, self.transport.abort)
+            self.loop.call_later(_END_SECONDS, self.abort)
+
+    def abort(self) -> None:
+        """Ends at once, unless it has ended: before Python 3.11.4, what is closed twice over TLS cannot be aborted."""
+        if not self.closed.is_set():
+            self.transport.abort()
 
     def send_400_response(self, msg: str) -> None:
         """Answers what is no HTTP; see `H11Protocol`."""

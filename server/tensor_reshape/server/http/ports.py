@@ -68,7 +68,7 @@ class _Guest:
     def send_away(self) -> None:
         self.leaves = True
         if self.connection is not None:
-            self.connection.transport.abort()
+            self.connection.abort()
         elif self.task is not None:
             self.task.cancel()
 

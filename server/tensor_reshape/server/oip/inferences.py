@@ -8,8 +8,7 @@
 import logging
 import time
 from collections.abc import Iterator
-
-import numpy as np
+from struct import pack
 
 from tensor_reshape.rules.dims import ANY, AnyDim, Dim
 from tensor_reshape.rules.dtypes import DataType
@@ -150,8 +149,8 @@ class Inference:
     def _tell_shape(self, call: InferCall, answer: bytes) -> Pieces:
         """Returns the answer to a question: -1 for a dim that is not one number."""
         dims = decode_infer_response(answer).dims or ()
-        items = np.array([dim if isinstance(dim, int) else -1 for dim in dims], "<i8")
-        output = TensorView(DataType.I64, (len(items),), None, memoryview(items.tobytes()))
+        items = [dim if isinstance(dim, int) else -1 for dim in dims]
+        output = TensorView(DataType.I64, (len(items),), None, memoryview(pack(f"<{len(items)}q", *items)))
         header, payload = self._finish(call, output)
         return encode_id(call.id) + header, payload
 

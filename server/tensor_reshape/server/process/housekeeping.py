@@ -21,6 +21,9 @@ QUIET_SECONDS = 5.0
 KEPT_BYTES = 32 * 1024 * 1024
 """What the process may keep above what it had at start: to return it costs more than it is worth."""
 
+LOOK_SECONDS = 1.0
+"""What passes until the memory of the process is looked at again: to be told it takes longer than all duties do."""
+
 FUTILE_SECONDS = 60.0
 """What passes after an attempt that gave little back."""
 
@@ -60,6 +63,7 @@ class MemoryReturner:
             return False
         before = read_resident_bytes()
         if before <= self._base + KEPT_BYTES:
+            self._not_before = now + LOOK_SECONDS
             return False
         gc.collect()  # calls that ended early may be cycles which hold messages; few calls let them lie for long
         release_freed_memory()

@@ -1,28 +1,60 @@
-"""Shape questions and their refusals as JSON."""
+"""Shape questions and their refusals as JSON, one a line.
+
+Law: whatever a line is, it is a question or a refusal of its own; nothing of it is guessed.
+"""
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeGuard
+from typing import NamedTuple, TypeGuard
 
-from tensor_reshape.client import DimLike, InvalidRequestError, Reason, ReshapeError, ShapeQuery
+from tensor_reshape.client.queries import DimLike, ShapeQuery
 from tensor_reshape.rules.dims import AnyDim
+from tensor_reshape.rules.errors import InvalidRequestError, Reason, ReshapeError
 from tensor_reshape.rules.limits import MAX_DIM
 from tensor_reshape.rules.notation import parse_dim
 from tensor_reshape.rules.records import Json
 
+_HEX = re.compile("[0-9a-fA-F]*")
+_ID, _BYTES = "id", "bytes"
 _LINE = ""  # the field to blame for a line as a whole
 
 
-def read_question(line: bytes) -> ShapeQuery:
-    """Reads one line of a batch.
+class BatchLine(NamedTuple):
+    """One line of a batch.
+
+    Attributes:
+        query: what it asks, or why it cannot be asked.
+        id: what its answer is to be called; None: nothing.
+        data: the buffer on which the reshape is to be executed as well; None: only its shape is asked for.
+    """
+
+    query: ShapeQuery | ReshapeError
+    id: str | int | None = None
+    data: bytes | None = None
+
+
+def read_line(line: bytes) -> BatchLine:
+    """Reads one line of a batch."""
+    name: str | int | None = None
+    try:
+        record = _parse(line)
+        name = _read_id(record.pop(_ID, None))  # before the rest, whose refusal has it
+        data = _read_data(record)
+        return BatchLine(read_question(record), name, data)
+    except ReshapeError as error:
+        return BatchLine(error, name)
+
+
+def read_question(record: Json) -> ShapeQuery:
+    """Reads a question.
 
     Raises:
-        InvalidRequestError: it is no question.
+        InvalidRequestError: it is none.
     """
-    record = _parse(line)
     for key in record:
         if key not in _KEYS:
-            raise _refuse(_LINE, f"{key!r} is no key of a question; they are {', '.join(_KEYS)}")
+            raise _refuse(_LINE, f"{key!r} is no key of a question; they are {', '.join(_KEYS)}, id and bytes")
     for key in ("shape",) if "data_from" in record else ("data", "shape"):
         if key not in record:
             message = f"{key} is required; null says that nothing is known of it"
@@ -54,7 +86,31 @@ def _parse(line: bytes) -> Json:
     return record
 
 
-def _read_dims(key: str, value: object) -> Sequence[DimLike] | None:
+def _read_id(value: object) -> str | int | None:
+    if value is None or isinstance(value, str) or _is_int(value):
+        return value
+    raise _refuse(_ID, "id is text or a number")
+
+
+def _read_data(record: Json) -> bytes | None:
+    """Takes the buffer out of a question."""
+    text = record.pop(_BYTES, None)
+    if text is None:
+        return None
+    if record.get("data_type") is None:
+        message = "data_type is required where there are bytes"
+        raise InvalidRequestError.of(Reason.FIELD_MISSING, message, "data_type")
+    if not isinstance(text, str) or len(text) % 2 or _HEX.fullmatch(text) is None:
+        raise _refuse(_BYTES, "bytes are text, of two hexadecimal digits each")
+    return bytes.fromhex(text)
+
+
+def read_shape(key: str, value: object) -> Sequence[DimLike] | None:
+    """Reads a shape, null where nothing is known of it; `key` is what a refusal calls it.
+
+    Raises:
+        InvalidRequestError: MESSAGE_MALFORMED or DIM_UNREADABLE.
+    """
     if value is None:
         return None
     if not isinstance(value, list):
@@ -106,7 +162,11 @@ def _read_flag(key: str, value: object) -> bool:
     raise _refuse(key, f"{key} is true or false")
 
 
-def _read_operation(key: str, value: object) -> str:
+def _read_text_or_null(key: str, value: object) -> str | None:
+    return None if value is None else _read_plain_text(key, value)
+
+
+def _read_plain_text(key: str, value: object) -> str:
     if isinstance(value, str):
         return value
     raise _refuse(key, f"{key} is text")
@@ -127,11 +187,12 @@ def _refuse(field: str, message: str) -> InvalidRequestError:
 
 
 _KEYS: Mapping[str, tuple[str, Callable[[str, object], object]]] = {
-    "data": ("data_shape", _read_dims),
-    "shape": ("shape", _read_dims),
+    "data": ("data_shape", read_shape),
+    "shape": ("shape", read_shape),
     "special_zero": ("special_zero", _read_flag),
-    "operation": ("operation", _read_operation),
-    "expected": ("expected_shape", _read_dims),
+    "operation": ("operation", _read_plain_text),
+    "expected": ("expected_shape", read_shape),
+    "data_type": ("data_type", _read_text_or_null),
     "explain": ("explain", _read_flag),
     "strides": ("data_strides", _read_strides),
     "data_from": ("data_from", _read_index),

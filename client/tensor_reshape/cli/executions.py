@@ -1,0 +1,49 @@
+"""Reshapes of the buffers that the lines of a batch bring, by a server or in this process.
+
+Law: what comes back are the bytes of the dense row-major output, whatever the strides of the data were.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tensor_reshape.client import InvalidRequestError, PackedTensor, Reason, ShapeQuery
+from tensor_reshape.client.queries import read_query
+from tensor_reshape.rules.questions import Question, is_known
+from tensor_reshape.wire.arrays import Array, build_array, gather, view_bytes
+from tensor_reshape.wire.tensors import TensorView
+
+if TYPE_CHECKING:
+    from tensor_reshape.client import Client
+
+
+def execute(query: ShapeQuery, data: bytes, client: "Client | None") -> bytes:
+    """Returns the elements of the output.
+
+    Args:
+        query: what is asked, whose shape has an answer.
+        data: the elements of the data, from the first place to the last.
+        client: None: this process reshapes.
+
+    Raises:
+        InvalidRequestError: FIELD_MISSING, where data or target are not numbers throughout, or the layout's.
+    """
+    (question, _, strides), _ = read_query(query)
+    if not is_known(question) or question.data_type is None:
+        message = "bytes are reshaped where data and shape are numbers throughout"
+        raise InvalidRequestError.of(Reason.FIELD_MISSING, message, "data")
+    tensor = TensorView(question.data_type, question.data, strides, memoryview(data)).check_layout("data")
+    return bytes(gather(tensor)) if client is None else _execute_remotely(client, question, tensor)
+
+
+def _execute_remotely(client: "Client", question: Question[Sequence[int]], tensor: TensorView) -> bytes:
+    # No bytes travel of an empty tensor, and numpy cannot hold each shape of one.
+    if 0 in tensor.dims:
+        return b""
+    if tensor.data_type.is_packed:
+        array: PackedTensor | Array = PackedTensor(tensor.data_type, tensor.dims, tensor.payload)
+    else:
+        array = build_array(tensor)
+    output = getattr(client, question.operation.name)(array, question.target, special_zero=question.special_zero)
+    return bytes(output.data if isinstance(output, PackedTensor) else view_bytes(np.ascontiguousarray(output)))

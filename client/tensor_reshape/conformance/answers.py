@@ -1,0 +1,92 @@
+"""What an implementation answers, read from its JSON.
+
+Laws: whatever an implementation writes, it is one of these or `GarbledError`; and how large it is costs no more than to
+parse it once.
+"""
+
+from typing import NamedTuple, TypeAlias
+
+from tensor_reshape.client.queries import read_dims
+from tensor_reshape.client.question_records import read_shape
+from tensor_reshape.rules.dims import AnyDim, find_bounds
+from tensor_reshape.rules.errors import InvalidRequestError
+from tensor_reshape.rules.records import Json
+
+
+class GarbledError(Exception):
+    """A record is no answer; the text says why."""
+
+
+class Told(NamedTuple):
+    """A shape.
+
+    Attributes:
+        dims: None: its rank is unknown.
+        view: whether it can be a view, and its strides; None: nothing is said of it.
+        data: the bytes of the output, in hexadecimal; None: nothing was executed.
+    """
+
+    dims: tuple[AnyDim, ...] | None
+    view: Json | None = None
+    data: str | None = None
+
+
+class Refused(NamedTuple):
+    """A refusal.
+
+    Attributes:
+        reason: which one; empty: none is told.
+    """
+
+    reason: str
+
+
+class Unsupported(NamedTuple):
+    """Something that the implementation does not offer.
+
+    Attributes:
+        why: in its words.
+    """
+
+    why: str
+
+
+Answer: TypeAlias = Told | Refused | Unsupported
+
+
+def read_answer(record: Json) -> Answer:
+    """Reads an answer.
+
+    Raises:
+        GarbledError: it is none.
+    """
+    if "unsupported" in record:
+        return Unsupported(str(record["unsupported"]))
+    if "error" in record:
+        error = record["error"]
+        return Refused(str(error.get("reason") or "") if isinstance(error, dict) else "")
+    if "shape" not in record:
+        message = "it has none of shape, error and unsupported"
+        raise GarbledError(message)
+    view, data = record.get("view"), record.get("bytes")
+    if not (view is None or isinstance(view, dict)) or not (data is None or isinstance(data, str)):
+        message = "its view is no object, or its bytes are no text"
+        raise GarbledError(message)
+    return Told(_read_dims(record["shape"]), view, data)
+
+
+def _read_dims(value: object) -> tuple[AnyDim, ...] | None:
+    if isinstance(value, list):
+        value = [_complete(dim) if isinstance(dim, dict) else dim for dim in value]
+    try:
+        dims = read_dims(read_shape("shape", value), "shape")
+    except InvalidRequestError as error:
+        raise GarbledError(str(error)) from None
+    if any(find_bounds(dim).is_empty for dim in dims or ()):
+        message = "a dim of its shape holds nothing"
+        raise GarbledError(message)
+    return dims
+
+
+def _complete(dim: Json) -> Json:
+    return {"min": 0, "max": None, **{key: value for key, value in dim.items() if value is not None}}

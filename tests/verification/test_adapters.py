@@ -1,0 +1,259 @@
+"""Libraries are asked what the kit asks: the frame of their adapters, what is known of them, and their reports."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from conformance.adapters.libraries import Deviation, Library, Matter
+from conformance.adapters.questions import Question, Unknown, read_question, write_dims
+from tensor_reshape.conformance.cases import Size, list_questions
+from tensor_reshape.conformance.results import Results
+from tensor_reshape.conformance.verdicts import Verdict
+from verification.adapters.environments import ADAPTERS, ROOT
+from verification.adapters.libraries import NAMES, list_reports, load_libraries, load_library
+from verification.adapters.pages import explain, format_answer, format_question
+from verification.adapters.reports import FOLDER as REPORTS
+from verification.adapters.reports import read_programs, read_title
+from verification.adapters.results import list_differences, read_results
+
+LIBRARIES = {name: load_library(name) for name in NAMES}
+RESULTS = read_results()
+DEFECTS = set(Matter) - {Matter.WEAKER_ANSWER, Matter.OTHER_DEFINITION}
+ASKED = {"operation": "reshape", "data": [2, 3], "shape": [-1], "special_zero": False}
+TOY_LIBRARY = """
+from conformance.adapters.libraries import Implementation, Library
+
+LIBRARY = Library(
+    title="Toy",
+    distributions=("numpy",),
+    implementations=(Implementation(name="toy", asked="."),),
+    lacks="",
+    deviations=(),
+)
+"""
+TOY_ADAPTER = """
+import os
+import signal
+
+from conformance.adapters.programs import Refused, Unsupported, run
+
+
+def answer(question):
+    print("what a library prints")
+    os.write(1, b"what a library in C prints\\n")
+    if question.shape == (-2,):
+        os.kill(os.getpid(), signal.SIGSEGV)
+    if question.shape == (5,):
+        raise Refused("6 elements are not 5")
+    if question.operation != "reshape":
+        raise Unsupported("It has Reshape-1 alone.")
+    return {"shape": [6]}
+
+
+if __name__ == "__main__":
+    run({"other": lambda question: {"shape": []}, "toy": answer})
+"""
+
+
+@pytest.fixture
+def toy(tmp_path: Path) -> dict[str, str]:
+    """An adapter of a library that crashes at will; returns the environment in which it is found."""
+    folder = tmp_path / "conformance/adapters/toy"
+    folder.mkdir(parents=True)
+    (folder / "library.py").write_text(TOY_LIBRARY)
+    (folder / "adapter.py").write_text(TOY_ADAPTER)
+    return {**os.environ, "PYTHONPATH": str(tmp_path)}
+
+
+def run_adapter(environment: dict[str, str], *questions: object) -> tuple[list[dict[str, object]], int]:
+    """Returns the lines that it prints, and its exit code."""
+    ended = subprocess.run(
+        [sys.executable, "-m", "conformance.adapters.toy.adapter", "toy"],
+        input="".join(f"{json.dumps(question)}\n" for question in questions),
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=ROOT,
+        env=environment,
+    )
+    return [json.loads(line) for line in ended.stdout.splitlines()], ended.returncode
+
+
+def list_deviations() -> list[tuple[str, Deviation]]:
+    return [(name, deviation) for name, library in LIBRARIES.items() for deviation in library.deviations]
+
+
+def test_an_adapter_says_what_it_is_and_answers_each_question(toy: dict[str, str]):
+    asked = [
+        {"id": "1", **ASKED},
+        {"id": "2", **ASKED, "shape": [5]},
+        {"id": "3", **ASKED, "operation": "static_reshape"},
+    ]
+
+    (introduction, *answers), code = run_adapter(toy, *asked)
+
+    assert introduction["implementation"]["name"] == "toy"  # type: ignore[index]
+    assert list(introduction["implementation"]["versions"]) == ["numpy"]  # type: ignore[index]
+    assert answers == [
+        {"id": "1", "shape": [6]},
+        {"id": "2", "error": {"message": "6 elements are not 5"}},
+        {"id": "3", "unsupported": "It has Reshape-1 alone."},
+    ]
+    assert code == 0
+
+
+def test_what_was_answered_before_a_crash_has_been_written(toy: dict[str, str]):
+    (_, *answers), code = run_adapter(toy, {"id": "1", **ASKED}, {"id": "2", **ASKED, "shape": [-2]})
+
+    assert [answer["id"] for answer in answers] == ["1"]
+    assert code < 0
+
+
+def test_a_crash_of_a_library_is_told_and_ends_no_run(toy: dict[str, str], tmp_path: Path):
+    program = f"{sys.executable} -m conformance.adapters.toy.adapter toy"
+    results = tmp_path / "results.json"
+    command = ["tensor-reshape", "conformance", "--command", program, "--rule", "target", "--results", str(results)]
+
+    subprocess.run(command, check=False, cwd=ROOT, env=toy, capture_output=True)
+
+    counts = json.loads(results.read_text())["counts"]["target"]
+    crashed = [question for question in list_questions([Size.CORE], ["target"]) if question.asked["shape"] == [-2]]
+    assert counts[Verdict.CRASH] == len(crashed) > 0
+    assert sum(counts.values()) == len(list_questions([Size.CORE], ["target"]))
+
+
+@pytest.mark.parametrize(
+    ("dim", "read"),
+    [
+        (3, 3),
+        (None, Unknown()),
+        ("?", Unknown()),
+        ([2, 4], Unknown(2, 4)),
+        ([2, None], Unknown(2)),
+        ("2..8", Unknown(2, 8)),
+        ("N", Unknown(name="N")),
+        ("N:1..8", Unknown(1, 8, "N")),
+        ("N:1..", Unknown(1, None, "N")),
+        ("4*C", Unknown(name="4*C")),
+        ({"min": 1, "max": None, "name": "N"}, Unknown(1, None, "N")),
+    ],
+)
+def test_a_dim_is_read_with_all_that_is_said_of_it(dim: object, read: object):
+    assert read_question({**ASKED, "data": [dim]}).data == (read,)
+
+
+def test_what_a_question_leaves_out_is_nothing():
+    assert read_question({"operation": "reshape", "data": None, "shape": None}) == Question(
+        operation="reshape", data=None, shape=None, special_zero=None
+    )
+
+
+def test_dims_of_an_answer_are_those_of_the_format():
+    assert write_dims([3, Unknown(), Unknown(1, 8, "N"), Unknown(2)]) == [
+        3,
+        None,
+        {"min": 1, "max": 8, "name": "N"},
+        {"min": 2, "max": None},
+    ]
+
+
+def test_each_question_of_the_kit_can_be_read():
+    for question in list_questions(list(Size)):
+        assert read_question(question.asked).operation == question.asked["operation"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_adapter_pins_what_it_asks(name: str):
+    pins = [line for line in (ADAPTERS / name / "requirements.txt").read_text().splitlines() if line[:1].isalnum()]
+
+    assert [pin for pin in pins if "==" not in pin] == []
+    assert set(LIBRARIES[name].distributions) <= {pin.partition("==")[0] for pin in pins}
+
+
+@pytest.mark.parametrize("results", RESULTS.values(), ids=RESULTS)
+def test_results_are_of_the_kit_as_it_is(results: Results):
+    questions = {question.id: question for question in list_questions(results.sizes)}
+
+    assert results.total == len(questions)
+    for one in results.differences:
+        assert (one.question, one.right) == (
+            {key: value for key, value in questions[one.id].asked.items() if key != "id"},
+            questions[one.id].right,
+        )
+
+
+def test_each_implementation_of_a_library_has_results_and_no_other():
+    assert sorted(RESULTS) == sorted(one.name for library in LIBRARIES.values() for one in library.implementations)
+
+
+@pytest.mark.parametrize("library", LIBRARIES.values(), ids=LIBRARIES)
+def test_each_difference_is_explained_and_each_deviation_has_one(library: Library):
+    differences = [one for way in library.implementations for one in list_differences(RESULTS[way.name])]
+
+    explained = explain(library, differences)
+
+    assert [(one.case, one.verdict) for one in explained.get(None, [])] == []
+    assert [deviation.title for deviation in library.deviations if deviation not in explained] == []
+
+
+@pytest.mark.parametrize(("name", "deviation"), list_deviations(), ids=lambda value: getattr(value, "title", value))
+def test_each_defect_has_a_report_and_nothing_else_has(name: str, deviation: Deviation):
+    assert bool(deviation.report) == (deviation.matter in DEFECTS), name
+
+
+def test_each_report_is_of_a_deviation():
+    reports = [report for library in load_libraries() for report in list_reports(library)]
+
+    assert sorted(reports) == sorted(path.stem for path in REPORTS.glob("*.md"))
+
+
+@pytest.mark.parametrize("report", sorted(path.stem for path in REPORTS.glob("*.md")))
+def test_a_report_has_a_program_what_it_prints_and_what_is_expected(report: str):
+    text = (REPORTS / f"{report}.md").read_text()
+
+    assert read_title(report)
+    assert [program for program in read_programs(report) if not program.output.strip()] == []
+    assert len(read_programs(report)) == text.count("\n```py\n") + text.count("\n```cpp\n") > 0
+    assert "**Expected.**" in text
+
+
+@pytest.mark.parametrize(
+    ("asked", "line"),
+    [
+        (ASKED, "[2, 3] to [-1]"),
+        ({**ASKED, "special_zero": True}, "[2, 3] to [-1], sz"),
+        ({"operation": "reshape", "data": None, "shape": [None]}, "[...] to [?], no special_zero"),
+        ({**ASKED, "data": [[1, 3], [2, None], "N"], "strides": [1]}, "[1..3, 2.., N] to [-1], strides [1]"),
+        ({**ASKED, "expected": [6], "data_type": "f32"}, "[2, 3] to [-1], expecting [6], f32"),
+    ],
+)
+def test_a_question_is_shown_in_a_line(asked: dict[str, object], line: str):
+    assert format_question(asked) == line
+
+
+@pytest.mark.parametrize(
+    ("answer", "line"),
+    [
+        ({"shape": [6]}, "`[6]`"),
+        ({"shape": None}, "`[...]`"),
+        ({"shape": [{"min": 1, "max": 8, "name": "N"}]}, "`[N: 1..8]`"),
+        ({"shape": [{"min": 0, "max": None, "name": "N"}]}, "`[N]`"),
+        ({"shape": [1], "bytes": "00"}, "`[1]`, bytes `00`"),
+        ({"error": {"reason": "VOLUME_MISMATCH"}}, "refused, `VOLUME_MISMATCH`"),
+        ({"error": {"message": "no [6]"}}, "refused: no \\[6\\]"),
+        ({}, ""),
+    ],
+)
+def test_an_answer_is_shown_in_a_line(answer: dict[str, object], line: str):
+    assert format_answer(answer) == line
+
+
+def test_no_adapter_imports_this_project():
+    sources: Sequence[Path] = sorted(ADAPTERS.rglob("*.py"))
+
+    assert [str(path) for path in sources if "tensor_reshape" in path.read_text()] == []

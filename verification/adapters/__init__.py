@@ -1,0 +1,1 @@
+"""Asks real libraries what the conformance kit asks, and writes what they answer."""

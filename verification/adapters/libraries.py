@@ -1,0 +1,24 @@
+"""The libraries for which there is an adapter."""
+
+from importlib import import_module
+
+from conformance.adapters.libraries import Library
+from verification.adapters.environments import ADAPTERS
+
+NAMES = sorted(path.parent.name for path in ADAPTERS.glob("*/library.py"))
+
+
+def load_library(name: str) -> Library:
+    """Returns what is known of a library."""
+    library: Library = import_module(f"conformance.adapters.{name}.library").LIBRARY
+    return library
+
+
+def load_libraries() -> list[Library]:
+    """Returns what is known of all of them."""
+    return [load_library(name) for name in NAMES]
+
+
+def list_reports(library: Library) -> list[str]:
+    """Returns the reports of a library's deviations."""
+    return list(dict.fromkeys(deviation.report for deviation in library.deviations if deviation.report))

@@ -1,0 +1,224 @@
+"""The page of what libraries answer, from the results that are committed.
+
+- Each difference is told once: with the first deviation of its library that explains it, or as not explained.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from conformance.adapters.libraries import Deviation, Difference, Implementation, Library, Matter
+from tensor_reshape.conformance.cases import RULES
+from tensor_reshape.conformance.results import Results
+from tensor_reshape.conformance.verdicts import Verdict
+from verification.adapters.libraries import list_reports
+from verification.adapters.reports import read_title
+from verification.adapters.results import list_differences
+from verification.document.tables import escape, join_cells
+
+_INTRODUCTION = """\
+# What libraries answer
+
+<!-- Written by scripts/document from conformance/results, which scripts/adapters writes. -->
+
+The [conformance kit](how-to/conformance.md) was asked of real libraries, each in an environment of its own. Here is
+how often each agrees, where it differs, and how much that matters. What a library does not offer is not counted: none
+has all three operations. `scripts/adapters NAME` asks one again (`conformance/adapters/README.md`).
+
+## Rule by rule
+
+How many of the questions are answered as the kit answers them, or tighter, of those that the implementation was asked:
+all of the kit's, but for what it does not offer. A dash: it offers nothing of the kind.
+"""
+
+_VERDICTS = """\
+
+## Verdict by verdict
+
+How many questions had which answer. A **weaker** answer is right, and says less than could be known. A **tighter** one
+says more than the kit, and no instance contradicts it.
+"""
+
+_REPORTS = """\
+
+## Reports
+
+One for each defect, ready to be sent: what happens, the smallest program, and the sentence that expects otherwise.
+Each program was run, and printed what the report says.
+"""
+
+_MATTERS = """\
+
+**Matters** tells the worst that comes of a deviation, the worst first: a crash, wrong memory (the output has elements
+that the data does not), a wrong shape, a missing error, a needless refusal, a weaker answer. Where a library documents
+that it means something else, that is another definition, and no defect. The example is the smallest of the questions
+that differ so. In it `?` is an unknown dim, `2..4` one between, `[...]` an unknown rank, and `sz` is special_zero.
+"""
+
+_UNEXPLAINED = "Not explained"
+_SHOWN = [*(verdict for verdict in Verdict if verdict.is_difference), Verdict.TIGHTER, Verdict.AGREES]
+
+
+class Asked(NamedTuple):
+    """An implementation, and what it answered."""
+
+    library: Library
+    implementation: Implementation
+    results: Results
+
+
+def build(libraries: Sequence[Library], results: Mapping[str, Results]) -> str:
+    """Returns the page."""
+    asked = [
+        Asked(library, implementation, results[implementation.name])
+        for library in libraries
+        for implementation in library.implementations
+        if implementation.name in results
+    ]
+    told = [library for library in libraries if any(one.library is library for one in asked)]
+    lines = [
+        _INTRODUCTION,
+        *_build_matrix(asked),
+        _VERDICTS,
+        *_build_verdicts(asked),
+        _MATTERS,
+        *(line for library in told for line in _build_section(library, asked)),
+        _REPORTS,
+        *_build_reports(told),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def explain(library: Library, differences: Iterable[Difference]) -> dict[Deviation | None, list[Difference]]:
+    """Returns the differences of each deviation that has some, the worst first; None: those that nothing explains."""
+    sorted_out: dict[Deviation | None, list[Difference]] = {deviation: [] for deviation in (*library.deviations, None)}
+    for difference in differences:
+        sorted_out[find_cause(library, difference)].append(difference)
+    worst_first = sorted(sorted_out, key=lambda deviation: list(Matter).index(deviation.matter) if deviation else -1)
+    return {deviation: sorted_out[deviation] for deviation in worst_first if sorted_out[deviation]}
+
+
+def find_cause(library: Library, difference: Difference) -> Deviation | None:
+    """Returns the first deviation that explains a difference; None: nothing does."""
+    return next((deviation for deviation in library.deviations if deviation.explains(difference)), None)
+
+
+def _build_matrix(asked: Sequence[Asked]) -> Iterator[str]:
+    yield join_cells(("implementation", *(f"`{rule}`" for rule in RULES)))
+    yield f"|---|{'---:|' * len(RULES)}"
+    for one in asked:
+        counts = one.results.counts
+        yield join_cells((f"`{one.implementation.name}`", *(_format_share(counts.get(rule, {})) for rule in RULES)))
+
+
+def _format_share(verdicts: Mapping[str, int]) -> str:
+    offered = sum(verdicts.values()) - verdicts.get(Verdict.UNSUPPORTED, 0)
+    right = verdicts.get(Verdict.AGREES, 0) + verdicts.get(Verdict.TIGHTER, 0)
+    return f"{right}/{offered}" if offered else "-"
+
+
+def _build_verdicts(asked: Sequence[Asked]) -> Iterator[str]:
+    yield join_cells(("implementation", *(str(verdict).replace("_", " ") for verdict in _SHOWN), "not offered"))
+    yield f"|---|{'---:|' * (len(_SHOWN) + 1)}"
+    for one in asked:
+        counts = [one.results.count(verdict) for verdict in (*_SHOWN, Verdict.UNSUPPORTED)]
+        yield join_cells((f"`{one.implementation.name}`", *(str(count) if count else "" for count in counts)))
+
+
+def _build_section(library: Library, asked: Sequence[Asked]) -> Iterator[str]:
+    of_library = [one for one in asked if one.library is library]
+    yield from (f"## {library.title}", "")
+    for one in of_library:
+        results, asked_for = one.results, one.implementation.asked
+        versions = ", ".join(f"{name} {version}" for name, version in results.versions.items())
+        sizes = ", ".join(f"`{size}`" for size in results.sizes)
+        yield f"- `{results.implementation}`: {asked_for} Asked on {results.date}, {versions}: the cases of {sizes}."
+    yield from ("", f"Not offered: {library.lacks}", "")
+    differences = [difference for one in of_library for difference in list_differences(one.results)]
+    if not differences:
+        yield from ("It answers as the kit does wherever it was asked.", "")
+        return
+    explained = explain(library, differences)
+    yield "| deviation | matters | rules | of | smallest example | its answer | right |"
+    yield "|---|---|---|---|---|---|---|"
+    for deviation, found in explained.items():
+        yield _build_row(deviation, found)
+    yield ""
+    yield from (_build_reason(deviation, found) for deviation, found in explained.items())
+    yield ""
+
+
+def _build_row(deviation: Deviation | None, found: Sequence[Difference]) -> str:
+    smallest, rules = find_smallest(found), {difference.rule for difference in found}
+    return join_cells(
+        (
+            deviation.title if deviation else _UNEXPLAINED,
+            str(deviation.matter) if deviation else "",
+            ", ".join(f"`{rule}`" for rule in RULES if rule in rules),
+            ", ".join(f"`{name}`" for name in dict.fromkeys(difference.implementation for difference in found)),
+            f"`{format_question(smallest.asked)}`",
+            format_answer(smallest.answer) or smallest.verdict,
+            format_answer(smallest.right),
+        )
+    )
+
+
+def _build_reason(deviation: Deviation | None, found: Sequence[Difference]) -> str:
+    smallest = find_smallest(found)
+    report = f" [Report](conformance/reports/{deviation.report}.md)." if deviation and deviation.report else ""
+    why = f"{deviation.title}**: {deviation.why}" if deviation else f"{_UNEXPLAINED}**:"
+    return f"- **{why}{report} The example is `{smallest.case}`. {smallest.because}"
+
+
+def find_smallest(differences: Sequence[Difference]) -> Difference:
+    """Returns that whose question is the shortest."""
+    return min(differences, key=lambda difference: len(json.dumps(difference.asked)))
+
+
+def _build_reports(libraries: Sequence[Library]) -> Iterator[str]:
+    for library in libraries:
+        for report in list_reports(library):
+            yield f"- [{read_title(report)}](conformance/reports/{report}.md)"
+
+
+def format_question(asked: Mapping[str, Any]) -> str:
+    """Returns a question in a line."""
+    parts = [f"{format_dims(asked['data'])} to {format_dims(asked['shape'])}"]
+    if asked.get("special_zero"):
+        parts.append("sz")
+    if "special_zero" not in asked:
+        parts.append("no special_zero")
+    if asked.get("expected") is not None:
+        parts.append(f"expecting {format_dims(asked['expected'])}")
+    if asked.get("strides") is not None:
+        parts.append(f"strides {format_dims(asked['strides'])}")
+    return ", ".join([*parts, *([asked["data_type"]] if "data_type" in asked else [])])
+
+
+def format_answer(answer: Mapping[str, Any]) -> str:
+    """Returns an answer in a line; empty: there is none."""
+    if "error" in answer:
+        error = answer["error"]
+        return (
+            f"refused, `{error['reason']}`" if error.get("reason") else f"refused: {escape(error.get('message', ''))}"
+        )
+    if "shape" not in answer:
+        return ""
+    return ", ".join(
+        [f"`{format_dims(answer['shape'])}`", *(f"{key} `{answer[key]}`" for key in ("bytes",) if key in answer)]
+    )
+
+
+def format_dims(dims: Sequence[Any] | None) -> str:
+    """Returns the dims of a question or an answer, which may be none that a shape can have."""
+    return "[...]" if dims is None else f"[{', '.join(map(_format_dim, dims))}]"
+
+
+def _format_dim(dim: Any) -> str:  # noqa: ANN401 - JSON
+    if dim is None:
+        return "?"
+    if isinstance(dim, int | str):
+        return str(dim)
+    low, high, name = (*dim, None) if isinstance(dim, list) else (dim.get("min", 0), dim.get("max"), dim.get("name"))
+    bounds = f"{low}..{'' if high is None else high}"
+    return bounds if name is None else name if bounds == "0.." else f"{name}: {bounds}"

@@ -1,0 +1,103 @@
+"""All planted mistakes, and which case of the core each fails.
+
+Law: each mistake fails a case that no other is given (a matching of mistakes and cases); `find_matching` shows it.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache, partial
+from typing import TypeAlias
+
+from tensor_reshape.client import InferredShape, infer_locally
+from tensor_reshape.rules.records import Json
+from verification.kit import planted_dims, planted_names
+from verification.kit.executions import EXECUTIONS, Execution
+from verification.kit.planted_shapes import KNOWN
+from verification.kit.questions import is_known, list_questions, make_query
+from verification.kit.readings import Implementation, Question, RefusalError
+
+Answer: TypeAlias = Callable[[Json], Json]
+REFUSED: Json = {"error": {}}
+
+
+def ask_rules(question: Json) -> Json:
+    """Returns what the project's own rules answer."""
+    return _ask(json.dumps(question))
+
+
+@lru_cache(2**12)  # most mistakes ask most questions as they are
+def _ask(text: str) -> Json:
+    (answer,) = infer_locally([make_query(json.loads(text))])
+    if isinstance(answer, InferredShape):
+        return {key: value for key, value in answer.to_json().items() if key != "equalities"}
+    return {"error": {"reason": str(answer.reason), "field": answer.field}}
+
+
+def execute(execution: Execution, question: Json) -> Json:
+    """Returns what an execution gives; its shape is that of the rules."""
+    if "bytes" not in question:
+        return ask_rules(question)
+    answer = ask_rules({key: value for key, value in question.items() if key not in {"bytes", "strides"}})
+    if "error" in answer:
+        return answer
+    try:
+        return {"shape": answer["shape"], "bytes": execution.run(question)}
+    except RefusalError:
+        return REFUSED
+
+
+answer_rightly: Answer = partial(execute, Execution())
+
+
+def answer_shapes(implementation: Implementation, question: Json) -> Json:
+    """Returns what a wrong implementation of known shapes answers; of others, the right answer."""
+    if not is_known(question) or {"expected", "strides", "data_type"} & question.keys():
+        return answer_rightly(question)
+    asked = Question(question["operation"], question["data"], question["shape"], question.get("special_zero"))
+    try:
+        return {"shape": implementation.answer(asked)}
+    except RefusalError:
+        return REFUSED
+
+
+def list_mistakes() -> dict[str, Answer]:
+    """Returns each wrong implementation by its name."""
+    shapes = {kind.__name__: partial(answer_shapes, kind()) for kind in KNOWN}
+    runs = {kind.__name__: partial(execute, kind()) for kind in EXECUTIONS}
+    around = (*planted_dims.DIM_MISTAKES, *planted_names.NAME_MISTAKES)
+    return {**shapes, **runs, **{mistake.__name__: partial(mistake, answer_rightly) for mistake in around}}
+
+
+def is_right(case: Json, answer: Json) -> bool:
+    """Whether an answer is that of the case: of refusals the fact, of others all."""
+    if "error" in case["answer"] or "error" in answer:
+        return ("error" in case["answer"]) is ("error" in answer)
+    return bool(case["answer"] == answer)
+
+
+def find_caught(cases: Iterable[Json]) -> dict[str, list[str]]:
+    """Returns the cases that each mistake fails."""
+    asked = [(case, list_questions(case)) for case in cases]
+    return {
+        name: [case["id"] for case, questions in asked if not all(is_right(case, answer(one)) for one in questions)]
+        for name, answer in list_mistakes().items()
+    }
+
+
+def find_matching(caught: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    """Returns a different case for each mistake, for as many as there can be (augmenting paths)."""
+    given: dict[str, str] = {}
+
+    def give(name: str, seen: set[str]) -> bool:
+        for case in caught[name]:
+            if case in seen:
+                continue
+            seen.add(case)
+            if case not in given or give(given[case], seen):
+                given[case] = name
+                return True
+        return False
+
+    for name in sorted(caught, key=lambda name: len(caught[name])):
+        give(name, set())
+    return {name: case for case, name in given.items()}
