@@ -45,3 +45,4 @@ def test_a_cell_says_how_much_agrees_and_the_worst():
 
 def test_the_worst_is_the_first_of_the_list_that_occurs():
     assert (find_worst(RESULTS, "partial"), find_worst(OTHER, "inferred")) == (Verdict.WEAKER, Verdict.AGREES)
+    assert (find_worst(OTHER, None), find_worst(OTHER, "layouts")) == (Verdict.AGREES, Verdict.UNSUPPORTED)

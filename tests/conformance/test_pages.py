@@ -47,7 +47,7 @@ def test_a_page_is_bounded():
     many = make_results(*((make_question(f"inferred/{number}"), {"shape": [7]}) for number in range(1000)))
     page = build_page([many]).decode()
     assert page.count("<details") == MAX_SHOWN
-    assert f"the smallest of 1000, {MAX_SHOWN} of them on this page" in page
+    assert "the smallest of 1000</span>" in page
 
 
 def test_where_nothing_differs_there_is_nothing_to_list():

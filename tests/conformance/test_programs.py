@@ -124,6 +124,13 @@ def test_an_id_is_answered_once():
     assert ask(code)[0] == [RIGHT] * 5
 
 
+def test_what_is_kept_of_answers_is_bounded(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(programs, "MAX_ANSWER_BYTES", 250)
+    told, why, _ = ask("for question in questions(): tell({'id': question['id'], 'shape': [6], 'more': 'x' * 50})")
+    assert told == [*[{**RIGHT, "more": "x" * 50}] * 2, *["garbage"] * 3]
+    assert why[2] == "its answers have more than 250 bytes together"
+
+
 ENDLESS = {
     "lines": "for question in questions():\n    while True: print('y')",
     "one line": "while True: sys.stdout.write('y' * 65536)",

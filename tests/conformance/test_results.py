@@ -38,7 +38,10 @@ def test_a_difference_is_kept_whole():
 
 
 def test_the_smallest_example_is_the_shortest_question():
-    assert RESULTS.find_smallest("inferred", Verdict.WRONG_SHAPE).id == "inferred/wrong@reshape"
+    smallest = RESULTS.find_smallest("inferred", Verdict.WRONG_SHAPE)
+    assert smallest is not None
+    assert smallest.id == "inferred/wrong@reshape"
+    assert RESULTS.find_smallest("inferred", Verdict.AGREES) is None
 
 
 def test_what_is_written_is_read_back(tmp_path: Path):

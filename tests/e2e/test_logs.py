@@ -86,7 +86,13 @@ def test_workers_have_the_levels_of_their_server():
 
 @pytest.mark.parametrize(
     ("levels", "why"),
-    [("calls", "calls"), ("calls=loud", "loud"), ("cals=debug", "no module cals"), ("a.b=info", "no module a.b")],
+    [
+        ("calls", "calls"),
+        ("calls=loud", "loud"),
+        ("cals=debug", "no module cals"),
+        ("a.b=info", "no module a.b"),
+        ("calls.__init__=debug", "no module calls.__init__"),
+    ],
 )
 def test_levels_that_would_change_nothing_are_refused(levels: str, why: str):
     outcome = run_module("tensor_reshape.server", "--log-levels", levels)

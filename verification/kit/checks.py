@@ -47,7 +47,7 @@ def _check(case: Json, question: Json, findings: Findings) -> None:
         return
     if case["answer"].get("error", {}).get("reason") in _BY_ITSELF:
         return
-    showing = show(question)
+    showing = show(question, case["answer"])
     if showing.wrong:
         findings.wrong[question["id"]] = showing.wrong
     if showing.loose:

@@ -9,11 +9,11 @@ from collections.abc import Iterator, Sequence
 from itertools import product
 from typing import NamedTuple
 
-from tensor_reshape.client.queries import read_query
+from tensor_reshape.client.queries import read_dims, read_query
 from tensor_reshape.rules.dims import AnyDim, Dim, Interval, Symbol, find_bounds
 from tensor_reshape.rules.questions import AnyQuestion, ShapeAnswer
 from tensor_reshape.rules.records import Json
-from tests.oracles.shape_instances import Accepted, ask, check_soundness, find_accepted
+from tests.oracles.shape_instances import Accepted, check_soundness, find_accepted
 from verification.kit.questions import make_query
 
 LARGE = 720_720 * 101
@@ -38,10 +38,10 @@ class Showing(NamedTuple):
     loose: str = ""
 
 
-def show(question: Json) -> Showing:
-    """Tries the instances of a question."""
+def show(question: Json, told: Json) -> Showing:
+    """Tries the instances of a question against what is told of it."""
     asked = _rename(read_query(make_query(question)).request.question)
-    answer, accepted = ask(asked), set[Accepted]()
+    answer, accepted = _read_answer(told), set[Accepted]()
     for part in _list_parts(asked):
         found = find_accepted(part, budget=_BUDGET)
         wrong = check_soundness(found, answer)
@@ -49,6 +49,21 @@ def show(question: Json) -> Showing:
             return Showing(wrong=wrong)
         accepted |= found.accepted
     return Showing(loose="" if answer is None else _find_loose(answer, accepted))
+
+
+def _read_answer(told: Json) -> ShapeAnswer | None:
+    if "error" in told:
+        return None
+    dims = read_dims(None if told["shape"] is None else list(map(_write, told["shape"])))
+    return ShapeAnswer(None if dims is None else tuple(map(_rename_dim, dims)))
+
+
+def _write(dim: int | Json | None) -> int | str | None:
+    """Returns a dim of an answer as people write it."""
+    if not isinstance(dim, dict):
+        return dim
+    bounds = f"{dim['min']}..{'' if dim['max'] is None else dim['max']}"
+    return f"{dim['name']}:{bounds}" if "name" in dim else bounds
 
 
 def _find_loose(answer: ShapeAnswer, accepted: set[Accepted]) -> str:

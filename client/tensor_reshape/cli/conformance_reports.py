@@ -62,9 +62,9 @@ def list_examples(results: Results) -> Iterator[tuple[Difference, int]]:
     """Yields the smallest example of each verdict of each rule, the worst verdict first, and how many there are."""
     for verdict in Verdict:
         for rule in results.list_rules():
-            count = results.count(verdict, rule)
-            if count and verdict not in {Verdict.AGREES, Verdict.UNSUPPORTED}:
-                yield results.find_smallest(rule, verdict), count
+            example = results.find_smallest(rule, verdict)
+            if example is not None:
+                yield example, results.count(verdict, rule)
 
 
 def list_facts(difference: Difference) -> Iterator[tuple[str, str]]:

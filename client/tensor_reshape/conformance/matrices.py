@@ -73,5 +73,6 @@ def write_cell(results: Results, rule: str | None) -> str:
 
 
 def find_worst(results: Results, rule: str | None) -> Verdict:
-    """Returns the worst verdict of a rule, or of all."""
-    return next((verdict for verdict in Verdict if results.count(verdict, rule)), Verdict.AGREES)
+    """Returns the worst verdict of a rule, or of all; unsupported where nothing was offered."""
+    offered = (verdict for verdict in Verdict if verdict is not Verdict.UNSUPPORTED)
+    return next((verdict for verdict in offered if results.count(verdict, rule)), Verdict.UNSUPPORTED)

@@ -11,6 +11,7 @@ Laws:
   by itself.
 - A program that fails on everything is not asked for ever: after so many failures in a row it must answer something
   that it has answered before, or the rest has the last failure for its reply.
+- What is kept of answers is bounded, as what is read is.
 - Nothing here is shared by threads: each has a `ProgramAsker` of its own.
 """
 
@@ -27,6 +28,9 @@ from tensor_reshape.rules.records import Json
 
 START_SECONDS = 60.0
 """How long a program may take to its first answer, until it is known how long it does: libraries are slow to load."""
+
+MAX_ANSWER_BYTES = 64 << 20
+"""How much of answers is kept of one program: those of the whole kit are some megabytes."""
 
 _MAX_FAILURES = 10
 _MAX_HANGS = 2  # of a program that has not answered anything yet
@@ -50,7 +54,8 @@ class Reply(NamedTuple):
 class _Listener:
     """Tells which question a line answers: by its id, or where the first answer has none, by its place."""
 
-    def __init__(self, questions: Sequence[Question]) -> None:
+    def __init__(self, questions: Sequence[Question], room: int) -> None:
+        self.room = room  # bytes that may still be kept
         self.replies = dict[str, Reply]()
         self.introduction: Json = {}
         self.stray = ""  # the last line that was no answer
@@ -70,8 +75,13 @@ class _Listener:
             self.stray = _quote(line)
             return False
         del self._waiting[name]
-        is_record = isinstance(record, dict)
-        self.replies[name] = Reply(record) if is_record else Reply(None, why=f"no JSON object: {_quote(line)}")
+        self.room -= len(line)
+        if self.room < 0:
+            self.replies[name] = Reply(None, why=f"its answers have more than {MAX_ANSWER_BYTES} bytes together")
+        elif isinstance(record, dict):
+            self.replies[name] = Reply(record)
+        else:
+            self.replies[name] = Reply(None, why=f"no JSON object: {_quote(line)}")
         return True
 
     def _find_question(self, record: object) -> str | None:
@@ -99,6 +109,7 @@ class ProgramAsker:
         self.introduction: Json = {}
         self._command, self._seconds, self._told = command, seconds, told
         self._start_seconds = max(START_SECONDS, seconds)
+        self._room = MAX_ANSWER_BYTES
         self._known: Question | None = None  # one that was answered
         self._failures = 0  # in a row
 
@@ -128,7 +139,7 @@ class ProgramAsker:
 
     def _converse(self, questions: Sequence[Question]) -> tuple[dict[str, Reply], Reply]:
         """Returns what a new process answers, and what became of it then."""
-        listener, begin = _Listener(questions), time.monotonic()
+        listener, begin = _Listener(questions, self._room), time.monotonic()
         first: list[float] = []
 
         def hear(line: bytes) -> bool:
@@ -143,7 +154,7 @@ class ProgramAsker:
         if first:  # with room for a machine that is busier the next time
             self._start_seconds = self._seconds + 4 * (first[0] - begin)
             self._known = next(question for question in questions if question.id in listener.replies)
-        self.introduction = listener.introduction or self.introduction
+        self.introduction, self._room = listener.introduction or self.introduction, listener.room
         return listener.replies, _describe_failure(outcome, listener.stray, self._seconds)
 
     def _is_dead(self, failure: Reply) -> bool:

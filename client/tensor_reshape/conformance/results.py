@@ -83,10 +83,10 @@ class Results:
         """Returns the rules that were asked about, in the kit's order."""
         return [rule for rule in RULES if rule in self.counts]
 
-    def find_smallest(self, rule: str, verdict: Verdict) -> Difference:
-        """Returns the difference of a verdict that is quickest to read."""
-        found = [one for one in self.differences if (one.rule, one.verdict) == (rule, verdict)]
-        return min(found, key=measure_question)
+    def find_smallest(self, rule: str, verdict: Verdict) -> Difference | None:
+        """Returns the difference of a verdict that is quickest to read; None where none was kept."""
+        found = (one for one in self.differences if (one.rule, one.verdict) == (rule, verdict))
+        return min(found, key=measure_question, default=None)
 
     def write(self) -> str:
         """Returns the JSON, a line for each difference."""

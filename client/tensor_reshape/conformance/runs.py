@@ -1,6 +1,6 @@
 """A run of the kit: questions are asked, by several processes at once where that is wanted, and their replies judged.
 
-Law: the results do not depend on how many processes ask.
+Law: of a program that answers each question for itself, the results do not depend on how many processes ask.
 """
 
 import shlex

@@ -107,6 +107,8 @@ def _read_levels(levels: str) -> dict[str, str]:
 
 def _is_module(name: str) -> bool:
     """Returns whether the server has such a module; it is not imported, and the packages it is in are empty."""
+    if name.endswith("__init__"):  # there is such a file, but no logger of that name: it is the package's
+        return False
     try:
         return find_spec(f"{_PACKAGE}.{name}") is not None
     except ModuleNotFoundError:  # of the package that it would be in

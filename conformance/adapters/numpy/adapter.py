@@ -1,0 +1,84 @@
+"""Asks numpy: the shape of `array.reshape(shape)`, and its bytes.
+
+- An array of which only the shape matters repeats one byte, so that one of 2^62 elements can be made.
+- Whether the output is a view is asked by `copy=False`, of an array that has the strides.
+"""
+
+import math
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+from conformance.adapters.array_libraries import check_is_offered, find_span, read_known, refuse_data
+from conformance.adapters.programs import Refused, Unsupported, run
+from conformance.adapters.questions import Json, Question
+
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+
+DTYPES = {
+    "boolean": "?",
+    **{f"i{bits}": f"<i{bits // 8}" for bits in (8, 16, 32, 64)},
+    **{f"u{bits}": f"<u{bits // 8}" for bits in (8, 16, 32, 64)},
+    **{f"f{bits}": f"<f{bits // 8}" for bits in (16, 32, 64)},
+}
+_MAX_BYTES = 2**24
+_REFUSALS = (ValueError, TypeError, OverflowError)
+
+
+def answer(question: Question) -> Json:
+    """Returns what numpy makes of the array."""
+    check_is_offered(question)
+    dims, shape = read_known(question.data), read_known(question.shape)
+    if question.data_type not in {None, *DTYPES}:
+        raise Unsupported("It has no such element.")
+    array = _make_array(question, dims)
+    try:
+        output = array.reshape(shape)
+    except _REFUSALS as error:
+        raise Refused(str(error)) from error
+    answered: Json = {"shape": list(output.shape)}
+    if question.payload is not None:
+        answered["bytes"] = output.tobytes().hex()
+    elif question.strides is not None:
+        answered["view"] = _find_view(array, shape)
+    return answered
+
+
+def _make_array(question: Question, dims: tuple[int, ...]) -> Array:
+    dtype = np.dtype(DTYPES[question.data_type or "u8"])
+    try:
+        if question.strides is not None:
+            return _make_strided(question, dims, question.strides, dtype)
+        if question.payload is None:
+            return as_strided(np.zeros(1, np.uint8), dims, [0] * len(dims))
+        if math.prod(dims) * dtype.itemsize != len(question.payload):
+            raise Unsupported("An array has the bytes of its shape.")
+        return np.ndarray(dims, dtype, question.payload)
+    except _REFUSALS as error:
+        raise refuse_data(dims, str(error)) from error
+
+
+def _make_strided(question: Question, dims: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    span = find_span(dims, strides) * dtype.itemsize
+    if span > _MAX_BYTES:
+        raise Unsupported("It cannot make an array of that size.")
+    memory = bytes(max(span, 1)) if question.payload is None else question.payload
+    if len(memory) > max(span, 1):
+        raise Unsupported("The memory of an array may be longer than it is.")
+    try:
+        return np.ndarray(dims, dtype, memory, strides=[stride * dtype.itemsize for stride in strides])
+    except _REFUSALS as error:
+        raise Refused(str(error)) from error
+
+
+def _find_view(array: Array, shape: tuple[int, ...]) -> Json:
+    try:
+        view = array.reshape(shape, copy=False)
+    except _REFUSALS:
+        return {"possibility": "impossible", "strides": None}
+    return {"possibility": "possible", "strides": [stride // array.itemsize for stride in view.strides]}
+
+
+if __name__ == "__main__":
+    run({"numpy": answer})
