@@ -27,7 +27,8 @@ LIBRARY = Library(
         Deviation(
             title="Empty arrays with huge dims",
             matter=Matter.OTHER_DEFINITION,
-            why="There are none: `numpy.empty` refuses them as well, whichever dim the 0 is.",
+            why="There are none: `numpy.empty` refuses them as well, whichever dim the 0 is. Its source says that the "
+            'largest size is calculated "as if" a 0 were a 1.',
             explains=is_needlessly_refused_for_its_size,
         ),
         OVERLAPPING_STRIDES,

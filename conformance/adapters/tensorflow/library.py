@@ -49,9 +49,10 @@ LIBRARY = Library(
             report="tensorflow-graph-second-minus-one",
         ),
         Deviation(
-            title="A graph takes an item of 2^64 - 1 for a -1",
+            title="A graph takes the lower bits of items of 2^63 and more",
             matter=Matter.WRONG_SHAPE,
-            why="A length wraps into an instruction. Eagerly the same list is refused.",
+            why="A list that no int64 holds ends as a constant of int32, in which 2^64 - 1 is a -1 and 2^63 + 6 a 6. "
+            "Eagerly the same list is refused.",
             explains=has_wrapped_item,
             report="tensorflow-graph-wrapped-item",
         ),
