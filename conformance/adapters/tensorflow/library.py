@@ -24,6 +24,11 @@ def has_wrapped_volume(one: Difference) -> bool:
     return one.implementation == "tensorflow-graph" and one.verdict != "weaker" and has_huge_product(one)
 
 
+def accepts_what_nothing_can_be(one: Difference) -> bool:
+    """Shapes that are known in part, and that no value of the unknown dims makes right."""
+    return one.verdict == "missing_error" and one.reason in {"NOT_DIVISIBLE", "VOLUME_MISMATCH"}
+
+
 LIBRARY = Library(
     title="TensorFlow",
     distributions=("tensorflow",),
@@ -70,6 +75,13 @@ LIBRARY = Library(
             why="A tensor of [0, 2^62, 4] is made, one of [2^62, 4, 0] is refused. Both have 0 elements.",
             explains=is_needlessly_refused_for_its_size,
             report="tensorflow-empty-order",
+        ),
+        Deviation(
+            title="A shape for what nothing can be",
+            matter=Matter.WEAKER_ANSWER,
+            why="No value of the unknown dims keeps the volume, which could be told before a graph runs. It compares "
+            "volumes where all dims and items are known, and is right to leave the rest open.",
+            explains=accepts_what_nothing_can_be,
         ),
         Deviation(
             title="Unknown where more is known",
