@@ -5,6 +5,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -195,3 +196,20 @@ def test_health_answers_while_every_worker_is_busy():
         assert client.check_health(timeout=60) is HealthStatus.SERVING
         backend.released.set()
         call.result(60)
+
+
+def has_numpy(pid: int) -> bool:
+    return "_multiarray_umath" in Path(f"/proc/{pid}/maps").read_text()
+
+
+def test_a_server_imports_numpy_by_itself_before_anybody_sends_strides(serving: str):
+    with run_server("--serving", serving) as server:
+        while not has_numpy(server.process.pid):
+            time.sleep(0.05)
+
+
+def test_a_worker_serves_when_it_has_numpy(serving: str):
+    with run_server("--serving", serving, "--workers", "2") as server:
+        workers = [record["pid"] for record in server.await_records(2, "worker serves")]
+        assert [has_numpy(pid) for pid in workers] == [True, True]
+        assert not has_numpy(server.process.pid)
