@@ -29,7 +29,7 @@ from tensor_reshape.server.calls import serving_loops
 from tensor_reshape.server.calls.admission import Admission
 from tensor_reshape.server.calls.budgets import count_pool_bytes
 from tensor_reshape.server.calls.call_logs import UnknownMethods
-from tensor_reshape.server.calls.fair_locks import FairLock
+from tensor_reshape.server.calls.fair_locks import FAST_SWITCHES, FairLock
 from tensor_reshape.server.calls.gates import Gate, Gates
 from tensor_reshape.server.calls.handlers import build_handlers
 from tensor_reshape.server.calls.heartbeats import Heartbeat
@@ -349,8 +349,17 @@ def await_cause(causes: Causes) -> str:
             return causes.get(timeout=_SIGNAL_SECONDS)
         waits += 1
         if waits == _WAITS_BEFORE_NUMPY:
-            with FairLock():  # no other takes it: it is for the fast switches, so that whoever serves calls goes first
-                import_gather()
+            _import_numpy()
+
+
+def _import_numpy() -> None:
+    FAST_SWITCHES.begin()  # whoever serves calls goes first
+    try:
+        import_gather()
+    except Exception:
+        _LOGGER.exception("bug")  # an installation that was replaced meanwhile, say: all but strides is served
+    finally:
+        FAST_SWITCHES.end()
 
 
 def stop(runner: Runner, cause: str, hurries: Causes) -> None:
