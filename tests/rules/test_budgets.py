@@ -18,3 +18,19 @@ def test_steps_are_paid_where_there_are_as_many(steps: int, is_paid: bool, left:
 def test_a_budget_that_is_overdrawn_pays_nothing_more():
     budget = StepBudget(1)
     assert [budget.spend(2), budget.spend(1)] == [False, False]
+
+
+def test_what_is_held_back_for_others_is_there_again_afterwards():
+    budget = StepBudget(90)
+    with budget.hold(2):
+        assert budget.left == 30
+        budget.spend(40)
+    assert budget.left == 50
+
+
+def test_nothing_is_held_back_of_a_budget_that_is_overdrawn():
+    budget = StepBudget(1)
+    budget.spend(3)
+    with budget.hold(1):
+        assert budget.left == -2
+    assert budget.left == -2

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tensor_reshape.rules.divisors import find_near_divisors
+from tensor_reshape.rules.divisors import find_near_divisors, list_divisors
 from tensor_reshape.rules.limits import MAX_DIM
 
 DIMS = st.lists(st.integers(1, 60), min_size=1, max_size=3)
@@ -59,3 +59,13 @@ def test_of_too_many_divisors_it_is_not_said_which_are_the_nearest():
     found = find_near_divisors(volume, 10**9 + 7, [])
     assert not found.are_nearest
     assert all(volume % value == 0 for value in found.values)
+
+
+@pytest.mark.parametrize("number", [1, 2, 49, 360, 997, 100352])
+def test_all_divisors_are_listed(number: int):
+    assert sorted(list_divisors(number, 64) or ()) == [one for one in range(1, number + 1) if number % one == 0]
+
+
+@pytest.mark.parametrize(("number", "most"), [(12, 5), (1_000_003 * 1_000_033, 64)])
+def test_no_divisors_are_listed_where_they_are_too_many_or_not_sure(number: int, most: int):
+    assert list_divisors(number, most) is None

@@ -49,10 +49,11 @@ Each program was run, and printed what the report says.
 
 _MATTERS = """\
 
-**Matters** tells the worst that comes of a deviation, the worst first: a crash, wrong memory (the output has elements
-that the data does not), a wrong shape, a missing error, a needless refusal, a weaker answer. Where a library documents
-that it means something else, that is another definition, and no defect. The example is the smallest of the questions
-that differ so. In it `?` is an unknown dim, `2..4` one between, `[...]` an unknown rank, and `sz` is special_zero.
+**Matters** tells the worst that comes of a deviation, the worst first: a crash, wrong memory (bytes are read or written
+that are not the tensor's), a wrong shape, a missing error, a needless refusal, a weaker answer. Where a library
+documents that it means something else, that is another definition, and no defect. The example is the smallest of the
+questions that differ so. In it `?` is an unknown dim, `2..4` one between, `[...]` an unknown rank, and `sz` is
+special_zero.
 """
 
 _UNEXPLAINED = "Not explained"

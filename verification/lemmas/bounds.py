@@ -63,7 +63,12 @@ def clip_below() -> Claims:
     )
 
 
-@state("step-by-the-other-constant", "solvers.propagation:_clip_side", "solvers.single:_divide")
+@state(
+    "step-by-the-other-constant",
+    "solvers.propagation:_clip_side",
+    "solvers.single:_divide",
+    "solvers.equations:System._narrow_factor",
+)
 def step_by_the_other_constant() -> Claims:
     """Of constants without a common divisor, the one divides what stands beside the other: a*v = b*y, so v = b*k."""
     a, b, v, y, s, t = declare("a b v y s t")
@@ -78,6 +83,22 @@ def whole_quotients() -> Claims:
     b, k, low, high, least, most = declare("b k low high least most")
     yield "from below", Implies(And(b >= 1, _is_ceiling(least, low, b)), (low <= b * k) == (least <= k))
     yield "from above", Implies(And(b >= 1, _is_floor(most, high, b)), (b * k <= high) == (k <= most))
+
+
+@state("split-a-constant", "solvers.splits:bound_quotient")
+def split_a_constant() -> Claims:
+    """A number that divides a product of two is a product of divisors of both: c*x = v*p has v = d*k, p = (c/d)*m."""
+    c, d, rest, x, v, p, k, s, t = declare("c d rest x v p k s t")
+    # With d = gcd(c, v), Bezout says s*(c/d) + t*(v/d) = 1: p is a multiple of c/d, and of any number by induction.
+    yield (
+        "what is left of the one divides the other",
+        Implies(
+            And(d >= 1, c == d * rest, v == d * k, s * rest + t * k == 1, rest * x == k * p),
+            p == rest * (s * p + t * x),
+        ),
+    )
+    yield "the common divisor leaves both sides", Implies(And(d >= 1, d * (rest * x) == d * (k * p)), rest * x == k * p)
+    yield "the quotient", Implies(And(d >= 1, rest >= 1, d * rest * x == d * k * (rest * p)), x == k * p)
 
 
 @state("ends-of-two", "solvers.propagation:_narrow")
@@ -190,6 +211,7 @@ LEMMAS = (
     clip_below,
     step_by_the_other_constant,
     whole_quotients,
+    split_a_constant,
     ends_of_two,
     two_open_ends,
     one_side_divides,

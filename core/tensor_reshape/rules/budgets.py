@@ -4,6 +4,9 @@ A search spends steps as it goes, and one that has none left returns what it kno
 that is wrong. Counting instead of timing makes an answer the same on every machine, and keeps clocks out of the rules.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 MAX_STEPS = 4000
 """What one question may spend: some milliseconds, whatever the question is."""
 
@@ -23,3 +26,11 @@ class StepBudget:
         """Spends so many steps; returns whether there were as many left."""
         self.left -= steps
         return self.left >= 0
+
+    @contextmanager
+    def hold(self, others: int) -> Iterator[None]:
+        """Holds back the shares of so many others, which come after what is done in the `with`."""
+        held = max(self.left, 0) * others // (others + 1)
+        self.left -= held
+        yield
+        self.left += held

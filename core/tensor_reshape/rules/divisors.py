@@ -8,7 +8,7 @@ all of them; then it is not said that there are none nearer.
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable
-from math import gcd
+from math import gcd, prod
 from typing import NamedTuple
 
 from tensor_reshape.rules.limits import MAX_DIM
@@ -53,6 +53,22 @@ def find_near_divisors(volume: int, near: int, dims: Iterable[int]) -> NearDivis
         below = max(below, divisor * high[at - 1]) if at else below
     values = {above} if below < least else {below, above}
     return NearDivisors(sorted(values), are_primes and are_all)
+
+
+def list_divisors(number: int, most: int) -> list[int] | None:
+    """Returns all divisors of a number, in no order; None where there are more, or a factor may be no prime.
+
+    Args:
+        number: at least 1.
+        most: how many there may be.
+    """
+    factors, are_primes = _find_factors(number, ())
+    if not are_primes or prod(power + 1 for power in factors.values()) > most:
+        return None
+    divisors = [1]
+    for prime, power in factors.items():
+        divisors = [divisor * prime**exponent for divisor in divisors for exponent in range(power + 1)]
+    return divisors
 
 
 def _find_factors(volume: int, dims: Iterable[int]) -> tuple[Counter[int], bool]:

@@ -79,8 +79,10 @@ def solve(case: Case) -> Solution | None:
     """
     if case.target.inferred is not None:
         return _solve_cancelled_zeros(case, case.target.inferred)
-    # The case of most tensors first: it has the whole budget.
-    return _join_all([_solve_nonempty(case), _solve_empty_copies(case)])
+    # The case of most tensors first. The answer is no narrower than its widest case, so each has a share of the budget.
+    with case.budget.hold(len(case.target.may_copy)):
+        solution = _solve_nonempty(case)
+    return _join_all([solution, _solve_empty_copies(case)])
 
 
 def _solve_nonempty(case: Case) -> Solution | None:
@@ -143,12 +145,14 @@ def _solve_supposed(case: Case, unknown: Mapping[int, int], solution: Solution |
     Under special_zero a 0 is a copy, so such an item may be 0 as the -1 where it cannot be as a length: [2, 0] ->
     [?, 5] is (0, 5) alone. Without special_zero an item is nothing as the -1 that it is not as a length.
     """
-    for index in unknown.values():
+    for number, index in enumerate(unknown.values(), 1):
         if solution is not None and solution == case.keep_ranges():
             break  # there is nothing that is not in it
         if len(unknown) > _MAX_UNKNOWN:
             return case.keep_ranges()
-        solution = _join_all([solution, solve(case.suppose(case.target.suppose_inferred(index)))])
+        with case.budget.hold(len(unknown) - number):
+            supposed = solve(case.suppose(case.target.suppose_inferred(index)))
+        solution = _join_all([solution, supposed])
     return solution
 
 

@@ -254,16 +254,23 @@ class System:
         self.ranges[key] = met
 
     def _narrow_factor(self, expression: Expression, keys: tuple[int, ...], bounds: Interval, path: str) -> None:
-        """Notes what an expression's bounds say of its only symbol; of a product of several, nothing is concluded.
+        """Notes what an expression says of its only symbol; of a product of several, nothing is concluded.
 
-        Lemma: bound-the-only-symbol.
+        Lemmas: bound-the-only-symbol, step-by-the-other-constant.
         """
         # Of a product that is at least 6, neither factor is at least anything: so of one symbol alone.
-        if len(keys) == 1 and not expression.divisors and bounds != ANY:
+        if len(keys) != 1 or expression.divisors:
+            return
+        if bounds != ANY:
             low, high = bounds
             least = -(-low * expression.divisor // expression.coefficient)
             most = MAX_DIM if high is None else high * expression.divisor // expression.coefficient
             self._narrow(keys[0], Range(least, most), expression.factors[0].name, path)
+        # N/196 is a whole number, so N is a multiple of 196. Where none is left, the expression is refused as a whole.
+        step, own = expression.divisor // gcd(expression.divisor, expression.coefficient), self.ranges[keys[0]]
+        stepped = Range(-(-own.min // step) * step, own.max if own.is_open else own.max // step * step)
+        if not stepped.is_empty:
+            self.ranges[keys[0]] = stepped
 
     def _name_variables(self, symbols: Sequence[Symbol], path: str) -> tuple[int, ...]:
         return tuple([self._name_variable(symbol, path) for symbol in symbols])

@@ -26,12 +26,14 @@ from typing import NamedTuple
 from tensor_reshape.rules.budgets import StepBudget
 from tensor_reshape.rules.limits import MAX_DIM
 from tensor_reshape.rules.solvers.equations import UNBOUNDED, Equation, Range
+from tensor_reshape.rules.solvers.splits import bound_quotient
 
 MAX_SEARCHED = 12
 """With more variables the ranges are clipped, and nothing is searched: the budget would be gone before an end moves."""
 
 _CLIP_ROUNDS = 8  # most ranges stand still after two or three
 _DIM_BITS = 64
+_QUOTIENT = -1  # the key of what is no variable of the question
 
 
 class Factor(NamedTuple):
@@ -132,6 +134,7 @@ def narrow_ranges(
             return {**found, right[0]: met} if right[0] in found else found
     budget = budget or StepBudget()
     sides = _clip(_build_product(constants[0], left, positive), _build_product(constants[1], right, positive), budget)
+    sides = None if sides is None else _clip_quotients(sides, budget)
     return None if sides is None else _narrow_all(found, sides, budget)
 
 
@@ -256,7 +259,7 @@ def _measure(factor: Factor) -> int:
     return factor.max - factor.min
 
 
-def _are_linear(sides: tuple[Product, Product]) -> bool:
+def _are_linear(sides: Iterable[Product]) -> bool:
     return all(factor.power == 1 for side in sides for factor in side.factors)
 
 
@@ -312,6 +315,28 @@ def _clip_side(side: Product, other: Product) -> Product | None:
         else:
             factors.append(Factor(factor.key, low, high, power))
     return Product(constant, tuple(factors), known)
+
+
+def _clip_quotients(sides: tuple[Product, Product], budget: StepBudget) -> tuple[Product, Product] | None:
+    """Clips each side to what the other is over its constant, where that constant is split among several variables.
+
+    Once, and not in each round: it takes as many steps as dozens of them, and a search would gain nothing.
+    """
+    for _ in sides:
+        side, other = sides
+        common = gcd(side.constant, other.constant)
+        constant = side.constant // common
+        # The steps of one variable say the same; of a power nothing is known, and of an open one no upper end.
+        if constant > 1 and len(other.factors) > 1 and not other.is_open and _are_linear((other,)):
+            own = bound_quotient([Range(factor.min, factor.max) for factor in other.factors], constant, budget)
+            if own is not None:
+                quotient = Product(other.constant // common, (Factor(_QUOTIENT, *own, 1),))
+                clipped = None if own.is_empty else _clip_side(side._replace(constant=1), quotient)
+                if clipped is None:
+                    return None
+                side = clipped._replace(constant=clipped.constant * side.constant)
+        sides = other, side
+    return sides
 
 
 def _can_reach(value: int, side: Product) -> bool:

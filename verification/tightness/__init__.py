@@ -1,0 +1,1 @@
+"""Measures how often an inferred shape is wider than the hull of its instances."""
