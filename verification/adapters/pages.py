@@ -54,9 +54,9 @@ _MATTERS = """\
 
 **Matters** tells the worst that comes of a deviation, the worst first: wrong memory (bytes are read or written
 that are not the tensor's), a crash, a wrong shape, a missing error, a needless refusal, a weaker answer. Where a
-library documents that it means something else, that is another definition, and no defect. The example is the smallest
-of the questions that show it. In it `?` is an unknown dim, `2..4` one between, `[...]` an unknown rank, and `sz` is
-special_zero.
+library documents that it means something else, or no sentence decides, that is another definition, and no defect. The
+example is the smallest of the questions that show it. In it `?` is an unknown dim, `2..4` one between, `[...]` an
+unknown rank, and `sz` is special_zero.
 """
 
 _UNEXPLAINED = "Not explained"

@@ -94,7 +94,8 @@ LIBRARY = Library(
             matter=Matter.OTHER_DEFINITION,
             why="A -1 is inferred from the number of elements and the remaining dims, copied ones included: as by "
             "StaticReshape and DynamicReshape, and other than by Reshape-1, where they leave both sides first. The "
-            "text leaves it open; [its authors](https://github.com/onnx/onnx/issues/6104) read it so.",
+            "text leaves it open; [asked about it](https://github.com/onnx/onnx/issues/6104), an author points to what "
+            "inference does.",
             explains=is_copied_zero,
         ),
         Deviation(
