@@ -33,7 +33,10 @@ LIBRARY = Library(
     title="TensorFlow",
     distributions=("tensorflow",),
     implementations=(
-        Implementation(name="tensorflow", asked="`tf.reshape(tensor, shape)`, eagerly, on a processor."),
+        Implementation(
+            name="tensorflow",
+            asked="`tf.reshape(tensor, shape)`, eagerly, on a processor.",
+        ),
         Implementation(name="tensorflow-graph", asked="The static shape of the same in a graph."),
     ),
     lacks="special_zero, an expected output shape, strides, dims with bounds or names, elements below one byte.",

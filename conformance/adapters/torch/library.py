@@ -30,8 +30,14 @@ LIBRARY = Library(
     title="PyTorch",
     distributions=("torch",),
     implementations=(
-        Implementation(name="torch", asked="`tensor.reshape(shape)` of a tensor; views by `tensor.view(shape)`."),
-        Implementation(name="torch-meta", asked="The same on the device `meta`, where a tensor has no data."),
+        Implementation(
+            name="torch",
+            asked="`tensor.reshape(shape)` of a tensor; views by `tensor.view(shape)`.",
+        ),
+        Implementation(
+            name="torch-meta",
+            asked="The same on the device `meta`, where a tensor has no data.",
+        ),
         Implementation(
             name="torch-export",
             asked="The shape of the output of a program of `torch.export.export`, whose dims are `Dim.AUTO`. A dim "
