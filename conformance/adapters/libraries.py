@@ -15,8 +15,8 @@ from conformance.adapters.questions import Question
 class Matter(StrEnum):
     """How much a deviation matters, the worst first."""
 
-    CRASH = "crash"
     WRONG_MEMORY = "wrong memory"
+    CRASH = "crash"
     WRONG_SHAPE = "wrong shape"
     MISSING_ERROR = "missing error"
     NEEDLESS_REFUSAL = "needless refusal"
@@ -87,10 +87,12 @@ class Implementation:
     Attributes:
         name: of the column, of the results' file, and what the adapter is told.
         asked: what exactly answers, in a sentence. Markdown.
+        sizes: of the kit, whose cases it is asked: all, unless that takes too long.
     """
 
     name: str
     asked: str
+    sizes: Sequence[str] = ("core", "full", "hostile")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -69,17 +69,34 @@ def test_the_evaluator_is_given_bytes_and_shapes_that_no_memory_holds():
 
 
 def test_what_onnx_cannot_say_is_not_asked():
-    bounded, strided, static, absent = ask(
+    bounded, strided, static, absent, product = ask(
         "onnx",
         {"data": [[1, 3]], "shape": [-1]},
         {"data": [2, 3], "shape": [-1], "strides": [1, 2]},
         {"data": [2, 3], "shape": [-1], "operation": "static_reshape"},
         {"data": [2, 3], "shape": [-1], "special_zero": None},
+        {"data": [{"min": 0, "max": None, "name": "4*N"}], "shape": [2, -1]},
     )
 
-    assert [bounded, strided, static, absent] == [
+    assert [bounded, strided, static, absent, product] == [
         {"unsupported": "A dim of ONNX has no bounds."},
         {"unsupported": "A tensor of ONNX has no strides."},
         {"unsupported": "Of the three operations it has those whose target is a tensor."},
         {"unsupported": "ONNX's allowzero has a default."},
+        {"unsupported": "A name of ONNX is no product of names."},
     ]
+
+
+def test_limits_of_the_graph_operations_are_not_asked_of_onnx():
+    ones = [1] * 13
+    of_a_graph, long_target, other_type, of_reshape = ask(
+        "onnx",
+        {"data": ones, "shape": [1], "operation": "dynamic_reshape"},
+        {"data": [1], "shape": ones, "operation": "dynamic_reshape"},
+        {"data": [2], "shape": [2], "operation": "dynamic_reshape", "data_type": "f64"},
+        {"data": ones, "shape": [1]},
+    )
+
+    reason = {"unsupported": "ONNX bounds no rank and no element type, as the graph operations do."}
+    assert [of_a_graph, long_target, other_type] == [reason] * 3
+    assert of_reshape == {"shape": [1]}

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from conformance.adapters.libraries import Deviation, Library, Matter
+from conformance.adapters.libraries import Deviation, Difference, Library, Matter
 from conformance.adapters.questions import Question, Unknown, read_question, write_dims
 from tensor_reshape.conformance.cases import Size, list_questions
 from tensor_reshape.conformance.results import Results
 from tensor_reshape.conformance.verdicts import Verdict
 from verification.adapters.environments import ADAPTERS, ROOT
 from verification.adapters.libraries import NAMES, list_reports, load_libraries, load_library
-from verification.adapters.pages import explain, format_answer, format_question
+from verification.adapters.pages import explain, find_cause, find_example, format_answer, format_question
 from verification.adapters.reports import FOLDER as REPORTS
 from verification.adapters.reports import read_programs, read_title
 from verification.adapters.results import list_differences, read_results
@@ -82,6 +82,21 @@ def run_adapter(environment: dict[str, str], *questions: object) -> tuple[list[d
         env=environment,
     )
     return [json.loads(line) for line in ended.stdout.splitlines()], ended.returncode
+
+
+def make_difference(verdict: str, shape: list[int]) -> Difference:
+    asked = {**ASKED, "shape": shape}
+    return Difference(
+        implementation="toy",
+        case="",
+        rule="inferred",
+        question=read_question(asked),
+        asked=asked,
+        right={},
+        because="",
+        verdict=verdict,
+        answer={},
+    )
 
 
 def list_deviations() -> list[tuple[str, Deviation]]:
@@ -187,8 +202,20 @@ def test_results_are_of_the_kit_as_it_is(results: Results):
         )
 
 
-def test_each_implementation_of_a_library_has_results_and_no_other():
-    assert sorted(RESULTS) == sorted(one.name for library in LIBRARIES.values() for one in library.implementations)
+def test_each_implementation_of_a_library_has_results_of_its_sizes_and_no_other():
+    asked = {one.name: list(one.sizes) for library in LIBRARIES.values() for one in library.implementations}
+
+    assert {name: [str(size) for size in results.sizes] for name, results in RESULTS.items()} == asked
+
+
+@pytest.mark.parametrize("library", LIBRARIES.values(), ids=LIBRARIES)
+def test_results_outside_the_core_have_one_difference_of_each_cause_rule_and_verdict(library: Library):
+    core = {question.id for question in list_questions([Size.CORE])}
+
+    for way in library.implementations:
+        others = [one for one in list_differences(RESULTS[way.name]) if one.case not in core]
+        kinds = [(find_cause(library, one), one.rule, one.verdict) for one in others]
+        assert len(set(kinds)) == len(kinds), way.name
 
 
 @pytest.mark.parametrize("library", LIBRARIES.values(), ids=LIBRARIES)
@@ -212,6 +239,18 @@ def test_each_report_is_of_a_deviation():
     assert sorted(reports) == sorted(path.stem for path in REPORTS.glob("*.md"))
 
 
+def test_the_example_of_a_deviation_is_the_smallest_that_shows_how_much_it_matters():
+    deviation = Deviation(title="", matter=Matter.WRONG_SHAPE, why="", explains=bool)
+    refused, wrong, larger = (
+        make_difference(verdict, shape)
+        for verdict, shape in (("missing_error", [6]), ("wrong_shape", [3, -1]), ("wrong_shape", [3, 1, -1]))
+    )
+
+    assert find_example(deviation, [larger, refused, wrong]) is wrong
+    assert find_example(deviation, [refused]) is refused
+    assert find_example(None, [larger, refused, wrong]) is refused
+
+
 @pytest.mark.parametrize("report", sorted(path.stem for path in REPORTS.glob("*.md")))
 def test_a_report_has_a_program_what_it_prints_and_what_is_expected(report: str):
     text = (REPORTS / f"{report}.md").read_text()
@@ -230,6 +269,7 @@ def test_a_report_has_a_program_what_it_prints_and_what_is_expected(report: str)
         ({"operation": "reshape", "data": None, "shape": [None]}, "[...] to [?], no special_zero"),
         ({**ASKED, "data": [[1, 3], [2, None], "N"], "strides": [1]}, "[1..3, 2.., N] to [-1], strides [1]"),
         ({**ASKED, "expected": [6], "data_type": "f32"}, "[2, 3] to [-1], expecting [6], f32"),
+        ({**ASKED, "data_type": "u4", "bytes": "0102"}, "[2, 3] to [-1], u4, bytes 0102"),
     ],
 )
 def test_a_question_is_shown_in_a_line(asked: dict[str, object], line: str):

@@ -29,24 +29,32 @@ def main() -> None:
     """Runs; status 1 where something differs for no reason that is known, or a report is not what happens."""
     parser = argparse.ArgumentParser("scripts/adapters", description=__doc__)
     parser.add_argument(
-        "--size", choices=[size.value for size in Size], action="append", help="which cases; default: all"
+        "--size",
+        choices=[size.value for size in Size],
+        action="append",
+        help="which cases, to try something: nothing is written; default: those that are on the page",
     )
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"some of {', '.join(NAMES)}; default: all")
     arguments = parser.parse_args()
-    sizes = arguments.size or [size.value for size in Size]
-    findings = [finding for name in arguments.names or NAMES for finding in ask(name, sizes)]
+    findings = [finding for name in arguments.names or NAMES for finding in ask(name, arguments.size)]
     print(*findings, sep="\n")
     sys.exit(bool(findings))
 
 
-def ask(name: str, sizes: Sequence[str]) -> Iterator[str]:
-    """Asks a library in all ways that it has, and writes the results; yields what nobody knew of."""
+def ask(name: str, sizes: Sequence[str] | None) -> Iterator[str]:
+    """Asks a library in all ways that it has, and yields what nobody knew of.
+
+    Args:
+        name: of the adapter.
+        sizes: which cases; None: all that an implementation is asked, and its results are written.
+    """
     environment, library = Environment(name), load_library(name)
     environment.prepare()
     for implementation in library.implementations:
-        results = run(environment, implementation, sizes)
+        results = run(environment, implementation, sizes or implementation.sizes)
         yield from find_unexplained(library, results)
-        write_results(trim(results, partial(find_cause, library)))
+        if sizes is None:
+            write_results(trim(results, partial(find_cause, library)))
     for report in list_reports(library):
         yield from check(report, environment)
 

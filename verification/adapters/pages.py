@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from conformance.adapters.libraries import Deviation, Difference, Implementation, Library, Matter
-from tensor_reshape.conformance.cases import RULES
+from tensor_reshape.conformance.cases import RULES, Size
 from tensor_reshape.conformance.results import Results
 from tensor_reshape.conformance.verdicts import Verdict
 from verification.adapters.libraries import list_reports
@@ -23,12 +23,14 @@ _INTRODUCTION = """\
 
 The [conformance kit](how-to/conformance.md) was asked of real libraries, each in an environment of its own. Here is
 how often each agrees, where it differs, and how much that matters. What a library does not offer is not counted: none
-has all three operations. `scripts/adapters NAME` asks one again (`conformance/adapters/README.md`).
+has all three operations. Versions and dates are in the section of each. `scripts/adapters NAME` asks one again
+(`conformance/adapters/README.md`).
 
 ## Rule by rule
 
 How many of the questions are answered as the kit answers them, or tighter, of those that the implementation was asked:
-all of the kit's, but for what it does not offer. A dash: it offers nothing of the kind.
+all of the sizes of the kit that are told, but for what it does not offer. A dash: it offers nothing of the kind. Rows
+of different sizes do not compare: the core is a few cases of each boundary, the others are many of the same kind.
 """
 
 _VERDICTS = """\
@@ -44,19 +46,27 @@ _REPORTS = """\
 ## Reports
 
 One for each defect, ready to be sent: what happens, the smallest program, and the sentence that expects otherwise.
-Each program was run, and printed what the report says.
+Each program was run, and printed what the report says. Those about wrong memory are for the private channel that the
+library's security policy names, before they are for its public tracker.
 """
 
 _MATTERS = """\
 
-**Matters** tells the worst that comes of a deviation, the worst first: a crash, wrong memory (bytes are read or written
-that are not the tensor's), a wrong shape, a missing error, a needless refusal, a weaker answer. Where a library
-documents that it means something else, that is another definition, and no defect. The example is the smallest of the
-questions that differ so. In it `?` is an unknown dim, `2..4` one between, `[...]` an unknown rank, and `sz` is
-special_zero.
+**Matters** tells the worst that comes of a deviation, the worst first: wrong memory (bytes are read or written
+that are not the tensor's), a crash, a wrong shape, a missing error, a needless refusal, a weaker answer. Where a
+library documents that it means something else, or no sentence decides, that is another definition, and no defect. The
+example is the smallest of the questions that show it. In it `?` is an unknown dim, `2..4` one between, `[...]` an
+unknown rank, and `sz` is special_zero.
 """
 
 _UNEXPLAINED = "Not explained"
+_SHOWN_BY = {
+    Matter.CRASH: Verdict.CRASH,
+    Matter.WRONG_SHAPE: Verdict.WRONG_SHAPE,
+    Matter.MISSING_ERROR: Verdict.MISSING_ERROR,
+    Matter.NEEDLESS_REFUSAL: Verdict.SPURIOUS_ERROR,
+    Matter.WEAKER_ANSWER: Verdict.WEAKER,
+}
 _SHOWN = [*(verdict for verdict in Verdict if verdict.is_difference), Verdict.TIGHTER, Verdict.AGREES]
 
 
@@ -105,11 +115,15 @@ def find_cause(library: Library, difference: Difference) -> Deviation | None:
 
 
 def _build_matrix(asked: Sequence[Asked]) -> Iterator[str]:
-    yield join_cells(("implementation", *(f"`{rule}`" for rule in RULES)))
-    yield f"|---|{'---:|' * len(RULES)}"
+    yield join_cells(("implementation", "sizes", *(f"`{rule}`" for rule in RULES)))
+    yield f"|---|---|{'---:|' * len(RULES)}"
     for one in asked:
-        counts = one.results.counts
-        yield join_cells((f"`{one.implementation.name}`", *(_format_share(counts.get(rule, {})) for rule in RULES)))
+        shares = [_format_share(one.results.counts.get(rule, {})) for rule in RULES]
+        yield join_cells((f"`{one.implementation.name}`", _format_sizes(one.results), *shares))
+
+
+def _format_sizes(results: Results) -> str:
+    return "all" if len(results.sizes) == len(Size) else ", ".join(f"`{size}`" for size in results.sizes)
 
 
 def _format_share(verdicts: Mapping[str, int]) -> str:
@@ -150,7 +164,7 @@ def _build_section(library: Library, asked: Sequence[Asked]) -> Iterator[str]:
 
 
 def _build_row(deviation: Deviation | None, found: Sequence[Difference]) -> str:
-    smallest, rules = find_smallest(found), {difference.rule for difference in found}
+    smallest, rules = find_example(deviation, found), {difference.rule for difference in found}
     return join_cells(
         (
             deviation.title if deviation else _UNEXPLAINED,
@@ -165,15 +179,17 @@ def _build_row(deviation: Deviation | None, found: Sequence[Difference]) -> str:
 
 
 def _build_reason(deviation: Deviation | None, found: Sequence[Difference]) -> str:
-    smallest = find_smallest(found)
+    smallest = find_example(deviation, found)
     report = f" [Report](conformance/reports/{deviation.report}.md)." if deviation and deviation.report else ""
     why = f"{deviation.title}**: {deviation.why}" if deviation else f"{_UNEXPLAINED}**:"
     return f"- **{why}{report} The example is `{smallest.case}`. {smallest.because}"
 
 
-def find_smallest(differences: Sequence[Difference]) -> Difference:
-    """Returns that whose question is the shortest."""
-    return min(differences, key=lambda difference: len(json.dumps(difference.asked)))
+def find_example(deviation: Deviation | None, found: Sequence[Difference]) -> Difference:
+    """Returns the shortest of those that show how much a deviation matters, or of all where no verdict shows it."""
+    verdict = _SHOWN_BY.get(deviation.matter) if deviation else None
+    shown = [difference for difference in found if difference.verdict == verdict]
+    return min(shown or found, key=lambda difference: len(json.dumps(difference.asked)))
 
 
 def _build_reports(libraries: Sequence[Library]) -> Iterator[str]:
@@ -193,7 +209,11 @@ def format_question(asked: Mapping[str, Any]) -> str:
         parts.append(f"expecting {format_dims(asked['expected'])}")
     if asked.get("strides") is not None:
         parts.append(f"strides {format_dims(asked['strides'])}")
-    return ", ".join([*parts, *([asked["data_type"]] if "data_type" in asked else [])])
+    if "data_type" in asked:
+        parts.append(asked["data_type"])
+    if "bytes" in asked:
+        parts.append(f"bytes {asked['bytes']}")
+    return ", ".join(parts)
 
 
 def format_answer(answer: Mapping[str, Any]) -> str:

@@ -1,7 +1,7 @@
 """What implementations answered, as it is committed: `conformance/results/IMPLEMENTATION.json`.
 
-- All answers are counted. Differences of the core and of hostile questions are whole; of the many small ones of `full`
-  there is the smallest of each cause, rule and verdict.
+- All answers are counted. Differences of the core are whole; of the many others there is the smallest of each cause,
+  rule and verdict, which is what the page tells.
 - Whoever has asked a library writes them, as `tensor-reshape conformance --results`; whoever reads them needs none.
 """
 
@@ -31,16 +31,16 @@ def write_results(results: Results) -> None:
 
 
 def trim(results: Results, explain: Callable[[Difference], object]) -> Results:
-    """Returns results that are short enough to be committed: of the differences of `full`, one for each cause.
+    """Returns results that are short enough to be committed: of those outside the core, one for each cause.
 
     Args:
         results: whole.
         explain: returns the cause of a difference.
     """
-    others = {question.id for question in list_questions([Size.CORE, Size.HOSTILE])}
+    core = {question.id for question in list_questions([Size.CORE])}
     kept, smallest = list[Row](), dict[object, Row]()
     for one in sorted(results.differences, key=measure_question):
-        if one.id in others:
+        if one.id in core:
             kept.append(one)
         else:
             smallest.setdefault((explain(read_difference(results, one)), one.rule, one.verdict), one)

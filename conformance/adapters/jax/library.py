@@ -24,12 +24,19 @@ LIBRARY = Library(
     title="JAX",
     distributions=("jax", "jaxlib"),
     implementations=(
-        Implementation(name="jax", asked="`jax.numpy.reshape(array, shape)` of an array, on a processor."),
-        Implementation(name="jax-eval-shape", asked="The same by `jax.eval_shape`, of an array that is never made."),
+        Implementation(
+            name="jax", asked="`jax.numpy.reshape(array, shape)` of an array, on a processor.", sizes=("core",)
+        ),
+        Implementation(
+            name="jax-eval-shape",
+            asked="The same by `jax.eval_shape`, of an array that is never made.",
+            sizes=("core", "hostile"),
+        ),
         Implementation(
             name="jax-export",
             asked="The shape of the output of a function of `jax.export.export`. Names and bounds are symbols with "
             "constraints; a product of them is read with the bounds of the question.",
+            sizes=("core", "hostile"),
         ),
     ),
     lacks="special_zero, an expected output shape, strides, elements below one byte; for functions also an unknown "

@@ -12,7 +12,9 @@ def has_negative_item(one: Difference) -> bool:
 LIBRARY = Library(
     title="NumPy",
     distributions=("numpy",),
-    implementations=(Implementation(name="numpy", asked="`array.reshape(shape)`; views by `copy=False`."),),
+    implementations=(
+        Implementation(name="numpy", asked="`array.reshape(shape)`; views by `copy=False`.", sizes=("core", "hostile")),
+    ),
     lacks="special_zero, an expected output shape, shapes that are known in part, and elements that numpy itself does "
     "not have, such as bf16.",
     deviations=(

@@ -4,9 +4,12 @@
 - The target of Reshape-1 is an initializer, where it is all numbers. That of DynamicReshape is not part of the model:
   it is computed of what is given, so inference knows of it what it propagates through Shape and Concat, or it is fed.
 - The inputs of a model have ranks. So data of which not even that is known is what another node makes of an input.
-- A dim is a number, a name, or nothing is said of it: ONNX has no bounds, and what has bounds is not asked.
+- A dim is a number, a name, or nothing is said of it: ONNX has no bounds and no products of names, and what has some is
+  not asked. A name with other operators, such as "seq + past", is one name as a whole, for ONNX as for the kit.
+- DynamicReshape is asked where ranks and types are those of the graph operations: ONNX has no such limits to break.
 """
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -43,6 +46,8 @@ _ELEMENT_TYPES = {
 _ANY_TYPE = "i8"
 """Of data whose type the question leaves open: the least that is to be allocated."""
 _INT64 = range(-(2**63), 2**63)
+_GRAPH_TYPES = (None, "f32", "f16", "bf16")
+_MAX_GRAPH_RANK = 12
 
 
 @dataclass
@@ -105,6 +110,8 @@ def _make_model(question: Question, graph: _Graph) -> ModelProto:
         raise Unsupported("ONNX's allowzero has a default.")
     if question.operation == "static_reshape":
         raise Unsupported("Of the three operations it has those whose target is a tensor.")
+    if _is_beyond_graph_operations(question):
+        raise Unsupported("ONNX bounds no rank and no element type, as the graph operations do.")
     if question.strides is not None:
         raise Unsupported("A tensor of ONNX has no strides.")
     element_type = find_element_type(question)
@@ -118,6 +125,12 @@ def _make_model(question: Question, graph: _Graph) -> ModelProto:
         graph.initializers,
     )
     return helper.make_model(made, opset_imports=[helper.make_opsetid("", OPSET)])
+
+
+def _is_beyond_graph_operations(question: Question) -> bool:
+    ranks = [len(dims) for dims in (question.data, question.shape) if dims is not None]
+    is_beyond = max(ranks, default=0) > _MAX_GRAPH_RANK or question.data_type not in _GRAPH_TYPES
+    return question.operation == "dynamic_reshape" and is_beyond
 
 
 def _add_data(graph: _Graph, dims: Sequence[Dim] | None, element_type: int) -> None:
@@ -172,4 +185,6 @@ def _make_dim(dim: Dim) -> int | str | None:
         return dim
     if (dim.min, dim.max) != (0, None):
         raise Unsupported("A dim of ONNX has no bounds.")
+    if dim.name is not None and re.search(r"[*/^]", dim.name):
+        raise Unsupported("A name of ONNX is no product of names.")
     return dim.name

@@ -37,7 +37,7 @@ _PYTHON_REFUSALS = (AssertionError, IndexError, OverflowError, TypeError, ValueE
 def execute(question: Question) -> Json:
     """Answers by a session that runs the model."""
     if question.expected is not None:
-        raise Unsupported("It only warns where an output is not as declared.")
+        raise Unsupported("By default it only warns where an output is not as declared.")
     model = make_executed_model(question)
     values = {DATA: _make_data(question), SHAPE: _make_target(question)}
     try:

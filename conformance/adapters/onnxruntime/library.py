@@ -1,7 +1,7 @@
 """What is known of onnxruntime: of what it executes, and of its symbolic shape inference."""
 
 from conformance.adapters.libraries import Deviation, Difference, Implementation, Library, Matter
-from conformance.adapters.onnx.library import has_copied_zero, is_copied_zero, is_of_another_type
+from conformance.adapters.onnx.library import has_copied_zero, is_copied_zero
 from conformance.adapters.questions import Unknown
 
 
@@ -83,15 +83,10 @@ LIBRARY = Library(
             "refusal, whichever exception it is. Its `floor(3*N/2)` is taken as `3*N/2`.",
         ),
     ),
-    lacks="What ONNX lacks. A session is asked of known shapes of up to 2^26 elements alone: it only warns where an "
-    "output is not as its model declares it. It has no Reshape of elements below one byte, and none of f8e8m0.",
+    lacks="What ONNX lacks. A session is asked of known shapes of up to 2^26 elements alone, and of no expected ones: "
+    "it warns where an output is not as its model declares it (`session.strict_shape_type_inference` makes that an "
+    "error, where the target is an initializer). It has no Reshape of elements below one byte, and none of f8e8m0.",
     deviations=(
-        Deviation(
-            title="Every rank and every element type is admitted",
-            matter=Matter.OTHER_DEFINITION,
-            why="As by ONNX, whose operator it implements.",
-            explains=is_of_another_type,
-        ),
         Deviation(
             title="A copied 0 beside a -1 is refused",
             matter=Matter.OTHER_DEFINITION,
@@ -110,8 +105,9 @@ LIBRARY = Library(
         Deviation(
             title="A session refuses huge dims beside a 0",
             matter=Matter.NEEDLESS_REFUSAL,
-            why="(0) with [2^62, 4, 0]: the product of the dims other than 0 is computed in 64 bits, and checked, "
-            "although both volumes are 0.",
+            why="The product of the dims other than 0 is computed in 64 bits, and checked, although both volumes are "
+            "0: by ONNX's inference, when a model is loaded whose target is an initializer (see there), and by the "
+            "operator itself, when the target is fed.",
             explains=_is_too_large,
             report="onnxruntime-huge-empty",
         ),

@@ -28,8 +28,14 @@ LIBRARY = Library(
     title="TensorFlow",
     distributions=("tensorflow",),
     implementations=(
-        Implementation(name="tensorflow", asked="`tf.reshape(tensor, shape)`, eagerly, on a processor."),
-        Implementation(name="tensorflow-graph", asked="The static shape of the same in a graph."),
+        Implementation(
+            name="tensorflow",
+            asked="`tf.reshape(tensor, shape)`, eagerly, on a processor.",
+            sizes=("core", "hostile"),
+        ),
+        Implementation(
+            name="tensorflow-graph", asked="The static shape of the same in a graph.", sizes=("core", "hostile")
+        ),
     ),
     lacks="special_zero, an expected output shape, strides, dims with bounds or names, elements below one byte.",
     deviations=(

@@ -35,13 +35,22 @@ LIBRARY = Library(
     title="PyTorch",
     distributions=("torch",),
     implementations=(
-        Implementation(name="torch", asked="`tensor.reshape(shape)` of a tensor; views by `tensor.view(shape)`."),
-        Implementation(name="torch-meta", asked="The same on the device `meta`, where a tensor has no data."),
+        Implementation(
+            name="torch",
+            asked="`tensor.reshape(shape)` of a tensor; views by `tensor.view(shape)`.",
+            sizes=("core", "hostile"),
+        ),
+        Implementation(
+            name="torch-meta",
+            asked="The same on the device `meta`, where a tensor has no data.",
+            sizes=("core", "hostile"),
+        ),
         Implementation(
             name="torch-export",
             asked="The shape of the output of a program of `torch.export.export`, whose dims are `Dim.AUTO`. A dim "
             "that is a product of sizes, or one divided by a number, is read with the bounds of the question; those of "
             "others are what torch says.",
+            sizes=("core", "hostile"),
         ),
     ),
     lacks="special_zero, an expected output shape, elements below one byte; for programs also an unknown rank, items "
