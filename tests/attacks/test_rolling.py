@@ -14,6 +14,7 @@ from plain_requests import STATIC_RESHAPE, build_static_request
 from server_processes import ServerProcess, run_server
 
 CLIENTS = 8
+PAUSE_SECONDS = 0.005
 REQUEST = build_static_request()
 
 
@@ -28,11 +29,15 @@ class RawClients:
     """
 
     def __init__(self, address: str, *, share: bool) -> None:
-        """Begins to call; clients that `share` have one connection, which is never idle."""
+        """Begins to call; clients that `share` have one connection, which is never idle.
+
+        The others pause between calls: else they take the whole machine, and a worker's start several times as long.
+        """
         self.ends: Counter[str] = Counter()
         self._address = address
         self._stopped = threading.Event()
         self._lock = threading.Condition()
+        self._pause_seconds = 0.0 if share else PAUSE_SECONDS
         self._options = [("grpc.use_local_subchannel_pool", int(not share))]
         self._threads = [threading.Thread(target=self._call_always) for _ in range(CLIENTS)]
         for thread in self._threads:
@@ -52,7 +57,7 @@ class RawClients:
     def _call_always(self) -> None:
         with grpc.insecure_channel(self._address, self._options) as channel:
             method: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(STATIC_RESHAPE)
-            while not self._stopped.is_set():
+            while not self._stopped.wait(self._pause_seconds):
                 call = method.future(REQUEST, timeout=30)
                 code = call.code()
                 with self._lock:

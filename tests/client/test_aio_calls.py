@@ -2,13 +2,13 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any, get_args
+from typing import get_args
 
 import grpc
 import numpy as np
 import pytest
 
-from in_process import run_blocked, run_stock
+from in_process import Metadata, lose_once, run_blocked, run_stock
 from server_processes import ServerProcess
 from tensor_reshape.client import AsyncClient, CallTimeoutError, InvalidRequestError, ShapeQuery, UnavailableError
 from tensor_reshape.client.transfers import Way
@@ -16,6 +16,7 @@ from tensor_reshape.rules.questions import ShapeAnswer
 from tensor_reshape.wire.inference import build_infer_response
 
 SIX = np.arange(6, dtype=np.float32)
+SIX_INFERRED = build_infer_response(ShapeAnswer((6,))).SerializeToString()
 LARGE = np.zeros((64, 65536), np.float32)
 _Continuation = Callable[[grpc.aio.ClientCallDetails, object], Awaitable[object]]
 QUERIES = [ShapeQuery(data_shape=[6], shape=[2, 3], special_zero=False)] * 3000
@@ -76,18 +77,11 @@ async def test_errors_are_the_same_behind_interceptors(server: ServerProcess):
 
 
 async def test_what_interceptors_add_is_sent_and_lost_calls_are_sent_again():
-    received: list[set[Any]] = []
-
-    def lose_once(_: bytes, context: grpc.ServicerContext) -> bytes:
-        received.append({value for key, value in context.invocation_metadata() if key == "seen-by"})
-        if len(received) == 1:
-            context.abort(grpc.StatusCode.UNAVAILABLE, "not now")
-        return build_infer_response(ShapeAnswer((6,))).SerializeToString()
-
-    with run_stock({"InferShape": lose_once}) as address:
+    received: list[Metadata] = []
+    with run_stock({"InferShape": lose_once(SIX_INFERRED, received)}) as address:
         async with AsyncClient(address, interceptors=[SeenUnary([])]) as client:
             assert await client.infer_shape([6], [6], special_zero=False) == (6,)
-    assert received == [{"unary"}] * 2
+    assert [{value for key, value in sent if key == "seen-by"} for sent in received] == [{"unary"}] * 2
 
 
 @pytest.mark.parametrize("transfer", get_args(Way)[1:3])

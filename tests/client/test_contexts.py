@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from both_clients import CALLERS, AnyClient, open_client
-from in_process import run_runner, run_stock
+from in_process import lose_once, run_runner, run_stock
 from tensor_reshape.client import ReshapeError, ResponseError, ServiceError, ShapeQuery, TensorReshapeError
 from tensor_reshape.client.contexts import CALL_OPTIONS, CallOptions, ClientContext, build_metadata, check_metadata
 from tensor_reshape.client.deadlines import Deadline
@@ -96,14 +96,9 @@ def test_what_one_call_sends_no_other_does(kind: str, recorder: Recorder, record
 
 
 def test_all_attempts_of_a_call_have_its_request_id(kind: str, recorder: Recorder):
-    calls = iter((True, False))
-
-    def lose_once(_: bytes, context: grpc.ServicerContext) -> bytes:
-        if next(calls):
-            context.abort(grpc.StatusCode.UNAVAILABLE, "not now")
-        return build_infer_response(ShapeAnswer((2, 3))).SerializeToString()
-
-    with run_stock({"InferShape": lose_once}, interceptors=[recorder]) as address, open_client(kind, address) as client:
+    answer = build_infer_response(ShapeAnswer((2, 3))).SerializeToString()
+    lossy = {"InferShape": lose_once(answer, [])}
+    with run_stock(lossy, interceptors=[recorder]) as address, open_client(kind, address) as client:
         ASKED["infer"](client, NAMED)
     assert [sent >= SENT for sent in recorder.calls].count(True) == 2
 

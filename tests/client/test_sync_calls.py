@@ -1,14 +1,14 @@
 """Calls of the blocking client that interceptors of grpc see: made the stock way, with the same answers and errors."""
 
 from collections.abc import Callable, Iterator
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import grpc
 import numpy as np
 import pytest
 from grpc._interceptor import _ClientCallDetails  # what interceptors are given
 
-from in_process import run_stock
+from in_process import Metadata, lose_once, run_stock
 from server_processes import ServerProcess
 from tensor_reshape.client import Client, InvalidRequestError, ShapeQuery, UnavailableError
 from tensor_reshape.client.direct_calls import DirectCalls
@@ -17,6 +17,7 @@ from tensor_reshape.rules.questions import ShapeAnswer
 from tensor_reshape.wire.inference import build_infer_response
 
 SIX = np.arange(6, dtype=np.float32)
+SIX_INFERRED = build_infer_response(ShapeAnswer((6,))).SerializeToString()
 QUERIES = [ShapeQuery(data_shape=[6], shape=[2, 3], special_zero=False)] * 3000
 
 
@@ -75,20 +76,13 @@ def test_a_refusal_is_the_same_behind_interceptors(intercepted: Client):
 
 
 def test_what_interceptors_add_is_sent_and_lost_calls_are_sent_again(seen: list[tuple[str, str]]):
-    received: list[set[Any]] = []
-
-    def lose_once(_: bytes, context: grpc.ServicerContext) -> bytes:
-        received.append({value for key, value in context.invocation_metadata() if key == "seen-by"})
-        if len(received) == 1:
-            context.abort(grpc.StatusCode.UNAVAILABLE, "not now")
-        return build_infer_response(ShapeAnswer((6,))).SerializeToString()
-
+    received: list[Metadata] = []
     with (
-        run_stock({"InferShape": lose_once}) as address,
+        run_stock({"InferShape": lose_once(SIX_INFERRED, received)}) as address,
         Client(address, interceptors=[Seen("outer", seen), Seen("inner", seen)]) as client,
     ):
         assert client.infer_shape([6], [6], special_zero=False) == (6,)
-    assert received == [{"outer", "inner"}] * 2
+    assert [{value for key, value in sent if key == "seen-by"} for sent in received] == [{"outer", "inner"}] * 2
 
 
 def test_the_error_of_an_interceptor_is_the_callers():

@@ -5,6 +5,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -17,7 +18,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from in_process import ANY_PORT, hurry_stop, run_blocked
 from plain_requests import INFER, INFERRED
 from server_processes import STOP_SECONDS, ServerProcess, run_server
-from tensor_reshape.client import Client, HealthStatus, UnavailableError
+from tensor_reshape.client import Client, HealthStatus, ServiceError, UnavailableError
 from tensor_reshape.server.config import Config
 from tensor_reshape.wire.arrays import Array
 from tensor_reshape.wire.methods import SERVICE
@@ -195,3 +196,31 @@ def test_health_answers_while_every_worker_is_busy():
         assert client.check_health(timeout=60) is HealthStatus.SERVING
         backend.released.set()
         call.result(60)
+
+
+def has_numpy(pid: int) -> bool:
+    return "_multiarray_umath" in Path(f"/proc/{pid}/maps").read_text()
+
+
+def test_a_server_imports_numpy_by_itself_before_anybody_sends_strides(serving: str):
+    with run_server("--serving", serving) as server:
+        while not has_numpy(server.process.pid):
+            time.sleep(0.05)
+
+
+def test_a_worker_serves_when_it_has_numpy(serving: str):
+    with run_server("--serving", serving, "--workers", "2") as server:
+        workers = [record["pid"] for record in server.await_records(2, "worker serves")]
+        assert [has_numpy(pid) for pid in workers] == [True, True]
+        assert not has_numpy(server.process.pid)
+
+
+def test_a_server_that_cannot_import_numpy_goes_on(serving: str, tmp_path: Path):
+    (tmp_path / "numpy.py").write_text("raise ImportError")
+    with run_server("--serving", serving, env={"PYTHONPATH": str(tmp_path)}) as server:
+        server.await_records(1, "bug")
+        with Client(server.address) as client:
+            assert list(flatten(client)) == list(SIX)
+            with pytest.raises(ServiceError, match="internal error"):
+                client.static_reshape(SIX.reshape(2, 3).T, [6], special_zero=False)
+            assert list(flatten(client)) == list(SIX)

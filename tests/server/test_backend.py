@@ -6,6 +6,7 @@ import sys
 import numpy as np
 import pytest
 
+from plain_requests import build_request
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason
 from tensor_reshape.rules.limits import Limits
@@ -58,7 +59,7 @@ def test_the_output_is_bounded_before_it_is_made(limit: int, fits: bool):
         assert caught.value.reason == Reason.OUTPUT_TOO_LARGE
 
 
-NUMPY = """
+STARTED = """
 import sys
 from tensor_reshape.server.config import Config
 from tensor_reshape.server.runner import Runner
@@ -68,6 +69,27 @@ print(*sorted({"numpy", "ml_dtypes"} & sys.modules.keys()))
 """
 
 
-def test_a_server_that_has_not_been_sent_strides_has_not_imported_numpy():
-    run = subprocess.run([sys.executable, "-c", NUMPY], capture_output=True, text=True, check=True)
+def test_a_server_starts_without_numpy():
+    run = subprocess.run([sys.executable, "-c", STARTED], capture_output=True, text=True, check=True)
     assert run.stdout == "\n"
+
+
+LIGHT = """
+import sys
+from tensor_reshape.rules.limits import Limits
+from tensor_reshape.rules.operations import STATIC_RESHAPE
+from tensor_reshape.server.service.backend import import_gather
+from tensor_reshape.server.service.methods import ReshapeService
+
+service = ReshapeService(Limits())
+for _ in range(2):
+    print(*(service.execute_light(STATIC_RESHAPE, bytes.fromhex(request)) is not None for request in sys.argv[1:]))
+    import_gather()
+"""
+
+
+def test_strides_are_for_a_thread_until_numpy_is_here():
+    dense, transposed = (build_request((2, 3), bytes(24), strides=strides) for strides in ((), (1, 2)))
+    command = [sys.executable, "-c", LIGHT, dense.hex(), transposed.hex()]
+    run = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert run.stdout.splitlines() == ["True False", "True True"]

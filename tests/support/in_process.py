@@ -21,6 +21,7 @@ ANY_PORT = "127.0.0.1:0"
 WAIT_SECONDS = 60.0
 
 Behavior = Callable[[bytes, grpc.ServicerContext], bytes]
+Metadata = Sequence[tuple[str, str | bytes]]
 StreamBehavior = Callable[[Iterator[bytes], grpc.ServicerContext], Iterator[bytes]]
 
 
@@ -72,6 +73,18 @@ def run_blocked(config: Config | None = None) -> Iterator[tuple[Runner, BlockedB
             yield runner, backend
         finally:
             backend.released.set()
+
+
+def lose_once(response: bytes, received: list[Metadata]) -> Behavior:
+    """Returns a method that loses its first call, and answers all others; it adds what each was sent with."""
+
+    def answer(_: bytes, context: grpc.ServicerContext) -> bytes:
+        received.append(context.invocation_metadata())
+        if len(received) == 1:
+            context.abort(grpc.StatusCode.UNAVAILABLE, "not now")
+        return response
+
+    return answer
 
 
 @contextmanager

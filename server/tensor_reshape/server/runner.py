@@ -29,7 +29,7 @@ from tensor_reshape.server.calls import serving_loops
 from tensor_reshape.server.calls.admission import Admission
 from tensor_reshape.server.calls.budgets import count_pool_bytes
 from tensor_reshape.server.calls.call_logs import UnknownMethods
-from tensor_reshape.server.calls.fair_locks import FairLock
+from tensor_reshape.server.calls.fair_locks import FAST_SWITCHES, FairLock
 from tensor_reshape.server.calls.gates import Gate, Gates
 from tensor_reshape.server.calls.handlers import build_handlers
 from tensor_reshape.server.calls.heartbeats import Heartbeat
@@ -50,6 +50,7 @@ from tensor_reshape.server.process.housekeeping import Housekeeper, MemoryReturn
 from tensor_reshape.server.process.pools import start_threads
 from tensor_reshape.server.process.resources import count_connections
 from tensor_reshape.server.security.access import Access
+from tensor_reshape.server.service.backend import import_gather
 from tensor_reshape.server.service.methods import MethodTable, ReshapeService
 from tensor_reshape.server.service.server_infos import build_info_method
 from tensor_reshape.server.side_ports import SidePorts
@@ -70,6 +71,7 @@ _COUNTED_METHODS = tuple(method for service in _COUNTED_SERVICES for method in s
 _SERVICES = (*_COUNTED_SERVICES, HEALTH_SERVICE)  # what reflection tells of
 _POLL_SECONDS = 0.02
 _SIGNAL_SECONDS = 0.25
+_WAITS_BEFORE_NUMPY = 4  # of _SIGNAL_SECONDS: a second, so that a server which is only tried out does not pay for it
 _DISMISSAL_SECONDS = 1.0  # the longest that clients are asked to leave
 _TURN_SECONDS = 0.005
 
@@ -338,11 +340,26 @@ def await_cause(causes: Causes) -> str:
     """Returns the first of the causes to stop, when there is one; to be called on the main thread.
 
     By short waits: Python runs a signal's handler between two steps of the main thread, so one that arrives just as
-    the thread begins to wait would not end the wait.
+    the thread begins to wait would not end the wait. After some of them numpy is imported, by this thread, which has
+    nothing else to do; see `service.backend`.
     """
+    waits = 0
     while True:
         with suppress(Empty):
             return causes.get(timeout=_SIGNAL_SECONDS)
+        waits += 1
+        if waits == _WAITS_BEFORE_NUMPY:
+            _import_numpy()
+
+
+def _import_numpy() -> None:
+    FAST_SWITCHES.begin()  # whoever serves calls goes first
+    try:
+        import_gather()
+    except Exception:
+        _LOGGER.exception("bug")  # an installation that was replaced meanwhile, say: all but strides is served
+    finally:
+        FAST_SWITCHES.end()
 
 
 def stop(runner: Runner, cause: str, hurries: Causes) -> None:

@@ -3,36 +3,39 @@
 Laws: a number that the datatype does not hold is refused; a float that comes back is the very one that was sent.
 """
 
+import struct
 from collections.abc import Sequence
-from typing import Any
-
-import numpy as np
+from typing import Any, NamedTuple
 
 from tensor_reshape.rules.dtypes import DataType, ElementKind
 from tensor_reshape.rules.errors import InvalidRequestError, Reason
 from tensor_reshape.server.oip.messages import InferTensor
-from tensor_reshape.wire.arrays import DTYPES, build_array
 from tensor_reshape.wire.tensors import TensorView
 
-_FIELDS = {
-    DataType.BOOLEAN: "bool_contents",
-    DataType.I8: "int_contents",
-    DataType.I16: "int_contents",
-    DataType.I32: "int_contents",
-    DataType.I64: "int64_contents",
-    DataType.U8: "uint_contents",
-    DataType.U16: "uint_contents",
-    DataType.U32: "uint_contents",
-    DataType.U64: "uint64_contents",
-    DataType.F32: "fp32_contents",
-    DataType.F64: "fp64_contents",
+
+class _Form(NamedTuple):
+    """How the elements of a datatype are written: the field that has them as numbers, and their code for `struct`."""
+
+    field: str
+    code: str
+
+
+_FORMS = {
+    DataType.BOOLEAN: _Form("bool_contents", "?"),
+    DataType.I8: _Form("int_contents", "b"),
+    DataType.I16: _Form("int_contents", "h"),
+    DataType.I32: _Form("int_contents", "i"),
+    DataType.I64: _Form("int64_contents", "q"),
+    DataType.U8: _Form("uint_contents", "B"),
+    DataType.U16: _Form("uint_contents", "H"),
+    DataType.U32: _Form("uint_contents", "I"),
+    DataType.U64: _Form("uint64_contents", "Q"),
+    DataType.F32: _Form("fp32_contents", "f"),
+    DataType.F64: _Form("fp64_contents", "d"),
 }
 
-_WIDE = {"int_contents": np.dtype(np.int32), "uint_contents": np.dtype(np.uint32)}
-"""What the numbers of a field are read as, where they are wider than some of its datatypes."""
-
 _AT_ONCE = 16384
-"""How many numbers numpy takes at once: meanwhile no other thread runs, and a message may have millions."""
+"""How many numbers are packed at once: meanwhile no other thread runs, and a message may have millions."""
 
 
 def pack_contents(tensor: InferTensor, data_type: DataType, field: str) -> bytes:
@@ -41,17 +44,18 @@ def pack_contents(tensor: InferTensor, data_type: DataType, field: str) -> bytes
     Raises:
         InvalidRequestError: INPUT_INVALID.
     """
-    name = _FIELDS.get(data_type)
-    if name is None:
+    form = _FORMS.get(data_type)
+    if form is None:
         message = f"{field}.contents has no field for {tensor.datatype}: it goes through raw_input_contents"
         raise InvalidRequestError.of(Reason.INPUT_INVALID, message, f"{field}.contents", datatype=tensor.datatype)
+    name = form.field
     other = next((found.name for found, _ in tensor.contents.ListFields() if found.name != name), None)
     if other is not None:
         message = f"{field}.contents.{other} is set; of {tensor.datatype} the elements are in {name}"
         raise InvalidRequestError.of(Reason.INPUT_INVALID, message, f"{field}.contents.{other}", want=name)
     if data_type.kind is ElementKind.FLOAT:
         return _pack_floats(tensor.contents, data_type.count_bytes(len(getattr(tensor.contents, name))))
-    return _pack_integers(getattr(tensor.contents, name), name, data_type, field)
+    return _pack_integers(getattr(tensor.contents, name), data_type, f"{field}.contents.{name}")
 
 
 def fill_contents(tensor: InferTensor, source: InferTensor | None, output: TensorView) -> None:
@@ -60,7 +64,9 @@ def fill_contents(tensor: InferTensor, source: InferTensor | None, output: Tenso
         tensor.contents.CopyFrom(source.contents)
         tensor.contents.DiscardUnknownFields()  # which may be groups in as many others as readers take
     else:
-        getattr(tensor.contents, _FIELDS[output.data_type]).extend(build_array(output).tolist())
+        form = _FORMS[output.data_type]
+        items = struct.unpack(f"<{output.dims[0]}{form.code}", output.payload)
+        getattr(tensor.contents, form.field).extend(items)
 
 
 def _pack_floats(contents: InferTensor, size: int) -> bytes:
@@ -70,19 +76,21 @@ def _pack_floats(contents: InferTensor, size: int) -> bytes:
     return serialized[len(serialized) - size :]
 
 
-def _pack_integers(numbers: Any, name: str, data_type: DataType, field: str) -> bytes:  # noqa: ANN401 - of protobuf
+def _pack_integers(numbers: Any, data_type: DataType, path: str) -> bytes:  # noqa: ANN401 - of protobuf
     begins = range(0, len(numbers), _AT_ONCE)
-    return b"".join(_narrow(numbers[at : at + _AT_ONCE], at, name, data_type, field) for at in begins)
+    return b"".join(_pack_some(numbers[at : at + _AT_ONCE], at, data_type, path) for at in begins)
 
 
-def _narrow(numbers: Sequence[int], begin: int, name: str, data_type: DataType, field: str) -> bytes:
-    dtype = DTYPES[data_type]
-    wide = np.array(numbers, _WIDE.get(name, dtype))
-    narrow = wide.astype(dtype)
-    wrong = np.flatnonzero(narrow != wide)
-    if len(wrong):
-        value, index = int(wide[wrong[0]]), begin + int(wrong[0])
-        path = f"{field}.contents.{name}[{index}]"
+def _pack_some(numbers: Sequence[int], begin: int, data_type: DataType, path: str) -> bytes:
+    try:
+        return struct.pack(f"<{len(numbers)}{_FORMS[data_type].code}", *numbers)
+    except struct.error:  # which does not tell what number it is
+        index, value = next((at, number) for at, number in enumerate(numbers, begin) if not _holds(data_type, number))
+        path = f"{path}[{index}]"
         message = f"{path} is {value}, which no {data_type} holds"
-        raise InvalidRequestError.of(Reason.INPUT_INVALID, message, path, index=index, value=value)
-    return narrow.tobytes()
+        raise InvalidRequestError.of(Reason.INPUT_INVALID, message, path, index=index, value=value) from None
+
+
+def _holds(data_type: DataType, number: int) -> bool:
+    least = -(1 << (data_type.bits - 1)) if data_type.kind is ElementKind.SIGNED else 0
+    return least <= number < least + (1 << data_type.bits)

@@ -17,6 +17,7 @@ from tensor_reshape.rules.errors import InvalidRequestError, Reason
 from tensor_reshape.rules.limits import MAX_HEADER_BYTES, Limits
 from tensor_reshape.rules.operations import OPERATIONS, Operation
 from tensor_reshape.server.oip.answer_caches import Spans
+from tensor_reshape.server.oip.contents import pack_contents
 from tensor_reshape.server.oip.datatypes import clip_name, decode_datatype, format_names
 from tensor_reshape.server.oip.messages import InferRequest, InferTensor, find_class
 from tensor_reshape.server.oip.models import OPERATION, SHAPE, SPECIAL_ZERO, Model, find_model
@@ -228,8 +229,6 @@ def _read_tensors(
         if place is not None:
             payload = memory.read(place.region, place.offset, place.byte_size, f"{field}.parameters")
         elif is_typed:
-            from tensor_reshape.server.oip.contents import pack_contents  # noqa: PLC0415 - numpy: see service.backend
-
             payload = memoryview(pack_contents(tensor, data_type, field))
         else:
             payload = next(raw_contents)

@@ -6,6 +6,7 @@ generated class ever has them.
 
 from collections.abc import Sequence
 
+from tensor_reshape.server.oip.contents import fill_contents
 from tensor_reshape.server.oip.datatypes import NAMES
 from tensor_reshape.server.oip.messages import find_class
 from tensor_reshape.server.oip.models import VERSION
@@ -32,8 +33,6 @@ def encode_header(call: InferCall, output: TensorView) -> bytes:
             tensor.parameters[OFFSET].int64_param = call.place.offset
         return message.SerializeToString() + _RAW_TAG + b"\0"  # each output has its entry
     if call.is_typed:
-        from tensor_reshape.server.oip.contents import fill_contents  # noqa: PLC0415 - numpy: see service.backend
-
         fill_contents(tensor, call.source, output)
         return message.SerializeToString()
     return message.SerializeToString() + _RAW_TAG + encode_varint(output.payload.nbytes)

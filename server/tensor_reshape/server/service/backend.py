@@ -1,10 +1,13 @@
 """The numpy backend: moves the elements under a shape that the rules have already decided.
 
-numpy is imported by the first call that needs it, one with strides: it is a quarter of what a server's start takes, and
-of the memory of each worker, and most callers send dense tensors.
+numpy, which only strides need, is imported late: it is a quarter of what a server's start takes. That takes 80 ms, some
+ten of them in one step that lets no other thread run. So a server does it by itself, whatever callers send: a worker
+just before it serves, a lone server when it has served for a second. Until then, data with strides is for threads that
+may wait; the first of them imports numpy, which costs everybody no more than it would have done soon.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 
 from tensor_reshape.rules.errors import LimitError, Reason
 from tensor_reshape.rules.layouts import count_bytes
@@ -27,8 +30,19 @@ def reshape(data: TensorView, dims: Sequence[int], limits: Limits) -> TensorView
     if size > limits.max_output_bytes:
         message = f"the output takes {size} bytes; this server answers with up to {limits.max_output_bytes}"
         raise LimitError.of(Reason.OUTPUT_TOO_LARGE, message, "data", size=size, limit=limits.max_output_bytes)
-    if data.strides is None:
+    if not data.strides:  # without dims there are none either
         return TensorView(data.data_type, dims, None, data.payload)
+    return TensorView(data.data_type, dims, None, import_gather()(data))
+
+
+@cache
+def import_gather() -> Callable[[TensorView], memoryview]:
+    """Returns `wire.arrays.gather`; the first time that takes long, from whichever thread."""
     from tensor_reshape.wire.arrays import gather  # noqa: PLC0415 - late, as said above
 
-    return TensorView(data.data_type, dims, None, gather(data))
+    return gather
+
+
+def has_gather() -> bool:
+    """Returns whether data with strides is gathered without a wait for an import."""
+    return bool(import_gather.cache_info().currsize)

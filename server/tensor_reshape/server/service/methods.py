@@ -20,7 +20,7 @@ from tensor_reshape.rules.layouts import count_bytes
 from tensor_reshape.rules.limits import LIGHT_HEADER_BYTES, Limits
 from tensor_reshape.rules.operations import Operation
 from tensor_reshape.rules.questions import ShapeAnswer
-from tensor_reshape.server.service.backend import reshape
+from tensor_reshape.server.service.backend import has_gather, reshape
 from tensor_reshape.server.service.header_cache import MAX_CACHED_HEADER_BYTES, MAX_CACHED_HEADERS, HeaderCache, Lookups
 from tensor_reshape.server.service.stream_sessions import StreamSession
 from tensor_reshape.wire import batches, inference, reshapes
@@ -234,7 +234,7 @@ class ReshapeService:
         if start is None and len(request) > _LIGHT_ODD_BYTES:
             return None
         call = reshapes.decode_reshape_request(operation, request, self._limits)
-        if call.data.strides and count_bytes(call.data.data_type, call.data.dims) > LIGHT_BYTES:
+        if call.data.strides and not (has_gather() and count_bytes(call.data.data_type, call.data.dims) <= LIGHT_BYTES):
             return None
         return self._reshape(operation, request, start, call)
 

@@ -23,6 +23,7 @@ from tensor_reshape.server.config import STOP_SIGNALS, ConfigError
 from tensor_reshape.server.metrics.tallies import Layout, Tally
 from tensor_reshape.server.process.logs import configure_logs
 from tensor_reshape.server.runner import Causes, Runner, await_cause, ignore_signals, list_methods, stop
+from tensor_reshape.server.service.backend import import_gather
 from tensor_reshape.server.workers.messages import BEAT, LEAVING, MAX_REFUSAL_BYTES, REFUSAL, Order
 
 _STDIN = 0
@@ -61,6 +62,7 @@ def _serve(order: Order, send: Callable[[bytes], None]) -> None:
     runner = Runner(order.config, private_address=order.private_address, heartbeat=heartbeat)
     if order.tally is not None:
         runner.count_into(Tally(Layout(list_methods()), order.tally))
+    import_gather()  # now, while nobody waits for this process: it may replace one of many that serve
     runner.start()
     threading.Thread(target=_follow_supervisor, args=(stops, hurries, order.stop_seconds), daemon=True).start()
     with run_heartbeat(heartbeat, order.private_address, partial(send, BEAT)):
