@@ -11,7 +11,11 @@ from typing import NamedTuple
 
 from tensor_reshape.rules.records import Json
 
-FOLDER = Path(__file__).parent / "cases"
+_PACKAGE = Path(__file__).parent
+# A wheel has the kit in this package. An editable installation reads it where it is in the repository: a link to it would
+# be a file of text where git makes none, as on Windows.
+KIT = _PACKAGE if (_PACKAGE / "cases").exists() else _PACKAGE.parents[2] / "conformance"
+FOLDER = KIT / "cases"
 RULES = (
     *("admitted", "target", "inferred", "copies", "volume", "expected"),
     *("partial", "symbols", "layouts", "packed", "errors"),
@@ -49,7 +53,7 @@ class Question(NamedTuple):
 
 def read_version() -> str:
     """Returns the version of the kit."""
-    return (Path(__file__).parent / "VERSION").read_text().strip()
+    return (KIT / "VERSION").read_text().strip()
 
 
 def list_questions(sizes: Collection[str], rules: Collection[str] = RULES, folder: Path = FOLDER) -> list[Question]:
