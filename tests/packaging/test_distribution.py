@@ -1,6 +1,5 @@
 """What is in the wheel, and in the sdist that it is built from."""
 
-import os
 import re
 import tarfile
 from email import message_from_bytes
@@ -69,9 +68,17 @@ def find_names(requirements: list[Requirement], extra: str) -> set[str]:
 def list_sources(portion: str) -> set[str]:
     """Returns the portion's files in the repository, as paths in the wheel."""
     root = ROOT / PORTIONS[portion]
-    folders = os.walk(root / "tensor_reshape" / portion, followlinks=True)  # the cases of the kit lie elsewhere
-    paths = [Path(folder, name) for folder, _, names in folders for name in names]
-    return {path.relative_to(root).as_posix() for path in paths if path.suffix != ".pyc"}
+    paths = [path for path in (root / "tensor_reshape" / portion).rglob("*") if path.is_file()]
+    return {path.relative_to(root).as_posix() for path in paths if path.suffix != ".pyc"} | list_kit(portion)
+
+
+def list_kit(portion: str) -> set[str]:
+    """Returns the files of the kit, which the repository has elsewhere."""
+    if portion != "conformance":
+        return set()
+    kit = ROOT / "conformance"
+    paths = [*(kit / "cases").rglob("*.jsonl"), kit / "VERSION"]
+    return {f"tensor_reshape/conformance/{path.relative_to(kit).as_posix()}" for path in paths}
 
 
 @pytest.mark.parametrize("portion", PORTIONS)

@@ -12,8 +12,8 @@ from typing import NamedTuple
 from tensor_reshape.rules.records import Json
 
 _PACKAGE = Path(__file__).parent
-# A wheel has the kit in this package. An editable installation reads it where the repository has it: a link to it would be
-# a file of text where git makes no links, as on Windows.
+# A wheel has the kit in this package. An editable installation reads it where the repository has it: a link to it would
+# be a file of text where git makes no links, as on Windows.
 KIT = _PACKAGE if (_PACKAGE / "cases").exists() else _PACKAGE.parents[2] / "conformance"
 FOLDER = KIT / "cases"
 RULES = (
