@@ -1,7 +1,11 @@
 """`tensor-reshape conformance`, with real programs."""
 
 import json
+import os
 import shlex
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -126,6 +130,18 @@ MISTAKES: list[tuple[list[str], str]] = [
 def test_a_mistake_is_told(arguments: list[str], told: str):
     outcome = run_command("conformance", *arguments)
     assert (outcome.code, told in " ".join(outcome.errors)) == (2, True)
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_whatever_ends_a_run_ends_its_processes(tmp_path: Path, number: signal.Signals, code: int):
+    path = tmp_path / "process"
+    os.mkfifo(path)
+    hangs = shlex.join(write_program(f"open({str(path)!r}, 'w').write(str(os.getpid())); time.sleep(1000)"))
+    command = (sys.executable, "-m", "tensor_reshape.cli", "conformance", "--command", hangs)
+    with subprocess.Popen(command, stderr=subprocess.PIPE) as run_of_it:
+        child = path.read_text()  # when it has started
+        run_of_it.send_signal(number)
+        assert (run_of_it.wait(60), Path(f"/proc/{child}").exists()) == (code, False)
 
 
 def test_a_program_that_cannot_be_started_is_told():

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import threading
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 
 from conformance_runs import write_program
 from tensor_reshape.conformance import children
-from tensor_reshape.conformance.children import Ending, Limits, Outcome, converse
+from tensor_reshape.conformance.children import Ending, Limits, Outcome, StoppedError, converse
 
 LIMITS = Limits(60, 60)
 LINES = [b"1", b"2", b"3"]
@@ -81,6 +82,21 @@ def test_all_that_it_has_started_is_killed_with_it(tmp_path: Path):
         while Path(f"/proc/{child}/stat").read_text().split()[2] != "Z" and time.monotonic() < deadline:
             os.kill(child, 0)
     assert not Path(f"/proc/{child}").exists() or Path(f"/proc/{child}/stat").read_text().split()[2] == "Z"
+
+
+def test_it_is_stopped_by_another_thread(tmp_path: Path):
+    path, stop = tmp_path / "child", threading.Event()
+
+    def hear(_line: bytes) -> bool:
+        stop.set()
+        return False
+
+    command = write_program(
+        f"open({str(path)!r}, 'w').write(str(os.getpid())); print('b', flush=True); time.sleep(1000)"
+    )
+    with pytest.raises(StoppedError):
+        converse(command, LINES, hear, LIMITS, stop)
+    assert not Path(f"/proc/{path.read_text()}").exists()
 
 
 def test_what_is_said_on_standard_error_is_kept_from_its_end():

@@ -52,3 +52,9 @@ def test_a_page_is_bounded():
 
 def test_where_nothing_differs_there_is_nothing_to_list():
     assert "<details" not in build_page([make_results((make_question(), {"shape": [6]}))]).decode()
+
+
+def test_nothing_on_a_page_is_obeyed_by_who_draws_text():
+    page = build_page([make_results((make_question(), {"shape": ["\u202e6\x1b[31m\0\ud800"]}))]).decode()
+    assert all(character.isprintable() or character == "\n" for character in page)
+    assert "\\u202e6\\x1b[31m\\x00\\ud800" in page

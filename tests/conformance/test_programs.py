@@ -103,9 +103,24 @@ def test_a_program_that_ends_without_a_word_has_no_answers():
     assert (set(told), set(why)) == ({"garbage"}, {"the program ended without an answer"})
 
 
-def test_a_program_that_hangs_on_all_is_given_up(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(programs, "START_SECONDS", 0.3)
-    assert set(ask("time.sleep(1000)", count=100, seconds=0.3)[0]) == {"hang"}
+def test_a_program_that_hangs_on_all_is_given_up_when_it_was_asked_twice(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    monkeypatch.setattr(programs, "START_SECONDS", 0.5)
+    code = f"print(file=open({str(tmp_path / 'starts')!r}, 'a')); time.sleep(1000)"
+    told, why, _ = ask(code, count=100, seconds=0.1)
+    assert (set(told), set(why)) == ({"hang"}, {"no answer in 0.5 s"})
+    assert len((tmp_path / "starts").read_text()) == 2
+
+
+def test_a_program_that_hangs_on_its_first_question_answers_the_rest(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(programs, "START_SECONDS", 1)
+    code = """
+        for question in questions():
+            if question['id'].startswith('inferred/0'): time.sleep(1000)
+            tell({'id': question['id'], 'shape': [6]})
+    """
+    assert ask(code, seconds=1)[0] == ["hang", *[RIGHT] * 4]
 
 
 def test_a_program_that_reads_nothing_may_answer_all_the_same():
@@ -151,7 +166,16 @@ def test_output_without_end_is_bounded(endless: str):
 
 @pytest.mark.parametrize(
     "value",
-    ["[" * 50_000, '{"id": 1}', '{"shape": 1' + "0" * 5000 + "}", "null", "\\xff\\xfe", '"\\\\ud800"'],
+    [
+        "[" * 50_000,
+        '{"id": 1}',
+        '{"shape": 1' + "0" * 5000 + "}",
+        "null",
+        "[" * 500 + "]" * 500,
+        '{"shape": [6], "more": ' + "[" * 500 + "]" * 500 + "}",
+        "\\xff\\xfe",
+        '"\\\\ud800"',
+    ],
     ids=repr,
 )
 def test_what_is_no_answer_is_garbage_wherever_it_stands(value: str):

@@ -52,11 +52,11 @@ VERDICTS = [
     (HALVED, {"shape": [[0, 8]]}, "weaker"),
     (UNRANKED, {"shape": None}, "agrees"),
     (UNRANKED, {"shape": [6]}, "wrong_shape"),
-    (NAMED, {"shape": ["N:2..8", 3]}, "agrees"),
+    (NAMED, {"shape": ["N:2..8", 3]}, "garbage"),
     (NAMED, {"shape": [[2, 8], 3]}, "weaker"),
-    (NAMED, {"shape": ["unk__0:2..8", 3]}, "weaker"),
-    (NAMED, {"shape": ["2*N:2..8", 3]}, "wrong_shape"),
-    (NAMED, {"shape": ["N", 3]}, "weaker"),
+    (NAMED, {"shape": [{"min": 2, "max": 8, "name": "unk__0"}, 3]}, "weaker"),
+    (NAMED, {"shape": [{"min": 2, "max": 8, "name": "2*N"}, 3]}, "wrong_shape"),
+    (NAMED, {"shape": [{"min": 0, "name": "N"}, 3]}, "weaker"),
     (VIEWED, {"shape": [6, 1]}, "agrees"),
     (VIEWED, {"shape": [6, 1], "view": {"possibility": "possible", "strides": [1, 7]}}, "agrees"),
     (VIEWED, {"shape": [6, 1], "view": {"possibility": "possible", "strides": [2, 1]}}, "wrong_shape"),
@@ -75,14 +75,32 @@ def test_an_answer_is_one_of_these(question: object, record: Json, verdict: str)
 
 
 def test_names_that_are_equal_by_the_question_are_both_right():
-    question = make_question("symbols/two", {"shape": ["M:5..8"]}, data=["N:2..8"], shape=["M:5..20"])
-    assert judge(question, {"shape": ["N:5..8"]}).verdict is Verdict.AGREES
+    question = make_question(
+        "symbols/two", {"shape": [{"min": 5, "max": 8, "name": "M"}]}, data=["N:2..8"], shape=["M:5..20"]
+    )
+    assert judge(question, {"shape": [{"min": 5, "max": 8, "name": "N"}]}).verdict is Verdict.AGREES
 
 
 def test_a_name_where_there_is_none_is_tighter_if_no_instance_contradicts_it():
     question = make_question("symbols/none", {"shape": [None, 3]}, data=["N", 3], shape=[-1, 3])
-    assert judge(question, {"shape": ["N", 3]}).verdict is Verdict.TIGHTER
-    assert judge(question, {"shape": ["2*N", 3]}).verdict is Verdict.WRONG_SHAPE
+    assert judge(question, {"shape": [{"min": 0, "name": "N"}, 3]}).verdict is Verdict.TIGHTER
+    assert judge(question, {"shape": [{"min": 0, "name": "2*N"}, 3]}).verdict is Verdict.WRONG_SHAPE
+
+
+def test_two_dims_of_a_name_that_is_new_are_wrong_where_an_instance_has_them_differ():
+    question = make_question(
+        "symbols/none", {"shape": [None, None]}, data=[None, None], shape=[0, 0], special_zero=True
+    )
+    new = {"min": 0, "max": None, "name": "z"}
+    assert judge(question, {"shape": [new, {**new, "name": "y"}]}).verdict == "agrees"
+    wrong = judge(question, {"shape": [new, new]})
+    assert (wrong.verdict, wrong.why.partition(":")[0]) == ("wrong_shape", "dims [0, 1] are not all z")
+
+
+@pytest.mark.parametrize("bounds", [[129, 160], [128, 159]])
+def test_an_answer_that_leaves_out_one_instance_of_an_unbounded_length_is_wrong(bounds: list[int]):
+    question = make_question("partial/length", {"shape": [[128, 160]]}, data=[2, 2, 8, [4, 5]], shape=[[0, None]])
+    assert judge(question, {"shape": [bounds]}).verdict == "wrong_shape"
 
 
 def test_the_worst_of_an_answer_counts():

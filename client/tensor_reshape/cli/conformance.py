@@ -12,6 +12,7 @@ from click.core import ParameterSource
 
 from tensor_reshape.cli.conformance_reports import draw_report, write_report
 from tensor_reshape.cli.consoles import escape_unprintable, find_console
+from tensor_reshape.cli.outputs import ended_by_signals
 from tensor_reshape.cli.parameters import Connection, connection_options
 from tensor_reshape.cli.progress_bars import count_replies
 from tensor_reshape.conformance.cases import RULES, Question, Size, list_questions, read_version
@@ -151,7 +152,7 @@ def _ask(
     if None not in (function, command) or ((function or command) and source is ParameterSource.COMMANDLINE):
         message = "one implementation is asked at a time: --python, --command or --server"
         raise click.UsageError(message)
-    with count_replies(len(questions)) as told:
+    with ended_by_signals(), count_replies(len(questions)) as told:
         if function or command:
             arguments = (
                 find_function_command(function) if function else _refuse_unreadable(split_command, command or "")

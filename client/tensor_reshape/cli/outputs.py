@@ -51,7 +51,7 @@ def create_file(path: str, size: int = 0) -> Iterator[IO[bytes]]:
     target = Path(path).resolve()  # of a link, the file that it leads to: the link stays
     part = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
     mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else None
-    with _ended_by_signals(), os.fdopen(os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL, _FILE_MODE), "r+b") as file:
+    with ended_by_signals(), os.fdopen(os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL, _FILE_MODE), "r+b") as file:
         try:
             if mode is not None:
                 os.fchmod(file.fileno(), mode)
@@ -80,7 +80,7 @@ def reserve(file: IO[bytes], size: int) -> None:
 
 
 @contextmanager
-def _ended_by_signals() -> Iterator[None]:
+def ended_by_signals() -> Iterator[None]:
     """Has the signals that ask a process to end, end the block as an exception, so that it can clean up."""
 
     def end(number: int, _frame: FrameType | None) -> None:

@@ -1,7 +1,7 @@
 """What an implementation answers, read from its JSON.
 
-Laws: whatever an implementation writes, it is one of these or `GarbledError`; and how large it is costs no more than to
-parse it once.
+Laws: whatever an implementation writes, it is one of these or `GarbledError`; what is null is not there, as the
+serializers of many languages write it, but for the shape; and of a shape no more dims are read than any rank has.
 """
 
 from typing import NamedTuple, TypeAlias
@@ -11,6 +11,9 @@ from tensor_reshape.client.question_records import read_shape
 from tensor_reshape.rules.dims import AnyDim, find_bounds
 from tensor_reshape.rules.errors import InvalidRequestError
 from tensor_reshape.rules.records import Json
+
+MAX_WHY_CHARACTERS = 200
+_MAX_DIMS = 4096
 
 
 class GarbledError(Exception):
@@ -60,11 +63,15 @@ def read_answer(record: Json) -> Answer:
     Raises:
         GarbledError: it is none.
     """
-    if "unsupported" in record:
-        return Unsupported(str(record["unsupported"]))
-    if "error" in record:
+    parts = [key for key in ("shape", "error", "unsupported") if record.get(key) is not None]
+    if len(parts) > 1:
+        message = f"it has both {parts[0]} and {parts[1]}"
+        raise GarbledError(message)
+    if parts == ["unsupported"]:
+        return Unsupported(str(record["unsupported"])[:MAX_WHY_CHARACTERS])
+    if parts == ["error"]:
         error = record["error"]
-        return Refused(str(error.get("reason") or "") if isinstance(error, dict) else "")
+        return Refused(str(error.get("reason") or "")[:MAX_WHY_CHARACTERS] if isinstance(error, dict) else "")
     if "shape" not in record:
         message = "it has none of shape, error and unsupported"
         raise GarbledError(message)
@@ -77,6 +84,12 @@ def read_answer(record: Json) -> Answer:
 
 def _read_dims(value: object) -> tuple[AnyDim, ...] | None:
     if isinstance(value, list):
+        if len(value) > _MAX_DIMS:
+            message = f"its shape has {len(value)} dims"
+            raise GarbledError(message)
+        if any(isinstance(dim, str) for dim in value):  # a name is that of {"min", "max", "name"}; "6" is no number
+            message = "a dim of its shape is a text"
+            raise GarbledError(message)
         value = [_complete(dim) if isinstance(dim, dict) else dim for dim in value]
     try:
         dims = read_dims(read_shape("shape", value), "shape")

@@ -5,6 +5,7 @@ Laws:
 - Whatever the program does, `converse` ends: it answers, ends, is silent for longer than it may be, or writes more that
   is no answer than it may, and then it is killed with all that it has started.
 - Of what it writes, no more is held than a line, and the end of its standard error.
+- Whoever sets the event that stops it waits no longer than `_STOP_SECONDS`, and nothing of the program is left.
 - Its input is closed when the last question is written, so that a program may read all before it answers any.
 """
 
@@ -12,6 +13,7 @@ import os
 import selectors
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -26,6 +28,11 @@ MAX_STRAY_LINES = 4096
 _READ_BYTES = 1 << 16
 _TAIL_BYTES = 4096
 _EXIT_SECONDS = 5.0
+_STOP_SECONDS = 0.2
+
+
+class StoppedError(Exception):
+    """Whoever runs this has it ended."""
 
 
 class Ending(Enum):
@@ -63,7 +70,13 @@ class Limits(NamedTuple):
     answer: float
 
 
-def converse(command: Sequence[str], lines: Sequence[bytes], hear: Callable[[bytes], bool], limits: Limits) -> Outcome:
+def converse(
+    command: Sequence[str],
+    lines: Sequence[bytes],
+    hear: Callable[[bytes], bool],
+    limits: Limits,
+    stop: threading.Event | None = None,
+) -> Outcome:
     """Runs a program until it has answered each line, or will not.
 
     Args:
@@ -71,9 +84,11 @@ def converse(command: Sequence[str], lines: Sequence[bytes], hear: Callable[[byt
         lines: what it reads.
         hear: is told each line that it writes; returns whether that answers one of `lines` that was not answered yet.
         limits: how long it may be silent.
+        stop: ends it, set by any thread; None: nothing does.
 
     Raises:
         OSError: it cannot be started.
+        StoppedError: `stop` was set.
     """
     # A session of its own: what the program starts is ended with it, and Ctrl-C reaches this process alone.
     process = subprocess.Popen(  # noqa: S603 - whoever runs this says which program
@@ -86,7 +101,7 @@ def converse(command: Sequence[str], lines: Sequence[bytes], hear: Callable[[byt
     )
     conversation = _Conversation(process, lines, hear, limits)
     try:
-        return conversation.run()
+        return conversation.run(stop or threading.Event())
     finally:
         _end(process)
 
@@ -104,16 +119,17 @@ class _Conversation:
         self._deadline = time.monotonic() + limits.start
         self._selector = selectors.DefaultSelector()
 
-    def run(self) -> Outcome:
+    def run(self, stop: threading.Event) -> Outcome:
         """Runs to the end."""
         with self._selector:
             self._register()
             ending = None
             while ending is None:
-                ready = self._selector.select(max(self._deadline - time.monotonic(), 0))
-                for key, _ in ready:
+                if stop.is_set():
+                    raise StoppedError
+                for key, _ in self._selector.select(min(max(self._deadline - time.monotonic(), 0), _STOP_SECONDS)):
                     key.data(key.fileobj)
-                ending = self._find_ending(is_idle=not ready)
+                ending = self._find_ending()
         code = self._await_exit() if ending is Ending.EXITED else None
         return Outcome(ending, code, self._tail.decode(errors="replace").strip())
 
@@ -127,7 +143,7 @@ class _Conversation:
             os.set_blocking(stream.fileno(), False)
             self._selector.register(stream, event, act)
 
-    def _find_ending(self, *, is_idle: bool) -> Ending | None:
+    def _find_ending(self) -> Ending | None:
         if not self._unanswered:
             return Ending.DONE
         if self._process.stdout is None or self._process.stdout.closed:
@@ -136,7 +152,7 @@ class _Conversation:
             return Ending.FLOODED
         if len(self._line) > MAX_LINE_BYTES:
             return Ending.FLOODED
-        return Ending.SILENT if is_idle or time.monotonic() > self._deadline else None
+        return Ending.SILENT if time.monotonic() >= self._deadline else None
 
     def _write(self, stream: IO[bytes]) -> None:
         try:

@@ -25,7 +25,7 @@ from tensor_reshape.rules.questions import AnyQuestion
 from tensor_reshape.rules.records import Json
 
 _MAX_QUESTIONS = 3000
-_MAX_VALUES = 24
+_MAX_VALUES = 48
 _MAX_HINTS = 64
 _RANKS = range(4)  # what an unknown rank, or length of a target, may be
 _NEAR = 6  # how many values are tried at each end of bounds
@@ -127,6 +127,10 @@ def _expect(question: AnyQuestion, index: int, part: Interval) -> AnyQuestion:
     expected = tuple(question.expected if question.expected is not None else (None,) * len(question.target or ()))
     if index >= len(expected) or expected[index] is not None:
         return question
+    target = question.target or ()
+    item = target[index] if index < len(target) else None
+    if isinstance(item, Dim) and item.expression is None and not (length := item.bounds.meet(part)).is_empty:
+        question = question._replace(target=_put(tuple(target), index, Dim(length)))  # a length is the dim itself
     return question._replace(expected=_put(expected, index, Dim(part)))
 
 
@@ -233,7 +237,11 @@ def _settle_dim(dim: AnyDim, name: str, value: int) -> AnyDim:
 def _list_multiples(question: AnyQuestion, part: Interval) -> Iterator[int]:
     """Yields what an unknown may have to be for a dim to be at an end of these bounds."""
     ends = {max(find_bounds(dim).min, 1) for dim in _list_dims(question)}
-    for value in [*range(part.min, part.min + _NEAR), *([] if part.max is None else [part.max])]:
+    volume = prod(max(find_bounds(dim).min, 1) for dim in question.data or ())
+    ends |= {volume, prod(item for item in question.target or () if isinstance(item, int) and item > 0)}
+    stop = part.min + _NEAR if part.max is None else min(part.min + _NEAR, part.max + 1)
+    multiple = -(-part.min // volume) * volume  # the first one: what has this dim alone for its output
+    for value in [*range(part.min, stop), multiple, *([] if part.max is None else [part.max])]:
         yield value
         yield from (value * one // other for one in ends for other in ends if value * one % other == 0)
 

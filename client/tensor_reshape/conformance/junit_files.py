@@ -1,7 +1,8 @@
 """The results of a run as JUnit XML, which CI services read: a suite for each rule, a test case for each question.
 
 A difference fails; one that is agreed to, and what is not offered, is skipped; a crash, a hang and garbage are errors.
-The format is that of the JUnit task of Ant, which has no other definition than what is read of it.
+What no XML may hold, controls and halves of characters, is escaped. The format is that of the JUnit task of Ant, which
+has no other definition than what is read of it.
 """
 
 from collections import Counter
@@ -9,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from xml.etree import ElementTree as ET
 
 from tensor_reshape.conformance.cases import Question
+from tensor_reshape.conformance.sentences import escape_unprintable
 from tensor_reshape.conformance.verdicts import Judgement, Verdict
 
 _ERRORS = {Verdict.CRASH, Verdict.HANG, Verdict.GARBAGE}
@@ -26,7 +28,7 @@ def build_junit(
         judgements: of each answer, by the id of the question.
         agreed: the verdicts of differences that are agreed to, by id.
     """
-    root = ET.Element("testsuites", name=_clean(name))
+    root = ET.Element("testsuites", name=escape_unprintable(name))
     suites, counts = dict[str, ET.Element](), dict[str, Counter[str]]()
     for question in questions:
         if question.rule not in suites:
@@ -35,8 +37,10 @@ def build_junit(
         tag, judgement = _choose_tag(judgements[question.id], agreed.get(question.id)), judgements[question.id]
         counts.setdefault(question.rule, Counter()).update(["tests", *([tag] if tag else [])])
         if tag:
-            told = ET.SubElement(case, tag, message=_clean(judgement.why or judgement.verdict), type=judgement.verdict)
-            told.text = _clean(question.because)
+            told = ET.SubElement(
+                case, tag, message=escape_unprintable(judgement.why or judgement.verdict), type=judgement.verdict
+            )
+            told.text = escape_unprintable(question.because)
     for rule, suite in suites.items():
         _write_counts(suite, counts[rule])
     _write_counts(root, sum(counts.values(), Counter()))
@@ -58,11 +62,3 @@ def _write_counts(element: ET.Element, counts: Counter[str]) -> None:
     element.set("tests", str(counts["tests"]))
     for tag, attribute in zip(_TAGS, ("failures", "errors", "skipped"), strict=True):
         element.set(attribute, str(counts[tag]))
-
-
-def _clean(text: str) -> str:
-    """Returns a text without what no XML may hold: controls, and halves of characters."""
-    return "".join(
-        character if character.isprintable() else character.encode("unicode_escape", "surrogatepass").decode()
-        for character in text
-    )

@@ -19,7 +19,7 @@ from urllib.parse import urlencode
 from tensor_reshape.conformance.cases import RULES
 from tensor_reshape.conformance.matrices import find_worst, write_cell
 from tensor_reshape.conformance.results import Difference, Results, measure_question
-from tensor_reshape.conformance.sentences import write_answer, write_question
+from tensor_reshape.conformance.sentences import escape_unprintable, write_answer, write_question
 from tensor_reshape.conformance.verdicts import Verdict
 
 MAX_SHOWN = 40
@@ -33,8 +33,8 @@ def build_page(results: Sequence[Results]) -> bytes:
     """Returns the page about one implementation, or about several beside one another."""
     style, script = (_read(name) for name in ("page.css", "page.js"))
     page = Template(_read("page.html")).substitute(
-        title=escape(f"Conformance of {results[0].implementation}" if len(results) == 1 else "Conformance"),
-        facts="\n".join(f"<p>{escape(_write_facts(one))}</p>" for one in results),
+        title=_escape(f"Conformance of {results[0].implementation}" if len(results) == 1 else "Conformance"),
+        facts="\n".join(f"<p>{_escape(_write_facts(one))}</p>" for one in results),
         matrix=_build_verdicts(results[0]) if len(results) == 1 else _build_implementations(results),
         several=" hidden" if len(results) == 1 else "",
         implementations=_build_options(one.implementation for one in results),
@@ -47,7 +47,12 @@ def build_page(results: Sequence[Results]) -> bytes:
         style_hash=_hash(style),
         script_hash=_hash(script),
     )
-    return page.encode("utf-8", "backslashreplace")  # JSON may have halves of characters, which UTF-8 has not
+    return page.encode()
+
+
+def _escape(text: str) -> str:
+    # Not markup alone: what turns the direction of text would have a page show an answer as another one.
+    return escape(escape_unprintable(text))
 
 
 def _read(name: str) -> str:
@@ -73,7 +78,7 @@ def _list_rules(results: Sequence[Results]) -> list[str]:
 
 
 def _build_options(values: Iterable[str]) -> str:
-    return "".join(f'<option value="{escape(value)}">{escape(value)}</option>' for value in values)
+    return "".join(f'<option value="{_escape(value)}">{_escape(value)}</option>' for value in values)
 
 
 def _build_verdicts(results: Results) -> str:
@@ -114,13 +119,13 @@ def _build_implementations(results: Sequence[Results]) -> str:
 def _build_cell(text: str, verdict: Verdict, chosen: dict[str, str | None]) -> str:
     query = urlencode({key: value for key, value in chosen.items() if value is not None})
     is_link = bool(query) and verdict not in {Verdict.AGREES, Verdict.UNSUPPORTED}
-    inner = f'<a href="#{escape(query)}">{escape(text)}</a>' if is_link else escape(text)
+    inner = f'<a href="#{_escape(query)}">{_escape(text)}</a>' if is_link else _escape(text)
     return f'<td class="{_STYLES.get(verdict, "bad")}">{inner}</td>'
 
 
 def _build_table(columns: Sequence[str], rows: Sequence[tuple[str, Sequence[str]]]) -> str:
-    head = "".join(f'<th scope="col">{escape(column)}</th>' for column in ("rule", *columns))
-    body = "\n".join(f'<tr><th scope="row">{escape(name)}</th>{"".join(cells)}</tr>' for name, cells in rows)
+    head = "".join(f'<th scope="col">{_escape(column)}</th>' for column in ("rule", *columns))
+    body = "\n".join(f'<tr><th scope="row">{_escape(name)}</th>{"".join(cells)}</tr>' for name, cells in rows)
     return f"<table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table>"
 
 
@@ -135,20 +140,20 @@ def _build_differences(results: Results) -> Iterator[str]:
 
 def _build_difference(results: Results, difference: Difference, count: int) -> str:
     """Returns one difference; `count`: the smallest one says how many of its kind there are."""
-    asked = escape(write_question(difference.question))
+    asked = _escape(write_question(difference.question))
     facts = [
-        ("question", f"<code>{escape(difference.id)}</code>"),
+        ("question", f"<code>{_escape(difference.id)}</code>"),
         ("asked", f"<code>{asked}</code>"),
-        ("right", f"<code>{escape(write_answer(difference.right))}</code>"),
-        ("answer", f"<code>{escape(write_answer(difference.answer))}</code>"),
-        *([("that is", escape(difference.why))] if difference.why else []),
-        ("because", escape(difference.because)),
-        ("as JSON", f"<pre>{escape(json.dumps({'id': difference.id, **difference.question}))}</pre>"),
+        ("right", f"<code>{_escape(write_answer(difference.right))}</code>"),
+        ("answer", f"<code>{_escape(write_answer(difference.answer))}</code>"),
+        *([("that is", _escape(difference.why))] if difference.why else []),
+        ("because", _escape(difference.because)),
+        ("as JSON", f"<pre>{_escape(json.dumps({'id': difference.id, **difference.question}))}</pre>"),
     ]
     data = f' data-rule="{difference.rule}" data-verdict="{difference.verdict}"'
-    name = f' data-implementation="{escape(results.implementation)}"'
+    name = f' data-implementation="{_escape(results.implementation)}"'
     of = f' <span class="of">the smallest of {count}</span>' if count > 1 else ""
-    subject = f"{escape(results.implementation)}, {difference.rule}: <code>{asked}</code>{of}"
+    subject = f"{_escape(results.implementation)}, {difference.rule}: <code>{asked}</code>{of}"
     items = "".join(f"<dt>{key}</dt><dd>{text}</dd>" for key, text in facts)
     return (
         f"<details{data}{name}{' data-smallest' if count else ''}>"
@@ -168,7 +173,7 @@ def _build_notes(results: Sequence[Results]) -> str:
     ]
     if not lines:
         return ""
-    items = "".join(f"<li>{escape(line)}</li>" for line in lines)
+    items = "".join(f"<li>{_escape(line)}</li>" for line in lines)
     return (
         '<section aria-labelledby="notes-title"><h2 id="notes-title">Not counted</h2>'
         '<p class="note">What is not offered is not wrong, and a refusal is right for whichever reason.</p>'

@@ -10,13 +10,15 @@ Laws:
 - Each question has one reply, whatever the program does; a failure is that of a question on which the program failed
   by itself.
 - A program that fails on everything is not asked for ever: after so many failures in a row it must answer something
-  that it has answered before, or the rest has the last failure for its reply.
-- What is kept of answers is bounded, as what is read is.
+  that it has answered before, or the rest has the last failure for its reply. One that has never answered anything,
+  and is silent to all questions and then to another one alone, is asked no more.
+- What is kept of answers is bounded, as what is read is: a program whose answers are more is asked no more.
 - Nothing here is shared by threads: each has a `ProgramAsker` of its own.
 """
 
 import json
 import signal
+import threading
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -26,14 +28,14 @@ from tensor_reshape.conformance.children import Ending, Limits, Outcome, convers
 from tensor_reshape.conformance.verdicts import Verdict
 from tensor_reshape.rules.records import Json
 
-START_SECONDS = 60.0
+START_SECONDS = 30.0
 """How long a program may take to its first answer, until it is known how long it does: libraries are slow to load."""
 
 MAX_ANSWER_BYTES = 64 << 20
 """How much of answers is kept of one program: those of the whole kit are some megabytes."""
 
 _MAX_FAILURES = 10
-_MAX_HANGS = 2  # of a program that has not answered anything yet
+_MAX_DEPTH = 16  # of an answer: those of the format have 4
 _MAX_QUOTED = 200
 
 
@@ -71,14 +73,12 @@ class _Listener:
         if self._has_ids is None and isinstance(record, dict):
             self._has_ids = "id" in record
         name = self._find_question(record)
-        if name is None:
+        self.room -= 0 if name is None else len(line)
+        if name is None or self.room < 0:
             self.stray = _quote(line)
             return False
         del self._waiting[name]
-        self.room -= len(line)
-        if self.room < 0:
-            self.replies[name] = Reply(None, why=f"its answers have more than {MAX_ANSWER_BYTES} bytes together")
-        elif isinstance(record, dict):
+        if isinstance(record, dict):
             self.replies[name] = Reply(record)
         else:
             self.replies[name] = Reply(None, why=f"no JSON object: {_quote(line)}")
@@ -98,16 +98,23 @@ class ProgramAsker:
         introduction: what the program says of itself: `{"name", "versions"}`, each optional.
     """
 
-    def __init__(self, command: Sequence[str], seconds: float, told: Callable[[], object] = bool) -> None:
+    def __init__(
+        self,
+        command: Sequence[str],
+        seconds: float,
+        told: Callable[[], object] = bool,
+        stop: threading.Event | None = None,
+    ) -> None:
         """Starts nothing yet.
 
         Args:
             command: the program and its arguments.
             seconds: how long it may take for an answer.
             told: is called after each reply.
+            stop: ends it, set by any thread; None: nothing does.
         """
         self.introduction: Json = {}
-        self._command, self._seconds, self._told = command, seconds, told
+        self._command, self._seconds, self._told, self._stop = command, seconds, told, stop
         self._start_seconds = max(START_SECONDS, seconds)
         self._room = MAX_ANSWER_BYTES
         self._known: Question | None = None  # one that was answered
@@ -118,6 +125,7 @@ class ProgramAsker:
 
         Raises:
             OSError: the program cannot be started.
+            StoppedError: `stop` was set.
         """
         replies, waiting, size = dict[str, Reply](), list(questions), len(questions)
         while waiting:
@@ -125,6 +133,10 @@ class ProgramAsker:
             heard, failure = self._converse(part)
             replies |= heard
             size *= 2
+            if self._room < 0:
+                failure = Reply(None, why=f"its answers have more than {MAX_ANSWER_BYTES} bytes together")
+            if self._room < 0 or self._is_silent(failure, waiting):
+                return {question.id: failure for question in questions} | replies
             if len(heard) < len(part):
                 suspect = next(question for question in part if question.id not in heard)
                 # Alone, it is known whose failure it is.
@@ -132,7 +144,7 @@ class ProgramAsker:
                 replies[suspect.id] = alone.get(suspect.id, failure)
                 size = max(len(part) // 2, 1) if alone else len(waiting)
                 self._failures = 0 if heard or alone else self._failures + 1
-                if self._is_dead(failure):
+                if self._is_dead():
                     return {question.id: failure for question in questions} | replies
             waiting = [question for question in waiting if question.id not in replies]
         return replies
@@ -150,17 +162,25 @@ class ProgramAsker:
             return is_answer
 
         lines = [json.dumps(question.asked).encode() for question in questions]
-        outcome = converse(self._command, lines, hear, Limits(self._start_seconds, self._seconds))
+        outcome = converse(self._command, lines, hear, Limits(self._start_seconds, self._seconds), self._stop)
         if first:  # with room for a machine that is busier the next time
             self._start_seconds = self._seconds + 4 * (first[0] - begin)
             self._known = next(question for question in questions if question.id in listener.replies)
         self.introduction, self._room = listener.introduction or self.introduction, listener.room
-        return listener.replies, _describe_failure(outcome, listener.stray, self._seconds)
+        seconds = self._start_seconds if self._known is None else self._seconds
+        return listener.replies, _describe_failure(outcome, listener.stray, seconds)
 
-    def _is_dead(self, failure: Reply) -> bool:
+    def _is_silent(self, failure: Reply, waiting: Sequence[Question]) -> bool:
+        """Whether the program has never answered, and is silent to another question than the first as well."""
+        if self._known is not None or failure.failure is not Verdict.HANG or len(waiting) == 1:
+            return False
+        heard, failure = self._converse(waiting[-1:])
+        return not heard and failure.failure is Verdict.HANG
+
+    def _is_dead(self) -> bool:
         """Whether the program will not answer anything any more."""
         if self._known is None:
-            return self._failures >= (_MAX_HANGS if failure.failure is Verdict.HANG else _MAX_FAILURES)
+            return self._failures >= _MAX_FAILURES
         if self._failures < _MAX_FAILURES:
             return False
         self._failures = 0
@@ -193,10 +213,20 @@ def _describe_code(code: int) -> str:
 
 
 def _parse(line: bytes) -> Any:  # noqa: ANN401 - JSON
+    """Returns what a line says; None: nothing, or something too deep for those who write it down again."""
     try:
-        return json.loads(line)
+        value = json.loads(line)
     except (ValueError, RecursionError):
         return None
+    return None if _is_deep(value) else value
+
+
+def _is_deep(value: object) -> bool:
+    level = [value]
+    for _ in range(_MAX_DEPTH):
+        lists = [one.values() if isinstance(one, dict) else one for one in level if isinstance(one, dict | list)]
+        level = [value for values in lists for value in values]
+    return bool(level)
 
 
 def _quote(line: bytes) -> str:

@@ -6,7 +6,7 @@ Laws: the same answers make the same JSON, to the byte, but for the date; and wh
 import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import NamedTuple
 
@@ -90,7 +90,9 @@ class Results:
 
     def write(self) -> str:
         """Returns the JSON, a line for each difference."""
-        head = {"format": FORMAT} | {key: value for key, value in asdict(self).items() if key != "differences"}
+        # Not by asdict, which copies every number of every answer.
+        names = [one.name for one in fields(self) if one.name != "differences"]
+        head = {"format": FORMAT} | {name: getattr(self, name) for name in names}
         lines = [f"{json.dumps(key)}: {json.dumps(value)}" for key, value in head.items()]
         rows = ",\n".join(f" {json.dumps(one._asdict())}" for one in self.differences)
         return "{" + ",\n".join([*lines, f'"differences": [\n{rows}\n]' if rows else '"differences": []']) + "}\n"

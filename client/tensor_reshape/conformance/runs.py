@@ -1,10 +1,12 @@
 """A run of the kit: questions are asked, by several processes at once where that is wanted, and their replies judged.
 
-Law: of a program that answers each question for itself, the results do not depend on how many processes ask.
+Laws: of a program that answers each question for itself, the results do not depend on how many processes ask; and
+however a run ends, Ctrl-C included, nothing of the program is left.
 """
 
 import shlex
 import sys
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
@@ -62,9 +64,13 @@ def ask_program(
     Raises:
         OSError: it cannot be started.
     """
-    askers = [ProgramAsker(program.command, program.seconds, told) for _ in range(program.jobs)]
+    stop = threading.Event()
+    askers = [ProgramAsker(program.command, program.seconds, told, stop) for _ in range(program.jobs)]
     with ThreadPoolExecutor(program.jobs) as threads:
-        parts = list(threads.map(ProgramAsker.ask, askers, _share(questions, program.jobs)))
+        try:
+            parts = list(threads.map(ProgramAsker.ask, askers, _share(questions, program.jobs)))
+        finally:
+            stop.set()  # the pool waits for its threads, which else ask on
     replies = {name: reply for part in parts for name, reply in part.items()}
     return replies, next((asker.introduction for asker in askers if asker.introduction), {})
 

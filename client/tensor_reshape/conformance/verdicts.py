@@ -139,6 +139,19 @@ def _judge_dims(question: AnyQuestion, right: Sequence[AnyDim], answer: Sequence
     for index, (want, have) in enumerate(zip(right, answer, strict=True)):
         yield from _judge_bounds(question, index, want, have)
         yield from _judge_name(question, index, _find_name(want, asked), _find_name(have, asked))
+    yield from _judge_new_names(question, answer, asked)
+
+
+def _judge_new_names(question: AnyQuestion, answer: Sequence[AnyDim], asked: frozenset[str]) -> Iterator[Judgement]:
+    """Judges names that nobody asked with: they say nothing of one dim, but that two of the same name are equal."""
+    places = dict[str, list[int]]()
+    for index, dim in enumerate(answer):
+        if isinstance(dim, Dim) and dim.expression is not None and _find_name(dim, asked) is None:
+            places.setdefault(str(dim.expression), []).append(index)
+    for name, indexes in places.items():
+        instances = islice(list_instances(question) if len(indexes) > 1 else (), _MAX_INSTANCES)
+        if found := next((one for one in instances if len({one.output[index] for index in indexes}) > 1), None):
+            yield Judgement(Verdict.WRONG_SHAPE, f"dims {indexes} are not all {name[:_MAX_QUOTED]}: {found}")
 
 
 def _judge_bounds(question: AnyQuestion, index: int, want: AnyDim, have: AnyDim) -> Iterator[Judgement]:

@@ -30,7 +30,6 @@ LIBRARY = Library(
         Implementation(
             name="jax-eval-shape",
             asked="The same by `jax.eval_shape`, of an array that is never made.",
-            sizes=("core", "hostile"),
         ),
         Implementation(
             name="jax-export",

@@ -12,9 +12,7 @@ def has_negative_item(one: Difference) -> bool:
 LIBRARY = Library(
     title="NumPy",
     distributions=("numpy",),
-    implementations=(
-        Implementation(name="numpy", asked="`array.reshape(shape)`; views by `copy=False`.", sizes=("core", "hostile")),
-    ),
+    implementations=(Implementation(name="numpy", asked="`array.reshape(shape)`; views by `copy=False`."),),
     lacks="special_zero, an expected output shape, shapes that are known in part, and elements that numpy itself does "
     "not have, such as bf16.",
     deviations=(
@@ -29,7 +27,8 @@ LIBRARY = Library(
         Deviation(
             title="Empty arrays with huge dims",
             matter=Matter.OTHER_DEFINITION,
-            why="There are none: `numpy.empty` refuses them as well, whichever dim the 0 is.",
+            why="There are none: `numpy.empty` refuses them as well, whichever dim the 0 is. Its source says that the "
+            'largest size is calculated "as if" a 0 were a 1.',
             explains=is_needlessly_refused_for_its_size,
         ),
         OVERLAPPING_STRIDES,

@@ -24,6 +24,11 @@ def has_wrapped_volume(one: Difference) -> bool:
     return one.implementation == "tensorflow-graph" and one.verdict != "weaker" and has_huge_product(one)
 
 
+def accepts_what_nothing_can_be(one: Difference) -> bool:
+    """Shapes that are known in part, and that no value of the unknown dims makes right."""
+    return one.verdict == "missing_error" and one.reason in {"NOT_DIVISIBLE", "VOLUME_MISMATCH"}
+
+
 LIBRARY = Library(
     title="TensorFlow",
     distributions=("tensorflow",),
@@ -31,11 +36,8 @@ LIBRARY = Library(
         Implementation(
             name="tensorflow",
             asked="`tf.reshape(tensor, shape)`, eagerly, on a processor.",
-            sizes=("core", "hostile"),
         ),
-        Implementation(
-            name="tensorflow-graph", asked="The static shape of the same in a graph.", sizes=("core", "hostile")
-        ),
+        Implementation(name="tensorflow-graph", asked="The static shape of the same in a graph."),
     ),
     lacks="special_zero, an expected output shape, strides, dims with bounds or names, elements below one byte.",
     deviations=(
@@ -55,9 +57,10 @@ LIBRARY = Library(
             report="tensorflow-graph-second-minus-one",
         ),
         Deviation(
-            title="A graph takes an item of 2^64 - 1 for a -1",
+            title="A graph takes the lower bits of items of 2^63 and more",
             matter=Matter.WRONG_SHAPE,
-            why="A length wraps into an instruction. Eagerly the same list is refused.",
+            why="A list that no int64 holds ends as a constant of int32, in which 2^64 - 1 is a -1 and 2^63 + 6 a 6. "
+            "Eagerly the same list is refused.",
             explains=has_wrapped_item,
             report="tensorflow-graph-wrapped-item",
         ),
@@ -75,6 +78,13 @@ LIBRARY = Library(
             why="A tensor of [0, 2^62, 4] is made, one of [2^62, 4, 0] is refused. Both have 0 elements.",
             explains=is_needlessly_refused_for_its_size,
             report="tensorflow-empty-order",
+        ),
+        Deviation(
+            title="A shape for what nothing can be",
+            matter=Matter.WEAKER_ANSWER,
+            why="No value of the unknown dims keeps the volume, which could be told before a graph runs. It compares "
+            "volumes where all dims and items are known, and is right to leave the rest open.",
+            explains=accepts_what_nothing_can_be,
         ),
         Deviation(
             title="Unknown where more is known",

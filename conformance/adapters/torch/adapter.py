@@ -4,7 +4,8 @@
 - Whether the output is a view is what `tensor.view(shape)` says.
 - A program is exported with an example that torch itself accepts: symbols are sizes of its inputs, all of them
   `Dim.AUTO`, and what it makes and reshapes has the shapes that are asked for. Where small examples are all refused,
-  there is nothing to export.
+  there is nothing to export. Where the program refuses another example, as general as its own, that torch reshapes, it
+  is for fewer sizes than are asked for, and is no answer.
 - Of the output of a program, a dim that is a product of sizes is one; of any other torch itself says the bounds.
 """
 
@@ -38,6 +39,8 @@ DTYPES = {
 _REFUSALS = (RuntimeError, TypeError, ValueError, OverflowError)
 _MAX_ELEMENTS = 2**24
 _EXAMPLES = 3000
+_TRIED = 64
+"""How many examples a program is run with, about."""
 _LEAST_GENERAL = 2
 _SMALL = (0, 1, *range(2, 13), 14, 15, 16, 18, 20, 24, 32, 40, 48, 60, 64)
 """Sizes of examples."""
@@ -139,7 +142,8 @@ class Reshape(torch.nn.Module):  # type: ignore[misc] # torch is not installed w
     def forward(self, vectors: Sequence[Tensor]) -> Tensor:
         """Returns the output."""
         sizes = {symbol: vector.shape[0] for symbol, vector in zip(self.symbols, vectors[1:], strict=True)}
-        return torch.empty(_compute(self.data, sizes), dtype=torch.uint8).reshape(_compute(self.shape, sizes))
+        tensor = torch.empty(_compute(self.data, sizes), dtype=torch.uint8, device="meta")
+        return tensor.reshape(_compute(self.shape, sizes))
 
 
 def answer_export(question: Question) -> Json:
@@ -153,21 +157,38 @@ def answer_export(question: Question) -> Json:
         raise Unsupported("An item that may be an instruction is not told.")
     if not symbols.bounds:
         _answer_known(question, "meta")
-    example = _find_example(symbols, data, shape)
-    vectors = [
-        torch.empty(1),
-        *(torch.empty(example[symbol], dtype=torch.uint8, device="meta") for symbol in symbols.bounds),
-    ]
+    examples = _find_examples(symbols, data, shape)
     sizes = [None, *([Dim.AUTO(min=low, max=high)] for low, high in symbols.bounds.values())]
-    try:
-        program = export(Reshape(list(symbols.bounds), data, shape), (vectors,), dynamic_shapes={"vectors": sizes})
-    except (*_REFUSALS, UserError) as error:
-        raise Refused(_read_line(error)) from error
+    program = _export(Reshape(list(symbols.bounds), data, shape), examples[0], sizes)
+    _check_is_general(program, examples)
     return {"shape": write_dims(_read_output(program, symbols))}
 
 
-def _find_example(symbols: Symbols, data: Sequence[int | Monomial], shape: Sequence[int | Monomial]) -> dict[str, int]:
-    """Returns a size for each symbol such that torch reshapes, the most general one of those that are tried."""
+def _export(reshape: Reshape, example: dict[str, int], sizes: Sequence[Any]) -> ExportedProgram:
+    try:
+        return export(reshape, (_make_vectors(example),), dynamic_shapes={"vectors": sizes})
+    except (*_REFUSALS, UserError) as error:
+        raise Refused(_read_line(error)) from error
+
+
+def _check_is_general(program: ExportedProgram, examples: Sequence[dict[str, int]]) -> None:
+    """Raises Unsupported where the conditions of a program, which come from its own example, refuse another one."""
+    module = program.module()
+    for sizes in examples[:: 1 + len(examples) // _TRIED]:
+        try:
+            module(_make_vectors(sizes))
+        except (*_REFUSALS, AssertionError) as error:
+            raise Unsupported("The program that it exports is for fewer sizes than are asked for.") from error
+
+
+def _make_vectors(sizes: dict[str, int]) -> list[Tensor]:
+    return [torch.empty(1), *(torch.empty(size, dtype=torch.uint8, device="meta") for size in sizes.values())]
+
+
+def _find_examples(
+    symbols: Symbols, data: Sequence[int | Monomial], shape: Sequence[int | Monomial]
+) -> list[dict[str, int]]:
+    """Returns sizes of all symbols such that torch reshapes, the most general ones of those that are tried."""
     accepted = list[tuple[int, dict[str, int]]]()
     for sizes in _generate_sizes(symbols):
         dims, items = _compute(data, sizes), _compute(shape, sizes)
@@ -178,7 +199,8 @@ def _find_example(symbols: Symbols, data: Sequence[int | Monomial], shape: Seque
         accepted.append((_count_coincidences(sizes, [*data, *shape], output), sizes))
     if not accepted:
         raise Unsupported("It refuses each of the examples that are tried, and exports nothing without one.")
-    return min(accepted, key=lambda each: each[0])[1]
+    least = min(count for count, _ in accepted)
+    return [sizes for count, sizes in accepted if count == least]
 
 
 def _generate_sizes(symbols: Symbols) -> Iterator[dict[str, int]]:

@@ -17,11 +17,6 @@ def is_specialized_for_small_sizes(one: Difference) -> bool:
     return one.verdict == "wrong_shape" and any(dim.min < _LEAST_GENERAL for dim in unknown)
 
 
-def is_specialized_for_its_example(one: Difference) -> bool:
-    """Any other bounds that lack an output."""
-    return one.verdict == "wrong_shape" and one.implementation == "torch-export"
-
-
 def loses_a_literal(one: Difference) -> bool:
     """A number of the target that is an expression in the output."""
     target, answer = one.question.shape or (), one.answer.get("shape") or ()
@@ -38,23 +33,23 @@ LIBRARY = Library(
         Implementation(
             name="torch",
             asked="`tensor.reshape(shape)` of a tensor; views by `tensor.view(shape)`.",
-            sizes=("core", "hostile"),
         ),
         Implementation(
             name="torch-meta",
             asked="The same on the device `meta`, where a tensor has no data.",
-            sizes=("core", "hostile"),
         ),
         Implementation(
             name="torch-export",
             asked="The shape of the output of a program of `torch.export.export`, whose dims are `Dim.AUTO`. A dim "
             "that is a product of sizes, or one divided by a number, is read with the bounds of the question; those of "
             "others are what torch says.",
-            sizes=("core", "hostile"),
         ),
     ),
     lacks="special_zero, an expected output shape, elements below one byte; for programs also an unknown rank, items "
-    "that may be instructions, and what no example can be found for.",
+    "that may be instructions, and what no example can be found for. Nor does a program count that refuses sizes as "
+    'general as those of its example: it "can then be run on different inputs as long as they satisfy the same '
+    'conditions" (the programming model of `torch.export`). How a reshape is split into steps is such a condition: '
+    "[N, 6] to [4, -1], exported with an N of 8, refuses 6 and 10; exported with 6, it refuses 8.",
     deviations=(
         OVERLAPPING_STRIDES,
         Deviation(
@@ -70,15 +65,6 @@ LIBRARY = Library(
             why='Its documentation has a page on it, "The Zero-One Specialization Problem": a size of 0 or 1 is a '
             "number.",
             explains=is_specialized_for_small_sizes,
-        ),
-        Deviation(
-            title="A program is for what its example leads to",
-            matter=Matter.OTHER_DEFINITION,
-            why='It "can then be run on different inputs as long as they satisfy the same conditions" (its '
-            "programming model of `torch.export`). How a reshape is split into steps is such a condition: [N, 6] to "
-            "[4, -1], exported with an N of 8, refuses 6 and 10; exported with 6, it refuses 8. The bounds of the "
-            "output are those of the sizes that are left.",
-            explains=is_specialized_for_its_example,
         ),
         Deviation(
             title="A number of the target becomes an expression",

@@ -1,0 +1,89 @@
+"""Symbols as libraries of arrays are told them, and what those libraries are not asked."""
+
+import pytest
+
+from conformance.adapters.array_libraries import Monomial, Symbols, check_is_offered, find_span
+from conformance.adapters.programs import Unsupported
+from conformance.adapters.questions import Dim, Question, Unknown
+
+
+def ask(*shape: Dim, special_zero: bool) -> Question:
+    return Question(operation="reshape", data=(2, 3), shape=shape, special_zero=special_zero)
+
+
+def test_equal_names_are_one_symbol_with_the_bounds_of_all():
+    symbols = Symbols()
+
+    first, second = symbols.read([Unknown(2, 9, "N"), Unknown(3, None, "N")])
+
+    assert first == second
+    assert list(symbols.bounds.values()) == [(3, 9)]
+
+
+def test_dims_without_a_name_are_symbols_of_their_own():
+    first, second = Symbols().read([Unknown(), Unknown()])
+
+    assert first != second
+
+
+def test_a_product_has_the_symbols_of_its_factors():
+    symbols = Symbols()
+
+    product, factor = symbols.read([Unknown(name="4*C^2"), Unknown(2, 3, "C")])
+
+    assert isinstance(product, Monomial)
+    assert isinstance(factor, Monomial)
+    assert product.evaluate(dict.fromkeys(factor.powers, 5)) == 100
+    assert symbols.write(product) == Unknown(16, 36, "4*C^2")
+
+
+@pytest.mark.parametrize(
+    ("bounds", "divisor", "written"),
+    [
+        ((3, 10), 4, Unknown(1, 2, "N/4")),
+        ((0, None), 2, Unknown(0, None, "N/2")),
+        ((8, 8), 4, 2),
+        ((3, 10), 1, Unknown(3, 10, "N")),
+    ],
+)
+def test_a_quotient_lies_between_multiples_of_its_divisor(bounds: tuple[int, int | None], divisor: int, written: Dim):
+    symbols = Symbols()
+    (dim,) = symbols.read([Unknown(*bounds, "N")])
+
+    assert isinstance(dim, Monomial)
+    assert symbols.write(dim, divisor) == written
+
+
+def test_a_product_with_a_dim_that_is_0_is_0_though_another_has_no_bound():
+    symbols = Symbols()
+    empty, other = symbols.read([Unknown(0, 0), Unknown()])
+
+    assert isinstance(empty, Monomial)
+    assert isinstance(other, Monomial)
+    assert symbols.find_bounds(Monomial(1, {**empty.powers, **other.powers})) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    "dim", [Unknown(name="N/2"), Unknown(1, None, "4*C"), Unknown(5, 2), Unknown(0, 2**63)], ids=str
+)
+def test_what_no_symbol_can_be_is_not_asked(dim: Unknown):
+    with pytest.raises(Unsupported):
+        Symbols().read([dim])
+
+
+@pytest.mark.parametrize("item", [0, Unknown()], ids=["0", "any"])
+def test_special_zero_is_not_asked_where_an_item_may_be_a_copy(item: Dim):
+    check_is_offered(ask(item, special_zero=False))
+    with pytest.raises(Unsupported):
+        check_is_offered(ask(item, special_zero=True))
+
+
+def test_special_zero_makes_no_difference_where_every_item_is_a_length_or_a_minus_one():
+    check_is_offered(ask(-1, Unknown(0, 3), special_zero=True))
+
+
+@pytest.mark.parametrize(
+    ("dims", "strides", "span"), [([2, 3], [3, 1], 6), ([2, 3], [1, 1], 4), ([2, 0], [5, 5], 0), ([], [], 1)]
+)
+def test_a_span_reaches_from_the_first_element_to_the_last(dims: list[int], strides: list[int], span: int):
+    assert find_span(dims, strides) == span
