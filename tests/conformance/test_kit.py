@@ -39,15 +39,68 @@ def test_each_case_is_as_the_schema_says(path: Path):
     assert [(case["id"], error.message) for case in cases for error in validator.iter_errors(case)] == []
 
 
-def test_a_case_that_is_none_is_found():
-    (case, *_) = read_cases(FOLDER / "cases" / "core" / "volume.jsonl")
-    broken = [{**case, "rule": "none"}, {**case, "data": [True]}, {**case, "bytes": "00"}, {**case, "answer": {}}]
-    assert [one for one in broken if Draft202012Validator(SCHEMA).is_valid(one)] == []
+WRONG: list[tuple[str, dict[str, Any]]] = [
+    ("volume/same", {"rule": "none"}),
+    ("volume/same", {"id": "volume/Same"}),
+    ("volume/same", {"operation": "reshape"}),
+    ("volume/same", {"operations": []}),
+    ("volume/same", {"special_zero": None}),
+    ("volume/same", {"because": ""}),
+    ("volume/same", {"data": [True]}),
+    ("volume/same", {"data": [2.5]}),
+    ("volume/same", {"data": [[1]]}),
+    ("volume/same", {"data": [""]}),
+    ("volume/same", {"expected": None}),
+    ("volume/same", {"bytes": "00"}),
+    ("volume/same", {"answer": {}}),
+    ("volume/same", {"answer": {"unsupported": "it"}}),
+    ("volume/same", {"answer": {"shape": [2, 3], "more": 1}}),
+    ("volume/same", {"answer": {"shape": [2, 3], "bytes": "00"}}),
+    ("volume/same", {"answer": {"shape": [2, 3], "view": {"possibility": "unknown", "strides": None}}}),
+    ("volume/same", {"answer": {"shape": [-1]}}),
+    ("volume/same", {"answer": {"shape": [2**63]}}),
+    ("volume/same", {"answer": {"shape": [[1, 2]]}}),
+    ("volume/same", {"answer": {"shape": [{"min": 1}]}}),
+    ("volume/same", {"answer": {"shape": [{"min": -1, "max": 2}]}}),
+    ("volume/more-elements", {"answer": {"error": {}}}),
+    ("volume/more-elements", {"answer": {"error": {"reason": "not so", "field": "shape"}}}),
+    ("layouts/dense", {"answer": {"shape": [6]}}),
+    ("layouts/dense", {"answer": {"shape": [6], "view": {"possibility": "possible", "strides": None}}}),
+    ("layouts/run-dense", {"answer": {"shape": [3, 2]}}),
+    ("layouts/run-dense", {"bytes": "000"}),
+]
+
+
+@pytest.mark.parametrize(("name", "change"), WRONG, ids=repr)
+def test_a_case_that_is_none_is_found(name: str, change: dict[str, Any]):
+    path = FOLDER / "cases" / "core" / f"{name.partition('/')[0]}.jsonl"
+    (case,) = [case for case in read_cases(path) if case["id"] == name]
+    validator = Draft202012Validator(SCHEMA)
+    assert validator.is_valid(case)
+    assert not validator.is_valid(case | change)
+
+
+def test_an_answer_may_say_less_than_a_case():
+    validator = Draft202012Validator({**SCHEMA, "$ref": "#/$defs/answer"})
+    answers: list[dict[str, Any]] = [
+        {"shape": [[1, 2], {"min": 1, "max": None}, {"min": 1}, None, 2**70], "more": 1},
+        {"shape": [1], "view": {"possibility": "possible"}},
+        {"error": {}},
+        {"unsupported": "it"},
+    ]
+    assert [answer for answer in answers if not validator.is_valid({"id": "one", **answer})] == []
+    assert not validator.is_valid({"shape": [1]})
 
 
 @pytest.mark.parametrize("path", FILES, ids=NAMES)
 def test_each_case_is_of_the_rule_of_its_file(path: Path):
-    assert {case["rule"] for case in read_cases(path)} == {path.stem}
+    assert {(case["rule"], case["id"].split("/")[0]) for case in read_cases(path)} == {(path.stem, path.stem)}
+
+
+def test_each_sentence_names_its_source():
+    sources = ("oneDNN Graph", "OpenVINO", "this contract")
+    cases = [case for path in FILES for case in read_cases(path)]
+    assert [case["id"] for case in cases if not any(f"({name}" in case["because"] for name in sources)] == []
 
 
 def test_no_two_cases_have_one_id():

@@ -118,6 +118,19 @@ def test_what_is_wrong_is_shown_by_an_instance():
     assert judge(BOUNDED, {"shape": [[4, 6], 4]}).why == ("dim 0 is 4..6, not 3..6: [2, 6] to [-1, 4] gives [3, 4]")
 
 
+@pytest.mark.parametrize("possibility", ["possible", "impossible", "so"])
+def test_a_view_of_which_nothing_holds_for_all_instances_is_none_of_these(possibility: str):
+    right = {"shape": ["4*N"], "view": {"possibility": "unknown"}}
+    question = make_question("layouts/open", right, data=["N", 4], shape=[-1], strides=[8, 1])
+    assert judge(question, right | {"view": {"possibility": possibility}}).verdict is Verdict.WRONG_SHAPE
+
+
+def test_a_view_that_all_instances_have_is_tighter_than_none():
+    right = {"shape": [None], "view": {"possibility": "unknown"}}
+    question = make_question("layouts/open", right, data=[None, 4], shape=[-1], strides=[4, 1])
+    assert judge(question, right | {"view": {"possibility": "possible", "strides": [1]}}).verdict is Verdict.TIGHTER
+
+
 def test_another_reason_is_told():
     assert find_other_reason(REFUSED, {"error": {"reason": "OTHER"}}) == "OTHER"
     records: list[Json] = [REFUSAL, {"error": {}}, {"shape": [6]}, {"oh": 1}]

@@ -6,8 +6,10 @@ from typing import Any
 import pytest
 
 from tests.oracles.conformance_cases import load_cases
+from tests.oracles.shape_instances import find_accepted
 from verification.kit.checks import check_cases
 from verification.kit.core_cases import CORE_CASES
+from verification.kit.found_instances import FOUND, WIDER
 from verification.kit.mistakes import (
     answer_rightly,
     find_caught,
@@ -17,6 +19,7 @@ from verification.kit.mistakes import (
 )
 from verification.kit.needs import find_needless
 from verification.kit.questions import list_questions
+from verification.kit.witnesses import list_found
 
 CORE = [case for cases in CORE_CASES.values() for case in cases]
 
@@ -57,6 +60,18 @@ def test_no_reading_and_no_instance_contradicts_a_sample_of_the_other_sizes():
     findings = check_cases(load_cases()[::120])
     assert findings.checked > 150
     assert findings.wrong == {}
+
+
+def test_what_was_found_by_hand_are_instances_that_are_accepted():
+    questions = [list_questions(case)[0] for case in load_cases() if case["id"] in FOUND]
+    accepted = [[bool(find_accepted(part).accepted) for part in list_found(question)] for question in questions]
+    assert accepted == [[True] * len(FOUND[question["id"].partition("@")[0]]) for question in questions]
+    assert len(questions) == len(FOUND)
+
+
+@pytest.mark.parametrize("name", WIDER)
+def test_what_is_known_to_be_wider_is_so(name: str):
+    assert check_cases([case for case in load_cases() if case["id"] == name]).loose
 
 
 def change_answer(name: str, answer: dict[str, Any]) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from tensor_reshape.rules.records import Json
 from verification.kit.checks import check_cases
 from verification.kit.core_cases import CORE_CASES
 from verification.kit.files import list_files, list_sizes
+from verification.kit.found_instances import WIDER
 from verification.kit.mistakes import find_caught, find_matching
 from verification.kit.needs import find_needless
 
@@ -35,14 +36,14 @@ def main() -> int:
 
 
 def _report_answers(size: str) -> Iterable[str]:
-    """Prints what was found of the answers of a size; returns the wrong ones."""
+    """Prints what was found of the answers of a size; returns those that are wrong, or wider than is known."""
     cases = [case for part in list_sizes()[size].values() for case in part]
     findings = check_cases(cases)
     print(f"{size}: {len(cases)} cases, {sum(len(case['operations']) for case in cases)} questions", end="; ")
     print(f"{findings.checked} checked, {len(findings.wrong)} wrong, {len(findings.loose)} with an end not shown")
     for name, why in {**findings.wrong, **findings.loose}.items():
-        print(f"  {name}: {why}")
-    return findings.wrong
+        print(f"  {name}: {why}; {WIDER.get(name.partition('@')[0], 'nobody knows why')}")
+    return [*findings.wrong, *(name for name in findings.loose if name.partition("@")[0] not in WIDER)]
 
 
 def _is_core_worthy(core: list[Json]) -> bool:

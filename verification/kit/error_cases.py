@@ -4,7 +4,8 @@ from verification.kit.rows import ALL, GRAPH, Refused, Row
 
 _ORDER = "Rules are checked in their order, and the first that is broken is told (this contract)."
 _LEFT = "Items are read from left to right: the first that breaks a rule is to blame (this contract)."
-_DIM = "A dim lies from 0 to 2^63 - 1 (both: s64)."
+_DIM = "A dim lies from 0 to 2^63 - 1 (oneDNN Graph, OpenVINO: s64)."
+_ITEM = "An item lies from -1 to 2^63 - 1 (oneDNN Graph, OpenVINO: s64)."
 _INTERVAL = "An interval does not end below its beginning (this contract)."
 _CONFLICT = "What is said of one name in all places leaves a number (this contract)."
 _ZERO = "A literal 0 beside a -1 is told before the volume is looked at (this contract)."
@@ -35,8 +36,8 @@ ERRORS = (
     Row("unknown-beside-a-negative", ALL, [None, -1], [-1], False, _dim(1), _DIM),
     Row("empty-interval", ALL, [(4, 2)], [-1], False, Refused("INTERVAL_EMPTY", field="data.dims[0]"), _INTERVAL),
     Row("empty-interval-in-a-target", ALL, [2], [(4, 2)], False, Refused("INTERVAL_EMPTY", 0), _INTERVAL),
-    Row("item-above-2-63", ALL, [0], [2**63, 0], False, Refused("INVALID_TARGET_VALUE", 0), _DIM),
-    Row("item-of-2-64", ALL, [6], [2**64 - 1], False, Refused("INVALID_TARGET_VALUE", 0), _DIM),
+    Row("item-above-2-63", ALL, [0], [2**63, 0], False, Refused("INVALID_TARGET_VALUE", 0), _ITEM),
+    Row("item-of-2-64", ALL, [6], [2**64 - 1], False, Refused("INVALID_TARGET_VALUE", 0), _ITEM),
     Row("target-name-conflict", ALL, ["N:2..3"], ["N:4..5"], False, Refused("SYMBOL_CONFLICT", 0), _CONFLICT),
     Row(
         "conflict-before-items",

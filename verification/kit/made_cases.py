@@ -61,10 +61,19 @@ def _make(questions: Iterable[Json], name: str) -> Iterator[Json]:
         question: Json = json.loads(text)
         for operations, answer in _group(question):
             rule = find_rule(question, answer)
-            # Of what is asked, so that it stays the same whatever is asked besides.
-            digest = sha256(f"{text} {operations}".encode()).hexdigest()[:10]
-            case: Json = {"id": f"{rule}/{name}-{digest}", "rule": rule, "operations": operations, **question}
+            case: Json = {"id": f"{rule}/{name}-{_find_id(text, operations[0])}", "rule": rule}
+            case |= {"operations": operations, **question}
             yield {**case, "answer": answer, "because": find_sentence(rule, answer)}
+
+
+def _find_id(text: str, operation: str) -> str:
+    """Returns what tells a case from others: what is asked, and the operation where the first one answers otherwise.
+
+    So it stays the same whatever is asked besides, and where an operation comes to answer otherwise, those of the
+    others stay.
+    """
+    digest = sha256(text.encode()).hexdigest()[:10]
+    return digest if operation == ALL[0] else f"{digest}-{operation.replace('_', '-')}"
 
 
 def _group(question: Json) -> Iterator[tuple[list[str], Json]]:

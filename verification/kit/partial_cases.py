@@ -2,7 +2,7 @@
 
 from verification.kit.rows import ALL, GRAPH, ONLY_RESHAPE, Refused, Row
 
-_ANY = "A dim of which nothing is known may be any number, 0 too; the output keeps the volume (both)."
+_ANY = "A dim of which nothing is known may be any number, 0 too; the output keeps the volume (oneDNN Graph, OpenVINO)."
 _ENDS = "Each end of an interval is the output of an instance that is accepted (this contract: sound and tight)."
 _WHOLE = "Only instances whose division leaves no remainder count, so an end moves to the next one (this contract)."
 _NONE = "An error is given where no instance is accepted (this contract: sound)."
@@ -11,18 +11,18 @@ _LENGTH = "An interval in a target is a length, also where it holds 0 or -1: nev
 _UNKNOWN_ITEM = (
     "An item of which nothing is known may be a length, a -1 or a copy; the volume bounds it (this contract)."
 )
-_RANK = "The target alone gives the rank of the output, so data of unknown rank has an output of known rank (both)."
-_NO_RANK = "A target of unknown length gives an output of unknown rank (both)."
+_RANK = "The target alone gives the rank of the output, whatever that of the data is (oneDNN Graph, OpenVINO)."
+_NO_RANK = "A target of unknown length gives an output of unknown rank (oneDNN Graph, OpenVINO)."
 _COPY = "A copied dim is the data's own, with all that is known of it (oneDNN Graph, OpenVINO)."
 _NOT_ZERO = (
     "The graph operations refuse a copied 0 beside a -1, so where it is accepted the copy is not 0 (oneDNN Graph)."
 )
 _CANCEL = "Reshape-1 takes copied dims out of both sides, so the copy may be 0 (OpenVINO)."
-_EMPTY = "An unknown dim may be 0, and 0 elements fit 0 elements (both)."
+_EMPTY = "An unknown dim may be 0, and 0 elements fit 0 elements (oneDNN Graph, OpenVINO)."
 _ONE_VALUE = "An interval of one number is that number (this contract)."
 _EXACT = "Bounds are exact integers (this contract); libraries wrap, saturate or round."
 _EXPECTED = "What an expected output says is part of what is known (this contract)."
-_DIM = "A dim lies from 0 to 2^63 - 1 (both: s64)."
+_DIM = "A dim lies from 0 to 2^63 - 1 (oneDNN Graph, OpenVINO: s64)."
 
 PARTIAL = (
     Row("any", ALL, [None], [-1], False, [None], _ANY),

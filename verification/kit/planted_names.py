@@ -1,14 +1,16 @@
 """Wrong implementations whose mistake shows where dims have names, or data has strides; as in `planted_dims`."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import count
+from math import prod
 
 from tensor_reshape.rules.records import Json
 from verification.kit.planted_dims import Ask, Mistake, change_dims
 from verification.kit.questions import is_known
 
 _NAME = re.compile(r"\b[A-Z]\b")
+_ONE_VALUE = re.compile(r":(\d+)\.\.\1$")
 _IMPOSSIBLE: Json = {"possibility": "impossible", "strides": None}
 
 
@@ -131,7 +133,7 @@ def zero_is_no_solution(ask: Ask, question: Json) -> Json:
 
 def names_of_one_value_stay(ask: Ask, question: Json) -> Json:
     """A name that can be one number alone stays unknown."""
-    return ask(change_dims(question, "data", lambda dim: "N:0.." if dim == "N:3..3" else dim))
+    return ask(change_dims(question, "data", lambda dim: _ONE_VALUE.sub(":0..", dim) if isinstance(dim, str) else dim))
 
 
 def lengths_decide_nothing(ask: Ask, question: Json) -> Json:
@@ -163,6 +165,11 @@ def _tell_view(answer: Json, possibility: str) -> Json:
     return {**answer, "view": {**answer["view"], "possibility": possibility}} if "view" in answer else answer
 
 
+def _list_dense(data: Sequence[int]) -> list[int]:
+    """Returns the strides of data without gaps."""
+    return [prod(data[index + 1 :]) for index in range(len(data))]
+
+
 def everything_is_a_view(ask: Ask, question: Json) -> Json:
     """Whatever the strides are, there is a view."""
     return _tell_view(ask(question), "possible")
@@ -175,8 +182,8 @@ def nothing_is_a_view(ask: Ask, question: Json) -> Json:
 
 def gaps_allow_no_view(ask: Ask, question: Json) -> Json:
     """Rows with gaps between them have no view."""
-    strides, data = question.get("strides", []), question["data"] or []
-    gaps = strides[:1] == [8] or (len(strides) == 3 and strides[1] != strides[2] * data[2])
+    strides = question.get("strides", [])
+    gaps = strides[-1:] == [1] and is_known(question) and strides != _list_dense(question["data"])
     return _tell_view(ask(question), "impossible") if gaps else ask(question)
 
 
@@ -193,7 +200,9 @@ def views_of_names_are_unknown(ask: Ask, question: Json) -> Json:
 
 def ones_have_strides(ask: Ask, question: Json) -> Json:
     """The stride of a dim of 1 counts."""
-    counts = 1 in (question["data"] or ()) and max(question.get("strides", [0]), default=0) > 50
+    data, strides = question["data"] or [], question.get("strides", [])
+    triples = zip(data, strides, _list_dense(data), strict=False) if is_known(question) else ()
+    counts = any(dim == 1 and stride != dense for dim, stride, dense in triples)
     return _tell_view(ask(question), "impossible") if counts else ask(question)
 
 

@@ -75,6 +75,15 @@ class ForgetsTheLargestDim(Implementation):
         return have // want
 
 
+class TakesOneDimMore(Implementation):
+    """A dim may be 2^63."""
+
+    def divide(self, have: int, want: int) -> int:
+        if want and have == want * (MAX_DIM + 1):
+            return MAX_DIM + 1
+        return super().divide(have, want)
+
+
 class RefusesTheLargestDim(Implementation):
     """The largest dim is one too large."""
 
@@ -318,6 +327,7 @@ KNOWN: tuple[type[Implementation], ...] = (
     ForgetsTheRemainder,
     RoundsUp,
     ForgetsTheLargestDim,
+    TakesOneDimMore,
     RefusesTheLargestDim,
     InfersZeroFromZero,
     InfersOneFromZero,

@@ -5,26 +5,29 @@ from tensor_reshape.rules.records import Json
 from verification.kit.questions import has_names, is_known, is_packed
 
 _REFUSALS = {
-    "SPECIAL_ZERO_MISSING": ("admitted", "special_zero is a required attribute without a default (both)."),
+    "SPECIAL_ZERO_MISSING": (
+        "admitted",
+        "special_zero is a required attribute without a default (oneDNN Graph, OpenVINO).",
+    ),
     "RANK_UNSUPPORTED": ("admitted", "The operations of oneDNN Graph are for tensors of up to 12 dims (oneDNN Graph)."),
-    "DIM_OUT_OF_RANGE": ("admitted", "A dim lies from 0 to 2^63 - 1 (both: s64)."),
-    "INVALID_TARGET_VALUE": ("target", "An item lies from -1 to 2^63 - 1 (both: s64)."),
+    "DIM_OUT_OF_RANGE": ("admitted", "A dim lies from 0 to 2^63 - 1 (oneDNN Graph, OpenVINO: s64)."),
+    "INVALID_TARGET_VALUE": ("target", "An item lies from -1 to 2^63 - 1 (oneDNN Graph, OpenVINO: s64)."),
     "ZERO_INDEX_OUT_OF_RANGE": ("target", "A 0 that copies needs a data dim at its index (OpenVINO)."),
-    "MULTIPLE_MINUS_ONE": ("target", "At most one item is -1 (both)."),
+    "MULTIPLE_MINUS_ONE": ("target", "At most one item is -1 (oneDNN Graph, OpenVINO)."),
     "MINUS_ONE_WITH_ZERO_VOLUME": ("inferred", "A -1 beside a product of 0 cannot be inferred (this contract)."),
-    "NOT_DIVISIBLE": ("inferred", "The division must leave no remainder (both)."),
-    "DIM_OVERFLOW": ("inferred", "What is inferred is at most 2^63 - 1 (both: s64)."),
-    "VOLUME_MISMATCH": ("volume", "The output has as many elements as the data (both)."),
+    "NOT_DIVISIBLE": ("inferred", "The division must leave no remainder (oneDNN Graph, OpenVINO)."),
+    "DIM_OVERFLOW": ("inferred", "What is inferred is at most 2^63 - 1 (oneDNN Graph, OpenVINO: s64)."),
+    "VOLUME_MISMATCH": ("volume", "The output has as many elements as the data (oneDNN Graph, OpenVINO)."),
     "EXPECTED_SHAPE_MISMATCH": ("expected", "An expected output that the output is not is refused (this contract)."),
     "SYMBOL_CONFLICT": ("symbols", "One name is one number wherever it stands (this contract)."),
 }
 """By the reason: the rule, and the sentence."""
 
 _ANSWERS = {
-    "target": "Without special_zero a 0 is a dim of 0; with it, the data dim at its index (both).",
-    "inferred": "A -1 keeps the number of elements: the volume over the product of all other items (both).",
+    "target": "Without special_zero a 0 is a dim of 0; with it, the data dim at its index (oneDNN Graph, OpenVINO).",
+    "inferred": "A -1 keeps the number of elements: it is the volume over the other items (oneDNN Graph, OpenVINO).",
     "copies": "Copies stay in the division of the graph operations (oneDNN Graph), and leave Reshape-1's (OpenVINO).",
-    "volume": "The output has as many elements as the data (both).",
+    "volume": "The output has as many elements as the data (oneDNN Graph, OpenVINO).",
     "partial": "Each end is the output of an accepted instance, and no output lies outside (this contract).",
     "symbols": "One name is one number wherever it stands, and cancels as a number does (this contract).",
     "layouts": "The output is the row-major reading of the logical tensor, whatever its layout is (oneDNN Graph).",

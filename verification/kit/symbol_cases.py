@@ -11,7 +11,9 @@ _ONE = "One name is one number wherever it stands (this contract)."
 _NOT_ZERO = (
     "The graph operations refuse a copied 0 beside a -1, so where it is accepted the copy is not 0 (oneDNN Graph)."
 )
-_BESIDE = "A -1 beside a product of 0 is refused, so where it is accepted the others are not 0 (both)."
+_BESIDE = (
+    "A -1 beside a product of 0 is refused, so where it is accepted the others are not 0 (oneDNN Graph, OpenVINO)."
+)
 _BOUNDS = "Bounds of a name are those of each dim that has it (this contract)."
 _ZERO = "An equation that only 0 solves makes the dim 0 (this contract)."
 _NONE = "An error is given where no instance is accepted (this contract: sound)."

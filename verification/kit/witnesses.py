@@ -14,6 +14,7 @@ from tensor_reshape.rules.dims import AnyDim, Dim, Interval, Symbol, find_bounds
 from tensor_reshape.rules.questions import AnyQuestion, ShapeAnswer
 from tensor_reshape.rules.records import Json
 from tests.oracles.shape_instances import Accepted, check_soundness, find_accepted
+from verification.kit.found_instances import FOUND
 from verification.kit.questions import make_query
 
 LARGE = 720_720 * 101
@@ -40,15 +41,18 @@ class Showing(NamedTuple):
 
 def show(question: Json, told: Json) -> Showing:
     """Tries the instances of a question against what is told of it."""
-    asked = _rename(read_query(make_query(question)).request.question)
     answer, accepted = _read_answer(told), set[Accepted]()
-    for part in _list_parts(asked):
+    for part in (*_list_parts(_read_question(question)), *list_found(question)):
         found = find_accepted(part, budget=_BUDGET)
         wrong = check_soundness(found, answer)
         if wrong:
             return Showing(wrong=wrong)
         accepted |= found.accepted
     return Showing(loose="" if answer is None else _find_loose(answer, accepted))
+
+
+def _read_question(question: Json) -> AnyQuestion:
+    return _rename(read_query(make_query(question)).request.question)
 
 
 def _read_answer(told: Json) -> ShapeAnswer | None:
@@ -93,6 +97,27 @@ def _list_parts(question: AnyQuestion) -> Iterator[AnyQuestion]:
     for index, dims in enumerate(ends):
         yield from (question._replace(data=(*data[:index], end, *data[index + 1 :])) for end in dims)
     yield question._replace(data=tuple(dims[-1] if dims else dim for dims, dim in zip(ends, data, strict=True)))
+
+
+def list_found(question: Json) -> Iterator[AnyQuestion]:
+    """Yields the question with the numbers that were found by hand; nothing where they are not of its dims."""
+    asked = _read_question(question)
+    data, target = asked.data or (), asked.target
+    for found in FOUND.get(question["id"].partition("@")[0], ()):
+        if all(map(_may_be, (*data, *(target or ())), (*found.data, *found.target))):
+            items = found.target if target is None else map(_put_exactly, target, found.target)
+            yield asked._replace(data=tuple(map(_put_exactly, data, found.data)), target=tuple(items))
+
+
+def _may_be(dim: AnyDim, number: int) -> bool:
+    """Whether a dim, or its name, may be a number; what is a number stays as it is."""
+    return isinstance(dim, int) or find_bounds(dim).holds(number)
+
+
+def _put_exactly(dim: AnyDim, number: int) -> AnyDim:
+    """Returns a dim that is a number as a length: a 0 in a target does not copy."""
+    put = dim if isinstance(dim, int) else _put(dim, number)
+    return Dim(Interval(put, put)) if isinstance(put, int) and not isinstance(dim, int) else put
 
 
 def _list_data(question: AnyQuestion) -> Iterator[tuple[int, ...]]:

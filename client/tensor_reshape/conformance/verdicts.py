@@ -19,6 +19,7 @@ from tensor_reshape.rules.dims import AnyDim, Dim, Expression, Interval, find_bo
 from tensor_reshape.rules.errors import InvalidRequestError
 from tensor_reshape.rules.questions import AnyQuestion
 from tensor_reshape.rules.records import Json
+from tensor_reshape.rules.views import infer_view
 
 _MAX_INSTANCES = 200
 _MAX_QUOTED = 200
@@ -91,7 +92,7 @@ def _judge_parts(question: Question, right: Told, answer: Told) -> Iterator[Judg
     elif len(right.dims) != len(answer.dims):
         yield Judgement(Verdict.WRONG_SHAPE, f"its rank is {len(answer.dims)}, not {len(right.dims)}")
     else:
-        yield from _judge_view(right, answer)
+        yield from _judge_view(question, right, answer)
         yield from _judge_dims(read_rules_question(question.asked), right.dims, answer.dims)
 
 
@@ -111,7 +112,7 @@ def _judge_rank(right: tuple[AnyDim, ...] | None, answer: tuple[AnyDim, ...] | N
     return Judgement(Verdict.WRONG_SHAPE, f"its rank is {len(answer)}, where any is possible")
 
 
-def _judge_view(right: Told, answer: Told) -> Iterator[Judgement]:
+def _judge_view(question: Question, right: Told, answer: Told) -> Iterator[Judgement]:
     if right.view is None or answer.view is None:  # whoever cannot tell leaves it away
         return
     want, have = right.view["possibility"], answer.view.get("possibility")
@@ -121,8 +122,19 @@ def _judge_view(right: Told, answer: Told) -> Iterator[Judgement]:
             yield Judgement(Verdict.WRONG_SHAPE, f"the strides of the view are {answer.view.get('strides')}")
     elif have == "unknown":
         yield Judgement(Verdict.WEAKER, "whether it can be a view is unknown")
-    elif want != "unknown":
-        yield Judgement(Verdict.WRONG_SHAPE, f"a view is {str(have)[:_MAX_QUOTED]}, not {want}")
+    else:
+        told = f"a view is {str(have)[:_MAX_QUOTED]}, not {want}"
+        outside = _find_other_view(question, have) if want == "unknown" else ""
+        yield Judgement(Verdict.TIGHTER if outside is None else Verdict.WRONG_SHAPE, f"{told}{outside or ''}")
+
+
+def _find_other_view(question: Question, possibility: object) -> str | None:
+    """Returns an instance of which something else is true than what is said of all; None: none was found."""
+    asked, strides = read_rules_question(question.asked), question.asked["strides"]
+    for instance in islice(list_instances(asked), _MAX_INSTANCES):
+        if infer_view(instance.data, strides, instance.output, ()).possibility.value != possibility:
+            return f": {instance}"
+    return None
 
 
 def _are_equal_strides(dims: Sequence[AnyDim], want: object, have: object) -> bool:
