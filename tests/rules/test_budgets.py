@@ -1,5 +1,7 @@
 """A step budget says whether there were as many steps left, and how many are."""
 
+from contextlib import suppress
+
 import pytest
 
 from tensor_reshape.rules.budgets import MAX_STEPS, StepBudget
@@ -34,3 +36,10 @@ def test_nothing_is_held_back_of_a_budget_that_is_overdrawn():
     with budget.hold(1):
         assert budget.left == -2
     assert budget.left == -2
+
+
+def test_what_is_held_back_is_there_again_after_a_bug():
+    budget = StepBudget(90)
+    with suppress(ZeroDivisionError), budget.hold(2):
+        _ = 1 // 0
+    assert budget.left == 90

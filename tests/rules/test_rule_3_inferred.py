@@ -173,6 +173,13 @@ def test_a_copy_of_0_beside_a_minus_one_is_a_product_of_0_for_the_graph_operatio
     assert (error.reason, error.field) == (Reason.MINUS_ONE_WITH_ZERO_VOLUME, "shape[0]")
 
 
+@pytest.mark.parametrize(("data", "target"), [("0 1..3", "0 -1"), ("0..4 0", "0 0 -1"), ("0..0 ?", "0 -1")])
+def test_a_copy_of_0_is_blamed_whatever_is_not_known_beside_it(data: str, target: str):
+    with pytest.raises(InvalidRequestError) as refused:
+        ask(STATIC_RESHAPE, data, target, True)
+    assert refused.value.reason == Reason.MINUS_ONE_WITH_ZERO_VOLUME
+
+
 def test_copies_of_a_dim_that_may_be_0_cancel_in_reshape():
     assert ask(RESHAPE, "4 0..1 2", "-1 0", True) == read_shape("8 0..1")
 

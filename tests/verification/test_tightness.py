@@ -72,6 +72,7 @@ def test_each_reading_of_an_unknown_item_is_tried():
 
 
 def test_answers_to_questions_of_models_are_tight():
+    # The questions are committed, and their variants follow from the seed: every machine asks the same.
     tasks = [task for task in list_tasks("test", 0, 1) if not task.is_hostile]
 
     tally = join_models(join_tallies(map(run_task, tasks)))

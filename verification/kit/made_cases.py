@@ -6,6 +6,7 @@ Laws:
   own answer is made anew.
 - The answer is that of the project's rules. It stands for what the instances say (`witnesses`), and for what a plain
   reading says: `scripts/kit` compares them.
+- An answer that comes from a search which ran out of steps is sound, and says that it may not be the hull.
 """
 
 import json
@@ -17,10 +18,10 @@ from pathlib import Path
 from tensor_reshape.rules.records import Json
 from verification.kit.grids import list_grid
 from verification.kit.hostile_questions import list_hostile
-from verification.kit.mistakes import answer_rightly
+from verification.kit.mistakes import answer_rightly, is_searched
 from verification.kit.questions import list_questions
 from verification.kit.rows import ALL
-from verification.kit.sentences import find_rule, find_sentence
+from verification.kit.sentences import UNSEARCHED, find_rule, find_sentence
 
 
 def list_recorded(folder: Path) -> Iterator[Json]:
@@ -31,7 +32,8 @@ def list_recorded(folder: Path) -> Iterator[Json]:
             if "recorded" in case:
                 (question,) = list_questions(case)
                 answer = answer_rightly(question)
-                yield {**case, "answer": answer, "because": find_sentence(case["rule"], answer)}
+                sentence = find_sentence(case["rule"], answer) if is_searched(question) else UNSEARCHED
+                yield {**case, "answer": answer, "because": sentence}
 
 
 def make_full(folder: Path) -> dict[str, list[Json]]:

@@ -5,13 +5,18 @@ Law: each mistake fails a case that no other is given (a matching of mistakes an
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache, partial
 from typing import TypeAlias
 
 from tensor_reshape.client import InferredShape, infer_locally
+from tensor_reshape.client.queries import read_query
 from tensor_reshape.conformance.cases import Question as AskedQuestion
 from tensor_reshape.conformance.cases import split_case
 from tensor_reshape.conformance.verdicts import judge
+from tensor_reshape.rules.budgets import StepBudget
+from tensor_reshape.rules.errors import ReshapeError
+from tensor_reshape.rules.inference import answer_question
 from tensor_reshape.rules.records import Json
 from verification.kit import planted_dims, planted_names
 from verification.kit.executions import EXECUTIONS, Execution
@@ -34,6 +39,14 @@ def _ask(text: str) -> Json:
     if isinstance(answer, InferredShape):
         return {key: value for key, value in answer.to_json().items() if key != "equalities"}
     return {"error": {"reason": str(answer.reason), "field": answer.field}}
+
+
+def is_searched(question: Json) -> bool:
+    """Whether the rules answer within their step budget."""
+    budget = StepBudget()
+    with suppress(ReshapeError):
+        answer_question(read_query(make_query(question)).request, budget=budget)
+    return budget.left >= 0
 
 
 def execute(execution: Execution, question: Json) -> Json:

@@ -54,6 +54,11 @@ def find_rule(question: Json, answer: Json) -> str:
     return "target" if 0 in question["shape"] else "volume"
 
 
+UNSEARCHED = (
+    "No output lies outside; a nearer end was not found within a bounded search, so there may be one (this contract)."
+)
+
+
 def find_sentence(rule: str, answer: Json) -> str:
     """Returns the sentence that decides."""
     if "error" not in answer:

@@ -32,5 +32,7 @@ class StepBudget:
         """Holds back the shares of so many others, which come after what is done in the `with`."""
         held = max(self.left, 0) * others // (others + 1)
         self.left -= held
-        yield
-        self.left += held
+        try:
+            yield
+        finally:  # a batch goes on with the next question after a bug
+            self.left += held

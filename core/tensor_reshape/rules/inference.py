@@ -333,12 +333,10 @@ def _refuse(question: AnyQuestion, case: Case) -> InvalidRequestError:
     overflow = _find_overflow(case, inferred)
     if overflow is not None:
         return refuse_overflow(question, inferred, overflow)
-    others = [item for index, item in enumerate(items) if index != inferred]
-    # An item whose only value is 0; a number that is 0 is a copy, or was refused when the system was built.
-    if any(item != 0 and find_bounds(item).max == 0 for item in others):
-        return refuse_zero_volume(question, inferred)
     # What is divided by what: a 0 that copies is the dim that it copies.
     above, below = balance(target, data)
+    if any(find_bounds(dim).max == 0 for dim in below):
+        return refuse_zero_volume(question, inferred)
     return refuse_remainder(question, inferred, format_product(above), format_product(below))
 
 

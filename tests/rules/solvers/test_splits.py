@@ -38,3 +38,16 @@ def test_nothing_is_said_where_a_constant_has_too_many_divisors_or_unknown_ones(
 @pytest.mark.parametrize("steps", [0, 100, 110])
 def test_nothing_is_said_where_steps_run_out(steps: int):
     assert bound_quotient([Range(1, 64)] * 4, 2**20, StepBudget(steps)) is None
+
+
+def test_a_constant_of_thousands_of_digits_is_not_factorised():
+    budget = StepBudget()
+    assert bound_quotient([Range(1, 2**62)] * 62, 2**3780, budget) is None
+    assert budget.left == StepBudget().left
+
+
+def test_what_would_take_too_many_steps_leaves_them_to_the_search():
+    # 63 divisors, and 62 variables between the first and the last.
+    budget = StepBudget()
+    assert bound_quotient([Range(1, 2**62)] * 64, 2**62, budget) is None
+    assert budget.left > StepBudget().left * 9 // 10

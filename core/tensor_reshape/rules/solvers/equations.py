@@ -266,7 +266,8 @@ class System:
             least = -(-low * expression.divisor // expression.coefficient)
             most = MAX_DIM if high is None else high * expression.divisor // expression.coefficient
             self._narrow(keys[0], Range(least, most), expression.factors[0].name, path)
-        # N/196 is a whole number, so N is a multiple of 196. Where none is left, the expression is refused as a whole.
+        # N/196 is a whole number, so N is a multiple of 196. Where none is left, the range stays as it is:
+        # `_check_expressions` names the whole expression, and refuses what has no number between its rounded ends.
         step, own = expression.divisor // gcd(expression.divisor, expression.coefficient), self.ranges[keys[0]]
         stepped = Range(-(-own.min // step) * step, own.max if own.is_open else own.max // step * step)
         if not stepped.is_empty:
