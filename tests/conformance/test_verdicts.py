@@ -120,7 +120,7 @@ def test_what_is_wrong_is_shown_by_an_instance():
 
 @pytest.mark.parametrize("possibility", ["possible", "impossible", "so"])
 def test_a_view_of_which_nothing_holds_for_all_instances_is_none_of_these(possibility: str):
-    right = {"shape": ["4*N"], "view": {"possibility": "unknown"}}
+    right = {"shape": [{"min": 0, "max": None, "name": "4*N"}], "view": {"possibility": "unknown"}}
     question = make_question("layouts/open", right, data=["N", 4], shape=[-1], strides=[8, 1])
     assert judge(question, right | {"view": {"possibility": possibility}}).verdict is Verdict.WRONG_SHAPE
 
