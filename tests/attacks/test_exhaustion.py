@@ -6,6 +6,7 @@ import sys
 import threading
 import time
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
@@ -135,6 +136,7 @@ def test_after_a_flood_memory_comes_back_while_calls_go_on(serving: str):
     with run_bare_server("--serving", serving) as server:
         pid = server.process.pid
         assert call_anew(server.address)
+        assert retry(lambda: "numpy" in Path(f"/proc/{pid}/maps").read_text())  # imported by itself, to stay
         base = read_memory(pid, "VmRSS")
         # Few enough to be seen as few also where each takes long: what they set aside for a moment is looked at.
         with run_polite_clients(server.address, ("sdk",), calls_per_second=2):

@@ -137,7 +137,17 @@ def test_whatever_ends_a_run_ends_its_processes(tmp_path: Path, number: signal.S
     path = tmp_path / "process"
     os.mkfifo(path)
     hangs = shlex.join(write_program(f"open({str(path)!r}, 'w').write(str(os.getpid())); time.sleep(1000)"))
-    command = (sys.executable, "-m", "tensor_reshape.cli", "conformance", "--command", hangs)
+    # Whoever runs the tests may ignore signals, as jobs in the background and nohup do; that is another truth.
+    command = (
+        "env",
+        "--default-signal=INT,TERM,HUP",
+        sys.executable,
+        "-m",
+        "tensor_reshape.cli",
+        "conformance",
+        "--command",
+        hangs,
+    )
     with subprocess.Popen(command, stderr=subprocess.PIPE) as run_of_it:
         child = path.read_text()  # when it has started
         run_of_it.send_signal(number)
