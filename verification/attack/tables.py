@@ -32,7 +32,7 @@ _UNBOUNDED = """
 
 - **Headers that name one that was kept, thousands of times** (header-bombs), followed by a reset. In about half of the
   runs the calls of one such connection are seen early and little happens; in the others a process takes up to 2.3 GiB,
-  and all wait for 1 to 7 s, in both ways of serving. The table has what one run saw. This is a fault that is not mended:
+  and all wait for 1 to 7 s, in both ways of serving. The table has what one run saw. This is a fault, not mended yet:
   set a limit of memory, and have a proxy in front that bounds lists of headers.
 - **Valid calls, as many as the processor answers** (small-calls-16). Connections take turns, so a call waits for one of
   each other connection, however many those have sent. Who opens many connections has as many turns: nothing tells such
