@@ -1,11 +1,8 @@
 """Causes of differences that libraries of arrays have in common."""
 
-from collections.abc import Sequence
-from math import prod
-
 from conformance.adapters.array_libraries import LARGEST_DIM
 from conformance.adapters.libraries import Deviation, Difference, Matter
-from conformance.adapters.questions import Dim
+from conformance.adapters.questions import multiply_most
 
 
 def has_overlapping_strides(one: Difference) -> bool:
@@ -25,16 +22,12 @@ def is_needlessly_refused_for_its_size(one: Difference) -> bool:
 
 def has_huge_product(one: Difference) -> bool:
     """Dims or items whose product, without those that are 0, is beyond 2^63."""
-    return max(_multiply(one.question.data or ()), _multiply(one.question.shape or ())) > LARGEST_DIM
+    return max(multiply_most(one.question.data or ()), multiply_most(one.question.shape or ())) > LARGEST_DIM
 
 
 def is_weaker(one: Difference) -> bool:
     """An answer that says less than could be known."""
     return one.verdict == "weaker"
-
-
-def _multiply(dims: Sequence[Dim]) -> int:
-    return prod(max(1, abs(dim) if isinstance(dim, int) else max(dim.min, dim.max or 1)) for dim in dims)
 
 
 OVERLAPPING_STRIDES = Deviation(

@@ -141,6 +141,22 @@ class Symbols:
         return symbol
 
 
+def read_for_export(question: Question) -> tuple[Symbols, list[int | Monomial], list[int | Monomial]]:
+    """Returns the symbols of a question that is asked of an exported function, and data and target in terms of them.
+
+    Raises:
+        Unsupported: the library has nothing to ask, or no function stands for the question.
+    """
+    check_is_offered(question)
+    if question.payload is not None or question.strides is not None:
+        raise Unsupported("It has no data.")
+    symbols = Symbols()
+    data, shape = symbols.read(question.data), symbols.read(question.shape)
+    if Unknown() in (question.shape or ()):
+        raise Unsupported("An item that may be an instruction is not told.")
+    return symbols, data, shape
+
+
 def _read_product(text: str) -> tuple[int, dict[str, int]]:
     factor, powers = 1, dict[str, int]()
     for part in text.replace(" ", "").split("*"):

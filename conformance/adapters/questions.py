@@ -6,6 +6,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any, TypeAlias
 
 Json: TypeAlias = dict[str, Any]
@@ -67,6 +68,11 @@ class Question:
 def are_known(dims: Sequence[Dim] | None) -> bool:
     """Whether every dim is a number."""
     return dims is not None and all(isinstance(dim, int) for dim in dims)
+
+
+def multiply_most(dims: Sequence[Dim]) -> int:
+    """Returns the most that the dims multiply to without those that are 0; one without an end is taken at its least."""
+    return prod(max(1, abs(dim) if isinstance(dim, int) else max(dim.min, dim.max or 0)) for dim in dims)
 
 
 def read_question(question: Mapping[str, Any]) -> Question:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from conformance.adapters.array_libraries import Monomial, Symbols, check_is_offered, find_span
+from conformance.adapters.array_libraries import Monomial, Symbols, check_is_offered, find_span, read_for_export
 from conformance.adapters.programs import Unsupported
 from conformance.adapters.questions import Dim, Question, Unknown
 
@@ -87,3 +87,18 @@ def test_special_zero_makes_no_difference_where_every_item_is_a_length_or_a_minu
 )
 def test_a_span_reaches_from_the_first_element_to_the_last(dims: list[int], strides: list[int], span: int):
     assert find_span(dims, strides) == span
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        (Question(operation="static_reshape", data=(2,), shape=(2,), special_zero=False), "Reshape-1"),
+        (Question(operation="reshape", data=(2,), shape=(2,), special_zero=False, payload=b"12"), "no data"),
+        (Question(operation="reshape", data=(2,), shape=(2,), special_zero=False, strides=(1,)), "no data"),
+        (Question(operation="reshape", data=None, shape=(2,), special_zero=False), "have a rank"),
+        (Question(operation="reshape", data=(2,), shape=(Unknown(),), special_zero=False), "may be an instruction"),
+    ],
+)
+def test_what_no_exported_function_stands_for_is_not_offered(asked: Question, told: str):
+    with pytest.raises(Unsupported, match=told):
+        read_for_export(asked)

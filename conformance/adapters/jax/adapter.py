@@ -16,7 +16,14 @@ import numpy as np
 from jax import export
 from jaxlib.mlir.ir import MLIRError
 
-from conformance.adapters.array_libraries import Monomial, Symbols, check_is_offered, read_known, refuse_data
+from conformance.adapters.array_libraries import (
+    Monomial,
+    Symbols,
+    check_is_offered,
+    read_for_export,
+    read_known,
+    refuse_data,
+)
 from conformance.adapters.programs import Refused, Unsupported, run
 from conformance.adapters.questions import Dim, Json, Question, Unknown, write_dims
 
@@ -85,13 +92,7 @@ def _make_array(question: Question, dims: tuple[int, ...]) -> Array:
 
 def answer_export(question: Question) -> Json:
     """Returns what is known of the output of a function."""
-    check_is_offered(question)
-    if question.payload is not None or question.strides is not None:
-        raise Unsupported("It has no data.")
-    symbols = Symbols()
-    data, shape = symbols.read(question.data), symbols.read(question.shape)
-    if Unknown() in (question.shape or ()):
-        raise Unsupported("An item that may be an instruction is not told.")
+    symbols, data, shape = read_for_export(question)
     try:
         variables = _make_variables(symbols)
         array = jax.ShapeDtypeStruct(_compute(data, variables), np.uint8)

@@ -1,10 +1,7 @@
 """What is known of OpenVINO."""
 
-from collections.abc import Sequence
-from math import prod
-
 from conformance.adapters.libraries import Deviation, Difference, Implementation, Library, Matter
-from conformance.adapters.questions import Dim, Unknown
+from conformance.adapters.questions import Unknown, multiply_most
 
 _EXACT = 2**53
 """Up to here every integer is a double."""
@@ -44,13 +41,13 @@ def has_zero_beside_minus_one(one: Difference) -> bool:
 
 def is_saturated(one: Difference) -> bool:
     """Products that no int64 holds."""
-    volumes = (_multiply(one.question.data or ()), _multiply(one.question.shape or ()))
+    volumes = (multiply_most(one.question.data or ()), multiply_most(one.question.shape or ()))
     return one.verdict != "weaker" and max(volumes) > _MOST
 
 
 def is_rounded(one: Difference) -> bool:
     """Products that no double holds."""
-    volumes = (_multiply(one.question.data or ()), _multiply(one.question.shape or ()))
+    volumes = (multiply_most(one.question.data or ()), multiply_most(one.question.shape or ()))
     return one.verdict != "weaker" and max(volumes) > _EXACT
 
 
@@ -92,11 +89,6 @@ def has_unknown_item(one: Difference) -> bool:
 def is_wider(one: Difference) -> bool:
     """Any other answer that says less than could be known."""
     return one.verdict == "weaker"
-
-
-def _multiply(dims: Sequence[Dim]) -> int:
-    highs = [abs(dim) if isinstance(dim, int) else max(dim.min, dim.max or 0) for dim in dims]
-    return prod(max(high, 1) for high in highs)
 
 
 def _strip(dims: object) -> object:

@@ -20,7 +20,15 @@ from torch._dynamo.exc import UserError
 from torch.export import Dim, ExportedProgram, export
 from torch.utils._sympy.functions import FloorDiv
 
-from conformance.adapters.array_libraries import Monomial, Symbols, check_is_offered, find_span, read_known, refuse_data
+from conformance.adapters.array_libraries import (
+    Monomial,
+    Symbols,
+    check_is_offered,
+    find_span,
+    read_for_export,
+    read_known,
+    refuse_data,
+)
 from conformance.adapters.programs import Refused, Unsupported, run
 from conformance.adapters.questions import Dim as AskedDim
 from conformance.adapters.questions import Json, Question, Unknown, write_dims
@@ -148,13 +156,7 @@ class Reshape(torch.nn.Module):  # type: ignore[misc] # torch is not installed w
 
 def answer_export(question: Question) -> Json:
     """Returns what is known of the output of a program."""
-    check_is_offered(question)
-    if question.payload is not None or question.strides is not None:
-        raise Unsupported("It has no data.")
-    symbols = Symbols()
-    data, shape = symbols.read(question.data), symbols.read(question.shape)
-    if Unknown() in (question.shape or ()):
-        raise Unsupported("An item that may be an instruction is not told.")
+    symbols, data, shape = read_for_export(question)
     if not symbols.bounds:
         _answer_known(question, "meta")
     examples = _find_examples(symbols, data, shape)
