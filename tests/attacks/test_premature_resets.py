@@ -14,7 +14,7 @@ from strangers import retry
 
 SOME = 35  # at once: less than a connection may have, above which the transport refuses calls
 CANCEL = b"\0\0\0\x08"
-LINE = "closing connections that reset too many calls before they were answered"
+LINE = "closing connections that cost too much: reset calls, or endless headers"
 IN_NO_TIME = ("grpc-timeout", "1m")
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from quick_attacks import Outcome, attack_quickly
 
-ATTACKS = ("control-frames", "rapid-resets", "garbled-others")
+ATTACKS = ("control-frames", "rapid-resets", "early-header-bombs", "garbled-others")
 
 
 @pytest.fixture(scope="module")

@@ -2,6 +2,7 @@
 
 import logging
 import socket
+import threading
 from collections.abc import Collection, Iterator
 from itertools import count
 
@@ -38,7 +39,7 @@ def hears(served: socket.socket, seconds: float) -> bool:
     served.settimeout(seconds)
     try:
         return bool(served.recv(100))
-    except TimeoutError:
+    except (TimeoutError, BlockingIOError):
         return False
 
 
@@ -49,6 +50,39 @@ def test_nothing_is_heard_of_an_offender(listener: socket.socket, pair: tuple[so
     make(listener, client).look(NOW)
     client.sendall(b"after")
     assert not hears(served, 0.3)
+
+
+def test_what_has_come_from_an_offender_and_was_not_read_is_forgotten(
+    listener: socket.socket, pair: tuple[socket.socket, socket.socket]
+):
+    client, served = pair
+    client.sendall(b"before")
+    served.settimeout(SECONDS)
+    assert served.recv(100, socket.MSG_PEEK)
+    make(listener, client).look(NOW)
+    assert not hears(served, 0)
+
+
+def test_who_looks_while_another_thread_does_waits_for_nothing(
+    listener: socket.socket, pair: tuple[socket.socket, socket.socket]
+):
+    looking, looked = threading.Event(), threading.Event()
+
+    def take() -> set[str]:
+        assert not looking.is_set()  # nobody else asks meanwhile
+        looking.set()
+        assert looked.wait(SECONDS)
+        return {name(pair[0])}
+
+    closer = OffenderCloser({listener.getsockname()[1]}, take)
+    thread = threading.Thread(target=closer.look, args=(NOW,))
+    thread.start()
+    assert looking.wait(SECONDS)
+    closer.look(NOW)
+    looked.set()
+    thread.join(SECONDS)
+    pair[0].sendall(b"after")
+    assert not hears(pair[1], 0.3)
 
 
 def test_an_offender_is_closed_after_its_silence_and_not_before(

@@ -53,6 +53,27 @@ def test_a_burst_is_free_and_one_more_is_not(buckets: ResetBuckets):
     assert reset(buckets, 1) == {A}
 
 
+def test_who_is_accused_is_an_offender_at_once_and_his_address_is_distrusted(buckets: ResetBuckets):
+    hurried = list[set[str]]()
+    buckets.hurry = lambda: hurried.append(buckets.take_offenders())
+    buckets.accuse(A)
+    assert hurried == [{A}]
+    assert reset(buckets, int(DISTRUSTED_TOKENS), SAME_ADDRESS) == set()
+    assert reset(buckets, 1, SAME_ADDRESS) == {SAME_ADDRESS}
+
+
+@pytest.mark.parametrize("peer", ["unix:", "unix:/run/x"])
+def test_nobody_can_be_accused_who_shares_a_name(buckets: ResetBuckets, peer: str):
+    buckets.accuse(peer)
+    assert buckets.take_offenders() == set()
+
+
+def test_nobody_is_accused_while_the_server_stops(buckets: ResetBuckets):
+    buckets.stop()
+    buckets.accuse(A)
+    assert buckets.take_offenders() == set()
+
+
 def test_a_low_rate_has_a_burst_all_the_same(clock: Clock):
     buckets = ResetBuckets(1.0, clock)
     assert reset(buckets, int(MIN_BURST)) == set()

@@ -21,7 +21,9 @@ from tensor_reshape.client import Client
 from tensor_reshape.server.calls import serving_loops
 from tensor_reshape.server.calls.fair_locks import FairLock
 from tensor_reshape.server.calls.fair_queues import FairQueue
+from tensor_reshape.server.calls.header_lists import HeaderBound
 from tensor_reshape.server.calls.heartbeats import Heartbeat
+from tensor_reshape.server.calls.resets import ResetBuckets
 from tensor_reshape.server.config import Config, ConfigError
 from tensor_reshape.server.runner import Runner
 from tensor_reshape.server.service.methods import LIGHT_BYTES, ReshapeService
@@ -30,6 +32,7 @@ from tensor_reshape.wire.methods import INFER_SHAPE
 
 SECONDS = 60.0
 RESHAPE = f"{SERVICE_PATH}Reshape"
+HEADERS = HeaderBound(1 << 14, ResetBuckets(64.0))
 
 
 def configure(serving: str = "inline", **settings: float) -> Config:
@@ -204,7 +207,7 @@ def test_a_direct_call_is_cancelled_after_the_grace(begin: Callable[[float], Beg
 def test_the_loop_ends_when_nobody_has_the_server_any_more():
     before = set(threading.enumerate())
     server = grpc.server(ThreadPoolExecutor(1))
-    serving_loops.start(server, {"/a.Service/Method": fail_to_open}, lambda: None)
+    serving_loops.start(server, {"/a.Service/Method": fail_to_open}, lambda: None, HEADERS)
     (thread,) = set(threading.enumerate()) - before
     del server
     gc.collect()
@@ -235,9 +238,8 @@ class HeldLoop(grpc.GenericRpcHandler):
         self.held, self.released = threading.Event(), threading.Event()
         self.server = grpc.server(ThreadPoolExecutor(1), handlers=[self])
         self.address = f"127.0.0.1:{self.server.add_insecure_port(ANY_PORT)}"
-        serving_loops.start(
-            self.server, dict.fromkeys((f"{ANY}A", f"{ANY}B"), self.open) if direct else {}, lambda: None
-        )
+        opened = dict.fromkeys((f"{ANY}A", f"{ANY}B"), self.open) if direct else {}
+        serving_loops.start(self.server, opened, lambda: None, HEADERS)
 
     def open(self, event: Any) -> None:  # noqa: ANN401 - grpcio's, without types
         self.begin(event.call_details.method.decode())

@@ -104,13 +104,16 @@ class Connection:
         pongs: the payloads of PINGs that the server has answered.
     """
 
-    def __init__(self, address: str, *, initial_window: int | None = None, reads: bool = True) -> None:
+    def __init__(
+        self, address: str, *, initial_window: int | None = None, reads: bool = True, acknowledges: bool = True
+    ) -> None:
         """Connects, and sends the preface.
 
         Args:
             address: `host:port`.
             initial_window: what the server may send on each stream; then no window is ever raised. None: any amount.
             reads: whether what the server sends is taken from the socket.
+            acknowledges: whether the server hears that its settings have come: until then it keeps to the initial ones.
         """
         host, _, port = address.rpartition(":")
         self.socket = socket.create_connection((host, int(port)), SECONDS)
@@ -127,7 +130,7 @@ class Connection:
         self._writing = threading.Lock()  # two threads send: the caller's, and the one that reads, which acknowledges
         self._window, self._first_window, self._max_frame = _DEFAULT_WINDOW, _DEFAULT_WINDOW, 16384
         self._windows: dict[int, int] = {}  # of each stream, what may be sent before the server raises it
-        self._raises_windows = initial_window is None
+        self._raises_windows, self._acknowledges = initial_window is None, acknowledges
         self._next_stream = 1
         self.send(PREFACE + (settings() if initial_window is None else settings(initial_window_size=initial_window)))
         if reads:
@@ -268,7 +271,8 @@ class Connection:
                 self._first_window = value
             elif name == _MAX_FRAME_SIZE:
                 self._max_frame = value
-        self.send(frame(Kind.SETTINGS, ACK, 0))
+        if self._acknowledges:
+            self.send(frame(Kind.SETTINGS, ACK, 0))
 
     def _raise_window(self, stream: int, size: int) -> None:
         if stream:

@@ -32,6 +32,7 @@ from tensor_reshape.server.calls.call_logs import UnknownMethods
 from tensor_reshape.server.calls.fair_locks import FAST_SWITCHES, FairLock
 from tensor_reshape.server.calls.gates import Gate, Gates
 from tensor_reshape.server.calls.handlers import build_handlers
+from tensor_reshape.server.calls.header_lists import HeaderBound
 from tensor_reshape.server.calls.heartbeats import Heartbeat
 from tensor_reshape.server.calls.observers import JournalPair, Observer
 from tensor_reshape.server.calls.quotas import build_quotas
@@ -176,7 +177,9 @@ class Runner:
     def start(self) -> None:
         """Starts to serve."""
         before = set(threading.enumerate())
-        serving_loops.start(self._server, self._handlers.direct, self._heartbeat.note, self._side_ports.note_turn)
+        headers = HeaderBound(self._config.max_metadata_bytes, self._admission.resets)
+        note, note_turn = self._heartbeat.note, self._side_ports.note_turn
+        serving_loops.start(self._server, self._handlers.direct, note, headers, note_turn)
         self._serving_threads = [thread for thread in threading.enumerate() if thread not in before]
         self._side_ports.start()
         self._housekeeper.start()
@@ -232,7 +235,9 @@ class Runner:
         # Half of what one of the largest messages takes: who sends one after another keeps the memory for them.
         memory = MemoryReturner(COST_FACTOR * self._config.max_message_bytes // 2)
         connections = ConnectionKeeper(self._ports, self._max_connections)
-        offenders = OffenderCloser(self._ports, self._admission.resets.take_offenders)
+        resets = self._admission.resets
+        offenders = OffenderCloser(self._ports, resets.take_offenders)
+        resets.hurry = lambda: offenders.look(time.monotonic())
         return Housekeeper(
             (
                 self._end_if_deaf,

@@ -10,6 +10,8 @@ from http2 import END_HEADERS, PREFACE, Connection, Kind, frame, grpc_message
 
 _MANY = 200
 _MAX_STREAM = 2**31 - 1
+_FRAME_BYTES = 16384
+_MAX_SHORT = 127  # bytes of a text whose length has a byte
 _PING = frame(Kind.PING, 0, 0, b"x" * 8)
 _SETTINGS = frame(Kind.SETTINGS, 0, 0, b"\x00\x04\x00\x00\xff\xff")
 _CONTINUATION = frame(Kind.CONTINUATION, 0, 1)
@@ -110,29 +112,43 @@ def huge_headers(address: str) -> None:
 
 
 def header_bombs(address: str) -> None:
-    """One header of 4000 bytes kept in the table of HPACK, and named 16000 times by each call."""
-    kept = b"\x40\x01x\x7f\xa1\x1e" + b"y" * 4000
-    with Connection(address) as connection:
+    """One header of 4000 bytes kept in the table of HPACK, and named 16000 times by each call, which is reset."""
+    _send_bombs(address, b"\xa1\x1e" + b"y" * 4000, 16000)
+
+
+def early_header_bombs(address: str) -> None:
+    """The same of 2000 times, without a word that the server's settings have come: its limits do not hold before."""
+    _send_bombs(address, b"\xa1\x1e" + b"y" * 4000, 2000, acknowledges=False)
+
+
+def early_small_bombs(address: str) -> None:
+    """Likewise, one header without a value, named 400000 times by each call."""
+    _send_bombs(address, b"\0", 400_000, acknowledges=False)
+
+
+def _send_bombs(address: str, value: bytes, times: int, *, acknowledges: bool = True) -> None:
+    """Has a header kept, its value as it is sent, and named by all calls that follow."""
+    kept = b"\x40\x01x" + (b"\x7f" if len(value) > _MAX_SHORT else b"") + value
+    with Connection(address, acknowledges=acknowledges) as connection:
         connection.send(frame(Kind.HEADERS, END_HEADERS, 1, encode_call(STATIC) + kept))
-        for stream in range(3, _MAX_STREAM, 2):
-            if connection.closed:
-                return
-            connection.send(frame(Kind.HEADERS, END_HEADERS, stream, encode_call(STATIC) + b"\xbe" * 16000))
-            connection.send(frame(Kind.RST_STREAM, 0, stream, bytes(4)))
+        _send_calls(connection, encode_call(STATIC) + b"\xbe" * times, range(3, _MAX_STREAM, 2))
 
 
 def _send_headers(address: str, more: bytes) -> None:
-    block = encode_call(STATIC) + more
-    pieces = [block[begin : begin + 16000] for begin in range(0, len(block), 16000)]
     with Connection(address) as connection:
-        for stream in range(1, _MAX_STREAM, 2):
-            if connection.closed:
-                return
-            for number, piece in enumerate(pieces):
-                kind = Kind.CONTINUATION if number else Kind.HEADERS
-                flags = END_HEADERS if number == len(pieces) - 1 else 0
-                connection.send(frame(kind, flags, stream, piece))
-            connection.send(frame(Kind.RST_STREAM, 0, stream, bytes(4)))
+        _send_calls(connection, encode_call(STATIC) + more, range(1, _MAX_STREAM, 2))
+
+
+def _send_calls(connection: Connection, block: bytes, streams: range) -> None:
+    """Begins calls by a block of headers, and resets each."""
+    pieces = [block[begin : begin + _FRAME_BYTES] for begin in range(0, len(block), _FRAME_BYTES)]
+    for stream in streams:
+        if connection.closed:
+            return
+        for number, piece in enumerate(pieces):
+            kind = Kind.CONTINUATION if number else Kind.HEADERS
+            connection.send(frame(kind, END_HEADERS if number == len(pieces) - 1 else 0, stream, piece))
+        connection.send(frame(Kind.RST_STREAM, 0, stream, bytes(4)))
 
 
 def small_calls(address: str) -> None:

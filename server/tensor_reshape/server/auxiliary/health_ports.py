@@ -5,7 +5,7 @@
 - It says NOT_SERVING also while the thread that receives the calls of the service makes no turn: the port has a thread
   of its own, and would otherwise answer for a server that hangs. A turn is made at least once a second, and on a busy
   machine somewhat later. Where grpcio's own loop receives the calls nothing is known of turns.
-- It counts resets and connections as the other ports do, with their limits.
+- It counts resets and connections as the other ports do, with their limits, and refuses the same headers.
 """
 
 import math
@@ -17,6 +17,8 @@ import grpc
 
 from tensor_reshape.rules.limits import MAX_HEADER_BYTES
 from tensor_reshape.server.auxiliary.foreign_methods import AuxiliaryHandlers, build_health
+from tensor_reshape.server.calls import serving_loops
+from tensor_reshape.server.calls.header_lists import HeaderBound
 from tensor_reshape.server.calls.resets import ResetBuckets
 from tensor_reshape.server.calls.router import CallRouter
 from tensor_reshape.server.config import Config
@@ -50,6 +52,7 @@ class HealthPort:
             ConfigError: the address cannot be bound.
         """
         self._health, methods = build_health(resets)
+        self._headers = HeaderBound(config.max_metadata_bytes, resets)
         self._is_stopping = False
         # When the service's thread has made its last turn; infinite until the first. Written on that thread alone.
         self._turned_at = math.inf
@@ -65,7 +68,7 @@ class HealthPort:
 
     def start(self) -> None:
         """Starts to serve."""
-        self._server.start()
+        serving_loops.start(self._server, {}, lambda: None, self._headers)
 
     def note_turn(self) -> None:
         """Notes a turn of the thread that receives the calls of the service."""

@@ -27,6 +27,7 @@ calls a connection has the server begin for nothing (CVE-2023-44487). Each conne
 - A call that this server has given up or cancelled is no reset, nor is a stream of which an answer has gone, nor what
   ends while the server stops. All clients of one unix socket have one name, and are not counted; nor are calls of
   methods that nobody serves, which grpcio refuses by itself.
+- One call that costs much too much makes its connection an offender by itself (`header_lists`).
 
 Only connections that have reset a call have a bucket, and those of distrusted addresses: for all others, the end of a
 call costs the question whether there is one.
@@ -76,10 +77,15 @@ class _Bucket:
 
 
 class ResetBuckets:
-    """The buckets of all connections; safe to use from any thread."""
+    """The buckets of all connections; safe to use from any thread.
+
+    Attributes:
+        hurry: called when a connection is accused, in the same thread: others look at offenders from time to time.
+    """
 
     def __init__(self, rate: float, clock: Callable[[], float] = time.monotonic) -> None:
         """Starts with none; each gains `rate` tokens a second."""
+        self.hurry: Callable[[], None] = lambda: None
         self._rate = rate
         self._burst = max(rate * BURST_SECONDS, MIN_BURST)
         self._clock = clock
@@ -104,6 +110,15 @@ class ResetBuckets:
             if bucket.tokens < 0:  # again with each reset: it may not have been found
                 self._offenders.add(peer)
                 self._distrust(find_address(peer))
+
+    def accuse(self, peer: str) -> None:
+        """Takes a connection for an offender because of one call."""
+        if is_shared(peer) or self._is_stopped:
+            return
+        with self._lock:
+            self._offenders.add(peer)
+            self._distrust(find_address(peer))
+        self.hurry()
 
     def stop(self) -> None:
         """Notes that the server stops: from now on it ends calls itself, and none is a reset."""

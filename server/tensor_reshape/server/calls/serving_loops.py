@@ -26,6 +26,7 @@ from grpc._cython import cygrpc  # type: ignore[attr-defined] # compiled, withou
 
 from tensor_reshape.server.calls.core_calls import has_parts
 from tensor_reshape.server.calls.fair_queues import FairQueue
+from tensor_reshape.server.calls.header_lists import HeaderBound
 
 OpenCall: TypeAlias = Callable[[Any], Any]
 """Begins the call of an event of grpcio's, and returns what has its callbacks; never raises.
@@ -91,6 +92,7 @@ def start(
     server: grpc.Server,
     direct: Mapping[str, OpenCall],
     note: Callable[[], None],
+    headers: HeaderBound,
     note_turn: Callable[[], None] | None = None,
 ) -> None:
     """Starts a server.
@@ -99,13 +101,14 @@ def start(
         server: of grpcio.
         direct: begin calls, by the name of the method in full.
         note: called for each of these calls, as the generic handlers are for others.
-        note_turn: called after each event, and after each second without one. Never where the loop is grpcio's.
+        headers: refuses calls for their headers; not where the loop is grpcio's.
+        note_turn: called after each event, and after each second without one. Likewise.
     """
     state: Any = getattr(server, "_state", None)
     if not is_supported() or state.interceptor_pipeline is not None or state.registered_method_handlers:
         server.start()
         return
-    loop = _ServingLoop(state, direct, note)
+    loop = _ServingLoop(state, direct, note, headers)
     # As grpcio starts one.
     with state.lock:
         state.server.start()
@@ -117,11 +120,14 @@ def start(
 class _ServingLoop:
     """What the thread does."""
 
-    def __init__(self, state: Any, direct: Mapping[str, OpenCall], note: Callable[[], None]) -> None:
+    def __init__(
+        self, state: Any, direct: Mapping[str, OpenCall], note: Callable[[], None], headers: HeaderBound
+    ) -> None:
         """Serves a server of that state."""
         self._state = state
         self._direct = {name.encode(): open_call for name, open_call in direct.items()}  # by bytes: so grpcio has it
         self._note = note
+        self._headers = headers
         self._asked = 0  # calls that the core was asked for, and has not handed over; touched by this thread alone
         self._queue: FairQueue[Any] = FairQueue()  # events of calls that have been handed over, and are not begun
         self._events = 0  # of calls under way, since one of the queue was begun
@@ -138,6 +144,7 @@ class _ServingLoop:
 
     def serve(self, note_turn: Callable[[], None] | None) -> None:
         """Does as grpcio's `_serve`, but for direct calls and the queue."""
+        self._headers.begin()
         poll = self._state.completion_queue.poll
         # No name is kept of what was polled: an event may have the last reference to a call, which is freed with it.
         while self._process(poll(0 if self._queue.waiting else time.time() + _CHECK_SECONDS)):
@@ -157,13 +164,15 @@ class _ServingLoop:
             self._unqueued = 0
             return self._begin_next()
         if tag is self._new_call:
-            return self._take_up(event) if event.success else self._shut(event)
+            return self._take_in(event) if event.success else self._shut(event)
         goes_on = bool(_server._process_event_and_continue(self._state, event))
         return self._begin_one_in_some(goes_on=goes_on) if self._queue.waiting else goes_on
 
-    def _take_up(self, event: Any) -> bool:
-        """Begins a call, or queues it; returns whether to go on."""
+    def _take_in(self, event: Any) -> bool:
+        """Begins a call, or queues or refuses it; returns whether to go on."""
         self._asked -= 1
+        if self._headers.refuse(event):
+            return self._ask_for_next()
         if self._unqueued < QUEUE_AFTER and not self._queue.waiting:
             self._unqueued += 1
             return self._begin(event)
@@ -189,13 +198,7 @@ class _ServingLoop:
             call = open_call(event)
             if call is not None:
                 state.rpc_states.add(call)  # touched by this thread alone
-            with state.lock:
-                if state.stage is self._started:  # else it is shutting down, and takes no more
-                    self._ask_for_one()
-                elif not self._awaits_calls:
-                    state.due.discard(self._new_call)
-                    return not _server._stop_serving(state)
-            return True
+            return self._ask_for_next()
         with state.lock:  # reentrant; so that nobody stops the server before it is known whether grpcio has asked
             asks = state.stage is self._started
             goes_on = bool(_server._process_event_and_continue(state, event))  # takes the tag from what is due
@@ -204,6 +207,17 @@ class _ServingLoop:
             elif self._awaits_calls:
                 state.due.add(self._new_call)
         return goes_on
+
+    def _ask_for_next(self) -> bool:
+        """Asks the core for another call, after one of which grpcio does not know; returns whether to go on."""
+        state = self._state
+        with state.lock:
+            if state.stage is self._started:  # else it is shutting down, and takes no more
+                self._ask_for_one()
+            elif not self._awaits_calls:
+                state.due.discard(self._new_call)
+                return not _server._stop_serving(state)
+        return True
 
     @property
     def _awaits_calls(self) -> bool:

@@ -1,7 +1,8 @@
 """Closes connections that somebody else has found to do harm, after they have been silenced for a while.
 
 - Who is closed at once is back at once, with a connection that nobody knows anything of. So the kernel first drops all
-  that comes on the connection: its peer has to wait until it is closed, or to give it up by itself.
+  that comes on the connection, and what has come and was not read: its peer has to wait until it is closed, or to give
+  it up by itself.
 - No longer than `SILENCE_SECONDS`: one that was taken for an offender by mistake is to know soon that it has to connect
   anew. To forget a connection costs its peer nothing, so this bounds no stranger who knows of it; the limits of
   connections do.
@@ -16,6 +17,7 @@ import ctypes
 import logging
 import socket
 import struct
+import threading
 import time
 from collections.abc import Callable, Collection
 from contextlib import suppress
@@ -29,6 +31,7 @@ _FORGET_SECONDS = 2.0
 _LOG_SECONDS = 10.0  # between two lines: a stranger can be an offender as often as he likes
 _REST_SHARE = 5.0  # times as long as a look took, from its begin to the next one: no more than a fifth of the time
 _SO_ATTACH_FILTER = 26  # of Linux
+_DISCARDED_BYTES = 1 << 20  # at a time: no memory is touched for them
 # A program of the kernel's packet filter with one instruction: keep nothing of the packet.
 _DROP_ALL = ctypes.create_string_buffer(struct.pack("=HBBI", 0x06, 0, 0, 0))
 _PROGRAM = struct.pack("HP", 1, ctypes.addressof(_DROP_ALL))  # struct sock_fprog: how many there are, and where
@@ -50,13 +53,21 @@ class OffenderCloser:
         self._silenced: dict[str, float] = {}  # when each is closed
         self._not_before = self._quiet_until = 0.0  # of a look, and of a line
         self._unsaid = 0  # how many were silenced since the last line
+        self._looking = threading.Lock()  # guards all that changes
 
     def look(self, now: float) -> None:
-        """Silences those that have to go, and closes those whose time has come.
+        """Silences those that have to go, and closes those whose time has come; from any thread, which waits for none.
 
         Args:
             now: by `time.monotonic`.
         """
+        if self._looking.acquire(blocking=False):
+            try:
+                self._look(now)
+            finally:
+                self._looking.release()
+
+    def _look(self, now: float) -> None:
         if now < self._not_before:
             return
         began = time.perf_counter()
@@ -82,14 +93,22 @@ class OffenderCloser:
     def _silence(self, found: socket.socket, name: str, now: float) -> None:
         try:
             found.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, _PROGRAM)
+            _discard(found)
             self._silenced[name] = now + SILENCE_SECONDS
         except OSError:
             _close(found)
         self._unsaid += 1
         if now >= self._quiet_until:
             extra = {"connections": self._unsaid, "last": name}
-            _LOGGER.warning("closing connections that reset too many calls before they were answered", extra=extra)
+            _LOGGER.warning("closing connections that cost too much: reset calls, or endless headers", extra=extra)
             self._unsaid, self._quiet_until = 0, now + _LOG_SECONDS
+
+
+def _discard(found: socket.socket) -> None:
+    """Has the kernel forget what has come, and was not read: from now on the rest of it does not come either."""
+    with suppress(BlockingIOError):
+        while found.recv(_DISCARDED_BYTES, socket.MSG_DONTWAIT | socket.MSG_TRUNC):
+            pass
 
 
 def _close(found: socket.socket) -> None:

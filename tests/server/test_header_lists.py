@@ -1,0 +1,121 @@
+"""Headers that take more than they may before gRPC's core says so: how they are refused, and what is made of them."""
+
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import grpc
+import pytest
+
+from http2 import HEALTH_CHECK, Connection, End, grpc_message
+from in_process import ANY_PORT, run_runner, run_stock
+from tensor_reshape.server.calls.header_lists import OFFENCE, HeaderBound
+from tensor_reshape.server.config import Config
+from tensor_reshape.server.runner import Runner
+from tensor_reshape.wire.methods import INFER_SHAPE
+
+MAX_BYTES = 4096
+REFUSED = End("8", f"the metadata takes more than {MAX_BYTES} bytes")
+QUESTION = b"\x08\x01\x10\x00\x1a\x02\x12\x00\x22\x00"
+PAIRS = [("x", "y")] * 119  # of 34 bytes
+AT_THE_BOUND = [*PAIRS, ("z" * 9, "z" * 9)]
+ABOVE = [*PAIRS, ("z" * 9, "z" * 10)]
+OFFENDING = [("x", "y")] * (OFFENCE * MAX_BYTES // 32 + 1)
+MANY = 16_000  # a byte each, in one frame
+
+
+@pytest.fixture(params=["inline", "threads"])
+def runner(request: pytest.FixtureRequest) -> Iterator[Runner]:
+    config = Config(
+        listen=(ANY_PORT,),
+        health_listen=ANY_PORT,
+        max_metadata_bytes=MAX_BYTES,
+        serving=request.param,
+        drain_seconds=0,
+        grace_seconds=0,
+    )
+    with run_runner(config) as runner:
+        yield runner
+
+
+@pytest.fixture
+def early(runner: Runner) -> Iterator[Connection]:
+    """A connection that does not say that the server's settings have come."""
+    with Connection(runner.addresses[0], acknowledges=False) as connection:
+        yield connection
+
+
+def ask(connection: Connection, headers: list[tuple[str, str]], path: str = INFER_SHAPE.path) -> End:
+    stream = connection.open(path, headers=headers)
+    connection.send_data(stream, grpc_message(QUESTION if path == INFER_SHAPE.path else b""), end=True)
+    return connection.await_end(stream)
+
+
+def test_as_much_as_may_be_is_taken(early: Connection):
+    assert ask(early, AT_THE_BOUND).is_ok
+
+
+@pytest.mark.parametrize("headers", [ABOVE, [("a", "")] * (MAX_BYTES // 33 + 1), [("a", "b" * MAX_BYTES)]])
+def test_more_is_refused_and_the_next_call_is_answered(early: Connection, headers: list[tuple[str, str]]):
+    assert ask(early, headers) == REFUSED
+    assert ask(early, []).is_ok
+
+
+def test_the_port_for_health_refuses_it_too(runner: Runner):
+    assert runner.health_address
+    with Connection(runner.health_address, acknowledges=False) as connection:
+        assert ask(connection, ABOVE, HEALTH_CHECK) == REFUSED
+        assert ask(connection, [], HEALTH_CHECK).is_ok
+
+
+def test_who_sends_several_times_as_much_is_closed_and_nobody_else(
+    runner: Runner, early: Connection, caplog: pytest.LogCaptureFixture
+):
+    with Connection(runner.addresses[0]) as other, caplog.at_level(logging.WARNING):
+        early.open(INFER_SHAPE.path, headers=OFFENDING)
+        assert early.await_(lambda: bool(early.closed))
+        assert ask(other, []).is_ok
+    assert [record.message for record in caplog.records] == [
+        "closing connections that cost too much: reset calls, or endless headers"
+    ]
+
+
+def test_what_is_refused_counts_as_reset(runner: Runner, early: Connection):
+    resets = list[tuple[str, float]]()
+    runner._admission.resets.note_reset = lambda *what: resets.append(what)  # type: ignore[method-assign]
+    assert ask(early, ABOVE) == REFUSED
+    ((peer, _),) = resets
+    assert peer == f"ipv4:127.0.0.1:{early.socket.getsockname()[1]}"
+
+
+def test_a_refused_call_makes_room_for_the_next(early: Connection):
+    """The core is asked for a call for each that it has handed over."""
+    assert {ask(early, ABOVE) for _ in range(100)} == {REFUSED}
+    assert ask(early, []).is_ok
+
+
+def test_pairs_above_the_bound_are_not_made(early: Connection, monkeypatch: pytest.MonkeyPatch):
+    made = list[int]()
+    refuse = HeaderBound.refuse
+
+    def count(bound: HeaderBound, event: Any) -> bool:  # noqa: ANN401 - grpcio's, without types
+        made.append(len(set(map(id, event.invocation_metadata))))
+        return refuse(bound, event)
+
+    monkeypatch.setattr(HeaderBound, "refuse", count)
+    early.open(INFER_SHAPE.path, headers=[("x", "y")] * MANY)
+    assert early.await_(lambda: bool(early.closed))
+    assert made == [MAX_BYTES // 34 + 2]  # one for each that may be, one that is too many, and one for all others
+
+
+@pytest.mark.usefixtures("runner")
+def test_another_server_of_the_process_has_all_its_headers():
+    seen = list[int]()
+
+    def look(_: bytes, context: grpc.ServicerContext) -> bytes:
+        seen.append(len([pair for pair in context.invocation_metadata() if pair == ("x", "y")]))
+        return b""
+
+    with run_stock({"InferShape": look}) as address, Connection(address, acknowledges=False) as connection:
+        assert ask(connection, [("x", "y")] * 1000).is_ok
+    assert seen == [1000]
