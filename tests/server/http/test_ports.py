@@ -212,6 +212,7 @@ def test_who_does_not_read_keeps_no_place(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(connections, "PIECE_SECONDS", 0.2)
     with serve(app=send_much) as (port, _), connect(port.address) as deaf:
         deaf.sendall(write_request(b""))
+        assert deaf.recv(1, socket.MSG_PEEK)  # before it is admitted the port is idle too
         await_that(lambda: port.is_idle)
         assert len(receive_all(deaf)) < LARGE_BYTES
 
