@@ -27,6 +27,19 @@ def measure_header(message: bytes, *, nested: bool) -> int:
     return MAX_HEADER_BYTES + 1 if fields > _MAX_FIELDS else len(message) - free
 
 
+def measure_besides(message: bytes, number: int) -> tuple[int, int, bool]:
+    """Returns how many bytes a message has besides its fields of that number, how many fields, and whether it ends so.
+
+    Nothing counts from a byte on that begins no field: then it does not end with a field.
+    """
+    size, position, fields = 0, 0, 0
+    while match := _match_field(message, position):
+        fields += 1
+        size += 0 if match[0] == number else match[2] - position
+        position = match[2]
+    return size, fields, position == len(message)
+
+
 def _measure(message: bytes, *, nested: bool) -> tuple[int, int]:
     """Returns how many bytes count for nothing, and how many fields there are."""
     free, position, fields = 0, 0, 0

@@ -5,13 +5,14 @@ What the product does is looked up in its modules at each use, as in `comparison
 
 from collections.abc import Callable, Iterator
 
-from tensor_reshape.rules.errors import InvalidRequestError, Reason, ReshapeError
+from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason, ReshapeError
 from tensor_reshape.rules.limits import Limits
 from tensor_reshape.server.oip import inferences, raw_contents, requests
 from tensor_reshape.server.oip.messages import InferMessage, InferRequest, find_class
 from tensor_reshape.server.oip.models import MODELS
 from tensor_reshape.server.oip.shared_memory import SharedMemory
 from tensor_reshape.server.service.methods import ReshapeService
+from tests.oracles.headers import measure_besides
 from tests.oracles.plain_messages import Reading, describe_refusal
 
 _REQUEST, _RESPONSE = find_class("ModelInferRequest"), find_class("ModelInferResponse")
@@ -28,10 +29,19 @@ def make_inference(limits: Limits) -> inferences.Inference:
     return inferences.Inference(ReshapeService(limits), SharedMemory(None), limits)
 
 
-def read_plainly(raw: bytes) -> Reading:
-    """Returns what the generated class alone makes of a request, or its refusal."""
+def read_plainly(raw: bytes, limits: Limits) -> Reading:
+    """Returns what the generated class alone makes of a request, or its refusal.
+
+    One that is too large besides the elements is refused; so is one that is not understood, and too large as a whole.
+    """
+    limit = raw_contents.find_header_limit(limits)
+    size, fields, is_understood = measure_besides(raw, _REQUEST.RAW_INPUT_CONTENTS_FIELD_NUMBER)
+    if size > limit or fields > raw_contents.MAX_FIELDS:
+        return describe_refusal(LimitError.of(Reason.HEAD_TOO_LARGE, "", "inputs", limit=limit))
     message: InferRequest = _REQUEST()
     try:
+        if not is_understood and len(raw) > limit:
+            raise ValueError  # noqa: TRY301 - as the parser does
         message.ParseFromString(raw)
     except Exception:  # noqa: BLE001 - of the parser, which has several
         return describe_refusal(InvalidRequestError.of(Reason.MESSAGE_MALFORMED, ""))

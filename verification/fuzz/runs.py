@@ -15,7 +15,7 @@ BATCH = 2000
 _FORMS = ("canonical", "parsed", "refused", "failed")
 _MAX_SHOWN = 10
 _MAX_DUMP_BYTES = 4096
-_PLANT_INPUTS = 100_000
+_PLANT_INPUTS = 400_000
 
 _Task = tuple[str, int, int]
 
