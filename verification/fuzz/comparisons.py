@@ -86,7 +86,11 @@ class Comparison:
 
     def _compare(self, one: Input) -> Iterator[tuple[str, object, object]]:
         is_inference = one.kind == INFERENCE
-        want = inference_comparisons.read_plainly(one.raw, LIMITS) if is_inference else read_plainly(one.kind, one.raw, LIMITS)
+        want = (
+            inference_comparisons.read_plainly(one.raw, LIMITS)
+            if is_inference
+            else read_plainly(one.kind, one.raw, LIMITS)
+        )
         form, have = _read(one.kind, one.raw)
         self._count(one.kind, form, want)
         if have != want:

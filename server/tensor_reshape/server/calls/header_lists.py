@@ -7,9 +7,9 @@
   told RESOURCE_EXHAUSTED, as by the core, and the call counts as one that was reset.
 - Several times the bound is sent by nobody who means well, and may cost 50 ms: the connection is an offender at once.
 - grpcio makes two texts and a pair of each header, in 1 µs, before anybody here sees the call; meanwhile no other call
-  is served, and no thread of Python's runs. So pairs above the bound are not made, but one stands for all: that takes an
-  eighth of the time. It is so in threads in which `HeaderBound.begin` was called: whatever else the process does with
-  gRPC has all its pairs.
+  is served, and no thread of Python's runs. So pairs above the bound are not made, but one stands for all: that takes
+  an eighth of the time. It is so in threads in which `HeaderBound.begin` was called: whatever else the process does
+  with gRPC has all its pairs.
 """
 
 import math
