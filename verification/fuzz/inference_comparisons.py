@@ -35,7 +35,8 @@ def read_plainly(raw: bytes, limits: Limits) -> Reading:
     One that is too large besides the elements is refused; so is one that is not understood, and too large as a whole.
     """
     limit = raw_contents.find_header_limit(limits)
-    size, fields, is_understood = measure_besides(raw, _REQUEST.RAW_INPUT_CONTENTS_FIELD_NUMBER)
+    number = _REQUEST.DESCRIPTOR.fields_by_name["raw_input_contents"].number
+    size, fields, is_understood = measure_besides(raw, number)
     if size > limit or fields > raw_contents.MAX_FIELDS:
         return describe_refusal(LimitError.of(Reason.HEAD_TOO_LARGE, "", "inputs", limit=limit))
     message: InferRequest = _REQUEST()
