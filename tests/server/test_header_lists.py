@@ -1,40 +1,52 @@
 """Headers that take more than they may before gRPC's core says so: how they are refused, and what is made of them."""
 
 import logging
+import time
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 import grpc
 import pytest
+from grpc._cython import cygrpc  # type: ignore[attr-defined] # compiled, without types
 
 from http2 import HEALTH_CHECK, Connection, End, grpc_message
 from in_process import ANY_PORT, run_runner, run_stock
-from tensor_reshape.server.calls.header_lists import OFFENCE, HeaderBound
+from tensor_reshape.server.calls import header_lists, serving_loops
+from tensor_reshape.server.calls.header_lists import LEAST_OFFENCE_BYTES, OFFENCE, HeaderBound
+from tensor_reshape.server.calls.resets import ResetBuckets
 from tensor_reshape.server.config import Config
+from tensor_reshape.server.process import housekeeping
 from tensor_reshape.server.runner import Runner
 from tensor_reshape.wire.methods import INFER_SHAPE
 
 MAX_BYTES = 4096
+SECONDS = 60.0
 REFUSED = End("8", f"the metadata takes more than {MAX_BYTES} bytes")
 QUESTION = b"\x08\x01\x10\x00\x1a\x02\x12\x00\x22\x00"
 PAIRS = [("x", "y")] * 119  # of 34 bytes
 AT_THE_BOUND = [*PAIRS, ("z" * 9, "z" * 9)]
 ABOVE = [*PAIRS, ("z" * 9, "z" * 10)]
-OFFENDING = [("x", "y")] * (OFFENCE * MAX_BYTES // 32 + 1)
+JUST_NO_OFFENCE = [("x", "")] * (LEAST_OFFENCE_BYTES // 33)
+MANY_PAIRS = [("x", "")] * (LEAST_OFFENCE_BYTES // 32 + 1)
+LARGE_VALUES = [("x", "y" * 1000)] * (LEAST_OFFENCE_BYTES // 1000 + 1)
+GARBAGE = cast("str", b"\xff" * 10)  # which is no text, and is sent as it is
 MANY = 16_000  # a byte each, in one frame
+
+
+def configure(serving: str) -> Config:
+    return Config(
+        listen=(ANY_PORT,),
+        health_listen=ANY_PORT,
+        max_metadata_bytes=MAX_BYTES,
+        serving=serving,
+        drain_seconds=0,
+        grace_seconds=0,
+    )
 
 
 @pytest.fixture(params=["inline", "threads"])
 def runner(request: pytest.FixtureRequest) -> Iterator[Runner]:
-    config = Config(
-        listen=(ANY_PORT,),
-        health_listen=ANY_PORT,
-        max_metadata_bytes=MAX_BYTES,
-        serving=request.param,
-        drain_seconds=0,
-        grace_seconds=0,
-    )
-    with run_runner(config) as runner:
+    with run_runner(configure(request.param)) as runner:
         yield runner
 
 
@@ -55,7 +67,17 @@ def test_as_much_as_may_be_is_taken(early: Connection):
     assert ask(early, AT_THE_BOUND).is_ok
 
 
-@pytest.mark.parametrize("headers", [ABOVE, [("a", "")] * (MAX_BYTES // 33 + 1), [("a", "b" * MAX_BYTES)]])
+@pytest.mark.parametrize(
+    "headers",
+    [
+        ABOVE,
+        [("a", "")] * (MAX_BYTES // 33 + 1),
+        [("a", "b" * MAX_BYTES)],
+        [("a", GARBAGE)] * (MAX_BYTES // (33 + len(GARBAGE)) + 1),
+        [("a-bin", "AAAA" * 10)] * (MAX_BYTES // 67 + 1),  # of which grpcio makes 30 bytes
+        JUST_NO_OFFENCE,
+    ],
+)
 def test_more_is_refused_and_the_next_call_is_answered(early: Connection, headers: list[tuple[str, str]]):
     assert ask(early, headers) == REFUSED
     assert ask(early, []).is_ok
@@ -68,16 +90,30 @@ def test_the_port_for_health_refuses_it_too(runner: Runner):
         assert ask(connection, [], HEALTH_CHECK).is_ok
 
 
+@pytest.mark.parametrize("headers", [MANY_PAIRS, LARGE_VALUES])
 def test_who_sends_several_times_as_much_is_closed_and_nobody_else(
-    runner: Runner, early: Connection, caplog: pytest.LogCaptureFixture
+    runner: Runner, early: Connection, caplog: pytest.LogCaptureFixture, headers: list[tuple[str, str]]
 ):
     with Connection(runner.addresses[0]) as other, caplog.at_level(logging.WARNING):
-        early.open(INFER_SHAPE.path, headers=OFFENDING)
+        early.open(INFER_SHAPE.path, headers=headers)
         assert early.await_(lambda: bool(early.closed))
         assert ask(other, []).is_ok
-    assert [record.message for record in caplog.records] == [
-        "closing connections that cost too much: reset calls, or endless headers"
-    ]
+    said = [record.message for record in caplog.records if record.name.startswith("tensor_reshape.server.transport")]
+    assert said == ["closing connections that cost too much: reset calls, or endless headers"]
+
+
+def test_an_offence_is_several_times_the_bound():
+    assert HeaderBound(1 << 20, ResetBuckets(1.0))._offence_bytes == OFFENCE << 20
+
+
+def test_who_is_accused_is_looked_at_before_it_is_time(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(housekeeping, "SWEEP_SECONDS", SECONDS)
+    with run_runner(configure("inline")) as runner, Connection(runner.addresses[0]) as connection:
+        assert connection.ping()
+        runner._admission.resets.accuse(f"ipv4:127.0.0.1:{connection.socket.getsockname()[1]}")
+        deadline = time.monotonic() + SECONDS / 2
+        while connection.ping(seconds=0.2):
+            assert time.monotonic() < deadline
 
 
 def test_what_is_refused_counts_as_reset(runner: Runner, early: Connection):
@@ -88,10 +124,27 @@ def test_what_is_refused_counts_as_reset(runner: Runner, early: Connection):
     assert peer == f"ipv4:127.0.0.1:{early.socket.getsockname()[1]}"
 
 
-def test_a_refused_call_makes_room_for_the_next(early: Connection):
+def test_a_refused_call_makes_room_for_the_next(monkeypatch: pytest.MonkeyPatch):
     """The core is asked for a call for each that it has handed over."""
-    assert {ask(early, ABOVE) for _ in range(100)} == {REFUSED}
-    assert ask(early, []).is_ok
+    monkeypatch.setattr(serving_loops, "ASKED_CALLS", 2)
+    with run_runner(configure("inline")) as runner, Connection(runner.addresses[0], acknowledges=False) as early:
+        assert {ask(early, ABOVE) for _ in range(10)} == {REFUSED}
+        assert ask(early, []).is_ok
+
+
+@pytest.mark.usefixtures("runner")
+def test_a_grpcio_that_makes_pairs_in_another_way_is_bounded_too(early: Connection, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(header_lists, "_make", None)
+    monkeypatch.setattr(cygrpc, "_Metadatum", lambda key, value: (key, value))
+    assert ask(early, AT_THE_BOUND).is_ok
+    assert ask(early, ABOVE) == REFUSED
+
+
+def test_nothing_is_logged_of_garbage_above_the_bound(early: Connection, caplog: pytest.LogCaptureFixture):
+    early.open(INFER_SHAPE.path, headers=[("x", GARBAGE)] * MANY)
+    assert early.await_(lambda: bool(early.closed))
+    said = [record for record in caplog.records if record.name == "grpc._cython.cygrpc"]
+    assert len(said) == MAX_BYTES // (33 + len(GARBAGE)) + 1
 
 
 def test_pairs_above_the_bound_are_not_made(early: Connection, monkeypatch: pytest.MonkeyPatch):
@@ -105,7 +158,7 @@ def test_pairs_above_the_bound_are_not_made(early: Connection, monkeypatch: pyte
     monkeypatch.setattr(HeaderBound, "refuse", count)
     early.open(INFER_SHAPE.path, headers=[("x", "y")] * MANY)
     assert early.await_(lambda: bool(early.closed))
-    assert made == [MAX_BYTES // 34 + 2]  # one for each that may be, one that is too many, and one for all others
+    assert made == [MAX_BYTES // 34 + 1]  # one for each that may be, and one for all others
 
 
 @pytest.mark.usefixtures("runner")

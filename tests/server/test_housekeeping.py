@@ -5,6 +5,7 @@ import threading
 import numpy as np
 import pytest
 
+from tensor_reshape.server.process import housekeeping
 from tensor_reshape.server.process.housekeeping import (
     KEPT_BYTES,
     QUIET_SECONDS,
@@ -64,4 +65,34 @@ def test_a_duty_that_fails_keeps_no_other_from_being_done():
     assert done.wait(60)
     done.clear()
     assert done.wait(60)
+    keeper.stop()
+
+
+def test_who_has_it_hurry_finds_the_duties_done(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(housekeeping, "SWEEP_SECONDS", 60.0)
+    monkeypatch.setattr(housekeeping, "HURRY_SECONDS", 60.0)
+    done = threading.Event()
+    keeper = Housekeeper((done.set,))
+    keeper.start()
+    keeper.hurry()
+    assert done.is_set()
+    keeper.stop()
+    keeper._thread.join(60)
+    assert not keeper._thread.is_alive()
+
+
+def test_who_has_it_hurry_does_not_wait_for_a_duty_that_takes_long():
+    begun, ended = threading.Event(), threading.Event()
+
+    def take_long() -> None:
+        begun.set()
+        ended.wait(60)
+
+    keeper = Housekeeper((take_long,))
+    keeper.start()
+    keeper.hurry()
+    assert begun.wait(60)
+    keeper.hurry()
+    assert not ended.is_set()
+    ended.set()
     keeper.stop()

@@ -2,7 +2,6 @@
 
 import logging
 import socket
-import threading
 from collections.abc import Collection, Iterator
 from itertools import count
 
@@ -63,26 +62,16 @@ def test_what_has_come_from_an_offender_and_was_not_read_is_forgotten(
     assert not hears(served, 0)
 
 
-def test_who_looks_while_another_thread_does_waits_for_nothing(
+def test_all_sockets_that_have_the_name_of_an_offender_are_silenced_and_closed(
     listener: socket.socket, pair: tuple[socket.socket, socket.socket]
 ):
-    looking, looked = threading.Event(), threading.Event()
-
-    def take() -> set[str]:
-        assert not looking.is_set()  # nobody else asks meanwhile
-        looking.set()
-        assert looked.wait(SECONDS)
-        return {name(pair[0])}
-
-    closer = OffenderCloser({listener.getsockname()[1]}, take)
-    thread = threading.Thread(target=closer.look, args=(NOW,))
-    thread.start()
-    assert looking.wait(SECONDS)
-    closer.look(NOW)
-    looked.set()
-    thread.join(SECONDS)
-    pair[0].sendall(b"after")
-    assert not hears(pair[1], 0.3)
+    client, served = pair
+    closer = make(listener, client)
+    with served.dup():  # as another thread has one that looks at the connection just now
+        closer.look(NOW)
+        closer.look(NOW + SILENCE_SECONDS + 0.1)
+    assert served.recv(1) == b""
+    assert not closer._silenced
 
 
 def test_an_offender_is_closed_after_its_silence_and_not_before(

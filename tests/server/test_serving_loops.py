@@ -284,6 +284,28 @@ def test_the_calls_of_one_connection_do_not_keep_those_of_others_waiting(held_lo
     assert held_loop.begun.index("B") < CROWD // 2
 
 
+def test_calls_that_are_refused_do_not_keep_others_waiting(held_loop: HeldLoop, monkeypatch: pytest.MonkeyPatch):
+    refuse = HeaderBound.refuse
+
+    def note(bound: HeaderBound, event: Any) -> bool:  # noqa: ANN401 - grpcio's, without types
+        is_refused = refuse(bound, event)
+        if is_refused:
+            held_loop.begun.append("refused")
+        return is_refused
+
+    monkeypatch.setattr(HeaderBound, "refuse", note)
+    with Connection(held_loop.address) as polite, Connection(held_loop.address, acknowledges=False) as early:
+        held_loop.fill(polite, polite)
+        for _ in range(CROWD):
+            early.open(f"{ANY}A", end=True, headers=[("x", "y")] * (HEADERS._max_bytes // 34 + 1))
+        assert early.ping()
+        assert early.ping()
+        held_loop.released.set()
+        assert early.await_end(2 * CROWD - 1).status == "8"
+    order = "".join(name[0] for name in held_loop.begun)
+    assert "rA" in order[: order.rindex("r")]
+
+
 def test_calls_that_idle_do_not_have_others_queued(monkeypatch: pytest.MonkeyPatch):
     queued: list[object] = []
     push = FairQueue.push

@@ -32,12 +32,13 @@ _UNBOUNDED = """
 
 - **Headers of who has not acknowledged the server's settings** (early-header-bombs, early-small-bombs). Until then
   gRPC's core takes 16 MiB of headers a call, half a million of them, each of which may be a byte on the wire; no
-  option says less. The server refuses such a call before it is kept, and silences its connection at once. But up to
-  128 calls of a connection have been read until then: each takes up to 34 MiB, and 0.1 s of the thread that serves
-  all, until that has seen it. One connection makes others wait for 0.1 to 0.3 s every two seconds, as the table has
-  it; 16 that come back at once take all of the server's time, and up to 6 GiB. Set a limit of memory, and where
-  strangers can reach the port have a proxy in front: those that read HTTP/2 bound lists of headers from the first
-  byte on.
+  option says less. The server refuses such a call before it is kept, and has its connection silenced. But some calls
+  of the connection have been read by then, up to 128: each takes up to 34 MiB, and 0.1 s of the thread that serves
+  all, until that has seen it; where values are no text it is 0.6 s. So one connection makes others wait for 0.2 to
+  0.6 s every two seconds, as the table has it, with values that are no text for 6 to 9 s, and takes up to 1.2 GiB; 16
+  that come back at once take all of the server's time, and up to 6 GiB. Set a limit of memory, and where strangers
+  can reach the port have a proxy in front: those that read HTTP/2 bound lists of headers from the first byte on.
+  Behind interceptors, where grpcio's own loop receives the calls, nothing of this is bounded.
 - **Valid calls, as many as the processor answers** (small-calls-16). Connections take turns, so a call waits for one of
   each other connection, however many those have sent. Who opens many connections has as many turns: nothing tells such
   a caller from a busy one, and a limit of rates belongs to a proxy that knows its callers.

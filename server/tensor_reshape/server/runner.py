@@ -235,10 +235,8 @@ class Runner:
         # Half of what one of the largest messages takes: who sends one after another keeps the memory for them.
         memory = MemoryReturner(COST_FACTOR * self._config.max_message_bytes // 2)
         connections = ConnectionKeeper(self._ports, self._max_connections)
-        resets = self._admission.resets
-        offenders = OffenderCloser(self._ports, resets.take_offenders)
-        resets.hurry = lambda: offenders.look(time.monotonic())
-        return Housekeeper(
+        offenders = OffenderCloser(self._ports, self._admission.resets.take_offenders)
+        housekeeper = Housekeeper(
             (
                 self._end_if_deaf,
                 lambda: self._access.look(time.monotonic()),
@@ -249,6 +247,8 @@ class Runner:
                 lambda: self._side_ports.look(time.monotonic()),
             )
         )
+        self._admission.resets.hurry = housekeeper.hurry
+        return housekeeper
 
     def _count_connections(self) -> int:
         return sum(1 for _ in find_connections(self._ports)) + self._side_ports.http_connections

@@ -11,7 +11,7 @@ from http2 import END_HEADERS, PREFACE, Connection, Kind, frame, grpc_message
 _MANY = 200
 _MAX_STREAM = 2**31 - 1
 _FRAME_BYTES = 16384
-_MAX_SHORT = 127  # bytes of a text whose length has a byte
+_KEPT_4000 = b"\x7f\xa1\x1e" + b"y" * 4000
 _PING = frame(Kind.PING, 0, 0, b"x" * 8)
 _SETTINGS = frame(Kind.SETTINGS, 0, 0, b"\x00\x04\x00\x00\xff\xff")
 _CONTINUATION = frame(Kind.CONTINUATION, 0, 1)
@@ -113,12 +113,12 @@ def huge_headers(address: str) -> None:
 
 def header_bombs(address: str) -> None:
     """One header of 4000 bytes kept in the table of HPACK, and named 16000 times by each call, which is reset."""
-    _send_bombs(address, b"\xa1\x1e" + b"y" * 4000, 16000)
+    _send_bombs(address, _KEPT_4000, 16000)
 
 
 def early_header_bombs(address: str) -> None:
     """The same of 2000 times, without a word that the server's settings have come: its limits do not hold before."""
-    _send_bombs(address, b"\xa1\x1e" + b"y" * 4000, 2000, acknowledges=False)
+    _send_bombs(address, _KEPT_4000, 2000, acknowledges=False)
 
 
 def early_small_bombs(address: str) -> None:
@@ -127,10 +127,9 @@ def early_small_bombs(address: str) -> None:
 
 
 def _send_bombs(address: str, value: bytes, times: int, *, acknowledges: bool = True) -> None:
-    """Has a header kept, its value as it is sent, and named by all calls that follow."""
-    kept = b"\x40\x01x" + (b"\x7f" if len(value) > _MAX_SHORT else b"") + value
+    """Has a header kept, whose value is as HPACK has it, and named by all calls that follow."""
     with Connection(address, acknowledges=acknowledges) as connection:
-        connection.send(frame(Kind.HEADERS, END_HEADERS, 1, encode_call(STATIC) + kept))
+        connection.send(frame(Kind.HEADERS, END_HEADERS, 1, encode_call(STATIC) + b"\x40\x01x" + value))
         _send_calls(connection, encode_call(STATIC) + b"\xbe" * times, range(3, _MAX_STREAM, 2))
 
 

@@ -27,7 +27,7 @@ calls a connection has the server begin for nothing (CVE-2023-44487). Each conne
 - A call that this server has given up or cancelled is no reset, nor is a stream of which an answer has gone, nor what
   ends while the server stops. All clients of one unix socket have one name, and are not counted; nor are calls of
   methods that nobody serves, which grpcio refuses by itself.
-- One call that costs much too much makes its connection an offender by itself (`header_lists`).
+- A call that costs much too much makes its connection an offender by itself (`header_lists`), whatever the rate is.
 
 Only connections that have reset a call have a bucket, and those of distrusted addresses: for all others, the end of a
 call costs the question whether there is one.
@@ -80,7 +80,7 @@ class ResetBuckets:
     """The buckets of all connections; safe to use from any thread.
 
     Attributes:
-        hurry: called when a connection is accused, in the same thread: others look at offenders from time to time.
+        hurry: called when a connection is accused for the first time, in the same thread: to have offenders looked at.
     """
 
     def __init__(self, rate: float, clock: Callable[[], float] = time.monotonic) -> None:
@@ -93,6 +93,7 @@ class ResetBuckets:
         self._lock = threading.Lock()  # guards all that follows; nothing is done under it but to count
         self._buckets: OrderedDict[str, _Bucket] = OrderedDict()  # by connection, the last to be used last
         self._distrusted: OrderedDict[str, float] = OrderedDict()  # until when, by address
+        self._accused: OrderedDict[str, None] = OrderedDict()  # connections, in the order in which they were first
         self._offenders: set[str] = set()  # connections that have reset a call without a token since the last look
 
     def note_reset(self, peer: str, seconds_left: float) -> None:
@@ -116,9 +117,14 @@ class ResetBuckets:
         if is_shared(peer) or self._is_stopped:
             return
         with self._lock:
+            is_new = peer not in self._accused
+            self._accused[peer] = None
+            if len(self._accused) > MAX_BUCKETS:
+                self._accused.popitem(last=False)
             self._offenders.add(peer)
             self._distrust(find_address(peer))
-        self.hurry()
+        if is_new:  # else it has been: what it had sent before comes yet
+            self.hurry()
 
     def stop(self) -> None:
         """Notes that the server stops: from now on it ends calls itself, and none is a reset."""

@@ -145,11 +145,13 @@ class _ServingLoop:
     def serve(self, note_turn: Callable[[], None] | None) -> None:
         """Does as grpcio's `_serve`, but for direct calls and the queue."""
         self._headers.begin()
+        renew = self._headers.renew
         poll = self._state.completion_queue.poll
         # No name is kept of what was polled: an event may have the last reference to a call, which is freed with it.
         while self._process(poll(0 if self._queue.waiting else time.time() + _CHECK_SECONDS)):
             if note_turn is not None:
                 note_turn()
+            renew()
 
     def _process(self, event: Any) -> bool:
         """Processes what was polled, and returns whether to go on."""
@@ -172,7 +174,8 @@ class _ServingLoop:
         """Begins a call, or queues or refuses it; returns whether to go on."""
         self._asked -= 1
         if self._headers.refuse(event):
-            return self._ask_for_next()
+            goes_on = self._ask_for_next()
+            return self._begin_one_in_some(goes_on=goes_on) if self._queue.waiting else goes_on
         if self._unqueued < QUEUE_AFTER and not self._queue.waiting:
             self._unqueued += 1
             return self._begin(event)

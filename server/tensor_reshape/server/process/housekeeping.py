@@ -15,6 +15,9 @@ from tensor_reshape.server.process.logs import flush_logs
 SWEEP_SECONDS = 0.05
 """How often calls without progress are looked for."""
 
+HURRY_SECONDS = 0.02
+"""How long whoever has it hurry waits at most: the thread that serves all calls may do so."""
+
 QUIET_SECONDS = 5.0
 """How long calls must have taken little memory until what has been freed goes back to the system."""
 
@@ -81,7 +84,8 @@ class Housekeeper:
     def __init__(self, duties: Sequence[Callable[[], object]]) -> None:
         """Starts with `start`; no duty may block."""
         self._duties = list(duties)
-        self._stopped = threading.Event()
+        self._woken, self._done = threading.Event(), threading.Event()
+        self._is_stopped = False
         self._thread = threading.Thread(target=self._run, name="housekeeping", daemon=True)
 
     def add(self, duty: Callable[[], object]) -> None:
@@ -92,17 +96,32 @@ class Housekeeper:
         """Starts the thread."""
         self._thread.start()
 
+    def hurry(self) -> None:
+        """Has it see to its duties now, and waits until it has, HURRY_SECONDS at most; from any thread.
+
+        Who waits leaves the interpreter to it: each descriptor that it looks at would wait for that otherwise.
+        """
+        self._done.clear()
+        self._woken.set()
+        self._done.wait(HURRY_SECONDS)
+
     def stop(self) -> None:
         """Ends the thread."""
-        self._stopped.set()
+        self._is_stopped = True
+        self._woken.set()
 
     def _run(self) -> None:
-        while not self._stopped.wait(SWEEP_SECONDS):
+        while True:
+            self._woken.wait(SWEEP_SECONDS)
+            self._woken.clear()  # before the duties: who wakes it meanwhile has all of them done once more
+            if self._is_stopped:
+                return
             for do in self._duties:
                 try:
                     do()
                 except Exception:
                     _LOGGER.exception("bug")  # and go on: nobody else gives up calls that hang
+            self._done.set()
 
 
 def end_process(reason: str) -> None:

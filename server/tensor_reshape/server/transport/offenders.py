@@ -17,7 +17,6 @@ import ctypes
 import logging
 import socket
 import struct
-import threading
 import time
 from collections.abc import Callable, Collection
 from contextlib import suppress
@@ -53,21 +52,13 @@ class OffenderCloser:
         self._silenced: dict[str, float] = {}  # when each is closed
         self._not_before = self._quiet_until = 0.0  # of a look, and of a line
         self._unsaid = 0  # how many were silenced since the last line
-        self._looking = threading.Lock()  # guards all that changes
 
     def look(self, now: float) -> None:
-        """Silences those that have to go, and closes those whose time has come; from any thread, which waits for none.
+        """Silences those that have to go, and closes those whose time has come.
 
         Args:
             now: by `time.monotonic`.
         """
-        if self._looking.acquire(blocking=False):
-            try:
-                self._look(now)
-            finally:
-                self._looking.release()
-
-    def _look(self, now: float) -> None:
         if now < self._not_before:
             return
         began = time.perf_counter()
@@ -78,16 +69,18 @@ class OffenderCloser:
             self._not_before = now + (time.perf_counter() - began) * _REST_SHARE
 
     def _handle(self, offenders: Collection[str], ended: Collection[str], now: float) -> None:
+        before, closed = frozenset(self._silenced), set[str]()
         for _, found in find_connections(self._ports):
             with suppress(OSError):  # it has been closed
                 name = name_peer(found)
+                # Several may have one name: from one port to two of ours, or held by another thread at this moment.
                 if name in ended:
-                    del self._silenced[name]
+                    closed.add(name)
                     _close(found)
-                elif name in offenders and name not in self._silenced:
+                elif name in offenders and name not in before:
                     self._silence(found, name, now)
         for name in ended:
-            if self._silenced.get(name, now) < now - _FORGET_SECONDS:  # it has gone by itself
+            if name in closed or self._silenced[name] < now - _FORGET_SECONDS:  # else it has gone by itself
                 del self._silenced[name]
 
     def _silence(self, found: socket.socket, name: str, now: float) -> None:
