@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from itertools import product
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from certificates import issue_certificates
 from command_line import Outcome, run_module
+from meters import read_descriptors
 from remote_refusals import send_raw
 from server_processes import ServerProcess, run_server
 from tensor_reshape.client import Client, HealthStatus
@@ -222,11 +223,7 @@ def test_children_that_the_supervisor_did_not_start_are_waited_for():
 
 def find_private_sockets(server: ServerProcess) -> list[str]:
     """Returns the unix sockets on which the workers of a server listen."""
-    inodes = set[str]()
-    for worker in (1, 2):
-        for descriptor in Path(f"/proc/{find_pid(server, worker)}/fd").iterdir():
-            with suppress(FileNotFoundError):
-                inodes.add(str(descriptor.readlink()))
+    inodes = {what for worker in (1, 2) for what in read_descriptors(find_pid(server, worker)).values()}
     rows = [row.split() for row in Path("/proc/net/unix").read_text().splitlines()[1:]]
     return [row[7] for row in rows if len(row) > 7 and f"socket:[{row[6]}]" in inodes]
 

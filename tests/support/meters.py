@@ -67,12 +67,18 @@ def count_descriptors(pid: int) -> int:
     return len(list(Path(f"/proc/{pid}/fd").iterdir()))
 
 
+def read_descriptors(pid: int) -> dict[int, str]:
+    """Returns what each descriptor of a process is: of one that runs, so some are closed meanwhile."""
+    descriptors = dict[int, str]()
+    for link in Path(f"/proc/{pid}/fd").iterdir():
+        with suppress(FileNotFoundError):
+            descriptors[int(link.name)] = str(link.readlink())
+    return descriptors
+
+
 def list_ports(pid: int) -> list[int]:
     """Returns the TCP ports that a process listens on."""
-    sockets = set[str]()
-    for descriptor in Path(f"/proc/{pid}/fd").iterdir():
-        with suppress(FileNotFoundError):  # closed since
-            sockets.add(str(descriptor.readlink()))
+    sockets = set(read_descriptors(pid).values())
     lines = [line for name in ("tcp", "tcp6") for line in Path(f"/proc/{pid}/net/{name}").read_text().splitlines()[1:]]
     rows = [line.split() for line in lines]
     return [int(row[1].partition(":")[2], 16) for row in rows if row[3] == _LISTEN and f"socket:[{row[9]}]" in sockets]

@@ -1,8 +1,9 @@
 """Which engine of gRPC's core reads the connections of a server, as the kernel has it."""
 
 import re
-from contextlib import suppress
 from pathlib import Path
+
+from meters import read_descriptors
 
 _LISTENING_TCP, _LISTENING_UNIX = "0A", "00010000"
 _STATE_COLUMN, _INODE_COLUMN = 3, 9  # of /proc/net/tcp
@@ -15,7 +16,7 @@ def find_engine(pid: int) -> str:
     The polling engine has made its own when grpc was imported, the event engine when the server was made: so the lower
     descriptor is the polling engine's.
     """
-    descriptors = _read_descriptors(pid)
+    descriptors = read_descriptors(pid)
     listening = {number for number, what in descriptors.items() if what in _list_listening(pid)}
     polling, event = sorted(number for number, what in descriptors.items() if what == "anon_inode:[eventpoll]")
     assert listening, descriptors
@@ -23,15 +24,6 @@ def find_engine(pid: int) -> str:
         return "polling"
     assert listening <= _list_watched(pid, event), descriptors
     return "event"
-
-
-def _read_descriptors(pid: int) -> dict[int, str]:
-    """Returns what each descriptor of a process is: of one that runs, so some are closed meanwhile."""
-    descriptors = dict[int, str]()
-    for link in Path(f"/proc/{pid}/fd").iterdir():
-        with suppress(FileNotFoundError):
-            descriptors[int(link.name)] = str(link.readlink())
-    return descriptors
 
 
 def _list_watched(pid: int, epoll: int) -> set[int]:
