@@ -76,4 +76,4 @@ def test_the_deadline_of_a_batch_is_one_for_all_its_calls(kind: str):
     with run_stock({"BatchInferShape": answer_late}) as address, open_client(kind, address) as client:
         client.infer_shapes(queries, timeout=SECONDS)
     assert len(left) == MAX_PARALLEL_CALLS + 1
-    assert min(left) < SECONDS - HELD_SECONDS
+    assert min(left) < SECONDS - HELD_SECONDS / 2  # the core rounds timeouts up

@@ -1,6 +1,6 @@
 """HAProxy and nginx, with the files of deploy/proxies, are what docs/deployment/proxies.md says of them."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import trustme
 
+from attackers.floods import early_garbled_bombs, early_header_bombs, early_small_bombs
 from interruptions import Figures, keep_calling
 from proxies import PROXIES, Proxy, run_proxy
 from raw_streams import begin, open_stream
@@ -124,6 +125,19 @@ def test_tls_ends_at_the_proxy(proxy: Proxy, tmp_path: Path):
         address = stack.enter_context(run_proxy(proxy, addresses, tmp_path, certificate=file))
         client = stack.enter_context(Client(address, credentials=credentials))
         assert client.static_reshape(ARRAY, [8, 8], special_zero=False).shape == (8, 8)
+
+
+@pytest.mark.parametrize("attack", [early_header_bombs, early_small_bombs, early_garbled_bombs])
+def test_headers_without_end_do_not_reach_a_server(proxy: Proxy, attack: Callable[[str], None], tmp_path: Path):
+    with ExitStack() as stack:
+        servers = [stack.enter_context(run_server()) for _ in range(2)]
+        address = stack.enter_context(run_proxy(proxy, [server.address for server in servers], tmp_path))
+        client = stack.enter_context(Client(address))
+        client.wait_until_ready()
+        with suppress(OSError):
+            attack(address)  # until the proxy closes the connection
+        assert client.static_reshape(ARRAY, [8, 8], special_zero=False).shape == (8, 8)
+    assert not [record for server in servers for record in server.records if record.get("level") != "INFO"]
 
 
 def test_servers_that_restart_one_after_the_other_lose_no_call(proxy: Proxy, tmp_path: Path):

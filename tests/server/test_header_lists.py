@@ -1,6 +1,7 @@
 """Headers that take more than they may before gRPC's core says so: how they are refused, and what is made of them."""
 
 import logging
+import threading
 import time
 from collections.abc import Iterator
 from typing import Any, cast
@@ -11,9 +12,10 @@ from grpc._cython import cygrpc  # type: ignore[attr-defined] # compiled, withou
 
 from http2 import HEALTH_CHECK, Connection, End, grpc_message
 from in_process import ANY_PORT, run_runner, run_stock
-from tensor_reshape.server.calls import header_lists, serving_loops
+from tensor_reshape.server.calls import header_lists, resets, serving_loops
 from tensor_reshape.server.calls.header_lists import LEAST_OFFENCE_BYTES, OFFENCE, HeaderBound
 from tensor_reshape.server.calls.resets import ResetBuckets
+from tensor_reshape.server.calls.unread_calls import SenderFinder
 from tensor_reshape.server.config import Config
 from tensor_reshape.server.process import housekeeping
 from tensor_reshape.server.runner import Runner
@@ -42,6 +44,12 @@ def configure(serving: str) -> Config:
         drain_seconds=0,
         grace_seconds=0,
     )
+
+
+@pytest.fixture(autouse=True)
+def short_silence(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Has offenders closed soon; how long they are silenced is tested in `test_resets`."""
+    monkeypatch.setattr(resets, "ACCUSED_SILENCE_SECONDS", 0.3)
 
 
 @pytest.fixture(params=["inline", "threads"])
@@ -107,24 +115,24 @@ def test_who_sends_several_times_as_much_is_closed_and_nobody_else(
 
 
 def test_an_offence_is_several_times_the_bound():
-    assert HeaderBound(1 << 20, ResetBuckets(1.0))._offence_bytes == OFFENCE << 20
+    assert HeaderBound(1 << 20, ResetBuckets(1.0)).pauses_below == (1 - OFFENCE) << 20
 
 
 def test_who_is_accused_is_looked_at_before_it_is_time(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(housekeeping, "SWEEP_SECONDS", SECONDS)
     with run_runner(configure("inline")) as runner, Connection(runner.addresses[0]) as connection:
         assert connection.ping()
-        runner._admission.resets.accuse(f"ipv4:127.0.0.1:{connection.socket.getsockname()[1]}")
+        runner._admission.resets.accuse({f"ipv4:127.0.0.1:{connection.socket.getsockname()[1]}"})
         deadline = time.monotonic() + SECONDS / 2
         while connection.ping(seconds=0.2):
             assert time.monotonic() < deadline
 
 
 def test_what_is_refused_counts_as_reset(runner: Runner, early: Connection):
-    resets = list[tuple[str, float]]()
-    runner._admission.resets.note_reset = lambda *what: resets.append(what)  # type: ignore[method-assign]
+    noted = list[tuple[str, float]]()
+    runner._admission.resets.note_reset = lambda *what: noted.append(what)  # type: ignore[method-assign]
     assert ask(early, ABOVE) == REFUSED
-    ((peer, _),) = resets
+    ((peer, _),) = noted
     assert peer == f"ipv4:127.0.0.1:{early.socket.getsockname()[1]}"
 
 
@@ -176,3 +184,95 @@ def test_another_server_of_the_process_has_all_its_headers():
     with run_stock({"InferShape": look}) as address, Connection(address, acknowledges=False) as connection:
         assert ask(connection, [("x", "y")] * 1000).is_ok
     assert seen == [1000]
+
+
+class LongReading:
+    """Lists of headers above the bound, which are read until `may_end`; others are served all the time.
+
+    Attributes:
+        begun: set once the first list is being read.
+        may_end: set by whoever is done with them.
+    """
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.begun, self.may_end = threading.Event(), threading.Event()
+        self.most_at_once = self._at_once = 0
+        pause = HeaderBound.pause
+
+        def go_on(bound: HeaderBound) -> None:
+            self.begun.set()
+            self._at_once += 1
+            self.most_at_once = max(self.most_at_once, self._at_once)
+            end = time.monotonic() + SECONDS
+            while not self.may_end.is_set() and time.monotonic() < end:
+                pause(bound)
+            self._at_once -= 1
+
+        monkeypatch.setattr(header_lists, "FIRST_READ_SECONDS", 0)
+        monkeypatch.setattr(header_lists, "READ_SECONDS", 0)
+        monkeypatch.setattr(HeaderBound, "pause", go_on)
+
+    def await_begin(self) -> None:
+        assert self.begun.wait(SECONDS)
+
+
+@pytest.fixture
+def reading(monkeypatch: pytest.MonkeyPatch) -> Iterator[LongReading]:
+    reading = LongReading(monkeypatch)
+    yield reading
+    reading.may_end.set()
+
+
+def test_others_are_served_while_a_list_is_read(runner: Runner, early: Connection, reading: LongReading):
+    early.open(INFER_SHAPE.path, headers=MANY_PAIRS)
+    reading.await_begin()
+    with Connection(runner.addresses[0]) as other:
+        assert [ask(other, []).is_ok for _ in range(50)] == [True] * 50
+    assert reading.most_at_once == 1
+
+
+def test_who_sends_a_list_is_closed_while_it_is_read_and_nobody_else(
+    runner: Runner, early: Connection, reading: LongReading
+):
+    with Connection(runner.addresses[0]) as other:
+        assert ask(other, []).is_ok
+        early.open(INFER_SHAPE.path, headers=MANY_PAIRS)
+        reading.await_begin()
+        while not early.closed:
+            assert ask(other, []).is_ok
+        assert not reading.may_end.is_set()
+        reading.may_end.set()
+        assert ask(other, []).is_ok
+
+
+def test_lists_are_read_beside_each_other(runner: Runner, early: Connection, reading: LongReading):
+    with Connection(runner.addresses[0], acknowledges=False) as second:
+        early.open(INFER_SHAPE.path, headers=MANY_PAIRS)
+        reading.await_begin()
+        second.open(INFER_SHAPE.path, headers=MANY_PAIRS)
+        with Connection(runner.addresses[0]) as other:
+            while reading.most_at_once < 2:
+                assert ask(other, []).is_ok
+            reading.may_end.set()
+            assert ask(other, []).is_ok
+        assert second.await_(lambda: bool(second.closed))
+
+
+def test_no_more_lists_than_a_few_are_read_at_once(runner: Runner, early: Connection, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(header_lists, "MOST_DEPTH", 0)
+    monkeypatch.setattr(SenderFinder, "look", lambda *_: pytest.fail("paused"))
+    early.open(INFER_SHAPE.path, headers=MANY_PAIRS)
+    assert early.await_(lambda: bool(early.closed))
+    with Connection(runner.addresses[0]) as other:
+        assert ask(other, []).is_ok
+
+
+@pytest.mark.parametrize("serving", ["inline", "threads"])
+def test_a_server_stops_while_a_list_is_read(serving: str, monkeypatch: pytest.MonkeyPatch):
+    with run_runner(configure(serving)) as runner, Connection(runner.addresses[0], acknowledges=False) as early:
+        reading = LongReading(monkeypatch)
+        early.open(INFER_SHAPE.path, headers=MANY_PAIRS)
+        reading.await_begin()
+        timer = threading.Timer(0.2, reading.may_end.set)  # while it is stopping, or has stopped but for this
+        timer.start()
+    timer.join()

@@ -8,9 +8,10 @@ from itertools import count
 import pytest
 
 from tensor_reshape.server.transport import offenders
-from tensor_reshape.server.transport.offenders import SILENCE_SECONDS, OffenderCloser
+from tensor_reshape.server.transport.offenders import OffenderCloser
 
 NOW = 1000.0
+SILENCE_SECONDS = 2.0
 SECONDS = 60.0
 
 
@@ -20,8 +21,8 @@ def name(client: socket.socket) -> str:
 
 def make(listener: socket.socket, *offenders: socket.socket) -> OffenderCloser:
     """Returns one that is told once of each."""
-    waiting = [{name(client)} for client in offenders]
-    return OffenderCloser({listener.getsockname()[1]}, lambda: waiting.pop() if waiting else set())
+    waiting = [{name(client): SILENCE_SECONDS} for client in offenders]
+    return OffenderCloser({listener.getsockname()[1]}, lambda: waiting.pop() if waiting else {})
 
 
 class SlowClock:

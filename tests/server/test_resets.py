@@ -5,12 +5,14 @@ import math
 import pytest
 
 from tensor_reshape.server.calls.resets import (
+    ACCUSED_SILENCE_SECONDS,
     BURST_SECONDS,
     DISTRUST_SECONDS,
     DISTRUSTED_TOKENS,
     LATE_SECONDS,
     MAX_BUCKETS,
     MIN_BURST,
+    SILENCE_SECONDS,
     ResetBuckets,
 )
 
@@ -40,7 +42,7 @@ def buckets(clock: Clock) -> ResetBuckets:
 def reset(buckets: ResetBuckets, count: int, peer: str = A, seconds_left: float = math.inf) -> set[str]:
     for _ in range(count):
         buckets.note_reset(peer, seconds_left)
-    return buckets.take_offenders()
+    return set(buckets.take_offenders())
 
 
 def answer(buckets: ResetBuckets, count: int, peer: str = A) -> None:
@@ -54,24 +56,42 @@ def test_a_burst_is_free_and_one_more_is_not(buckets: ResetBuckets):
 
 
 def test_who_is_accused_is_an_offender_at_once_and_his_address_is_distrusted(buckets: ResetBuckets):
-    hurried = list[set[str]]()
+    hurried = list[dict[str, float]]()
     buckets.hurry = lambda: hurried.append(buckets.take_offenders())
-    buckets.accuse(A)
-    assert hurried == [{A}]
+    buckets.accuse({A})
+    assert hurried == [{A: ACCUSED_SILENCE_SECONDS}]
     assert reset(buckets, int(DISTRUSTED_TOKENS), SAME_ADDRESS) == set()
     assert reset(buckets, 1, SAME_ADDRESS) == {SAME_ADDRESS}
 
 
 @pytest.mark.parametrize("peer", ["unix:", "unix:/run/x"])
 def test_nobody_can_be_accused_who_shares_a_name(buckets: ResetBuckets, peer: str):
-    buckets.accuse(peer)
-    assert buckets.take_offenders() == set()
+    buckets.accuse({peer})
+    assert buckets.take_offenders() == {}
 
 
 def test_nobody_is_accused_while_the_server_stops(buckets: ResetBuckets):
     buckets.stop()
-    buckets.accuse(A)
-    assert buckets.take_offenders() == set()
+    buckets.accuse({A})
+    assert buckets.take_offenders() == {}
+
+
+def test_who_is_accused_is_silenced_for_longer_than_who_resets(buckets: ResetBuckets):
+    for _ in range(BURST + 1):
+        buckets.note_reset(A, math.inf)
+    assert buckets.take_offenders() == {A: SILENCE_SECONDS}
+    buckets.note_reset(A, math.inf)
+    buckets.accuse({A})
+    buckets.note_reset(A, math.inf)
+    assert buckets.take_offenders() == {A: ACCUSED_SILENCE_SECONDS}
+
+
+def test_nobody_hurries_for_who_was_accused_before(buckets: ResetBuckets):
+    hurried = list[None]()
+    buckets.hurry = lambda: hurried.append(None)
+    for peers in ({A}, {A}, {A, ELSEWHERE}, set[str]()):
+        buckets.accuse(peers)
+    assert len(hurried) == 2
 
 
 def test_a_low_rate_has_a_burst_all_the_same(clock: Clock):
@@ -101,7 +121,7 @@ def test_calls_that_are_read_with_their_resets_after_a_stall_are_late(buckets: R
 
 def test_an_offender_is_named_again_with_each_reset(buckets: ResetBuckets):
     assert reset(buckets, BURST + 1) == {A}
-    assert buckets.take_offenders() == set()
+    assert buckets.take_offenders() == {}
     assert reset(buckets, 1) == {A}
 
 

@@ -30,15 +30,14 @@ attacks were known (`scripts/attack --into before`) → after what they led to (
 _UNBOUNDED = """
 ## What is not bounded
 
-- **Headers of who has not acknowledged the server's settings** (early-header-bombs, early-small-bombs). Until then
-  gRPC's core takes 16 MiB of headers a call, half a million of them, each of which may be a byte on the wire; no
-  option says less. The server refuses such a call before it is kept, and has its connection silenced. But some calls
-  of the connection have been read by then, up to 128: each takes up to 34 MiB, and 0.1 s of the thread that serves
-  all, until that has seen it; where values are no text it is 0.6 s. So one connection makes others wait for 0.2 to
-  0.6 s every two seconds, as the table has it, with values that are no text for 6 to 9 s, and takes up to 1.2 GiB; 16
-  that come back at once take all of the server's time, and up to 6 GiB. Set a limit of memory, and where strangers
-  can reach the port have a proxy in front: those that read HTTP/2 bound lists of headers from the first byte on.
-  Behind interceptors, where grpcio's own loop receives the calls, nothing of this is bounded.
+- **Headers of who has not acknowledged the server's settings** (early-...-bombs). Until then gRPC's core takes 16 MiB
+  of headers a call, half a million of them, each of which may be a byte on the wire; no option says less. The server
+  refuses such a call before it is kept, serves others while its headers are read, and has its connection silenced for
+  ten seconds, and closed. But up to then the core has read some such calls, each of which takes up to 34 MiB and 0.1 s
+  of the interpreter, or 0.6 s where values are no text: one connection takes some 200 MiB; 16 of them take all of the
+  processor for the first two seconds, and 1.5 to 3 GiB. Set a limit of memory, and where strangers can reach the port
+  have a proxy in front: those that read HTTP/2 bound lists of headers from the first byte on. Behind interceptors,
+  where grpcio's own loop receives the calls, nothing of this is bounded.
 - **Valid calls, as many as the processor answers** (small-calls-16). Connections take turns, so a call waits for one of
   each other connection, however many those have sent. Who opens many connections has as many turns: nothing tells such
   a caller from a busy one, and a limit of rates belongs to a proxy that knows its callers.

@@ -27,8 +27,6 @@ class Interval(NamedTuple):
 
 ONE, MANY = Interval(), Interval(p50_ms=100, p99_ms=500, refusals=float("inf"))
 BATCH = Interval(p50_ms=5)
-# One list of headers that gRPC's core takes, and no option bounds, costs 0.1 s by itself: see `calls.header_lists`.
-LONG = Interval(p99_ms=1000, health_p99_ms=1000)
 CROWD = 16
 
 
@@ -127,11 +125,20 @@ ATTACKS = {
             floods.huge_headers,
             floods.header_bombs,
             floods.early_header_bombs,
+            floods.early_small_bombs,
+            floods.early_garbled_bombs,
             floods.small_calls,
             floods.short_connections,
         ),
-        *_list("floods", LONG, floods.early_small_bombs),
-        *_list("floods", MANY, floods.rapid_resets, floods.small_calls, connections=CROWD),
+        *_list(
+            "floods",
+            MANY,
+            floods.rapid_resets,
+            floods.small_calls,
+            floods.early_small_bombs,
+            floods.early_garbled_bombs,
+            connections=CROWD,
+        ),
         *_list(
             "memory",
             ONE,

@@ -126,6 +126,11 @@ def early_small_bombs(address: str) -> None:
     _send_bombs(address, b"\0", 400_000, acknowledges=False)
 
 
+def early_garbled_bombs(address: str) -> None:
+    """Likewise, with a value that is no text: to find that out takes ten times as long."""
+    _send_bombs(address, b"\x01\xff", 400_000, acknowledges=False)
+
+
 def _send_bombs(address: str, value: bytes, times: int, *, acknowledges: bool = True) -> None:
     """Has a header kept, whose value is as HPACK has it, and named by all calls that follow."""
     with Connection(address, acknowledges=acknowledges) as connection:

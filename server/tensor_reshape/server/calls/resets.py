@@ -37,7 +37,7 @@ import socket
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from tensor_reshape.server.calls.accounts import is_shared
@@ -53,6 +53,16 @@ DISTRUSTED_TOKENS = 128.0
 
 DISTRUST_SECONDS = 60.0
 """How long an address is distrusted after the last of its connections was closed."""
+
+SILENCE_SECONDS = 2.0
+"""How long nothing is heard of who has reset too many calls.
+
+No longer: one that was taken for an offender by mistake is to know soon that it has to connect anew. To forget a
+connection costs its peer nothing, so this bounds no stranger who knows of it; the limits of connections do.
+"""
+
+ACCUSED_SILENCE_SECONDS = 10.0
+"""How long nothing is heard of who is accused because of one call, which is no mistake."""
 
 LATE_TOKENS = 0.02
 """What the reset of a call costs whose time was up, or nearly."""
@@ -94,7 +104,7 @@ class ResetBuckets:
         self._buckets: OrderedDict[str, _Bucket] = OrderedDict()  # by connection, the last to be used last
         self._distrusted: OrderedDict[str, float] = OrderedDict()  # until when, by address
         self._accused: OrderedDict[str, None] = OrderedDict()  # connections, in the order in which they were first
-        self._offenders: set[str] = set()  # connections that have reset a call without a token since the last look
+        self._offenders: dict[str, float] = {}  # since the last look, and how long to silence each
 
     def note_reset(self, peer: str, seconds_left: float) -> None:
         """Notes that a call was reset before it was answered.
@@ -109,21 +119,23 @@ class ResetBuckets:
             bucket = self._fill(peer)
             bucket.tokens -= LATE_TOKENS if seconds_left < LATE_SECONDS else 1.0
             if bucket.tokens < 0:  # again with each reset: it may not have been found
-                self._offenders.add(peer)
+                self._offenders.setdefault(peer, SILENCE_SECONDS)
                 self._distrust(find_address(peer))
 
-    def accuse(self, peer: str) -> None:
-        """Takes a connection for an offender because of one call."""
-        if is_shared(peer) or self._is_stopped:
+    def accuse(self, peers: Collection[str]) -> None:
+        """Takes connections for offenders because of one call each."""
+        named = {peer for peer in peers if not is_shared(peer)}
+        if not named or self._is_stopped:
             return
         with self._lock:
-            is_new = peer not in self._accused
-            self._accused[peer] = None
-            if len(self._accused) > MAX_BUCKETS:
-                self._accused.popitem(last=False)
-            self._offenders.add(peer)
-            self._distrust(find_address(peer))
-        if is_new:  # else it has been: what it had sent before comes yet
+            is_new = not named <= self._accused.keys()
+            for peer in named:
+                self._accused[peer] = None
+                if len(self._accused) > MAX_BUCKETS:
+                    self._accused.popitem(last=False)
+                self._distrust(find_address(peer))
+            self._offenders |= dict.fromkeys(named, ACCUSED_SILENCE_SECONDS)
+        if is_new:  # else they have been: what they had sent before comes yet
             self.hurry()
 
     def stop(self) -> None:
@@ -135,12 +147,15 @@ class ResetBuckets:
         if self._distrusted or peer in self._buckets:  # without the lock: both only begin to matter with a reset
             self._earn(peer)
 
-    def take_offenders(self) -> set[str]:
-        """Returns the connections that have become offenders, or have gone on to be, since this was called last."""
+    def take_offenders(self) -> dict[str, float]:
+        """Returns the connections that have become offenders, or have gone on to be, since this was called last.
+
+        With each comes for how many seconds nothing is to be heard of it until it is closed.
+        """
         if not self._offenders:
-            return set()
+            return {}
         with self._lock:
-            taken, self._offenders = self._offenders, set()
+            taken, self._offenders = self._offenders, {}
         return taken
 
     def _earn(self, peer: str) -> None:

@@ -44,6 +44,10 @@ To queue a call takes one poll more, a tenth of what a small call costs. How man
 and idle streams are, for as long as their client is there.
 """
 
+TURN_SECONDS = 0.005
+"""How long others are served, where they always wait, until a list of headers is read on that is an offence."""
+
+_YIELD_SECONDS = 1e-4
 _EVENTS_PER_CALL = 4
 # Events of calls under way after which a queued call is begun, where there is always another event. A call has two or
 # three, so those under way become fewer; it is begun in any case when there is no event. With threads each call that is
@@ -128,6 +132,7 @@ class _ServingLoop:
         self._direct = {name.encode(): open_call for name, open_call in direct.items()}  # by bytes: so grpcio has it
         self._note = note
         self._headers = headers
+        self._note_turn: Callable[[], None] | None = None
         self._asked = 0  # calls that the core was asked for, and has not handed over; touched by this thread alone
         self._queue: FairQueue[Any] = FairQueue()  # events of calls that have been handed over, and are not begun
         self._events = 0  # of calls under way, since one of the queue was begun
@@ -144,7 +149,8 @@ class _ServingLoop:
 
     def serve(self, note_turn: Callable[[], None] | None) -> None:
         """Does as grpcio's `_serve`, but for direct calls and the queue."""
-        self._headers.begin()
+        self._note_turn = note_turn
+        self._headers.begin(self._serve_others)
         renew = self._headers.renew
         poll = self._state.completion_queue.poll
         # No name is kept of what was polled: an event may have the last reference to a call, which is freed with it.
@@ -152,6 +158,23 @@ class _ServingLoop:
             if note_turn is not None:
                 note_turn()
             renew()
+
+    def _serve_others(self) -> None:
+        """Serves while something waits, TURN_SECONDS at most; within a poll, in which grpcio reads a list of headers.
+
+        The call of that list is not over, and the core is still asked for it: so the server goes on at least that long.
+        """
+        poll = self._state.completion_queue.poll
+        end = time.perf_counter() + TURN_SECONDS
+        while time.perf_counter() < end:
+            self._headers.renew()
+            event = poll(time.time() + _YIELD_SECONDS)
+            is_idle = event.completion_type == self._timeout and not self._queue.waiting
+            self._process(event)
+            if self._note_turn is not None:
+                self._note_turn()
+            if is_idle:
+                return
 
     def _process(self, event: Any) -> bool:
         """Processes what was polled, and returns whether to go on."""

@@ -3,11 +3,9 @@
 - Who is closed at once is back at once, with a connection that nobody knows anything of. So the kernel first drops all
   that comes on the connection, and what has come and was not read: its peer has to wait until it is closed, or to give
   it up by itself.
-- No longer than `SILENCE_SECONDS`: one that was taken for an offender by mistake is to know soon that it has to connect
-  anew. To forget a connection costs its peer nothing, so this bounds no stranger who knows of it; the limits of
-  connections do.
-- One that is named again is silenced no longer because of it. One that was not found, for want of a descriptor, is
-  looked for when it is named again, and where it is to be closed, until `_FORGET_SECONDS` after that.
+- For how long, says who has found them. One that is named again is silenced no longer because of it. One that was not
+  found, for want of a descriptor, is looked for when it is named again, and where it is to be closed, until
+  `_FORGET_SECONDS` after that.
 - To find a connection by its name, all of them are looked at. That is done in a part of the time alone, however many
   there are, and however often some have to go.
 - Where the system cannot drop what comes, a connection is closed without having been silenced.
@@ -18,13 +16,10 @@ import logging
 import socket
 import struct
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 
 from tensor_reshape.server.transport.sockets import find_connections, name_peer
-
-SILENCE_SECONDS = 2.0
-"""How long nothing is heard of an offender until it is closed."""
 
 _FORGET_SECONDS = 2.0
 _LOG_SECONDS = 10.0  # between two lines: a stranger can be an offender as often as he likes
@@ -40,12 +35,13 @@ _LOGGER = logging.getLogger(__name__)
 class OffenderCloser:
     """Silences connections, and closes them."""
 
-    def __init__(self, ports: Collection[int], take_offenders: Callable[[], Collection[str]]) -> None:
+    def __init__(self, ports: Collection[int], take_offenders: Callable[[], Mapping[str, float]]) -> None:
         """Looks after the connections of a server.
 
         Args:
             ports: the TCP ports that it listens on.
-            take_offenders: returns the names of those that have to go, as grpcio gives them.
+            take_offenders: returns the names of those that have to go, as grpcio gives them, and for how many seconds
+                nothing is to be heard of each until it is closed.
         """
         self._ports = frozenset(ports)
         self._take_offenders = take_offenders
@@ -68,7 +64,7 @@ class OffenderCloser:
             self._handle(offenders, ended, now)
             self._not_before = now + (time.perf_counter() - began) * _REST_SHARE
 
-    def _handle(self, offenders: Collection[str], ended: Collection[str], now: float) -> None:
+    def _handle(self, offenders: Mapping[str, float], ended: Collection[str], now: float) -> None:
         before, closed = frozenset(self._silenced), set[str]()
         for _, found in find_connections(self._ports):
             with suppress(OSError):  # it has been closed
@@ -78,16 +74,16 @@ class OffenderCloser:
                     closed.add(name)
                     _close(found)
                 elif name in offenders and name not in before:
-                    self._silence(found, name, now)
+                    self._silence(found, name, now, offenders[name])
         for name in ended:
             if name in closed or self._silenced[name] < now - _FORGET_SECONDS:  # else it has gone by itself
                 del self._silenced[name]
 
-    def _silence(self, found: socket.socket, name: str, now: float) -> None:
+    def _silence(self, found: socket.socket, name: str, now: float, seconds: float) -> None:
         try:
             found.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, _PROGRAM)
             _discard(found)
-            self._silenced[name] = now + SILENCE_SECONDS
+            self._silenced[name] = now + seconds
         except OSError:
             _close(found)
         self._unsaid += 1
