@@ -7,9 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 
-from tensor_reshape.cli.outputs import create_file, is_replaceable, reserve
+from tensor_reshape.cli.outputs import create_file, is_replaceable, reserve, write_file
 
 # Whoever runs the tests may have this ignored, as nohup does; that is another truth.
 WAIT = """
@@ -101,3 +102,22 @@ def test_only_regular_files_are_replaced(tmp_path: Path):
     (tmp_path / "file").touch()
     names = ("fifo", "file", "new")
     assert [is_replaceable(str(tmp_path / name)) for name in names] == [False, True, True]
+
+
+def test_bytes_are_written_in_one_step(tmp_path: Path):
+    path = tmp_path / "file"
+    path.write_bytes(b"old")
+    with path.open("rb") as old:
+        write_file(path, b"new")
+        assert (old.read(), path.read_bytes(), list_names(tmp_path)) == (b"old", b"new", ["file"])
+
+
+def test_bytes_go_into_what_is_no_file():
+    write_file(Path(os.devnull), b"new")
+    assert stat.S_ISCHR(Path(os.devnull).stat().st_mode)
+
+
+def test_bytes_that_cannot_be_written_are_told_by_their_file(tmp_path: Path):
+    with pytest.raises(click.FileError, match="No such file or directory") as caught:
+        write_file(tmp_path / "none" / "file", b"new")
+    assert caught.value.filename == str(tmp_path / "none" / "file")

@@ -63,3 +63,45 @@ def test_another_file_is_refused(tmp_path: Path, text: str):
     path.write_text(text)
     with pytest.raises(ValueError, match="has no results of the conformance kit"):
         read_results(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("implementation", None),
+        ("versions", {"numpy": 2}),
+        ("sizes", "core"),
+        ("sizes", [1]),
+        ("counts", []),
+        ("counts", {"target": 1}),
+        ("counts", {"target": {"agrees": "1"}}),
+        ("counts", {"target": {"agrees": True}}),
+        ("differences", [None]),
+        ("differences", {"a": 1}),
+    ],
+)
+def test_results_of_other_types_are_refused(tmp_path: Path, name: str, value: object):
+    path = tmp_path / "results.json"
+    path.write_text(json.dumps(json.loads(RESULTS.write()) | {name: value}))
+    with pytest.raises(ValueError, match="has no results of the conformance kit"):
+        read_results(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("id", 1), ("verdict", "fine"), ("verdict", []), ("question", None), ("right", []), ("answer", [6]), ("why", {})],
+)
+def test_a_difference_of_other_types_is_refused(tmp_path: Path, name: str, value: object):
+    record = json.loads(RESULTS.write())
+    record["differences"][0][name] = value
+    path = tmp_path / "results.json"
+    path.write_text(json.dumps(record))
+    with pytest.raises(ValueError, match="has no results of the conformance kit"):
+        read_results(path)
+
+
+def test_results_nested_too_deep_are_refused(tmp_path: Path):
+    path = tmp_path / "results.json"
+    path.write_text("[" * 100_000)
+    with pytest.raises(ValueError, match="has no results of the conformance kit"):
+        read_results(path)

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from tensor_reshape.cli.consoles import escape_unprintable
+from tensor_reshape.cli.outputs import write_file
 from tensor_reshape.cli.parameters import JSON_OPTION, Connection, connection_options
 from tensor_reshape.client import ReshapeError, infer_locally
 from tensor_reshape.onnx import Finding, ModelReport, Verdict, annotate_model, check_model
@@ -63,7 +64,7 @@ def _check(ask: Ask, model: Path, write: Path | None) -> ModelReport:
         message = "--write names the model itself: write to another file"
         raise click.UsageError(message)
     found, annotated = annotate_model(model, ask=ask)
-    write.write_bytes(annotated.SerializeToString())
+    write_file(write, annotated.SerializeToString())
     return found
 
 

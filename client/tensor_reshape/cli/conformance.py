@@ -12,7 +12,7 @@ from click.core import ParameterSource
 
 from tensor_reshape.cli.conformance_reports import draw_report, write_report
 from tensor_reshape.cli.consoles import escape_unprintable, find_console
-from tensor_reshape.cli.outputs import ended_by_signals
+from tensor_reshape.cli.outputs import ended_by_signals, write_file
 from tensor_reshape.cli.parameters import Connection, connection_options
 from tensor_reshape.cli.progress_bars import count_replies
 from tensor_reshape.conformance.cases import RULES, Question, Size, list_questions, read_version
@@ -91,7 +91,7 @@ def conformance(
     }
     for name, path in files.items():
         if path is not None:
-            path.write_bytes(builders[name]())
+            write_file(path, builders[name]())
     deviations = compare(results, agreed, {question.id for question in questions})
     if expect is not None:
         click.echo("\n" + "\n".join(_list_deviations(deviations)))
@@ -107,7 +107,7 @@ def report(*, files: Sequence[Path], html: Path | None) -> None:
     results = [_refuse_unreadable(read_results, path) for path in files]
     _print_report(results)
     if html is not None:
-        html.write_bytes(build_page(results))
+        write_file(html, build_page(results))
 
 
 def _run(
@@ -122,7 +122,6 @@ def _run(
 ) -> tuple[Results, Mapping[str, Judgement]]:
     implementation, replies, introduction = _ask(connection, questions, jobs, **asked)
     pairs = [version.partition("=") for version in versions]
-    told = introduction.get("versions")
     judgements = judge_replies(questions, replies)
     return count_results(
         questions,
@@ -131,12 +130,16 @@ def _run(
         partial(
             Results,
             implementation=name or str(introduction.get("name") or implementation),
-            versions={key: value for key, _, value in pairs} or (told if isinstance(told, dict) else {}),
+            versions={key: value for key, _, value in pairs} or _read_versions(introduction.get("versions")),
             date=datetime.now(UTC).date().isoformat(),
             kit=read_version(),
             sizes=list(sizes),
         ),
     ), judgements
+
+
+def _read_versions(told: object) -> dict[str, str]:
+    return {name: str(version) for name, version in told.items()} if isinstance(told, dict) else {}
 
 
 def _ask(

@@ -21,6 +21,8 @@ from pathlib import Path
 from types import FrameType
 from typing import IO
 
+import click
+
 _FILE_MODE = 0o666  # before the umask, as every new file
 _END_SIGNALS = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
 """SIGHUP is what a terminal that is closed sends, or a connection to it that is lost."""
@@ -63,6 +65,22 @@ def create_file(path: str, size: int = 0) -> Iterator[IO[bytes]]:
             with suppress(OSError):
                 part.unlink()
             raise
+
+
+def write_file(path: Path, raw: bytes) -> None:
+    """Writes a file; what is none, such as a FIFO, is written to.
+
+    Raises:
+        click.FileError: it cannot be written.
+    """
+    try:
+        if is_replaceable(str(path)):
+            with create_file(str(path)) as file:
+                file.write(raw)
+        else:
+            path.write_bytes(raw)
+    except OSError as error:
+        raise click.FileError(str(path), error.strerror) from None
 
 
 def reserve(file: IO[bytes], size: int) -> None:
