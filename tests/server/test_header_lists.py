@@ -13,7 +13,7 @@ from grpc._cython import cygrpc  # type: ignore[attr-defined] # compiled, withou
 from http2 import HEALTH_CHECK, Connection, End, grpc_message
 from in_process import ANY_PORT, run_runner, run_stock
 from tensor_reshape.server.calls import header_lists, resets, serving_loops
-from tensor_reshape.server.calls.header_lists import LEAST_OFFENCE_BYTES, OFFENCE, HeaderBound
+from tensor_reshape.server.calls.header_lists import LEAST_OFFENCE_BYTES, MOST_DEPTH, OFFENCE, HeaderBound
 from tensor_reshape.server.calls.resets import ResetBuckets
 from tensor_reshape.server.calls.unread_calls import SenderFinder
 from tensor_reshape.server.config import Config
@@ -216,6 +216,18 @@ class LongReading:
         assert self.begun.wait(SECONDS)
 
 
+def note_looks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Returns the list to which each look for senders adds how many lists are being read; none is found."""
+    depths = list[int]()
+
+    def look(_: SenderFinder, __: int, depth: int) -> set[str]:
+        depths.append(depth)
+        return set()
+
+    monkeypatch.setattr(SenderFinder, "look", look)
+    return depths
+
+
 @pytest.fixture
 def reading(monkeypatch: pytest.MonkeyPatch) -> Iterator[LongReading]:
     reading = LongReading(monkeypatch)
@@ -258,13 +270,50 @@ def test_lists_are_read_beside_each_other(runner: Runner, early: Connection, rea
         assert second.await_(lambda: bool(second.closed))
 
 
-def test_no_more_lists_than_a_few_are_read_at_once(runner: Runner, early: Connection, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(header_lists, "MOST_DEPTH", 0)
-    monkeypatch.setattr(SenderFinder, "look", lambda *_: pytest.fail("paused"))
-    early.open(INFER_SHAPE.path, headers=MANY_PAIRS)
+def test_one_list_more_than_may_be_read_at_once_has_no_pauses(
+    runner: Runner, early: Connection, reading: LongReading, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(runner._admission.resets, "accuse", lambda _: None)
+    pauses = note_looks(monkeypatch)
+    for _ in range(MOST_DEPTH + 2):
+        early.open(INFER_SHAPE.path, headers=MANY_PAIRS)
+    reading.await_begin()
+    deadline = time.monotonic() + SECONDS
+    while reading.most_at_once <= MOST_DEPTH:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    assert max(pauses) == MOST_DEPTH
+    reading.may_end.set()
+    assert ask(early, []).is_ok
+
+
+def test_nothing_pauses_for_a_list_that_is_short(runner: Runner, early: Connection, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(header_lists, "FIRST_READ_SECONDS", SECONDS)
+    pauses = note_looks(monkeypatch)
+    early.open(INFER_SHAPE.path, headers=[("x", "")] * MANY)
     assert early.await_(lambda: bool(early.closed))
     with Connection(runner.addresses[0]) as other:
         assert ask(other, []).is_ok
+    assert pauses == []
+
+
+def test_who_sends_such_a_list_to_the_port_for_health_is_closed(runner: Runner):
+    assert runner.health_address
+    with Connection(runner.health_address, acknowledges=False) as early, Connection(runner.health_address) as other:
+        early.open(HEALTH_CHECK, headers=MANY_PAIRS)
+        assert early.await_(lambda: bool(early.closed))
+        assert ask(other, [], HEALTH_CHECK).is_ok
+
+
+def test_who_is_accused_at_one_port_keeps_its_connection_to_the_other(runner: Runner):
+    assert runner.health_address
+    port = runner._side_ports._health_port
+    assert port is not None
+    with Connection(runner.addresses[0]) as connection, Connection(runner.health_address) as health:
+        own, others = (f"ipv4:127.0.0.1:{one.socket.getsockname()[1]}" for one in (health, connection))
+        port.resets.accuse({own, others})
+        assert health.await_(lambda: bool(health.closed))
+        assert ask(connection, []).is_ok
 
 
 @pytest.mark.parametrize("serving", ["inline", "threads"])
@@ -273,6 +322,14 @@ def test_a_server_stops_while_a_list_is_read(serving: str, monkeypatch: pytest.M
         reading = LongReading(monkeypatch)
         early.open(INFER_SHAPE.path, headers=MANY_PAIRS)
         reading.await_begin()
-        timer = threading.Timer(0.2, reading.may_end.set)  # while it is stopping, or has stopped but for this
-        timer.start()
-    timer.join()
+        stages = list[bool]()
+        stop = runner._server.stop
+
+        def stop_and_go_on(grace: float | None) -> threading.Event:
+            ended = stop(grace)
+            stages.append(ended.is_set())
+            reading.may_end.set()
+            return ended
+
+        monkeypatch.setattr(runner._server, "stop", stop_and_go_on)
+    assert stages[0] is False  # it had not stopped when the list went on to be read

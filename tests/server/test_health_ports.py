@@ -15,7 +15,6 @@ from plain_requests import INFER, STATIC_RESHAPE, build_static_request
 from tensor_reshape.rules.limits import MAX_HEADER_BYTES
 from tensor_reshape.server.auxiliary.health_ports import SILENT_SECONDS, HealthPort
 from tensor_reshape.server.calls.fair_locks import FairLock
-from tensor_reshape.server.calls.resets import ResetBuckets
 from tensor_reshape.server.config import Config
 from tensor_reshape.server.oip.methods import build_probes
 from tensor_reshape.server.runner import Runner
@@ -46,7 +45,7 @@ def connection(runner: Runner) -> Iterator[Connection]:
 def port() -> Iterator[HealthPort]:
     """A port whose service is the test."""
     config = Config(listen=(ANY_PORT,))
-    port = HealthPort(config, ANY_PORT, 16, ResetBuckets(config.max_resets_per_second), shares=False)
+    port = HealthPort(config, ANY_PORT, 16, shares=False)
     port.start()
     try:
         yield port

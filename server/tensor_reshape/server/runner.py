@@ -140,8 +140,8 @@ class Runner:
             replace(config, listen=self.addresses), self._admission, self._max_connections, shares=self._shares_ports
         )
         self._side_ports.open_gateway(served, self._health.is_serving, self._access.find_context)
-        bound = (*self.addresses, *filter(None, [self.health_address]))
-        self._ports = tuple(find_port(address) for address in bound if not address.startswith("unix:"))
+        self._service_ports = tuple(find_port(one) for one in self.addresses if not one.startswith("unix:"))
+        self._ports = (*self._service_ports, *map(find_port, filter(None, [self.health_address])))
         if private_address is not None:
             self._server.add_insecure_port(private_address)
         self._housekeeper = self._build_housekeeper()
@@ -235,7 +235,7 @@ class Runner:
         # Half of what one of the largest messages takes: who sends one after another keeps the memory for them.
         memory = MemoryReturner(COST_FACTOR * self._config.max_message_bytes // 2)
         connections = ConnectionKeeper(self._ports, self._max_connections)
-        offenders = OffenderCloser(self._ports, self._admission.resets.take_offenders)
+        offenders = OffenderCloser(self._service_ports, self._admission.resets.take_offenders)
         housekeeper = Housekeeper(
             (
                 self._end_if_deaf,
@@ -248,6 +248,7 @@ class Runner:
             )
         )
         self._admission.resets.hurry = housekeeper.hurry
+        self._side_ports.set_hurry(housekeeper.hurry)
         return housekeeper
 
     def _count_connections(self) -> int:

@@ -45,9 +45,7 @@ class SidePorts:
         self._gateway: Gateway | None = None
         self._health_port = None
         if config.health_listen is not None:
-            self._health_port = HealthPort(
-                config, config.health_listen, max_connections, admission.resets, shares=shares
-            )
+            self._health_port = HealthPort(config, config.health_listen, max_connections, shares=shares)
         self.health_address = None if self._health_port is None else self._health_port.address
         self.note_turn = None if self._health_port is None else self._health_port.note_turn
 
@@ -83,6 +81,11 @@ class SidePorts:
     def max_http_connections(self) -> int:
         """How many are taken."""
         return 0 if self._gateway is None else self._gateway.port.max_connections
+
+    def set_hurry(self, hurry: Callable[[], None]) -> None:
+        """Sets what has `look` called at once, from any thread."""
+        if self._health_port is not None:
+            self._health_port.resets.hurry = hurry
 
     def start(self) -> None:
         """Starts to serve."""

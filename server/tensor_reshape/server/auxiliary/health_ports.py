@@ -5,7 +5,8 @@
 - It says NOT_SERVING also while the thread that receives the calls of the service makes no turn: the port has a thread
   of its own, and would otherwise answer for a server that hangs. A turn is made at least once a second, and on a busy
   machine somewhat later. Where grpcio's own loop receives the calls nothing is known of turns.
-- It counts resets and connections as the other ports do, with their limits, and refuses the same headers.
+- It counts resets and connections as the other ports do, with their limits, and refuses the same headers. But it has
+  its own offenders: whom this port accuses by mistake loses no connection to another, nor the other way round.
 """
 
 import math
@@ -22,7 +23,8 @@ from tensor_reshape.server.calls.header_lists import HeaderBound
 from tensor_reshape.server.calls.resets import ResetBuckets
 from tensor_reshape.server.calls.router import CallRouter
 from tensor_reshape.server.config import Config
-from tensor_reshape.server.transport.listeners import bind
+from tensor_reshape.server.transport.listeners import bind, find_port
+from tensor_reshape.server.transport.offenders import OffenderCloser
 from tensor_reshape.server.transport.options import build_options
 
 SILENT_SECONDS = 5.0
@@ -34,25 +36,24 @@ class HealthPort:
 
     Attributes:
         address: where, with its real port.
+        resets: is told how its calls end.
     """
 
-    def __init__(
-        self, config: Config, address: str, max_connections: int, resets: ResetBuckets, *, shares: bool
-    ) -> None:
+    def __init__(self, config: Config, address: str, max_connections: int, *, shares: bool) -> None:
         """Binds `address`.
 
         Args:
             config: of the server that it speaks of; of its limits the port has those of connections.
             address: as `Config.health_listen` has it.
             max_connections: how many connections it takes.
-            resets: is told how calls end.
             shares: whether other processes listen on the same port.
 
         Raises:
             ConfigError: the address cannot be bound.
         """
-        self._health, methods = build_health(resets)
-        self._headers = HeaderBound(config.max_metadata_bytes, resets)
+        self.resets = ResetBuckets(config.max_resets_per_second)
+        self._health, methods = build_health(self.resets)
+        self._headers = HeaderBound(config.max_metadata_bytes, self.resets)
         self._is_stopping = False
         # When the service's thread has made its last turn; infinite until the first. Written on that thread alone.
         self._turned_at = math.inf
@@ -65,6 +66,7 @@ class HealthPort:
         )
         self._server.add_generic_rpc_handlers((AuxiliaryHandlers(methods),))
         self.address = bind(self._server, address, None, held=shares)
+        self._offenders = OffenderCloser({find_port(self.address)}, self.resets.take_offenders)
 
     def start(self) -> None:
         """Starts to serve."""
@@ -75,11 +77,12 @@ class HealthPort:
         self._turned_at = time.monotonic()
 
     def look(self, now: float) -> None:
-        """Says what has changed; to be called many times a second, on one thread.
+        """Says what has changed, and closes offenders; to be called many times a second, on one thread.
 
         Args:
             now: by `time.monotonic`.
         """
+        self._offenders.look(now)
         turns = now - self._turned_at < SILENT_SECONDS
         if self._is_stopping or turns == self._health.is_serving():
             return
@@ -95,5 +98,6 @@ class HealthPort:
 
     def end(self) -> None:
         """Ends all that is under way there."""
+        self.resets.stop()
         self._health.end_watches()
         self._server.stop(None)

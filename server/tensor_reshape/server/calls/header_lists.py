@@ -11,8 +11,9 @@
   logged: that takes 0.2 µs, or 1.7, and together up to 0.8 s of the thread that serves all.
 - So from an offence on others come first: after each millisecond in which such a list was read, those that wait are
   served, within the making of a pair. And its sender is silenced while it is read: of the 128 calls that a connection
-  may have, the core reads some more meanwhile, each of which takes up to 34 MiB, and not all. Lists that come while one
-  is read are read first, and in the same way.
+  may have, the core reads only a few more, which take up to 34 MiB each. Lists that come while one is read are read
+  first, and in the same way.
+- Who sets a call a millisecond has run out of it before anybody looks: nobody can tell whose call it was.
 - All of this is so in threads in which `HeaderBound.begin` was called: whatever else the process does with gRPC has all
   its pairs and lines.
 """
@@ -42,7 +43,7 @@ READ_SECONDS = 0.001
 """How long it is read from then on until others are served again."""
 
 MOST_DEPTH = 64
-"""How many lists are begun to be read while others are read that came before; no more of them pause."""
+"""How many lists are begun to be read while others are read that came before. One more than that has no pauses."""
 
 _PAUSE_BYTES = 1 << 14  # of headers, after which it is seen whether it is time for a pause
 _PAIR_BYTES = 32  # that HTTP/2 counts for a header besides its name and value (RFC 9113, section 6.5.2)

@@ -113,7 +113,7 @@ class ResetBuckets:
             peer: the name of the connection.
             seconds_left: until the time was up that the caller had set; infinite where it had set none.
         """
-        if is_shared(peer) or self._is_stopped:
+        if not peer or is_shared(peer) or self._is_stopped:
             return
         with self._lock:
             bucket = self._fill(peer)
@@ -123,8 +123,8 @@ class ResetBuckets:
                 self._distrust(find_address(peer))
 
     def accuse(self, peers: Collection[str]) -> None:
-        """Takes connections for offenders because of one call each."""
-        named = {peer for peer in peers if not is_shared(peer)}
+        """Takes connections for offenders because of one call each; a name that is empty is nobody's."""
+        named = {peer for peer in peers if peer and not is_shared(peer)}
         if not named or self._is_stopped:
             return
         with self._lock:

@@ -164,17 +164,18 @@ class _ServingLoop:
 
         The call of that list is not over, and the core is still asked for it: so the server goes on at least that long.
         """
-        poll = self._state.completion_queue.poll
+        poll, renew = self._state.completion_queue.poll, self._headers.renew
         end = time.perf_counter() + TURN_SECONDS
-        while time.perf_counter() < end:
-            self._headers.renew()
-            event = poll(time.time() + _YIELD_SECONDS)
-            is_idle = event.completion_type == self._timeout and not self._queue.waiting
-            self._process(event)
-            if self._note_turn is not None:
-                self._note_turn()
-            if is_idle:
-                return
+        renew()
+        while time.perf_counter() < end and self._serve_one(poll(time.time() + _YIELD_SECONDS)):
+            renew()
+
+    def _serve_one(self, event: Any) -> bool:
+        """Processes an event, and returns whether something may wait."""
+        self._process(event)
+        if self._note_turn is not None:
+            self._note_turn()
+        return event.completion_type != self._timeout or bool(self._queue.waiting)
 
     def _process(self, event: Any) -> bool:
         """Processes what was polled, and returns whether to go on."""

@@ -2,7 +2,7 @@
 
 grpcio asks the core for a call by an object that has room for it, and lets nobody see that until it has made pairs of
 all headers. But the collector of garbage knows of it, and of the call in it. Where a release of grpcio has it
-otherwise, there are none.
+otherwise, there are none. Nor would there be if objects of the process were frozen (`gc.freeze`): nobody does so.
 
 The collector is asked for what refers to the tag of all requests, never for all objects: among these are tuples that
 another thread is just making, and to make one fails while anybody else has it (SystemError; an import of numpy did).
@@ -10,6 +10,8 @@ another thread is just making, and to make one fails while anybody else has it (
 Unread are the calls whose headers a thread is reading, and those that wait for it behind them. Which are which, nothing
 tells; but it takes them in the order in which they came. So once as many have been taken as were waiting at a time,
 those of that time that are still unread are being read. And where all are of one connection, it does not matter.
+Calls of other servers of the process may be among them. So who closes offenders looks among the connections of one
+server alone.
 """
 
 import gc
@@ -35,8 +37,9 @@ def find_unread_calls() -> list[Any]:
 
 
 def name_peer(call: Any) -> str:  # noqa: ANN401 - grpcio's, without types
-    """Returns the name of a call's connection; of one that is cancelled it is not known."""
-    return str(call.peer(), "utf8", "replace")
+    """Returns the name of a call's connection; none of one that has run out of time, or was cancelled."""
+    name = str(call.peer(), "utf8", "replace")
+    return name if ":" in name else ""
 
 
 class SenderFinder:
@@ -60,11 +63,12 @@ class SenderFinder:
         if depth <= self._known or began < self._rests_until:
             return set()
         found = self._find(taken, depth)
-        if len(found) >= depth:
+        names = {name for name in map(name_peer, found) if name}
+        if names and len(found) >= depth:
             self._known = depth
         now = time.perf_counter()
         self._rests_until = now + (now - began) * _REST_SHARE
-        return {name_peer(call) for call in found}
+        return names
 
     def note_end(self, depth: int) -> None:
         """Notes that a list was read to its end, and how many still are being read."""
@@ -75,10 +79,12 @@ class SenderFinder:
     def _find(self, taken: int, depth: int) -> list[Any]:
         unread = find_unread_calls()
         if len(set(map(name_peer, unread))) == 1:
+            self._suspects = []
             return unread
         if not self._suspects:
             self._suspects, self._taken_then = unread, taken + len(unread) - depth
         if taken < self._taken_then:
             return []
-        found, self._suspects = [call for call in self._suspects if call in unread], []
+        still_unread = set(unread)
+        found, self._suspects = [call for call in self._suspects if call in still_unread], []
         return found
