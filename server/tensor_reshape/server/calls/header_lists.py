@@ -13,7 +13,6 @@
   served, within the making of a pair. And its sender is silenced while it is read: of the 128 calls that a connection
   may have, the core reads only a few more, which take up to 34 MiB each. Lists that come while one is read are read
   first, and in the same way.
-- Who sets a call a millisecond has run out of it before anybody looks: nobody can tell whose call it was.
 - All of this is so in threads in which `HeaderBound.begin` was called: whatever else the process does with gRPC has all
   its pairs and lines.
 """
