@@ -160,7 +160,8 @@ def test_a_stream_needs_no_thread_but_its_caller_s(server: ServerProcess):
     with Client(server.address) as client:
         reshape(client, progress=look)
     assert callers
-    assert all(caller is threading.current_thread() and threads == before for caller, threads in callers)
+    # Fewer there may be: those that other tests have left end.
+    assert all(caller is threading.current_thread() and threads <= before for caller, threads in callers)
 
 
 ENDS: dict[str, tuple[StreamBehavior, type[Exception]]] = {

@@ -57,7 +57,7 @@ from tensor_reshape.server.service.server_infos import build_info_method
 from tensor_reshape.server.side_ports import SidePorts
 from tensor_reshape.server.transport.connections import ConnectionKeeper
 from tensor_reshape.server.transport.dismissals import Dismissal, close_listeners
-from tensor_reshape.server.transport.listeners import bind, count_listeners, find_port
+from tensor_reshape.server.transport.listeners import bind, count_listeners, find_ports
 from tensor_reshape.server.transport.offenders import OffenderCloser
 from tensor_reshape.server.transport.options import build_options
 from tensor_reshape.server.transport.sockets import find_connections
@@ -140,8 +140,8 @@ class Runner:
             replace(config, listen=self.addresses), self._admission, self._max_connections, shares=self._shares_ports
         )
         self._side_ports.open_gateway(served, self._health.is_serving, self._access.find_context)
-        self._service_ports = tuple(find_port(one) for one in self.addresses if not one.startswith("unix:"))
-        self._ports = (*self._service_ports, *map(find_port, filter(None, [self.health_address])))
+        self._service_ports = find_ports(self.addresses)
+        self._ports = (*self._service_ports, *find_ports(filter(None, [self.health_address])))
         if private_address is not None:
             self._server.add_insecure_port(private_address)
         self._housekeeper = self._build_housekeeper()

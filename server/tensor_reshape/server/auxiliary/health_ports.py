@@ -23,7 +23,7 @@ from tensor_reshape.server.calls.header_lists import HeaderBound
 from tensor_reshape.server.calls.resets import ResetBuckets
 from tensor_reshape.server.calls.router import CallRouter
 from tensor_reshape.server.config import Config
-from tensor_reshape.server.transport.listeners import bind, find_port
+from tensor_reshape.server.transport.listeners import bind, find_ports
 from tensor_reshape.server.transport.offenders import OffenderCloser
 from tensor_reshape.server.transport.options import build_options
 
@@ -66,7 +66,7 @@ class HealthPort:
         )
         self._server.add_generic_rpc_handlers((AuxiliaryHandlers(methods),))
         self.address = bind(self._server, address, None, held=shares)
-        self._offenders = OffenderCloser({find_port(self.address)}, self.resets.take_offenders)
+        self._offenders = OffenderCloser(find_ports([self.address]), self.resets.take_offenders)
 
     def start(self) -> None:
         """Starts to serve."""
