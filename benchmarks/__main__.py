@@ -1,9 +1,8 @@
 """Measures a suite, prints its report, and writes it where `--output` says.
 
 `python -m benchmarks --useful` measures in ten minutes what the project promises; `--into docs/benchmarks` writes the
-report, its plot, and the README's table. `transport`, `server`, `latency` and `inference` go further in one direction
-each; `benchmarks/install-peers` installs the others. `ab` compares two versions of this project, and needs no others.
-See docs/benchmarks/README.md.
+report and the README's table, and `benchmarks/install-peers` installs the others. `ab` compares two versions of this
+project, and needs no others. See docs/benchmarks/README.md.
 """
 
 import argparse
@@ -17,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
-from benchmarks import plots, summaries
+from benchmarks import summaries
 from benchmarks.contestants import OWN
 from benchmarks.environments import (
     PEERS,
@@ -29,10 +28,10 @@ from benchmarks.environments import (
 )
 from benchmarks.rounds import Entry, Pace, measure_group
 from benchmarks.suites.ab import BASE
-from benchmarks.tables import RUNS, Table, merge_tables, read_tables
+from benchmarks.tables import RUNS, Table
 
 _USEFUL = "useful"
-_SUITES = (_USEFUL, "transport", "server", "latency", "inference", "protocol", "ab")
+_SUITES = (_USEFUL, "ab")
 _REPORT = "results.md"
 _RUN_HEAD = ("begin, UTC", "commit", "rounds", "seconds each", "minutes", "load before")
 
@@ -51,15 +50,14 @@ def main() -> None:
     groups = select_groups(suite.list_groups(options), options)
     environments = find_environments(groups, options)
     begin, commit, load = time.time(), describe_commit(environments), os.getloadavg()[0]
-    earlier = read_tables(options.output.read_text()) if options.add and options.output.exists() else []
     report = ""
     for number, group in enumerate(groups, 1):
         measure_group(group, environments, pace)
         # Written anew after each group, with the minutes so far.
         moment, minutes = time.strftime("%Y-%m-%d %H:%M", time.gmtime(begin)), (time.time() - begin) / 60
         run = (moment, commit, f"{pace.rounds}", f"{pace.seconds:g}", f"{minutes:.1f}", f"{load:.1f}")
-        tables = merge_tables(earlier, [Table(RUNS, _RUN_HEAD, [run]), *suite.build_tables(groups[:number])])
-        report = build_report(suite, environments, tables, options.output)
+        tables = [Table(RUNS, _RUN_HEAD, [run]), *suite.build_tables(groups[:number])]
+        report = build_report(suite, environments, tables)
         if options.output:
             options.output.parent.mkdir(parents=True, exist_ok=True)
             options.output.write_text(report)
@@ -76,18 +74,14 @@ def parse_arguments(suites: Mapping[str, ModuleType]) -> argparse.Namespace:
     shared.add_argument("--only", nargs="+", metavar="NAME", help="the contestants, as in benchmarks/contestants.py")
     shared.add_argument("--skip", nargs="+", metavar="NAME", default=[])
     shared.add_argument("--peers", type=Path, default=PEERS, help="where install-peers put them")
-    shared.add_argument("--output", type=Path, metavar="FILE", help="the report, and beside it the plot")
-    shared.add_argument("--add", action="store_true", help="keep what FILE has of other cells")
+    shared.add_argument("--output", type=Path, metavar="FILE", help="the report")
     parser = argparse.ArgumentParser("python -m benchmarks", description=__doc__)
     choices = parser.add_subparsers(dest="suite", required=True, metavar="SUITE", help=", ".join(_SUITES))
     for name, suite in suites.items():
         suite.add_options(choices.add_parser(name, parents=[shared], description=suite.__doc__))
-    # The suite that everybody is to run has a name that needs no list of suites.
     options = parser.parse_args([_USEFUL if word == f"--{_USEFUL}" else word for word in sys.argv[1:]])
     if options.suite == _USEFUL and options.into:
         options.output = options.into / _REPORT
-    if options.add and not options.output:
-        parser.error("--add needs --output")
     return options
 
 
@@ -122,16 +116,12 @@ def describe_commit(environments: Mapping[str, Environment]) -> str:
     return f"{commit}, base {find_commit(environments[BASE].python)}" if BASE in environments else commit
 
 
-def build_report(
-    suite: ModuleType, environments: Mapping[str, Environment], tables: Sequence[Table], output: Path | None
-) -> str:
-    """Returns the report, and draws its plot where there is one."""
+def build_report(suite: ModuleType, environments: Mapping[str, Environment], tables: Sequence[Table]) -> str:
+    """Returns the report."""
     title, _, introduction = (suite.__doc__ or "").partition("\n")
     versions = [f"{name}: {environment.versions}" for name, environment in environments.items()]
     machine = "\n".join(f"- {line}" for line in [*describe_machine(), *versions])
     parts = [f"# {title.rstrip('.')}", introduction.strip(), "How to repeat it: [README.md](README.md)."]
-    if output and plots.draw(tables, output.with_suffix(".png")):
-        parts.append(f"![Throughput over size]({output.with_suffix('.png').name})")
     return "\n\n".join([*parts, f"## The machine\n\n{machine}", *map(str, tables)]) + "\n"
 
 

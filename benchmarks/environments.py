@@ -1,4 +1,4 @@
-"""Environments: the interpreters of the contestants, what is installed there, and the machine they share."""
+"""Environments: the interpreters of the contestants, the versions of their packages, and the machine they share."""
 
 import os
 import platform
@@ -11,14 +11,8 @@ from benchmarks.contestants import CPP
 
 ROOT = Path(__file__).parents[1]
 PEERS = ROOT / ".venv-peers"
-_PACKAGES = {
-    "arrow": ("pyarrow",),
-    "fastapi": ("fastapi", "uvicorn", "uvloop", "httpx"),
-    "mlserver": ("mlserver", "tritonclient", "grpcio"),
-    "triton": ("nvidia-pytriton", "tritonclient", "grpcio"),
-    "openvino": ("openvino",),
-}
-"""What must be installed in an environment, whose versions are told."""
+_PACKAGES = {"arrow": ("pyarrow",)}
+"""By environment, the packages that must be installed in it; reports name their versions."""
 
 _OWN_PACKAGES = ("tensor-reshape", "grpcio", "protobuf", "numpy")
 _DESCRIBE = """
@@ -44,21 +38,19 @@ class Environment(NamedTuple):
 
 
 def find_environment(name: str, peers: Path = PEERS) -> Environment | None:
-    """Returns the environment of that name, None where it is not installed."""
+    """Returns the environment of that name, None if it is not installed."""
     if name == CPP:
         version = peers / CPP / "version"
-        return (
-            Environment(sys.executable, str(peers / CPP), f"libgrpc++ {version.read_text().strip()}")
-            if version.exists()
-            else None
-        )
-    own = name not in _PACKAGES or name == "openvino"
-    python = sys.executable if own else str(peers / name / "bin" / "python")
-    return open_environment(python, _PACKAGES.get(name, _OWN_PACKAGES))
+        if not version.exists():
+            return None
+        return Environment(sys.executable, str(peers / CPP), f"libgrpc++ {version.read_text().strip()}")
+    if name in _PACKAGES:
+        return open_environment(str(peers / name / "bin" / "python"), _PACKAGES[name])
+    return open_environment(sys.executable)
 
 
 def open_environment(python: str, packages: tuple[str, ...] = _OWN_PACKAGES) -> Environment | None:
-    """Returns the environment of an interpreter, None where it, or one of the packages, is absent."""
+    """Returns the environment of an interpreter, None if it, or one of the packages, is absent."""
     try:
         answer = subprocess.run([python, "-c", _DESCRIBE, *packages], capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError):
@@ -67,7 +59,7 @@ def open_environment(python: str, packages: tuple[str, ...] = _OWN_PACKAGES) -> 
 
 
 def find_commit(python: str) -> str:
-    """Returns the commit of the checkout from which an interpreter imports the project; "?" where it is installed."""
+    """Returns the commit of the checkout from which an interpreter imports the project; "?" if it is installed."""
     # The interpreter knows which checkout it is: ours and the base's have the same version number.
     where = "import importlib.util as u; print(*u.find_spec('tensor_reshape.client').submodule_search_locations)"
     folder = subprocess.run([python, "-c", where], capture_output=True, text=True, check=True).stdout.strip()
@@ -78,7 +70,7 @@ def find_commit(python: str) -> str:
 
 
 def describe_machine() -> list[str]:
-    """Returns what the machine is, in two lines."""
+    """Returns the machine in two lines."""
     memory = int(_read_field("/proc/meminfo", "MemTotal").split()[0]) * 1024 / 1024**3
     virtual = ", virtual" if "hypervisor" in _read_field("/proc/cpuinfo", "flags").split() else ""
     system = platform.freedesktop_os_release().get("PRETTY_NAME", platform.system())
@@ -89,7 +81,7 @@ def describe_machine() -> list[str]:
 
 
 def read_free_memory() -> int:
-    """Returns the bytes of memory that can be had."""
+    """Returns the bytes of memory that are available."""
     return int(_read_field("/proc/meminfo", "MemAvailable").split()[0]) * 1024
 
 

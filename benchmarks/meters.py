@@ -4,7 +4,6 @@ import os
 from pathlib import Path
 
 _PROC = Path("/proc")
-_SHARED_MEMORY = "/dev/shm/"  # noqa: S108 - where Linux has it
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 _PARENT, _TIMES = 1, slice(11, 15)  # fields of /proc/PID/stat after the name; times with those of ended children
 _STEAL = 8  # of the first line of /proc/stat, see proc(5)
@@ -13,7 +12,7 @@ _STEAL = 8  # of the first line of /proc/stat, see proc(5)
 def list_tree(root: int) -> list[int]:
     """Returns the ids of a process and its descendants."""
     stats = {int(path.name): _read(int(path.name), "stat").rpartition(")")[2].split() for path in _PROC.glob("[0-9]*")}
-    # Servers that fork (Triton, our own --workers) do their work in children.
+    # A server that forks does its work in children.
     tree = [root]
     for member in tree:  # grows while it is walked
         tree += [process for process, stat in stats.items() if stat and int(stat[_PARENT]) == member]
@@ -42,12 +41,6 @@ def reset_peak_memory(root: int) -> None:
     """Makes the peak what is resident now."""
     for process in list_tree(root):
         (_PROC / str(process) / "clear_refs").write_text("5")  # 5: VmHWM alone, see proc(5)
-
-
-def list_shared_memory(processes: list[int]) -> set[Path]:
-    """Returns the segments of named shared memory that the processes have mapped."""
-    lines = (line for process in processes for line in _read(process, "maps").splitlines() if _SHARED_MEMORY in line)
-    return {path for line in lines if (path := Path(line.split(maxsplit=5)[5])).exists()}
 
 
 def _read(process: int, name: str) -> str:

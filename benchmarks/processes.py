@@ -13,11 +13,10 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
-from benchmarks.cells import TCP
 from benchmarks.environments import ROOT, Environment
-from benchmarks.meters import list_shared_memory, list_tree
+from benchmarks.meters import list_tree
 
-_START_SECONDS = 90  # Triton and MLServer take long
+_START_SECONDS = 60
 _STOP_SECONDS = 30
 _EXPERIMENTS = "GRPC_EXPERIMENTS"
 
@@ -29,7 +28,7 @@ class ProcessError(Exception):
 class ServerProcess:
     """A server that listens on an address of its own."""
 
-    def __init__(self, command: tuple[str, ...], transport: str, environment: Environment) -> None:
+    def __init__(self, command: tuple[str, ...], environment: Environment) -> None:
         """Starts the server and waits until it listens.
 
         Raises:
@@ -37,14 +36,15 @@ class ServerProcess:
         """
         with ExitStack() as stack:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-")))
-            # A path of its own, or a port that was free just now: several servers of a group run at once.
-            self.address = f"127.0.0.1:{_find_port()}" if transport == TCP else f"unix:{folder / 'socket'}"
+            # A port that was free just now: several servers of a group run at once.
+            port = _find_port()
+            self.address = f"127.0.0.1:{port}"
             words = [word.format(**environment._asdict(), address=self.address) for word in command]
             process = _start(stack, words, folder / "log", "")
             self.pid = process.pid
             deadline = time.monotonic() + _START_SECONDS
             # Whether it answers is for the client to see; most peers have no other sign that they are up.
-            while not _is_listening(self.address):
+            while not _is_listening(port):
                 if process.poll() is not None or time.monotonic() > deadline:
                     message = f"failed to start: {_read_last_line(folder / 'log')}"
                     raise ProcessError(message)
@@ -59,13 +59,8 @@ class WorkerProcess:
         """Starts the worker."""
         stack = ExitStack()
         self._log = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-"))) / "log"
-        command = [
-            environment.python,
-            "-m",
-            "benchmarks.worker",
-            client.format(**environment._asdict()),
-            address,
-        ]
+        client = client.format(**environment._asdict())
+        command = [environment.python, "-m", "benchmarks.worker", client, address]
         self._process = _start(stack, command, self._log, experiments, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self.pid = self._process.pid
         stack.callback(self._hang_up)
@@ -122,10 +117,9 @@ def _start(stack: ExitStack, command: list[str], log: Path, experiments: str, **
 
 
 def _stop_tree(process: "subprocess.Popen[str]") -> None:
-    """Ends a process with all it started: politely, then not. Removes the shared memory that they leave (Triton's)."""
-    # Before it ends: afterwards its children belong to another parent, and its maps are gone.
+    """Ends a process with all it started: by SIGTERM, then by SIGKILL."""
+    # Before it ends: afterwards its children belong to another parent.
     tree = list_tree(process.pid)
-    segments = list_shared_memory(tree)
     process.terminate()
     try:
         process.wait(_STOP_SECONDS)
@@ -137,8 +131,6 @@ def _stop_tree(process: "subprocess.Popen[str]") -> None:
             # An id may be another's by now; whoever is in the session of the process was started by it.
             if os.getsid(member) == process.pid:
                 os.kill(member, signal.SIGKILL)
-    for segment in segments:
-        segment.unlink(missing_ok=True)
 
 
 def _find_port() -> int:
@@ -148,11 +140,9 @@ def _find_port() -> int:
     return port
 
 
-def _is_listening(address: str) -> bool:
-    host, _, port = address.rpartition(":")
-    is_unix = host == "unix"
-    with socket.socket(socket.AF_UNIX if is_unix else socket.AF_INET) as probe:
-        return probe.connect_ex(port if is_unix else (host, int(port))) == 0
+def _is_listening(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def _read_last_line(log: Path) -> str:

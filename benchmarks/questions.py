@@ -8,8 +8,11 @@ from typing import NamedTuple
 
 from tensor_reshape.client import DimLike, InferredShape, ReshapeError, ShapeQuery, infer_locally
 
-KNOWN, INTERVALS, SYMBOLS, MIXED, ALL_HOSTILE = "known", "intervals", "symbols", "mixed", "hostile"
-PARTS = (KNOWN, INTERVALS, SYMBOLS)
+MIXED, ALL_HOSTILE = "mixed", "hostile"
+_KNOWN, _SYMBOLIC = "known", "symbols"
+_PARTS = (_KNOWN, "intervals", _SYMBOLIC)
+"""Three kinds of question about models: all dims are known, or batch and length are intervals, or they are symbols."""
+
 _BATCHES = (1, 512)
 _LENGTHS = (1, 4096)
 _NAMES = ("N", "S")
@@ -56,16 +59,14 @@ def make_questions(load: str, count: int) -> list[ShapeQuestion]:
     """Returns questions, the same in every run: distinct reshapes of models, or hostile ones again and again.
 
     Args:
-        load: one of `PARTS`, `MIXED` for as many of each, a key of `HOSTILE`, or `ALL_HOSTILE`.
+        load: `MIXED` for questions of models, or `ALL_HOSTILE`.
         count: how many.
     """
-    hostile = HOSTILE.values() if load == ALL_HOSTILE else [HOSTILE[load]] if load in HOSTILE else []
-    if hostile:
-        return [ShapeQuestion(*one, None) for one in islice(cycle(hostile), count)]
-    parts = PARTS if load == MIXED else (load,)
+    if load == ALL_HOSTILE:
+        return [ShapeQuestion(*one, None) for one in islice(cycle(HOSTILE.values()), count)]
     random, questions = Random(1), dict[ShapeQuestion, None]()  # noqa: S311 - the same in every run
     while len(questions) < count:
-        questions[_make_question(random, parts[len(questions) % len(parts)])] = None
+        questions[_make_question(random, _PARTS[len(questions) % len(_PARTS)])] = None
     return list(questions)
 
 
@@ -100,13 +101,13 @@ def _make_question(random: Random, part: str) -> ShapeQuestion:
     )
     data, target = random.choice(shapes)
     unknown = 1 if data[0] == length and len(data) == 2 else 2
-    dims = data if part == KNOWN else (*_hide(random, part, data[:unknown]), *data[unknown:])
+    dims = data if part == _KNOWN else (*_hide(random, part, data[:unknown]), *data[unknown:])
     return ShapeQuestion(dims, target, _solve(data, target))
 
 
 def _hide(random: Random, part: str, dims: tuple[int, ...]) -> list[DimLike]:
     """Returns what is known of the batch and of the length."""
-    if part == SYMBOLS:
+    if part == _SYMBOLIC:
         return list(_NAMES[-len(dims) :])
     hidden: list[DimLike] = [None if random.random() < 0.2 else (max(1, dim - 8), dim + 64) for dim in dims]
     return [dims[0] if len(dims) > 1 and random.random() < 0.2 else hidden[0], *hidden[1:]]

@@ -3,7 +3,8 @@
 1. Only measurements of one round are compared: a ratio is made of two of them.
 2. Each round begins with another entry, and each entry has another neighbour before it: what one leaves behind for the
    next (a warm cache, a clock that is down, memory to be freed) falls on all.
-3. A server and its workers are new in each group; where the pace is fresh, from 64 MiB on, in each measurement.
+3. A server and its workers are new in each group, and are kept from round to round: to start processes takes longer
+   than to measure.
 4. Clients in several processes are told to begin at once, and timed from the first begin to the last end.
 """
 
@@ -29,8 +30,6 @@ _LEAST_ROUNDS, _ENTRY_SECONDS = 2, 60
 # The longest that an answer may take: to make a large tensor and to check its bytes is part of it.
 _ANSWER_SECONDS = 300
 _STATUS_LENGTH = 100
-_FRESH_BYTES = 64 * MIB
-"""From this size on what a process keeps of freed memory, or lacks, is seen in the next measurement."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +39,11 @@ class Pace:
     Attributes:
         rounds: of each group.
         seconds: that the clients call in each measurement; a call that has begun is awaited.
-        is_fresh: whether large tensors have new processes in each measurement.
         is_weighed: whether the servers' memory is measured.
     """
 
     rounds: int
     seconds: float
-    is_fresh: bool = True
     is_weighed: bool = True
 
 
@@ -168,8 +165,9 @@ def format_quartiles(values: Sequence[float]) -> str:
 
 def format_latency(entry: Entry) -> str:
     """Returns the medians of p50 and p99 in milliseconds; a dash where there are none."""
-    values = [entry.list_values(name) for name in ("p50", "p99")]
-    return " / ".join(format_number(statistics.median(one) * 1e3) for one in values) if all(values) else "-"
+    samples = entry.list_samples()
+    values = ([one.p50 for one in samples], [one.p99 for one in samples])
+    return " / ".join(format_number(statistics.median(one) * 1e3) for one in values) if samples else "-"
 
 
 class _Pair:
@@ -178,7 +176,7 @@ class _Pair:
     def __init__(self, contestant: Contestant, cell: Cell, environment: Environment) -> None:
         with ExitStack() as stack:
             # The stack ends the server where the worker does not start.
-            self._server = ServerProcess(contestant.server, cell.transport, environment) if contestant.server else None
+            self._server = ServerProcess(contestant.server, environment) if contestant.server else None
             if self._server:
                 stack.callback(self._server.stop)
             address = self._server.address if self._server else "-"
@@ -257,8 +255,8 @@ class _Arena:
     def measure(self, entry: Entry, number: int) -> None:
         """Adds a sample to an entry, or says in its status what went wrong."""
         name = entry.contestant.name
-        is_tensor = entry.cell.load == TENSOR
-        is_weighed = self._pace.is_weighed and is_tensor and number == 0 and entry.cell.size >= MIB
+        is_large = entry.cell.load == TENSOR and entry.cell.size >= MIB
+        is_weighed = self._pace.is_weighed and is_large and number == 0
         try:
             if name not in self._pairs:
                 environment = self._environments[entry.contestant.environment]
@@ -268,7 +266,7 @@ class _Arena:
             entry.status = str(error)
             print(f"{entry.cell}: {name} {error}", file=sys.stderr, flush=True)
         # A call that failed may still be under way in the server: its processes are of no more use.
-        if entry.status or (self._pace.is_fresh and is_tensor and entry.cell.size >= _FRESH_BYTES):
+        if entry.status:
             self._stop(name)
 
     def _measure(self, pair: _Pair, entry: Entry, number: int, *, is_weighed: bool) -> None:

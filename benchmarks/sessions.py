@@ -1,10 +1,9 @@
 """Sessions: some clients that call at once, and the times that their calls took."""
 
-import asyncio
 import statistics
 import threading
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -20,7 +19,6 @@ Array = npt.NDArray[Any]
 Call = Callable[[], Any]
 """A client, connected: asks once, and returns the answer."""
 
-AsyncCall = Callable[[], Coroutine[Any, Any, Any]]
 _HEAVY_BYTES = 64 * MIB
 _ONE = 0x3F800000  # the bits of 1.0: the elements differ, and none is a NaN or subnormal
 _Times = tuple[float, float, list[float]]
@@ -45,11 +43,6 @@ class Job:
     def target(self) -> tuple[int, int]:
         """The shape of the answer."""
         return (2, self.cell.size // 8)
-
-    @property
-    def path(self) -> str | None:
-        """The path of a unix socket, None for TCP."""
-        return self.address.removeprefix("unix:") if self.address.startswith("unix:") else None
 
     def check(self, answer: Array) -> None:
         """Raises ValueError where the answer is not the array under the target shape, bit for bit."""
@@ -97,33 +90,6 @@ class ThreadSession:
         return _join([*self._threads.map(partial(_repeat, seconds=seconds, barrier=barrier), self._calls)])
 
 
-class LoopSession:
-    """Clients that are tasks of one event loop, and share one connection."""
-
-    def __init__(
-        self, job: Job, stack: ExitStack, connect: Callable[[], Awaitable[tuple[AsyncCall, AsyncCall]]]
-    ) -> None:
-        """Connects: `connect` returns what calls, and what disconnects."""
-        self._job = job
-        self._runner = stack.enter_context(asyncio.Runner())
-        self._call, disconnect = self._runner.run(_await(connect()))
-        stack.callback(lambda: self._runner.run(disconnect()))
-
-    def check(self) -> None:
-        """Makes one call and checks the answer; lets every client call once, where that costs little."""
-        self._job.check(self._runner.run(self._call()))
-        if self._job.cell.size < _HEAVY_BYTES:
-            self.run(0)
-
-    def run(self, seconds: float) -> dict[str, float]:
-        """Lets every client call until the time is over."""
-        return self._runner.run(self._run(seconds))
-
-    async def _run(self, seconds: float) -> dict[str, float]:
-        tasks = (_repeat_async(self._call, seconds) for _ in range(self._job.cell.clients))
-        return _join(await asyncio.gather(*tasks))
-
-
 def summarize(begin: float, end: float, latencies: Sequence[float]) -> dict[str, float]:
     """Returns how many calls were made between two moments, their median latency and the 99th percentile."""
     ordered = sorted(latencies)
@@ -147,18 +113,3 @@ def _repeat(call: Call, seconds: float, barrier: threading.Barrier) -> _Times:
         latencies.append(now - before)
         if now - begin >= seconds:
             return begin, now, latencies
-
-
-async def _repeat_async(call: AsyncCall, seconds: float) -> _Times:
-    latencies = []
-    begin = now = time.perf_counter()
-    while True:
-        await call()
-        before, now = now, time.perf_counter()
-        latencies.append(now - before)
-        if now - begin >= seconds:
-            return begin, now, latencies
-
-
-async def _await(awaitable: Awaitable[Any]) -> Any:  # noqa: ANN401 - whatever is awaited
-    return await awaitable

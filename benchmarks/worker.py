@@ -2,7 +2,7 @@
 
 `python -m benchmarks.worker MODULE/VARIANT ADDRESS` reads one JSON object a line from stdin and answers with one line:
 
-    {"do": "prepare", "cell": [1024, 16, "tcp", "tensor", 1]}  connects, and checks one answer; {}
+    {"do": "prepare", "cell": [1024, 16, "tensor", 1]}  connects, and checks one answer; {}
     {"do": "run", "cell": [...], "seconds": 0.5}  {"calls": 9, "begin": ..., "end": ..., "p50": ..., "p99": ...}
     {"do": "close"}                                         disconnects; {}
 

@@ -1,5 +1,6 @@
 """How Sphinx makes the site of these pages: `scripts/site`, and with warnings as errors `scripts/check`.
 
+Both first run `python -m verification.document`, which writes the tables that reference pages include.
 The pages are plain Markdown, which a forge shows as well. What Sphinx needs besides is added by `extensions/`, so that
 no page has to hold it.
 """

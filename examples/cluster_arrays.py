@@ -3,7 +3,7 @@
 First all shapes are asked for (`BatchInferShape`): no element travels, and what is refused is known before anything is
 moved. Then the blocks are mapped (`Reshape`), by actors wherever the data is, each with a client of its own.
 
-Run it where Ray is installed: `python examples/cluster_arrays.py TARGET`, with what `Client` takes. `scripts/ray
+Run it where Ray is installed: `python examples/cluster_arrays.py TARGET`, with what `Client` takes. `scripts/verify ray
 example` makes such an environment, and starts a server on this machine.
 """
 

@@ -1,7 +1,6 @@
-import gc
 import subprocess
 import sys
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import cache
 from pathlib import Path
@@ -9,19 +8,28 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from hypothesis_profiles import QUICK, THOROUGH
 from server_processes import ServerProcess, run_server
 from tensor_reshape.client import Client
 
-ROOT = Path(__file__).parent.parent
+TESTS = Path(__file__).parent
+ROOT = TESTS.parent
+
 SERVINGS = ("inline", "threads")
 SERVED_BOTH_WAYS = {"e2e", "attacks"}
-SERVED_ONE_WAY = {"test_digits.py", "test_huge.py"}  # slow, or of the caller's side
+SERVED_ONE_WAY = {"test_digits.py", "test_huge.py"}  # slow, or of the client only
 
+MARKS = {
+    "machine": ("browsers", "clients", "frameworks", "packaging"),
+    "measured": ("attacks", "benchmarks"),
+    "repository": ("deploy", "examples", "repository", "verification"),
+}
+"""Folders whose tests run with `--all`, or when they are named: the marks are described in pyproject.toml."""
 
-LONGEST_FIRST = (
+SLOW_FIRST = (
     "packaging/test_environments.py",
     "packaging/test_container.py",
-    "clients",  # they wait for package managers, as do the rest of:
+    "clients",
     "packaging",
     "verification/test_hosts.py",
     "e2e/test_workers.py",
@@ -29,52 +37,61 @@ LONGEST_FIRST = (
     "e2e/test_instrumentation.py",
     "e2e/test_admission.py",
     "benchmarks/test_suites.py",
-    # What others notice of an attack is measured: these come when the environments above are no longer installed.
-    "attacks/test_health.py",
-    "attacks/test_exhaustion.py",
-    "attacks/test_quick_workers.py",
-    "attacks/test_quick_costs.py",
-    "attacks/test_quick_floods.py",
-    "attacks/test_quick_silence.py",
-    "attacks/test_random_frames.py",
-    "attacks/test_connections.py",
-    "attacks/test_rolling.py",
+    "attacks",  # they measure, so they come after the environments above are installed
 )
-"""Files, or folders, of few tests that take long: what came last would keep one process busy when others have ended."""
-
-# Where the same tests run again, beside other releases of what the project stands on: `--hypothesis-profile few`.
-settings.register_profile("few", max_examples=20)
+"""Files and folders with few, long tests. If they came last, one process would still run when the others are idle."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    text = "how the shared servers serve; both: the tests in e2e and attacks run with each"
-    parser.addoption("--serving", choices=[*SERVINGS, "both"], default="both", help=text)
+    parser.addoption("--all", action="store_true", help="run the tests of all folders, with many examples")
+    text = "how servers serve (default: inline; with --all, tests in e2e and attacks run with each)"
+    parser.addoption("--serving", choices=[*SERVINGS, "both"], help=text)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    everything = config.getoption("--all")
+    if config.getoption("serving") is None:
+        config.option.serving = "both" if everything else SERVINGS[0]
+    if config.getoption("hypothesis_profile") is None:
+        settings.load_profile(THOROUGH if everything else QUICK)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leaves out the folders of `MARKS`, unless `--all`, a mark or a path asks for them."""
+    marked = {TESTS / folder for folders in MARKS.values() for folder in folders}
+    if collection_path not in marked or config.getoption("--all") or config.getoption("-m"):
+        return None
+    paths = [config.invocation_params.dir / argument.partition("::")[0] for argument in config.args]
+    return None if any(path.is_relative_to(collection_path) for path in paths) else True
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "serving" not in metafunc.fixturenames:
         return
-    chosen = metafunc.config.getoption("serving")
     path = metafunc.definition.path
-    if chosen == "both" and path.parent.name in SERVED_BOTH_WAYS and path.name not in SERVED_ONE_WAY:
+    both = metafunc.config.getoption("serving") == "both"
+    if both and path.parent.name in SERVED_BOTH_WAYS and path.name not in SERVED_ONE_WAY:
         metafunc.parametrize("serving", SERVINGS, indirect=True, scope="session")
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_collection() -> Generator[None, object, object]:
-    # Each process makes 13,000 tests, which all stay: to look for garbage among them takes a fifth of the time.
-    gc.disable()
-    try:
-        return (yield)
-    finally:
-        gc.enable()
-        gc.freeze()
-
-
-@pytest.hookimpl(trylast=True)  # after pytest has put together what shares a fixture of the session
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    ranks = {ROOT / "tests" / name: rank for rank, name in enumerate(LONGEST_FIRST)}
+@pytest.hookimpl(trylast=True)  # after pytest has grouped the tests that share a fixture of the session
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not (config.getoption("--all") or config.getoption("-m")):
+        _deselect_marked(config, items)
+    marks = {TESTS / folder: mark for mark, folders in MARKS.items() for folder in folders}
+    ranks = {TESTS / name: rank for rank, name in enumerate(SLOW_FIRST)}
+    for item in items:
+        for mark in (marks[folder] for folder in item.path.parents if folder in marks):
+            item.add_marker(mark)
     items.sort(key=lambda item: min(ranks.get(path, len(ranks)) for path in (item.path, *item.path.parents)))
+
+
+def _deselect_marked(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leaves out single tests that carry one of `MARKS` in a folder that does not, unless their file is named."""
+    named = {config.invocation_params.dir / argument.partition("::")[0] for argument in config.args}
+    left_out = {item for item in items if item.path not in named and any(map(item.get_closest_marker, MARKS))}
+    config.hook.pytest_deselected(items=list(left_out))
+    items[:] = [item for item in items if item not in left_out]
 
 
 @pytest.fixture(scope="session")
@@ -95,8 +112,8 @@ def run_servers() -> Iterator[Callable[..., ServerProcess]]:
 def start_once() -> Iterator[Callable[..., ServerProcess]]:
     """As `run_servers`, until the session ends: for servers of many files.
 
-    Each file is run with one way of serving and then with the other. A fixture of the session is torn down in between,
-    so without this each file would start its servers anew.
+    Each file runs with one way of serving and then with the other. pytest tears a fixture of the session down in
+    between, so without this fixture each file would start its servers again.
     """
     with run_servers() as start:
         yield start

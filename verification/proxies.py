@@ -26,7 +26,7 @@ _STREAM_BYTES, _STREAMS = 256 * 1024 * 1024, 5
 
 def parse_arguments() -> argparse.Namespace:
     """Reads the command line."""
-    parser = argparse.ArgumentParser("scripts/proxies", description=__doc__)
+    parser = argparse.ArgumentParser("scripts/verify proxies", description=__doc__)
     parser.add_argument("--restarts", type=int, default=10, help="of servers, by each signal")
     return parser.parse_args()
 

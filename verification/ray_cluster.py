@@ -1,7 +1,7 @@
 """Deploys deploy/ray/serve.yaml on a Ray cluster of two nodes, kills one of them under load, and measures the cost.
 
-It runs where Ray is installed (`scripts/ray` makes such an environment). The nodes are processes of this machine. One
-has the proxy that is called, as two proxies cannot have one port here; the other one has replicas, and is killed.
+It runs where Ray is installed: `scripts/verify ray` makes such an environment. The nodes are processes of this machine.
+One has the proxy that is called, as two proxies cannot have one port here; the other one has replicas, and is killed.
 It passes where every answer is right, the service recovers, and scales to more replicas under load.
 """
 
@@ -45,7 +45,7 @@ _BLOCKS = 7
 
 def parse_arguments() -> argparse.Namespace:
     """Reads the command line."""
-    parser = argparse.ArgumentParser("scripts/ray", description=__doc__)
+    parser = argparse.ArgumentParser("scripts/verify ray", description=__doc__)
     parser.add_argument(
         "--seconds", type=float, default=10.0, help="of load before the node is killed, and after all is well again"
     )

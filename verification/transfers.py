@@ -116,7 +116,7 @@ def _are_equal(one: IO[bytes], other: IO[bytes]) -> bool:
 
 def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     """Reads the command line."""
-    parser = argparse.ArgumentParser("scripts/transfers", description=__doc__)
+    parser = argparse.ArgumentParser("scripts/verify transfers", description=__doc__)
     parser.add_argument("--gib", type=float, default=10.0, help="the size of the array")
     parser.add_argument("--serving", choices=("inline", "threads"), default="inline")
     parser.add_argument("--folder", help="where the files are, for a while; default: that of temporary files")

@@ -20,14 +20,11 @@ _SMALL_BYTES = 64 * 1024
 def serve(address: str) -> None:
     """Serves each connection on a thread of its own."""
     host, _, port = address.rpartition(":")
-    server = socket.socket(socket.AF_UNIX) if host == "unix" else socket.socket()
-    if host != "unix":
+    with socket.create_server((host, int(port)), backlog=128) as server:
         server.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # its connections have it, too
-    server.bind(port if host == "unix" else (host, int(port)))
-    server.listen(128)
-    while True:
-        connection, _ = server.accept()
-        threading.Thread(target=_copy, args=(connection,), daemon=True).start()
+        while True:
+            connection, _ = server.accept()
+            threading.Thread(target=_copy, args=(connection,), daemon=True).start()
 
 
 def open_session(variant: str, job: Job, stack: ExitStack) -> ThreadSession:
@@ -37,31 +34,21 @@ def open_session(variant: str, job: Job, stack: ExitStack) -> ThreadSession:
 
 
 def _copy(connection: socket.socket) -> None:
-    """Answers one connection until it ends; an empty tensor is answered with one byte, or nobody could await it."""
     buffer = memoryview(bytearray(_PIECE_BYTES))
     with connection:
         while header := connection.recv(_LENGTH.size, socket.MSG_WAITALL):
             (left,) = _LENGTH.unpack(header)
-            if left == 0:
-                connection.sendall(b"\0")
             while left:
                 received = connection.recv_into(buffer, min(left, _PIECE_BYTES))
                 connection.sendall(buffer[:received])
                 left -= received
 
 
-def _open_socket(job: Job, stack: ExitStack) -> socket.socket:
-    host, _, port = job.address.rpartition(":")
-    connected = stack.enter_context(socket.socket(socket.AF_UNIX if job.path else socket.AF_INET))
-    connected.connect(job.path or (host, int(port)))
-    if not job.path:
-        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return connected
-
-
 def _connect(job: Job, stack: ExitStack) -> Call:
-    """Returns what sends, and receives into an array that is there already; another thread sends a large tensor."""
-    connected = _open_socket(job, stack)
+    """Returns a call that receives into an array that is there already; another thread sends a large tensor."""
+    host, _, port = job.address.rpartition(":")
+    connected = stack.enter_context(socket.create_connection((host, int(port))))
+    connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     data, out = job.array.view(np.uint8).data, np.zeros(job.target, np.float32)
     received = out.reshape(-1).view(np.uint8).data
     orders: queue.SimpleQueue[bool] = queue.SimpleQueue()
@@ -82,8 +69,6 @@ def _connect(job: Job, stack: ExitStack) -> Call:
         left = received
         while left:
             left = left[connected.recv_into(left) :]
-        if not received:  # an empty tensor: the server sends a byte, for there would be nothing to wait for
-            connected.recv(1)
         return out
 
     # One thread for all calls: to start one costs as much as the copy of a small tensor.

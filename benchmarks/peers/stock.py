@@ -20,12 +20,14 @@ class Servicer(reshape_pb2_grpc.ReshapeServiceServicer):
     ) -> reshape_pb2.StaticReshapeResponse:
         """Reshapes with numpy."""
         del context
-        return answer(request)
+        array = np.frombuffer(request.data.data, np.float32).reshape(request.shape)
+        output = tensor_pb2.Tensor(data_type=tensor_pb2.DATA_TYPE_F32, dims=array.shape, data=array.tobytes())
+        return reshape_pb2.StaticReshapeResponse(output=output)
 
 
 def serve(address: str) -> None:
     """Serves for ever."""
-    # As many threads as the cells with 16 clients need; with 64 clients calls wait for a thread.
+    # As many threads as the cells with 16 clients need.
     server = grpc.server(ThreadPoolExecutor(max_workers=16), options=OPTIONS)
     reshape_pb2_grpc.add_ReshapeServiceServicer_to_server(Servicer(), server)  # type: ignore[abstract] # one method
     server.add_insecure_port(address)
@@ -42,13 +44,6 @@ def open_session(variant: str, job: Job, stack: ExitStack) -> ThreadSession:
         return decode(stub.StaticReshape(encode(job)))
 
     return ThreadSession(job, stack, lambda: call, job.check)
-
-
-def answer(request: reshape_pb2.StaticReshapeRequest) -> reshape_pb2.StaticReshapeResponse:
-    """Returns the response to a request."""
-    array = np.frombuffer(request.data.data, np.float32).reshape(request.shape)
-    output = tensor_pb2.Tensor(data_type=tensor_pb2.DATA_TYPE_F32, dims=array.shape, data=array.tobytes())
-    return reshape_pb2.StaticReshapeResponse(output=output)
 
 
 def encode(job: Job) -> reshape_pb2.StaticReshapeRequest:

@@ -37,7 +37,6 @@ class Bar(NamedTuple):
         over: who is measured.
         under: whom beside; None: the server's peak memory above rest is what counts, and stays below the limit.
         limit: the ratio, or the bytes.
-        column: of the history, where it has one.
     """
 
     text: str
@@ -45,11 +44,10 @@ class Bar(NamedTuple):
     over: str
     under: str | None
     limit: float
-    column: str = ""
 
     @property
     def title(self) -> str:
-        """Of the table that has its figures, by which a later run knows whether it has measured them again."""
+        """The title of the table that has the figures of this bar."""
         return find_title(self.over, self.cell)
 
 
@@ -57,14 +55,13 @@ _SMALL, _SMALL_16 = Cell(KIB), Cell(KIB, 16)
 _LARGE, _LARGE_16, _LARGE_PROCESSES = Cell(16 * MIB), Cell(16 * MIB, 16), Cell(16 * MIB, 16, processes=4)
 _STREAM = Cell(256 * MIB)
 BARS = (
-    Bar("at least 3.0 x stock sync grpcio", _SMALL, "ours", "stock", 3, "1 KiB / stock"),
+    Bar("at least 3.0 x stock sync grpcio", _SMALL, "ours", "stock", 3),
     Bar(
         "at least 1.0 x C++ sync behind a stock Python client, both with the experiment",
         _SMALL,
         "ours",
         "cpp-experiment",
         1,
-        "1 KiB / C++",
     ),
     Bar(
         "without the experiment: at least 2.2 x stock sync grpcio",
@@ -72,26 +69,24 @@ BARS = (
         "ours-refused",
         "stock",
         2.2,
-        "1 KiB without / stock",
     ),
     Bar(
         "without the experiment: at least 1.0 x C++ sync behind a stock Python client", _SMALL, "ours-refused", "cpp", 1
     ),
-    Bar("at least 3.0 x stock sync grpcio", _SMALL_16, "ours", "stock", 3, "1 KiB x 16 / stock"),
-    Bar("the server alone: at least 0.7 x C++ sync", _SMALL, "served", "served-cpp", 0.7, "h2load 1 / C++"),
-    Bar("the server alone: at least 0.55 x C++ sync", _SMALL_16, "served", "served-cpp", 0.55, "h2load 16 / C++"),
+    Bar("at least 3.0 x stock sync grpcio", _SMALL_16, "ours", "stock", 3),
+    Bar("the server alone: at least 0.7 x C++ sync", _SMALL, "served", "served-cpp", 0.7),
+    Bar("the server alone: at least 0.55 x C++ sync", _SMALL_16, "served", "served-cpp", 0.55),
     Bar("the server alone: at least 5 x stock sync grpcio", _SMALL_16, "served", "served-stock", 5),
-    Bar("at least 1.0 x Arrow Flight", _LARGE, "ours", "arrow", 1, "16 MiB / Flight"),
-    Bar("at least 1.0 x Arrow Flight", _LARGE_16, "ours", "arrow", 1, "16 MiB x 16 / Flight"),
+    Bar("at least 1.0 x Arrow Flight", _LARGE, "ours", "arrow", 1),
+    Bar("at least 1.0 x Arrow Flight", _LARGE_16, "ours", "arrow", 1),
     Bar("at least 1.0 x Arrow Flight", _LARGE_PROCESSES, "ours", "arrow", 1),
     Bar("at least 0.85 x C++ gRPC on both sides, messages", _STREAM, "ours-stream", "cpp-stream", 0.85),
-    Bar("at least 0.85 x C++ gRPC on both sides, slices", _STREAM, "ours-stream", "cpp-slices", 0.85, "256 MiB / C++"),
+    Bar("at least 0.85 x C++ gRPC on both sides, slices", _STREAM, "ours-stream", "cpp-slices", 0.85),
     Bar("at least 1.8 x Arrow Flight", _STREAM, "ours-stream", "arrow", 1.8),
-    Bar("at least 0.42 x a raw socket copy", _STREAM, "ours-stream", "socket", 0.42, "256 MiB / socket"),
+    Bar("at least 0.42 x a raw socket copy", _STREAM, "ours-stream", "socket", 0.42),
     Bar("the server's peak memory below 32 MiB above rest", _STREAM, "ours-stream", None, 32 * MIB),
     Bar("a view: at least 1/1.5 = 0.67 x as many calls as empty ones", Cell(GIB), "ours-view", "ours-empty", 1 / 1.5),
 )
-HISTORY_COLUMNS = tuple(bar.column for bar in BARS if bar.column)
 
 
 def judge(bars: Sequence[Bar], groups: Sequence[Sequence[Entry]]) -> Table:

@@ -11,78 +11,98 @@ and was denied. Pass, miss and undecided are by the quartiles, see `benchmarks/s
 number say why there is none; a dash: nothing was measured.
 """
 
+import os
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from benchmarks.cells import GIB, KIB, MIB, Cell
-from benchmarks.contestants import TRANSPORT
+from benchmarks.contestants import CONTESTANTS, SERVERS
 from benchmarks.environments import ROOT, read_free_memory
-from benchmarks.rounds import Entry, Pace
-from benchmarks.suites import server, transport
-from benchmarks.suites.bars import BARS, judge
+from benchmarks.rounds import Entry, Pace, format_latency, format_number, format_quartiles
+from benchmarks.suites.bars import BARS, find_title, judge
 from benchmarks.tables import Table
 
-# Processes are kept from round to round: fresh ones would take longer than the streams that they are for.
-PACE = Pace(rounds=10, seconds=0.3, is_fresh=False)
+PACE = Pace(rounds=10, seconds=0.3)
 _MEMORY_SHARE = 0.7
-_DRAWN = ("ours", "stock", "cpp", "arrow", "socket")
-_STREAMS = ("cpp-stream", "cpp-slices")
-_SMALL = (
-    "ours",
-    "ours-refused",
-    "ours-asyncio",
-    "stock",
-    "stock-experiment",
-    "cpp",
-    "cpp-experiment",
-    "arrow",
-    "socket",
-)
-_LARGE = ("ours", "ours-refused", "cpp", "cpp-experiment", "arrow", "socket")  # the others take seconds a call
+_SMALL = ("ours", "ours-refused", "stock", "cpp", "cpp-experiment", "arrow", "socket", "ours-event")
 CELLS = {
-    Cell(KIB): (*_SMALL, "ours-stock", "ours-raw", "ours-event"),
-    Cell(64 * KIB): _DRAWN,
-    Cell(MIB): (*_DRAWN, *_STREAMS),
-    Cell(16 * MIB): (*_DRAWN, *_STREAMS, "ours-refused", "ours-asyncio", "arrow-open"),
-    Cell(256 * MIB): ("ours-stream", "ours", "ours-refused", "ours-asyncio", "arrow", "socket", *_STREAMS),
+    Cell(KIB): _SMALL,
+    Cell(16 * MIB): ("ours", "stock", "cpp-slices", "arrow", "socket"),
+    Cell(256 * MIB): ("ours-stream", "arrow", "socket", "cpp-stream", "cpp-slices"),
     Cell(GIB): ("ours-view", "ours-empty"),
-    Cell(KIB, 16): (*_SMALL, "ours-event"),
-    Cell(KIB, 16, processes=4): (*_SMALL, "ours-event"),
-    Cell(16 * MIB, 16): _LARGE,
-    Cell(16 * MIB, 16, processes=4): _LARGE,
+    Cell(KIB, 16): _SMALL,
+    Cell(16 * MIB, 16): ("ours", "cpp-experiment", "arrow", "socket"),
+    Cell(16 * MIB, 16, processes=4): ("ours", "arrow"),
 }
-"""Who is measured where; a bar is judged where both of its contestants are."""
+"""The contestants of each cell. A bar is judged in the cell of both of its contestants, and the README has ratios."""
 
-_SERVER_CELLS = (Cell(KIB), Cell(KIB, 16))
+SERVER_CELLS = (Cell(KIB), Cell(KIB, 16))
+_METERS = ("p50 / p99 ms", "CPU ms a call, server / client", "steal %")
+_PEAK = "server's peak memory, per tensor"
 
 
 def add_options(parser: ArgumentParser) -> None:
     """Adds what chooses cells."""
-    parser.add_argument(
-        "--into", type=Path, metavar="FOLDER", help="for results.md, results.png, and the README's table"
-    )
+    parser.add_argument("--into", type=Path, metavar="FOLDER", help="for results.md, and the README's table")
     parser.add_argument("--readme", type=Path, default=ROOT / "README.md", help="whose table --into writes")
     parser.add_argument("--cells", default="", metavar="TEXT", help="only those whose title contains this")
 
 
 def list_groups(options: Namespace) -> list[list[Entry]]:
     """Returns a group for each cell; one whose tensors would not fit into memory, all at once, is skipped."""
-    names = {one.name: one for one in TRANSPORT}
-    groups = [[Entry(names[name], cell) for name in members] for cell, members in CELLS.items()]
-    groups += map(server.list_entries, _SERVER_CELLS)
+    by_name = {one.name: one for one in CONTESTANTS}
+    groups = [[Entry(by_name[name], cell) for name in names] for cell, names in CELLS.items()]
+    groups += [[Entry(one, cell) for one in SERVERS] for cell in SERVER_CELLS]
     free = read_free_memory() * _MEMORY_SHARE
     for group in groups:
         if sum(entry.cell.clients * entry.cell.size * entry.contestant.copies for entry in group) > free:
             for entry in group:
                 entry.status = "skipped: memory"
-    return [group for group in groups if options.cells in _tell_group(group).title]
+    return [group for group in groups if options.cells in _find_title(group)]
 
 
 def build_tables(groups: list[list[Entry]]) -> list[Table]:
-    """Returns the bars, and a table for each cell."""
-    return [judge(BARS, groups), *map(_tell_group, groups)]
+    """Returns the table of the bars and one table for each cell, whose rows are compared with its first row."""
+    return [judge(BARS, groups), *map(_build_table, groups)]
 
 
-def _tell_group(group: list[Entry]) -> Table:
-    is_served = group[0].contestant.name.startswith("served")
-    return server.tell_group(group) if is_served else transport.tell_group(group)
+def _find_title(group: list[Entry]) -> str:
+    return find_title(group[0].contestant.name, group[0].cell)
+
+
+def _build_table(group: list[Entry]) -> Table:
+    first = group[0]
+    if first.contestant in SERVERS:
+        rows = [_build_row(one, one.compare(first)) for one in group]
+        return Table(_find_title(group), ("", "calls a second", "it / first", *_METERS), rows)
+    rows = [(*_build_row(one, first.compare(one)), _format_peak(one)) for one in group]
+    return Table(_find_title(group), ("", "calls a second", "first / it", *_METERS, _PEAK), rows)
+
+
+def _build_row(entry: Entry, ratios: list[float]) -> tuple[str, ...]:
+    rate = entry.failure or format_quartiles(entry.list_values("rate"))
+    meters = (format_latency(entry), _format_cpu(entry), _format_steal(entry))
+    return (entry.contestant.label, rate, format_quartiles(ratios), *meters)
+
+
+def _format_cpu(entry: Entry) -> str:
+    """Returns the processor time of a call in milliseconds, of the server and of its client; a dash for none."""
+    samples = entry.list_samples()
+    calls = sum(one.calls for one in samples)
+    times = (sum(one.cpu_seconds for one in samples), sum(one.client_cpu_seconds for one in samples))
+    return " / ".join(format_number(time / calls * 1e3) for time in times) if calls else "-"
+
+
+def _format_steal(entry: Entry) -> str:
+    """Returns how much of the machine's time was stolen while the entry was measured; a dash if it was not."""
+    samples = entry.list_samples()
+    machine_seconds = sum(one.seconds for one in samples) * (os.cpu_count() or 1)
+    return f"{sum(one.steal_seconds for one in samples) / machine_seconds * 100:.1f}" if samples else "-"
+
+
+def _format_peak(entry: Entry) -> str:
+    """Returns the most memory of the server above what it has at rest, for each tensor in flight."""
+    if entry.peak_bytes is None or entry.status:
+        return "-"
+    peak, size = entry.peak_bytes / entry.cell.clients, entry.cell.size
+    return f"{peak / MIB:.1f} MiB ({peak / size:.2f} x)"

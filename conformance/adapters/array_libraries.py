@@ -8,7 +8,7 @@
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +16,7 @@ from conformance.adapters.programs import Refused, Unsupported
 from conformance.adapters.questions import Dim, Question, Unknown
 
 LARGEST_DIM = 2**63 - 1
+_KINDS = (("i", "int", (8, 16, 32, 64)), ("u", "uint", (8, 16, 32, 64)), ("f", "float", (16, 32, 64)))
 _PRODUCT = re.compile(r"\w+(\^\d+)?( *\* *\w+(\^\d+)?)*")
 
 
@@ -27,6 +28,23 @@ def check_is_offered(question: Question) -> None:
         raise Unsupported("It has no special_zero.")
     if question.expected is not None:
         raise Unsupported("No output shape can be expected of its reshape.")
+
+
+def list_types(find: Callable[[str], Any]) -> dict[str, Any]:
+    """Returns what a library calls the element types that all of them have, by what it finds for numpy's names."""
+    names = {"boolean": "bool"} | {f"{kind}{bits}": f"{name}{bits}" for kind, name, sizes in _KINDS for bits in sizes}
+    return {key: find(name) for key, name in names.items()}
+
+
+def check_type(question: Question, types: Mapping[str, Any]) -> None:
+    """Raises Unsupported where a library lacks the element type of a question."""
+    if question.data_type not in {None, *types}:
+        raise Unsupported("It has no such element.")
+
+
+def read_line(error: BaseException) -> str:
+    """Returns the first line of what an exception says."""
+    return str(error).split("\n", 1)[0]
 
 
 def read_known(dims: Sequence[Dim] | None) -> tuple[int, ...]:

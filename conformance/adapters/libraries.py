@@ -1,7 +1,6 @@
 """What is known of a library that is asked: how it is asked, and why its answers differ from those of the kit.
 
-`NAME/library.py` has a `LIBRARY` of these. It imports nothing of the library itself: the pages are made where none is
-installed.
+`deviations.read_library` makes them of `NAME.toml`.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -10,12 +10,12 @@
 import json
 import os
 import sys
+import tomllib
 from collections.abc import Callable, Mapping
-from importlib import import_module
 from importlib.metadata import version
+from pathlib import Path
 from typing import TypeAlias
 
-from conformance.adapters.libraries import Library
 from conformance.adapters.questions import Json, Question, read_question
 
 Answer: TypeAlias = Callable[[Question], Json]
@@ -48,10 +48,9 @@ def run(implementations: Mapping[str, Answer]) -> None:
 
 
 def _find_versions() -> dict[str, str]:
-    """Returns the versions of what the library beside the program that runs is made of."""
-    spec = sys.modules["__main__"].__spec__
-    library: Library = import_module(f"{spec.parent if spec else ''}.library").LIBRARY
-    return {distribution: version(distribution) for distribution in library.distributions}
+    """Returns the versions of the distributions that `NAME.toml` beside the folder of the running program names."""
+    library = Path(str(sys.modules["__main__"].__file__)).parent.with_suffix(".toml")
+    return {name: version(name) for name in tomllib.loads(library.read_text(encoding="utf-8"))["distributions"]}
 
 
 def _answer(answer: Answer, question: Json) -> Json:

@@ -20,7 +20,6 @@ INCLUDED = {
     "CONTRIBUTING.md": "architecture/contributing.md",
     "SECURITY.md": "deployment/security-policy.md",
     "CHANGELOG.md": "architecture/changelog.md",
-    "benchmarks/history.md": "benchmarks/history.md",
 }
 """Pages outside `docs/`, and the page of the site that includes each."""
 

@@ -16,9 +16,10 @@ from meters import count_descriptors, read_memory
 from plain_requests import STATIC_RESHAPE, build_static_request
 from polite_clients import run_polite_clients
 from strangers import call_anew, connect, retry
-from tensor_reshape.server.process.housekeeping import FUTILE_SECONDS
 
 MIB = 1 << 20
+BACK_SECONDS = 30.0
+"""It takes 4 to 5 seconds; other tests run beside this one."""
 UNLIMITED = -1
 
 
@@ -27,18 +28,12 @@ def leave_no_thread(server: BareServer) -> None:
     server.limit(resource.RLIMIT_AS, read_memory(server.process.pid, "VmSize") + MIB)
 
 
-def test_where_no_thread_can_be_started_calls_are_answered(serving: str):
+def test_calls_are_answered_and_a_stop_works_if_no_thread_can_be_started(serving: str):
     with run_bare_server("--serving", serving) as server:
         assert call_anew(server.address)
         leave_no_thread(server)
         assert [call_anew(server.address) for _ in range(20)] == [True] * 20
         server.limit(resource.RLIMIT_AS, UNLIMITED)
-        assert call_anew(server.address)
-        assert server.stop() == 0
-
-
-def test_where_no_thread_can_be_started_a_server_stops(serving: str):
-    with run_bare_server("--serving", serving) as server:
         assert call_anew(server.address)
         leave_no_thread(server)
         assert server.stop() == 0
@@ -132,7 +127,7 @@ def test_a_flood_within_an_address_space_of_a_gibibyte_ends_nothing(serving: str
         assert server.stop() == 0
 
 
-def test_after_a_flood_memory_comes_back_while_calls_go_on(serving: str):
+def test_memory_comes_back_after_a_flood_while_calls_go_on(serving: str):
     with run_bare_server("--serving", serving) as server:
         pid = server.process.pid
         assert call_anew(server.address)
@@ -141,7 +136,7 @@ def test_after_a_flood_memory_comes_back_while_calls_go_on(serving: str):
         # Few enough to be seen as few also where each takes long: what they set aside for a moment is looked at.
         with run_polite_clients(server.address, ("sdk",), calls_per_second=2):
             assert any(is_high(server, 8 * MIB, base + 100 * MIB) for _ in range(10))
-            assert retry(lambda: read_memory(pid, "VmRSS") - base < 64 * MIB, seconds=2 * FUTILE_SECONDS)
+            assert retry(lambda: read_memory(pid, "VmRSS") - base < 64 * MIB, seconds=BACK_SECONDS)
 
 
 def is_high(server: BareServer, size: int, water: int) -> bool:

@@ -10,7 +10,7 @@ from pathlib import Path
 import grpc
 import pytest
 
-from attackers.garbage import FORGED_GOAWAY
+from attack_payloads import FORGED_GOAWAY
 from bare_servers import run_bare_server
 from certificates import issue_certificates
 from http2 import HEALTH_CHECK, Connection

@@ -4,7 +4,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from attackers.payloads import SMALL, STATIC
+from attack_payloads import SMALL, STATIC
 from http2 import Connection
 from in_process import ANY_PORT, run_runner
 from strangers import retry

@@ -1,51 +1,44 @@
-from contextlib import ExitStack
+import subprocess
+import sys
+from pathlib import Path
 
-import pytest
 from benchmarks.cells import Cell
-from benchmarks.contestants import TRANSPORT
-from benchmarks.peers import sdk
+from benchmarks.contestants import CONTESTANTS
 from benchmarks.rounds import Entry, Sample
-from benchmarks.sessions import Job
 from benchmarks.suites.ab import build_tables
+from benchmarks.tables import read_tables
 
-from tensor_reshape.client import Client
+ROOT = Path(__file__).parents[2]
 
 
-def build_entry(*seconds: float) -> Entry:
+def build_entry(*seconds: float, status: str = "") -> Entry:
     samples = {number: Sample(1, one, one, one, 0) for number, one in enumerate(seconds)}
-    return Entry(TRANSPORT[0], Cell(1024), samples=samples)
+    return Entry(CONTESTANTS[0], Cell(1024), status, samples=samples)
 
 
-@pytest.mark.parametrize(
-    ("seconds", "verdict"),
-    [
+def test_verdict_needs_both_quartiles_on_one_side_of_1_and_eight_rounds():
+    for seconds, verdict in (
         ([1.1] * 7 + [0.9], "slower"),
         ([0.9] * 7 + [1.1], "faster"),
         ([0.9] * 4 + [1.1] * 4, "no difference"),
         ([1.1] * 7, "too few rounds"),
-    ],
-)
-def test_a_verdict_takes_quartiles_on_one_side_of_1_and_eight_rounds(seconds: list[float], verdict: str):
-    (table,) = build_tables([[build_entry(*[1.0] * len(seconds)), build_entry(*seconds)]])
-
-    ((*_, told),) = table.rows
-    assert told == verdict
+    ):
+        (table,) = build_tables([[build_entry(*[1.0] * len(seconds)), build_entry(*seconds)]])
+        assert table.rows[0][-1] == verdict, seconds
 
 
-def test_a_work_that_fails_is_told_by_its_error():
-    failed = Entry(TRANSPORT[0], Cell(1024), "failed: AttributeError")
-
-    (table,) = build_tables([[build_entry(1.0), failed]])
-
-    ((_, _, base, candidate, ratio, *_),) = table.rows
-    assert (base, candidate, ratio) == ("1,000,000", "failed: AttributeError", "-")
+def test_row_has_the_error_of_a_side_that_failed():
+    (table,) = build_tables([[build_entry(1.0), build_entry(status="failed: AttributeError")]])
+    assert table.rows[0][2:5] == ("1,000,000", "failed: AttributeError", "-")
 
 
-def test_an_older_checkout_is_asked_for_nothing_that_it_may_not_know(monkeypatch: pytest.MonkeyPatch):
-    class OlderClient(Client):
-        def __init__(self, target: str, *, timeout: float) -> None:
-            super().__init__(target, timeout=timeout)
+def test_ab_measures_both_versions_from_command_to_report():
+    works = ("--works", "1 KiB, 1 client", "--rounds", "2", "--seconds", "0.01")
+    command = [sys.executable, "-m", "benchmarks", "ab", "--against", sys.executable, *works]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
 
-    monkeypatch.setattr(sdk, "Client", OlderClient)
-    with ExitStack() as stack:
-        assert sdk.open_session("auto", Job("127.0.0.1:1", Cell(1024)), stack)
+    runs, table = read_tables(done.stdout)
+
+    assert ", base " in runs.rows[0][1]  # both commits
+    assert [row[0] for row in table.rows] == ["unary, stock channel", "unary, SDK"]
+    assert all(text[:1].isdigit() for row in table.rows for text in row[2:5])

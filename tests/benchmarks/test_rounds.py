@@ -2,55 +2,31 @@ from itertools import pairwise
 
 import pytest
 from benchmarks.cells import Cell
-from benchmarks.contestants import TRANSPORT
+from benchmarks.contestants import CONTESTANTS
 from benchmarks.rounds import Entry, Sample, arrange_round, format_number, format_quartiles, format_spread
 
 
 def build_entry(*calls: int | None, status: str = "") -> Entry:
     """Returns an entry that made so many calls a second, round by round; None: it missed the round."""
     samples = {number: Sample(count, 1, 0.1, 0.2, 0) for number, count in enumerate(calls) if count is not None}
-    return Entry(TRANSPORT[0], Cell(1024), status, samples=samples)
+    return Entry(CONTESTANTS[0], Cell(1024), status, samples=samples)
 
 
-def test_a_ratio_is_made_of_two_measurements_of_one_round():
+def test_ratio_is_made_of_two_measurements_of_one_round():
     assert build_entry(2, 30).compare(build_entry(1, 10)) == [2, 3]
-
-
-def test_a_round_that_one_missed_has_no_ratio():
     assert build_entry(2, 4, 6).compare(build_entry(1, None, 1)) == [2, 6]
-
-
-def test_an_entry_that_failed_has_no_ratio():
     assert build_entry(2).compare(build_entry(1, status="failed")) == []
 
 
-def test_what_went_wrong_fits_into_a_cell_of_a_table():
-    assert build_entry(status="failed: a | b " + "c" * 200).failure == "failed: a / b " + "c" * 86
-
-
-@pytest.mark.parametrize(
-    ("number", "text"), [(12_345, "12,345"), (45.06, "45.1"), (2.614, "2.61"), (0.67, "0.670"), (0.0557, "0.0557")]
-)
-def test_numbers_have_three_significant_digits_and_whole_numbers_all(number: float, text: str):
-    assert format_number(number) == text
-
-
-def test_a_spread_is_the_median_with_the_least_and_the_greatest():
-    assert format_spread([2, 1, 4]) == "2.00 (1.00-4.00)"
-
-
-def test_nothing_measured_is_a_dash():
-    assert format_spread([]) == "-"
-
-
-def test_quartiles_are_told_with_the_median():
+def test_figures_have_three_digits_and_their_spread():
+    numbers = {12_345: "12,345", 45.06: "45.1", 2.614: "2.61", 0.67: "0.670", 0.0557: "0.0557"}
+    assert {number: format_number(number) for number in numbers} == numbers
+    assert (format_spread([2, 1, 4]), format_spread([])) == ("2.00 (1.00-4.00)", "-")
     assert format_quartiles([1, 2, 3, 4, 5]) == "3.00 (2.00-4.00)"
-    assert format_quartiles([2]) == "2.00 (2.00-2.00)"
-    assert format_quartiles([]) == "-"
 
 
 @pytest.mark.parametrize(("count", "rounds", "times"), [(10, 10, 1), (2, 2, 1), (9, 18, 2), (3, 6, 2)])
-def test_each_entry_follows_each_other_one_equally_often(count: int, rounds: int, times: int):
+def test_each_entry_follows_each_other_equally_often(count: int, rounds: int, times: int):
     entries = [build_entry(number) for number in range(count)]
     orders = [[entries.index(entry) for entry in arrange_round(entries, number)] for number in range(rounds)]
     pairs = [pair for order in orders for pair in pairwise(order)]
@@ -60,7 +36,7 @@ def test_each_entry_follows_each_other_one_equally_often(count: int, rounds: int
     assert len({*pairs}) == count * (count - 1)
 
 
-def test_each_entry_is_the_first_of_a_round():
+def test_each_entry_begins_a_round():
     entries = [build_entry(number) for number in range(5)]
 
     assert [entries.index(arrange_round(entries, number)[0]) for number in range(5)] == [0, 1, 2, 3, 4]

@@ -1,7 +1,8 @@
 from pathlib import Path
 
 import pytest
-from benchmarks.summaries import build_summary, read_summary, write_summary
+from benchmarks.suites.useful import CELLS
+from benchmarks.summaries import _CELLS, build_summary, read_summary, write_summary
 
 ROOT = Path(__file__).parents[2]
 REPORT = """# A report
@@ -26,40 +27,27 @@ REPORT = """# A report
 """
 
 
-def test_the_readme_says_what_the_report_says():
+def test_readme_says_what_the_report_says():
     report = (ROOT / "docs" / "benchmarks" / "results.md").read_text()
-
     assert read_summary(ROOT / "README.md") == build_summary(report)
+    assert {*_CELLS.values()} <= CELLS.keys()
 
 
-def test_a_summary_has_the_ratios_of_the_report_and_names_its_run():
+def test_summary_has_the_ratios_of_the_report_and_names_its_run():
     summary = build_summary(REPORT)
-
     assert "| stock grpcio | 3.00 (2.90-3.10) | - | - | - | - |" in summary
     assert "10 rounds; a machine, 2 cores; commit abc1234" in summary
 
 
-def test_a_run_of_few_rounds_gives_no_figure():
+def test_summary_has_no_figure_of_a_run_with_few_rounds():
     summary = build_summary(REPORT.replace("| 10 |", "| 7 |"))
-
     assert "| stock grpcio | - | - | - | - | - |" in summary
     assert "too few rounds" in summary
 
 
-def test_a_summary_replaces_what_is_between_the_markers_and_nothing_else(tmp_path: Path):
-    page = tmp_path / "README.md"
-    page.write_text("before\n<!-- measured -->\nold\n<!-- /measured -->\nafter\n")
-
-    write_summary(page, REPORT)
-
-    assert page.read_text() == f"before\n<!-- measured -->\n{build_summary(REPORT)}\n<!-- /measured -->\nafter\n"
-
-
-def test_a_page_without_markers_is_left_alone(tmp_path: Path):
+def test_page_without_markers_stays_as_it_is(tmp_path: Path):
     page = tmp_path / "README.md"
     page.write_text("words\n")
-
     with pytest.raises(ValueError, match="no <!-- measured -->"):
         write_summary(page, REPORT)
-
     assert page.read_text() == "words\n"

@@ -3,31 +3,16 @@
 import os
 import shutil
 import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
-from command_line import run_command
-
-FOLDER = Path(sys.executable).parent
+from command_line import PROGRAM, run_command
 
 
 def run_shell(*command: str) -> list[str]:
-    env = {**os.environ, "PATH": f"{FOLDER}:{os.environ['PATH']}"}
+    env = {**os.environ, "PATH": f"{PROGRAM.parent}:{os.environ['PATH']}"}
     done = subprocess.run(command, capture_output=True, text=True, env=env, check=True, timeout=60)
     return done.stdout.split()
-
-
-def complete_in_bash(*words: str) -> list[str]:
-    typed = " ".join(f"'{word}'" for word in words)
-    return run_shell(
-        "bash",
-        "-c",
-        'eval "$(tensor-reshape completion bash)"; '
-        f"COMP_WORDS=({typed}); COMP_CWORD={len(words) - 1}; compopt() {{ :; }}; "
-        '_tensor_reshape_completion tensor-reshape; echo "${COMPREPLY[@]}"',
-    )
 
 
 @pytest.mark.parametrize(
@@ -42,7 +27,11 @@ def complete_in_bash(*words: str) -> list[str]:
     ids=str,
 )
 def test_bash_completes_commands_options_and_their_values(words: tuple[str, ...], expected: list[str]):
-    assert complete_in_bash("tensor-reshape", *words) == expected
+    typed = " ".join(f"'{word}'" for word in ("tensor-reshape", *words))
+    program = f"""eval "$(tensor-reshape completion bash)"
+        COMP_WORDS=({typed}); COMP_CWORD={len(words)}; compopt() {{ :; }}
+        _tensor_reshape_completion tensor-reshape; echo "${{COMPREPLY[@]}}" """
+    assert run_shell("bash", "-c", program) == expected
 
 
 @pytest.mark.skipif(not shutil.which("fish"), reason="fish is not installed")
@@ -66,11 +55,8 @@ def test_zsh_completes_commands():
     assert run_shell("zsh", "-f", "-c", ZSH)[0].startswith("static")
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_each_shell_has_its_script(shell: str):
-    outcome = run_command("completion", shell)
-    assert (outcome.code, "_TENSOR_RESHAPE_COMPLETE" in outcome.text) == (0, True)
-
-
-def test_another_shell_is_an_error_of_usage():
+def test_each_shell_has_its_script():
+    for shell in ("bash", "zsh", "fish"):
+        outcome = run_command("completion", shell)
+        assert (outcome.code, "_TENSOR_RESHAPE_COMPLETE" in outcome.text) == (0, True), shell
     assert run_command("completion", "csh").code == 2

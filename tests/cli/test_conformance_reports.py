@@ -1,23 +1,17 @@
 """The report in a pipe and on a terminal."""
 
-import sys
 from pathlib import Path
 
+from command_line import PROGRAM
 from conformance_runs import make_mixed_results, make_question, make_results
 from tensor_reshape.cli.conformance_reports import list_examples, write_report, write_title
 from terminals import run_on_terminal, strip_styles
 
 RESULTS = make_mixed_results()
-PROGRAM = Path(sys.executable).parent / "tensor-reshape"
 
 
-def test_a_title_says_what_was_asked():
-    assert write_title(RESULTS) == "mine (lib 1.2): 9 questions of the conformance kit 1, core"
-
-
-def test_examples_come_worst_first_each_with_how_many_there_are():
-    told = [(one.id.partition("@")[0], count) for one, count in list_examples(RESULTS)]
-    assert told == [
+def test_examples_come_worst_first_with_their_counts():
+    assert [(one.id.partition("@")[0], count) for one, count in list_examples(RESULTS)] == [
         ("inferred/crash", 1),
         ("inferred/hang", 1),
         ("target/rows", 1),
@@ -26,7 +20,8 @@ def test_examples_come_worst_first_each_with_how_many_there_are():
     ]
 
 
-def test_an_example_has_all_that_there_is_to_say_of_it():
+def test_report_has_a_title_and_whole_examples():
+    assert write_title(RESULTS) == "mine (lib 1.2): 9 questions of the conformance kit 1, core"
     text = "\n".join(write_report([RESULTS]))
     assert (
         "\nwrong_shape, inferred: inferred/wrong@reshape, the smallest of 2\n"
@@ -37,14 +32,11 @@ def test_an_example_has_all_that_there_is_to_say_of_it():
         "  because  The output has as many elements as the data (both).\n"
     ) in text
     assert text.endswith("refused for another reason, which is no difference, 1 questions: OTHER, not NOT_DIVISIBLE")
-
-
-def test_of_several_each_example_names_whose_it_is():
     other = make_results((make_question(), {"shape": [6]}), name="other")
     assert "\nmine: crash, inferred: inferred/crash@reshape\n" in "\n".join(write_report([RESULTS, other]))
 
 
-def test_on_a_terminal_it_is_drawn_and_nothing_of_an_implementation_is_obeyed(tmp_path: Path):
+def test_terminal_report_is_drawn_and_escapes_control_characters(tmp_path: Path):
     (tmp_path / "results.json").write_text(RESULTS.write())
     code, drawn = run_on_terminal(PROGRAM, "conformance", "report", tmp_path / "results.json", columns=120)
     text = strip_styles(drawn)

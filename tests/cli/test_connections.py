@@ -12,19 +12,15 @@ PLAIN: dict[str, Any] = dict.fromkeys(("tls_ca", "tls_certificate", "tls_key", "
 PLAIN |= {"tls": False, "allow_plaintext_token": False}
 
 
-def test_a_client_connects_to_the_server_that_is_named():
+def test_client_connects_to_the_named_server():
     with open_client("127.0.0.1:1", PLAIN, timeout=3) as client:
         assert "127.0.0.1:1" in repr(client)
 
 
-@pytest.mark.parametrize("lonely", ["tls_certificate", "tls_key"])
-def test_a_certificate_goes_with_its_key(lonely: str, tmp_path: Path):
+def test_what_the_client_rejects_is_an_error_of_usage(tmp_path: Path):
     (tmp_path / "file").write_text("something")
-    with pytest.raises(click.UsageError, match="go together"):
-        open_client("127.0.0.1:1", {**PLAIN, lonely: tmp_path / "file"}, timeout=3)
-
-
-def test_what_the_client_refuses_is_an_error_of_usage(tmp_path: Path):
-    (tmp_path / "token").write_text("secret")
+    for lonely in ("tls_certificate", "tls_key"):
+        with pytest.raises(click.UsageError, match="go together"):
+            open_client("127.0.0.1:1", {**PLAIN, lonely: tmp_path / "file"}, timeout=3)
     with pytest.raises(click.UsageError):
-        open_client("example.org:1", {**PLAIN, "token_file": tmp_path / "token"}, timeout=3)
+        open_client("example.org:1", {**PLAIN, "token_file": tmp_path / "file"}, timeout=3)

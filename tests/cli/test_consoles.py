@@ -25,35 +25,24 @@ def _plain_environment(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("TERM", "xterm")
 
 
-def test_a_terminal_is_drawn_on(terminal: TextIO):
+def test_only_a_terminal_is_drawn_on(terminal: TextIO, monkeypatch: pytest.MonkeyPatch):
     assert find_console(terminal) is not None
-
-
-def test_what_is_no_terminal_is_plain():
     assert find_console(io.StringIO()) is None
-
-
-def test_force_color_has_a_pipe_drawn_on(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    assert find_console(io.StringIO()) is not None
-
-
-def test_an_empty_force_color_forces_nothing(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("FORCE_COLOR", "")
-    assert find_console(io.StringIO()) is None
-
-
-def test_a_dumb_terminal_is_plain(terminal: TextIO, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("TERM", "dumb")
     assert find_console(terminal) is None
 
 
-def test_no_color_takes_the_colours_of_a_terminal(terminal: TextIO, monkeypatch: pytest.MonkeyPatch):
+def test_environment_decides_about_drawing_and_colours(terminal: TextIO, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("FORCE_COLOR", "")
+    assert find_console(io.StringIO()) is None
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    assert find_console(io.StringIO()) is not None
+    monkeypatch.delenv("FORCE_COLOR")
     monkeypatch.setenv("NO_COLOR", "1")
     console = find_console(terminal)
     assert console is not None
     assert console.no_color
 
 
-def test_what_a_terminal_would_obey_is_escaped():
+def test_control_characters_are_escaped():
     assert escape_unprintable("é\x1b[31m\n批") == "é\\x1b[31m\\n批"

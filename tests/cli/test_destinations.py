@@ -21,55 +21,49 @@ def copy_into(array: Array, out: Array | None, give_back: GiveBack) -> Array:
     return out
 
 
-@pytest.mark.parametrize("dims", [(), (0,), (2, 3)], ids=str)
 @pytest.mark.parametrize("name", ["file.npy", "file.npz", "file.npz:x", "file.safetensors:y"])
-def test_what_is_written_is_read(tmp_path: Path, name: str, dims: tuple[int, ...]):
-    array: Array = np.arange(np.prod(dims, dtype=int), dtype=np.int32).reshape(dims)
+def test_written_array_is_read_back(tmp_path: Path, name: str):
     text = str(tmp_path / name)
-    write_array(read_location(text), DataType.I32, dims, lambda out, give_back: copy_into(array, out, give_back))
-    np.testing.assert_array_equal(read_array(text), array, strict=True)
+    for dims in ((), (0,), (2, 3)):
+        array: Array = np.arange(np.prod(dims, dtype=int), dtype=np.int32).reshape(dims)
+        write_array(read_location(text), DataType.I32, dims, lambda out, give: copy_into(array, out, give))  # noqa: B023
+        np.testing.assert_array_equal(read_array(text), array, strict=True)
 
 
-def test_an_archive_of_several_windows_is_whole(tmp_path: Path):
+def test_archive_of_several_windows_is_whole(tmp_path: Path):
     array: Array = np.arange(WINDOW_BYTES // 4 + 5, dtype=np.int32)
     text = str(tmp_path / "file.npz")
     write_array(read_location(text), DataType.I32, array.shape, lambda out, give_back: copy_into(array, out, give_back))
     np.testing.assert_array_equal(np.load(text)["output"], array, strict=True)
 
 
-@pytest.mark.parametrize("error", [InvalidRequestError.of(Reason.NOT_DIVISIBLE, "no", "shape"), KeyboardInterrupt()])
-@pytest.mark.parametrize("name", ["file.npy", "file.npz", "file.safetensors"])
-def test_what_fails_leaves_nothing(tmp_path: Path, name: str, error: BaseException):
+@pytest.mark.parametrize(
+    "error",
+    [
+        InvalidRequestError.of(Reason.NOT_DIVISIBLE, "no", "shape"),
+        KeyboardInterrupt(),
+        UnavailableError("gone", None),  # type: ignore[arg-type] # the code of gRPC decides nothing
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_failed_write_leaves_nothing_and_keeps_its_error(tmp_path: Path, error: BaseException):
     def fail(_out: Array | None, _give_back: GiveBack) -> Array:
         raise error
 
-    with pytest.raises(type(error)):
-        write_array(read_location(str(tmp_path / name)), DataType.I32, (2,), fail)
-    assert list(tmp_path.iterdir()) == []
+    for name in ("file.npy", "file.npz", "file.safetensors"):
+        with pytest.raises(type(error)):
+            write_array(read_location(str(tmp_path / name)), DataType.I32, (2,), fail)
+        assert list(tmp_path.iterdir()) == []
 
 
-def test_a_connection_that_fails_is_no_fault_of_the_file(tmp_path: Path):
-    def fail(_out: Array | None, _give_back: GiveBack) -> Array:
-        message = "gone"
-        raise UnavailableError(message, None)  # type: ignore[arg-type] # the code of gRPC decides nothing
+def test_impossible_destination_is_one_error(tmp_path: Path):
+    def make(_out: Array | None, _give_back: GiveBack) -> Array:
+        return np.zeros(2, DTYPES[DataType.I4])
 
-    with pytest.raises(UnavailableError):
-        write_array(read_location(str(tmp_path / "file.npy")), DataType.I32, (2,), fail)
-
-
-def test_a_type_that_the_format_lacks_is_told(tmp_path: Path):
-    location = read_location(str(tmp_path / "file.safetensors"))
     with pytest.raises(click.ClickException, match=r"has no i4; \.npy holds"):
-        write_array(location, DataType.I4, (2,), lambda _out, _give_back: np.zeros(2, DTYPES[DataType.I4]))
-
-
-def test_an_archive_takes_a_file():
-    location = Location("/dev/null", "npz")
+        write_array(read_location(str(tmp_path / "file.safetensors")), DataType.I4, (2,), make)
     with pytest.raises(click.ClickException, match="an archive takes a file"):
-        write_array(location, DataType.U8, (2,), lambda _out, _give_back: np.zeros(2, np.uint8))
-
-
-def test_a_disk_that_is_full_is_told():
+        write_array(Location("/dev/null", "npz"), DataType.U8, (2,), make)
     with pytest.raises(click.ClickException, match="No space left on device"):
         write_bytes(Location("/dev/full"), memoryview(bytes(100_000)))
 

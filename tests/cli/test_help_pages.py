@@ -1,14 +1,9 @@
 """`--help` on terminals and in pipes."""
 
-import sys
-from pathlib import Path
-
 import pytest
 
-from command_line import run_command
+from command_line import PROGRAM, run_command
 from terminals import run_on_terminal, strip_styles
-
-PROGRAM = Path(sys.executable).parent / "tensor-reshape"
 
 
 @pytest.mark.parametrize("command", [(), ("infer",), ("serve",)], ids=str)
@@ -18,19 +13,15 @@ def test_help_is_drawn_on_a_terminal(command: tuple[str, ...]):
     assert "\x1b[1;36m--help" in text
 
 
-def test_help_has_no_colour_where_none_is_wanted():
-    _, text = run_on_terminal(PROGRAM, "infer", "--help", env={"NO_COLOR": "1"})
+def test_help_fits_the_terminal_and_has_no_colour_with_no_color():
+    for columns in (60, 200):
+        _, text = run_on_terminal(PROGRAM, "infer", "--help", columns=columns, env={"NO_COLOR": "1"})
+        assert max(map(len, strip_styles(text).splitlines())) <= min(columns, 100)
     assert "--special-zero/--no-special-zero" in strip_styles(text)
     assert "\x1b[1;36m" not in text
 
 
-@pytest.mark.parametrize("columns", [60, 200])
-def test_no_line_of_help_is_wider_than_the_terminal(columns: int):
-    _, text = run_on_terminal(PROGRAM, "infer", "--help", columns=columns, env={"NO_COLOR": "1"})
-    assert max(map(len, strip_styles(text).splitlines())) <= min(columns, 100)
-
-
-def test_no_option_is_cut_off_on_a_narrow_terminal():
+def test_narrow_terminal_cuts_no_option_off():
     _, text = run_on_terminal(PROGRAM, "infer", "--help", columns=40, env={"NO_COLOR": "1"})
     lines = text.splitlines()
     assert "  --allow-plaintext-token" in lines
@@ -38,12 +29,8 @@ def test_no_option_is_cut_off_on_a_narrow_terminal():
     assert [line for line in lines if len(line) > 40] == ["  --operation [static_reshape|dynamic_reshape|reshape]"]
 
 
-def test_help_is_plain_on_a_dumb_terminal():
+def test_help_is_plain_on_a_dumb_terminal_and_in_a_pipe():
     code, text = run_on_terminal(PROGRAM, "infer", "--help", env={"TERM": "dumb"})
     assert (code, text.split()) == (0, run_command("infer", "--help").text.split())
-
-
-def test_help_is_plain_in_a_pipe():
-    assert run_command("--help").text.startswith(
-        "Usage: tensor-reshape [OPTIONS] COMMAND [ARGS]...\n\n  Tensor reshape"
-    )
+    start = "Usage: tensor-reshape [OPTIONS] COMMAND [ARGS]...\n\n  Tensor reshape"
+    assert run_command("--help").text.startswith(start)

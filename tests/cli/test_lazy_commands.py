@@ -2,13 +2,12 @@
 
 import subprocess
 import sys
-from collections.abc import Sequence
 
 import click
 import pytest
 
 from tensor_reshape.cli.__main__ import COMMANDS, commands
-from tensor_reshape.cli.lazy_commands import LazyCommand, find_extra, load_all
+from tensor_reshape.cli.lazy_commands import find_extra, load_all
 
 LOCAL = ("infer", "--data", "2,3,4", "--shape", "0,-1", "--special-zero", "--local")
 LIST_IMPORTS = """
@@ -21,7 +20,7 @@ except SystemExit as end:
     heavy = [name for name in ("grpc", "numpy", "rich", "google.protobuf") if name in sys.modules]
     print(f"{end.code or 0} {heavy}", file=sys.stderr)
 """
-# Every exec, and every import of grpc, in a process that serves and everything that it becomes.
+# Every exec in a process that serves and everything that it becomes.
 WATCH = """
 import sys
 def note(event, arguments):
@@ -35,9 +34,8 @@ main()
 
 
 def run_python(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=False, timeout=60
-    )
+    command = [sys.executable, "-c", program, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
 
 
 @pytest.mark.parametrize(
@@ -45,38 +43,35 @@ def run_python(program: str, *arguments: str) -> subprocess.CompletedProcess[str
     [("--help",), ("--version",), LOCAL, ("static", "--help"), ("completion", "zsh")],
     ids=lambda row: row[0],
 )
-def test_what_asks_no_server_imports_neither_grpc_nor_numpy_nor_rich(arguments: Sequence[str]):
+def test_command_without_a_server_imports_neither_grpc_nor_numpy_nor_rich(arguments: tuple[str, ...]):
     assert run_python(LIST_IMPORTS, *arguments).stderr.splitlines()[-1] == "0 []"
 
 
-def test_the_help_of_the_server_imports_neither_grpc_nor_numpy():
+def test_help_of_the_server_imports_neither_grpc_nor_numpy():
     outcome = run_python(LIST_IMPORTS, "serve", "--help")
     assert ("grpc" in outcome.stderr, "numpy" in outcome.stderr, "--listen" in outcome.stdout) == (False, False, True)
 
 
-def test_a_server_starts_once():
+def test_server_starts_once():
     outcome = run_python(WATCH)
     assert (outcome.returncode, outcome.stdout, "exec" in outcome.stderr) == (0, "this can be served\n", False)
 
 
-@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: str(command.name))
-def test_the_line_of_a_command_is_the_beginning_of_its_help(command: LazyCommand):
-    loaded = command.load()
-    assert loaded.name == command.name
-    assert (loaded.help or "").startswith((command.help or "nothing").rstrip("."))
+def test_line_of_a_command_is_the_beginning_of_its_help():
+    for command in COMMANDS:
+        loaded = command.load()
+        assert loaded.name == command.name
+        assert (loaded.help or "").startswith((command.help or "nothing").rstrip(".")), command.name
 
 
 def test_all_commands_are_loaded_by_their_names():
     assert load_all(COMMANDS)["infer"].params
     assert load_all([click.Command("plain")])["plain"].name == "plain"
+    with pytest.raises(click.UsageError, match="No such command"):
+        commands.main(["nothing"], standalone_mode=False)
 
 
-def test_an_extra_that_is_missing_says_what_to_install(monkeypatch: pytest.MonkeyPatch):
+def test_missing_extra_says_what_to_install(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "tensor_reshape.server.__main__", None)
     with pytest.raises(click.ClickException, match=r"pip install 'tensor-reshape\[server\]' \(missing: tensor_reshape"):
         find_extra("serve", "server")()
-
-
-def test_a_command_that_is_none_is_an_error_of_usage():
-    with pytest.raises(click.UsageError, match="No such command"):
-        commands.main(["nothing"], standalone_mode=False)

@@ -13,6 +13,12 @@ from tensor_reshape.cli.mappings import WINDOW_BYTES, Mapping
 SIZE = 3 * WINDOW_BYTES
 
 
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    (tmp_path / "file").write_bytes(bytes(SIZE))
+    return tmp_path / "file"
+
+
 def read_resident(path: Path) -> int:
     """Returns how many KiB of a mapped file are in this process's memory."""
     _, _, rest = Path("/proc/self/smaps").read_text().partition(str(path))
@@ -22,9 +28,7 @@ def read_resident(path: Path) -> int:
 
 
 @pytest.mark.parametrize("writable", [False, True])
-def test_what_is_given_back_is_no_memory_of_the_process(tmp_path: Path, writable: bool):
-    path = tmp_path / "file"
-    path.write_bytes(bytes(SIZE))
+def test_window_that_is_given_back_leaves_memory(path: Path, writable: bool):
     with path.open("r+b") as file:
         mapping = Mapping(file, writable=writable)
         assert bytes(mapping.buffer) == bytes(SIZE)
@@ -33,9 +37,7 @@ def test_what_is_given_back_is_no_memory_of_the_process(tmp_path: Path, writable
         assert (before, read_resident(path)) == (SIZE // 1024, WINDOW_BYTES // 1024)
 
 
-def test_what_was_written_and_given_back_is_in_the_file(tmp_path: Path):
-    path = tmp_path / "file"
-    path.write_bytes(bytes(SIZE))
+def test_written_bytes_are_in_the_file_when_given_back(path: Path):
     with path.open("r+b") as file:
         mapping = Mapping(file, writable=True)
         mapping.buffer[:3] = b"abc"
@@ -44,9 +46,7 @@ def test_what_was_written_and_given_back_is_in_the_file(tmp_path: Path):
     assert path.read_bytes()[:4] == b"abc\0"
 
 
-def test_a_transfer_that_begins_anew_gives_back_again(tmp_path: Path):
-    path = tmp_path / "file"
-    path.write_bytes(bytes(SIZE))
+def test_transfer_that_restarts_gives_back_again(path: Path):
     with path.open("rb") as file:
         mapping = Mapping(file)
         mapping.give_back(SIZE)
@@ -66,7 +66,6 @@ with open(sys.argv[1], "r+b") as file:
 """
 
 
-def test_a_file_that_is_cut_short_while_it_is_read_ends_the_process_by_sigbus(tmp_path: Path):
-    """Which the page says: no program that maps files can do better."""
-    (tmp_path / "file").write_bytes(bytes(2**20))
-    assert subprocess.run([sys.executable, "-c", CUT, tmp_path / "file"], check=False).returncode == -signal.SIGBUS
+def test_file_that_is_cut_short_ends_its_reader_by_sigbus(path: Path):
+    """As the page says: no program that maps files can do better."""
+    assert subprocess.run([sys.executable, "-c", CUT, path], check=False).returncode == -signal.SIGBUS

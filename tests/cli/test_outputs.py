@@ -12,7 +12,7 @@ import pytest
 
 from tensor_reshape.cli.outputs import create_file, is_replaceable, reserve, write_file
 
-# Whoever runs the tests may have this ignored, as nohup does; that is another truth.
+# nohup, under which the tests may run, ignores SIGHUP.
 WAIT = """
 import signal, sys, time
 from tensor_reshape.cli.outputs import create_file
@@ -27,23 +27,18 @@ def list_names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-def test_a_file_is_there_when_it_is_whole(tmp_path: Path):
+def test_file_exists_when_it_is_whole(tmp_path: Path):
     path = tmp_path / "file"
     with create_file(str(path), 3) as file:
         file.write(b"abc")
         assert not path.exists()
     assert (path.read_bytes(), list_names(tmp_path)) == (b"abc", ["file"])
-
-
-def test_what_fails_leaves_the_old_file_alone(tmp_path: Path):
-    path = tmp_path / "file"
-    path.write_bytes(b"old")
     with pytest.raises(ZeroDivisionError), create_file(str(path), 3) as file:
         file.write(b"new" * (1 // 0))
-    assert (path.read_bytes(), list_names(tmp_path)) == (b"old", ["file"])
+    assert (path.read_bytes(), list_names(tmp_path)) == (b"abc", ["file"])
 
 
-def test_a_link_stays_a_link_and_rights_stay_rights(tmp_path: Path):
+def test_link_and_mode_of_the_old_file_are_kept(tmp_path: Path):
     path, link = tmp_path / "file", tmp_path / "link"
     path.touch(mode=0o640)
     link.symlink_to(path)
@@ -52,21 +47,23 @@ def test_a_link_stays_a_link_and_rights_stay_rights(tmp_path: Path):
     assert (link.is_symlink(), path.read_bytes(), stat.S_IMODE(path.stat().st_mode)) == (True, b"new", 0o640)
 
 
-def test_a_disk_without_room_is_an_error_before_anything_is_written(tmp_path: Path):
+def test_missing_space_or_folder_is_an_error_before_any_write(tmp_path: Path):
     free = os.statvfs(tmp_path)
     with pytest.raises(OSError, match=r"No space left|File too large"):
         create_file(str(tmp_path / "file"), (free.f_bavail + 1000) * free.f_frsize * 1000).__enter__()
+    with pytest.raises(FileNotFoundError):
+        create_file(str(tmp_path / "no" / "file")).__enter__()
     assert list_names(tmp_path) == []
 
 
-def test_room_that_is_not_wanted_is_not_taken(tmp_path: Path):
+def test_reserve_of_nothing_takes_no_space(tmp_path: Path):
     with (tmp_path / "file").open("wb") as file:
         reserve(file, 0)
         assert os.fstat(file.fileno()).st_size == 0
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_that_asks_for_the_end_leaves_nothing(tmp_path: Path, number: signal.Signals):
+def test_signal_leaves_no_file(tmp_path: Path, number: signal.Signals):
     with subprocess.Popen([sys.executable, "-c", WAIT, tmp_path / "file"], stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         process.stdout.readline()
@@ -76,7 +73,7 @@ def test_a_signal_that_asks_for_the_end_leaves_nothing(tmp_path: Path, number: s
     assert list_names(tmp_path) == []
 
 
-def test_a_signal_that_is_ignored_stays_so_and_others_are_as_before(tmp_path: Path):
+def test_signal_handlers_are_restored_and_ignored_signals_stay_ignored(tmp_path: Path):
     terminated, before = signal.getsignal(signal.SIGTERM), signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as of nohup
     try:
         with create_file(str(tmp_path / "file")):
@@ -87,21 +84,13 @@ def test_a_signal_that_is_ignored_stays_so_and_others_are_as_before(tmp_path: Pa
         signal.signal(signal.SIGHUP, before)
 
 
-def test_a_folder_is_no_place_for_a_file(tmp_path: Path):
-    with pytest.raises(IsADirectoryError):
-        is_replaceable(str(tmp_path))
-
-
-def test_a_folder_that_is_not_there_is_an_error(tmp_path: Path):
-    with pytest.raises(FileNotFoundError):
-        create_file(str(tmp_path / "no" / "file")).__enter__()
-
-
 def test_only_regular_files_are_replaced(tmp_path: Path):
     os.mkfifo(tmp_path / "fifo")
     (tmp_path / "file").touch()
     names = ("fifo", "file", "new")
     assert [is_replaceable(str(tmp_path / name)) for name in names] == [False, True, True]
+    with pytest.raises(IsADirectoryError):
+        is_replaceable(str(tmp_path))
 
 
 def test_bytes_are_written_in_one_step(tmp_path: Path):
@@ -110,14 +99,8 @@ def test_bytes_are_written_in_one_step(tmp_path: Path):
     with path.open("rb") as old:
         write_file(path, b"new")
         assert (old.read(), path.read_bytes(), list_names(tmp_path)) == (b"old", b"new", ["file"])
-
-
-def test_bytes_go_into_what_is_no_file():
     write_file(Path(os.devnull), b"new")
     assert stat.S_ISCHR(Path(os.devnull).stat().st_mode)
-
-
-def test_bytes_that_cannot_be_written_are_told_by_their_file(tmp_path: Path):
     with pytest.raises(click.FileError, match="No such file or directory") as caught:
         write_file(tmp_path / "none" / "file", b"new")
     assert caught.value.filename == str(tmp_path / "none" / "file")

@@ -2,16 +2,15 @@
 
 import json
 import os
-import sys
 from pathlib import Path
 
 import pytest
 
+from command_line import NOBODY, PROGRAM
 from tensor_reshape.cli.reports import choose_exit_code, underline
 from tensor_reshape.client import CallTimeoutError, UnavailableError
 from terminals import run_on_terminal, strip_styles
 
-PROGRAM = Path(sys.executable).parent / "tensor-reshape"
 PLAIN = {"NO_COLOR": "1"}
 LOCAL = ("--no-special-zero", "--local")
 
@@ -21,59 +20,51 @@ def draw(*arguments: str | Path, columns: int = 100) -> tuple[int, list[str]]:
     return code, [line.rstrip() for line in strip_styles(text).splitlines()]
 
 
-def test_the_item_to_blame_is_underlined_as_it_was_typed():
-    code, lines = draw("infer", "--data", "2,3", "--shape", "4, -1", *LOCAL)
-    shown = lines.index("  --shape 4, -1")
-    assert (code, lines[shown + 1]) == (3, "             ^^")
+@pytest.mark.parametrize(
+    ("data", "shape", "options", "shown", "carets", "code"),
+    [
+        ("2,3", "4, -1", (), "  --shape 4, -1", "             ^^", 3),
+        ("2,3,N*!", "6", (), "  --data 2,3,N*!", "             ^^^", 2),
+        ("2,3", "6", ("--expect", "7"), "  --expect 7", "           ^", 3),
+    ],
+    ids=["target", "data", "expected"],
+)
+def test_wrong_item_is_underlined_as_it_was_typed(
+    data: str, shape: str, options: tuple[str, ...], shown: str, carets: str, code: int
+):
+    ended, lines = draw("infer", "--data", data, "--shape", shape, *options, *LOCAL)
+    assert (ended, lines[lines.index(shown) + 1]) == (code, carets)
 
 
-def test_a_dim_of_the_data_that_cannot_be_read_is_underlined():
-    code, lines = draw("infer", "--data", "2,3,N*!", "--shape", "6", *LOCAL)
-    shown = lines.index("  --data 2,3,N*!")
-    assert (code, lines[shown + 1]) == (2, "             ^^^")
-
-
-def test_the_shape_that_was_expected_is_underlined():
-    code, lines = draw("infer", "--data", "2,3", "--shape", "6", "--expect", "7", *LOCAL)
-    shown = lines.index("  --expect 7")
-    assert (code, lines[shown + 1]) == (3, "           ^")
-
-
-def test_what_would_have_been_accepted_is_shown():
+def test_accepted_values_are_shown():
     code, lines = draw("infer", "--data", "10", "--shape", "4,-1", *LOCAL)
     assert (code, "the nearest are 2 and 5" in " ".join(lines)) == (3, True)
 
 
-def test_an_error_without_an_item_is_a_line():
-    code, lines = draw("health", "--server", "127.0.0.1:1", "--timeout", "0.3")
+def test_error_without_an_item_is_a_line_and_help_is_none():
+    code, lines = draw("health", *NOBODY)
     assert (code, lines[0].startswith("Error: ")) == (5, True)
-
-
-def test_the_help_of_a_bare_command_is_no_error():
     code, lines = draw()
     assert (code, any(line.startswith("Error") for line in lines)) == (2, False)
 
 
-def test_nothing_is_drawn_where_json_is_asked_for():
+def test_json_is_not_drawn():
     code, lines = draw("infer", "--data", "2,3", "--shape", "4,-1", *LOCAL, "--json", columns=1000)
     assert (code, len(lines), lines[0][0]) == (3, 1, "{")
 
 
-def test_a_refused_line_of_a_batch_is_named_by_its_file_and_number(tmp_path: Path):
+def test_refused_line_of_a_batch_is_named_by_its_file_and_number(tmp_path: Path):
     batch = tmp_path / "questions.jsonl"
-    batch.write_text(
-        '{"data": [6], "shape": [6], "special_zero": true}\n{"data": [7], "shape": [8], "special_zero": true}\n'
-    )
+    lines = [{"data": [6], "shape": [6], "special_zero": True}, {"data": [7], "shape": [8], "special_zero": True}]
+    batch.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    command = (PROGRAM, "infer", "--batch", batch, "--local")
     with Path(os.devnull).open("w") as nowhere:
-        code, text = run_on_terminal(
-            PROGRAM, "infer", "--batch", batch, "--local", columns=400, env=PLAIN, stdout=nowhere.fileno()
-        )
+        code, text = run_on_terminal(*command, columns=400, env=PLAIN, stdout=nowhere.fileno())
     assert (code, strip_styles(text).startswith(f"{batch}:2: ")) == (3, True)
 
 
-@pytest.mark.parametrize(
-    ("text", "index", "expected"),
-    [
+def test_carets_stand_under_the_item():
+    for text, index, expected in (
         ("2,3,-1", 2, ("2,3,-1", "    ^^")),
         ("[2, 3]", 1, ("[2, 3]", "    ^")),
         ("2,,3", 1, ("2,,3", "  ^")),
@@ -82,37 +73,27 @@ def test_a_refused_line_of_a_batch_is_named_by_its_file_and_number(tmp_path: Pat
         ("", 0, ("", "^")),
         ("'批次',4", 1, ("'批次',4", "       ^")),
         ("a\x1b[m,4", 1, ("a?[m,4", "     ^")),
-    ],
-    ids=str,
-)
-def test_carets_stand_under_the_item(text: str, index: int | None, expected: tuple[str, str]):
-    assert underline(text, index, 40) == expected
+    ):
+        assert underline(text, index, 40) == expected, text
 
 
-@pytest.mark.parametrize("index", [0, 10, 25, 49])
-@pytest.mark.parametrize("width", [12, 20, 40])
-def test_a_long_shape_is_cut_around_the_item(index: int, width: int):
-    shape, carets = underline(",".join(str(number) for number in range(100, 150)), index, width)
-    assert max(len(shape), len(carets)) <= width
-    assert "".join(character for character, mark in zip(shape, carets, strict=False) if mark == "^") == str(100 + index)
+def test_long_shape_is_cut_around_the_item():
+    text = ",".join(str(number) for number in range(100, 150))
+    for index, width in ((index, width) for index in (0, 10, 25, 49) for width in (12, 20, 40)):
+        shape, carets = underline(text, index, width)
+        assert max(len(shape), len(carets)) <= width
+        marked = [character for character, mark in zip(shape, carets, strict=False) if mark == "^"]
+        assert "".join(marked) == str(100 + index), (index, width)
 
 
-@pytest.mark.parametrize(
-    ("error", "code"),
-    [
-        (BrokenPipeError(), 1),
-        (FileNotFoundError(), 1),
-        (UnavailableError("", None), 5),  # type: ignore[arg-type] # the code of gRPC decides nothing
-        (CallTimeoutError("", None), 5),  # type: ignore[arg-type] # as above
-    ],
-    ids=lambda value: type(value).__name__,
-)
-def test_an_error_of_the_system_is_not_one_of_the_connection(error: Exception, code: int):
-    assert choose_exit_code(error) == code
+def test_error_of_the_system_is_not_one_of_the_connection():
+    errors: list[Exception] = [BrokenPipeError(), FileNotFoundError()]
+    errors += [UnavailableError("", None), CallTimeoutError("", None)]  # type: ignore[arg-type] # the code decides nothing
+    assert [choose_exit_code(error) for error in errors] == [1, 1, 5, 5]
 
 
 @pytest.mark.parametrize("env", [PLAIN, {"TERM": "dumb"}], ids=["drawn", "plain"])
-def test_a_file_says_nothing_to_the_terminal_itself(tmp_path: Path, env: dict[str, str]):
+def test_control_characters_of_a_file_never_reach_the_terminal(tmp_path: Path, env: dict[str, str]):
     record = {name: {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]} for name in ("a\x1b]0;title\x07", "b")}
     header = json.dumps(record).encode()
     path = tmp_path / "two.safetensors"

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import get_args
 
 import grpc
 import numpy as np
@@ -18,8 +17,8 @@ from tensor_reshape.wire.inference import build_infer_response
 SIX = np.arange(6, dtype=np.float32)
 SIX_INFERRED = build_infer_response(ShapeAnswer((6,))).SerializeToString()
 LARGE = np.zeros((64, 65536), np.float32)
-_Continuation = Callable[[grpc.aio.ClientCallDetails, object], Awaitable[object]]
 QUERIES = [ShapeQuery(data_shape=[6], shape=[2, 3], special_zero=False)] * 3000
+_Continuation = Callable[[grpc.aio.ClientCallDetails, object], Awaitable[object]]
 
 
 class SeenUnary(grpc.aio.UnaryUnaryClientInterceptor):
@@ -55,28 +54,27 @@ def find_name(details: grpc.aio.ClientCallDetails) -> str:
     return (method.decode() if isinstance(method, bytes) else str(method)).rpartition("/")[2]
 
 
-async def test_interceptors_see_every_call(server: ServerProcess):
+async def test_interceptors_see_every_call_and_its_errors(server: ServerProcess):
     seen = list[str]()
     async with AsyncClient(server.address, interceptors=[SeenUnary(seen), SeenStream(seen)]) as client:
         assert (await client.reshape(SIX, [2, 3], special_zero=False)).shape == (2, 3)
         assert (await client.reshape(LARGE, [-1], special_zero=False, transfer="stream")).shape == (LARGE.size,)
         assert await client.infer_shapes(QUERIES) == [(2, 3)] * len(QUERIES)
         await client.check_health()
-    assert sorted(seen) == sorted(["Reshape", "StreamReshape", *["BatchInferShape"] * 3, "Check"])
-
-
-async def test_errors_are_the_same_behind_interceptors(server: ServerProcess):
-    async with AsyncClient(server.address, interceptors=[SeenUnary([]), SeenStream([])]) as client:
+        assert sorted(seen) == sorted(["Reshape", "StreamReshape", *["BatchInferShape"] * 3, "Check"])
         with pytest.raises(InvalidRequestError):
             await client.infer_shape([6], [4], special_zero=False)
         with pytest.raises(CallTimeoutError):
             await client.reshape(LARGE, [-1], special_zero=False, transfer="stream", timeout=1e-3)
+
+
+async def test_a_refused_connection_is_an_error_behind_interceptors():
     async with AsyncClient("127.0.0.1:1", interceptors=[SeenUnary([]), SeenStream([])], timeout=0.5) as client:
         with pytest.raises(UnavailableError, match="refused"):
             await client.reshape(SIX, [6], special_zero=False, transfer="stream")
 
 
-async def test_what_interceptors_add_is_sent_and_lost_calls_are_sent_again():
+async def test_lost_calls_are_sent_again_with_what_interceptors_add():
     received: list[Metadata] = []
     with run_stock({"InferShape": lose_once(SIX_INFERRED, received)}) as address:
         async with AsyncClient(address, interceptors=[SeenUnary([])]) as client:
@@ -84,8 +82,8 @@ async def test_what_interceptors_add_is_sent_and_lost_calls_are_sent_again():
     assert [{value for key, value in sent if key == "seen-by"} for sent in received] == [{"unary"}] * 2
 
 
-@pytest.mark.parametrize("transfer", get_args(Way)[1:3])
-async def test_a_task_that_is_cancelled_behind_interceptors_leaves_the_client_usable(transfer: Way):
+@pytest.mark.parametrize("transfer", ["inline", "stream"])
+async def test_a_task_cancelled_behind_interceptors_leaves_the_client_usable(transfer: Way):
     with run_blocked() as (runner, backend):
         async with AsyncClient(runner.addresses[0], interceptors=[SeenUnary([]), SeenStream([])]) as client:
             task = asyncio.create_task(client.reshape(SIX, [6], special_zero=False, transfer=transfer))
@@ -97,6 +95,6 @@ async def test_a_task_that_is_cancelled_behind_interceptors_leaves_the_client_us
             assert await client.infer_shape([6], [6], special_zero=False) == (6,)
 
 
-async def test_what_is_no_interceptor_is_refused_at_once():
+async def test_an_object_that_is_no_interceptor_is_refused_at_once():
     with pytest.raises(ValueError, match="must be"):
         AsyncClient("127.0.0.1:1", interceptors=[object()])  # type: ignore[list-item]

@@ -25,19 +25,15 @@ class Foreign:
 @pytest.mark.parametrize(
     "like", [None, np, SIX, SIX.view(np.recarray), np.float32(1)], ids=["none", "module", "array", "recarray", "scalar"]
 )
-@pytest.mark.parametrize("data_type", DTYPES, ids=str)
-def test_numpy_holds_every_type(like: object, data_type: DataType):
-    assert find_framework(like, data_type) is NUMPY
+def test_numpy_holds_every_type(like: object):
+    assert {find_framework(like, data_type) for data_type in DTYPES} == {NUMPY}
 
 
-def test_an_array_by_the_standard_comes_back_by_the_namespace_that_it_names():
+def test_an_array_by_the_standard_comes_back_by_its_namespace():
     framework = find_framework(Foreign(), DataType.F32)
     assert np.shares_memory(framework.present(SIX), SIX)
     assert (framework.name, framework.takes_read_only) == ("some_array_library", False)
-
-
-def test_what_numpy_cannot_export_is_refused_before_a_call():
-    with pytest.raises(TypeError, match=r"some_array_library .* cannot hold bf16"):
+    with pytest.raises(TypeError, match=r"some_array_library .* cannot hold bf16"):  # which numpy cannot export
         find_framework(Foreign(), DataType.BF16)
 
 
@@ -46,6 +42,6 @@ def test_what_numpy_cannot_export_is_refused_before_a_call():
     ["torch", [1.0], b"", sys, object(), SIX.dtype, np.float32, np.ndarray],
     ids=["text", "list", "bytes", "module", "object", "dtype", "scalar type", "class"],
 )
-def test_what_is_no_array_and_no_namespace_of_arrays_is_refused(like: object):
+def test_an_object_that_is_no_array_and_no_namespace_is_refused(like: object):
     with pytest.raises(TypeError, match=r"like is an array, or a namespace such as torch or jax\.numpy"):
         find_framework(like, DataType.F32)

@@ -16,16 +16,14 @@ from both_clients import CALLERS, open_client
 from server_processes import ServerProcess
 from tensor_reshape.client import AsyncClient, Client, LimitError, Reason
 from tensor_reshape.client.defaults import DEFAULT_TIMEOUT_SECONDS
-from tensor_reshape.client.options import (
-    Endpoint,
-    build_channel_options,
-    check_settings,
-    choose_timeout,
-)
+from tensor_reshape.client.options import Endpoint, build_channel_options, check_settings, choose_timeout
 from tensor_reshape.client.retries import PATIENCE_SECONDS
 from tensor_reshape.server.config import Config
 from tensor_reshape.server.transport import options as server_options
 from tensor_reshape.wire.streams import DEFAULT_CHUNK_BYTES
+
+NOBODY = "127.0.0.1:1"
+TLS = grpc.ssl_channel_credentials()
 
 
 @pytest.mark.parametrize("seconds", [0, -1, -math.inf, math.nan])
@@ -40,49 +38,48 @@ def test_a_timeout_is_a_number(seconds: float):
         choose_timeout(seconds)
 
 
-@pytest.mark.parametrize("field", ["chunk_bytes", "inline_max_bytes"])
-@pytest.mark.parametrize("size", ["2MiB", 1.5, None], ids=repr)
-def test_a_size_is_an_integer(field: str, size: object):
-    fields: dict[str, Any] = {field: size}
-    with pytest.raises(TypeError, match=f"^{field} is .*: write bytes as an integer"):
-        Client("127.0.0.1:1", **fields)
-
-
-@pytest.mark.parametrize("credentials", [True, "ca.pem"], ids=repr)
-def test_credentials_are_those_of_grpc(credentials: grpc.ChannelCredentials):
-    with pytest.raises(TypeError, match=r"write credentials=grpc\.ssl_channel_credentials\(\) for TLS"):
-        Client("127.0.0.1:1", credentials=credentials)
-
-
 @pytest.mark.parametrize(("timeout", "seconds"), [(None, 30), (0.5, 0.5), (math.inf, None), (1e300, None)])
 def test_a_timeout_is_the_calls_or_the_clients_and_forever_is_none(timeout: float | None, seconds: float | None):
     assert Endpoint("localhost:1", None, (), 30).choose_timeout(timeout) == seconds
 
 
-def test_what_a_server_may_send_unread_is_fixed():
+@pytest.mark.parametrize("field", ["chunk_bytes", "inline_max_bytes"])
+@pytest.mark.parametrize("size", ["2MiB", 1.5, None], ids=repr)
+def test_a_size_is_an_integer(field: str, size: object):
+    fields: dict[str, Any] = {field: size}
+    with pytest.raises(TypeError, match=f"^{field} is .*: write bytes as an integer"):
+        Client(NOBODY, **fields)
+
+
+@pytest.mark.parametrize("size", [0, 2**40])
+def test_a_chunk_fits_into_a_message(size: int):
+    with pytest.raises(ValueError, match=f"chunk_bytes is {size}; it lies from 1 to"):
+        Client(NOBODY, chunk_bytes=size)
+
+
+@pytest.mark.parametrize("credentials", [True, "ca.pem"], ids=repr)
+def test_credentials_are_those_of_grpc(credentials: grpc.ChannelCredentials):
+    with pytest.raises(TypeError, match=r"write credentials=grpc\.ssl_channel_credentials\(\) for TLS"):
+        Client(NOBODY, credentials=credentials)
+
+
+def test_the_times_of_a_channel_fit_together():
+    options = dict(build_channel_options("localhost:1", avoid_unhealthy=True))
+    silent, host, server, lookup = (
+        int(options[f"grpc.{name}_ms"]) / 1000
+        for name in ("keepalive_time", "keepalive_timeout", "http2.ping_timeout", "dns_min_time_between_resolutions")
+    )
+    # What hangs or is cut off is noticed while the call has time left to be sent again.
+    assert host < server < silent + server < DEFAULT_TIMEOUT_SECONDS
+    assert 2 * lookup < PATIENCE_SECONDS  # so an address is looked up again while a call waits
+    allowed = dict(server_options.build_options(Config(), 1, shares=False))
+    assert silent * 1000 >= 2 * allowed["grpc.http2.min_ping_interval_without_data_ms"]
+
+
+def test_the_data_that_a_server_may_send_unread_is_fixed():
     options = dict(build_channel_options("localhost:1", avoid_unhealthy=True))
     assert options["grpc.http2.bdp_probe"] == 0
     assert DEFAULT_CHUNK_BYTES <= int(options["grpc.http2.lookahead_bytes"]) <= 16 * DEFAULT_CHUNK_BYTES
-
-
-def test_what_hangs_or_is_cut_off_is_noticed_within_the_default_timeout():
-    options = dict(build_channel_options("localhost:1", avoid_unhealthy=True))
-    silent, host, server = (
-        int(options[f"grpc.{name}_ms"]) / 1000 for name in ("keepalive_time", "keepalive_timeout", "http2.ping_timeout")
-    )
-    assert host < server < silent + server < DEFAULT_TIMEOUT_SECONDS
-
-
-def test_an_address_is_looked_up_again_while_a_call_has_patience():
-    options = dict(build_channel_options("dns:///name:1", avoid_unhealthy=True))
-    assert 2 * int(options["grpc.dns_min_time_between_resolutions_ms"]) / 1000 < PATIENCE_SECONDS
-
-
-def test_a_client_asks_half_as_often_as_a_server_allows():
-    client = dict(build_channel_options("localhost:1", avoid_unhealthy=True))
-    server = dict(server_options.build_options(Config(), 1, shares=False))
-    allowed = server["grpc.http2.min_ping_interval_without_data_ms"]
-    assert int(client["grpc.keepalive_time_ms"]) >= 2 * allowed
 
 
 def test_an_option_of_the_caller_wins_and_comes_once():
@@ -98,13 +95,9 @@ def test_an_option_that_grpc_would_take_for_an_address_in_memory_is_refused(pair
         check_settings([pair], None, ())
 
 
-@pytest.mark.parametrize("value", [1, -1, True, "text", b"bytes"])
-def test_an_option_is_an_integer_a_text_or_bytes(value: float | str | bytes):
-    assert check_settings([("name", value)], None, ()).options == (("name", value),)
-
-
-def test_options_that_can_be_read_only_once_are_kept_all_the_same():
-    assert check_settings(iter([("name", 1)]), None, ()).options == (("name", 1),)  # type: ignore[arg-type] # no sequence
+def test_an_option_is_an_integer_a_text_or_bytes():
+    options = tuple(("name", value) for value in (1, -1, True, "text", b"bytes"))
+    assert check_settings(iter(options), None, ()).options == options  # type: ignore[arg-type] # no sequence
 
 
 def test_a_compression_is_one_of_grpcs():
@@ -121,27 +114,23 @@ def test_the_options_of_the_caller_reach_the_channel(kind: str, server: ServerPr
     assert caught.value.reason is Reason.MESSAGE_TOO_LARGE
 
 
-@pytest.mark.parametrize(("credentials", "tls"), [(None, ""), (grpc.ssl_channel_credentials(), ", TLS")])
+@pytest.mark.parametrize(("credentials", "tls"), [(None, ""), (TLS, ", TLS")])
 def test_a_client_is_shown_by_its_target_and_nothing_secret(credentials: grpc.ChannelCredentials | None, tls: str):
     metadata = [("authorization", "Bearer secret")]
-    with Client("127.0.0.1:1", credentials=credentials, metadata=metadata) as client:
+    with Client(NOBODY, credentials=credentials, metadata=metadata) as client:
         assert repr(client) == f"<Client of 127.0.0.1:1{tls}>"
     assert repr(client) == f"<Client of 127.0.0.1:1{tls}, closed>"
 
 
-async def test_an_asyncio_client_is_shown_the_same_way():
-    async with AsyncClient("127.0.0.1:1") as client:
-        assert repr(client) == "<AsyncClient of 127.0.0.1:1>"
-
-
 @pytest.mark.parametrize("take", [pickle.dumps, copy.copy, copy.deepcopy])
 def test_a_client_that_is_pickled_or_copied_says_what_to_do(take: Callable[[object], object]):
-    with Client("127.0.0.1:1") as client, pytest.raises(TypeError, match=r"Client .* make one in each process"):
+    with Client(NOBODY) as client, pytest.raises(TypeError, match=r"Client .* make one in each process"):
         take(client)
 
 
-async def test_an_asyncio_client_that_is_pickled_says_what_to_do():
-    async with AsyncClient("127.0.0.1:1") as client:
+async def test_an_asyncio_client_is_shown_and_not_pickled_either():
+    async with AsyncClient(NOBODY) as client:
+        assert repr(client) == "<AsyncClient of 127.0.0.1:1>"
         with pytest.raises(TypeError, match=r"AsyncClient .* make one in each process"):
             pickle.dumps(client)
 
@@ -175,11 +164,3 @@ def test_a_client_that_is_used_after_a_fork_says_what_to_do(server: ServerProces
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     said = f"the client of {server.address} was made before this process was forked: make one in each process"
     assert done.stdout.splitlines() == [said] * 3 + ["[6]"]
-
-
-def test_a_token_and_an_authorization_of_one_call_exclude_each_other():
-    with (
-        Client("127.0.0.1:1", token="a", allow_plaintext_token=True) as client,
-        pytest.raises(ValueError, match="authorization"),
-    ):
-        client.infer_shape([6], [6], special_zero=False, metadata=[("authorization", "Bearer b")])

@@ -1,12 +1,10 @@
 """What is decided before anything is sent: keywords, targets, and what numpy's arrays become."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 
 from both_clients import CLIENTS, open_client
-from tensor_reshape.client import Client, InvalidRequestError, Reason, ReshapeError, ShapeQuery
+from tensor_reshape.client import Client, InvalidRequestError, Reason, ReshapeError, ResponseError, ShapeQuery
 from tensor_reshape.client.requests import (
     Arguments,
     Plan,
@@ -28,97 +26,66 @@ from tensor_reshape.wire.reshapes import decode_reshape_request, encode_reshape_
 from tensor_reshape.wire.tensors import TensorView
 
 NOBODY = "127.0.0.1:1"  # so whatever was sent would end in another error
-RESHAPES = ["static_reshape", "dynamic_reshape", "reshape"]
-MISSPELT = {
+SIX = np.arange(6, dtype=np.float32)
+OF_RESHAPES = {
     "expected_shpae": "expected_shape",
     "timout": "timeout",
     "transfr": "transfer",
     "Out": "out",
     "progres": "progress",
     "copies": "copy",
+    "request_ids": "request_id",
+    "xyzzy": None,
+}
+OF_QUESTIONS = {
+    "expect_shape": "expected_shape",
+    "operatoin": "operation",
+    "strides": "data_strides",
+    "time_out": "timeout",
+    "request_ids": "request_id",
+    "xyzzy": None,
+}
+# The arguments of each method; which keyword is taken for which.
+KEYWORDS: dict[str, tuple[tuple[object, ...], dict[str, str | None]]] = {
+    **dict.fromkeys(OPERATIONS, ((SIX, [6]), OF_RESHAPES)),
+    "infer_shape": (([6], [6]), OF_QUESTIONS),
+    "infer_shapes": (([],), {"request_ids": "request_id"}),
+    "check_health": ((), {"request_ids": "request_id"}),
 }
 
 
-def call(kind: str, method: str, **fields: Any) -> None:
+@pytest.mark.parametrize("kind", CLIENTS)
+def test_an_unknown_keyword_is_a_type_error_that_names_the_nearest(kind: str):
+    rows = [(method, *row) for method, (_, names) in KEYWORDS.items() for row in names.items()]
     with open_client(kind, NOBODY) as client:
-        if method == "infer_shape":
-            client.infer_shape([6], [6], **fields)
-        else:
-            getattr(client, method)(np.zeros(6, np.float32), [6], **fields)
+        for method, wrong, right in rows:
+            hint = "" if right is None else rf"\. Did you mean '{right}'\?"
+            with pytest.raises(TypeError, match=rf"^{method}\(\) got an unexpected keyword argument '{wrong}'{hint}$"):
+                getattr(client, method)(*KEYWORDS[method][0], **{wrong: None})
+        with pytest.raises(TypeError, match="data_from"):  # which only a query of a batch has
+            client.infer_shape([6], [6], data_from=0)
 
 
-SIX = np.arange(6, dtype=np.float32)
+def test_known_keywords_are_returned():
+    given = {"operation": "reshape"}
+    assert check_keywords("infer_shape", given, (), ShapeQuery) is given  # type: ignore[arg-type] # has the same names
 
 
-@pytest.mark.parametrize("kind", CLIENTS)
-@pytest.mark.parametrize("method", RESHAPES)
-@pytest.mark.parametrize(("wrong", "right"), MISSPELT.items())
-def test_a_misspelt_keyword_is_a_type_error_that_names_the_right_one(kind: str, method: str, wrong: str, right: str):
-    text = rf"^{method}\(\) got an unexpected keyword argument '{wrong}'\. Did you mean '{right}'\?$"
-    with pytest.raises(TypeError, match=text):
-        call(kind, method, **{wrong: None})
-
-
-@pytest.mark.parametrize("kind", CLIENTS)
-@pytest.mark.parametrize("method", [*RESHAPES, "infer_shape"])
-def test_a_keyword_like_no_other_is_a_type_error_that_names_none(kind: str, method: str):
-    with pytest.raises(TypeError, match=rf"^{method}\(\) got an unexpected keyword argument 'xyzzy'$"):
-        call(kind, method, xyzzy=1)
-
-
-@pytest.mark.parametrize("kind", CLIENTS)
-@pytest.mark.parametrize(
-    ("wrong", "right"),
-    [
-        ("expect_shape", "expected_shape"),
-        ("operatoin", "operation"),
-        ("strides", "data_strides"),
-        ("time_out", "timeout"),
-    ],
-)
-def test_a_misspelt_keyword_of_a_question_is_a_type_error(kind: str, wrong: str, right: str):
-    with pytest.raises(TypeError, match=rf"^infer_shape\(\) got .* '{wrong}'\. Did you mean '{right}'\?$"):
-        call(kind, "infer_shape", **{wrong: None})
-
-
-@pytest.mark.parametrize("kind", CLIENTS)
-def test_what_only_a_query_of_a_batch_has_is_no_keyword_of_a_single_question(kind: str):
-    with pytest.raises(TypeError, match="data_from"):
-        call(kind, "infer_shape", data_from=0)
-
-
-def test_special_zero_has_no_default(client: Client):
-    with pytest.raises(TypeError, match="special_zero"):
-        client.static_reshape(SIX, [6])  # type: ignore[call-overload]
-
-
-@pytest.mark.parametrize("value", [0, 1, "true"])
-def test_special_zero_is_a_bool(client: Client, value: object):
-    with pytest.raises(TypeError, match="special_zero"):
-        client.static_reshape(SIX, [6], special_zero=value)  # type: ignore[call-overload]
-
-
-@pytest.mark.parametrize("method", ["static_reshape", "dynamic_reshape", "reshape"])
-@pytest.mark.parametrize("target", [[2.7, 3], ["2", "3"], [2.0, 3.0]], ids=str)
-def test_a_target_of_anything_but_integers_is_never_rounded(client: Client, method: str, target: list[object]):
-    with pytest.raises((TypeError, ValueError)):
-        getattr(client, method)(SIX, target, special_zero=False)
-
-
-@pytest.mark.parametrize("method", ["static_reshape", "dynamic_reshape", "reshape"])
-def test_every_operation_takes_an_array_whose_elements_lie_apart(client: Client, method: str):
+@pytest.mark.parametrize("method", OPERATIONS)
+def test_every_operation_takes_an_array_with_strides(client: Client, method: str):
     apart = np.arange(12, dtype=np.float32)[::2]
     np.testing.assert_array_equal(getattr(client, method)(apart, [2, 3], special_zero=False), apart.reshape(2, 3))
 
 
-@pytest.mark.parametrize("item", [2**31, -(2**31) - 1])
-def test_a_target_item_that_i32_cannot_hold_is_refused(client: Client, item: int):
-    with pytest.raises(ValueError, match="cannot hold"):
-        client.dynamic_reshape(SIX, [item], special_zero=False)
-
-
 def plan(operation: Operation = STATIC_RESHAPE, array: Array = SIX, shape: Target = (3, 2)) -> Plan:
     return plan_reshape(Arguments(operation, array, shape, special_zero=False, expected_shape=None))
+
+
+@pytest.mark.parametrize("item", [2**31, -(2**31) - 1])
+def test_a_target_item_that_i32_cannot_hold_is_refused(item: int):
+    with pytest.raises(InvalidRequestError, match="cannot hold") as caught:
+        plan(DYNAMIC_RESHAPE, shape=[item])
+    assert (caught.value.reason, caught.value.field) == (Reason.INVALID_TARGET_VALUE, "shape")
 
 
 @pytest.mark.parametrize("operation", OPERATIONS.values(), ids=lambda operation: operation.name)
@@ -129,46 +96,22 @@ def test_a_plan_becomes_the_request_of_its_operation(operation: Operation):
     assert (list(read.question.target), read.data.dims, bytes(read.data.payload)) == ([3, 2], (6,), SIX.tobytes())
 
 
-def test_a_plan_knows_the_shape_before_anything_is_sent():
+def test_a_plan_knows_the_shape_or_the_refusal_before_anything_is_sent():
     assert plan(shape=(2, -1)).dims == (2, 3)
-
-
-def test_what_the_rules_refuse_is_refused_before_anything_is_sent():
     with pytest.raises(InvalidRequestError) as caught:
         plan(shape=(4, -1))
     assert caught.value.reason is Reason.NOT_DIVISIBLE
 
 
-@pytest.mark.parametrize(
-    ("operation", "data_type"), [(DYNAMIC_RESHAPE, DataType.I32), (RESHAPE, DataType.I64)], ids=str
-)
-def test_a_plain_target_is_sent_as_the_widest_integer_that_the_operation_takes(
-    operation: Operation, data_type: DataType
-):
-    view = plan(operation).shape
-    assert view is not None
-    assert view.data_type is data_type
-
-
-def test_an_array_as_a_target_keeps_its_type():
-    view = plan(RESHAPE, shape=np.array([3, 2], np.uint8)).shape
-    assert view is not None
-    assert view.data_type is DataType.U8
-
-
-def test_a_target_that_is_an_attribute_is_no_tensor():
-    assert plan().shape is None
-
-
-def test_a_masked_array_has_elements_that_no_tensor_has():
-    with pytest.raises(TypeError, match="masked"):
-        plan(array=np.ma.masked_array(SIX, mask=[True] * 6))
-
-
-def test_two_arrays_of_one_shape_are_sent_with_their_own_elements():
-    one, other = plan().build_inline().request, plan(array=SIX + 1).build_inline().request
-    assert (len(one), one[:-24]) == (len(other), other[:-24])
-    assert one[-24:] != other[-24:]
+def test_a_target_has_the_type_of_its_array_or_the_widest_of_its_operation():
+    views = (
+        plan().shape,
+        plan(DYNAMIC_RESHAPE).shape,
+        plan(RESHAPE).shape,
+        plan(RESHAPE, shape=np.array([3, 2], np.uint8)).shape,
+    )
+    types = [view and view.data_type for view in views]
+    assert types == [None, DataType.I32, DataType.I64, DataType.U8]  # that of StaticReshape is no tensor
 
 
 def test_two_layouts_of_one_shape_are_two_requests():
@@ -196,34 +139,25 @@ def test_a_question_is_sent_as_it_is_asked():
 
 
 def test_a_query_that_cannot_be_sent_is_refused_in_its_place():
-    good, bad = (ShapeQuery(data_shape=[6], shape=[text], special_zero=False) for text in ("6", "1.5"))
-    call = build_infer_shapes([good, bad, good])
-    assert [len(item) > 0 for item in decode_batch_request(call.request)] == [True, False, True]
+    queries = [
+        ShapeQuery(data_shape=[6], shape=["6"], special_zero=False),
+        ShapeQuery(data_shape=[6], shape=["1.5"], special_zero=False),
+        ShapeQuery(data_from=2**40, shape=[6], special_zero=False),  # which no message can hold
+    ]
+    call = build_infer_shapes(queries)
+    assert [len(item) > 0 for item in decode_batch_request(call.request)] == [True, False, False]
     answer = reshape_pb2.BatchInferShapeResult(answer=reshape_pb2.InferShapeResponse())
     response = reshape_pb2.BatchInferShapeResponse(results=[answer] * 3).SerializeToString()
-    first, second, third = call.decode(response)
-    assert isinstance(second, ReshapeError)
-    assert (second.reason, isinstance(first, ReshapeError), isinstance(third, ReshapeError)) == (
-        Reason.DIM_UNREADABLE,
-        False,
-        False,
-    )
-
-
-def test_a_link_that_no_message_can_hold_is_refused_in_its_place():
-    (answer,) = build_infer_shapes([ShapeQuery(data_from=2**40, shape=[6], special_zero=False)]).decode(
-        reshape_pb2.BatchInferShapeResponse(
-            results=[reshape_pb2.BatchInferShapeResult(answer=reshape_pb2.InferShapeResponse())]
-        ).SerializeToString()
-    )
-    assert isinstance(answer, ReshapeError)
-    assert (answer.reason, answer.field) == (Reason.LINK_INVALID, "data_from")
+    answered, *refused = call.decode(response)
+    assert not isinstance(answered, ReshapeError)
+    assert [isinstance(error, ReshapeError) and (error.reason, error.field, error.metadata) for error in refused] == [
+        (Reason.DIM_UNREADABLE, "shape[0]", {"index": "0", "value": "1.5"}),
+        (Reason.LINK_INVALID, "data_from", {"value": str(2**40)}),
+    ]
+    response = reshape_pb2.BatchInferShapeResponse(results=[answer] * 4).SerializeToString()
+    with pytest.raises(ResponseError, match="answered 4 of 3 questions"):
+        call.decode(response)
 
 
 def test_the_health_of_a_service_is_asked_by_its_name():
     assert build_health_check("a service").request == b"\x0a\x09a service"
-
-
-def test_keywords_that_the_options_have_are_returned():
-    given = {"operation": "reshape"}
-    assert check_keywords("infer_shape", given, (), ShapeQuery) is given  # type: ignore[arg-type] # has the same names

@@ -22,12 +22,13 @@ KINDS = {
 }
 
 
-@pytest.mark.parametrize("code", sorted(set(StatusCode) - {StatusCode.OK}, key=str), ids=lambda code: code.name)
-def test_a_status_without_a_refusal_is_an_error_of_its_code(code: StatusCode):
-    error = build_error(code, "no", ())
-    assert isinstance(error, ServiceError)
-    assert type(error) is KINDS.get(code, ServiceError)
-    assert (error.code, error.message, str(error)) == (code, "no", f"{code.name}: no")
+def test_a_status_without_a_refusal_is_an_error_of_its_code():
+    for code in set(StatusCode) - {StatusCode.OK}:
+        error = build_error(code, "no", ())
+        assert isinstance(error, ServiceError)
+        assert (type(error), error.code, error.message) == (KINDS.get(code, ServiceError), code, "no")
+        assert str(error) == f"{code.name}: no"
+    assert str(build_error(StatusCode.UNKNOWN, None, ())) == "UNKNOWN: "
 
 
 @pytest.mark.parametrize(
@@ -42,19 +43,11 @@ def test_a_refusal_is_raised_as_the_server_made_it(refusal: InvalidRequestError 
     status = encode_refusal(refusal)
     error = build_error(status.code, status.details, status.trailing_metadata)
     assert isinstance(error, type(refusal))
-    assert (error.reason, error.message, error.field, error.metadata) == (
-        refusal.reason,
-        "no",
-        refusal.field,
-        refusal.metadata,
-    )
+    assert (error.reason, error.message, error.field) == (refusal.reason, "no", refusal.field)
+    assert error.metadata == refusal.metadata
 
 
 def test_a_message_that_the_transport_refuses_is_a_limit():
     error = build_error(StatusCode.RESOURCE_EXHAUSTED, "Received message larger than max (9 vs. 5)", ())
     assert isinstance(error, LimitError)
     assert (error.reason, error.field, error.retry_seconds) == (Reason.MESSAGE_TOO_LARGE, "data", None)
-
-
-def test_a_status_may_have_no_text():
-    assert str(build_error(StatusCode.UNKNOWN, None, ())) == "UNKNOWN: "

@@ -1,70 +1,23 @@
-"""The client that blocks: its calls, its life, and who may share it."""
+"""The client that blocks: its calls, its life, and how it is shared between threads."""
 
 import math
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed, wait
 from contextvars import ContextVar
-from typing import cast
 
 import grpc
 import numpy as np
 import pytest
 
-from in_process import Behavior, run_blocked, run_runner, run_stock
-from server_processes import ServerProcess
-from tensor_reshape.client import (
-    CallTimeoutError,
-    Client,
-    HealthStatus,
-    InvalidRequestError,
-    ServiceError,
-    UnavailableError,
-)
+from in_process import run_blocked, run_runner, run_stock
+from tensor_reshape.client import CallTimeoutError, Client, HealthStatus, InvalidRequestError, ServiceError
 from tensor_reshape.rules.dtypes import DataType
-from tensor_reshape.rules.questions import ShapeAnswer
 from tensor_reshape.wire.arrays import Array
-from tensor_reshape.wire.inference import build_infer_response
 from tensor_reshape.wire.reshapes import encode_reshape_response
 from tensor_reshape.wire.tensors import TensorView
 
 SIX = np.arange(6, dtype=np.float32)
-GOOD = build_infer_response(ShapeAnswer((6,))).SerializeToString()
-
-
-class Counted:
-    """Aborts the first calls with a code, then answers; counts the attempts."""
-
-    def __init__(self, code: grpc.StatusCode, failures: int) -> None:
-        self.code, self.failures, self.attempts = code, failures, 0
-
-    def __call__(self, request: bytes, context: grpc.ServicerContext) -> bytes:
-        del request
-        self.attempts += 1
-        if self.attempts <= self.failures:
-            context.abort(self.code, "not now")
-        return GOOD
-
-
-class Recorder(grpc.ServerInterceptor):
-    """Keeps the metadata of every call."""
-
-    def __init__(self) -> None:
-        self.metadata: list[tuple[str, str | bytes]] = []
-
-    def intercept_service(  # type: ignore[override] # whatever comes next is passed on
-        self, continuation: Callable[..., object], handler_call_details: grpc.HandlerCallDetails
-    ) -> object:
-        self.metadata += cast("list[tuple[str, str | bytes]]", handler_call_details.invocation_metadata)
-        return continuation(handler_call_details)
-
-
-def answer(raw: bytes) -> Behavior:
-    return lambda request, context: raw  # noqa: ARG005 - the signature is grpc's
-
-
-def infer(client: Client) -> tuple[int, ...]:
-    return client.infer_shape([6], [6], special_zero=False).known
 
 
 @pytest.fixture
@@ -73,33 +26,13 @@ def blocked_address() -> Iterator[str]:
         yield runner.addresses[0]
 
 
-def test_a_server_that_listens_is_ready(server: ServerProcess):
-    with Client(server.address) as client:
-        client.wait_until_ready(timeout=60)
-        assert client.check_health() is HealthStatus.SERVING
-
-
-def test_no_server_is_not_ready_in_time():
-    with Client("127.0.0.1:1") as client, pytest.raises(UnavailableError):
-        client.wait_until_ready(timeout=0.2)
-
-
-def test_a_server_that_does_not_serve_is_not_ready():
-    with run_runner() as runner, Client(runner.addresses[0]) as client:
-        runner._health.stop_serving()
-        with pytest.raises(UnavailableError):
-            client.wait_until_ready(timeout=0.5)
-
-
-def test_a_server_that_does_not_serve_says_so():
-    with run_runner() as runner, Client(runner.addresses[0]) as client:
-        runner._health.stop_serving()
-        assert client.check_health() is HealthStatus.NOT_SERVING
-
-
-def test_an_unknown_service_has_no_health(client: Client):
+def test_the_health_of_a_server_is_what_it_says(client: Client):
+    assert client.check_health() is HealthStatus.SERVING
     with pytest.raises(Exception, match="NOT_FOUND"):
         client.check_health("nobody")
+    with run_runner() as runner, Client(runner.addresses[0]) as other:
+        runner._health.stop_serving()
+        assert other.check_health() is HealthStatus.NOT_SERVING
 
 
 def test_threads_share_one_client(client: Client):
@@ -111,19 +44,12 @@ def test_threads_share_one_client(client: Client):
         assert all(pool.map(flatten, range(400)))
 
 
-def test_a_closed_client_refuses_calls(server: ServerProcess):
-    client = Client(server.address)
-    client.close()
-    with pytest.raises(ValueError, match="closed"):
-        client.infer_shape([6], [6], special_zero=False)
-
-
 def test_a_closed_client_says_what_to_do():
     client = Client("127.0.0.1:1")
     client.close()
-    with pytest.raises(
-        ValueError, match=r"^the client of 127\.0\.0\.1:1 is closed: make calls before its `with` block"
-    ):
+    client.close()
+    text = r"^the client of 127\.0\.0\.1:1 is closed: make calls before its `with` block"
+    with pytest.raises(ValueError, match=text):
         client.infer_shape([1], [1], special_zero=False)
 
 
@@ -133,21 +59,11 @@ async def test_a_blocking_client_is_no_block_that_is_awaited():
             pass
 
 
-def test_a_client_may_be_closed_twice(server: ServerProcess):
-    client = Client(server.address)
-    client.close()
-    client.close()
-
-
-def test_the_deadline_of_the_client_ends_a_call(blocked_address: str):
-    with Client(blocked_address, timeout=0.2) as client, pytest.raises(CallTimeoutError):
-        client.static_reshape(SIX, [6], special_zero=False)
-
-
-@pytest.mark.parametrize("default", [30.0, math.inf])
-def test_the_timeout_of_a_call_wins(blocked_address: str, default: float):
-    with Client(blocked_address, timeout=default) as client, pytest.raises(CallTimeoutError):
-        client.static_reshape(SIX, [6], special_zero=False, timeout=0.2)
+@pytest.mark.parametrize(("default", "own"), [(0.2, None), (30.0, 0.2), (math.inf, 0.2)])
+def test_the_timeout_of_the_call_or_else_of_the_client_ends_it(blocked_address: str, default: float, own: float | None):
+    with Client(blocked_address, timeout=default) as client, pytest.raises(TimeoutError) as caught:
+        client.static_reshape(SIX, [6], special_zero=False, timeout=own)
+    assert isinstance(caught.value, CallTimeoutError)
 
 
 def test_an_infinite_timeout_outlasts_the_default_of_the_client():
@@ -159,80 +75,45 @@ def test_an_infinite_timeout_outlasts_the_default_of_the_client():
     assert output.tolist() == SIX.tolist()
 
 
-def test_a_timeout_is_also_the_timeout_of_python(blocked_address: str):
-    with Client(blocked_address) as client, pytest.raises(TimeoutError):
-        client.static_reshape(SIX, [6], special_zero=False, timeout=0.1)
-
-
-def test_unavailable_is_retried():
-    counted = Counted(grpc.StatusCode.UNAVAILABLE, 2)
-    with run_stock({"InferShape": counted}) as address, Client(address) as client:
-        assert (infer(client), counted.attempts) == ((6,), 3)
-
-
-def test_a_large_request_is_retried_too():
+def test_a_large_request_is_sent_again_when_its_server_is_unavailable():
     large = np.zeros(2**20, np.float32)
-    counted = Counted(grpc.StatusCode.UNAVAILABLE, 2)
     response = encode_reshape_response(TensorView(DataType.F32, (2**20,), None, memoryview(large.tobytes())))
+    requests = list[int]()
 
     def reshape(request: bytes, context: grpc.ServicerContext) -> bytes:
-        counted(request, context)
+        requests.append(len(request))
+        if len(requests) <= 2:
+            context.abort(grpc.StatusCode.UNAVAILABLE, "not now")
         return response
 
-    with (
-        run_stock({"StaticReshape": reshape}, options=[("grpc.max_receive_message_length", -1)]) as address,
-        Client(address) as client,
-    ):
+    options = [("grpc.max_receive_message_length", -1)]
+    with run_stock({"StaticReshape": reshape}, options=options) as address, Client(address) as client:
         assert client.static_reshape(large, [-1], special_zero=False, transfer="inline").shape == (2**20,)
-    assert counted.attempts == 3
+    assert (len(requests), len({*requests}), requests[0] > large.nbytes) == (3, 1, True)
 
 
-@pytest.mark.parametrize(
-    "code",
-    [
-        grpc.StatusCode.INVALID_ARGUMENT,
-        grpc.StatusCode.RESOURCE_EXHAUSTED,
-        grpc.StatusCode.INTERNAL,
-        grpc.StatusCode.PERMISSION_DENIED,
-    ],
-)
-def test_nothing_else_is_retried(code: grpc.StatusCode):
-    counted = Counted(code, 100)
-    with (
-        run_stock({"InferShape": counted}) as address,
-        Client(address) as client,
-        pytest.raises(ServiceError) as caught,
-    ):
-        infer(client)
-    assert (caught.value.code, counted.attempts) == (code, 1)
+def test_a_status_that_is_final_is_not_retried():
+    codes = [grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.INTERNAL]
+    asked = list[grpc.StatusCode]()
+
+    def refuse(_: bytes, context: grpc.ServicerContext) -> bytes:
+        asked.append(codes[len({*asked})])
+        context.abort(asked[-1], "not now")
+
+    with run_stock({"InferShape": refuse}) as address, Client(address) as client:
+        for code in codes:
+            with pytest.raises(ServiceError) as caught:
+                client.infer_shape([6], [6], special_zero=False)
+            assert caught.value.code is code
+    assert asked == codes
 
 
-@pytest.mark.usefixtures("impatience")
-def test_no_server_at_all_is_a_connection_error():
-    with Client("127.0.0.1:1") as client, pytest.raises(ConnectionError):
-        infer(client)
-
-
-def test_metadata_travel_with_every_call():
-    recorder = Recorder()
-    with (
-        run_stock({"InferShape": answer(GOOD)}, interceptors=[recorder]) as address,
-        Client(address, metadata=[("tenant", "a"), ("key-bin", b"\x00\xff")]) as client,
-    ):
-        infer(client)
-        infer(client)
-    assert recorder.metadata.count(("tenant", "a")) == recorder.metadata.count(("key-bin", b"\x00\xff")) == 2
-
-
-def test_what_is_submitted_is_a_future_of_pythons(client: Client):
+def test_a_submitted_call_ends_as_a_future_of_python(client: Client):
     arrays = [np.full((2, number + 1), number, np.float32) for number in range(20)]
     futures = [client.submit(client.reshape, array, [-1], special_zero=False) for array in arrays]
     assert {future.result().size for future in as_completed(futures, timeout=60)} == {array.size for array in arrays}
-
-
-def test_a_future_has_the_error_of_its_call(client: Client):
-    error = client.submit(client.infer_shape, [6], [4], special_zero=False).exception(timeout=60)
-    assert isinstance(error, InvalidRequestError)
+    refused = client.submit(client.infer_shape, [6], [4], special_zero=False)
+    assert isinstance(refused.exception(timeout=60), InvalidRequestError)
 
 
 def submit_too_many(client: Client) -> list[Future[Array]]:
@@ -248,7 +129,7 @@ def test_a_future_that_waits_for_a_thread_can_be_cancelled(blocked_address: str)
         assert futures[-1].cancelled()
 
 
-def test_a_client_that_is_closed_ends_what_was_submitted(blocked_address: str):
+def test_a_closed_client_ends_its_submitted_calls(blocked_address: str):
     client = Client(blocked_address)
     futures = submit_too_many(client)
     client.close()
@@ -259,7 +140,7 @@ def test_a_client_that_is_closed_ends_what_was_submitted(blocked_address: str):
         client.submit(client.static_reshape, SIX, [6], special_zero=False)
 
 
-def test_a_call_that_is_submitted_has_the_context_of_its_caller(client: Client):
+def test_a_submitted_call_has_the_context_of_its_caller(client: Client):
     name = ContextVar[str]("name")
     name.set("the caller's")
     assert client.submit(name.get).result(timeout=60) == "the caller's"

@@ -1,6 +1,6 @@
 """Calls of the blocking client that interceptors of grpc see: made the stock way, with the same answers and errors."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import NoReturn
 
 import grpc
@@ -19,6 +19,7 @@ from tensor_reshape.wire.inference import build_infer_response
 SIX = np.arange(6, dtype=np.float32)
 SIX_INFERRED = build_infer_response(ShapeAnswer((6,))).SerializeToString()
 QUERIES = [ShapeQuery(data_shape=[6], shape=[2, 3], special_zero=False)] * 3000
+NOBODY = "127.0.0.1:1"
 
 
 class Seen(grpc.UnaryUnaryClientInterceptor, grpc.StreamStreamClientInterceptor):
@@ -49,63 +50,47 @@ class Failing(grpc.UnaryUnaryClientInterceptor):
         raise KeyError
 
 
-@pytest.fixture
-def seen() -> list[tuple[str, str]]:
-    return []
-
-
-@pytest.fixture
-def intercepted(server: ServerProcess, seen: list[tuple[str, str]]) -> Iterator[Client]:
+def test_interceptors_see_every_call_the_first_one_first(server: ServerProcess):
+    seen, large = list[tuple[str, str]](), np.zeros((64, 65536), np.float32)
     with Client(server.address, interceptors=[Seen("outer", seen), Seen("inner", seen)]) as client:
-        yield client
-
-
-def test_interceptors_see_every_call_the_first_one_first(intercepted: Client, seen: list[tuple[str, str]]):
-    assert intercepted.reshape(SIX, [2, 3], special_zero=False).shape == (2, 3)
-    large = np.zeros((64, 65536), np.float32)
-    assert intercepted.reshape(large, [-1], special_zero=False, transfer="stream").shape == (large.size,)
-    assert intercepted.infer_shapes(QUERIES) == [(2, 3)] * len(QUERIES)
-    intercepted.check_health()
-    methods = ["Reshape", "StreamReshape", "BatchInferShape", "BatchInferShape", "BatchInferShape", "Check"]
+        assert client.reshape(SIX, [2, 3], special_zero=False).shape == (2, 3)
+        assert client.reshape(large, [-1], special_zero=False, transfer="stream").shape == (large.size,)
+        assert client.infer_shapes(QUERIES) == [(2, 3)] * len(QUERIES)
+        client.check_health()
+        with pytest.raises(InvalidRequestError):
+            client.infer_shape([6], [4], special_zero=False)
+    methods = ["Reshape", "StreamReshape", *["BatchInferShape"] * 3, "Check", "InferShape"]
     assert seen == [(name, method) for method in methods for name in ("outer", "inner")]
 
 
-def test_a_refusal_is_the_same_behind_interceptors(intercepted: Client):
-    with pytest.raises(InvalidRequestError):
-        intercepted.infer_shape([6], [4], special_zero=False)
-
-
-def test_what_interceptors_add_is_sent_and_lost_calls_are_sent_again(seen: list[tuple[str, str]]):
+def test_lost_calls_are_sent_again_with_what_interceptors_add():
     received: list[Metadata] = []
     with (
         run_stock({"InferShape": lose_once(SIX_INFERRED, received)}) as address,
-        Client(address, interceptors=[Seen("outer", seen), Seen("inner", seen)]) as client,
+        Client(address, interceptors=[Seen("outer", []), Seen("inner", [])]) as client,
     ):
         assert client.infer_shape([6], [6], special_zero=False) == (6,)
     assert [{value for key, value in sent if key == "seen-by"} for sent in received] == [{"outer", "inner"}] * 2
 
 
 def test_the_error_of_an_interceptor_is_the_callers():
-    with Client("127.0.0.1:1", interceptors=[Failing()]) as client:
+    with Client(NOBODY, interceptors=[Failing()]) as client:
         with pytest.raises(KeyError):
             client.infer_shape([6], [6], special_zero=False)
         with pytest.raises(KeyError):
             client.infer_shapes(QUERIES)
 
 
-def test_a_server_that_is_not_there_is_told_behind_interceptors(seen: list[tuple[str, str]]):
-    with (
-        Client("127.0.0.1:1", interceptors=[Seen("one", seen)]) as client,
-        pytest.raises(UnavailableError, match="refused"),
-    ):
+def test_a_refused_connection_is_an_error_behind_interceptors():
+    with Client(NOBODY, interceptors=[Seen("one", [])]) as client, pytest.raises(UnavailableError, match="refused"):
         client.wait_until_ready(timeout=0.3)
 
 
-def test_what_is_no_interceptor_is_refused_at_once():
+def test_an_object_that_is_no_interceptor_is_refused_at_once():
     with pytest.raises(TypeError):
-        Client("127.0.0.1:1", interceptors=[object()])  # type: ignore[list-item]
+        Client(NOBODY, interceptors=[object()])  # type: ignore[list-item]
 
 
-def test_calls_are_direct_where_nothing_intercepts_them():
-    with Client("127.0.0.1:1") as plain, Client("127.0.0.1:1", interceptors=[Failing()]) as intercepted:
+def test_calls_are_direct_unless_something_intercepts_them():
+    with Client(NOBODY) as plain, Client(NOBODY, interceptors=[Failing()]) as intercepted:
         assert [type(client._calls.unary) for client in (plain, intercepted)] == [DirectCalls, StockCalls]

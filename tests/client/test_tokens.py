@@ -15,12 +15,9 @@ from tensor_reshape.client import AsyncClient, Client, ServiceError
 from tensor_reshape.client.tokens import FileToken, Token, authorize
 
 SECRET = "s3cret-" * 6
+PLAIN: dict[str, Any] = {"allow_plaintext_token": True}
 Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any] | None"
 HERE, ELSEWHERE = "localhost:1", "server.example.org:1"
-
-
-def make(target: str, **given: Any) -> Client:
-    return Client(target, **given)
 
 
 class Recorder(grpc.ServerInterceptor):
@@ -44,52 +41,47 @@ def refuse(request: bytes, context: grpc.ServicerContext) -> bytes:
     context.abort(grpc.StatusCode.INVALID_ARGUMENT, "seen")
 
 
-@pytest.mark.parametrize("given", [{"token": SECRET}, {"token": SECRET, "allow_plaintext_token": False}], ids=str)
-@pytest.mark.parametrize("target", [HERE, ELSEWHERE, "unix:/socket"])
-def test_a_token_in_plain_text_is_refused_before_anything_is_sent(target: str, given: dict[str, Any]):
-    with pytest.raises(ValueError, match="a token is sent over TLS"):
-        make(target, **given)
+ON_OTHER_MACHINES = ["0.0.0.0:1", "ipv4:127.0.0.1:1,10.0.0.1:1", "ipv4:10.0.0.1:1/127.0.0.1", "dns:///example.org"]
+
+
+async def test_a_token_in_plain_text_is_refused_before_anything_is_sent():
+    rows: list[tuple[str, dict[str, Any]]] = [
+        *((target, {}) for target in (HERE, ELSEWHERE, "unix:/socket")),
+        (HERE, {"allow_plaintext_token": False}),
+        *((target, PLAIN) for target in (ELSEWHERE, *ON_OTHER_MACHINES)),
+    ]
+    for kind in (Client, AsyncClient):
+        for target, given in rows:
+            with pytest.raises(ValueError, match="a token is sent over TLS"):
+                kind(target, token=SECRET, **given)
 
 
 @pytest.mark.parametrize(
-    "target", [ELSEWHERE, "0.0.0.0:1", "ipv4:127.0.0.1:1,10.0.0.1:1", "ipv4:10.0.0.1:1/127.0.0.1", "dns:///example.org"]
+    "text", ["", " ", "two words", "line\nbreak", "\u00e9" * 20, "a=b", f"Bearer {SECRET}", f"{SECRET}\udcff"]
 )
-def test_a_token_in_plain_text_to_another_machine_is_refused_whatever_is_said(target: str):
-    with pytest.raises(ValueError, match="a token is sent over TLS"):
-        make(target, token=SECRET, allow_plaintext_token=True)
-
-
-async def test_an_asyncio_client_refuses_the_same():
-    with pytest.raises(ValueError, match="a token is sent over TLS"):
-        AsyncClient(ELSEWHERE, token=SECRET, allow_plaintext_token=True)
-
-
-@pytest.mark.parametrize("text", ["", " ", "two words", "line\nbreak", "\u00e9" * 20, "a=b", f"Bearer {SECRET}"])
-def test_what_is_no_token_is_refused_without_being_shown(text: str, tmp_path: Path):
-    (tmp_path / "token").write_text(text)
+def test_an_invalid_token_is_refused_without_being_shown(text: str, tmp_path: Path):
+    (tmp_path / "token").write_text(text, errors="surrogateescape")  # the last one is no UTF-8
     for given in ({"token": text}, {"token_file": tmp_path / "token"}):
         with pytest.raises(ValueError, match="that is no token") as caught:
-            make(HERE, allow_plaintext_token=True, **given)
-        assert not text.strip() or text not in "".join(traceback.format_exception(caught.value))
+            Client(HERE, **PLAIN, **given)
+        shown = "".join(traceback.format_exception(caught.value))
+        assert SECRET not in shown
+        assert not text.strip() or text not in shown
 
 
-def test_a_file_that_is_no_text_is_refused_without_being_shown(tmp_path: Path):
-    (tmp_path / "token").write_bytes(SECRET.encode() + b"\xff")
-    with pytest.raises(ValueError, match="that is no token") as caught:
-        make(HERE, token_file=tmp_path / "token", allow_plaintext_token=True)
-    assert SECRET not in repr(caught.value)
-
-
-def test_a_client_has_one_token(tmp_path: Path):
+def test_a_client_or_call_has_one_token(tmp_path: Path):
+    metadata = [("authorization", "Basic x")]
     with pytest.raises(ValueError, match="one token"):
-        make(HERE, token=SECRET, token_file=tmp_path)
+        Client(HERE, token=SECRET, token_file=tmp_path, **PLAIN)
     with pytest.raises(ValueError, match="besides"):
-        make(HERE, token=SECRET, allow_plaintext_token=True, metadata=[("authorization", "Basic x")])
+        Client(HERE, token=SECRET, metadata=metadata, **PLAIN)
+    with Client(HERE, token=SECRET, **PLAIN) as client, pytest.raises(ValueError, match="authorization"):
+        client.infer_shape([6], [6], special_zero=False, metadata=metadata)
 
 
-def test_a_file_that_is_not_there_is_an_error(tmp_path: Path):
+def test_a_missing_token_file_is_an_error(tmp_path: Path):
     with pytest.raises(FileNotFoundError):
-        make(HERE, token_file=tmp_path / "missing", allow_plaintext_token=True)
+        Client(HERE, token_file=tmp_path / "missing", **PLAIN)
 
 
 def test_a_token_is_in_no_representation(tmp_path: Path):
@@ -99,20 +91,19 @@ def test_a_token_is_in_no_representation(tmp_path: Path):
     assert SECRET not in "".join(map(repr, shown)) + "".join(map(str, shown))
 
 
-def test_a_file_is_read_again_when_it_is_replaced(tmp_path: Path):
-    path = tmp_path / "token"
+def test_a_token_file_is_read_again_when_it_is_replaced(tmp_path: Path):
+    path, other = tmp_path / "token", tmp_path / "other"
     path.write_text("one\n")
-    token = FileToken(path)
-    (tmp_path / "other").write_text("two\n")
-    found = path.stat()
-    os.utime(tmp_path / "other", ns=(found.st_atime_ns, found.st_mtime_ns))
+    other.write_text("two\n")
+    token, found = FileToken(path), path.stat()
+    os.utime(other, ns=(found.st_atime_ns, found.st_mtime_ns))
     assert token.read_pair() == ("authorization", "Bearer one")
-    (tmp_path / "other").replace(path)
+    other.replace(path)
     assert token.read_pair() == ("authorization", "Bearer two")
 
 
 @pytest.mark.parametrize("damage", [Path.unlink, lambda path: path.write_text(""), lambda path: path.write_text("a b")])
-def test_a_file_that_holds_no_token_for_a_moment_changes_nothing(damage: Callable[[Path], object], tmp_path: Path):
+def test_a_token_file_that_is_damaged_for_a_moment_changes_nothing(damage: Callable[[Path], object], tmp_path: Path):
     path = tmp_path / "token"
     path.write_text("one\n")
     token = FileToken(path)
@@ -129,7 +120,7 @@ def test_every_call_shows_the_token_that_the_file_holds_when_it_begins(kind: str
     methods = {"InferShape": refuse, "BatchInferShape": refuse, "Reshape": refuse}
     with (
         run_stock(methods, interceptors=[recorder]) as address,
-        open_client(kind, address, token_file=path, allow_plaintext_token=True) as client,
+        open_client(kind, address, token_file=path, **PLAIN) as client,
     ):
         for ask in (
             lambda: client.infer_shape([6], [6]),
@@ -151,28 +142,20 @@ def test_credentials_of_tls_leave_the_token_to_the_metadata():
 
 
 @pytest.mark.parametrize("kind", CALLERS)
-def test_credentials_of_a_kind_that_is_not_known_send_the_token_as_the_core_lets_them(kind: str):
-    recorder = Recorder()
-    credentials = grpc.local_channel_credentials(grpc.LocalConnectionType.LOCAL_TCP)  # which go nowhere else
-    with (
-        run_stock({"InferShape": refuse}, interceptors=[recorder]) as address,
-        open_client(kind, address, credentials=credentials, token=SECRET) as client,
-        pytest.raises(ServiceError, match="seen"),
-    ):
-        client.infer_shape([6], [6])
-    assert recorder.seen == [f"Bearer {SECRET}"]
-
-
-@pytest.mark.usefixtures("impatience")
-@pytest.mark.parametrize("kind", CALLERS)
-def test_credentials_that_encrypt_nothing_send_no_token(kind: str):
-    recorder = Recorder()
-    credentials = grpc.experimental.insecure_channel_credentials()  # type: ignore[no-untyped-call]
-    with (
-        run_stock({"InferShape": refuse}, interceptors=[recorder]) as address,
-        open_client(kind, address, credentials=credentials, token=SECRET) as client,
-        pytest.raises(ServiceError, match=r"health check|security level") as caught,
-    ):
-        client.infer_shape([6], [6])
-    assert SECRET not in str(caught.value)
-    assert recorder.seen == []
+def test_credentials_of_an_unknown_kind_send_the_token_as_the_core_lets_them(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("tensor_reshape.client.retries.PATIENCE_SECONDS", 0.7)
+    local = grpc.local_channel_credentials(grpc.LocalConnectionType.LOCAL_TCP)  # which go nowhere else
+    insecure = grpc.experimental.insecure_channel_credentials()  # type: ignore[no-untyped-call]
+    rows = [(local, "seen", [f"Bearer {SECRET}"]), (insecure, r"health check|security level", [])]
+    for credentials, text, seen in rows:
+        recorder = Recorder()
+        with (
+            run_stock({"InferShape": refuse}, interceptors=[recorder]) as address,
+            open_client(kind, address, credentials=credentials, token=SECRET) as client,
+            pytest.raises(ServiceError, match=text) as caught,
+        ):
+            client.infer_shape([6], [6])
+        assert SECRET not in str(caught.value)
+        assert recorder.seen == seen

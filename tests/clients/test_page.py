@@ -13,17 +13,14 @@ PAGE = ROOT / "docs/how-to/clients.md"
 PRINTED = re.compile(r"^.*(?:\b(?:log|print|Println|cout)\b|InferShape).* (?://|#) (.*)$", re.MULTILINE)
 SHOWN = [program for program in find_programs() if program.page]
 
-pytestmark = pytest.mark.timeout(600)  # whoever comes first waits for the packages
+pytestmark = pytest.mark.timeout(600)  # the first test of a client waits for its packages
 
 
 @pytest.mark.parametrize("program", SHOWN, ids=lambda program: program.name)
-def test_the_page_shows_the_program(program: Program):
-    assert f"\n{(ROOT / program.page).read_text()}```\n" in PAGE.read_text()
-
-
-@pytest.mark.parametrize("program", SHOWN, ids=lambda program: program.name)
-def test_the_shortest_call_prints_what_its_comments_say(
+def test_shortest_call_is_on_the_page_and_prints_what_its_comments_say(
     find_program: Callable[[str], Program], find_server: Callable[[Program], ServerProcess], program: Program
 ):
+    text = (ROOT / program.page).read_text()
+    assert f"\n{text}```\n" in PAGE.read_text()
     printed = find_program(program.name).run_page(find_server(program).address)
-    assert printed.split() == " ".join(PRINTED.findall((ROOT / program.page).read_text())).split()
+    assert printed.split() == " ".join(PRINTED.findall(text)).split()

@@ -28,48 +28,42 @@ def run(code: str, limits: Limits = LIMITS) -> tuple[Outcome, list[bytes]]:
     return converse(write_program(code), LINES, hear, limits), heard
 
 
-def test_it_reads_the_lines_and_then_its_end():
+def test_program_reads_the_lines_and_then_its_end():
     outcome, heard = run("for line in sys.stdin.read().split(): print('a' + line)")
     assert (outcome.ending, heard) == (Ending.DONE, [b"a1", b"a2", b"a3"])
-
-
-def test_the_last_line_needs_no_end():
-    outcome, heard = run("sys.stdout.write('a1\\na2\\na3')")
+    outcome, heard = run("sys.stdout.write('a1\\na2\\na3')")  # the last line needs no end
     assert (outcome.ending, heard[-1]) == (Ending.DONE, b"a3")
 
 
-def test_an_end_has_its_code_and_what_was_said():
-    outcome, _ = run("print('a'); sys.exit('so it is')")
-    assert outcome == Outcome(Ending.EXITED, 1, "so it is")
-
-
-def test_a_signal_is_a_negative_code():
+def test_end_has_its_code_and_the_last_words():
+    assert run("print('a'); sys.exit('so it is')")[0] == Outcome(Ending.EXITED, 1, "so it is")
     assert run("os.kill(os.getpid(), signal.SIGSEGV)")[0].code == -signal.SIGSEGV
+    outcome, _ = run("sys.stderr.write('x' * 1000000 + 'end')")
+    assert outcome.tail.endswith("xend")
+    assert len(outcome.tail) <= children._TAIL_BYTES
 
 
-def test_silence_ends_it():
+def test_silence_ends_the_program():
     assert run("time.sleep(1000)", Limits(0.2, 60))[0].ending is Ending.SILENT
     assert run("print('a', flush=True); time.sleep(1000)", Limits(60, 0.2))[0].ending is Ending.SILENT
-
-
-def test_words_that_are_no_answers_are_silence():
+    # Lines that are no answers are silence.
     outcome, heard = run("while True: print('b', flush=True); time.sleep(0.01)", Limits(0.5, 60))
     assert (outcome.ending, set(heard)) == (Ending.SILENT, {b"b"})
 
 
 @pytest.mark.parametrize("written", ["'b' * 65536", "'b' * 65535 + '\\n'", "'\\n' * 1000"])
-def test_a_flood_ends_it(written: str):
+def test_flood_ends_the_program(written: str):
     outcome, heard = run(f"while True: sys.stdout.write({written})")
     assert outcome.ending is Ending.FLOODED
     assert sum(map(len, heard)) <= children.MAX_STRAY_BYTES + children._READ_BYTES
 
 
-def test_a_closed_output_is_an_end_and_what_goes_on_is_killed(monkeypatch: pytest.MonkeyPatch):
+def test_program_that_closes_its_output_and_goes_on_is_killed(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(children, "_EXIT_SECONDS", 0.2)
     assert run("os.close(1); os.close(2); sys.stdin.close(); time.sleep(1000)")[0] == Outcome(Ending.EXITED, None, "")
 
 
-def test_all_that_it_has_started_is_killed_with_it(tmp_path: Path):
+def test_processes_of_the_program_are_killed_with_it(tmp_path: Path):
     path = tmp_path / "child"
     run(f"""
         import subprocess
@@ -84,22 +78,14 @@ def test_all_that_it_has_started_is_killed_with_it(tmp_path: Path):
     assert not Path(f"/proc/{child}").exists() or Path(f"/proc/{child}/stat").read_text().split()[2] == "Z"
 
 
-def test_it_is_stopped_by_another_thread(tmp_path: Path):
+def test_another_thread_stops_the_program(tmp_path: Path):
     path, stop = tmp_path / "child", threading.Event()
 
     def hear(_line: bytes) -> bool:
         stop.set()
         return False
 
-    command = write_program(
-        f"open({str(path)!r}, 'w').write(str(os.getpid())); print('b', flush=True); time.sleep(1000)"
-    )
+    code = f"open({str(path)!r}, 'w').write(str(os.getpid())); print('b', flush=True); time.sleep(1000)"
     with pytest.raises(StoppedError):
-        converse(command, LINES, hear, LIMITS, stop)
+        converse(write_program(code), LINES, hear, LIMITS, stop)
     assert not Path(f"/proc/{path.read_text()}").exists()
-
-
-def test_what_is_said_on_standard_error_is_kept_from_its_end():
-    outcome, _ = run("sys.stderr.write('x' * 1000000 + 'end')")
-    assert outcome.tail.endswith("xend")
-    assert len(outcome.tail) <= children._TAIL_BYTES

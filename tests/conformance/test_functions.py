@@ -32,7 +32,7 @@ def ask(folder: Path, monkeypatch: pytest.MonkeyPatch, code: str, name: str = "m
     return reply.failure if reply.record is None else reply.record
 
 
-def test_it_is_asked_in_a_process_of_its_own_which_may_print(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_function_is_asked_in_its_own_process_and_may_print(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     told = ask(tmp_path, monkeypatch, "question['shape'] = [6]; return {'shape': [6], 'pid': os.getpid()}")
     assert isinstance(told, dict)
     assert (told["id"], told["shape"]) == ("inferred/six@reshape", [6])
@@ -40,12 +40,13 @@ def test_it_is_asked_in_a_process_of_its_own_which_may_print(tmp_path: Path, mon
 
 
 @pytest.mark.parametrize("code", ["os.abort()", "ctypes.string_at(0)", "1 / 0", "raise SystemExit", "return 5"])
-def test_what_ends_it_is_an_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str):
+def test_failure_of_a_function_is_an_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str):
     assert ask(tmp_path, monkeypatch, code) in {Verdict.CRASH, Verdict.GARBAGE}
 
 
-def test_a_function_that_is_not_there_never_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_function_is_found_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     assert ask(tmp_path, monkeypatch, "return {}", "mine:nothing") is Verdict.CRASH
+    assert find_function("json.decoder:JSONDecoder.decode").__name__ == "decode"
 
 
 def test_exceptions_may_be_answers():
@@ -57,7 +58,3 @@ def test_exceptions_may_be_answers():
 
     assert answer(refuse, {"id": "x"}) == {"error": {"message": "x"}}
     assert answer(lack, {}) == {"unsupported": "not implemented"}
-
-
-def test_a_function_is_found_by_its_name():
-    assert find_function("json.decoder:JSONDecoder.decode").__name__ == "decode"

@@ -2,8 +2,6 @@
 
 from itertools import islice
 
-import pytest
-
 from conformance_runs import Json
 from tensor_reshape.conformance.instances import find_outside, list_instances, list_names, read_rules_question
 from tensor_reshape.rules.dims import Interval
@@ -15,41 +13,34 @@ def read(data: object, shape: object, **more: object) -> AnyQuestion:
     return read_rules_question(record)
 
 
-@pytest.mark.parametrize(
-    ("question", "index", "part", "output"),
-    [
-        (read([[2, 4], 6], [-1, 4]), 0, Interval(3, 3), (3, 4)),
-        (read([[2, 4], 6], [-1, 4]), 0, Interval(6, None), (6, 4)),
-        (read([None, 3], [6, -1]), 1, Interval(10**6, None), (6, 10**6)),
-        (read([1, [1, 3], 3, [1, 6]], [0, -1, 3]), 1, Interval(18, 18), (1, 18, 3)),
-        (read(["N", 4], ["M", 2]), 0, Interval(10**6, None), (10**6, 2)),
-        (read(None, [3, -1, 0, 2]), 2, Interval(10**6, None), None),
-        (read([6], [None, 2]), 0, Interval(3, 3), (3, 2)),
-        (read([4, 6], [None, 6]), 0, Interval(4, 4), (4, 6)),
-        (read(["N:2..8"], [-1], expected=[[4, 6]]), 0, Interval(5, 5), (5,)),
-        (read([6], None, expected=[None, 2]), 0, Interval(3, 3), (3, 2)),
-        (read(["A*B", "A"], ["A*B", "A"]), 1, Interval(7, 7), None),
-    ],
-)
-def test_an_instance_is_found_where_there_is_one(
-    question: AnyQuestion, index: int, part: Interval, output: tuple[int, ...] | None
-):
-    found = find_outside(question, index, part)
-    assert found is not None
-    assert part.holds(found.output[index])
-    assert output in {None, found.output}
+FOUND: list[tuple[AnyQuestion, int, Interval, tuple[int, ...] | None]] = [
+    (read([[2, 4], 6], [-1, 4]), 0, Interval(3, 3), (3, 4)),
+    (read([[2, 4], 6], [-1, 4]), 0, Interval(6, None), (6, 4)),
+    (read([None, 3], [6, -1]), 1, Interval(10**6, None), (6, 10**6)),
+    (read([1, [1, 3], 3, [1, 6]], [0, -1, 3]), 1, Interval(18, 18), (1, 18, 3)),
+    (read(["N", 4], ["M", 2]), 0, Interval(10**6, None), (10**6, 2)),
+    (read(None, [3, -1, 0, 2]), 2, Interval(10**6, None), None),
+    (read([6], [None, 2]), 0, Interval(3, 3), (3, 2)),
+    (read([4, 6], [None, 6]), 0, Interval(4, 4), (4, 6)),
+    (read(["N:2..8"], [-1], expected=[[4, 6]]), 0, Interval(5, 5), (5,)),
+    (read([6], None, expected=[None, 2]), 0, Interval(3, 3), (3, 2)),
+    (read(["A*B", "A"], ["A*B", "A"]), 1, Interval(7, 7), None),
+]
 
 
-@pytest.mark.parametrize(
-    ("question", "part"),
-    [
-        (read([[2, 4], 6], [-1, 4]), Interval(4, 5)),  # 18 elements are no rows of 4
-        (read([[2, 4], 6], [-1, 4]), Interval(7, None)),
-        (read([[2, 4], 6], [-1, 4]), Interval(0, 2)),
-    ],
-)
-def test_none_is_found_where_there_is_none(question: AnyQuestion, part: Interval):
-    assert find_outside(question, 0, part) is None
+def test_existing_instance_is_found():
+    for question, index, part, output in FOUND:
+        found = find_outside(question, index, part)
+        assert found is not None, question
+        assert part.holds(found.output[index]), question
+        assert output in {None, found.output}, question
+
+
+def test_no_instance_is_found_outside_the_tight_answer():
+    for part in (Interval(4, 5), Interval(7, None), Interval(0, 2)):  # 18 elements are no rows of 4
+        assert find_outside(read([[2, 4], 6], [-1, 4]), 0, part) is None, part
+    names = [f"N{index}:2..1000" for index in range(12)]
+    assert find_outside(read(names, [-1]), 0, Interval(2**61 - 1, 2**61 - 1)) is None  # a prime: the search is bounded
 
 
 def test_instances_have_their_names_and_are_accepted():
@@ -57,12 +48,4 @@ def test_instances_have_their_names_and_are_accepted():
     assert {(case.names["N"], case.names["M"]) for case in instances} == {(n, m) for n in (2, 3, 4) for m in (1, 2)}
     assert all(case.output == (case.names["N"] * case.names["M"],) for case in instances)
     assert str(instances[0]) == "[2, 1] to [-1] gives [2]"
-
-
-def test_a_question_has_the_names_of_all_its_shapes():
     assert list_names(read(["N", "4*C"], ["M/2", 3], expected=["E", None])) == {"N", "C", "M", "E"}
-
-
-def test_a_search_is_bounded():
-    names = [f"N{index}:2..1000" for index in range(12)]
-    assert find_outside(read(names, [-1]), 0, Interval(2**61 - 1, 2**61 - 1)) is None  # a prime

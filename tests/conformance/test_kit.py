@@ -11,32 +11,25 @@ from jsonschema import Draft202012Validator
 from verification.kit.files import FOLDER, list_files
 
 SCHEMA = json.loads((FOLDER / "schema.json").read_text())
+VALIDATOR = Draft202012Validator(SCHEMA)
 FILES = sorted((FOLDER / "cases").rglob("*.jsonl"))
-SIZES = ("core", "full", "hostile")
+CASES = {path: [json.loads(line) for line in path.read_text().splitlines()] for path in FILES}
 README = (FOLDER / "README.md").read_text()
-NAMES = ["/".join(path.parts[-2:]) for path in FILES]
 
 
-def read_cases(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text().splitlines()]
-
-
-def test_the_schema_is_one():
-    Draft202012Validator.check_schema(SCHEMA)
-
-
-def test_the_files_are_as_they_are_made():
+@pytest.mark.repository  # it makes all the cases again, which takes 10 s
+def test_files_are_as_they_are_made():
     made = list_files()
     assert sorted(made) == FILES
     assert [str(path) for path, text in made.items() if path.read_text() != text] == []
 
 
-@pytest.mark.parametrize("path", FILES, ids=NAMES)
+@pytest.mark.parametrize("path", FILES, ids=["/".join(path.parts[-2:]) for path in FILES])
 def test_each_case_is_as_the_schema_says(path: Path):
-    validator = Draft202012Validator(SCHEMA)
     # Most lines of the full size are alike but for their numbers, and each takes a millisecond.
-    cases = read_cases(path)[:: 20 if path.parent.name == "full" else 1]
-    assert [(case["id"], error.message) for case in cases for error in validator.iter_errors(case)] == []
+    cases = CASES[path][:: 20 if path.parent.name == "full" else 1]
+    assert [(case["id"], error.message) for case in cases for error in VALIDATOR.iter_errors(case)] == []
+    assert {(case["rule"], case["id"].split("/")[0]) for case in CASES[path]} == {(path.stem, path.stem)}
 
 
 WRONG: list[tuple[str, dict[str, Any]]] = [
@@ -71,16 +64,15 @@ WRONG: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "change"), WRONG, ids=repr)
-def test_a_case_that_is_none_is_found(name: str, change: dict[str, Any]):
-    path = FOLDER / "cases" / "core" / f"{name.partition('/')[0]}.jsonl"
-    (case,) = [case for case in read_cases(path) if case["id"] == name]
-    validator = Draft202012Validator(SCHEMA)
-    assert validator.is_valid(case)
-    assert not validator.is_valid(case | change)
+def test_schema_rejects_what_is_no_case():
+    Draft202012Validator.check_schema(SCHEMA)
+    cases = {case["id"]: case for path in FILES if path.parent.name == "core" for case in CASES[path]}
+    for name, change in WRONG:
+        assert VALIDATOR.is_valid(cases[name]), name
+        assert not VALIDATOR.is_valid(cases[name] | change), (name, change)
 
 
-def test_an_answer_may_say_less_than_a_case():
+def test_answer_may_say_less_than_a_case():
     validator = Draft202012Validator({**SCHEMA, "$ref": "#/$defs/answer"})
     answers: list[dict[str, Any]] = [
         {"shape": [[1, 2], {"min": 1, "max": None}, {"min": 1}, None, 2**70], "more": 1},
@@ -92,32 +84,19 @@ def test_an_answer_may_say_less_than_a_case():
     assert not validator.is_valid({"shape": [1]})
 
 
-@pytest.mark.parametrize("path", FILES, ids=NAMES)
-def test_each_case_is_of_the_rule_of_its_file(path: Path):
-    assert {(case["rule"], case["id"].split("/")[0]) for case in read_cases(path)} == {(path.stem, path.stem)}
-
-
-def test_each_sentence_names_its_source():
+def test_each_case_has_an_id_of_its_own_and_a_source():
+    cases = [case for path in FILES for case in CASES[path]]
+    assert len({case["id"] for case in cases}) == len(cases)
     sources = ("oneDNN Graph", "OpenVINO", "this contract")
-    cases = [case for path in FILES for case in read_cases(path)]
     assert [case["id"] for case in cases if not any(f"({name}" in case["because"] for name in sources)] == []
 
 
-def test_no_two_cases_have_one_id():
-    names = [case["id"] for path in FILES for case in read_cases(path)]
-    assert len(set(names)) == len(names)
-
-
-def test_a_person_can_read_the_core():
-    assert sum(len(read_cases(path)) for path in FILES if path.parent.name == "core") <= 300
-
-
-def test_the_readme_counts_what_there_is():
-    cases = {size: [case for path in FILES if path.parent.name == size for case in read_cases(path)] for size in SIZES}
-    counts = {size: (len(found), sum(len(case["operations"]) for case in found)) for size, found in cases.items()}
+def test_readme_counts_the_cases_and_fits_a_page():
     table = re.findall(r"^\| `(core|full|hostile)` \| ([\d,]+) \| ([\d,]+) \|", README, re.MULTILINE)
-    assert {name: tuple(int(text.replace(",", "")) for text in numbers) for name, *numbers in table} == counts
-
-
-def test_the_readme_fits_a_page():
+    for size, *numbers in table:
+        cases = [case for path in FILES if path.parent.name == size for case in CASES[path]]
+        counts = [len(cases), sum(len(case["operations"]) for case in cases)]
+        assert [int(text.replace(",", "")) for text in numbers] == counts, size
+    assert [size for size, *_ in table] == ["core", "full", "hostile"]
+    assert int(table[0][1]) <= 300  # a person can read the core
     assert len(README.splitlines()) <= 80

@@ -2,11 +2,13 @@
 
 import math
 from collections.abc import Iterator
+from itertools import chain
 
 import numpy as np
 import pytest
 
 from tensor_reshape.client import Client, InferredShape, InvalidRequestError, ReshapeError
+from tensor_reshape.client.queries import MAX_CALL_QUERIES
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.operations import OPERATIONS
 from tensor_reshape.wire.reshapes import read_target
@@ -18,8 +20,7 @@ from verification.kit.questions import is_known, make_query
 
 COUNTS = {"static_reshape": 1775, "dynamic_reshape": 926, "reshape": 1717}
 MAX_VOLUME = 2**16  # of the tensors that are really sent
-QUESTIONS = 21_000
-"""So many questions the kit has at least."""
+QUESTIONS = 21_000  # at least
 
 
 def list_inferences() -> Iterator[tuple[Case, Case]]:
@@ -54,42 +55,40 @@ def is_sendable(case: Case) -> bool:
     return small and len(case["data"]) <= 64 and math.prod(case["data"]) <= MAX_VOLUME
 
 
-@pytest.mark.parametrize("operation", COUNTS)
-def test_no_recorded_case_is_left_out(operation: str):
-    assert len(load_known_cases(operation)) == COUNTS[operation]
+def test_recorded_answers_of_libraries_are_the_answers_of_the_kit():
+    for operation, count in COUNTS.items():
+        cases = load_known_cases(operation)
+        assert len(cases) == count, operation
+        told = [(case["id"], case["recorded"], case["answer"]) for case in cases]
+        assert [name for name, recorded, answer in told if recorded.get("shape") != answer.get("shape")] == []
+        assert [name for name, recorded, answer in told if ("error" in recorded) is not ("error" in answer)] == []
 
 
-def test_the_kit_is_as_large_as_it_says():
+def test_rules_answer_every_question():
     assert sum(1 for _ in list_all_questions()) >= QUESTIONS
-
-
-@pytest.mark.parametrize("operation", COUNTS)
-def test_what_a_library_is_recorded_to_answer_is_answered(operation: str):
-    cases = [(case["id"], case["recorded"], case["answer"]) for case in load_known_cases(operation)]
-    assert [name for name, recorded, answer in cases if recorded.get("shape") != answer.get("shape")] == []
-    assert [name for name, recorded, answer in cases if ("error" in recorded) is not ("error" in answer)] == []
-
-
-def test_the_rules_answer_every_question():
     asked = [(case, question) for case, question in list_inferences() if is_known(question)]
     assert [question["id"] for case, question in asked if ask_rules(question) != case["answer"]] == []
 
 
-def test_a_plain_reading_of_the_rules_answers_every_question():
+def test_plain_reading_of_the_rules_answers_every_question():
     others = {"expected", "strides", "data_type"}
     asked = [(case, one) for case, one in list_inferences() if is_known(one) and not others & one.keys()]
     assert [question["id"] for case, question in asked if not is_right(case, infer_plainly(question))] == []
 
 
-def test_the_server_answers_every_question_of_the_kit(client: Client):
+def test_server_answers_every_question_of_the_kit(client: Client):
     asked = [(case, question) for case, question in list_inferences() if "special_zero" in question]
-    answers = client.infer_shapes([make_query(question) for _, question in asked])
-    told = zip(asked, map(describe, answers), strict=True)
+    queries = [make_query(question) for _, question in asked]
+    # Call after call: on a busy machine, one of several at once might wait too long for room.
+    calls = (
+        client.infer_shapes(queries[at : at + MAX_CALL_QUERIES]) for at in range(0, len(queries), MAX_CALL_QUERIES)
+    )
+    told = zip(asked, map(describe, chain.from_iterable(calls)), strict=True)
     assert [question["id"] for (case, question), answer in told if not is_right(case, answer)] == []
 
 
 @pytest.mark.parametrize("operation", COUNTS)
-def test_the_server_executes_every_case_that_fits_in_memory(client: Client, operation: str):
+def test_server_executes_every_case_that_fits_in_memory(client: Client, operation: str):
     cases = [case for case in load_known_cases(operation) if is_sendable(case)]
     answers = [(case["id"], execute(client, case, operation), case["answer"].get("shape")) for case in cases]
 
@@ -97,11 +96,11 @@ def test_the_server_executes_every_case_that_fits_in_memory(client: Client, oper
     assert [name for name, answer, want in answers if answer != want] == []
 
 
-@pytest.mark.parametrize("data", [[], [1, 2, 3]], ids=["scalar", "tensor"])
-def test_a_shape_tensor_of_rank_0_is_refused(client: Client, data: list[int]):
+def test_shape_tensor_of_rank_0_is_rejected(client: Client):
     # OpenVINO's own tests once took it (type_prop reshape_to_scalar, reshape_to_scalar_4); its text says 1D.
     shape = TensorView(DataType.I64, (), None, memoryview(np.int64(1).tobytes()))
     with pytest.raises(InvalidRequestError, match="rank 0"):
         read_target(OPERATIONS["reshape"], shape)
-    with pytest.raises(InvalidRequestError, match="rank 0"):
-        client.reshape(np.zeros(data, np.int32), np.array(1), special_zero=False)
+    for data in (np.zeros((), np.int32), np.zeros((1, 2, 3), np.int32)):
+        with pytest.raises(InvalidRequestError, match="rank 0"):
+            client.reshape(data, np.array(1), special_zero=False)

@@ -13,7 +13,7 @@ OTHER = make_results(
 )
 
 
-def test_of_one_implementation_the_columns_are_the_verdicts_that_occur_the_best_first():
+def test_matrix_of_one_has_its_verdicts_the_best_first():
     assert build_matrix([RESULTS]).write().splitlines() == [
         "rule      agrees  unsupported  weaker  wrong_shape  garbage  hang  crash",
         "target         .            .       .            .        1     .      .",
@@ -23,26 +23,18 @@ def test_of_one_implementation_the_columns_are_the_verdicts_that_occur_the_best_
     ]
 
 
-def test_of_several_the_columns_are_these():
+def test_matrix_of_several_has_a_column_for_each():
     head, *rows = (line.split("  ") for line in build_matrix([RESULTS, OTHER]).write().splitlines())
     assert [cell for cell in head if cell] == ["rule", " mine", "other"]
     assert [cell.strip() for cell in rows[1] if cell] == ["inferred", "2 of 6, crash", "1 of 1"]
-    assert [row[0] for row in build_matrix([RESULTS, OTHER]).rows] == [
-        "target",
-        "inferred",
-        "partial",
-        "layouts",
-        "all",
-    ]
+    rules = ["target", "inferred", "partial", "layouts", "all"]
+    assert [row[0] for row in build_matrix([RESULTS, OTHER]).rows] == rules
 
 
-def test_a_cell_says_how_much_agrees_and_the_worst():
+def test_cell_has_the_share_that_agrees_and_the_worst_verdict():
     assert write_cell(RESULTS, "inferred") == "2 of 6, crash"
     assert write_cell(RESULTS, None) == "2 of 8, crash"
     assert write_cell(OTHER, "layouts") == "not offered"
     assert write_cell(OTHER, "partial") == "."
-
-
-def test_the_worst_is_the_first_of_the_list_that_occurs():
     assert (find_worst(RESULTS, "partial"), find_worst(OTHER, "inferred")) == (Verdict.WEAKER, Verdict.AGREES)
     assert (find_worst(OTHER, None), find_worst(OTHER, "layouts")) == (Verdict.AGREES, Verdict.UNSUPPORTED)

@@ -33,7 +33,7 @@ def test_jobs_share_the_questions(jobs: int):
 
 
 @pytest.mark.parametrize(("program", "code"), [("node", NODE), ("sh", SHELL)])
-def test_a_program_may_be_in_any_language(program: str, code: str):
+def test_program_may_be_in_any_language(program: str, code: str):
     path = shutil.which(program)
     if path is None:
         pytest.skip(f"there is no {program} on this machine")
@@ -45,14 +45,14 @@ def test_a_program_may_be_in_any_language(program: str, code: str):
     assert verdicts == [*[Verdict.AGREES] * 3, crash, *[Verdict.AGREES] * 2]
 
 
-def test_the_command_line_agrees_with_the_whole_of_core_and_so_do_two_of_it():
+def test_two_command_lines_agree_with_the_whole_of_core():
     questions = list_questions(["core"])
     command = (sys.executable, "-m", "tensor_reshape.cli", "infer", "--local", "--batch", "-")
     judgements = judge_replies(questions, ask_program(Program(command, 60, 2), questions)[0])
     assert {name: told for name, told in judgements.items() if told.verdict is not Verdict.AGREES} == {}
 
 
-def test_a_command_is_split_as_a_shell_does():
+def test_command_is_split_as_in_a_shell():
     assert split_command("mine --of 'two words'") == ["mine", "--of", "two words"]
     for text in ("", "  ", "mine 'open"):
         with pytest.raises(ValueError, match=r"no program|quotation"):

@@ -1,9 +1,7 @@
 """What answers are, held against the right ones."""
 
-import pytest
-
 from conformance_runs import Json, make_question
-from tensor_reshape.conformance.cases import list_questions
+from tensor_reshape.conformance.cases import Question, list_questions
 from tensor_reshape.conformance.verdicts import Verdict, find_other_reason, judge
 
 REFUSAL: Json = {"error": {"reason": "NOT_DIVISIBLE"}}
@@ -22,7 +20,7 @@ VIEWED = make_question(
 )
 MOVED = make_question("layouts/moved", {"shape": [6], "bytes": "0a0b"})
 
-VERDICTS = [
+VERDICTS: list[tuple[Question, Json, str]] = [
     (KNOWN, {"shape": [6]}, "agrees"),
     (KNOWN, {"shape": [7]}, "wrong_shape"),
     (KNOWN, {"shape": [-1]}, "wrong_shape"),
@@ -69,79 +67,64 @@ VERDICTS = [
 ]
 
 
-@pytest.mark.parametrize(("question", "record", "verdict"), VERDICTS, ids=repr)
-def test_an_answer_is_one_of_these(question: object, record: Json, verdict: str):
-    assert judge(question, record).verdict == verdict  # type: ignore[arg-type] # a question
+def test_answer_has_its_verdict():
+    for question, record, verdict in VERDICTS:
+        assert judge(question, record).verdict == verdict, (question.id, record)
 
 
-def test_names_that_are_equal_by_the_question_are_both_right():
+def test_name_may_be_any_of_those_that_the_question_makes_equal():
     question = make_question(
         "symbols/two", {"shape": [{"min": 5, "max": 8, "name": "M"}]}, data=["N:2..8"], shape=["M:5..20"]
     )
     assert judge(question, {"shape": [{"min": 5, "max": 8, "name": "N"}]}).verdict is Verdict.AGREES
 
 
-def test_a_name_where_there_is_none_is_tighter_if_no_instance_contradicts_it():
+def test_additional_name_is_tighter_if_no_instance_contradicts_it():
     question = make_question("symbols/none", {"shape": [None, 3]}, data=["N", 3], shape=[-1, 3])
     assert judge(question, {"shape": [{"min": 0, "name": "N"}, 3]}).verdict is Verdict.TIGHTER
     assert judge(question, {"shape": [{"min": 0, "name": "2*N"}, 3]}).verdict is Verdict.WRONG_SHAPE
 
 
-def test_two_dims_of_a_name_that_is_new_are_wrong_where_an_instance_has_them_differ():
-    question = make_question(
-        "symbols/none", {"shape": [None, None]}, data=[None, None], shape=[0, 0], special_zero=True
-    )
+def test_new_name_for_two_dims_that_may_differ_is_wrong():
+    known = {"data": [None, None], "shape": [0, 0], "special_zero": True}
+    question = make_question("symbols/none", {"shape": [None, None]}, **known)
     new = {"min": 0, "max": None, "name": "z"}
     assert judge(question, {"shape": [new, {**new, "name": "y"}]}).verdict == "agrees"
     wrong = judge(question, {"shape": [new, new]})
     assert (wrong.verdict, wrong.why.partition(":")[0]) == ("wrong_shape", "dims [0, 1] are not all z")
 
 
-@pytest.mark.parametrize("bounds", [[129, 160], [128, 159]])
-def test_an_answer_that_leaves_out_one_instance_of_an_unbounded_length_is_wrong(bounds: list[int]):
+def test_answer_that_leaves_out_an_instance_is_wrong():
     question = make_question("partial/length", {"shape": [[128, 160]]}, data=[2, 2, 8, [4, 5]], shape=[[0, None]])
-    assert judge(question, {"shape": [bounds]}).verdict == "wrong_shape"
-
-
-def test_the_worst_of_an_answer_counts():
-    question = make_question(
-        "partial/two",
-        {"shape": [{"min": 2, "max": 8}, {"min": 2, "max": 8}]},
-        data=[[2, 8], [2, 8]],
-        shape=[0, 0],
-        special_zero=True,
-    )
-    assert judge(question, {"shape": [[1, 8], [2, 7]]}).verdict is Verdict.WRONG_SHAPE
-
-
-def test_what_is_wrong_is_shown_by_an_instance():
+    for bounds in ([129, 160], [128, 159]):
+        assert judge(question, {"shape": [bounds]}).verdict == "wrong_shape", bounds
     assert judge(BOUNDED, {"shape": [[4, 6], 4]}).why == ("dim 0 is 4..6, not 3..6: [2, 6] to [-1, 4] gives [3, 4]")
 
 
-@pytest.mark.parametrize("possibility", ["possible", "impossible", "so"])
-def test_a_view_of_which_nothing_holds_for_all_instances_is_none_of_these(possibility: str):
-    right = {"shape": [{"min": 0, "max": None, "name": "4*N"}], "view": {"possibility": "unknown"}}
+def test_worst_dim_of_an_answer_counts():
+    known = {"data": [[2, 8], [2, 8]], "shape": [0, 0], "special_zero": True}
+    question = make_question("partial/two", {"shape": [{"min": 2, "max": 8}] * 2}, **known)
+    assert judge(question, {"shape": [[1, 8], [2, 7]]}).verdict is Verdict.WRONG_SHAPE
+
+
+def test_view_has_to_hold_for_all_instances():
+    right: Json = {"shape": [{"min": 0, "max": None, "name": "4*N"}], "view": {"possibility": "unknown"}}
     question = make_question("layouts/open", right, data=["N", 4], shape=[-1], strides=[8, 1])
-    assert judge(question, right | {"view": {"possibility": possibility}}).verdict is Verdict.WRONG_SHAPE
-
-
-def test_a_view_that_all_instances_have_is_tighter_than_none():
+    for possibility in ("possible", "impossible", "so"):
+        assert judge(question, right | {"view": {"possibility": possibility}}).verdict is Verdict.WRONG_SHAPE
     right = {"shape": [None], "view": {"possibility": "unknown"}}
     question = make_question("layouts/open", right, data=[None, 4], shape=[-1], strides=[4, 1])
     assert judge(question, right | {"view": {"possibility": "possible", "strides": [1]}}).verdict is Verdict.TIGHTER
 
 
-def test_another_reason_is_told():
+def test_only_another_reason_is_reported():
     assert find_other_reason(REFUSED, {"error": {"reason": "OTHER"}}) == "OTHER"
     records: list[Json] = [REFUSAL, {"error": {}}, {"shape": [6]}, {"oh": 1}]
     for record in records:
         assert find_other_reason(REFUSED, record) == ""
 
 
-def test_verdicts_that_are_no_differences_are_these():
+def test_right_answers_of_the_kit_agree_with_themselves():
     assert {verdict for verdict in Verdict if not verdict.is_difference} == {"agrees", "tighter", "unsupported"}
-
-
-def test_the_right_answers_of_the_kit_agree_with_themselves():
     questions = list_questions(["core"])
     assert [question.id for question in questions if judge(question, question.right).verdict != "agrees"] == []

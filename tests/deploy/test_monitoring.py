@@ -7,7 +7,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 import yaml
 
-from remote_refusals import send_raw
+from remote_refusals import catch_status, send_raw
 from scrapes import find_metrics
 from server_processes import run_server
 from tensor_reshape.client import Client
@@ -38,40 +38,29 @@ SIX = np.arange(6, dtype=np.float32)
 needs_prometheus = pytest.mark.skipif(shutil.which("promtool") is None, reason="needs prometheus, of Debian")
 
 
-def list_names() -> set[str]:
-    """Returns every name that a server shows, but for the suffixes of histograms."""
-    return {family.shown_name for family in (*PROCESS_FAMILIES, *SERVER_FAMILIES)}
-
-
-@pytest.mark.parametrize("expression", [*EXPRESSIONS, *(rule["expr"] for rule in RULES)])
-def test_a_query_asks_for_metrics_that_there_are(expression: str):
+def test_queries_ask_for_metrics_that_exist_and_leave_none_out():
+    names = {family.shown_name for family in (*PROCESS_FAMILIES, *SERVER_FAMILIES)}
     histograms = {family.name for family in PROCESS_FAMILIES if family.kind == HISTOGRAM}
-    asked = set(re.findall(r"tensor_reshape_[a-z_]+", expression))
-    shown = (list_names() - histograms) | {name + suffix for name in histograms for suffix in SUFFIXES}
-    assert [name for name in asked - shown if not name.startswith(f"{PROCESS_PREFIX}_process_")] == []
-    assert asked or expression.startswith("up{")
-
-
-def test_every_metric_is_on_the_dashboard_or_watched():
-    text = " ".join([*EXPRESSIONS, *(rule["expr"] for rule in RULES)])
-    assert [name for name in sorted(list_names()) if name not in text] == []
-
-
-def run_promtool(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(["promtool", *arguments], cwd=MONITORING, capture_output=True, text=True, check=False)
+    shown = (names - histograms) | {name + suffix for name in histograms for suffix in SUFFIXES}
+    expressions = [*EXPRESSIONS, *(rule["expr"] for rule in RULES)]
+    for expression in expressions:
+        asked = set(re.findall(r"tensor_reshape_[a-z_]+", expression))
+        assert asked or expression.startswith("up{"), expression
+        assert [name for name in asked - shown if not name.startswith(f"{PROCESS_PREFIX}_process_")] == [], expression
+    assert [name for name in sorted(names) if not any(name in expression for expression in expressions)] == []
 
 
 @needs_prometheus
 @pytest.mark.parametrize(
-    "arguments",
-    [("check", "config", "prometheus.yml"), ("check", "rules", "alerts.yml"), ("test", "rules", "alerts.test.yml")],
+    "arguments", ["check config prometheus.yml", "check rules alerts.yml", "test rules alerts.test.yml"]
 )
-def test_promtool_accepts_the_files(arguments: tuple[str, ...]):
-    outcome = run_promtool(*arguments)
+def test_promtool_accepts_the_files(arguments: str):
+    command = ["promtool", *arguments.split()]
+    outcome = subprocess.run(command, cwd=MONITORING, capture_output=True, text=True, check=False)
     assert outcome.returncode == 0, outcome.stdout + outcome.stderr
 
 
-def test_each_alert_is_seen_firing_and_not_firing():
+def test_tests_of_alerts_have_each_firing_and_not_firing():
     cases = yaml.safe_load((MONITORING / "alerts.test.yml").read_text())["tests"]
     expectations = [expectation for case in cases for expectation in case["alert_rule_test"]]
     names = {rule["alert"] for rule in RULES}
@@ -89,13 +78,13 @@ def run_prometheus(folder: Path, target: str) -> Iterator[str]:
     (folder / "prometheus.yml").write_text(yaml.safe_dump(config))
     with socket.create_server(("127.0.0.1", 0)) as probe:
         address = f"127.0.0.1:{probe.getsockname()[1]}"
-    command = ["prometheus", f"--config.file={folder}/prometheus.yml", f"--web.listen-address={address}"]
-    with (folder / "log").open("w") as log, ExitStack() as stack:
-        process = stack.enter_context(
-            subprocess.Popen([*command, f"--storage.tsdb.path={folder}/data"], stdout=log, stderr=log)
-        )
-        stack.callback(process.kill)
-        yield f"http://{address}"
+    files = (f"--config.file={folder}/prometheus.yml", f"--storage.tsdb.path={folder}/data")
+    command = ["prometheus", *files, f"--web.listen-address={address}"]
+    with (folder / "log").open("w") as log, subprocess.Popen(command, stdout=log, stderr=log) as process:
+        try:
+            yield f"http://{address}"
+        finally:
+            process.kill()
 
 
 def ask(url: str, expression: str) -> list[Any]:
@@ -111,16 +100,6 @@ def ask(url: str, expression: str) -> list[Any]:
     return result
 
 
-def call_somehow(address: str) -> None:
-    """Makes calls that end well, and one that does not."""
-    with Client(address) as client, grpc.insecure_channel(address) as channel:
-        for _ in range(5):
-            client.static_reshape(SIX, [2, 3], special_zero=False)
-        client.static_reshape(SIX, [2, 3], special_zero=False, transfer="stream")
-        with pytest.raises(grpc.RpcError):
-            send_raw(channel, "StaticReshape", b"\xff")
-
-
 def has_numbers(result: list[Any]) -> bool:
     """Whether there is a series with a number: a quantile of nothing is none."""
     return any(series["value"][1] != "NaN" for series in result)
@@ -130,11 +109,18 @@ def has_numbers(result: list[Any]) -> bool:
 def test_each_panel_shows_something_of_a_server_that_is_called(tmp_path: Path):
     with run_server("--workers", "2", "--metrics-listen", "127.0.0.1:0") as server:
         target = find_metrics(server).removeprefix("http://").removesuffix("/metrics")
-        with run_prometheus(tmp_path, target) as url:
+        with (
+            run_prometheus(tmp_path, target) as url,
+            Client(server.address) as client,
+            grpc.insecure_channel(server.address) as channel,
+        ):
             left = [one.replace("$instance", ".*").replace("$__rate_interval", "1m") for one in EXPRESSIONS]
             deadline = time.monotonic() + WAIT_SECONDS
             while left and time.monotonic() < deadline:
-                call_somehow(server.address)  # so that there is something between any two scrapes
+                # Calls that end well, and one that does not: so that there is something between any two scrapes.
+                for transfer in ("inline", "stream"):
+                    client.static_reshape(SIX, [2, 3], special_zero=False, transfer=transfer)
+                catch_status(lambda: send_raw(channel, "StaticReshape", b"\xff"))
                 left = [expression for expression in left if not has_numbers(ask(url, expression))]
             assert left == [], (tmp_path / "log").read_text()
             assert ask(url, 'ALERTS{alertstate="firing"}') == []

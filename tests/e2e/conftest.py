@@ -22,3 +22,9 @@ def channel(server: ServerProcess) -> Iterator[grpc.Channel]:
 @pytest.fixture
 def stub(channel: grpc.Channel) -> reshape_pb2_grpc.ReshapeServiceStub:
     return reshape_pb2_grpc.ReshapeServiceStub(channel)
+
+
+@pytest.fixture
+def impatience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Has calls of this process wait half a second for a server, not ten."""
+    monkeypatch.setattr("tensor_reshape.client.retries.PATIENCE_SECONDS", 0.5)

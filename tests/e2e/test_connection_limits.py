@@ -2,7 +2,8 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
@@ -12,7 +13,7 @@ import pytest
 from http2 import Connection, grpc_message
 from plain_requests import INFER, INFERRED, STATIC_RESHAPE, build_static_request
 from remote_refusals import catch_status, send_raw
-from server_processes import ServerProcess
+from server_processes import ServerProcess, run_server
 from tensor_reshape.client import Client, ServiceError
 from tensor_reshape.wire.methods import SERVICE, STREAM_RESHAPE
 
@@ -30,8 +31,9 @@ def short_lived(serving: str, start_for_file: Callable[..., ServerProcess]) -> S
 
 @pytest.fixture
 def watchful(serving: str, start_for_file: Callable[..., ServerProcess]) -> ServerProcess:
-    """A server that is told how often it may be pinged."""
-    return start_for_file("--serving", serving, "--min-ping-seconds", str(MIN_PING_SECONDS))
+    """A server with low limits of pings and metadata."""
+    flags = ("--min-ping-seconds", str(MIN_PING_SECONDS), "--max-metadata-bytes", "2048")
+    return start_for_file("--serving", serving, *flags)
 
 
 def await_goaway(connection: Connection) -> tuple[int, str]:
@@ -40,49 +42,39 @@ def await_goaway(connection: Connection) -> tuple[int, str]:
     return int.from_bytes(connection.goaway[4:8], "big"), connection.goaway[8:].decode()
 
 
-def open_calls(address: str, stack: ExitStack) -> Iterator[Callable[[], bytes]]:
-    """Yields what makes a call, on channels with connections of their own."""
-    for _ in range(CHANNELS):
-        channel = stack.enter_context(grpc.insecure_channel(address, options=[("grpc.use_local_subchannel_pool", 1)]))
-        for _ in range(CALLERS):
-            yield lambda channel=channel: send_raw(channel, "InferShape", INFER)  # type: ignore[misc]
+def test_an_old_connection_ends_with_its_calls_or_grace(short_lived: ServerProcess):
+    with (
+        Connection(short_lived.address) as busy,
+        Connection(short_lived.address) as idle,
+        Connection(short_lived.address) as endless,
+    ):
+        endless.open(STREAM_RESHAPE.path)
+        stream = busy.open(STATIC_RESHAPE)
+        assert idle.call(STATIC_RESHAPE, build_static_request()).is_ok
+        assert await_goaway(busy) == (NO_ERROR, "max_age")
+        busy.send_data(stream, grpc_message(build_static_request()), end=True)
+        assert busy.await_end(stream).is_ok
+        assert idle.await_(lambda: bool(idle.closed))
+        assert await_goaway(endless) == (NO_ERROR, "max_age")
+        assert endless.await_(lambda: bool(endless.closed))
 
 
-def test_a_connection_that_is_old_is_told_to_go_and_its_calls_go_on(short_lived: ServerProcess):
-    with Connection(short_lived.address) as connection:
-        stream = connection.open(STATIC_RESHAPE)
-        assert await_goaway(connection) == (NO_ERROR, "max_age")
-        connection.send_data(stream, grpc_message(build_static_request()), end=True)
-        assert connection.await_end(stream).is_ok
-
-
-def test_a_connection_that_is_old_ends_with_its_last_call(short_lived: ServerProcess):
-    with Connection(short_lived.address) as connection:
-        assert connection.call(STATIC_RESHAPE, build_static_request()).is_ok
-        assert connection.await_(lambda: bool(connection.closed))
-
-
-def test_calls_on_an_old_connection_are_cut_off_after_the_grace(short_lived: ServerProcess):
-    with Connection(short_lived.address) as connection:
-        connection.open(STREAM_RESHAPE.path)
-        await_goaway(connection)
-        assert connection.await_(lambda: bool(connection.closed))
-
-
-def test_no_call_of_a_stock_client_is_lost_to_the_age_of_its_connection(short_lived: ServerProcess):
+def test_a_stock_client_loses_no_call_to_the_age(short_lived: ServerProcess):
     finished = threading.Event()
 
-    def keep_calling(call: Callable[[], bytes]) -> int:
+    def keep_calling(channel: grpc.Channel) -> int:
         count = 0
         while not finished.is_set():
-            assert call() == INFERRED  # it raises where it is lost
+            assert send_raw(channel, "InferShape", INFER) == INFERRED  # a lost call raises
             count += 1
         return count
 
     with ExitStack() as stack, ThreadPoolExecutor(CHANNELS * CALLERS) as pool:
-        callers = [pool.submit(keep_calling, call) for call in open_calls(short_lived.address, stack)]
+        own = [("grpc.use_local_subchannel_pool", 1)]
+        channels = [stack.enter_context(grpc.insecure_channel(short_lived.address, own)) for _ in range(CHANNELS)]
+        callers = [pool.submit(keep_calling, channel) for channel in channels for _ in range(CALLERS)]
         try:
-            for _ in range(3):  # as long as connections live, three times: those of the callers have been told by then
+            for _ in range(2):  # as long as connections live, twice: those of the callers have been told by then
                 with Connection(short_lived.address) as clock:
                     await_goaway(clock)
         finally:
@@ -90,47 +82,54 @@ def test_no_call_of_a_stock_client_is_lost_to_the_age_of_its_connection(short_li
         assert all(caller.result() for caller in callers)
 
 
-def test_a_client_that_pings_too_often_is_told_to_go(serving: str, start_for_file: Callable[..., ServerProcess]):
-    with Connection(start_for_file("--serving", serving).address) as connection:
+def test_a_client_that_pings_too_often_gets_goaway(server: ServerProcess):
+    with Connection(server.address) as connection:
         for _ in range(3):
             assert connection.ping()
         connection.ping()
         assert await_goaway(connection) == (ENHANCE_YOUR_CALM, "too_many_pings")
 
 
-def test_a_client_may_ping_as_often_as_the_server_is_told(watchful: ServerProcess):
+def test_a_client_may_ping_as_often_as_is_configured(watchful: ServerProcess):
     with Connection(watchful.address) as connection:
-        for _ in range(6):
+        for _ in range(4):  # the server closes a connection after three early pings
             assert connection.ping()
-            time.sleep(2 * MIN_PING_SECONDS)  # that nothing happens meanwhile is the subject
+            time.sleep(1.5 * MIN_PING_SECONDS)  # that nothing happens until then is the subject
         assert connection.call(STATIC_RESHAPE, build_static_request()).is_ok
 
 
-@pytest.mark.parametrize("size", [8500, 12000, 15500])
-def test_metadata_below_the_limit_is_never_refused_by_chance(server: ServerProcess, size: int):
+def test_metadata_are_refused_above_the_limit_and_never_below(server: ServerProcess):
     with grpc.insecure_channel(server.address) as channel:
         call: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(f"/{SERVICE}/InferShape")
-        for _ in range(20):
-            assert call(INFER, metadata=(("x-token", "a" * size),)) == INFERRED
-
-
-def test_metadata_above_the_limit_is_refused_with_its_size_and_the_limit(server: ServerProcess):
-    with grpc.insecure_channel(server.address) as channel:
-        call: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(f"/{SERVICE}/InferShape")
+        for size in (8500, 12000, 15500):
+            for _ in range(20):  # gRPC by itself would refuse some by chance
+                assert call(INFER, metadata=(("x-token", "a" * size),)) == INFERRED
         status = catch_status(lambda: call(INFER, metadata=(("x-token", "a" * 16000),)))
-    assert status.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
-    assert (status.details() or "").startswith("received metadata size exceeds hard limit (16")
+        assert status.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        assert (status.details() or "").startswith("received metadata size exceeds hard limit (16")
+        catch_status(lambda: call(INFER, metadata=(("x-token", "a" * 100_000),)))
+        assert call(INFER) == INFERRED
 
 
-def test_the_limit_of_metadata_is_a_setting(serving: str, start_for_file: Callable[..., ServerProcess]):
-    address = start_for_file("--serving", serving, "--max-metadata-bytes", "2048").address
-    with Client(address, metadata=[("x-token", "a" * 3000)]) as client, pytest.raises(ServiceError) as caught:
+def test_the_limit_of_metadata_is_a_setting(watchful: ServerProcess):
+    metadata = [("x-token", "a" * 3000)]
+    with Client(watchful.address, metadata=metadata) as client, pytest.raises(ServiceError) as caught:
         client.infer_shape([2, 3], [6], special_zero=False)
     assert (caught.value.code, "2048" in caught.value.message) == (grpc.StatusCode.RESOURCE_EXHAUSTED, True)
 
 
-def test_the_call_after_one_with_too_much_metadata_is_served(server: ServerProcess):
-    with grpc.insecure_channel(server.address) as channel:
-        call: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(f"/{SERVICE}/InferShape")
-        catch_status(lambda: call(INFER, metadata=(("x-token", "a" * 100_000),)))
-        assert call(INFER) == INFERRED
+@pytest.mark.parametrize("engine", ["event", "polling"])
+def test_a_channel_with_64_callers_loses_no_call(serving: str, engine: str):
+    request, calls_each = build_static_request(), 50
+    with (
+        run_server("--serving", serving, "--engine", engine) as server,
+        grpc.insecure_channel(server.address) as channel,
+        ThreadPoolExecutor(64) as pool,
+    ):
+        call: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(STATIC_RESHAPE)
+
+        def count_ends(_: int) -> Counter[str]:
+            ends = (call.future(request, timeout=60).exception() for _ in range(calls_each))
+            return Counter("OK" if end is None else str(end) for end in ends)
+
+        assert sum(pool.map(count_ends, range(64)), Counter()) == {"OK": 64 * calls_each}

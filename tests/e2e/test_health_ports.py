@@ -1,7 +1,8 @@
-"""A port for health alone beside one that demands certificates, as probes of an orchestrator use it."""
+"""Health: watches that come and go, and a port for it beside one that demands certificates, as probes use it."""
 
 import signal
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -12,9 +13,10 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from certificates import Certificates, issue_certificates
 from server_processes import ServerProcess, run_server
 from tensor_reshape.client import Client, HealthStatus, UnavailableError
+from tensor_reshape.wire.methods import SERVICE
 
-ANY = "127.0.0.1:0"
-NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
+ROUNDS, CHANNELS = 50, 8
+SERVING = health_pb2.HealthCheckResponse.SERVING
 
 
 @pytest.fixture(scope="module")
@@ -24,46 +26,63 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
 
 @contextmanager
 def run_demanding(files: Certificates, *flags: str) -> Iterator[tuple[ServerProcess, str]]:
-    """Runs a server whose clients have to show who they are; yields it, and where it serves health in plain text."""
+    """Runs a server whose clients have to show a certificate; yields it, and where it serves health in plain text."""
     tls = ["--tls-certificate", files.server, "--tls-key", files.server_key, "--tls-client-ca", files.authority]
-    with run_server("--health-listen", ANY, *map(str, tls), *flags) as server:
+    with run_server("--health-listen", "127.0.0.1:0", *map(str, tls), *flags) as server:
         (record,) = server.await_records(1, "listening for health checks")
         yield server, record["address"]
 
 
-@pytest.mark.parametrize("workers", ["1", "2"])
-def test_a_probe_without_a_certificate_is_answered_and_ends_with_the_server(files: Certificates, workers: str):
-    with run_demanding(files, "--workers", workers) as (server, address):
+@pytest.mark.usefixtures("impatience")
+def test_a_probe_needs_no_certificate_until_the_server_drains(files: Certificates):
+    with run_demanding(files, "--drain-seconds", "60") as (server, address), grpc.insecure_channel(address) as channel:
+        with Client(server.address) as client, pytest.raises(UnavailableError):  # at the other port
+            client.infer_shape([2, 3], [6], special_zero=False, timeout=60)
+        watch = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest(), timeout=60)
+        assert next(watch).status == SERVING
+        server.process.send_signal(signal.SIGTERM)
+        assert next(watch).status == health_pb2.HealthCheckResponse.NOT_SERVING
+        server.process.send_signal(signal.SIGTERM)
+        assert server.wait() == 0
+
+
+def test_workers_answer_probes_and_end_with_the_server(files: Certificates):
+    with run_demanding(files, "--workers", "2") as (server, address):
         with Client(address) as client:
             assert client.check_health() is HealthStatus.SERVING
         assert server.stop() == 0
 
 
-@pytest.mark.usefixtures("impatience")
-def test_the_other_port_demands_certificates_all_the_same(files: Certificates):
-    with (
-        run_demanding(files) as (server, _),
-        Client(server.address) as client,
-        pytest.raises(UnavailableError),
-    ):
-        client.infer_shape([2, 3], [6], special_zero=False, timeout=60)
-
-
-def test_a_server_that_drains_is_not_ready(files: Certificates):
-    with run_demanding(files, "--drain-seconds", "60") as (server, address), grpc.insecure_channel(address) as channel:
-        watch = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest(), timeout=60)
-        next(watch)
-        server.process.send_signal(signal.SIGTERM)
-        assert next(watch).status == NOT_SERVING
-        server.process.send_signal(signal.SIGTERM)
-        assert server.wait() == 0
-
-
-def test_an_address_that_is_taken_is_refused(tmp_path: Path):
+def test_a_health_address_that_is_taken_is_refused(tmp_path: Path):
     address = f"unix:{tmp_path / 's'}"
     with (
-        run_server("--health-listen", address),
+        run_server(listen=(address,)),
         pytest.raises(RuntimeError, match="cannot listen on unix:"),
         run_server("--health-listen", address),
     ):
         pass
+
+
+def test_all_services_are_listed_with_their_status(channel: grpc.Channel):
+    response = health_pb2_grpc.HealthStub(channel).List(health_pb2.HealthListRequest())
+    assert {name: answer.status for name, answer in response.statuses.items()} == {"": SERVING, SERVICE: SERVING}
+
+
+def watch_and_leave(address: str) -> int:
+    """Opens and cancels watches, one after the other; returns how many said SERVING within their deadline."""
+    served = 0
+    with grpc.insecure_channel(address, [("grpc.use_local_subchannel_pool", 1)]) as channel:
+        for _ in range(ROUNDS):
+            watch = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest(), timeout=60)
+            served += next(watch).status == SERVING
+            watch.cancel()
+    return served
+
+
+def test_watches_that_come_and_go_leave_the_server_answering(serving: str):
+    with run_server("--serving", serving) as server:
+        with ThreadPoolExecutor(CHANNELS) as pool:
+            served = list(pool.map(watch_and_leave, [server.address] * CHANNELS))
+        with Client(server.address) as client:
+            assert (served, client.check_health("", timeout=60)) == ([ROUNDS] * CHANNELS, HealthStatus.SERVING)
+        assert server.stop() == 0

@@ -3,14 +3,14 @@
 import json
 import signal
 import ssl
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import trustme
 
 from certificates import Certificates, issue_certificates, replace_file, write_certificate
-from collectors import read_attributes, run_collector
+from collectors import Collector, read_attributes, run_collector
 from http_calls import connect, find_http, post, read_answer, receive_all, request, write_request
 from json_bodies import ANSWER, BATCH_PATH, INFER_PATH, QUESTION, write_json
 from scrapes import await_scrape, find_metrics
@@ -21,46 +21,58 @@ from tensor_reshape.rules.errors import Reason
 ANY = "127.0.0.1:0"
 BATCH, VIEWER, UNKNOWN = "batch-" * 8, "viewer-" * 8, "nobody-" * 8
 SERVICE = "/tensor_reshape.v1.ReshapeService"
+TRACE = "0af7651916cd43dd8448eb211c80319c"
 
 
 @pytest.fixture(scope="module")
-def both(serving: str, start_for_file: Callable[..., ServerProcess]) -> ServerProcess:
-    """A server that speaks both."""
-    return start_for_file("--serving", serving, "--http-listen", ANY, "--metrics-listen", ANY, "--access-log", "1")
+def observed(serving: str) -> Iterator[tuple[ServerProcess, Collector]]:
+    """A server that speaks both and shows all that it does, and where its traces go."""
+    flags = ("--http-listen", ANY, "--metrics-listen", ANY, "--access-log", "1", "--tracing")
+    with run_collector() as collector, run_server("--serving", serving, *flags, env=collector.variables) as server:
+        yield server, collector
 
 
-def test_the_same_question_has_the_same_answer(both: ServerProcess):
+@pytest.fixture
+def both(observed: tuple[ServerProcess, Collector]) -> ServerProcess:
+    return observed[0]
+
+
+def test_http_has_the_answers_of_grpc(both: ServerProcess):
     with Client(both.address) as client:
         answer = client.infer_shape([2, "N"], [-1], special_zero=True)
-        (result,) = client.infer_shapes([ShapeQuery(data_shape=[2, "N"], shape=[-1], special_zero=True)])
+        assert client.infer_shapes([ShapeQuery(data_shape=[2, "N"], shape=[-1], special_zero=True)]) == [answer]
     assert [str(dim) for dim in answer.dims or ()] == ["2*N"]
     assert post(find_http(both)).document == ANSWER
     assert post(find_http(both), {"items": [{"question": QUESTION}]}, BATCH_PATH).document["results"] == [
         {"answer": ANSWER}
     ]
-    assert result
 
 
-def test_a_call_is_counted_and_logged_as_one_of_grpc(both: ServerProcess):
-    reply = post(find_http(both), {**QUESTION, "shape": {"dims": [{"value": -2}]}}, headers={"x-request-id": "counted"})
-    assert reply.reason == Reason.INVALID_TARGET_VALUE
-    (line,) = both.await_records(1, "refused", request_id="counted")
+def test_a_call_is_counted_logged_and_traced_as_over_grpc(observed: tuple[ServerProcess, Collector]):
+    both, collector = observed
+    question = {**QUESTION, "shape": {"dims": [{"value": -2}]}}
+    headers = {"traceparent": f"00-{TRACE}-b7ad6b7169203331-01", "x-request-id": "seen"}
+    assert post(find_http(both), question, headers=headers).reason == Reason.INVALID_TARGET_VALUE
+    (line,) = both.await_records(1, "refused", request_id="seen")
     assert (line["method"], line["code"], line["field"]) == (INFER_PATH, "INVALID_ARGUMENT", "shape[0]")
-    (line,) = both.await_records(1, "call", request_id="counted")
+    (line,) = both.await_records(1, "call", request_id="seen")
     assert line["request_bytes"] > 0
     service, method = INFER_PATH[1:].split("/")
     labels = {"service": service, "method": method, "code": "INVALID_ARGUMENT"}
     await_scrape(find_metrics(both), lambda page: page.find("tensor_reshape_calls_total", **labels) >= 1)
+    (span,) = collector.await_spans(1, TRACE)
+    assert span.name == "tensor_reshape.v1.ReshapeService/InferShape"
+    assert read_attributes(span)["tensor_reshape.request_id"] == "seen"
 
 
 def test_its_connections_are_counted_with_those_of_grpc(both: ServerProcess):
-    def hold(count: int) -> None:
+    def await_count(count: int) -> None:
         await_scrape(find_metrics(both), lambda page: page.find("tensor_reshape_connections") == count)
 
-    hold(0)
+    await_count(0)
     with connect(find_http(both)), connect(find_http(both)):
-        hold(2)
-    hold(0)
+        await_count(2)
+    await_count(0)
 
 
 def test_two_workers_share_the_port_and_end_with_the_server():
@@ -79,7 +91,7 @@ def test_two_workers_share_the_port_and_end_with_the_server():
         connect(address)
 
 
-def test_a_server_that_stops_says_so_and_answers_what_is_under_way():
+def test_a_draining_server_says_so_and_finishes_its_calls():
     with run_server("--http-listen", ANY, "--drain-seconds", "60") as server:
         address = find_http(server)
         with connect(address) as busy, connect(address) as idle:
@@ -89,21 +101,12 @@ def test_a_server_that_stops_says_so_and_answers_what_is_under_way():
             server.await_records(1, "stopping")
             while request(address, "GET", "/healthz").code == 200:
                 pass
-            assert post(address).code == 200  # who balances the load may not know yet
+            assert post(address).code == 200  # a load balancer may not know yet
             busy.sendall(body[10:])
             assert read_answer(busy) == (200, json.dumps(ANSWER, separators=(",", ":")).encode())
             server.process.send_signal(signal.SIGTERM)
             assert receive_all(idle) == b""
         assert server.wait() == 0
-
-
-@pytest.fixture(scope="module")
-def files(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
-    return issue_certificates(tmp_path_factory.mktemp("certificates"))
-
-
-def write_tls(files: Certificates, *flags: str) -> list[str]:
-    return ["--tls-certificate", str(files.server), "--tls-key", str(files.server_key), *flags]
 
 
 def trust(files: Certificates, *, shows: bool = False) -> ssl.SSLContext:
@@ -117,48 +120,38 @@ def find_named(server: ServerProcess) -> str:
     return find_http(server).replace("127.0.0.1", "localhost")
 
 
-@pytest.fixture(scope="module")
-def guarded(files: Certificates, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    """A server that asks for tokens, and permits each something else."""
-    directory = tmp_path_factory.mktemp("guarded")
-    (directory / "tokens").write_text(f"batch:{BATCH}\nviewer:{VIEWER}\n")
-    (directory / "permitted.toml").write_text(
+def test_a_token_permits_its_methods_and_health_is_open(serving: str, tmp_path: Path):
+    files = issue_certificates(tmp_path)
+    (tmp_path / "tokens").write_text(f"batch:{BATCH}\nviewer:{VIEWER}\n")
+    (tmp_path / "permitted.toml").write_text(
         f'[callers]\n"token:batch" = ["*"]\n"token:viewer" = ["{SERVICE}/InferShape"]\n'
     )
-    access = ["--token-file", str(directory / "tokens"), "--authorization-file", str(directory / "permitted.toml")]
-    with run_server(*write_tls(files, *access), "--http-listen", ANY, "--log-level", "debug") as server:
-        yield server
+    flags = ["--token-file", tmp_path / "tokens", "--authorization-file", tmp_path / "permitted.toml"]
+    flags += ["--tls-certificate", files.server, "--tls-key", files.server_key, "--log-level", "debug"]
+    with run_server(*map(str, flags), "--http-listen", ANY, "--serving", serving) as server:
+        address, context = find_named(server), trust(files)
+        for token, path, code in (
+            (BATCH, INFER_PATH, 200),
+            (BATCH, BATCH_PATH, 200),
+            (VIEWER, INFER_PATH, 200),
+            (VIEWER, BATCH_PATH, 403),
+            (UNKNOWN, INFER_PATH, 401),
+            ("", INFER_PATH, 401),
+        ):
+            headers = {"authorization": f"Bearer {token}"} if token else {}
+            reply = post(address, QUESTION if path == INFER_PATH else {"items": []}, path, headers, context=context)
+            assert (reply.code, "www-authenticate" in reply.headers) == (code, code == 401), (token, path)
+        assert request(address, "GET", "/healthz", context=context).code == 200
         server.stop()
-        log = "".join(map(str, server.records))
-        assert all(token not in log for token in (BATCH, VIEWER, UNKNOWN))
-
-
-@pytest.mark.parametrize(
-    ("token", "path", "code"),
-    [
-        (BATCH, INFER_PATH, 200), (BATCH, BATCH_PATH, 200), (VIEWER, INFER_PATH, 200), (VIEWER, BATCH_PATH, 403),
-        (UNKNOWN, INFER_PATH, 401), ("", INFER_PATH, 401),
-    ],
-)  # fmt: skip
-def test_who_shows_a_token_may_call_what_it_permits(
-    guarded: ServerProcess, files: Certificates, token: str, path: str, code: int
-):
-    headers = {"authorization": f"Bearer {token}"} if token else {}
-    document = QUESTION if path == INFER_PATH else {"items": []}
-    reply = post(find_named(guarded), document, path, headers, context=trust(files))
-    assert reply.code == code
-    assert ("www-authenticate" in reply.headers) == (code == 401)
-
-
-def test_health_is_open_to_all(guarded: ServerProcess, files: Certificates):
-    assert request(find_named(guarded), "GET", "/healthz", context=trust(files)).code == 200
+    log = "".join(map(str, server.records))
+    assert all(token not in log for token in (BATCH, VIEWER, UNKNOWN))
 
 
 def test_certificates_are_demanded_read_and_replaced(tmp_path: Path):
-    authority = trustme.CA()
-    files = issue_certificates(tmp_path, authority)
-    demands = ("--tls-client-ca", str(files.authority), "--allow-identity", "email:*@example.org")
-    with run_server(*write_tls(files, *demands), "--http-listen", ANY, "--access-log", "1") as server:
+    files = issue_certificates(tmp_path, trustme.CA())
+    flags = ["--tls-certificate", files.server, "--tls-key", files.server_key, "--tls-client-ca", files.authority]
+    observe = ("--http-listen", ANY, "--access-log", "1")
+    with run_server(*map(str, flags), "--allow-identity", "email:*@example.org", *observe) as server:
         address = find_named(server)
         with pytest.raises((ssl.SSLError, ConnectionError)):
             post(address, context=trust(files))
@@ -176,12 +169,3 @@ def test_certificates_are_demanded_read_and_replaced(tmp_path: Path):
         changed = ssl.create_default_context(cafile=str(tmp_path / "other-ca.pem"))
         changed.load_cert_chain(files.client, files.client_key)
         assert post(address, context=changed).document == ANSWER
-
-
-def test_a_call_over_http_is_a_span_in_the_trace_of_its_caller():
-    trace = "0af7651916cd43dd8448eb211c80319c"
-    with run_collector() as collector, run_server("--tracing", "--http-listen", ANY, env=collector.variables) as server:
-        post(find_http(server), headers={"traceparent": f"00-{trace}-b7ad6b7169203331-01", "x-request-id": "traced"})
-        (span,) = collector.await_spans(1)
-    assert (span.name, span.trace_id.hex()) == ("tensor_reshape.v1.ReshapeService/InferShape", trace)
-    assert read_attributes(span)["tensor_reshape.request_id"] == "traced"

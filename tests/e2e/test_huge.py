@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 import grpc
+import pytest
 
 from server_processes import ServerProcess
 from tensor_reshape.rules.dtypes import DataType
@@ -32,7 +33,8 @@ def build_messages() -> Iterator[bytes]:
         yield encode_chunk(offset, memoryview(build_payload(offset)))
 
 
-def test_a_tensor_of_more_than_4_gib_goes_through_a_stream_and_keeps_its_elements(server: ServerProcess):
+@pytest.mark.measured
+def test_a_stream_keeps_the_elements_above_4_gib(server: ServerProcess):
     with grpc.insecure_channel(server.address, ROOM) as channel:
         method: grpc.StreamStreamMultiCallable[bytes, bytes] = channel.stream_stream(STREAM_RESHAPE.path)
         answers = method(build_messages(), timeout=100)

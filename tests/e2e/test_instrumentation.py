@@ -26,9 +26,9 @@ TELEMETRY = {
 WRAPPED = "the server has interceptors, as those of an instrumentation: threads serve its calls"
 
 
-@pytest.fixture(params=[1, 2])
+@pytest.fixture(params=[pytest.param(1, marks=pytest.mark.measured), 2])
 def traced(request: pytest.FixtureRequest, serving: str, tmp_path: Path) -> Iterator[tuple[ServerProcess, Path]]:
-    """A server, and the file that its traces go to."""
+    """A server, and the file that its traces go to. A process starts slowly with an instrumentation."""
     traces = tmp_path / "traces"
     command = [*COMMAND, *FLAGS, "--serving", serving, "--workers", str(request.param)]
     pipe, env = subprocess.PIPE, {**os.environ, **TELEMETRY}

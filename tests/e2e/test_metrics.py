@@ -37,7 +37,7 @@ def count_calls(labels: dict[str, str], **counts: int) -> Callable[[Scrape], boo
     )
 
 
-def test_calls_count_by_method_and_code_and_what_they_bring(counted: ServerProcess):
+def test_calls_count_by_method_and_code_with_their_bytes(counted: ServerProcess):
     with Client(counted.address) as client:
         for _ in range(3):
             client.static_reshape(SIX, [2, 3], special_zero=False)
@@ -59,7 +59,7 @@ def test_calls_count_by_method_and_code_and_what_they_bring(counted: ServerProce
     assert page.find("tensor_reshape_header_lookups_total", result="miss") == 1
 
 
-def test_what_a_caller_makes_up_is_no_label(counted: ServerProcess):
+def test_an_invented_method_is_not_a_label(counted: ServerProcess):
     names = (f"/{SERVICE}/Nothing", "/tensor_reshape/x\x1b[31m", '/"} 1\n/x', f"/{SERVICE}/StaticReshape ")
     with grpc.insecure_channel(counted.address) as channel:
         for name in names:
@@ -72,7 +72,7 @@ def test_what_a_caller_makes_up_is_no_label(counted: ServerProcess):
     assert page.list_values("service") <= {"other", SERVICE}
 
 
-def test_what_is_under_way_is_shown_until_it_is_over(counted: ServerProcess):
+def test_calls_are_shown_as_open_until_they_end(counted: ServerProcess):
     url = find_metrics(counted)
     over = scrape(url).sum("tensor_reshape_calls_total", **STREAM)
     with ExitStack() as stack:
@@ -103,23 +103,33 @@ def open_silent_stream(address: str, stack: ExitStack) -> grpc.Call:
     return method(b"" for _ in iter(ended.wait, True))
 
 
-def test_the_port_is_there_as_long_as_calls_may_end(serving: str):
-    with run_server("--serving", serving, "--metrics-listen", ANY, "--drain-seconds", "60") as server:
+def crowd(server: ServerProcess, stack: ExitStack) -> None:
+    """Opens 60 connections to the port of metrics whose requests do not end."""
+    host, _, port = find_metrics(server).removeprefix("http://").removesuffix("/metrics").rpartition(":")
+    for _ in range(60):
+        one = stack.enter_context(socket.create_connection((host, int(port))))
+        one.sendall(b"GET /metrics HTTP/1.1\r\nX: ")
+
+
+def test_the_port_is_open_while_a_server_drains(serving: str):
+    flags = ("--serving", serving, "--metrics-listen", ANY, "--drain-seconds", "60")
+    with run_server(*flags) as server, ExitStack() as stack:
         server.process.send_signal(signal.SIGTERM)
         server.await_records(1, "stopping")
         assert scrape(find_metrics(server)).find("tensor_reshape_workers") == 1
+        crowd(server, stack)  # which does not delay the end
         assert server.stop() == 0
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs ports that processes share")
-def test_workers_are_one_server_and_one_that_is_killed_takes_no_count_with_it():
+def test_workers_are_counted_together_and_a_kill_loses_no_count():
     with run_server("--workers", "2", "--metrics-listen", ANY) as server, ExitStack() as stack:
-        url, calls = find_metrics(server), 0
+        url, calls = find_metrics(server), 20
+        crowd(server, stack)  # which delays neither calls nor the end
         pids = {record["worker"]: record["pid"] for record in server.await_records(2, "worker serves")}
-        for _ in range(20):  # connections: each worker has some of them
+        for _ in range(calls):  # connections: each worker has some of them
             client = stack.enter_context(Client(server.address))
             client.static_reshape(SIX, [2, 3], special_zero=False)
-            calls += 1
         before = await_scrape(url, count_calls(STATIC, OK=calls))
         assert (before.find("tensor_reshape_workers"), before.find("tensor_reshape_serving_workers")) == (2, 2)
         os.kill(pids[1], signal.SIGKILL)
@@ -131,32 +141,9 @@ def test_workers_are_one_server_and_one_that_is_killed_takes_no_count_with_it():
         assert after.find("tensor_reshape_worker_restarts_total", worker="2") == 0
         assert after.find("tensor_reshape_worker_process_resident_memory_bytes", worker="1") > 0
         assert server.stop() == 0
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="needs ports that processes share")
-@pytest.mark.parametrize("workers", ["1", "2"])
-def test_strangers_at_the_port_keep_neither_calls_nor_a_stop_waiting(workers: str):
-    with run_server("--workers", workers, "--metrics-listen", ANY) as server, ExitStack() as stack:
-        host, _, port = find_metrics(server).removeprefix("http://").removesuffix("/metrics").rpartition(":")
-        for _ in range(60):
-            stranger = socket.create_connection((host, int(port)))
-            stack.enter_context(stranger).sendall(b"GET /metrics HTTP/1.1\r\nX: ")
-        with Client(server.address) as client:
-            for _ in range(100):
-                client.static_reshape(SIX, [2, 3], special_zero=False)
-        await_scrape(find_metrics(server), count_calls(STATIC, OK=100))
-        assert server.stop() == 0
         assert not any(record["message"] == "worker hangs" for record in server.records)
 
 
-def test_an_address_that_cannot_be_had_is_an_error_at_start(server: ServerProcess):
-    with pytest.raises(RuntimeError, match="cannot listen on"), run_server("--metrics-listen", server.address):
-        pass
-
-
-def test_what_shows_metrics_is_imported_where_it_is_asked_for_alone():
-    program = """
-import sys, tensor_reshape.server.workers.supervisor
-sys.exit("prometheus_client" in sys.modules)
-"""
+def test_metrics_are_imported_only_if_they_are_asked_for():
+    program = "import sys, tensor_reshape.server.workers.supervisor; sys.exit('prometheus_client' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

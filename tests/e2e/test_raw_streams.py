@@ -3,14 +3,11 @@
 import grpc
 import numpy as np
 import pytest
-from google.rpc.error_details_pb2 import ErrorInfo
-from google.rpc.status_pb2 import Status
 
 from plain_requests import INFER, INFERRED
-from raw_streams import SIX, STRIDED, RawStream, begin, chunk, open_stream
+from raw_streams import SIX, STRIDED, begin, chunk, open_stream
 from remote_refusals import describe, send_raw
 from tensor_reshape.client import InvalidRequestError, LimitError, Reason
-from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.v1 import reshape_pb2, reshape_pb2_grpc, tensor_pb2
 
 STATIC = reshape_pb2.StaticReshapeRequest(
@@ -30,17 +27,9 @@ def test_a_generated_stub_reshapes_in_chunks(channel: grpc.Channel):
     assert [(answer.offset, answer.chunk) for answer in answers[1:]] == [(0, payload[:10]), (10, payload[10:])]
 
 
-def test_a_head_is_accepted_before_anything_else_is_sent(channel: grpc.Channel):
+def test_each_message_is_answered_before_the_next_is_sent(channel: grpc.Channel):
     with open_stream(channel, begin((6,), (2, 3))) as stream:
         assert stream.accept() == (2, 3)
-        stream.send(chunk(0, SIX))
-        assert stream.receive(6) == SIX
-        stream.finish()
-
-
-def test_a_chunk_is_answered_before_the_next_one_is_sent(channel: grpc.Channel):
-    with open_stream(channel, begin()) as stream:
-        stream.accept()
         for offset in range(6):
             stream.send(chunk(offset, SIX[offset : offset + 1]))
             assert next(stream.call) == chunk(offset, SIX[offset : offset + 1])
@@ -51,18 +40,10 @@ def test_tensors_follow_each_other_on_one_call(channel: grpc.Channel):
     with open_stream(channel) as stream:
         for dims, target in (((6,), (2, 3)), ((0, 4), (4, 0)), ((2, 3), (6,)), ((), ())):
             payload = SIX[: int(np.prod(dims))]
-            stream.send(begin(dims, target), *([chunk(0, payload)] if payload else []))
-            assert (stream.accept(), stream.receive(len(payload))) == (target, payload)
-        stream.finish()
-
-
-def test_a_strided_and_a_dense_tensor_follow_each_other(channel: grpc.Channel):
-    with open_stream(channel) as stream:
-        for _ in range(3):
             stream.send(STRIDED, chunk(0, SIX[:4]), chunk(4, SIX[4:]))
             assert (stream.accept(), stream.receive(6)) == ((6,), bytes([0, 3, 1, 4, 2, 5]))
-            stream.send(begin(), chunk(0, SIX))
-            assert (stream.accept(), stream.receive(6)) == ((6,), SIX)
+            stream.send(begin(dims, target), *([chunk(0, payload)] if payload else []))
+            assert (stream.accept(), stream.receive(len(payload))) == (target, payload)
         stream.finish()
 
 
@@ -71,25 +52,26 @@ LAYOUTS: dict[str, tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]] = {
     "transposed": ((3, 2), (1, 3), (6,)),
     "with gaps": ((2, 3), (5, 1), (3, 2)),
     "a broadcast": ((6, 4), (1, 0), (4, 6)),
-    "dense with strides": ((2, 3), (3, 1), (6,)),
     "a stride that is never taken": ((1, 6), (2**62, 1), (6,)),
 }
 
 
 @pytest.mark.parametrize(("dims", "strides", "target"), LAYOUTS.values(), ids=LAYOUTS.keys())
-@pytest.mark.parametrize("data_type", [DataType.U8, DataType.BF16, DataType.F64], ids=str)
 def test_strides_are_gathered(
-    channel: grpc.Channel, data_type: DataType, dims: tuple[int, ...], strides: tuple[int, ...], target: tuple[int, ...]
+    channel: grpc.Channel, dims: tuple[int, ...], strides: tuple[int, ...], target: tuple[int, ...]
 ):
-    size = data_type.group_bytes
-    steps = [0 if dim == 1 else stride * size for dim, stride in zip(dims, strides, strict=True)]
-    span = size + sum((dim - 1) * step for dim, step in zip(dims, steps, strict=True))
-    payload = np.arange(span, dtype=np.uint8)
-    want = np.ascontiguousarray(np.ndarray(dims, f"V{size}", payload, strides=steps)).tobytes()
-    header = begin(dims, target, strides, tensor_pb2.DataType.ValueType(data_type))
-    with open_stream(channel, header, chunk(0, payload.tobytes())) as stream:
-        assert (stream.accept(), stream.receive(len(want))) == (target, want)
-        stream.finish()
+    for data_type, size in (
+        (tensor_pb2.DATA_TYPE_U8, 1),
+        (tensor_pb2.DATA_TYPE_BF16, 2),
+        (tensor_pb2.DATA_TYPE_F64, 8),
+    ):
+        steps = [0 if dim == 1 else stride * size for dim, stride in zip(dims, strides, strict=True)]
+        span = size + sum((dim - 1) * step for dim, step in zip(dims, steps, strict=True))
+        payload = np.arange(span, dtype=np.uint8)
+        want = np.ascontiguousarray(np.ndarray(dims, f"V{size}", payload, strides=steps)).tobytes()
+        with open_stream(channel, begin(dims, target, strides, data_type), chunk(0, payload.tobytes())) as stream:
+            assert (stream.accept(), stream.receive(len(want))) == (target, want)
+            stream.finish()
 
 
 def test_a_stream_without_a_tensor_ends_well(channel: grpc.Channel):
@@ -97,76 +79,43 @@ def test_a_stream_without_a_tensor_ends_well(channel: grpc.Channel):
         stream.finish()
 
 
-def test_a_refused_head_is_answered_before_any_byte_is_sent(channel: grpc.Channel):
-    with open_stream(channel, begin((6,), (4, -1))) as stream:
-        assert describe(stream.refuse())[:3] == (InvalidRequestError, Reason.NOT_DIVISIBLE, "shape[1]")
-
-
 # messages, whether the client then closes, reason, field
 BAD: dict[str, tuple[list[bytes], bool, Reason, str]] = {
+    "a refused header": ([begin((6,), (4, -1))], False, Reason.NOT_DIVISIBLE, "shape[1]"),
     "half sent": ([begin(), chunk(0, SIX[:3])], True, Reason.DATA_SIZE_MISMATCH, "data.data"),
-    "a header alone": ([begin()], True, Reason.DATA_SIZE_MISMATCH, "data.data"),
     "half a strided tensor": ([STRIDED, chunk(0, SIX[:3])], True, Reason.DATA_SIZE_MISMATCH, "data.data"),
     "a chunk too long": ([begin(), chunk(0, bytes(7))], False, Reason.DATA_SIZE_MISMATCH, "data.data"),
-    "a second chunk too long": (
-        [begin(), chunk(0, SIX[:3]), chunk(3, bytes(4))],
-        False,
-        Reason.DATA_SIZE_MISMATCH,
-        "data.data",
-    ),
     "a chunk too many": ([begin(), chunk(0, SIX), chunk(6, b"a")], False, Reason.CHUNK_UNEXPECTED, "chunk"),
     "out of order": ([begin(), chunk(3, SIX[3:]), chunk(0, SIX[:3])], False, Reason.CHUNK_OUT_OF_ORDER, "offset"),
-    "out of order, strided": ([STRIDED, chunk(3, SIX[3:])], False, Reason.CHUNK_OUT_OF_ORDER, "offset"),
-    "a chunk before the header": ([chunk(0, b"a"), begin()], False, Reason.CHUNK_UNEXPECTED, "chunk"),
-    "an empty chunk": ([begin(), chunk(0, b"")], False, Reason.CHUNK_UNEXPECTED, "chunk"),
-    "a header within": ([begin(), chunk(0, SIX[:3]), begin()], False, Reason.DATA_SIZE_MISMATCH, "data.data"),
-    "bytes in the header": ([b"\x1a\x07\x7a\x05\x08\x06\x7a\x01a"], False, Reason.CHUNK_UNEXPECTED, "data.data"),
-    "garbage": ([b"\xff"], False, Reason.MESSAGE_MALFORMED, ""),
     "garbage within": ([begin(), chunk(0, SIX[:3]), b"\xff"], False, Reason.MESSAGE_MALFORMED, ""),
     "nothing": ([b""], False, Reason.FIELD_MISSING, "part"),
-    "strides that overlap": (
-        [begin((2, 2), (4,), (1, 1)), chunk(0, SIX[:3])],
-        False,
-        Reason.STRIDES_OVERLAP,
-        "data.strides",
-    ),
     "a refused second tensor": ([begin(), chunk(0, SIX), begin((6,), (7,))], False, Reason.VOLUME_MISMATCH, "shape"),
 }
 
 
 @pytest.mark.parametrize(("messages", "closes", "reason", "field"), BAD.values(), ids=BAD.keys())
-def test_a_stream_against_the_rules_is_refused_and_the_next_call_is_served(
+def test_a_bad_stream_is_refused_and_the_next_call_served(
     channel: grpc.Channel, messages: list[bytes], closes: bool, reason: Reason, field: str
 ):
     with open_stream(channel, *messages) as stream:
         if closes:
             stream.close()
         assert describe(stream.refuse())[:3] == (InvalidRequestError, reason, field)
-        assert read_reason(stream) == reason
     assert send_raw(channel, "InferShape", INFER) == INFERRED
     with open_stream(channel, begin(), chunk(0, SIX)) as stream:
         assert (stream.accept(), stream.receive(6)) == ((6,), SIX)
 
 
-def read_reason(stream: RawStream) -> str:
-    """Returns the reason in the form of the contract."""
-    trailing = dict(stream.call.trailing_metadata())
-    packed = trailing["grpc-status-details-bin"]
-    assert isinstance(packed, bytes)
-    info = ErrorInfo()
-    assert Status.FromString(packed).details[0].Unpack(info)
-    assert info.domain == "tensor_reshape.v1"
-    return str(info.reason)
-
-
-def test_what_came_before_a_refusal_is_answered(channel: grpc.Channel):
+def test_the_chunks_before_a_refusal_are_answered(channel: grpc.Channel):
     with open_stream(channel, begin(), chunk(0, SIX[:3]), chunk(9, b"a")) as stream:
         assert (stream.accept(), stream.receive(3)) == ((6,), SIX[:3])
         assert describe(stream.refuse())[1] == Reason.CHUNK_OUT_OF_ORDER
 
 
 @pytest.mark.parametrize(
-    "header", [begin((2**40 + 1,), (-1,)), begin((2**40,), (-1,), (0,)), begin((2,), (2,), (2**40,))]
+    "header",
+    [begin((2**40 + 1,), (-1,)), begin((2**40,), (-1,), (0,)), begin((2,), (2,), (2**40,))],
+    ids=["dense", "broadcast", "strided"],
 )
 def test_a_tensor_above_the_limits_is_refused_by_its_header(channel: grpc.Channel, header: bytes):
     with open_stream(channel, header) as stream:

@@ -1,4 +1,4 @@
-"""Whatever a server is asked: every reader in use takes the numbers of its answer, and of the question."""
+"""Every reader in use takes the numbers of each request and of its answer."""
 
 from collections.abc import Iterator
 
@@ -8,10 +8,11 @@ from google.protobuf.message import Message
 from google.rpc.error_details_pb2 import BadRequest, ErrorInfo, RetryInfo
 from google.rpc.status_pb2 import Status
 from grpc_health.v1 import health_pb2
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dim_strategies import LAWFUL_REQUESTS, REQUESTS
+from hypothesis_profiles import examples
 from remote_refusals import read_trailing, send_raw
 from server_processes import ServerProcess
 from tensor_reshape.rules.batches import BatchItem
@@ -30,16 +31,6 @@ from tensor_strategies import reshape_calls
 from tests.oracles.varints import find_unreadable
 
 SECONDS = 60
-ONE_OF_EACH = settings(max_examples=100, deadline=None)
-MESSAGES: dict[str, tuple[type[Message], type[Message]]] = {
-    "StaticReshape": (reshape_pb2.StaticReshapeRequest, reshape_pb2.StaticReshapeResponse),
-    "DynamicReshape": (reshape_pb2.DynamicReshapeRequest, reshape_pb2.DynamicReshapeResponse),
-    "Reshape": (reshape_pb2.ReshapeRequest, reshape_pb2.ReshapeResponse),
-    "InferShape": (reshape_pb2.InferShapeRequest, reshape_pb2.InferShapeResponse),
-    "BatchInferShape": (reshape_pb2.BatchInferShapeRequest, reshape_pb2.BatchInferShapeResponse),
-    "StreamReshape": (reshape_pb2.StreamReshapeRequest, reshape_pb2.StreamReshapeResponse),
-}
-DETAILS: tuple[type[Message], ...] = (ErrorInfo, BadRequest, RetryInfo)
 
 requests = LAWFUL_REQUESTS | LAWFUL_REQUESTS | REQUESTS
 items = st.builds(BatchItem, requests, st.sampled_from([None, None, None, 0, 1, -1]))
@@ -58,16 +49,21 @@ def find_in_refusal(error: grpc.RpcError) -> list[str]:
     details = [
         finding
         for detail in Status.FromString(raw).details
-        for kind in DETAILS
+        for kind in (ErrorInfo, BadRequest, RetryInfo)
         if detail.Is(kind.DESCRIPTOR)
         for finding in find_unreadable(kind, detail.value)
     ]
     return [*find_unreadable(Status, raw), *details]
 
 
+def find_classes(method: str) -> tuple[type[Message], type[Message]]:
+    """Returns the classes of the requests and of the answers of a method."""
+    return getattr(reshape_pb2, f"{method}Request"), getattr(reshape_pb2, f"{method}Response")
+
+
 def ask(channel: grpc.Channel, method: str, request: bytes) -> list[str]:
     """Returns what some reader would not take of a request, and of its answer."""
-    sent, received = MESSAGES[method]
+    sent, received = find_classes(method)
     findings = find_unreadable(sent, request)
     try:
         return findings + find_unreadable(received, send_raw(channel, method, request))
@@ -77,7 +73,7 @@ def ask(channel: grpc.Channel, method: str, request: bytes) -> list[str]:
 
 def stream(channel: grpc.Channel, messages: list[bytes]) -> list[str]:
     """Returns what some reader would not take of the messages of a stream, to either side."""
-    sent, received = MESSAGES["StreamReshape"]
+    sent, received = find_classes(STREAM_RESHAPE.name)
     findings = [finding for message in messages for finding in find_unreadable(sent, message)]
     method: grpc.StreamStreamMultiCallable[bytes, bytes] = channel.stream_stream(STREAM_RESHAPE.path)
     try:
@@ -89,7 +85,7 @@ def stream(channel: grpc.Channel, messages: list[bytes]) -> list[str]:
 
 
 @pytest.mark.parametrize("operation", OPERATION_METHODS, ids=str)
-@ONE_OF_EACH
+@examples(100)
 @given(data=st.data())
 def test_every_reader_takes_an_answer_with_a_tensor(
     raw_channel: grpc.Channel, operation: Operation, data: st.DataObject
@@ -98,7 +94,7 @@ def test_every_reader_takes_an_answer_with_a_tensor(
     assert ask(raw_channel, OPERATION_METHODS[operation].name, encode_reshape_request(call, shape)) == []
 
 
-@ONE_OF_EACH
+@examples(100)
 @given(call=reshape_calls(), chunk_bytes=st.integers(1, 2**18))
 def test_every_reader_takes_the_messages_of_a_stream(
     raw_channel: grpc.Channel, call: tuple[ReshapeCall, TensorView | None], chunk_bytes: int
@@ -109,13 +105,13 @@ def test_every_reader_takes_the_messages_of_a_stream(
     assert stream(raw_channel, [encode_begin(*call), *chunks]) == []
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(request=requests)
 def test_every_reader_takes_a_shape(raw_channel: grpc.Channel, request: ShapeRequest):
     assert ask(raw_channel, "InferShape", build_infer_request(request).SerializeToString()) == []
 
 
-@ONE_OF_EACH
+@examples(100)
 @given(batch=st.lists(items, max_size=30))
 def test_every_reader_takes_a_batch(raw_channel: grpc.Channel, batch: list[BatchItem]):
     assert ask(raw_channel, "BatchInferShape", join_items([encode_batch_item(item) for item in batch])) == []

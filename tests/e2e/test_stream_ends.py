@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from both_clients import CALLERS, open_client
-from in_process import ANY_PORT, StreamBehavior, hurry_stop, run_stock
+from in_process import ANY_PORT, hurry_stop, run_stock
 from tensor_reshape.client import (
     AsyncClient,
     CallTimeoutError,
@@ -32,6 +32,7 @@ from tensor_reshape.wire.tensors import TensorView
 SIX = np.arange(6, dtype=np.uint8)
 BYTES = memoryview(SIX.tobytes())
 ACCEPT = encode_accept(TensorView(DataType.U8, (6,), None, BYTES))
+EITHER_TIME = pytest.mark.parametrize("late", [False, True], ids=["at once", "within the tensor"])
 
 
 def hang(requests: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
@@ -43,15 +44,18 @@ def hang(requests: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[b
         ended.wait(20)
 
 
-def say(*answers: bytes) -> StreamBehavior:
-    """Answers the same whatever comes."""
+def refuse(context: grpc.ServicerContext, reason: Reason) -> None:
+    status = encode_refusal(LimitError.of(reason, "not now"))
+    context.set_trailing_metadata(status.trailing_metadata)
+    context.abort(status.code, status.details)
 
-    def behave(requests: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
-        del context
-        next(requests)
-        yield from answers
 
-    return behave
+def abort_unavailable(context: grpc.ServicerContext) -> None:
+    context.abort(grpc.StatusCode.UNAVAILABLE, "not now")
+
+
+def abort_busy(context: grpc.ServicerContext) -> None:
+    refuse(context, Reason.SERVER_BUSY)
 
 
 class Aborts:
@@ -72,23 +76,12 @@ class Aborts:
         yield from requests
 
 
-def abort_unavailable(context: grpc.ServicerContext) -> None:
-    context.abort(grpc.StatusCode.UNAVAILABLE, "not now")
-
-
-def abort_busy(context: grpc.ServicerContext) -> None:
-    status = encode_refusal(LimitError.of(Reason.SERVER_BUSY, "not now"))
-    context.set_trailing_metadata(status.trailing_metadata)
-    context.abort(status.code, status.details)
-
-
 @pytest.mark.parametrize("kind", CALLERS)
 def test_a_deadline_within_a_stream_is_a_timeout(kind: str):
     with run_stock({}, streams={STREAM_RESHAPE.name: hang}) as address, open_client(kind, address) as client:
-        with pytest.raises(CallTimeoutError):
-            client.reshape(SIX, [6], transfer="stream", timeout=0.3)
-        with pytest.raises(CallTimeoutError):
-            client.reshape(SIX, [6], transfer="stream", timeout=0.1)
+        for timeout in (0.3, 0.1):
+            with pytest.raises(CallTimeoutError):
+                client.reshape(SIX, [6], transfer="stream", timeout=timeout)
 
 
 LIES: dict[str, list[bytes]] = {
@@ -109,39 +102,29 @@ LIES: dict[str, list[bytes]] = {
 }
 
 
-@pytest.fixture(scope="module")
-def liar() -> Iterator[tuple[str, list[bytes]]]:
-    """A stock server, and the answers that it gives: a test fills them in."""
+@pytest.mark.parametrize("kind", CALLERS)
+def test_a_wrong_answer_is_a_response_error(kind: str):
     answers: list[bytes] = []
 
     def behave(requests: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
-        yield from say(*answers)(requests, context)
-        # To the end, where the client sends at all: where the stream ends beside a write of the client, grpc.aio tells
-        # of that write alone.
+        del context
+        next(requests)
+        yield from answers
+        # To the end, if the client sends at all: if the stream ends beside a write of the client, grpc.aio reports
+        # that write only.
         for _ in requests if answers else ():
             pass
 
-    with run_stock({}, streams={STREAM_RESHAPE.name: behave}) as address:
-        yield address, answers
+    with run_stock({}, streams={STREAM_RESHAPE.name: behave}) as address, open_client(kind, address) as client:
+        for name, answers[:] in LIES.items():
+            with pytest.raises(ResponseError):
+                pytest.fail(f"{name}: {client.reshape(SIX, [6], transfer='stream', timeout=60)}")
 
 
 @pytest.mark.parametrize("kind", CALLERS)
-@pytest.mark.parametrize("lie", LIES.values(), ids=LIES.keys())
-def test_an_answer_that_the_rules_do_not_give_is_a_response_error(
-    liar: tuple[str, list[bytes]], kind: str, lie: list[bytes]
-):
-    address, answers = liar
-    answers[:] = lie
-    with open_client(kind, address) as client, pytest.raises(ResponseError):
-        client.reshape(SIX, [6], transfer="stream", timeout=60)
-
-
-@pytest.mark.parametrize("kind", CALLERS)
-@pytest.mark.parametrize("late", [False, True], ids=["at once", "within the tensor"])
+@EITHER_TIME
 @pytest.mark.parametrize("abort", [abort_unavailable, abort_busy])
-def test_a_stream_that_is_lost_or_not_admitted_begins_anew(
-    kind: str, late: bool, abort: Callable[[grpc.ServicerContext], object]
-):
+def test_a_lost_or_rejected_stream_begins_again(kind: str, late: bool, abort: Callable[[grpc.ServicerContext], object]):
     aborts = Aborts(abort, 2, late=late)
     with run_stock({}, streams={STREAM_RESHAPE.name: aborts}) as address, open_client(kind, address) as client:
         assert client.reshape(SIX, [6], transfer="stream").tolist() == SIX.tolist()
@@ -149,7 +132,7 @@ def test_a_stream_that_is_lost_or_not_admitted_begins_anew(
 
 
 @pytest.mark.parametrize("kind", CALLERS)
-def test_a_server_that_stays_busy_is_asked_until_the_deadline(kind: str, monkeypatch: pytest.MonkeyPatch):
+def test_a_busy_server_is_asked_until_the_deadline(kind: str, monkeypatch: pytest.MonkeyPatch):
     aborts = Aborts(abort_busy, 1000, late=False)
     # Near once the third attempt has failed, however long that takes on this machine.
     monkeypatch.setattr(Deadline, "is_within", lambda *_: aborts.attempts >= 3)
@@ -162,19 +145,17 @@ def test_a_server_that_stays_busy_is_asked_until_the_deadline(kind: str, monkeyp
     assert (caught.value.reason, aborts.attempts) == (Reason.SERVER_BUSY, 3)
 
 
-def test_a_refusal_while_much_is_being_sent_is_the_refusal():  # of grpc.aio, a failed write may hide it
+def test_a_refusal_while_much_is_sent_is_the_refusal():  # of grpc.aio, a failed write may hide it
     array = np.zeros(4_000_000, np.uint8)
 
-    def refuse(requests: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
+    def behave(requests: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
         next(requests)
         yield encode_accept(TensorView(DataType.U8, array.shape, None, BYTES))
         next(requests)
-        status = encode_refusal(LimitError.of(Reason.OUTPUT_TOO_LARGE, "no"))
-        context.set_trailing_metadata(status.trailing_metadata)
-        context.abort(status.code, status.details)
+        refuse(context, Reason.OUTPUT_TOO_LARGE)
 
     with (
-        run_stock({}, streams={STREAM_RESHAPE.name: refuse}) as address,
+        run_stock({}, streams={STREAM_RESHAPE.name: behave}) as address,
         open_client("Client", address, chunk_bytes=20_000) as client,
     ):
         for _ in range(30):
@@ -184,7 +165,7 @@ def test_a_refusal_while_much_is_being_sent_is_the_refusal():  # of grpc.aio, a 
 
 
 @pytest.mark.parametrize("kind", CALLERS)
-@pytest.mark.parametrize("late", [False, True], ids=["at once", "within the tensor"])
+@EITHER_TIME
 def test_the_attempts_of_a_stream_end_with_its_deadline(kind: str, late: bool):
     aborts = Aborts(abort_unavailable, 1000, late=late)
     begin = time.monotonic()
@@ -193,13 +174,13 @@ def test_the_attempts_of_a_stream_end_with_its_deadline(kind: str, late: bool):
         open_client(kind, address) as client,
         pytest.raises((UnavailableError, CallTimeoutError)),
     ):
-        client.reshape(SIX, [6], transfer="stream", timeout=2)
+        client.reshape(SIX, [6], transfer="stream", timeout=1)
     # Within the deadline there is time for the pauses of so many; without one, the budget would last for minutes.
     assert (2 <= aborts.attempts <= 8, time.monotonic() - begin < 20) == (True, True)
 
 
 @pytest.mark.parametrize("kind", CALLERS)
-def test_a_stream_goes_on_when_its_server_is_restarted(kind: str, serving: str):
+def test_a_stream_continues_after_a_restart_of_its_server(kind: str, serving: str):
     config = Config(listen=(ANY_PORT,), serving=serving, drain_seconds=0, grace_seconds=0)
     runners = [Runner(config)]
     runners[0].start()

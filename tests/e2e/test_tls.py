@@ -3,8 +3,8 @@
 import socket
 import ssl
 import threading
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import grpc
@@ -12,10 +12,11 @@ import pytest
 import trustme
 from cryptography import x509
 
+from both_clients import CLIENTS, open_client
 from certificates import Certificates, issue_certificates, replace_file, write_named_certificate
 from command_line import run_command
 from server_processes import ServerProcess, run_server
-from tensor_reshape.client import AsyncClient, Client, PermissionDeniedError, UnavailableError
+from tensor_reshape.client import Client, PermissionDeniedError, UnavailableError
 
 
 @pytest.fixture(scope="module")
@@ -28,16 +29,16 @@ def get_flags(files: Certificates) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def server(files: Certificates) -> Iterator[ServerProcess]:
-    """One that shows who it is."""
-    with run_server(*get_flags(files)) as server:
+def server(serving: str, files: Certificates) -> Iterator[ServerProcess]:
+    with run_server(*get_flags(files), "--serving", serving) as server:
         yield server
 
 
 @pytest.fixture(scope="module")
-def demanding_server(files: Certificates) -> Iterator[ServerProcess]:
-    """One whose clients have to show who they are, too."""
-    with run_server(*get_flags(files), "--tls-client-ca", str(files.authority)) as server:
+def demanding_server(serving: str, files: Certificates) -> Iterator[ServerProcess]:
+    """A server whose clients have to show a certificate."""
+    flags = [*get_flags(files), "--tls-client-ca", str(files.authority), "--serving", serving]
+    with run_server(*flags) as server:
         yield server
 
 
@@ -55,59 +56,37 @@ def infer(client: Client) -> tuple[int, ...]:
     return client.infer_shape([2, 3], [6], special_zero=False, timeout=60).known
 
 
-def test_a_client_that_trusts_the_authority_is_answered(files: Certificates, server: ServerProcess):
-    with Client(server.address, credentials=trust(files)) as client:
-        assert infer(client) == (6,)
-
-
-async def test_an_asyncio_client_that_trusts_the_authority_is_answered(files: Certificates, server: ServerProcess):
-    async with AsyncClient(server.address, credentials=trust(files)) as client:
-        assert await client.infer_shape([2, 3], [6], special_zero=False) == (6,)
-
-
-@pytest.mark.usefixtures("impatience")
-def test_a_client_in_plain_text_is_not_answered(server: ServerProcess):
-    with Client(server.address) as client, pytest.raises(UnavailableError):
-        infer(client)
-
-
-@pytest.mark.usefixtures("impatience")
-def test_a_client_that_trusts_somebody_else_is_not_answered(server: ServerProcess, tmp_path: Path):
-    strangers = trust(issue_certificates(tmp_path))
-    with Client(server.address, credentials=strangers) as client, pytest.raises(UnavailableError):
-        infer(client)
-
-
-def test_a_client_with_a_certificate_is_answered_where_one_is_demanded(
-    files: Certificates, demanding_server: ServerProcess
+@pytest.mark.parametrize("kind", CLIENTS)
+def test_a_client_that_trusts_the_authority_is_answered(
+    kind: str, files: Certificates, server: ServerProcess, demanding_server: ServerProcess
 ):
-    with Client(demanding_server.address, credentials=identify(files)) as client:
-        assert infer(client) == (6,)
+    for address, credentials in ((server.address, trust(files)), (demanding_server.address, identify(files))):
+        with open_client(kind, address, credentials=credentials) as client:
+            assert client.infer_shape([2, 3], [6]) == (6,)
 
 
 @pytest.mark.usefixtures("impatience")
-def test_a_client_without_a_certificate_is_not_answered_where_one_is_demanded(
-    files: Certificates, demanding_server: ServerProcess
+def test_other_clients_are_not_answered(
+    files: Certificates, server: ServerProcess, demanding_server: ServerProcess, tmp_path: Path
 ):
-    with Client(demanding_server.address, credentials=trust(files)) as client, pytest.raises(UnavailableError):
-        infer(client)
+    others = {
+        "in plain text": (server, None),
+        "trusts another authority": (server, trust(issue_certificates(tmp_path))),
+        "has no certificate": (demanding_server, trust(files)),
+    }
+    for name, (one, credentials) in others.items():
+        with Client(one.address, credentials=credentials) as client, pytest.raises(UnavailableError):
+            pytest.fail(f"{name}: {infer(client)}")
 
 
-def test_the_command_line_connects_with_a_certificate_of_its_own(files: Certificates, demanding_server: ServerProcess):
-    identity: list[str | Path] = ["--tls-certificate", files.client, "--tls-key", files.client_key]
-    address = demanding_server.address
-    outcome = run_command("health", "--server", address, "--tls-ca", files.authority, *identity)
+def test_the_command_line_shows_a_certificate(files: Certificates, demanding_server: ServerProcess):
+    reach: list[str | Path] = ["--server", demanding_server.address, "--tls-ca", files.authority]
+    outcome = run_command("health", *reach, "--tls-certificate", files.client, "--tls-key", files.client_key)
     assert (outcome.code, outcome.text) == (0, "SERVING")
 
 
-@pytest.mark.parametrize("given", ["--tls-key", "--tls-certificate"])
-def test_half_an_identity_on_the_command_line_is_a_usage_error(files: Certificates, given: str):
-    file = {"--tls-key": files.client_key, "--tls-certificate": files.client}[given]
-    assert run_command("health", "--server", "127.0.0.1:1", "--timeout", "1", given, file).code == 2
-
-
 def negotiate(address: str, version: ssl.TLSVersion) -> str | None:
-    """Makes a handshake that offers one version of TLS alone; returns what was negotiated."""
+    """Makes a handshake that offers one version of TLS only; returns the negotiated one."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     context.set_alpn_protocols(["h2"])
@@ -168,18 +147,14 @@ def name_files(directory: Path) -> Certificates:
     return Certificates(*(directory / "data" / f"{name}.pem" for name in names))
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-def test_certificates_are_replaced_without_a_restart(serving: str, workers: int, tmp_path: Path):
+def test_certificates_are_replaced_by_all_workers_without_a_restart(serving: str, tmp_path: Path):
     old = replace_certificates(tmp_path, "1")
     mounted = name_files(tmp_path)
-    flags = [*get_flags(mounted), "--tls-client-ca", str(mounted.authority), "--serving", serving]
-    with (
-        run_server(*flags, "--workers", str(workers)) as server,
-        Client(server.address, credentials=identify(old)) as connected,
-    ):
+    flags = [*get_flags(mounted), "--tls-client-ca", str(mounted.authority), "--serving", serving, "--workers", "2"]
+    with run_server(*flags) as server, Client(server.address, credentials=identify(old)) as connected:
         assert infer(connected) == (6,)
         new = replace_certificates(tmp_path, "2")
-        server.await_records(workers, "reloaded", what="certificates")
+        server.await_records(2, "reloaded", what="certificates")
         with Client(server.address, credentials=identify(new)) as client:
             assert infer(client) == (6,)
         assert infer(connected) == (6,)  # a connection that is open keeps what it was made with
@@ -187,10 +162,10 @@ def test_certificates_are_replaced_without_a_restart(serving: str, workers: int,
             new.authority.read_bytes(), old.client_key.read_bytes(), old.client.read_bytes()
         )
         with grpc.secure_channel(server.address, strangers) as channel, pytest.raises(grpc.FutureTimeoutError):
-            grpc.channel_ready_future(channel).result(1)
+            grpc.channel_ready_future(channel).result(0.5)
 
 
-def test_a_pair_that_does_not_belong_together_leaves_the_former_one(serving: str, tmp_path: Path):
+def test_files_that_do_not_belong_together_leave_the_former_ones(serving: str, tmp_path: Path):
     replace_certificates(tmp_path, "1")
     mounted = name_files(tmp_path)
     with run_server(*get_flags(mounted), "--serving", serving) as server:
@@ -204,28 +179,21 @@ def test_a_pair_that_does_not_belong_together_leaves_the_former_one(serving: str
         server.await_records(1, "reloaded", what="certificates")
         with Client(server.address, credentials=trust(new)) as client:
             assert infer(client) == (6,)
-        assert len(server.await_records(1, "not reloaded")) == 1  # once, although it was looked at again and again
-
-
-def test_files_that_are_no_certificate_are_named_at_the_start(files: Certificates):
-    flags = ["--tls-certificate", str(files.server), "--tls-key", str(files.client_key)]
-    with pytest.raises(RuntimeError, match=r"server\.pem and .*client-key\.pem are no PEM certificate and its key"):
-        run_server(*flags).__enter__()
+        assert len(server.await_records(1, "not reloaded")) == 1  # once, although the files were read again and again
 
 
 WEB = "spiffe://example.org/ns/web/sa/reader"
-CALLERS: dict[str, tuple[list[x509.GeneralName], str]] = {
-    "by its URI": ([x509.UniformResourceIdentifier(WEB)], "everything"),
-    "by a wildcard": ([x509.DNSName("two.web.example.org")], "questions"),
-    "by one name of several": ([x509.DNSName("a.org"), x509.RFC822Name("web@example.org")], "everything"),
-    "without a permission": ([x509.DNSName("caller")], "nothing here"),
-    "with a URI of another": ([x509.UniformResourceIdentifier(f"{WEB}s")], "nothing"),
-    "with a label more": ([x509.DNSName("a.two.web.example.org")], "nothing"),
-    "with a URI that is said to be a host": ([x509.DNSName(WEB)], "nothing"),
-    "with a host that goes on behind a NUL": ([x509.DNSName("two.web.example.org\0.evil.org")], "nothing"),
-    "with a common name alone": ([], "nothing"),
+EVERYTHING, QUESTIONS, NOTHING_HERE, NOTHING = 3, 1, 0, None
+CALLERS: dict[str, tuple[list[x509.GeneralName], int | None]] = {
+    "by its URI": ([x509.UniformResourceIdentifier(WEB)], EVERYTHING),
+    "by a wildcard": ([x509.DNSName("two.web.example.org")], QUESTIONS),
+    "by one name of several": ([x509.DNSName("a.org"), x509.RFC822Name("web@example.org")], EVERYTHING),
+    "without a permission": ([x509.DNSName("caller")], NOTHING_HERE),
+    "with a URI as the name of a host": ([x509.DNSName(WEB)], NOTHING),
+    "with a host that continues after a NUL": ([x509.DNSName("two.web.example.org\0.evil.org")], NOTHING),
+    "with a common name only": ([], NOTHING),
 }
-"""What is in a certificate, beside the common name `caller`, and what such a client may ask for."""
+"""The names in a certificate besides the common name `caller`, and how many of three calls are permitted."""
 
 AUTHORIZATION = f"""
 [callers]
@@ -235,45 +203,32 @@ AUTHORIZATION = f"""
 """
 
 
-@pytest.fixture(scope="module")
-def authority() -> trustme.CA:
-    return trustme.CA()
+def reshape(client: Client, transfer: str) -> object:
+    return client.reshape([1, 2], [2], special_zero=False, transfer=transfer)  # type: ignore[call-overload]
 
 
-@pytest.fixture(scope="module")
-def choosy_server(
-    serving: str, authority: trustme.CA, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[tuple[ServerProcess, Certificates]]:
-    """One that takes calls of few clients, and what it was started with."""
-    files = issue_certificates(tmp_path_factory.mktemp("choosy"), authority)
+CALLS: list[Callable[[Client], object]] = [
+    infer,
+    lambda client: reshape(client, "inline"),
+    lambda client: reshape(client, "stream"),
+]
+
+
+def test_a_client_is_known_by_the_names_in_its_certificate(serving: str, tmp_path: Path):
+    authority = trustme.CA()
+    files = issue_certificates(tmp_path, authority)
     allowed = [f"uri:{WEB}", "dns:*.web.example.org", "email:*@example.org", "dns:caller"]
     flags = [flag for identity in allowed for flag in ("--allow-identity", identity)]
-    authorization = files.server.with_name("authorization.toml")
-    authorization.write_text(AUTHORIZATION)
-    flags += ["--authorization-file", str(authorization), "--tls-client-ca", str(files.authority)]
+    (tmp_path / "authorization.toml").write_text(AUTHORIZATION)
+    flags += ["--authorization-file", str(tmp_path / "authorization.toml"), "--tls-client-ca", str(files.authority)]
     with run_server(*get_flags(files), *flags, "--serving", serving) as server:
-        yield server, files
-
-
-@pytest.mark.parametrize("caller", CALLERS)
-def test_a_client_is_known_by_the_names_in_its_certificate(
-    caller: str, authority: trustme.CA, choosy_server: tuple[ServerProcess, Certificates], tmp_path: Path
-):
-    server, files = choosy_server
-    names, permitted = CALLERS[caller]
-    chain, key = tmp_path / "chain", tmp_path / "key"
-    write_named_certificate(authority, names, chain, key)
-    credentials = grpc.ssl_channel_credentials(files.authority.read_bytes(), key.read_bytes(), chain.read_bytes())
-    refusal = "this caller may not call this server" if permitted == "nothing" else "may not call this method"
-
-    def expect(*permissions: str) -> AbstractContextManager[object]:
-        return nullcontext() if permitted in permissions else pytest.raises(PermissionDeniedError, match=refusal)
-
-    with Client(server.address, credentials=credentials) as client:
-        assert client.check_health().name == "SERVING"
-        with expect("everything", "questions"):
-            assert infer(client) == (6,)
-        with expect("everything"):
-            assert client.reshape([1, 2], [2], special_zero=False, transfer="inline").shape == (2,)
-        with expect("everything"):
-            assert client.reshape([1, 2], [2], special_zero=False, transfer="stream").shape == (2,)
+        for caller, (names, permitted) in CALLERS.items():
+            write_named_certificate(authority, names, files.client, files.client_key)
+            refusal = "this caller may not call this server" if permitted is None else "may not call this method"
+            with Client(server.address, credentials=identify(files)) as client:
+                assert client.check_health().name == "SERVING"
+                for call in CALLS[: permitted or 0]:
+                    call(client)
+                for call in CALLS[permitted or 0 :]:
+                    with pytest.raises(PermissionDeniedError, match=refusal):
+                        pytest.fail(f"{caller}: {call(client)}")

@@ -1,7 +1,7 @@
 """How the elements travel, and where they land: `transfer`, `copy`, `out` and `progress`."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, get_args
 
 import ml_dtypes
 import numpy as np
@@ -9,8 +9,10 @@ import pytest
 
 from both_clients import CALLERS, CLIENTS, AnyClient, open_client
 from server_processes import ServerProcess
-from tensor_reshape.client import InvalidRequestError, Reason
-from tensor_reshape.wire.arrays import Array
+from tensor_reshape.client import DataType, InvalidRequestError, PackedTensor, Reason
+from tensor_reshape.client.transfers import Way
+from tensor_reshape.wire.arrays import DTYPES, Array
+from tensor_strategies import make_packable
 
 WAYS = ["inline", "stream"]
 SIX = np.arange(6, dtype=np.float32)
@@ -23,30 +25,22 @@ def any_client(server: ServerProcess, request: pytest.FixtureRequest) -> Iterato
         yield client
 
 
+@pytest.mark.parametrize("way", [*WAYS, "auto"])
+def test_the_output_lands_in_out(any_client: AnyClient, way: str):
+    for array, shape in (
+        (SIX, (3, 2)),
+        (SIX.astype(">f4"), (6,)),
+        (np.empty((0, 3), np.float32), (5, 0)),
+        (SIX[5], ()),
+    ):
+        out = np.full(shape, -1, np.float32)
+        assert any_client.static_reshape(array, shape, transfer=way, out=out) is out
+        np.testing.assert_array_equal(out, array.reshape(shape))
+
+
 def freeze(array: Array) -> Array:
     array.flags.writeable = False
     return array
-
-
-@pytest.mark.parametrize("way", [*WAYS, "auto"])
-def test_the_output_lands_where_the_caller_says(any_client: AnyClient, way: str):
-    out = np.full((3, 2), -1, np.float32)
-    assert any_client.static_reshape(SIX, [3, 2], transfer=way, out=out) is out
-    np.testing.assert_array_equal(out, SIX.reshape(3, 2))
-
-
-@pytest.mark.parametrize("way", WAYS)
-def test_a_big_endian_array_lands_in_one_of_this_machines_order(any_client: AnyClient, way: str):
-    out = np.empty(6, np.float32)
-    assert any_client.static_reshape(SIX.astype(">f4"), [6], transfer=way, out=out).tolist() == SIX.tolist()
-
-
-@pytest.mark.parametrize("way", WAYS)
-def test_an_empty_output_and_a_scalar_land_too(any_client: AnyClient, way: str):
-    for array, shape in ((np.empty((0, 3), np.float32), (5, 0)), (np.float32(1.5), ())):
-        out = np.empty(shape, np.float32)
-        assert any_client.static_reshape(array, shape, transfer=way, out=out) is out
-    assert out == np.float32(1.5)
 
 
 WRONG_OUTS: dict[str, Array] = {
@@ -61,38 +55,24 @@ WRONG_OUTS: dict[str, Array] = {
 
 
 @pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("out", WRONG_OUTS.values(), ids=WRONG_OUTS.keys())
-def test_an_output_that_does_not_fit_is_no_place_to_land(any_client: AnyClient, way: str, out: Array):
+def test_an_output_that_does_not_fit_is_refused(any_client: AnyClient, way: str):
+    for name, out in WRONG_OUTS.items():
+        with pytest.raises(ValueError, match="out is a writable row-major array"):
+            pytest.fail(f"{name}: {any_client.static_reshape(SIX, [6], transfer=way, out=out)}")
     with pytest.raises(ValueError, match="out is a writable row-major array"):
-        any_client.static_reshape(SIX, [6], transfer=way, out=out)
+        any_client.static_reshape(SIX, [2, 3], transfer=way, out=np.empty((2, 3), np.float32, "F"))
 
 
-def test_a_column_major_output_is_no_place_to_land(any_client: AnyClient):
-    with pytest.raises(ValueError, match="out is a writable row-major array"):
-        any_client.static_reshape(SIX, [2, 3], transfer="stream", out=np.empty((2, 3), np.float32, "F"))
-
-
-CONTRADICTIONS: dict[str, dict[str, Any]] = {
-    "no such way": {"transfer": "pigeon"},
-    "no such copy": {"copy": "always"},
-    "never, and by itself": {"copy": "never"},
-    "never, and inline": {"copy": "never", "transfer": "inline"},
-    "never, and in chunks": {"copy": "never", "transfer": "stream"},
-    "an output and a view": {"transfer": "view", "out": np.empty(6, np.float32)},
-}
-
-
-@pytest.mark.parametrize("how", CONTRADICTIONS.values(), ids=CONTRADICTIONS.keys())
-def test_a_contradiction_is_a_value_error(any_client: AnyClient, how: dict[str, Any]):
-    with pytest.raises(ValueError, match=r"transfer|copy|out"):
-        any_client.static_reshape(SIX, [6], **how)
-
-
-@pytest.mark.parametrize("kind", CLIENTS)
-@pytest.mark.parametrize("size", [0, -1, 2**31])
-def test_a_chunk_is_of_a_size_that_messages_have(kind: str, size: int):
-    with pytest.raises(ValueError, match="chunk_bytes"), open_client(kind, "127.0.0.1:1", chunk_bytes=size):
-        pass
+def test_a_contradiction_is_a_value_error(any_client: AnyClient):
+    contradictions: list[dict[str, Any]] = [
+        {"transfer": "pigeon"},
+        {"copy": "always"},
+        *({"copy": "never", **how} for how in ({}, {"transfer": "inline"}, {"transfer": "stream"})),
+        {"transfer": "view", "out": np.empty(6, np.float32)},
+    ]
+    for how in contradictions:
+        with pytest.raises(ValueError, match=r"transfer|copy|out"):
+            pytest.fail(f"{how}: {any_client.static_reshape(SIX, [6], **how)}")
 
 
 def test_progress_goes_from_the_first_answer_to_the_last_byte(any_client: AnyClient):
@@ -104,15 +84,15 @@ def test_progress_goes_from_the_first_answer_to_the_last_byte(any_client: AnyCli
 
 
 @pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("size", [0, 1, 999, 1000, 1001])
-def test_progress_ends_with_everything(any_client: AnyClient, way: str, size: int):
-    reports: list[tuple[int, int]] = []
-    any_client.reshape(np.zeros(size, np.uint8), [-1], transfer=way, progress=lambda *report: reports.append(report))
-    assert (reports[-1], reports) == ((size, size), sorted(reports))
+def test_progress_ends_with_all_bytes(any_client: AnyClient, way: str):
+    for size in (0, 1, 999, 1000, 1001):
+        reports: list[tuple[int, int]] = []
+        any_client.reshape(np.zeros(size, "u1"), [-1], transfer=way, progress=lambda *at: reports.append(at))  # noqa: B023
+        assert (reports[-1], reports) == ((size, size), sorted(reports))
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_an_exception_in_progress_ends_the_call_and_leaves_the_client_usable(any_client: AnyClient, way: str):
+def test_an_exception_in_progress_ends_only_its_call(any_client: AnyClient, way: str):
     def fail(arrived: int, total: int) -> None:
         if arrived:
             raise KeyError(total)
@@ -124,47 +104,34 @@ def test_an_exception_in_progress_ends_the_call_and_leaves_the_client_usable(any
     assert any_client.reshape(array, [-1], transfer=way).nbytes == array.nbytes
 
 
-def test_a_view_is_the_callers_own_memory(any_client: AnyClient):
+def test_a_view_is_the_memory_of_the_array(any_client: AnyClient):
     array = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
     view = any_client.static_reshape(array, [0, -1], special_zero=True, transfer="view")
-    assert (view.shape, np.shares_memory(view, array)) == ((2, 12), True)
+    assert view.shape == (2, 12)
     array[0, 0, 0] = 99
     assert view[0, 0] == 99
+    writable = any_client.static_reshape(array, [0, -1], special_zero=True, transfer="view", writable=True)
+    writable[0, 0] = 77
+    assert array[0, 0, 0] == 77
 
 
-def test_a_view_that_is_to_be_written_to_writes_to_the_callers_own_array(any_client: AnyClient):
-    array = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
-    view = any_client.static_reshape(array, [0, -1], special_zero=True, transfer="view", writable=True)
-    view[0, 0] = 99
-    assert array[0, 0, 0] == 99
-
-
-@pytest.mark.parametrize("copy", ["if_needed", "never"])
-def test_strides_that_allow_a_view_are_viewed(any_client: AnyClient, copy: str):
-    array = np.arange(24, dtype=np.float32).reshape(4, 6)[::2]
-    view = any_client.static_reshape(array, [2, 2, 3], transfer="view", copy=copy)
-    assert np.shares_memory(view, array)
-    np.testing.assert_array_equal(view, array.reshape(2, 2, 3), strict=True)
-
-
-def test_strides_that_allow_no_view_are_copied(any_client: AnyClient):
-    array = SIX.reshape(2, 3).T
-    output = any_client.static_reshape(array, [6], transfer="view")
-    np.testing.assert_array_equal(output, array.reshape(6), strict=True)
-
-
-def test_strides_that_allow_no_view_are_refused_where_no_copy_is_made(any_client: AnyClient):
+def test_strides_decide_whether_an_array_is_viewed_copied_or_refused(any_client: AnyClient):
+    rows = np.arange(24, dtype=np.float32).reshape(4, 6)[::2]
+    for copy in ("if_needed", "never"):
+        view = any_client.static_reshape(rows, [2, 2, 3], transfer="view", copy=copy)
+        assert np.shares_memory(view, rows)
+        np.testing.assert_array_equal(view, rows.reshape(2, 2, 3), strict=True)
+    transposed = SIX.reshape(2, 3).T
+    output = any_client.static_reshape(transposed, [6], transfer="view")
+    np.testing.assert_array_equal(output, transposed.reshape(6), strict=True)
     with pytest.raises(InvalidRequestError) as caught:
-        any_client.static_reshape(SIX.reshape(2, 3).T, [6], transfer="view", copy="never")
+        any_client.static_reshape(transposed, [6], transfer="view", copy="never")
     assert caught.value.reason == Reason.VIEW_IMPOSSIBLE
 
 
-def test_a_view_keeps_the_type_that_the_array_has(any_client: AnyClient):
+def test_a_view_keeps_the_type_and_the_rules(any_client: AnyClient):
     for dtype in (">f4", ml_dtypes.bfloat16):
         assert any_client.static_reshape(SIX.astype(dtype), [3, 2], transfer="view").dtype == dtype
-
-
-def test_a_view_of_what_the_rules_refuse_is_refused(any_client: AnyClient):
     with pytest.raises(InvalidRequestError) as caught:
         any_client.static_reshape(SIX, [4], transfer="view")
     assert caught.value.reason == Reason.VOLUME_MISMATCH
@@ -172,7 +139,46 @@ def test_a_view_of_what_the_rules_refuse_is_refused(any_client: AnyClient):
 
 @pytest.mark.parametrize("kind", CLIENTS)
 def test_a_view_sends_no_element(small_server: ServerProcess, kind: str):
-    array = np.zeros(2**28, np.float32)  # pages that nobody touches take no memory
+    array = np.zeros(2**28, np.float32)  # pages that are not written to take no memory
     with open_client(kind, small_server.address) as client:
         view = client.static_reshape(array, [2**14, -1], transfer="view", copy="never")
     assert (view.shape, view.ctypes.data) == ((2**14, 2**14), array.ctypes.data)
+
+
+PACKED = [data_type for data_type in DTYPES if data_type.is_packed]
+
+
+def make_packed(data_type: DataType) -> Array:
+    """Returns 5 x 7 x 3 elements, so the last byte is not full."""
+    return make_packable(data_type, np.arange(105) * 7).reshape(5, 7, 3)
+
+
+@pytest.mark.parametrize("kind", CLIENTS)
+@pytest.mark.parametrize("way", get_args(Way))
+def test_elements_below_one_byte_survive_in_every_layout(server: ServerProcess, kind: str, way: Way):
+    with open_client(kind, server.address, chunk_bytes=7) as client:
+        for data_type in PACKED:
+            array = make_packed(data_type)
+            for data in (array, array.T, array[::2], np.broadcast_to(array[:1], (4, 7, 3)), array[:0], array[0, 0, 0]):
+                output = client.reshape(data, [-1, 1], transfer=way)
+                np.testing.assert_array_equal(output, data.reshape(-1, 1), str(data_type), strict=True)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_elements_below_one_byte_land_and_are_counted_packed(any_client: AnyClient, way: Way):
+    array, out, reports = make_packed(DataType.I4), np.empty((7, 15), ml_dtypes.int4), list[tuple[int, int]]()
+    progress = {"progress": lambda *at: reports.append(at)}
+    assert any_client.reshape(array, [7, -1], transfer=way, out=out, **progress) is out
+    np.testing.assert_array_equal(out, array.reshape(7, 15), strict=True)
+    assert reports[-1] == (53, 53)
+
+
+def test_a_packed_tensor_is_the_array_of_its_bytes(any_client: AnyClient):
+    tensor: object = any_client.reshape(PackedTensor(DataType.U4, [5], b"\x21\x43\xf5"), [5, 1])
+    assert tensor == PackedTensor(DataType.U4, [5, 1], b"\x21\x43\xf5")
+    array = np.array([1, 2, 3, 4, 5], ml_dtypes.uint4)
+    assert any_client.reshape(array, [5, 1]).tolist() == [[1], [2], [3], [4], [5]]
+    for data in (make_packed(DataType.F4E2M1), PackedTensor(DataType.NF4, [2], b"\x21")):
+        with pytest.raises(InvalidRequestError) as caught:
+            any_client.static_reshape(data, [-1])  # which takes three types of floats
+        assert caught.value.reason == Reason.DATA_TYPE_UNSUPPORTED

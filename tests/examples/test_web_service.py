@@ -6,7 +6,7 @@ import re
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
@@ -16,8 +16,8 @@ import pytest
 from documents import ROOT
 from server_processes import ServerProcess
 
-IMAGES = np.arange(24, dtype="<f4")
-NOBODY = "127.0.0.1:1"
+IMAGES = np.arange(24, dtype="<f4").tobytes()
+LARGEST_BYTES = 16 * 1024 * 1024
 
 
 @contextmanager
@@ -39,12 +39,11 @@ def service(server: ServerProcess) -> Iterator[int]:
         yield port
 
 
-def call(
-    port: int, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
-) -> tuple[int, dict[str, object]]:
+def call(port: int, path: str, body: bytes | None = None, timeout: str = "") -> tuple[int, dict[str, object]]:
+    headers = {"x-request-timeout": timeout} if timeout else {}
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
     try:
-        connection.request("GET" if body is None else "POST", path, body, dict(headers or {}))
+        connection.request("GET" if body is None else "POST", path, body, headers)
         response = connection.getresponse()
         text = response.read()
         return response.status, json.loads(text) if text.startswith(b"{") else {"error": text.decode()}
@@ -52,56 +51,39 @@ def call(
         connection.close()
 
 
-def test_images_go_through_the_model(service: int):
-    assert call(service, "/means?shape=2,3,4", IMAGES.tobytes()) == (200, {"means": [5.5, 17.5]})
-
-
-def test_requests_share_one_client(service: int):
+def test_service_answers_images_and_shapes_over_one_client(service: int):
+    assert call(service, "/means?shape=2,3,4", IMAGES) == (200, {"means": [5.5, 17.5]})
+    assert call(service, "/shape?shape=5,3,16,16") == (200, {"rows": [5, 768]})
     with ThreadPoolExecutor(8) as pool:
-        answers = list(pool.map(lambda _: call(service, "/means?shape=2,-1", IMAGES.tobytes()), range(32)))
-
+        answers = list(pool.map(lambda _: call(service, "/means?shape=2,-1", IMAGES), range(32)))
     assert answers == [(200, {"means": [5.5, 17.5]})] * 32
 
 
-def test_a_shape_is_told_without_images(service: int):
-    assert call(service, "/shape?shape=5,3,16,16") == (200, {"rows": [5, 768]})
-
-
-def test_what_the_caller_did_wrong_is_told_with_its_reason(service: int):
-    status, answer = call(service, "/means?shape=2,5", IMAGES.tobytes())
+def test_service_names_the_reason_of_a_refusal(service: int):
+    status, answer = call(service, "/means?shape=2,5", IMAGES)
 
     assert (status, answer["reason"]) == (422, "VOLUME_MISMATCH")
 
 
 @pytest.mark.parametrize(
-    ("path", "body", "timeout"),
+    ("path", "body", "timeout", "status"),
     [
-        ("/means?shape=x", IMAGES.tobytes(), "1"),
-        ("/means?shape=2", IMAGES.tobytes()[:-1], "1"),
-        ("/shape?shape=" + "1," * 128 + "1", None, "1"),  # what is cut off would be another shape
-        ("/shape?shape=2", None, "0"),
-        ("/shape?shape=2", None, "nan"),
-        ("/shape?shape=2", None, "soon"),
+        ("/means?shape=x", IMAGES, "1", 400),
+        ("/means?shape=2", IMAGES[:-1], "1", 400),
+        ("/means?shape=2", bytes(LARGEST_BYTES + 4), "1", 413),
+        ("/shape?shape=" + "1," * 128 + "1", None, "1", 400),  # what is cut off would be another shape
+        ("/shape?shape=2", None, "0", 400),
+        ("/shape?shape=2", None, "nan", 400),
+        ("/shape?shape=2", None, "soon", 400),
     ],
 )
-def test_what_cannot_be_read_is_a_bad_request(service: int, path: str, body: bytes | None, timeout: str):
-    assert call(service, path, body, {"x-request-timeout": timeout})[0] == 400
+def test_service_refuses_what_it_cannot_read(service: int, path: str, body: bytes | None, timeout: str, status: int):
+    assert call(service, path, body, timeout)[0] == status
 
 
-def test_a_body_above_the_bound_is_refused(service: int):
-    assert call(service, "/means?shape=2", bytes(16 * 1024 * 1024 + 4))[0] == 413
-
-
-def test_the_callers_deadline_bounds_the_call():
-    # The system takes connections to it, and nobody answers.
+def test_service_tells_a_passed_deadline_from_a_lost_server():
+    # The system takes connections to the first, and nobody answers. Nobody listens at the second.
     with socket.create_server(("127.0.0.1", 0)) as silent, run_service("{}:{}".format(*silent.getsockname())) as port:
-        answer = call(port, "/shape?shape=2", None, {"x-request-timeout": "0.3"})
-
-    assert answer == (504, {"error": "the deadline passed"})
-
-
-def test_a_server_that_is_not_there_is_not_the_callers_fault():
-    with run_service(NOBODY) as port:
-        answer = call(port, "/shape?shape=2", None, {"x-request-timeout": "0.3"})
-
-    assert answer == (503, {"error": "not available"})
+        assert call(port, "/shape?shape=2", timeout="0.3") == (504, {"error": "the deadline passed"})
+    with run_service("127.0.0.1:1") as port:
+        assert call(port, "/shape?shape=2", timeout="0.3") == (503, {"error": "not available"})

@@ -1,4 +1,4 @@
-"""Frameworks that the other tests do without: `scripts/frameworks` installs them and runs these."""
+"""Frameworks that the other tests do without: `scripts/verify frameworks` installs them and runs these."""
 
 from collections.abc import Iterator
 

@@ -12,7 +12,7 @@ PROGRAM = ROOT / "examples/moving/in_openvino.py"
 
 
 def test_the_program_in_openvino_prints_what_its_comments_say():
-    pytest.importorskip("openvino", reason="OpenVINO is not installed: scripts/frameworks installs it")
+    pytest.importorskip("openvino", reason="OpenVINO is not installed: scripts/verify frameworks installs it")
     done = subprocess.run([sys.executable, PROGRAM], capture_output=True, text=True, check=False)
 
     assert done.stdout.split() == read_printed(PROGRAM), done.stderr

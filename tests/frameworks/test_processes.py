@@ -8,7 +8,7 @@ import pytest
 
 from server_processes import ServerProcess
 
-pytest.importorskip("torch", reason="torch is not installed: scripts/frameworks installs it")
+pytest.importorskip("torch", reason="torch is not installed: scripts/verify frameworks installs it")
 
 LOADER = """
 import sys
@@ -23,7 +23,7 @@ from tensor_reshape.client import Client
 
 if __name__ == "__main__":
     address, context = sys.argv[1:]
-    loader = DataLoader({items}, num_workers=2, multiprocessing_context=context)
+    loader = DataLoader(Rows(address), num_workers=2, multiprocessing_context=context)
     try:
         print(sorted(float(batch.sum()) for batch in loader))
     except (RuntimeError, TypeError) as error:
@@ -53,10 +53,9 @@ class Rows:
 
 def load(folder: Path, server: ServerProcess, definition: str, context: str) -> str:
     program = folder / "loader.py"
-    program.write_text(LOADER.format(definition=definition, items="Rows(address)"))
-    done = subprocess.run(
-        [sys.executable, program, server.address, context], capture_output=True, text=True, check=False
-    )
+    program.write_text(LOADER.format(definition=definition))
+    command = [sys.executable, str(program), server.address, context]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     return done.stdout or done.stderr
 
 
@@ -69,6 +68,6 @@ def test_a_client_that_each_worker_makes_serves_it(tmp_path: Path, server: Serve
     ("context", "what"), [("fork", "was made before this process was forked"), ("spawn", "cannot be pickled")]
 )
 def test_a_client_of_the_parent_says_what_to_do(tmp_path: Path, server: ServerProcess, context: str, what: str):
-    told = load(tmp_path, server, SHARED, context)
-    assert what in told
-    assert "make one in each process" in told
+    error = load(tmp_path, server, SHARED, context)
+    assert what in error
+    assert "make one in each process" in error

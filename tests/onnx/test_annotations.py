@@ -26,14 +26,14 @@ def make_params() -> DimParams:
     return DimParams(["N", "p", "q"])
 
 
-def test_what_a_model_says_of_outputs_of_reshape_is_read_with_the_graph_it_is_in():
+def test_shapes_of_outputs_of_reshape_are_read_with_their_graph():
     assert read_shapes(make_model(), make_params()) == {
         ("", "h"): (N, 5),
         ("y.then_branch", "t"): (name_dim("p"), name_dim("q")),
     }
 
 
-def test_of_nothing_else_is_anything_taken():
+def test_only_shapes_of_reshape_are_taken_out():
     model = make_model()
     strip_shapes(model)
     assert read_shapes(model, make_params()) == {}
@@ -49,10 +49,19 @@ def test_what_is_written_is_read_back():
     assert read_shapes(model, params) == shapes
 
 
-def test_what_the_model_says_stays():
+def test_a_shape_that_the_model_has_stays():
     model, params = make_model(), make_params()
     write_shapes(model, infer_model(model)[0], {("", "h"): (N, 12)}, params)
     assert read_shapes(model, params)["", "h"] == (N, 5)
+    # of a dim that the model leaves open, the answer is written
+    model.graph.value_info[0].type.tensor_type.shape.dim[0].ClearField("dim_param")
+    write_shapes(model, infer_model(model)[0], {("", "h"): (N, 12)}, params)
+    assert read_shapes(model, params)["", "h"] == (N, 5)
+    # a shape of another rank stays
+    strip_shapes(model)
+    model.graph.value_info[0].CopyFrom(onnx.helper.make_tensor_value_info("h", onnx.TensorProto.FLOAT, [None]))
+    write_shapes(model, infer_model(make_model())[0], {("", "h"): (N, 12)}, params)
+    assert read_shapes(model, params)["", "h"] == (None,)
 
 
 def test_a_shape_without_a_type_is_not_written():
@@ -62,25 +71,13 @@ def test_a_shape_without_a_type_is_not_written():
     assert read_shapes(model, params) == {}
 
 
-def test_names_that_are_not_known_are_given_a_suffix():
+def test_unknown_names_get_a_suffix_and_products_of_known_ones_none():
     model = make_model()
     rename_params(model, DimParams(["N", "p"]), "_onnx")
     assert read_shapes(model, DimParams([])) == {
         ("", "h"): (N, 5),
         ("y.then_branch", "t"): (name_dim("p"), name_dim("q_onnx")),
     }
-
-
-def test_a_shape_of_another_rank_stays_as_it_is():
-    model, params = make_model(), make_params()
-    strip_shapes(model)
-    model.graph.value_info[0].CopyFrom(onnx.helper.make_tensor_value_info("h", onnx.TensorProto.FLOAT, [None]))
-    write_shapes(model, infer_model(make_model())[0], {("", "h"): (N, 12)}, params)
-    assert read_shapes(model, params)["", "h"] == (None,)
-
-
-def test_products_of_names_that_are_known_have_none():
-    model = make_model()
     model.graph.value_info[0].type.tensor_type.shape.dim[0].dim_param = "4*N"
     rename_params(model, make_params(), "_onnx")
     assert read_shapes(model, make_params())["", "h"][0] == parse_dim("4*N")

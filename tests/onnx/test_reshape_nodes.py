@@ -1,7 +1,6 @@
 """The Reshape nodes of a model, each with what is known of its data and of its target."""
 
 import onnx
-import pytest
 from onnx import helper, parser
 
 from tensor_reshape.onnx.dim_params import DimParams
@@ -25,48 +24,29 @@ def describe(model: onnx.ModelProto) -> str:
 
 
 CONSTANT = "s = Constant<value_ints=[0,-1]>()"
-# a model, and its node
-NODES: dict[str, tuple[onnx.ModelProto, str]] = {
-    "a Constant": (parse(f"{CONSTANT} y = Reshape(x, s)"), "[N, 3, 4] under [0, -1], special zero"),
-    "an initialiser": (parse("y = Reshape(x, s)", "<int64[2] s = {0,-1}>"), "[N, 3, 4] under [0, -1], special zero"),
-    "allowzero": (parse(f"{CONSTANT} y = Reshape<allowzero=1>(x, s)"), "[N, 3, 4] under [0, -1], literal zero"),
-    "allowzero that is off": (
-        parse(f"{CONSTANT} y = Reshape<allowzero=0>(x, s)"),
-        "[N, 3, 4] under [0, -1], special zero",
-    ),
-    "the attribute of opset 1": (
-        parse("y = Reshape<shape=[0,-1], consumed_inputs=[0]>(x)", version=1),
-        "[N, 3, 4] under [0, -1], special zero",
-    ),
-    "an input": (
-        parse("y = Reshape(x, s)", inputs="float[N,3,4] x, int64[2] s"),
-        "[N, 3, 4] under [?, ?], special zero",
-    ),
-    "an input of any length": (
-        parse("y = Reshape(x, s)", inputs="float[N,3,4] x, int64[K] s"),
-        "[N, 3, 4] under [...], special zero",
-    ),
-    "an input of a length that no target has": (
-        parse("y = Reshape(x, s)", inputs="float[N,3,4] x, int64[4000000000] s"),
-        "[N, 3, 4] under [...], special zero",
-    ),
-    "no target": (parse("y = Reshape(x)"), "[N, 3, 4] under [...], special zero"),
-    "no data": (parse("y = Reshape()"), "[...] under [...], special zero"),
-    "a shape of the data": (
-        parse("s = Shape(x) i = Constant<value_ints=[0]>() n = Gather(s, i) m = Constant<value_ints=[-1]>()"
-              " t = Concat<axis=0>(n, m) y = Reshape(x, t)"),
-        "[N, 3, 4] under [N, -1], special zero",
-    ),
-    "an unknown dim": (
-        parse(f"{CONSTANT} y = Reshape(x, s)", inputs="float[?,3] x"),
-        "[x_dim_0, 3] under [0, -1], special zero",
-    ),
-}  # fmt: skip
+GATHERED = """s = Shape(x) i = Constant<value_ints=[0]>() n = Gather(s, i) m = Constant<value_ints=[-1]>()
+    t = Concat<axis=0>(n, m) y = Reshape(x, t)"""
+X = "float[N,3,4] x"
+# a model; its node
+NODES: list[tuple[onnx.ModelProto, str]] = [
+    (parse(f"{CONSTANT} y = Reshape(x, s)"), "[N, 3, 4] under [0, -1], special zero"),
+    (parse("y = Reshape(x, s)", "<int64[2] s = {0,-1}>"), "[N, 3, 4] under [0, -1], special zero"),
+    (parse(f"{CONSTANT} y = Reshape<allowzero=1>(x, s)"), "[N, 3, 4] under [0, -1], literal zero"),
+    (parse(f"{CONSTANT} y = Reshape<allowzero=0>(x, s)"), "[N, 3, 4] under [0, -1], special zero"),
+    (parse("y = Reshape<shape=[0,-1], consumed_inputs=[0]>(x)", version=1), "[N, 3, 4] under [0, -1], special zero"),
+    # a target that is an input, of a known length, of any, and of one that no target has
+    (parse("y = Reshape(x, s)", inputs=f"{X}, int64[2] s"), "[N, 3, 4] under [?, ?], special zero"),
+    (parse("y = Reshape(x, s)", inputs=f"{X}, int64[K] s"), "[N, 3, 4] under [...], special zero"),
+    (parse("y = Reshape(x, s)", inputs=f"{X}, int64[4000000000] s"), "[N, 3, 4] under [...], special zero"),
+    (parse("y = Reshape(x)"), "[N, 3, 4] under [...], special zero"),
+    (parse("y = Reshape()"), "[...] under [...], special zero"),
+    (parse(GATHERED), "[N, 3, 4] under [N, -1], special zero"),
+    (parse(f"{CONSTANT} y = Reshape(x, s)", inputs="float[?,3] x"), "[x_dim_0, 3] under [0, -1], special zero"),
+]
 
 
-@pytest.mark.parametrize(("model", "text"), NODES.values(), ids=NODES.keys())
-def test_a_node_is_read(model: onnx.ModelProto, text: str):
-    assert describe(model) == text
+def test_a_node_is_read():
+    assert [describe(model) for model, _ in NODES] == [text for _, text in NODES]
 
 
 def make_with_default(ir_version: int) -> onnx.ModelProto:
@@ -76,8 +56,9 @@ def make_with_default(ir_version: int) -> onnx.ModelProto:
     return model
 
 
-def test_a_constant_that_callers_may_replace_is_none():
+def test_a_constant_that_callers_may_replace_is_unknown():
     assert describe(make_with_default(8)) == "[N, 3, 4] under [?, ?], special zero"
+    assert describe(make_with_default(3)) == "[N, 3, 4] under [0, -1], special zero"  # every constant was an input
 
 
 def test_a_shape_that_callers_may_replace_is_the_one_of_the_input():
@@ -93,19 +74,10 @@ def test_an_item_that_may_copy_is_asked_for_as_unknown():
     assert (format_dims(node.target), format_dims(node.shape), node.copying) == ("[K, -1]", "[?, -1]", (0,))
 
 
-def test_a_name_without_a_value_hides_the_one_outside():
-    text = IF.replace("e = Reshape(x, s2)", "s = NonZero(c) e = Reshape(x, s)")
-    nodes = find(parse(f"{CONSTANT} {text}", inputs="float[N,3,4] x, bool c"))
-    assert nodes[1].shape is None
-
-
-def test_before_such_defaults_every_constant_was_an_input():
-    assert describe(make_with_default(3)) == "[N, 3, 4] under [0, -1], special zero"
-
-
 def test_a_reshape_of_another_domain_is_none():
     model = parse(f"{CONSTANT} y = Reshape(x, s)")
     model.graph.node[1].domain = "com.example"
+    model.graph.node.append(helper.make_node("LSTM", ["x"], ["", "h"]))  # an output without a name
     assert find(model) == []
 
 
@@ -129,10 +101,13 @@ def test_graphs_in_nodes_see_what_is_outside_of_them():
     ]
 
 
-def test_what_is_known_in_one_graph_is_not_known_beside_it():
-    text = IF.replace("Reshape(x, s2)", "Reshape(x, z)")
-    nodes = find(parse(f"{CONSTANT} {text}", inputs="float[N,3,4] x, bool c"))
-    assert nodes[1].shape is None
+def test_values_of_another_graph_or_behind_a_hiding_name_are_unknown():
+    for old, new in [
+        ("Reshape(x, s2)", "Reshape(x, z)"),  # of the other branch
+        ("e = Reshape(x, s2)", "s = NonZero(c) e = Reshape(x, s)"),  # hides the one outside
+    ]:
+        nodes = find(parse(f"{CONSTANT} {IF.replace(old, new)}", inputs="float[N,3,4] x, bool c"))
+        assert nodes[1].shape is None, new
 
 
 def test_a_graph_in_a_graph_is_called_from_outside_in():

@@ -6,10 +6,10 @@ nothing is refused, and every output that onnx's own evaluator computes lies in 
 
 import warnings
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import onnx
@@ -26,24 +26,7 @@ RELEASE = "1.23"
 FILES = sorted((Path(onnx.__file__).parent / "backend/test/data").rglob("*.onnx"))
 
 
-class Checked(NamedTuple):
-    """A case of an operator, its model, and what was found in that."""
-
-    case: NodeCase
-    model: onnx.ModelProto
-    findings: tuple[Finding, ...]
-
-
-@pytest.fixture(scope="module")
-def checked() -> list[Checked]:
-    """One model for each case of an operator, and for each that is made of others; it comes with inputs."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # numpy's, of what the cases overflow on purpose
-        cases = [(case, case.model) for case in collect_testcases(None)]
-        return [Checked(case, model, check_model(model).findings) for case, model in cases if model is not None]
-
-
-def count_verdicts(findings: list[Finding]) -> Counter[str]:
+def count_verdicts(findings: Iterable[Finding]) -> Counter[str]:
     return Counter(finding.verdict.value for finding in findings)
 
 
@@ -55,24 +38,28 @@ def test_the_shapes_of_files_are_those_that_onnx_infers():
         assert (len(FILES), counts) == (149, {"known": 43})
 
 
-def test_of_the_cases_of_operators_none_disagrees_and_some_are_closed(checked: list[Checked]):
-    counts = count_verdicts([finding for _, _, findings in checked for finding in findings])
+@pytest.mark.measured  # onnx takes five seconds to make its cases; the other files test what is done with each
+def test_cases_of_operators_are_known_as_onnx_computes_them():
+    """Checks one model for each case of an operator, and for each that is made of others; it comes with inputs."""
+    counts, outside, count = Counter[str](), list[str](), 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # numpy's, of what the cases overflow on purpose
+        cases = [(case, case.model) for case in collect_testcases(None) if case.model is not None]
+        for case, model in cases:
+            findings = check_model(model).findings
+            counts += count_verdicts(findings)
+            own = [finding for finding in findings if not finding.node.graph]
+            for computed in compute_all(case, model) if own else ():
+                count += len(own)
+                outside += [
+                    str(finding) for finding in own if not holds(finding, np.shape(computed[finding.node.output]))
+                ]
     assert {"disagrees", "refused"}.isdisjoint(counts)
+    assert (count > 0, outside) == (True, [])
     if version("onnx").startswith(RELEASE):
         # Open are targets that are inputs of the model, and data behind operators without a shape in onnx: AffineGrid's
         # and RotaryEmbedding's If, the Scan of LinearAttention, the Loop of FlexAttention's masks.
-        assert (len(checked), counts) == (1884, {"known": 466, "closed": 90, "narrowed": 4, "open": 78})
-
-
-def test_what_onnx_computes_lies_in_the_answer(checked: list[Checked]):
-    outside, count = list[str](), 0
-    for case, model, findings in checked:
-        own = [finding for finding in findings if not finding.node.graph]
-        for computed in compute_all(case, model) if own else ():
-            count += len(own)
-            outside += [str(finding) for finding in own if not holds(finding, np.shape(computed[finding.node.output]))]
-    assert (count > 0, outside) == (True, [])
-    if version("onnx").startswith(RELEASE):
+        assert (len(cases), counts) == (1884, {"known": 466, "closed": 90, "narrowed": 4, "open": 78})
         assert count == 627
 
 
@@ -80,11 +67,9 @@ def compute_all(case: NodeCase, model: onnx.ModelProto) -> Iterator[dict[str, An
     """Yields what the reference evaluator computes of each input of a case: every tensor by its name."""
     names = [given.name for given in model.graph.input]
     evaluator = ReferenceEvaluator(model)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        for inputs, _ in case.data_sets or []:
-            computed: Any = evaluator.run(None, dict(zip(names, inputs, strict=False)), intermediate=True)
-            yield computed
+    for inputs, _ in case.data_sets or []:
+        computed: Any = evaluator.run(None, dict(zip(names, inputs, strict=False)), intermediate=True)
+        yield computed
 
 
 def holds(finding: Finding, shape: tuple[int, ...]) -> bool:

@@ -27,9 +27,11 @@ BIG = 1_000_003
 
 _CAP = 4  # what an unbounded dim of the data is tried up to
 _WIDEST = 50  # so many values of a bounded dim are tried; of a wider one not all, which leaves `Found.complete` false
+_MAX_ROWS = 50_000  # so many shapes of the data are listed, of which the budget is drawn
 _LARGEST_VOLUME = 1_000_000  # whose divisors are listed, which takes the root of it
 _RANKS = (0, 1, 2, 3)  # what an unknown rank may be
 _UNKNOWN_DIMS = (0, 1, 2, 3, 6)
+_UNNAMED = "\0"  # begins what stands for a name where there is none: no name has it
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,13 +182,17 @@ def _list_data(question: AnyQuestion, symbols: Mapping[str, Interval]) -> tuple[
         if isinstance(dim, Dim) and dim.expression is not None:
             domains.update((name, symbols[name]) for name in _list_names(dim.expression))
         elif not isinstance(dim, int):
-            domains[f"data {index}"] = find_bounds(dim)
+            domains[f"{_UNNAMED}data {index}"] = find_bounds(dim)
     ranges = [_list_values(bounds) for bounds in domains.values()]
     complete = all(bounds.max is not None and bounds.max - bounds.min < _WIDEST for bounds in domains.values())
+    while prod(map(len, ranges)) > _MAX_ROWS:
+        complete = False
+        longest = max(ranges, key=len)
+        ranges[ranges.index(longest)] = longest[::2]
     rows = []
     for values in product(*ranges):
         names = dict(zip(domains, values, strict=True))
-        dims = [_find_value(dim, f"data {index}", names) for index, dim in enumerate(question.data)]
+        dims = [_find_value(dim, f"{_UNNAMED}data {index}", names) for index, dim in enumerate(question.data)]
         if None not in dims:
             known = tuple(dim for dim in dims if dim is not None)
             rows.append((known, {name: value for name, value in names.items() if name in symbols}))
@@ -223,12 +229,12 @@ def _list_domains(
     domains: dict[str, Sequence[int]] = {}
     for index, item in enumerate(target):
         if item is None:
-            domains[f"item {index}"] = [-1, *sorted(points)]
+            domains[f"{_UNNAMED}item {index}"] = [-1, *sorted(points)]
         elif isinstance(item, Dim) and item.expression is not None:
             for name in _list_names(item.expression):
                 domains[name] = [value for value in sorted(points) if symbols[name].holds(value)]
         elif isinstance(item, Dim):
-            domains[f"item {index}"] = [value for value in sorted(points) if item.bounds.holds(value)]
+            domains[f"{_UNNAMED}item {index}"] = [value for value in sorted(points) if item.bounds.holds(value)]
     return domains
 
 
@@ -251,7 +257,7 @@ def _cut(rows: list[tuple[Dims, Names]], domains: dict[str, Sequence[int]], rand
 def _place_items(target: Sequence[AnyDim], names: Names) -> list[Item] | None:
     items = list[Item]()
     for index, item in enumerate(target):
-        value = item if isinstance(item, int) else _find_value(item, f"item {index}", names)
+        value = item if isinstance(item, int) else _find_value(item, f"{_UNNAMED}item {index}", names)
         if value is None:
             return None
         items.append((isinstance(item, Dim), value))
@@ -273,7 +279,7 @@ def _find_value(dim: AnyDim, key: str, names: Names) -> int | None:
 
 def _meet_expected(expected: Sequence[AnyDim] | None, output: Dims, names: Names) -> Names | None:
     """Returns the names with those of the expected dims, None where the output is another."""
-    kept = {name: value for name, value in names.items() if " " not in name}
+    kept = {name: value for name, value in names.items() if not name.startswith(_UNNAMED)}
     if expected is None:
         return kept
     if len(expected) != len(output):

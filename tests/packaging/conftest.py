@@ -12,22 +12,20 @@ from packaging.version import Version
 
 ROOT = Path(__file__).parents[2]
 UV = (sys.executable, "-m", "uv")
-RAY = "ray"
-"""An extra that no test installs: it is a gigabyte, and raises the versions of others. `scripts/ray` does."""
-TESTING = "testing"
-"""An extra of what the tests themselves run on, which is as new as they need it."""
+LEFT_OUT = {"ray", "testing"}
+"""Extras without tests of their floors. Ray is a gigabyte and raises the versions of others: `scripts/verify ray`
+installs it. The tests themselves run on `testing`, which is as new as they need it."""
 
 
 @pytest.fixture(scope="session")
 def make_environment(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
-    """Makes a fresh environment, one `uv pip install` for each list of arguments, and returns its python."""
+    """Installs packages into a fresh environment with `uv pip install`, and returns its python."""
 
-    def make(*installs: list[str]) -> Path:
+    def make(*packages: str) -> Path:
         folder = tmp_path_factory.mktemp("environment")
         python = folder / "bin" / "python"
         subprocess.run([*UV, "venv", "--quiet", "--clear", "--python", sys.executable, folder], check=True)
-        for arguments in installs:
-            subprocess.run([*UV, "pip", "install", "--quiet", "--python", python, *arguments], cwd=ROOT, check=True)
+        subprocess.run([*UV, "pip", "install", "--quiet", "--python", python, *packages], cwd=ROOT, check=True)
         return python
 
     return make
@@ -35,9 +33,9 @@ def make_environment(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., 
 
 @pytest.fixture(scope="session")
 def floors() -> dict[str, Version]:
-    """The lowest version that pyproject.toml allows of each dependency, extras included but for `RAY` and `TESTING`."""
+    """The lowest version that pyproject.toml allows of each dependency, without the extras in `LEFT_OUT`."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    extras = [extra for name, extra in project["optional-dependencies"].items() if name not in (RAY, TESTING)]
+    extras = [extra for name, extra in project["optional-dependencies"].items() if name not in LEFT_OUT]
     requirements = map(Requirement, [*project["dependencies"], *(text for extra in extras for text in extra)])
     return {requirement.name: find_floor(requirement) for requirement in requirements}
 

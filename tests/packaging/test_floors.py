@@ -1,4 +1,4 @@
-"""The environment of `scripts/floor` is what its tests take it for."""
+"""The environment of `scripts/verify floor` holds the oldest releases that pyproject.toml allows, and the wheel."""
 
 import sys
 from importlib.metadata import version
@@ -10,15 +10,15 @@ from packaging.version import Version
 from tensor_reshape import cli, client, rules, runtime, server, v1, wire
 
 pytestmark = pytest.mark.skipif(
-    "config.getoption('hypothesis_profile') != 'few'", reason="scripts/floor makes the environment"
+    "config.getoption('hypothesis_profile') != 'few'", reason="scripts/verify floor makes the environment"
 )
 
 
-def test_all_that_the_project_stands_on_is_as_old_as_it_may_be(floors: dict[str, Version]):
+def test_every_dependency_is_the_oldest_allowed(floors: dict[str, Version]):
     assert {name: Version(version(name)) for name in floors} == floors
 
 
-def test_the_code_under_test_is_the_wheels():
+def test_code_under_test_is_that_of_the_wheel():
     portions = (cli, client, rules, runtime, server, v1, wire)
     files = [Path(str(portion.__file__)) for portion in portions]
 

@@ -1,6 +1,6 @@
 """HAProxy and nginx, with the files of deploy/proxies, are what docs/deployment/proxies.md says of them."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import trustme
 
-from attackers.floods import early_garbled_bombs, early_header_bombs, early_small_bombs
+from attacks import early_garbled_bombs, early_header_bombs, early_small_bombs
 from interruptions import Figures, keep_calling
 from proxies import PROXIES, Proxy, run_proxy
 from raw_streams import begin, open_stream
@@ -19,7 +19,7 @@ from tensor_reshape.client import Client, InvalidRequestError, LimitError, Reaso
 from tensor_reshape.wire.health import HealthStatus
 
 SMALL_RANK = 4
-"""What tells the servers apart: one of them refuses a larger rank."""
+"""Tells the servers apart: one of them refuses a larger rank."""
 
 MAX_CALLS = 16
 COMMON = ("--max-calls", str(MAX_CALLS), "--stall-seconds", "300")
@@ -41,7 +41,7 @@ def proxy(request: pytest.FixtureRequest) -> Proxy:
 
 @pytest.fixture(scope="module")
 def address(proxy: Proxy, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Of a proxy in front of two servers, which are not alike."""
+    """The address of a proxy in front of two servers, which are not alike."""
     with ExitStack() as stack:
         servers = [stack.enter_context(run_server(*flags)) for flags in FLAGS]
         addresses = [server.address for server in servers]
@@ -57,54 +57,50 @@ def client(address: str) -> Iterator[Client]:
         yield client
 
 
-def test_each_call_of_a_connection_goes_to_the_next_server(client: Client):
+def test_calls_of_one_connection_go_to_the_servers_in_turn(client: Client):
     refused = 0
     for _ in range(10):
-        with suppress(LimitError):
+        try:
             client.reshape(ARRAY, [1] * SMALL_RANK + [-1], special_zero=False)
-            continue
-        refused += 1
+        except LimitError:
+            refused += 1
     assert 4 <= refused <= 6
 
 
-def test_a_stream_of_256_mib_comes_back_whole(client: Client):
+def test_large_stream_and_largest_message_come_back_whole(client: Client):
     array = np.arange(STREAM_BYTES // 8, dtype=np.int64)
     output = client.reshape(array, [-1, 2], special_zero=False, transfer="stream", timeout=120)
     assert np.array_equal(output.reshape(-1), array)
+    message = np.arange(1 << 22, dtype=np.float32)
+    output = client.reshape(message, [2, -1], special_zero=False, transfer="inline")
+    assert np.array_equal(output.reshape(-1), message)
 
 
-def test_the_largest_message_comes_back_whole(client: Client):
-    array = np.arange(1 << 22, dtype=np.float32)
-    assert np.array_equal(client.reshape(array, [2, -1], special_zero=False, transfer="inline"), array.reshape(2, -1))
-
-
-def test_a_refusal_has_its_details(client: Client):
+def test_refusals_have_their_details_but_haproxy_cancels_streams(proxy: Proxy, client: Client, address: str):
     with pytest.raises(InvalidRequestError) as caught:
         client.infer_shape((2, 3), (4, -1), special_zero=False)
     assert (caught.value.reason, caught.value.field) == (Reason.NOT_DIVISIBLE, "shape[1]")
     assert caught.value.metadata["divisor"] == "4"
 
-
-def test_a_call_ends_at_its_deadline(address: str):
-    with grpc.insecure_channel(address) as channel, open_stream(channel, begin(), seconds=0.5) as stream:
-        status = catch_status(lambda: (stream.accept(), next(stream.call)))  # either may be what takes so long
-    assert status.code() is grpc.StatusCode.DEADLINE_EXCEEDED
-
-
-def test_calls_whose_client_is_gone_hold_no_place_at_a_server(address: str, client: Client):
-    for _ in range(8):  # all of them together are more than both servers take
-        with grpc.insecure_channel(address) as channel, ExitStack() as stack:
-            for _ in range(MAX_CALLS // 2):
-                stack.enter_context(open_stream(channel, begin())).accept()
-    client.static_reshape(ARRAY, [8, 8], special_zero=False, timeout=60)
-
-
-def test_a_stream_that_is_refused_before_it_ends_has_its_details_or_is_cancelled_by_haproxy(proxy: Proxy, address: str):
     with grpc.insecure_channel(address) as channel, open_stream(channel, begin((6,), (4, -1))) as stream:
         error = stream.refuse()
     is_cancelled = isinstance(error, ServiceError) and error.code is grpc.StatusCode.CANCELLED
     is_refused = isinstance(error, ReshapeError) and error.reason is Reason.NOT_DIVISIBLE
     assert is_refused or (is_cancelled and proxy.name == "haproxy")  # 2.6 does; the page says what that means
+
+
+def test_call_ends_at_its_deadline(address: str):
+    with grpc.insecure_channel(address) as channel, open_stream(channel, begin(), seconds=0.5) as stream:
+        status = catch_status(lambda: (stream.accept(), next(stream.call)))  # either may be what takes so long
+    assert status.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+
+
+def test_calls_of_lost_clients_hold_no_place_at_a_server(address: str, client: Client):
+    for _ in range(8):  # all of them together are more than both servers take
+        with grpc.insecure_channel(address) as channel, ExitStack() as stack:
+            for _ in range(MAX_CALLS // 2):
+                stack.enter_context(open_stream(channel, begin())).accept()
+    client.static_reshape(ARRAY, [8, 8], special_zero=False, timeout=60)
 
 
 def test_health_is_answered_and_not_watched(client: Client, address: str):
@@ -116,31 +112,28 @@ def test_health_is_answered_and_not_watched(client: Client, address: str):
     assert caught.value.code() is grpc.StatusCode.UNIMPLEMENTED
 
 
-def test_tls_ends_at_the_proxy(proxy: Proxy, tmp_path: Path):
+def test_proxy_ends_tls_and_keeps_endless_headers_from_servers(proxy: Proxy, tmp_path: Path):
     authority, file = trustme.CA(), tmp_path / "reshape.pem"
     authority.issue_cert("127.0.0.1").private_key_and_cert_chain_pem.write_to_path(str(file))
     credentials = grpc.ssl_channel_credentials(authority.cert_pem.bytes())
     with ExitStack() as stack:
-        addresses = [stack.enter_context(run_server()).address for _ in range(2)]
-        address = stack.enter_context(run_proxy(proxy, addresses, tmp_path, certificate=file))
-        client = stack.enter_context(Client(address, credentials=credentials))
-        assert client.static_reshape(ARRAY, [8, 8], special_zero=False).shape == (8, 8)
-
-
-@pytest.mark.parametrize("attack", [early_header_bombs, early_small_bombs, early_garbled_bombs])
-def test_headers_without_end_do_not_reach_a_server(proxy: Proxy, attack: Callable[[str], None], tmp_path: Path):
-    with ExitStack() as stack:
         servers = [stack.enter_context(run_server()) for _ in range(2)]
-        address = stack.enter_context(run_proxy(proxy, [server.address for server in servers], tmp_path))
+        addresses = [server.address for server in servers]
+        secure = stack.enter_context(run_proxy(proxy, addresses, tmp_path, certificate=file))
+        with Client(secure, credentials=credentials) as client:
+            assert client.static_reshape(ARRAY, [8, 8], special_zero=False).shape == (8, 8)
+
+        address = stack.enter_context(run_proxy(proxy, addresses, tmp_path))
         client = stack.enter_context(Client(address))
         client.wait_until_ready()
-        with suppress(OSError):
-            attack(address)  # until the proxy closes the connection
-        assert client.static_reshape(ARRAY, [8, 8], special_zero=False).shape == (8, 8)
+        for attack in (early_header_bombs, early_small_bombs, early_garbled_bombs):
+            with suppress(OSError):
+                attack(address)  # until the proxy closes the connection
+            assert client.static_reshape(ARRAY, [8, 8], special_zero=False).shape == (8, 8), attack
     assert not [record for server in servers for record in server.records if record.get("level") != "INFO"]
 
 
-def test_servers_that_restart_one_after_the_other_lose_no_call(proxy: Proxy, tmp_path: Path):
+def test_servers_that_restart_in_turn_lose_no_call(proxy: Proxy, tmp_path: Path):
     figures = Figures()
     with ExitStack() as stack:
 

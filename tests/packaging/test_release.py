@@ -13,24 +13,19 @@ from zipfile import ZipFile
 import pytest
 from packaging.utils import canonicalize_name
 
-from bills_of_materials import find_fault
 from locks import ROOT, read_pins
 
 pytestmark = pytest.mark.timeout(900)
 
 VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
-LEFT_OUT = (
-    ".git",
-    ".venv*",
-    "__pycache__",
-    "node_modules",
-    "*_cache",
-    ".hypothesis",
-    "dist",
-    "v1",
-    "generated",
-    "*.binpb",
-)
+GENERATED = ("v1", "generated", "*.binpb", "dist", ".site", ".reference")
+LEFT_OUT = (*GENERATED, ".git", ".venv*", ".hypothesis", "*_cache", "__pycache__", "node_modules")
+NOT_THE_VERSION = {
+    "CHANGELOG.md has no section": ("CHANGELOG.md", f"## [{VERSION}]", "## [Unreleased]"),
+    "the Dockerfile has another version": ("Dockerfile", f'version="{VERSION}"', 'version="9.9.9"'),
+    "protos/package.json has another": ("protos/package.json", f'"version": "{VERSION}"', '"version": "9.9.9"'),
+}
+"""By the refusal, the file that does not name the version, and what is replaced in it."""
 
 
 class Repository:
@@ -59,6 +54,12 @@ class Repository:
         command = [str(self.folder / "scripts" / "release"), "--dry-run"]
         return subprocess.run(command, env=env, capture_output=True, text=True, check=False)
 
+    def refuse_to_release(self) -> str:
+        """Returns why there is no release."""
+        outcome = self.release()
+        assert outcome.returncode == 1
+        return outcome.stderr
+
 
 @pytest.fixture(scope="module")
 def repository(tmp_path_factory: pytest.TempPathFactory) -> Repository:
@@ -75,23 +76,16 @@ def dist(repository: Repository) -> Path:
     return repository.folder / "dist"
 
 
-def test_wheel_source_materials_and_sums_are_made(dist: Path):
+def test_dry_run_makes_wheel_source_bill_and_sums_and_no_tag(dist: Path, repository: Repository):
     names = {f"tensor_reshape-{VERSION}-py3-none-any.whl", f"tensor_reshape-{VERSION}.tar.gz"}
-    assert {path.name for path in dist.iterdir()} == {*names, f"tensor-reshape-{VERSION}.cdx.json", "SHA256SUMS"}
-
-
-def test_the_sums_are_those_of_the_files(dist: Path):
-    for line in (dist / "SHA256SUMS").read_text().splitlines():
-        digest, name = line.split()
-        assert hashlib.sha256((dist / name).read_bytes()).hexdigest() == digest
-
-
-def test_a_dry_run_makes_no_tag(dist: Path, repository: Repository):
-    assert dist.exists()
+    names |= {f"tensor-reshape-{VERSION}.cdx.json"}
+    assert {path.name for path in dist.iterdir()} == {*names, "SHA256SUMS"}
+    sums = {f"{hashlib.sha256((dist / name).read_bytes()).hexdigest()}  {name}" for name in names}
+    assert set((dist / "SHA256SUMS").read_text().splitlines()) == sums
     assert repository.git("tag", "--list") == ""
 
 
-def test_the_wheel_has_one_time_in_all_its_files(dist: Path, repository: Repository):
+def test_wheel_has_the_time_of_the_commit(dist: Path, repository: Repository):
     (wheel,) = dist.glob("*.whl")
     with ZipFile(wheel) as archive:
         times = {entry.date_time for entry in archive.infolist()}
@@ -99,50 +93,36 @@ def test_the_wheel_has_one_time_in_all_its_files(dist: Path, repository: Reposit
     assert [time[:5] for time in times] == [tuple(map(int, committed))]
 
 
-def test_the_bill_of_materials_is_valid_and_lists_what_is_pinned(dist: Path):
+def test_bill_of_materials_is_valid_and_lists_what_is_pinned(dist: Path):
+    # Imported here: each process imports all test files to find their tests, and this import takes two seconds.
+    from cyclonedx.schema import SchemaVersion  # noqa: PLC0415
+    from cyclonedx.validation.json import JsonStrictValidator  # noqa: PLC0415
+
     document = (dist / f"tensor-reshape-{VERSION}.cdx.json").read_text()
-    assert find_fault(document) is None
+    assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(document) is None
     listed = {(canonicalize_name(part["name"]), part["version"]) for part in json.loads(document)["components"]}
     assert {name for name, _ in listed - read_pins("requirements.lock")} <= {"tensor-reshape"}
     assert {"grpcio", "numpy", "protobuf"} <= {name for name, _ in listed}
 
 
-@pytest.mark.parametrize(
-    ("file", "old", "new", "refusal"),
-    [
-        ("CHANGELOG.md", f"## [{VERSION}]", "## [Unreleased]", "CHANGELOG.md has no section"),
-        ("Dockerfile", f'version="{VERSION}"', 'version="9.9.9"', "the Dockerfile has another version"),
-        ("protos/package.json", f'"version": "{VERSION}"', '"version": "9.9.9"', "protos/package.json has another"),
-    ],
-)
-def test_what_does_not_name_the_version_is_no_release(
-    dist: Path, repository: Repository, file: str, old: str, new: str, refusal: str
-):
-    assert dist.exists()
-    path = repository.folder / file
-    text = path.read_text()
-    try:
+@pytest.mark.usefixtures("dist")
+def test_release_is_refused_when_a_file_does_not_name_the_version(repository: Repository):
+    for refusal, (file, old, new) in NOT_THE_VERSION.items():
+        path = repository.folder / file
+        text = path.read_text()
         path.write_text(text.replace(old, new))
         repository.commit()
-        outcome = repository.release()
-    finally:
+        assert refusal in repository.refuse_to_release()
         path.write_text(text)
         repository.commit()
-    assert (outcome.returncode, refusal in outcome.stderr) == (1, True)
 
 
-def test_changes_that_are_not_committed_are_no_release(dist: Path, repository: Repository):
-    assert dist.exists()
+@pytest.mark.usefixtures("dist")
+def test_release_is_refused_with_uncommitted_changes_or_an_existing_tag(repository: Repository):
     extra = repository.folder / "extra"
     extra.touch()
-    outcome = repository.release()
+    assert "not committed" in repository.refuse_to_release()
     extra.unlink()
-    assert (outcome.returncode, "not committed" in outcome.stderr) == (1, True)
-
-
-def test_a_version_that_is_there_is_not_released_again(dist: Path, repository: Repository):
-    assert dist.exists()
     repository.git("tag", f"v{VERSION}")
-    outcome = repository.release()
+    assert "is there already" in repository.refuse_to_release()
     repository.git("tag", "--delete", f"v{VERSION}")
-    assert (outcome.returncode, "is there already" in outcome.stderr) == (1, True)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import LONGEST_FIRST
+from tests.conftest import MARKS, SLOW_FIRST
 
 ROOT = Path(__file__).parents[2]
 SOURCE_ROOTS = ("core", "client", "server")
@@ -32,22 +32,24 @@ PRODUCT = {
 
 TESTED_ELSEWHERE = {
     "client/defaults.py": "client/test_options.py",  # two numbers
-    "rules/limits.py": "rules/test_inference_order.py",  # a table without a function: whoever reads it tests it
+    "rules/limits.py": "rules/test_inference.py",  # a table without a function: whoever reads it tests it
     "server/ray/applications.py": "packaging/test_ray.py",  # it imports Ray, which these tests do without
     "server/runner.py": "e2e/test_lifecycle.py",  # it puts the server together: what it does is start, drain and stop
     # Fields without a function: what a setting is, and that each is within its bounds, is tested where they are joined.
     "server/settings/bounds.py": "server/test_config.py",
     "server/settings/callers.py": "server/test_config.py",
+    "server/settings/quotas.py": "server/test_config.py",
+    "server/settings/serving.py": "server/test_config.py",
     "server/settings/observations.py": "server/test_config.py",
 }
 """Modules without a test file of their name, and the file that tests each instead: no more than have a reason."""
 
 
 def find_test_files(module: str) -> list[Path]:
-    """Returns the test files of a module's name, wherever they are among those of its portion."""
+    """Returns the test files of a module: those of its name in the folder of `tests` that mirrors its package."""
     path = Path(module)
     name = f"test_{path.stem.strip('_')}"
-    files = (ROOT / "tests" / path.parts[0]).rglob("test_*.py")
+    files = (ROOT / "tests" / path.parent).glob("test_*.py")
     return [file for file in files if file.stem == name or file.stem.startswith(f"{name}_")]
 
 
@@ -58,9 +60,9 @@ def test_modules_are_found():
     assert "core/tensor_reshape/rules" in PORTIONS
 
 
-@pytest.mark.parametrize("name", LONGEST_FIRST)
-def test_what_is_to_come_first_is_there(name: str):
-    assert (ROOT / "tests" / name).exists()
+def test_files_that_the_order_and_the_marks_name_exist():
+    marked = (folder for folders in MARKS.values() for folder in folders)
+    assert [name for name in (*SLOW_FIRST, *marked) if not (ROOT / "tests" / name).exists()] == []
 
 
 def test_modules_are_short():

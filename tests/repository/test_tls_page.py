@@ -1,4 +1,4 @@
-"""What the page on TLS says to do, from nothing to a call, is done as it stands there."""
+"""The commands and the code of the page on TLS lead from nothing to a call."""
 
 import os
 import shlex
@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from documents import ROOT, read_blocks
-from server_processes import ServerProcess, run_server
+from server_processes import run_server
 
 PAGE = ROOT / "docs/deployment/tls.md"
 MAKE, SERVE, CALL = [block.text for block in read_blocks(PAGE) if block.language == "sh"]
@@ -29,38 +29,29 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def tls_server(folder: Path) -> Iterator[ServerProcess]:
-    """The server that the page starts, on a free port."""
+def address(folder: Path) -> Iterator[str]:
+    """Where the server of the page listens, on a free port."""
     program, command, *options = shlex.split(SERVE)
     assert (program, command) == ("tensor-reshape", "serve")
-    files = [word if word.startswith("--") else str(folder / word) for word in options]
-    with run_server(*files) as server:
-        yield server
+    with run_server(*(word if word.startswith("--") else str(folder / word) for word in options)) as server:
+        yield f"localhost:{server.address.rpartition(':')[2]}"
 
 
-def call(server: ServerProcess, folder: Path, command: str) -> subprocess.CompletedProcess[str]:
+def run(folder: Path, address: str, *command: str) -> tuple[int, str, str]:
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    env = {**os.environ, "PATH": path, "TENSOR_RESHAPE_SERVER": f"localhost:{server.address.rpartition(':')[2]}"}
-    return subprocess.run(["sh", "-e", "-c", command], cwd=folder, env=env, capture_output=True, text=True, check=False)
+    env = {**os.environ, "PATH": path, "TENSOR_RESHAPE_SERVER": address}
+    done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout, done.stderr
 
 
-def test_the_command_calls_the_server(tls_server: ServerProcess, folder: Path):
-    done = call(tls_server, folder, CALL)
+def test_command_and_code_of_the_page_connect(folder: Path, address: str):
+    use = f"with connect('{address}', Path('.')) as client: print(client.check_health().name)"
 
-    assert (done.stdout, done.stderr) == ("SERVING\n", "")
-
-
-def test_a_call_without_a_certificate_is_not_answered(tls_server: ServerProcess, folder: Path):
-    done = call(tls_server, folder, "tensor-reshape health --timeout 2 --tls-ca authority.pem")
-
-    assert done.returncode == 5
+    assert run(folder, address, "sh", "-e", "-c", CALL) == (0, "SERVING\n", "")
+    assert run(folder, address, sys.executable, "-c", f"{CONNECT}\n{use}") == (0, "SERVING\n", "")
 
 
-def test_the_python_code_connects(tls_server: ServerProcess, folder: Path):
-    port = tls_server.address.rpartition(":")[2]
-    use = f"with connect('localhost:{port}', Path('.')) as client: print(client.check_health().name)"
-    done = subprocess.run(
-        [sys.executable, "-c", f"{CONNECT}\n{use}"], cwd=folder, capture_output=True, text=True, check=False
-    )
+def test_server_of_the_page_refuses_a_call_without_a_certificate(folder: Path, address: str):
+    code, _, _ = run(folder, address, "tensor-reshape", "health", "--timeout", "2", "--tls-ca", "authority.pem")
 
-    assert (done.stdout, done.stderr) == ("SERVING\n", "")
+    assert code == 5

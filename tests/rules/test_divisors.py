@@ -1,20 +1,18 @@
-"""The divisors next to a number: compared with a search of all, and bounded where there are too many to search."""
+"""The divisors next to a number: compared with a search of all, and bounded if there are too many to search."""
 
 from math import prod
 
-import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from hypothesis_profiles import examples
 from tensor_reshape.rules.divisors import find_near_divisors, list_divisors
 from tensor_reshape.rules.limits import MAX_DIM
 
-DIMS = st.lists(st.integers(1, 60), min_size=1, max_size=3)
 
-
-@given(DIMS, st.integers(1, 3000))
-@settings(max_examples=300, deadline=None)
-def test_they_are_the_nearest(dims: list[int], near: int):
+@given(st.lists(st.integers(1, 60), min_size=1, max_size=3), st.integers(1, 3000))
+@examples(300)
+def test_near_divisors_are_the_nearest(dims: list[int], near: int):
     volume = prod(dims)
     near += volume % near == 0
     divisors = [value for value in range(1, volume + 1) if volume % value == 0]
@@ -22,50 +20,39 @@ def test_they_are_the_nearest(dims: list[int], near: int):
     assert find_near_divisors(volume, near, dims) == (nearest, True)
 
 
-@pytest.mark.parametrize(
-    ("dims", "near", "values"),
-    [
+def test_near_divisors_are_found_however_far_they_are():
+    for dims, near, values in [
         ([1024, 768, 1024], 5000, [4096, 6144]),
         ([32, 197, 768], 100_000, [75_648, 100_864]),
         ([7919, 104_729], 5000, [1, 7919]),  # primes
         ([2, 3], 40, [6]),
         ([2**62, 8], 5, [8]),  # by 4, the quotient would be no dim
         ([2**61, 8], 3, [4]),
-    ],
-)
-def test_they_are_found_however_far_they_are(dims: list[int], near: int, values: list[int]):
-    assert find_near_divisors(prod(dims), near, dims) == (values, True)
-
-
-def test_the_dims_tell_large_factors_apart():
-    """Nobody factors their product quickly."""
-    dims = [2**61 - 1, 2**31 - 1, 6]
-    found = find_near_divisors(prod(dims), 2**32, dims)
-    assert found.values == [2 * (2**31 - 1), 3 * (2**31 - 1)]
-    assert not found.are_nearest  # for all that was looked at
+    ]:
+        assert find_near_divisors(prod(dims), near, dims) == (values, True)
 
 
 @given(st.lists(st.integers(1, MAX_DIM), min_size=1, max_size=8), st.integers(2, MAX_DIM))
-@settings(max_examples=200, deadline=None)
-def test_whatever_the_numbers_are_they_divide_and_leave_dims(dims: list[int], near: int):
+@examples(200)
+def test_divisors_of_any_numbers_divide_and_leave_dims(dims: list[int], near: int):
     volume = prod(dims)
     values = find_near_divisors(volume, near, dims).values
     assert values
     assert all(volume % value == 0 and volume // value <= MAX_DIM for value in values)
 
 
-def test_of_too_many_divisors_it_is_not_said_which_are_the_nearest():
+def test_divisors_that_may_not_be_the_nearest_are_marked():
+    # Nobody factors this product quickly; the dims tell its large factors apart.
+    dims = [2**61 - 1, 2**31 - 1, 6]
+    assert find_near_divisors(prod(dims), 2**32, dims) == ([2 * (2**31 - 1), 3 * (2**31 - 1)], False)
     volume = 2**40 * 3**20 * 5**10 * 7**5 * 11**5
     found = find_near_divisors(volume, 10**9 + 7, [])
     assert not found.are_nearest
     assert all(volume % value == 0 for value in found.values)
 
 
-@pytest.mark.parametrize("number", [1, 2, 49, 360, 997, 100352])
-def test_all_divisors_are_listed(number: int):
-    assert sorted(list_divisors(number, 64) or ()) == [one for one in range(1, number + 1) if number % one == 0]
-
-
-@pytest.mark.parametrize(("number", "most"), [(12, 5), (1_000_003 * 1_000_033, 64)])
-def test_no_divisors_are_listed_where_they_are_too_many_or_not_sure(number: int, most: int):
-    assert list_divisors(number, most) is None
+def test_divisors_are_listed_unless_they_are_too_many_or_unknown():
+    for number in (1, 2, 49, 360, 997, 100352):
+        assert sorted(list_divisors(number, 64) or ()) == [one for one in range(1, number + 1) if number % one == 0]
+    assert list_divisors(12, 5) is None
+    assert list_divisors(1_000_003 * 1_000_033, 64) is None

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from tensor_reshape.rules.dtypes import INTEGERS, DataType
-from tensor_reshape.rules.errors import InvalidRequestError, Reason
+from tensor_reshape.rules.errors import InvalidRequestError, LimitError
 from tensor_reshape.rules.limits import DEFAULT_LIMITS, Limits
 from tensor_reshape.rules.operations import (
     DYNAMIC_RESHAPE,
@@ -18,63 +18,55 @@ from tensor_reshape.rules.operations import (
     check_shape_data_type,
 )
 
+Check = Callable[[Operation, DataType], DataType]
 FLOATS = {DataType.F16, DataType.BF16, DataType.F32}
+NAMES = {"static_reshape": STATIC_RESHAPE, "dynamic_reshape": DYNAMIC_RESHAPE, "reshape": RESHAPE}
+
+# check, operation; what is admitted
+ADMITTED: list[tuple[Check, Operation, set[DataType] | frozenset[DataType]]] = [
+    (check_data_type, STATIC_RESHAPE, FLOATS),
+    (check_data_type, DYNAMIC_RESHAPE, FLOATS),
+    (check_data_type, RESHAPE, set(DataType)),
+    (check_shape_data_type, STATIC_RESHAPE, set()),
+    (check_shape_data_type, DYNAMIC_RESHAPE, {DataType.I32}),
+    (check_shape_data_type, RESHAPE, INTEGERS),
+]
+REFUSALS: dict[Check, str] = {
+    check_data_type: "DATA_TYPE_UNSUPPORTED data.data_type",
+    check_shape_data_type: "SHAPE_DATA_TYPE_UNSUPPORTED shape.data_type",
+}
 
 
-def test_there_are_three_operations_each_under_its_name():
-    assert OPERATIONS == {"static_reshape": STATIC_RESHAPE, "dynamic_reshape": DYNAMIC_RESHAPE, "reshape": RESHAPE}
+def find(check: Check, operation: Operation, data_type: DataType) -> DataType | str:
+    try:
+        return check(operation, data_type)
+    except InvalidRequestError as error:
+        return f"{error.reason} {error.field} {error.metadata['data_type']}"
 
 
-@pytest.mark.parametrize(
-    ("operation", "admitted"),
-    [(STATIC_RESHAPE, FLOATS), (DYNAMIC_RESHAPE, FLOATS), (RESHAPE, set(DataType))],
-    ids=["static_reshape", "dynamic_reshape", "reshape"],
-)
-@pytest.mark.parametrize("data_type", DataType, ids=str)
-def test_data_is_admitted_by_its_type(operation: Operation, admitted: set[DataType], data_type: DataType):
-    if data_type in admitted:
-        assert check_data_type(operation, data_type) is data_type
-        return
-    with pytest.raises(InvalidRequestError) as caught:
-        check_data_type(operation, data_type)
-    assert (caught.value.reason, caught.value.field) == (Reason.DATA_TYPE_UNSUPPORTED, "data.data_type")
+def test_each_operation_admits_its_types():
+    assert OPERATIONS == NAMES
+    for check, operation, admitted in ADMITTED:
+        assert {one: find(check, operation, one) for one in DataType} == {
+            one: one if one in admitted else f"{REFUSALS[check]} {one}" for one in DataType
+        }, operation
 
 
-@pytest.mark.parametrize(
-    ("operation", "admitted"),
-    [(STATIC_RESHAPE, frozenset()), (DYNAMIC_RESHAPE, frozenset({DataType.I32})), (RESHAPE, INTEGERS)],
-    ids=["static_reshape", "dynamic_reshape", "reshape"],
-)
-@pytest.mark.parametrize("data_type", DataType, ids=str)
-def test_a_shape_tensor_is_admitted_by_its_type(
-    operation: Operation, admitted: frozenset[DataType], data_type: DataType
-):
-    if data_type in admitted:
-        assert check_shape_data_type(operation, data_type) is data_type
-        return
-    with pytest.raises(InvalidRequestError) as caught:
-        check_shape_data_type(operation, data_type)
-    assert (caught.value.reason, caught.value.field) == (Reason.SHAPE_DATA_TYPE_UNSUPPORTED, "shape.data_type")
-    assert caught.value.metadata["data_type"] == str(data_type)
-
-
-@pytest.mark.parametrize("check", [check_data_type, check_shape_data_type])
-def test_a_refused_type_names_the_operation_that_takes_it(
-    check: Callable[[Operation, DataType], DataType],
-):
-    with pytest.raises(InvalidRequestError, match=r"; reshape takes every (integer )?type$"):
-        check(DYNAMIC_RESHAPE, DataType.I64)
-
-
-def test_a_type_that_no_operation_takes_names_none():
+def test_a_refused_type_names_what_is_admitted_and_the_operation_that_takes_it():
+    for check in (check_data_type, check_shape_data_type):
+        with pytest.raises(InvalidRequestError, match=r"; reshape takes every (integer )?type$"):
+            check(DYNAMIC_RESHAPE, DataType.I64)
     with pytest.raises(InvalidRequestError, match=r"dynamic_reshape takes i32$"):
         check_shape_data_type(DYNAMIC_RESHAPE, DataType.F32)
+    with pytest.raises(InvalidRequestError) as caught:
+        check_data_type(STATIC_RESHAPE, DataType.F64)
+    assert caught.value.metadata == {"data_type": "f64", "admitted": "f16, bf16, f32"}
 
 
-@pytest.mark.parametrize(("operation", "rank"), [(STATIC_RESHAPE, 12), (DYNAMIC_RESHAPE, 12), (RESHAPE, 64)], ids=str)
-def test_each_operation_has_its_largest_rank(operation: Operation, rank: int):
-    assert check_rank(operation, rank, "shape", DEFAULT_LIMITS) == rank
-
-
-def test_a_server_that_takes_a_rank_above_the_default_is_obeyed():
+def test_each_operation_has_its_largest_rank():
+    for operation, rank in ((STATIC_RESHAPE, 12), (DYNAMIC_RESHAPE, 12), (RESHAPE, 64)):
+        assert check_rank(operation, rank, "shape", DEFAULT_LIMITS) == rank
+        with pytest.raises((InvalidRequestError, LimitError)) as caught:
+            check_rank(operation, rank + 1, "shape", DEFAULT_LIMITS)
+        assert caught.value.metadata == {"rank": str(rank + 1), "limit": str(rank)}
     assert check_rank(RESHAPE, 100, "shape", Limits(max_rank=100)) == 100

@@ -6,71 +6,55 @@ from hypothesis import strategies as st
 
 from tensor_reshape.rules.sizes import format_size, parse_size, round_size
 
-
-@pytest.mark.parametrize(
-    ("text", "size"),
-    [
-        ("0", 0),
-        ("16842752", 16842752),
-        ("1B", 1),
-        ("1KiB", 1024),
-        ("64MiB", 64 * 2**20),
-        ("1 GiB", 2**30),
-        (" 3TiB ", 3 * 2**40),
-    ],
-)
-def test_a_size_is_bytes_or_a_whole_number_of_a_binary_unit(text: str, size: int):
-    assert parse_size(text) == size
-
-
-@pytest.mark.parametrize(
-    ("text", "advice"),
-    [
-        ("16M", "write 16MiB (16777216 bytes) or 16000000"),
-        ("16MB", "write 16MiB (16777216 bytes) or 16000000"),
-        ("1 k", "write 1KiB (1024 bytes) or 1000"),
-        ("2gb", "write 2GiB (2147483648 bytes) or 2000000000"),
-        ("64Mi", "write 64MiB"),
-        ("64mib", "write 64MiB"),
-        ("1.5GiB", "write a whole number of bytes, KiB, MiB, GiB or TiB (no fractions), such as 64MiB"),
-    ],
-)
-def test_what_can_be_read_in_two_ways_is_refused_with_what_to_write(text: str, advice: str):
-    with pytest.raises(ValueError, match="is not a size") as caught:
-        parse_size(text)
-    assert str(caught.value).endswith(advice)
+READ = {
+    "0": 0,
+    "16842752": 16842752,
+    "1B": 1,
+    "1KiB": 1024,
+    "64MiB": 64 * 2**20,
+    "1 GiB": 2**30,
+    " 3TiB ": 3 * 2**40,
+}
+NO_SIZES = {
+    "16M": "write 16MiB (16777216 bytes) or 16000000",
+    "16MB": "write 16MiB (16777216 bytes) or 16000000",
+    "1 k": "write 1KiB (1024 bytes) or 1000",
+    "2gb": "write 2GiB (2147483648 bytes) or 2000000000",
+    "64Mi": "write 64MiB",
+    "64mib": "write 64MiB",
+    "1.5GiB": "write a whole number of bytes, KiB, MiB, GiB or TiB (no fractions), such as 64MiB",
+    **dict.fromkeys(("", "MiB", "-1", "1_000", "0x10", "1e6", "٣MiB", "1  MiB", "1PiB", "1MiB 1KiB", "9" * 5000), ""),
+}
 
 
-@pytest.mark.parametrize(
-    "text", ["", "MiB", "-1", "1_000", "0x10", "1e6", "٣MiB", "1  MiB", "1PiB", "1MiB 1KiB", "9" * 5000]
-)
-def test_anything_else_is_no_size(text: str):
-    with pytest.raises(ValueError, match="is not a size"):
-        parse_size(text)
+def test_a_size_is_bytes_or_a_whole_number_of_a_binary_unit():
+    assert {text: parse_size(text) for text in READ} == READ
+
+
+def test_another_text_is_refused_with_advice():
+    for text, advice in NO_SIZES.items():
+        with pytest.raises(ValueError, match="is not a size") as caught:
+            parse_size(text)
+        assert str(caught.value).endswith(advice)
 
 
 @given(st.integers(0, 2**60))
-def test_what_is_written_is_read_as_the_same(size: int):
+def test_a_written_size_is_read_as_the_same(size: int):
     assert parse_size(format_size(size)) == size
 
 
-@pytest.mark.parametrize(
-    ("size", "text"), [(0, "0"), (1000, "1000"), (2**20, "1MiB"), (16842752, "16448KiB"), (2**40 * 1024, "1024TiB")]
-)
-def test_a_size_is_written_in_the_largest_unit_that_divides_it(size: int, text: str):
-    assert format_size(size) == text
+def test_a_size_is_written_in_the_largest_unit_that_divides_it():
+    texts = {0: "0", 1000: "1000", 2**20: "1MiB", 16842752: "16448KiB", 2**40 * 1024: "1024TiB"}
+    assert {size: format_size(size) for size in texts} == texts
 
 
-@pytest.mark.parametrize(
-    ("size", "text"),
-    [
-        (0, "0 B"),
-        (1000, "1000 B"),
-        (2**24, "16 MiB"),
-        (16842752, "16.06 MiB"),
-        (2**30 - 1, "1023.99 MiB"),
-        (1536, "1.5 KiB"),
-    ],
-)
-def test_for_people_a_size_is_cut_to_two_digits(size: int, text: str):
-    assert round_size(size) == text
+def test_a_size_for_people_is_cut_to_two_digits():
+    texts = {
+        0: "0 B",
+        1000: "1000 B",
+        2**24: "16 MiB",
+        16842752: "16.06 MiB",
+        2**30 - 1: "1023.99 MiB",
+        1536: "1.5 KiB",
+    }
+    assert {size: round_size(size) for size in texts} == texts

@@ -18,17 +18,11 @@ def package(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return module
 
 
-def test_a_name_is_found_where_it_lives(package: ModuleType):
-    assert package.Fraction(1, 2) == 0.5
-
-
-def test_a_name_that_was_found_is_kept(package: ModuleType):
-    found = package.Fraction
-    assert vars(package)["Fraction"] is found
-
-
-def test_all_names_are_listed_before_they_are_found(package: ModuleType):
+def test_a_name_is_listed_then_found_and_kept(package: ModuleType):
     assert {"Fraction", "Missing"} <= {*dir(package)}
+    found = package.Fraction
+    assert found(1, 2) == 0.5
+    assert vars(package)["Fraction"] is found
 
 
 @pytest.mark.parametrize("name", ["Fractoin", "Missing", "__path__"])

@@ -1,4 +1,4 @@
-"""Each setting is an option and an environment variable, by its declaration alone. What they do is in `e2e`."""
+"""Each setting is an option and an environment variable; `e2e` tests their effects."""
 
 from pathlib import Path
 from typing import Any
@@ -14,12 +14,12 @@ OTHER_VALUES: dict[type, str] = {bool: "0", str: "another", Path: __file__}
 
 
 def parse(*flags: str) -> dict[str, Any]:
-    """Returns what the command is called with."""
+    """Returns the arguments of the command."""
     return serve.make_context("serve", list(flags)).params
 
 
 def choose_other(setting: Setting) -> str:
-    """Returns a value that is taken and is not the default, as text."""
+    """Returns a valid value other than the default, as text."""
     declared = setting.declaration
     if declared.choices:
         return declared.choices[-1] if declared.choices[-1] != setting.default else declared.choices[0]
@@ -33,72 +33,49 @@ def convert(setting: Setting, text: str) -> object:
     return (value,) if setting.is_repeatable else value
 
 
-def test_every_setting_is_an_option_and_every_option_but_one_a_setting():
-    assert [option.name for option in serve.params] == [*(setting.name for setting in SETTINGS), "check_config"]
-
-
-@pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.name)
-def test_a_flag_sets_its_field(setting: Setting):
-    value = choose_other(setting)
-    flags = [setting.flag.replace("--", "--no-")] if setting.type is bool else [setting.flag, value]
-    assert parse(*flags)[setting.name] == convert(setting, value)
-
-
-@pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.name)
-def test_a_variable_sets_its_field(monkeypatch: pytest.MonkeyPatch, setting: Setting):
-    value = choose_other(setting)
-    monkeypatch.setenv(setting.variable, value)
-    assert parse()[setting.name] == convert(setting, value)
-
-
-@pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.name)
-def test_without_either_the_default_is_the_fields_or_the_systems(setting: Setting):
-    by_system = bool(setting.declaration.system_default)
-    assert parse()[setting.name] == (None if by_system else getattr(Config(), setting.name))
-
-
-@pytest.mark.parametrize(
-    "setting", [one for one in SETTINGS if one.declaration.least is not None], ids=lambda setting: setting.name
-)
-def test_a_number_below_its_least_is_a_mistake_of_usage(setting: Setting):
-    assert setting.declaration.least is not None
+def refuse(*flags: str) -> click.BadParameter:
     with pytest.raises(click.BadParameter) as caught:
-        parse(f"{setting.flag}={setting.declaration.least - 1}")
-    assert caught.value.param is not None
-    assert caught.value.param.name == setting.name
+        parse(*flags)
+    return caught.value
 
 
-SIZES = [setting for setting in SETTINGS if setting.is_size]
-
-
-@pytest.mark.parametrize("setting", SIZES, ids=lambda setting: setting.name)
-def test_a_size_is_taken_with_its_unit(monkeypatch: pytest.MonkeyPatch, setting: Setting):
-    assert parse(setting.flag, "64KiB")[setting.name] == 64 * 2**10
-    monkeypatch.setenv(setting.variable, "1 MiB")
-    assert parse()[setting.name] == 2**20
-
-
-@pytest.mark.parametrize("setting", SIZES, ids=lambda setting: setting.name)
-def test_an_ambiguous_size_is_refused_with_what_to_write(setting: Setting):
-    with pytest.raises(click.BadParameter, match=r"write 64MiB \(67108864 bytes\) or 64000000"):
-        parse(setting.flag, "64M")
-
-
-def test_numbers_that_are_no_sizes_have_no_units():
-    with pytest.raises(click.BadParameter):
-        parse("--max-calls", "1KiB")
-
-
-@pytest.mark.parametrize("value", ["DEBUG", "Debug", "debug"])
-def test_the_level_of_the_log_is_taken_in_capitals(value: str):
-    assert parse("--log-level", value)["log_level"] == "debug"
-
-
-def test_other_words_are_taken_as_they_are_written_alone():
-    with pytest.raises(click.BadParameter):
-        parse("--log-format", "JSON")
-
-
-def test_the_help_says_what_each_setting_means():
+def test_options_are_the_settings_with_their_help():
+    assert [option.name for option in serve.params] == [*(setting.name for setting in SETTINGS), "check_config"]
     text = " ".join(serve.get_help(click.Context(serve)).split())
-    assert all(setting.declaration.help in text for setting in SETTINGS)
+    assert [setting.name for setting in SETTINGS if setting.declaration.help not in text] == []
+
+
+def test_each_setting_is_set_by_its_flag_and_its_variable():
+    for setting in SETTINGS:
+        name, value = setting.name, choose_other(setting)
+        flags = [setting.flag.replace("--", "--no-")] if setting.type is bool else [setting.flag, value]
+        expected = convert(setting, value)
+        assert parse(*flags)[name] == expected, name
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv(setting.variable, value)
+            assert parse()[name] == expected, name
+        default = None if setting.declaration.system_default else getattr(Config(), name)
+        assert parse()[name] == default, name
+
+
+def test_number_below_its_minimum_is_a_mistake_of_usage():
+    for setting in SETTINGS:
+        if setting.declaration.least is not None:
+            refusal = refuse(f"{setting.flag}={setting.declaration.least - 1}")
+            assert refusal.param is not None
+            assert refusal.param.name == setting.name
+
+
+def test_size_is_taken_with_its_unit():
+    for setting in (setting for setting in SETTINGS if setting.is_size):
+        assert parse(setting.flag, "64KiB")[setting.name] == 64 * 2**10
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv(setting.variable, "1 MiB")
+            assert parse()[setting.name] == 2**20
+        assert "write 64MiB (67108864 bytes) or 64000000" in refuse(setting.flag, "64M").message
+    refuse("--max-calls", "1KiB")  # which is a number without units
+
+
+def test_log_level_is_taken_in_capitals_and_other_words_are_not():
+    assert {parse("--log-level", value)["log_level"] for value in ("DEBUG", "Debug", "debug")} == {"debug"}
+    refuse("--log-format", "JSON")

@@ -1,4 +1,4 @@
-"""What a server listens on besides is there where it is asked for."""
+"""The ports for health and HTTP are there if they are configured."""
 
 import socket
 import sys
@@ -19,12 +19,9 @@ from tensor_reshape.server.side_ports import import_gateway
 CONFIG = Config(listen=(ANY_PORT,), drain_seconds=0, grace_seconds=0)
 
 
-def test_there_is_nothing_where_nothing_is_asked_for():
+def test_ports_are_served_if_they_are_configured():
     with run_runner(CONFIG) as runner:
         assert (runner.health_address, runner.http_address) == (None, None)
-
-
-def test_both_ports_are_served():
     with run_runner(replace(CONFIG, health_listen=ANY_PORT, http_listen=ANY_PORT)) as runner:
         assert runner.health_address is not None
         assert runner.http_address is not None
@@ -33,7 +30,7 @@ def test_both_ports_are_served():
         assert request(runner.http_address, "GET", "/healthz").document == {"status": "SERVING"}
 
 
-def test_a_server_whose_thread_for_http_has_ended_ends(monkeypatch: pytest.MonkeyPatch):
+def test_server_ends_when_its_thread_for_http_has_ended(monkeypatch: pytest.MonkeyPatch):
     reasons = SimpleQueue[str]()
 
     def fail(_port: HttpPort, accepted: socket.socket) -> None:
@@ -49,7 +46,7 @@ def test_a_server_whose_thread_for_http_has_ended_ends(monkeypatch: pytest.Monke
         assert reasons.get(timeout=60) == "the thread that serves HTTP has ended"
 
 
-def test_where_the_extra_is_missing_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch):
+def test_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "tensor_reshape.server.http.gateways", None)
     with pytest.raises(ConfigError, match=r"--http-listen needs the extra tensor-reshape\[http\]: "):
         import_gateway()

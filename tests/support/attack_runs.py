@@ -1,34 +1,38 @@
-"""One attack on one server, and what polite clients, the server's memory and its log had to say about it."""
+"""An attack on a server, and what polite clients, the server's memory and its log had to say about it.
 
+Run as a program, this module is an attacker, with the arguments NAME ADDRESS, until its standard input ends: then it
+says how often it has begun, and why its connections ended.
+"""
+
+import json
 import os
 import re
-import signal
 import subprocess
+import sys
 import time
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, suppress
-from dataclasses import asdict, dataclass, field
-from typing import Any, NamedTuple
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from threading import Thread
 
-from attack_processes import run_attacker
-from attackers.attacks import Attack, Interval
-from meters import Sampler, list_children, read_total_memory
+from attack_bounds import Attack, Bounds
+from attacks import ATTACKS
+from http_calls import find_http
+from meters import Sampler, read_total_memory
 from polite_clients import Figures, PoliteCall, PoliteClients, run_polite_clients
 from server_processes import Record, ServerProcess, run_server
 
-BUDGET_MIB = 1024
-"""What a server may take by default, besides what it takes by itself."""
+BUDGET_MIB, MAX_OVER_BUDGET = 1024, 1.15
+"""What a server may take by default, besides what it takes by itself, and how much more than that is too much."""
 
-MAX_OVER_BUDGET = 1.15
 SLOW_SECONDS = 0.1
 """A call that takes longer is a slow one; the service has recovered when none of them is."""
 
 _CALLS_PER_SECOND = 50.0
 _AFTER_SECONDS, _RECOVERY_SECONDS = 1.0, 12.0  # how long is looked after the end: at least, and at the most
 _CALM_CALLS = 5
-_STOP_SECONDS = 20.0  # of a server that ends by itself, however busy the machine is
-_SAMPLE_SECONDS = 0.05
+_STOP_SECONDS = 10.0
 _MAX_KEPT_BYTES = 64 << 20  # of memory after an attack; where it is more, the next one has a server of its own
 _MIB = 1 << 20
 # What gRPC's core writes by itself at ERROR and FATAL: the level, the month and day, the time.
@@ -42,18 +46,15 @@ class Row:
 
     Attributes:
         attack: its name.
-        serving: how the server served.
-        workers: how many processes did.
         calls: how many the polite clients had under way during the attack, health checks besides.
         refused: how many of the raw ones were refused.
         refused_sdk: how many of the SDK's were.
         lost: what other calls failed with, health checks too, and how many.
         base_mib: the server's memory before.
         peak_mib: the most there was.
-        recovery_seconds: from the attack's end to that of the last slow or failed call; None: it did not end.
+        recovery_seconds: from the attack's end to that of the last slow or failed call; infinite: it did not end.
         errors: lines of level ERROR in the log.
-        lines: lines in the log.
-        exit_code: of the server; 0 also while it goes on; None: it had to be killed.
+        exit_code: of the server; 0 also while it goes on.
         began: when the attack began, by `time.monotonic`.
         ended: when it ended.
         attacker: what the attacker has to say.
@@ -61,117 +62,141 @@ class Row:
     """
 
     attack: str
-    serving: str
-    workers: int
     calls: int = 0
     p50_ms: float = 0.0
     p99_ms: float = 0.0
-    worst_ms: float = 0.0
     health_p99_ms: float = 0.0
     refused: int = 0
     refused_sdk: int = 0
-    lost: dict[str, int] = field(default_factory=dict)
+    lost: Counter[str] = field(default_factory=Counter)
     base_mib: int = 0
     peak_mib: int = 0
-    recovery_seconds: float | None = 0.0
+    recovery_seconds: float = 0.0
     errors: int = 0
-    lines: int = 0
-    exit_code: int | None = None
+    exit_code: int = 0
     began: float = 0.0
     ended: float = 0.0
     attacker: str = ""
     failure: str = ""
 
-    @property
-    def key(self) -> str:
-        """Names the run: the same attack on the same kind of server has the same."""
-        return f"{self.attack} {self.serving} {self.workers}"
-
-    @property
-    def lost_calls(self) -> int:
-        """How many were lost."""
-        return sum(self.lost.values())
-
-    def to_json(self) -> dict[str, Any]:
-        """Returns what `Row(**it)` takes."""
-        return asdict(self)
-
     def describe(self) -> str:
-        """Returns one line for people."""
+        """Returns a row of the table in docs/attacks."""
         if self.failure:
-            return f"FAILED: {self.failure}"
-        recovery = "never" if self.recovery_seconds is None else f"{self.recovery_seconds:.1f} s"
+            return f"| {self.attack} | {self.failure} |"
+        refused = f"{self.refused} + {self.refused_sdk}" if self.refused or self.refused_sdk else "0"
         return (
-            f"p50 {self.p50_ms:.1f} p99 {self.p99_ms:.0f} worst {self.worst_ms:.0f} health p99 {self.health_p99_ms:.0f}"
-            f" ms, refused {self.refused} + {self.refused_sdk}, lost {self.lost_calls} of {self.calls}, memory"
-            f" {self.base_mib} -> {self.peak_mib} MiB, recovery {recovery}, {self.errors} errors, exit {self.exit_code}"
+            f"| {self.attack} | {self.p50_ms:.1f} | {self.p99_ms:.0f} | {self.health_p99_ms:.0f} | {refused}"
+            f" | {self.lost.total()} | {self.peak_mib} | {self.recovery_seconds:.1f} |"
         )
 
+    def find_misses(self, bounds: Bounds, slack: float = 1.0) -> list[str]:
+        """Returns what is not as it must be; times may be so many times as long as the bounds say."""
+        if self.failure:
+            return [self.failure]
+        highest = {
+            "p50 ms": (self.p50_ms, bounds.p50_ms * slack),
+            "p99 ms": (self.p99_ms, bounds.p99_ms * slack),
+            "health p99 ms": (self.health_p99_ms, bounds.health_p99_ms * slack),
+            "seconds to recover": (self.recovery_seconds, bounds.recovery_seconds * slack),
+            "refused": (self.refused, bounds.refusals),
+            "refused with the SDK": (self.refused_sdk, 0),
+            f"lost {dict(self.lost)}": (self.lost.total(), 0),
+            "MiB of memory": (self.peak_mib, self.base_mib + BUDGET_MIB * MAX_OVER_BUDGET),
+            "errors in the log": (self.errors, 0),
+            "exit code": (abs(self.exit_code), 0),
+        }
+        return [f"{name}: {have:g}, not {most:g}" for name, (have, most) in highest.items() if have > most]
 
-def run_attacks(attacks: Iterable[Attack], serving: str, workers: int, seconds: float) -> Iterator[Row]:
+
+def run_attacks(attacks: Iterable[Attack], seconds: float, *flags: str) -> Iterator[Row]:
     """Attacks a server of its own beside polite clients, for so long each; one that is not whole after it is replaced.
 
     Whatever goes wrong is in the row.
     """
     waiting = deque(attacks)
     while waiting:
-        yield from _attack_one_server(waiting, serving, workers, seconds)
+        rows: list[Row] = []
+        try:
+            with run_server("--http-listen", "127.0.0.1:0", *flags) as server:
+                rows.extend(_attack_one_server(waiting, server, seconds))
+                rows[-1].exit_code = server.stop()
+        except (AssertionError, OSError, RuntimeError, subprocess.TimeoutExpired) as error:
+            name = waiting.popleft().name if waiting else "stop"
+            rows.append(Row(name, failure=f"{type(error).__name__}: {error}"[:300]))
+        yield from rows
 
 
-def _attack_one_server(waiting: deque[Attack], serving: str, workers: int, seconds: float) -> Iterator[Row]:
+def attack_address(attacks: Iterable[Attack], seconds: float, address: str) -> Iterator[Row]:
+    """Attacks whatever listens there, which may be a proxy: nothing is said of its memory and its log."""
+    with run_polite_clients(address, calls_per_second=_CALLS_PER_SECOND) as clients:
+        for attack in attacks:
+            row = Row(attack.name)
+            _attack(attack, address, clients, seconds, row)
+            yield row
+
+
+def _attack_one_server(waiting: deque[Attack], server: ServerProcess, seconds: float) -> Iterator[Row]:
     """Takes attacks from those that wait, as long as the server is whole."""
-    attack = waiting.popleft()
-    row = Row(attack.name, serving, workers)
-    try:
-        with run_server("--serving", serving, "--workers", str(workers)) as server, _run_clients(server) as clients:
-            base = read_total_memory(server.process.pid)
-            while _is_whole_after(attack, Scene(server, clients, base), seconds, row) and waiting:
-                row.exit_code = 0  # it goes on
-                yield row
-                attack = waiting.popleft()
-                row = Row(attack.name, serving, workers)
-            row.exit_code = stop(server)
-    except (AssertionError, OSError, RuntimeError, subprocess.TimeoutExpired) as error:
-        row.failure = f"{type(error).__name__}: {error}"[:300]
-    yield row
+    pid = server.process.pid
+    with run_polite_clients(server.address, calls_per_second=_CALLS_PER_SECOND) as clients:
+        base, is_whole = read_total_memory(pid), True
+        while waiting and is_whole:
+            attack, records = waiting[0], len(server.records)
+            row = Row(attack.name, base_mib=base // _MIB)
+            address = find_http(server) if attack.is_http else server.address
+            with Sampler(lambda: read_total_memory(pid), 0.05) as memory:
+                _attack(attack, address, clients, seconds, row)
+            row.peak_mib, row.errors = max(memory.samples) // _MIB, count_errors(server.records[records:])
+            kept = read_total_memory(pid) - base
+            is_whole = row.recovery_seconds < _RECOVERY_SECONDS and not (row.errors or row.lost)
+            is_whole &= kept < _MAX_KEPT_BYTES
+            waiting.popleft()
+            yield row
 
 
-def _run_clients(server: ServerProcess) -> AbstractContextManager[PoliteClients]:
-    return run_polite_clients(server.address, calls_per_second=_CALLS_PER_SECOND)
+def _attack(attack: Attack, address: str, clients: PoliteClients, seconds: float, row: Row) -> None:
+    """Attacks, and fills the row with what clients saw."""
+    with _run_attacker(attack, address, row):
+        row.began = time.monotonic()
+        time.sleep(max(seconds, attack.least_seconds))
+        row.ended = time.monotonic()
+    recovers = _await_recovery(clients, row.ended)
+    figures = clients.look()
+    row.recovery_seconds = round(find_recovery(figures, row.ended), 2) if recovers else float("inf")
+    seen = {kind: one.during(row.began, row.ended) for kind, one in figures.items()}
+    both = Figures((*seen["raw"].calls, *seen["sdk"].calls))
+    row.calls = len(both.calls)
+    if both.calls:
+        row.p50_ms, row.p99_ms = (round(both.find_quantile(share) * 1000, 2) for share in (0.5, 0.99))
+    if seen["health"].calls:
+        row.health_p99_ms = round(seen["health"].find_quantile(0.99) * 1000, 2)
+    row.refused, row.refused_sdk = (
+        sum(name.startswith(_REFUSALS) for name in seen[kind].failures) for kind in ("raw", "sdk")
+    )
+    row.lost = Counter(name for one in seen.values() for name in one.failures if not name.startswith(_REFUSALS))
 
 
-class Scene(NamedTuple):
-    """Where an attack takes place; `base` is the memory that the server took in the beginning."""
-
-    server: ServerProcess
-    clients: PoliteClients
-    base: int
-
-
-def _is_whole_after(attack: Attack, scene: Scene, seconds: float, row: Row) -> bool:
-    """Attacks, fills the row, and returns whether the server is fit for another attack."""
-    pid, records = scene.server.process.pid, len(scene.server.records)
-    with Sampler(lambda: read_total_memory(pid), _SAMPLE_SECONDS) as memory:
-        with run_attacker(attack, scene.server.address) as attacker:
-            begin = time.monotonic()
-            time.sleep(max(seconds, attack.least_seconds))
-            end = time.monotonic()
-        recovers = await_recovery(scene.clients, end)
-    figures = scene.clients.look()
-    row.attacker, row.began, row.ended = attacker.report, begin, end
-    row.base_mib, row.peak_mib = scene.base // _MIB, max(memory.samples) // _MIB
-    row.recovery_seconds = round(find_recovery(figures, end), 2) if recovers else None
-    row.lines, row.errors = len(scene.server.records) - records, count_errors(scene.server.records[records:])
-    _note(row, {kind: seen.during(begin, end) for kind, seen in figures.items()})
-    kept = read_total_memory(pid) - scene.base
-    return recovers and not row.errors and not row.lost and kept < _MAX_KEPT_BYTES
+@contextmanager
+def _run_attacker(attack: Attack, address: str, row: Row) -> Iterator[None]:
+    """Attacks from a process of its own until the end of the block."""
+    command = [sys.executable, __file__, attack.name, address]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline(), f"the attacker ended with {process.wait()}"
+        try:
+            yield
+        finally:
+            try:
+                row.attacker = process.communicate(timeout=_STOP_SECONDS)[0].strip()
+            except subprocess.TimeoutExpired:
+                process.kill()
 
 
-def await_recovery(clients: PoliteClients, end: float) -> bool:
+def _await_recovery(clients: PoliteClients, end: float) -> bool:
     """Awaits that each client has been answered well some times in a row, and returns whether they were in time."""
     time.sleep(_AFTER_SECONDS)
     while time.monotonic() < end + _RECOVERY_SECONDS:
-        last = [seen.between(end, float("inf")).calls[-_CALM_CALLS:] for seen in clients.look().values()]
+        last = [seen.since(end).calls[-_CALM_CALLS:] for seen in clients.look().values()]
         if all(len(calls) == _CALM_CALLS and not any(map(_is_bad, calls)) for calls in last):
             return True
         time.sleep(SLOW_SECONDS)
@@ -188,39 +213,6 @@ def _is_bad(call: PoliteCall) -> bool:
     return bool(call.failure) or call.seconds > SLOW_SECONDS
 
 
-def _note(row: Row, figures: dict[str, Figures]) -> None:
-    both = Figures((*figures["raw"].calls, *figures["sdk"].calls))
-    row.calls = len(both.calls)
-    if both.calls:
-        row.p50_ms, row.p99_ms, row.worst_ms = (round(both.find_quantile(share) * 1000, 2) for share in (0.5, 0.99, 1))
-    if figures["health"].calls:
-        row.health_p99_ms = round(figures["health"].find_quantile(0.99) * 1000, 2)
-    row.refused, row.refused_sdk = (_count_refusals(figures[kind]) for kind in ("raw", "sdk"))
-    lost = [name for seen in figures.values() for name in seen.failures if not name.startswith(_REFUSALS)]
-    row.lost = dict(Counter(lost).most_common(5))
-
-
-def _count_refusals(seen: Figures) -> int:
-    return sum(name.startswith(_REFUSALS) for name in seen.failures)
-
-
-def stop(server: ServerProcess) -> int | None:
-    """Stops it, twice where once is not enough; None where it has to be killed, and its workers with it."""
-    workers = list_children(server.process.pid)
-    for _ in range(2):  # the second signal cuts a drain short
-        if server.process.poll() is None:
-            server.process.send_signal(signal.SIGTERM)
-        try:
-            return server.process.wait(_STOP_SECONDS)
-        except subprocess.TimeoutExpired:
-            continue
-    server.process.kill()
-    for worker in workers:
-        with suppress(ProcessLookupError):
-            os.kill(worker, signal.SIGKILL)
-    return None
-
-
 def count_errors(records: Iterable[Record]) -> int:
     """Counts the lines of level ERROR or above, also those that gRPC's core has written by itself."""
     return sum(
@@ -229,21 +221,28 @@ def count_errors(records: Iterable[Record]) -> int:
     )
 
 
-def find_misses(row: Row, bounds: Interval, slack: float = 1.0) -> list[str]:
-    """Returns what is not as it must be; times may be so many times as long as the bounds say."""
-    if row.failure:
-        return [row.failure]
-    recovery = float("inf") if row.recovery_seconds is None else row.recovery_seconds
-    highest = {
-        "p50 ms": (row.p50_ms, bounds.p50_ms * slack),
-        "p99 ms": (row.p99_ms, bounds.p99_ms * slack),
-        "health p99 ms": (row.health_p99_ms, bounds.health_p99_ms * slack),
-        "seconds to recover": (recovery, bounds.recovery_seconds * slack),
-        "refused": (row.refused, bounds.refusals),
-        "refused with the SDK": (row.refused_sdk, 0),
-        "lost": (row.lost_calls, 0),
-        "MiB of memory": (row.peak_mib, row.base_mib + BUDGET_MIB * MAX_OVER_BUDGET),
-        "errors in the log": (row.errors, 0),
-    }
-    misses = [f"{name}: {have:g}, not {most:g}" for name, (have, most) in highest.items() if have > most]
-    return misses if row.exit_code == 0 else [*misses, f"exit code: {row.exit_code}"]
+def main() -> None:
+    """Attacks until standard input ends."""
+    attack, address = ATTACKS[sys.argv[1]], sys.argv[2]
+    ends = Counter[str]()
+
+    def go_on() -> None:
+        while True:
+            try:
+                attack.run(address)
+                end = "closed"
+            except Exception as error:  # noqa: BLE001 - what the attacker meets is what it reports
+                end = type(error).__name__ if isinstance(error, OSError) else repr(error)[:200]
+            ends[end] += 1
+            time.sleep(0.05)  # an attacker that is refused at once leaves the machine to others
+
+    for _ in range(attack.connections):
+        Thread(target=go_on, daemon=True).start()
+    print("ready", flush=True)
+    sys.stdin.read()
+    print(json.dumps(ends), flush=True)
+    os._exit(0)  # whatever its threads are doing
+
+
+if __name__ == "__main__":
+    main()

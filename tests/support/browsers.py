@@ -2,6 +2,7 @@
 
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -43,7 +44,7 @@ def run_explorer(*arguments: str) -> Iterator[str]:
         assert process.stdout is not None
         yield process.stdout.readline().strip()
     finally:
-        process.terminate()
+        process.send_signal(signal.SIGINT)  # as a user ends it; after SIGTERM nothing would be measured of it
         process.wait(_STOP_SECONDS)
         process.stdout.close()  # type: ignore[union-attr] # as above
 

@@ -43,11 +43,15 @@ class Collector:
         with self._news:
             self._spans.clear()
 
-    def await_spans(self, count: int) -> list[Span]:
-        """Awaits so many spans, and returns all in the order in which they ended."""
+    def await_spans(self, count: int, trace: str = "") -> list[Span]:
+        """Awaits so many spans, of one trace if it is given, and returns all in the order in which they ended."""
+
+        def find() -> list[Span]:
+            return [span for span in self._spans if trace in {"", span.trace_id.hex()}]
+
         with self._news:
-            assert self._news.wait_for(lambda: len(self._spans) >= count, WAIT_SECONDS), self._spans
-            return sorted(self._spans, key=lambda span: span.end_time_unix_nano)
+            assert self._news.wait_for(lambda: len(find()) >= count, WAIT_SECONDS), self._spans
+            return sorted(find(), key=lambda span: span.end_time_unix_nano)
 
 
 def read_attributes(holder: Span | Resource) -> dict[str, Any]:

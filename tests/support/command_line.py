@@ -18,6 +18,10 @@ from server_processes import ServerProcess
 from tensor_reshape.cli.__main__ import main
 
 SIX = np.arange(6, dtype=np.float32).reshape(2, 3)
+PROGRAM = Path(sys.executable).parent / "tensor-reshape"
+NOBODY = ("--server", "127.0.0.1:1", "--timeout", "0.2")
+"""Options that name a server that does not exist."""
+
 _RUN_SECONDS = 60
 _CORE_LINE = re.compile(r"[IWEF]\d{4} |WARNING: All log messages before")  # the C core of gRPC logs on stderr too
 

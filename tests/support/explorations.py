@@ -9,8 +9,10 @@ from tensor_reshape.rules.operations import OPERATIONS
 from tensor_reshape.server.http.explorer.answers import answer_typed
 from tensor_reshape.server.http.explorer.typed_questions import TypedQuestion
 from tensor_reshape.server.service.methods import ReshapeService
+from tensor_reshape.wire.methods import INFER_SHAPE
 
 SERVICE = ReshapeService(DEFAULT_LIMITS)
+INFER = next(method for method in SERVICE.methods.unary if method.name == INFER_SHAPE.path)
 LISTEN = ("127.0.0.1:50051",)
 
 QUOTED = "'; rm -rf ~; '"

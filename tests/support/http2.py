@@ -35,10 +35,8 @@ class Kind(IntEnum):
 
     DATA = 0
     HEADERS = 1
-    PRIORITY = 2
     RST_STREAM = 3
     SETTINGS = 4
-    PUSH_PROMISE = 5
     PING = 6
     GOAWAY = 7
     WINDOW_UPDATE = 8

@@ -1,7 +1,6 @@
 """The manifests of deploy/kubernetes as kustomize renders them, and the server that they ask for."""
 
 import json
-import math
 import os
 import re
 import shutil
@@ -130,22 +129,13 @@ def build_podman_flags(overlay: str, secrets: Mapping[str, Path]) -> Iterator[st
     if not of_container["allowPrivilegeEscalation"]:
         yield "--security-opt=no-new-privileges"
     yield from (f"--cap-drop={capability}" for capability in of_container["capabilities"]["drop"])
-    yield from _limit(container["resources"]["limits"])
+    assert set(container["resources"]["limits"]) == {"memory"}
+    size = parse_bytes(container["resources"]["limits"]["memory"])
+    yield from (f"--memory={size}b", f"--memory-swap={size}b")  # no swap, as on a node
     yield from (f"--env={name}={value}" for name, value in find_variables(overlay).items())
     folders = {volume["name"]: secrets[volume["secret"]["secretName"]] for volume in pod.get("volumes", [])}
     for mount in container.get("volumeMounts", []):
         yield f"--volume={folders[mount['name']]}:{mount['mountPath']}:{'ro' if mount['readOnly'] else 'rw'}"
-
-
-def _limit(limits: Mapping[str, str]) -> Sequence[str]:
-    assert set(limits) == {"memory"}
-    size = parse_bytes(limits["memory"])
-    return (f"--memory={size}b", f"--memory-swap={size}b")  # no swap, as on a node
-
-
-def round_up(size: float, step: int) -> int:
-    """Returns the least multiple of `step` that is not less than `size`."""
-    return math.ceil(size / step) * step
 
 
 def _parse_version(text: str) -> int:

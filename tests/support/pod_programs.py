@@ -1,4 +1,37 @@
-"""Programs of Python that run beside a pod, in its network, or within it."""
+"""Programs of Python that run beside a container, in its network, or within it."""
+
+DESCRIBE_IMAGE = """
+import importlib.util, json, os, shutil, subprocess, sys
+from importlib.metadata import distributions
+
+LIST_INSTALLERS = "import importlib.util; print(*filter(importlib.util.find_spec, ('pip', 'ensurepip')))"
+status = dict(line.split(":\\t", 1) for line in open("/proc/1/status").read().splitlines())
+tools = ("pip", "pip3", "uv", "cc", "gcc", "c++", "clang", "make")
+
+def list_installers(python):
+    return subprocess.run([python, "-c", LIST_INSTALLERS], stdout=subprocess.PIPE, text=True, check=True).stdout.split()
+
+print(json.dumps({
+    "command": open("/proc/1/cmdline").read().split("\\0"),
+    "uids": status["Uid"].split(),
+    "capabilities": status["CapEff"],
+    "tools": list(filter(shutil.which, tools)),
+    "installers": list_installers(sys.executable),
+    "installers_of_the_base": list_installers(os.path.realpath(sys.executable)),
+    "has_pip_conf": os.path.exists("/etc/pip.conf"),
+    "installed": [(one.name, one.version) for one in distributions()],
+    "bill": open("/opt/tensor-reshape/sbom.cdx.json").read(),
+}))
+"""
+
+READ_STATUS = """
+import json, os
+from tensor_reshape.server.process.resources import find_cgroup_limit
+
+fields = dict(line.split(":\\t", 1) for line in open("/proc/1/status").read().splitlines() if ":\\t" in line)
+is_read_only = bool(os.statvfs("/").f_flag & os.ST_RDONLY)
+print(json.dumps({**fields, "is_read_only": is_read_only, "memory": find_cgroup_limit()}))
+"""
 
 PROBE = """
 import sys, grpc
@@ -51,7 +84,7 @@ from tensor_reshape.client import CallTimeoutError, Client, UnavailableError
 
 folder, port = Path(sys.argv[1]), sys.argv[2]
 authority, key, chain = ((folder / f"{name}.pem").read_bytes() for name in ("ca", "client-key", "client"))
-for pair, timeout in (((key, chain), 60), ((), 5)):
+for pair, timeout in (((key, chain), 60), ((), 2)):
     with Client(f"localhost:{port}", credentials=grpc.ssl_channel_credentials(authority, *pair)) as client:
         try:
             print(*client.infer_shape([2, 3], [6], special_zero=False, timeout=timeout).known)

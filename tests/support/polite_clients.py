@@ -39,9 +39,9 @@ class Figures:
 
     calls: tuple[PoliteCall, ...]
 
-    def between(self, begin: float, end: float) -> "Figures":
-        """Returns what it saw of the calls that began in a time."""
-        return Figures(tuple(call for call in self.calls if begin <= call.began < end))
+    def since(self, begin: float) -> "Figures":
+        """Returns what it saw of the calls that began after a time."""
+        return Figures(tuple(call for call in self.calls if begin <= call.began))
 
     def during(self, begin: float, end: float) -> "Figures":
         """Returns what it saw of the calls that were under way in a time, also such as began before."""
@@ -56,14 +56,6 @@ class Figures:
         """Returns the seconds within which this share of the calls was over."""
         ordered = sorted(call.seconds for call in self.calls)
         return ordered[min(int(len(ordered) * share), len(ordered) - 1)]
-
-    def describe(self) -> str:
-        """Returns one line for people."""
-        if not self.calls:
-            return "no calls"
-        p50, p99, worst = (self.find_quantile(share) * 1000 for share in (0.5, 0.99, 1))
-        failed = f"{len(self.failures)} failed {sorted(set(self.failures)) or ''}"
-        return f"{len(self.calls)} calls, {failed}, p50 {p50:.1f} p99 {p99:.1f} worst {worst:.0f} ms"
 
 
 class PoliteClient:
@@ -149,7 +141,7 @@ def run_polite_clients(
 
     Args:
         address: of the server.
-        kinds: "raw" (a bare channel without retries), "sdk", "health" (bare), "infer" (bare), "mib" (the SDK, 1 MiB).
+        kinds: "raw" (a bare channel without retries), "sdk", "health" (bare), "mib" (the SDK, 1 MiB).
         calls_per_second: the pace of each.
     """
     # At once: each is slow to import what it needs.
@@ -191,27 +183,15 @@ def _build_call(address: str, kind: str) -> Callable[[], object]:
     import grpc  # noqa: PLC0415
     import numpy as np  # noqa: PLC0415
 
-    from http2 import HEALTH_CHECK, SERVICE_PATH  # noqa: PLC0415
+    from http2 import HEALTH_CHECK  # noqa: PLC0415
     from plain_requests import STATIC_RESHAPE, build_static_request  # noqa: PLC0415
     from tensor_reshape.client import Client  # noqa: PLC0415
-    from tensor_reshape.v1 import reshape_pb2, tensor_pb2  # noqa: PLC0415
 
-    array = np.ones((2, 3) if kind != "mib" else (512, 512), np.float32)
     if kind in {"sdk", "mib"}:
+        array = np.ones((2, 3) if kind == "sdk" else (512, 512), np.float32)
         client = Client(address, timeout=CALL_SECONDS)
         return lambda: client.static_reshape(array, [-1], special_zero=False)
-    shape = tensor_pb2.Shape(dims=[tensor_pb2.Dim(value=6)])
-    question = reshape_pb2.InferShapeRequest(
-        operation=reshape_pb2.OPERATION_STATIC_RESHAPE,
-        special_zero=False,
-        data=tensor_pb2.TensorSpec(shape=shape),
-        shape=shape,
-    ).SerializeToString()
-    path, request = {
-        "raw": (STATIC_RESHAPE, build_static_request()),
-        "infer": (f"{SERVICE_PATH}InferShape", question),
-        "health": (HEALTH_CHECK, b""),
-    }[kind]
+    path, request = {"raw": (STATIC_RESHAPE, build_static_request()), "health": (HEALTH_CHECK, b"")}[kind]
     channel = grpc.insecure_channel(address, [("grpc.enable_retries", 0)])
     method: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(path)
     return lambda: method(request, timeout=CALL_SECONDS)

@@ -1,4 +1,4 @@
-"""The answers of fakes, as bytes: `test_fakes` holds them beside those of real servers."""
+"""The answers of fakes, as bytes: `test_fakes` compares them with those of real servers."""
 
 import pytest
 
@@ -14,16 +14,13 @@ def test_a_request_is_answered_by_the_method_of_its_path():
     assert decode_server_info(answer(SERVER_INFO.path, b"")) == INFO
 
 
-def test_what_cannot_be_read_is_refused_as_by_a_server():
-    with pytest.raises(InvalidRequestError) as caught:
+def test_a_request_that_a_server_refuses_is_refused():
+    with pytest.raises(InvalidRequestError) as malformed:
         answer(INFER_SHAPE.path, b"\xff")
-    assert caught.value.reason is Reason.MESSAGE_MALFORMED
-
-
-def test_a_request_above_the_default_limit_is_refused():
-    with pytest.raises(LimitError) as caught:
+    with pytest.raises(LimitError) as large:
         answer(INFER_SHAPE.path, bytes(MAX_MESSAGE_BYTES + 1))
-    assert (caught.value.reason, caught.value.field) == (Reason.MESSAGE_TOO_LARGE, "data")
+    assert malformed.value.reason is Reason.MESSAGE_MALFORMED
+    assert (large.value.reason, large.value.field) == (Reason.MESSAGE_TOO_LARGE, "data")
 
 
 def test_the_elements_of_a_stream_come_back_as_they_went():

@@ -4,6 +4,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+import grpc
 import ml_dtypes
 import numpy as np
 import pytest
@@ -15,7 +16,6 @@ from tensor_reshape.client import (
     AsyncClient,
     CallTimeoutError,
     Client,
-    DataType,
     InferredShape,
     LimitError,
     PackedTensor,
@@ -104,21 +104,19 @@ def show(outcome: object) -> object:
 
 
 @pytest.mark.parametrize("fake", FAKES)
-@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
-def test_a_fake_gives_what_a_real_server_gives(
-    server: ServerProcess, fake: str, call: Callable[[AnyClient], object], monkeypatch: pytest.MonkeyPatch
-):
+def test_a_fake_gives_what_a_real_server_gives(server: ServerProcess, fake: str, monkeypatch: pytest.MonkeyPatch):
     with open_client(CLIENTS[FAKES.index(fake)], server.address) as real:
-        expected = find_outcome(real, call)
+        expected = {name: find_outcome(real, call) for name, call in CALLS.items()}
     monkeypatch.setattr("grpc._cython.cygrpc.Channel", None)  # nothing of it could connect
     with open_client(fake, "nobody:1") as client:
-        assert find_outcome(client, call) == expected
+        for name, call in CALLS.items():
+            assert find_outcome(client, call) == expected[name], name
 
 
-def test_a_fake_says_the_limits_of_a_server(server: ServerProcess):
+def test_a_fake_has_the_limits_of_a_server(server: ServerProcess):
     with Client(server.address) as real, FakeClient() as fake:
-        told, faked = real.server_info(), fake.server_info()
-    assert (faked.version, faked.limits, faked.operations) == (told.version, told.limits, told.operations)
+        info, faked = real.server_info(), fake.server_info()
+    assert (faked.version, faked.limits, faked.operations) == (info.version, info.limits, info.operations)
 
 
 @pytest.mark.parametrize(("fake", "real"), [(FakeClient, Client), (AsyncFakeClient, AsyncClient)])
@@ -128,13 +126,6 @@ def test_a_fake_has_the_signatures_of_a_client(fake: type, real: type):
     assert [
         name for name in names if inspect.signature(getattr(fake, name)) != inspect.signature(getattr(real, name))
     ] == []
-
-
-def test_progress_is_told():
-    told: list[tuple[int, int]] = []
-    with FakeClient() as client:
-        client.reshape(LARGE, [-1], special_zero=False, progress=lambda arrived, total: told.append((arrived, total)))
-    assert (told[0], told[-1]) == ((0, LARGE.nbytes), (LARGE.nbytes, LARGE.nbytes))
 
 
 ENDS: dict[str, Callable[[AnyClient], object]] = {
@@ -158,7 +149,7 @@ def test_the_next_call_fails_and_the_one_after_it_does_not(kind: str, call: Call
 
 
 @pytest.mark.parametrize("kind", FAKES)
-def test_a_call_ends_with_the_error_that_it_was_told(kind: str):
+def test_calls_end_with_the_error_that_is_set(kind: str):
     error = LimitError.of(Reason.SERVER_BUSY, "busy")
     with open_client(kind, "nobody:1") as client:
         client.fail_next(error, times=2)
@@ -169,7 +160,19 @@ def test_a_call_ends_with_the_error_that_it_was_told(kind: str):
         assert client.infer_shape([6], [6]) == (6,)
 
 
-def test_what_is_refused_before_it_is_sent_is_no_call():
+def test_any_exception_may_be_set_as_the_next_failure():
+    with FakeClient() as client:
+        for error in (OSError("the disk"), CallTimeoutError("late", grpc.StatusCode.DEADLINE_EXCEEDED)):
+            client.fail_next(error)
+            with pytest.raises(OSError, match=r"the disk|late"):  # a TimeoutError of Python's is one
+                client.server_info()
+        for wrong in (UnavailableError, "UNAVAILABLE"):
+            with pytest.raises(TypeError, match=r"^error is .*: write an exception, as LimitError\.of\("):
+                client.fail_next(wrong)  # type: ignore[arg-type] # that is the point
+        client.check_health()
+
+
+def test_a_refusal_before_sending_leaves_the_failure_for_the_next_call():
     with FakeClient() as client:
         client.fail_next()
         with pytest.raises(ReshapeError):
@@ -178,57 +181,33 @@ def test_what_is_refused_before_it_is_sent_is_no_call():
             client.reshape(SIX, [6], special_zero=False)
 
 
-@pytest.mark.parametrize("name", ["reshape", "infer_shape", "infer_shapes", "check_health", "wait_until_ready"])
-async def test_a_closed_fake_refuses_calls(name: str):
-    arguments = {"reshape": (SIX, [6]), "infer_shape": ([6], [6]), "infer_shapes": ([],)}.get(name, ())
-    flag = {"special_zero": False} if name in {"reshape", "infer_shape"} else {}
+async def test_a_closed_fake_refuses_calls():
     blocking, awaited = FakeClient(), AsyncFakeClient()
     blocking.close()
     await awaited.close()
-    with pytest.raises(ValueError, match="closed"):
-        getattr(blocking, name)(*arguments, **flag)
-    with pytest.raises(ValueError, match="closed"):
-        await getattr(awaited, name)(*arguments, **flag)
+    flag: dict[str, Any] = {"special_zero": False}
+    calls: dict[str, tuple[tuple[object, ...], dict[str, Any]]] = {
+        "reshape": ((SIX, [6]), flag),
+        "infer_shape": (([6], [6]), flag),
+        "infer_shapes": (([],), {}),
+        "check_health": ((), {}),
+        "wait_until_ready": ((), {}),
+    }
+    for name, (arguments, fields) in calls.items():
+        with pytest.raises(ValueError, match="closed"):
+            getattr(blocking, name)(*arguments, **fields)
+        with pytest.raises(ValueError, match="closed"):
+            await getattr(awaited, name)(*arguments, **fields)
 
 
-def test_a_fake_takes_the_options_of_a_client():
+def test_a_fake_takes_the_options_of_a_client_and_reports_progress():
     with FakeClient("host:1", timeout=5, inline_max_bytes=1, chunk_bytes=2) as client:
         assert not isinstance(client.reshape(SIX, [2, 3], special_zero=False).base, bytes)  # it was streamed
         assert repr(client) == "<FakeClient of host:1>"
         with pytest.raises(ValueError, match="timeout"):
             client.infer_shape([1], [1], special_zero=False, timeout=-1)
-
-
-def test_what_is_submitted_is_answered_on_a_thread():
-    with FakeClient() as client:
         assert client.submit(client.infer_shape, [6], [-1], special_zero=False).result() == (6,)
-
-
-def test_a_fake_may_be_told_any_exception():
+    reports: list[tuple[int, int]] = []
     with FakeClient() as client:
-        client.fail_next(OSError("the disk"))
-        with pytest.raises(OSError, match="the disk"):
-            client.server_info()
-
-
-@pytest.mark.parametrize("error", [UnavailableError, "UNAVAILABLE"])
-def test_what_is_no_exception_says_what_to_write(error: object):
-    with FakeClient() as client:
-        with pytest.raises(TypeError, match=r"^error is .*: write an exception, as LimitError\.of\("):
-            client.fail_next(error)  # type: ignore[arg-type] # that is the point
-        client.check_health()
-
-
-def test_a_timeout_is_a_failure_like_any_other():
-    import grpc  # noqa: PLC0415 - here alone
-
-    with FakeClient() as client:
-        client.fail_next(CallTimeoutError("late", grpc.StatusCode.DEADLINE_EXCEEDED))
-        with pytest.raises(TimeoutError):
-            client.check_health()
-
-
-def test_the_data_types_are_those_of_the_sdk():
-    fields: dict[str, Any] = {"special_zero": False}
-    with FakeClient() as client:
-        assert client.reshape(PackedTensor(DataType.U4, [2], b"1"), [2, 1], **fields).dims == (2, 1)
+        client.reshape(LARGE, [-1], special_zero=False, progress=lambda *report: reports.append(report))
+    assert (reports[0], reports[-1]) == ((0, LARGE.nbytes), (LARGE.nbytes, LARGE.nbytes))

@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from conformance.adapters.libraries import Deviation, Difference, Library, Matter
+from conformance.adapters.libraries import Deviation, Difference, Matter
 from conformance.adapters.questions import Question, Unknown, read_question, write_dims
 from tensor_reshape.conformance.cases import Size, list_questions
-from tensor_reshape.conformance.results import Results
 from tensor_reshape.conformance.verdicts import Verdict
 from verification.adapters.environments import ADAPTERS, ROOT
 from verification.adapters.libraries import NAMES, list_reports, load_libraries, load_library
@@ -26,15 +25,10 @@ RESULTS = read_results()
 DEFECTS = set(Matter) - {Matter.WEAKER_ANSWER, Matter.OTHER_DEFINITION}
 ASKED = {"operation": "reshape", "data": [2, 3], "shape": [-1], "special_zero": False}
 TOY_LIBRARY = """
-from conformance.adapters.libraries import Implementation, Library
-
-LIBRARY = Library(
-    title="Toy",
-    distributions=("numpy",),
-    implementations=(Implementation(name="toy", asked="."),),
-    lacks="",
-    deviations=(),
-)
+title = "Toy"
+distributions = ["numpy"]
+lacks = ""
+implementations = [{name = "toy", asked = "."}]
 """
 TOY_ADAPTER = """
 import os
@@ -65,7 +59,7 @@ def toy(tmp_path: Path) -> dict[str, str]:
     """An adapter of a library that crashes at will; returns the environment in which it is found."""
     folder = tmp_path / "conformance/adapters/toy"
     folder.mkdir(parents=True)
-    (folder / "library.py").write_text(TOY_LIBRARY)
+    folder.with_suffix(".toml").write_text(TOY_LIBRARY)
     (folder / "adapter.py").write_text(TOY_ADAPTER)
     return {**os.environ, "PYTHONPATH": str(tmp_path)}
 
@@ -99,10 +93,6 @@ def make_difference(verdict: str, shape: list[int]) -> Difference:
     )
 
 
-def list_deviations() -> list[tuple[str, Deviation]]:
-    return [(name, deviation) for name, library in LIBRARIES.items() for deviation in library.deviations]
-
-
 def test_an_adapter_says_what_it_is_and_answers_each_question(toy: dict[str, str]):
     asked = [
         {"id": "1", **ASKED},
@@ -132,7 +122,18 @@ def test_what_was_answered_before_a_crash_has_been_written(toy: dict[str, str]):
 def test_a_crash_of_a_library_is_told_and_ends_no_run(toy: dict[str, str], tmp_path: Path):
     program = f"{sys.executable} -m conformance.adapters.toy.adapter toy"
     results = tmp_path / "results.json"
-    command = ["tensor-reshape", "conformance", "--command", program, "--rule", "target", "--results", str(results)]
+    command = [
+        sys.executable,
+        "-m",
+        "tensor_reshape.cli",
+        "conformance",
+        "--command",
+        program,
+        "--rule",
+        "target",
+        "--results",
+        str(results),
+    ]
 
     subprocess.run(command, check=False, cwd=ROOT, env=toy, capture_output=True)
 
@@ -142,24 +143,19 @@ def test_a_crash_of_a_library_is_told_and_ends_no_run(toy: dict[str, str], tmp_p
     assert sum(counts.values()) == len(list_questions([Size.CORE], ["target"]))
 
 
-@pytest.mark.parametrize(
-    ("dim", "read"),
-    [
-        (3, 3),
-        (None, Unknown()),
-        ("?", Unknown()),
-        ([2, 4], Unknown(2, 4)),
-        ([2, None], Unknown(2)),
-        ("2..8", Unknown(2, 8)),
-        ("N", Unknown(name="N")),
-        ("N:1..8", Unknown(1, 8, "N")),
-        ("N:1..", Unknown(1, None, "N")),
-        ("4*C", Unknown(name="4*C")),
-        ({"min": 1, "max": None, "name": "N"}, Unknown(1, None, "N")),
-    ],
-)
-def test_a_dim_is_read_with_all_that_is_said_of_it(dim: object, read: object):
-    assert read_question({**ASKED, "data": [dim]}).data == (read,)
+def test_dims_are_read_with_all_that_is_said_of_them():
+    dims = {
+        "2..8": Unknown(2, 8),
+        "N": Unknown(name="N"),
+        "N:1..8": Unknown(1, 8, "N"),
+        "N:1..": Unknown(1, None, "N"),
+        "4*C": Unknown(name="4*C"),
+        "?": Unknown(),
+    }
+    assert read_question({**ASKED, "data": list(dims)}).data == tuple(dims.values())
+    objects = [3, None, [2, 4], [2, None], {"min": 1, "max": None, "name": "N"}]
+    read = (3, Unknown(), Unknown(2, 4), Unknown(2), Unknown(1, None, "N"))
+    assert read_question({**ASKED, "data": objects}).data == read
 
 
 def test_what_a_question_leaves_out_is_nothing():
@@ -182,24 +178,20 @@ def test_each_question_of_the_kit_can_be_read():
         assert read_question(question.asked).operation == question.asked["operation"]
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_an_adapter_pins_what_it_asks(name: str):
-    pins = [line for line in (ADAPTERS / name / "requirements.txt").read_text().splitlines() if line[:1].isalnum()]
+def test_adapters_pin_what_they_ask():
+    for name, library in LIBRARIES.items():
+        pins = [line for line in (ADAPTERS / name / "requirements.txt").read_text().splitlines() if line[:1].isalnum()]
+        assert [pin for pin in pins if "==" not in pin] == [], name
+        assert set(library.distributions) <= {pin.partition("==")[0] for pin in pins}, name
 
-    assert [pin for pin in pins if "==" not in pin] == []
-    assert set(LIBRARIES[name].distributions) <= {pin.partition("==")[0] for pin in pins}
 
-
-@pytest.mark.parametrize("results", RESULTS.values(), ids=RESULTS)
-def test_results_are_of_the_kit_as_it_is(results: Results):
-    questions = {question.id: question for question in list_questions(results.sizes)}
-
-    assert results.total == len(questions)
-    for one in results.differences:
-        assert (one.question, one.right) == (
-            {key: value for key, value in questions[one.id].asked.items() if key != "id"},
-            questions[one.id].right,
-        )
+def test_results_are_of_the_kit_as_it_is():
+    for name, results in RESULTS.items():
+        questions = {question.id: question for question in list_questions(results.sizes)}
+        assert results.total == len(questions), name
+        for one in results.differences:
+            asked = {key: value for key, value in questions[one.id].asked.items() if key != "id"}
+            assert (one.question, one.right) == (asked, questions[one.id].right), name
 
 
 def test_each_implementation_of_a_library_has_results_of_its_sizes_and_no_other():
@@ -208,29 +200,22 @@ def test_each_implementation_of_a_library_has_results_of_its_sizes_and_no_other(
     assert {name: [str(size) for size in results.sizes] for name, results in RESULTS.items()} == asked
 
 
-@pytest.mark.parametrize("library", LIBRARIES.values(), ids=LIBRARIES)
-def test_results_outside_the_core_have_one_difference_of_each_cause_rule_and_verdict(library: Library):
+def test_results_outside_the_core_have_one_difference_of_each_cause_rule_and_verdict():
     core = {question.id for question in list_questions([Size.CORE])}
-
-    for way in library.implementations:
-        others = [one for one in list_differences(RESULTS[way.name]) if one.case not in core]
-        kinds = [(find_cause(library, one), one.rule, one.verdict) for one in others]
-        assert len(set(kinds)) == len(kinds), way.name
-
-
-@pytest.mark.parametrize("library", LIBRARIES.values(), ids=LIBRARIES)
-def test_each_difference_is_explained_and_each_deviation_has_one(library: Library):
-    differences = [one for way in library.implementations for one in list_differences(RESULTS[way.name])]
-
-    explained = explain(library, differences)
-
-    assert [(one.case, one.verdict) for one in explained.get(None, [])] == []
-    assert [deviation.title for deviation in library.deviations if deviation not in explained] == []
+    for library in LIBRARIES.values():
+        for way in library.implementations:
+            others = [one for one in list_differences(RESULTS[way.name]) if one.case not in core]
+            kinds = [(find_cause(library, one), one.rule, one.verdict) for one in others]
+            assert len(set(kinds)) == len(kinds), way.name
 
 
-@pytest.mark.parametrize(("name", "deviation"), list_deviations(), ids=lambda value: getattr(value, "title", value))
-def test_each_defect_has_a_report_and_nothing_else_has(name: str, deviation: Deviation):
-    assert bool(deviation.report) == (deviation.matter in DEFECTS), name
+def test_each_difference_is_explained_and_each_deviation_has_one():
+    for name, library in LIBRARIES.items():
+        differences = [one for way in library.implementations for one in list_differences(RESULTS[way.name])]
+        explained = explain(library, differences)
+        assert [(one.case, one.verdict) for one in explained.get(None, [])] == [], name
+        assert [deviation.title for deviation in library.deviations if deviation not in explained] == [], name
+        assert [one.title for one in library.deviations if bool(one.report) != (one.matter in DEFECTS)] == [], name
 
 
 def test_each_report_is_of_a_deviation():
@@ -251,35 +236,25 @@ def test_the_example_of_a_deviation_is_the_smallest_that_shows_how_much_it_matte
     assert find_example(None, [larger, refused, wrong]) is refused
 
 
-@pytest.mark.parametrize("report", sorted(path.stem for path in REPORTS.glob("*.md")))
-def test_a_report_has_a_program_what_it_prints_and_what_is_expected(report: str):
-    text = (REPORTS / f"{report}.md").read_text()
+def test_reports_have_programs_what_they_print_and_what_is_expected():
+    for path in REPORTS.glob("*.md"):
+        text, programs = path.read_text(), read_programs(path.stem)
+        assert read_title(path.stem), path
+        assert [program for program in programs if not program.output.strip()] == [], path
+        assert len(programs) == text.count("\n```py\n") + text.count("\n```cpp\n") > 0, path
+        assert "**Expected.**" in text, path
 
-    assert read_title(report)
-    assert [program for program in read_programs(report) if not program.output.strip()] == []
-    assert len(read_programs(report)) == text.count("\n```py\n") + text.count("\n```cpp\n") > 0
-    assert "**Expected.**" in text
 
-
-@pytest.mark.parametrize(
-    ("asked", "line"),
-    [
-        (ASKED, "[2, 3] to [-1]"),
+def test_questions_and_answers_are_shown_in_a_line():
+    questions: list[tuple[dict[str, object], str]] = [
         ({**ASKED, "special_zero": True}, "[2, 3] to [-1], sz"),
         ({"operation": "reshape", "data": None, "shape": [None]}, "[...] to [?], no special_zero"),
         ({**ASKED, "data": [[1, 3], [2, None], "N"], "strides": [1]}, "[1..3, 2.., N] to [-1], strides [1]"),
         ({**ASKED, "expected": [6], "data_type": "f32"}, "[2, 3] to [-1], expecting [6], f32"),
         ({**ASKED, "data_type": "u4", "bytes": "0102"}, "[2, 3] to [-1], u4, bytes 0102"),
-    ],
-)
-def test_a_question_is_shown_in_a_line(asked: dict[str, object], line: str):
-    assert format_question(asked) == line
-
-
-@pytest.mark.parametrize(
-    ("answer", "line"),
-    [
-        ({"shape": [6]}, "`[6]`"),
+    ]
+    assert [format_question(asked) for asked, _ in questions] == [line for _, line in questions]
+    answers: list[tuple[dict[str, object], str]] = [
         ({"shape": None}, "`[...]`"),
         ({"shape": [{"min": 1, "max": 8, "name": "N"}]}, "`[N: 1..8]`"),
         ({"shape": [{"min": 0, "max": None, "name": "N"}]}, "`[N]`"),
@@ -287,10 +262,8 @@ def test_a_question_is_shown_in_a_line(asked: dict[str, object], line: str):
         ({"error": {"reason": "VOLUME_MISMATCH"}}, "refused, `VOLUME_MISMATCH`"),
         ({"error": {"message": "no [6]"}}, "refused: no \\[6\\]"),
         ({}, ""),
-    ],
-)
-def test_an_answer_is_shown_in_a_line(answer: dict[str, object], line: str):
-    assert format_answer(answer) == line
+    ]
+    assert [format_answer(answer) for answer, _ in answers] == [line for _, line in answers]
 
 
 def test_no_adapter_imports_this_project():

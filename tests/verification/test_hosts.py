@@ -1,4 +1,4 @@
-"""Most of what `scripts/hosts` does: real servers on hosts of their own, which are cut off, added and replaced."""
+"""Most of `scripts/verify hosts`: real servers on hosts of their own, which are cut off, added and replaced."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""A short form of `scripts/transfers`."""
+"""A short form of `scripts/verify transfers`."""
 
 import json
 from pathlib import Path

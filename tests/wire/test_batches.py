@@ -4,10 +4,11 @@ from typing import cast
 
 import pytest
 from google.protobuf.message import DecodeError
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dim_strategies import REQUESTS
+from hypothesis_profiles import examples
 from meters import measure_peak
 from tensor_reshape.rules.batches import BatchItem
 from tensor_reshape.rules.dims import ANY, Symbol, make_expression
@@ -45,8 +46,8 @@ def read(raw: bytes) -> list[BatchItem | ReshapeError]:
     return list(decode_batch_items(decode_batch_request(raw)))
 
 
-def read_reasons(raw: bytes) -> list[str]:
-    return [item.reason if isinstance(item, ReshapeError) else "" for item in read(raw)]
+def show(item: BatchItem | ReshapeError) -> object:
+    return (item.reason, item.field) if isinstance(item, ReshapeError) else item
 
 
 def wrap(content: bytes) -> bytes:
@@ -65,51 +66,29 @@ def describe(result: ShapeAnswer | ReshapeError) -> tuple[object, ...]:
     return type(result), result.reason, result.message, result.field, result.metadata
 
 
-@settings(deadline=None)
 @given(items)
-def test_a_batch_is_read_back(batch: list[BatchItem]):
-    assert read(encode_batch(batch)) == batch
-
-
-@settings(deadline=None)
-@given(items)
-def test_a_batch_is_what_the_generated_class_writes(batch: list[BatchItem]):
+def test_a_batch_is_read_back_and_is_what_the_generated_class_writes(batch: list[BatchItem]):
     raw = encode_batch(batch)
+    assert read(raw) == batch
     assert reshape_pb2.BatchInferShapeRequest.FromString(raw).SerializeToString() == raw
 
 
-def test_a_batch_without_items_is_empty():
-    assert read(b"") == []
+NAMED = tensor_pb2.TensorSpec(shape=tensor_pb2.Shape(dims=[tensor_pb2.Dim(symbol=tensor_pb2.Symbol(name="NNN"))]))
+NO_UTF_8 = reshape_pb2.BatchInferShapeItem(question=reshape_pb2.InferShapeRequest(data=NAMED)).SerializeToString()
+# the content of an item; its refusal, alone
+BROKEN: list[tuple[bytes, tuple[Reason, str]]] = [
+    *((broken, (Reason.MESSAGE_MALFORMED, "")) for broken in (b"\x0a", b"\x0a\x05abc", b"\x0a\x01\x08", b"\x00")),
+    (NO_UTF_8.replace(b"NNN", b"\xff\xfe\xfd"), (Reason.MESSAGE_MALFORMED, "")),
+    (bytes(MAX_HEADER_BYTES + 1), (Reason.HEAD_TOO_LARGE, "")),
+    (b"", (Reason.FIELD_MISSING, "question")),
+    (b"\x0a\x02\x08\x01", (Reason.FIELD_MISSING, "data")),
+]
 
 
-@pytest.mark.parametrize("broken", [b"\x0a", b"\x0a\x05abc", b"\x0a\x01\x08", b"\x00"], ids=bytes.hex)
-def test_an_item_that_is_no_message_is_refused_alone(broken: bytes):
-    assert read(BATCH + wrap(broken) + BATCH)[2].__class__ is InvalidRequestError
-    assert read_reasons(BATCH + wrap(broken) + BATCH) == ["", "", Reason.MESSAGE_MALFORMED, "", ""]
-
-
-def test_a_name_that_is_no_utf_8_is_refused_alone():
-    named = tensor_pb2.Dim(symbol=tensor_pb2.Symbol(name="NNN"))
-    spec = tensor_pb2.TensorSpec(shape=tensor_pb2.Shape(dims=[named]))
-    item = reshape_pb2.BatchInferShapeItem(question=reshape_pb2.InferShapeRequest(data=spec))
-    broken = item.SerializeToString().replace(b"NNN", b"\xff\xfe\xfd")
-    assert read_reasons(wrap(broken) + BATCH) == [Reason.MESSAGE_MALFORMED, "", ""]
-
-
-def test_an_item_above_64_kib_is_refused_alone():
-    assert read_reasons(BATCH + wrap(bytes(MAX_HEADER_BYTES + 1)) + BATCH) == ["", "", Reason.HEAD_TOO_LARGE, "", ""]
-
-
-def test_an_item_without_a_question_lacks_it():
-    (error,) = read(EMPTY_ITEM)
-    assert isinstance(error, ReshapeError)
-    assert (error.reason, error.field) == (Reason.FIELD_MISSING, "question")
-
-
-def test_an_item_needs_data_or_a_link():
-    (error,) = read(wrap(b"\x0a\x02\x08\x01"))
-    assert isinstance(error, ReshapeError)
-    assert (error.reason, error.field) == (Reason.FIELD_MISSING, "data")
+def test_an_item_that_cannot_be_read_is_refused_alone():
+    for content, refusal in BROKEN:
+        found = list(map(show, read(BATCH + wrap(content) + BATCH)))
+        assert found == [GOOD, LINKED, refusal, GOOD, LINKED], content[:20]
 
 
 def test_a_link_to_item_0_is_not_an_absent_link():
@@ -118,36 +97,34 @@ def test_a_link_to_item_0_is_not_an_absent_link():
     assert first.data_from == 0
 
 
-@pytest.mark.parametrize(
-    "raw",
-    [
-        *[b"\x0a", b"\x0a\x05", b"\x0b", b"\x00", b"\x0a\xff\xff\xff\xff\xff\x7f"],
-        *map(bytes.fromhex, ["888080801000", "888080801f01", "8a808080170a00", "babcfa807b00", "fdffffff4f271525b7"]),
-    ],
-    ids=bytes.hex,
-)
-def test_what_is_no_batch_is_malformed(raw: bytes):
-    assert refuse(raw).reason == Reason.MESSAGE_MALFORMED
+def test_bytes_that_are_not_a_batch_are_malformed():
+    long_tags = ["888080801000", "888080801f01", "8a808080170a00", "babcfa807b00", "fdffffff4f271525b7"]
+    short = [b"\x0a", b"\x0a\x05", b"\x0b", b"\x00", b"\x0a\xff\xff\xff\xff\xff\x7f"]
+    # The generated class reads a group, but not in a large message.
+    large = b"\x13\x14" + wrap(bytes(MAX_HEADER_BYTES))
+    for raw in (*short, *map(bytes.fromhex, long_tags), large):
+        assert refuse(raw).reason == Reason.MESSAGE_MALFORMED, raw[:12].hex()
 
 
 ITEM = BATCH[2 : 2 + BATCH[1]]
+LAST = BATCH[2 + BATCH[1] :]
 # Every encoding of the two items that protobuf allows a peer.
 ODD = {
     "an unknown number in front": b"\xa8\x1f\x05" + BATCH,
     "an unknown text behind": BATCH + b"\xb2\x1f\x03abc",
-    "an unknown group between": wrap(ITEM) + b"\x13\x08\x01\x14" + BATCH[2 + BATCH[1] :],
+    "an unknown group between": wrap(ITEM) + b"\x13\x08\x01\x14" + LAST,
     "a tag that is too long": b"\x8a\x00" + BATCH[1:],
     "a length that is too long": b"\x0a" + bytes([BATCH[1] | 0x80, 0x00]) + BATCH[2:],
     "a length of five bytes": b"\x0a" + bytes([BATCH[1] | 0x80, 0x80, 0x80, 0x80, 0x00]) + BATCH[2:],
-    "an unknown field in an item": wrap(ITEM + b"\xa8\x1f\x05") + BATCH[2 + BATCH[1] :],
+    "an unknown field in an item": wrap(ITEM + b"\xa8\x1f\x05") + LAST,
     "field 1 of another type": b"\x08\x05" + BATCH,
 }
 
 
-@pytest.mark.parametrize("raw", ODD.values(), ids=ODD.keys())
-def test_an_odd_encoding_is_read_as_the_generated_class_reads_it(raw: bytes):
-    plain = reshape_pb2.BatchInferShapeRequest.FromString(raw)
-    assert read(raw) == read(plain.SerializeToString()) == [GOOD, LINKED]
+def test_an_odd_encoding_is_read_as_the_generated_class_reads_it():
+    for name, raw in ODD.items():
+        plain = reshape_pb2.BatchInferShapeRequest.FromString(raw)
+        assert read(raw) == read(plain.SerializeToString()) == [GOOD, LINKED], name
 
 
 def test_an_item_whose_question_comes_in_two_pieces_is_one_item():
@@ -157,93 +134,62 @@ def test_an_item_whose_question_comes_in_two_pieces_is_one_item():
     assert read(wrap(wrap(first.SerializeToString()) + wrap(second.SerializeToString()))) == [GOOD]
 
 
-@settings(deadline=None, max_examples=500)
+@examples(500)
 @given(st.lists(st.sampled_from([*BATCH, 0x0A, 0x00, 0x08, 0x80, 0x8A, 0xFF, 0x12]), max_size=24).map(bytes))
-def test_no_bytes_are_read_otherwise_than_by_the_generated_class(tail: bytes):
+def test_any_bytes_are_read_as_by_the_generated_class(tail: bytes):
     raw = BATCH + tail
     try:
         plain = reshape_pb2.BatchInferShapeRequest.FromString(raw)
     except DecodeError:  # what is no batch may still be items of which one is refused
         return
     assert len(decode_batch_request(raw)) == len(plain.items)
-    assert [describe_item(item) for item in read(raw)] == [
-        describe_item(item) for item in read(plain.SerializeToString())
-    ]
+    assert list(map(show, read(raw))) == list(map(show, read(plain.SerializeToString())))
 
 
-def describe_item(item: BatchItem | ReshapeError) -> object:
-    return (item.reason, item.field) if isinstance(item, ReshapeError) else item
-
-
-def test_a_batch_of_4_mib_is_taken():
-    raw = wrap(bytes(MAX_BATCH_BYTES - 5))
-    assert (len(raw), len(decode_batch_request(raw))) == (MAX_BATCH_BYTES, 1)
-
-
-def test_a_batch_above_4_mib_is_too_large():
-    error = refuse(bytes(MAX_BATCH_BYTES + 1))
-    assert isinstance(error, LimitError)
-    assert (error.reason, error.metadata["limit"]) == (Reason.BATCH_TOO_LARGE, str(MAX_BATCH_BYTES))
-
-
-def test_a_batch_of_65536_items_is_taken():
+def test_a_batch_has_a_largest_size_and_a_largest_number_of_items():
+    assert read(b"") == []
+    largest = wrap(bytes(MAX_BATCH_BYTES - 5))
+    assert (len(largest), len(decode_batch_request(largest))) == (MAX_BATCH_BYTES, 1)
     assert len(decode_batch_request(EMPTY_ITEM * MAX_BATCH_ITEMS)) == MAX_BATCH_ITEMS
+    above = EMPTY_ITEM * (MAX_BATCH_ITEMS + 1)
+    for raw, limit in (
+        (bytes(MAX_BATCH_BYTES + 1), MAX_BATCH_BYTES),
+        (above, MAX_BATCH_ITEMS),
+        (b"\xa8\x1f\x05" + above, MAX_BATCH_ITEMS),  # behind an unknown field
+        (b"\x10\x00" * (MAX_BATCH_ITEMS + 1), MAX_BATCH_ITEMS),  # fields that are not items
+    ):
+        error = refuse(raw)
+        assert isinstance(error, LimitError)
+        assert (error.reason, error.metadata["limit"]) == (Reason.BATCH_TOO_LARGE, str(limit))
+    flood = EMPTY_ITEM * (MAX_BATCH_BYTES // 2)
+    assert measure_peak(lambda: refuse(flood)) < 16 * MIB
 
 
-@pytest.mark.parametrize("odd", [b"", b"\xa8\x1f\x05"], ids=["as usual", "behind an unknown field"])
-def test_a_batch_of_one_item_more_is_too_large(odd: bytes):
-    error = refuse(odd + EMPTY_ITEM * (MAX_BATCH_ITEMS + 1))
-    assert isinstance(error, LimitError)
-    assert (error.reason, error.metadata["limit"]) == (Reason.BATCH_TOO_LARGE, str(MAX_BATCH_ITEMS))
-
-
-def test_two_million_empty_items_take_little_memory():
-    raw = EMPTY_ITEM * (MAX_BATCH_BYTES // 2)
-    assert measure_peak(lambda: refuse(raw)) < 16 * MIB
-
-
-@pytest.mark.parametrize("result", [ANSWER, ShapeAnswer(None), ShapeAnswer(()), REFUSAL], ids=str)
-def test_a_result_is_read_back(result: ShapeAnswer | ReshapeError):
-    (twin,) = decode_batch_response(encode_batch_response([result], MIB))
-    assert describe(twin) == describe(result)
-
-
-def test_a_limit_that_was_exceeded_is_read_back_as_one():
-    error = LimitError.of(Reason.RANK_LIMIT_EXCEEDED, "no", "shape", rank=65)
-    (twin,) = decode_batch_response(encode_batch_response([error], MIB))
-    assert describe(twin) == describe(error)
-
-
-def test_results_keep_their_order():
-    results: list[ShapeAnswer | ReshapeError] = [ANSWER, REFUSAL, ShapeAnswer((7,)), REFUSAL]
-    assert list(map(describe, decode_batch_response(encode_batch_response(results, MIB)))) == list(
-        map(describe, results)
-    )
-
-
-def test_a_response_is_what_the_generated_class_writes():
-    raw = encode_batch_response([ANSWER, REFUSAL], MIB)
+def test_results_are_read_back_in_their_order():
+    limit = LimitError.of(Reason.RANK_LIMIT_EXCEEDED, "no", "shape", rank=65)
+    results: list[ShapeAnswer | ReshapeError] = [ANSWER, REFUSAL, ShapeAnswer(None), limit, ShapeAnswer(()), REFUSAL]
+    raw = encode_batch_response(results, MIB)
+    assert list(map(describe, decode_batch_response(raw))) == list(map(describe, results))
     message = reshape_pb2.BatchInferShapeResponse.FromString(raw)
     assert reshape_pb2.BatchInferShapeResponse.FromString(message.SerializeToString()) == message
     assert len(message.SerializeToString()) == len(raw)
 
 
-def test_what_would_make_the_response_too_long_is_refused_instead():
-    twins = decode_batch_response(encode_batch_response([ANSWER] * 3, 20))
-    assert [isinstance(twin, LimitError) for twin in twins] == [False, False, True]
+def test_a_response_that_would_be_too_long_has_refusals_instead():
+    *answers, refused = decode_batch_response(encode_batch_response([ANSWER] * 3, 20))
+    assert answers == [ANSWER] * 2
+    assert isinstance(refused, LimitError)
+    assert (refused.reason, refused.metadata["limit"]) == (Reason.OUTPUT_TOO_LARGE, "20")
 
 
-def test_a_refusal_for_the_length_of_the_response_names_the_limit():
-    *_, twin = decode_batch_response(encode_batch_response([ANSWER] * 3, 20))
-    assert isinstance(twin, LimitError)
-    assert (twin.reason, twin.metadata["limit"]) == (Reason.OUTPUT_TOO_LARGE, "20")
-
-
-def test_a_result_of_a_kind_to_come_is_not_taken_for_an_answer():
+def test_a_result_of_a_later_kind_is_not_taken_for_an_answer():
     later = reshape_pb2.BatchInferShapeResult.FromString(b"\x1a\x00")
     raw = reshape_pb2.BatchInferShapeResponse(results=[later]).SerializeToString()
     with pytest.raises(ReshapeError):
         decode_batch_response(raw)
+    with pytest.raises(InvalidRequestError) as caught:
+        decode_batch_response(b"\x0a\x05")
+    assert caught.value.reason == Reason.MESSAGE_MALFORMED
 
 
 def test_a_result_beside_an_unknown_group_is_the_same_result():
@@ -255,32 +201,20 @@ def test_a_result_beside_an_unknown_group_is_the_same_result():
     assert list(map(describe, twins)) == [describe(answer), describe(REFUSAL)]
 
 
-def test_a_response_that_is_no_message_is_malformed():
-    with pytest.raises(InvalidRequestError) as caught:
-        decode_batch_response(b"\x0a\x05")
-    assert caught.value.reason == Reason.MESSAGE_MALFORMED
-
-
-UNSENDABLE = ShapeAnswer((2**64,))
-
-
-def test_an_answer_that_cannot_be_encoded_is_refused_alone():
+def test_an_answer_that_cannot_be_encoded_is_refused_alone_or_raised():
     bugs: list[Exception] = []
-    results: list[ShapeAnswer | ReshapeError] = [ANSWER, UNSENDABLE, ANSWER]
+    unsendable = ShapeAnswer((2**64,))
+    results: list[ShapeAnswer | ReshapeError] = [ANSWER, unsendable, ANSWER]
     first, refused, last = decode_batch_response(encode_batch_response(results, MIB, bugs.append))
     assert describe(refused) == (ReshapeError, Reason.INTERNAL_ERROR, "internal error", "", {})
     assert (first, last, len(bugs)) == (ANSWER, ANSWER, 1)
-
-
-def test_an_answer_that_cannot_be_encoded_is_raised_where_nobody_takes_bugs():
     with pytest.raises(ValueError, match="range"):
-        encode_batch_response([UNSENDABLE], MIB)
+        encode_batch_response([unsendable], MIB)
 
 
 def test_an_item_whose_reading_hits_a_bug_is_refused_alone():
     bugs: list[Exception] = []
-    broken = cast("bytes", None)
-    items = [encode_batch_item(GOOD), broken, encode_batch_item(GOOD)]
+    items = [encode_batch_item(GOOD), cast("bytes", None), encode_batch_item(GOOD)]
     first, refused, last = decode_batch_items(items, bugs.append)
     assert isinstance(refused, ReshapeError)
     assert (first, refused.reason, last, len(bugs)) == (GOOD, Reason.INTERNAL_ERROR, GOOD, 1)

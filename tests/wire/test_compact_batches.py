@@ -2,12 +2,11 @@
 
 from collections.abc import Sequence
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dim_strategies import DIMS
-from example_counts import draw
+from hypothesis_profiles import examples
 from tensor_reshape.rules.dims import ANY, AnyDim, Dim, Expression, Symbol, name_dim
 from tensor_reshape.rules.errors import ReshapeError
 from tensor_reshape.rules.questions import ShapeAnswer
@@ -43,7 +42,7 @@ def change(raw: bytes, at: int, byte: int) -> bytes:
     return raw[:place] + bytes([byte]) + raw[place + 1 :]
 
 
-@draw(500)
+@examples(300)
 @given(st.lists(DIMS, max_size=5))
 def test_dims_are_written_as_the_generated_class_reads_them(dims: list[object]):
     answer = ShapeAnswer(tuple(dims))  # type: ignore[arg-type] # drawn as dims
@@ -51,25 +50,22 @@ def test_dims_are_written_as_the_generated_class_reads_them(dims: list[object]):
     assert tensor_pb2.Shape.FromString(raw) == build_infer_response(answer).shape
 
 
-@draw(500)
+@examples(500)
 @given(DIMS, DIMS)
 def test_dims_are_kept_under_texts_of_their_own(one: AnyDim, other: AnyDim):
     assert (compact_batches._identify_dim(one) == compact_batches._identify_dim(other)) <= (one == other)
 
 
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
+def test_dims_with_odd_names_are_kept_apart():
+    pairs: list[tuple[AnyDim, AnyDim]] = [
         (name_dim("a", 1, 2), name_dim("a,1:b", 1, 2)),
         (multiply("a,1:b"), multiply("a", "b")),
         (multiply("a", "1:b"), multiply("a,3:1", "b")),
         (multiply("a", below=("b",)), multiply("a", "b")),
         (None, name_dim("None")),
-    ],
-    ids=str,
-)
-def test_dims_with_odd_names_are_kept_apart(one: AnyDim, other: AnyDim):
-    assert compact_batches._identify_dim(one) != compact_batches._identify_dim(other)
+    ]
+    for one, other in pairs:
+        assert compact_batches._identify_dim(one) != compact_batches._identify_dim(other), (one, other)
 
 
 def test_what_is_kept_has_keyed_hashes():
@@ -77,7 +73,7 @@ def test_what_is_kept_has_keyed_hashes():
     assert {type(key) for key in (*compact_batches._ENCODED, *compact_batches._DIMS)} <= {str, bytes}
 
 
-@draw(2000)
+@examples(1200)
 @given(
     st.integers(0, 4),
     st.booleans(),
@@ -103,7 +99,7 @@ def test_an_item_is_read_as_the_generated_class_reads_it(
     assert plain == whole
 
 
-@draw(1000)
+@examples(1000)
 @given(st.lists(DIMS, max_size=4), st.lists(st.tuples(st.integers(0, 60), bytes_of_a_message), max_size=2))
 def test_an_answer_is_read_as_the_generated_class_reads_it(dims: list[object], changes: list[tuple[int, int]]):
     raw = encode_compact_answer(ShapeAnswer(tuple(dims)))  # type: ignore[arg-type] # drawn as dims
@@ -118,8 +114,8 @@ def test_an_answer_is_read_as_the_generated_class_reads_it(dims: list[object], c
         assert plain == read_infer_response(reshape_pb2.BatchInferShapeResult.FromString(raw).answer)
 
 
-@pytest.mark.parametrize("extra", [b"\x10\x00", b"\x28\x00", b"\x7a\x00"], ids=["a link", "explain", "a later field"])
-def test_what_says_more_is_not_plain(extra: bytes):
+def test_an_item_with_more_fields_is_not_compact():
     plain = build_item(3, True, encode_dims([2, 3]), encode_dims([-1]))
     assert read_compact_item(plain) is not None
-    assert read_compact_item(plain + extra) is None
+    for extra in (b"\x10\x00", b"\x28\x00", b"\x7a\x00"):  # a link, explain, a later field
+        assert read_compact_item(plain + extra) is None

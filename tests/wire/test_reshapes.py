@@ -1,15 +1,21 @@
-"""Requests and responses: what is encoded is read back, byte for byte and without a copy."""
+"""Requests and responses: what is encoded is read back without a copy, and what cannot be read is refused."""
+
+from itertools import product
+from mmap import mmap
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from meters import measure_peak
 from tensor_reshape.rules.dtypes import DataType
+from tensor_reshape.rules.errors import InvalidRequestError, LimitError, ReshapeError
+from tensor_reshape.rules.limits import MAX_HEADER_BYTES
 from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, OPERATIONS, RESHAPE, STATIC_RESHAPE, Operation
 from tensor_reshape.rules.questions import KnownQuestion, Question
-from tensor_reshape.v1 import reshape_pb2
+from tensor_reshape.v1 import reshape_pb2, tensor_pb2
 from tensor_reshape.wire import reshapes
+from tensor_reshape.wire.fields import encode_varint
 from tensor_reshape.wire.reshapes import ReshapeCall
 from tensor_reshape.wire.tensors import TensorView
 
@@ -77,124 +83,215 @@ def encode(operation: Operation, size: int = 4) -> bytes:
     return reshapes.encode_reshape_request(call, view_target(call.question))
 
 
-def read(question: KnownQuestion) -> tuple[object, ...]:
-    expected = None if question.expected is None else list(question.expected)
-    return (
-        question.operation,
-        list(question.data),
-        list(question.target),
-        question.special_zero,
-        question.data_type,
-        expected,
-    )
+def read(call: ReshapeCall) -> tuple[object, ...]:
+    question, data = call.question, call.data
+    lists = [None if one is None else list(one) for one in (question.data, question.target, question.expected)]
+    return question.operation, *lists, question.special_zero, question.data_type, data
 
 
-@settings(deadline=None)
 @given(reshape_calls)
-def test_a_request_is_read_back(call: ReshapeCall):
-    twin = reshapes.decode_reshape_request(
-        call.question.operation, reshapes.encode_reshape_request(call, view_target(call.question))
-    )
-    assert read(twin.question) == read(call.question)
-    assert (twin.data.data_type, twin.data.dims, twin.data.strides) == (
-        call.data.data_type,
-        call.data.dims,
-        call.data.strides,
-    )
-    assert twin.data.payload == call.data.payload
-
-
-@settings(deadline=None)
-@given(reshape_calls)
-def test_a_request_is_what_the_generated_class_writes(call: ReshapeCall):
+def test_a_request_is_read_back_and_is_what_the_generated_class_writes(call: ReshapeCall):
+    operation = call.question.operation
     raw = reshapes.encode_reshape_request(call, view_target(call.question))
-    message = KINDS[call.question.operation].FromString(raw)
-    if call.data.payload and (call.question.operation is STATIC_RESHAPE or call.question.target):
+    assert read(reshapes.decode_reshape_request(operation, raw)) == read(call)
+    message = KINDS[operation].FromString(raw)
+    if call.data.payload and (operation is STATIC_RESHAPE or call.question.target):
         assert message.SerializeToString() == raw
     else:  # an empty field is written by the codec, and left out by the generated class: the same message
-        assert KINDS[call.question.operation].FromString(message.SerializeToString()) == message
+        assert KINDS[operation].FromString(message.SerializeToString()) == message
 
 
-@settings(deadline=None)
 @given(tensors)
-def test_a_response_is_what_the_generated_class_reads(output: TensorView):
+def test_a_response_is_read_back_and_read_by_the_generated_classes(output: TensorView):
     raw = reshapes.encode_reshape_response(output)
-    for kind in (
-        reshape_pb2.StaticReshapeResponse,
-        reshape_pb2.DynamicReshapeResponse,
-        reshape_pb2.ReshapeResponse,
-    ):
+    kinds = reshape_pb2.StaticReshapeResponse, reshape_pb2.DynamicReshapeResponse, reshape_pb2.ReshapeResponse
+    for kind in kinds:
         message = kind.FromString(raw).output
         assert message.data_type == int(output.data_type)
         assert (tuple(message.dims), tuple(message.strides)) == (output.dims, ())  # an output is always dense
         assert message.data == output.payload
 
 
-@pytest.mark.parametrize("data_type", DataType, ids=str)
-@pytest.mark.parametrize("shape", [(), (2, 3), (0, 3), (0, MAX, MAX)], ids=str)
-def test_a_response_is_read_back(data_type: DataType, shape: tuple[int, ...]):
-    size = data_type.count_bytes({(): 1, (2, 3): 6}.get(shape, 0))
-    output = TensorView(data_type, shape, None, memoryview(bytes(range(size))))
-    twin = reshapes.decode_reshape_response(reshapes.encode_reshape_response(output))
-    assert (twin.data_type, twin.dims, twin.strides, twin.payload) == (data_type, shape, None, output.payload)
+def test_a_dense_output_is_read_back():
+    shapes: dict[tuple[int, ...], int] = {(): 1, (2, 3): 6, (0, 3): 0, (0, MAX, MAX): 0}
+    for data_type, (shape, volume) in product(DataType, shapes.items()):
+        output = TensorView(data_type, shape, None, memoryview(bytes(range(data_type.count_bytes(volume)))))
+        assert reshapes.decode_reshape_response(reshapes.encode_reshape_response(output)) == output
 
 
-@pytest.mark.parametrize("data_type", sorted(RESHAPE.shape_data_types), ids=str)
-def test_a_target_of_any_integer_type_is_read(data_type: DataType):
-    bits = data_type.bits
-    signed = data_type <= DataType.I64
-    items = (0, 1, 2 ** (bits - 1) - 1, -1, -(2 ** (bits - 1))) if signed else (0, 1, 2**bits - 1)
-    assert reshapes.read_target(RESHAPE, view_items(items, data_type)) == list(items)
-
-
-def test_a_target_of_no_items_is_read():
+def test_a_target_of_any_integer_type_is_read():
+    for data_type in RESHAPE.shape_data_types:
+        bits = data_type.bits
+        signed = data_type <= DataType.I64
+        items = (0, 1, 2 ** (bits - 1) - 1, -1, -(2 ** (bits - 1))) if signed else (0, 1, 2**bits - 1)
+        assert reshapes.read_target(RESHAPE, view_items(items, data_type)) == list(items)
     assert reshapes.read_target(DYNAMIC_RESHAPE, view_items(())) == []
 
 
 def test_a_target_is_read_through_its_strides():
-    payload = memoryview(bytes([3, 0, 4, 0, 5]))
-    assert reshapes.read_target(RESHAPE, TensorView(DataType.U8, (3,), (2,), payload)) == [3, 4, 5]
+    rows = [(b"\3\0\4\0\5", 3, 2, [3, 4, 5]), (b"\1", 64, 0, [1] * 64), (b"\7", 1, MAX, [7])]
+    for payload, length, stride, items in rows:
+        tensor = TensorView(DataType.U8, (length,), (stride,), memoryview(payload))
+        assert reshapes.read_target(RESHAPE, tensor) == items
 
 
-def test_a_broadcast_target_repeats_its_item():
-    payload = memoryview(bytes([1]))
-    assert reshapes.read_target(RESHAPE, TensorView(DataType.U8, (64,), (0,), payload)) == [1] * 64
-
-
-@pytest.mark.parametrize("operation", OPERATIONS.values(), ids=lambda operation: operation.name)
-def test_the_bytes_of_a_request_stay_where_they_were_received(operation: Operation):
-    raw = encode(operation, 64)
-    payload = reshapes.decode_reshape_request(operation, raw).data.payload
-    assert payload.obj is raw
-    assert payload.nbytes == 64
-
-
-def test_the_bytes_of_a_response_stay_where_they_were_received():
-    raw = reshapes.encode_reshape_response(build_call(RESHAPE, 64).data)
-    assert reshapes.decode_reshape_response(raw).payload.obj is raw
-
-
-@pytest.mark.parametrize("operation", OPERATIONS.values(), ids=lambda operation: operation.name)
-def test_reading_a_request_of_16_mib_takes_no_memory(operation: Operation):
+@pytest.mark.parametrize("operation", OPERATIONS.values(), ids=str)
+def test_the_bytes_of_a_message_stay_where_they_were_received(operation: Operation):
     raw = encode(operation, 16 * MIB)
+    payload = reshapes.decode_reshape_request(operation, raw).data.payload
+    assert (payload.obj is raw, payload.nbytes) == (True, 16 * MIB)
     assert measure_peak(lambda: reshapes.decode_reshape_request(operation, raw)) < MIB
+    answer = reshapes.encode_reshape_response(build_call(operation, 16 * MIB).data)
+    assert reshapes.decode_reshape_response(answer).payload.obj is answer
+    assert measure_peak(lambda: reshapes.decode_reshape_response(answer)) < MIB
 
 
-def test_reading_a_response_of_16_mib_takes_no_memory():
-    raw = reshapes.encode_reshape_response(build_call(RESHAPE, 16 * MIB).data)
-    assert measure_peak(lambda: reshapes.decode_reshape_response(raw)) < MIB
-
-
-def test_a_response_is_copied_once():
-    output = build_call(RESHAPE, 16 * MIB).data
-    assert 16 * MIB < measure_peak(lambda: reshapes.encode_reshape_response(output)) < 17 * MIB
-
-
-def test_a_request_is_copied_once():
+def test_a_message_is_copied_once():
     call = build_call(STATIC_RESHAPE, 16 * MIB)
+    assert 16 * MIB < measure_peak(lambda: reshapes.encode_reshape_response(call.data)) < 17 * MIB
     assert 16 * MIB < measure_peak(lambda: reshapes.encode_reshape_request(call)) < 17 * MIB
 
 
 def test_a_tensor_is_the_last_field_of_a_message():
     raw = encode(RESHAPE, 8)
     assert raw.endswith(b"\x7a\x10\x08\x0e\x12\x02\x01\x02\x7a\x08" + bytes(8))
+
+
+F32, I32 = tensor_pb2.DATA_TYPE_F32, tensor_pb2.DATA_TYPE_I32
+SCALAR = tensor_pb2.Tensor(data_type=F32, data=bytes(4))
+STATIC = reshape_pb2.StaticReshapeRequest(special_zero=True, data=SCALAR).SerializeToString()
+
+
+def refuse(operation: Operation, raw: bytes) -> str:
+    with pytest.raises(ReshapeError) as caught:
+        reshapes.decode_reshape_request(operation, raw)
+    return f"{caught.value.reason} {caught.value.field}".strip()
+
+
+def test_a_request_without_its_parts_is_refused():
+    for operation in OPERATIONS.values():
+        broken = [b"\x00", b"\x7a", b"\x0b", b"\x7a\x05abc", b"\xff" * 12]
+        assert {refuse(operation, raw) for raw in broken} == {"MESSAGE_MALFORMED"}
+        assert refuse(operation, b"") == "FIELD_MISSING data"
+    assert [refuse(one, STATIC) for one in (DYNAMIC_RESHAPE, RESHAPE)] == ["FIELD_MISSING shape"] * 2
+    # A shape that is an attribute may be empty; the rules refuse an absent special_zero.
+    bare = reshape_pb2.StaticReshapeRequest(data=SCALAR).SerializeToString()
+    question = reshapes.decode_reshape_request(STATIC_RESHAPE, bare).question
+    assert (list(question.target), question.special_zero) == ([], None)
+
+
+def test_a_number_that_is_not_a_data_type_is_refused():
+    for number in (0, 1000, -1, 2**31 - 1):
+        tensor = tensor_pb2.Tensor(data_type=tensor_pb2.DataType.ValueType(number), data=bytes(4))
+        raw = reshape_pb2.StaticReshapeRequest(data=tensor).SerializeToString()
+        assert refuse(STATIC_RESHAPE, raw) == "DATA_TYPE_UNSUPPORTED data.data_type"
+
+
+# operation, data type, dims, strides, bytes of a shape tensor; its refusal
+TARGETS: dict[tuple[Operation, int, tuple[int, ...], tuple[int, ...], int], str] = {
+    (RESHAPE, 0, (1,), (), 4): "DATA_TYPE_UNSUPPORTED shape.data_type",
+    (RESHAPE, F32, (1,), (), 4): "SHAPE_DATA_TYPE_UNSUPPORTED shape.data_type",
+    (RESHAPE, 1, (1,), (), 4): "SHAPE_DATA_TYPE_UNSUPPORTED shape.data_type",
+    (DYNAMIC_RESHAPE, 5, (1,), (), 8): "SHAPE_DATA_TYPE_UNSUPPORTED shape.data_type",
+    (RESHAPE, I32, (), (), 4): "SHAPE_RANK_INVALID shape.dims",
+    (RESHAPE, I32, (1, 1), (), 4): "SHAPE_RANK_INVALID shape.dims",
+    (RESHAPE, F32, (), (), 4): "SHAPE_DATA_TYPE_UNSUPPORTED shape.data_type",  # the type before the rank
+    (RESHAPE, I32, (-1,), (), 4): "DIM_OUT_OF_RANGE shape.dims[0]",
+    (RESHAPE, I32, (2,), (), 4): "DATA_SIZE_MISMATCH shape.data",
+    (RESHAPE, I32, (0,), (), 4): "DATA_SIZE_MISMATCH shape.data",
+    (RESHAPE, I32, (1,), (1, 1), 4): "STRIDES_RANK_MISMATCH shape.strides",
+    (RESHAPE, I32, (1,), (-1,), 4): "STRIDE_NEGATIVE shape.strides[0]",
+    (RESHAPE, I32, (65,), (), 260): "RANK_LIMIT_EXCEEDED shape",
+    (RESHAPE, I32, (2**40,), (0,), 4): "RANK_LIMIT_EXCEEDED shape",
+    (DYNAMIC_RESHAPE, I32, (MAX,), (0,), 4): "RANK_UNSUPPORTED shape",
+}
+
+
+@pytest.mark.timeout(60)
+def test_a_shape_tensor_that_is_not_a_target_is_refused():
+    found = {}
+    for operation, number, shape, strides, size in TARGETS:
+        tensor = tensor_pb2.Tensor(
+            data_type=tensor_pb2.DataType.ValueType(number), dims=shape, strides=strides, data=bytes(size)
+        )
+        raw = reshape_pb2.ReshapeRequest(special_zero=True, shape=tensor, data=SCALAR).SerializeToString()
+        found[operation, number, shape, strides, size] = refuse(operation, raw)
+    assert found == TARGETS
+
+
+def pad(size: int) -> bytes:
+    """An unknown field of `size` bytes in all."""
+    return b"\x22" + encode_varint(size - 4) + bytes(size - 4)
+
+
+@pytest.mark.parametrize("behind", [False, True], ids=["in front of the tensor", "behind the tensor"])
+def test_a_header_has_a_limit_that_its_payload_does_not_count_for(behind: bool):
+    free = MAX_HEADER_BYTES - len(STATIC) + 4
+    fits, above = (STATIC + pad(size) if behind else pad(size) + STATIC for size in (free, free + 1))
+    assert reshapes.decode_reshape_request(STATIC_RESHAPE, fits).data.payload == bytes(4)
+    assert refuse(STATIC_RESHAPE, above) == "HEAD_TOO_LARGE"
+    superseded = tensor_pb2.Tensor(data_type=F32, data=bytes(MAX_HEADER_BYTES + 1))
+    large = reshape_pb2.StaticReshapeRequest(special_zero=True, data=superseded).SerializeToString()
+    assert reshapes.decode_reshape_request(STATIC_RESHAPE, large + STATIC).data.payload == bytes(4)
+
+
+# Messages of 4 MiB that are all header: they are refused before anything is made of them.
+FLOODS: dict[str, bytes] = {
+    "numbers": b"\x10\x01" * (2 << 20),
+    "empty dims": b"\x1a" + encode_varint(4 << 20) + b"\x0a\x00" * (2 << 20),
+    "numbers in a tensor": b"\x7a" + encode_varint(4 << 20) + b"\x08\x0e" * (2 << 20),
+    "unknown fields": b"\x22\x00" * (2 << 20),
+    "a million dims": reshape_pb2.StaticReshapeRequest(
+        data=tensor_pb2.Tensor(data_type=F32, dims=[1] * 1_000_000)
+    ).SerializeToString(),
+}
+
+
+@pytest.mark.timeout(60)
+def test_a_flood_of_fields_is_above_the_limit_of_a_header():
+    for name, flood in FLOODS.items():
+        assert {refuse(STATIC_RESHAPE, flood + tail) for tail in (b"", STATIC)} == {"HEAD_TOO_LARGE"}, name
+
+
+@pytest.mark.parametrize("tail", [b"", b"\x10\x01"], ids=["in the usual form", "with a field behind the tensor"])
+def test_a_request_may_have_2048_fields(tail: bytes):
+    tensor = SCALAR.SerializeToString()  # two fields, beside the one that it is and special_zero
+
+    def build(fields: int) -> bytes:
+        known = b"\x10\x01" + (fields - 1004 - bool(tail)) * b"\x98\x06\x00"
+        inner = 1000 * b"\xa0\x06\x00" + tensor
+        return known + b"\x7a" + encode_varint(len(inner)) + inner + tail
+
+    assert reshapes.decode_reshape_request(STATIC_RESHAPE, build(2048)).data.payload == bytes(4)
+    assert refuse(STATIC_RESHAPE, build(2049)) == "HEAD_TOO_LARGE"
+
+
+# dims, strides, bytes of an output; its refusal
+OUTPUTS: dict[tuple[tuple[int, ...], tuple[int, ...], int], str] = {
+    ((2,), (), 7): "DATA_SIZE_MISMATCH output.data",
+    ((-1,), (), 4): "DIM_OUT_OF_RANGE output.dims[0]",
+    ((MAX,) * 600, (), 4): "DATA_SIZE_MISMATCH output.data",  # a volume of ten thousand digits
+    ((2, 2), (1, 1), 12): "STRIDES_OVERLAP output.strides",
+}
+
+
+def test_a_response_that_is_not_its_tensor_is_refused():
+    found = {}
+    for shape, strides, size in OUTPUTS:
+        output = tensor_pb2.Tensor(data_type=F32, dims=shape, strides=strides, data=bytes(size))
+        with pytest.raises(InvalidRequestError) as caught:
+            reshapes.decode_reshape_response(reshape_pb2.StaticReshapeResponse(output=output).SerializeToString())
+        found[shape, strides, size] = f"{caught.value.reason} {caught.value.field}"
+    assert found == OUTPUTS
+    with pytest.raises(InvalidRequestError) as caught:
+        reshapes.decode_reshape_response(b"")
+    assert (caught.value.reason, caught.value.field) == ("FIELD_MISSING", "output")
+
+
+def test_a_tensor_of_2_gib_is_refused_before_it_is_joined():
+    with mmap(-1, 2**31) as pages, memoryview(pages) as payload:  # pages that nobody touches take no memory
+        data = TensorView(DataType.U8, (2**31,), None, payload)
+        question = Question(operation=RESHAPE, data=data.dims, target=(-1,), special_zero=True)
+        with pytest.raises(LimitError) as caught:
+            reshapes.encode_reshape_request(reshapes.ReshapeCall(question, data))
+    assert (caught.value.reason, caught.value.field) == ("MESSAGE_TOO_LARGE", "data")

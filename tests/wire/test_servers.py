@@ -27,48 +27,31 @@ INFO = ServerInfo(
 )
 
 
-def test_what_is_written_is_read():
+def test_server_info_is_read_as_it_was_written():
     assert decode_server_info(encode_server_info(INFO)) == INFO
-
-
-def test_the_limit_of_the_rank_is_the_specifications_or_else_the_servers():
-    assert {name: one.max_rank for name, one in INFO.operations.items()} == {
-        "static_reshape": 12,
-        "dynamic_reshape": 12,
-        "reshape": 31,
-    }
+    ranks = {name: one.max_rank for name, one in INFO.operations.items()}
+    assert ranks == {"static_reshape": 12, "dynamic_reshape": 12, "reshape": 31}
+    message = reshape_pb2.ServerInfoResponse.FromString(encode_server_info(INFO))
+    assert [int(number) for number in message.operations[2].data_types] == sorted(map(int, DataType))
 
 
 def test_every_limit_and_every_feature_of_the_contract_has_its_name_here():
-    assert {field.name for field in reshape_pb2.ServerLimits.DESCRIPTOR.fields} == {
-        field.name for field in fields(ServerLimits)
-    }
+    limits = {field.name for field in reshape_pb2.ServerLimits.DESCRIPTOR.fields}
+    assert limits == {field.name for field in fields(ServerLimits)}
     named = {value.name for value in reshape_pb2.ServerInfoResponse.Feature.DESCRIPTOR.values if value.number}
     assert named == {feature.value for feature in Feature}
 
 
-def test_what_a_newer_server_knows_besides_is_passed_over():
+def test_fields_of_a_newer_server_are_ignored():
     message = reshape_pb2.ServerInfoResponse.FromString(encode_server_info(INFO))
     message.operations[0].data_types.append(999)  # type: ignore[arg-type] # of a newer contract
     message.operations.add(operation=99)
     message.features.append(99)  # type: ignore[arg-type]
-    unknown_field = b"\xfa\x3f\x01x"
-
-    assert decode_server_info(message.SerializeToString() + unknown_field) == INFO
+    assert decode_server_info(message.SerializeToString() + b"\xfa\x3f\x01x") == INFO
 
 
-def test_an_empty_answer_tells_no_limit():
-    told = decode_server_info(b"")
-
-    assert (told.version, told.limits.max_message_bytes, told.operations, told.features) == ("", 0, {}, frozenset())
-
-
-def test_garbage_is_refused():
+def test_an_empty_message_has_no_limits_and_garbage_is_refused():
+    empty = decode_server_info(b"")
+    assert (empty.version, empty.limits.max_message_bytes, empty.operations, empty.features) == ("", 0, {}, frozenset())
     with pytest.raises(InvalidRequestError):
         decode_server_info(b"\xff")
-
-
-def test_types_are_written_in_the_order_of_their_numbers():
-    message = reshape_pb2.ServerInfoResponse.FromString(encode_server_info(INFO))
-
-    assert [int(number) for number in message.operations[2].data_types] == sorted(map(int, DataType))

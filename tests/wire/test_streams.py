@@ -1,11 +1,11 @@
 """The messages of a stream: what is encoded is read back, chunks without a copy, and what is refused."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tensor_reshape.rules.dtypes import DataType
-from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason, ReshapeError
+from tensor_reshape.rules.errors import Reason, ReshapeError
 from tensor_reshape.rules.limits import MAX_HEADER_BYTES
 from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, RESHAPE, STATIC_RESHAPE, Operation
 from tensor_reshape.rules.questions import Question
@@ -50,28 +50,20 @@ def read_chunk(message: object) -> Chunk:
     return message
 
 
-@settings(deadline=None)
 @given(offsets, payloads)
-def test_a_chunk_is_what_the_generated_classes_write(offset: int, payload: bytes):
+def test_a_chunk_is_what_the_generated_classes_write_and_is_read_back(offset: int, payload: bytes):
     raw = encode_chunk(offset, memoryview(payload))
     assert raw == reshape_pb2.StreamReshapeRequest(chunk=payload, offset=offset).SerializeToString()
     assert raw == reshape_pb2.StreamReshapeResponse(chunk=payload, offset=offset).SerializeToString()
+    for chunk in map(read_chunk, (decode_stream_request(raw), decode_stream_response(raw))):
+        assert (chunk.offset, bytes(chunk.payload)) == (offset, payload)
 
 
-@settings(deadline=None)
-@given(offsets, payloads)
-def test_a_chunk_is_read_back_by_both_sides(offset: int, payload: bytes):
-    raw = encode_chunk(offset, memoryview(payload))
-    for message in map(read_chunk, (decode_stream_request(raw), decode_stream_response(raw))):
-        assert (message.offset, bytes(message.payload)) == (offset, payload)
-
-
-@pytest.mark.parametrize("offset", OFFSETS)
-def test_a_chunk_is_a_view_of_the_message_and_keeps_it(offset: int):
-    raw = encode_chunk(offset, memoryview(b"abc"))
-    chunk = read_chunk(decode_stream_request(raw))
-    assert chunk.payload.obj is raw
-    assert chunk.message is raw
+def test_a_chunk_is_a_view_of_the_message_and_keeps_it():
+    for offset in OFFSETS:
+        raw = encode_chunk(offset, memoryview(b"abc"))
+        chunk = read_chunk(decode_stream_request(raw))
+        assert (chunk.payload.obj is raw, chunk.message is raw) == (True, True), offset
 
 
 def test_a_chunk_that_another_peer_would_write_otherwise_is_not_kept():
@@ -84,14 +76,13 @@ def test_a_chunk_that_another_peer_would_write_otherwise_is_not_kept():
     assert {form: read_chunk(decode_stream_request(raw)).message for form, raw in forms.items()} == dict.fromkeys(forms)
 
 
-@pytest.mark.parametrize("offset", [-1, -(2**63)])
-def test_a_negative_offset_is_read(offset: int):
-    raw = reshape_pb2.StreamReshapeRequest(chunk=b"a", offset=offset).SerializeToString()
-    assert read_chunk(decode_stream_request(raw)).offset == offset
-    assert read_chunk(decode_stream_response(raw)).offset == offset
+def test_a_negative_offset_is_read():
+    for offset in (-1, -(2**63)):
+        raw = reshape_pb2.StreamReshapeRequest(chunk=b"a", offset=offset).SerializeToString()
+        assert read_chunk(decode_stream_request(raw)).offset == offset
+        assert read_chunk(decode_stream_response(raw)).offset == offset
 
 
-@settings(deadline=None)
 @given(
     st.sampled_from(list(PARTS)),
     st.sampled_from(list(DataType)),
@@ -131,7 +122,6 @@ def test_the_beginning_of_a_tensor_is_read_back(
     assert call.data == TensorView(data_type, shape, strides, NO_BYTES)
 
 
-@settings(deadline=None)
 @given(st.sampled_from(list(DataType)), dims)
 def test_an_accepted_output_is_read_back(data_type: DataType, shape: tuple[int, ...]):
     raw = streams.encode_accept(TensorView(data_type, shape, None, memoryview(b"not sent")))
@@ -140,31 +130,30 @@ def test_an_accepted_output_is_read_back(data_type: DataType, shape: tuple[int, 
     assert decode_stream_response(raw) == TensorView(data_type, shape, None, NO_BYTES)
 
 
-# message, reason, field
-REFUSALS: dict[str, tuple[bytes, Reason, str]] = {
-    "garbage": (b"\xff", Reason.MESSAGE_MALFORMED, ""),
-    "a chunk that is cut short": (b"\x7a\x05ab", Reason.MESSAGE_MALFORMED, ""),
-    "an offset that does not end": (b"\x20\xff", Reason.MESSAGE_MALFORMED, ""),
-    "nothing": (b"", Reason.FIELD_MISSING, "part"),
-    "an offset alone": (b"\x20\x05", Reason.FIELD_MISSING, "part"),
-    "no data": (begin(None), Reason.FIELD_MISSING, "data"),
-    "a header with bytes": (
-        begin(tensor_pb2.Tensor(data_type=F32, data=bytes(4))),
-        Reason.CHUNK_UNEXPECTED,
-        "data.data",
-    ),
-    "no data type": (begin(tensor_pb2.Tensor()), Reason.DATA_TYPE_UNSUPPORTED, "data.data_type"),
-    "no shape tensor": (
+# message; reason, field
+REFUSALS: list[tuple[bytes, Reason, str]] = [
+    (b"\xff", Reason.MESSAGE_MALFORMED, ""),
+    (b"\x7a\x05ab", Reason.MESSAGE_MALFORMED, ""),  # a chunk that is cut short
+    (b"\x20\xff", Reason.MESSAGE_MALFORMED, ""),  # an offset that does not end
+    (b"", Reason.FIELD_MISSING, "part"),
+    (b"\x20\x05", Reason.FIELD_MISSING, "part"),
+    (begin(None), Reason.FIELD_MISSING, "data"),
+    (begin(tensor_pb2.Tensor(data_type=F32, data=bytes(4))), Reason.CHUNK_UNEXPECTED, "data.data"),
+    (begin(tensor_pb2.Tensor(data_type=F32, data=bytes(MAX_HEADER_BYTES))), Reason.HEAD_TOO_LARGE, ""),
+    (begin(tensor_pb2.Tensor()), Reason.DATA_TYPE_UNSUPPORTED, "data.data_type"),
+    (
         reshape_pb2.StreamReshapeRequest(reshape=reshape_pb2.ReshapeRequest(data=SCALAR)).SerializeToString(),
         Reason.FIELD_MISSING,
         "shape",
     ),
-}
+    *((field * (2 << 20), Reason.HEAD_TOO_LARGE, "") for field in (b"\x20\x01", b"\x2a\x00", b"\x0a\x00")),
+]
 
 
-@pytest.mark.parametrize(("raw", "reason", "field"), REFUSALS.values(), ids=REFUSALS.keys())
-def test_a_message_is_refused(raw: bytes, reason: Reason, field: str):
-    assert refuse(raw) == (reason, field)
+@pytest.mark.timeout(60)
+def test_a_message_that_cannot_be_read_is_refused():
+    for raw, reason, field in REFUSALS:
+        assert refuse(raw) == (reason, field), raw[:20]
 
 
 def test_the_last_part_of_a_message_counts():
@@ -186,42 +175,20 @@ def test_what_is_not_a_chunk_has_a_limit(message: bytes, behind: bool):
     assert refuse(above) == (Reason.HEAD_TOO_LARGE, "")
 
 
-def test_a_header_with_the_bytes_of_a_large_tensor_is_above_a_limit():
-    raw = begin(tensor_pb2.Tensor(data_type=F32, data=bytes(MAX_HEADER_BYTES)))
-    with pytest.raises(LimitError) as caught:
-        decode_stream_request(raw)
-    assert caught.value.reason == Reason.HEAD_TOO_LARGE
-
-
-def test_a_large_chunk_is_no_header_in_whatever_form_it_comes():
+def test_a_large_chunk_does_not_count_as_header():
     raw = reshape_pb2.StreamReshapeRequest(chunk=bytes(2 * MAX_HEADER_BYTES), offset=-1).SerializeToString()
     assert read_chunk(decode_stream_request(raw)).payload.nbytes == 2 * MAX_HEADER_BYTES
 
 
-@pytest.mark.timeout(60)
-@pytest.mark.parametrize("flood", [b"\x20\x01" * (2 << 20), b"\x2a\x00" * (2 << 20), b"\x0a\x00" * (2 << 20)])
-def test_a_flood_of_fields_is_above_a_limit(flood: bytes):
-    assert refuse(flood) == (Reason.HEAD_TOO_LARGE, "")
-
-
-@pytest.mark.parametrize(
-    ("raw", "reason"),
-    [
-        (b"", Reason.DATA_TYPE_UNSUPPORTED),
-        (b"\xff", Reason.MESSAGE_MALFORMED),
-        (b"\x0a\x05\x08\x0e\x12\x01\x80", Reason.MESSAGE_MALFORMED),
-        (bytes([0x2A, 0]) * MAX_HEADER_BYTES, Reason.HEAD_TOO_LARGE),
-    ],
-    ids=["nothing", "garbage", "cut short", "a flood"],
-)
-def test_an_answer_that_cannot_be_read_is_refused(raw: bytes, reason: Reason):
-    with pytest.raises(ReshapeError) as caught:
-        decode_stream_response(raw)
-    assert caught.value.reason == reason
-
-
-def test_an_accepted_output_has_dims():
-    raw = reshape_pb2.StreamReshapeResponse(output=tensor_pb2.Tensor(data_type=F32, dims=[-1])).SerializeToString()
-    with pytest.raises(InvalidRequestError) as caught:
-        decode_stream_response(raw)
-    assert (caught.value.reason, caught.value.field) == (Reason.DIM_OUT_OF_RANGE, "output.dims[0]")
+def test_an_answer_that_cannot_be_read_is_refused():
+    output = reshape_pb2.StreamReshapeResponse(output=tensor_pb2.Tensor(data_type=F32, dims=[-1]))
+    for raw, reason, field in [
+        (b"", Reason.DATA_TYPE_UNSUPPORTED, "output.data_type"),
+        (b"\xff", Reason.MESSAGE_MALFORMED, ""),
+        (b"\x0a\x05\x08\x0e\x12\x01\x80", Reason.MESSAGE_MALFORMED, ""),
+        (b"\x2a\x00" * MAX_HEADER_BYTES, Reason.HEAD_TOO_LARGE, ""),
+        (output.SerializeToString(), Reason.DIM_OUT_OF_RANGE, "output.dims[0]"),
+    ]:
+        with pytest.raises(ReshapeError) as caught:
+            decode_stream_response(raw)
+        assert (caught.value.reason, caught.value.field) == (reason, field), raw[:20]

@@ -1,7 +1,7 @@
 """Asks libraries the questions of the conformance kit, and writes what they answer.
 
 Each library has an environment of its own, made where it is not there yet. What each implementation answers is
-written to `conformance/results`, from which `scripts/document` writes docs/conformance.md; the programs of the reports
+written to `conformance/results`, from which `scripts/site` writes docs/conformance.md; the programs of the reports
 are run as well.
 """
 
@@ -27,7 +27,7 @@ from verification.adapters.results import list_differences, trim, write_results
 
 def main() -> None:
     """Runs; status 1 where something differs for no reason that is known, or a report is not what happens."""
-    parser = argparse.ArgumentParser("scripts/adapters", description=__doc__)
+    parser = argparse.ArgumentParser("scripts/verify adapters", description=__doc__)
     parser.add_argument(
         "--size",
         choices=[size.value for size in Size],

@@ -1,17 +1,15 @@
 """The libraries for which there is an adapter."""
 
-from importlib import import_module
-
+from conformance.adapters.deviations import read_library
 from conformance.adapters.libraries import Library
 from verification.adapters.environments import ADAPTERS
 
-NAMES = sorted(path.parent.name for path in ADAPTERS.glob("*/library.py"))
+NAMES = sorted(path.stem for path in ADAPTERS.glob("*.toml"))
 
 
 def load_library(name: str) -> Library:
     """Returns what is known of a library."""
-    library: Library = import_module(f"conformance.adapters.{name}.library").LIBRARY
-    return library
+    return read_library(ADAPTERS / f"{name}.toml")
 
 
 def load_libraries() -> list[Library]:

@@ -19,11 +19,11 @@ from verification.document.tables import escape, join_cells
 _INTRODUCTION = """\
 # What libraries answer
 
-<!-- Written by scripts/document from conformance/results, which scripts/adapters writes. -->
+<!-- Written by scripts/site from conformance/results, which scripts/verify adapters writes. -->
 
 The [conformance kit](how-to/conformance.md) was asked of real libraries, each in an environment of its own. Here is
 how often each agrees, where it differs, and how much that matters. What a library does not offer is not counted: none
-has all three operations. Versions and dates are in the section of each. `scripts/adapters NAME` asks one again
+has all three operations. Versions and dates are in the section of each. `scripts/verify adapters NAME` asks one again
 (`conformance/adapters/README.md`).
 
 ## Rule by rule

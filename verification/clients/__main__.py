@@ -19,7 +19,7 @@ from verification.clients.rows import TABLES
 def parse_arguments() -> argparse.Namespace:
     """Reads the command line."""
     names = [program.name for program in find_programs()]
-    parser = argparse.ArgumentParser("scripts/clients", description=__doc__)
+    parser = argparse.ArgumentParser("scripts/verify clients", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"which clients: all of {', '.join(names)}")
     arguments = parser.parse_args()
     if not set(arguments.names) <= set(names):

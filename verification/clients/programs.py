@@ -71,7 +71,7 @@ class Program:
         tables: the protocols that it speaks.
         server: the flags that its server is started with besides.
         page: the file in the repository that docs/how-to/clients.md shows; empty: none.
-        row_calls: how many calls of a row `scripts/test` makes of it; None: all, as `scripts/clients` does.
+        row_calls: how many calls of a row `scripts/test` makes of it; None: all, as `scripts/verify clients` does.
         exceptions: by row, how it must differ.
     """
 

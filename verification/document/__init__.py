@@ -1,1 +1,1 @@
-"""Writes what of the pages follows from the code; `scripts/document`."""
+"""Writes the tables of the pages that follow from the code: `python -m verification.document`."""

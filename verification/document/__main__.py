@@ -1,7 +1,9 @@
-"""Writes what of docs follows from the code: the errors, what libraries answer, parts of other pages, the drawings.
+"""Writes the parts of the site that follow from the code.
 
-The reasons are provoked from real servers, so that the page shows what a caller gets. `--check` writes nothing, and
-ends with status 1 where a page is not what would be written.
+- The tables and sections of reference pages go to `.reference/`, which is not in git: pages of `docs/` include them.
+  The reasons of refusals are provoked from real servers, so that their table shows what a caller gets.
+- `docs/conformance.md` and the drawings are in git. With `--check` they are not written: the program ends with status
+  1 if one is not what would be written.
 """
 
 import argparse
@@ -24,91 +26,56 @@ from verification.document.servers import Servers, run_servers
 from verification.document.tables import join_cells
 from verification.lemmas import LEMMAS
 
-DOCS = Path(__file__).parents[2] / "docs"
-REFERENCE, DRAWINGS = DOCS / "reference", DOCS / "concepts/drawings"
-ERRORS = REFERENCE / "errors.md"
-BEGIN, END = "<!-- Written by scripts/document. -->", "<!-- End of what scripts/document writes. -->"
-
-_INTRODUCTION = """\
-# Errors
-
-<!-- Written by scripts/document from the reasons in the code: change it there. -->
-
-Every refusal has a permanent **reason**, a sentence, the field to blame where there is one, and the index and the
-values as metadata. In Python it is an exception: INVALID_ARGUMENT is `InvalidRequestError`, RESOURCE_EXHAUSTED is
-`LimitError`, UNAUTHENTICATED and PERMISSION_DENIED have classes of these names ([The Python
-client](../how-to/python-client.md#exceptions)). In other languages it is a `google.rpc.Status` in the trailing metadata
-([Clients](../how-to/clients.md#errors)). A field is a path from the request: `shape[1]` is an item of the target,
-`data.dims[0]` a dim of the data.
-
-**Rule** is the number of the broken rule in [What the operations do](../concepts/operations.md#the-five-rules).
-**Again** says whether the same call may be accepted later: those refusals carry `RetryInfo`, and the SDK follows it by
-itself. The examples are what real servers answered.
-
-| reason | code | rule | again | the request is refused where | example |
-|---|---|---|---|---|---|"""
-
-_END = """\
-
-## Other ends of a call
-
-| code | in Python | meaning |
-|---|---|---|
-| UNAVAILABLE | `UnavailableError` | no server took the call, also after the SDK's retries |
-| DEADLINE_EXCEEDED | `CallTimeoutError` | the deadline passed |
-| INTERNAL | `InternalServerError` | a bug of the server, whose log has the traceback; the text is "internal error" |
-| CANCELLED | `ServiceError` | the caller gave up; or the server did, where its answers were not read or, with \
-`--serving threads`, the message of a unary call had not arrived |
-"""
+ROOT = Path(__file__).parents[2]
+DOCS, REFERENCE = ROOT / "docs", ROOT / ".reference"
 
 
 def main() -> None:
-    """Writes the pages, or checks them."""
-    parser = argparse.ArgumentParser("scripts/document", description=__doc__)
-    parser.add_argument("--check", action="store_true", help="write nothing; status 1 where a page would change")
+    """Writes the parts, or checks those that are in git."""
+    parser = argparse.ArgumentParser("python -m verification.document", description=__doc__)
+    parser.add_argument("--check", action="store_true", help="leave what is in git; status 1 if that would change")
     check: bool = parser.parse_args().check
-    with run_servers() as servers:
-        pages = {
-            ERRORS: build_errors(servers),
-            DOCS / "conformance.md": build_answers(load_libraries(), read_results()),
-            **{page: insert(page.read_text(), lines) for page, lines in build_tables().items()},
-            **{DRAWINGS / f"{name}.svg": text for name, text in draw_all().items()},
-        }
+    REFERENCE.mkdir(exist_ok=True)
+    for name, lines in build_parts().items():
+        (REFERENCE / f"{name}.md").write_text("\n".join([*lines, ""]))
+    pages = {
+        DOCS / "conformance.md": build_answers(load_libraries(), read_results()),
+        **{DOCS / f"concepts/drawings/{name}.svg": text for name, text in draw_all().items()},
+    }
     stale = [page for page, text in pages.items() if not page.exists() or page.read_text() != text]
     for page in stale:
         if not check:
             page.write_text(pages[page])
-        print(f"{page.relative_to(DOCS.parent)} {'is not what follows from the code' if check else 'is written'}")
+        print(f"{page.relative_to(ROOT)} {'is not what follows from the code' if check else 'is written'}")
     sys.exit(bool(check and stale))
 
 
-def build_tables() -> dict[Path, Iterable[str]]:
-    """Returns what is inserted into each page that people write besides."""
+def build_parts() -> dict[str, Iterable[str]]:
+    """Returns the lines of each file that a page includes."""
     sources = read_sources()
+    files = [sources[f"tensor_reshape/v1/{name}.proto"] for name in ("reshape", "tensor")]
+    with run_servers() as servers:
+        errors = list(build_errors(servers))
     return {
-        REFERENCE / "configuration.md": build_configuration(),
-        REFERENCE / "metrics.md": build_metrics(),
-        REFERENCE / "commands.md": build_commands(),
-        REFERENCE / "contract.md": (
-            line
-            for name in ("reshape", "tensor")
-            for line in build_contract(sources[f"tensor_reshape/v1/{name}.proto"])
-        ),
-        REFERENCE / "inference-protocol.md": build_contract(sources["inference/open_inference.proto"]),
-        DOCS / "architecture/lemmas.md": build_lemmas(),
+        "errors": errors,
+        "configuration": build_configuration(),
+        "metrics": build_metrics(),
+        "commands": build_commands(),
+        "contract": (line for file in files for line in build_contract(file)),
+        "inference-protocol": build_contract(sources["inference/open_inference.proto"]),
+        "lemmas": build_lemmas(),
     }
 
 
-def build_errors(servers: Servers) -> str:
-    """Returns the page of the reasons."""
-    return "\n".join([_INTRODUCTION, *(_build_reason(reason, servers) for reason in Reason), _END])
-
-
-def insert(page: str, table: Iterable[str]) -> str:
-    """Returns a page with what is between the marks as it is to be."""
-    before, _, rest = page.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    return "\n".join([before + BEGIN, "", *table, "", END + after])
+def build_errors(servers: Servers) -> Iterator[str]:
+    """Yields the table of the reasons."""
+    yield "| reason | code | rule | again | the request is refused where | example |"
+    yield "|---|---|---|---|---|---|"
+    for reason in Reason:
+        rule = "" if reason.rule is None else str(reason.rule)
+        again = "yes" if reason.is_retryable else ""
+        cells = f"`{reason}`", reason.code_name, rule, again, PROVOCATIONS[reason].when, provoke(reason, servers)
+        yield join_cells(cells)
 
 
 def build_metrics() -> Iterator[str]:
@@ -132,25 +99,6 @@ def build_lemmas() -> Iterator[str]:
     for lemma in LEMMAS:
         claims = "; ".join(name for name, _ in lemma.claim())
         yield join_cells((f"`{lemma.name}`", lemma.statement, claims, ", ".join(f"`{one}`" for one in lemma.used_by)))
-
-
-def _build_reason(reason: Reason, servers: Servers) -> str:
-    """Returns a row.
-
-    Raises:
-        LookupError: the refusal has another code, or is explained by another rule, than the reason says.
-    """
-    provocation, refusal = PROVOCATIONS[reason], provoke(reason, servers)
-    if refusal is not None and refusal.code_name != reason.code_name:
-        message = f"{reason} comes with {refusal.code_name}, not {reason.code_name}"
-        raise LookupError(message)
-    example = provocation.example or (refusal.message if refusal is not None else "")
-    rule = "" if reason.rule is None else str(reason.rule)
-    if refusal is not None and refusal.metadata.get("rule", rule) != rule:
-        message = f"{reason} is explained with rule {refusal.metadata['rule']}, not {rule}"
-        raise LookupError(message)
-    again = "yes" if reason.is_retryable else ""
-    return join_cells((f"`{reason}`", reason.code_name, rule, again, provocation.when, example))
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@
 
 import re
 import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -55,7 +56,8 @@ class Source(NamedTuple):
 
 def read_sources() -> dict[str, Source]:
     """Returns the files of the contract by their names, compiled."""
-    built = subprocess.run(["buf", "build", PROTOS, "-o", "-#format=binpb"], capture_output=True, check=True)
+    buf = Path(sys.executable).with_name("buf")  # of this environment, which need not be on the PATH
+    built = subprocess.run([buf, "build", PROTOS, "-o", "-#format=binpb"], capture_output=True, check=True)
     return {file.name: Source(file, _read_comments(file)) for file in FileDescriptorSet.FromString(built.stdout).file}
 
 

@@ -1,7 +1,7 @@
 """Why each reason is given, in a sentence, and a way to be refused for it.
 
-Everything that can be asked of a real server is: what docs/reference/errors.md shows is what a caller gets. A new
-reason has its row here, or `scripts/document` ends with its name.
+Everything that can be asked of a real server is: what docs/reference/errors.md shows is what a caller gets.
+`tests/e2e/test_reasons.py` has the message of each.
 """
 
 from collections.abc import Callable, Sequence
@@ -47,20 +47,25 @@ class Provocation(NamedTuple):
     example: str = ""
 
 
-def provoke(reason: Reason, servers: Servers) -> ReshapeError | None:
-    """Returns the refusal for this reason; None where nobody can bring it about.
+def provoke(reason: Reason, servers: Servers) -> str:
+    """Returns the message that a caller gets; where nobody can bring it about, what it would be.
 
     Raises:
-        LookupError: the request was refused for another reason, or not at all.
+        LookupError: the request was refused for another reason, by another rule, with another code, or not at all.
     """
-    ask = PROVOCATIONS[reason].ask
+    _, ask, example = PROVOCATIONS[reason]
     if ask is None:
-        return None
-    answer = _catch(lambda: ask(servers))
-    if not isinstance(answer, ReshapeError) or answer.reason != reason:
-        message = f"{reason} is not what the request is refused for: {answer!r}"
+        return example
+    refusal = _catch(lambda: ask(servers))
+    rule = "" if reason.rule is None else str(reason.rule)
+    if (
+        not isinstance(refusal, ReshapeError)
+        or (refusal.reason, refusal.code_name) != (reason, reason.code_name)
+        or refusal.metadata.get("rule", rule) != rule
+    ):
+        message = f"{reason} ({reason.code_name}, rule {rule}) is not what the request is refused for: {refusal!r}"
         raise LookupError(message)
-    return answer
+    return example or refusal.message
 
 
 def _catch(ask: Callable[[], object]) -> object:
@@ -112,12 +117,12 @@ def _ask_region(channel: grpc.Channel, method: str, **fields: object) -> object:
 
 
 def _register(**fields: object) -> Callable[[Servers], object]:
-    return lambda servers: _ask_region(servers.sharing, "Register", name="one", **fields)
+    return lambda servers: _ask_region(servers.channel, "Register", name="one", **fields)
 
 
 def _register_too_many(servers: Servers) -> None:
     for index in range(MAX_REGIONS + 1):
-        _ask_region(servers.sharing, "Register", name=f"region {index}", key="/file", byte_size=16)
+        _ask_region(servers.channel, "Register", name=f"region {index}", key="/file", byte_size=16)
 
 
 def _send(method: str, request: Any) -> Callable[[Servers], object]:  # noqa: ANN401 - any message
@@ -310,7 +315,7 @@ PROVOCATIONS: dict[Reason, Provocation] = {
     ),
     Reason.SHARED_MEMORY_DISABLED: Provocation(
         "a tensor is to be in shared memory, and the server has no `--shared-memory-dir`",
-        lambda servers: _ask_region(servers.channel, "Status"),
+        lambda servers: _ask_region(servers.full, "Status"),
     ),
     Reason.REGION_INVALID: Provocation(
         "a region is to be registered under a name that is taken, or is empty or too long; its key is no name of a file"
@@ -318,7 +323,7 @@ PROVOCATIONS: dict[Reason, Provocation] = {
         _register(key="../secret", byte_size=16),
     ),
     Reason.REGION_UNKNOWN: Provocation(
-        "no region of this name is registered", lambda servers: _ask_region(servers.sharing, "Status", name="one")
+        "no region of this name is registered", lambda servers: _ask_region(servers.channel, "Status", name="one")
     ),
     Reason.REGION_OUT_OF_RANGE: Provocation(
         "a tensor is not within its region, or a region not within its file as that is now",

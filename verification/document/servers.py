@@ -28,12 +28,11 @@ class Servers(NamedTuple):
     """What is asked.
 
     Attributes:
-        client: of a server with small limits.
+        client: of a server with small limits, which shares a directory with callers: it has a `file` of 16 bytes.
         channel: to the same.
         full: to a server that has as many calls under way as it takes.
         impatient: to one that gives calls up soon.
         strict: to one that allows each caller few calls.
-        sharing: to one that shares a directory with callers, where there is a `file` of 16 bytes.
         guarded: to one that knows a token, and lets whoever shows it ask for shapes alone.
     """
 
@@ -42,7 +41,6 @@ class Servers(NamedTuple):
     full: grpc.Channel
     impatient: grpc.Channel
     strict: grpc.Channel
-    sharing: grpc.Channel
     guarded: grpc.Channel
 
 
@@ -52,8 +50,8 @@ def run_servers() -> Iterator[Servers]:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory()))
         (folder / "file").write_bytes(bytes(16))
-        sharing = ("--shared-memory-dir", str(folder))
-        all_flags = (_LIMITS, _FULL, _IMPATIENT, _STRICT, sharing, _guard(folder))
+        small = (*_LIMITS, "--shared-memory-dir", str(folder))
+        all_flags = (small, _FULL, _IMPATIENT, _STRICT, _guard(folder))
         addresses = [stack.enter_context(run_server(*flags)).address for flags in all_flags]
         channels = [stack.enter_context(grpc.insecure_channel(address)) for address in addresses]
         client = stack.enter_context(Client(addresses[0]))

@@ -19,7 +19,7 @@ from verification.fuzz.runs import find_plants, list_tasks, run_tasks, show
 
 def parse_arguments() -> argparse.Namespace:
     """Reads the command line."""
-    parser = argparse.ArgumentParser("scripts/fuzz", description=__doc__)
+    parser = argparse.ArgumentParser("scripts/verify fuzz", description=__doc__)
     parser.add_argument("inputs", nargs="?", type=int, default=1_000_000, help="how many")
     parser.add_argument("--seed", default=secrets.token_hex(4), help="any text; the same one gives the same inputs")
     parser.add_argument("--batch", type=int, help="only this one, as a mismatch names it")

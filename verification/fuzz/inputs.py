@@ -23,20 +23,10 @@ INFERENCE = "inference"
 KINDS = (*METHODS, "response", *STREAM_KINDS, *BATCH_KINDS, INFERENCE)
 # Requests most often: they alone are answered, by a service that caches.
 _FAMILIES = (
-    *METHODS,
-    *METHODS,
-    *METHODS,
-    "response",
-    "response",
-    "to_server",
-    "to_server",
-    "to_client",
-    "questions",
-    "questions",
-    "answers",
-    INFERENCE,
-    INFERENCE,
-    INFERENCE,
+    *METHODS * 3,
+    *("response", "response", "to_server", "to_server", "to_client"),
+    *("questions", "questions", "answers"),
+    *(INFERENCE, INFERENCE, INFERENCE),
 )
 _LIBERTIES = (0.02, 0.1, 0.1, 0.3, 0.6)
 _SIZES = (0, 1, 8, 8, 64, 64, 130)

@@ -20,97 +20,81 @@ class Plant(NamedTuple):
     wrong: str
 
 
-_PAYLOADS, _CODEC = "tensor_reshape.wire.fields", "tensor_reshape.wire.reshapes"
-_MESSAGES, _STREAMS = "tensor_reshape.wire.fields", "tensor_reshape.wire.streams"
-_BATCHES, _SHAPES = "tensor_reshape.wire.batches", "tensor_reshape.wire.compact_batches"
-_HEADS, _SERVICE = "tensor_reshape.server.service.header_cache", "tensor_reshape.server.service.methods"
-_RAW, _ANSWERS = "tensor_reshape.server.oip.raw_contents", "tensor_reshape.server.oip.answer_caches"
 _FOUND = "return (position, start, fields) if end == len(message) else None"
+_CUT = "if field is None or field[2] > len(raw):"
 
-PLANTS = (
-    Plant("what follows field 15 is taken for its bytes", _PAYLOADS, _FOUND, _FOUND.replace("==", "<=")),
-    Plant("a field 15 that is cut short is taken", _PAYLOADS, _FOUND, _FOUND.replace("==", ">=")),
-    Plant(
-        "of several fields 15 the last one is taken",
-        _PAYLOADS,
-        _FOUND,
-        "if end == len(message):\n                return position, start",
-    ),
-    Plant(
-        "field 15 is taken whatever its wire type",
-        _PAYLOADS,
-        "if tag == _TAG:\n            return",
-        "if tag >> 3 == 15:\n            return",
-    ),
-    Plant("tags above 32 bits are taken", _PAYLOADS, "_MAX_TAG = 1 << 3, 2**32 - 1", "_MAX_TAG = 1 << 3, 2**35 - 1"),
-    Plant("four bytes are skipped as eight", _PAYLOADS, "_FIXED32: 4", "_FIXED32: 8"),
-    Plant("lengths of more than two bytes are not read", _PAYLOADS, "_MAX_NUMBER_BYTES = 5", "_MAX_NUMBER_BYTES = 2"),
-    Plant("lengths of several bytes are misread", _PAYLOADS, "(byte & 0x7F) << (7 * index)", "byte << (7 * index)"),
-    Plant(
-        "the header within the tensor counts for nothing",
-        _PAYLOADS,
-        "_measure(message, start, after, nested=False) if nested else (0, 0)",
-        "(0, 0)",
-    ),
-    Plant(
-        "the header before the tensor counts alone",
-        _CODEC,
-        "check_header_size(inner[1])",
-        "check_header_size(outer[1])",
-    ),
-    Plant("a type is padded", _CODEC, "+ encode_varint(data_type)", "+ _widen(encode_varint(data_type), 6)"),
-    Plant("a length is padded to six bytes", _CODEC, "_MAX_LENGTH_BYTES = 9, 5", "_MAX_LENGTH_BYTES = 3, 6"),
-    Plant("the largest header is refused", _MESSAGES, "if size > MAX_HEADER_BYTES", "if size >= MAX_HEADER_BYTES"),
-    Plant("what follows a chunk is taken for its bytes", _STREAMS, "start + length != len(raw)", "start > len(raw)"),
-    Plant("an offset takes ten bytes", _STREAMS, "raw[1 : 1 + _MAX", "raw[1 : 2 + _MAX"),
-    Plant(
-        "an item that is cut short is taken",
-        _BATCHES,
-        "if field is None or field[2] > len(raw):",
-        "if field is None:",
-    ),
-    Plant("a dim that is cut short is taken", _SHAPES, "if dim is _MISSING or position > end:", "if dim is _MISSING:"),
-    Plant("every item of a batch is of the plain form", _SHAPES, "item[5] > 1 or item[6:7] != _DATA", "item[5] > 1"),
-    Plant(
-        "a header that is cached answers whatever follows it",
-        _HEADS,
-        "cached if cached is not None and cached.request_bytes == len(request) else None",
-        "cached",
-    ),
-    Plant(
-        "all methods share one cache",
-        _SERVICE,
-        "{operation: HeaderCache() for operation in OPERATION_METHODS}",
-        "dict.fromkeys(OPERATION_METHODS, HeaderCache())",
-    ),
-    Plant(
-        "a header is cached although elements move",
-        _SERVICE,
-        "output.payload is call.data.payload and",
-        "len(output.payload) == len(call.data.payload) and",
-    ),
-    Plant(
-        "a header is cached although the bytes do not end the request",
-        _SERVICE,
-        " and len(request) - begin == output.payload.nbytes:",
-        ":",
-    ),
-    Plant("raw contents are taken whatever their wire type", _RAW, "if tag == RAW_TAG:", "if tag >> 3 == 7:"),
-    Plant(
-        "raw contents that are cut short are taken",
-        _RAW,
-        "if field is None or field[2] > len(raw):",
-        "if field is None:",
-    ),
-    Plant(
-        "what follows elements is not looked at",
-        _ANSWERS,
-        "return head + request[len(request) - tail :] if tail else head",
-        "return head",
-    ),
-    Plant("an id that is no text is one", _ANSWERS, "if is_id and content.isascii()", "if is_id"),
-    Plant("the first name of a model counts", _RAW, "name = raw[start:position]", "name = name or raw[start:position]"),
-)
+_BUGS: dict[str, dict[str, tuple[str, str]]] = {
+    "tensor_reshape.wire.fields": {
+        "what follows field 15 is taken for its bytes": (_FOUND, _FOUND.replace("==", "<=")),
+        "a field 15 that is cut short is taken": (_FOUND, _FOUND.replace("==", ">=")),
+        "of several fields 15 the last one is taken": (
+            _FOUND,
+            "if end == len(message):\n                return position, start",
+        ),
+        "field 15 is taken whatever its wire type": (
+            "if tag == _TAG:\n            return",
+            "if tag >> 3 == 15:\n            return",
+        ),
+        "tags above 32 bits are taken": ("_MAX_TAG = 1 << 3, 2**32 - 1", "_MAX_TAG = 1 << 3, 2**35 - 1"),
+        "four bytes are skipped as eight": ("_FIXED32: 4", "_FIXED32: 8"),
+        "lengths of more than two bytes are not read": ("_MAX_NUMBER_BYTES = 5", "_MAX_NUMBER_BYTES = 2"),
+        "lengths of several bytes are misread": ("(byte & 0x7F) << (7 * index)", "byte << (7 * index)"),
+        "the header within the tensor counts for nothing": (
+            "_measure(message, start, after, nested=False) if nested else (0, 0)",
+            "(0, 0)",
+        ),
+        "the largest header is refused": ("if size > MAX_HEADER_BYTES", "if size >= MAX_HEADER_BYTES"),
+    },
+    "tensor_reshape.wire.reshapes": {
+        "the header before the tensor counts alone": ("check_header_size(inner[1])", "check_header_size(outer[1])"),
+        "a type is padded": ("+ encode_varint(data_type)", "+ _widen(encode_varint(data_type), 6)"),
+        "a length is padded to six bytes": ("_MAX_LENGTH_BYTES = 9, 5", "_MAX_LENGTH_BYTES = 3, 6"),
+    },
+    "tensor_reshape.wire.streams": {
+        "what follows a chunk is taken for its bytes": ("start + length != len(raw)", "start > len(raw)"),
+        "an offset takes ten bytes": ("raw[1 : 1 + _MAX", "raw[1 : 2 + _MAX"),
+    },
+    "tensor_reshape.wire.batches": {"an item that is cut short is taken": (_CUT, "if field is None:")},
+    "tensor_reshape.wire.compact_batches": {
+        "a dim that is cut short is taken": ("if dim is _MISSING or position > end:", "if dim is _MISSING:"),
+        "every item of a batch is of the plain form": ("item[5] > 1 or item[6:7] != _DATA", "item[5] > 1"),
+    },
+    "tensor_reshape.server.service.header_cache": {
+        "a header that is cached answers whatever follows it": (
+            "cached if cached is not None and cached.request_bytes == len(request) else None",
+            "cached",
+        ),
+    },
+    "tensor_reshape.server.service.methods": {
+        "all methods share one cache": (
+            "{operation: HeaderCache() for operation in OPERATION_METHODS}",
+            "dict.fromkeys(OPERATION_METHODS, HeaderCache())",
+        ),
+        "a header is cached although elements move": (
+            "output.payload is call.data.payload and",
+            "len(output.payload) == len(call.data.payload) and",
+        ),
+        "a header is cached although the bytes do not end the request": (
+            " and len(request) - begin == output.payload.nbytes:",
+            ":",
+        ),
+    },
+    "tensor_reshape.server.oip.raw_contents": {
+        "raw contents are taken whatever their wire type": ("if tag == RAW_TAG:", "if tag >> 3 == 7:"),
+        "raw contents that are cut short are taken": (_CUT, "if field is None:"),
+        "the first name of a model counts": ("name = raw[start:position]", "name = name or raw[start:position]"),
+    },
+    "tensor_reshape.server.oip.answer_caches": {
+        "what follows elements is not looked at": (
+            "return head + request[len(request) - tail :] if tail else head",
+            "return head",
+        ),
+        "an id that is no text is one": ("if is_id and content.isascii()", "if is_id"),
+    },
+}
+"""By the module and the name: what the module says, and what it says with the bug."""
+
+PLANTS = [Plant(name, module, *texts) for module, bugs in _BUGS.items() for name, texts in bugs.items()]
 
 
 def build_source(plant: Plant) -> str:

@@ -16,7 +16,7 @@ _HOSTS = 4
 
 def parse_arguments() -> argparse.Namespace:
     """Reads the command line."""
-    parser = argparse.ArgumentParser("scripts/hosts", description=__doc__)
+    parser = argparse.ArgumentParser("scripts/verify hosts", description=__doc__)
     parser.add_argument("--only", nargs="+", choices=NAMES, default=NAMES, help="scenarios")
     parser.add_argument("--json", action="store_true", help="write a line of JSON for each")
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)  # this process has its namespaces

@@ -9,17 +9,15 @@ import sys
 from collections.abc import Iterable
 
 from tensor_reshape.rules.records import Json
-from verification.kit.checks import check_cases
-from verification.kit.core_cases import CORE_CASES
-from verification.kit.files import list_files, list_sizes
-from verification.kit.found_instances import WIDER
+from verification.kit.boundaries import find_needless
+from verification.kit.checks import WIDER, check_cases
+from verification.kit.files import CORE_CASES, list_files, list_sizes
 from verification.kit.mistakes import find_caught, find_matching
-from verification.kit.needs import find_needless
 
 
 def main() -> int:
     """Runs; 1 where something of this is not so."""
-    parser = argparse.ArgumentParser("scripts/kit", description=__doc__)
+    parser = argparse.ArgumentParser("scripts/verify kit", description=__doc__)
     parser.add_argument("--write", action="store_true", help="write the files of cases")
     parser.add_argument("--core", action="store_true", help="check the answers of the core alone")
     arguments = parser.parse_args()

@@ -1,20 +1,35 @@
-"""Which boundary of the rules a case lies on, found out from its question and its answer alone.
+"""Which boundary of the rules a case lies on, by its question and its answer alone; which cases could be dropped.
 
-Law: two cases lie on one boundary where nothing that a rule looks at tells them apart: the kinds of dims and items in
+Laws: two cases lie on one boundary where nothing that a rule looks at tells them apart: the kinds of dims and items in
 their order, zeros and ones (larger numbers are alike), the class of the largest number (at 2^31, 2^53, 2^63, 2^64), the
 class of the ranks, which volume is the larger and whether one divides the other, names, strides, and what is answered.
+A case is needed where no other lies on its boundary, or where without it some wrong implementation would have no case
+of its own. The rest is needless, and is to be dropped.
 """
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any, TypeAlias
 
 from tensor_reshape.rules.records import Json
+from verification.kit.mistakes import find_matching
 
 Boundary: TypeAlias = tuple[Any, ...]
 
 _EDGES = (2**31, 2**53, 2**63, 2**64)
 _RANKS = (0, 1, 2, 3, 12, 13)
+
+
+def find_needless(cases: Sequence[Json], caught: Mapping[str, Sequence[str]]) -> list[str]:
+    """Returns the cases that could be dropped, each by itself; `caught` has those that a wrong implementation fails."""
+    counts, most = Counter(map(find_boundary, cases)), len(find_matching(caught))
+    shared = [case["id"] for case in cases if counts[find_boundary(case)] > 1]
+    return [name for name in shared if len(find_matching(_drop(name, caught))) == most]
+
+
+def _drop(dropped: str, caught: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+    return {name: [case for case in cases if case != dropped] for name, cases in caught.items()}
 
 
 def find_boundary(case: Json) -> Boundary:

@@ -5,7 +5,7 @@ Laws:
 - A recorded case is one that a library answered; its line in the file is where it is kept, with what was answered. Its
   own answer is made anew.
 - The answer is that of the project's rules. It stands for what the instances say (`witnesses`), and for what a plain
-  reading says: `scripts/kit` compares them.
+  reading says: `scripts/verify kit` compares them.
 - An answer that comes from a search which ran out of steps is sound, and says that it may not be the hull.
 """
 

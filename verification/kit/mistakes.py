@@ -18,14 +18,14 @@ from tensor_reshape.rules.budgets import StepBudget
 from tensor_reshape.rules.errors import ReshapeError
 from tensor_reshape.rules.inference import answer_question
 from tensor_reshape.rules.records import Json
-from verification.kit import planted_dims, planted_names
-from verification.kit.executions import EXECUTIONS, Execution
-from verification.kit.planted_shapes import KNOWN
+from verification.kit.executions import RUN_MISTAKES, Execution
+from verification.kit.planted_dims import DIM_MISTAKES, REFUSED
+from verification.kit.planted_names import NAME_MISTAKES
+from verification.kit.planted_shapes import SHAPE_MISTAKES
 from verification.kit.questions import is_known, make_query
 from verification.kit.readings import Implementation, Question, RefusalError
 
 Answer: TypeAlias = Callable[[Json], Json]
-REFUSED: Json = {"error": {}}
 
 
 def ask_rules(question: Json) -> Json:
@@ -65,10 +65,8 @@ def execute(execution: Execution, question: Json) -> Json:
 answer_rightly: Answer = partial(execute, Execution())
 
 
-def answer_shapes(implementation: Implementation, question: Json) -> Json:
-    """Returns what a wrong implementation of known shapes answers; of others, the right answer."""
-    if not is_known(question) or {"expected", "strides", "data_type"} & question.keys():
-        return answer_rightly(question)
+def answer_plainly(implementation: Implementation, question: Json) -> Json:
+    """Returns what a reading of the rules answers to known shapes."""
     asked = Question(question["operation"], question["data"], question["shape"], question.get("special_zero"))
     try:
         return {"shape": implementation.answer(asked)}
@@ -76,12 +74,19 @@ def answer_shapes(implementation: Implementation, question: Json) -> Json:
         return REFUSED
 
 
+def _answer_shapes(implementation: Implementation, question: Json) -> Json:
+    """Returns what a wrong implementation of known shapes answers; of others, the right answer."""
+    if not is_known(question) or {"expected", "strides", "data_type"} & question.keys():
+        return answer_rightly(question)
+    return answer_plainly(implementation, question)
+
+
 def list_mistakes() -> dict[str, Answer]:
-    """Returns each wrong implementation by its name."""
-    shapes = {kind.__name__: partial(answer_shapes, kind()) for kind in KNOWN}
-    runs = {kind.__name__: partial(execute, kind()) for kind in EXECUTIONS}
-    around = (*planted_dims.DIM_MISTAKES, *planted_names.NAME_MISTAKES)
-    return {**shapes, **runs, **{mistake.__name__: partial(mistake, answer_rightly) for mistake in around}}
+    """Returns each wrong implementation by what is wrong."""
+    shapes = {name: partial(_answer_shapes, kind) for name, kind in SHAPE_MISTAKES.items()}
+    runs = {name: partial(execute, kind) for name, kind in RUN_MISTAKES.items()}
+    around = {**DIM_MISTAKES, **NAME_MISTAKES}
+    return {**shapes, **runs, **{name: partial(mistake, answer_rightly) for name, mistake in around.items()}}
 
 
 def is_right(case: Json, answer: Json) -> bool:
@@ -102,7 +107,8 @@ def find_caught(cases: Iterable[Json]) -> dict[str, list[str]]:
 
 def _fails(answer: Answer, question: AskedQuestion) -> bool:
     """Whether an answer is a difference for those who run the kit: a narrower one that may be right is none."""
-    return judge(question, answer(question.asked)).verdict.is_difference
+    told = answer(question.asked)
+    return told != question.right and judge(question, told).verdict.is_difference
 
 
 def find_matching(caught: Mapping[str, Sequence[str]]) -> dict[str, str]:

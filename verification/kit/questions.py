@@ -1,37 +1,23 @@
 """What a question of the kit is, by its JSON."""
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator
 
 from tensor_reshape.client import ShapeQuery
+from tensor_reshape.client.question_records import read_question
+from tensor_reshape.conformance.cases import split_case
 from tensor_reshape.rules.records import Json
 
 _PACKED = frozenset({"u1", "u2", "u3", "u4", "u6", "i4", "nf4", "f4e2m1", "f8e8m0"})
-_ANSWERED = frozenset({"operations", "rule", "answer", "because", "recorded"})
-"""The keys of a case that whoever is asked does not see."""
 
 
 def list_questions(case: Json) -> list[Json]:
     """Returns the questions of a case, one for each operation."""
-    bare = {key: value for key, value in case.items() if key not in _ANSWERED}
-    return [{**bare, "id": f"{case['id']}@{name}", "operation": name} for name in case["operations"]]
+    return [dict(question.asked) for question in split_case(case)]
 
 
 def make_query(question: Json) -> ShapeQuery:
     """Returns a question as the project's own client asks it."""
-    return ShapeQuery(
-        data_shape=_read(question["data"]),
-        shape=_read(question["shape"]),
-        special_zero=question.get("special_zero"),  # type: ignore[arg-type] # absent: the rules refuse it
-        operation=question["operation"],
-        expected_shape=_read(question.get("expected")),
-        data_type=question.get("data_type"),
-        data_strides=question.get("strides"),
-    )
-
-
-def _read(dims: Sequence[Any] | None) -> list[Any] | None:
-    return None if dims is None else [tuple(dim) if isinstance(dim, list) else dim for dim in dims]
+    return read_question({key: value for key, value in question.items() if key not in {"id", "bytes"}})
 
 
 def is_known(question: Json) -> bool:

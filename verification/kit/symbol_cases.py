@@ -19,6 +19,8 @@ _ZERO = "An equation that only 0 solves makes the dim 0 (this contract)."
 _NONE = "An error is given where no instance is accepted (this contract: sound)."
 _WHOLE_NAME = "What exporters compute is one name as a whole (this contract)."
 
+_MISMATCH = Refused("VOLUME_MISMATCH", field="shape")
+
 SYMBOLS = (
     Row("copied", ALL, ["N", 3], [0, 3], True, ["N", 3], _COPY),
     Row("copied-two", ALL, ["N", "S", 768], [0, 0, 12, 64], True, ["N", "S", 12, 64], _COPY),
@@ -47,17 +49,9 @@ SYMBOLS = (
     Row("bounds-of-two-names", ALL, ["N:2..8"], ["M:5..20"], False, ["M:5..8"], _ONE),
     Row("one-value", ALL, ["N:3..3", 2], [-1], False, [6], _ONE),
     Row("only-zero", ALL, ["N", 6], ["N", 2, 2], False, [0, 2, 2], _ZERO),
-    Row(
-        "only-zero-that-cannot-be",
-        ALL,
-        ["N:1..", 6],
-        ["N", 2, 2],
-        False,
-        Refused("VOLUME_MISMATCH", field="shape"),
-        _NONE,
-    ),
+    Row("only-zero-that-cannot-be", ALL, ["N:1..", 6], ["N", 2, 2], False, _MISMATCH, _NONE),
     Row("one-beside-a-name", ALL, ["N:1.."], ["N", "M"], False, ["N:1..", 1], _CANCEL),
-    Row("bounds-apart", ALL, ["N:2..4"], ["M:5..20"], False, Refused("VOLUME_MISMATCH", field="shape"), _NONE),
+    Row("bounds-apart", ALL, ["N:2..4"], ["M:5..20"], False, _MISMATCH, _NONE),
     Row("whole-name", ALL, ["seq + past", 8], [0, 2, 4], True, ["seq + past", 2, 4], _WHOLE_NAME),
     Row("whole-name-multiplied", ALL, ["seq + past", 8], [-1, 4], False, ["2*(seq + past)", 4], _WHOLE_NAME),
     Row("unknown-beside-a-copy", ONLY_RESHAPE, ["N", None], [0, -1], True, ["N", None], _CANCEL),

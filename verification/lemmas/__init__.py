@@ -1,6 +1,12 @@
 """What each step of the solver rests on, as formulas over all integers, which an SMT solver proves."""
 
 from verification.lemmas import bounds, cancelling, emptiness, names
+from verification.lemmas.claims import Lemma
 
-LEMMAS = (*cancelling.LEMMAS, *emptiness.LEMMAS, *bounds.LEMMAS, *names.LEMMAS)
-"""All of them."""
+LEMMAS = tuple(
+    lemma
+    for module in (cancelling, emptiness, bounds, names)
+    for lemma in vars(module).values()
+    if isinstance(lemma, Lemma)
+)
+"""All of them, in the order of the modules."""

@@ -13,7 +13,7 @@ from verification.lemmas.claims import SECONDS, Finding, Verdict, prove
 
 def parse_arguments() -> argparse.Namespace:
     """Reads the command line."""
-    parser = argparse.ArgumentParser("scripts/lemmas", description=__doc__)
+    parser = argparse.ArgumentParser("scripts/verify lemmas", description=__doc__)
     parser.add_argument("names", nargs="*", help="of the lemmas; default: all")
     parser.add_argument("--seconds", type=float, default=SECONDS, help="that the prover may take for one claim")
     return parser.parse_args()

@@ -203,21 +203,3 @@ def quotient_below_the_whole() -> Claims:
     """The -1 is at most the volume that it is a factor of."""
     a, b, x = declare("a b x")
     yield "any divisor", Implies(And(a == b * x, b >= 1, x >= 0), x <= a)
-
-
-LEMMAS = (
-    product_bounds,
-    clip_above,
-    clip_below,
-    step_by_the_other_constant,
-    whole_quotients,
-    split_a_constant,
-    ends_of_two,
-    two_open_ends,
-    one_side_divides,
-    reach_a_number,
-    bound_a_fraction,
-    bound_the_only_symbol,
-    root_steps,
-    quotient_below_the_whole,
-)

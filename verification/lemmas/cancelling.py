@@ -49,6 +49,3 @@ def multiply_out() -> Claims:
         "one fraction; by induction any number",
         Implies(And(b >= 1, a == b * dim), (dim * rest == other) == (a * rest == b * other)),
     )
-
-
-LEMMAS = (cancel_nonzero, cancel_divisor, cancel_unless_empty, copies_leave, cancelled_volumes, multiply_out)

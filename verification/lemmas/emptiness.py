@@ -95,15 +95,3 @@ def meet_is_both() -> Claims:
     meet_low, meet_high = If(low > least, low, least), If(high < most, high, most)
     both = And(low <= value, value <= high, least <= value, value <= most)
     yield "any two", both == And(meet_low <= value, value <= meet_high)
-
-
-LEMMAS = (
-    nonempty_dims,
-    empty_dims,
-    two_cases,
-    quotient_of_elements,
-    inferred_zero,
-    nonzero_copy_is_a_length,
-    join_holds_both,
-    meet_is_both,
-)

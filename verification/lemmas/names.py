@@ -31,6 +31,3 @@ def parts_of_a_view() -> Claims:
     """Where the outer dims have one product on both sides, so have the inner ones, if there are elements."""
     outer, data, output = declare("outer data output")
     yield "both parts", Implies(outer >= 1, (outer * data == outer * output) == (data == output))
-
-
-LEMMAS = (solve_for_a_name, runs_of_elements, parts_of_a_view)

@@ -20,8 +20,11 @@ from conformance.adapters.array_libraries import (
     Monomial,
     Symbols,
     check_is_offered,
+    check_type,
+    list_types,
     read_for_export,
     read_known,
+    read_line,
     refuse_data,
 )
 from conformance.adapters.programs import Refused, Unsupported, run
@@ -29,15 +32,7 @@ from conformance.adapters.questions import Dim, Json, Question, Unknown, write_d
 
 Array: TypeAlias = Any  # of numpy, of JAX, or only the shape of one
 
-DTYPES = {
-    "boolean": "bool",
-    **{f"i{bits}": f"int{bits}" for bits in (8, 16, 32, 64)},
-    **{f"u{bits}": f"uint{bits}" for bits in (8, 16, 32, 64)},
-    **{f"f{bits}": f"float{bits}" for bits in (16, 32, 64)},
-    "bf16": "bfloat16",
-    "f8e4m3": "float8_e4m3fn",
-    "f8e5m2": "float8_e5m2",
-}
+DTYPES = list_types(str) | {"bf16": "bfloat16", "f8e4m3": "float8_e4m3fn", "f8e5m2": "float8_e5m2"}
 _MAX_ELEMENTS = 2**20
 _REFUSALS = (TypeError, ValueError, OverflowError, ZeroDivisionError, RuntimeError, MLIRError)
 
@@ -71,8 +66,7 @@ def _read(question: Question) -> tuple[tuple[int, ...], tuple[int, ...]]:
     check_is_offered(question)
     if question.strides is not None:
         raise Unsupported("Its arrays have no strides.")
-    if question.data_type not in {None, *DTYPES}:
-        raise Unsupported("It has no such element.")
+    check_type(question, DTYPES)
     return read_known(question.data), read_known(question.shape)
 
 
@@ -140,7 +134,7 @@ def _read_dim(dim: Any, symbols: Symbols) -> Dim:
 
 
 def _read_error(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}".split("\n", 1)[0]
+    return f"{type(error).__name__}: {read_line(error)}"
 
 
 if __name__ == "__main__":

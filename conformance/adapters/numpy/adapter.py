@@ -10,18 +10,20 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from conformance.adapters.array_libraries import check_is_offered, find_span, read_known, refuse_data
+from conformance.adapters.array_libraries import (
+    check_is_offered,
+    check_type,
+    find_span,
+    list_types,
+    read_known,
+    refuse_data,
+)
 from conformance.adapters.programs import Refused, Unsupported, run
 from conformance.adapters.questions import Json, Question
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
-DTYPES = {
-    "boolean": "?",
-    **{f"i{bits}": f"<i{bits // 8}" for bits in (8, 16, 32, 64)},
-    **{f"u{bits}": f"<u{bits // 8}" for bits in (8, 16, 32, 64)},
-    **{f"f{bits}": f"<f{bits // 8}" for bits in (16, 32, 64)},
-}
+DTYPES = list_types(np.dtype)
 _MAX_BYTES = 2**24
 _REFUSALS = (ValueError, TypeError, OverflowError)
 
@@ -30,8 +32,7 @@ def answer(question: Question) -> Json:
     """Returns what numpy makes of the array."""
     check_is_offered(question)
     dims, shape = read_known(question.data), read_known(question.shape)
-    if question.data_type not in {None, *DTYPES}:
-        raise Unsupported("It has no such element.")
+    check_type(question, DTYPES)
     array = _make_array(question, dims)
     try:
         output = array.reshape(shape)
@@ -46,7 +47,7 @@ def answer(question: Question) -> Json:
 
 
 def _make_array(question: Question, dims: tuple[int, ...]) -> Array:
-    dtype = np.dtype(DTYPES[question.data_type or "u8"])
+    dtype = DTYPES[question.data_type or "u8"]
     try:
         if question.strides is not None:
             return _make_strided(question, dims, question.strides, dtype)

@@ -6,22 +6,26 @@
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
 import tensorflow as tf
 
-from conformance.adapters.array_libraries import check_is_offered, read_known, refuse_data
+from conformance.adapters.array_libraries import (
+    check_is_offered,
+    check_type,
+    list_types,
+    read_known,
+    read_line,
+    refuse_data,
+)
 from conformance.adapters.programs import Refused, Unsupported, run
 from conformance.adapters.questions import Dim, Json, Question, Unknown, write_dims
 
 Tensor: TypeAlias = Any  # TensorFlow has no types
 
-DTYPES = {
-    "boolean": tf.bool,
-    **{f"i{bits}": getattr(tf, f"int{bits}") for bits in (8, 16, 32, 64)},
-    **{f"u{bits}": getattr(tf, f"uint{bits}") for bits in (8, 16, 32, 64)},
-    **{f"f{bits}": getattr(tf, f"float{bits}") for bits in (16, 32, 64)},
+DTYPES = list_types(partial(getattr, tf)) | {
     "bf16": tf.bfloat16,
     "f8e4m3": tf.dtypes.experimental.float8_e4m3fn,
     "f8e5m2": tf.dtypes.experimental.float8_e5m2,
@@ -38,7 +42,7 @@ def answer_eager(question: Question) -> Json:
     try:
         output = tf.reshape(tensor, shape)
     except _REFUSALS as error:
-        raise Refused(_read_line(error)) from error
+        raise Refused(read_line(error)) from error
     executed = {} if question.payload is None else {"bytes": output.numpy().tobytes().hex()}
     return {"shape": list(output.shape), **executed}
 
@@ -47,8 +51,7 @@ def _check_is_offered(question: Question) -> None:
     check_is_offered(question)
     if question.strides is not None:
         raise Unsupported("Its tensors have no strides.")
-    if question.data_type not in {None, *DTYPES}:
-        raise Unsupported("It has no such element.")
+    check_type(question, DTYPES)
 
 
 def _make_tensor(question: Question, dims: tuple[int, ...]) -> Tensor:
@@ -62,7 +65,7 @@ def _make_tensor(question: Question, dims: tuple[int, ...]) -> Tensor:
             raise Unsupported("A tensor has the bytes of its shape.")
         return tf.constant(flat.reshape(dims))
     except _REFUSALS as error:
-        raise refuse_data(dims, _read_line(error)) from error
+        raise refuse_data(dims, read_line(error)) from error
 
 
 def answer_graph(question: Question) -> Json:
@@ -75,7 +78,7 @@ def answer_graph(question: Question) -> Json:
         try:
             shape = tf.reshape(data, _make_target(question.shape)).shape
         except _REFUSALS as error:
-            raise Refused(_read_line(error)) from error
+            raise Refused(read_line(error)) from error
     return {"shape": None if shape.rank is None else write_dims(Unknown() if dim is None else dim for dim in shape)}
 
 
@@ -91,7 +94,7 @@ def _make_input(dims: list[int | None] | None) -> Tensor:
     try:
         return tf.compat.v1.placeholder(tf.uint8, dims)
     except _REFUSALS as error:
-        raise refuse_data([dim for dim in dims or () if dim is not None], _read_line(error)) from error
+        raise refuse_data([dim for dim in dims or () if dim is not None], read_line(error)) from error
 
 
 def _make_target(items: Sequence[Dim] | None) -> Tensor:
@@ -99,10 +102,6 @@ def _make_target(items: Sequence[Dim] | None) -> Tensor:
     if known is None:
         return tf.compat.v1.placeholder(tf.int64, [None])
     return [tf.compat.v1.placeholder(tf.int64, []) if item is None else item for item in known]
-
-
-def _read_line(error: BaseException) -> str:
-    return str(error).split("\n", 1)[0]
 
 
 if __name__ == "__main__":

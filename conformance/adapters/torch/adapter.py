@@ -13,6 +13,7 @@ import itertools
 import logging
 import warnings
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any, TypeAlias
 
 import torch
@@ -24,9 +25,12 @@ from conformance.adapters.array_libraries import (
     Monomial,
     Symbols,
     check_is_offered,
+    check_type,
     find_span,
+    list_types,
     read_for_export,
     read_known,
+    read_line,
     refuse_data,
 )
 from conformance.adapters.programs import Refused, Unsupported, run
@@ -35,11 +39,7 @@ from conformance.adapters.questions import Json, Question, Unknown, write_dims
 
 Tensor: TypeAlias = Any  # what is asked of it, is asked of torch as it is, without its types
 
-DTYPES = {
-    "boolean": torch.bool,
-    **{f"i{bits}": getattr(torch, f"int{bits}") for bits in (8, 16, 32, 64)},
-    **{f"u{bits}": getattr(torch, f"uint{bits}") for bits in (8, 16, 32, 64)},
-    **{f"f{bits}": getattr(torch, f"float{bits}") for bits in (16, 32, 64)},
+DTYPES = list_types(partial(getattr, torch)) | {
     "bf16": torch.bfloat16,
     "f8e4m3": torch.float8_e4m3fn,
     "f8e5m2": torch.float8_e5m2,
@@ -69,8 +69,7 @@ def answer_meta(question: Question) -> Json:
 def _answer_known(question: Question, device: str) -> Json:
     check_is_offered(question)
     dims, shape = read_known(question.data), read_known(question.shape)
-    if question.data_type not in {None, *DTYPES}:
-        raise Unsupported("It has no such element.")
+    check_type(question, DTYPES)
     tensor = _make_tensor(question, dims, device)
     output = _reshape(tensor, shape)
     answered: Json = {"shape": list(output.shape)}
@@ -91,7 +90,7 @@ def _make_tensor(question: Question, dims: tuple[int, ...], device: str) -> Tens
             return torch.empty(dims, dtype=torch.uint8, device=device)
         return torch.as_strided(torch.zeros(1, dtype=torch.uint8), dims, [0] * len(dims))
     except _REFUSALS as error:
-        raise refuse_data(dims, _read_line(error)) from error
+        raise refuse_data(dims, read_line(error)) from error
 
 
 def _make_filled(question: Question, dims: tuple[int, ...]) -> Tensor:
@@ -117,14 +116,14 @@ def _stride(flat: Tensor, dims: tuple[int, ...], strides: tuple[int, ...]) -> Te
     try:
         return torch.as_strided(flat, dims, strides)
     except _REFUSALS as error:
-        raise Refused(_read_line(error)) from error
+        raise Refused(read_line(error)) from error
 
 
 def _reshape(tensor: Tensor, shape: Sequence[int]) -> Tensor:
     try:
         return tensor.reshape(shape)
     except _REFUSALS as error:
-        raise Refused(_read_line(error)) from error
+        raise Refused(read_line(error)) from error
 
 
 def _find_view(tensor: Tensor, shape: tuple[int, ...]) -> Json:
@@ -133,10 +132,6 @@ def _find_view(tensor: Tensor, shape: tuple[int, ...]) -> Json:
     except _REFUSALS:
         return {"possibility": "impossible", "strides": None}
     return {"possibility": "possible", "strides": list(view.stride())}
-
-
-def _read_line(error: BaseException) -> str:
-    return str(error).split("\n", 1)[0]
 
 
 class Reshape(torch.nn.Module):  # type: ignore[misc] # torch is not installed where this is checked
@@ -170,7 +165,7 @@ def _export(reshape: Reshape, example: dict[str, int], sizes: Sequence[Any]) -> 
     try:
         return export(reshape, (_make_vectors(example),), dynamic_shapes={"vectors": sizes})
     except (*_REFUSALS, UserError) as error:
-        raise Refused(_read_line(error)) from error
+        raise Refused(read_line(error)) from error
 
 
 def _check_is_general(program: ExportedProgram, examples: Sequence[dict[str, int]]) -> None:

@@ -1,4 +1,4 @@
-"""What protobuf does not take for a message is named, with the value and where it is."""
+"""JSON that protobuf refuses: the fault has the field and the value."""
 
 import json
 
@@ -10,69 +10,67 @@ from tensor_reshape.v1 import reshape_pb2
 
 KIND = reshape_pb2.BatchInferShapeRequest
 DIM = '{"items":[{"question":{"shape":{"dims":[{},%s]}}}]}'
-PLACE = "items[0].question.shape.dims[1]"
+ITEM = "items[0].question"
+PLACE = f"{ITEM}.shape.dims[1]"
 
 
-@pytest.mark.parametrize(
-    ("text", "field", "told"),
-    [
-        ('{"a":1}', "", "the body has no field 'a'; it has items"),
-        ('{"items":5}', "items", "items is 5, and should be a list"),
-        ('{"items":[{},5]}', "items[1]", "items[1] is 5, and should be an object"),
-        ('{"items":[{"question":[1]}]}', "items[0].question", "a list, and should be an object"),
-        (
-            '{"items":[{"question":{"operation":"X"}}]}',
-            "items[0].question.operation",
-            "'X', and should be one of OPERA",
-        ),
-        ('{"items":[{"question":{"operation":1e99}}]}', "items[0].question.operation", "1e+99"),
-        ('{"items":[{"question":{"specialZero":"yes"}}]}', "items[0].question.special_zero", "true or false"),
-        ('{"items":[{"dataFrom":1,"data_from":2}]}', "items[0]", "both dataFrom and data_from"),
-        ('{"items":[{"dataFrom":2147483648}]}', "items[0].data_from", "-2147483648 to 2147483647"),
-        (DIM % '{"value":"x"}', f"{PLACE}.value", "'x', and should be a whole number"),
-        (DIM % '{"value":1.5}', f"{PLACE}.value", "1.5"),
-        (DIM % '{"value":true}', f"{PLACE}.value", "true"),
-        (DIM % '{"value":1e30}', f"{PLACE}.value", "1e+30"),
-        (DIM % '{"value":NaN}', f"{PLACE}.value", "nan"),
-        (DIM % '{"value":1e999}', f"{PLACE}.value", "inf"),
-        (DIM % '{"value":9223372036854775808}', f"{PLACE}.value", "9223372036854775807"),
-        (DIM % '{"value":1,"symbol":{}}', PLACE, "both value and symbol"),
-        (DIM % '{"val":1}', PLACE, "no field 'val'"),
-        (DIM % "null", PLACE, "null, and should be an object"),
-        (DIM % '{"symbol":{"name":5}}', f"{PLACE}.symbol.name", "5, and should be a string"),
-        (DIM % '{"symbol":{"name":"\\ud800"}}', f"{PLACE}.symbol.name", "a string of Unicode"),
-    ],
-)
-def test_a_fault_names_the_field_and_the_value(text: str, field: str, told: str):
-    document = json.loads(text)
-    with pytest.raises(json_format.ParseError):
+FAULTS = [
+    ('{"a":1}', "", "the body has no field 'a'; it has items"),
+    ('{"items":5}', "items", "items is 5, and should be a list"),
+    ('{"items":[{},5]}', "items[1]", "items[1] is 5, and should be an object"),
+    ('{"items":[{"question":[1]}]}', "items[0].question", "a list, and should be an object"),
+    ('{"items":[{"question":{"operation":"X"}}]}', f"{ITEM}.operation", "'X', and should be one of OPERA"),
+    ('{"items":[{"question":{"operation":1e99}}]}', f"{ITEM}.operation", "1e+99"),
+    ('{"items":[{"question":{"specialZero":"yes"}}]}', f"{ITEM}.special_zero", "true or false"),
+    ('{"items":[{"dataFrom":1,"data_from":2}]}', "items[0]", "both dataFrom and data_from"),
+    ('{"items":[{"dataFrom":2147483648}]}', "items[0].data_from", "-2147483648 to 2147483647"),
+    (DIM % '{"value":"x"}', f"{PLACE}.value", "'x', and should be a whole number"),
+    (DIM % '{"value":1.5}', f"{PLACE}.value", "1.5"),
+    (DIM % '{"value":true}', f"{PLACE}.value", "true"),
+    (DIM % '{"value":1e30}', f"{PLACE}.value", "1e+30"),
+    (DIM % '{"value":NaN}', f"{PLACE}.value", "nan"),
+    (DIM % '{"value":1e999}', f"{PLACE}.value", "inf"),
+    (DIM % '{"value":9223372036854775808}', f"{PLACE}.value", "9223372036854775807"),
+    (DIM % '{"value":1,"symbol":{}}', PLACE, "both value and symbol"),
+    (DIM % '{"val":1}', PLACE, "no field 'val'"),
+    (DIM % "null", PLACE, "null, and should be an object"),
+    (DIM % '{"symbol":{"name":5}}', f"{PLACE}.symbol.name", "5, and should be a string"),
+    (DIM % '{"symbol":{"name":"\\ud800"}}', f"{PLACE}.symbol.name", "a string of Unicode"),
+]
+
+
+def test_fault_names_the_field_and_the_value():
+    for text, field, told in FAULTS:
+        document = json.loads(text)
+        with pytest.raises(json_format.ParseError):
+            json_format.ParseDict(document, KIND())
+        fault = find_fault(KIND, document)
+        assert fault is not None
+        assert fault.field == field
+        assert told in fault.text
+
+
+def test_document_that_protobuf_takes_has_no_fault():
+    for text in (
+        "{}",
+        '{"items":null}',
+        '{"items":[{"question":{"operation":3,"specialZero":true,"shape":null}}]}',
+        DIM % '{"value":"7"}',
+        DIM % '{"value":1e3}',
+        DIM % '{"value":null,"symbol":{"name":"N"}}',
+    ):
+        document = json.loads(text)
         json_format.ParseDict(document, KIND())
-    fault = find_fault(KIND, document)
-    assert fault is not None
-    assert fault.field == field
-    assert told in fault.text
+        assert find_fault(KIND, document) is None, text
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "{}", '{"items":null}', '{"items":[{"question":{"operation":3,"specialZero":true,"shape":null}}]}',
-        DIM % '{"value":"7"}', DIM % '{"value":1e3}', DIM % '{"value":null,"symbol":{"name":"N"}}',
-    ],
-)  # fmt: skip
-def test_there_is_none_in_what_protobuf_takes(text: str):
-    document = json.loads(text)
-    json_format.ParseDict(document, KIND())
-    assert find_fault(KIND, document) is None
-
-
-def test_the_place_of_a_part_is_said_as_it_is_in_the_whole():
+def test_fault_of_an_item_has_its_place_in_the_batch():
     assert find_fault(reshape_pb2.BatchInferShapeItem, {"dataFrom": "x"}, "items[7]") == Fault(
         "items[7].data_from is 'x', and should be a whole number from -2147483648 to 2147483647", "items[7].data_from"
     )
 
 
-def test_what_a_fault_says_is_short_however_long_the_value_is():
+def test_fault_of_a_long_value_is_short():
     fault = find_fault(reshape_pb2.InferShapeRequest, {"x" * 100_000: 1})
     assert fault is not None
     assert len(fault.text) < 256

@@ -1,4 +1,4 @@
-"""Methods whose messages are JSON answer what the methods that they ask do."""
+"""Methods whose messages are JSON answer as the methods that they call."""
 
 import json
 import sys
@@ -9,7 +9,7 @@ from google.protobuf import json_format
 from hypothesis import given
 
 from dim_strategies import LAWFUL_REQUESTS, REQUESTS
-from example_counts import draw
+from hypothesis_profiles import examples
 from json_bodies import ANSWER, BATCH_PATH, INFER_PATH, QUESTION, write_batch, write_json
 from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason, ReshapeError
 from tensor_reshape.rules.limits import DEFAULT_LIMITS
@@ -23,17 +23,13 @@ SERVED = {method.name: method for method in ReshapeService(DEFAULT_LIMITS).metho
 METHODS = {method.name: method for method in build_json_methods(ReshapeService(DEFAULT_LIMITS).methods)}
 
 
-def infer(body: bytes) -> object:
-    return json.loads(METHODS[INFER_PATH].answer(body, lambda: False))
-
-
-def infer_batch(body: bytes) -> object:
-    return json.loads(METHODS[BATCH_PATH].answer(body, lambda: False))
+def infer(body: bytes, path: str = INFER_PATH) -> object:
+    return json.loads(METHODS[path].answer(body, lambda: False))
 
 
 def refuse(path: str, body: bytes) -> ReshapeError:
     with pytest.raises(ReshapeError) as caught:
-        METHODS[path].answer(body, lambda: False)
+        pytest.fail(f"{body[:80]!r} is answered with {infer(body, path)}")
     return caught.value
 
 
@@ -44,102 +40,86 @@ def read_json_answer(body: bytes) -> reshape_pb2.InferShapeResponse:
 def describe(
     methods: Mapping[str, Method], message: bytes, read: Callable[[bytes], reshape_pb2.InferShapeResponse]
 ) -> object:
-    """Returns the answer to a question, or what its refusal says."""
+    """Returns the answer to a question, or the parts of its refusal."""
     try:
         return read(methods[INFER_PATH].answer(message, lambda: False))
     except ReshapeError as refusal:
         return refusal.reason, refusal.field, refusal.message, refusal.metadata
 
 
-def test_a_question_is_answered_at_once_or_later_with_the_same_bytes():
+def test_question_is_answered_the_same_on_either_thread():
     body = write_json(QUESTION)
     assert METHODS[INFER_PATH].answer_light(body) == METHODS[INFER_PATH].answer(body, lambda: False)
     assert infer(body) == ANSWER
 
 
-@draw(60)
+@examples(60)
 @given(LAWFUL_REQUESTS | REQUESTS)
-def test_an_answer_is_the_json_of_the_answer_to_the_same_question(asked: ShapeRequest):
+def test_answer_is_the_json_of_the_answer_to_the_same_question(asked: ShapeRequest):
     request = build_infer_request(asked)
     found = describe(METHODS, json_format.MessageToJson(request).encode(), read_json_answer)
     assert found == describe(SERVED, request.SerializeToString(), reshape_pb2.InferShapeResponse.FromString)
 
 
-def test_names_may_be_written_both_ways():
+def test_names_may_be_in_camel_case():
     camel = {("specialZero" if name == "special_zero" else name): value for name, value in QUESTION.items()}
     assert infer(write_json(camel)) == ANSWER
 
 
-def test_a_batch_answers_each_question_or_refuses_it():
+def test_batch_answers_or_refuses_each_question():
     wrong = {**QUESTION, "operation": "OPERATION_UNSPECIFIED"}
-    (answer, refusal) = infer_batch(write_json({"items": [{"question": QUESTION}, {"question": wrong}]}))["results"]  # type: ignore[index]
+    body = write_json({"items": [{"question": QUESTION}, {"question": wrong}]})
+    (answer, refusal) = infer(body, BATCH_PATH)["results"]  # type: ignore[index]
     assert answer == {"answer": ANSWER}
     assert refusal["refusal"]["reason"] == Reason.OPERATION_UNSPECIFIED
 
 
-def test_a_batch_that_is_longer_than_what_is_read_at_one_time_is_answered_whole():
+def test_batch_that_is_longer_than_a_question_is_answered_whole():
     body = write_batch(1000)
     assert len(body) > 2 * MAX_QUESTION_BYTES
-    assert infer_batch(body) == {"results": [{"answer": ANSWER}] * 1000}
+    assert infer(body, BATCH_PATH) == {"results": [{"answer": ANSWER}] * 1000}
 
 
-@pytest.mark.parametrize(
-    "body", [b"{}", b' {"items" : [ ] } ', b'{"items":null}', b'{"items":[]}', b'\n{\t"items"\r:[\n]}\n']
-)
-def test_a_batch_of_nothing_has_no_results(body: bytes):
-    assert infer_batch(body) == {"results": []}
+def test_empty_batch_has_no_results():
+    for body in (b"{}", b' {"items" : [ ] } ', b'{"items":null}', b'{"items":[]}', b'\n{\t"items"\r:[\n]}\n'):
+        assert infer(body, BATCH_PATH) == {"results": []}, body
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
+def test_malformed_batch_is_refused():
+    for body in (
         b'{"items":[],}', b'{"items":[{},]}', b'{"items":[{} {}]}', b'{"items":[{},{}', b'{"items":[{},{}]',
         b'{"items":[{},{}]}x', b'{"items":[,{}]}', b'{"items":[], "items":[]}', b'{"items":[{"a":1,"a":1}]}',
         b'{"items":[12]}', b'{"items":[[]]}', b'{"items":{}}', b'{"x":[]}', b'{"items":[{}],"x":1}',
-    ],
-)  # fmt: skip
-def test_what_is_no_batch_is_refused(body: bytes):
-    assert refuse(BATCH_PATH, body).reason is Reason.MESSAGE_MALFORMED
+    ):  # fmt: skip
+        assert refuse(BATCH_PATH, body).reason is Reason.MESSAGE_MALFORMED
 
 
-def test_more_items_than_a_batch_may_have_are_refused():
+def test_too_many_items_or_too_long_items_are_refused():
     assert refuse(BATCH_PATH, b'{"items":[' + b"{}," * 65536 + b"{}]}").reason is Reason.BATCH_TOO_LARGE
-
-
-def test_an_item_that_is_longer_than_a_question_is_refused():
-    body = b'{"items":[{"question":{}},{' + b" " * MAX_QUESTION_BYTES + b"}]}"
-    refusal = refuse(BATCH_PATH, body)
+    refusal = refuse(BATCH_PATH, b'{"items":[{"question":{}},{' + b" " * MAX_QUESTION_BYTES + b"}]}")
     assert (refusal.reason, refusal.field) == (Reason.MESSAGE_MALFORMED, "items[1]")
     assert "more than 65536 characters" in refusal.message
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
+def test_malformed_question_is_refused():
+    deep: dict[str, object] = {}
+    for _ in range(sys.getrecursionlimit() // 2):
+        deep = {"data": deep}
+    for body in (
         b"", b"[]", b"null", b'"', b"\xff", b"{", b'{"operation":1,"operation":1}', b"[" * MAX_QUESTION_BYTES,
-        b'{"data":' * 8000, b'{"operation":' + b"9" * 60000 + b"}",
-    ],
-)  # fmt: skip
-def test_what_is_no_object_of_json_is_refused(body: bytes):
-    assert refuse(INFER_PATH, body).reason is Reason.MESSAGE_MALFORMED
+        b'{"data":' * 8000, b'{"operation":' + b"9" * 60000 + b"}", write_json(deep),
+    ):  # fmt: skip
+        assert refuse(INFER_PATH, body).reason is Reason.MESSAGE_MALFORMED
 
 
-def test_a_refusal_names_the_value_and_where_it_is():
-    body = write_json({**QUESTION, "shape": {"dims": [{"value": 1}, {"value": "x"}]}})
-    refusal = refuse(INFER_PATH, body)
+def test_refusal_names_the_value_and_its_field():
+    refusal = refuse(INFER_PATH, write_json({**QUESTION, "shape": {"dims": [{"value": 1}, {"value": "x"}]}}))
     assert isinstance(refusal, InvalidRequestError)
     assert refusal.field == "shape.dims[1].value"
     assert "'x'" in refusal.message
 
 
-def test_a_question_that_nests_deeper_than_any_is_refused_without_a_limit_of_pythons():
-    deep: dict[str, object] = {}
-    for _ in range(sys.getrecursionlimit() // 2):
-        deep = {"data": deep}
-    assert refuse(INFER_PATH, write_json(deep)).reason is Reason.MESSAGE_MALFORMED
-
-
-def test_a_batch_for_which_nobody_waits_is_left():
+def test_batch_is_given_up_when_its_caller_is_gone():
     with pytest.raises(LimitError) as caught:
         METHODS[BATCH_PATH].answer(write_batch(100), lambda: True)
     assert caught.value.reason is Reason.STALLED

@@ -8,7 +8,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from pathlib import Path
 
 import pytest
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -64,6 +63,20 @@ def serve(
         port.end()
 
 
+@contextmanager
+def connect_busy(port: HttpPort, app: Waiting) -> Iterator[socket.socket]:
+    """Opens a connection with a request that waits for its answer."""
+    with connect(port.address) as connection:
+        connection.sendall(write_request(b""))
+        assert app.arrived.acquire(timeout=WAIT_SECONDS)
+        yield connection
+
+
+def ask_now(connection: socket.socket) -> tuple[int, bytes]:
+    connection.sendall(write_request(b"", path="/now", method="GET"))
+    return read_answer(connection)
+
+
 def await_that(condition: Callable[[], bool], seconds: float = WAIT_SECONDS) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
@@ -83,7 +96,11 @@ def make_contexts(files: Certificates) -> tuple[ssl.SSLContext, ssl.SSLContext]:
     return context, ssl.create_default_context(cafile=str(files.authority))
 
 
-def test_who_is_idle_makes_room_for_others(monkeypatch: pytest.MonkeyPatch):
+def ask_over_tls(port: HttpPort, trusted: ssl.SSLContext) -> int:
+    return request(port.address.replace("127.0.0.1", "localhost"), "GET", "/now", context=trusted).code
+
+
+def test_idle_connections_are_closed_for_new_ones(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(ports, "MAX_CONNECTIONS", 4)
     with serve() as (port, _), ExitStack() as stack:
         silent = [stack.enter_context(connect(port.address)) for _ in range(20)]
@@ -91,20 +108,16 @@ def test_who_is_idle_makes_room_for_others(monkeypatch: pytest.MonkeyPatch):
         assert [receive_all(connection) for connection in silent[:16]] == [b""] * 16
 
 
-def test_who_is_answered_makes_no_room(monkeypatch: pytest.MonkeyPatch):
+def test_busy_connections_are_not_closed_for_new_ones(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(ports, "MAX_CONNECTIONS", 2)
-    with serve() as (port, app), ExitStack() as stack:
-        busy = [stack.enter_context(connect(port.address)) for _ in range(2)]
-        for connection in busy:
-            connection.sendall(write_request(b""))
-            assert app.arrived.acquire(timeout=WAIT_SECONDS)
+    with serve() as (port, app), connect_busy(port, app) as one, connect_busy(port, app) as two:
         with connect(port.address) as other:
             assert receive_all(other) == b""
         app.released.set()
-        assert [read_answer(connection) for connection in busy] == [(200, b"1")] * 2
+        assert [read_answer(connection) for connection in (one, two)] == [(200, b"1")] * 2
 
 
-def test_the_host_with_most_connections_makes_room(monkeypatch: pytest.MonkeyPatch):
+def test_host_with_most_connections_loses_one(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(ports, "MAX_CONNECTIONS", 3)
     hosts = dict[str, str]()
     monkeypatch.setattr(ports, "find_address", lambda name: hosts.setdefault(name, "many" if hosts else "one"))
@@ -112,37 +125,28 @@ def test_the_host_with_most_connections_makes_room(monkeypatch: pytest.MonkeyPat
         first = stack.enter_context(connect(port.address))
         others = [stack.enter_context(connect(port.address)) for _ in range(10)]
         assert [receive_all(connection) for connection in others[:8]] == [b""] * 8
-        first.sendall(write_request(b"", path="/now", method="GET"))
-        assert read_answer(first) == (200, b"1")
+        assert ask_now(first) == (200, b"1")
 
 
-def test_tls_is_spoken_by_what_is_there_now(files: Certificates):
+def test_tls_context_is_looked_up_for_each_connection(files: Certificates):
     context, trusted = make_contexts(files)
-    asked = list[ssl.SSLContext]()
-
-    def find() -> ssl.SSLContext:
-        asked.append(context)
-        return context
-
-    with serve(find) as (port, _):
-        for _ in range(2):
-            assert request(port.address.replace("127.0.0.1", "localhost"), "GET", "/now", context=trusted).code == 200
-    assert len(asked) == 2
+    contexts = iter([context, context])
+    with serve(lambda: next(contexts)) as (port, _):
+        assert [ask_over_tls(port, trusted) for _ in range(2)] == [200, 200]
+    assert list(contexts) == []
 
 
 @pytest.mark.parametrize("sent", [b"", b"GET /now HTTP/1.1\r\nHost: a\r\n\r\n", b"\x16\x03\x01\x02\x00"])
-def test_who_speaks_no_tls_is_sent_away(files: Certificates, sent: bytes):
+def test_connection_without_tls_is_closed(files: Certificates, sent: bytes):
     context, trusted = make_contexts(files)
     with serve(lambda: context, Config(handshake_seconds=0.2)) as (port, _), connect(port.address) as connection:
         connection.sendall(sent)
         assert b"HTTP" not in receive_all(connection)
-        assert request(port.address.replace("127.0.0.1", "localhost"), "GET", "/now", context=trusted).code == 200
+        assert ask_over_tls(port, trusted) == 200
 
 
-def test_a_port_that_drains_sends_away_who_is_idle_and_answers_the_others():
-    with serve() as (port, app), connect(port.address) as idle, connect(port.address) as busy:
-        busy.sendall(write_request(b""))
-        assert app.arrived.acquire(timeout=WAIT_SECONDS)
+def test_draining_port_closes_idle_connections_and_answers_the_others():
+    with serve() as (port, app), connect(port.address) as idle, connect_busy(port, app) as busy:
         port.dismiss()
         assert receive_all(idle) == b""
         assert not port.is_idle
@@ -152,31 +156,24 @@ def test_a_port_that_drains_sends_away_who_is_idle_and_answers_the_others():
         assert receive_all(busy).endswith(b"\r\n\r\n1")
 
 
-def test_the_end_waits_for_nobody():
-    with serve() as (port, app), connect(port.address) as busy:
-        busy.sendall(write_request(b""))
-        assert app.arrived.acquire(timeout=WAIT_SECONDS)
+def test_ended_port_closes_busy_connections():
+    with serve() as (port, app), connect_busy(port, app) as busy:
         port.end()
         assert receive_all(busy) == b""
+        assert not port.is_deaf
 
 
-def test_the_body_of_an_answer_waits_for_no_acknowledgement_of_its_head():
-    with serve() as (port, _), connect(port.address) as connection:
-        connection.sendall(write_request(b"", path="/now", method="GET"))
-        read_answer(connection)
-        (guest,) = port._guests
-        assert guest.connection is not None
-        accepted = guest.connection.transport.get_extra_info("socket")
-        assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
-
-
-def test_threads_switch_fast_while_anybody_is_connected():
+def test_connection_sends_without_delay_and_switches_threads_fast():
     before = sys.getswitchinterval()
     with serve() as (port, _):
         with connect(port.address) as connection:
-            connection.sendall(write_request(b"", path="/now", method="GET"))
-            read_answer(connection)
+            ask_now(connection)
             assert sys.getswitchinterval() < before
+            (guest,) = port._guests
+            assert guest.connection is not None
+            accepted = guest.connection.transport.get_extra_info("socket")
+            # Without it, the body of an answer waits for the acknowledgement of its head.
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
         port.dismiss()
         port.end()
     assert sys.getswitchinterval() == before
@@ -190,25 +187,24 @@ def test_processes_share_an_address_that_is_held_for_them():
             port.start()
         assert {request(address, "GET", "/now").code for _ in range(8)} == {200}
     finally:
-        for port in both:
-            port.end()
         for one in held:
             one.close()
+        for port in both:
+            port.end()
 
 
-def test_an_idle_client_that_does_not_answer_the_end_of_tls_does_not_keep_the_port(files: Certificates):
+def test_draining_port_does_not_await_the_tls_end_of_an_idle_client(files: Certificates):
     context, trusted = make_contexts(files)
     with (
         serve(lambda: context) as (port, _),
         trusted.wrap_socket(connect(port.address), server_hostname="localhost") as idle,
     ):
-        idle.sendall(write_request(b"", path="/now", method="GET"))
-        assert read_answer(idle) == (200, b"1")
+        assert ask_now(idle) == (200, b"1")
         port.dismiss()
         await_that(lambda: port.is_idle, seconds=20.0)  # asyncio alone would wait 30
 
 
-def test_who_does_not_read_keeps_no_place(monkeypatch: pytest.MonkeyPatch):
+def test_connection_that_does_not_read_is_closed(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(connections, "PIECE_SECONDS", 0.2)
     with serve(app=send_much) as (port, _), connect(port.address) as deaf:
         deaf.sendall(write_request(b""))
@@ -217,15 +213,14 @@ def test_who_does_not_read_keeps_no_place(monkeypatch: pytest.MonkeyPatch):
         assert len(receive_all(deaf)) < LARGE_BYTES
 
 
-def test_a_slow_reader_has_the_whole_of_an_answer(monkeypatch: pytest.MonkeyPatch):
+def test_slow_reader_gets_the_whole_answer(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(connections, "PIECE_SECONDS", WAIT_SECONDS)
     with serve(app=send_much) as (port, _), connect(port.address) as slow:
         slow.sendall(write_request(b"", b"Connection: close"))
-        received = sum(iter(lambda: len(slow.recv(4096)), 0))
-        assert received > LARGE_BYTES
+        assert sum(iter(lambda: len(slow.recv(4096)), 0)) > LARGE_BYTES
 
 
-def test_a_fault_of_one_connection_leaves_no_place_taken():
+def test_fault_of_one_connection_frees_its_place():
     def find() -> None:
         raise ValueError
 
@@ -234,7 +229,7 @@ def test_a_fault_of_one_connection_leaves_no_place_taken():
         await_that(lambda: port.is_idle)
 
 
-def test_a_port_that_nobody_has_ended_and_whose_thread_has_ended_is_deaf(monkeypatch: pytest.MonkeyPatch):
+def test_port_is_deaf_when_its_thread_has_ended(monkeypatch: pytest.MonkeyPatch):
     def fail(_port: HttpPort, accepted: socket.socket) -> None:
         accepted.close()
         raise ValueError
@@ -247,19 +242,9 @@ def test_a_port_that_nobody_has_ended_and_whose_thread_has_ended_is_deaf(monkeyp
             await_that(lambda: port.is_deaf)
 
 
-def test_a_port_that_has_been_ended_is_not_deaf():
-    with serve() as (port, _):
-        port.end()
-        assert not port.is_deaf
-
-
-def test_an_address_that_is_taken_is_refused():
-    with serve() as (port, _), pytest.raises(ConfigError, match="cannot listen on"):
+def test_address_is_taken_until_the_port_ends():
+    port = HttpPort(Config(), ANY, Waiting(), lambda: None, shares=False)  # which is never started
+    with pytest.raises(ConfigError, match="cannot listen on"):
         HttpPort(Config(), port.address, Waiting(), lambda: None, shares=False)
-
-
-def test_a_port_that_was_never_started_gives_its_address_back(tmp_path: Path):
-    del tmp_path
-    port = HttpPort(Config(), ANY, Waiting(), lambda: None, shares=False)
     port.end()
     HttpPort(Config(), port.address, Waiting(), lambda: None, shares=False).end()

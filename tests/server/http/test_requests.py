@@ -21,21 +21,14 @@ async def read(scope: Scope, *events: Message) -> bytes:
     return await read_message(scope, receive)
 
 
-def test_headers_are_metadata_where_grpc_lets_them_through():
+def test_headers_are_metadata_if_grpc_admits_them():
     headers = ((b"x-request-id", b"a"), (b"x-name", "ü".encode()), (b"x-bin", b"b"), (b"y", b"c"), (b"y", b"d"))
     assert read_metadata(make_scope(headers=headers)) == [("x-request-id", "a"), ("y", "c"), ("y", "d")]
 
 
-async def test_the_message_of_a_post_is_its_body():
+async def test_message_is_the_body_of_a_post_or_the_query_of_a_get():
     first, last = {"type": "http.request", "body": b"a", "more_body": True}, {"type": "http.request", "body": b"b"}
     assert await read(make_scope(query=b"c"), first, last) == b"ab"
-
-
-async def test_the_message_of_a_get_is_what_is_behind_the_question_mark():
     assert await read(make_scope("GET", query=b"a=%20b")) == b"a=%20b"
-
-
-async def test_who_goes_in_the_middle_of_a_body_has_sent_none():
-    first = {"type": "http.request", "body": b"a", "more_body": True}
     with pytest.raises(DisconnectedError):
         await read(make_scope(), first, {"type": "http.disconnect"})

@@ -1,4 +1,4 @@
-"""What is counted of calls agrees with what observers are told of them."""
+"""The counts of calls agree with the records that observers get."""
 
 import random
 from collections.abc import Sequence
@@ -51,7 +51,7 @@ class Counted:
         return {labels: self.tally.numbers[begin] for labels, begin in cells if self.tally.numbers[begin]}
 
 
-def test_a_call_counts_when_it_is_over():
+def test_call_counts_when_it_is_over():
     counted = Counted()
     caller = Caller(counted.admission).read().arrive(100).end(30)
     assert counted.list_codes() == {}
@@ -65,21 +65,21 @@ def test_a_call_counts_when_it_is_over():
     assert (count, 0 <= seconds < 60) == (1, True)
 
 
-def test_messages_of_a_stream_count_while_it_is_under_way():
+def test_messages_of_a_stream_count_before_its_end():
     counted = Counted()
     stream = Caller(counted.admission).read().arrive(100).answer(10, 20)
     counted.admission.sent(stream.life, 10)
     assert (counted.read(REQUEST_BYTES), counted.read(RESPONSE_BYTES)) == ((1, 100), (1, 10))
 
 
-def test_a_method_without_numbers_is_no_label():
+def test_unknown_method_is_counted_as_other():
     counted = Counted("/another.service/Method")
     Caller(counted.admission).read().arrive(5).end(5).leave()
     counted.calls.count_other()
     assert counted.list_codes() == {(OTHER, OTHER, "OK"): 1.0, (OTHER, OTHER, "UNIMPLEMENTED"): 1.0}
 
 
-def test_a_call_without_a_place_is_counted_by_its_reason():
+def test_refused_call_is_counted_by_its_reason():
     counted = Counted(max_calls=1)
     Caller(counted.admission)
     with pytest.raises(LimitError) as raised:
@@ -92,7 +92,7 @@ def test_a_call_without_a_place_is_counted_by_its_reason():
 
 
 class Watcher:
-    """An observer that adds up what it is told."""
+    """An observer that sums the records of ended calls."""
 
     def __init__(self) -> None:
         self.requests = self.request_bytes = self.responses = self.response_bytes = 0
@@ -109,7 +109,7 @@ class Watcher:
 
 
 def move_somehow(caller: Caller, rng: random.Random) -> None:
-    """Has something happen to a call; where that cannot be in its state, nothing does."""
+    """Moves a call by an event; an event that is illegal in its state does nothing."""
     admission, life = caller.admission, caller.life
     moves = (
         lambda: admission.request_read(life),
@@ -126,7 +126,7 @@ def move_somehow(caller: Caller, rng: random.Random) -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_whatever_happens_to_calls_they_count_as_observers_see_them(seed: int):
+def test_counts_agree_with_observers_under_any_events(seed: int):
     rng, watcher = random.Random(seed), Watcher()
     counted = Counted(observers=[watcher])
     for _ in range(200):

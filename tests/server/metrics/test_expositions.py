@@ -47,7 +47,7 @@ def test_processes_are_summed(layout: Layout):
     assert page.find("tensor_reshape_retries_pushed_back_total") == 6
 
 
-def test_of_a_process_that_is_gone_the_counters_stay_and_the_gauges_go(layout: Layout):
+def test_ended_process_keeps_its_counters_and_loses_its_gauges(layout: Layout):
     tallies = [make_tally(layout, 0.003, 10), make_tally(layout, 0.5, 20)]
     page = read(layout, Source(1, tallies[0], os.getpid()), Source(2, tallies[1], None, False, 3, 1))
     assert page.find("tensor_reshape_calls_total", **LABELS, code="OK") == 4
@@ -59,21 +59,21 @@ def test_of_a_process_that_is_gone_the_counters_stay_and_the_gauges_go(layout: L
     assert page.find(f"{PROCESS_PREFIX}_process_resident_memory_bytes", worker="2") == 0
 
 
-def test_a_method_that_was_called_shows_the_codes_that_are_given_and_others_show_nothing(layout: Layout):
+def test_called_method_shows_its_common_codes(layout: Layout):
     page = Exposition(CONFIG, layout, lambda: [Source(1, make_tally(layout, 1.0, 1), None)]).render().decode()
     lines = [line for line in page.splitlines() if line.startswith("tensor_reshape_calls_total")]
     assert 'tensor_reshape_calls_total{code="INTERNAL",method="First",service="a.service"} 0.0' in lines
     assert not any('"Second"' in line or '"DATA_LOSS"' in line for line in lines)
 
 
-def test_this_process_and_what_runs_in_it_are_told(layout: Layout):
+def test_page_describes_this_process_and_its_build(layout: Layout):
     page = read(layout, Source(1, Tally(layout), os.getpid()))
     assert page.sum("tensor_reshape_build_info", engine="event", serving="threads") == 1
     assert page.list_values("version").isdisjoint({"", "unknown"})
     assert page.find("process_resident_memory_bytes") > 0
 
 
-def test_who_asks_again_at_once_gets_the_same_page(layout: Layout):
+def test_page_is_cached_for_a_moment(layout: Layout):
     asked: list[int] = []
 
     def list_sources() -> list[Source]:

@@ -1,4 +1,4 @@
-"""What is read of a process now and then."""
+"""Gauges of a process, which are read from time to time."""
 
 import logging
 import time
@@ -26,7 +26,7 @@ from tensor_reshape.server.service.header_cache import Lookups
 
 
 class Looked:
-    """A process that is looked at."""
+    """A process, and how often its gauges are read."""
 
     def __init__(self, tally: Tally, counting_seconds: float = 0.0) -> None:
         self.tally = tally
@@ -57,7 +57,7 @@ def tally() -> Tally:
     return Tally(Layout([METHOD]))
 
 
-def test_calls_are_counted_by_state_with_what_they_hold(tally: Tally):
+def test_calls_are_counted_by_state_with_their_memory(tally: Tally):
     looked = Looked(tally)
     Caller(looked.admission).read()
     Caller(looked.admission).read().arrive(100).work(50)
@@ -69,7 +69,7 @@ def test_calls_are_counted_by_state_with_what_they_hold(tally: Tally):
     assert used == looked.admission.used_bytes > 0
 
 
-def test_nothing_is_read_more_often_than_once_a_second(tally: Tally):
+def test_gauges_are_read_once_a_second(tally: Tally):
     looked = Looked(tally)
     for now in (0.0, LOOK_SECONDS / 2):
         looked.gauges.look(now)
@@ -78,7 +78,7 @@ def test_nothing_is_read_more_often_than_once_a_second(tally: Tally):
     assert looked.looks == 2
 
 
-def test_connections_are_counted_the_less_often_the_longer_that_takes(tally: Tally):
+def test_slow_count_of_connections_is_taken_less_often(tally: Tally):
     looked = Looked(tally, counting_seconds=0.1)
     began = time.monotonic()
     for second in range(9):  # a hundred times a tenth of a second have not passed
@@ -86,7 +86,7 @@ def test_connections_are_counted_the_less_often_the_longer_that_takes(tally: Tal
     assert looked.counted == 1
 
 
-def test_what_a_process_before_has_counted_is_added_to(tally: Tally):
+def test_counts_of_a_former_process_are_added_to(tally: Tally):
     for _ in range(2):
         looked = Looked(tally)
         for _ in range(3):
@@ -96,7 +96,7 @@ def test_what_a_process_before_has_counted_is_added_to(tally: Tally):
     assert (looked.read(LOOKUPS, "hit"), looked.read(LOOKUPS, "miss")) == (12, 6)
 
 
-def test_records_that_are_not_written_are_counted(tally: Tally, monkeypatch: pytest.MonkeyPatch):
+def test_lost_log_records_are_counted(tally: Tally, monkeypatch: pytest.MonkeyPatch):
     handler = QueuedHandler(-1)
     monkeypatch.setattr(logging.getLogger(), "handlers", [handler])
     looked = Looked(tally)

@@ -1,4 +1,4 @@
-"""Calls of nobody's methods."""
+"""Calls of unknown methods."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ class Details:
     invocation_metadata: tuple[tuple[str, str | bytes], ...] = ()
 
 
-def test_each_call_counts_but_those_of_a_worker_itself():
+def test_unknown_calls_count_but_heartbeats_do_not():
     counted: list[int] = []
     calls = UnknownCalls(lambda: counted.append(1))
     for method in ("/a/B", METHOD, "/\x1b[31m"):

@@ -10,19 +10,11 @@ from tensor_reshape.server.oip.methods import build_methods, build_probes
 from tensor_reshape.server.oip.shared_memory import SharedMemory
 from tensor_reshape.server.service.methods import Method, MethodTable, ReshapeService
 
-
-def build() -> MethodTable:
-    return build_methods(ReshapeService(DEFAULT_LIMITS), DEFAULT_LIMITS, SharedMemory(None))
+TABLE = build_methods(ReshapeService(DEFAULT_LIMITS), DEFAULT_LIMITS, SharedMemory(None))
 
 
-def find(name: str, table: MethodTable) -> Method:
+def find(name: str, table: MethodTable = TABLE) -> Method:
     return next(method for method in table.unary if method.name == find_path(name))
-
-
-def ask(method: str, table: MethodTable, **fields: object) -> InferMessage:
-    request: InferMessage = find_class(f"{method}Request")(**fields)
-    answer = find(method, table).answer_light(request.SerializeToString())
-    return find_class(f"{method}Response").FromString(answer or b"")
 
 
 def probe(method: str, *, is_ready: bool = True, **fields: object) -> InferMessage:
@@ -31,58 +23,45 @@ def probe(method: str, *, is_ready: bool = True, **fields: object) -> InferMessa
     return find_class(f"{method}Response").FromString(answer)
 
 
-def test_the_methods_of_the_protocol_are_served():
-    table = build()
-    protocol = {"ServerMetadata", "ModelMetadata", "ModelInfer"}
-    extensions = {"ModelConfig", "ModelStatistics", "RepositoryIndex"}
-    served = {method.name for method in table.unary} | {stream.name for stream in table.streams}
-    assert {find_path(name) for name in {*protocol, *extensions, "ModelStreamInfer"}} <= served
+def test_methods_of_the_protocol_are_served_and_probes_are_apart():
+    names = {"ServerMetadata", "ModelMetadata", "ModelInfer", "ModelConfig", "ModelStatistics", "RepositoryIndex"}
+    served = {method.name for method in TABLE.unary} | {stream.name for stream in TABLE.streams}
+    assert {find_path(name) for name in {*names, "ModelStreamInfer"}} <= served
     assert served <= {find_path(method.name) for method in SERVICE.methods}
-
-
-def test_what_is_probed_is_no_method_that_is_admitted():
     probed = {find_path(name) for name in ("ServerLive", "ServerReady", "ModelReady")}
     assert set(build_probes(lambda: True)) == probed
-    assert probed.isdisjoint(method.name for method in build().unary)
+    assert probed.isdisjoint(served)
 
 
-def test_a_model_is_asked_on_either_thread():
-    method, raw = find("ModelInfer", build()), build_request().SerializeToString()
+def test_model_answers_on_either_thread_and_counts():
+    table = build_methods(ReshapeService(DEFAULT_LIMITS), DEFAULT_LIMITS, SharedMemory(None))
+    method, raw = find("ModelInfer", table), build_request().SerializeToString()
     answers = [method.answer_light(raw), method.answer(raw, lambda: False)]
     assert [list(read_response(answer or b"").raw_output_contents) for answer in answers] == [[SIX], [SIX]]
+    question = find_class("ModelStatisticsRequest")(name="reshape").SerializeToString()
+    told: InferMessage = find_class("ModelStatisticsResponse").FromString(
+        find("ModelStatistics", table).answer_light(question) or b""
+    )
+    assert [stats.inference_count for stats in told.model_stats] == [2]
 
 
-@pytest.mark.parametrize("is_ready", [True, False])
-def test_a_server_that_drains_is_live_and_not_ready(is_ready: bool):
-    assert probe("ServerLive", is_ready=is_ready).live
-    assert probe("ServerReady", is_ready=is_ready).ready is is_ready
+def test_draining_server_is_live_and_not_ready():
+    for is_ready in (True, False):
+        assert probe("ServerLive", is_ready=is_ready).live
+        assert probe("ServerReady", is_ready=is_ready).ready is is_ready
 
 
-def test_a_model_is_ready_or_not_here():
-    assert [probe("ModelReady", name=name).ready for name in ("reshape", "resnet")] == [True, False]
+def test_malformed_or_long_question_about_the_server_is_refused():
+    with pytest.raises(InvalidRequestError) as malformed:
+        find("ServerMetadata").answer(b"\xff", lambda: False)
+    assert malformed.value.reason is Reason.MESSAGE_MALFORMED
+    with pytest.raises(LimitError) as long:
+        find("ServerMetadata").answer_light(bytes(MAX_HEADER_BYTES + 1))
+    assert long.value.reason is Reason.HEAD_TOO_LARGE
 
 
-def test_what_was_asked_is_counted():
-    table = build()
-    find("ModelInfer", table).answer_light(build_request().SerializeToString())
-    (stats,) = ask("ModelStatistics", table, name="reshape").model_stats
-    assert stats.inference_count == 1
-
-
-def test_bytes_that_are_no_message_are_refused():
-    with pytest.raises(InvalidRequestError) as caught:
-        find("ServerMetadata", build()).answer(b"\xff", lambda: False)
-    assert caught.value.reason is Reason.MESSAGE_MALFORMED
-
-
-def test_a_long_question_about_the_server_is_refused_unread():
-    with pytest.raises(LimitError) as caught:
-        find("ServerMetadata", build()).answer_light(bytes(MAX_HEADER_BYTES + 1))
-    assert caught.value.reason is Reason.HEAD_TOO_LARGE
-
-
-def test_a_stream_answers_by_the_same_models():
-    (stream,) = build().streams
+def test_stream_answers_by_the_same_models():
+    (stream,) = TABLE.streams
     assert stream.name == find_path("ModelStreamInfer")
     (answer,) = stream.open(lambda _size: None).receive(build_request().SerializeToString())
     response: InferMessage = find_class("ModelStreamInferResponse").FromString(answer)

@@ -44,15 +44,14 @@ DAMAGES: dict[str, tuple[Callable[[Issued], object], str]] = {
 }
 
 
-@pytest.mark.parametrize("damage", DAMAGES)
-def test_files_that_cannot_be_served_with_are_refused_with_the_cause(damage: str, issued: Issued):
-    change, cause = DAMAGES[damage]
-    change(issued)
+@pytest.mark.parametrize(("damage", "cause"), DAMAGES.values(), ids=DAMAGES)
+def test_unusable_files_are_refused_with_the_cause(damage: Callable[[Issued], object], cause: str, issued: Issued):
+    damage(issued)
     with pytest.raises(ConfigError, match=cause):
         read(issued)
 
 
-def test_a_broken_pair_leaves_the_former_one(issued: Issued, tmp_path: Path):
+def test_broken_pair_leaves_the_former_one(issued: Issued, tmp_path: Path):
     certificates = read(issued)
     former = certificates.value
     (tmp_path / "new").mkdir()
@@ -65,7 +64,7 @@ def test_a_broken_pair_leaves_the_former_one(issued: Issued, tmp_path: Path):
     assert certificates.value is not former
 
 
-def test_a_key_of_a_kind_that_grpc_does_not_take_is_named_as_the_cause(tmp_path: Path):
+def test_key_of_a_curve_that_grpc_lacks_is_refused(tmp_path: Path):
     authority = trustme.CA()
     chain, key = tmp_path / "chain", tmp_path / "key"
     write_named_certificate(authority, [x509.DNSName("localhost")], chain, key, curve=ec.SECP256K1())

@@ -1,4 +1,4 @@
-"""Who somebody is, and patterns that stand for somebody."""
+"""The identities of callers, and patterns that match them."""
 
 import ipaddress
 import ssl
@@ -15,99 +15,66 @@ from tensor_reshape.server.security.identities import IdentityPattern, fold_iden
 WEB = "uri:spiffe://example.org/ns/web/sa/reader"
 
 
-@pytest.mark.parametrize(
-    ("pattern", "identity"),
-    [
-        (WEB, WEB),
-        ("uri:spiffe://example.org/ns/*/sa/reader", WEB),
-        ("uri:spiffe://example.org/ns/web/sa/*", WEB),
-        ("uri:urn:uuid:1", "uri:urn:uuid:1"),
-        ("uri:https://example.org", "uri:https://example.org"),
-        ("dns:web.example.org", "dns:web.example.org"),
-        ("dns:Web.Example.ORG", "dns:web.example.org"),
-        ("dns:*.example.org", "dns:web.example.org"),
-        ("dns:web.*.example.org", "dns:web.a.example.org"),
-        ("email:a@example.org", "email:a@example.org"),
-        ("email:*@example.org", "email:a@example.org"),
-        ("token:ci", "token:ci"),
-        ("token:*", "token:ci.2_b-c"),
-    ],
-)
-def test_a_pattern_stands_for_an_identity(pattern: str, identity: str):
-    assert IdentityPattern(pattern).matches(identity)
+MATCHES = [
+    (WEB, WEB),
+    ("uri:spiffe://example.org/ns/*/sa/reader", WEB),
+    ("uri:spiffe://example.org/ns/web/sa/*", WEB),
+    ("uri:urn:uuid:1", "uri:urn:uuid:1"),
+    ("uri:https://example.org", "uri:https://example.org"),
+    ("dns:web.example.org", "dns:web.example.org"),
+    ("dns:Web.Example.ORG", "dns:web.example.org"),
+    ("dns:*.example.org", "dns:web.example.org"),
+    ("dns:web.*.example.org", "dns:web.a.example.org"),
+    ("email:a@example.org", "email:a@example.org"),
+    ("email:*@example.org", "email:a@example.org"),
+    ("token:ci", "token:ci"),
+    ("token:*", "token:ci.2_b-c"),
+]
+OTHERS = [
+    (WEB, WEB.upper()),
+    (WEB, f"{WEB}/"),
+    (WEB, f"{WEB}/admin"),
+    ("uri:spiffe://example.org/ns/*/sa/reader", "uri:spiffe://example.org/ns//sa/reader"),
+    ("uri:spiffe://example.org/ns/*/sa/reader", "uri:spiffe://example.org/ns/a/b/sa/reader"),
+    ("uri:spiffe://example.org/*", "uri:spiffe://example.org.evil.net/web"),
+    ("uri:spiffe://example.org/*", "uri:spiffe://example.org"),
+    ("dns:*.example.org", "dns:example.org"),
+    ("dns:*.example.org", "dns:.example.org"),
+    ("dns:*.example.org", "dns:a.b.example.org"),
+    ("dns:*.example.org", "dns:a.example.org.evil.net"),
+    ("dns:web.example.org", "dns:*.example.org"),
+    ("dns:web.example.org", "uri:web.example.org"),
+    ("email:a@example.org", "email:A@example.org"),
+    ("email:*@example.org", "email:a@evil.net@example.org"),
+    ("email:*@example.org", "dns:example.org"),
+    ("token:ci", "dns:ci"),
+    ("token:ci", "token:CI"),
+    ("token:ci", ""),
+    ("token:*", ""),
+    ("token:*", "token:"),
+]
+MALFORMED = [
+    "", "*", "web.example.org", "cn:web", "dns:", "dns:*", "dns:web.*", "dns:w*.example.org", "dns:*.*.example.org",
+    "dns:**.example.org", "dns:web..example.org", "dns:web.example.org.", "dns:web example.org",
+    "dns:wéb.example.org", "uri:*", "uri:spiffe://*/web", "uri:spiffe://ex*mple.org/web", "uri:*://example.org/web",
+    "uri:spiffe://example.org/*/x/*", "uri:spiffe://example.org/w*b", "uri:spiffe://example.org//web",
+    "uri:spiffe://example.org/web/", "uri:spiffe://example.org/we b", "email:example.org", "email:a@*",
+    "email:a@b@example.org", "token:", "token:a b", "token:a\nb", f"token:{'a' * 65}",
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("pattern", "identity"),
-    [
-        (WEB, WEB.upper()),
-        (WEB, f"{WEB}/"),
-        (WEB, f"{WEB}/admin"),
-        ("uri:spiffe://example.org/ns/*/sa/reader", "uri:spiffe://example.org/ns//sa/reader"),
-        ("uri:spiffe://example.org/ns/*/sa/reader", "uri:spiffe://example.org/ns/a/b/sa/reader"),
-        ("uri:spiffe://example.org/*", "uri:spiffe://example.org.evil.net/web"),
-        ("uri:spiffe://example.org/*", "uri:spiffe://example.org"),
-        ("dns:*.example.org", "dns:example.org"),
-        ("dns:*.example.org", "dns:.example.org"),
-        ("dns:*.example.org", "dns:a.b.example.org"),
-        ("dns:*.example.org", "dns:a.example.org.evil.net"),
-        ("dns:web.example.org", "dns:*.example.org"),
-        ("dns:web.example.org", "uri:web.example.org"),
-        ("email:a@example.org", "email:A@example.org"),
-        ("email:*@example.org", "email:a@evil.net@example.org"),
-        ("email:*@example.org", "dns:example.org"),
-        ("token:ci", "dns:ci"),
-        ("token:ci", "token:CI"),
-        ("token:ci", ""),
-        ("token:*", ""),
-        ("token:*", "token:"),
-    ],
-)
-def test_a_pattern_stands_for_nobody_else(pattern: str, identity: str):
-    assert not IdentityPattern(pattern).matches(identity)
+def test_pattern_matches_its_identities_and_no_others():
+    assert [row for row in MATCHES if not IdentityPattern(row[0]).matches(row[1])] == []
+    assert [row for row in OTHERS if IdentityPattern(row[0]).matches(row[1])] == []
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "*",
-        "web.example.org",
-        "cn:web",
-        "dns:",
-        "dns:*",
-        "dns:web.*",
-        "dns:w*.example.org",
-        "dns:*.*.example.org",
-        "dns:**.example.org",
-        "dns:web..example.org",
-        "dns:web.example.org.",
-        "dns:web example.org",
-        "dns:wéb.example.org",
-        "uri:*",
-        "uri:spiffe://*/web",
-        "uri:spiffe://ex*mple.org/web",
-        "uri:*://example.org/web",
-        "uri:spiffe://example.org/*/x/*",
-        "uri:spiffe://example.org/w*b",
-        "uri:spiffe://example.org//web",
-        "uri:spiffe://example.org/web/",
-        "uri:spiffe://example.org/we b",
-        "email:example.org",
-        "email:a@*",
-        "email:a@b@example.org",
-        "token:",
-        "token:a b",
-        "token:a\nb",
-        f"token:{'a' * 65}",
-    ],
-)
-def test_what_is_no_pattern_is_refused_with_what_to_write(text: str):
-    with pytest.raises(ConfigError, match="is no identity: write uri:"):
-        IdentityPattern(text)
+def test_malformed_pattern_is_refused_with_the_form_to_write():
+    for text in MALFORMED:
+        with pytest.raises(ConfigError, match="is no identity: write uri:"):
+            pytest.fail(f"{text!r} is {IdentityPattern(text)}")
 
 
-def test_a_certificate_proves_its_names_by_their_kind_and_nothing_else():
+def test_certificate_proves_its_alternative_names():
     tls = {
         "x509_common_name": [b"admin"],
         "x509_subject": [b"CN=admin"],
@@ -118,50 +85,40 @@ def test_a_certificate_proves_its_names_by_their_kind_and_nothing_else():
         "peer_ip": [b"10.0.0.1"],
         "transport_security_type": [b"ssl"],
     }
-    assert read_identities(tls) == [
-        "uri:spiffe://example.org/web",
-        "dns:web.example.org",
-        "email:Web@example.org",
-    ]
+    assert read_identities(tls) == ["uri:spiffe://example.org/web", "dns:web.example.org", "email:Web@example.org"]
 
 
-def test_without_a_certificate_nothing_is_proven():
+def test_connection_without_a_certificate_proves_nothing():
     assert read_identities({"transport_security_type": [b"ssl"]}) == []
 
 
-@pytest.mark.parametrize(
-    ("identity", "folded"),
-    [("dns:A.B", "dns:a.b"), ("email:A@B", "email:A@b"), ("uri:A://B/C", "uri:A://B/C"), ("token:A", "token:A")],
-)
-def test_hosts_are_the_same_in_capitals_and_nothing_else_is(identity: str, folded: str):
-    assert fold_identity(identity) == folded
+def test_host_names_are_folded_to_lower_case():
+    folded = {"dns:A.B": "dns:a.b", "email:A@B": "email:A@b", "uri:A://B/C": "uri:A://B/C", "token:A": "token:A"}
+    assert {identity: fold_identity(identity) for identity in folded} == folded
 
 
 HOST, MAIL, PAGE = x509.DNSName, x509.RFC822Name, x509.UniformResourceIdentifier
 
 
-@pytest.mark.parametrize(
-    ("names", "proves"),
-    [
-        (
-            [HOST("a.org"), MAIL("a@a.org"), PAGE("https://a.org"), x509.IPAddress(ipaddress.ip_address("10.0.0.0"))],
-            True,
-        ),
-        ([HOST(f"{number}.a.org") for number in range(100)], True),
+MANY = [HOST(f"{number}.a.org") for number in range(100)]
+
+
+def test_certificate_with_a_nul_in_a_name_proves_nothing(tmp_path: Path):
+    address = x509.IPAddress(ipaddress.ip_address("10.0.0.0"))
+    rows: list[tuple[list[x509.GeneralName], bool]] = [
+        ([HOST("a.org"), MAIL("a@a.org"), PAGE("https://a.org"), address], True),
+        ([*MANY], True),
         ([HOST("a.org\0.evil.org")], False),
         ([PAGE("https://a.org\0.evil.org")], False),
-        ([*(HOST(f"{number}.a.org") for number in range(100)), HOST("a.org\0.evil.org")], False),
-    ],
-)
-def test_a_certificate_with_a_name_that_goes_on_behind_a_nul_proves_nothing(
-    names: list[x509.GeneralName], proves: bool, tmp_path: Path
-):
-    write_named_certificate(trustme.CA(), names, tmp_path / "chain", tmp_path / "key")
-    tls = {"peer_dns": [b"a.org"], "x509_pem_cert": [(tmp_path / "chain").read_bytes()]}
-    assert read_identities(tls) == (["dns:a.org"] if proves else [])
+        ([*MANY, HOST("a.org\0.evil.org")], False),
+    ]
+    for names, proves in rows:
+        write_named_certificate(trustme.CA(), names, tmp_path / "chain", tmp_path / "key")
+        tls = {"peer_dns": [b"a.org"], "x509_pem_cert": [(tmp_path / "chain").read_bytes()]}
+        assert read_identities(tls) == (["dns:a.org"] if proves else []), names
 
 
-def test_bytes_that_only_begin_as_names_do_prove_nothing():
+def test_truncated_names_of_a_certificate_prove_nothing():
     begin = b"\x06\x03\x55\x1d\x11\x04"
     for rest in (b"", b"\x04", b"\x04\x30", b"\x04\x30\x02\x82"):
         pem = ssl.DER_cert_to_PEM_cert(begin + rest).encode()

@@ -1,4 +1,4 @@
-"""Which identities may call which methods."""
+"""The methods that each identity may call."""
 
 from pathlib import Path
 
@@ -11,12 +11,8 @@ from tensor_reshape.server.oip.shared_memory import SharedMemory
 from tensor_reshape.server.security.permissions import Permissions
 from tensor_reshape.server.service.methods import ReshapeService
 
-RESHAPE, INFER, MODEL = (
-    "/tensor_reshape.v1.ReshapeService/Reshape",
-    "/tensor_reshape.v1.ReshapeService/InferShape",
-    "/m.M/I",
-)
-METHODS = (RESHAPE, INFER, MODEL)
+SERVICE = "/tensor_reshape.v1.ReshapeService"
+METHODS = RESHAPE, INFER, MODEL = f"{SERVICE}/Reshape", f"{SERVICE}/InferShape", "/m.M/I"
 FILE = f"""
 [callers]
 "token:batch" = ["*"]
@@ -26,37 +22,30 @@ FILE = f"""
 """
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "authorization.toml"
-
-
 def read(path: Path, text: str) -> Permissions:
     path.write_text(text)
     return Permissions(path, METHODS)
 
 
-@pytest.mark.parametrize(
-    ("identities", "permitted"),
-    [
-        (("token:batch",), {RESHAPE, INFER, MODEL}),
-        (("token:none",), set()),
-        (("token:other",), set()),
-        ((), set()),
-        (("uri:spiffe://example.org/web",), {INFER, MODEL}),
-        (("dns:a.example.org",), {RESHAPE, INFER}),
-        (("uri:spiffe://example.org/web", "dns:a.example.org"), {RESHAPE, INFER, MODEL}),
-        (("token:none", "dns:b.example.org", "dns:a.example.org"), {RESHAPE, INFER}),
-    ],
-)
-def test_a_caller_may_do_what_any_of_its_identities_may(identities: tuple[str, ...], permitted: set[str], path: Path):
-    permissions = read(path, FILE)
-    assert {method for method in METHODS if permissions.permit(identities, method)} == permitted
+def test_caller_may_call_the_methods_of_all_its_identities(tmp_path: Path):
+    permissions = read(tmp_path / "file", FILE)
+    permitted: dict[tuple[str, ...], set[str]] = {
+        ("token:batch",): {RESHAPE, INFER, MODEL},
+        ("token:none",): set(),
+        ("token:other",): set(),
+        (): set(),
+        ("uri:spiffe://example.org/web",): {INFER, MODEL},
+        ("dns:a.example.org",): {RESHAPE, INFER},
+        ("uri:spiffe://example.org/web", "dns:a.example.org"): {RESHAPE, INFER, MODEL},
+        ("token:none", "dns:b.example.org", "dns:a.example.org"): {RESHAPE, INFER},
+    }
+    for identities, methods in permitted.items():
+        assert {method for method in METHODS if permissions.permit(identities, method)} == methods, identities
 
 
-@pytest.mark.parametrize(
-    ("text", "cause"),
-    [
+def test_malformed_file_is_refused_by_its_name(tmp_path: Path):
+    file = tmp_path / "file"
+    for text, cause in (
         ("", r"has one table, \[callers\]"),
         ("callers = 1", r"has one table, \[callers\]"),
         ('[callers]\n"token:a" = ["*"]\n[other]', r"has one table, \[callers\]"),
@@ -71,29 +60,27 @@ def test_a_caller_may_do_what_any_of_its_identities_may(identities: tuple[str, .
         ('[callers]\n"token:a" = ["/tensor_reshape.v1.Reshape/*"]', "is no method of this server"),
         ('[callers]\n"token:a" = ["/*"]', "is no method of this server"),
         ('[callers]\n"token:a" = [7]', "is no method of this server"),
-    ],
-)
-def test_a_file_that_says_something_else_is_refused_and_named(text: str, cause: str, path: Path):
-    with pytest.raises(ConfigError, match=cause) as caught:
-        read(path, text)
-    assert str(path) in str(caught.value)
+    ):
+        with pytest.raises(ConfigError, match=cause) as caught:
+            pytest.fail(f"{text} is {read(file, text)}")
+        assert str(file) in str(caught.value)
 
 
-def test_a_permission_that_is_taken_back_is_gone(path: Path):
-    permissions = read(path, FILE)
-    path.write_text('[callers]\n"token:ci" = ["*"]\n')
+def test_changed_file_changes_the_permissions(tmp_path: Path):
+    permissions = read(tmp_path / "file", FILE)
+    (tmp_path / "file").write_text('[callers]\n"token:ci" = ["*"]\n')
     permissions.look()
     assert not permissions.permit(["token:batch"], RESHAPE)
     assert permissions.permit(["token:ci"], RESHAPE)
 
 
-def test_a_server_takes_what_the_page_shows(path: Path):
+def test_example_of_the_page_is_taken_by_a_server(tmp_path: Path):
     service = ReshapeService(Config().limits)
     served = service.methods.join(build_methods(service, Config().limits, SharedMemory(None)))
     (shown,) = [
         block.text for block in read_blocks(ROOT / "docs" / "deployment" / "security.md") if block.language == "toml"
     ]
-    path.write_text(shown)
-    permissions = Permissions(path, served.names)
+    (tmp_path / "file").write_text(shown)
+    permissions = Permissions(tmp_path / "file", served.names)
     assert permissions.permit(["token:batch"], RESHAPE)
     assert not permissions.permit(["uri:spiffe://example.org/ns/a/sa/viewer"], RESHAPE)

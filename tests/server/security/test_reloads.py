@@ -2,6 +2,7 @@
 
 import logging
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -33,7 +34,7 @@ def path(tmp_path: Path) -> Path:
     return path
 
 
-def test_files_that_stay_as_they_are_are_read_once(path: Path):
+def test_unchanged_files_are_read_once(path: Path):
     counted = Counted(path)
     reloaded = Reloaded("files", [path], counted.load)
     for _ in range(3):
@@ -41,7 +42,7 @@ def test_files_that_stay_as_they_are_are_read_once(path: Path):
     assert (reloaded.value, counted.count) == ([b"one"], 1)
 
 
-def test_a_file_that_is_written_is_read_again(path: Path, caplog: pytest.LogCaptureFixture):
+def test_written_file_is_read_again(path: Path, caplog: pytest.LogCaptureFixture):
     caplog.set_level(logging.INFO)
     reloaded = Reloaded("files", [path], Counted(path).load)
     path.write_bytes(b"another")
@@ -50,33 +51,25 @@ def test_a_file_that_is_written_is_read_again(path: Path, caplog: pytest.LogCapt
     assert [record.message for record in caplog.records] == ["reloaded"]
 
 
-def test_a_file_of_the_same_size_and_time_that_takes_its_place_is_read_again(path: Path):
-    reloaded = Reloaded("files", [path], Counted(path).load)
+def test_file_with_kept_size_and_time_is_read_again(path: Path):
+    reloaded, found = Reloaded("files", [path], Counted(path).load), path.stat()
+    times = (found.st_atime_ns, found.st_mtime_ns)
     other = path.with_name("other")
     other.write_bytes(b"two")
-    found = path.stat()
-    os.utime(other, ns=(found.st_atime_ns, found.st_mtime_ns))
+    os.utime(other, ns=times)
     other.replace(path)
     reloaded.look()
     assert reloaded.value == [b"two"]
 
-
-def test_a_file_that_is_written_over_with_its_size_and_time_kept_is_read_again(path: Path):
-    reloaded = Reloaded("files", [path], Counted(path).load)
-    found = path.stat()
-
-    def write() -> bool:  # until the clock by which the system notes changes has gone on
-        path.write_bytes(b"two")
-        os.utime(path, ns=(found.st_atime_ns, found.st_mtime_ns))
-        return path.stat().st_ctime_ns != found.st_ctime_ns
-
-    while not write():
-        pass
+    before = path.stat().st_ctime_ns
+    while path.stat().st_ctime_ns == before:  # until the clock by which the system notes changes has gone on
+        path.write_bytes(b"six")
+        os.utime(path, ns=times)
     reloaded.look()
-    assert reloaded.value == [b"two"]
+    assert reloaded.value == [b"six"]
 
 
-def test_a_pipe_is_not_waited_for(path: Path):
+def test_pipe_in_the_place_of_the_file_is_not_read(path: Path):
     reloaded = Reloaded("files", [path], Counted(path).load)
     path.unlink()
     os.mkfifo(path)
@@ -86,7 +79,7 @@ def test_a_pipe_is_not_waited_for(path: Path):
         Counted(path).load()
 
 
-def test_a_symbolic_link_to_a_folder_that_has_another_target_is_followed(tmp_path: Path):
+def test_symbolic_link_with_a_new_target_is_followed(tmp_path: Path):
     # As Kubernetes mounts secrets: cert.pem -> ..data/cert.pem, ..data -> ..2026_1, and that link alone is replaced.
     for version in ("1", "2"):
         (tmp_path / f"..{version}").mkdir()
@@ -102,11 +95,11 @@ def test_a_symbolic_link_to_a_folder_that_has_another_target_is_followed(tmp_pat
 
 
 @pytest.mark.parametrize("damage", [lambda path: path.write_bytes(b"junk"), Path.unlink], ids=["junk", "gone"])
-def test_what_cannot_be_used_changes_nothing_and_is_logged_once(
-    damage: object, path: Path, caplog: pytest.LogCaptureFixture
+def test_unusable_file_changes_nothing_and_is_logged_once(
+    damage: Callable[[Path], object], path: Path, caplog: pytest.LogCaptureFixture
 ):
     reloaded = Reloaded("files", [path], Counted(path).load)
-    damage(path)  # type: ignore[operator] # either of two
+    damage(path)
     for _ in range(3):
         reloaded.look()
     assert reloaded.value == [b"one"]
@@ -116,7 +109,7 @@ def test_what_cannot_be_used_changes_nothing_and_is_logged_once(
     assert reloaded.value == [b"again"]
 
 
-def test_files_that_change_while_they_are_read_are_read_at_the_next_look(tmp_path: Path):
+def test_files_that_change_during_reading_are_read_next_time(tmp_path: Path):
     paths = [tmp_path / "a", tmp_path / "b"]
     for path in paths:
         path.write_text("1")
@@ -135,6 +128,6 @@ def test_files_that_change_while_they_are_read_are_read_at_the_next_look(tmp_pat
     assert reloaded.value == ["22", "22"]
 
 
-def test_what_cannot_be_used_at_first_is_an_error(tmp_path: Path):
+def test_unusable_file_at_the_start_is_an_error(tmp_path: Path):
     with pytest.raises(ConfigError, match="cannot read"):
         Reloaded("files", [tmp_path / "missing"], Counted(tmp_path / "missing").load)

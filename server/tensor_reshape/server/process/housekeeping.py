@@ -65,7 +65,9 @@ class MemoryReturner:
         """
         self._looks.append(used_bytes <= self._quiet_bytes)
         quiet = len(self._looks) == self._looks.maxlen and sum(self._looks) >= _QUIET_SHARE * len(self._looks)
-        if not quiet or now < self._not_before:
+        # In the first second of a flood most looks are quiet yet: an attempt then gives nothing back, and the next one
+        # would come a minute after the flood.
+        if not (quiet and self._looks[-1]) or now < self._not_before:
             return False
         before = read_resident_bytes()
         if before <= self._base + KEPT_BYTES:

@@ -1,18 +1,20 @@
-"""What the page shows of a question."""
+"""The content of the page for a question."""
 
 import json
+from typing import Any
 from xml.etree.ElementTree import fromstring
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from explorations import HOSTILE_QUESTIONS, LISTEN, SERVICE, TYPED_QUESTIONS, show
-from tensor_reshape.rules.errors import InvalidRequestError, LimitError, PermissionDeniedError, Reason, ReshapeError
+from hypothesis_profiles import examples
+from tensor_reshape.rules.errors import LimitError, PermissionDeniedError, Reason, ReshapeError
 from tensor_reshape.server.http.explorer.answers import answer_typed
 from tensor_reshape.server.http.explorer.typed_questions import TypedQuestion
 
 
-def test_an_answer_says_where_each_dim_comes_from():
+def test_answer_has_the_origin_of_each_dim():
     answer = show(TypedQuestion("N,4,2..8", "0,-1", special_zero="true"))["answer"]
     assert answer["text"] == "[N, 8..32]"
     assert answer["dims"][1] == {
@@ -23,17 +25,11 @@ def test_an_answer_says_where_each_dim_comes_from():
     assert (answer["equalities"], answer["view"]) == ([], None)
 
 
-def test_an_answer_says_what_else_must_hold():
+def test_answer_has_equalities_views_and_unknown_ranks():
     answer = show(TypedQuestion("N,C", "M,C", special_zero="false"))["answer"]
     assert answer["equalities"] == ["N = M unless the tensor is empty"]
-
-
-def test_an_answer_says_whether_the_output_can_be_a_view():
     answer = show(TypedQuestion("2,3", "6", special_zero="false", strides="3,1"))["answer"]
     assert answer["view"] == {"possibility": "possible", "strides": ["1"]}
-
-
-def test_a_rank_that_is_unknown_is_an_answer():
     answer = show(TypedQuestion("2,3", "...", special_zero="false"))["answer"]
     assert (answer["text"], answer["dims"]) == ("[...]", [])
 
@@ -45,19 +41,14 @@ def test_a_rank_that_is_unknown_is_an_answer():
         (TypedQuestion("2,3", "4, 2", special_zero="false"), "VOLUME_MISMATCH", ("shape", None, None), "product is 6"),
         (TypedQuestion("2,3", "6"), "SPECIAL_ZERO_MISSING", ("special_zero", None, None), "true or false"),
         (TypedQuestion("N:5..2", "-1", "reshape", "true"), "INTERVAL_EMPTY", ("data", 0, 6), "in order"),
-        (
-            TypedQuestion("2", "2", special_zero="true", strides="1,2"),
-            "STRIDES_RANK_MISMATCH",
-            ("strides", None, None),
-            "",
-        ),
+        (TypedQuestion("2", "2", "", "true", "", "1,2"), "STRIDES_RANK_MISMATCH", ("strides", None, None), ""),
         (TypedQuestion("2,3", "-1", "", "true", "[2, 3]"), "EXPECTED_SHAPE_MISMATCH", ("expected", None, None), ""),
         (TypedQuestion(f"{2**70}", "-1", "", "true"), "DIM_OUT_OF_RANGE", ("data", 0, 22), "a dim from 0"),
         (TypedQuestion(f"N,{2**63}..", "-1", "", "true"), "DIM_OUT_OF_RANGE", ("data", 2, 23), "a dim from 0"),
         (TypedQuestion("2,3", f"-1,{2**99}*N", "", "true"), "EXPRESSION_INVALID", ("shape", 3, 35), "numbers from 1"),
     ],
 )
-def test_a_refusal_names_what_is_to_blame_and_what_is_accepted(
+def test_refusal_names_the_blamed_text_and_accepted_values(
     typed: TypedQuestion, reason: str, blamed: tuple[str, int | None, int | None], accepted: str
 ):
     record = show(typed)
@@ -67,41 +58,37 @@ def test_a_refusal_names_what_is_to_blame_and_what_is_accepted(
     assert "answer" not in record
 
 
-def test_what_cannot_be_read_is_neither_drawn_nor_written_as_code():
+def test_unreadable_question_is_neither_drawn_nor_written_as_code():
     assert list(show(TypedQuestion("x y", "1", special_zero="true"))) == ["refusal"]
 
 
-@pytest.mark.parametrize(
-    "error",
-    [
+def answer_refused(error: ReshapeError) -> dict[str, Any]:
+    def refuse(_raw: bytes) -> bytes:
+        raise error
+
+    return answer_typed(TypedQuestion("2", "2", special_zero="true"), refuse, LISTEN)
+
+
+def test_refusal_of_the_call_is_passed_on():
+    for error in (
         LimitError("full", reason=Reason.SERVER_BUSY),
         LimitError("many", reason=Reason.QUOTA_EXCEEDED),
         PermissionDeniedError("no", reason=Reason.PERMISSION_DENIED),
         ReshapeError("internal error", reason=Reason.INTERNAL_ERROR),
-    ],
-)
-def test_a_refusal_of_the_call_is_none_of_the_question(error: ReshapeError):
-    def refuse(_raw: bytes) -> bytes:
-        raise error
-
-    with pytest.raises(type(error)) as caught:
-        answer_typed(TypedQuestion("2", "2", special_zero="true"), refuse, LISTEN)
-    assert caught.value is error
+    ):
+        with pytest.raises(type(error)) as caught:
+            answer_refused(error)
+        assert caught.value is error
 
 
-def test_a_limit_of_the_server_is_said_of_the_question():
-    error = LimitError("8 items", reason=Reason.RANK_LIMIT_EXCEEDED, field="shape")
-
-    def refuse(_raw: bytes) -> bytes:
-        raise error
-
-    record = answer_typed(TypedQuestion("2", "2", special_zero="true"), refuse, LISTEN)
+def test_limit_of_the_server_is_a_refusal_of_the_question():
+    record = answer_refused(LimitError("8 items", reason=Reason.RANK_LIMIT_EXCEEDED, field="shape"))
     assert (record["refusal"]["reason"], record["refusal"]["blamed"]["name"]) == ("RANK_LIMIT_EXCEEDED", "shape")
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(TYPED_QUESTIONS)
-def test_the_service_decides(typed: TypedQuestion):
+def test_question_is_decided_by_the_service(typed: TypedQuestion):
     asked: list[bytes] = []
 
     def infer(raw: bytes) -> bytes:
@@ -115,15 +102,11 @@ def test_the_service_decides(typed: TypedQuestion):
         fromstring(record["drawing"])
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(HOSTILE_QUESTIONS)
-def test_texts_of_any_kind_are_answered_or_refused_in_good_form(typed: TypedQuestion):
-    try:
-        record = show(typed)
-    except InvalidRequestError as error:
-        raise AssertionError from error
-    text = json.dumps(record)
-    assert len(text) < 1_000_000
+def test_texts_of_any_kind_are_answered_or_refused(typed: TypedQuestion):
+    record = show(typed)
+    assert len(json.dumps(record)) < 1_000_000
     if "drawing" in record:
         names = {element.tag.rpartition("}")[2] for element in fromstring(record["drawing"]).iter()}
         assert not names & {"script", "style", "image", "foreignObject", "a", "use"}

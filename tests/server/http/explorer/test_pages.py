@@ -1,4 +1,4 @@
-"""The routes of the explorer, and what they hold."""
+"""The routes of the explorer and its static files."""
 
 import re
 from collections.abc import AsyncIterator
@@ -8,15 +8,13 @@ from importlib.resources import files
 import httpx
 import pytest
 
-from explorations import LISTEN, SERVICE, show
+from explorations import INFER, LISTEN, show
 from tensor_reshape.server.http.apps import build_app
 from tensor_reshape.server.http.askers import ask_here
 from tensor_reshape.server.http.explorer.pages import build_routes
 from tensor_reshape.server.http.explorer.typed_questions import TypedQuestion
 from tensor_reshape.server.http.requests import LOCAL_HOSTS
-from tensor_reshape.wire.methods import INFER_SHAPE
 
-INFER = next(method for method in SERVICE.methods.unary if method.name == INFER_SHAPE.path)
 FILES = {file.name: file.read_text() for file in (files("tensor_reshape.server.http.explorer") / "static").iterdir()}
 
 
@@ -46,58 +44,52 @@ async def client() -> AsyncIterator[httpx.AsyncClient]:
         yield client
 
 
-async def test_an_answer_is_that_of_the_method(client: httpx.AsyncClient):
+async def test_answer_is_that_of_the_method(client: httpx.AsyncClient):
     answer = await client.get("/explore/answer?data=2,3,4&shape=0,-1&special_zero=true")
     assert (answer.status_code, answer.headers["cache-control"]) == (200, "no-store")
     assert answer.json() == show(TypedQuestion("2,3,4", "0,-1", special_zero="true"))
 
 
-async def test_every_file_that_the_page_names_is_there(client: httpx.AsyncClient):
+async def test_files_that_the_page_names_are_served_and_no_others(client: httpx.AsyncClient):
     named = {attributes.get("src") or attributes.get("href") for _, attributes in PAGE.elements} - {None, "#result"}
     named |= {f"explore/{name}" for text in FILES.values() for name in re.findall(r'from "\./([^"]+)"', text)}
     for name in named - set(EXAMPLES):
         assert (await client.get(f"/{name}")).status_code == 200, name
+    for path in ("/explore/", "/explore/index.html", "/explore/..%2f__init__.py", "/explore/pages.py"):
+        assert (await client.get(path)).status_code == 404, path
 
 
-@pytest.mark.parametrize("path", ["/", "/explore/explorer.css", "/explore/explorer.js", "/explore/icon.svg"])
-async def test_a_file_that_has_not_changed_is_not_sent_again(client: httpx.AsyncClient, path: str):
-    first = await client.get(path)
-    again = await client.get(path, headers={"if-none-match": first.headers["etag"]})
-    assert (first.status_code, again.status_code, again.content) == (200, 304, b"")
-    assert "unsafe" not in first.headers["content-security-policy"]
+async def test_unchanged_file_is_not_sent_again(client: httpx.AsyncClient):
+    for path in ("/", "/explore/explorer.css", "/explore/explorer.js", "/explore/icon.svg"):
+        first = await client.get(path)
+        again = await client.get(path, headers={"if-none-match": first.headers["etag"]})
+        assert (first.status_code, again.status_code, again.content) == (200, 304, b""), path
+        assert "unsafe" not in first.headers["content-security-policy"]
 
 
-@pytest.mark.parametrize("path", ["/explore/", "/explore/index.html", "/explore/..%2f__init__.py", "/explore/pages.py"])
-async def test_nothing_else_is_served(client: httpx.AsyncClient, path: str):
-    assert (await client.get(path)).status_code == 404
-
-
-@pytest.mark.parametrize("name", sorted(FILES))
-def test_nothing_comes_from_elsewhere(name: str):
-    text = FILES[name].replace('xmlns="http://www.w3.org/2000/svg"', "")
-    assert re.findall(r"https?:|//[a-z0-9.-]+\.[a-z]{2,}|@import|\binnerHTML\b|\beval\(", text) == []
-
-
-def test_no_style_and_no_script_stands_in_the_page():
+def test_page_takes_nothing_from_elsewhere_and_has_no_inline_code():
+    for name, file in FILES.items():
+        text = file.replace('xmlns="http://www.w3.org/2000/svg"', "")
+        assert re.findall(r"https?:|//[a-z0-9.-]+\.[a-z]{2,}|@import|\binnerHTML\b|\beval\(", text) == [], name
     assert not {"style", "onclick", "onload"} & {name for _, attributes in PAGE.elements for name in attributes}
     assert [attributes for tag, attributes in PAGE.elements if tag == "style"] == []
     assert all(attributes.get("src") for tag, attributes in PAGE.elements if tag == "script")
 
 
-@pytest.mark.parametrize("link", EXAMPLES)
-def test_an_example_is_answered_unless_it_says_that_it_is_refused(link: str):
-    record = show(TypedQuestion.of(link.removeprefix("?").encode()))
-    text = re.search(f'href="{re.escape(link.replace("&", "&amp;"))}">([^<]*)<', FILES["index.html"])
-    assert text is not None
-    assert ("refusal" in record) == ("refuse" in text[1].lower()), record
+def test_example_is_answered_unless_its_text_announces_a_refusal():
+    for link in EXAMPLES:
+        record = show(TypedQuestion.of(link.removeprefix("?").encode()))
+        text = re.search(f'href="{re.escape(link.replace("&", "&amp;"))}">([^<]*)<', FILES["index.html"])
+        assert text is not None
+        assert ("refusal" in record) == ("refuse" in text[1].lower()), record
 
 
-@pytest.mark.parametrize("tag", ["input", "select"])
-def test_every_input_has_a_label_and_a_place_for_its_error(tag: str):
+def test_every_input_has_a_label_and_a_place_for_its_error():
     ids = {attributes["id"] for _, attributes in PAGE.elements if "id" in attributes}
     labelled = {attributes.get("for") for name, attributes in PAGE.elements if name == "label"}
-    found = [attributes for name, attributes in PAGE.elements if name == tag and attributes.get("type") != "radio"]
-    assert found
-    for attributes in found:
-        assert attributes["id"] in labelled
-        assert set(str(attributes["aria-describedby"]).split()) <= ids
+    for tag in ("input", "select"):
+        found = [attributes for name, attributes in PAGE.elements if name == tag and attributes.get("type") != "radio"]
+        assert found
+        for attributes in found:
+            assert attributes["id"] in labelled
+            assert set(str(attributes["aria-describedby"]).split()) <= ids

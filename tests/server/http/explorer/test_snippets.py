@@ -1,25 +1,26 @@
-"""The code that the page shows, pasted as it stands: it asks the very question that was typed."""
+"""The code on the page, pasted as it is: it asks the question that was typed."""
 
 import contextlib
 import io
 import json
 import shlex
 import subprocess
+from pathlib import Path
 from typing import Any
 
-import pytest
 from google.protobuf import json_format
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 
 from command_line import run_command
 from explorations import HOSTILE_QUESTIONS, SERVICE, TYPED_QUESTIONS, show
+from hypothesis_profiles import examples
 from server_processes import ServerProcess
 from tensor_reshape.client import InferredShape, ReshapeError
 from tensor_reshape.server.http.explorer.typed_questions import TypedQuestion
 from tensor_reshape.v1 import reshape_pb2
 from tensor_reshape.wire.inference import decode_infer_response
 
-FEW = settings(max_examples=25, deadline=None)
+FEW = examples(25)
 EXAMPLE = TypedQuestion("N,4,2..8", "0,-1", "reshape", "true", "?,?", "32,8,1", "http://localhost:8080/")
 
 
@@ -54,48 +55,39 @@ def split_words(command: str) -> list[str]:
 
 @FEW
 @given(TYPED_QUESTIONS)
-def test_the_python_without_a_server_answers_the_same(typed: TypedQuestion):
+def test_python_without_a_server_answers_the_same(typed: TypedQuestion):
     record = show(typed)
     outcome, printed = run_python(find_snippet(record, "Python, without a server"))
     assert outcome == find_outcome(record)
     assert printed == outcome or "refusal" in record
 
 
-def test_the_python_with_a_server_answers_the_same(server: ServerProcess):
+def test_python_with_a_server_answers_the_same(server: ServerProcess):
     @FEW
     @given(TYPED_QUESTIONS)
     def check(typed: TypedQuestion) -> None:
         record = show(typed, server.address)
-        code = find_snippet(record, "Python, with a server")
-        outcome, _ = run_python(code)
+        outcome, _ = run_python(find_snippet(record, "Python, with a server"))
         assert outcome == find_outcome(record)
 
     check()
 
 
-@pytest.mark.parametrize(
-    ("listen", "page", "client"),
-    [
-        (("127.0.0.1:7",), "http://10.0.0.9/", 'Client("127.0.0.1:7")'),  # nobody else can call it
-        (("127.0.0.1:7", "0.0.0.0:50052"), "http://10.0.0.9:80/x/", 'Client("10.0.0.9:50052")'),
-        (
-            ("unix:/s", "[::]:1"),
-            "https://[fd00::1]/",
-            'Client("[fd00::1]:1", credentials=grpc.ssl_channel_credentials())',
-        ),
-        (("0.0.0.0:1",), "", 'Client("localhost:1")'),
-        (("0.0.0.0:1",), 'http://x"+exit()+"/', 'Client("localhost:1")'),
-    ],
-)
-def test_the_python_names_the_server_as_whoever_sees_the_page_can_reach_it(
-    listen: tuple[str, ...], page: str, client: str
-):
-    code = find_snippet(show(EXAMPLE._replace(server=page), *listen), "Python, with a server")
-    assert f"\nwith {client} as client:\n" in code
-    assert ("import grpc" in code) == ("grpc." in client)
+def test_python_names_the_server_as_the_reader_of_the_page_reaches_it():
+    rows: list[tuple[tuple[str, ...], str, str]] = [
+        (("127.0.0.1:7",), "http://10.0.0.9/", '"127.0.0.1:7"'),  # nobody else can call it
+        (("127.0.0.1:7", "0.0.0.0:50052"), "http://10.0.0.9:80/x/", '"10.0.0.9:50052"'),
+        (("unix:/s", "[::]:1"), "https://[fd00::1]/", '"[fd00::1]:1", credentials=grpc.ssl_channel_credentials()'),
+        (("0.0.0.0:1",), "", '"localhost:1"'),
+        (("0.0.0.0:1",), 'http://x"+exit()+"/', '"localhost:1"'),
+    ]
+    for listen, page, client in rows:
+        code = find_snippet(show(EXAMPLE._replace(server=page), *listen), "Python, with a server")
+        assert f"\nwith Client({client}) as client:\n" in code
+        assert ("import grpc" in code) == ("grpc." in client)
 
 
-def test_the_path_of_a_socket_is_told_to_nobody():
+def test_path_of_a_unix_socket_is_not_shown():
     record = show(EXAMPLE, "unix:/run/secret.sock")
     assert "secret" not in str(record)
     assert record["snippets"][0]["title"] == "Python, without a server"
@@ -103,7 +95,7 @@ def test_the_path_of_a_socket_is_told_to_nobody():
 
 @FEW
 @given(TYPED_QUESTIONS)
-def test_the_command_answers_the_same(typed: TypedQuestion):
+def test_command_answers_the_same(typed: TypedQuestion):
     record = show(typed)
     outcome = run_command(*split_words(find_snippet(record, "Command line")))
     if "answer" in record:
@@ -117,7 +109,7 @@ def test_the_command_answers_the_same(typed: TypedQuestion):
 
 @FEW
 @given(TYPED_QUESTIONS)
-def test_the_json_asks_the_same(typed: TypedQuestion):
+def test_json_asks_the_same_question(typed: TypedQuestion):
     record = show(typed._replace(server="http://localhost:8080/"))
     assume(len(record["snippets"]) == 4)  # the contract holds its numbers
     words = split_words(find_snippet(record, "JSON, by HTTP"))
@@ -135,7 +127,7 @@ def test_the_json_asks_the_same(typed: TypedQuestion):
     assert outcome == find_outcome(record)
 
 
-def test_a_long_line_is_broken_where_the_language_lets_it():
+def test_long_line_is_broken_at_its_arguments():
     texts = {snippet["title"]: snippet["text"] for snippet in show(EXAMPLE)["snippets"]}
     assert texts["Python, without a server"] == (
         "from tensor_reshape.client import ShapeQuery, infer_locally\n\n"
@@ -153,15 +145,15 @@ def test_a_long_line_is_broken_where_the_language_lets_it():
     assert texts["Command line"].splitlines()[1] == "    --data N,4,2..8 \\"
 
 
-@pytest.mark.parametrize("text", ["-1", "-1,2"])
-def test_a_shape_that_begins_with_a_dash_is_no_option(text: str):
-    command = find_snippet(show(TypedQuestion("2", text, special_zero="true")), "Command line")
-    assert f"--shape={text}" in shlex.split(command)
+def test_shape_that_begins_with_a_dash_is_not_an_option():
+    for text in ("-1", "-1,2"):
+        command = find_snippet(show(TypedQuestion("2", text, special_zero="true")), "Command line")
+        assert f"--shape={text}" in shlex.split(command)
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(HOSTILE_QUESTIONS)
-def test_whatever_was_typed_the_code_is_one_call_of_printable_characters(typed: TypedQuestion):
+def test_code_is_one_call_of_printable_characters(typed: TypedQuestion):
     for snippet in show(typed._replace(special_zero="true", operation="")).get("snippets", []):
         text = snippet["text"]
         assert all(character.isprintable() or character == "\n" for character in text)
@@ -170,7 +162,7 @@ def test_whatever_was_typed_the_code_is_one_call_of_printable_characters(typed: 
             assert text.count("\n") < 40
 
 
-def test_no_word_of_the_address_is_a_command(tmp_path: Any):  # noqa: ANN401
+def test_address_is_not_run_as_a_command(tmp_path: Path):
     owned = tmp_path / "owned"
     record = show(EXAMPLE._replace(server=f"http://x/'; touch {owned}; echo '"))
     words = split_words(find_snippet(record, "JSON, by HTTP"))

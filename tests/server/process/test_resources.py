@@ -1,0 +1,68 @@
+"""Memory and descriptors that the system leaves, by its files and limits."""
+
+import math
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+from tensor_reshape.server.process.resources import (
+    RESERVED_DESCRIPTORS,
+    count_connections,
+    find_cgroup_limit,
+    find_memory_room,
+)
+
+GIB = 1 << 30
+
+
+def write_limits(mount: Path, name: str, limits: dict[str, str]) -> None:
+    for group, limit in limits.items():
+        folder = mount / group
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(f"{limit}\n")
+
+
+def test_smallest_limit_of_all_groups_above_counts(tmp_path: Path):
+    rows: list[tuple[str, dict[str, str], float]] = [
+        ("0::/a/b\n", {"a/b": "max", "a": "max"}, math.inf),
+        ("0::/a/b\n", {"a/b": "4096", "a": "max"}, 4096),
+        ("0::/a/b\n", {"a/b": "max", "a": "8192"}, 8192),
+        ("0::/a/b\n", {"a/b": "4096", "a": "1024"}, 1024),
+        ("0::/\n", {"": "512"}, 512),
+        ("0::/outside/of/the/container\n", {"": "512"}, 512),
+        ("0::/../other\n", {"": "512"}, 512),
+        ("", {"": "512"}, math.inf),
+    ]
+    for number, (groups, limits, expected) in enumerate(rows):
+        folder = tmp_path / f"{number}"
+        write_limits(folder / "mount", "memory.max", limits)
+        (folder / "groups").write_text(groups)
+        assert find_cgroup_limit(folder / "groups", folder / "mount") == expected, (groups, limits)
+    assert find_cgroup_limit(tmp_path / "missing", tmp_path) == math.inf
+
+
+def test_cgroup_version_1_has_a_hierarchy_for_memory(tmp_path: Path):
+    (tmp_path / "groups").write_text("9:cpu:/x\n4:memory,hugetlb:/a\n0::/a\n")
+    write_limits(tmp_path / "mount" / "memory", "memory.limit_in_bytes", {"a": "4096", "": str(2**63 - 4096)})
+    write_limits(tmp_path / "mount" / "memory", "memory.max", {"": "1"})
+    assert find_cgroup_limit(tmp_path / "groups", tmp_path / "mount") == 4096
+
+
+def test_memory_follows_the_address_space_of_each_process():
+    # The limit is set by the process itself: what runs between a fork and an exec, grpcio may abort.
+    code = (
+        f"import resource; resource.setrlimit(resource.RLIMIT_AS, ({GIB}, {GIB}));"
+        "from tensor_reshape.server.process.resources import *; print(find_memory_room(1, 16), find_memory_room(2, 16))"
+    )
+    outcome = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, check=True)
+    one, two = map(int, outcome.stdout.split())
+    assert (GIB / 8 < one < GIB / 2, two) == (True, 2 * one)
+    assert find_memory_room(8, 16) < find_memory_room(1, 16)
+
+
+def test_connections_leave_descriptors_for_other_uses():
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    assert count_connections(10**9, 1) == soft - RESERVED_DESCRIPTORS
+    assert count_connections(10**9, 4) == (soft - RESERVED_DESCRIPTORS) // 4
+    assert count_connections(1, 10**9) == 1

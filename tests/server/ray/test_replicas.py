@@ -1,0 +1,161 @@
+"""A replica of a Ray Serve deployment answers as the server does, through the context of Ray Serve."""
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+import grpc
+import pytest
+
+from plain_requests import STATIC_RESHAPE, build_static_request
+from raw_streams import SIX, begin, chunk
+from tensor_reshape.rules.errors import Reason, ReshapeError
+from tensor_reshape.rules.limits import Limits
+from tensor_reshape.server.calls.statuses import INTERNAL_ERROR
+from tensor_reshape.server.config import Config
+from tensor_reshape.server.ray.replicas import EndedError, ReshapeReplica, add_reshape_service, read_limits
+from tensor_reshape.server.service.methods import Method, ReshapeService, StreamMethod
+from tensor_reshape.v1 import reshape_pb2
+from tensor_reshape.wire.methods import INFER_SHAPE, STREAM_RESHAPE
+from tensor_reshape.wire.status import decode_refusal
+from tensor_reshape.wire.streams import decode_stream_response
+
+SECRET = "not for callers"
+
+
+@dataclass
+class Told:
+    """The status of a call, in the form of Ray Serve's context."""
+
+    code: grpc.StatusCode | None = None
+    details: str = ""
+    trailing_metadata: list[tuple[str, str | bytes]] = field(default_factory=list)
+
+    def set_code(self, code: grpc.StatusCode) -> None:
+        self.code = code
+
+    def set_details(self, details: str) -> None:
+        self.details = details
+
+    def set_trailing_metadata(self, trailing_metadata: list[tuple[str, str | bytes]]) -> None:
+        self.trailing_metadata = trailing_metadata
+
+
+class LongSession:
+    """A stream whose message lasts until other calls have run."""
+
+    is_between_tensors = True
+
+    def __init__(self) -> None:
+        self.others_ran = threading.Event()
+
+    def receive(self, _raw: bytes) -> Iterator[bytes]:
+        assert self.others_ran.wait(60)
+        yield b"done"
+
+    def takes_long(self, _raw: bytes) -> bool:
+        return True
+
+    def count_room(self, _raw: bytes) -> int | None:
+        return None
+
+    def finish(self) -> None:
+        pass
+
+
+@pytest.fixture
+def replica() -> ReshapeReplica:
+    return ReshapeReplica(Limits())
+
+
+async def send(*messages: bytes) -> AsyncIterator[bytes]:
+    for message in messages:
+        yield message
+
+
+def read_refusal(told: Told) -> ReshapeError:
+    assert told.code is not None
+    refusal = decode_refusal(told.code, told.trailing_metadata)
+    assert refusal is not None
+    assert refusal.message == told.details
+    return refusal
+
+
+def test_replica_has_every_method_of_the_contract_by_its_short_name():
+    names = [path.rpartition("/")[2] for path in ReshapeService(Limits()).methods.names]
+    assert [name for name in names if not hasattr(ReshapeReplica, name)] == []
+
+
+async def test_message_is_answered_as_by_the_server(replica: ReshapeReplica):
+    told, request = Told(), build_static_request()
+    answer = await replica.StaticReshape(request, grpc_context=told)  # type: ignore[attr-defined] # set by its name
+    methods = {method.name: method for method in ReshapeService(Limits()).methods.unary}
+    assert answer.SerializeToString() == methods[STATIC_RESHAPE].answer(request, lambda: False)
+    assert told == Told()
+
+
+async def test_refusal_has_its_details(replica: ReshapeReplica):
+    told = Told()
+    await replica.answer(INFER_SHAPE.path, reshape_pb2.InferShapeRequest().SerializeToString(), told)
+    assert told.code is grpc.StatusCode.INVALID_ARGUMENT
+    read_refusal(told)
+
+
+async def test_bug_is_answered_without_its_text(replica: ReshapeReplica):
+    def fail(*_: object) -> bytes:
+        raise RuntimeError(SECRET)
+
+    replica._unary[STATIC_RESHAPE] = Method(STATIC_RESHAPE, fail, fail)
+    told = Told()
+    await replica.answer(STATIC_RESHAPE, b"", told)
+    assert told == Told(grpc.StatusCode.INTERNAL, INTERNAL_ERROR)
+
+
+async def test_stream_is_passed_on(replica: ReshapeReplica):
+    answers = replica.StreamReshape(send(begin(), chunk(0, SIX)), grpc_context=Told())  # type: ignore[attr-defined]
+    _accepted, passed = [decode_stream_response(message.raw) async for message in answers]
+    assert bytes(passed.payload) == SIX
+
+
+async def test_refused_stream_has_its_reason(replica: ReshapeReplica):
+    for messages, reason in (
+        ((begin((6,), (4, -1)),), Reason.NOT_DIVISIBLE),
+        ((begin(), chunk(0, SIX[:3])), Reason.DATA_SIZE_MISMATCH),
+    ):
+        told = Told()
+        with pytest.raises(EndedError):
+            [message async for message in replica.answer_stream(STREAM_RESHAPE.path, send(*messages), told)]
+        assert read_refusal(told).reason is reason
+
+
+def test_limits_of_an_application_are_those_of_a_server():
+    assert read_limits({"max_rank": 8}) == Config(max_rank=8).limits
+    with pytest.raises(ValueError, match=r"^max_calls, workers: "):  # which would have no effect
+        read_limits({"max_rank": 8, "workers": 2, "max_calls": 3})
+
+
+async def test_long_message_of_a_stream_does_not_block_other_calls(replica: ReshapeReplica):
+    session = LongSession()
+    replica._streams = {STREAM_RESHAPE.path: StreamMethod(STREAM_RESHAPE.path, lambda _take: session)}
+    asyncio.get_running_loop().call_soon(session.others_ran.set)  # on the loop, which must not be held up
+    messages = replica.answer_stream(STREAM_RESHAPE.path, send(b"long"), Told())
+    assert [message.raw async for message in messages] == [b"done"]
+
+
+def test_registered_methods_answer_only_through_a_proxy():
+    server = grpc.server(ThreadPoolExecutor(1))
+    add_reshape_service(None, server)
+    address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
+    server.start()
+    try:
+        for path in (STATIC_RESHAPE, STREAM_RESHAPE.path):
+            with grpc.insecure_channel(address) as channel:
+                method: grpc.StreamStreamMultiCallable[bytes, bytes] = channel.stream_stream(path)
+                call = method(iter([b""]), timeout=30)
+                with pytest.raises(grpc.RpcError):
+                    next(call)
+                assert "no proxy" in (call.details() or "")
+    finally:
+        server.stop(None).wait()

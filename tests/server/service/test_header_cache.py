@@ -1,0 +1,147 @@
+"""The cache of earlier requests never changes an answer."""
+
+from itertools import islice
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hypothesis_profiles import examples
+from meters import measure_peak
+from tensor_reshape.rules.errors import ReshapeError
+from tensor_reshape.rules.limits import Limits
+from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, RESHAPE, STATIC_RESHAPE, Operation
+from tensor_reshape.server.service.header_cache import MAX_CACHED_HEADER_BYTES, MAX_CACHED_HEADERS, HeaderCache
+from tensor_reshape.server.service.methods import LIGHT_BYTES, ReshapeService
+from tensor_reshape.v1 import reshape_pb2, tensor_pb2
+from tests.oracles.plain_messages import describe_refusal
+from verification.fuzz.inputs import generate
+
+MIB = 1 << 20
+OPERATIONS = [STATIC_RESHAPE, DYNAMIC_RESHAPE, RESHAPE]
+I32 = tensor_pb2.DATA_TYPE_I32
+
+
+def build_request(operation: Operation, size: int = 24, **tensor: object) -> bytes:
+    """Flattens `size` bytes of f32."""
+    fields = {"dims": [size // 4], "data": bytes(size), **tensor}
+    data = tensor_pb2.Tensor(data_type=tensor_pb2.DATA_TYPE_F32, **fields)  # type: ignore[arg-type]
+    if operation is STATIC_RESHAPE:
+        return reshape_pb2.StaticReshapeRequest(shape=[-1], special_zero=False, data=data).SerializeToString()
+    shape = tensor_pb2.Tensor(data_type=I32, dims=[1], data=b"\xff" * 4)
+    return reshape_pb2.ReshapeRequest(shape=shape, special_zero=False, data=data).SerializeToString()
+
+
+def execute(service: ReshapeService, operation: Operation, request: bytes) -> object:
+    try:
+        return service.execute(operation, request)
+    except ReshapeError as error:
+        return *describe_refusal(error), error.message
+
+
+def vary(random: Random, raw: bytes) -> bytes:
+    """Keeps the header and changes what follows: longer, shorter, other bytes, none; or changes a byte anywhere."""
+    kind = random.randint(0, 5)
+    if kind == 0:
+        return raw + bytes(random.randint(1, 9))
+    if kind == 1:
+        return raw[: random.randint(0, len(raw))]
+    if kind == 2:
+        return raw + raw
+    if kind == 3 and raw:
+        at = random.randint(0, len(raw) - 1)
+        return raw[:at] + bytes([raw[at] ^ 1 << random.randint(0, 7)]) + raw[at + 1 :]
+    if kind == 4:
+        return raw[:-1] + b"x"
+    return raw
+
+
+@examples(300)
+@given(st.integers(0, 2**64 - 1), st.sampled_from(OPERATIONS))
+def test_used_service_answers_as_a_fresh_one(seed: int, operation: Operation):
+    random, limits = Random(seed), Limits()
+    used = ReshapeService(limits)
+    requests = [build_request(operation, size) for size in (0, 4, 24, 400)]
+    requests += [one.raw for one in islice(generate(random), 60) if one.kind == operation.name]
+    for _ in range(30):
+        request = random.choice(requests)
+        if random.random() < 0.6:
+            request = vary(random, request)
+            requests.append(request)
+        assert execute(used, operation, request) == execute(ReshapeService(limits), operation, request)
+
+
+@pytest.mark.parametrize("operation", OPERATIONS, ids=str)
+def test_cut_and_changed_requests_are_not_taken_for_a_known_one(operation: Operation):
+    used, request = ReshapeService(Limits()), build_request(operation)
+    variants = [request[:size] for size in range(len(request))]
+    variants += [request[:at] + bytes([request[at] ^ 0xFF]) + request[at + 1 :] for at in range(len(request))]
+    for variant in variants:
+        execute(used, operation, request)
+        assert execute(used, operation, variant) == execute(ReshapeService(Limits()), operation, variant)
+
+
+def test_operations_have_separate_caches():
+    service = ReshapeService(Limits())
+    i64 = reshape_pb2.ReshapeRequest.FromString(build_request(RESHAPE))
+    i64.shape.CopyFrom(tensor_pb2.Tensor(data_type=tensor_pb2.DATA_TYPE_I64, dims=[1], data=b"\xff" * 8))
+    raw = i64.SerializeToString()
+    assert isinstance(execute(service, RESHAPE, raw), bytes)
+    assert execute(service, DYNAMIC_RESHAPE, raw) == execute(ReshapeService(Limits()), DYNAMIC_RESHAPE, raw)
+
+
+def test_request_with_strides_is_always_read():
+    for stride, payload, want in ((1, bytes(range(24)), bytes(range(24))), (0, b"abcd", b"abcd" * 6)):
+        service = ReshapeService(Limits())
+        request = build_request(STATIC_RESHAPE, strides=[stride], dims=[6], data=payload)
+        answers = {service.execute(STATIC_RESHAPE, request) for _ in range(3)}
+        assert [reshape_pb2.StaticReshapeResponse.FromString(answer).output.data for answer in answers] == [want]
+
+
+@pytest.mark.parametrize("operation", OPERATIONS, ids=str)
+def test_light_answer_is_the_same_or_none(operation: Operation):
+    for size in (0, 4, LIGHT_BYTES // 2, 2 * LIGHT_BYTES):
+        service, request = ReshapeService(Limits()), build_request(operation, size)
+        light = service.execute_light(operation, request)
+        assert light == (None if size > LIGHT_BYTES else service.execute(operation, request)), size
+    broadcast = build_request(STATIC_RESHAPE, dims=[LIGHT_BYTES], strides=[0], data=bytes(4))
+    assert ReshapeService(Limits()).execute_light(STATIC_RESHAPE, broadcast) is None
+
+
+def test_header_is_found_by_its_bytes_and_the_length():
+    headers = HeaderCache()
+    headers.add(b"headdata", 4, b"answer")
+    found = headers.find_at(b"headDATA", 4)
+    assert (found, headers.find(b"head1234")) == ((8, 4, b"answer"), found)
+    for request in (b"headdat", b"headdatas", b"heapdata", b"head", b"", b"hea"):
+        headers = HeaderCache()
+        headers.add(b"headdata", 4, b"answer")
+        assert (headers.find_at(request, 4), headers.find(request)) == (None, None), request
+
+
+def test_large_header_is_not_kept():
+    for start, kept in ((MAX_CACHED_HEADER_BYTES, True), (MAX_CACHED_HEADER_BYTES + 1, False)):
+        headers, request = HeaderCache(), bytes(600)
+        headers.add(request, start, b"answer")
+        assert (headers.find_at(request, start) is not None) == kept
+
+
+def test_cached_headers_take_limited_memory():
+    headers = HeaderCache()
+
+    def flood() -> None:
+        for number in range(20 * MAX_CACHED_HEADERS):
+            headers.add(number.to_bytes(MAX_CACHED_HEADER_BYTES, "little"), MAX_CACHED_HEADER_BYTES, bytes(64))
+
+    flood()
+    assert measure_peak(flood) < 2 * MIB
+
+
+@pytest.mark.parametrize("operation", OPERATIONS, ids=str)
+@pytest.mark.parametrize("known", [False, True], ids=["new", "known"])
+def test_dense_request_is_copied_once(operation: Operation, known: bool):
+    service = ReshapeService(Limits(max_output_bytes=32 * MIB))
+    request = build_request(operation, 16 * MIB)
+    service.execute(operation, request if known else build_request(operation, 8))
+    assert 16 * MIB < measure_peak(lambda: service.execute(operation, request)) < 16 * MIB + 64 * 1024

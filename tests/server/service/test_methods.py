@@ -1,0 +1,135 @@
+"""InferShape and BatchInferShape over serialized messages: at once, in turns, or given up."""
+
+import logging
+import threading
+from collections.abc import Callable
+from queue import SimpleQueue
+
+import pytest
+
+from tensor_reshape.client.queries import ShapeQuery, read_query
+from tensor_reshape.rules import batches
+from tensor_reshape.rules.errors import LimitError, Reason, ReshapeError
+from tensor_reshape.rules.limits import DEFAULT_LIMITS, LIGHT_HEADER_BYTES
+from tensor_reshape.rules.questions import ShapeAnswer
+from tensor_reshape.server.calls import fair_locks
+from tensor_reshape.server.calls.fair_locks import FairLock
+from tensor_reshape.server.service.methods import ReshapeService
+from tensor_reshape.wire.batches import decode_batch_response, encode_batch_item, join_items
+from tensor_reshape.wire.inference import build_infer_request
+from waiting_threads import wait_for_waiting
+
+PLAIN = ShapeQuery(data_shape=["N", 12, 64], shape=[0, -1], special_zero=True)
+KNOWN = ShapeQuery(data_shape=[2, 3], shape=[4, -1], special_zero=True)
+SEARCHED = ShapeQuery(data_shape=[(0, 9), (0, 9)], shape=[None, 7, (2, 5)], special_zero=True)
+NO_BATCH = b"\xff"
+TIMEOUT = 20.0
+
+
+@pytest.fixture
+def service() -> ReshapeService:
+    return ReshapeService(DEFAULT_LIMITS)
+
+
+@pytest.fixture
+def locks(monkeypatch: pytest.MonkeyPatch) -> list[FairLock]:
+    """The locks of `shared`: of questions, and of batches."""
+    monkeypatch.setattr(fair_locks, "SLICE_SECONDS", 0.0)  # each slice is over at once
+    return [FairLock(), FairLock()]
+
+
+@pytest.fixture
+def shared(locks: list[FairLock]) -> ReshapeService:
+    """A service whose methods are called from several threads."""
+    return ReshapeService(DEFAULT_LIMITS, make_turns=iter(locks).__next__)
+
+
+def build_request(query: ShapeQuery) -> bytes:
+    return build_infer_request(read_query(query).request).SerializeToString()
+
+
+def build_batch(queries: list[ShapeQuery]) -> bytes:
+    return join_items([encode_batch_item(read_query(query)) for query in queries])
+
+
+def test_plain_question_is_answered_or_refused_at_once(service: ReshapeService):
+    assert service.infer_light(build_request(PLAIN)) == service.infer(build_request(PLAIN))
+    with pytest.raises(ValueError, match="divide"):
+        service.infer_light(build_request(KNOWN))
+
+
+def test_searched_question_is_for_a_thread_until_its_answer_is_cached(service: ReshapeService):
+    assert service.infer_light(bytes(LIGHT_HEADER_BYTES + 1)) is None  # without a look at it
+    assert service.infer_light(build_request(SEARCHED)) is None
+    answer = service.infer(build_request(SEARCHED))
+    assert service.infer_light(build_request(SEARCHED)) == answer
+
+
+def test_batch_is_given_up_when_its_caller_is_gone(service: ReshapeService):
+    polls = iter([False, False, True])
+    with pytest.raises(LimitError):
+        service.infer_batch(build_batch([PLAIN] * 9), lambda: next(polls))
+
+
+def test_message_is_not_read_when_its_caller_is_gone(service: ReshapeService):
+    for answer in (service.infer, service.infer_batch):
+        with pytest.raises(LimitError) as refusal:
+            answer(NO_BATCH, lambda: True)
+        assert refusal.value.reason == Reason.STALLED
+        with pytest.raises(ReshapeError) as malformed:
+            answer(NO_BATCH, lambda: False)
+        assert malformed.value.reason == Reason.MESSAGE_MALFORMED
+
+
+def test_batches_take_turns_after_each_item(shared: ReshapeService, locks: list[FairLock]):
+    polls: list[str] = []  # each is made by a thread that has the turn
+
+    def ask(name: str) -> None:
+        def poll() -> bool:
+            polls.append(name)
+            # A thread that has given its turn away may be slow to ask for the next: the others would overtake it.
+            wait_for_waiting(locks[1], min(2, 15 - len(polls)))
+            return False
+
+        shared.infer_batch(build_batch([PLAIN] * 4), poll)
+
+    threads = [threading.Thread(target=ask, args=[name], daemon=True) for name in "abc"]
+    with locks[1]:
+        for count, thread in enumerate(threads, 1):
+            thread.start()
+            wait_for_waiting(locks[1], count)
+    for thread in threads:
+        thread.join(TIMEOUT)
+    # Once before the first item, once after each.
+    assert "".join(polls) == "abc" * 5
+
+
+def test_question_does_not_wait_for_the_turn_of_a_batch(shared: ReshapeService, locks: list[FairLock]):
+    answers: SimpleQueue[bytes] = SimpleQueue()
+    with locks[1]:
+        threading.Thread(target=lambda: answers.put(shared.infer(build_request(SEARCHED))), daemon=True).start()
+        assert answers.get(timeout=TIMEOUT) == ReshapeService(DEFAULT_LIMITS).infer(build_request(SEARCHED))
+
+
+def find_what_cannot_be_sent(*_: object) -> ShapeAnswer:
+    return ShapeAnswer((2**64,))
+
+
+def find_a_bug(*_: object) -> ShapeAnswer:
+    message = "a secret"
+    raise RuntimeError(message)
+
+
+@pytest.mark.parametrize("bug", [find_what_cannot_be_sent, find_a_bug], ids=lambda bug: bug.__name__)
+def test_bug_in_a_batch_is_refused_per_item_and_logged_once(
+    service: ReshapeService,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    bug: Callable[..., ShapeAnswer],
+):
+    monkeypatch.setattr(batches, "answer_question", bug)
+    with caplog.at_level(logging.ERROR):
+        found = decode_batch_response(service.infer_batch(build_batch([PLAIN, KNOWN])))
+    refusals = [(answer.reason, answer.message) for answer in found if isinstance(answer, ReshapeError)]
+    assert refusals == [(Reason.INTERNAL_ERROR, "internal error")] * 2
+    assert [(record.message, record.exc_info is not None) for record in caplog.records] == [("bug", True)]

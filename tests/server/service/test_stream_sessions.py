@@ -1,0 +1,268 @@
+"""One stream as a state machine: messages in, answers out, and every refusal."""
+
+from collections.abc import Callable, Sequence
+from math import prod
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from call_counts import count_calls
+from tensor_reshape.rules import layouts
+from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason, ReshapeError
+from tensor_reshape.rules.layouts import compute_span
+from tensor_reshape.rules.limits import Limits
+from tensor_reshape.server.service.stream_sessions import StreamSession
+from tensor_reshape.v1 import reshape_pb2, tensor_pb2
+from tensor_reshape.wire.streams import DEFAULT_CHUNK_BYTES, Chunk, decode_stream_response, encode_chunk
+from tensor_reshape.wire.tensors import TensorView
+
+U8, F32 = tensor_pb2.DATA_TYPE_U8, tensor_pb2.DATA_TYPE_F32
+LIMITS = Limits(max_output_bytes=4096, max_tensor_bytes=2**20)
+SIX, GATHERED = bytes(range(6)), bytes([0, 3, 1, 4, 2, 5])
+
+
+def begin(
+    dims: Sequence[int] = (6,),
+    target: Sequence[int] = (-1,),
+    strides: Sequence[int] = (),
+    data_type: "tensor_pb2.DataType.ValueType" = U8,
+    **fields: object,
+) -> bytes:
+    tensor = tensor_pb2.Tensor(data_type=data_type, dims=dims, strides=strides)
+    shape = tensor_pb2.Tensor(
+        data_type=tensor_pb2.DATA_TYPE_I64, dims=[len(target)], data=np.array(target, "<i8").tobytes()
+    )
+    header = reshape_pb2.ReshapeRequest(shape=shape, data=tensor, **{"special_zero": False, **fields})  # type: ignore[arg-type]
+    return reshape_pb2.StreamReshapeRequest(reshape=header).SerializeToString()
+
+
+def chunk(offset: int, payload: bytes) -> bytes:
+    return encode_chunk(offset, memoryview(payload))
+
+
+STRIDED = begin((3, 2), (6,), (1, 3))
+
+
+class Session:
+    """A session, and the sizes that it has asked to hold."""
+
+    def __init__(self, limits: Limits = LIMITS, hold: Callable[[int], None] | None = None) -> None:
+        self.held: list[int] = []
+        self.session = StreamSession(limits, hold or self.held.append)
+
+    def send(self, *messages: bytes) -> list[bytes]:
+        return [answer for message in messages for answer in self.session.receive(message)]
+
+    def refuse(self, *messages: bytes) -> ReshapeError:
+        """Sends all but the last message, then expects the last to be refused."""
+        self.send(*messages[:-1])
+        with pytest.raises(ReshapeError) as caught:
+            self.send(messages[-1])
+        return caught.value
+
+
+@pytest.fixture
+def session() -> Session:
+    return Session()
+
+
+def read_accept(raw: bytes) -> tuple[int, ...]:
+    output = decode_stream_response(raw)
+    assert isinstance(output, TensorView)
+    return tuple(output.dims)
+
+
+def read_chunks(answers: list[bytes]) -> bytes:
+    """Returns the bytes of chunks that follow each other."""
+    joined = b""
+    for message in map(decode_stream_response, answers):
+        assert isinstance(message, Chunk)
+        assert message.offset == len(joined)
+        joined += message.payload
+    return joined
+
+
+def test_dense_chunk_is_passed_on_as_the_same_message(session: Session):
+    assert list(map(read_accept, session.send(begin((6,), (2, -1))))) == [(2, 3)]
+    for message in (chunk(0, SIX[:2]), chunk(2, SIX[2:])):
+        (answer,) = session.send(message)
+        assert answer is message
+    assert sum(session.held) == 0
+
+
+def test_chunk_in_another_encoding_is_answered_in_the_plain_one(session: Session):
+    session.send(begin())
+    assert session.send(b"\x20\x00\x7a\x06" + SIX) == [chunk(0, SIX)]
+
+
+def test_stream_without_tensors_ends_well(session: Session):
+    session.session.finish()
+
+
+def test_tensors_follow_each_other(session: Session):
+    for dims in ((6,), (2, 3), (0,), (6, 1)):
+        payload = SIX[: int(np.prod(dims))]
+        accept, *chunks = session.send(begin(dims, (-1,)), *([chunk(0, payload)] if payload else []))
+        assert (read_accept(accept), read_chunks(chunks)) == ((len(payload),), payload)
+    assert read_chunks(session.send(STRIDED, chunk(0, SIX))[1:]) == GATHERED
+    assert read_chunks(session.send(begin(), chunk(0, SIX))[1:]) == SIX
+    assert read_chunks(session.send(begin((), ()), chunk(0, b"a"))[1:]) == b"a"  # a scalar
+    session.session.finish()
+
+
+def test_empty_tensor_has_no_chunks(session: Session):
+    for dims, target in (((0,), (2**62, 4, 0)), ((2, 0), (0,)), ((0, 2**62), (0,))):
+        (accept,) = session.send(begin(dims, target))
+        assert read_accept(accept) == target
+    session.session.finish()
+
+
+# Dims and strides that are not nested: of elements that lie apart, and of two that share a place.
+ADMITTED, OVERLAPPING = ((3, 5), (5, 3)), ((3, 4), (3, 2))
+
+
+def test_overlaps_are_searched_when_the_bytes_have_arrived(session: Session):
+    forbidden = AssertionError("the header costs more than its bytes")
+    for dims, strides in (ADMITTED, OVERLAPPING):
+        with patch.object(layouts, "_mark_places", side_effect=forbidden):
+            (accept,) = Session().send(begin(dims, (-1,), strides))
+        assert read_accept(accept) == (prod(dims),)
+    span = compute_span(*OVERLAPPING)
+    header, first = begin(OVERLAPPING[0], (-1,), OVERLAPPING[1]), chunk(0, bytes(span - 1))
+    assert len(session.send(header, first)) == 1
+    assert session.refuse(chunk(span - 1, b"a")).reason == Reason.STRIDES_OVERLAP
+
+
+def test_header_with_64_odd_strides_takes_few_calls(session: Session):
+    header = begin((2,) * 11 + (1,) * 53, (-1,), (*(331 + index for index in range(11)), *range(53)))
+    assert count_calls(lambda: session.send(header)) < 1000
+
+
+def test_empty_tensor_with_strides_has_no_chunks(session: Session):
+    session.send(begin((0, 3), (0,), (3, 1)))
+    assert session.refuse(chunk(0, b"a")).reason == Reason.CHUNK_UNEXPECTED
+    session.session.finish()
+    message = chunk(0, SIX)
+    assert Session().send(begin((0, 3), (0,), (3, 1)), begin(), message)[2:] == [message]
+
+
+@given(st.lists(st.integers(1, 700), min_size=1, max_size=8), st.booleans())
+def test_payload_survives_in_chunks_of_any_size(sizes: list[int], strided: bool):
+    session, size = Session(Limits(max_output_bytes=2 * 8 * 700)), sum(sizes)
+    payload = np.arange(size, dtype=np.uint8).tobytes()
+    cuts = np.cumsum([0, *sizes])
+    messages = [chunk(int(at), payload[at : at + length]) for at, length in zip(cuts, sizes, strict=False)]
+    strides = (1, 0) if strided else ()
+    dims = (size, 2) if strided else (size,)
+    answers = session.send(begin(dims, (-1,), strides), *messages)
+    want = np.frombuffer(payload, np.uint8).repeat(2).tobytes() if strided else payload
+    assert (read_accept(answers[0]), read_chunks(answers[1:])) == ((len(want),), want)
+    session.session.finish()
+
+
+def test_strided_tensor_is_collected_until_it_is_complete(session: Session):
+    assert len(session.send(STRIDED, chunk(0, SIX[:4]))) == 1
+    assert bytes(session.session.collected or b"") == SIX[:4]
+    assert read_chunks(session.send(chunk(4, SIX[4:]))) == GATHERED
+    assert session.session.collected is None
+
+
+def test_gathered_tensor_leaves_in_chunks_of_the_default_size():
+    session = Session(Limits(max_output_bytes=2**23))
+    size = 2 * DEFAULT_CHUNK_BYTES + 2
+    answers = session.send(begin((size,), (-1,), (0,)), chunk(0, b"a"))[1:]
+    assert [len(message) // DEFAULT_CHUNK_BYTES for message in answers] == [1, 1, 0]
+    assert read_chunks(answers) == b"a" * size
+
+
+def test_strided_tensor_holds_memory_until_the_next_one(session: Session):
+    session.send(begin((3, 2), (6,), (4, 1)), chunk(0, bytes(10)))
+    session.send(begin())
+    assert (session.held[0] >= 10 + 2 * 6, session.held[-1]) == (True, 0)
+
+
+def test_strided_tensor_is_refused_when_there_is_no_memory():
+    def refuse(size: int) -> None:
+        raise LimitError.of(Reason.SERVER_BUSY, "no", size=size)
+
+    assert Session(hold=refuse).refuse(STRIDED).reason == Reason.SERVER_BUSY
+
+
+BEGUN = [begin(), chunk(0, SIX[:2])]
+
+# messages, reason, field
+REFUSALS: dict[str, tuple[list[bytes], Reason, str]] = {
+    "a chunk before any header": ([chunk(0, b"a")], Reason.CHUNK_UNEXPECTED, "chunk"),
+    "a chunk after the last": ([begin(), chunk(0, SIX), chunk(6, b"a")], Reason.CHUNK_UNEXPECTED, "chunk"),
+    "a chunk of an empty tensor": ([begin((0,)), chunk(0, b"a")], Reason.CHUNK_UNEXPECTED, "chunk"),
+    "a chunk after the last strided": ([STRIDED, chunk(0, SIX), chunk(6, b"a")], Reason.CHUNK_UNEXPECTED, "chunk"),
+    "an empty chunk": ([begin(), chunk(0, b"")], Reason.CHUNK_UNEXPECTED, "chunk"),
+    "an empty chunk within": ([*BEGUN, chunk(2, b"")], Reason.CHUNK_UNEXPECTED, "chunk"),
+    "bytes in the header": (
+        [
+            reshape_pb2.StreamReshapeRequest(
+                reshape=reshape_pb2.ReshapeRequest(special_zero=True, data=tensor_pb2.Tensor(data_type=U8, data=b"a"))
+            ).SerializeToString()
+        ],
+        Reason.CHUNK_UNEXPECTED,
+        "data.data",
+    ),
+    "a gap": ([*BEGUN, chunk(3, b"a")], Reason.CHUNK_OUT_OF_ORDER, "offset"),
+    "a repetition": ([*BEGUN, chunk(0, b"a")], Reason.CHUNK_OUT_OF_ORDER, "offset"),
+    "a first chunk that is not the first": ([begin(), chunk(1, b"a")], Reason.CHUNK_OUT_OF_ORDER, "offset"),
+    "a negative offset": (
+        [*BEGUN, reshape_pb2.StreamReshapeRequest(chunk=b"a", offset=-1).SerializeToString()],
+        Reason.CHUNK_OUT_OF_ORDER,
+        "offset",
+    ),
+    "an offset of 2^63 - 1": ([*BEGUN, chunk(2**63 - 1, b"a")], Reason.CHUNK_OUT_OF_ORDER, "offset"),
+    "a strided gap": ([STRIDED, chunk(1, b"a")], Reason.CHUNK_OUT_OF_ORDER, "offset"),
+    "a chunk that is too long": ([*BEGUN, chunk(2, bytes(5))], Reason.DATA_SIZE_MISMATCH, "data.data"),
+    "a strided chunk that is too long": ([STRIDED, chunk(0, bytes(7))], Reason.DATA_SIZE_MISMATCH, "data.data"),
+    "another header within a tensor": ([*BEGUN, begin()], Reason.DATA_SIZE_MISMATCH, "data.data"),
+    "another header before the first chunk": ([begin(), begin()], Reason.DATA_SIZE_MISMATCH, "data.data"),
+    "a wrong header within a tensor": ([*BEGUN, begin((5,), (7,))], Reason.DATA_SIZE_MISMATCH, "data.data"),
+    "a dense tensor above the limit": ([begin((2**20 + 1,))], Reason.TENSOR_TOO_LARGE, "data"),
+    "a dense tensor of the largest volume": ([begin((2**63 - 1,), (-1,))], Reason.TENSOR_TOO_LARGE, "data"),
+    "a strided tensor above the limit": ([begin((4097,), (-1,), (1,))], Reason.TENSOR_TOO_LARGE, "data"),
+    "a strided tensor that spans too much": ([begin((2,), (-1,), (4096,))], Reason.TENSOR_TOO_LARGE, "data"),
+    "a strided tensor that spans beyond 2^63": ([begin((2,), (-1,), (2**63 - 1,))], Reason.TENSOR_TOO_LARGE, "data"),
+    "a broadcast above the limit": ([begin((4097,), (-1,), (0,))], Reason.TENSOR_TOO_LARGE, "data"),
+    "strides of another rank": ([begin((6,), (-1,), (1, 1))], Reason.STRIDES_RANK_MISMATCH, "data.strides"),
+    "a negative stride": ([begin((6,), (-1,), (-1,))], Reason.STRIDE_NEGATIVE, "data.strides[0]"),
+    "strides of elements that share bytes": (
+        [begin((2, 3), (-1,), (3, 1), tensor_pb2.DATA_TYPE_U4)],
+        Reason.STRIDES_UNSUPPORTED,
+        "data.strides",
+    ),
+    "strides that overlap": ([begin((2, 2), (-1,), (1, 1))], Reason.STRIDES_OVERLAP, "data.strides"),
+    "nothing": ([b""], Reason.FIELD_MISSING, "part"),
+    "garbage within a tensor": ([*BEGUN, b"\xff"], Reason.MESSAGE_MALFORMED, ""),
+    "no data": ([b"\x1a\x00"], Reason.FIELD_MISSING, "data"),
+    "a volume that is not divisible": ([begin((6,), (4, -1))], Reason.NOT_DIVISIBLE, "shape[1]"),
+    "a negative dim": ([begin((-1,))], Reason.DIM_OUT_OF_RANGE, "data.dims[0]"),
+}
+
+
+@pytest.mark.parametrize(("messages", "reason", "field"), REFUSALS.values(), ids=REFUSALS)
+def test_message_is_refused(session: Session, messages: list[bytes], reason: Reason, field: str):
+    error = session.refuse(*messages)
+    assert (error.reason, error.field) == (reason, field)
+    assert isinstance(error, LimitError if reason is Reason.TENSOR_TOO_LARGE else InvalidRequestError)
+
+
+def test_end_within_a_tensor_is_refused():
+    for messages in ([begin()], BEGUN, [STRIDED, chunk(0, SIX[:5])]):
+        session = Session()
+        session.send(*messages)
+        with pytest.raises(InvalidRequestError) as caught:
+            session.session.finish()
+        assert (caught.value.reason, caught.value.metadata["want"]) == (Reason.DATA_SIZE_MISMATCH, "6")
+
+
+def test_tensor_of_exactly_the_limit_is_accepted():
+    for strides, limit in (((), 2**20), ((1,), 4096)):
+        assert read_accept(Session().send(begin((limit,), (-1,), strides))[0]) == (limit,)

@@ -1,0 +1,64 @@
+"""The names, types and bounds of a setting, by its declaration."""
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from tensor_reshape.server.settings.declarations import Declaration, list_settings
+
+
+@dataclass
+class Sample:
+    """A setting of each form."""
+
+    max_items: Annotated[int, Declaration(help="Items.", least=1, most=9)] = 5
+    stall_seconds: Annotated[float, Declaration(help="Waits.", least=0.5)] = 1.0
+    serving: Annotated[str, Declaration(help="Modes.", choices=("fast", "safe"))] = "safe"
+    places: Annotated[tuple[str, ...], Declaration(help="Places.")] = ("here",)
+    file: Annotated[Path | None, Declaration(help="A file.")] = None
+    tells: Annotated[bool, Declaration(help="Tells.")] = True
+
+
+SETTINGS = {setting.name: setting for setting in list_settings(Sample)}
+
+
+def test_settings_have_the_order_types_and_defaults_of_the_fields():
+    assert {name: (setting.type, setting.is_repeatable) for name, setting in SETTINGS.items()} == {
+        "max_items": (int, False),
+        "stall_seconds": (float, False),
+        "serving": (str, False),
+        "places": (str, True),
+        "file": (Path, False),
+        "tells": (bool, False),
+    }
+    assert list(SETTINGS) == list(vars(Sample()))
+    assert {name: setting.default for name, setting in SETTINGS.items()} == vars(Sample())
+
+
+def test_flag_and_variable_have_the_name_of_the_field():
+    setting = SETTINGS["max_items"]
+    assert (setting.flag, setting.variable) == ("--max-items", "TENSOR_RESHAPE_MAX_ITEMS")
+
+
+def test_bounds_are_described_in_words():
+    bounds = {
+        "max_items": "1 to 9",
+        "stall_seconds": "at least 0.5",
+        "serving": "fast or safe",
+        "places": "",
+        "file": "",
+    }
+    assert {name: SETTINGS[name].bounds for name in bounds} == bounds
+
+
+def test_values_within_the_bounds_are_admitted():
+    rows: list[tuple[str, list[object], list[object]]] = [
+        ("max_items", [1, 9], [0, 10]),
+        ("stall_seconds", [0.5, 1e300, math.inf], [0.49, -math.inf, math.nan]),
+        ("serving", ["fast", "safe"], ["", "SAFE", "slow"]),
+        ("places", [(), ("anywhere",)], []),
+        ("file", [None, Path("any")], []),
+    ]
+    for name, admitted, others in rows:
+        assert [value for value in (*admitted, *others) if SETTINGS[name].admits(value)] == admitted, name

@@ -1,0 +1,121 @@
+"""The supervisor's loop over real processes in the place of workers. Real workers are in `e2e/test_workers`."""
+
+import logging
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
+
+import pytest
+
+from tensor_reshape.server.config import ConfigError
+from tensor_reshape.server.workers.messages import BEAT, REFUSAL
+from tensor_reshape.server.workers.processes import WorkerProcess
+from tensor_reshape.server.workers.slots import Slot
+from tensor_reshape.server.workers.supervisor import Supervisor
+from worker_slots import ORDER
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="workers share a port, which takes Linux")
+
+JUNK = REFUSAL + b"junk"
+SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD)
+
+
+class StandIn(WorkerProcess):
+    """A real process that sends made-up messages. One that beats lives until a signal, others end at once."""
+
+    def __init__(self, sent: bytes) -> None:
+        self._process = subprocess.Popen(["sleep", "60"] if sent == BEAT else ["true"])
+        self.pid = self._process.pid
+        self._sent = sent
+        if sent != BEAT:  # it has ended, and nobody has waited for it, when the supervisor looks
+            os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
+
+    def read_messages(self) -> bytes:
+        return self._sent
+
+    def is_idle(self) -> bool:
+        return False
+
+    def close(self, exit_code: int | None = None) -> None:
+        if exit_code is None:
+            self._process.wait()
+        else:
+            self._process.returncode = exit_code
+
+
+def make_slot(*sent: bytes) -> Slot:
+    """Makes a slot whose workers send these messages, one after the other."""
+    left = iter(sent)
+    return Slot(ORDER, lambda _: StandIn(next(left)))
+
+
+@contextmanager
+def supervise(*slots: Slot, announce: Callable[[], None] = lambda: None) -> Iterator[Supervisor]:
+    before = {number: signal.getsignal(number) for number in SIGNALS}
+    with ExitStack() as stack:
+        for slot in slots:
+            stack.enter_context(closing(slot))
+        yield Supervisor(slots, announce)
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+def kill(slot: Slot, number: signal.Signals = signal.SIGKILL) -> None:
+    assert slot.pid is not None
+    os.kill(slot.pid, number)
+
+
+@contextmanager
+def stop_at(message: str) -> Iterator[None]:
+    """Sends this process SIGTERM when a message is logged."""
+
+    def stop(record: logging.LogRecord) -> bool:
+        if record.getMessage() == message:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return True
+
+    logger = logging.getLogger("tensor_reshape.server.workers.supervisor")
+    logger.addFilter(stop)
+    try:
+        yield
+    finally:
+        logger.removeFilter(stop)
+
+
+def test_start_ends_with_the_reason_when_all_workers_are_refused():
+    slots = [make_slot(JUNK) for _ in range(3)]
+    with supervise(*slots) as supervisor, pytest.raises(ConfigError, match=r"^junk$"):
+        supervisor.run()
+
+
+def test_start_ends_when_a_worker_ends_before_all_have_served():
+    with supervise(make_slot(BEAT), make_slot(b"")) as supervisor, pytest.raises(ConfigError, match="before it served"):
+        supervisor.run()
+
+
+def test_refusal_ends_the_server_when_no_other_worker_serves():
+    slot = make_slot(BEAT, JUNK)
+    with supervise(slot, announce=lambda: kill(slot)) as supervisor, pytest.raises(ConfigError, match=r"^junk$"):
+        supervisor.run()
+
+
+def test_refusal_is_logged_while_another_worker_serves(caplog: pytest.LogCaptureFixture):
+    first = make_slot(BEAT, JUNK, BEAT)
+    with (
+        supervise(first, make_slot(BEAT), announce=lambda: kill(first)) as supervisor,
+        stop_at("worker cannot be started"),
+    ):
+        supervisor.run()
+    (record,) = [record for record in caplog.records if record.getMessage() == "worker cannot be started"]
+    assert vars(record)["reason"] == "junk"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP], ids=lambda number: number.name)
+def test_signal_ends_all_workers_and_the_supervisor(number: signal.Signals):
+    slots = [make_slot(BEAT), make_slot(BEAT)]
+    with supervise(*slots, announce=lambda: os.kill(os.getpid(), number)) as supervisor:
+        supervisor.run()
+    assert [slot.pid for slot in slots] == [None, None]

@@ -1,0 +1,109 @@
+"""A worker in its process; the test stands for the supervisor."""
+
+import os
+import select
+import signal
+import socket
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tensor_reshape.client import Client, HealthStatus
+from tensor_reshape.server.config import Config
+from tensor_reshape.server.transport.listeners import hold
+from tensor_reshape.server.workers.messages import BEAT, LEAVING, MAX_REFUSAL_BYTES, REFUSAL, Order
+from tensor_reshape.server.workers.processes import WorkerProcess
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="workers share a port, which takes Linux")
+
+END_SECONDS = 60
+
+
+@contextmanager
+def run_worker(tmp_path: Path, *, drain_seconds: float = 0, address: str = "") -> Iterator[tuple[WorkerProcess, str]]:
+    """Runs a worker; yields it and the port that is held for it unless another address is given."""
+    held, sockets = hold("127.0.0.1:0")
+    order = Order(
+        number=1,
+        config=Config(listen=(address or held,), drain_seconds=drain_seconds, log_level="error"),
+        private_address=f"unix:{tmp_path}/private",
+    )
+    process = WorkerProcess(order)
+    try:
+        yield process, held
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.close()
+        for one in sockets:
+            one.close()
+
+
+def await_message(process: WorkerProcess, message: bytes) -> bytes:
+    """Awaits a message, and returns what came until then."""
+    read = b""
+    while message not in read:
+        assert select.select([process._messages], [], [], END_SECONDS)[0], read
+        read += process.read_messages()
+    return read
+
+
+def await_end(process: WorkerProcess) -> int:
+    """Returns the exit code; the process can still be waited for."""
+    descriptor = os.pidfd_open(process.pid)
+    try:
+        assert select.select([descriptor], [], [], END_SECONDS)[0]
+    finally:
+        os.close(descriptor)
+    ended = os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+    assert ended is not None
+    return ended.si_status
+
+
+def test_worker_beats_serves_and_survives_an_interrupt_of_the_terminal(tmp_path: Path):
+    with run_worker(tmp_path) as (process, address):
+        await_message(process, BEAT)
+        process.send_signal(signal.SIGINT)
+        await_message(process, BEAT)
+        with Client(address) as client:
+            assert client.check_health() is HealthStatus.SERVING
+
+
+def test_hurried_worker_does_not_wait_for_the_drain(tmp_path: Path):
+    with run_worker(tmp_path, drain_seconds=3600) as (process, _):
+        await_message(process, BEAT)
+        process.send_signal(signal.SIGTERM)
+        await_message(process, LEAVING)
+        process.hurry()
+        assert await_end(process) == 0
+
+
+@pytest.mark.parametrize(
+    "stop",
+    [lambda process: process.send_signal(signal.SIGTERM), lambda process: process._orders.close()],
+    ids=["SIGTERM", "no supervisor"],
+)
+def test_worker_leaves_and_ends(tmp_path: Path, stop: Callable[[WorkerProcess], None]):
+    with run_worker(tmp_path) as (process, _):
+        await_message(process, BEAT)
+        stop(process)
+        await_message(process, LEAVING)
+        assert await_end(process) == 0
+
+
+def test_worker_that_cannot_serve_sends_its_reason(tmp_path: Path):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        with run_worker(tmp_path, address=address) as (process, _):
+            assert await_end(process) == 1
+            assert process.read_messages().startswith(REFUSAL + b"cannot listen on " + address.encode())
+
+
+def test_long_reason_is_cut_to_the_size_of_the_pipe(tmp_path: Path):
+    with run_worker(tmp_path, address="unix:/" + "s" * MAX_REFUSAL_BYTES) as (process, _):
+        assert await_end(process) == 1
+        messages = process.read_messages()
+        assert messages.startswith(REFUSAL)
+        assert len(messages) == MAX_REFUSAL_BYTES

@@ -1,0 +1,367 @@
+"""Attacks, by name: what each does, how many connections do it at once, and what others may notice of it at the most.
+
+An attack is a function of an address that goes on until its process is ended. It may come back early: it is begun
+again, as an attacker would whose connection was closed. None of them looks at what it does to others.
+"""
+
+import socket
+import time
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from itertools import count
+from random import Random
+
+from attack_bounds import MANY, Attack, Bounds
+from attack_payloads import (
+    BATCH,
+    SMALL,
+    STATIC,
+    STREAM,
+    build_frames,
+    build_linked_batch,
+    build_odd_strides,
+    encode_call,
+)
+from http2 import (
+    END_HEADERS,
+    HEALTH_CHECK,
+    HEALTH_WATCH,
+    PREFACE,
+    REFLECTION,
+    Connection,
+    Kind,
+    frame,
+    grpc_message,
+)
+from plain_requests import build_begin, build_request, build_static_request
+
+MIB = 1 << 20
+
+_REST_SECONDS = 3600.0
+_STREAMS = 120  # below what a connection is allowed at once
+_MANY = 200
+_MAX_STREAM = 2**31 - 1
+_CANCEL = b"\0\0\0\x08"
+_GREETING = PREFACE + frame(Kind.SETTINGS, 0, 0)
+
+
+def _connect(address: str) -> socket.socket:
+    host, _, port = address.rpartition(":")
+    return socket.create_connection((host, int(port)), 5)
+
+
+def _rest(connection: Connection) -> None:
+    """Waits until the server closes the connection."""
+    connection.await_(lambda: bool(connection.closed), seconds=_REST_SECONDS)
+
+
+def nobody(_: str) -> None:
+    """Nothing: what others see if nobody attacks."""
+    time.sleep(_REST_SECONDS)
+
+
+def _hold_calls(address: str, path: str, first: bytes = b"", number: int = _STREAMS) -> None:
+    """Begins calls and says no more; a call that is ended is begun again."""
+    with Connection(address) as connection:
+        streams: list[int] = []
+        while not connection.closed:
+            streams = [stream for stream in streams if not _is_over(connection, stream)]
+            while len(streams) < number:
+                streams.append(connection.open(path))
+                if first:
+                    connection.send_data(streams[-1], first, seconds=1)
+            connection.await_(lambda: bool(connection.closed), seconds=0.1)
+
+
+def _is_over(connection: Connection, stream: int) -> bool:
+    return stream in connection.resets or "grpc-status" in connection.headers.get(stream, {})
+
+
+def silent_calls(address: str) -> None:
+    """Calls without a message, as many as one connection may have."""
+    _hold_calls(address, STATIC)
+
+
+def silent_health_checks(address: str) -> None:
+    """Health/Check without a message, as many as one connection may have."""
+    _hold_calls(address, HEALTH_CHECK)
+
+
+def one_byte_short(address: str) -> None:
+    """Messages of 16 MiB whose last byte does not come."""
+    whole = grpc_message(bytes(16 * MIB))
+    with Connection(address) as connection:
+        for _ in range(3):
+            connection.send_data(connection.open(STATIC), whole[:-1], seconds=10)
+        _rest(connection)
+
+
+def stalled_streams(address: str) -> None:
+    """Streams whose header promises a gigabyte that does not come."""
+    _hold_calls(address, STREAM, grpc_message(build_begin(((1 << 30) // 4,))))
+
+
+def silent_call(address: str) -> None:
+    """One call without a message."""
+    _hold_calls(address, STATIC, number=1)
+
+
+def trickling_call(address: str) -> None:
+    """One call of 16 MiB, of which a byte comes each second."""
+    with Connection(address) as connection:
+        stream = connection.open(STATIC)
+        connection.send(frame(Kind.DATA, 0, stream, grpc_message(bytes(16 * MIB))[:5]))
+        while not connection.await_(lambda: bool(connection.closed) or _is_over(connection, stream), seconds=1):
+            connection.send(frame(Kind.DATA, 0, stream, b"\x00"))
+
+
+def idle_connections(address: str) -> None:
+    """3000 connections that only shake hands."""
+    _keep_connections(address, 3000, _GREETING)
+
+
+def slow_posts(address: str) -> None:
+    """200 POSTs over HTTP, of which a byte comes each second."""
+    head = (
+        b"POST /v1/infer_shape HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{"
+    )
+    _keep_connections(address, 200, head, b" ")
+
+
+def _keep_connections(address: str, number: int, greeting: bytes, more: bytes = b"") -> None:
+    """Opens connections, and sends something on each every second; one that is closed is opened again."""
+    with ExitStack() as stack:
+        kept: dict[int, socket.socket] = {}
+        while True:
+            for index in range(number):
+                try:
+                    if index not in kept:
+                        kept[index] = stack.enter_context(_connect(address))
+                        kept[index].sendall(greeting)
+                    elif more:
+                        kept[index].sendall(more)
+                except OSError:
+                    kept.pop(index, None)
+            time.sleep(1)
+
+
+def disconnects(address: str) -> None:
+    """Disconnects in every state of a call: whole or for writing only, in order or by a reset of TCP."""
+    message = frame(Kind.DATA, 0, 1, grpc_message(SMALL)) + frame(Kind.RST_STREAM, 0, 1, _CANCEL)
+    kept: list[socket.socket] = []
+    while True:
+        for path in (STATIC, STREAM, BATCH, HEALTH_CHECK, HEALTH_WATCH, REFLECTION):
+            call = _GREETING + frame(Kind.HEADERS, END_HEADERS, 1, encode_call(path)) + message
+            for size in range(0, len(call) + 1, 8):
+                with suppress(OSError):
+                    connection = _connect(address)
+                    connection.sendall(call[:size])
+                    if size % 3 == 0:
+                        connection.shutdown(socket.SHUT_WR)
+                        kept.append(connection)
+                        continue
+                    if size % 3 == 1:
+                        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+                    connection.close()
+                time.sleep(0.002)
+        while kept:
+            kept.pop().close()
+
+
+def short_connections(address: str) -> None:
+    """Connections that are closed as soon as they are open, as many as there can be."""
+    for number in count():
+        with _connect(address) as connection:
+            connection.sendall(_GREETING)
+        if number % 100 == 0:
+            time.sleep(0.01)
+
+
+def _flood(address: str, frames: bytes, first: bytes = b"") -> None:
+    with Connection(address) as connection:
+        connection.send(first)
+        while not connection.closed:
+            connection.send(frames)
+
+
+def window_updates(address: str) -> None:
+    """WINDOW_UPDATE by one byte, for the connection and for a stream."""
+    updates = frame(Kind.WINDOW_UPDATE, 0, 0, b"\0\0\0\1") + frame(Kind.WINDOW_UPDATE, 0, 1, b"\0\0\0\1")
+    _flood(address, updates * _MANY, frame(Kind.HEADERS, END_HEADERS, 1, encode_call(STREAM)))
+
+
+def control_frames(address: str) -> None:
+    """PING on one connection and SETTINGS on another that does not read, by turns."""
+    pings = frame(Kind.PING, 0, 0, b"x" * 8) * _MANY
+    settings = frame(Kind.SETTINGS, 0, 0, b"\x00\x04\x00\x00\xff\xff") * _MANY
+    with Connection(address) as reader, Connection(address, reads=False) as deaf:
+        for connection in (reader, deaf):
+            connection.socket.settimeout(0.3)
+        while not reader.closed:
+            reader.send(pings)
+            deaf.send(settings)
+
+
+def rapid_resets(address: str) -> None:
+    """Calls that are reset as soon as they are begun."""
+    _call_always(address, lambda stream: frame(Kind.RST_STREAM, 0, stream, _CANCEL))
+
+
+def oversized_messages(address: str) -> None:
+    """Calls whose message is to have 4 GiB, one after the other."""
+    _call_always(address, lambda stream: frame(Kind.DATA, 0, stream, b"\x00\xff\xff\xff\xff"), 1, awaits=True)
+
+
+def small_calls(address: str) -> None:
+    """Legal calls, 120 at once, as many as are answered."""
+    request = grpc_message(SMALL)
+    _call_always(address, lambda stream: frame(Kind.DATA, 1, stream, request), 120, awaits=True)
+
+
+def _call_always(address: str, follow: Callable[[int], bytes], at_once: int = _MANY, *, awaits: bool = False) -> None:
+    """Begins so many calls at once, each followed by some frames, and may await the end of the last one."""
+    block = encode_call(STATIC)
+    with Connection(address) as connection:
+        for first in range(1, _MAX_STREAM, 2 * at_once):
+            streams = range(first, first + 2 * at_once, 2)
+            connection.send(
+                b"".join(frame(Kind.HEADERS, END_HEADERS, stream, block) + follow(stream) for stream in streams)
+            )
+            if awaits:
+                connection.await_end(streams[-1], seconds=5)
+            if connection.closed:
+                return
+
+
+def many_headers(address: str) -> None:
+    """Calls with a thousand headers each."""
+    with Connection(address) as connection:
+        _send_calls(connection, encode_call(STATIC, *((f"x-{number}", "y") for number in range(1000))), 1)
+
+
+def header_bombs(address: str) -> None:
+    """One header of 4000 bytes kept in the table of HPACK, and named 16000 times by each call, which is reset."""
+    _send_bombs(address, b"\x7f\xa1\x1e" + b"y" * 4000, 16000)
+
+
+def early_header_bombs(address: str) -> None:
+    """The same 2000 times, before the server's settings are acknowledged: its limits do not hold until then."""
+    _send_bombs(address, b"\x7f\xa1\x1e" + b"y" * 4000, 2000, acknowledges=False)
+
+
+def early_small_bombs(address: str) -> None:
+    """One header without a value, named 400000 times by each call before the server's settings are acknowledged."""
+    _send_bombs(address, b"\0", 400_000, acknowledges=False)
+
+
+def early_garbled_bombs(address: str) -> None:
+    """The same with a value that is no text: to find that out takes ten times as long."""
+    _send_bombs(address, b"\x01\xff", 400_000, acknowledges=False)
+
+
+def _send_bombs(address: str, value: bytes, times: int, *, acknowledges: bool = True) -> None:
+    """Has a header kept, whose value is as HPACK has it, and named by all calls that follow."""
+    with Connection(address, acknowledges=acknowledges) as connection:
+        connection.send(frame(Kind.HEADERS, END_HEADERS, 1, encode_call(STATIC) + b"\x40\x01x" + value))
+        _send_calls(connection, encode_call(STATIC) + b"\xbe" * times, 3)
+
+
+def _send_calls(connection: Connection, block: bytes, first: int) -> None:
+    """Begins calls by a block of headers, and resets each."""
+    pieces = [block[begin : begin + 16384] for begin in range(0, len(block), 16384)]
+    for stream in range(first, _MAX_STREAM, 2):
+        if connection.closed:
+            return
+        for number, piece in enumerate(pieces):
+            kind = Kind.CONTINUATION if number else Kind.HEADERS
+            connection.send(frame(kind, END_HEADERS if number == len(pieces) - 1 else 0, stream, piece))
+        connection.send(frame(Kind.RST_STREAM, 0, stream, _CANCEL))
+
+
+def zero_windows(address: str) -> None:
+    """Answers of 16 MiB to requests of some bytes, of which not one is taken."""
+    request = grpc_message(build_request((4 * MIB - 16,), bytes(4), strides=[0]))  # all elements are one
+    with Connection(address, initial_window=0) as connection:
+        for _ in range(_STREAMS):
+            connection.send_data(connection.open(STATIC), request, end=True, seconds=5)
+        _rest(connection)
+
+
+def large_calls(address: str) -> None:
+    """Legal calls of 16 MiB, four at once, as many as are answered."""
+    _ask_always(address, STATIC, build_static_request(16 * MIB - 64), at_once=4)
+
+
+def linked_batches(address: str) -> None:
+    """Batches of 4 MiB whose items, of 39 bytes each, ask about eight unknowns of the first."""
+    _ask_always(address, BATCH, build_linked_batch(4 * MIB - 4096))
+
+
+def odd_strides(address: str) -> None:
+    """Headers of streams whose strides take long to understand."""
+    _ask_always(address, STREAM, build_odd_strides(), at_once=60, seconds=0.2)
+
+
+def _ask_always(address: str, path: str, request: bytes, *, at_once: int = 8, seconds: float = 300.0) -> None:
+    """Asks for ever, so many at once; calls that take longer are reset."""
+    message = grpc_message(request)
+    with Connection(address) as connection:
+        while not connection.closed:
+            streams = [connection.open(path) for _ in range(at_once)]
+            for stream in streams:
+                connection.send_data(stream, message, end=True)
+            for stream in streams:
+                if connection.await_end(stream, seconds=seconds).status == "TIMEOUT":
+                    connection.send(frame(Kind.RST_STREAM, 0, stream, _CANCEL))
+                connection.bodies.pop(stream, None)
+
+
+_SEEDS = count()  # of all connections of this process
+
+
+def random_frames(address: str) -> None:
+    """Connections of whole calls whose frames are changed, moved, cut and mixed with noise."""
+    while True:
+        random = Random(next(_SEEDS))
+        with suppress(OSError), _connect(address) as connection:
+            connection.settimeout(0.05)
+            raw = build_frames(random)
+            for part in (raw[: len(raw) // 2], raw[len(raw) // 2 :]) if random.random() < 0.2 else (raw,):
+                connection.sendall(part)
+            if random.random() < 0.1:
+                connection.shutdown(socket.SHUT_WR)
+            while random.random() < 0.8 and connection.recv(65536):
+                pass
+
+
+ATTACKS = {
+    attack.name: attack
+    for attack in (
+        Attack(nobody),
+        Attack(silent_calls, 16, MANY),
+        Attack(silent_health_checks),
+        # After 8 seconds a supervisor takes a worker for dead whose health it cannot hear.
+        Attack(silent_health_checks, 16, MANY, least_seconds=8.0),
+        Attack(silent_call, 200, MANY),
+        Attack(stalled_streams),
+        Attack(trickling_call, 64, MANY),
+        Attack(one_byte_short, 16, MANY),
+        Attack(idle_connections),
+        Attack(short_connections),
+        Attack(disconnects),
+        Attack(slow_posts, is_http=True),
+        Attack(window_updates),
+        Attack(control_frames),
+        Attack(rapid_resets, 16, MANY),
+        Attack(many_headers),
+        Attack(header_bombs),
+        Attack(early_small_bombs),
+        Attack(small_calls, 16, MANY),
+        Attack(large_calls),
+        Attack(oversized_messages),
+        Attack(zero_windows),
+        Attack(linked_batches, bounds=Bounds(p50_ms=5)),
+        Attack(odd_strides),
+        Attack(random_frames, 16, MANY),
+    )
+}

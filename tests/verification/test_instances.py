@@ -1,0 +1,99 @@
+"""The search for instances: it reaches an end just where brute force does, and contradicts a wrong answer."""
+
+from random import Random
+
+import pytest
+
+from tensor_reshape.rules.dims import AnyDim, Dim, Interval, find_bounds
+from tensor_reshape.rules.operations import RESHAPE
+from tensor_reshape.rules.questions import AnyQuestion, Question, ShapeAnswer
+from tensor_reshape.rules.typed_shapes import parse_shape
+from tests.oracles.shape_instances import Accepted, find_accepted, find_ends
+from verification import instances
+from verification.prove.small_questions import STYLES, choose_question
+
+HUGE = "2..2147483648"
+
+
+def make_question(data: str, target: str, expected: str | None = None) -> AnyQuestion:
+    declared = None if expected is None else parse_shape(expected, "expected")
+    return Question(
+        RESHAPE, parse_shape(data, "data"), parse_shape(target, "shape"), special_zero=True, expected=declared
+    )
+
+
+def make_answer(text: str) -> ShapeAnswer:
+    return ShapeAnswer(parse_shape(text, "shape"))
+
+
+@pytest.mark.parametrize("style", sorted(STYLES.keys() - {"unknown rank"}))  # of which brute force never tries all
+def test_an_end_is_reached_just_where_brute_force_reaches_it(style: str):
+    random, judged = Random(style), 0
+    for _ in range(150):
+        question = choose_question(random, STYLES[style])
+        found = find_accepted(question, random, budget=300)
+        if not found.complete or not found.accepted:
+            continue
+        hull: list[AnyDim] = [Dim(bounds) for bounds in find_ends(found)]
+        assert instances.find_ends(question, hull)[1] == [], question
+        assert list(instances.find_outside(question, hull)) == [], question
+        for index, dim in enumerate(hull):
+            low, high = find_bounds(dim)
+            if high is not None:
+                wider, narrower = Dim(Interval(low, high + 1)), Dim(Interval(low, max(high - 1, low)))
+                assert instances.find_ends(question, [*hull[:index], wider, *hull[index + 1 :]])[1] != []
+                outside = list(instances.find_outside(question, [*hull[:index], narrower, *hull[index + 1 :]]))
+                assert bool(outside) is (high > low), (question, index)
+        judged += 1
+    assert judged
+
+
+def test_an_instance_is_found_among_huge_dims():
+    found = instances.find_instance(make_question(f"{HUGE},{HUGE},7", f"{HUGE},49,-1"), 2, (3**20, 3**20))
+    assert found is not None
+    assert found.output[1:] == (49, 3**20)
+
+
+def test_an_instance_has_the_values_of_its_names():
+    assert instances.find_instance(make_question("N,4", "-1,2"), 0, (6, 6)) == Accepted((3, 4), (6, 2), (("N", 3),))
+
+
+def test_the_search_ends_when_its_tries_are_used_up():
+    prime = f"{2**30}..{2**31}"
+    question = make_question(",".join([prime] * 4), f"{2**31 - 1},{prime},{prime},{prime},-1")
+    assert instances.find_instance(question, 4, (2, 2), tries=3) is None
+
+
+def test_answers_are_held_against_instances():
+    bounded, unknown = make_question("2..4,6", "-1,4"), make_question("2,3", "?")
+    rankless, expected = make_question("2,3", "..."), make_question("2,3", "...", "?,2")
+    rows = {
+        "right": (bounded, "3..6,4", "", 0),
+        "an upper end too far": (bounded, "3..7,4", "", 1),
+        "a lower end too far": (bounded, "2..6,4", "", 1),
+        "no upper end": (bounded, "3..,4", "", 1),
+        "an instance above": (bounded, "3..5,4", "leaves out", 1),
+        "an instance below": (bounded, "4..6,4", "leaves out", 0),
+        "another rank": (bounded, "3..6", "the rank", 0),
+        "no rank though it is known": (bounded, "...", "", 1),
+        "a refusal though there is an instance": (bounded, None, "refused", 0),
+        "an answer though there is none": (make_question("5..7,12", "40,-1"), "40,2", "", 1),
+        "a right refusal": (make_question("5..7,12", "40,-1"), None, "", 0),
+        "a right name": (make_question("N,4", "-1"), "4*N", "", 0),
+        "a wrong name": (make_question("N,4", "-1"), "2*N", "is not", 0),
+        "an unknown item": (unknown, "6", "", 0),
+        "no rank where it is not known": (rankless, "...", "", 0),
+        "a rank where it is not known": (rankless, "6", "the rank", 0),
+        "a refusal where the rank is not known": (rankless, None, "refused", 0),
+        "a rank that is expected": (expected, "3,2", "", 0),
+        "a dim without an end": (make_question("?,3", "6,-1"), "6,?", "", 0),
+        "a copy that is not there": (make_question("4", "0,0"), None, "", 0),
+    }
+    findings = {
+        name: instances.check_answer(question, None if text is None else make_answer(text))
+        for name, (question, text, _, _) in rows.items()
+    }
+    assert {name: (bool(found.wrong), len(found.loose)) for name, found in findings.items()} == {
+        name: (bool(wrong), loose) for name, (_, _, wrong, loose) in rows.items()
+    }
+    assert [name for name, found in findings.items() if rows[name][2] not in found.wrong] == []

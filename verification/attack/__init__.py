@@ -1,1 +1,0 @@
-"""Attacks servers in every way that is known, and says what polite clients saw meanwhile."""

@@ -1,1 +1,0 @@
-"""Compares the answers of this project with those of OpenVINO."""

@@ -1,0 +1,237 @@
+"""Searches instances of partial questions of which there are too many to try: at each end of an answer, or outside it.
+
+Written apart from the solver, and otherwise: a question is equations of products, one system for each reading of its
+unknown items. Every dim is a variable, a 0 is a number like any other, and one name is one variable.
+
+Laws: the plain reading of the rules (`tests.oracles.shape_instances`) accepts each instance and gives its output, so
+what is found is certain. That none is found proves nothing.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice, product
+from random import Random
+from typing import NamedTuple
+
+from tensor_reshape.rules.dims import AnyDim, Dim, find_bounds, format_dims
+from tensor_reshape.rules.limits import MAX_DIM, MAX_RANK
+from tensor_reshape.rules.questions import AnyQuestion, ShapeAnswer
+from tests.oracles.shape_instances import Accepted, Found, answer_concrete, check_soundness
+from verification.equations import Relation, Search, Spans
+
+_OPEN = 1 << 400  # stands for no bound: more than any product of bounded dims that is asked about
+_FAR = ((MAX_DIM, _OPEN), (720_720 << 64, 720_720 << 64))  # an instance in one of these shows that a dim has no bound
+_TRIES = 400  # so many values are tried for one end, in all of its readings
+_READINGS = 200
+_RANKS = range(4)  # what a rank that nothing is known of is tried as
+
+
+class Findings(NamedTuple):
+    """What instances say of an answer.
+
+    Attributes:
+        wrong: how an instance contradicts it; empty: none was found.
+        loose: each end that no instance was found to reach; none: it is tight.
+    """
+
+    wrong: str = ""
+    loose: Sequence[str] = ()
+
+
+def check_answer(question: AnyQuestion, answer: ShapeAnswer | None, tried: Iterable[Accepted] = ()) -> Findings:
+    """Holds an answer, or a refusal, against instances that are searched for, and others that were tried."""
+    found = {*tried, *find_any(question)}
+    wrong = check_soundness(Found(found), answer)
+    if wrong or answer is None:
+        return Findings(wrong)
+    if answer.dims is None:
+        return Findings(loose=[] if len({len(one.output) for one in found}) > 1 else ["the rank is known"])
+    if not found:
+        return Findings(loose=["no instance is accepted"])
+    at_ends, loose = find_ends(question, answer.dims)
+    return Findings(check_soundness(Found({*at_ends, *find_outside(question, answer.dims)}), answer), loose)
+
+
+def find_any(question: AnyQuestion) -> Iterator[Accepted]:
+    """Yields an instance of each rank that the output may have, if any are found."""
+    sides = (question.target, question.expected)
+    for rank in next((range(len(side), len(side) + 1) for side in sides if side is not None), _RANKS):
+        asked = question if question.target is not None else question._replace(target=(None,) * rank)
+        # What is found hard where nothing is known of the output is mostly found where one dim of it is.
+        tried: list[tuple[int, tuple[int, int | None]]] = [(0, (0, None))]
+        tried += ((index, (value, value)) for index in range(rank) for value in (1, 0))
+        found = (find_instance(asked, index, ends) for index, ends in tried)
+        yield from islice(filter(None, found), 1)
+
+
+def find_instance(
+    question: AnyQuestion, index: int = 0, ends: tuple[int, int | None] = (0, None), tries: int = _TRIES
+) -> Accepted | None:
+    """Returns an instance whose output dim at an index lies between two ends, both included.
+
+    Beyond `MAX_DIM`, dims without a bound are numbers of any size, which no rule accepts: such an instance shows that
+    nothing but the size of a number bounds the dim.
+    """
+    low, high = ends
+    cap = _OPEN if high is not None and high > MAX_DIM else MAX_DIM
+    search = Search(tries, Random(f"{index} {ends}"))
+    for reading in islice(_list_readings(question, cap), _READINGS):
+        if reading.output:
+            reading.meet(reading.output[index], low, high)
+        values = search.find(reading.spans, reading.relations)
+        if values is not None:
+            return reading.find_accepted(question, values)
+    return None
+
+
+def find_outside(question: AnyQuestion, dims: Sequence[AnyDim]) -> Iterator[Accepted]:
+    """Yields instances whose output an answer of the right rank leaves out: then it is unsound."""
+    for index, dim in enumerate(dims):
+        low, high = find_bounds(dim)
+        for ends in ((0, low - 1), (MAX_DIM + 1 if high is None else high + 1, MAX_DIM)):
+            found = find_instance(question, index, ends) if ends[0] <= ends[1] else None
+            if found is not None:
+                yield found
+
+
+def find_ends(question: AnyQuestion, dims: Sequence[AnyDim]) -> tuple[list[Accepted], list[str]]:
+    """Returns instances at the ends of an answer, and the ends that no instance was found to reach."""
+    found, loose = list[Accepted](), list[str]()
+    for index, dim in enumerate(dims):
+        low, high = find_bounds(dim)
+        for end in dict.fromkeys((low, high)):
+            if any(one.output[index] == end for one in found):
+                continue
+            tried = (find_instance(question, index, ends) for ends in (_FAR if end is None else ((end, end),)))
+            instance = next(filter(None, tried), None)
+            if instance is None:
+                loose.append(f"dim {index}: no instance reaches {'any number' if end is None else end}")
+            elif end is not None:
+                found.append(instance)
+    return found, loose
+
+
+@dataclass(slots=True)
+class _Reading:
+    """One reading of a question.
+
+    Attributes:
+        cap: bounds what has no bound.
+        spans: what each variable lies between, both ends included.
+        relations: what holds between them; the first is that of the volumes.
+        data: the variables of the data's dims.
+        output: those of the output's.
+        items: of each item, whether it is a length whatever its value, and its value where it is known.
+        names: the variables of names.
+    """
+
+    cap: int
+    spans: Spans = field(default_factory=list)
+    relations: list[Relation] = field(default_factory=list)
+    data: list[int] = field(default_factory=list)
+    output: list[int] = field(default_factory=list)
+    items: list[tuple[bool, int | None]] = field(default_factory=list)
+    names: dict[str, int] = field(default_factory=dict)
+
+    def add(self, low: int, high: int | None) -> int:
+        """Returns a new variable."""
+        self.spans.append((low, self.cap))
+        self.meet(len(self.spans) - 1, low, high)
+        return len(self.spans) - 1
+
+    def meet(self, key: int, low: int, high: int | None) -> None:
+        """Notes what else is known of a variable; the largest dim is no bound."""
+        own = self.spans[key]
+        self.spans[key] = (max(own[0], low), own[1] if high in {None, MAX_DIM} else min(own[1], high))
+
+    def add_dim(self, dim: AnyDim) -> int:
+        """Returns the variable of a dim; an expression is one with an equation of its own."""
+        bounds = find_bounds(dim)
+        if not isinstance(dim, Dim) or dim.expression is None:
+            return self.add(*bounds)
+        expression = dim.expression
+        factors, divisors = (
+            tuple(self._add_name(symbol.name, *symbol.bounds) for symbol in symbols)
+            for symbols in (expression.factors, expression.divisors)
+        )
+        if expression.symbol is not None:
+            self.meet(factors[0], *bounds)
+            return factors[0]
+        for key in divisors:
+            self.meet(key, 1, None)
+        whole = self.add(*bounds)
+        self.relations.append(Relation(expression.divisor, (whole, *divisors), expression.coefficient, factors))
+        return whole
+
+    def find_accepted(self, question: AnyQuestion, values: Sequence[int]) -> Accepted:
+        """Returns the instance of a solution, which the plain reading of the rules is to accept."""
+        data, output = (tuple(values[key] for key in keys) for keys in (self.data, self.output))
+        items = [
+            (is_length, output[at] if value is None else value) for at, (is_length, value) in enumerate(self.items)
+        ]
+        if self.cap == MAX_DIM:
+            want = answer_concrete(question, data, items)
+            assert want == output, f"{format_dims(data)} under {items} is {want}, not {output}"
+        return Accepted(data, output, tuple(sorted((name, values[key]) for name, key in self.names.items())))
+
+    def _add_name(self, name: str, low: int, high: int | None) -> int:
+        key = self.names[name] if name in self.names else self.names.setdefault(name, self.add(0, None))
+        self.meet(key, low, high)
+        return key
+
+
+_INFERRED, _COPY, _LENGTH = "inferred", "copy", "length"
+
+
+def _list_readings(question: AnyQuestion, cap: int) -> Iterator[_Reading]:
+    """Yields every reading of the unknown items that may have an instance."""
+    items = question.target if question.target is not None else [None] * len(question.expected or ())
+    if question.expected is not None and len(question.expected) != len(items):
+        return
+    data = question.data
+    if data is None:
+        # One dim more than are copied stands for all others; a dim that is not there is a 1.
+        data = [None] * min(len(items) + 1, question.operation.max_rank or MAX_RANK)
+    choices = [_list_choices(question, item, index, len(data)) for index, item in enumerate(items)]
+    for kinds in product(*choices):
+        if kinds.count(_INFERRED) <= 1:
+            yield _read(question, data, list(zip(items, kinds, strict=True)), cap)
+
+
+def _list_choices(question: AnyQuestion, item: AnyDim, index: int, rank: int) -> Sequence[str]:
+    copies = (_COPY,) if question.special_zero and index < rank else ()
+    if item is None:
+        return (_LENGTH, _INFERRED, *copies)
+    if not isinstance(item, int) or (item == 0 and not question.special_zero) or 0 < item <= MAX_DIM:
+        return (_LENGTH,)
+    return copies if item == 0 else (_INFERRED,) if item == -1 else ()
+
+
+def _read(question: AnyQuestion, data: Sequence[AnyDim], items: Sequence[tuple[AnyDim, str]], cap: int) -> _Reading:
+    reading, copied, inferred = _Reading(cap), list[int](), None
+    reading.data = [reading.add_dim(dim) for dim in data]
+    for index, (item, kind) in enumerate(items):
+        if kind == _COPY:
+            copied.append(index)
+            reading.items.append((False, 0))
+            reading.output.append(reading.data[index])
+        elif kind == _INFERRED:
+            inferred = index
+            reading.items.append((False, -1))
+            reading.output.append(reading.add(0, None))
+        else:
+            reading.items.append((not isinstance(item, int), None))
+            # An unknown item that is 0 under special_zero is a copy, so as a length it is at least 1.
+            low = 1 if item is None and question.special_zero else 0
+            reading.output.append(reading.add_dim(item) if item is not None else reading.add(low, None))
+    left_out = copied if inferred is not None and question.operation.copies_cancel else []
+    left, right = (
+        tuple(key for index, key in enumerate(keys) if index not in left_out) for keys in (reading.data, reading.output)
+    )
+    for index, key in enumerate(reading.output):
+        if inferred is not None and index not in {inferred, *left_out}:
+            reading.meet(key, 1, None)
+    reading.relations.insert(0, Relation(1, left, 1, right))
+    for key, want in zip(reading.output, question.expected or (), strict=False):
+        reading.relations.append(Relation(1, (key,), 1, (reading.add_dim(want),)))
+    return reading

@@ -1,0 +1,108 @@
+"""Questions that exported models ask: their Reshape nodes, with what exporters and compilers tell of a dim.
+
+`model_questions.jsonl` holds each question once: how many nodes ask it, and in how many models. No weights are in it.
+Each answer is to be the hull of its instances: an instance is found for each end, and none outside.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from random import Random
+from typing import TypeAlias
+
+from tensor_reshape.rules.dims import ANY, AnyDim, Dim, Interval, Symbol, bound_dim, format_dims, make_dim
+from tensor_reshape.rules.notation import parse_dim
+from tensor_reshape.rules.operations import RESHAPE
+from tensor_reshape.rules.questions import AnyQuestion, Question
+from tests.oracles.shape_instances import ask
+from verification.instances import check_answer
+
+_FILE = Path(__file__).with_name("model_questions.jsonl")
+_BOUNDS = ((1, 8), (1, 64), (1, 512), (2, 128), (2, 2048), (1, 4096), (7, 448), (2, None), (1, None))
+"""Batches, lengths and sides of pictures as people bound them, and what torch.export says: 0 and 1 are apart."""
+
+Tell: TypeAlias = Callable[[AnyDim, Mapping[str, Interval]], AnyDim]
+
+
+def check_models(kind: str, seed: str, varied: int) -> Iterator[str]:
+    """Yields what is wrong with the answer to each question of models in one of `KINDS`, or nothing.
+
+    Args:
+        kind: what is told of the dims.
+        seed: from which all bounds follow.
+        varied: how often each question is asked, with other bounds.
+    """
+    random = Random(f"{seed}-{kind}-0")
+    for asked in load_questions():
+        for _ in range(varied if kind in _VARIED else 1):
+            question = _vary(asked, kind, random)
+            answer = ask(question)
+            findings = check_answer(question, answer)
+            problems = "; ".join([findings.wrong] if findings.wrong else findings.loose)
+            dims = "a refusal" if answer is None else format_dims(answer.dims)
+            asked_as = f"{format_dims(question.data)} under {format_dims(question.target)}"
+            yield f"{asked_as} is {dims}: {problems}" if problems else ""
+
+
+def load_questions() -> list[AnyQuestion]:
+    """Returns all questions of the file, with the names that the exporters wrote."""
+    return [_load(line) for line in _FILE.read_text(encoding="utf-8").splitlines()]
+
+
+def _load(line: str) -> AnyQuestion:
+    record = json.loads(line)
+    data, target = (
+        None if dims is None else [parse_dim(dim) if isinstance(dim, str) else dim for dim in dims]
+        for dims in (record["data"], record["shape"])
+    )
+    return Question(operation=RESHAPE, data=data, target=target or [], special_zero=record["special_zero"])
+
+
+def _vary(question: AnyQuestion, kind: str, random: Random) -> AnyQuestion:
+    data, target = question.data, question.target or ()
+    names = sorted({symbol.name for dim in (*(data or ()), *target) for symbol in _list_symbols(dim)})
+    bounds = {name: Interval(*random.choice(_BOUNDS)) for name in names}
+    tell = KINDS[kind]
+    told = None if data is None else [tell(dim, bounds) for dim in data]
+    return question._replace(data=told, target=[tell(dim, bounds) for dim in target])
+
+
+def _list_symbols(dim: AnyDim) -> tuple[Symbol, ...]:
+    return (*dim.expression.factors, *dim.expression.divisors) if isinstance(dim, Dim) and dim.expression else ()
+
+
+def _bound(dim: AnyDim, bounds: Mapping[str, Interval]) -> AnyDim:
+    """Returns a dim with bounds for each of its names."""
+    if not isinstance(dim, Dim) or dim.expression is None:
+        return dim
+    above, below = (
+        tuple(Symbol(one.name, bounds[one.name]) for one in names)
+        for names in (dim.expression.factors, dim.expression.divisors)
+    )
+    expression = dim.expression._replace(factors=above, divisors=below)
+    return bound_dim(above[0].bounds, expression) if expression.symbol is not None else Dim(ANY, expression)
+
+
+def _hide_name(dim: AnyDim, bounds: Mapping[str, Interval]) -> AnyDim:
+    """Returns an interval in place of a name, the same one wherever it stands."""
+    if not isinstance(dim, Dim) or dim.expression is None or dim.expression.divisors or dim.expression.divisor != 1:
+        return None if isinstance(dim, Dim) else dim
+    low = high = dim.expression.coefficient
+    is_open = False
+    for symbol in dim.expression.factors:
+        own = bounds[symbol.name]
+        low *= own.min
+        high *= own.max or 1
+        is_open = is_open or own.max is None
+    return make_dim(Interval(low, None if is_open else high))
+
+
+KINDS: dict[str, Tell] = {
+    "names as exported": lambda dim, _: dim,
+    "names with bounds": _bound,
+    "intervals": _hide_name,
+    "unknown dims": lambda dim, _: dim if isinstance(dim, int) else None,
+}
+"""What is told of a dim whose names have bounds."""
+
+_VARIED = frozenset({"names with bounds", "intervals"})  # the kinds that are other questions each time

@@ -1,1 +1,0 @@
-"""Sends many mixed calls to a server, and watches what it takes."""

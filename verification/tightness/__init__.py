@@ -1,1 +1,0 @@
-"""Measures how often an inferred shape is wider than the hull of its instances."""
