@@ -1,12 +1,9 @@
-"""Meters, from /proc: processor time and memory of a process and all it started; what the machine was denied."""
+"""Meters, from /proc: the memory of a process and all it started."""
 
-import os
 from pathlib import Path
 
 _PROC = Path("/proc")
-_TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
-_PARENT, _TIMES = 1, slice(11, 15)  # fields of /proc/PID/stat after the name; times with those of ended children
-_STEAL = 8  # of the first line of /proc/stat, see proc(5)
+_PARENT = 1  # of the fields of /proc/PID/stat after the name
 
 
 def list_tree(root: int) -> list[int]:
@@ -17,17 +14,6 @@ def list_tree(root: int) -> list[int]:
     for member in tree:  # grows while it is walked
         tree += [process for process, stat in stats.items() if stat and int(stat[_PARENT]) == member]
     return tree
-
-
-def read_cpu_seconds(root: int) -> float:
-    """Returns user and system seconds of the tree so far."""
-    stats = (_read(process, "stat").rpartition(")")[2].split() for process in list_tree(root))
-    return sum(int(ticks) for stat in stats for ticks in stat[_TIMES]) / _TICKS_PER_SECOND
-
-
-def read_steal_seconds() -> float:
-    """Returns the processor seconds that a hypervisor gave to others while this machine wanted them, so far."""
-    return int((_PROC / "stat").read_text().split(maxsplit=_STEAL + 1)[_STEAL]) / _TICKS_PER_SECOND
 
 
 def read_memory(root: int, *, peak: bool = False) -> int:

@@ -19,7 +19,7 @@ from typing import Any, Self
 from benchmarks.cells import KIB, MIB, TENSOR, Cell
 from benchmarks.contestants import Contestant
 from benchmarks.environments import Environment
-from benchmarks.meters import read_cpu_seconds, read_memory, read_steal_seconds, reset_peak_memory
+from benchmarks.meters import read_memory, reset_peak_memory
 from benchmarks.processes import ProcessError, ServerProcess, WorkerProcess
 
 # Connections, caches and the processor's clock settle within some hundred small calls.
@@ -56,18 +56,12 @@ class Sample:
         seconds: from the first begin of a call to the last end.
         p50: the median latency; of clients in several processes the median of theirs.
         p99: the 99th percentile; of clients in several processes the greatest of theirs.
-        cpu_seconds: processor time of the server.
-        client_cpu_seconds: processor time of the clients.
-        steal_seconds: processor time that the machine wanted meanwhile and did not get.
     """
 
     calls: int
     seconds: float
     p50: float
     p99: float
-    cpu_seconds: float
-    client_cpu_seconds: float = 0
-    steal_seconds: float = 0
 
     @property
     def rate(self) -> float:
@@ -207,24 +201,13 @@ class _Pair:
 
     def run(self, cell: Cell, seconds: float) -> Sample:
         """Lets the clients call."""
-        # Read around the run alone: what the check of the answer costs is no part of it.
-        before = self._read_meters()
         answers = self.ask(cell, do="run", seconds=seconds)
-        server, clients, steal = (after - one for one, after in zip(before, self._read_meters(), strict=True))
-        told = [answer["client_cpu_seconds"] for answer in answers if "client_cpu_seconds" in answer]
         return Sample(
             calls=sum(answer["calls"] for answer in answers),
             seconds=max(answer["end"] for answer in answers) - min(answer["begin"] for answer in answers),
             p50=statistics.median(answer["p50"] for answer in answers),
             p99=max(answer["p99"] for answer in answers),
-            cpu_seconds=server,
-            client_cpu_seconds=sum(told) if told else clients,
-            steal_seconds=steal,
         )
-
-    def _read_meters(self) -> tuple[float, float, float]:
-        server = read_cpu_seconds(self.server_id) if self.server_id else 0
-        return server, sum(read_cpu_seconds(worker.pid) for worker in self._workers), read_steal_seconds()
 
     def weigh_at_rest(self, cell: Cell) -> int:
         """Lets every client make small calls, and returns the memory that the server has after them."""

@@ -6,8 +6,7 @@
     {"do": "run", "cell": [...], "seconds": 0.5}  {"calls": 9, "begin": ..., "end": ..., "p50": ..., "p99": ...}
     {"do": "close"}                                         disconnects; {}
 
-Moments are of the machine's monotonic clock. A client that is another program tells its "client_cpu_seconds" as well,
-where this process has work of its own. An answer {"error": "..."} says what went wrong. The end of stdin ends the
+Moments are of the machine's monotonic clock. An answer {"error": "..."} says what went wrong. The end of stdin ends the
 worker.
 """
 

@@ -221,12 +221,9 @@ def _choose_calls(client: Client, raw_calls: RawCalls, random: Random) -> Callab
 def _call_sync(call: Callable[[], str], turns: Turns) -> None:
     while turns.take():
         try:
-            kind = call()
+            turns.end(call())
         except Exception:  # noqa: BLE001 - whatever it is, it is a finding
-            kind = "failed"
-            turns.end(kind)
-        else:
-            turns.end(kind)
+            turns.end("failed")
 
 
 async def _call_async(address: str, turns: Turns, seed: str) -> None:
@@ -240,13 +237,11 @@ async def _call_in_turn(client: AsyncClient, turns: Turns, random: Random) -> No
     while turns.take():
         try:
             if random.random() < _CANCELLED_SHARE:
-                kind = await _cancel(_run_async(client, deck.deal_large()), random)
+                turns.end(await _cancel(_run_async(client, deck.deal_large()), random))
             else:
-                kind = await _run_async(client, deck.deal())
+                turns.end(await _run_async(client, deck.deal()))
         except Exception:  # noqa: BLE001 - whatever it is, it is a finding
             turns.end("failed")
-        else:
-            turns.end(kind)
 
 
 async def _run_async(client: AsyncClient, step: Step) -> str:

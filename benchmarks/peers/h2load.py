@@ -1,6 +1,5 @@
 """h2load sends the request: a client that costs next to nothing, so the server alone is what is measured."""
 
-import resource
 import shutil
 import subprocess
 import tempfile
@@ -48,20 +47,17 @@ class LoadSession:
         self.run(0)
 
     def run(self, seconds: float) -> dict[str, float]:
-        """Runs h2load for about that time, and tells its processor time as that of the client.
+        """Runs h2load for about that time.
 
         Raises:
             RuntimeError: it failed, or the server did not answer everything with a success.
         """
         # So many calls, not a time: h2load counts whole seconds, after a second of its own to warm up.
         calls = max(_FIRST_CALLS * self._job.cell.clients, round(self._calls_per_second * seconds))
-        before = _read_children_seconds()
         rows = self._call(calls)
-        # What h2load itself used: this process reads its log, which is no part of a call.
-        cpu_seconds = _read_children_seconds() - before
         begin, end = rows[0][0], max(start + latency for start, latency in rows)
         self._calls_per_second = len(rows) / (end - begin)
-        return {**summarize(begin, end, [latency for _, latency in rows]), "client_cpu_seconds": cpu_seconds}
+        return summarize(begin, end, [latency for _, latency in rows])
 
     def _call(self, calls: int) -> list[tuple[float, float]]:
         """Returns when each call began, and how many seconds it took, in the order of their begins."""
@@ -73,11 +69,6 @@ class LoadSession:
             message = f"h2load: {done.stdout[-200:]} {done.stderr[-200:]}"
             raise RuntimeError(message)
         return sorted((int(row[0]) / 1e6, int(row[2]) / 1e6) for row in rows)
-
-
-def _read_children_seconds() -> float:
-    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return usage.ru_utime + usage.ru_stime
 
 
 def open_session(variant: str, job: Job, stack: ExitStack) -> LoadSession:

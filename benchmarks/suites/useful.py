@@ -6,19 +6,17 @@ clients of a process share one connection, but those of the raw socket, which ha
 `GRPC_EXPERIMENTS=-event_engine_client` in the client's process: the SDK sets it by itself, so there are rows of others
 with it, and of ours without. In a round the contestants take turns, each round in another order. A ratio is the first
 row over the row (with h2load: the row over the first), of two measurements of one round. Tables show the median of the
-rounds with the quartiles in brackets, the processor time of both sides, and steal: what the machine wanted meanwhile
-and was denied. Pass, miss and undecided are by the quartiles, see `benchmarks/suites/bars.py`. Words in place of a
-number say why there is none; a dash: nothing was measured.
+rounds with the quartiles in brackets. Pass, miss and undecided are by the quartiles, see `benchmarks/suites/bars.py`.
+Words in place of a number say why there is none; a dash: nothing was measured.
 """
 
-import os
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from benchmarks.cells import GIB, KIB, MIB, Cell
 from benchmarks.contestants import CONTESTANTS, SERVERS
 from benchmarks.environments import ROOT, read_free_memory
-from benchmarks.rounds import Entry, Pace, format_latency, format_number, format_quartiles
+from benchmarks.rounds import Entry, Pace, format_latency, format_quartiles
 from benchmarks.suites.bars import BARS, find_title, judge
 from benchmarks.tables import Table
 
@@ -37,7 +35,7 @@ CELLS = {
 """The contestants of each cell. A bar is judged in the cell of both of its contestants, and the README has ratios."""
 
 SERVER_CELLS = (Cell(KIB), Cell(KIB, 16))
-_METERS = ("p50 / p99 ms", "CPU ms a call, server / client", "steal %")
+_LATENCY = "p50 / p99 ms"
 _PEAK = "server's peak memory, per tensor"
 
 
@@ -74,30 +72,14 @@ def _build_table(group: list[Entry]) -> Table:
     first = group[0]
     if first.contestant in SERVERS:
         rows = [_build_row(one, one.compare(first)) for one in group]
-        return Table(_find_title(group), ("", "calls a second", "it / first", *_METERS), rows)
+        return Table(_find_title(group), ("", "calls a second", "it / first", _LATENCY), rows)
     rows = [(*_build_row(one, first.compare(one)), _format_peak(one)) for one in group]
-    return Table(_find_title(group), ("", "calls a second", "first / it", *_METERS, _PEAK), rows)
+    return Table(_find_title(group), ("", "calls a second", "first / it", _LATENCY, _PEAK), rows)
 
 
 def _build_row(entry: Entry, ratios: list[float]) -> tuple[str, ...]:
     rate = entry.failure or format_quartiles(entry.list_values("rate"))
-    meters = (format_latency(entry), _format_cpu(entry), _format_steal(entry))
-    return (entry.contestant.label, rate, format_quartiles(ratios), *meters)
-
-
-def _format_cpu(entry: Entry) -> str:
-    """Returns the processor time of a call in milliseconds, of the server and of its client; a dash for none."""
-    samples = entry.list_samples()
-    calls = sum(one.calls for one in samples)
-    times = (sum(one.cpu_seconds for one in samples), sum(one.client_cpu_seconds for one in samples))
-    return " / ".join(format_number(time / calls * 1e3) for time in times) if calls else "-"
-
-
-def _format_steal(entry: Entry) -> str:
-    """Returns how much of the machine's time was stolen while the entry was measured; a dash if it was not."""
-    samples = entry.list_samples()
-    machine_seconds = sum(one.seconds for one in samples) * (os.cpu_count() or 1)
-    return f"{sum(one.steal_seconds for one in samples) / machine_seconds * 100:.1f}" if samples else "-"
+    return (entry.contestant.label, rate, format_quartiles(ratios), format_latency(entry))
 
 
 def _format_peak(entry: Entry) -> str:

@@ -116,22 +116,21 @@ class Symbols:
             return low, 0
         return low, monomial.evaluate(known) if len(known) == len(highs) else None
 
-    def write(self, monomial: Monomial, divisor: int = 1) -> Dim:
-        """Returns a product, divided without a remainder, as a dim; it has a name where each of its symbols has one."""
+    def write(self, monomial: Monomial) -> Dim:
+        """Returns a product as a dim; it has a name where each of its symbols has one."""
         low, high = self.find_bounds(monomial)
-        low, high = -(-low // divisor), None if high is None else high // divisor
-        return low if low == high else Unknown(low, high, self._find_name(monomial, divisor))
+        return low if low == high else Unknown(low, high, self._find_name(monomial))
 
-    def _find_name(self, monomial: Monomial, divisor: int) -> str | None:
+    def _find_name(self, monomial: Monomial) -> str | None:
         if not all(symbol in self.names for symbol in monomial.powers):
             return None
         factors = [] if monomial.factor == 1 else [str(monomial.factor)]
         powers = {self.names[symbol]: power for symbol, power in monomial.powers.items()}
-        is_alone = (factors, list(powers.values()), divisor) == ([], [1], 1)
+        is_alone = (factors, list(powers.values())) == ([], [1])
         for name, power in sorted(powers.items()):
             whole = name if is_alone or name.isidentifier() else f"({name})"
             factors.append(whole + (f"^{power}" if power > 1 else ""))
-        return "*".join(factors) + (f"/{divisor}" if divisor > 1 else "")
+        return "*".join(factors)
 
     def _read_unknown(self, dim: Unknown) -> Monomial:
         if dim.name is None or not _PRODUCT.fullmatch(dim.name):

@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def build_entry(*seconds: float, status: str = "") -> Entry:
-    samples = {number: Sample(1, one, one, one, 0) for number, one in enumerate(seconds)}
+    samples = {number: Sample(1, one, one, one) for number, one in enumerate(seconds)}
     return Entry(CONTESTANTS[0], Cell(1024), status, samples=samples)
 
 

@@ -1,20 +1,13 @@
 """The report in Chromium, from a file: filters, links, the keyboard, light and dark."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
-from browsers import find_faults, find_overflow, open_browser
+from browsers import find_faults, find_overflow
 from conformance_runs import make_mixed_results
 from tensor_reshape.conformance.pages import build_page
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with open_browser() as browser:
-        yield browser
 
 
 @pytest.fixture(scope="module")
@@ -25,18 +18,10 @@ def link(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.fixture
-def page(browser: Browser, link: str) -> Iterator[Page]:
-    """The page, whose scripts do nothing wrong, and ask nobody for anything."""
-    context = browser.new_context(viewport={"width": 1280, "height": 900})
-    page, wrong = context.new_page(), list[str]()
-    page.on("pageerror", lambda error: wrong.append(str(error)))
-    page.on("console", lambda message: wrong.append(message.text))
-    page.on("dialog", lambda dialog: wrong.append(dialog.message))
-    page.on("request", lambda request: None if request.url.startswith(link) else wrong.append(request.url))
+def page(page: Page, link: str) -> Page:
+    """The page of `conftest`, which shows the report."""
     page.goto(link)
-    yield page
-    context.close()
-    assert wrong == []
+    return page
 
 
 def see(page: Page) -> Locator:

@@ -12,11 +12,6 @@ PLAIN: dict[str, Any] = dict.fromkeys(("tls_ca", "tls_certificate", "tls_key", "
 PLAIN |= {"tls": False, "allow_plaintext_token": False}
 
 
-def test_client_connects_to_the_named_server():
-    with open_client("127.0.0.1:1", PLAIN, timeout=3) as client:
-        assert "127.0.0.1:1" in repr(client)
-
-
 def test_what_the_client_rejects_is_an_error_of_usage(tmp_path: Path):
     (tmp_path / "file").write_text("something")
     for lonely in ("tls_certificate", "tls_key"):

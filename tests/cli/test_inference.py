@@ -46,18 +46,6 @@ def test_infer_prints_dims_in_the_notation_of_the_rules(server: ServerProcess):
     }
 
 
-def test_infer_prints_dims_in_json(server: ServerProcess):
-    shapes: dict[tuple[str, str], object] = {
-        ("2,3,4", "0,-1"): [2, 12],
-        ("N,?", "0,-1"): [{"min": 1, "max": None, "name": "N"}, None],
-        ("2..8,N:1..9", "0,-1"): [{"min": 2, "max": 8}, {"min": 1, "max": 9, "name": "N"}],
-        ("2,3", "..."): None,
-        ("", ""): [],
-    }
-    answers = {row: read(server, "--data", row[0], "--shape", row[1], "--special-zero") for row in shapes}
-    assert answers == {row: {"shape": shape} for row, shape in shapes.items()}
-
-
 def test_infer_answers_for_the_named_operation(server: ServerProcess):
     arguments = ("--data", "4,0,2", "--shape", "-1,0", "--special-zero", "--operation", "reshape")
     assert infer(server, *arguments).text == "8,0"

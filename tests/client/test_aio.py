@@ -7,7 +7,7 @@ import pytest
 
 from in_process import run_blocked
 from server_processes import ServerProcess
-from tensor_reshape.client import AsyncClient, CallTimeoutError, HealthStatus
+from tensor_reshape.client import AsyncClient, HealthStatus
 
 SIX = np.arange(6, dtype=np.float32)
 NOBODY = "127.0.0.1:1"
@@ -31,13 +31,6 @@ async def test_tasks_share_one_client(server: ServerProcess):
     assert shapes == [(n,) for n in range(200)]
 
 
-async def test_a_closed_asyncio_client_refuses_calls_with_the_same_error():
-    client = AsyncClient(NOBODY)
-    await client.close()
-    with pytest.raises(ValueError, match="closed"):
-        await client.infer_shape([6], [6], special_zero=False)
-
-
 async def test_a_cancelled_task_leaves_the_client_usable():
     with run_blocked() as (runner, backend):
         async with AsyncClient(runner.addresses[0]) as client:
@@ -50,10 +43,3 @@ async def test_a_cancelled_task_leaves_the_client_usable():
                 await task
             backend.released.set()
             assert await client.infer_shape([6], [6], special_zero=False) == (6,)
-
-
-async def test_the_timeout_of_an_asyncio_client_ends_a_call():
-    with run_blocked() as (runner, _):
-        async with AsyncClient(runner.addresses[0], timeout=0.2) as client:
-            with pytest.raises(CallTimeoutError):
-                await client.static_reshape(SIX, [6], special_zero=False)

@@ -85,6 +85,12 @@ def test_a_shape_of_a_question_has_items(field: str):
 
 DIMS: dict[str, tuple[object, str]] = {
     "a float": (6.0, "is 6.0, of the type float: write 6$"),
+    "a float of numpy": (np.float32(6), r"is .*6\.0.*, of the type float32"),
+    "bytes": (b"N", r"data\.dims\[0\] is b'N', of the type bytes"),
+    "no bounds": ((), r"data\.dims\[0\] is \(\): write a tuple \(low, high\)"),
+    "one bound": ((2,), r"write a tuple \(low, high\)"),
+    "three bounds": ((2, 3, 4), r"write a tuple \(low, high\)"),
+    "bounds of text": (("2", "8"), r"^the least of data\.dims\[0\] is '2'"),
     "a list": ([2, 8], r"data\.dims\[0\] is \[2, 8\]: write a tuple \(low, high\)"),
     "a least float": ((2.0, 8), r"^the least of data\.dims\[0\] is 2\.0, of the type float: write 2$"),
     "a most float": ((2, 8.0), r"^the most of data\.dims\[0\] is 8\.0, of the type float: write 8$"),

@@ -9,10 +9,10 @@ import grpc
 import numpy as np
 import pytest
 
-from both_clients import CALLERS, AnyClient, open_client
-from in_process import lose_once, run_runner, run_stock
+from both_clients import AnyClient, open_client
+from in_process import Behavior, lose_once, run_stock
 from tensor_reshape.client import ReshapeError, ResponseError, ServiceError, ShapeQuery, TensorReshapeError
-from tensor_reshape.client.contexts import CALL_OPTIONS, CallOptions, ClientContext, build_metadata, check_metadata
+from tensor_reshape.client.contexts import CallOptions, ClientContext, build_metadata, check_metadata
 from tensor_reshape.client.deadlines import Deadline
 from tensor_reshape.rules.questions import ShapeAnswer
 from tensor_reshape.wire.batches import encode_batch_response
@@ -51,11 +51,6 @@ class Recorder(grpc.ServerInterceptor):
         return continuation(handler_call_details)
 
 
-@pytest.fixture(params=CALLERS)
-def kind(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
 @pytest.fixture
 def recorder() -> Recorder:
     return Recorder()
@@ -69,7 +64,7 @@ def recorded(recorder: Recorder) -> Iterator[str]:
         yield address
 
 
-def test_every_call_sends_the_clients_metadata_its_own_and_a_request_id(kind: str, recorder: Recorder, recorded: str):
+def test_every_call_sends_the_metadata_of_its_client_and_its_own_alone(kind: str, recorder: Recorder, recorded: str):
     with open_client(kind, recorded, metadata=[("of", "all")]) as client:
         for name, call in CALLS.items():
             before = len(recorder.calls)
@@ -78,13 +73,8 @@ def test_every_call_sends_the_clients_metadata_its_own_and_a_request_id(kind: st
             sent = recorder.calls[before:]
             assert sent, name
             assert all({("of", "all"), *SENT} <= each for each in sent), name
-
-
-def test_metadata_of_one_call_are_not_sent_with_the_next(kind: str, recorder: Recorder, recorded: str):
-    with open_client(kind, recorded) as client:
-        CALLS["infer"](client, NAMED)
         CALLS["infer"](client, {})
-    assert [SENT & sent for sent in recorder.calls] == [SENT, set()]
+        assert recorder.calls[-1] & SENT == set()
 
 
 def test_all_attempts_of_a_call_have_its_request_id(kind: str, recorder: Recorder):
@@ -100,27 +90,23 @@ def refuse(request_id: str, _: bytes, context: grpc.ServicerContext) -> bytes:
     context.abort(grpc.StatusCode.INTERNAL, "no")
 
 
-@pytest.mark.parametrize(("returned", "kept"), [("of-the-server", "of-the-server"), ("a b", "call-7")])
-def test_an_error_has_the_valid_id_of_the_server_or_else_of_the_call(kind: str, returned: str, kept: str):
-    with run_stock({"InferShape": partial(refuse, returned)}) as address, open_client(kind, address) as client:
-        with pytest.raises(ServiceError) as caught:
+@pytest.mark.parametrize(
+    ("behavior", "error", "kept"),
+    [
+        (partial(refuse, "of-the-server"), ServiceError, "of-the-server"),
+        (partial(refuse, "a b"), ServiceError, "call-7"),
+        (lambda *_: b"\xff", ResponseError, "call-7"),
+    ],
+    ids=["a valid id", "an invalid id", "an answer that cannot be read"],
+)
+def test_an_error_has_the_valid_id_of_the_server_or_else_of_the_call(
+    kind: str, behavior: Behavior, error: type[TensorReshapeError], kept: str
+):
+    with run_stock({"InferShape": behavior}) as address, open_client(kind, address) as client:
+        with pytest.raises(error) as caught:
             CALLS["infer"](client, NAMED)
         assert caught.value.request_id == kept
-
-
-def test_a_refusal_of_the_real_server_has_the_id_of_its_call(kind: str):
-    with run_runner() as runner, open_client(kind, runner.addresses[0]) as client:
-        with pytest.raises(ReshapeError) as caught:
-            client.infer_shape([6], [4], **NAMED)
-        assert caught.value.request_id == "call-7"
-
-
-def test_an_answer_that_cannot_be_read_has_the_id_of_its_call(kind: str):
-    with run_stock({"InferShape": lambda *_: b"\xff"}) as address, open_client(kind, address) as client:
-        with pytest.raises(ResponseError) as caught:
-            CALLS["infer"](client, NAMED)
-        assert caught.value.request_id == "call-7"
-        assert caught.value.__cause__ is not None
+        assert (caught.value.__cause__ is not None) == (error is ResponseError)
 
 
 def test_a_refusal_before_anything_is_sent_has_no_id(kind: str):
@@ -148,10 +134,6 @@ def test_the_metadata_may_hold_the_only_request_id():
 def test_an_error_of_something_else_is_left_as_it_is():
     with pytest.raises(KeyError), ClientContext(Deadline(1), ((REQUEST_ID_KEY, "b"),)):
         raise KeyError
-
-
-def test_the_options_of_a_call_are_those_that_are_documented():
-    assert all(f"{name}: " in str(CallOptions.__doc__) for name in CALL_OPTIONS)
 
 
 @pytest.mark.parametrize(

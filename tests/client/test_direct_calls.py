@@ -6,7 +6,8 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from typing import Any, NamedTuple
 
 import grpc
@@ -14,7 +15,7 @@ import numpy as np
 import pytest
 from grpc._cython import cygrpc  # type: ignore[attr-defined] # compiled, without types
 
-from in_process import Behavior, run_stock
+from in_process import Behavior, Metadata, run_stock
 from server_processes import ServerProcess
 from tensor_reshape.client import (
     CallTimeoutError,
@@ -133,18 +134,9 @@ class Held:
         return request
 
 
-def refuse(error: InvalidRequestError | LimitError) -> Behavior:
-    status = encode_refusal(error)
-
+def abort(code: grpc.StatusCode, details: str, metadata: Metadata = ()) -> Behavior:
     def behave(_: bytes, context: grpc.ServicerContext) -> bytes:
-        context.set_trailing_metadata(status.trailing_metadata)
-        context.abort(status.code, status.details)
-
-    return behave
-
-
-def abort(code: grpc.StatusCode, details: str) -> Behavior:
-    def behave(_: bytes, context: grpc.ServicerContext) -> bytes:
+        context.set_trailing_metadata(tuple(metadata))
         context.abort(code, details)
 
     return behave
@@ -154,60 +146,57 @@ def answer(*_: object) -> bytes:
     return encode_reshape_response(TensorView(DataType.F32, (6,), None, memoryview(SIX.tobytes())))
 
 
+def end(requests: Iterator[bytes], _: grpc.ServicerContext) -> Iterator[bytes]:
+    yield from (request for request in requests if not request)
+
+
+def serve(behavior: Behavior, *options: tuple[str, int]) -> Callable[[], AbstractContextManager[str]]:
+    return partial(run_stock, {"StaticReshape": behavior}, options=options)
+
+
 def reshape(client: Client, **fields: Any) -> object:
     return client.static_reshape(SIX, [6], special_zero=False, **{"timeout": SECONDS, **fields})
-
-
-def find_ends(address: str, timeout: float) -> list[End]:
-    ends = []
-    for way in WAYS:
-        with Client(address, calls=way) as client:
-            ends.append(find_end(reshape, client, timeout=timeout))
-    return ends
 
 
 NOT_DIVISIBLE = InvalidRequestError.of(Reason.NOT_DIVISIBLE, "6 by 4", "shape[0]", index=0, value=4)
 BUSY = LimitError.of(Reason.SERVER_BUSY, "not now")
 LATE = "DEADLINE_EXCEEDED: Deadline Exceeded"
-# What the server does, options of it, the seconds of the call, the error and a part of its text.
-ENDS: dict[str, tuple[Behavior | None, dict[str, int], float, type[Exception], str]] = {
-    "a refusal": (refuse(NOT_DIVISIBLE), {}, SECONDS, InvalidRequestError, "6 by 4"),
-    "a refusal that may be asked again": (refuse(BUSY), {}, 0.5, LimitError, "not now"),
-    "a method that nobody serves": (None, {}, SECONDS, TensorReshapeError, "UNIMPLEMENTED"),
-    "an answer that is too large": (answer, {"grpc.max_send_message_length": 8}, SECONDS, LimitError, ""),
-    "a request that is too large": (answer, {"grpc.max_receive_message_length": 8}, SECONDS, LimitError, ""),
-    "a bug": (abort(grpc.StatusCode.INTERNAL, "of the server"), {}, SECONDS, TensorReshapeError, "of the server"),
+# How the server is run, the seconds of the call, the error and a part of its text.
+ENDS: dict[str, tuple[Callable[[], AbstractContextManager[str]], float, type[Exception], str]] = {
+    "a refusal": (serve(abort(*encode_refusal(NOT_DIVISIBLE))), SECONDS, InvalidRequestError, "6 by 4"),
+    "a refusal that may be asked again": (serve(abort(*encode_refusal(BUSY))), 0.5, LimitError, "not now"),
+    "a method that nobody serves": (partial(run_stock, {}), SECONDS, TensorReshapeError, "UNIMPLEMENTED"),
+    "an answer that is too large": (serve(answer, ("grpc.max_send_message_length", 8)), SECONDS, LimitError, ""),
+    "a request that is too large": (serve(answer, ("grpc.max_receive_message_length", 8)), SECONDS, LimitError, ""),
+    "a bug": (serve(abort(grpc.StatusCode.INTERNAL, "of it")), SECONDS, TensorReshapeError, "of it"),
     "details in no alphabet": (
-        abort(grpc.StatusCode.ABORTED, "ünïcode \n\x00 \N{SNOWMAN}"),
-        {},
+        serve(abort(grpc.StatusCode.ABORTED, "ünïcode \n\x00 \N{SNOWMAN}")),
         SECONDS,
         TensorReshapeError,
         "\N{SNOWMAN}",
     ),
-    "an answer that is none": (lambda *_: b"\xff", {}, SECONDS, ResponseError, ""),
-    "the end of the time": (Held(), {}, 0.2, CallTimeoutError, LATE),
+    "an answer that is none": (serve(lambda *_: b"\xff"), SECONDS, ResponseError, ""),
+    "an end without an answer": (
+        partial(run_stock, {}, streams={"StaticReshape": end}),
+        SECONDS,
+        ResponseError,
+        "without an answer",
+    ),
+    "the end of the time": (serve(Held()), 0.2, CallTimeoutError, LATE),
 }
 
 
 @pytest.mark.parametrize("name", ENDS)
 def test_an_end_is_the_same_both_ways(name: str):
-    behavior, options, seconds, kind, text = ENDS[name]
-    methods = {} if behavior is None else {"StaticReshape": behavior}
-    with run_stock(methods, options=list(options.items())) as address:
-        direct, stock = find_ends(address, seconds)
-    assert direct == stock
-    assert issubclass(direct.kind, kind)
-    assert text in direct.message
-
-
-def test_an_end_without_an_answer_is_the_same_both_ways():
-    def behave(requests: Iterator[bytes], _: grpc.ServicerContext) -> Iterator[bytes]:
-        yield from (request for request in requests if not request)
-
-    with run_stock({}, streams={"StaticReshape": behave}) as address:
-        direct, stock = find_ends(address, SECONDS)
-    assert direct == stock
-    assert (direct.kind, "without an answer" in direct.message) == (ResponseError, True)
+    run, seconds, kind, text = ENDS[name]
+    ends = []
+    with run() as address:
+        for way in WAYS:
+            with Client(address, calls=way) as client:
+                ends.append(find_end(reshape, client, timeout=seconds))
+    assert ends[0] == ends[1]
+    assert issubclass(ends[0].kind, kind)
+    assert text in ends[0].message
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -303,21 +292,6 @@ def test_a_call_that_a_signal_handler_makes_keeps_the_lock_that_its_thread_has()
             with pytest.raises(ValueError, match="closed"):
                 calls.send(PATH, b"", 1, ())
             assert lock.is_held()
-
-
-def test_a_channel_with_an_interceptor_has_it_see_every_call():
-    seen = []
-
-    class Watch(grpc.UnaryUnaryClientInterceptor):
-        def intercept_unary_unary(  # type: ignore[override] # whatever comes next is passed on
-            self, continuation: Callable[..., object], client_call_details: grpc.ClientCallDetails, request: bytes
-        ) -> object:
-            seen.append(client_call_details.method)
-            return continuation(client_call_details, request)
-
-    with run_stock({"StaticReshape": answer}) as address, grpc.insecure_channel(address) as channel:
-        open_calls(grpc.intercept_channel(channel, Watch()), "auto").send(PATH, b"", SECONDS, ())
-    assert seen == [PATH]
 
 
 def test_calls_are_direct_unless_they_are_to_be_stock():

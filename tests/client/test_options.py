@@ -12,9 +12,9 @@ import grpc
 import numpy as np
 import pytest
 
-from both_clients import CALLERS, open_client
+from both_clients import CLIENTS, open_client
 from server_processes import ServerProcess
-from tensor_reshape.client import AsyncClient, Client, LimitError, Reason
+from tensor_reshape.client import Client, LimitError, Reason
 from tensor_reshape.client.defaults import DEFAULT_TIMEOUT_SECONDS
 from tensor_reshape.client.options import Endpoint, build_channel_options, check_settings, choose_timeout
 from tensor_reshape.client.retries import PATIENCE_SECONDS
@@ -106,7 +106,6 @@ def test_a_compression_is_one_of_grpcs():
         check_settings((), "gzip", ())
 
 
-@pytest.mark.parametrize("kind", CALLERS)
 def test_the_options_of_the_caller_reach_the_channel(kind: str, server: ServerProcess):
     options = [("grpc.max_receive_message_length", 100)]
     with open_client(kind, server.address, options=options) as client, pytest.raises(LimitError) as caught:
@@ -114,25 +113,34 @@ def test_the_options_of_the_caller_reach_the_channel(kind: str, server: ServerPr
     assert caught.value.reason is Reason.MESSAGE_TOO_LARGE
 
 
+@pytest.mark.parametrize("kind", CLIENTS)
 @pytest.mark.parametrize(("credentials", "tls"), [(None, ""), (TLS, ", TLS")])
-def test_a_client_is_shown_by_its_target_and_nothing_secret(credentials: grpc.ChannelCredentials | None, tls: str):
+def test_a_client_is_shown_by_its_target_and_nothing_secret(
+    kind: str, credentials: grpc.ChannelCredentials | None, tls: str
+):
     metadata = [("authorization", "Bearer secret")]
-    with Client(NOBODY, credentials=credentials, metadata=metadata) as client:
-        assert repr(client) == f"<Client of 127.0.0.1:1{tls}>"
-    assert repr(client) == f"<Client of 127.0.0.1:1{tls}, closed>"
+    with open_client(kind, NOBODY, credentials=credentials, metadata=metadata) as client:
+        assert repr(client._client) == f"<{kind} of 127.0.0.1:1{tls}>"
+    assert repr(client._client) == f"<{kind} of 127.0.0.1:1{tls}, closed>"
 
 
-@pytest.mark.parametrize("take", [pickle.dumps, copy.copy, copy.deepcopy])
-def test_a_client_that_is_pickled_or_copied_says_what_to_do(take: Callable[[object], object]):
-    with Client(NOBODY) as client, pytest.raises(TypeError, match=r"Client .* make one in each process"):
-        take(client)
+@pytest.mark.parametrize("kind", CLIENTS)
+def test_a_client_that_is_pickled_or_copied_says_what_to_do(kind: str):
+    takes: list[Callable[[object], object]] = [pickle.dumps, copy.copy, copy.deepcopy]
+    with open_client(kind, NOBODY) as client:
+        for take in takes:
+            with pytest.raises(TypeError, match=rf"{kind} .* make one in each process"):
+                take(client._client)
 
 
-async def test_an_asyncio_client_is_shown_and_not_pickled_either():
-    async with AsyncClient(NOBODY) as client:
-        assert repr(client) == "<AsyncClient of 127.0.0.1:1>"
-        with pytest.raises(TypeError, match=r"AsyncClient .* make one in each process"):
-            pickle.dumps(client)
+@pytest.mark.parametrize("kind", CLIENTS)
+def test_a_client_that_is_closed_says_what_to_do(kind: str):
+    text = r"^the client of 127\.0\.0\.1:1 is closed: make calls before its `with` block"
+    with open_client(kind, NOBODY) as client:
+        for _ in range(2):
+            client._await(client._client.close())
+        with pytest.raises(ValueError, match=text):
+            client.infer_shape([1], [1])
 
 
 USE_AFTER_FORK = """

@@ -5,7 +5,6 @@ import socket
 import pytest
 
 from both_clients import CLIENTS, open_client
-from command_line import run_command
 from server_processes import ServerProcess
 from tensor_reshape.client import Client, UnavailableError
 
@@ -24,12 +23,6 @@ def test_clients_reach_this_machine_past_a_proxy(kind: str, server: ServerProces
     for target in (server.address, f"localhost:{port}", f"dns:///localhost:{port}", f"ipv4:127.0.0.1:{port}", sock):
         with open_client(kind, target) as client:
             assert client.infer_shape([2, 3], [-1], timeout=20) == (6,), target
-
-
-def test_the_health_check_of_the_image_reaches_its_server_past_a_proxy(server: ServerProcess):
-    environment = {"TENSOR_RESHAPE_SERVER": f"localhost:{server.address.rpartition(':')[2]}"}
-    outcome = run_command("health", "--timeout", "20", env=environment)
-    assert (outcome.code, outcome.text) == (0, "SERVING"), outcome.errors
 
 
 def test_other_targets_follow_the_environment(monkeypatch: pytest.MonkeyPatch):

@@ -6,16 +6,12 @@ from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed, wait
 from contextvars import ContextVar
 
-import grpc
 import numpy as np
 import pytest
 
-from in_process import run_blocked, run_runner, run_stock
-from tensor_reshape.client import CallTimeoutError, Client, HealthStatus, InvalidRequestError, ServiceError
-from tensor_reshape.rules.dtypes import DataType
+from in_process import run_blocked, run_runner
+from tensor_reshape.client import Client, HealthStatus, InvalidRequestError
 from tensor_reshape.wire.arrays import Array
-from tensor_reshape.wire.reshapes import encode_reshape_response
-from tensor_reshape.wire.tensors import TensorView
 
 SIX = np.arange(6, dtype=np.float32)
 
@@ -44,26 +40,10 @@ def test_threads_share_one_client(client: Client):
         assert all(pool.map(flatten, range(400)))
 
 
-def test_a_closed_client_says_what_to_do():
-    client = Client("127.0.0.1:1")
-    client.close()
-    client.close()
-    text = r"^the client of 127\.0\.0\.1:1 is closed: make calls before its `with` block"
-    with pytest.raises(ValueError, match=text):
-        client.infer_shape([1], [1], special_zero=False)
-
-
 async def test_a_blocking_client_is_no_block_that_is_awaited():
     with pytest.raises(TypeError, match=r"write `with Client\(\.\.\.\)`, or `async with AsyncClient"):
         async with Client("127.0.0.1:1"):  # type: ignore[attr-defined] # that is the point
             pass
-
-
-@pytest.mark.parametrize(("default", "own"), [(0.2, None), (30.0, 0.2), (math.inf, 0.2)])
-def test_the_timeout_of_the_call_or_else_of_the_client_ends_it(blocked_address: str, default: float, own: float | None):
-    with Client(blocked_address, timeout=default) as client, pytest.raises(TimeoutError) as caught:
-        client.static_reshape(SIX, [6], special_zero=False, timeout=own)
-    assert isinstance(caught.value, CallTimeoutError)
 
 
 def test_an_infinite_timeout_outlasts_the_default_of_the_client():
@@ -73,39 +53,6 @@ def test_an_infinite_timeout_outlasts_the_default_of_the_client():
         output = client.static_reshape(SIX, [6], special_zero=False, timeout=math.inf)
         timer.join()
     assert output.tolist() == SIX.tolist()
-
-
-def test_a_large_request_is_sent_again_when_its_server_is_unavailable():
-    large = np.zeros(2**20, np.float32)
-    response = encode_reshape_response(TensorView(DataType.F32, (2**20,), None, memoryview(large.tobytes())))
-    requests = list[int]()
-
-    def reshape(request: bytes, context: grpc.ServicerContext) -> bytes:
-        requests.append(len(request))
-        if len(requests) <= 2:
-            context.abort(grpc.StatusCode.UNAVAILABLE, "not now")
-        return response
-
-    options = [("grpc.max_receive_message_length", -1)]
-    with run_stock({"StaticReshape": reshape}, options=options) as address, Client(address) as client:
-        assert client.static_reshape(large, [-1], special_zero=False, transfer="inline").shape == (2**20,)
-    assert (len(requests), len({*requests}), requests[0] > large.nbytes) == (3, 1, True)
-
-
-def test_a_status_that_is_final_is_not_retried():
-    codes = [grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.INTERNAL]
-    asked = list[grpc.StatusCode]()
-
-    def refuse(_: bytes, context: grpc.ServicerContext) -> bytes:
-        asked.append(codes[len({*asked})])
-        context.abort(asked[-1], "not now")
-
-    with run_stock({"InferShape": refuse}) as address, Client(address) as client:
-        for code in codes:
-            with pytest.raises(ServiceError) as caught:
-                client.infer_shape([6], [6], special_zero=False)
-            assert caught.value.code is code
-    assert asked == codes
 
 
 def test_a_submitted_call_ends_as_a_future_of_python(client: Client):

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tensor_reshape.client import InvalidRequestError, Reason, ReshapeError, ResponseError, templates
+from tensor_reshape.client import InvalidRequestError, Reason, ReshapeError, templates
 from tensor_reshape.client.requests import Arguments, Call, plan_reshape
 from tensor_reshape.client.templates import find_call
 from tensor_reshape.rules.dtypes import DataType
@@ -71,26 +71,30 @@ def known() -> Iterator[dict[Any, Any]]:
     templates._templates.clear()
 
 
-@pytest.mark.parametrize("operation", OPERATIONS.values(), ids=str)
-def test_a_call_of_a_template_is_that_of_its_plan(operation: Operation):
-    array = SIX.reshape(2, 3)
-    for shape, expected in product([(2, 3), [2, -1], [0, 3]], [None, [2, None], (2, 3)]):
-        asked = arguments(array, shape, operation, special_zero=True, expected_shape=expected)
-        planned = plan_reshape(asked).build_inline()
+PLAIN = [
+    *(
+        arguments(SIX.reshape(2, 3), shape, operation, special_zero=True, expected_shape=expected)
+        for operation in OPERATIONS.values()
+        for shape, expected in product([(2, 3), [2, -1], [0, 3]], [None, [2, None], (2, 3)])
+    ),
+    *(
+        arguments(np.arange(1, 7).astype(dtype), (3, 2))
+        for data_type, dtype in DTYPES.items()
+        if not data_type.is_packed
+    ),
+    arguments(np.array(5, np.float32), ()),
+]
+
+
+def test_a_call_of_a_template_is_that_of_its_plan():
+    for asked in PLAIN:
+        plan = plan_reshape(asked)
+        planned, response = plan.build_inline(), respond(plan.array, plan.dims, plan.data_type)
         for _ in range(2):  # made, then found
             call = find_call(asked, MANY)
-            assert call is not None
-            assert call[:2] == planned[:2]
-            response = respond(array, (2, 3))
+            assert call is not None, asked
+            assert call[:2] == planned[:2], asked
             np.testing.assert_array_equal(call.decode(response), planned.decode(response), strict=True)
-
-
-@pytest.mark.parametrize("data_type", [data_type for data_type in DTYPES if not data_type.is_packed], ids=str)
-def test_every_type_of_elements_of_whole_bytes_has_templates(data_type: DataType):
-    array = np.arange(6).astype(DTYPES[data_type])
-    for _ in range(2):
-        output = find(array, (3, 2)).decode(respond(array, (3, 2), data_type))
-        assert (output.dtype, output.shape, output.tobytes()) == (array.dtype, (3, 2), array.tobytes())
 
 
 @pytest.mark.parametrize(
@@ -111,16 +115,6 @@ def test_the_type_of_an_output_is_never_that_of_another_caller(
             for call in (find(np.zeros(6, dtype)), plan_reshape(arguments(np.zeros(6, dtype))).build_inline())
         )
         assert (output.dtype.char, output.dtype.metadata) == (planned.dtype.char, planned.dtype.metadata)
-
-
-def test_an_array_of_the_other_byte_order_is_not_planned_in_vain(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.delattr(templates, "plan_reshape")
-    assert find_call(arguments(SIX.astype(">f4")), MANY) is None
-
-
-def test_a_scalar_has_a_template():
-    array = np.array(5, np.float32)
-    assert find(array, ()).decode(respond(array, ())) == 5
 
 
 def test_the_output_is_a_read_only_view_of_the_response():
@@ -155,6 +149,7 @@ def test_all_that_decides_a_header_tells_templates_apart(known: dict[Any, Any]):
         assert (len(known), call[:2]) == (count, plan_reshape(other).build_inline()[:2]), other
 
 
+EQUALS: list[Callable[[int], object]] = [bool, Integer, np.int64, float, np.bool_]
 ODD = [
     arguments([[1.0, 2, 3], [4, 5, 6]]),
     arguments(SIX[::2]),
@@ -166,37 +161,26 @@ ODD = [
     arguments(np.zeros((0, 3), np.float32), (3, 0)),
     arguments(shape=np.array([2, 3])),
     arguments(shape=range(2, 4)),
-    arguments(shape=(2, np.int64(3))),
-    arguments(shape=(2, Integer(3))),
-    arguments(shape=(2.0, 3)),
     arguments(shape="23"),
     arguments(shape=([2], 3)),
     arguments(special_zero=0),
     arguments(special_zero=np.False_),
     arguments(expected_shape=np.array([2, 3])),
-    arguments(expected_shape=(2, np.int64(3))),
-    arguments(expected_shape=(2.0, 3)),
     arguments(expected_shape=("N", 3)),
     arguments(expected_shape=((1, 2), 3)),
     arguments(expected_shape=(2, [3])),
+    *(arguments(shape=(make(1), 6)) for make in EQUALS),
+    *(arguments(shape=(1, 6), expected_shape=(make(1), 6)) for make in EQUALS),
 ]
 
 
 def test_arguments_of_other_than_the_plainest_types_have_no_template(known: dict[Any, Any]):
-    find()
-    find(expected_shape=(2, 3))  # their equals, for most of them
+    before = [read(odd) for odd in ODD]
+    for shape in ((2, 3), (1, 6)):  # their equals, for most of them
+        find(shape=shape)
+        find(shape=shape, expected_shape=shape)
     assert [odd for odd in ODD if find_call(odd, MANY) is not None] == []
-    assert len(known) == 2
-
-
-@pytest.mark.parametrize("make", [bool, Integer, np.int64, float, np.bool_], ids=lambda make: make.__name__)
-def test_an_item_that_equals_an_integer_is_read_as_without_templates(make: Callable[[int], object]):
-    odd = arguments(shape=(make(1), 6)), arguments(shape=(1, 6), expected_shape=(make(1), 6))
-    before = [read(asked) for asked in odd]
-    find(shape=(1, 6))
-    find(shape=(1, 6), expected_shape=(1, 6))
-    assert [find_call(asked, MANY) for asked in odd] == [None, None]
-    assert [read(asked) for asked in odd] == before
+    assert ([read(odd) for odd in ODD], len(known)) == (before, 4)
 
 
 def test_a_target_that_the_rules_refuse_has_no_template(known: dict[Any, Any]):
@@ -218,21 +202,6 @@ def test_a_changed_list_is_another_question():
     find(shape=shape)
     shape[:] = [3, 2]
     assert find(shape=shape).decode(respond(SIX, (3, 2))).shape == (3, 2)
-
-
-def test_the_same_memory_under_another_shape_is_another_question():
-    array = SIX.copy()
-    call = find(array, (6,))
-    assert find(array.reshape(2, 3), (6,)).request != call.request
-    assert find(array, (6,)).request == find(SIX, (6,)).request == call.request
-
-
-@pytest.mark.parametrize(
-    "raw", [respond(SIX, (3, 2)), respond(SIX, (6,)), b"", b"\xff", respond(SIX, (2, 3))[:-1]], ids=len
-)
-def test_a_wrong_answer_is_a_response_error(raw: bytes):
-    with pytest.raises(ResponseError):
-        find().decode(raw)
 
 
 def test_a_response_with_a_field_to_come_is_read():

@@ -2,43 +2,39 @@
 
 import os
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NoReturn
 
 import grpc.experimental
 import pytest
 
-from both_clients import CALLERS, open_client
+from both_clients import open_client
 from in_process import run_stock
 from tensor_reshape.client import AsyncClient, Client, ServiceError
 from tensor_reshape.client.tokens import FileToken, Token, authorize
 
 SECRET = "s3cret-" * 6
 PLAIN: dict[str, Any] = {"allow_plaintext_token": True}
-Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any] | None"
 HERE, ELSEWHERE = "localhost:1", "server.example.org:1"
 
 
-class Recorder(grpc.ServerInterceptor):
-    """Keeps the authorization of each call, in their order."""
-
-    def __init__(self) -> None:
-        self.seen: list[str | bytes] = []
-
-    def intercept_service(
-        self,
-        continuation: Callable[[grpc.HandlerCallDetails], Handler],
-        handler_call_details: grpc.HandlerCallDetails,
-    ) -> Handler:
-        if "reshape" in handler_call_details.method.lower():  # not that the health is watched
-            self.seen += [value for key, value in handler_call_details.invocation_metadata if key == "authorization"]
-        return continuation(handler_call_details)
+@pytest.fixture
+def seen() -> list[str | bytes]:
+    """The authorization of each call that has reached `address`, in their order."""
+    return []
 
 
-def refuse(request: bytes, context: grpc.ServicerContext) -> bytes:
-    del request
-    context.abort(grpc.StatusCode.INVALID_ARGUMENT, "seen")
+@pytest.fixture
+def address(seen: list[str | bytes]) -> Iterator[str]:
+    """Of a server that refuses all."""
+
+    def refuse(_: object, context: grpc.ServicerContext) -> NoReturn:
+        seen.extend(value for key, value in context.invocation_metadata() if key == "authorization")
+        context.abort(grpc.StatusCode.INVALID_ARGUMENT, "seen")
+
+    with run_stock({"InferShape": refuse, "Reshape": refuse}, streams={"StreamReshape": refuse}) as address:
+        yield address
 
 
 ON_OTHER_MACHINES = ["0.0.0.0:1", "ipv4:127.0.0.1:1,10.0.0.1:1", "ipv4:10.0.0.1:1/127.0.0.1", "dns:///example.org"]
@@ -113,15 +109,12 @@ def test_a_token_file_that_is_damaged_for_a_moment_changes_nothing(damage: Calla
     assert token.read_pair() == ("authorization", "Bearer another")
 
 
-@pytest.mark.parametrize("kind", CALLERS)
-def test_every_call_shows_the_token_that_the_file_holds_when_it_begins(kind: str, tmp_path: Path):
-    path, recorder = tmp_path / "token", Recorder()
+def test_every_call_shows_the_token_that_the_file_holds_when_it_begins(
+    kind: str, address: str, seen: list[str | bytes], tmp_path: Path
+):
+    path = tmp_path / "token"
     path.write_text("one")
-    methods = {"InferShape": refuse, "BatchInferShape": refuse, "Reshape": refuse}
-    with (
-        run_stock(methods, interceptors=[recorder]) as address,
-        open_client(kind, address, token_file=path, **PLAIN) as client,
-    ):
+    with open_client(kind, address, token_file=path, **PLAIN) as client:
         for ask in (
             lambda: client.infer_shape([6], [6]),
             lambda: client.reshape([1, 2], [2]),
@@ -130,7 +123,7 @@ def test_every_call_shows_the_token_that_the_file_holds_when_it_begins(kind: str
             with pytest.raises(ServiceError):
                 ask()
             path.write_text(f"{path.read_text()}-and")
-    assert recorder.seen == ["Bearer one", "Bearer one-and", "Bearer one-and-and"]
+    assert seen == ["Bearer one", "Bearer one-and", "Bearer one-and-and"]
 
 
 def test_credentials_of_tls_leave_the_token_to_the_metadata():
@@ -141,21 +134,19 @@ def test_credentials_of_tls_leave_the_token_to_the_metadata():
     assert token.read_pair() == ("authorization", f"Bearer {SECRET}")
 
 
-@pytest.mark.parametrize("kind", CALLERS)
 def test_credentials_of_an_unknown_kind_send_the_token_as_the_core_lets_them(
-    kind: str, monkeypatch: pytest.MonkeyPatch
+    kind: str, address: str, seen: list[str | bytes], monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr("tensor_reshape.client.retries.PATIENCE_SECONDS", 0.7)
     local = grpc.local_channel_credentials(grpc.LocalConnectionType.LOCAL_TCP)  # which go nowhere else
     insecure = grpc.experimental.insecure_channel_credentials()  # type: ignore[no-untyped-call]
     rows = [(local, "seen", [f"Bearer {SECRET}"]), (insecure, r"health check|security level", [])]
-    for credentials, text, seen in rows:
-        recorder = Recorder()
+    for credentials, text, shown in rows:
         with (
-            run_stock({"InferShape": refuse}, interceptors=[recorder]) as address,
             open_client(kind, address, credentials=credentials, token=SECRET) as client,
             pytest.raises(ServiceError, match=text) as caught,
         ):
             client.infer_shape([6], [6])
         assert SECRET not in str(caught.value)
-        assert recorder.seen == seen
+        assert seen == shown
+        seen.clear()

@@ -120,7 +120,11 @@ def test_a_view_is_of_the_array_itself():
     assert np.shares_memory(make_output(deliver(transfer="view", like=SUPPLIER), "view"), SIX)
 
 
-@pytest.mark.parametrize("array", [SIX.astype(">f4"), SIX[::-1]], ids=["big-endian", "backwards"])
+@pytest.mark.parametrize(
+    "array",
+    [SIX.astype(">f4"), SIX[::-1], np.ones(6, [("flag", "i1"), ("number", "f4")])["number"]],
+    ids=["big-endian", "backwards", "gaps of no whole elements"],
+)
 def test_a_view_that_only_numpy_can_have_is_copied_for_others(array: Array):
     output = make_output(deliver(plan(array), transfer="view", like=SUPPLIER), "view")
     assert (output.dtype, output.flags.c_contiguous, output.flags.writeable) == (np.dtype("=f4"), True, True)

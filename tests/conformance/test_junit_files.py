@@ -8,33 +8,25 @@ from conformance_runs import HOSTILE, make_question
 from tensor_reshape.conformance.junit_files import build_junit
 from tensor_reshape.conformance.verdicts import Judgement, Verdict
 
-JUDGEMENTS = {
-    "inferred/good": Judgement(Verdict.AGREES),
-    "inferred/wrong": Judgement(Verdict.WRONG_SHAPE, "dim 0 is 7, not 6"),
-    "inferred/crash": Judgement(Verdict.CRASH, f"SIGSEGV {HOSTILE}"),
-    "partial/tighter": Judgement(Verdict.TIGHTER, "dim 0 is 4..5"),
-    "partial/not": Judgement(Verdict.UNSUPPORTED, "no names"),
-    "partial/agreed": Judgement(Verdict.WEAKER, "dim 0 is ?"),
-    "partial/changed": Judgement(Verdict.HANG, "no answer in 1 s"),
-    "partial/gone": Judgement(Verdict.AGREES),
+# By question, what came of it, and what a CI tool shows.
+JUDGEMENTS: dict[str, tuple[Judgement, list[type]]] = {
+    "inferred/good": (Judgement(Verdict.AGREES), []),
+    "inferred/wrong": (Judgement(Verdict.WRONG_SHAPE, "dim 0 is 7, not 6"), [Failure]),
+    "inferred/crash": (Judgement(Verdict.CRASH, f"SIGSEGV {HOSTILE}"), [Error]),
+    "partial/tighter": (Judgement(Verdict.TIGHTER, "dim 0 is 4..5"), []),
+    "partial/not": (Judgement(Verdict.UNSUPPORTED, "no names"), [Skipped]),
+    "partial/agreed": (Judgement(Verdict.WEAKER, "dim 0 is ?"), [Failure]),
+    "partial/changed": (Judgement(Verdict.HANG, "no answer in 1 s"), [Error]),
+    "partial/gone": (Judgement(Verdict.AGREES), []),
 }
-KINDS: dict[str, list[type]] = {
-    "inferred/good": [],
-    "inferred/wrong": [Failure],
-    "inferred/crash": [Error],
-    "partial/tighter": [],
-    "partial/not": [Skipped],
-    "partial/agreed": [Failure],
-    "partial/changed": [Error],
-    "partial/gone": [],
-}
+KINDS = {name: kinds for name, (_, kinds) in JUDGEMENTS.items()}
 AGREED = {f"partial/{name}@reshape": "weaker" for name in ("agreed", "changed", "gone")}
 
 
 def read(folder: Path, agreed: dict[str, str]) -> tuple[JUnitXml, dict[str, TestCase]]:
     """Returns a file, and its test cases by their names."""
     questions = [make_question(name) for name in JUDGEMENTS]
-    judgements = {f"{name}@reshape": judgement for name, judgement in JUDGEMENTS.items()}
+    judgements = {f"{name}@reshape": judgement for name, (judgement, _) in JUDGEMENTS.items()}
     (folder / "junit.xml").write_bytes(build_junit(f"mine {HOSTILE}", questions, judgements, agreed))
     xml = JUnitXml.fromfile(str(folder / "junit.xml"))
     cases = [case for suite in xml if isinstance(suite, TestSuite) for case in suite]

@@ -1,4 +1,4 @@
-"""Every type that was executed by OpenVINO for its bits: the same bytes, and the elements that the documents draw."""
+"""Every case that was executed: the same bytes through a server, and the elements that the documents draw."""
 
 import re
 from math import prod
@@ -17,6 +17,11 @@ from tests.oracles.conformance_cases import Case, load_recorded
 
 ROOT = Path(__file__).parents[2]
 CASES = load_recorded("ov")
+"""Of packed types, for their bits."""
+
+LAYOUTS = load_recorded("lay")
+"""Of strides; each place of a buffer holds its own index."""
+
 PICTURES = re.compile(r"^\| ([a-z\d, ]+) \| \d \| \d \| `([\d ]+)` \|$", re.MULTILINE)
 COMMENT_PICTURES = re.compile(r"((?:\|\d{8})+)\|\n(?: *//.*\n)*? *DATA_TYPE_(\w+) =")
 
@@ -28,20 +33,30 @@ def read_type(case: Case) -> DataType:
 def test_recorded_cases_have_every_packed_type_and_f8e8m0():
     packed = {data_type for data_type in DataType if data_type.is_packed}
     assert (len(CASES), set(map(read_type, CASES))) == (54, packed | {DataType.F8E8M0})
+    assert len(LAYOUTS) == 162
 
 
-def test_every_bit_comes_back_as_from_openvino(server: ServerProcess):
+def test_server_answers_a_generated_stub_with_the_bytes_of_the_execution(server: ServerProcess):
     with grpc.insecure_channel(server.address) as channel:
         stub = reshape_pb2_grpc.ReshapeServiceStub(channel)
-        for case in CASES:
+        for case in (*CASES, *LAYOUTS):
             number = tensor_pb2.DataType.ValueType(read_type(case))
-            items = np.array(case["shape"], "<i8")
-            shape = tensor_pb2.Tensor(data_type=tensor_pb2.DATA_TYPE_I64, dims=items.shape, data=items.tobytes())
-            data = tensor_pb2.Tensor(data_type=number, dims=case["data"], data=bytes.fromhex(case["bytes"]))
-            request = reshape_pb2.ReshapeRequest(shape=shape, special_zero=False, data=data)
-            output = stub.Reshape(request, timeout=10).output
+            data = tensor_pb2.Tensor(
+                data_type=number, dims=case["data"], strides=case.get("strides"), data=bytes.fromhex(case["bytes"])
+            )
+            if "strides" in case:
+                asked = reshape_pb2.StaticReshapeRequest(
+                    data=data, shape=case["shape"], special_zero=case["special_zero"]
+                )
+                output = stub.StaticReshape(asked, timeout=60).output
+            else:
+                items = np.array(case["shape"], "<i8")
+                shape = tensor_pb2.Tensor(data_type=tensor_pb2.DATA_TYPE_I64, dims=items.shape, data=items.tobytes())
+                request = reshape_pb2.ReshapeRequest(data=data, shape=shape, special_zero=False)
+                output = stub.Reshape(request, timeout=60).output
             want = (number, case["recorded"]["shape"], case["recorded"]["bytes"])
             assert (output.data_type, list(output.dims), output.data.hex()) == want, case["id"]
+            assert list(output.strides) == [], case["id"]
 
 
 def test_array_has_the_elements_and_bytes_of_openvino():

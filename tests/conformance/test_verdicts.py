@@ -19,6 +19,19 @@ VIEWED = make_question(
     "layouts/view", {"shape": [6, 1], "view": {"possibility": "possible", "strides": [1, 1]}}, shape=[6, 1]
 )
 MOVED = make_question("layouts/moved", {"shape": [6], "bytes": "0a0b"})
+EQUAL = make_question(
+    "symbols/equal", {"shape": [{"min": 5, "max": 8, "name": "M"}]}, data=["N:2..8"], shape=["M:5..20"]
+)
+UNNAMED = make_question("symbols/none", {"shape": [None, 3]}, data=["N", 3], shape=[-1, 3])
+TWO = make_question(
+    "partial/two", {"shape": [{"min": 2, "max": 8}] * 2}, data=[[2, 8], [2, 8]], shape=[0, 0], special_zero=True
+)
+LONG = make_question("partial/length", {"shape": [[128, 160]]}, data=[2, 2, 8, [4, 5]], shape=[[0, None]])
+SOMETIMES: Json = {"shape": [{"min": 0, "max": None, "name": "4*N"}], "view": {"possibility": "unknown"}}
+STRIDED = make_question("layouts/strided", SOMETIMES, data=["N", 4], shape=[-1], strides=[8, 1])
+DENSE = make_question(
+    "layouts/dense", {"shape": [None], "view": {"possibility": "unknown"}}, data=[None, 4], shape=[-1], strides=[4, 1]
+)
 
 VERDICTS: list[tuple[Question, Json, str]] = [
     (KNOWN, {"shape": [6]}, "agrees"),
@@ -64,25 +77,24 @@ VERDICTS: list[tuple[Question, Json, str]] = [
     (MOVED, {"shape": [6], "bytes": "0A0B"}, "agrees"),
     (MOVED, {"shape": [6], "bytes": "0b0a"}, "wrong_bytes"),
     (MOVED, {"shape": [6]}, "weaker"),
+    # A name may be any of those that the question makes equal, and an additional one that no instance contradicts.
+    (EQUAL, {"shape": [{"min": 5, "max": 8, "name": "N"}]}, "agrees"),
+    (UNNAMED, {"shape": [{"min": 0, "name": "N"}, 3]}, "tighter"),
+    (UNNAMED, {"shape": [{"min": 0, "name": "2*N"}, 3]}, "wrong_shape"),
+    # The worst dim counts, and an instance that is left out.
+    (TWO, {"shape": [[1, 8], [2, 7]]}, "wrong_shape"),
+    (LONG, {"shape": [[129, 160]]}, "wrong_shape"),
+    (LONG, {"shape": [[128, 159]]}, "wrong_shape"),
+    # A view has to hold for all instances.
+    *((STRIDED, SOMETIMES | {"view": {"possibility": one}}, "wrong_shape") for one in ("possible", "impossible", "so")),
+    (DENSE, {"shape": [None], "view": {"possibility": "possible", "strides": [1]}}, "tighter"),
 ]
 
 
 def test_answer_has_its_verdict():
     for question, record, verdict in VERDICTS:
         assert judge(question, record).verdict == verdict, (question.id, record)
-
-
-def test_name_may_be_any_of_those_that_the_question_makes_equal():
-    question = make_question(
-        "symbols/two", {"shape": [{"min": 5, "max": 8, "name": "M"}]}, data=["N:2..8"], shape=["M:5..20"]
-    )
-    assert judge(question, {"shape": [{"min": 5, "max": 8, "name": "N"}]}).verdict is Verdict.AGREES
-
-
-def test_additional_name_is_tighter_if_no_instance_contradicts_it():
-    question = make_question("symbols/none", {"shape": [None, 3]}, data=["N", 3], shape=[-1, 3])
-    assert judge(question, {"shape": [{"min": 0, "name": "N"}, 3]}).verdict is Verdict.TIGHTER
-    assert judge(question, {"shape": [{"min": 0, "name": "2*N"}, 3]}).verdict is Verdict.WRONG_SHAPE
+    assert judge(BOUNDED, {"shape": [[4, 6], 4]}).why == "dim 0 is 4..6, not 3..6: [2, 6] to [-1, 4] gives [3, 4]"
 
 
 def test_new_name_for_two_dims_that_may_differ_is_wrong():
@@ -92,29 +104,6 @@ def test_new_name_for_two_dims_that_may_differ_is_wrong():
     assert judge(question, {"shape": [new, {**new, "name": "y"}]}).verdict == "agrees"
     wrong = judge(question, {"shape": [new, new]})
     assert (wrong.verdict, wrong.why.partition(":")[0]) == ("wrong_shape", "dims [0, 1] are not all z")
-
-
-def test_answer_that_leaves_out_an_instance_is_wrong():
-    question = make_question("partial/length", {"shape": [[128, 160]]}, data=[2, 2, 8, [4, 5]], shape=[[0, None]])
-    for bounds in ([129, 160], [128, 159]):
-        assert judge(question, {"shape": [bounds]}).verdict == "wrong_shape", bounds
-    assert judge(BOUNDED, {"shape": [[4, 6], 4]}).why == ("dim 0 is 4..6, not 3..6: [2, 6] to [-1, 4] gives [3, 4]")
-
-
-def test_worst_dim_of_an_answer_counts():
-    known = {"data": [[2, 8], [2, 8]], "shape": [0, 0], "special_zero": True}
-    question = make_question("partial/two", {"shape": [{"min": 2, "max": 8}] * 2}, **known)
-    assert judge(question, {"shape": [[1, 8], [2, 7]]}).verdict is Verdict.WRONG_SHAPE
-
-
-def test_view_has_to_hold_for_all_instances():
-    right: Json = {"shape": [{"min": 0, "max": None, "name": "4*N"}], "view": {"possibility": "unknown"}}
-    question = make_question("layouts/open", right, data=["N", 4], shape=[-1], strides=[8, 1])
-    for possibility in ("possible", "impossible", "so"):
-        assert judge(question, right | {"view": {"possibility": possibility}}).verdict is Verdict.WRONG_SHAPE
-    right = {"shape": [None], "view": {"possibility": "unknown"}}
-    question = make_question("layouts/open", right, data=[None, 4], shape=[-1], strides=[4, 1])
-    assert judge(question, right | {"view": {"possibility": "possible", "strides": [1]}}).verdict is Verdict.TIGHTER
 
 
 def test_only_another_reason_is_reported():

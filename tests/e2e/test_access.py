@@ -81,29 +81,21 @@ RESHAPES: list[Callable[[AnyClient], object]] = [
 ]
 
 
-@pytest.mark.parametrize("kind", CALLERS)
-def test_a_caller_with_a_token_is_answered(kind: str, guarded: Guarded):
-    with guarded.open_client(kind, token=BATCH) as client:
-        for ask in (*QUERIES, *RESHAPES):
-            ask(client)
-
-
-@pytest.mark.parametrize(
-    "given", [{}, {"token": UNKNOWN}, {"metadata": [("authorization", f"Basic {BATCH}")]}], ids=str
-)
+@pytest.mark.parametrize("given", [{}, {"token": UNKNOWN}], ids=str)
 @pytest.mark.parametrize("kind", CALLERS)
 def test_a_caller_without_a_known_token_is_unauthenticated(kind: str, given: dict[str, Any], guarded: Guarded):
     with guarded.open_client(kind, **given) as client:
         for ask in (*QUERIES, *RESHAPES):
             with pytest.raises(UnauthenticatedError) as caught:
                 ask(client)
-            error = caught.value
-            assert (error.reason, error.field, error.metadata) == (Reason.UNAUTHENTICATED, "", {})
-            assert error.message == "the call shows no token that this server takes"
+            assert caught.value.reason is Reason.UNAUTHENTICATED
 
 
 @pytest.mark.parametrize("kind", CALLERS)
 def test_a_caller_may_call_only_the_permitted_methods(kind: str, guarded: Guarded):
+    with guarded.open_client(kind, token=BATCH) as client:
+        for ask in (*QUERIES, *RESHAPES):
+            ask(client)
     with guarded.open_client(kind, token=VIEWER) as client:
         for ask in QUERIES:
             ask(client)
@@ -111,17 +103,6 @@ def test_a_caller_may_call_only_the_permitted_methods(kind: str, guarded: Guarde
             with pytest.raises(PermissionDeniedError, match="may not call this method") as caught:
                 ask(client)
             assert caught.value.reason is Reason.PERMISSION_DENIED
-
-
-def test_a_damaged_file_of_tokens_leaves_the_former_ones(guarded: Guarded):
-    path = guarded.directory / "tokens"
-    content = path.read_text()
-    replace_file(path, f"{content}\nno token")
-    (record,) = guarded.server.await_records(1, "not reloaded", what="tokens")
-    assert record["reason"].startswith(f"{path}:4 is not NAME:TOKEN")
-    with guarded.open_client(token=BATCH) as client:
-        assert client.infer_shape([6], [6]) == (6,)
-    replace_file(path, content)
 
 
 def test_a_permission_is_taken_back_without_a_restart(guarded: Guarded):
@@ -192,12 +173,6 @@ def test_health_is_open_and_reflection_closed_by_default(guarded: Guarded):
         check = health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest())
         assert check.status == health_pb2.HealthCheckResponse.SERVING
         assert [find_code(channel, path, BEARER) for path in REFLECTIONS] == ["UNIMPLEMENTED"] * 2
-
-
-@pytest.mark.parametrize("kind", CALLERS)
-def test_a_token_travels_in_plain_text_if_it_is_allowed(kind: str, local_server: ServerProcess):
-    with open_client(kind, local_server.address, token=BATCH, allow_plaintext_token=True) as client:
-        assert client.infer_shape([2, 3], [6]) == (6,)
 
 
 def test_the_command_line_sends_a_plain_text_token_if_allowed(local_server: ServerProcess, tmp_path: Path):

@@ -1,8 +1,6 @@
 """Where a server listens, and where it refuses to."""
 
-import socket
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -42,11 +40,6 @@ def test_a_second_server_is_refused_and_the_first_goes_on(first: ServerProcess, 
     address = addresses.get(kind, first.addresses[2])
     assert refuse(address).startswith(f"Error: cannot listen on {address}: ")
     assert [infer(address) for address in first.addresses] == [(6,)] * 3
-
-
-def test_the_port_of_another_program_is_refused():
-    with closing(socket.create_server(("127.0.0.1", 0))) as other:
-        refuse(f"127.0.0.1:{other.getsockname()[1]}")
 
 
 def test_a_unix_socket_is_served_again_after_kill_and_stop(tmp_path: Path):

@@ -57,14 +57,6 @@ def test_a_server_with_compression_answers_and_bounds_its_memory(serving: str):
         assert (caught.value.code, "gzip" in caught.value.message) == (grpc.StatusCode.UNIMPLEMENTED, True)
 
 
-@pytest.mark.parametrize("kind", CALLERS)
-def test_a_server_takes_no_compression_by_default(kind: str, server: ServerProcess):
-    with open_client(kind, server.address, compression=GZIP) as client, pytest.raises(ServiceError) as caught:
-        client.reshape(np.zeros(1000, np.float32), [-1])
-    assert caught.value.code is grpc.StatusCode.UNIMPLEMENTED
-    assert "gzip" in caught.value.message
-
-
 @pytest.mark.parametrize("path", [INFER_SHAPE.path, STREAM_RESHAPE.path, CHECK_METHOD])
 def test_compressed_messages_are_refused_unread_by_default(path: str, server: ServerProcess):
     before = read_memory(server.process.pid, "VmHWM")

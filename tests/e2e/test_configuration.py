@@ -37,11 +37,6 @@ def test_a_bad_flag_ends_the_start_without_a_traceback(flags: list[str], code: i
     assert outcome.errors[-1].startswith("Error: ")
 
 
-def test_the_command_line_starts_the_same_server():
-    outcome = run_module("tensor_reshape.cli", "serve", "--listen", "nowhere")
-    assert (outcome.code, len(outcome.errors)) == (1, 1)
-
-
 def test_a_path_of_the_wrong_kind_is_a_usage_error(tmp_path: Path):
     directory = ["--tls-certificate", str(tmp_path)]
     missing = [["--tls-certificate", "missing"], ["--tls-key", "missing"], ["--shared-memory-dir", "missing"]]

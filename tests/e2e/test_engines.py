@@ -1,6 +1,5 @@
 """Which engine reads the connections of a server, and that it serves by either."""
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -60,19 +59,3 @@ def test_the_command_line_selects_the_engine_before_grpc_is_imported():
         server = ServerProcess(process)
         server.read_addresses(1)
         check(server, "polling")
-
-
-def test_the_environment_of_the_operator_is_left_as_it_is():
-    value = "-tcp_frame_size_tuning"
-    with run_server(env={"GRPC_EXPERIMENTS": value}) as server:
-        assert f"GRPC_EXPERIMENTS={value}" in Path(f"/proc/{server.process.pid}/environ").read_text().split("\0")
-        check(server, "event", f"GRPC_EXPERIMENTS={value} is left as it is")
-
-
-def test_an_untried_grpcio_keeps_its_own_engine(tmp_path: Path):
-    folder = tmp_path / "grpcio-9.99.0.dist-info"
-    folder.mkdir()
-    (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: grpcio\nVersion: 9.99.0\n")
-    path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
-    with run_server(env={"PYTHONPATH": path}) as server:
-        check(server, "event", "grpcio 9.99.0 was not tried with the polling engine")

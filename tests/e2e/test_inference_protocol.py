@@ -43,12 +43,6 @@ def test_a_refusal_has_the_reason_of_the_rules(
     assert (status.code(), type(refusal), getattr(refusal, "reason", None)) == (code, kind, reason)
 
 
-def test_the_server_is_live_and_ready(channel: grpc.Channel):
-    for name in ("ServerLive", "ServerReady"):
-        ((_, answer),) = send_request(channel, name, find_class(f"{name}Request")()).ListFields()
-        assert answer is True
-
-
 def test_a_stream_answers_in_order_and_refuses_one_message_only(channel: grpc.Channel):
     requests = [build_request(id="1"), build_request(id="2", target="[4]"), build_request(id="3")]
     stub = channel.stream_stream(

@@ -75,10 +75,6 @@ def has_ended(server: ServerProcess) -> bool:
     return server.process.poll() is not None
 
 
-def test_a_server_and_its_service_are_healthy(client: Client):
-    assert [client.check_health(), client.check_health("")] == [HealthStatus.SERVING] * 2
-
-
 @pytest.mark.parametrize(
     ("first", "second", "workers"),
     [

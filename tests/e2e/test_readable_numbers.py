@@ -13,16 +13,14 @@ from hypothesis import strategies as st
 
 from dim_strategies import LAWFUL_REQUESTS, REQUESTS
 from hypothesis_profiles import examples
-from remote_refusals import read_trailing, send_raw
+from remote_refusals import read_trailing
 from server_processes import ServerProcess
 from tensor_reshape.rules.batches import BatchItem
-from tensor_reshape.rules.operations import Operation
-from tensor_reshape.rules.questions import ShapeRequest
 from tensor_reshape.v1 import reshape_pb2
 from tensor_reshape.wire.batches import encode_batch_item, join_items
 from tensor_reshape.wire.health import CHECK_METHOD, encode_check_request
 from tensor_reshape.wire.inference import build_infer_request
-from tensor_reshape.wire.methods import OPERATION_METHODS, STREAM_RESHAPE
+from tensor_reshape.wire.methods import BATCH_INFER_SHAPE, INFER_SHAPE, OPERATION_METHODS, SERVICE, STREAM_RESHAPE
 from tensor_reshape.wire.reshapes import ReshapeCall, encode_reshape_request
 from tensor_reshape.wire.status import DETAILS_KEY
 from tensor_reshape.wire.streams import encode_begin, encode_chunk
@@ -56,68 +54,49 @@ def find_in_refusal(error: grpc.RpcError) -> list[str]:
     return [*find_unreadable(Status, raw), *details]
 
 
-def find_classes(method: str) -> tuple[type[Message], type[Message]]:
-    """Returns the classes of the requests and of the answers of a method."""
-    return getattr(reshape_pb2, f"{method}Request"), getattr(reshape_pb2, f"{method}Response")
-
-
-def ask(channel: grpc.Channel, method: str, request: bytes) -> list[str]:
-    """Returns what some reader would not take of a request, and of its answer."""
-    sent, received = find_classes(method)
-    findings = find_unreadable(sent, request)
-    try:
-        return findings + find_unreadable(received, send_raw(channel, method, request))
-    except grpc.RpcError as error:
-        return findings + find_in_refusal(error)
-
-
-def stream(channel: grpc.Channel, messages: list[bytes]) -> list[str]:
-    """Returns what some reader would not take of the messages of a stream, to either side."""
-    sent, received = find_classes(STREAM_RESHAPE.name)
+def exchange(channel: grpc.Channel, method: str, messages: list[bytes]) -> list[str]:
+    """Returns what some reader would not take of a call's messages, to either side: a unary call is a stream of one."""
+    sent: type[Message] = getattr(reshape_pb2, f"{method}Request")
+    received: type[Message] = getattr(reshape_pb2, f"{method}Response")
     findings = [finding for message in messages for finding in find_unreadable(sent, message)]
-    method: grpc.StreamStreamMultiCallable[bytes, bytes] = channel.stream_stream(STREAM_RESHAPE.path)
+    call: grpc.StreamStreamMultiCallable[bytes, bytes] = channel.stream_stream(f"/{SERVICE}/{method}")
     try:
-        for answer in method(iter(messages), timeout=SECONDS):
+        for answer in call(iter(messages), timeout=SECONDS):
             findings += find_unreadable(received, answer)
     except grpc.RpcError as error:
         findings += find_in_refusal(error)
     return findings
 
 
-@pytest.mark.parametrize("operation", OPERATION_METHODS, ids=str)
-@examples(100)
-@given(data=st.data())
-def test_every_reader_takes_an_answer_with_a_tensor(
-    raw_channel: grpc.Channel, operation: Operation, data: st.DataObject
-):
-    call, shape = data.draw(reshape_calls(operation))
-    assert ask(raw_channel, OPERATION_METHODS[operation].name, encode_reshape_request(call, shape)) == []
-
-
-@examples(100)
-@given(call=reshape_calls(), chunk_bytes=st.integers(1, 2**18))
-def test_every_reader_takes_the_messages_of_a_stream(
-    raw_channel: grpc.Channel, call: tuple[ReshapeCall, TensorView | None], chunk_bytes: int
-):
+def encode_stream(call: tuple[ReshapeCall, TensorView | None], chunk_bytes: int) -> list[bytes]:
     payload = call[0].data.payload
     size = max(chunk_bytes, len(payload) // 50)
     chunks = [encode_chunk(begin, payload[begin : begin + size]) for begin in range(0, len(payload), size)]
-    assert stream(raw_channel, [encode_begin(*call), *chunks]) == []
+    return [encode_begin(*call), *chunks]
 
 
+# method, the messages that a call of it sends
+CALLS: dict[str, st.SearchStrategy[list[bytes]]] = {
+    **{
+        method.name: reshape_calls(operation).map(lambda call: [encode_reshape_request(*call)])
+        for operation, method in OPERATION_METHODS.items()
+    },
+    STREAM_RESHAPE.name: st.builds(encode_stream, reshape_calls(), st.integers(1, 2**18)),
+    INFER_SHAPE.name: requests.map(lambda request: [build_infer_request(request).SerializeToString()]),
+    BATCH_INFER_SHAPE.name: st.lists(items, max_size=30).map(
+        lambda batch: [join_items([encode_batch_item(item) for item in batch])]
+    ),
+}
+
+
+@pytest.mark.parametrize("method", CALLS)
 @examples(200)
-@given(request=requests)
-def test_every_reader_takes_a_shape(raw_channel: grpc.Channel, request: ShapeRequest):
-    assert ask(raw_channel, "InferShape", build_infer_request(request).SerializeToString()) == []
+@given(data=st.data())
+def test_every_reader_takes_the_messages_of_a_call(raw_channel: grpc.Channel, method: str, data: st.DataObject):
+    assert exchange(raw_channel, method, data.draw(CALLS[method])) == []
 
 
-@examples(100)
-@given(batch=st.lists(items, max_size=30))
-def test_every_reader_takes_a_batch(raw_channel: grpc.Channel, batch: list[BatchItem]):
-    assert ask(raw_channel, "BatchInferShape", join_items([encode_batch_item(item) for item in batch])) == []
-
-
-@pytest.mark.parametrize("service", ["", "tensor_reshape.v1.ReshapeService"])
+@pytest.mark.parametrize("service", ["", SERVICE])
 def test_every_reader_takes_the_health(raw_channel: grpc.Channel, service: str):
     call: grpc.UnaryUnaryMultiCallable[bytes, bytes] = raw_channel.unary_unary(CHECK_METHOD)
     request = encode_check_request(service)

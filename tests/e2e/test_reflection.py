@@ -1,6 +1,5 @@
 """The descriptions that a tool without the .proto files reads."""
 
-import threading
 from collections.abc import Iterable, Iterator
 
 import grpc
@@ -9,8 +8,6 @@ from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from grpc_reflection.v1alpha.reflection_pb2 import ServerReflectionRequest as Request
 from grpc_reflection.v1alpha.reflection_pb2 import ServerReflectionResponse as Response
 
-from server_processes import run_server
-from tensor_reshape.client import Client
 from tensor_reshape.server.oip.messages import SERVICE as INFERENCE_SERVICE
 from tensor_reshape.v1 import reshape_pb2
 from tensor_reshape.wire.methods import SERVICE
@@ -40,28 +37,3 @@ def test_reflection_describes_the_services(channel: grpc.Channel, version: str):
     assert contract in own
     (service,) = inference[0].service
     assert [method.name for method in service.method] == [method.name for method in INFERENCE_SERVICE.methods]
-
-
-def test_reflection_can_be_switched_off():
-    with run_server("--no-reflection") as server, grpc.insecure_channel(server.address) as channel:
-        for version in VERSIONS:
-            with pytest.raises(grpc.RpcError) as raised:
-                next(ask(channel, version, [Request(list_services="")]))
-            assert raised.value.code() is grpc.StatusCode.UNIMPLEMENTED
-
-
-def test_idle_reflection_streams_take_no_worker_from_the_calls():
-    finished = threading.Event()
-
-    def keep_open() -> Iterator[Request]:
-        yield Request(list_services="")
-        finished.wait()
-
-    with run_server("--threads", "1") as server, grpc.insecure_channel(server.address) as channel:
-        responses = ask(channel, "v1", keep_open())
-        next(responses)
-        try:
-            with Client(server.address) as client:
-                assert client.infer_shape([6], [6], special_zero=False, timeout=60) == (6,)
-        finally:
-            finished.set()

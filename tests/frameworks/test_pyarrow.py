@@ -6,11 +6,9 @@ import numpy as np
 import pytest
 
 from both_clients import AnyClient
-from tensor_reshape.client import DataType, InvalidRequestError, Reason
+from tensor_reshape.client import DataType
 from tensor_reshape.client.arrays import read_array
 from tensor_reshape.client.frameworks import find_framework
-from tensor_reshape.client.requests import Arguments, plan_reshape
-from tensor_reshape.rules.operations import RESHAPE
 from tensor_reshape.wire.arrays import DTYPES
 
 pyarrow = pytest.importorskip("pyarrow", reason="PyArrow is not installed: scripts/verify frameworks installs it")
@@ -74,12 +72,6 @@ def test_an_array_is_read_where_it_lies_and_booleans_are_unpacked():
 def test_nulls_and_tables_are_refused(array: object, what: str):
     with pytest.raises(TypeError, match=what):
         read_array(array, "data")
-
-
-def test_an_array_of_texts_is_refused():
-    with pytest.raises(InvalidRequestError) as caught:
-        plan_reshape(Arguments(RESHAPE, pyarrow.array(["text"]), [1], special_zero=False, expected_shape=None))
-    assert caught.value.reason is Reason.DATA_TYPE_UNSUPPORTED
 
 
 def test_a_tensor_over_memory_that_is_read_only_says_so(any_client: AnyClient):

@@ -111,19 +111,6 @@ def test_a_tensor_is_a_place_to_land_in(any_client: AnyClient, way: str):
         assert list_bytes(out) == list(range(48)), name
 
 
-@pytest.mark.parametrize(
-    "out", [torch.empty(5), torch.empty(6).double(), torch.empty(12)[::2]], ids=["size", "type", "gaps"]
-)
-def test_a_tensor_that_the_output_does_not_fit_into_is_refused(any_client: AnyClient, out: Torch):
-    with pytest.raises(ValueError, match="out is a writable row-major array of float32 and shape"):
-        any_client.reshape(SIX, [6], out=out)
-
-
-def test_a_target_is_a_tensor_of_any_integers(any_client: AnyClient):
-    for name in ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"):
-        assert any_client.reshape(SIX, torch.tensor([2, 3]).to(getattr(torch, name))).shape == (2, 3), name
-
-
 @pytest.mark.parametrize("method", ["static_reshape", "dynamic_reshape", "reshape"])
 def test_every_operation_takes_tensors_of_integers_as_a_target(any_client: AnyClient, method: str):
     reshape = getattr(any_client, method)
@@ -159,13 +146,6 @@ def test_a_tensor_whose_memory_is_not_its_elements_says_what_to_pass(make: Calla
             read_array(tensor, field)
 
 
-def test_a_view_that_torch_has_no_strides_for_is_a_copy(any_client: AnyClient):
-    for data_type in (DataType.F32, DataType.BF16):
-        field = np.zeros(3, [("flag", "i1"), ("number", DTYPES[data_type])])
-        output: Torch = any_client.reshape(field["number"], [3], transfer="view", like=torch)
-        assert output.tolist() == [0, 0, 0]
-
-
 def test_a_tensor_whose_elements_torch_does_not_show_is_refused():
     with pytest.raises(TypeError, match=r"^data is a torch tensor whose elements cannot be read"):
         torch.vmap(lambda tensor: read_array(tensor, "data"))(torch.ones(2, 3))
@@ -175,11 +155,6 @@ def test_a_function_that_torch_compiles_calls_one_that_is_not_compiled(any_clien
     reshape = torch.compiler.disable(lambda tensor: any_client.reshape(tensor, [-1], like=tensor))
     compiled = torch.compile(lambda tensor: reshape(tensor + 1) * 2, backend="eager")
     assert compiled(SIX).tolist() == [2, 4, 6, 8, 10, 12]
-
-
-def test_torch_exports_other_numbers_of_a_negative_view():
-    negative = torch.view_as_complex(SIX.reshape(3, 2)).conj().imag
-    assert np.from_dlpack(negative).tolist() != negative.tolist()  # the reason why such a view is refused
 
 
 def test_a_type_that_is_not_served_is_refused(any_client: AnyClient):

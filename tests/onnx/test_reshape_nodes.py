@@ -66,14 +66,6 @@ def test_a_shape_that_callers_may_replace_is_the_one_of_the_input():
     assert [format_dims(node.target) for node in find(model)] == ["[K]"]
 
 
-def test_an_item_that_may_copy_is_asked_for_as_unknown():
-    (node,) = find(
-        parse("s = Shape(w) m = Constant<value_ints=[-1]>() t = Concat<axis=0>(s, m) y = Reshape(x, t)",
-              inputs="float[N,3,4] x, float[K] w")
-    )  # fmt: skip
-    assert (format_dims(node.target), format_dims(node.shape), node.copying) == ("[K, -1]", "[?, -1]", (0,))
-
-
 def test_a_reshape_of_another_domain_is_none():
     model = parse(f"{CONSTANT} y = Reshape(x, s)")
     model.graph.node[1].domain = "com.example"

@@ -63,20 +63,25 @@ def read_answers_plainly(raw: bytes) -> Iterator[ShapeAnswer | ReshapeError]:
         InvalidRequestError: it, or one of its results, is not one of the contract.
     """
     for result in _split(reshape_pb2.BatchInferShapeResponse, "results", raw):
-        yield _read_result(_parse(reshape_pb2.BatchInferShapeResult, result))
+        yield _read_result(parse_plainly(reshape_pb2.BatchInferShapeResult, result))
 
 
 def _split(kind: type[Message], name: str, raw: bytes) -> Sequence[bytes]:
-    message = _parse(_Items, raw)
+    message = parse_plainly(_Items, raw)
     unknown = UnknownFieldSet(message)
     if all(unknown[index].wire_type != _START_GROUP for index in range(len(unknown))):
         return cast("Sequence[bytes]", message.items)  # type: ignore[attr-defined]
     if len(raw) > MAX_HEADER_BYTES:
         raise InvalidRequestError.of(Reason.MESSAGE_MALFORMED, "")
-    return [item.SerializeToString() for item in getattr(_parse(kind, raw), name)]
+    return [item.SerializeToString() for item in getattr(parse_plainly(kind, raw), name)]
 
 
-def _parse(kind: type[AnyMessage], raw: bytes) -> AnyMessage:
+def parse_plainly(kind: type[AnyMessage], raw: bytes) -> AnyMessage:
+    """Returns what the generated class reads.
+
+    Raises:
+        InvalidRequestError: MESSAGE_MALFORMED.
+    """
     try:
         return kind.FromString(raw)
     except DecodeError:
@@ -86,7 +91,7 @@ def _parse(kind: type[AnyMessage], raw: bytes) -> AnyMessage:
 def _read_item(raw: bytes) -> BatchItem:
     if len(raw) > MAX_HEADER_BYTES:
         raise LimitError.of(Reason.HEAD_TOO_LARGE, "", limit=MAX_HEADER_BYTES)
-    item = _parse(reshape_pb2.BatchInferShapeItem, raw)
+    item = parse_plainly(reshape_pb2.BatchInferShapeItem, raw)
     if not item.HasField("question"):
         raise InvalidRequestError.of(Reason.FIELD_MISSING, "", "question")
     request, linked = _read_question(item.question), item.HasField("data_from")

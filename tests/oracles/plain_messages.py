@@ -6,7 +6,7 @@ thing that a parsed message does not tell any more is the size of its header, wh
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from google.protobuf.message import DecodeError, Message
+from google.protobuf.message import Message
 
 from tensor_reshape.rules.dims import AnyDim, check_dims
 from tensor_reshape.rules.dtypes import DataType, ElementKind
@@ -16,7 +16,7 @@ from tensor_reshape.rules.limits import MAX_HEADER_BYTES, Limits
 from tensor_reshape.rules.operations import OPERATIONS, Operation, check_rank, check_shape_data_type
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
 from tests.oracles.headers import measure_header
-from tests.oracles.plain_batches import read_answers_plainly, read_questions_plainly
+from tests.oracles.plain_batches import parse_plainly, read_answers_plainly, read_questions_plainly
 from tests.oracles.plain_dims import read_shape_plainly
 
 Reading = tuple[object, ...]
@@ -68,10 +68,7 @@ def describe_refusal(error: ReshapeError) -> Reading:
 def _parse(kind: str, raw: bytes) -> Message:
     if measure_header(raw, nested=kind not in _STREAMS) > MAX_HEADER_BYTES:
         raise LimitError.of(Reason.HEAD_TOO_LARGE, "", limit=MAX_HEADER_BYTES)
-    try:
-        return _MESSAGES[kind].FromString(raw)
-    except DecodeError:
-        raise InvalidRequestError.of(Reason.MESSAGE_MALFORMED, "") from None
+    return parse_plainly(_MESSAGES[kind], raw)
 
 
 def _check_presence(message: Message, field: str) -> None:

@@ -4,13 +4,13 @@ Plain and slow, and written apart from the product: the rules come from the spec
 unbounded, or there are more instances than BUDGET, only some are tried: these show what is unsound, not what is loose.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from math import isqrt, prod
 from random import Random
 
-from tensor_reshape.rules.dims import AnyDim, Dim, Expression, Interval, find_bounds, find_name, format_dims
+from tensor_reshape.rules.dims import AnyDim, Dim, Expression, Interval, Symbol, find_bounds, find_name, format_dims
 from tensor_reshape.rules.errors import InvalidRequestError
 from tensor_reshape.rules.inference import infer
 from tensor_reshape.rules.limits import MAX_DIM
@@ -166,7 +166,7 @@ def _meet_symbols(question: AnyQuestion) -> dict[str, Interval]:
 
     for dim in (*(question.data or ()), *(question.target or ())):
         if isinstance(dim, Dim) and dim.expression is not None:
-            for symbol in (*dim.expression.factors, *dim.expression.divisors):
+            for symbol in _list_symbols(dim):
                 meet(symbol.name, symbol.bounds)
             if dim.expression.symbol is not None:
                 meet(dim.expression.symbol.name, dim.bounds)
@@ -180,7 +180,7 @@ def _list_data(question: AnyQuestion, symbols: Mapping[str, Interval]) -> tuple[
     domains: dict[str, Interval] = {}
     for index, dim in enumerate(question.data):
         if isinstance(dim, Dim) and dim.expression is not None:
-            domains.update((name, symbols[name]) for name in _list_names(dim.expression))
+            domains.update((symbol.name, symbols[symbol.name]) for symbol in _list_symbols(dim))
         elif not isinstance(dim, int):
             domains[f"{_UNNAMED}data {index}"] = find_bounds(dim)
     ranges = [_list_values(bounds) for bounds in domains.values()]
@@ -212,12 +212,7 @@ def _list_points(question: AnyQuestion, rows: Iterable[tuple[Dims, Names]]) -> s
             if volume % low == 0:
                 points |= {low, volume // low}
     for dim in (*(question.data or ()), *(question.target or ()), *(question.expected or ())):
-        symbols = (
-            (*dim.expression.factors, *dim.expression.divisors)
-            if isinstance(dim, Dim) and dim.expression is not None
-            else ()
-        )
-        for low, high in (find_bounds(dim), *(symbol.bounds for symbol in symbols)):
+        for low, high in (find_bounds(dim), *(symbol.bounds for symbol in _list_symbols(dim))):
             points |= {max(low, 0), low + 1, max(low if high is None else high, 0)}
     return points
 
@@ -231,7 +226,7 @@ def _list_domains(
         if item is None:
             domains[f"{_UNNAMED}item {index}"] = [-1, *sorted(points)]
         elif isinstance(item, Dim) and item.expression is not None:
-            for name in _list_names(item.expression):
+            for name in {symbol.name for symbol in _list_symbols(item)}:
                 domains[name] = [value for value in sorted(points) if symbols[name].holds(value)]
         elif isinstance(item, Dim):
             domains[f"{_UNNAMED}item {index}"] = [value for value in sorted(points) if item.bounds.holds(value)]
@@ -272,8 +267,7 @@ def _find_value(dim: AnyDim, key: str, names: Names) -> int | None:
         return names[key]
     if dim.expression.symbol is not None:
         return names[dim.expression.symbol.name]
-    above = dim.expression.coefficient * prod(names[symbol.name] for symbol in dim.expression.factors)
-    below = dim.expression.divisor * prod(names[symbol.name] for symbol in dim.expression.divisors)
+    above, below = _multiply(dim.expression, names)
     return above // below if below and above % below == 0 and dim.bounds.holds(above // below) else None
 
 
@@ -294,19 +288,24 @@ def _meet_expected(expected: Sequence[AnyDim] | None, output: Dims, names: Names
     return kept
 
 
-def _list_names(expression: Expression) -> Iterator[str]:
-    return (symbol.name for symbol in (*expression.factors, *expression.divisors))
+def _list_symbols(dim: AnyDim) -> Sequence[Symbol]:
+    expression = dim.expression if isinstance(dim, Dim) else None
+    return () if expression is None else (*expression.factors, *expression.divisors)
+
+
+def _multiply(expression: Expression, names: Names) -> tuple[int, int]:
+    """Returns what an expression divides, and by what."""
+    return (
+        expression.coefficient * prod(names[symbol.name] for symbol in expression.factors),
+        expression.divisor * prod(names[symbol.name] for symbol in expression.divisors),
+    )
 
 
 def _is_term(expression: Expression, value: int, names: Names) -> bool:
-    above = expression.coefficient * prod(names[symbol.name] for symbol in expression.factors)
-    below = expression.divisor * prod(names[symbol.name] for symbol in expression.divisors)
+    above, below = _multiply(expression, names)
     return below != 0 and above == value * below
 
 
 def _holds(equality: Equality, names: Names, *, empty: bool) -> bool:
-    sides = [
-        expression.coefficient * prod(names[symbol.name] for symbol in expression.factors)
-        for expression in equality[:2]
-    ]
-    return sides[0] == sides[1] or (empty and equality.unless_empty)
+    left, right = (_multiply(expression, names)[0] for expression in equality[:2])
+    return left == right or (empty and equality.unless_empty)

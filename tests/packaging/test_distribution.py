@@ -2,37 +2,19 @@
 
 import re
 import tarfile
-from email import message_from_bytes
 from pathlib import Path, PurePosixPath
 from zipfile import ZipFile
 
 import pytest
-from packaging.requirements import Requirement
 from packaging.version import Version
 
 ROOT = Path(__file__).parents[2]
-PORTIONS = {
-    "cli": "client",
-    "client": "client",
-    "conformance": "client",
-    "onnx": "client",
-    "rules": "core",
-    "runtime": "core",
-    "server": "server",
-    "testing": "client",
-    "wire": "core",
-}
+SOURCE_ROOTS = ("core", "client", "server")
 CONTRACT = sorted(path.stem for path in (ROOT / "protos" / "tensor_reshape" / "v1").glob("*.proto"))
 GENERATED = [
     f"{name}{suffix}" for name in CONTRACT for suffix in ("_pb2.py", "_pb2.pyi", "_pb2_grpc.py", "_pb2_grpc.pyi")
 ]
-SERVER_PACKAGES = {
-    "grpcio-channelz",
-    "grpcio-health-checking",
-    "grpcio-reflection",
-    "prometheus-client",
-    "python-json-logger",
-}
+GENERATED_ENDINGS = {".pyc", ".binpb"}
 GRPC_VERSION = re.compile(r"^GRPC_GENERATED_VERSION = '(.+)'$", re.MULTILINE)
 PROTOBUF_VERSION = re.compile(
     r"ValidateProtobufRuntimeVersion\(\s*_runtime_version\.Domain\.PUBLIC,\s*(\d+),\s*(\d+),\s*(\d+),"
@@ -45,34 +27,30 @@ def wheel_files(wheel: Path) -> dict[str, bytes]:
         return {name: archive.read(name) for name in archive.namelist()}
 
 
-def list_kit() -> dict[str, Path]:
-    """Returns the files of the conformance kit by their paths in the wheel; the repository has them elsewhere."""
+def list_files() -> dict[str, Path]:
+    """Returns what the repository has of the wheel, by the paths there; those of the conformance kit differ."""
     kit = ROOT / "conformance"
     paths = [*(kit / "cases").rglob("*.jsonl"), kit / "VERSION"]
-    return {f"tensor_reshape/conformance/{path.relative_to(kit).as_posix()}": path for path in paths}
-
-
-def list_sources(portion: str) -> set[str]:
-    """Returns the portion's files in the repository, as paths in the wheel."""
-    root = ROOT / PORTIONS[portion]
-    paths = [path for path in (root / "tensor_reshape" / portion).rglob("*") if path.is_file()]
-    return {path.relative_to(root).as_posix() for path in paths if path.suffix != ".pyc"}
+    files = {f"tensor_reshape/conformance/{path.relative_to(kit).as_posix()}": path for path in paths}
+    for root in SOURCE_ROOTS:
+        found = (path for path in (ROOT / root / "tensor_reshape").rglob("*") if path.is_file())
+        files |= {
+            path.relative_to(ROOT / root).as_posix(): path
+            for path in found
+            if path.suffix not in GENERATED_ENDINGS and path.parent.name != "v1"
+        }
+    return files
 
 
 def test_wheel_holds_every_portion_whole_and_nothing_else(wheel_files: dict[str, bytes]):
-    generated = {f"tensor_reshape/v1/{name}" for name in ("__init__.py", "py.typed", *GENERATED)}
-    expected = generated.union(list_kit(), *map(list_sources, PORTIONS))
+    files = list_files()
     # Built from protos/: in the repository they are files that git ignores.
-    expected |= {f"tensor_reshape/server/{name}" for name in ("oip/open_inference.binpb", "http/contract.binpb")}
+    generated = {f"tensor_reshape/v1/{name}" for name in ("__init__.py", "py.typed", *GENERATED)}
+    generated |= {f"tensor_reshape/server/{name}" for name in ("oip/open_inference.binpb", "http/contract.binpb")}
 
-    assert {name for name in wheel_files if ".dist-info/" not in name} == expected
+    assert {name for name in wheel_files if ".dist-info/" not in name} == files.keys() | generated
+    assert [name for name, path in files.items() if wheel_files[name] != path.read_bytes()] == []
     assert [name for name in wheel_files if re.search(r"(^|/)(tests/|test_|conftest)", name)] == []
-
-
-def test_wheel_holds_the_conformance_kit_of_the_repository(wheel_files: dict[str, bytes]):
-    kit = list_kit()
-
-    assert [name for name, path in kit.items() if wheel_files[name] != path.read_bytes()] == []
 
 
 def test_sdist_holds_what_it_takes_to_build_and_nothing_generated(wheel: Path):
@@ -86,17 +64,6 @@ def test_sdist_holds_what_it_takes_to_build_and_nothing_generated(wheel: Path):
     assert [path for path in paths if "_pb2" in path.name or path.suffix == ".pyc" or "__pycache__" in path.parts] == []
 
 
-def test_server_extra_adds_the_packages_that_only_the_server_needs(wheel_files: dict[str, bytes]):
-    (metadata,) = [data for name, data in wheel_files.items() if name.endswith(".dist-info/METADATA")]
-    requirements = [Requirement(text) for text in message_from_bytes(metadata).get_all("Requires-Dist", [])]
-    base, server = (
-        {item.name for item in requirements if item.marker is None or item.marker.evaluate({"extra": extra})}
-        for extra in ("", "server")
-    )
-
-    assert server - base == SERVER_PACKAGES
-
-
 def test_floors_are_those_that_the_generated_code_demands(wheel_files: dict[str, bytes], floors: dict[str, Version]):
     texts = {name: data.decode() for name, data in wheel_files.items() if name.startswith("tensor_reshape/v1/")}
     of_grpc = [Version(version) for text in texts.values() for version in GRPC_VERSION.findall(text)]
@@ -105,4 +72,4 @@ def test_floors_are_those_that_the_generated_code_demands(wheel_files: dict[str,
     assert (len(of_grpc), max(of_grpc) <= floors["grpcio"]) == (len(CONTRACT), True)
     assert of_protobuf == [floors["protobuf"]] * len(CONTRACT)
     # The packages of grpcio are released together.
-    assert {floors[name] for name in SERVER_PACKAGES if name.startswith("grpcio-")} == {floors["grpcio"]}
+    assert {floor for name, floor in floors.items() if name.startswith("grpcio-")} == {floors["grpcio"]}

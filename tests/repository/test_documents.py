@@ -22,6 +22,8 @@ from tensor_reshape.cli.__main__ import COMMANDS as LAZY_COMMANDS
 from tensor_reshape.cli.lazy_commands import load_all
 from tensor_reshape.client import DataType
 from tensor_reshape.rules.operations import OPERATIONS
+from tensor_reshape.server.calls import lifecycle
+from tensor_reshape.server.workers import slots
 from tensor_reshape.v1 import reshape_pb2, reshape_pb2_grpc
 from tensor_reshape.wire.status import RETRY_SECONDS
 
@@ -35,7 +37,7 @@ import json, sys
 for name, text in json.load(sys.stdin):
     exec(compile(text, name, "exec"), {"__name__": "__main__"})
 """
-DIRECTIVES = {"{eval-rst}", "{include}"}
+DIRECTIVES = {"{eval-rst}", "{include}", "{literalinclude}"}
 """What Sphinx puts in the place of the block."""
 LANGUAGES = {"python", "console", "sh", "json", "js", "text", "ts", "go", "cpp", "py", "toml", "yaml", *DIRECTIVES}
 """`py` is Python that runs in another environment than this one. `yaml` is a kustomization:
@@ -118,6 +120,17 @@ def test_files_that_pages_name_exist():
     # Links from docs/ are those of the site: test_site.py follows them.
     links = [path for page in OUTSIDE_THE_SITE for path in LINK.findall(read_prose(page))]
     assert [path for path in links if not (ROOT / path.partition("#")[0]).exists()] == []
+
+
+def test_overview_has_a_row_for_every_state_and_names_modules_that_exist():
+    page = (ROOT / "docs/architecture/overview.md").read_text()
+    for heading, states in (("The life of a call", lifecycle.State), ("Workers", slots.State)):
+        section = page.partition(f"## {heading}\n")[2].partition("\n## ")[0]
+        rows = re.findall(r"^\| ([A-Z_, ]+) \|", section, re.MULTILINE)
+        assert sorted(name for row in rows for name in row.split(", ")) == sorted(states.__members__), heading
+
+    modules = re.findall(r"`((?:rules|wire|calls|service|auxiliary|transport|process|workers)/\w+\.py)`", page)
+    assert [module for module in modules if not list(ROOT.glob(f"*/tensor_reshape/**/{module}"))] == []
 
 
 def test_page_of_operations_has_the_data_types_of_each():

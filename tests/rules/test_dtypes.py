@@ -3,7 +3,7 @@
 import ml_dtypes
 import numpy as np
 
-from tensor_reshape.rules.dtypes import GRAPH_FLOATS, INTEGERS, DataType, ElementKind, format_data_types
+from tensor_reshape.rules.dtypes import INTEGERS, DataType, ElementKind, format_data_types
 from tensor_reshape.v1 import tensor_pb2
 
 NUMPY = {
@@ -74,7 +74,5 @@ def test_a_group_of_elements_is_the_smallest_that_fills_whole_bytes():
         assert sizes == [0, *filled, *(2 * size for size in filled), *(3 * size for size in filled)], data_type
 
 
-def test_groups_of_types_are_those_of_the_specifications():
-    assert {str(data_type) for data_type in INTEGERS} == {"i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64"}
-    assert {str(data_type) for data_type in GRAPH_FLOATS} == {"f16", "bf16", "f32"}
+def test_types_are_listed_in_their_order():
     assert format_data_types(frozenset({DataType.F64, DataType.BOOLEAN, DataType.BF16})) == "boolean, bf16, f64"

@@ -79,10 +79,11 @@ def test_only_advice_made_for_the_question_is_in_the_message():
 
 
 def test_a_division_names_the_dim_that_a_0_copies():
-    data: list[AnyDim] = [name_dim("N"), 7]
-    whole, rest = (refuse(data, [0, 5, -1], operation).metadata for operation in (STATIC_RESHAPE, RESHAPE))
-    assert (whole["dividend"], whole["divisor"]) == ("N*7", "N*5")
-    assert (rest["dividend"], rest["divisor"]) == ("7", "5")  # without what the copies take from both sides
+    questions: list[tuple[AnyDim, str, str]] = [(name_dim("N"), "N*7", "N*5"), (2, "14", "10")]
+    for copied, dividend, divisor in questions:
+        whole, rest = (refuse([copied, 7], [0, 5, -1], operation).metadata for operation in (STATIC_RESHAPE, RESHAPE))
+        assert (whole["dividend"], whole["divisor"]) == (dividend, divisor)
+        assert (rest["dividend"], rest["divisor"]) == ("7", "5")  # without what the copies take from both sides
 
 
 def test_the_nearest_divisors_are_accepted():

@@ -38,7 +38,7 @@ PRODUCTS: dict[str, Product] = {
 }
 NEITHER = [
     *["", "N M", "4N", "N:4", "(N", "N)", "f(", "f()", "f(,)", "f(a b)", "a,b", "N*", "N^", "N^0", "N^100", "(N*M)^2"],
-    *["None", "unknown", "''", "'N", "?", "2..8", "1.5", "2-3", "a < b", "N!", "((N^9)^9)^9", "'a' + b"],
+    *["None", "unknown", "''", "'N", "?", "2..8", "1.5", "2-3", "a < b", "N!", "((N^9)^9)^9", "'a' + b", "N/"],
 ]
 # Names that would be read otherwise stand in quotes.
 QUOTED = {

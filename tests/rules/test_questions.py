@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from tensor_reshape.rules.dims import AnyDim, Dim, Interval, Symbol, make_expression
 from tensor_reshape.rules.operations import RESHAPE, STATIC_RESHAPE
-from tensor_reshape.rules.questions import Equality, Kind, Question, is_known
+from tensor_reshape.rules.questions import Equality, Question, is_known
 
 Sides = list[tuple[Sequence[AnyDim] | None, Sequence[AnyDim] | None]]
 
@@ -25,7 +25,3 @@ def test_an_equality_is_written_as_a_sentence():
     sides = make_expression(2, [Symbol("N")]), make_expression(1, [Symbol("M")])
     assert str(Equality(*sides, unless_empty=False)) == "2*N = M"
     assert str(Equality(*sides, unless_empty=True)) == "2*N = M unless the tensor is empty"
-
-
-def test_each_kind_has_a_text_of_its_own():
-    assert len({kind.value for kind in Kind}) == len(Kind) == 5

@@ -79,6 +79,7 @@ VIEWS: dict[tuple[str | None, Dims, str | None], View] = {
     ("2 3", (3, 1), "-1"): View(POSSIBLE, (1,)),
     ("2 3", (1, 2), "-1"): View(IMPOSSIBLE),
     ("N 2 3", (6, 3, 1), "0 -1"): View(POSSIBLE, (6, 1)),
+    ("N 4", (4, 1), "-1 2"): View(POSSIBLE, (2, 1)),  # a dim that ends within a run of unknown length
     (None, (1,), "-1"): View(UNKNOWN),
     ("2 3", (3, 1), None): View(UNKNOWN),
     ("M", (1,), "0 12..12"): View(POSSIBLE, (0, 0)),  # only an empty tensor

@@ -54,11 +54,6 @@ def test_default_address_is_for_this_machine():
     assert Config().listen == ("127.0.0.1:50051",)
 
 
-def test_limits_are_those_of_the_settings():
-    limits = Config(max_message_bytes=5000, max_rank=7).limits
-    assert (limits.max_output_bytes, limits.max_rank) == (5000, 7)
-
-
 def test_each_setting_takes_the_values_within_its_bounds():
     for setting, value, admitted in list_edges():
         values: dict[str, Any] = {**ROOMY, setting: value}

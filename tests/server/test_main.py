@@ -58,14 +58,6 @@ def test_each_setting_is_set_by_its_flag_and_its_variable():
         assert parse()[name] == default, name
 
 
-def test_number_below_its_minimum_is_a_mistake_of_usage():
-    for setting in SETTINGS:
-        if setting.declaration.least is not None:
-            refusal = refuse(f"{setting.flag}={setting.declaration.least - 1}")
-            assert refusal.param is not None
-            assert refusal.param.name == setting.name
-
-
 def test_size_is_taken_with_its_unit():
     for setting in (setting for setting in SETTINGS if setting.is_size):
         assert parse(setting.flag, "64KiB")[setting.name] == 64 * 2**10

@@ -8,26 +8,14 @@ from queue import SimpleQueue
 
 import pytest
 
-from http_calls import connect, request
+from http_calls import connect
 from in_process import ANY_PORT, run_runner
-from tensor_reshape.client import Client, HealthStatus
 from tensor_reshape.server import side_ports
 from tensor_reshape.server.config import Config, ConfigError
 from tensor_reshape.server.http.ports import HttpPort
 from tensor_reshape.server.side_ports import import_gateway
 
 CONFIG = Config(listen=(ANY_PORT,), drain_seconds=0, grace_seconds=0)
-
-
-def test_ports_are_served_if_they_are_configured():
-    with run_runner(CONFIG) as runner:
-        assert (runner.health_address, runner.http_address) == (None, None)
-    with run_runner(replace(CONFIG, health_listen=ANY_PORT, http_listen=ANY_PORT)) as runner:
-        assert runner.health_address is not None
-        assert runner.http_address is not None
-        with Client(runner.health_address) as client:
-            assert client.check_health() is HealthStatus.SERVING
-        assert request(runner.http_address, "GET", "/healthz").document == {"status": "SERVING"}
 
 
 def test_server_ends_when_its_thread_for_http_has_ended(monkeypatch: pytest.MonkeyPatch):

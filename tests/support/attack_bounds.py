@@ -44,11 +44,9 @@ class Attack(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The name in tables and on command lines."""
         return self.run.__name__.replace("_", "-") + (f"-{self.connections}" if self.connections > 1 else "")
 
     @property
     def sentence(self) -> str:
-        """What it does."""
         crowd = f" {self.connections} connections do it at once." if self.connections > 1 else ""
         return f"{(self.run.__doc__ or '').strip()}{crowd}"

@@ -222,7 +222,6 @@ def count_errors(records: Iterable[Record]) -> int:
 
 
 def main() -> None:
-    """Attacks until standard input ends."""
     attack, address = ATTACKS[sys.argv[1]], sys.argv[2]
     ends = Counter[str]()
 

@@ -29,8 +29,6 @@ os.execv(sys.argv[2], sys.argv[2:])
 
 @dataclass(frozen=True)
 class BareServer:
-    """A server that accepts connections."""
-
     process: subprocess.Popen[bytes]
     address: str
 
@@ -40,7 +38,6 @@ class BareServer:
         resource.prlimit(self.process.pid, kind, (value if value >= 0 else hard, hard))
 
     def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
-        """Sends a signal, awaits the end, and returns the exit code."""
         self.process.send_signal(number)
         return self.process.wait(STOP_SECONDS)
 

@@ -39,7 +39,6 @@ class Collector:
             self._news.notify_all()
 
     def clear(self) -> None:
-        """Lets go of what has arrived."""
         with self._news:
             self._spans.clear()
 
@@ -61,8 +60,6 @@ def read_attributes(holder: Span | Resource) -> dict[str, Any]:
 
 @contextmanager
 def run_collector() -> Iterator[Collector]:
-    """Collects until the end of the block."""
-
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["content-length"]))

@@ -37,7 +37,6 @@ class Host(NamedTuple):
 
     @property
     def command_prefix(self) -> tuple[str, ...]:
-        """What runs a command on this host."""
         return ("ip", "netns", "exec", self.name)
 
 
@@ -49,7 +48,6 @@ class HostNetwork:
     """
 
     def __init__(self, count: int) -> None:
-        """Makes the bridge and so many hosts."""
         _prepare_files()
         _run("ip", "link", "set", "lo", "up")
         _run("ip", "link", "add", _BRIDGE, "type", "bridge")
@@ -62,11 +60,9 @@ class HostNetwork:
         _run("ip", "link", "set", host.link, "down")
 
     def reconnect(self, host: Host) -> None:
-        """Plugs the cable in again."""
         _run("ip", "link", "set", host.link, "up")
 
     def count_bytes(self, host: Host) -> int:
-        """Returns how much the host has sent so far."""
         (link,) = json.loads(_run("ip", "-json", "-statistics", "link", "show", host.link))
         received: int = link["stats64"]["rx"]["bytes"]  # by the bridge's end of the cable
         return received

@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from enum import IntEnum
-from types import TracebackType
 from typing import NamedTuple, Self, cast
 
 import hpack
@@ -56,12 +55,10 @@ class End(NamedTuple):
 
     @property
     def is_ok(self) -> bool:
-        """Whether it is a good one."""
         return self.status == "0"
 
 
 def frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
-    """Returns a frame."""
     return len(payload).to_bytes(3, "big") + bytes([kind, flags]) + stream.to_bytes(4, "big") + payload
 
 
@@ -135,13 +132,9 @@ class Connection:
             threading.Thread(target=self._read_all, daemon=True).start()
 
     def __enter__(self) -> Self:
-        """Returns the connection itself."""
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        """Closes it."""
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def send(self, raw: bytes) -> None:
@@ -179,13 +172,11 @@ class Connection:
         return sent
 
     def call(self, path: str, message: bytes, *, seconds: float = SECONDS) -> End:
-        """Makes a unary call."""
         stream = self.open(path)
         self.send_data(stream, grpc_message(message), end=True, seconds=seconds)
         return self.await_end(stream, seconds=seconds)
 
     def await_end(self, stream: int, *, seconds: float = SECONDS) -> End:
-        """Awaits the end of a call."""
         with self._news:
             self._news.wait_for(lambda: self._is_over(stream), seconds)
             trailers = self.headers.get(stream, {})
@@ -207,7 +198,6 @@ class Connection:
             return self._news.wait_for(condition, seconds)
 
     def close(self) -> None:
-        """Closes the connection."""
         with suppress(OSError):
             self.socket.shutdown(socket.SHUT_RDWR)
         self.socket.close()

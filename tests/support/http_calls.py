@@ -24,7 +24,6 @@ class Reply(NamedTuple):
 
     @property
     def reason(self) -> str:
-        """Of a refusal."""
         return str(self.document["details"][0]["reason"])
 
 
@@ -68,7 +67,6 @@ def post(
     *,
     context: ssl.SSLContext | None = None,
 ) -> Reply:
-    """Asks a method."""
     told = {"content-type": "application/json", **headers}
     return request(address, "POST", path, write_json(document), told, context=context)
 
@@ -88,7 +86,6 @@ def write_request(
 
 
 def connect(address: str) -> socket.socket:
-    """Opens a connection."""
     host, _, port = address.rpartition(":")
     return socket.create_connection((host, int(port)), WAIT_SECONDS)
 

@@ -59,5 +59,4 @@ def send_request(channel: grpc.Channel, method: str, request: InferMessage, time
 
 
 def read_response(raw: bytes) -> InferMessage:
-    """Returns a ModelInferResponse."""
     return find_class("ModelInferResponse").FromString(raw)

@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,12 +21,10 @@ from tensor_reshape.client import AsyncClient, Client
 from tensor_reshape.client.transfers import Way
 from tensor_reshape.wire.arrays import Array
 
-RESTART_SECONDS, KILL_SECONDS, KILL_CALLS = 2.0, 1.5, 10_000
+RESTART_SECONDS, _KILL_SECONDS, KILL_CALLS = 2.0, 1.5, 10_000
 # The port is nobody's while no server is there. Of this address, nobody else takes one.
 HOST = "127.0.0.2" if sys.platform == "linux" else "127.0.0.1"
 _SMALL, _LARGE = np.arange(6, dtype=np.float32), np.arange(1 << 18, dtype=np.float32)
-_STREAM: Way = "stream"
-_INLINE: Way = "inline"
 _CHUNK_BYTES = 1 << 16
 _TASKS = 4
 # A server that begins when its standard input ends.
@@ -78,10 +76,21 @@ class Figures:
         return 0.0 if self.has_replica else self.stop_seconds + self.start_seconds
 
     def note_call(self, kind: str, seconds: float) -> None:
-        """Counts a call that was answered."""
         with self._lock:
             self.calls[kind] += 1
             self.slowest_seconds[kind] = max(seconds, self.slowest_seconds.get(kind, 0.0))
+
+    @contextmanager
+    def measure(self, kind: str) -> Iterator[None]:
+        """Counts the call that the block makes: it was answered, or it failed if anything was raised."""
+        begin = time.monotonic()
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001 - whatever it is, a caller would notice
+            with self._lock:
+                self.failures.append(f"{kind}: {type(error).__name__}: {error}")
+        else:
+            self.note_call(kind, time.monotonic() - begin)
 
     def await_calls(self, count: int) -> None:
         """Waits until so many more were answered."""
@@ -91,15 +100,9 @@ class Figures:
             time.sleep(_LOOK_SECONDS)
 
     def note_restart(self, stop_seconds: float, start_seconds: float) -> None:
-        """Counts a restart."""
         self.interruptions += 1
         self.stop_seconds = max(stop_seconds, self.stop_seconds)
         self.start_seconds = max(start_seconds, self.start_seconds)
-
-    def note_failure(self, kind: str, error: Exception) -> None:
-        """Keeps why a call failed."""
-        with self._lock:
-            self.failures.append(f"{kind}: {type(error).__name__}: {error}")
 
     def find_problems(self) -> list[str]:
         """Returns what is not as it must be: calls that failed, and calls that noticed late that a server was there."""
@@ -120,9 +123,8 @@ def run_restarts(
 
     Between two calls of a caller there are `rest_seconds`.
     """
-    figures, began = Figures(), time.monotonic()
-    end = began + seconds
-    with measure_lateness() as meter, ExitStack() as stack:
+    figures, end = Figures(), time.monotonic() + seconds
+    with note_lateness(figures), ExitStack() as stack:
         server = stack.enter_context(run_server(*flags, listen=(f"{HOST}:0",)))
         address = server.address
         with keep_calling(address, figures, rest_seconds=rest_seconds):
@@ -135,26 +137,28 @@ def run_restarts(
                 stopped, server = time.monotonic(), following
                 let_listen(server)
                 figures.note_restart(stopped - begin, time.monotonic() - stopped)
-    figures.lateness = meter.find_lateness(began, time.monotonic())
     return figures
 
 
-def run_kills(calls: int = KILL_CALLS, *flags: str, every_seconds: float = KILL_SECONDS) -> Figures:
+@contextmanager
+def note_lateness(figures: Figures) -> Iterator[None]:
+    began = time.monotonic()
+    with measure_lateness() as meter:
+        yield
+    figures.lateness = meter.find_lateness(began, time.monotonic())
+
+
+def run_kills(calls: int, *flags: str) -> Figures:
     """Kills one of two workers with SIGKILL every few seconds, in turn, until so many calls were answered."""
     figures = Figures()
     with run_server("--workers", "2", *flags) as server, keep_calling(server.address, figures):
         while figures.calls.total() < calls:
-            time.sleep(every_seconds)
-            kill_worker(server, figures.interruptions)
+            time.sleep(_KILL_SECONDS)
+            server.await_records(figures.interruptions + 2, "worker serves")  # or both could be gone
+            latest = server.await_records(1, "worker serves", worker=figures.interruptions % 2 + 1)[-1]
+            os.kill(latest["pid"], signal.SIGKILL)
             figures.interruptions += 1
     return figures
-
-
-def kill_worker(server: ServerProcess, kills: int) -> None:
-    """Kills one of the two workers of a server, in turn; `kills` were killed before."""
-    server.await_records(kills + 2, "worker serves")  # or both could be gone
-    latest = server.await_records(1, "worker serves", worker=kills % 2 + 1)[-1]
-    os.kill(latest["pid"], signal.SIGKILL)
 
 
 @contextmanager
@@ -194,15 +198,22 @@ def keep_calling(
         settings: of the clients, besides the defaults.
     """
     load = _Load(target, figures, rest_seconds, settings)
-    callers = [threading.Thread(target=call) for call in (load.call, load.call, load.call_streams, load.call_tasks)]
-    for caller in callers:
-        caller.start()
+    with keep_running((load.call, load.call, load.call_streams, load.call_tasks), load.finished):
+        yield
+
+
+@contextmanager
+def keep_running(callers: Iterable[Callable[[], None]], finished: threading.Event) -> Iterator[None]:
+    """Runs each in a thread until the end of the block, which sets `finished`."""
+    threads = [threading.Thread(target=caller) for caller in callers]
+    for thread in threads:
+        thread.start()
     try:
         yield
     finally:
-        load.finished.set()
-        for caller in callers:
-            caller.join()
+        finished.set()
+        for thread in threads:
+            thread.join()
 
 
 @dataclass(frozen=True)
@@ -216,20 +227,17 @@ class _Load:
     finished: threading.Event = field(default_factory=threading.Event)
 
     def call(self) -> None:
-        """Calls one after the other."""
         with Client(self.target, **self.settings) as client:
             while not self.finished.wait(self.rest_seconds):
-                _measure("unary", self.figures, lambda: client.static_reshape(_SMALL, [3, 2], special_zero=False))
+                with self.figures.measure("unary"):
+                    _judge(client.static_reshape(_SMALL, [3, 2], special_zero=False))
 
     def call_streams(self) -> None:
         """Likewise, by streams."""
         with Client(self.target, chunk_bytes=_CHUNK_BYTES, **self.settings) as client:
             while not self.finished.wait(self.rest_seconds):
-                _measure(
-                    "stream",
-                    self.figures,
-                    lambda: client.reshape(_LARGE, [-1, 2], special_zero=False, transfer=_STREAM),
-                )
+                with self.figures.measure("stream"):
+                    _judge(client.reshape(_LARGE, [-1, 2], special_zero=False, transfer="stream"))
 
     def call_tasks(self) -> None:
         """Calls in several tasks at once, in one of them by streams."""
@@ -241,31 +249,12 @@ class _Load:
             await asyncio.gather(*(self._keep_awaiting(client, kind) for kind in kinds))
 
     async def _keep_awaiting(self, client: AsyncClient, kind: str) -> None:
-        array, way = (_LARGE, _STREAM) if kind == "asyncio stream" else (_SMALL, _INLINE)
+        way: Way = "stream" if kind == "asyncio stream" else "inline"
+        array = _LARGE if way == "stream" else _SMALL
         while not self.finished.is_set():
             await asyncio.sleep(self.rest_seconds)
-            call = client.reshape(array, [-1, 2], special_zero=False, transfer=way)
-            await _measure_awaited(kind, self.figures, call)
-
-
-def _measure(kind: str, figures: Figures, call: Callable[[], Array]) -> None:
-    begin = time.monotonic()
-    try:
-        _judge(call())
-    except Exception as error:  # noqa: BLE001 - whatever it is, a caller would notice
-        figures.note_failure(kind, error)
-    else:
-        figures.note_call(kind, time.monotonic() - begin)
-
-
-async def _measure_awaited(kind: str, figures: Figures, call: Awaitable[Array]) -> None:
-    begin = time.monotonic()
-    try:
-        _judge(await call)
-    except Exception as error:  # noqa: BLE001 - whatever it is, a caller would notice
-        figures.note_failure(kind, error)
-    else:
-        figures.note_call(kind, time.monotonic() - begin)
+            with self.figures.measure(kind):
+                _judge(await client.reshape(array, [-1, 2], special_zero=False, transfer=way))
 
 
 def _judge(output: Array) -> None:

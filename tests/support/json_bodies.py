@@ -22,10 +22,8 @@ ANSWER: dict[str, Any] = {
 
 
 def write_json(document: object) -> bytes:
-    """Returns a body."""
     return json.dumps(document).encode()
 
 
 def write_batch(count: int, question: dict[str, Any] = QUESTION) -> bytes:
-    """Returns the body of so many questions."""
     return write_json({"items": [{"question": question}] * count})

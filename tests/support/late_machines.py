@@ -16,10 +16,7 @@ _WORK_SECONDS, _REST_SECONDS = 0.02, 0.18  # a tenth of a core: what it measures
 
 
 class LatenessMeter:
-    """A process that notices how late it is."""
-
     def __init__(self) -> None:
-        """Starts it, and awaits its first note."""
         self._process = subprocess.Popen(
             [sys.executable, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
@@ -27,7 +24,6 @@ class LatenessMeter:
         self._notes = [self._process.stdout.readline()]
 
     def stop(self) -> None:
-        """Ends it."""
         self._notes += self._process.communicate()[0].splitlines()
 
     def find_lateness(self, begin: float, end: float) -> float:
@@ -59,7 +55,6 @@ def _work() -> float:
 
 
 def main() -> None:
-    """Works now and then until standard input ends."""
     stopped = Thread(target=sys.stdin.read, daemon=True)
     stopped.start()
     while stopped.is_alive():

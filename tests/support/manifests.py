@@ -45,7 +45,6 @@ def render(overlay: str) -> tuple[Manifest, ...]:
 
 
 def find(overlay: str, kind: str) -> Manifest:
-    """Returns the one object of a kind."""
     (found,) = [one for one in render(overlay) if one["kind"] == kind]
     return found
 
@@ -101,7 +100,6 @@ def parse_arguments(arguments: Sequence[str]) -> Config:
 
 
 def list_ports(container: Manifest) -> dict[str, int]:
-    """Returns the ports of a container by their names."""
     return {port["name"]: port["containerPort"] for port in container["ports"]}
 
 

@@ -32,13 +32,11 @@ class Sampler(Generic[_Sample]):
         self._thread = threading.Thread(target=self._run, name="sampler", daemon=True)
 
     def __enter__(self) -> Self:
-        """Takes the first sample, and starts the thread."""
         self.samples.append(self._take())
         self._thread.start()
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Ends the thread, and takes the last sample."""
         self._stopped.set()
         self._thread.join()
         # The process that is looked at may be what ended the block: then its end is what is to be seen, not this one.
@@ -58,12 +56,10 @@ def read_memory(pid: int, name: str) -> int:
 
 
 def count_threads(pid: int) -> int:
-    """Returns how many threads a process has."""
     return len(list(Path(f"/proc/{pid}/task").iterdir()))
 
 
 def count_descriptors(pid: int) -> int:
-    """Returns how many files and sockets a process has open."""
     return len(list(Path(f"/proc/{pid}/fd").iterdir()))
 
 
@@ -77,7 +73,6 @@ def read_descriptors(pid: int) -> dict[int, str]:
 
 
 def list_ports(pid: int) -> list[int]:
-    """Returns the TCP ports that a process listens on."""
     sockets = set(read_descriptors(pid).values())
     lines = [line for name in ("tcp", "tcp6") for line in Path(f"/proc/{pid}/net/{name}").read_text().splitlines()[1:]]
     rows = [line.split() for line in lines]

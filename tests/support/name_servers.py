@@ -26,7 +26,6 @@ class NameServer(socketserver.UDPServer):
     allow_reuse_address = True
 
     def __init__(self, address: str, hosts: Sequence[str]) -> None:
-        """Listens on port 53 of an address."""
         self.hosts = tuple(hosts)
         self.questions = 0
         super().__init__((address, _PORT), _Question)
@@ -49,7 +48,6 @@ class _Question(socketserver.BaseRequestHandler):
 
 @contextmanager
 def run_name_server(address: str, hosts: Sequence[str]) -> Iterator[NameServer]:
-    """Answers until the end of the block."""
     with NameServer(address, hosts) as server:
         thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
         thread.start()

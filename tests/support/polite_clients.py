@@ -49,7 +49,6 @@ class Figures:
 
     @property
     def failures(self) -> list[str]:
-        """What failed calls ended with."""
         return [call.failure for call in self.calls if call.failure]
 
     def find_quantile(self, share: float) -> float:
@@ -59,10 +58,7 @@ class Figures:
 
 
 class PoliteClient:
-    """One client's process."""
-
     def __init__(self, address: str, kind: str, calls_per_second: float) -> None:
-        """Starts it, and awaits its first call."""
         self.kind = kind
         self._calls: list[PoliteCall] = []
         self._news = Condition()
@@ -83,12 +79,10 @@ class PoliteClient:
             assert self._news.wait_for(lambda: any(map(condition, self._calls)), STOP_SECONDS), self._calls[-5:]
 
     def look(self) -> Figures:
-        """Returns what it has seen so far."""
         with self._news:
             return Figures(tuple(self._calls))
 
     def stop(self) -> Figures:
-        """Ends it, and returns what it saw."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         self._process.wait(STOP_SECONDS)
@@ -113,7 +107,6 @@ class PoliteClients:
     """
 
     def __init__(self, clients: list[PoliteClient]) -> None:
-        """Takes clients that have begun to call."""
         self._clients = clients
         self.figures: dict[str, Figures] = {}
 
@@ -123,11 +116,9 @@ class PoliteClients:
             client.await_call(condition)
 
     def look(self) -> dict[str, Figures]:
-        """Returns what each has seen so far, by its kind."""
         return {client.kind: client.look() for client in self._clients}
 
     def stop(self) -> dict[str, Figures]:
-        """Ends all, and returns what each saw."""
         self.figures.update({client.kind: client.stop() for client in self._clients})
         self._clients = []
         return self.figures

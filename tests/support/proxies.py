@@ -42,7 +42,6 @@ class Proxy(NamedTuple):
         return "Debian's nginx writes to folders of root" if self.name == "nginx" and os.geteuid() else ""
 
     def read_file(self) -> str:
-        """Returns its configuration as it is documented."""
         return (FOLDER / self.file).read_text()
 
 

@@ -60,7 +60,6 @@ class RawStream:
             self._requests.put(message)
 
     def close(self) -> None:
-        """Ends the client's side."""
         self._requests.put(None)
 
     def accept(self) -> tuple[int, ...]:
@@ -100,7 +99,6 @@ class RawStream:
 def open_stream(
     channel: grpc.Channel, *messages: bytes, seconds: float = SECONDS, metadata: Metadata = ()
 ) -> Iterator[RawStream]:
-    """Opens a call and sends the messages."""
     stream = RawStream(channel, seconds, metadata)
     stream.send(*messages)
     try:

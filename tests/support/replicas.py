@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -14,8 +15,17 @@ from typing import Any
 import grpc
 
 from certificates import issue_certificates
-from interruptions import HOST, REST_SECONDS, RESTART_SECONDS, Figures, keep_calling, let_listen, prepare_server
-from late_machines import measure_lateness
+from interruptions import (
+    HOST,
+    REST_SECONDS,
+    RESTART_SECONDS,
+    Figures,
+    keep_calling,
+    keep_running,
+    let_listen,
+    note_lateness,
+    prepare_server,
+)
 from plain_requests import INFER, INFERRED
 from server_processes import ServerProcess, run_server
 from tensor_reshape.wire.methods import SERVICE
@@ -100,24 +110,22 @@ def run_replicas(
         rest_seconds: as of `keep_calling`.
         settings: of the clients, besides the SDK's defaults.
     """
-    figures, began = Figures(has_replica=True), time.monotonic()
+    figures, end = Figures(has_replica=True), time.monotonic() + seconds
     with (
-        measure_lateness() as meter,
+        note_lateness(figures),
         _run_pair(flags) as pair,
         keep_calling(pair.target, figures, rest_seconds=rest_seconds, **settings),
     ):
         pair.rest_seconds = every_seconds
-        _replace_all(pair, endings, began + seconds, figures)
-    figures.lateness = meter.find_lateness(began, time.monotonic())
+        _replace_all(pair, endings, end, figures)
     return figures
 
 
 def run_stock_callers(seconds: float, settings: Mapping[str, Any], *flags: str) -> Figures:
     """As `run_replicas` with SIGTERM, with callers that know nothing of the SDK."""
-    figures, began = Figures(has_replica=True), time.monotonic()
-    with measure_lateness() as meter, _run_pair(flags) as pair, _keep_stock_callers(pair.target, settings, figures):
-        _replace_all(pair, (signal.SIGTERM,), began + seconds, figures)
-    figures.lateness = meter.find_lateness(began, time.monotonic())
+    figures, end = Figures(has_replica=True), time.monotonic() + seconds
+    with note_lateness(figures), _run_pair(flags) as pair, _keep_stock_callers(pair.target, settings, figures):
+        _replace_all(pair, (signal.SIGTERM,), end, figures)
     return figures
 
 
@@ -150,19 +158,13 @@ def _keep_stock_callers(target: str, settings: Mapping[str, Any], figures: Figur
     finished = threading.Event()
     with ExitStack() as stack:
         callers = [
-            threading.Thread(target=_call, args=(channel, kind, figures, finished))
+            partial(_call, channel, kind, figures, finished)
             for kind, config in STOCK_CONFIGS.items()
             for channel in [stack.enter_context(_open_channel(target, config, **settings))]
             for _ in range(_STOCK_CALLERS)
         ]
-        for caller in callers:
-            caller.start()
-        try:
+        with keep_running(callers, finished):
             yield
-        finally:
-            finished.set()
-            for caller in callers:
-                caller.join()
 
 
 def _open_channel(
@@ -180,10 +182,5 @@ def _open_channel(
 def _call(channel: grpc.Channel, kind: str, figures: Figures, finished: threading.Event) -> None:
     call: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(f"/{SERVICE}/InferShape")
     while not finished.wait(REST_SECONDS):
-        begin = time.monotonic()
-        try:
+        with figures.measure(kind):
             assert call(INFER, timeout=_STOCK_SECONDS, wait_for_ready=True) == INFERRED
-        except Exception as error:  # noqa: BLE001 - whatever it is, a caller would notice
-            figures.note_failure(kind, error)
-        else:
-            figures.note_call(kind, time.monotonic() - begin)

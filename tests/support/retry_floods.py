@@ -18,7 +18,6 @@ from typing import NamedTuple
 
 from in_process import ANY_PORT, hurry_stop
 from tensor_reshape.client import AsyncClient, LimitError
-from tensor_reshape.client.retries import RetryBudget
 from tensor_reshape.rules.errors import Reason, TensorReshapeError
 from tensor_reshape.server.calls.heads import CallHead
 from tensor_reshape.server.config import Config
@@ -41,7 +40,6 @@ class Call(NamedTuple):
 
     @property
     def is_answered(self) -> bool:
-        """Whether there was an answer."""
         return not self.failure
 
 
@@ -123,20 +121,19 @@ class FloodFigures:
         return sum(call.is_answered and begin <= call.ended < end for call in self.calls)
 
 
-def run_flood(clients: int, calls_per_second: float, busy_seconds: float, *, has_budget: bool = True) -> FloodFigures:
+def run_flood(clients: int, calls_per_second: float, busy_seconds: float) -> FloodFigures:
     """Runs a server that is busy for some seconds, and clients with the SDK's defaults.
 
     Args:
         clients: how many, each with a retry budget of its own.
         calls_per_second: that each of them begins.
         busy_seconds: how long the server refuses every call.
-        has_budget: whether the clients have a retry budget; without one they show what it is for.
     """
     turnstile, figures = Turnstile(), FloodFigures()
     runner = Runner(Config(listen=(ANY_PORT,), drain_seconds=0, grace_seconds=0), gates=[turnstile])
     runner.start()
     try:
-        with _run_clients(runner.addresses[0], clients, calls_per_second, has_budget) as (begin_calls, finish):
+        with _run_clients(runner.addresses[0], clients, calls_per_second) as (begin_calls, finish):
             begin = time.monotonic()
             begin_calls(begin, begin + 2 * CALM_SECONDS + busy_seconds)
             _sleep_until(begin + CALM_SECONDS)
@@ -154,10 +151,7 @@ def run_flood(clients: int, calls_per_second: float, busy_seconds: float, *, has
 
 @contextmanager
 def _run_clients(
-    address: str,
-    clients: int,
-    calls_per_second: float,
-    has_budget: bool,
+    address: str, clients: int, calls_per_second: float
 ) -> Iterator[tuple[Callable[[float, float], None], Callable[[], list[Call]]]]:
     """Runs the clients in processes of their own, and awaits that all are connected.
 
@@ -165,10 +159,7 @@ def _run_clients(
     """
     shares = [clients // _PROCESSES + (number < clients % _PROCESSES) for number in range(_PROCESSES)]
     with ExitStack() as stack:
-        processes = [
-            stack.enter_context(_start_clients(address, str(share), str(calls_per_second), str(int(has_budget))))
-            for share in shares
-        ]
+        processes = [stack.enter_context(_start_clients(address, share, calls_per_second)) for share in shares]
         for process in processes:
             stack.callback(process.kill)  # before it is awaited; one that has ended does not mind
         for process in processes:
@@ -189,8 +180,8 @@ def _run_clients(
         )
 
 
-def _start_clients(*arguments: str) -> subprocess.Popen[str]:
-    command = [sys.executable, __file__, *arguments]
+def _start_clients(*arguments: object) -> subprocess.Popen[str]:
+    command = [sys.executable, __file__, *map(str, arguments)]
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
@@ -229,9 +220,7 @@ async def _call_all(address: str, count: int, calls_per_second: float) -> list[C
 
 
 def _main() -> None:
-    address, count, calls_per_second, has_budget = sys.argv[1:]
-    if not int(has_budget):
-        RetryBudget.take = lambda self: not self.is_closed  # type: ignore[method-assign]
+    address, count, calls_per_second = sys.argv[1:]
     for call in asyncio.run(_call_all(address, int(count), float(calls_per_second))):
         print(json.dumps(call))
 

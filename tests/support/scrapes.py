@@ -13,8 +13,6 @@ _LOOK_AGAIN_SECONDS = 0.2
 
 
 class Scrape:
-    """One page."""
-
     def __init__(self, page: str) -> None:
         """Reads `page`; raises ValueError where it is not in the format."""
         self._samples = {
@@ -50,7 +48,6 @@ def find_metrics(server: ServerProcess) -> str:
 
 
 def scrape(url: str) -> Scrape:
-    """Reads a page."""
     with urlopen(url, timeout=WAIT_SECONDS) as response:
         return Scrape(response.read().decode())
 

@@ -36,7 +36,6 @@ class ServerProcess:
         return self.addresses[0]
 
     def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
-        """Sends a signal, awaits the end, and returns the exit code."""
         if self.process.poll() is None:
             self.process.send_signal(number)
         return self.wait()

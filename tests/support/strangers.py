@@ -18,7 +18,6 @@ def connect(address: str, content: bytes = b"") -> socket.socket:
 
 
 def retry(condition: Callable[[], bool], *, seconds: float = SECONDS) -> bool:
-    """Returns whether something becomes true in time."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         if condition():

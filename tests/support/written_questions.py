@@ -17,7 +17,6 @@ def read_shape(text: str | None) -> list[AnyDim] | None:
 def write_question(
     operation: Operation, data: str | None, target: str | None, special_zero: bool | None, expected: str | None = None
 ) -> AnyQuestion:
-    """Returns a question."""
     return Question(operation, read_shape(data), read_shape(target), special_zero, expected=read_shape(expected))
 
 

@@ -37,18 +37,12 @@ def test_a_product_has_the_symbols_of_its_factors():
     assert symbols.write(product) == Unknown(16, 36, "4*C^2")
 
 
-def test_a_quotient_lies_between_multiples_of_its_divisor():
-    quotients: dict[tuple[int, int | None, int], Dim] = {
-        (3, 10, 4): Unknown(1, 2, "N/4"),
-        (0, None, 2): Unknown(0, None, "N/2"),
-        (8, 8, 4): 2,
-        (3, 10, 1): Unknown(3, 10, "N"),
-    }
-    for (low, high, divisor), written in quotients.items():
+def test_a_symbol_has_a_number_where_its_bounds_are_equal():
+    for (low, high), written in {(0, None): Unknown(0, None, "N"), (8, 8): 8, (3, 10): Unknown(3, 10, "N")}.items():
         symbols = Symbols()
         (dim,) = symbols.read([Unknown(low, high, "N")])
         assert isinstance(dim, Monomial)
-        assert symbols.write(dim, divisor) == written
+        assert symbols.write(dim) == written
 
 
 def test_a_product_with_a_dim_that_is_0_is_0_though_another_has_no_bound():

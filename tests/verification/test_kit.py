@@ -1,31 +1,14 @@
-"""The core of the conformance kit is worth having: each planted mistake is caught, and each case is needed."""
+"""The conformance kit: a plain reading and instances confirm its answers, and find a wrong one."""
 
-from functools import cache
 from typing import Any
 
 from tests.oracles.conformance_cases import load_cases
-from verification.kit.boundaries import find_needless
+from verification.kit.answers import answer_rightly, is_right
 from verification.kit.checks import WIDER, check_cases
-from verification.kit.files import CORE_CASES
-from verification.kit.mistakes import answer_rightly, find_caught, find_matching, is_right, list_mistakes
+from verification.kit.files import is_stale, list_files, read_cases, read_size, renew
 from verification.kit.questions import list_questions
 
-CORE = [case for cases in CORE_CASES.values() for case in cases]
-
-
-@cache
-def find_failed() -> dict[str, list[str]]:
-    return find_caught(CORE)
-
-
-def test_each_mistake_fails_a_case_of_its_own():
-    matching = find_matching(find_failed())
-    assert sorted(matching) == sorted(list_mistakes())
-    assert len(set(matching.values())) == len(matching) >= 120
-
-
-def test_two_mistakes_cannot_share_the_only_case_that_tells_them():
-    assert len(find_matching({"one": ["case"], "other": ["case"], "third": ["case", "more"]})) == 2
+CORE = read_size("core")
 
 
 def test_right_answers_fail_no_case():
@@ -71,11 +54,10 @@ def test_a_wrong_answer_is_found():
     assert found == rows
 
 
-def test_no_case_could_be_dropped():
-    assert find_needless(CORE, find_failed()) == []
+def test_a_stale_answer_is_found_and_renewed():
+    path = list_files("hostile")[0]
+    cases = read_cases(path)
+    wrong = {**cases[0], "answer": {"shape": [7]}}
 
-
-def test_a_case_that_repeats_another_could_be_dropped():
-    first = CORE_CASES["volume"][0]
-    twin = {**first, "id": "volume/twin", "data": [5, 7], "shape": [5, 7], "answer": {"shape": [5, 7]}}
-    assert find_needless([*CORE, twin], find_failed()) == [first["id"], "volume/twin"]
+    assert [is_stale(case) for case in (wrong, cases[0])] == [True, False]
+    assert renew([wrong, *cases[1:]]) == path.read_text()

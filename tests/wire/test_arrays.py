@@ -70,66 +70,47 @@ def test_a_npy_file_keeps_the_type_of_an_array_unless_it_has_no_name_for_it():
     assert {data_type for data_type, dtype in DTYPES.items() if not is_kept_in_a_file(dtype)} == set(UNNAMED_IN_FILES)
 
 
-LAYOUTS: dict[str, Callable[[Array], Array]] = {
-    "row-major": lambda array: array,
-    "transposed": lambda array: array.T,
-    "channels last": lambda array: array.transpose(0, 2, 1),
-    "column-major": np.asfortranarray,
-    "row gaps": lambda array: array[:, :, :2],
-    "one column": lambda array: array[:, 1, 2],
-    "every second of one axis, reversed": lambda array: array[0, 0, ::-2],
-    "every second": lambda array: array[::2, :, ::2],
-    "reversed": lambda array: array[::-1, :, ::-1],
-    "reversed and transposed": lambda array: array[::-1].T,
-    "one axis of 1": lambda array: array[:, 1:2].transpose(2, 1, 0),
-    "broadcast in front": lambda array: np.broadcast_to(array, (5, *array.shape)),
-    "broadcast in between": lambda array: np.broadcast_to(array[:, :1], array.shape),
-    "broadcast and transposed": lambda array: np.broadcast_to(array, (5, *array.shape)).transpose(3, 0, 2, 1),
-    "broadcast with gaps": lambda array: np.broadcast_to(array[:, :, ::2], (5, 2, 3, 2)),
-    "one element for all": lambda array: np.broadcast_to(array[0, 0, 0], (7, 3)),
-    "windows that overlap": lambda array: np.ndarray(
-        (4, 5), array.dtype, buffer=array, strides=(array.itemsize, array.itemsize)
+# How 24 elements are laid out; the strides on the wire, in elements (None: dense), and how many elements travel.
+LAYOUTS: dict[str, tuple[Callable[[Array], Array], tuple[int, ...] | None, int]] = {
+    "row-major": (lambda array: array, None, 24),
+    "transposed": (lambda array: array.T, (1, 4, 12), 24),
+    "channels last": (lambda array: array.transpose(0, 2, 1), (12, 1, 4), 24),
+    "column-major": (np.asfortranarray, (1, 2, 6), 24),
+    "row gaps": (lambda array: array[:, :, :2], None, 12),
+    "reversed": (lambda array: array[::-1, :, ::-1], None, 24),
+    "broadcast in front": (lambda array: np.broadcast_to(array, (5, *array.shape)), (0, 12, 4, 1), 24),
+    "broadcast and transposed": (
+        lambda array: np.broadcast_to(array, (5, *array.shape)).transpose(3, 0, 2, 1),
+        (1, 0, 4, 12),
+        24,
     ),
-    "no dims": lambda array: array[1, 2, 3],
-    "empty": lambda array: array[:, :0],
-    "empty and transposed": lambda array: array[:, :, 4:].T,
-    "empty and broadcast": lambda array: np.broadcast_to(array[:0, :, :1], (3, 0, 3, 6)),
+    "one element for all": (lambda array: np.broadcast_to(array[0, 0, 0], (7, 3)), (0, 0), 1),
+    "windows that overlap": (
+        lambda array: np.ndarray((4, 5), array.dtype, buffer=array, strides=(array.itemsize, array.itemsize)),
+        None,
+        20,
+    ),
+    "no dims": (lambda array: array[1, 2, 3], None, 1),
+    "empty": (lambda array: array[:, :0], None, 0),
 }
 
 
 @pytest.mark.parametrize("data_type", NAMED_TYPES, ids=str)
 def test_every_array_survives_bit_for_bit(data_type: DataType):
     array = build_pattern(data_type, 24).reshape(2, 3, 4)
-    for name, lay in LAYOUTS.items():
+    for name, (lay, _, _) in LAYOUTS.items():
         assert assert_survives(np.asarray(lay(array))).data_type is data_type, name
     big = array.view(f"u{array.itemsize}").byteswap().view(array.dtype.newbyteorder(">"))
     for name in ("row-major", "transposed", "row gaps", "reversed", "broadcast in front"):
-        tensor = assert_survives(np.asarray(LAYOUTS[name](big)))
+        tensor = assert_survives(np.asarray(LAYOUTS[name][0](big)))
         assert tensor.data_type is data_type
-        assert gather(tensor) == gather(view_array(np.ascontiguousarray(LAYOUTS[name](array)), "data")), name
-
-
-# What goes as it lies in memory: strides in elements, and how many elements travel. None: dense.
-SENT: dict[str, tuple[tuple[int, ...] | None, int]] = {
-    "row-major": (None, 24),
-    "transposed": ((1, 4, 12), 24),
-    "channels last": ((12, 1, 4), 24),
-    "column-major": ((1, 2, 6), 24),
-    "row gaps": (None, 12),
-    "reversed": (None, 24),
-    "broadcast in front": ((0, 12, 4, 1), 24),
-    "broadcast and transposed": ((1, 0, 4, 12), 24),
-    "one element for all": ((0, 0), 1),
-    "windows that overlap": (None, 20),
-    "no dims": (None, 1),
-    "empty": (None, 0),
-}
+        assert gather(tensor) == gather(view_array(np.ascontiguousarray(LAYOUTS[name][0](array)), "data")), name
 
 
 def test_an_array_without_gaps_goes_as_it_lies_in_memory():
     array = np.arange(24, dtype=np.int16).reshape(2, 3, 4)
-    for name, (strides, count) in SENT.items():
-        tensor = view_array(np.asarray(LAYOUTS[name](array)), "data")
+    for name, (lay, strides, count) in LAYOUTS.items():
+        tensor = view_array(np.asarray(lay(array)), "data")
         assert (tensor.strides and tuple(tensor.strides)) == strides, name
         assert tensor.payload.nbytes == count * 2, name
         if name in {"row-major", "transposed", "channels last", "broadcast in front"}:

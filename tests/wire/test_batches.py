@@ -3,19 +3,16 @@
 from typing import cast
 
 import pytest
-from google.protobuf.message import DecodeError
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dim_strategies import REQUESTS
-from hypothesis_profiles import examples
 from meters import measure_peak
 from tensor_reshape.rules.batches import BatchItem
-from tensor_reshape.rules.dims import ANY, Symbol, make_expression
 from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason, ReshapeError
 from tensor_reshape.rules.limits import MAX_BATCH_BYTES, MAX_BATCH_ITEMS, MAX_HEADER_BYTES
 from tensor_reshape.rules.operations import STATIC_RESHAPE
-from tensor_reshape.rules.questions import Equality, Question, ShapeAnswer, ShapeRequest
+from tensor_reshape.rules.questions import Question, ShapeAnswer, ShapeRequest
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
 from tensor_reshape.wire.batches import (
     decode_batch_items,
@@ -91,12 +88,6 @@ def test_an_item_that_cannot_be_read_is_refused_alone():
         assert found == [GOOD, LINKED, refusal, GOOD, LINKED], content[:20]
 
 
-def test_a_link_to_item_0_is_not_an_absent_link():
-    (first,) = read(wrap(b"\x0a\x02\x08\x01\x10\x00"))
-    assert isinstance(first, BatchItem)
-    assert first.data_from == 0
-
-
 def test_bytes_that_are_not_a_batch_are_malformed():
     long_tags = ["888080801000", "888080801f01", "8a808080170a00", "babcfa807b00", "fdffffff4f271525b7"]
     short = [b"\x0a", b"\x0a\x05", b"\x0b", b"\x00", b"\x0a\xff\xff\xff\xff\xff\x7f"]
@@ -104,46 +95,6 @@ def test_bytes_that_are_not_a_batch_are_malformed():
     large = b"\x13\x14" + wrap(bytes(MAX_HEADER_BYTES))
     for raw in (*short, *map(bytes.fromhex, long_tags), large):
         assert refuse(raw).reason == Reason.MESSAGE_MALFORMED, raw[:12].hex()
-
-
-ITEM = BATCH[2 : 2 + BATCH[1]]
-LAST = BATCH[2 + BATCH[1] :]
-# Every encoding of the two items that protobuf allows a peer.
-ODD = {
-    "an unknown number in front": b"\xa8\x1f\x05" + BATCH,
-    "an unknown text behind": BATCH + b"\xb2\x1f\x03abc",
-    "an unknown group between": wrap(ITEM) + b"\x13\x08\x01\x14" + LAST,
-    "a tag that is too long": b"\x8a\x00" + BATCH[1:],
-    "a length that is too long": b"\x0a" + bytes([BATCH[1] | 0x80, 0x00]) + BATCH[2:],
-    "a length of five bytes": b"\x0a" + bytes([BATCH[1] | 0x80, 0x80, 0x80, 0x80, 0x00]) + BATCH[2:],
-    "an unknown field in an item": wrap(ITEM + b"\xa8\x1f\x05") + LAST,
-    "field 1 of another type": b"\x08\x05" + BATCH,
-}
-
-
-def test_an_odd_encoding_is_read_as_the_generated_class_reads_it():
-    for name, raw in ODD.items():
-        plain = reshape_pb2.BatchInferShapeRequest.FromString(raw)
-        assert read(raw) == read(plain.SerializeToString()) == [GOOD, LINKED], name
-
-
-def test_an_item_whose_question_comes_in_two_pieces_is_one_item():
-    question = reshape_pb2.BatchInferShapeItem.FromString(ITEM).question
-    first = reshape_pb2.InferShapeRequest(operation=question.operation, special_zero=False)
-    second = reshape_pb2.InferShapeRequest(data=question.data, shape=question.shape)
-    assert read(wrap(wrap(first.SerializeToString()) + wrap(second.SerializeToString()))) == [GOOD]
-
-
-@examples(500)
-@given(st.lists(st.sampled_from([*BATCH, 0x0A, 0x00, 0x08, 0x80, 0x8A, 0xFF, 0x12]), max_size=24).map(bytes))
-def test_any_bytes_are_read_as_by_the_generated_class(tail: bytes):
-    raw = BATCH + tail
-    try:
-        plain = reshape_pb2.BatchInferShapeRequest.FromString(raw)
-    except DecodeError:  # what is no batch may still be items of which one is refused
-        return
-    assert len(decode_batch_request(raw)) == len(plain.items)
-    assert list(map(show, read(raw))) == list(map(show, read(plain.SerializeToString())))
 
 
 def test_a_batch_has_a_largest_size_and_a_largest_number_of_items():
@@ -180,25 +131,6 @@ def test_a_response_that_would_be_too_long_has_refusals_instead():
     assert answers == [ANSWER] * 2
     assert isinstance(refused, LimitError)
     assert (refused.reason, refused.metadata["limit"]) == (Reason.OUTPUT_TOO_LARGE, "20")
-
-
-def test_a_result_of_a_later_kind_is_not_taken_for_an_answer():
-    later = reshape_pb2.BatchInferShapeResult.FromString(b"\x1a\x00")
-    raw = reshape_pb2.BatchInferShapeResponse(results=[later]).SerializeToString()
-    with pytest.raises(ReshapeError):
-        decode_batch_response(raw)
-    with pytest.raises(InvalidRequestError) as caught:
-        decode_batch_response(b"\x0a\x05")
-    assert caught.value.reason == Reason.MESSAGE_MALFORMED
-
-
-def test_a_result_beside_an_unknown_group_is_the_same_result():
-    terms = [make_expression(2, [Symbol("N", ANY)]), make_expression(3, [Symbol("M", ANY)])]
-    equalities = (Equality(terms[0], terms[1], unless_empty=True), Equality(terms[1], terms[0], unless_empty=False))
-    answer = ShapeAnswer((6,), equalities)
-    raw = encode_batch_response([answer, REFUSAL], MIB)
-    twins = decode_batch_response(b"\x13\x08\x01\x14" + raw)
-    assert list(map(describe, twins)) == [describe(answer), describe(REFUSAL)]
 
 
 def test_an_answer_that_cannot_be_encoded_is_refused_alone_or_raised():

@@ -5,12 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dim_strategies import DIMS, REQUESTS, S64, TERMS
-from tensor_reshape.rules.dims import AnyDim, Dim, Interval, Symbol, make_expression, name_dim
-from tensor_reshape.rules.dtypes import DataType
+from tensor_reshape.rules.dims import AnyDim, Dim, Interval, name_dim
 from tensor_reshape.rules.errors import InvalidRequestError, Reason, ReshapeError
 from tensor_reshape.rules.inference import answer_question
 from tensor_reshape.rules.limits import MAX_HEADER_BYTES
-from tensor_reshape.rules.operations import RESHAPE, STATIC_RESHAPE
+from tensor_reshape.rules.operations import RESHAPE
 from tensor_reshape.rules.questions import Equality, Kind, Origin, Question, ShapeAnswer, ShapeRequest
 from tensor_reshape.rules.views import View, ViewPossibility
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
@@ -84,19 +83,6 @@ def test_strides_of_a_view_that_s64_cannot_hold_do_not_fail_the_call():
         assert [dim.value for dim in message.shape.dims] == target
 
 
-def test_an_absent_field_is_not_an_empty_one():
-    absent = decode(data=tensor_pb2.TensorSpec(data_type=tensor_pb2.DATA_TYPE_F32), special_zero=None)
-    assert absent == ShapeRequest(Question(RESHAPE, None, None, None, DataType.F32), explain=False, strides=None)
-    empty = decode(
-        data=tensor_pb2.TensorSpec(shape=tensor_pb2.Shape()),
-        shape=tensor_pb2.Shape(),
-        expected_shape=tensor_pb2.Shape(),
-        data_strides=reshape_pb2.Strides(),
-        explain=True,
-    )
-    assert empty == ShapeRequest(Question(RESHAPE, [], [], True, None, []), explain=True, strides=())
-
-
 def test_a_request_that_cannot_be_read_is_refused():
     no_type = tensor_pb2.TensorSpec(data_type=tensor_pb2.DataType.ValueType(1000))
     assert refuse(data=None) == (Reason.FIELD_MISSING, "data")
@@ -110,60 +96,3 @@ def test_a_request_that_cannot_be_read_is_refused():
         with pytest.raises(ReshapeError) as caught:
             decode_infer_request(raw)
         assert caught.value.reason == reason
-
-
-def test_a_dim_of_a_later_kind_is_refused_and_not_dropped():
-    later = tensor_pb2.Shape(dims=[tensor_pb2.Dim.FromString(b"\x2a\x02\x08\x01")])
-    assert refuse(data=tensor_pb2.TensorSpec(shape=later)) == (Reason.DIM_UNKNOWN, "data.dims[0]")
-    assert refuse(shape=later) == (Reason.DIM_UNKNOWN, "shape[0]")
-    assert refuse(expected_shape=later) == (Reason.DIM_UNKNOWN, "expected_shape.dims[0]")
-
-
-def test_a_request_may_come_in_two_pieces_with_unknown_fields():
-    one = tensor_pb2.Shape(dims=[tensor_pb2.Dim(value=1)])
-    first = reshape_pb2.InferShapeRequest(
-        operation=reshape_pb2.OPERATION_STATIC_RESHAPE, data=tensor_pb2.TensorSpec(shape=tensor_pb2.Shape())
-    )
-    second = reshape_pb2.InferShapeRequest(special_zero=False, data=tensor_pb2.TensorSpec(shape=one), shape=one)
-    raw = b"\xa8\x1f\x05" + first.SerializeToString() + second.SerializeToString() + b"\xb2\x1f\x03abc"
-    assert decode_infer_request(raw) == ShapeRequest(Question(STATIC_RESHAPE, [1], [1], special_zero=False))
-
-
-def test_an_answer_is_written_as_the_contract_says():
-    assert not build_infer_response(ShapeAnswer(None)).HasField("shape")
-    assert build_infer_response(ShapeAnswer(())).HasField("shape")
-    left, right = make_expression(1, [Symbol("N")]), make_expression(1, [Symbol("M")])
-    message = build_infer_response(ShapeAnswer((0, 2, MAX), (Equality(left, right, unless_empty=True),)))
-    assert message == reshape_pb2.InferShapeResponse(
-        shape=tensor_pb2.Shape(dims=[tensor_pb2.Dim(value=value) for value in (0, 2, MAX)]),
-        equalities=[
-            reshape_pb2.Equality(
-                left=tensor_pb2.Expression(factors=[tensor_pb2.Symbol(name="N")]),
-                right=tensor_pb2.Expression(factors=[tensor_pb2.Symbol(name="M")]),
-                unless_empty=True,
-            )
-        ],
-    )
-
-
-def test_an_answer_that_is_not_a_shape_is_refused():
-    for dim, reason in [
-        (tensor_pb2.Dim(value=-1), Reason.DIM_OUT_OF_RANGE),
-        (tensor_pb2.Dim(interval=tensor_pb2.Interval(min=2, max=1)), Reason.INTERVAL_EMPTY),
-        (tensor_pb2.Dim(symbol=tensor_pb2.Symbol()), Reason.EXPRESSION_INVALID),
-        (tensor_pb2.Dim.FromString(b"\x2a\x00"), Reason.DIM_UNKNOWN),
-    ]:
-        raw = reshape_pb2.InferShapeResponse(shape=tensor_pb2.Shape(dims=[dim])).SerializeToString()
-        with pytest.raises(InvalidRequestError) as caught:
-            decode_infer_response(raw)
-        assert caught.value.reason == reason
-
-
-def test_an_origin_and_a_possibility_of_a_later_kind_are_unknown():
-    origin = reshape_pb2.Origin(kind=reshape_pb2.Origin.Kind.ValueType(99), text="by other means")
-    raw = reshape_pb2.InferShapeResponse(shape=tensor_pb2.Shape(), origins=[origin]).SerializeToString()
-    assert decode_infer_response(raw).origins == (Origin(Kind.UNKNOWN, "by other means"),)
-    for number in (0, 99):
-        view = reshape_pb2.View(possibility=reshape_pb2.View.Possibility.ValueType(number))
-        raw = reshape_pb2.InferShapeResponse(view=view).SerializeToString()
-        assert decode_infer_response(raw).view == View(ViewPossibility.UNKNOWN)

@@ -63,22 +63,6 @@ def test_every_element_is_what_ml_dtypes_makes_of_its_value(data_type: DataType)
     assert pack(data_type, twin.view(np.uint8)).tobytes() == every
 
 
-# the value of each element, in order: of the bytes 0x1b 0xe4
-VALUES: dict[DataType, list[float]] = {
-    DataType.U2: [3, 2, 1, 0, 0, 1, 2, 3],
-    DataType.U4: [11, 1, 4, 14],
-    DataType.I4: [-5, 1, 4, -2],
-    DataType.F4E2M1: [-1.5, 0.5, 2, -4],
-}
-
-
-def test_the_first_element_is_in_the_lowest_bits():
-    assert list(VALUES) == PACKED
-    for data_type, numbers in VALUES.items():
-        elements = np.frombuffer(unpack_bytes(data_type, b"\x1b\xe4", len(numbers)), DTYPES[data_type])
-        assert elements.astype(np.float32).tolist() == numbers
-
-
 def test_unpacked_types_pass_through():
     elements = np.arange(7, dtype=np.uint8)
     assert pack(DataType.U8, elements) is elements

@@ -1,6 +1,6 @@
 """Requests and responses: what is encoded is read back without a copy, and what cannot be read is refused."""
 
-from itertools import product
+from dataclasses import replace
 from mmap import mmap
 
 import pytest
@@ -9,27 +9,20 @@ from hypothesis import strategies as st
 
 from meters import measure_peak
 from tensor_reshape.rules.dtypes import DataType
-from tensor_reshape.rules.errors import InvalidRequestError, LimitError, ReshapeError
+from tensor_reshape.rules.errors import LimitError, ReshapeError
 from tensor_reshape.rules.limits import MAX_HEADER_BYTES
 from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, OPERATIONS, RESHAPE, STATIC_RESHAPE, Operation
 from tensor_reshape.rules.questions import KnownQuestion, Question
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
 from tensor_reshape.wire import reshapes
 from tensor_reshape.wire.fields import encode_varint
+from tensor_reshape.wire.methods import OPERATION_METHODS
 from tensor_reshape.wire.reshapes import ReshapeCall
+from tensor_reshape.wire.streams import decode_stream_request, encode_begin
 from tensor_reshape.wire.tensors import TensorView
 
 MIB = 1 << 20
 MAX = 2**63 - 1
-KINDS: dict[
-    Operation,
-    type[reshape_pb2.StaticReshapeRequest | reshape_pb2.DynamicReshapeRequest | reshape_pb2.ReshapeRequest],
-] = {
-    STATIC_RESHAPE: reshape_pb2.StaticReshapeRequest,
-    DYNAMIC_RESHAPE: reshape_pb2.DynamicReshapeRequest,
-    RESHAPE: reshape_pb2.ReshapeRequest,
-}
-
 s64 = st.integers(-(2**63), MAX)
 dims = st.lists(st.integers(0, MAX), max_size=5).map(tuple)
 expected_dims = st.none() | st.lists(st.none() | s64, max_size=4).map(tuple)
@@ -42,15 +35,7 @@ tensors = st.builds(
 )
 reshape_calls = st.builds(
     lambda operation, data, target, special_zero, expected: ReshapeCall(
-        Question(
-            operation=operation,
-            data=data.dims,
-            target=tuple(target),
-            special_zero=special_zero,
-            data_type=data.data_type,
-            expected=expected,
-        ),
-        data,
+        Question(operation, data.dims, target, special_zero, data.data_type, expected), data
     ),
     st.sampled_from(list(OPERATIONS.values())),
     tensors,
@@ -90,33 +75,26 @@ def read(call: ReshapeCall) -> tuple[object, ...]:
 
 
 @given(reshape_calls)
+def test_the_beginning_of_a_tensor_on_a_stream_is_its_request_without_the_bytes(call: ReshapeCall):
+    raw = encode_begin(call, view_target(call.question))
+    message = reshape_pb2.StreamReshapeRequest.FromString(raw)
+    assert (message.WhichOneof("part"), message.SerializeToString()) == (call.question.operation.name, raw)
+    begun = decode_stream_request(raw)
+    assert isinstance(begun, ReshapeCall)
+    assert read(begun) == read(ReshapeCall(call.question, replace(call.data, payload=memoryview(b""))))
+
+
+@given(reshape_calls)
 def test_a_request_is_read_back_and_is_what_the_generated_class_writes(call: ReshapeCall):
     operation = call.question.operation
     raw = reshapes.encode_reshape_request(call, view_target(call.question))
     assert read(reshapes.decode_reshape_request(operation, raw)) == read(call)
-    message = KINDS[operation].FromString(raw)
+    kind = OPERATION_METHODS[operation].request
+    message = kind.FromString(raw)
     if call.data.payload and (operation is STATIC_RESHAPE or call.question.target):
         assert message.SerializeToString() == raw
     else:  # an empty field is written by the codec, and left out by the generated class: the same message
-        assert KINDS[operation].FromString(message.SerializeToString()) == message
-
-
-@given(tensors)
-def test_a_response_is_read_back_and_read_by_the_generated_classes(output: TensorView):
-    raw = reshapes.encode_reshape_response(output)
-    kinds = reshape_pb2.StaticReshapeResponse, reshape_pb2.DynamicReshapeResponse, reshape_pb2.ReshapeResponse
-    for kind in kinds:
-        message = kind.FromString(raw).output
-        assert message.data_type == int(output.data_type)
-        assert (tuple(message.dims), tuple(message.strides)) == (output.dims, ())  # an output is always dense
-        assert message.data == output.payload
-
-
-def test_a_dense_output_is_read_back():
-    shapes: dict[tuple[int, ...], int] = {(): 1, (2, 3): 6, (0, 3): 0, (0, MAX, MAX): 0}
-    for data_type, (shape, volume) in product(DataType, shapes.items()):
-        output = TensorView(data_type, shape, None, memoryview(bytes(range(data_type.count_bytes(volume)))))
-        assert reshapes.decode_reshape_response(reshapes.encode_reshape_response(output)) == output
+        assert kind.FromString(message.SerializeToString()) == message
 
 
 def test_a_target_of_any_integer_type_is_read():
@@ -180,28 +158,16 @@ def test_a_request_without_its_parts_is_refused():
     assert (list(question.target), question.special_zero) == ([], None)
 
 
-def test_a_number_that_is_not_a_data_type_is_refused():
-    for number in (0, 1000, -1, 2**31 - 1):
-        tensor = tensor_pb2.Tensor(data_type=tensor_pb2.DataType.ValueType(number), data=bytes(4))
-        raw = reshape_pb2.StaticReshapeRequest(data=tensor).SerializeToString()
-        assert refuse(STATIC_RESHAPE, raw) == "DATA_TYPE_UNSUPPORTED data.data_type"
-
-
 # operation, data type, dims, strides, bytes of a shape tensor; its refusal
 TARGETS: dict[tuple[Operation, int, tuple[int, ...], tuple[int, ...], int], str] = {
     (RESHAPE, 0, (1,), (), 4): "DATA_TYPE_UNSUPPORTED shape.data_type",
     (RESHAPE, F32, (1,), (), 4): "SHAPE_DATA_TYPE_UNSUPPORTED shape.data_type",
-    (RESHAPE, 1, (1,), (), 4): "SHAPE_DATA_TYPE_UNSUPPORTED shape.data_type",
-    (DYNAMIC_RESHAPE, 5, (1,), (), 8): "SHAPE_DATA_TYPE_UNSUPPORTED shape.data_type",
     (RESHAPE, I32, (), (), 4): "SHAPE_RANK_INVALID shape.dims",
     (RESHAPE, I32, (1, 1), (), 4): "SHAPE_RANK_INVALID shape.dims",
     (RESHAPE, F32, (), (), 4): "SHAPE_DATA_TYPE_UNSUPPORTED shape.data_type",  # the type before the rank
     (RESHAPE, I32, (-1,), (), 4): "DIM_OUT_OF_RANGE shape.dims[0]",
     (RESHAPE, I32, (2,), (), 4): "DATA_SIZE_MISMATCH shape.data",
-    (RESHAPE, I32, (0,), (), 4): "DATA_SIZE_MISMATCH shape.data",
     (RESHAPE, I32, (1,), (1, 1), 4): "STRIDES_RANK_MISMATCH shape.strides",
-    (RESHAPE, I32, (1,), (-1,), 4): "STRIDE_NEGATIVE shape.strides[0]",
-    (RESHAPE, I32, (65,), (), 260): "RANK_LIMIT_EXCEEDED shape",
     (RESHAPE, I32, (2**40,), (0,), 4): "RANK_LIMIT_EXCEEDED shape",
     (DYNAMIC_RESHAPE, I32, (MAX,), (0,), 4): "RANK_UNSUPPORTED shape",
 }
@@ -235,22 +201,11 @@ def test_a_header_has_a_limit_that_its_payload_does_not_count_for(behind: bool):
     assert reshapes.decode_reshape_request(STATIC_RESHAPE, large + STATIC).data.payload == bytes(4)
 
 
-# Messages of 4 MiB that are all header: they are refused before anything is made of them.
-FLOODS: dict[str, bytes] = {
-    "numbers": b"\x10\x01" * (2 << 20),
-    "empty dims": b"\x1a" + encode_varint(4 << 20) + b"\x0a\x00" * (2 << 20),
-    "numbers in a tensor": b"\x7a" + encode_varint(4 << 20) + b"\x08\x0e" * (2 << 20),
-    "unknown fields": b"\x22\x00" * (2 << 20),
-    "a million dims": reshape_pb2.StaticReshapeRequest(
-        data=tensor_pb2.Tensor(data_type=F32, dims=[1] * 1_000_000)
-    ).SerializeToString(),
-}
-
-
 @pytest.mark.timeout(60)
-def test_a_flood_of_fields_is_above_the_limit_of_a_header():
-    for name, flood in FLOODS.items():
-        assert {refuse(STATIC_RESHAPE, flood + tail) for tail in (b"", STATIC)} == {"HEAD_TOO_LARGE"}, name
+def test_a_flood_of_fields_is_refused_before_anything_is_made_of_it():
+    inner = b"\x7a" + encode_varint(4 << 20) + b"\x08\x0e" * (2 << 20)
+    for flood in (b"\x10\x01" * (2 << 20), b"\x22\x00" * (2 << 20), inner):
+        assert {refuse(STATIC_RESHAPE, flood + tail) for tail in (b"", STATIC)} == {"HEAD_TOO_LARGE"}, flood[:3]
 
 
 @pytest.mark.parametrize("tail", [b"", b"\x10\x01"], ids=["in the usual form", "with a field behind the tensor"])
@@ -264,28 +219,6 @@ def test_a_request_may_have_2048_fields(tail: bytes):
 
     assert reshapes.decode_reshape_request(STATIC_RESHAPE, build(2048)).data.payload == bytes(4)
     assert refuse(STATIC_RESHAPE, build(2049)) == "HEAD_TOO_LARGE"
-
-
-# dims, strides, bytes of an output; its refusal
-OUTPUTS: dict[tuple[tuple[int, ...], tuple[int, ...], int], str] = {
-    ((2,), (), 7): "DATA_SIZE_MISMATCH output.data",
-    ((-1,), (), 4): "DIM_OUT_OF_RANGE output.dims[0]",
-    ((MAX,) * 600, (), 4): "DATA_SIZE_MISMATCH output.data",  # a volume of ten thousand digits
-    ((2, 2), (1, 1), 12): "STRIDES_OVERLAP output.strides",
-}
-
-
-def test_a_response_that_is_not_its_tensor_is_refused():
-    found = {}
-    for shape, strides, size in OUTPUTS:
-        output = tensor_pb2.Tensor(data_type=F32, dims=shape, strides=strides, data=bytes(size))
-        with pytest.raises(InvalidRequestError) as caught:
-            reshapes.decode_reshape_response(reshape_pb2.StaticReshapeResponse(output=output).SerializeToString())
-        found[shape, strides, size] = f"{caught.value.reason} {caught.value.field}"
-    assert found == OUTPUTS
-    with pytest.raises(InvalidRequestError) as caught:
-        reshapes.decode_reshape_response(b"")
-    assert (caught.value.reason, caught.value.field) == ("FIELD_MISSING", "output")
 
 
 def test_a_tensor_of_2_gib_is_refused_before_it_is_joined():

@@ -91,9 +91,11 @@ def test_an_answer_and_its_array_lie_aligned():
     for data_type, shape in product(DataType, SHAPES):
         payload = memoryview(bytes(measure(data_type, shape)))
         raw = encode_reshape_response(TensorView(data_type, shape, None, payload))
+        output = decode_reshape_response(raw)
+        assert output == TensorView(data_type, shape, None, payload)
         assert find_unreadable(reshape_pb2.ReshapeResponse, raw) == []
         assert (len(raw) - payload.nbytes) % ALIGNMENT == 0, (data_type, shape)
         if data_type in DTYPES and not data_type.is_packed and MAX not in shape:
-            array = build_array(decode_reshape_response(raw))
+            array = build_array(output)
             assert array.flags.aligned
             assert array.ctypes.data % min(ALIGNMENT, data_type.group_bytes) == 0, (data_type, shape)

@@ -38,13 +38,3 @@ def test_a_data_type_is_read_back_or_refused():
             decode_data_type(number, "data.data_type")
         assert (caught.value.reason, caught.value.field) == (Reason.DATA_TYPE_UNSUPPORTED, "data.data_type")
         assert caught.value.metadata == {"value": str(number)}
-
-
-def test_a_payload_that_is_not_exactly_the_tensor_is_refused():
-    for dims, strides, reason in [
-        ((2, 4), None, Reason.DATA_SIZE_MISMATCH),
-        ((2, 3), (1,), Reason.STRIDES_RANK_MISMATCH),
-    ]:
-        with pytest.raises(InvalidRequestError) as caught:
-            TensorView(DataType.F32, dims, strides, PAYLOAD).check_layout("data")
-        assert caught.value.reason is reason

@@ -5,16 +5,17 @@
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from conformance.adapters.libraries import Deviation, Difference, Implementation, Library, Matter
 from tensor_reshape.conformance.cases import RULES, Size
 from tensor_reshape.conformance.results import Results
+from tensor_reshape.conformance.sentences import write_answer, write_question
 from tensor_reshape.conformance.verdicts import Verdict
 from verification.adapters.libraries import list_reports
 from verification.adapters.reports import read_title
 from verification.adapters.results import list_differences
-from verification.document.tables import escape, join_cells
+from verification.document.tables import join_cells
 
 _INTRODUCTION = """\
 # What libraries answer
@@ -55,8 +56,8 @@ _MATTERS = """\
 **Matters** tells the worst that comes of a deviation, the worst first: wrong memory (bytes are read or written
 that are not the tensor's), a crash, a wrong shape, a missing error, a needless refusal, a weaker answer. Where a
 library documents that it means something else, or no sentence decides, that is another definition, and no defect. The
-example is the smallest of the questions that show it. In it `?` is an unknown dim, `2..4` one between, `[...]` an
-unknown rank, and `sz` is special_zero.
+example is the smallest of the questions that show it. In it `?` is an unknown dim, `2..4` one between, and `[...]` an
+unknown rank.
 """
 
 _UNEXPLAINED = "Not explained"
@@ -171,11 +172,15 @@ def _build_row(deviation: Deviation | None, found: Sequence[Difference]) -> str:
             str(deviation.matter) if deviation else "",
             ", ".join(f"`{rule}`" for rule in RULES if rule in rules),
             ", ".join(f"`{name}`" for name in dict.fromkeys(difference.implementation for difference in found)),
-            f"`{format_question(smallest.asked)}`",
-            format_answer(smallest.answer) or smallest.verdict,
-            format_answer(smallest.right),
+            _quote(write_question(dict(smallest.asked))),
+            _quote(write_answer(dict(smallest.answer))) if smallest.answer else smallest.verdict,
+            _quote(write_answer(dict(smallest.right))),
         )
     )
+
+
+def _quote(text: str) -> str:
+    return f"`` {text} ``" if "`" in text else f"`{text}`"
 
 
 def _build_reason(deviation: Deviation | None, found: Sequence[Difference]) -> str:
@@ -196,50 +201,3 @@ def _build_reports(libraries: Sequence[Library]) -> Iterator[str]:
     for library in libraries:
         for report in list_reports(library):
             yield f"- [{read_title(report)}](conformance/reports/{report}.md)"
-
-
-def format_question(asked: Mapping[str, Any]) -> str:
-    """Returns a question in a line."""
-    parts = [f"{format_dims(asked['data'])} to {format_dims(asked['shape'])}"]
-    if asked.get("special_zero"):
-        parts.append("sz")
-    if "special_zero" not in asked:
-        parts.append("no special_zero")
-    if asked.get("expected") is not None:
-        parts.append(f"expecting {format_dims(asked['expected'])}")
-    if asked.get("strides") is not None:
-        parts.append(f"strides {format_dims(asked['strides'])}")
-    if "data_type" in asked:
-        parts.append(asked["data_type"])
-    if "bytes" in asked:
-        parts.append(f"bytes {asked['bytes']}")
-    return ", ".join(parts)
-
-
-def format_answer(answer: Mapping[str, Any]) -> str:
-    """Returns an answer in a line; empty: there is none."""
-    if "error" in answer:
-        error = answer["error"]
-        return (
-            f"refused, `{error['reason']}`" if error.get("reason") else f"refused: {escape(error.get('message', ''))}"
-        )
-    if "shape" not in answer:
-        return ""
-    return ", ".join(
-        [f"`{format_dims(answer['shape'])}`", *(f"{key} `{answer[key]}`" for key in ("bytes",) if key in answer)]
-    )
-
-
-def format_dims(dims: Sequence[Any] | None) -> str:
-    """Returns the dims of a question or an answer, which may be none that a shape can have."""
-    return "[...]" if dims is None else f"[{', '.join(map(_format_dim, dims))}]"
-
-
-def _format_dim(dim: Any) -> str:  # noqa: ANN401 - JSON
-    if dim is None:
-        return "?"
-    if isinstance(dim, int | str):
-        return str(dim)
-    low, high, name = (*dim, None) if isinstance(dim, list) else (dim.get("min", 0), dim.get("max"), dim.get("name"))
-    bounds = f"{low}..{'' if high is None else high}"
-    return bounds if name is None else name if bounds == "0.." else f"{name}: {bounds}"

@@ -19,7 +19,6 @@ from verification.adapters.pages import build as build_answers
 from verification.adapters.results import read_results
 from verification.document.commands import build_commands
 from verification.document.configuration import build_configuration
-from verification.document.contract import build_contract, read_sources
 from verification.document.drawings import draw_all
 from verification.document.provocations import PROVOCATIONS, provoke
 from verification.document.servers import Servers, run_servers
@@ -52,8 +51,6 @@ def main() -> None:
 
 def build_parts() -> dict[str, Iterable[str]]:
     """Returns the lines of each file that a page includes."""
-    sources = read_sources()
-    files = [sources[f"tensor_reshape/v1/{name}.proto"] for name in ("reshape", "tensor")]
     with run_servers() as servers:
         errors = list(build_errors(servers))
     return {
@@ -61,8 +58,6 @@ def build_parts() -> dict[str, Iterable[str]]:
         "configuration": build_configuration(),
         "metrics": build_metrics(),
         "commands": build_commands(),
-        "contract": (line for file in files for line in build_contract(file)),
-        "inference-protocol": build_contract(sources["inference/open_inference.proto"]),
         "lemmas": build_lemmas(),
     }
 

@@ -1,20 +1,14 @@
-"""The drawings of the concept pages: what is asked in each, and which values an interval really has.
+"""The drawings of the concept pages that follow from the rules: what is asked in each, and `rules.drawings` draws."""
 
-All of them come from the rules: a drawing of an answer is `rules.drawings`, and the values that are reached are those
-of every instance, each answered by the rules for numbers.
-"""
-
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tensor_reshape.rules.dims import find_bounds
 from tensor_reshape.rules.drawings import draw_answer, draw_refusal
 from tensor_reshape.rules.errors import ReshapeError
-from tensor_reshape.rules.inference import answer_question, infer_shape
+from tensor_reshape.rules.inference import answer_question
 from tensor_reshape.rules.operations import RESHAPE, STATIC_RESHAPE, Operation
-from tensor_reshape.rules.questions import AnyQuestion, KnownQuestion, Question, ShapeRequest
+from tensor_reshape.rules.questions import AnyQuestion, Question, ShapeRequest
 from tensor_reshape.rules.typed_shapes import parse_shape
-from tensor_reshape.rules.vectors import Span, draw_box, draw_text, wrap_picture
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,36 +34,6 @@ class Asked:
         expected = None if self.expected is None else parse_shape(self.expected, "expected_shape")
         data, target = parse_shape(self.data, "data"), parse_shape(self.shape, "shape")
         return Question(self.operation, data, target, self.special_zero, None, expected)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Reached:
-    """A question, and all its instances.
-
-    Attributes:
-        asked: the question.
-        instances: the concrete data of each.
-        target: of all of them.
-        shown: from which value to which the line goes.
-    """
-
-    asked: Asked
-    instances: list[tuple[int, ...]]
-    target: tuple[int, ...]
-    shown: range
-
-    def infer_values(self) -> list[int]:
-        """Returns the values of the first dim of the output that instances reach."""
-        question = self.asked.read()
-        known = [Question(question.operation, data, self.target, False) for data in self.instances]
-        return sorted({dim for instance in known for dim in _infer_first(instance)})
-
-
-def _infer_first(question: KnownQuestion) -> tuple[int, ...]:
-    try:
-        return infer_shape(question)[:1]
-    except ReshapeError:
-        return ()  # an instance that is refused reaches nothing
 
 
 DRAWINGS: Mapping[str, Asked] = {
@@ -102,30 +66,10 @@ DRAWINGS: Mapping[str, Asked] = {
     "contradiction": Asked(data="16,4,?,8", shape="32,4"),
 }
 
-REACHED: Mapping[str, Reached] = {
-    "tight-values": Reached(
-        asked=DRAWINGS["tight"],
-        instances=[(dim, 6) for dim in range(2, 5)],
-        target=(-1, 4),
-        shown=range(1, 9),
-    ),
-    "wide-values": Reached(
-        asked=DRAWINGS["wide"],
-        instances=[(n * m, n) for n in range(3, 6) for m in range(8) if 4 <= n * m <= 7],
-        target=(-1,),
-        shown=range(12, 29),
-    ),
-}
-
-_CELL_PIXELS, _LEFT_PIXELS, _TOP_PIXELS = 34, 100, 12
-
 
 def draw_all() -> dict[str, str]:
     """Returns the SVG of each drawing, by its name."""
-    return {
-        **{name: draw_question(asked.read()) for name, asked in DRAWINGS.items()},
-        **{name: draw_values(reached) for name, reached in REACHED.items()},
-    }
+    return {name: draw_question(asked.read()) for name, asked in DRAWINGS.items()}
 
 
 def draw_question(question: AnyQuestion) -> str:
@@ -135,31 +79,3 @@ def draw_question(question: AnyQuestion) -> str:
     except ReshapeError as error:
         return draw_refusal(question, error, is_standalone=True)
     return draw_answer(question, answer, is_standalone=True)
-
-
-def draw_values(reached: Reached) -> str:
-    """Returns two rows of numbers: those that the answer says of the first dim, and those that instances reach."""
-    dims = answer_question(ShapeRequest(reached.asked.read())).dims
-    bounds = find_bounds(None if dims is None else dims[0])
-    answered = [value for value in reached.shown if bounds.holds(value)]
-    high = "any" if bounds.max is None else bounds.max
-    title = f"{reached.asked.data} to {reached.asked.shape}: the first dim lies from {bounds.min} to {high}"
-    values = reached.infer_values()
-    words = title, f"What instances reach: {', '.join(map(str, values))}"
-    elements = [*_draw_cells("answered", 0, reached.shown, answered, "inferred")]
-    elements += _draw_cells("reached", 1, reached.shown, values, "copied")
-    size = (
-        _LEFT_PIXELS + _CELL_PIXELS * len(reached.shown) + _TOP_PIXELS,
-        2 * (_CELL_PIXELS + _TOP_PIXELS) + _TOP_PIXELS,
-    )
-    return wrap_picture(words, size, elements, is_standalone=True)
-
-
-def _draw_cells(name: str, row: int, shown: range, values: list[int], style: str) -> Iterator[str]:
-    top = _TOP_PIXELS + row * (_CELL_PIXELS + _TOP_PIXELS)
-    yield draw_text((_TOP_PIXELS, top + 22), [Span(name)])
-    for column, value in enumerate(shown):
-        if value in values:
-            left = _LEFT_PIXELS + column * _CELL_PIXELS
-            text = draw_text((left + _CELL_PIXELS / 2 - 2, top + 22), [Span(str(value))], "middle")
-            yield draw_box((left, top), (_CELL_PIXELS - 4, _CELL_PIXELS), style, [text])

@@ -1,11 +1,7 @@
-"""The product reading of an input beside that of the generated classes, and a warm server answering beside a fresh one.
+"""The product reading an input beside the generated classes, and a warm server answering beside a fresh one."""
 
-What the product does is looked up in its modules at each use, so that another one can be put in its place.
-"""
-
-from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import islice
 from random import Random
 
@@ -21,6 +17,7 @@ from tests.oracles.varints import find_unreadable
 from verification.fuzz import inference_comparisons
 from verification.fuzz.inference_comparisons import ask
 from verification.fuzz.inputs import BATCH_KINDS, INFERENCE, Input, generate
+from verification.tasks import Tally
 
 LIMITS = Limits(max_output_bytes=2**22)
 """Broadcasts do not make more than this, which takes long enough."""
@@ -37,36 +34,6 @@ class Mismatch:
     want: object
 
 
-@dataclass
-class Tally:
-    """What became of a batch.
-
-    Attributes:
-        outcomes: how many inputs of each kind were read in the form that is not parsed, by the generated class, or
-            refused.
-        reasons: how many were refused for each reason.
-        answers: how many requests were refused, answered, and answered without being parsed, from the cache.
-        mismatches: those found.
-    """
-
-    outcomes: Counter[tuple[str, str]] = field(default_factory=Counter)
-    reasons: Counter[str] = field(default_factory=Counter)
-    answers: Counter[str] = field(default_factory=Counter)
-    mismatches: list[Mismatch] = field(default_factory=list)
-
-    def add(self, other: "Tally") -> None:
-        """Adds what became of another batch."""
-        self.outcomes.update(other.outcomes)
-        self.reasons.update(other.reasons)
-        self.answers.update(other.answers)
-        self.mismatches.extend(other.mismatches)
-
-    @property
-    def inputs(self) -> int:
-        """How many there were."""
-        return self.outcomes.total()
-
-
 class Comparison:
     """A batch of inputs, and the service that has seen all of them."""
 
@@ -79,10 +46,8 @@ class Comparison:
     def run(self, seed: str, count: int) -> Iterator[Mismatch]:
         """Compares so many inputs, all that follow from `seed`; yields where two ways do not agree."""
         for number, one in enumerate(islice(generate(Random(seed)), count)):
-            for what, have, want in self._compare(one):
-                mismatch = Mismatch(number, one, what, have, want)
-                self.tally.mismatches.append(mismatch)
-                yield mismatch
+            self.tally.done += 1
+            yield from (Mismatch(number, one, *difference) for difference in self._compare(one))
 
     def _compare(self, one: Input) -> Iterator[tuple[str, object, object]]:
         is_inference = one.kind == INFERENCE
@@ -101,9 +66,9 @@ class Comparison:
             yield from self._compare_inferences(one.raw, want)
 
     def _count(self, kind: str, form: str, want: Reading) -> None:
-        self.tally.outcomes[kind, "refused" if want[0] == "refused" else form] += 1
+        self.tally.outcomes[f"{kind}: {'refused' if want[0] == 'refused' else form}"] += 1
         if want[0] == "refused":
-            self.tally.reasons[str(want[2])] += 1
+            self.tally.outcomes[f"refused: {want[2]}"] += 1
 
     def _compare_answers(
         self, operation: Operation, raw: bytes, reading: Reading
@@ -114,7 +79,7 @@ class Comparison:
         first = ask(lambda: self._warm.execute_light(operation, raw) or self._warm.execute(operation, raw))
         second = ask(lambda: self._warm.execute(operation, raw))
         known = self._warm._headers[operation].find(raw) is not None
-        self.tally.answers["answered from the cache" if known else str(fresh[0])] += 1
+        self.tally.outcomes[f"a server: {'answered from the cache' if known else fresh[0]}"] += 1
         if first != fresh:
             yield "the answer of a warm service", first, fresh
         if second != fresh:
@@ -128,7 +93,7 @@ class Comparison:
     def _compare_inferences(self, raw: bytes, reading: Reading) -> Iterator[inference_comparisons.Difference]:
         for seen in inference_comparisons.compare_answers(self._warm_inference, raw, reading, LIMITS):
             if isinstance(seen, str):
-                self.tally.answers[f"inference {seen}"] += 1
+                self.tally.outcomes[f"a server, inference: {seen}"] += 1
             else:
                 yield seen
 

@@ -1,7 +1,4 @@
-"""A request of the Open Inference Protocol: read beside the generated class, answered by warm servers and fresh ones.
-
-What the product does is looked up in its modules at each use, as in `comparisons`.
-"""
+"""Requests of the Open Inference Protocol: read beside the generated class, and answered by warm and fresh servers."""
 
 from collections.abc import Callable, Iterator
 

@@ -9,9 +9,8 @@ from tensor_reshape.rules.questions import ShapeAnswer
 from tensor_reshape.rules.records import Json
 from tests.oracles.shape_instances import find_accepted
 from verification import instances
-from verification.kit.mistakes import answer_plainly, is_right
+from verification.kit.answers import is_right, read_plainly
 from verification.kit.questions import is_known, list_questions, make_query
-from verification.kit.readings import Implementation
 
 WIDER: Mapping[str, str] = {
     "partial/rv-03815": "4 divides the volume only where its second dim is 4, so a -1 begins at 9007199254740993",
@@ -52,7 +51,7 @@ def check_cases(cases: Iterable[Json]) -> Findings:
 
 def _check(case: Json, question: Json) -> instances.Findings:
     if is_known(question) and "expected" not in question:
-        plain = infer_plainly(question)
+        plain = read_plainly(question)
         return instances.Findings("" if is_right(case, plain) else f"a plain reading answers {plain}")
     if case["answer"].get("error", {}).get("reason") in _BY_ITSELF:
         return instances.Findings()
@@ -60,8 +59,3 @@ def _check(case: Json, question: Json) -> instances.Findings:
     answer = ShapeAnswer(told.dims) if isinstance(told, Told) else None
     asked = read_query(make_query(question)).request.question
     return instances.check_answer(asked, answer, find_accepted(asked).accepted)
-
-
-def infer_plainly(question: Json) -> Json:
-    """Returns what the plain reading answers to known shapes."""
-    return answer_plainly(Implementation(), question)

@@ -1,46 +1,44 @@
-"""The cases of each size by their rule, and their files: `conformance/cases/SIZE/RULE.jsonl`, a case a line."""
+"""The cases of the kit: `conformance/cases/SIZE/RULE.jsonl` has them, a case a line, and is where they are written."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 
 from tensor_reshape.rules.records import Json
-from verification.kit.error_cases import ERRORS
-from verification.kit.known_cases import ADMITTED, COPIES, EXPECTED, INFERRED, TARGET, VOLUME
-from verification.kit.layout_cases import LAYOUTS
-from verification.kit.made_cases import make_full, make_hostile
-from verification.kit.packed_cases import PACKED
-from verification.kit.partial_cases import PARTIAL
-from verification.kit.rows import make_case
-from verification.kit.symbol_cases import SYMBOLS
+from verification.kit.answers import REFUSED, answer_rightly
+from verification.kit.questions import list_questions
 
 FOLDER = Path(__file__).parents[2] / "conformance"
-_CORE = {
-    "admitted": ADMITTED,
-    "target": TARGET,
-    "inferred": INFERRED,
-    "copies": COPIES,
-    "volume": VOLUME,
-    "expected": EXPECTED,
-    "partial": PARTIAL,
-    "symbols": SYMBOLS,
-    "layouts": LAYOUTS,
-    "packed": PACKED,
-    "errors": ERRORS,
-}
-CORE_CASES = {rule: [make_case(rule, row) for row in rows] for rule, rows in _CORE.items()}
-"""Every boundary of every rule, in cases that a person can read."""
+SIZES = ("core", "full", "hostile")
 
 
-def list_sizes() -> Mapping[str, Mapping[str, Iterable[Json]]]:
-    """Returns the cases of each size, by their rule."""
-    return {"core": CORE_CASES, "full": make_full(FOLDER / "cases" / "full"), "hostile": make_hostile()}
+def list_files(size: str = "*") -> list[Path]:
+    """Returns the files of a size, or of all."""
+    return sorted((FOLDER / "cases").glob(f"{size}/*.jsonl"))
 
 
-def list_files() -> dict[Path, str]:
-    """Returns each file of cases, and what is to be in it."""
-    return {
-        FOLDER / "cases" / size / f"{rule}.jsonl": "".join(f"{json.dumps(case)}\n" for case in cases)
-        for size, rules in list_sizes().items()
-        for rule, cases in rules.items()
-    }
+def read_cases(path: Path) -> list[Json]:
+    """Returns the cases of a file."""
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def read_size(size: str) -> list[Json]:
+    """Returns the cases of a size."""
+    return [case for path in list_files(size) for case in read_cases(path)]
+
+
+def is_stale(case: Json) -> bool:
+    """Whether the rules answer a question of a case otherwise than it says."""
+    answers = map(answer_rightly, list_questions(case))
+    # An execution does not tell why it refuses.
+    return any(answer != case["answer"] and (answer != REFUSED or "error" not in case["answer"]) for answer in answers)
+
+
+def renew(cases: Iterable[Json]) -> str:
+    """Returns the text of a file whose cases have the answers of the rules, where all operations answer alike."""
+    lines = []
+    for case in cases:
+        answers = [answer_rightly(question) for question in list_questions(case)]
+        is_changed = is_stale(case) and answers == answers[:1] * len(answers)
+        lines.append(json.dumps({**case, "answer": answers[0]} if is_changed else case))
+    return "".join(f"{line}\n" for line in lines)

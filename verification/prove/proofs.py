@@ -5,11 +5,7 @@ and be a view of the data where the answer says so (sound); where all instances 
 must be reached by one (tight). Whatever is raised that is no refusal is a violation.
 """
 
-from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass, field
 from random import Random
-from typing import NamedTuple
 
 from tensor_reshape.rules.batches import BatchItem
 from tensor_reshape.rules.dims import are_known
@@ -21,46 +17,10 @@ from tests.oracles.shape_instances import Found, check_soundness, check_tightnes
 from tests.oracles.view_instances import check_view, is_decided
 from verification.prove.small_questions import STYLES, choose_question
 from verification.prove.wide_questions import Wide
-from verification.tasks import Progress, run_all
+from verification.tasks import Tally, Task
 
 BATCH = 500
 _ITEMS = 8  # of a batch that is sent
-_MAX_SHOWN = 10
-
-
-class Task(NamedTuple):
-    """So many questions.
-
-    Attributes:
-        seed: of all.
-        number: of this task.
-        questions: how many.
-        share: of how many of the small ones the instances are tried, and of how many batches every item is sent alone.
-    """
-
-    seed: str
-    number: int
-    questions: int
-    share: float
-
-
-@dataclass(slots=True)
-class Tally:
-    """What became of many questions."""
-
-    outcomes: Counter[str] = field(default_factory=Counter)
-    instances: int = 0
-    violations: list[str] = field(default_factory=list)
-
-    def add(self, other: "Tally") -> None:
-        """Takes in another tally."""
-        self.outcomes += other.outcomes
-        self.instances += other.instances
-        self.violations += other.violations
-
-    def add_problems(self, task: Task, outcome: str, problems: Iterable[str]) -> None:
-        """Takes in what is wrong with questions of one task."""
-        self.violations += [f"batch {task.number}: {outcome}: {problem}" for problem in problems]
 
 
 def choose_request(random: Random) -> tuple[str, ShapeRequest]:
@@ -112,47 +72,27 @@ def _check_view(request: ShapeRequest, answer: ShapeAnswer | None, found: Found)
     return check_view(found, answer.view, strides)
 
 
-def list_tasks(seed: str, questions: int, share: float) -> list[Task]:
-    """Returns the tasks, each of some hundred questions, that so many questions are."""
-    sizes = [min(BATCH, questions - begin) for begin in range(0, questions, BATCH)]
-    return [Task(seed, number, size, share) for number, size in enumerate(sizes)]
-
-
 def run_task(task: Task) -> Tally:
     """Asks the questions of one task, and sends them in batches."""
-    random, tally = Random(f"{task.seed}-{task.number}"), Tally()
-    for begin in range(0, task.questions, _ITEMS):
+    seed, number, questions = task
+    random, tally = Random(seed), Tally(questions)
+    for begin in range(0, questions, _ITEMS):
         wide, items = Wide(random), list[BatchItem]()
-        for index in range(min(_ITEMS, task.questions - begin)):
+        for index in range(min(_ITEMS, questions - begin)):
             if random.random() < 1 / 3:
                 tally.outcomes["of wide"] += 1
                 items.append(wide.choose_item(index))
             else:
-                items.append(BatchItem(_prove_small(random, task, tally)))
-        tally.add_problems(task, "different", check_round_trips(items, 1 if random.random() < task.share else _ITEMS))
+                items.append(BatchItem(_prove_small(random, number, tally)))
+        tally.findings += [f"batch {number}: different: {problem}" for problem in check_round_trips(items, 1)]
     return tally
 
 
-def _prove_small(random: Random, task: Task, tally: "Tally") -> ShapeRequest:
+def _prove_small(random: Random, number: int, tally: Tally) -> ShapeRequest:
     name, request = choose_request(random)
-    tally.outcomes[f"of {name}"] += 1
-    if random.random() < task.share:
-        outcome, found, problem = prove(request, random)
-        tally.outcomes[outcome] += 1
-        tally.instances += found.tried
-        if problem:
-            tally.add_problems(task, outcome, [f"{format_item(BatchItem(request))}: {problem}"])
+    outcome, found, problem = prove(request, random)
+    tally.outcomes.update([f"of {name}", outcome])
+    tally.outcomes["instances tried"] += found.tried
+    if problem:
+        tally.findings.append(f"batch {number}: {outcome}: {format_item(BatchItem(request))}: {problem}")
     return request
-
-
-def run_tasks(tasks: list[Task], processes: int) -> Tally:
-    """Runs all tasks, and says how far it is and what is wrong."""
-    tally, progress = Tally(), Progress(sum(task.questions for task in tasks), "questions")
-    done = 0
-    for batch in run_all(run_task, tasks, processes):
-        for violation in batch.violations[: max(_MAX_SHOWN - len(tally.violations), 0)]:
-            print(violation, flush=True)
-        tally.add(batch)
-        done += sum(count for name, count in batch.outcomes.items() if name.startswith("of "))
-        progress.show(done, len(tally.violations))
-    return tally

@@ -30,18 +30,13 @@ def find(case: Case) -> Ends:
 SPLIT: dict[tuple[Operation, str | None, str], Ends] = {
     # elements
     (RESHAPE, "N:1.. 4", "N M 2"): [(1, None), (2, 2), (2, 2)],  # what is on both sides cancels
-    (RESHAPE, "N:1..3 2", "7..9"): None,
     # empty
-    (RESHAPE, "0..1 4", "M 2"): [(0, 2), (2, 2)],
-    (RESHAPE, "0 4", "3"): None,
     (RESHAPE, "0 3", "? 5"): [(0, 0), (5, 5)],  # an item that copies a 0
     (RESHAPE, "0 6", "0 ?"): [(0, 0), (1, None)],  # a 0 would copy what is not 0
     (RESHAPE, "2 0", "? 5"): [(0, 0), (5, 5)],  # an unknown item is 0 only as the -1
     # inferred
     (RESHAPE, "0..4 6", "0 -1"): [(0, 4), (6, 6)],  # Reshape-1 leaves the copy out
     (STATIC_RESHAPE, "0..4 6", "0 -1"): [(1, 4), (6, 6)],  # a copy that divides is not 0
-    (RESHAPE, "0..1 4", "-1 2"): [(0, 2), (2, 2)],
-    (RESHAPE, "0 4", "-1 3"): [(0, 0), (3, 3)],
     (STATIC_RESHAPE, "0", "0 -1"): None,  # the only 0 divides
     # cancelled zeros: an unknown item may copy one; the graph operations refuse them
     (RESHAPE, "0 6", "? -1"): [(0, None), (0, 6)],

@@ -1,14 +1,12 @@
 """Answers in closed form are those of the solver for every question, where they are given."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hypothesis_profiles import examples
 from tensor_reshape.rules.budgets import StepBudget
 from tensor_reshape.rules.dims import AnyDim, Dim, Interval, name_dim
-from tensor_reshape.rules.errors import InvalidRequestError
-from tensor_reshape.rules.inference import _search, infer
+from tensor_reshape.rules.inference import _search
 from tensor_reshape.rules.operations import RESHAPE, STATIC_RESHAPE, Operation
 from tensor_reshape.rules.questions import AnyQuestion, Question
 from tensor_reshape.rules.solvers.single import solve_single
@@ -39,41 +37,3 @@ def test_an_answer_in_closed_form_is_that_of_the_solver_for_every_question(
     output = solve_single(data, target)
     if output is not None:
         assert _search(question, target, StepBudget()) == (output, ())
-
-
-def solve(
-    data: list[AnyDim], items: list[int], operation: Operation = RESHAPE, *, special_zero: bool = False
-) -> tuple[AnyDim, ...] | None:
-    return solve_single(data, read_target(Question(operation, data, items, special_zero), items))
-
-
-MODELS: list[tuple[list[AnyDim], list[int]]] = [
-    ([8, 3, 224, 224], [0, -1]),
-    ([name_dim("N"), name_dim("S"), 768], [0, 0, 12, 64]),
-    ([name_dim("N"), name_dim("S"), 768], [-1, 768]),
-    ([None, Dim(Interval(1, 128)), 12, 64], [0, 0, -1]),
-    ([Dim(Interval(1, 32)), 9, 64], [0, -1, 8]),
-]
-
-
-def test_questions_of_models_have_a_closed_form():
-    for data, items in MODELS:
-        assert solve(data, items, special_zero=True) is not None, (data, items)
-
-
-# data, items, special_zero, operation
-LEFT: list[tuple[list[AnyDim], list[int], bool, Operation]] = [
-    ([6], [4, -1], False, RESHAPE),
-    ([None], [2**63], False, RESHAPE),
-    ([Dim(Interval(2, 2**63))], [-1], False, RESHAPE),
-    ([-1], [-1], False, RESHAPE),
-    ([0, None], [0, -1], True, STATIC_RESHAPE),  # a copied 0 that divides
-    ([name_dim("N", 1, 2), name_dim("N", 5, 6)], [-1], False, RESHAPE),
-]
-
-
-def test_a_question_to_refuse_is_left_to_the_solver_for_every_question():
-    for data, items, special_zero, operation in LEFT:
-        assert solve(data, items, operation, special_zero=special_zero) is None, (data, items)
-        with pytest.raises(InvalidRequestError):
-            infer(Question(operation, data, items, special_zero))

@@ -37,11 +37,6 @@ def test_refusal_without_identity_names_the_scheme():
     assert (answer.code, answer.headers["www-authenticate"]) == (401, "Bearer")
 
 
-def test_bug_is_answered_without_its_text():
-    answer = refuse(ValueError("secret"))
-    assert (answer.code, json.loads(answer.body)) == (500, {"code": 13, "message": "internal error"})
-
-
 async def test_long_answer_is_sent_in_pieces():
     for size in (0, 1, 65536, 200_000):
         sent = list[Message]()

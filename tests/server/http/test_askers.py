@@ -22,7 +22,7 @@ def answer(message: bytes, _is_over: IsOver) -> bytes:
 async def test_query_is_answered_or_refused():
     app = MethodApp(Method("/a/b", answer, lambda _message: None), ask_here)
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://a") as client:
-        assert (await client.get("/?x=1")).json() == "x=1"
+        assert (await client.get("/?x=%201")).json() == "x=%201"
         for query, code in (("bug", 500), ("wrong", 400)):
             refusal = await client.get(f"/?{query}")
             assert refusal.status_code == code

@@ -61,11 +61,6 @@ def test_answer_is_the_json_of_the_answer_to_the_same_question(asked: ShapeReque
     assert found == describe(SERVED, request.SerializeToString(), reshape_pb2.InferShapeResponse.FromString)
 
 
-def test_names_may_be_in_camel_case():
-    camel = {("specialZero" if name == "special_zero" else name): value for name, value in QUESTION.items()}
-    assert infer(write_json(camel)) == ANSWER
-
-
 def test_batch_answers_or_refuses_each_question():
     wrong = {**QUESTION, "operation": "OPERATION_UNSPECIFIED"}
     body = write_json({"items": [{"question": QUESTION}, {"question": wrong}]})

@@ -8,7 +8,7 @@ from pathlib import Path
 import trustme
 
 from certificates import Certificates, issue_certificates
-from tensor_reshape.server.http.peers import Peer, find_peer, read_certificate
+from tensor_reshape.server.http.peers import read_certificate
 from tensor_reshape.server.security.identities import read_identities
 
 
@@ -36,8 +36,3 @@ async def test_certificate_proves_an_identity_if_the_server_demands_it(tmp_path:
     files = issue_certificates(tmp_path, trustme.CA())
     assert read_identities(await shake_hands(files, demands=True)) == ["email:client@example.org"]
     assert await shake_hands(files, demands=False) == {}
-
-
-def test_request_finds_the_peer_of_its_connection():
-    peer = Peer("ipv4:127.0.0.1:1", dict, lambda: None)
-    assert find_peer({"state": dict(peer.note())}) is peer

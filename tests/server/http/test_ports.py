@@ -18,7 +18,6 @@ from tensor_reshape.server.config import Config, ConfigError
 from tensor_reshape.server.http import connections, ports
 from tensor_reshape.server.http.answers import build_answer, send_answer
 from tensor_reshape.server.http.ports import HttpPort
-from tensor_reshape.server.transport.listeners import hold
 
 ANY = "127.0.0.1:0"
 WAIT_SECONDS = 60.0
@@ -128,14 +127,6 @@ def test_host_with_most_connections_loses_one(monkeypatch: pytest.MonkeyPatch):
         assert ask_now(first) == (200, b"1")
 
 
-def test_tls_context_is_looked_up_for_each_connection(files: Certificates):
-    context, trusted = make_contexts(files)
-    contexts = iter([context, context])
-    with serve(lambda: next(contexts)) as (port, _):
-        assert [ask_over_tls(port, trusted) for _ in range(2)] == [200, 200]
-    assert list(contexts) == []
-
-
 @pytest.mark.parametrize("sent", [b"", b"GET /now HTTP/1.1\r\nHost: a\r\n\r\n", b"\x16\x03\x01\x02\x00"])
 def test_connection_without_tls_is_closed(files: Certificates, sent: bytes):
     context, trusted = make_contexts(files)
@@ -179,20 +170,6 @@ def test_connection_sends_without_delay_and_switches_threads_fast():
     assert sys.getswitchinterval() == before
 
 
-def test_processes_share_an_address_that_is_held_for_them():
-    address, held = hold(ANY)
-    both = [HttpPort(Config(), address, Waiting(), lambda: None, shares=True) for _ in range(2)]
-    try:
-        for port in both:
-            port.start()
-        assert {request(address, "GET", "/now").code for _ in range(8)} == {200}
-    finally:
-        for one in held:
-            one.close()
-        for port in both:
-            port.end()
-
-
 def test_draining_port_does_not_await_the_tls_end_of_an_idle_client(files: Certificates):
     context, trusted = make_contexts(files)
     with (
@@ -227,19 +204,6 @@ def test_fault_of_one_connection_frees_its_place():
     with serve(find) as (port, _), connect(port.address) as connection:
         assert receive_all(connection) == b""
         await_that(lambda: port.is_idle)
-
-
-def test_port_is_deaf_when_its_thread_has_ended(monkeypatch: pytest.MonkeyPatch):
-    def fail(_port: HttpPort, accepted: socket.socket) -> None:
-        accepted.close()
-        raise ValueError
-
-    monkeypatch.setattr(HttpPort, "_admit", fail)
-    monkeypatch.setattr(threading, "excepthook", lambda _: None)
-    with serve() as (port, _):
-        assert not port.is_deaf
-        with connect(port.address):
-            await_that(lambda: port.is_deaf)
 
 
 def test_address_is_taken_until_the_port_ends():

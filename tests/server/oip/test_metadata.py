@@ -1,5 +1,7 @@
 """The metadata of the models is true: requests written by the metadata alone are answered."""
 
+from itertools import product
+
 import pytest
 
 from inference_requests import read_response
@@ -9,7 +11,7 @@ from tensor_reshape.server.oip import metadata
 from tensor_reshape.server.oip.datatypes import DATATYPES
 from tensor_reshape.server.oip.inferences import Inference
 from tensor_reshape.server.oip.messages import InferMessage, find_class
-from tensor_reshape.server.oip.models import INFER_SHAPE, MODELS
+from tensor_reshape.server.oip.models import MODELS
 from tensor_reshape.server.oip.shared_memory import SharedMemory
 from tensor_reshape.server.oip.statistics import Statistics
 from tensor_reshape.server.service.methods import ReshapeService
@@ -19,36 +21,24 @@ def name(model: str) -> InferMessage:
     return find_class("ModelMetadataRequest")(name=model)
 
 
-def list_described() -> list[tuple[str, str, str]]:
-    """Returns the model, the type of its first input, and that of its target, of each request that is described."""
-    described = []
-    for model in MODELS:
-        properties = metadata.describe_model(name(model)).properties
-        first = "data_shape" if model == INFER_SHAPE else "data"
-        described += [
-            (model, datatype, target)
-            for datatype in properties[f"inputs.{first}.datatypes"].split(", ")
-            for target in properties["inputs.shape.datatypes"].split(", ")
-        ]
-    return described
-
-
 def test_described_requests_are_answered():
     inference = Inference(ReshapeService(DEFAULT_LIMITS), SharedMemory(None), DEFAULT_LIMITS)
-    for model, *datatypes in list_described():
+    for model in MODELS:
         described = metadata.describe_model(name(model))
-        request = find_class("ModelInferRequest")(
-            model_name=described.name,
-            model_version=described.versions[0],
-            inputs=[
-                {"name": tensor.name, "datatype": datatype, "shape": [1]}
-                for tensor, datatype in zip(described.inputs, datatypes, strict=True)
-            ],
-            raw_input_contents=[(1).to_bytes(DATATYPES[datatype].count_bytes(1), "little") for datatype in datatypes],
-            parameters={"special_zero": find_class("InferParameter")(bool_param=False)},
-        )
-        response = read_response(inference.answer(request.SerializeToString()))
-        assert response.outputs[0].name == described.outputs[0].name, (model, datatypes)
+        types = [described.properties[f"inputs.{tensor.name}.datatypes"].split(", ") for tensor in described.inputs]
+        for datatypes in product(*types):
+            request = find_class("ModelInferRequest")(
+                model_name=described.name,
+                model_version=described.versions[0],
+                inputs=[
+                    {"name": tensor.name, "datatype": datatype, "shape": [1]}
+                    for tensor, datatype in zip(described.inputs, datatypes, strict=True)
+                ],
+                raw_input_contents=[(1).to_bytes(DATATYPES[each].count_bytes(1), "little") for each in datatypes],
+                parameters={"special_zero": find_class("InferParameter")(bool_param=False)},
+            )
+            response = read_response(inference.answer(request.SerializeToString()))
+            assert response.outputs[0].name == described.outputs[0].name, (model, datatypes)
 
 
 def test_configuration_and_metadata_agree():

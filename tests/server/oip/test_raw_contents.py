@@ -6,7 +6,6 @@ from inference_requests import SIX, build_request
 from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason
 from tensor_reshape.rules.limits import MAX_HEADER_BYTES, Limits
 from tensor_reshape.server.oip.answer_caches import Spans
-from tensor_reshape.server.oip.messages import InferMessage, find_class
 from tensor_reshape.server.oip.raw_contents import (
     MAX_FIELDS,
     Split,
@@ -15,7 +14,6 @@ from tensor_reshape.server.oip.raw_contents import (
     read_outline,
     split_message,
 )
-from tensor_reshape.wire.fields import parse_message
 
 RAW = build_request(id="seven").SerializeToString()
 
@@ -41,15 +39,6 @@ def test_elements_are_the_longest_of_the_raw_contents():
 
 def test_two_ids_or_no_raw_contents_have_no_spans():
     assert [split(raw).find_spans() for raw in (RAW + b"\x1a\x01x", b"\x1a\x01x")] == [None, None]
-
-
-def test_last_name_of_a_model_counts():
-    for name in (b"", b"reshape", b"infer_shape"):
-        raw = RAW + b"\x0a" + bytes((len(name),)) + name
-        parsed: InferMessage = parse_message(find_class("ModelInferRequest"), raw)
-        outline = read_outline(raw, 100)
-        assert outline is not None
-        assert outline.model_name == name == parsed.model_name.encode()
 
 
 def test_outline_is_none_of_groups_and_many_fields():

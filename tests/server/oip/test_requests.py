@@ -8,7 +8,6 @@ import pytest
 from inference_requests import SIX, build_request, build_typed_request
 from tensor_reshape.rules.errors import LimitError, Reason, ReshapeError
 from tensor_reshape.rules.limits import DEFAULT_LIMITS, MAX_HEADER_BYTES
-from tensor_reshape.rules.operations import RESHAPE, STATIC_RESHAPE
 from tensor_reshape.server.oip.messages import InferMessage, find_class
 from tensor_reshape.server.oip.raw_contents import find_header_limit, split_message
 from tensor_reshape.server.oip.requests import InferCall, names_a_region, parse_split, parse_whole, read_request
@@ -77,15 +76,6 @@ def test_missing_special_zero_and_unknown_parameters_are_left_to_the_rules():
     request.parameters["priority"].int64_param = 3
     call = read(request)
     assert (call.special_zero, list(call.target)) == (None, [3, -1])
-
-
-def test_model_answers_by_the_rules_of_its_operation():
-    assert read(build_request("reshape")).operation is RESHAPE
-    assert read(build_request("static_reshape")).operation is STATIC_RESHAPE
-
-
-def test_output_may_be_asked_for_by_its_name():
-    assert read(build_request(outputs=[{"name": "output"}])).place is None
 
 
 def build_with(parameters: dict[str, dict[str, object]], **fields: Any) -> InferMessage:

@@ -51,19 +51,6 @@ def test_unusable_files_are_refused_with_the_cause(damage: Callable[[Issued], ob
         read(issued)
 
 
-def test_broken_pair_leaves_the_former_one(issued: Issued, tmp_path: Path):
-    certificates = read(issued)
-    former = certificates.value
-    (tmp_path / "new").mkdir()
-    new = issue_certificates(tmp_path / "new")
-    issued.server.write_bytes(new.server.read_bytes())
-    certificates.look()
-    assert certificates.value is former
-    issued.server_key.write_bytes(new.server_key.read_bytes())
-    certificates.look()
-    assert certificates.value is not former
-
-
 def test_key_of_a_curve_that_grpc_lacks_is_refused(tmp_path: Path):
     authority = trustme.CA()
     chain, key = tmp_path / "chain", tmp_path / "key"

@@ -66,14 +66,6 @@ def test_malformed_file_is_refused_by_its_name(tmp_path: Path):
         assert str(file) in str(caught.value)
 
 
-def test_changed_file_changes_the_permissions(tmp_path: Path):
-    permissions = read(tmp_path / "file", FILE)
-    (tmp_path / "file").write_text('[callers]\n"token:ci" = ["*"]\n')
-    permissions.look()
-    assert not permissions.permit(["token:batch"], RESHAPE)
-    assert permissions.permit(["token:ci"], RESHAPE)
-
-
 def test_example_of_the_page_is_taken_by_a_server(tmp_path: Path):
     service = ReshapeService(Config().limits)
     served = service.methods.join(build_methods(service, Config().limits, SharedMemory(None)))

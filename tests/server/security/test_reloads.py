@@ -126,8 +126,3 @@ def test_files_that_change_during_reading_are_read_next_time(tmp_path: Path):
     assert reloaded.value == ["1", "1"]
     reloaded.look()
     assert reloaded.value == ["22", "22"]
-
-
-def test_unusable_file_at_the_start_is_an_error(tmp_path: Path):
-    with pytest.raises(ConfigError, match="cannot read"):
-        Reloaded("files", [tmp_path / "missing"], Counted(tmp_path / "missing").load)

@@ -110,13 +110,6 @@ def test_unreadable_file_is_refused(path: Path):
         Tokens(path)
 
 
-def test_token_removed_from_the_file_has_no_identity(path: Path):
-    tokens = read(path, f"web:{OLD}", f"web:{NEW}")
-    path.write_text(f"web:{NEW}\n")
-    tokens.look()
-    assert (find(tokens, f"Bearer {OLD}"), find(tokens, f"Bearer {NEW}")) == ("", "token:web")
-
-
 def test_all_tokens_are_compared_for_each_call(path: Path, monkeypatch: pytest.MonkeyPatch):
     compared = []
 

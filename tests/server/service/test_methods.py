@@ -14,6 +14,7 @@ from tensor_reshape.rules.limits import DEFAULT_LIMITS, LIGHT_HEADER_BYTES
 from tensor_reshape.rules.questions import ShapeAnswer
 from tensor_reshape.server.calls import fair_locks
 from tensor_reshape.server.calls.fair_locks import FairLock
+from tensor_reshape.server.service.header_cache import MAX_CACHED_HEADER_BYTES
 from tensor_reshape.server.service.methods import ReshapeService
 from tensor_reshape.wire.batches import decode_batch_response, encode_batch_item, join_items
 from tensor_reshape.wire.inference import build_infer_request
@@ -63,6 +64,16 @@ def test_searched_question_is_for_a_thread_until_its_answer_is_cached(service: R
     assert service.infer_light(build_request(SEARCHED)) is None
     answer = service.infer(build_request(SEARCHED))
     assert service.infer_light(build_request(SEARCHED)) == answer
+
+
+def test_answer_to_a_long_question_is_not_cached(service: ReshapeService):
+    for rank, misses in ((2, 1), (12, 2)):
+        service.lookups.misses = 0
+        names = [f"{'N' * 60}{axis}" for axis in range(rank)]
+        request = build_request(ShapeQuery(data_shape=names, shape=[0, -1], special_zero=True))
+        assert (len(request) > MAX_CACHED_HEADER_BYTES) == (misses == 2)
+        assert service.infer(request) == service.infer(request)
+        assert service.lookups.misses == misses
 
 
 def test_batch_is_given_up_when_its_caller_is_gone(service: ReshapeService):

@@ -74,7 +74,7 @@ class SlotModel(RuleBasedStateMachine):
 
     @invariant()
     def whoever_serves_was_not_told_to_end(self) -> None:
-        assert not (self.room.slot.serves and self.room.process.actions)
+        assert not self.room.slot.serves or (self.has_process() and not self.room.process.actions)
 
     @invariant()
     def a_slot_that_waits_for_ever_has_killed_its_process_or_is_done(self) -> None:

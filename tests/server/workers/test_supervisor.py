@@ -111,11 +111,3 @@ def test_refusal_is_logged_while_another_worker_serves(caplog: pytest.LogCapture
         supervisor.run()
     (record,) = [record for record in caplog.records if record.getMessage() == "worker cannot be started"]
     assert vars(record)["reason"] == "junk"
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP], ids=lambda number: number.name)
-def test_signal_ends_all_workers_and_the_supervisor(number: signal.Signals):
-    slots = [make_slot(BEAT), make_slot(BEAT)]
-    with supervise(*slots, announce=lambda: os.kill(os.getpid(), number)) as supervisor:
-        supervisor.run()
-    assert [slot.pid for slot in slots] == [None, None]

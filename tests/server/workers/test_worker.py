@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from tensor_reshape.client import Client, HealthStatus
 from tensor_reshape.server.config import Config
 from tensor_reshape.server.transport.listeners import hold
 from tensor_reshape.server.workers.messages import BEAT, LEAVING, MAX_REFUSAL_BYTES, REFUSAL, Order
@@ -23,12 +22,12 @@ END_SECONDS = 60
 
 
 @contextmanager
-def run_worker(tmp_path: Path, *, drain_seconds: float = 0, address: str = "") -> Iterator[tuple[WorkerProcess, str]]:
+def run_worker(tmp_path: Path, address: str = "") -> Iterator[tuple[WorkerProcess, str]]:
     """Runs a worker; yields it and the port that is held for it unless another address is given."""
     held, sockets = hold("127.0.0.1:0")
     order = Order(
         number=1,
-        config=Config(listen=(address or held,), drain_seconds=drain_seconds, log_level="error"),
+        config=Config(listen=(address or held,), drain_seconds=0, log_level="error"),
         private_address=f"unix:{tmp_path}/private",
     )
     process = WorkerProcess(order)
@@ -60,24 +59,6 @@ def await_end(process: WorkerProcess) -> int:
     ended = os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
     assert ended is not None
     return ended.si_status
-
-
-def test_worker_beats_serves_and_survives_an_interrupt_of_the_terminal(tmp_path: Path):
-    with run_worker(tmp_path) as (process, address):
-        await_message(process, BEAT)
-        process.send_signal(signal.SIGINT)
-        await_message(process, BEAT)
-        with Client(address) as client:
-            assert client.check_health() is HealthStatus.SERVING
-
-
-def test_hurried_worker_does_not_wait_for_the_drain(tmp_path: Path):
-    with run_worker(tmp_path, drain_seconds=3600) as (process, _):
-        await_message(process, BEAT)
-        process.send_signal(signal.SIGTERM)
-        await_message(process, LEAVING)
-        process.hurry()
-        assert await_end(process) == 0
 
 
 @pytest.mark.parametrize(

@@ -81,11 +81,6 @@ def test_refusal_of_the_call_is_passed_on():
         assert caught.value is error
 
 
-def test_limit_of_the_server_is_a_refusal_of_the_question():
-    record = answer_refused(LimitError("8 items", reason=Reason.RANK_LIMIT_EXCEEDED, field="shape"))
-    assert (record["refusal"]["reason"], record["refusal"]["blamed"]["name"]) == ("RANK_LIMIT_EXCEEDED", "shape")
-
-
 @examples(50)
 @given(TYPED_QUESTIONS)
 def test_question_is_decided_by_the_service(typed: TypedQuestion):

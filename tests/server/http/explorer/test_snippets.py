@@ -3,7 +3,6 @@
 import contextlib
 import io
 import json
-import shlex
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -53,22 +52,15 @@ def split_words(command: str) -> list[str]:
     return run.stdout.decode().split("\0")[:-1]
 
 
-@FEW
-@given(TYPED_QUESTIONS)
-def test_python_without_a_server_answers_the_same(typed: TypedQuestion):
-    record = show(typed)
-    outcome, printed = run_python(find_snippet(record, "Python, without a server"))
-    assert outcome == find_outcome(record)
-    assert printed == outcome or "refusal" in record
-
-
-def test_python_with_a_server_answers_the_same(server: ServerProcess):
+def test_python_answers_the_same_with_and_without_a_server(server: ServerProcess):
     @FEW
     @given(TYPED_QUESTIONS)
     def check(typed: TypedQuestion) -> None:
         record = show(typed, server.address)
-        outcome, _ = run_python(find_snippet(record, "Python, with a server"))
-        assert outcome == find_outcome(record)
+        for title in ("Python, without a server", "Python, with a server"):
+            outcome, printed = run_python(find_snippet(record, title))
+            assert outcome == find_outcome(record), title
+            assert printed == outcome or "refusal" in record, title
 
     check()
 
@@ -143,12 +135,6 @@ def test_long_line_is_broken_at_its_arguments():
         "print(output)\n"
     )
     assert texts["Command line"].splitlines()[1] == "    --data N,4,2..8 \\"
-
-
-def test_shape_that_begins_with_a_dash_is_not_an_option():
-    for text in ("-1", "-1,2"):
-        command = find_snippet(show(TypedQuestion("2", text, special_zero="true")), "Command line")
-        assert f"--shape={text}" in shlex.split(command)
 
 
 @examples(50)

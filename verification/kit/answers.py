@@ -1,0 +1,46 @@
+"""What the project's rules, and a plain reading of them, answer to the questions of the kit."""
+
+from tensor_reshape.client import InferredShape, infer_locally
+from tensor_reshape.rules.records import Json
+from verification.kit.executions import execute
+from verification.kit.questions import make_query
+from verification.kit.readings import Question, RefusalError, read
+
+REFUSED: Json = {"error": {}}
+
+
+def ask_rules(question: Json) -> Json:
+    """Returns what the project's own rules answer; they execute nothing."""
+    (answer,) = infer_locally([make_query(question)])
+    if isinstance(answer, InferredShape):
+        return {key: value for key, value in answer.to_json().items() if key != "equalities"}
+    return {"error": {"reason": str(answer.reason), "field": answer.field}}
+
+
+def answer_rightly(question: Json) -> Json:
+    """Returns what the rules answer, and what a plain execution gives where there are bytes."""
+    if "bytes" not in question:
+        return ask_rules(question)
+    answer = ask_rules({key: value for key, value in question.items() if key not in {"bytes", "strides"}})
+    if "error" in answer:
+        return answer
+    try:
+        return {"shape": answer["shape"], "bytes": execute(question)}
+    except RefusalError:
+        return REFUSED
+
+
+def read_plainly(question: Json) -> Json:
+    """Returns what a plain reading of the rules answers to known shapes."""
+    try:
+        asked = Question(question["operation"], question["data"], question["shape"], question.get("special_zero"))
+        return {"shape": read(asked)}
+    except RefusalError:
+        return REFUSED
+
+
+def is_right(case: Json, answer: Json) -> bool:
+    """Whether an answer is that of the case: of refusals the fact, of others all."""
+    if "error" in case["answer"] or "error" in answer:
+        return ("error" in case["answer"]) is ("error" in answer)
+    return bool(case["answer"] == answer)
