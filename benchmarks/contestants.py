@@ -9,9 +9,9 @@ CPP = "cpp"
 """The folder of the C++ programs, whose Python client runs in our own environment."""
 
 EXPERIMENT, REFUSED = "-event_engine_client", "event_engine_client"
-"""GRPC_EXPERIMENTS of a client's process: with the experiment, or without it.
+"""GRPC_EXPERIMENTS of a client's process: with the experiment, as after the SDK's `use_fast_polling`, or without it.
 
-The SDK sets the experiment by itself if the variable is not set; every other client runs without it by default."""
+Every client runs without it by default; versions of the SDK that set it by themselves do not if the variable is set."""
 
 _OPTIONS = ("--log-level", "warning", "--drain-seconds", "0", "--listen", "{address}")
 OURS = ("{python}", "-m", "tensor_reshape.server", *_OPTIONS)
@@ -52,7 +52,7 @@ _RAW, _STOCK, _LOAD = "channels/unary", "stock/unary", "h2load/unary"
 _CPP_LABEL = "C++ gRPC sync"
 CONTESTANTS = (
     Contestant("ours", "tensor-reshape", OURS, "sdk/auto", copies=4),
-    Contestant("ours-refused", "ours, without the experiment", OURS, "sdk/auto", copies=4, experiments=REFUSED),
+    Contestant("ours-experiment", "ours, with the experiment", OURS, "sdk/auto", copies=4, experiments=EXPERIMENT),
     Contestant("ours-stream", "ours, stream, out=", OURS, "sdk/stream", copies=2.5),
     Contestant("ours-view", "ours, view", OURS, "sdk/view", copies=0.2),
     Contestant("ours-empty", "ours, empty call", OURS, "sdk/empty", copies=0),

@@ -11,7 +11,7 @@ from dataclasses import replace
 from statistics import median
 
 from benchmarks.cells import KIB, MIB, Cell
-from benchmarks.contestants import OURS, OWN, Contestant
+from benchmarks.contestants import EXPERIMENT, OURS, OWN, REFUSED, Contestant
 from benchmarks.questions import ALL_HOSTILE, HOSTILE, MIXED
 from benchmarks.rounds import Entry, Pace, find_quartiles, format_number, format_spread
 from benchmarks.suites.bars import LEAST_ROUNDS
@@ -20,12 +20,16 @@ from benchmarks.tables import Table
 PACE = Pace(rounds=15, seconds=0.3, is_weighed=False)
 BASE = "base"
 _RAW = Contestant("raw", "unary, stock channel", OURS, "channels/unary")
-_SDK = Contestant("sdk", "unary, SDK", OURS, "sdk/auto")
+_SDK = Contestant("sdk", "unary, SDK", OURS, "sdk/auto", experiments=REFUSED)
+_FAST = Contestant("sdk-experiment", "unary, SDK, with the experiment", OURS, "sdk/auto", experiments=EXPERIMENT)
 _WORKS = (
     # The stock channel shows the server, behind a client that no version changes; the SDK what a user gets.
     (_RAW, Cell(KIB)),
     (_SDK, Cell(KIB)),
+    (_FAST, Cell(KIB)),
     (_RAW, Cell(KIB, 16)),
+    (_SDK, Cell(KIB, 16)),
+    (_FAST, Cell(KIB, 16)),
     (_RAW, Cell(MIB)),
     (replace(_SDK, client="sdk/inline"), Cell(MIB)),
     (Contestant("raw-stream", "stream, stock channel", OURS, "channels/stream"), Cell(256 * MIB)),

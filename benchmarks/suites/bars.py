@@ -55,25 +55,23 @@ _SMALL, _SMALL_16 = Cell(KIB), Cell(KIB, 16)
 _LARGE, _LARGE_16, _LARGE_PROCESSES = Cell(16 * MIB), Cell(16 * MIB, 16), Cell(16 * MIB, 16, processes=4)
 _STREAM = Cell(256 * MIB)
 BARS = (
-    Bar("at least 3.0 x stock sync grpcio", _SMALL, "ours", "stock", 3),
+    Bar("at least 3.0 x stock sync grpcio", _SMALL, "ours-experiment", "stock", 3),
     Bar(
         "at least 1.0 x C++ sync behind a stock Python client, both with the experiment",
         _SMALL,
-        "ours",
+        "ours-experiment",
         "cpp-experiment",
         1,
     ),
     Bar(
         "without the experiment: at least 2.2 x stock sync grpcio",
         _SMALL,
-        "ours-refused",
+        "ours",
         "stock",
         2.2,
     ),
-    Bar(
-        "without the experiment: at least 1.0 x C++ sync behind a stock Python client", _SMALL, "ours-refused", "cpp", 1
-    ),
-    Bar("at least 3.0 x stock sync grpcio", _SMALL_16, "ours", "stock", 3),
+    Bar("without the experiment: at least 1.0 x C++ sync behind a stock Python client", _SMALL, "ours", "cpp", 1),
+    Bar("at least 3.0 x stock sync grpcio", _SMALL_16, "ours-experiment", "stock", 3),
     Bar("the server alone: at least 0.7 x C++ sync", _SMALL, "served", "served-cpp", 0.7),
     Bar("the server alone: at least 0.55 x C++ sync", _SMALL_16, "served", "served-cpp", 0.55),
     Bar("the server alone: at least 5 x stock sync grpcio", _SMALL_16, "served", "served-stock", 5),

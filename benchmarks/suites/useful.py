@@ -3,11 +3,11 @@
 Every contestant takes a float32 tensor of shape (n,) and returns the same bytes as (2, n/2). Its server runs in a
 process of its own, its clients in others; the answer's shape and bytes are checked before anything is timed. All
 clients of a process share one connection, but those of the raw socket, which have one each. "The experiment" is
-`GRPC_EXPERIMENTS=-event_engine_client` in the client's process: the SDK sets it by itself, so there are rows of others
-with it, and of ours without. In a round the contestants take turns, each round in another order. A ratio is the first
-row over the row (with h2load: the row over the first), of two measurements of one round. Tables show the median of the
-rounds with the quartiles in brackets. Pass, miss and undecided are by the quartiles, see `benchmarks/suites/bars.py`.
-Words in place of a number say why there is none; a dash: nothing was measured.
+`GRPC_EXPERIMENTS=-event_engine_client` in the client's process, as after the SDK's `use_fast_polling`: there are rows
+with it, ours and C++'s; all others are without. In a round the contestants take turns, each round in another order. A
+ratio is the first row over the row (with h2load: the row over the first), of two measurements of one round. Tables show
+the median of the rounds with the quartiles in brackets. Pass, miss and undecided are by the quartiles, see
+`benchmarks/suites/bars.py`. Words in place of a number say why there is none; a dash: nothing was measured.
 """
 
 from argparse import ArgumentParser, Namespace
@@ -22,7 +22,7 @@ from benchmarks.tables import Table
 
 PACE = Pace(rounds=10, seconds=0.3)
 _MEMORY_SHARE = 0.7
-_SMALL = ("ours", "ours-refused", "stock", "cpp", "cpp-experiment", "arrow", "socket", "ours-event")
+_SMALL = ("ours", "ours-experiment", "stock", "cpp", "cpp-experiment", "arrow", "socket", "ours-event")
 CELLS = {
     Cell(KIB): _SMALL,
     Cell(16 * MIB): ("ours", "stock", "cpp-slices", "arrow", "socket"),

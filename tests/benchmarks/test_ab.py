@@ -40,5 +40,5 @@ def test_ab_measures_both_versions_from_command_to_report():
     runs, table = read_tables(done.stdout)
 
     assert ", base " in runs.rows[0][1]  # both commits
-    assert [row[0] for row in table.rows] == ["unary, stock channel", "unary, SDK"]
+    assert [row[0] for row in table.rows] == ["unary, stock channel", "unary, SDK", "unary, SDK, with the experiment"]
     assert all(text[:1].isdigit() for row in table.rows for text in row[2:5])

@@ -34,7 +34,7 @@ def test_window_that_is_given_back_leaves_memory(path: Path, writable: bool):
         assert bytes(mapping.buffer) == bytes(SIZE)
         before = read_resident(path)
         mapping.give_back(2 * WINDOW_BYTES + 5)
-        assert (before, read_resident(path)) == (SIZE // 1024, WINDOW_BYTES // 1024)
+        assert read_resident(path) <= WINDOW_BYTES // 1024 < before
 
 
 def test_written_bytes_are_in_the_file_when_given_back(path: Path):

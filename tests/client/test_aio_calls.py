@@ -95,6 +95,14 @@ async def test_a_task_cancelled_behind_interceptors_leaves_the_client_usable(tra
             assert await client.infer_shape([6], [6], special_zero=False) == (6,)
 
 
+async def test_a_client_keeps_no_stream_that_is_over(server: ServerProcess):
+    async with AsyncClient(server.address) as client:
+        await client.reshape(SIX, [6], special_zero=False, transfer="stream")
+        with pytest.raises(CallTimeoutError):
+            await client.reshape(LARGE, [-1], special_zero=False, transfer="stream", timeout=1e-3)
+        assert client._calls._streams == set()
+
+
 async def test_an_object_that_is_no_interceptor_is_refused_at_once():
     with pytest.raises(ValueError, match="must be"):
         AsyncClient("127.0.0.1:1", interceptors=[object()])  # type: ignore[list-item]

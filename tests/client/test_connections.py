@@ -1,7 +1,6 @@
 """An error whose time was up says what was wrong with the connection, where something was; by both clients."""
 
 import socket
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,7 +14,7 @@ from grpc import ChannelConnectivity, StatusCode
 from both_clients import open_client
 from in_process import run_blocked, run_runner
 from tensor_reshape.client import CallTimeoutError, InvalidRequestError, Reason, ServiceError, UnavailableError
-from tensor_reshape.client.connections import add_fault, describe_fault, describe_wait, find_state, has_failed
+from tensor_reshape.client.connections import add_fault, describe_fault, describe_wait, has_failed
 
 SIX = np.arange(6, dtype=np.float32)
 NOBODY = "127.0.0.1:1"
@@ -66,21 +65,6 @@ def test_a_wait_for_a_server_ends_with_what_is_wrong(kind: str, tmp_path: Path):
         for target, settings, timeout, text in rows:
             with open_client(kind, target, **settings) as client, pytest.raises(UnavailableError, match=text):
                 client.wait_until_ready(timeout=timeout)
-
-
-def test_the_state_of_a_channel_is_found_without_connecting_it():
-    with grpc.insecure_channel(NOBODY) as channel:
-        assert find_state(channel) is ChannelConnectivity.IDLE
-
-
-def test_no_state_of_a_channel_is_found_without_a_thread(monkeypatch: pytest.MonkeyPatch):
-    def refuse(_: threading.Thread) -> None:
-        message = "can't start new thread"
-        raise RuntimeError(message)
-
-    with grpc.insecure_channel(NOBODY) as channel:
-        monkeypatch.setattr(threading.Thread, "start", refuse)
-        assert find_state(channel) is None
 
 
 def test_a_channel_waits_for_a_connection_in_two_states_and_has_failed_in_one():

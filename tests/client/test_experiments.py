@@ -1,40 +1,36 @@
-"""Which experiments of gRPC's core a process takes part in that imports the SDK; each in an interpreter of its own."""
+"""`use_fast_polling`, each time in an interpreter of its own."""
 
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-from server_processes import run_server
 from tensor_reshape.client.experiments import _EXPERIMENTS as EXPERIMENTS
 
 VARIABLE = "GRPC_EXPERIMENTS"
-# Has something said at the moment when a module is looked for, which it finds nowhere.
-FINDER = """
+# Prints what the environment says when the compiled part of grpcio is looked for.
+WATCH = f"""
+import importlib.metadata, os, sys
+
 class Finder:
     def find_spec(self, name, path, target=None):
-        if name == {module!r}:
-            print({value})
+        if name == "grpc._cython.cygrpc":
+            print(os.environ.get({VARIABLE!r}))
 
 sys.meta_path.insert(0, Finder())
 """
-# What the environment says when the compiled part of grpcio is looked for.
-WATCH = "import importlib.metadata, os, sys" + FINDER.format(
-    module="grpc._cython.cygrpc", value=f"os.environ.get({VARIABLE!r})"
-)
 PRETEND = "importlib.metadata.version = lambda name: {version!r}"
 TRIED = PRETEND.format(version="1.85.1")  # whichever is installed
-IMPORT_SDK = "import tensor_reshape.client"
-IMPORT_BOTH = f"{IMPORT_SDK}\nimport grpc"
+SWITCH = "from tensor_reshape.client import use_fast_polling\nprint(use_fast_polling())"
 CALL_NOBODY = """
+import grpc
 try:
     grpc.insecure_channel("127.0.0.1:1").unary_unary("/nobody/Serves")(b"")
 except grpc.RpcError:
     pass
 """
-SECONDS = 60
+SECONDS = 120
 UNKNOWN = "Unknown experiment"
 
 
@@ -56,116 +52,56 @@ def watch(*lines: str, **environment: str) -> list[str]:
     return run(WATCH, *lines, **environment).stdout.splitlines()
 
 
-@pytest.mark.parametrize("module", ["client", "client.errors"])
-def test_whoever_imports_the_sdk_first_takes_part(module: str):
-    assert watch(TRIED, f"import tensor_reshape.{module}", "import grpc") == [EXPERIMENTS]
+def test_switch_imports_grpc_without_the_experiment():
+    assert watch(TRIED, SWITCH) == [EXPERIMENTS, "True"]
 
 
-@pytest.mark.parametrize("name", ["client.Client", "client.AsyncClient", "testing.FakeClient"])
-def test_a_client_that_is_named_takes_part(name: str):
-    module, _, kind = name.partition(".")
-    assert watch(TRIED, f"from tensor_reshape.{module} import {kind}") == [EXPERIMENTS]
+def test_switch_leaves_no_variable_for_child_processes():
+    assert watch(TRIED, SWITCH, f"print({VARIABLE!r} in os.environ)")[-1] == "False"
 
 
-def test_the_sdk_alone_does_not_import_grpc():
-    assert watch(TRIED, IMPORT_SDK) == []
+def test_switch_leaves_no_variable_when_grpc_cannot_be_imported():
+    fail = f"try: {SWITCH.splitlines()[0]}; use_fast_polling()\nexcept ImportError: print({VARIABLE!r} in os.environ)"
+    assert watch(TRIED, "sys.modules['grpc._compression'] = None", fail)[-1] == "False"
 
 
-def test_grpc_looks_as_if_nobody_had_been_in_between():
-    names = "grpc.__loader__ is grpc.__spec__.loader, type(grpc.__loader__).__name__"
-    assert watch(TRIED, IMPORT_BOTH, f"print({names})")[-1] == "True SourceFileLoader"
-
-
-def test_whoever_looks_for_grpc_before_it_is_imported_finds_it_and_changes_nothing():
-    look = "found = importlib.util.find_spec('grpc').loader"
-    report = "print(copy.deepcopy(found).get_filename('grpc') == found.get_filename('grpc') == grpc.__file__)"
-    lines = IMPORT_SDK, "import copy, importlib.util", look, "import grpc", report
-    assert watch(TRIED, *lines) == [EXPERIMENTS, "True"]
-
-
-def test_a_package_that_is_loaded_again_looks_for_grpc_once():
-    again = f"{IMPORT_SDK}, importlib\nimportlib.reload(tensor_reshape.client)"
-    left = "print(len([finder for finder in sys.meta_path if 'tensor_reshape' in type(finder).__module__]))"
-    reload = "importlib.reload(grpc)"
-    assert watch(TRIED, again, left, "import grpc", reload) == ["1", EXPERIMENTS]
-
-
-def test_finders_that_ask_each_other_find_grpc():
-    finder = """
-class Asking:  # as those are that call hooks after an import
-    asked = False
-
-    def find_spec(self, name, path, target=None):
-        if name != "grpc" or self.asked:
-            return None
-        self.asked = True
-        return importlib.util.find_spec(name)
-"""
-    add = "sys.meta_path.insert(1, Asking())"
-    assert watch(TRIED, finder, IMPORT_SDK, add, "import grpc") == [EXPERIMENTS]
-
-
-def test_what_is_set_is_taken_away_again():
-    assert watch(TRIED, IMPORT_BOTH, f"print({VARIABLE!r} in os.environ)") == [EXPERIMENTS, "False"]
-
-
-def test_it_is_taken_away_also_where_grpc_cannot_be_imported():
-    fail = "sys.modules['grpc._compression'] = None"
-    report = f"{IMPORT_SDK}\ntry: import grpc\nexcept ImportError: print({VARIABLE!r} in os.environ)"
-    assert watch(TRIED, fail, report)[-1] == "False"
-
-
-def test_whoever_clears_the_environment_meanwhile_is_no_error():
-    clear = FINDER.format(module="grpc._compression", value=f"os.environ.pop({VARIABLE!r})")
-    assert watch(TRIED, clear, IMPORT_BOTH, "print('imported')")[::2] == [EXPERIMENTS, "imported"]
-
-
-def test_what_the_environment_says_in_between_counts_too():
-    later = f"os.environ[{VARIABLE!r}] = ''"
-    assert watch(TRIED, IMPORT_SDK, later, "import grpc") == [""]
-
-
-def test_whoever_has_imported_grpc_is_left_alone():
-    left = "print(len([finder for finder in sys.meta_path if 'tensor_reshape' in type(finder).__module__]))"
-    assert watch(TRIED, "import grpc", IMPORT_SDK, left) == ["None", "0"]
+@pytest.mark.parametrize("first", ["import grpc", "from tensor_reshape.client import Client"])
+def test_switch_raises_when_grpc_is_imported_already(first: str):
+    late = f"try: {SWITCH.splitlines()[0]}; use_fast_polling()\nexcept RuntimeError as error: print(error)"
+    written = watch(TRIED, first, late)
+    assert written[0] == "None"
+    assert "too late: grpc is imported already" in written[1]
 
 
 @pytest.mark.parametrize("value", ["", "event_engine_client"])
-def test_what_the_environment_says_is_left_alone(value: str):
-    lines = watch(TRIED, IMPORT_BOTH, f"print(os.environ[{VARIABLE!r}])", **{VARIABLE: value})
-    assert lines == [value, value]
+def test_switch_leaves_what_the_environment_says(value: str):
+    lines = watch(TRIED, SWITCH, "import grpc", f"print(os.environ[{VARIABLE!r}])", **{VARIABLE: value})
+    assert lines == ["False", value, value]
 
 
-@pytest.mark.parametrize("version", ["1.85.0", "1.85.1", "1.85.0rc1"])
-def test_a_release_that_was_tried_takes_part(version: str):
-    assert watch(PRETEND.format(version=version), IMPORT_BOTH) == [EXPERIMENTS]
+@pytest.mark.parametrize(
+    ("version", "is_tried"),
+    [("1.85.0rc1", True), ("1.8.5", False), ("1.84.2", False), ("1.86.0", False), ("unknown", False)],
+)
+def test_switch_changes_only_releases_that_were_tried(version: str, is_tried: bool):
+    assert (watch(PRETEND.format(version=version), SWITCH) == [EXPERIMENTS, "True"]) is is_tried
 
 
-@pytest.mark.parametrize("version", ["1.8.5", "1.84.2", "1.86.0", "1.86.0.dev0", "1.850.0", "2.85.0", "unknown"])
-def test_a_release_that_was_not_tried_is_left_alone(version: str):
-    assert watch(PRETEND.format(version=version), IMPORT_BOTH) == ["None"]
+def test_importing_the_client_does_not_import_grpc():
+    assert watch(TRIED, "import tensor_reshape.client") == []
 
 
-def test_grpc_without_a_release_is_left_alone():
-    lines = (
-        "def find(name): raise importlib.metadata.PackageNotFoundError(name)",
-        "importlib.metadata.version = find",
-    )
-    assert watch(*lines, IMPORT_BOTH) == ["None"]
+def test_core_knows_the_experiment():
+    assert UNKNOWN not in run(SWITCH, CALL_NOBODY).stderr
 
 
-def test_the_installed_core_knows_the_experiment():
-    assert UNKNOWN not in run(IMPORT_SDK, "import grpc", CALL_NOBODY).stderr
-
-
-def test_the_core_reads_the_variable_when_grpc_is_imported():
-    # What it does not know, it says: so the variable need not be there any longer when the first channel is made.
+def test_core_reads_the_variable_when_grpc_is_imported():
+    # It logs what it does not know: so the variable need not be there any longer when the first channel is made.
     forget = f"import grpc, os\ndel os.environ[{VARIABLE!r}]"
     assert UNKNOWN in run(forget, CALL_NOBODY, **{VARIABLE: "-nobody_knows_it"}).stderr
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
-def test_a_server_that_the_command_line_starts_inherits_nothing():
-    with run_server(command=("tensor_reshape.cli", "serve")) as server:
-        environment = Path(f"/proc/{server.process.pid}/environ").read_bytes()
-        assert EXPERIMENTS.encode() not in environment
+def test_command_line_switches_its_own_process():
+    ask = "from tensor_reshape.cli.__main__ import main\ntry: main()\nexcept SystemExit: pass"
+    words = "sys.argv[1:] = ['health', '--server', '127.0.0.1:1', '--timeout', '0.1']"
+    assert watch(TRIED, words, ask)[0] == EXPERIMENTS

@@ -11,6 +11,8 @@ from grpc._interceptor import _ClientCallDetails  # what interceptors are given
 from in_process import Metadata, lose_once, run_stock
 from server_processes import ServerProcess
 from tensor_reshape.client import Client, InvalidRequestError, ShapeQuery, UnavailableError
+from tensor_reshape.client.grpc_core import CoreTransport
+from tensor_reshape.client.transports import Transport
 from tensor_reshape.rules.questions import ShapeAnswer
 from tensor_reshape.wire.inference import build_infer_response
 
@@ -87,3 +89,8 @@ def test_a_refused_connection_is_an_error_behind_interceptors():
 def test_an_object_that_is_no_interceptor_is_refused_at_once():
     with pytest.raises(TypeError):
         Client(NOBODY, interceptors=[object()])  # type: ignore[list-item]
+
+
+def test_calls_are_direct_unless_something_intercepts_them():
+    with Client(NOBODY) as plain, Client(NOBODY, interceptors=[Failing()]) as intercepted:
+        assert [type(client._calls.transport) for client in (plain, intercepted)] == [CoreTransport, Transport]

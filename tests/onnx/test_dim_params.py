@@ -4,6 +4,7 @@ import onnx
 
 from tensor_reshape.onnx.dim_params import DimParams
 from tensor_reshape.rules.dims import AnyDim, Dim, format_dim, name_dim
+from tensor_reshape.rules.limits import MAX_DIM
 from tensor_reshape.rules.notation import parse_dim
 
 
@@ -31,6 +32,10 @@ def test_a_param_is_a_name_a_product_of_names_of_the_model_or_unknown():
     assert read("batch*heads", "batch") == name_dim("batch*heads")  # heads is no name of the model
     unknown: list[int | str] = ["", "?", "-1", "None", "unknown", " ", -1, -(2**63)]
     assert [read(param) for param in unknown] == [None] * len(unknown)
+
+
+def test_a_size_is_known_from_zero_to_the_largest_dim():
+    assert [read(size) for size in (0, 1, MAX_DIM)] == [0, 1, MAX_DIM]
 
 
 def test_a_param_that_is_not_a_legal_name_gets_another_which_is_written_back():

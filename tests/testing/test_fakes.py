@@ -163,6 +163,15 @@ def test_calls_end_with_the_error_that_is_set(kind: str):
         assert client.infer_shape([6], [6]) == (6,)
 
 
+def test_calls_end_with_errors_in_the_order_in_which_they_were_set():
+    with FakeClient() as client:
+        for error in (OSError("first"), OSError("second")):
+            client.fail_next(error)
+        for text in ("first", "second"):
+            with pytest.raises(OSError, match=text):
+                client.check_health()
+
+
 def test_any_exception_may_be_set_as_the_next_failure():
     with FakeClient() as client:
         for error in (OSError("the disk"), CallTimeoutError("late", grpc.StatusCode.DEADLINE_EXCEEDED)):

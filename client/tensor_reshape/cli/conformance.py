@@ -163,9 +163,9 @@ def _ask(
             return function or command or "", *ask_program(
                 Program(arguments, connection.timeout, jobs), questions, told
             )
-        from tensor_reshape.cli.conformance_servers import ask_server  # noqa: PLC0415 - it takes grpc
-
         with connection.open() as client:
+            from tensor_reshape.cli.conformance_servers import ask_server  # noqa: PLC0415 - it takes grpc
+
             version = client.server_info().version
             introduction = {"name": f"server {connection.server}", "versions": {"tensor-reshape": version}}
             return connection.server, ask_server(client, questions, told), introduction

@@ -53,6 +53,6 @@ def _build_credentials(files: "list[Path | None]", *, tls: bool) -> "grpc.Channe
         raise click.UsageError(message)
     if not (tls or any(files)):
         return None
-    import grpc  # noqa: PLC0415 - after the SDK, which says what its core takes part in
+    import grpc  # noqa: PLC0415 - most commands need it through the SDK only
 
     return grpc.ssl_channel_credentials(authority, key, chain)

@@ -4,12 +4,14 @@ Law: nothing here takes numpy or grpc before an option needs it, so that help an
 """
 
 import functools
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
+from tensor_reshape.client import use_fast_polling
 from tensor_reshape.client.defaults import DEFAULT_TARGET, DEFAULT_TIMEOUT_SECONDS
 from tensor_reshape.rules.dims import AnyDim
 from tensor_reshape.rules.dtypes import DataType
@@ -170,15 +172,23 @@ class Connection(NamedTuple):
         Raises:
             click.UsageError: the options contradict each other.
         """
+        _prepare_grpc()
         from tensor_reshape.cli.connections import open_client  # noqa: PLC0415 - it takes grpc
 
         return open_client(self.server, self.options, timeout=self.timeout)
 
     def open_async(self) -> "AsyncClient":
         """Returns the same for asyncio."""
+        _prepare_grpc()
         from tensor_reshape.cli.connections import open_async_client  # noqa: PLC0415 - as above
 
         return open_async_client(self.server, self.options, timeout=self.timeout)
+
+
+def _prepare_grpc() -> None:
+    """Makes small calls of this process faster, unless its caller has imported grpc already, as a test may."""
+    if "grpc" not in sys.modules:
+        use_fast_polling()
 
 
 def connection_options(command: _Command) -> _Command:

@@ -19,7 +19,7 @@ from tensor_reshape.client.errors import (
     ServiceError,
     UnavailableError,
 )
-from tensor_reshape.client.experiments import await_grpc
+from tensor_reshape.client.experiments import use_fast_polling
 from tensor_reshape.client.queries import DimLike, ShapeOptions, ShapeQuery, infer_locally
 from tensor_reshape.client.shapes import InferredShape
 from tensor_reshape.rules.dims import Dim, Expression, Interval, Symbol
@@ -88,6 +88,7 @@ __all__ = [
     "draw_locally",
     "infer_locally",
     "keep_freed_memory",
+    "use_fast_polling",
 ]
 
 _LATER = {
@@ -103,8 +104,6 @@ _LATER = {
     "Transfer": "tensor_reshape.client.transfers",
     "draw_locally": "tensor_reshape.client.drawings",
 }
-
-await_grpc()
 
 if not TYPE_CHECKING:  # or every name would exist to a type checker
     __getattr__, __dir__ = build_getters(__name__, _LATER)

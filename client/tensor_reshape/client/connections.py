@@ -5,29 +5,13 @@ failed. One whose time is up first ends with "Deadline Exceeded", whatever it wa
 and only then: whoever is answered pays nothing.
 """
 
-from queue import Empty, SimpleQueue
-
-from grpc import Channel, ChannelConnectivity, StatusCode
+from grpc import ChannelConnectivity, StatusCode
 
 from tensor_reshape.client.errors import CallTimeoutError, ServiceError
 from tensor_reshape.rules.errors import TensorReshapeError
 
 FAULT_SECONDS = 0.1
-"""How long the channel may take to say what is wrong; it knows, so it is a thread's way there and back."""
-
-
-def find_state(channel: Channel) -> ChannelConnectivity | None:
-    """Returns the state of a channel; None where it is not known in time."""
-    # The one public way, also of channels that are intercepted: a thread of grpcio's tells the state as it is, first.
-    states = SimpleQueue[ChannelConnectivity]()
-    note = states.put
-    try:
-        channel.subscribe(note)
-        return states.get(timeout=FAULT_SECONDS)
-    except (Empty, RuntimeError):  # or the system gives no thread
-        return None
-    finally:
-        channel.unsubscribe(note)
+"""How long the channel may take to say what is wrong; it knows, so it answers at once."""
 
 
 def has_failed(state: ChannelConnectivity | None) -> bool:

@@ -14,8 +14,8 @@ from tensor_reshape.client.arguments import check_method, require_special_zero
 from tensor_reshape.client.arrays import AnyArray
 from tensor_reshape.client.contexts import CALL_OPTIONS, CallOptions, Metadata
 from tensor_reshape.client.defaults import DEFAULT_TARGET, DEFAULT_TIMEOUT_SECONDS
-from tensor_reshape.client.direct_calls import Way
 from tensor_reshape.client.frameworks import Output
+from tensor_reshape.client.grpc_core import Way
 from tensor_reshape.client.options import (
     ChannelOptions,
     ChannelSettings,

@@ -16,40 +16,38 @@ from tensor_reshape.client.connections import (
     add_fault,
     describe_fault,
     describe_wait,
-    find_state,
     has_failed,
 )
 from tensor_reshape.client.contexts import ClientContext
 from tensor_reshape.client.deadlines import Deadline
-from tensor_reshape.client.direct_calls import DirectCalls, Way, check_way, open_calls
-from tensor_reshape.client.direct_streams import find_exchange
 from tensor_reshape.client.errors import CallTimeoutError, UnavailableError
 from tensor_reshape.client.frameworks import Output
+from tensor_reshape.client.grpc_core import Way, check_way, open_transport
 from tensor_reshape.client.hints import HINT_SECONDS, NOTHING_TOLD, calls_for_hint, hint_size
 from tensor_reshape.client.options import ChannelSettings, Endpoint, build_channel_options
 from tensor_reshape.client.queries import MAX_PARALLEL_CALLS, ShapeQuery, split_queries
 from tensor_reshape.client.requests import Call, ShapeAnswers, build_health_check, build_infer_shapes, build_server_info
 from tensor_reshape.client.responses import Answer
 from tensor_reshape.client.retries import Attempts
-from tensor_reshape.client.stock_calls import StockCalls, explain_one
 from tensor_reshape.client.transfers import StreamTransfer
+from tensor_reshape.client.transports import StartedCall, Transport
 from tensor_reshape.rules.errors import LimitError, TensorReshapeError
 from tensor_reshape.wire.methods import SERVICE, STREAM_RESHAPE
 
 _Result = TypeVar("_Result")
+_PAUSE_SECONDS = 0.05  # before a server that was lost as it answered is asked again whether it is ready
 
 
 class _Started(NamedTuple):
     call: Call[ShapeAnswers]
-    future: "grpc.Future[bytes]"
+    pending: StartedCall
 
 
 class SyncCalls:
     """The calls of one client, over one channel.
 
     Attributes:
-        channel: as grpc has it, with the caller's interceptors around it.
-        unary: what makes its calls of one message each way.
+        transport: makes the calls, through the caller's interceptors.
     """
 
     def __init__(self, endpoint: Endpoint, settings: ChannelSettings, way: Way) -> None:
@@ -57,16 +55,13 @@ class SyncCalls:
         self._endpoint = endpoint
         self._settings = settings
         self._way = check_way(way)
-        self.channel = self._open_channel(avoid_unhealthy=True)
-        self.unary = open_calls(self.channel, way)
-        self._stock = StockCalls(self.channel)  # those of a batch: several are under way at once
-        self._exchange = find_exchange(self.channel, way)
+        self.transport = self._open_transport(avoid_unhealthy=True)
 
     def close(self) -> None:
         """Closes the channel; calls under way are cancelled."""
         self._endpoint.close()  # first: what ends by the rest must not be sent again
         if not self._endpoint.is_foreign:  # the parent's: here gRPC has no threads that could close it
-            self.channel.close()
+            self.transport.close()
 
     def run(self, call: Call[Answer], context: ClientContext) -> Answer:
         """Makes a call and returns its answer; one that failed is sent again, where it may be."""
@@ -80,7 +75,7 @@ class SyncCalls:
         """Makes the calls of a batch, some at a time, and returns their answers in order."""
         self._endpoint.require_open()
         answers, started = ShapeAnswers(), deque[_Started]()
-        with context, self.unary.guard():  # the calls are grpcio's, but this thread begins them
+        with context:
             try:
                 for piece in split_queries(queries):
                     if len(started) == MAX_PARALLEL_CALLS:
@@ -89,8 +84,8 @@ class SyncCalls:
                 while started:
                     answers += self._await(started.popleft(), context)
             finally:
-                for _, future in started:
-                    future.cancel()  # those that are left, where one failed
+                for _, pending in started:
+                    pending.cancel()  # those that are left, where one failed
         return answers
 
     def stream(self, make_transfer: Callable[[], StreamTransfer], context: ClientContext) -> Output:
@@ -110,8 +105,8 @@ class SyncCalls:
     def ask_once(self, call: Call[Answer], context: ClientContext) -> Answer:
         """Makes a call to a server whatever its health, and never again."""
         # A channel of its own: the client's turns away from servers that say NOT_SERVING, so it cannot ask them.
-        with context, self._open_channel(avoid_unhealthy=False) as channel:
-            return call.decode(self._send(call, context, unary=open_calls(channel, self._way)))
+        with context, closing(self._open_transport(avoid_unhealthy=False)) as transport:
+            return call.decode(self._send(call, context, transport=transport))
 
     def wait_until_ready(self, seconds: float | None) -> None:
         """Waits until a server that says SERVING is connected.
@@ -119,17 +114,26 @@ class SyncCalls:
         Raises:
             UnavailableError: none was in time.
         """
-        self._endpoint.require_open()
-        # Ready is what round_robin calls so: a channel whose servers all say NOT_SERVING is not.
-        ready = grpc.channel_ready_future(self.channel)
-        try:
-            ready.result(seconds)
-        except grpc.FutureTimeoutError:
-            ready.cancel()  # or it goes on watching the channel
-            message = "; ".join(filter(None, (f"no server was ready within {seconds} seconds", self._find_fault())))
-            raise UnavailableError(message, grpc.StatusCode.UNAVAILABLE) from None
+        deadline = Deadline(seconds)
+        while not self._is_ready(deadline):
+            if deadline.is_within(_PAUSE_SECONDS):
+                message = f"no server was ready within {seconds} seconds"
+                message = "; ".join(filter(None, (message, self._find_fault())))
+                raise UnavailableError(message, grpc.StatusCode.UNAVAILABLE)
+            time.sleep(_PAUSE_SECONDS)
 
-    def _open_channel(self, *, avoid_unhealthy: bool) -> grpc.Channel:
+    def _is_ready(self, deadline: Deadline) -> bool:
+        """Waits for a server that says SERVING; False if the deadline passed, or the server was lost just then."""
+        try:
+            # This channel sends no call before a server says so. A server that refuses the call is ready, too.
+            self._ask_health(deadline.remaining_seconds, wait_for_ready=True)
+        except (CallTimeoutError, UnavailableError):
+            return False
+        except TensorReshapeError:
+            self._endpoint.require_open()  # or another thread has closed the client
+        return True
+
+    def _open_transport(self, *, avoid_unhealthy: bool) -> Transport:
         target, credentials = self._endpoint.target, self._endpoint.credentials
         options, compression, interceptors = self._settings
         merged = build_channel_options(target, options, avoid_unhealthy=avoid_unhealthy)
@@ -137,7 +141,7 @@ class SyncCalls:
             channel = grpc.insecure_channel(target, merged, compression)
         else:
             channel = grpc.secure_channel(target, credentials, merged, compression)
-        return grpc.intercept_channel(channel, *interceptors)  # without any the channel itself
+        return open_transport(channel, self._way, interceptors)
 
     def _answer(self, call: Call[Answer], context: ClientContext) -> bytes:
         try:
@@ -161,28 +165,27 @@ class SyncCalls:
                 self._endpoint.server_info = self.run(build_server_info(), hurried)
         return hint_size(error, path, size, self._endpoint.server_info)
 
-    def _send(
-        self, call: Call[Answer], context: ClientContext, *, unary: DirectCalls | StockCalls | None = None
-    ) -> bytes:
+    def _send(self, call: Call[Answer], context: ClientContext, *, transport: Transport | None = None) -> bytes:
         self._endpoint.require_open()
         metadata = self._endpoint.metadata + context.metadata
         # No wait for a server: to fail at once tells that it is lost, and `retries` waits better.
-        return (unary or self.unary).send(call.method, call.request, context.deadline.remaining_seconds, metadata)
+        transport = transport or self.transport
+        return transport.send(call.method, call.request, context.deadline.remaining_seconds, metadata)
 
     def _start(self, call: Call[ShapeAnswers], context: ClientContext) -> _Started:
         self._endpoint.require_open()
         # Started rather than awaited: several calls of a batch are under way without a thread for each.
-        start, metadata = self._stock.start, self._endpoint.metadata + context.metadata
+        start, metadata = self.transport.start, self._endpoint.metadata + context.metadata
         return _Started(call, start(call.method, call.request, context.deadline.remaining_seconds, metadata))
 
     def _await(self, started: _Started, context: ClientContext) -> ShapeAnswers:
         """Returns the answer of a started call; one that failed is sent again as any other is."""
         # The first attempt is to await what was started, every other one to send it anew.
-        first = iter([started.future.result])
+        first = iter([started.pending.finish])
 
         def attempt() -> bytes:
-            result = next(first, None)
-            return self._send(started.call, context) if result is None else explain_one(result)
+            finish = next(first, None)
+            return self._send(started.call, context) if finish is None else finish()
 
         return started.call.decode(self._repeat(attempt, Attempts(self._endpoint.budget, context.deadline)))
 
@@ -212,10 +215,10 @@ class SyncCalls:
         with attempts.wait_for_server() as seconds, suppress(TensorReshapeError):
             self._ask_health(seconds, wait_for_ready=True)
 
-    def _ask_health(self, seconds: float, *, wait_for_ready: bool) -> None:
+    def _ask_health(self, seconds: float | None, *, wait_for_ready: bool) -> None:
         self._endpoint.require_open()
         call = build_health_check(SERVICE)
-        self.unary.send(call.method, call.request, seconds, self._endpoint.metadata, wait_for_ready=wait_for_ready)
+        self.transport.send(call.method, call.request, seconds, self._endpoint.metadata, wait_for_ready=wait_for_ready)
 
     def _explain(self, error: TensorReshapeError) -> TensorReshapeError:
         """Returns what a call ends with: where its time was up, with what is wrong with the connection."""
@@ -225,8 +228,8 @@ class SyncCalls:
         """Returns why no server is connected; empty where one is, and where the client is closed meanwhile."""
         if self._endpoint.budget.is_closed:
             return ""
-        state = find_state(self.channel)
-        if has_failed(state):
+        state = self.transport.find_state()
+        if state is None or has_failed(state):
             try:
                 self._ask_health(FAULT_SECONDS, wait_for_ready=False)
             except TensorReshapeError as error:
@@ -236,7 +239,9 @@ class SyncCalls:
     def _exchange_all(self, transfer: StreamTransfer, context: ClientContext, attempts: Attempts) -> Output:
         self._endpoint.require_open()
         seconds, metadata = context.deadline.remaining_seconds, self._endpoint.metadata + context.metadata
-        with closing(self._exchange(transfer, seconds, metadata)) as answers:  # or one given up would stay open
+        with closing(
+            self.transport.exchange(transfer, seconds, metadata)
+        ) as answers:  # or one given up would stay open
             for raw in answers:
                 transfer.receive(raw)
                 attempts.note_progress()

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import grpc
-from grpc._cython import cygrpc  # type: ignore[attr-defined] # compiled, without types
 
+from tensor_reshape.client.grpc_core import is_tls
 from tensor_reshape.runtime.addresses import is_local
 
 AUTHORIZATION_KEY = "authorization"
@@ -115,7 +115,7 @@ def authorize(
             "nowhere else, allow_plaintext_token sends it in plain text"
         )
         raise ValueError(message)
-    if _is_tls(credentials):
+    if is_tls(credentials):
         return Authorization(credentials, given)
     calls = grpc.metadata_call_credentials(_TokenPlugin(given), name="token")
     return Authorization(grpc.composite_channel_credentials(credentials, calls), None)
@@ -140,12 +140,6 @@ class _TokenPlugin(grpc.AuthMetadataPlugin):
         """Called by grpcio, on a thread of its own for each call."""
         del context
         callback((self._token.read_pair(),), None)
-
-
-def _is_tls(credentials: grpc.ChannelCredentials) -> bool:
-    """Whether these are plain TLS; False where this grpcio does not say."""
-    known = getattr(cygrpc, "SSLChannelCredentials", None)
-    return known is not None and isinstance(getattr(credentials, "_credentials", None), known)
 
 
 def _build_pair(text: str) -> tuple[str, str]:

@@ -13,18 +13,14 @@ from collections.abc import Callable, Iterable
 from copy import copy
 from itertools import chain
 
-import tensor_reshape.client  # noqa: F401 - before grpc, which is imported as clients need it where this is there
-
-# isort: split
-
 from grpc import StatusCode
 
 from tensor_reshape.client.aio import AsyncClient
 from tensor_reshape.client.aio_calls import AioCalls
 from tensor_reshape.client.contexts import ClientContext
-from tensor_reshape.client.direct_calls import Way
 from tensor_reshape.client.errors import UnavailableError
 from tensor_reshape.client.frameworks import Output
+from tensor_reshape.client.grpc_core import Way
 from tensor_reshape.client.hints import hint_size
 from tensor_reshape.client.options import ChannelSettings, Endpoint
 from tensor_reshape.client.queries import ShapeQuery, split_queries

@@ -7,7 +7,8 @@ Laws:
 - What is compact is read and written by `compact_batches`, all else by the generated classes, to the same effect.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeVar
 
 from tensor_reshape.rules.batches import BatchItem, ReportBug, refuse_bug
 from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason, ReshapeError, clip_metadata
@@ -29,6 +30,8 @@ from tensor_reshape.wire.inference import (
     read_infer_response,
 )
 from tensor_reshape.wire.methods import BATCH_INFER_SHAPE
+
+Source = TypeVar("Source")
 
 _BATCHES = {"items": BATCH_INFER_SHAPE.request, "results": BATCH_INFER_SHAPE.response}  # by their only field
 _ITEM_TAG = 0x0A  # field 1, bytes
@@ -73,67 +76,29 @@ def decode_batch_request(raw: bytes) -> Sequence[bytes]:
 
 def decode_batch_items(items: Iterable[bytes], report: ReportBug | None = None) -> Iterator[BatchItem | ReshapeError]:
     """Reads each item, or gives its refusal; `report` as in `answer_batch`."""
-    for item in items:
+    return read_batch_items(items, _decode_item, report)
+
+
+def read_batch_items(
+    sources: Iterable[Source], read: Callable[[Source], BatchItem], report: ReportBug | None = None
+) -> Iterator[BatchItem | ReshapeError]:
+    """Does the same with items in any form, which `read` knows."""
+    for source in sources:
         try:
-            read: BatchItem | ReshapeError = _decode_item(item)
+            item: BatchItem | ReshapeError = read(source)
         except ReshapeError as error:
-            read = error
+            item = error
         except Exception as bug:  # noqa: BLE001 - whatever it is, the other items are answered
-            read = refuse_bug(bug, report)
-        yield read
+            item = refuse_bug(bug, report)
+        yield item
 
 
-def encode_batch_response(
-    results: Iterable[ShapeAnswer | ReshapeError], max_bytes: int, report: ReportBug | None = None
-) -> bytes:
-    """Returns the response of a batch; an answer that would make it longer than `max_bytes` is refused instead.
-
-    Args:
-        results: of its items.
-        max_bytes: of the response.
-        report: takes the bug of an answer that cannot be encoded, as in `answer_batch`.
-    """
-    pieces, size = [], 0
-    text = "the answers before fill the response: ask for fewer"
-    # Encoded once: a large batch may end with tens of thousands of them.
-    too_much = _encode_result(LimitError.of(Reason.OUTPUT_TOO_LARGE, text, "items", limit=max_bytes))
-    for result in results:
-        try:
-            piece = _encode_result(result)
-        except Exception as bug:  # noqa: BLE001 - whatever it is, the other items are answered
-            piece = _encode_result(refuse_bug(bug, report))
-        if size + len(piece) > max_bytes:
-            piece = too_much
-        pieces.append(piece)
-        size += len(piece)
-    return join_items(pieces)
-
-
-def decode_batch_response(raw: bytes) -> list[ShapeAnswer | ReshapeError]:
-    """Reads the answers and refusals.
+def read_batch_item(message: reshape_pb2.BatchInferShapeItem) -> BatchItem:
+    """Reads an item that has been parsed.
 
     Raises:
-        ReshapeError: it is not a response of this contract.
+        InvalidRequestError: as `read_infer_request`, or the question or its data is absent.
     """
-    # An answer is a tuple of four, so never false.
-    return [read_compact_answer(result) or _decode_result(result) for result in split_batch_response(raw)]
-
-
-def split_batch_response(raw: bytes) -> list[bytes]:
-    """Returns the results of a response, unread.
-
-    Raises:
-        InvalidRequestError: MESSAGE_MALFORMED.
-    """
-    return _split(raw, len(raw), "results")
-
-
-def _decode_item(item: bytes) -> BatchItem:
-    compact = _try_compact(item)
-    if compact is not None:
-        return BatchItem(compact)
-    check_header_size(len(item))  # behind the compact form, which is short
-    message = parse_message(reshape_pb2.BatchInferShapeItem, item)
     if not message.HasField("question"):
         text = "question is required"
         raise InvalidRequestError.of(Reason.FIELD_MISSING, text, "question")
@@ -144,6 +109,75 @@ def _decode_item(item: bytes) -> BatchItem:
     return BatchItem(request, message.data_from if linked else None)
 
 
+def encode_batch_response(
+    results: Iterable[ShapeAnswer | ReshapeError], max_bytes: int, report: ReportBug | None = None
+) -> bytes:
+    """Returns the response of a batch; see `write_batch_results`."""
+    return join_items(write_batch_results(results, _encode_result, max_bytes, report))
+
+
+def write_batch_results(
+    results: Iterable[ShapeAnswer | ReshapeError],
+    write: Callable[[ShapeAnswer | ReshapeError], bytes],
+    max_bytes: int,
+    report: ReportBug | None = None,
+) -> list[bytes]:
+    """Returns the results in any form; an answer that would make them longer than `max_bytes` is refused instead.
+
+    Args:
+        results: of a batch.
+        write: writes one of them.
+        max_bytes: of all of them.
+        report: takes the bug of an answer that cannot be written, as in `answer_batch`.
+    """
+    pieces, size = [], 0
+    text = "the answers before fill the response: ask for fewer"
+    # Written once: a large batch may end with tens of thousands of them.
+    too_much = write(LimitError.of(Reason.OUTPUT_TOO_LARGE, text, "items", limit=max_bytes))
+    for result in results:
+        try:
+            piece = write(result)
+        except Exception as bug:  # noqa: BLE001 - whatever it is, the other items are answered
+            piece = write(refuse_bug(bug, report))
+        if size + len(piece) > max_bytes:
+            piece = too_much
+        pieces.append(piece)
+        size += len(piece)
+    return pieces
+
+
+def build_batch_result(result: ShapeAnswer | ReshapeError) -> reshape_pb2.BatchInferShapeResult:
+    """Returns the message of an answer or a refusal."""
+    if isinstance(result, ShapeAnswer):
+        return reshape_pb2.BatchInferShapeResult(answer=build_infer_response(result))
+    refusal = reshape_pb2.Refusal(
+        reason=result.reason,
+        message=result.message,
+        field=result.field,
+        metadata=clip_metadata(result.metadata),
+        limit_exceeded=isinstance(result, LimitError),
+    )
+    return reshape_pb2.BatchInferShapeResult(refusal=refusal)
+
+
+def decode_batch_response(raw: bytes) -> list[ShapeAnswer | ReshapeError]:
+    """Reads the answers and refusals.
+
+    Raises:
+        ReshapeError: it is not a response of this contract.
+    """
+    # An answer is a tuple of four, so never false.
+    return [read_compact_answer(result) or _decode_result(result) for result in _split(raw, len(raw), "results")]
+
+
+def _decode_item(item: bytes) -> BatchItem:
+    compact = _try_compact(item)
+    if compact is not None:
+        return BatchItem(compact)
+    check_header_size(len(item))  # behind the compact form, which is short
+    return read_batch_item(parse_message(reshape_pb2.BatchInferShapeItem, item))
+
+
 def _try_compact(item: bytes) -> ShapeRequest | None:
     try:
         return read_compact_item(item)
@@ -152,19 +186,8 @@ def _try_compact(item: bytes) -> ShapeRequest | None:
 
 
 def _encode_result(result: ShapeAnswer | ReshapeError) -> bytes:
-    if isinstance(result, ReshapeError):
-        refusal = reshape_pb2.Refusal(
-            reason=result.reason,
-            message=result.message,
-            field=result.field,
-            metadata=clip_metadata(result.metadata),
-            limit_exceeded=isinstance(result, LimitError),
-        )
-        return reshape_pb2.BatchInferShapeResult(refusal=refusal).SerializeToString()
-    compact = encode_compact_answer(result)
-    if compact is not None:
-        return compact
-    return reshape_pb2.BatchInferShapeResult(answer=build_infer_response(result)).SerializeToString()
+    compact = encode_compact_answer(result) if isinstance(result, ShapeAnswer) else None
+    return build_batch_result(result).SerializeToString() if compact is None else compact
 
 
 def _decode_result(raw: bytes) -> ShapeAnswer | ReshapeError:

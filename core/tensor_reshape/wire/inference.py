@@ -65,7 +65,15 @@ def decode_infer_request(raw: bytes) -> ShapeRequest:
         LimitError: HEAD_TOO_LARGE.
     """
     check_header_size(len(raw))
-    message = parse_message(reshape_pb2.InferShapeRequest, raw)
+    return read_question(parse_message(reshape_pb2.InferShapeRequest, raw))
+
+
+def read_question(message: reshape_pb2.InferShapeRequest) -> ShapeRequest:
+    """Reads a request to infer that has been parsed, and stands by itself.
+
+    Raises:
+        InvalidRequestError: as `decode_infer_request`.
+    """
     request = read_infer_request(message)
     if not message.HasField("data"):
         text = "data is required"

@@ -1,4 +1,4 @@
-"""Calls past grpcio's objects: whatever ends a call, its caller sees what a stock call would have shown."""
+"""Unary calls on gRPC's core: whatever ends a call, its caller sees what a stock call would have shown."""
 
 import signal
 import subprocess
@@ -16,7 +16,6 @@ import pytest
 from grpc._cython import cygrpc  # type: ignore[attr-defined] # compiled, without types
 
 from in_process import Behavior, Metadata, run_stock
-from server_processes import ServerProcess
 from tensor_reshape.client import (
     CallTimeoutError,
     Client,
@@ -24,13 +23,11 @@ from tensor_reshape.client import (
     LimitError,
     Reason,
     ResponseError,
-    ShapeQuery,
     TensorReshapeError,
-    direct_calls,
+    grpc_core,
 )
-from tensor_reshape.client.core_channels import ChannelLock, get_core
-from tensor_reshape.client.direct_calls import DirectCalls, Way, is_supported, open_calls
-from tensor_reshape.client.stock_calls import StockCalls
+from tensor_reshape.client.grpc_core import CoreTransport, Way, is_supported, is_tls, open_transport
+from tensor_reshape.client.transports import Transport
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.wire.methods import SERVICE
 from tensor_reshape.wire.reshapes import encode_reshape_response
@@ -53,50 +50,6 @@ with Client(sys.argv[1], calls=sys.argv[2], timeout=math.inf) as client:
         client.static_reshape(np.zeros(6, np.float32), [6], special_zero=False)
     except KeyboardInterrupt:
         print("interrupted")
-"""
-INTERRUPTED_OFTEN = """
-import random, signal, sys, threading
-from concurrent.futures import ThreadPoolExecutor
-import numpy as np
-from tensor_reshape.client import Client
-
-def interrupt(*_):
-    global is_interrupted
-    is_interrupted = True
-    raise KeyboardInterrupt
-
-def call():
-    return client.static_reshape(np.zeros(6, np.float32), [6], special_zero=False, timeout=20)
-
-def call_on():
-    while not is_over.is_set():
-        call()
-
-def call_until_interrupted():  # no loop within `try`: CPython 3.13 lets an exception between two rounds pass it
-    while not is_interrupted:  # what is raised within a finalizer or a callback of C arrives nowhere
-        call()
-
-signal.signal(signal.SIGALRM, interrupt)
-held, is_over = 0, threading.Event()
-with Client(sys.argv[1]) as client, ThreadPoolExecutor(2) as pool:
-    call()  # what numpy imports with it: where an import is interrupted, others may wait for its lock for ever
-    # Beside others the thread waits for its turn to run while it has the lock, so signals come there.
-    others = [pool.submit(call_on) for _ in range(2)]
-    try:
-        for _ in range(200):
-            is_interrupted = False
-            try:
-                signal.setitimer(signal.ITIMER_REAL, random.uniform(1e-3, 1e-2))
-                call_until_interrupted()
-            except KeyboardInterrupt:
-                pass
-            held += client._calls.unary._lock.is_held()
-            client._calls.unary._lock.give_back()
-    finally:
-        is_over.set()  # the pool awaits them, whatever came
-    for other in others:
-        other.result()
-    print(held)
 """
 
 
@@ -213,9 +166,11 @@ def test_a_client_that_is_closed_ends_the_calls_of_other_threads(way: Way):
 
 
 @contextmanager
-def open_both() -> Iterator[list[DirectCalls | StockCalls]]:
-    with grpc.insecure_channel(NOBODY) as direct, grpc.insecure_channel(NOBODY) as stock:
-        yield [DirectCalls(direct), StockCalls(stock)]
+def open_both() -> Iterator[list[Transport]]:
+    both = [open_transport(grpc.insecure_channel(NOBODY), way) for way in WAYS]
+    yield both
+    for transport in both:
+        transport.close()
 
 
 def test_a_call_that_cannot_begin_is_the_same_error_both_ways():
@@ -223,9 +178,8 @@ def test_a_call_that_cannot_begin_is_the_same_error_both_ways():
         direct, stock = (find_end(calls.send, PATH, b"", 1, (("A Key", "x"),)) for calls in both)
     assert direct == stock
     assert "metadata" in direct.message  # the rest is the words of the installed grpcio
-    direct, stock = (find_end(calls.send, PATH, b"", 1, ()) for calls in both)  # their channels are closed
-    assert direct == stock
-    assert direct.kind is ValueError
+    for transport in both:  # their channels are closed
+        assert find_end(transport.send, PATH, b"", 1, ()).kind is ValueError
 
 
 def test_a_call_waits_for_a_server_only_if_it_is_to():
@@ -241,11 +195,11 @@ def test_a_server_that_dies_in_a_call_is_lost(way: Way):
     held = Held()
     with ThreadPoolExecutor(1) as pool:
         with run_stock({"StaticReshape": held}) as address:
-            channel = grpc.insecure_channel(address)
-            future = pool.submit(find_end, open_calls(channel, way).send, PATH, b"", SECONDS, ())
+            transport = open_transport(grpc.insecure_channel(address), way)
+            future = pool.submit(find_end, transport.send, PATH, b"", SECONDS, ())
             assert held.entered.wait(SECONDS)
         end = future.result(SECONDS)
-        channel.close()
+        transport.close()
     assert end.code in {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED}  # as `retries` knows of those lost
 
 
@@ -265,38 +219,26 @@ def test_ctrl_c_ends_a_call_at_once_on_both_sides(way: Way):
     assert (written, process.returncode) == ("interrupted\n", 0)
 
 
-def test_no_interruption_leaves_the_lock_of_the_channel_held(server: ServerProcess):
-    command = [sys.executable, "-c", INTERRUPTED_OFTEN, server.address]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=SECONDS, check=True)
-    assert done.stdout == "0\n"
+def test_a_channel_with_an_interceptor_has_it_see_every_call():
+    seen = []
+
+    class Watch(grpc.UnaryUnaryClientInterceptor):
+        def intercept_unary_unary(  # type: ignore[override] # whatever comes next is passed on
+            self, continuation: Callable[..., object], client_call_details: grpc.ClientCallDetails, request: bytes
+        ) -> object:
+            seen.append(client_call_details.method)
+            return continuation(client_call_details, request)
+
+    with run_stock({"StaticReshape": answer}) as address:
+        transport = open_transport(grpc.insecure_channel(address), "auto", [Watch()])
+        transport.send(PATH, b"", SECONDS, ())
+        transport.close()
+    assert seen == [PATH]
 
 
-def test_a_batch_that_is_interrupted_leaves_the_lock_of_the_channel_free():
-    class Queries(list[ShapeQuery]):
-        def __iter__(self) -> Iterator[ShapeQuery]:
-            lock._condition.acquire()  # as where a signal comes just before grpcio releases it
-            raise KeyboardInterrupt
-
-    with Client(NOBODY) as client:
-        lock = ChannelLock(get_core(client._calls.channel))
-        with pytest.raises(KeyboardInterrupt):
-            client.infer_shapes(Queries([ShapeQuery(data_shape=[6], shape=[2, 3], special_zero=False)]))
-        assert not lock.is_held()
-
-
-def test_a_call_that_a_signal_handler_makes_keeps_the_lock_that_its_thread_has():
-    with grpc.insecure_channel(NOBODY) as channel:
-        calls, lock = DirectCalls(channel), ChannelLock(get_core(channel))
-        channel.close()
-        with lock._condition:  # as where the signal came within grpcio
-            with pytest.raises(ValueError, match="closed"):
-                calls.send(PATH, b"", 1, ())
-            assert lock.is_held()
-
-
-def test_calls_are_direct_unless_they_are_to_be_stock():
-    with grpc.insecure_channel(NOBODY) as channel:
-        assert [type(open_calls(channel, way)) for way in WAYS] == [DirectCalls, StockCalls]
+def test_calls_are_on_the_core_unless_they_are_to_be_stock():
+    with open_both() as both:
+        assert [type(transport) for transport in both] == [CoreTransport, Transport]
     with pytest.raises(ValueError, match=r"'fast'.*auto, stock"):
         Client(calls="fast")  # type: ignore[arg-type] # as a caller without types may write it
 
@@ -307,7 +249,7 @@ def test_only_a_grpcio_with_all_parts_is_supported(monkeypatch: pytest.MonkeyPat
             del method, deadline
 
     assert is_supported()
-    for part in ("SegregatedCall", "ReceiveStatusOnClientOperation", "build_census_context"):
+    for part in ("Channel", "ReceiveStatusOnClientOperation", "build_census_context"):
         with monkeypatch.context() as patch:
             patch.delattr(cygrpc, part)
             assert not is_supported.__wrapped__(), part
@@ -316,7 +258,21 @@ def test_only_a_grpcio_with_all_parts_is_supported(monkeypatch: pytest.MonkeyPat
 
 
 def test_calls_are_stock_where_grpcio_is_not_supported(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(direct_calls, "is_supported", lambda: False)
+    monkeypatch.setattr(grpc_core, "is_supported", lambda: False)
     with run_stock({"StaticReshape": answer}) as address, Client(address) as client:
-        assert type(client._calls.unary) is StockCalls
+        assert type(client._calls.transport) is Transport
         assert np.array_equal(client.static_reshape(SIX, [6], special_zero=False), SIX)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_state_of_a_channel_is_found_without_connecting_it(way: Way):
+    transport = open_transport(grpc.insecure_channel(NOBODY), way)
+    assert transport.find_state() is grpc.ChannelConnectivity.IDLE
+    transport.close()
+    assert transport.find_state() is None
+
+
+def test_tls_credentials_are_told_from_others():
+    tls, token = grpc.ssl_channel_credentials(), grpc.access_token_call_credentials("a-token")
+    assert is_tls(tls)
+    assert not is_tls(grpc.composite_channel_credentials(tls, token))

@@ -1,0 +1,288 @@
+"""Calls by grpcio's public means, and what its errors become."""
+
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from contextvars import ContextVar
+from types import SimpleNamespace
+from typing import Any
+
+import grpc
+import numpy as np
+import pytest
+from grpc import _channel
+
+from in_process import WAIT_SECONDS, StreamBehavior, run_stock
+from server_processes import ServerProcess
+from tensor_reshape.client import (
+    CallTimeoutError,
+    Client,
+    InvalidRequestError,
+    LimitError,
+    Reason,
+    ResponseError,
+    ServiceError,
+    TensorReshapeError,
+    UnavailableError,
+)
+from tensor_reshape.client.transports import Transport, check_answer
+from tensor_reshape.rules.dtypes import DataType
+from tensor_reshape.wire.methods import SERVICE, STREAM_RESHAPE
+from tensor_reshape.wire.status import encode_refusal
+from tensor_reshape.wire.streams import encode_accept
+from tensor_reshape.wire.tensors import TensorView
+
+PATH = f"/{SERVICE}/InferShape"
+SECONDS = 60.0
+NOBODY = "127.0.0.1:1"
+LARGE = np.zeros(8 << 20, np.uint8)  # more than any window, so that what is not read is not sent
+ACCEPT = encode_accept(TensorView(DataType.U8, LARGE.shape, None, memoryview(b"")))
+INTERRUPTED_WAIT = """
+import signal, sys
+import numpy as np
+from tensor_reshape.client import Client
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever runs the tests in the background has it ignored
+with Client(sys.argv[1]) as client:
+    try:
+        client.reshape(np.zeros(8 << 20, np.uint8), [-1], special_zero=False, transfer="stream")
+    except KeyboardInterrupt:
+        print("interrupted")
+"""
+
+
+class Held:
+    """Accepts and reads no more; `entered`: a tensor has begun, `left`: its caller has gone."""
+
+    def __init__(self) -> None:
+        self.entered, self.left = threading.Event(), threading.Event()
+
+    def __call__(self, requests: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
+        context.add_callback(self.left.set)  # at once: of a call that is over grpcio asks no more
+        next(requests)
+        yield ACCEPT
+        self.entered.set()
+        self.left.wait(WAIT_SECONDS)
+
+
+@pytest.fixture
+def calls() -> Iterator[Transport]:
+    """Of a channel whose server answers with what it is asked."""
+    with (
+        run_stock({"InferShape": lambda request, _: request}) as address,
+        closing(Transport(grpc.insecure_channel(address))) as transport,
+    ):
+        yield transport
+
+
+@pytest.fixture
+def unanswered() -> Iterator[Transport]:
+    """Of a channel without a server."""
+    with closing(Transport(grpc.insecure_channel(NOBODY))) as transport:
+        yield transport
+
+
+def end_within(status: grpc.StatusCode, details: str, *metadata: tuple[str, str | bytes]) -> StreamBehavior:
+    """Accepts, takes one chunk, and ends."""
+
+    def behave(requests: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
+        next(requests)
+        yield ACCEPT
+        next(requests)
+        context.set_trailing_metadata(metadata)
+        if status is not grpc.StatusCode.OK:
+            context.abort(status, details)
+
+    return behave
+
+
+def refuse_within(error: InvalidRequestError | LimitError) -> StreamBehavior:
+    status = encode_refusal(error)
+    return end_within(status.code, status.details, *status.trailing_metadata)
+
+
+def reshape(client: Client, **fields: Any) -> object:
+    return client.reshape(LARGE, [-1], special_zero=False, transfer="stream", **{"timeout": WAIT_SECONDS, **fields})
+
+
+def test_a_call_is_answered_at_once_or_later(calls: Transport):
+    assert calls.send(PATH, b"a question", SECONDS, ()) == b"a question"
+    started = [calls.start(PATH, request, SECONDS, ()) for request in (b"one", b"two")]
+    assert [call.finish() for call in started] == [b"one", b"two"]
+
+
+def test_a_signal_does_not_reach_grpcio_while_it_begins_a_call(calls: Transport, monkeypatch: pytest.MonkeyPatch):
+    # There a signal is worst: the call is begun, and no thread awaits its events yet.
+    run, here = _channel._run_channel_spin_thread, threading.current_thread()
+    assert here is threading.main_thread()
+
+    def run_or_interrupt(state: _channel._ChannelCallState) -> None:
+        if threading.current_thread() is here:
+            raise KeyboardInterrupt
+        run(state)
+
+    monkeypatch.setattr(_channel, "_run_channel_spin_thread", run_or_interrupt)
+    assert calls.start(PATH, b"a question", SECONDS, ()).finish() == b"a question"
+
+
+def test_a_call_is_begun_in_the_context_of_its_caller(unanswered: Transport, monkeypatch: pytest.MonkeyPatch):
+    name, seen = ContextVar[str]("name"), list[str]()
+    name.set("the caller's")
+    method = SimpleNamespace(future=lambda *_: seen.append(name.get()))  # as an interceptor of a tracer
+    monkeypatch.setattr(unanswered, "_find_unary", lambda _: method)
+    unanswered.start(PATH, b"", SECONDS, ())
+    assert seen == ["the caller's"]
+
+
+def test_an_error_of_grpcio_becomes_one_of_this_package(unanswered: Transport):
+    with pytest.raises(UnavailableError) as caught:
+        unanswered.send(PATH, b"", SECONDS, ())
+    assert caught.value.__context__ is None  # it would keep the call
+    with pytest.raises(CallTimeoutError):
+        unanswered.send(PATH, b"", 0.2, (), wait_for_ready=True)
+
+
+def test_an_empty_answer_is_an_answer_and_none_is_not():
+    assert check_answer(b"") == b""
+    with pytest.raises(ResponseError, match="without an answer"):
+        check_answer(None)
+
+
+def test_a_call_without_a_thread_is_an_error_of_this_package(unanswered: Transport, monkeypatch: pytest.MonkeyPatch):
+    def refuse(_: threading.Thread) -> None:
+        message = "can't start new thread"
+        raise RuntimeError(message)
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    with pytest.raises(ServiceError, match="not begun: can't start new thread") as caught:
+        unanswered.start(PATH, b"", SECONDS, ())
+    assert caught.value.code is grpc.StatusCode.RESOURCE_EXHAUSTED
+
+
+ENDS: dict[str, tuple[StreamBehavior, type[Exception], str]] = {
+    "a refusal": (
+        refuse_within(InvalidRequestError.of(Reason.NOT_DIVISIBLE, "6 by 4", "shape")),
+        InvalidRequestError,
+        "6 by 4",
+    ),
+    "a limit": (refuse_within(LimitError.of(Reason.OUTPUT_TOO_LARGE, "no")), LimitError, "no"),
+    "a bug": (end_within(grpc.StatusCode.INTERNAL, "of the server"), TensorReshapeError, "of the server"),
+    "details in no alphabet": (end_within(grpc.StatusCode.ABORTED, "ünï\n\N{SNOWMAN}"), ServiceError, "\N{SNOWMAN}"),
+    "an end that comes too early": (end_within(grpc.StatusCode.OK, ""), ResponseError, "ended after 0 of"),
+}
+
+
+@pytest.mark.parametrize("name", ENDS)
+def test_stream_raises_what_the_server_ends_it_with_while_it_sends(name: str):
+    behave, kind, text = ENDS[name]
+    with (
+        run_stock({}, streams={STREAM_RESHAPE.name: behave}) as address,
+        Client(address, chunk_bytes=1 << 16) as client,
+        pytest.raises(kind) as caught,
+    ):
+        reshape(client)
+    assert text in str(caught.value)
+
+
+def test_stream_ends_when_the_server_does_not_know_it():
+    with run_stock({}) as address, Client(address) as client, pytest.raises(ServiceError) as caught:
+        reshape(client)
+    assert caught.value.code is grpc.StatusCode.UNIMPLEMENTED
+
+
+@pytest.mark.usefixtures("impatience")
+def test_stream_without_a_server_is_a_connection_error():
+    with Client(NOBODY) as client, pytest.raises(UnavailableError):
+        reshape(client)
+
+
+def test_stream_to_a_server_that_does_not_read_ends_at_the_deadline():
+    held = Held()
+    with run_stock({}, streams={STREAM_RESHAPE.name: held}) as address, Client(address) as client:
+        while not held.entered.is_set():  # on a busy machine the deadline may come before the server hears of a call
+            with pytest.raises(CallTimeoutError):
+                reshape(client, timeout=0.5)
+        assert held.left.wait(WAIT_SECONDS)
+
+
+def test_stream_is_cancelled_by_an_exception_of_its_caller():
+    held = Held()
+
+    def fail(*_: int) -> None:
+        raise LookupError
+
+    with run_stock({}, streams={STREAM_RESHAPE.name: held}) as address, Client(address) as client:
+        with pytest.raises(LookupError):
+            reshape(client, progress=fail)
+        assert held.left.wait(WAIT_SECONDS)
+
+
+def test_stream_is_cancelled_by_closing_the_client():
+    held = Held()
+    with run_stock({}, streams={STREAM_RESHAPE.name: held}) as address, ThreadPoolExecutor(1) as pool:
+        client = Client(address)
+        call = pool.submit(reshape, client)
+        assert held.entered.wait(WAIT_SECONDS)
+        client.close()
+        error = call.exception(WAIT_SECONDS)
+        assert held.left.wait(WAIT_SECONDS)
+    assert getattr(error, "code", None) is grpc.StatusCode.CANCELLED
+
+
+def test_stream_is_cancelled_by_ctrl_c():
+    held = Held()
+    with run_stock({}, streams={STREAM_RESHAPE.name: held}) as address:
+        command = [sys.executable, "-c", INTERRUPTED_WAIT, address]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            assert held.entered.wait(WAIT_SECONDS)
+            process.send_signal(signal.SIGINT)
+            assert process.communicate(timeout=WAIT_SECONDS)[0] == "interrupted\n"
+        assert held.left.wait(WAIT_SECONDS)
+
+
+def test_closed_transport_refuses_every_kind_of_call(unanswered: Transport):
+    unanswered.close()
+    with pytest.raises(ValueError, match="closed"):
+        unanswered.send(PATH, b"", SECONDS, ())
+    with pytest.raises(ValueError, match="closed"):
+        unanswered.start(PATH, b"", SECONDS, ())
+    with pytest.raises(ValueError, match="closed"):
+        next(unanswered.exchange(SimpleNamespace(), SECONDS, ()))  # type: ignore[arg-type] # which is not looked at
+
+
+def test_threads_of_a_stream_end_with_it(server: ServerProcess):
+    during: set[threading.Thread] = set()
+    before = set(threading.enumerate())
+    with Client(server.address, chunk_bytes=10) as client:
+        client.reshape(
+            np.arange(300, dtype=np.uint8),
+            [-1],
+            special_zero=False,
+            transfer="stream",
+            progress=lambda *_: during.update(threading.enumerate()),
+        )
+        started = during - before
+        for thread in started:
+            thread.join(WAIT_SECONDS)
+    assert started
+    assert not any(thread.is_alive() for thread in started)
+
+
+def test_threads_of_a_stream_that_is_refused_before_its_first_answer_end_with_it():
+    def refuse(requests: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
+        yield from ()
+        next(requests)  # so it was sent, and the thread that sends waits for an answer
+        context.abort(grpc.StatusCode.INTERNAL, "refused")
+
+    before = set(threading.enumerate())
+    with run_stock({}, streams={STREAM_RESHAPE.name: refuse}) as address, Client(address) as client:
+        with pytest.raises(TensorReshapeError, match="refused"):
+            reshape(client)
+        started = set(threading.enumerate()) - before
+    for thread in started:
+        thread.join(WAIT_SECONDS)
+    assert not any(thread.is_alive() for thread in started)
