@@ -1,4 +1,7 @@
-"""Attacks servers beside polite clients, and prints what those saw: rows of the table in docs/attacks.
+"""Attacks servers beside polite clients, and prints what those saw: rows of the tables in docs/attacks.
+
+With --proxy, a proxy with the file in deploy/proxies stands in front, and attackers and polite clients go through it.
+Attacks that only a proxy stops run through it, or if they are named.
 
 The servers listen on loopback, but read connections as those do that other machines can reach: by the event engine.
 TENSOR_RESHAPE_ENGINE=polling in the environment shows what users of the same machine can do.
@@ -8,10 +11,11 @@ import argparse
 import os
 import sys
 from collections.abc import Iterator
-from itertools import product
 
+from attack_bounds import Attack
 from attack_runs import Row, attack_address, run_attacks
 from attacks import ATTACKS
+from proxies import EDGES
 
 _HEADER = "| attack | p50 | p99 | health | refused | lost | MiB | back |\n|---|" + "---:|" * 7
 
@@ -20,10 +24,12 @@ def parse_arguments() -> argparse.Namespace:
     """Reads the command line."""
     parser = argparse.ArgumentParser("scripts/verify attack", description=__doc__)
     parser.add_argument("--list", action="store_true", help="say what attacks there are")
-    parser.add_argument("--only", nargs="+", metavar="NAME", choices=ATTACKS, default=list(ATTACKS))
+    parser.add_argument("--only", nargs="+", metavar="NAME", choices=ATTACKS, default=[])
     parser.add_argument("--seconds", type=float, default=3.0, help="how long each attack goes on")
     parser.add_argument("--repeat", type=int, default=1, help="how often there is each")
-    parser.add_argument("--serving", nargs="+", choices=("inline", "threads"), default=("inline", "threads"))
+    parser.add_argument(
+        "--proxy", choices=[proxy.name for proxy in EDGES], help="what stands in front; default: nothing"
+    )
     parser.add_argument("--workers", nargs="+", type=int, default=(1, 2))
     parser.add_argument("--address", help="attack what listens there, a proxy for example, and start no server")
     return parser.parse_args()
@@ -48,14 +54,22 @@ def main() -> int:
 
 
 def run(arguments: argparse.Namespace) -> Iterator[tuple[str, Iterator[Row]]]:
-    """Yields the rows of each way of serving, or of the address."""
-    attacks = [ATTACKS[name] for name in arguments.only] * arguments.repeat
+    """Yields the rows of each number of workers, or of the address."""
+    proxy = next((proxy for proxy in EDGES if proxy.name == arguments.proxy), None)
+    names = arguments.only or [name for name, attack in ATTACKS.items() if runs(attack, arguments)]
+    attacks = [ATTACKS[name] for name in names] * arguments.repeat
     if arguments.address:
         yield arguments.address, attack_address(attacks, arguments.seconds, arguments.address)
         return
-    for serving, workers in product(arguments.serving, arguments.workers):
-        flags = ("--serving", serving, "--workers", str(workers))
-        yield " ".join(flags), run_attacks(attacks, arguments.seconds, *flags)
+    title = "no proxy" if proxy is None else proxy.find_version()
+    for workers in arguments.workers:
+        flags = ("--workers", str(workers))
+        yield f"{title}, {' '.join(flags)}", run_attacks(attacks, arguments.seconds, *flags, proxy=proxy)
+
+
+def runs(attack: Attack, arguments: argparse.Namespace) -> bool:
+    """Returns whether an attack is run that was not named."""
+    return not attack.is_http if arguments.proxy or arguments.address else not attack.needs_proxy
 
 
 if __name__ == "__main__":

@@ -14,6 +14,6 @@ def engine() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def server(serving: str, start_once: Callable[..., ServerProcess]) -> ServerProcess:
+def server(start_once: Callable[..., ServerProcess]) -> ServerProcess:
     """As that of all other tests, but read as strangers find it."""
-    return start_once("--serving", serving, "--engine", "event")
+    return start_once("--engine", "event")

@@ -41,32 +41,32 @@ def call_on(connection: Connection) -> str:
     return connection.call(STATIC_RESHAPE, build_static_request()).status
 
 
-def test_connections_without_a_greeting_are_closed(serving: str):
-    with run_server("--serving", serving, "--handshake-seconds", "1") as server:
+def test_connections_without_a_greeting_are_closed():
+    with run_server("--handshake-seconds", "1") as server:
         for content in (b"", PREFACE[:10], PREFACE):
             with connect(server.address, content) as stranger:
                 assert await_end(stranger) < SECONDS, content
         assert call_anew(server.address)
 
 
-def test_connections_without_a_call_are_closed(serving: str):
-    with run_server("--serving", serving, "--max-connection-idle-seconds", "1") as server:
+def test_connections_without_a_call_are_closed():
+    with run_server("--max-connection-idle-seconds", "1") as server:
         with Connection(server.address) as connection:
             assert connection.call(STATIC_RESHAPE, build_static_request()).is_ok
             assert connection.await_(lambda: bool(connection.closed))
         assert call_anew(server.address)
 
 
-def test_only_peers_that_answer_pings_keep_their_connection(serving: str):
-    with run_server("--serving", serving, "--keepalive-seconds", "1") as server, Connection(server.address) as polite:
+def test_only_peers_that_answer_pings_keep_their_connection():
+    with run_server("--keepalive-seconds", "1") as server, Connection(server.address) as polite:
         with connect(server.address, PREFACE + SETTINGS) as stranger:
             assert await_end(stranger) < SECONDS
         assert not polite.closed
         assert polite.call(STATIC_RESHAPE, build_static_request()).is_ok
 
 
-def test_old_connections_are_replaced_without_a_failed_call(serving: str):
-    with run_server("--serving", serving, "--max-connection-age-seconds", f"{AGE_SECONDS}") as server:
+def test_old_connections_are_replaced_without_a_failed_call():
+    with run_server("--max-connection-age-seconds", f"{AGE_SECONDS}") as server:
         with Connection(server.address) as connection:
             assert connection.await_(lambda: bool(connection.goaway))
         with run_polite_clients(server.address, ("sdk", "mib")) as clients:
@@ -76,8 +76,8 @@ def test_old_connections_are_replaced_without_a_failed_call(serving: str):
     assert [seen.failures for seen in figures.values()] == [[], []]
 
 
-def test_connections_above_the_limit_are_closed_and_others_go_on(serving: str):
-    with run_server("--serving", serving, "--max-connections", "6") as server, Connection(server.address) as polite:
+def test_connections_above_the_limit_are_closed_and_others_go_on():
+    with run_server("--max-connections", "6") as server, Connection(server.address) as polite:
         assert polite.call(STATIC_RESHAPE, build_static_request()).is_ok
         strangers = [connect(server.address) for _ in range(20)]
         assert retry(lambda: call_on(polite) == "0" and sum(map(is_open, strangers)) <= 5)
@@ -85,18 +85,3 @@ def test_connections_above_the_limit_are_closed_and_others_go_on(serving: str):
         for stranger in strangers:
             stranger.close()
         assert retry(lambda: call_anew(server.address))
-
-
-def test_quiet_connections_make_room_for_new_ones(serving: str):
-    for content in (b"", PREFACE + SETTINGS):
-        with (
-            run_server("--serving", serving, "--max-connections", "60") as server,
-            Connection(server.address) as polite,
-        ):
-            assert call_on(polite) == "0"
-            strangers = [connect(server.address, content) for _ in range(60)]
-            # Long before the limits of time.
-            assert retry(lambda: call_on(polite) == "0" and call_anew(server.address))
-            assert not polite.closed
-            for stranger in strangers:
-                stranger.close()

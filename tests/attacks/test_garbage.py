@@ -15,14 +15,14 @@ BAD_UTF8 = {HEALTH_CHECK: b"\x0a\x02\xff\xfe", HEALTH_WATCH: b"\x0a\x02\xff\xfe"
 REFUSALS = ("refused", "records suppressed")
 
 
-def test_garbage_is_refused_without_a_traceback(serving: str):
+def test_garbage_is_refused_without_a_traceback():
     statuses = {
         **{(path, raw): INVALID_ARGUMENT for path in PATHS for raw in NO_MESSAGES},
         **dict.fromkeys(BAD_UTF8.items(), INVALID_ARGUMENT),
         **{(path, TOO_LONG_NAME): RESOURCE_EXHAUSTED for path in PATHS},
         (HEALTH_CHECK, LONG_NAME): NOT_FOUND,
     }
-    with run_server("--serving", serving) as server:
+    with run_server() as server:
         with Connection(server.address) as connection:
             ends = {call: connection.call(*call) for call in statuses}
             assert {call: end.status for call, end in ends.items()} == statuses

@@ -1,42 +1,19 @@
 """Health and reflection answer whatever callers hold open, and no worker is killed for what callers do."""
 
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack
-from typing import TypeAlias
+from contextlib import ExitStack
 
-import pytest
-
-from http2 import HEALTH_CHECK, HEALTH_WATCH, REFLECTION, SERVICE_PATH, Connection, grpc_message
+from http2 import HEALTH_CHECK, HEALTH_WATCH, REFLECTION, Connection, grpc_message
 from meters import count_threads, read_memory
 from polite_clients import run_polite_clients
 from server_processes import STOP_SECONDS, ServerProcess, run_server
-from tensor_reshape.server.auxiliary.bounded_calls import MAX_SILENT
-from tensor_reshape.server.auxiliary.health import MAX_WATCHES_PER_CONNECTION
-
-Start: TypeAlias = Callable[..., AbstractContextManager[ServerProcess]]
+from tensor_reshape.server.builtin.bounded_calls import MAX_SILENT
+from tensor_reshape.server.builtin.health import MAX_WATCHES_PER_CONNECTION
 
 ATTACK_SECONDS = 4.0
 BOUND_SECONDS = 5.0  # however busy the machine is: a service that is kept from answering does not answer at all
 SERVING, NOT_SERVING = grpc_message(b"\x08\x01"), grpc_message(b"\x08\x02")
 LIST_SERVICES = grpc_message(b"\x3a\x00")
-# Makes the installed grpcio one that the server does not know.
-UNKNOWN_GRPCIO = """
-from grpc import _server
-
-finish = _server._possibly_finish_call
-_server._possibly_finish_call = lambda call, tag: finish(call, tag)
-"""
-
-
-@pytest.fixture(scope="module", params=["inline", "threads", "unknown grpcio"])
-def start(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Start:
-    """Runs a server that serves in one of the ways."""
-    if request.param != "unknown grpcio":
-        return lambda *flags: run_server("--serving", request.param, *flags)
-    site = tmp_path_factory.mktemp("site")
-    (site / "sitecustomize.py").write_text(UNKNOWN_GRPCIO)
-    return lambda *flags: run_server("--serving", "threads", *flags, env={"PYTHONPATH": str(site)})
 
 
 def ask(connection: Connection, path: str, message: bytes) -> int:
@@ -67,9 +44,9 @@ def check_promptly(address: str) -> None:
         assert time.monotonic() - begin < BOUND_SECONDS
 
 
-def test_silent_health_checks_take_nothing_from_workers(start: Start):
+def test_silent_health_checks_take_nothing_from_workers():
     # The supervisor must not take them for dead; of a lone server, see `test_attacks`.
-    with start("--workers", "2") as server, run_polite_clients(server.address) as clients, ExitStack() as stack:
+    with run_server("--workers", "2") as server, run_polite_clients(server.address) as clients, ExitStack() as stack:
         for _ in range(6):
             connection = stack.enter_context(Connection(server.address))
             for path in (HEALTH_CHECK, HEALTH_CHECK, HEALTH_WATCH, REFLECTION):
@@ -83,8 +60,8 @@ def test_silent_health_checks_take_nothing_from_workers(start: Start):
         assert not [record for record in server.records if record["message"] == "worker hangs"]
 
 
-def test_held_calls_leave_room_for_others_and_end_at_a_stop(start: Start):
-    with start() as server, ExitStack() as stack:
+def test_held_calls_leave_room_for_others_and_end_at_a_stop():
+    with run_server() as server, ExitStack() as stack:
         for _ in range(40):
             connection = stack.enter_context(Connection(server.address))
             for index in range(60):
@@ -111,8 +88,8 @@ def test_held_calls_leave_room_for_others_and_end_at_a_stop(start: Start):
         assert server.stop() == 0
 
 
-def test_stop_does_not_wait_for_silent_calls(start: Start):
-    with start("--grace-seconds", str(2 * STOP_SECONDS)) as server, Connection(server.address) as connection:
+def test_stop_does_not_wait_for_silent_calls():
+    with run_server("--grace-seconds", str(2 * STOP_SECONDS)) as server, Connection(server.address) as connection:
         for path in (HEALTH_CHECK, HEALTH_WATCH, REFLECTION):
             connection.open(path)
         assert connection.call(HEALTH_CHECK, b"").is_ok
@@ -135,11 +112,4 @@ def test_watches_hold_no_thread_and_their_names_are_not_kept(server: ServerProce
             await_bodies(connection, [ask(connection, HEALTH_WATCH, name) for _ in range(MAX_WATCHES_PER_CONNECTION)])
         assert count_threads(server.process.pid) == threads
         assert read_memory(server.process.pid, "VmRSS") - memory < 640 * 49 * 1024
-        check_promptly(server.address)
-
-
-def test_health_answers_beside_calls_that_hold_all_threads():
-    with run_server("--threads", "1", "--serving", "threads") as server, Connection(server.address) as connection:
-        for _ in range(8):
-            connection.open(f"{SERVICE_PATH}StaticReshape")
         check_promptly(server.address)

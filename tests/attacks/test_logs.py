@@ -38,8 +38,8 @@ def stderr(request: pytest.FixtureRequest) -> Iterator[int]:
         os.close(reader)
 
 
-def test_a_log_that_takes_nothing_keeps_nobody_waiting(serving: str, stderr: int):
-    with run_bare_server("--serving", serving, "--log-level", "debug", stderr=stderr) as server:
+def test_a_log_that_takes_nothing_keeps_nobody_waiting(stderr: int):
+    with run_bare_server("--log-level", "debug", stderr=stderr) as server:
         with Connection(server.address) as connection:
             for _ in range(2000):  # a line each, twice what a pipe and the queue hold
                 assert connection.call(STATIC_RESHAPE, b"\xff").status == "3"
@@ -48,9 +48,9 @@ def test_a_log_that_takes_nothing_keeps_nobody_waiting(serving: str, stderr: int
         assert (server.stop(), time.monotonic() - began < 15) == (0, True)
 
 
-def test_strangers_at_a_tls_port_leave_no_line_of_another_form(tmp_path: Path, serving: str):
+def test_strangers_at_a_tls_port_leave_no_line_of_another_form(tmp_path: Path):
     files = issue_certificates(tmp_path)
-    flags = ["--tls-certificate", str(files.server), "--tls-key", str(files.server_key), "--serving", serving]
+    flags = ["--tls-certificate", str(files.server), "--tls-key", str(files.server_key)]
     with run_server(*flags) as server:
         host, _, port = server.address.rpartition(":")
         for content in STRANGE * 5:
@@ -65,8 +65,8 @@ def test_strangers_at_a_tls_port_leave_no_line_of_another_form(tmp_path: Path, s
     assert [record["message"] for record in server.records] == ["listening", "serving", "stopping", "stopped"]
 
 
-def test_a_stranger_writes_no_line_of_the_log(serving: str):
-    with run_server("--serving", serving) as server:
+def test_a_stranger_writes_no_line_of_the_log():
+    with run_server() as server:
         with Connection(server.address) as connection:
             connection.send(FORGED_GOAWAY)
             assert connection.call(HEALTH_CHECK, b"").status in {"0", "CLOSED"}

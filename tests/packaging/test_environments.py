@@ -63,8 +63,8 @@ def test_wheel_passes_its_tests_beside_protobuf_6(python: Path):
     assert described["protobuf"].startswith("6.")
     assert [file for file in described["files"] if not Path(file).is_relative_to(python.parents[1] / "lib")] == []
 
-    # Nothing but the releases differs from the suite itself, so few examples do, and one way of serving.
-    less = ("-q", "-p", "no:cacheprovider", "--hypothesis-profile", "few", "--serving", "inline")
+    # Nothing but the releases differs from the suite itself, so few examples do.
+    less = ("-q", "-p", "no:cacheprovider", "--hypothesis-profile", "few")
     result = run(python, "-m", "pytest", "-n", "2", "--dist", "loadfile", *less, *FOLDERS)
     assert result.returncode == 0, result.stdout
 

@@ -13,6 +13,7 @@ class Bounds(NamedTuple):
         health_p99_ms: of health checks.
         refusals: of raw calls. Of the SDK's there is none in any attack, and no call is ever lost.
         recovery_seconds: after the end of the attack, until the last slow or failed call is over.
+        memory_mib: of the server, besides what it had before.
     """
 
     p50_ms: float = 50.0
@@ -20,9 +21,12 @@ class Bounds(NamedTuple):
     health_p99_ms: float = 100.0
     refusals: float = 0
     recovery_seconds: float = 1.0
+    memory_mib: float = 1024 * 1.15  # the budget by default, and what the allocator loses
 
 
 ONE, MANY = Bounds(), Bounds(p50_ms=100, p99_ms=500, refusals=float("inf"))
+EDGE = Bounds(memory_mib=64)
+"""Of attacks that do not reach the server if there is a proxy in front of it."""
 
 
 class Attack(NamedTuple):
@@ -32,7 +36,8 @@ class Attack(NamedTuple):
         run: goes on for ever with an address.
         connections: how many do it at once; `run` may open more than one.
         bounds: what others must see at the most.
-        is_http: whether it is for the port of JSON over HTTP.
+        is_http: whether it is for the port of JSON over HTTP, which the proxies do not forward.
+        needs_proxy: whether only a proxy stops it.
         least_seconds: how long it must go on to show what it does.
     """
 
@@ -40,6 +45,7 @@ class Attack(NamedTuple):
     connections: int = 1
     bounds: Bounds = ONE
     is_http: bool = False
+    needs_proxy: bool = False
     least_seconds: float = 0.0
 
     @property

@@ -12,8 +12,10 @@ import sys
 import time
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from threading import Thread
 
 from attack_bounds import Attack, Bounds
@@ -21,10 +23,8 @@ from attacks import ATTACKS
 from http_calls import find_http
 from meters import Sampler, read_total_memory
 from polite_clients import Figures, PoliteCall, PoliteClients, run_polite_clients
+from proxies import Proxy, run_proxy
 from server_processes import Record, ServerProcess, run_server
-
-BUDGET_MIB, MAX_OVER_BUDGET = 1024, 1.15
-"""What a server may take by default, besides what it takes by itself, and how much more than that is too much."""
 
 SLOW_SECONDS = 0.1
 """A call that takes longer is a slow one; the service has recovered when none of them is."""
@@ -101,24 +101,30 @@ class Row:
             "refused": (self.refused, bounds.refusals),
             "refused with the SDK": (self.refused_sdk, 0),
             f"lost {dict(self.lost)}": (self.lost.total(), 0),
-            "MiB of memory": (self.peak_mib, self.base_mib + BUDGET_MIB * MAX_OVER_BUDGET),
+            "MiB of memory": (self.peak_mib, self.base_mib + bounds.memory_mib),
             "errors in the log": (self.errors, 0),
             "exit code": (abs(self.exit_code), 0),
         }
         return [f"{name}: {have:g}, not {most:g}" for name, (have, most) in highest.items() if have > most]
 
 
-def run_attacks(attacks: Iterable[Attack], seconds: float, *flags: str) -> Iterator[Row]:
+def run_attacks(attacks: Iterable[Attack], seconds: float, *flags: str, proxy: Proxy | None = None) -> Iterator[Row]:
     """Attacks a server of its own beside polite clients, for so long each; one that is not whole after it is replaced.
 
-    Whatever goes wrong is in the row.
+    Whatever goes wrong is in the row. With a proxy, attackers and polite clients reach the server through it.
     """
     waiting = deque(attacks)
+    trusts = () if proxy is None else ("--proxy-address", "127.0.0.1")
     while waiting:
         rows: list[Row] = []
         try:
-            with run_server("--http-listen", "127.0.0.1:0", *flags) as server:
-                rows.extend(_attack_one_server(waiting, server, seconds))
+            with ExitStack() as stack:
+                server = stack.enter_context(run_server("--http-listen", "127.0.0.1:0", *trusts, *flags))
+                address = server.address
+                if proxy is not None:
+                    folder = Path(stack.enter_context(TemporaryDirectory()))
+                    address = stack.enter_context(run_proxy(proxy, [server.address], folder))
+                rows.extend(_attack_one_server(waiting, server, address, seconds))
                 rows[-1].exit_code = server.stop()
         except (AssertionError, OSError, RuntimeError, subprocess.TimeoutExpired) as error:
             name = waiting.popleft().name if waiting else "stop"
@@ -135,17 +141,17 @@ def attack_address(attacks: Iterable[Attack], seconds: float, address: str) -> I
             yield row
 
 
-def _attack_one_server(waiting: deque[Attack], server: ServerProcess, seconds: float) -> Iterator[Row]:
-    """Takes attacks from those that wait, as long as the server is whole."""
+def _attack_one_server(waiting: deque[Attack], server: ServerProcess, address: str, seconds: float) -> Iterator[Row]:
+    """Takes attacks from those that wait, as long as the server is whole; `address` is its own or its proxy's."""
     pid = server.process.pid
-    with run_polite_clients(server.address, calls_per_second=_CALLS_PER_SECOND) as clients:
+    with run_polite_clients(address, calls_per_second=_CALLS_PER_SECOND) as clients:
         base, is_whole = read_total_memory(pid), True
         while waiting and is_whole:
             attack, records = waiting[0], len(server.records)
             row = Row(attack.name, base_mib=base // _MIB)
-            address = find_http(server) if attack.is_http else server.address
+            target = find_http(server) if attack.is_http else address
             with Sampler(lambda: read_total_memory(pid), 0.05) as memory:
-                _attack(attack, address, clients, seconds, row)
+                _attack(attack, target, clients, seconds, row)
             row.peak_mib, row.errors = max(memory.samples) // _MIB, count_errors(server.records[records:])
             kept = read_total_memory(pid) - base
             is_whole = row.recovery_seconds < _RECOVERY_SECONDS and not (row.errors or row.lost)

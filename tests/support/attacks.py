@@ -1,9 +1,11 @@
 """Attacks, by name: what each does, how many connections do it at once, and what others may notice of it at the most.
 
 An attack is a function of an address that goes on until its process is ended. It may come back early: it is begun
-again, as an attacker would whose connection was closed. None of them looks at what it does to others.
+again, as an attacker would whose connection was closed. None of them looks at what it does to others. On loopback a
+process of attackers has one address, `HOSTILE_HOST`, so that servers and proxies can tell it from polite clients.
 """
 
+import os
 import socket
 import time
 from collections.abc import Callable
@@ -11,7 +13,7 @@ from contextlib import ExitStack, suppress
 from itertools import count
 from random import Random
 
-from attack_bounds import MANY, Attack, Bounds
+from attack_bounds import EDGE, MANY, Attack, Bounds
 from attack_payloads import (
     BATCH,
     SMALL,
@@ -37,6 +39,9 @@ from plain_requests import build_begin, build_request, build_static_request
 
 MIB = 1 << 20
 
+HOSTILE_HOST = f"127.1.{os.getpid() >> 8 & 255}.{os.getpid() & 255}"
+"""An address of this process: else a proxy would still shut out an attack for what the one before has done."""
+
 _REST_SECONDS = 3600.0
 _STREAMS = 120  # below what a connection is allowed at once
 _MANY = 200
@@ -45,9 +50,20 @@ _CANCEL = b"\0\0\0\x08"
 _GREETING = PREFACE + frame(Kind.SETTINGS, 0, 0)
 
 
+def _find_source(address: str) -> tuple[str, int] | None:
+    return (HOSTILE_HOST, 0) if address.startswith("127.") else None
+
+
 def _connect(address: str) -> socket.socket:
     host, _, port = address.rpartition(":")
-    return socket.create_connection((host, int(port)), 5)
+    return socket.create_connection((host, int(port)), 5, _find_source(address))
+
+
+def _open(
+    address: str, *, initial_window: int | None = None, reads: bool = True, acknowledges: bool = True
+) -> Connection:
+    source = _find_source(address)
+    return Connection(address, initial_window=initial_window, reads=reads, acknowledges=acknowledges, source=source)
 
 
 def _rest(connection: Connection) -> None:
@@ -62,19 +78,15 @@ def nobody(_: str) -> None:
 
 def _hold_calls(address: str, path: str, first: bytes = b"", number: int = _STREAMS) -> None:
     """Begins calls and says no more; a call that is ended is begun again."""
-    with Connection(address) as connection:
+    with _open(address) as connection:
         streams: list[int] = []
         while not connection.closed:
-            streams = [stream for stream in streams if not _is_over(connection, stream)]
+            streams = [stream for stream in streams if not connection.is_over(stream)]
             while len(streams) < number:
                 streams.append(connection.open(path))
                 if first:
                     connection.send_data(streams[-1], first, seconds=1)
             connection.await_(lambda: bool(connection.closed), seconds=0.1)
-
-
-def _is_over(connection: Connection, stream: int) -> bool:
-    return stream in connection.resets or "grpc-status" in connection.headers.get(stream, {})
 
 
 def silent_calls(address: str) -> None:
@@ -90,7 +102,7 @@ def silent_health_checks(address: str) -> None:
 def one_byte_short(address: str) -> None:
     """Messages of 16 MiB whose last byte does not come."""
     whole = grpc_message(bytes(16 * MIB))
-    with Connection(address) as connection:
+    with _open(address) as connection:
         for _ in range(3):
             connection.send_data(connection.open(STATIC), whole[:-1], seconds=10)
         _rest(connection)
@@ -107,11 +119,20 @@ def silent_call(address: str) -> None:
 
 
 def trickling_call(address: str) -> None:
+    """One call of 1 KiB, of which a byte comes each second."""
+    _trickle(address, 1024)
+
+
+def large_trickling_call(address: str) -> None:
     """One call of 16 MiB, of which a byte comes each second."""
-    with Connection(address) as connection:
+    _trickle(address, 16 * MIB)
+
+
+def _trickle(address: str, size: int) -> None:
+    with _open(address) as connection:
         stream = connection.open(STATIC)
-        connection.send(frame(Kind.DATA, 0, stream, grpc_message(bytes(16 * MIB))[:5]))
-        while not connection.await_(lambda: bool(connection.closed) or _is_over(connection, stream), seconds=1):
+        connection.send(frame(Kind.DATA, 0, stream, b"\0" + size.to_bytes(4, "big")))
+        while not connection.await_(lambda: connection.is_over(stream), seconds=1):
             connection.send(frame(Kind.DATA, 0, stream, b"\x00"))
 
 
@@ -120,12 +141,17 @@ def idle_connections(address: str) -> None:
     _keep_connections(address, 3000, _GREETING)
 
 
+def full_connections(address: str) -> None:
+    """5000 connections that only shake hands: more than a server takes."""
+    _keep_connections(address, 5000, _GREETING)
+
+
 def slow_posts(address: str) -> None:
-    """200 POSTs over HTTP, of which a byte comes each second."""
+    """300 POSTs over HTTP, of which a byte comes each second."""
     head = (
         b"POST /v1/infer_shape HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{"
     )
-    _keep_connections(address, 200, head, b" ")
+    _keep_connections(address, 300, head, b" ")
 
 
 def _keep_connections(address: str, number: int, greeting: bytes, more: bytes = b"") -> None:
@@ -178,7 +204,7 @@ def short_connections(address: str) -> None:
 
 
 def _flood(address: str, frames: bytes, first: bytes = b"") -> None:
-    with Connection(address) as connection:
+    with _open(address) as connection:
         connection.send(first)
         while not connection.closed:
             connection.send(frames)
@@ -194,7 +220,7 @@ def control_frames(address: str) -> None:
     """PING on one connection and SETTINGS on another that does not read, by turns."""
     pings = frame(Kind.PING, 0, 0, b"x" * 8) * _MANY
     settings = frame(Kind.SETTINGS, 0, 0, b"\x00\x04\x00\x00\xff\xff") * _MANY
-    with Connection(address) as reader, Connection(address, reads=False) as deaf:
+    with _open(address) as reader, _open(address, reads=False) as deaf:
         for connection in (reader, deaf):
             connection.socket.settimeout(0.3)
         while not reader.closed:
@@ -221,7 +247,7 @@ def small_calls(address: str) -> None:
 def _call_always(address: str, follow: Callable[[int], bytes], at_once: int = _MANY, *, awaits: bool = False) -> None:
     """Begins so many calls at once, each followed by some frames, and may await the end of the last one."""
     block = encode_call(STATIC)
-    with Connection(address) as connection:
+    with _open(address) as connection:
         for first in range(1, _MAX_STREAM, 2 * at_once):
             streams = range(first, first + 2 * at_once, 2)
             connection.send(
@@ -235,7 +261,7 @@ def _call_always(address: str, follow: Callable[[int], bytes], at_once: int = _M
 
 def many_headers(address: str) -> None:
     """Calls with a thousand headers each."""
-    with Connection(address) as connection:
+    with _open(address) as connection:
         _send_calls(connection, encode_call(STATIC, *((f"x-{number}", "y") for number in range(1000))), 1)
 
 
@@ -261,7 +287,7 @@ def early_garbled_bombs(address: str) -> None:
 
 def _send_bombs(address: str, value: bytes, times: int, *, acknowledges: bool = True) -> None:
     """Has a header kept, whose value is as HPACK has it, and named by all calls that follow."""
-    with Connection(address, acknowledges=acknowledges) as connection:
+    with _open(address, acknowledges=acknowledges) as connection:
         connection.send(frame(Kind.HEADERS, END_HEADERS, 1, encode_call(STATIC) + b"\x40\x01x" + value))
         _send_calls(connection, encode_call(STATIC) + b"\xbe" * times, 3)
 
@@ -281,7 +307,7 @@ def _send_calls(connection: Connection, block: bytes, first: int) -> None:
 def zero_windows(address: str) -> None:
     """Answers of 16 MiB to requests of some bytes, of which not one is taken."""
     request = grpc_message(build_request((4 * MIB - 16,), bytes(4), strides=[0]))  # all elements are one
-    with Connection(address, initial_window=0) as connection:
+    with _open(address, initial_window=0) as connection:
         for _ in range(_STREAMS):
             connection.send_data(connection.open(STATIC), request, end=True, seconds=5)
         _rest(connection)
@@ -305,7 +331,7 @@ def odd_strides(address: str) -> None:
 def _ask_always(address: str, path: str, request: bytes, *, at_once: int = 8, seconds: float = 300.0) -> None:
     """Asks for ever, so many at once; calls that take longer are reset."""
     message = grpc_message(request)
-    with Connection(address) as connection:
+    with _open(address) as connection:
         while not connection.closed:
             streams = [connection.open(path) for _ in range(at_once)]
             for stream in streams:
@@ -338,30 +364,37 @@ ATTACKS = {
     attack.name: attack
     for attack in (
         Attack(nobody),
+        # Valid calls: what the server alone withstands.
         Attack(silent_calls, 16, MANY),
+        Attack(silent_call, 200),
         Attack(silent_health_checks),
         # After 8 seconds a supervisor takes a worker for dead whose health it cannot hear.
         Attack(silent_health_checks, 16, MANY, least_seconds=8.0),
-        Attack(silent_call, 200, MANY),
         Attack(stalled_streams),
-        Attack(trickling_call, 64, MANY),
         Attack(one_byte_short, 16, MANY),
-        Attack(idle_connections),
-        Attack(short_connections),
-        Attack(disconnects),
+        Attack(trickling_call, 200),
+        Attack(large_trickling_call, 64),
         Attack(slow_posts, is_http=True),
-        Attack(window_updates),
-        Attack(control_frames),
-        Attack(rapid_resets, 16, MANY),
-        Attack(many_headers),
-        Attack(header_bombs),
-        Attack(early_small_bombs),
         Attack(small_calls, 16, MANY),
         Attack(large_calls),
         Attack(oversized_messages),
         Attack(zero_windows),
         Attack(linked_batches, bounds=Bounds(p50_ms=5)),
         Attack(odd_strides),
+        # Connections and frames: what it withstands as well.
+        Attack(idle_connections),
+        Attack(short_connections),
+        Attack(disconnects),
         Attack(random_frames, 16, MANY),
+        # Attacks on HTTP/2 itself: what a proxy is for.
+        Attack(full_connections, bounds=EDGE, needs_proxy=True),
+        Attack(window_updates, bounds=EDGE, needs_proxy=True),
+        Attack(control_frames, bounds=EDGE, needs_proxy=True),
+        Attack(rapid_resets, bounds=EDGE, needs_proxy=True),
+        Attack(rapid_resets, 16, EDGE, needs_proxy=True),
+        Attack(many_headers, bounds=EDGE, needs_proxy=True),
+        Attack(header_bombs, bounds=EDGE, needs_proxy=True),
+        Attack(early_small_bombs, bounds=EDGE, needs_proxy=True),
+        Attack(early_small_bombs, 16, EDGE, needs_proxy=True),
     )
 }

@@ -1,9 +1,11 @@
-"""HAProxy and nginx with the files of deploy/proxies, on free ports, in front of servers of this machine."""
+"""HAProxy, nginx and Envoy with the files of deploy/proxies, on free ports, in front of servers of this machine."""
 
 import os
 import re
 import shutil
+import socket
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,8 +18,8 @@ _LISTEN = "0.0.0.0:50051"
 _PLAIN = re.compile(rf"^ *(?:bind|listen) {re.escape(_LISTEN)}.*\n", re.MULTILINE)
 _TLS = re.compile(r"#tls ")
 _CERTIFICATE = re.compile(r"/etc/\w+/reshape\.pem")
-_REPLICA = re.compile(r"192\.0\.2\.(\d):50051")
-_STOP_SECONDS = 30
+_SERVER, _SERVER_HOSTS = "192.0.2.{}:50051", re.compile(r"192\.0\.2\.\d")
+_START_SECONDS = _STOP_SECONDS = 30
 
 
 class Proxy(NamedTuple):
@@ -41,6 +43,14 @@ class Proxy(NamedTuple):
             return f"needs {self.name}"
         return "Debian's nginx writes to folders of root" if self.name == "nginx" and os.geteuid() else ""
 
+    def find_version(self) -> str:
+        """Returns what the program says of itself, in a line."""
+        flag = "--version" if self.name == "envoy" else "-v"
+        command = subprocess.run(
+            [self.name, flag], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=True
+        )
+        return next(line.strip() for line in command.stdout.splitlines() if line.strip())
+
     def read_file(self) -> str:
         return (FOLDER / self.file).read_text()
 
@@ -54,6 +64,15 @@ PROXIES = (
         "/run/nginx.pid",
     ),
 )
+EDGES = (
+    Proxy("haproxy", "haproxy/edge.cfg", lambda file: ["haproxy", "-db", "-f", str(file)]),
+    Proxy(
+        "envoy",
+        "envoy/edge.yaml",
+        lambda file: ["envoy", "--concurrency", "2", "--use-dynamic-base-id", "-c", str(file)],
+    ),
+)
+"""Between one server and clients that nobody trusts."""
 
 
 @contextmanager
@@ -68,17 +87,41 @@ def run_proxy(proxy: Proxy, addresses: list[str], folder: Path, *, certificate: 
     """
     address = f"127.0.0.1:{find_free_port()}"
     text = proxy.read_file()
-    assert len(_REPLICA.findall(text)) == len(addresses)
+    assert len(_SERVER_HOSTS.findall(text)) == len(addresses)
     if certificate is not None:
         text = _CERTIFICATE.sub(str(certificate), _TLS.sub("", _PLAIN.sub("", text)))
-    text = _REPLICA.sub(lambda match: addresses[int(match[1]) - 1], text.replace(_LISTEN, address))
+    text = _move(text, _LISTEN, address)
+    for number, server in enumerate(addresses, 1):
+        text = _move(text, _SERVER.format(number), server)
     if proxy.pidfile:
         text = text.replace(proxy.pidfile, str(folder / "pid"))
     file = folder / Path(proxy.file).name
     file.write_text(text)
     process = subprocess.Popen(proxy.build_command(file), stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
     try:
+        _await_listening(process, address)
         yield address
     finally:
         process.terminate()
         process.wait(_STOP_SECONDS)
+
+
+def _move(text: str, old: str, new: str) -> str:
+    """Replaces an address, as Envoy writes it and as all others do."""
+    before, after = ("address: {}, port_value: {}".format(*address.rsplit(":", 1)) for address in (old, new))
+    return text.replace(old, new).replace(before, after)
+
+
+def _await_listening(process: "subprocess.Popen[bytes]", address: str) -> None:
+    host, _, port = address.rpartition(":")
+    deadline = time.monotonic() + _START_SECONDS
+    while True:
+        try:
+            socket.create_connection((host, int(port)), 1).close()
+        except OSError as error:
+            if process.poll() is not None or time.monotonic() > deadline:
+                message = f"the proxy does not listen; it ended with {process.poll()}"
+                raise RuntimeError(message) from error
+            time.sleep(0.05)
+        else:
+            return

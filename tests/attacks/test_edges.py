@@ -1,0 +1,93 @@
+"""The proxies of deploy/proxies that keep attacks from a server let polite clients through."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import grpc
+import numpy as np
+import pytest
+import trustme
+
+from attack_payloads import STATIC
+from http2 import HEALTH_WATCH, REFLECTION, SERVICE_PATH, Connection, Kind, frame, grpc_message
+from plain_requests import build_begin, build_chunk, build_static_request
+from proxies import EDGES, Proxy, run_proxy
+from server_processes import ServerProcess, run_server
+from tensor_reshape.client import Client
+
+SMALL = build_static_request()
+CANCEL = b"\0\0\0\x08"
+CANCELLED = 300
+
+
+@pytest.fixture(scope="module", params=EDGES, ids=lambda proxy: proxy.name)
+def proxy(request: pytest.FixtureRequest) -> Proxy:
+    """A proxy that this machine has."""
+    proxy: Proxy = request.param
+    if obstacle := proxy.find_obstacle():
+        pytest.skip(obstacle)
+    return proxy
+
+
+@pytest.fixture(scope="module")
+def address(proxy: Proxy, server: ServerProcess) -> Iterator[str]:
+    """The address of a proxy in front of the server of all tests."""
+    with TemporaryDirectory() as folder, run_proxy(proxy, [server.address], Path(folder)) as address:
+        yield address
+
+
+def test_messages_and_streams_come_back_whole(address: str):
+    array = np.arange(1 << 21, dtype=np.int64)  # the largest message
+    with Client(address) as client:
+        for transfer in ("inline", "stream"):
+            output = client.reshape(array, [2, -1], special_zero=False, transfer=transfer, timeout=120)
+            assert np.array_equal(output.reshape(-1), array), transfer
+
+
+def test_watches_and_reflection_answer_before_the_call_ends(address: str):
+    with Connection(address) as connection:
+        for path, message in ((HEALTH_WATCH, b""), (REFLECTION, b"\x3a\x00")):
+            stream = connection.open(path)
+            connection.send_data(stream, grpc_message(message), end=path == HEALTH_WATCH)
+            assert connection.await_(partial(connection.bodies.__contains__, stream)), path
+
+
+def test_clients_that_cancel_many_calls_go_on(address: str):
+    with Connection(address) as connection:
+        for _ in range(CANCELLED):
+            stream = connection.open(f"{SERVICE_PATH}StreamReshape")
+            connection.send_data(stream, grpc_message(build_begin([6])) + grpc_message(build_chunk(0, bytes(24))))
+            assert connection.await_(partial(connection.bodies.__contains__, stream))
+            connection.send(frame(Kind.RST_STREAM, 0, stream, CANCEL))
+        assert connection.call(STATIC, SMALL).is_ok
+
+
+def test_the_server_counts_for_the_callers_behind_the_proxy(proxy: Proxy, tmp_path: Path):
+    flags = ("--max-calls-per-caller-per-second", "0.001", "--proxy-address", "127.0.0.1")
+    with ExitStack() as stack:
+        server = stack.enter_context(run_server(*flags))
+        address = stack.enter_context(run_proxy(proxy, [server.address], tmp_path))
+        one, other = (stack.enter_context(Connection(address, source=(f"127.0.0.{host}", 0))) for host in (2, 3))
+        assert one.call(STATIC, SMALL).is_ok
+        assert other.call(STATIC, SMALL).is_ok
+        forged = one.open(STATIC, headers=[("x-forwarded-for", "192.0.2.77")])
+        one.send_data(forged, grpc_message(SMALL), end=True)
+        assert one.await_end(forged).status == "8"
+
+
+def test_haproxy_ends_tls(server: ServerProcess, tmp_path: Path):
+    proxy = EDGES[0]
+    if obstacle := proxy.find_obstacle():
+        pytest.skip(obstacle)
+    authority, file = trustme.CA(), tmp_path / "reshape.pem"
+    authority.issue_cert("127.0.0.1").private_key_and_cert_chain_pem.write_to_path(str(file))
+
+    credentials = grpc.ssl_channel_credentials(authority.cert_pem.bytes())
+    with (
+        run_proxy(proxy, [server.address], tmp_path, certificate=file) as address,
+        Client(address, credentials=credentials) as client,
+    ):
+        assert client.static_reshape(np.ones(4, np.float32), [2, 2], special_zero=False).shape == (2, 2)
