@@ -15,10 +15,6 @@ from tensor_reshape.client import Client
 TESTS = Path(__file__).parent
 ROOT = TESTS.parent
 
-SERVINGS = ("inline", "threads")
-SERVED_BOTH_WAYS = {"e2e", "attacks"}
-SERVED_ONE_WAY = {"test_digits.py", "test_huge.py"}  # slow, or of the client only
-
 MARKS = {
     "machine": ("browsers", "clients", "frameworks", "packaging"),
     "measured": ("attacks", "benchmarks"),
@@ -44,16 +40,11 @@ SLOW_FIRST = (
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--all", action="store_true", help="run the tests of all folders, with many examples")
-    text = "how servers serve (default: inline; with --all, tests in e2e and attacks run with each)"
-    parser.addoption("--serving", choices=[*SERVINGS, "both"], help=text)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    everything = config.getoption("--all")
-    if config.getoption("serving") is None:
-        config.option.serving = "both" if everything else SERVINGS[0]
     if config.getoption("hypothesis_profile") is None:
-        settings.load_profile(THOROUGH if everything else QUICK)
+        settings.load_profile(THOROUGH if config.getoption("--all") else QUICK)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -63,15 +54,6 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
         return None
     paths = [config.invocation_params.dir / argument.partition("::")[0] for argument in config.args]
     return None if any(path.is_relative_to(collection_path) for path in paths) else True
-
-
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    if "serving" not in metafunc.fixturenames:
-        return
-    path = metafunc.definition.path
-    both = metafunc.config.getoption("serving") == "both"
-    if both and path.parent.name in SERVED_BOTH_WAYS and path.name not in SERVED_ONE_WAY:
-        metafunc.parametrize("serving", SERVINGS, indirect=True, scope="session")
 
 
 @pytest.hookimpl(trylast=True)  # after pytest has grouped the tests that share a fixture of the session
@@ -94,13 +76,6 @@ def _deselect_marked(config: pytest.Config, items: list[pytest.Item]) -> None:
     items[:] = [item for item in items if item not in left_out]
 
 
-@pytest.fixture(scope="session")
-def serving(request: pytest.FixtureRequest) -> str:
-    """How the servers of a test serve, in the words of `--serving`."""
-    chosen = request.config.getoption("serving")
-    return getattr(request, "param", SERVINGS[0] if chosen == "both" else chosen)
-
-
 @contextmanager
 def run_servers() -> Iterator[Callable[..., ServerProcess]]:
     """Starts a server with some flags the first time that it is asked for; all run until the end of the block."""
@@ -110,11 +85,7 @@ def run_servers() -> Iterator[Callable[..., ServerProcess]]:
 
 @pytest.fixture(scope="session")
 def start_once() -> Iterator[Callable[..., ServerProcess]]:
-    """As `run_servers`, until the session ends: for servers of many files.
-
-    Each file runs with one way of serving and then with the other. pytest tears a fixture of the session down in
-    between, so without this fixture each file would start its servers again.
-    """
+    """As `run_servers`, until the session ends: for servers of many files."""
     with run_servers() as start:
         yield start
 
@@ -133,9 +104,9 @@ def sockets(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def server(serving: str, start_once: Callable[..., ServerProcess], sockets: Path) -> ServerProcess:
+def server(start_once: Callable[..., ServerProcess], sockets: Path) -> ServerProcess:
     """One server for all tests that only ask: on TCP, and on a unix socket."""
-    return start_once("--serving", serving, listen=("127.0.0.1:0", f"unix:{sockets / serving}"))
+    return start_once(listen=("127.0.0.1:0", f"unix:{sockets}/shared"))
 
 
 @pytest.fixture(scope="session")

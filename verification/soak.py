@@ -33,7 +33,6 @@ from tensor_reshape.wire.arrays import DTYPES
 from verification.soak_calls import RawCalls, count_room
 
 KIB, MIB = 1 << 10, 1 << 20
-_SERVINGS = ("inline", "threads")
 # Calls that are refused have a line each, so many in a second: many of these calls are to be refused.
 _EXPECTED = ("listening", "serving", "refused", "records suppressed", "stopping", "stopped")
 _THREADS, _TASKS, _RAW_SHARE, _CANCELLED_SHARE = 4, 6, 0.4, 0.04
@@ -291,11 +290,11 @@ def find_growth(samples: Sequence[Sample]) -> Iterator[str]:
             yield f"{name} have grown from {values[1]:.0f} to {values[3]:.0f}"
 
 
-def soak(serving: str, calls: int, seed: str) -> Iterator[str]:
+def soak(calls: int, seed: str) -> Iterator[str]:
     """Sends the calls to a server of its own, and yields what is wrong."""
-    print(f"--serving {serving}, {calls} calls, seed {seed}", flush=True)
+    print(f"{calls} calls, seed {seed}", flush=True)
     turns = Turns(calls)
-    with TemporaryDirectory() as shared, run_server("--serving", serving, "--shared-memory-dir", shared) as server:
+    with TemporaryDirectory() as shared, run_server("--shared-memory-dir", shared) as server:
         pid = server.process.pid
         send_calls(server.address, Turns(_FIRST_CALLS), "first", Path(shared))  # what is opened once, and stays open
         room, before = _count_room(server.address), count_descriptors(pid)
@@ -343,15 +342,10 @@ def _sum_up(texts: list[str]) -> list[str]:
 def main() -> int:
     """Runs; 1 where something grew, or a call did not end as it must."""
     parser = argparse.ArgumentParser("scripts/verify soak", description=__doc__)
-    parser.add_argument("--calls", type=int, default=100_000, help="for each way of serving")
-    parser.add_argument("--serving", nargs="+", choices=_SERVINGS, default=_SERVINGS)
+    parser.add_argument("--calls", type=int, default=100_000, help="how many")
     parser.add_argument("--seed", default=secrets.token_hex(4), help="any text; the same one gives the same calls")
     arguments = parser.parse_args()
-    problems = [
-        f"--serving {serving}: {problem}"
-        for serving in arguments.serving
-        for problem in soak(serving, arguments.calls, f"{arguments.seed}-{serving}")
-    ]
+    problems = list(soak(arguments.calls, arguments.seed))
     print("\n".join(problems) or "passed")
     return 1 if problems else 0
 

@@ -65,12 +65,12 @@ class Report:
         return f"{self.size / _GIB:g} GiB in {self.seconds:.1f} s; at their peak: {memory}"
 
 
-def transfer(folder: Path, size: int, serving: str) -> Report:
+def transfer(folder: Path, size: int) -> Report:
     """Has a client reshape a file of so many bytes into another one in this folder."""
     source, output = folder / "source.npy", folder / "output.npy"
     _write_source(source, size)
     command = [sys.executable, "-m", "tensor_reshape.cli", "reshape", str(source), "-o", str(output)]
-    with run_server("--serving", serving) as server:
+    with run_server() as server:
         began = time.monotonic()
         options = ("--server", server.address, "--timeout", "3600", "--shape=1,-1", "--no-special-zero")
         process = subprocess.run(
@@ -118,7 +118,6 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     """Reads the command line."""
     parser = argparse.ArgumentParser("scripts/verify transfers", description=__doc__)
     parser.add_argument("--gib", type=float, default=10.0, help="the size of the array")
-    parser.add_argument("--serving", choices=("inline", "threads"), default="inline")
     parser.add_argument("--folder", help="where the files are, for a while; default: that of temporary files")
     parser.add_argument("--json", action="store_true", help="write a line of JSON")
     return parser.parse_args(arguments)
@@ -131,7 +130,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory(dir=parsed.folder) as folder:
         if shutil.disk_usage(folder).free < size + _GIB:
             sys.exit(f"{folder} has no room for {parsed.gib:g} GiB, and one to spare: name another --folder")
-        report = transfer(Path(folder), size, parsed.serving)
+        report = transfer(Path(folder), size)
     print(json.dumps(asdict(report)) if parsed.json else "\n".join([report.describe(), *report.problems]))
     return 1 if report.problems else 0
 

@@ -18,7 +18,7 @@ from command_line import run_command
 from inference_requests import INFER, build_request
 from server_processes import ServerProcess, run_server
 from tensor_reshape.client import Client, PermissionDeniedError, Reason, ShapeQuery, UnauthenticatedError
-from tensor_reshape.server.auxiliary.foreign_methods import HEALTH_SERVICE
+from tensor_reshape.server.builtin.methods import HEALTH_SERVICE
 from tensor_reshape.server.oip.messages import SERVICE as INFERENCE_SERVICE
 from tensor_reshape.server.oip.messages import find_path
 from tensor_reshape.v1 import reshape_pb2
@@ -55,7 +55,7 @@ def hash_token(token: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def guarded(serving: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
     directory = tmp_path_factory.mktemp("guarded")
     files = issue_certificates(directory)
     (directory / "tokens").write_text(f"batch:{BATCH}\nviewer:sha256:{hash_token(VIEWER)}\n")
@@ -63,7 +63,7 @@ def guarded(serving: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     (directory / "token").write_text(f"{BATCH}\n")
     tls = ["--tls-certificate", str(files.server), "--tls-key", str(files.server_key)]
     access = ["--token-file", str(directory / "tokens"), "--authorization-file", str(directory / "authorization.toml")]
-    with run_server(*tls, *access, "--serving", serving, "--log-level", "debug") as server:
+    with run_server(*tls, *access, "--log-level", "debug") as server:
         yield Guarded(server, files, directory)
         server.stop()
         log = "".join(map(str, server.records))  # of everything that these tests have sent
@@ -128,11 +128,11 @@ def test_the_command_line_shows_the_token_of_a_file(guarded: Guarded, tmp_path: 
 
 
 @pytest.fixture(scope="module")
-def local_server(serving: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+def local_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     """A server that asks for tokens in plain text, on this machine, and reflects."""
     path = tmp_path_factory.mktemp("local") / "tokens"
     path.write_text(f"batch:{BATCH}")
-    with run_server("--token-file", str(path), "--reflection", "--serving", serving) as server:
+    with run_server("--token-file", str(path), "--reflection") as server:
         yield server
 
 
@@ -181,12 +181,12 @@ def test_the_command_line_sends_a_plain_text_token_if_allowed(local_server: Serv
     assert run_command("info", *reach, "--allow-plaintext-token").code == 0
 
 
-def test_tokens_are_rotated_by_all_workers_without_a_failed_call(serving: str, tmp_path: Path):
+def test_tokens_are_rotated_by_all_workers_without_a_failed_call(tmp_path: Path):
     old, new = "old-" * 10, "new-" * 10
     tokens, shown = tmp_path / "tokens", tmp_path / "token"
     tokens.write_text(f"web:{old}")
     shown.write_text(old)
-    flags = ["--token-file", str(tokens), "--serving", serving, "--workers", "2", "--allow-plaintext-tokens"]
+    flags = ["--token-file", str(tokens), "--workers", "2", "--allow-plaintext-tokens"]
     with run_server(*flags, listen=("0.0.0.0:0",)) as server:
         address = server.address.replace("0.0.0.0", "127.0.0.1")
         with (

@@ -21,8 +21,8 @@ from remote_refusals import catch_status, read_retry_seconds, read_trailing, sen
 from server_processes import ServerProcess, run_server
 from tensor_reshape.client import Client, HealthStatus, LimitError, Reason
 from tensor_reshape.client.deadlines import Deadline
-from tensor_reshape.server.calls import stalls
 from tensor_reshape.server.config import Config
+from tensor_reshape.server.engine import stalls
 from tensor_reshape.server.oip.messages import find_class
 from tensor_reshape.server.runner import Runner
 from tensor_reshape.wire.methods import SERVICE
@@ -35,10 +35,10 @@ AGES = 3600.0
 
 
 @pytest.fixture(scope="module")
-def tight_server(serving: str) -> Iterator[ServerProcess]:
+def tight_server() -> Iterator[ServerProcess]:
     """A server with room for two messages at a time."""
     flags = ["--max-message-bytes", str(MIB), "--memory-budget-bytes", str(BUDGET)]
-    with run_server("--serving", serving, "--stall-seconds", "5", *flags) as process:
+    with run_server("--stall-seconds", "5", *flags) as process:
         yield process
 
 
@@ -82,11 +82,10 @@ def test_a_flood_of_large_messages_stays_within_the_memory(tight_server: ServerP
 
 
 @contextmanager
-def run_patient(serving: str, max_calls: int) -> Iterator[Runner]:
+def run_patient(max_calls: int) -> Iterator[Runner]:
     """Runs a server whose calls keep their places until they end, however late this machine is."""
     config = Config(
         listen=(ANY_PORT,),
-        serving=serving,
         max_calls=max_calls,
         stall_seconds=AGES,
         drain_seconds=0,
@@ -99,9 +98,9 @@ def run_patient(serving: str, max_calls: int) -> Iterator[Runner]:
 
 
 @pytest.fixture
-def full_address(serving: str) -> Iterator[str]:
+def full_address() -> Iterator[str]:
     """A server that has as many calls under way as it takes."""
-    with run_patient(serving, 3) as runner, ExitStack() as stack:
+    with run_patient(3) as runner, ExitStack() as stack:
         channel = stack.enter_context(grpc.insecure_channel(runner.addresses[0]))
         for _ in range(3):
             stack.enter_context(open_stream(channel, begin((0,), (0,)))).accept()
@@ -157,9 +156,9 @@ def test_a_busy_server_says_when_to_retry(full_address: str):
     assert time.monotonic() - begun >= 2 * 0.2
 
 
-def test_a_call_is_repeated_until_another_leaves(serving: str):
+def test_a_call_is_repeated_until_another_leaves():
     with (
-        run_patient(serving, 1) as runner,
+        run_patient(1) as runner,
         grpc.insecure_channel(runner.addresses[0]) as channel,
         open_stream(channel, begin((0,), (0,))) as stream,
         Client(runner.addresses[0]) as client,
@@ -173,10 +172,9 @@ def test_a_call_is_repeated_until_another_leaves(serving: str):
         assert call.result(60) == (6,)
 
 
-def test_the_least_budget_is_enough_for_every_kind_of_call(serving: str):
+def test_the_least_budget_is_enough_for_every_kind_of_call():
     config = Config(
         listen=(ANY_PORT,),
-        serving=serving,
         max_message_bytes=4096,
         memory_budget_bytes=8 * 4096,
         drain_seconds=0,

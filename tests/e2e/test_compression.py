@@ -37,10 +37,10 @@ def send_bombs(server: ServerProcess, path: str) -> set[str]:
 
 
 @needs_bounds
-def test_a_server_with_compression_answers_and_bounds_its_memory(serving: str):
+def test_a_server_with_compression_answers_and_bounds_its_memory():
     limits = ("--max-message-bytes", str(4 * MIB), "--memory-budget-bytes", str(64 * MIB))
     array = np.zeros((1000, 600), np.float32)
-    with run_server("--serving", serving, "--compression", "--health-listen", "127.0.0.1:0", *limits) as server:
+    with run_server("--compression", "--health-listen", "127.0.0.1:0", *limits) as server:
         for kind in CALLERS:
             for compression in (GZIP, grpc.Compression.Deflate):
                 with open_client(kind, server.address, compression=compression) as client:

@@ -20,10 +20,10 @@ CHANNELS, CALLERS = 4, 4  # and callers of each
 
 
 @pytest.fixture
-def short_lived(serving: str, start_for_file: Callable[..., ServerProcess]) -> ServerProcess:
+def short_lived(start_for_file: Callable[..., ServerProcess]) -> ServerProcess:
     """A server on which connections grow old soon."""
     flags = ("--max-connection-age-seconds", "0.5", "--max-connection-age-grace-seconds", "1")
-    return start_for_file("--serving", serving, *flags)
+    return start_for_file(*flags)
 
 
 def await_goaway(connection: Connection) -> tuple[int, str]:
@@ -94,10 +94,10 @@ def test_metadata_are_refused_above_the_limit_and_never_below(server: ServerProc
 
 
 @pytest.mark.parametrize("engine", ["event", "polling"])
-def test_a_channel_with_64_callers_loses_no_call(serving: str, engine: str):
+def test_a_channel_with_64_callers_loses_no_call(engine: str):
     request, calls_each = build_static_request(), 50
     with (
-        run_server("--serving", serving, "--engine", engine) as server,
+        run_server("--engine", engine) as server,
         grpc.insecure_channel(server.address) as channel,
         ThreadPoolExecutor(64) as pool,
     ):

@@ -79,8 +79,8 @@ def watch_and_leave(address: str) -> int:
     return served
 
 
-def test_watches_that_come_and_go_leave_the_server_answering(serving: str):
-    with run_server("--serving", serving) as server:
+def test_watches_that_come_and_go_leave_the_server_answering():
+    with run_server() as server:
         with ThreadPoolExecutor(CHANNELS) as pool:
             served = list(pool.map(watch_and_leave, [server.address] * CHANNELS))
         with Client(server.address) as client:

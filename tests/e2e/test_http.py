@@ -25,10 +25,10 @@ TRACE = "0af7651916cd43dd8448eb211c80319c"
 
 
 @pytest.fixture(scope="module")
-def observed(serving: str) -> Iterator[tuple[ServerProcess, Collector]]:
+def observed() -> Iterator[tuple[ServerProcess, Collector]]:
     """A server that speaks both and shows all that it does, and where its traces go."""
     flags = ("--http-listen", ANY, "--metrics-listen", ANY, "--access-log", "1", "--tracing")
-    with run_collector() as collector, run_server("--serving", serving, *flags, env=collector.variables) as server:
+    with run_collector() as collector, run_server(*flags, env=collector.variables) as server:
         yield server, collector
 
 
@@ -65,12 +65,14 @@ def test_a_call_is_counted_logged_and_traced_as_over_grpc(observed: tuple[Server
     assert read_attributes(span)["tensor_reshape.request_id"] == "seen"
 
 
-def test_its_connections_are_counted_with_those_of_grpc(both: ServerProcess):
+def test_its_connections_are_counted_while_they_have_a_call(both: ServerProcess):
     def await_count(count: int) -> None:
         await_scrape(find_metrics(both), lambda page: page.find("tensor_reshape_connections") == count)
 
     await_count(0)
-    with connect(find_http(both)), connect(find_http(both)):
+    with connect(find_http(both)) as one, connect(find_http(both)) as other, connect(find_http(both)):
+        for busy in (one, other):  # and nothing on the third
+            busy.sendall(write_request(b"{", length=100))
         await_count(2)
     await_count(0)
 
@@ -120,7 +122,7 @@ def find_named(server: ServerProcess) -> str:
     return find_http(server).replace("127.0.0.1", "localhost")
 
 
-def test_a_token_permits_its_methods_and_health_is_open(serving: str, tmp_path: Path):
+def test_a_token_permits_its_methods_and_health_is_open(tmp_path: Path):
     files = issue_certificates(tmp_path)
     (tmp_path / "tokens").write_text(f"batch:{BATCH}\nviewer:{VIEWER}\n")
     (tmp_path / "permitted.toml").write_text(
@@ -128,7 +130,7 @@ def test_a_token_permits_its_methods_and_health_is_open(serving: str, tmp_path: 
     )
     flags = ["--token-file", tmp_path / "tokens", "--authorization-file", tmp_path / "permitted.toml"]
     flags += ["--tls-certificate", files.server, "--tls-key", files.server_key, "--log-level", "debug"]
-    with run_server(*map(str, flags), "--http-listen", ANY, "--serving", serving) as server:
+    with run_server(*map(str, flags), "--http-listen", ANY) as server:
         address, context = find_named(server), trust(files)
         for token, path, code in (
             (BATCH, INFER_PATH, 200),

@@ -84,10 +84,8 @@ def has_ended(server: ServerProcess) -> bool:
         (signal.SIGHUP, signal.SIGHUP, "2"),
     ],
 )
-def test_a_signal_drains_and_a_second_ends_the_drain(
-    serving: str, first: signal.Signals, second: signal.Signals, workers: str
-):
-    with run_server("--serving", serving, "--workers", workers, "--drain-seconds", "600") as server:
+def test_a_signal_drains_and_a_second_ends_the_drain(first: signal.Signals, second: signal.Signals, workers: str):
+    with run_server("--workers", workers, "--drain-seconds", "600") as server:
         server.process.send_signal(first)
         server.await_records(1, "stopping", cause=first.name)  # workers log lines of their own, in any order
         assert server.stop(second) == 0
@@ -139,9 +137,9 @@ def test_signals_until_the_very_end_change_nothing(workers: int):
     assert [record["code"] for record in server.records if record["message"] == "worker ended"] == [0] * len(pids)
 
 
-def test_idle_clients_and_watches_do_not_use_up_the_grace(serving: str):
+def test_idle_clients_and_watches_do_not_use_up_the_grace():
     with (
-        run_server("--serving", serving, *LONG_GRACE) as server,
+        run_server(*LONG_GRACE) as server,
         grpc.insecure_channel(server.address) as channel,
         Client(server.address) as client,
     ):
@@ -157,16 +155,16 @@ def has_numpy(pid: int) -> bool:
     return "_multiarray_umath" in Path(f"/proc/{pid}/maps").read_text()
 
 
-def test_a_worker_serves_when_it_has_numpy(serving: str):
-    with run_server("--serving", serving, "--workers", "2") as server:
+def test_a_worker_serves_when_it_has_numpy():
+    with run_server("--workers", "2") as server:
         workers = [record["pid"] for record in server.await_records(2, "worker serves")]
         assert [has_numpy(pid) for pid in workers] == [True, True]
         assert not has_numpy(server.process.pid)
 
 
-def test_a_server_that_cannot_import_numpy_serves_dense_tensors(serving: str, tmp_path: Path):
+def test_a_server_that_cannot_import_numpy_serves_dense_tensors(tmp_path: Path):
     (tmp_path / "numpy.py").write_text("raise ImportError")
-    with run_server("--serving", serving, env={"PYTHONPATH": str(tmp_path)}) as server:
+    with run_server(env={"PYTHONPATH": str(tmp_path)}) as server:
         server.await_records(1, "bug")
         with Client(server.address) as client:
             with pytest.raises(ServiceError, match="internal error"):

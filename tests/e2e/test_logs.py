@@ -25,8 +25,8 @@ def find(server: ServerProcess, message: str) -> list[Record]:
     return [record for record in server.records if record["message"] == message]
 
 
-def test_refusals_are_lines_and_limited_for_each_kind(serving: str):
-    with run_server("--serving", serving) as server:
+def test_refusals_are_lines_and_limited_for_each_kind():
+    with run_server() as server:
         trailing = refuse(server, ("x-request-id", "ours"))
         with Connection(server.address) as connection:
             for _ in range(100):
@@ -46,7 +46,7 @@ def test_refusals_are_lines_and_limited_for_each_kind(serving: str):
 
 
 def test_workers_have_the_levels_of_their_server():
-    flags = ("--workers", "2", "--log-level", "error", "--log-levels", "calls=info,introductions=info")
+    flags = ("--workers", "2", "--log-level", "error", "--log-levels", "engine=info,introductions=info")
     with run_server(*flags) as server:
         refuse(server)
         server.await_records(1, "refused")
@@ -54,8 +54,8 @@ def test_workers_have_the_levels_of_their_server():
     assert {record["message"] for record in server.records} == {"listening", "serving", "refused"}
 
 
-def test_the_access_log_has_every_call_with_its_id(serving: str):
-    with run_server("--serving", serving, "--access-log", "1") as server:
+def test_the_access_log_has_every_call_with_its_id():
+    with run_server("--access-log", "1") as server:
         with grpc.insecure_channel(server.address) as channel:
             method: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(RESHAPE)
             _, made = method.with_call(build_static_request(), metadata=(("x-request-id", "ours"),), timeout=20)

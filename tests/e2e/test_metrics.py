@@ -26,8 +26,8 @@ STREAM = {"service": SERVICE, "method": "StreamReshape"}
 
 
 @pytest.fixture
-def counted(serving: str, start_for_file: Callable[..., ServerProcess]) -> ServerProcess:
-    return start_for_file("--serving", serving, "--metrics-listen", ANY)
+def counted(start_for_file: Callable[..., ServerProcess]) -> ServerProcess:
+    return start_for_file("--metrics-listen", ANY)
 
 
 def count_calls(labels: dict[str, str], **counts: int) -> Callable[[Scrape], bool]:
@@ -111,8 +111,8 @@ def crowd(server: ServerProcess, stack: ExitStack) -> None:
         one.sendall(b"GET /metrics HTTP/1.1\r\nX: ")
 
 
-def test_the_port_is_open_while_a_server_drains(serving: str):
-    flags = ("--serving", serving, "--metrics-listen", ANY, "--drain-seconds", "60")
+def test_the_port_is_open_while_a_server_drains():
+    flags = ("--metrics-listen", ANY, "--drain-seconds", "60")
     with run_server(*flags) as server, ExitStack() as stack:
         server.process.send_signal(signal.SIGTERM)
         server.await_records(1, "stopping")

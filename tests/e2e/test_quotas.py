@@ -20,16 +20,16 @@ RATE = 5
 
 
 @pytest.fixture
-def strict(serving: str, start_for_file: Callable[..., ServerProcess], sockets: Path) -> ServerProcess:
+def strict(start_for_file: Callable[..., ServerProcess], sockets: Path) -> ServerProcess:
     """A server that allows each caller one call at a time."""
-    listen = ("127.0.0.1:0", f"unix:{sockets / serving}-strict")
-    return start_for_file("--serving", serving, "--max-calls-per-caller", "1", listen=listen)
+    listen = ("127.0.0.1:0", f"unix:{sockets}/strict")
+    return start_for_file("--max-calls-per-caller", "1", listen=listen)
 
 
 @pytest.fixture
-def slow(serving: str, start_for_file: Callable[..., ServerProcess]) -> ServerProcess:
+def slow(start_for_file: Callable[..., ServerProcess]) -> ServerProcess:
     """A server that allows each caller a few calls in a second."""
-    return start_for_file("--serving", serving, "--max-calls-per-caller-per-second", str(RATE))
+    return start_for_file("--max-calls-per-caller-per-second", str(RATE))
 
 
 @contextmanager
@@ -64,10 +64,10 @@ def test_calls_and_streams_above_the_quota_are_refused(strict: ServerProcess):
         assert client.infer_shape([2, 3], [6], special_zero=False) == (6,)
 
 
-def test_callers_with_tokens_have_a_quota_each(serving: str, tmp_path: Path):
+def test_callers_with_tokens_have_a_quota_each(tmp_path: Path):
     tokens = {name: f"the-token-of-{name}-" * 3 for name in ("ann", "bob")}
     (tmp_path / "tokens").write_text("".join(f"{name}:{token}\n" for name, token in tokens.items()))
-    flags = ("--serving", serving, "--max-calls-per-caller", "1", "--token-file", str(tmp_path / "tokens"))
+    flags = ("--max-calls-per-caller", "1", "--token-file", str(tmp_path / "tokens"))
     ann, bob = ((("authorization", f"Bearer {token}"),) for token in tokens.values())
     with (
         run_server(*flags) as server,

@@ -76,7 +76,7 @@ MESSAGES = {
     Reason.MESSAGE_TOO_LARGE: "CLIENT: Received message larger than max (16842753 vs. 16842752)",
     Reason.TENSOR_TOO_LARGE: "the tensor takes 8388608 bytes; this server takes up to 4194304 in this form",
     Reason.BATCH_TOO_LARGE: "the batch has more than 65536 items",
-    Reason.SERVER_BUSY: "2 calls are under way, as many as this server takes",
+    Reason.SERVER_BUSY: "2 calls are under way; this server takes 2",
     Reason.STALLED: "the call has made no progress for 0.2 seconds",
     Reason.QUOTA_EXCEEDED: "2 calls of this caller are under way, as many as one may have here",
     Reason.UNAUTHENTICATED: "the call shows no token that this server takes",

@@ -28,16 +28,16 @@ def run_until_punctual(run: Callable[[], Figures]) -> Figures:
     return figures
 
 
-def test_a_lone_server_that_restarts_repeatedly_loses_no_call(serving: str):
-    flags = ("--serving", serving, "--drain-seconds", "0.2")
+def test_a_lone_server_that_restarts_repeatedly_loses_no_call():
+    flags = ("--drain-seconds", "0.2")
     figures = run_until_punctual(lambda: run_restarts(2, *flags, every_seconds=1, rest_seconds=REST_SECONDS))
     assert figures.find_problems() == [], figures
     assert set(figures.calls) == KINDS
 
 
 @pytest.mark.parametrize("has_tls", [True, pytest.param(False, marks=pytest.mark.measured)])
-def test_two_replicas_restarted_and_killed_lose_no_call(serving: str, has_tls: bool):
-    endings, flags = (signal.SIGTERM, signal.SIGKILL), ("--serving", serving, "--drain-seconds", "0.5")
+def test_two_replicas_restarted_and_killed_lose_no_call(has_tls: bool):
+    endings, flags = (signal.SIGTERM, signal.SIGKILL), ("--drain-seconds", "0.5")
     plain: tuple[tuple[str, ...], dict[str, Any]] = ((), {})
     with ExitStack() as stack:
         tls, settings = stack.enter_context(serve_tls()) if has_tls else plain

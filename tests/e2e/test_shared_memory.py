@@ -21,9 +21,9 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def sharing(serving: str, start_for_file: Callable[..., ServerProcess], directory: Path) -> ServerProcess:
+def sharing(start_for_file: Callable[..., ServerProcess], directory: Path) -> ServerProcess:
     """A server that shares that directory with callers."""
-    return start_for_file("--serving", serving, "--shared-memory-dir", str(directory))
+    return start_for_file("--shared-memory-dir", str(directory))
 
 
 @pytest.fixture

@@ -13,9 +13,9 @@ from in_process import ANY_PORT, run_runner
 from raw_streams import SIX, STRIDED, RawStream, begin, chunk, open_stream
 from remote_refusals import read_retry_seconds
 from tensor_reshape.client import LimitError, Reason
-from tensor_reshape.server.calls.admission import Admission
-from tensor_reshape.server.calls.lifecycle import TRICKLE_BYTES_PER_SECOND, Lifecycle
 from tensor_reshape.server.config import Config
+from tensor_reshape.server.engine.engine import Effects, Engine
+from tensor_reshape.server.engine.lifecycle import TRICKLE_BYTES_PER_SECOND
 from tensor_reshape.server.runner import Runner
 
 MIB = 1 << 20
@@ -25,44 +25,46 @@ NEVER_SECONDS = 60.0
 
 
 class Watched:
-    """The real admission of a server, whose idleness can be awaited."""
+    """The real engine of a server, whose idleness can be awaited."""
 
-    def __init__(self, admission: Admission) -> None:
-        self._admission = admission
-        self._release = admission.release
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._sweep = engine.sweep
         self._news = threading.Condition()
-        admission.release = self.release  # type: ignore[method-assign]
+        engine.sweep = self.sweep  # type: ignore[method-assign]
 
-    def release(self, life: Lifecycle, *, gone: bool = False) -> None:
-        self._release(life, gone=gone)
+    def sweep(self) -> Effects:
+        """Sweeps as ever, many times a second, and has those look who wait."""
+        effects = self._sweep()
         with self._news:
             self._news.notify_all()
+        return effects
 
     def await_idle(self) -> int:
         """Returns what is still accounted when no call is under way."""
         with self._news:
-            assert self._news.wait_for(lambda: self._admission.is_idle, 60)
-        return self._admission.used_bytes
+            assert self._news.wait_for(lambda: self._engine.is_idle, 60)
+        return self._engine.used_bytes
 
 
 class Scene(NamedTuple):
     """A server, what its calls hold, and a channel to it."""
 
     runner: Runner
-    admission: Watched
+    engine: Watched
     channel: grpc.Channel
 
 
 @contextmanager
-def open_scene(serving: str, stall_seconds: float) -> Iterator[Scene]:
+def open_scene(stall_seconds: float) -> Iterator[Scene]:
     """Runs a server that gives up what stalls for so long; whatever is done to it, all memory comes back."""
-    config = Config(listen=(ANY_PORT,), serving=serving, stall_seconds=stall_seconds, drain_seconds=0, grace_seconds=0)
+    config = Config(listen=(ANY_PORT,), stall_seconds=stall_seconds, drain_seconds=0, grace_seconds=0)
     with run_runner(config) as runner, grpc.insecure_channel(runner.addresses[0]) as channel:
-        scene = Scene(runner, Watched(runner._admission), channel)
+        scene = Scene(runner, Watched(runner._engine), channel)
         yield scene
         # Several times, if need be: if the machine is busy, the pause before a message may be one too long.
         assert any(is_served(channel) for _ in range(20))
-        assert scene.admission.await_idle() == 0
+        assert scene.engine.await_idle() == 0
 
 
 def is_served(channel: grpc.Channel) -> bool:
@@ -88,8 +90,8 @@ STANDSTILLS: dict[str, list[bytes]] = {
 }
 
 
-def test_a_stream_that_stands_still_is_given_up(serving: str):
-    with open_scene(serving, STALL_SECONDS) as scene, ThreadPoolExecutor() as pool:
+def test_a_stream_that_stands_still_is_given_up():
+    with open_scene(STALL_SECONDS) as scene, ThreadPoolExecutor() as pool:
 
         def stand_still(messages: list[bytes]) -> None:
             with open_stream(scene.channel, *messages) as stream:
@@ -98,13 +100,13 @@ def test_a_stream_that_stands_still_is_given_up(serving: str):
         assert len(list(pool.map(stand_still, STANDSTILLS.values()))) == len(STANDSTILLS)
 
 
-def test_the_memory_of_cancelled_streams_comes_back(serving: str):
-    with open_scene(serving, NEVER_SECONDS) as scene:
+def test_the_memory_of_cancelled_streams_comes_back():
+    with open_scene(NEVER_SECONDS) as scene:
         for messages in STANDSTILLS.values():
             with open_stream(scene.channel, *messages) as stream:
                 assert not messages or stream.accept() == (6,)
                 stream.call.cancel()
-                assert scene.admission.await_idle() == 0
+                assert scene.engine.await_idle() == 0
 
 
 def is_answered(stream: RawStream) -> bool:
@@ -113,11 +115,11 @@ def is_answered(stream: RawStream) -> bool:
     return False
 
 
-def test_a_trickling_stream_is_given_up_and_a_slow_one_not(serving: str):
+def test_a_trickling_stream_is_given_up_and_a_slow_one_not():
     pause, part, number = threading.Event(), bytes(TRICKLE_BYTES_PER_SECOND), 0
-    with open_scene(serving, PATIENT_SECONDS) as scene, open_stream(scene.channel, begin((6 * len(part),))) as slow:
+    with open_scene(PATIENT_SECONDS) as scene, open_stream(scene.channel, begin((6 * len(part),))) as slow:
         slow.accept()
-        with open_scene(serving, STALL_SECONDS) as hasty, open_stream(hasty.channel, begin((1000,))) as trickle:
+        with open_scene(STALL_SECONDS) as hasty, open_stream(hasty.channel, begin((1000,))) as trickle:
             trickle.accept()
             for offset in range(0, 6 * len(part), len(part)):
                 slow.send(chunk(offset, part))
@@ -131,38 +133,38 @@ def test_a_trickling_stream_is_given_up_and_a_slow_one_not(serving: str):
         slow.finish()
 
 
-def test_a_client_that_never_reads_is_given_up(serving: str):
+def test_a_client_that_never_reads_is_given_up():
     payload = bytes(MIB)
-    with open_scene(serving, STALL_SECONDS) as scene, open_stream(scene.channel, begin((64 * MIB,))) as stream:
+    with open_scene(STALL_SECONDS) as scene, open_stream(scene.channel, begin((64 * MIB,))) as stream:
         stream.accept()  # before there is anything to stall with
         stream.send(*(chunk(number * MIB, payload) for number in range(64)))
-        assert scene.admission.await_idle() == 0
+        assert scene.engine.await_idle() == 0
         with pytest.raises(grpc.RpcError):
             stream.receive(32 * MIB)  # what was under way when it stalled
         assert stream.call.code() in {grpc.StatusCode.CANCELLED, grpc.StatusCode.RESOURCE_EXHAUSTED}
 
 
-def test_the_memory_of_failed_streams_comes_back(serving: str, monkeypatch: pytest.MonkeyPatch):
+def test_the_memory_of_failed_streams_comes_back(monkeypatch: pytest.MonkeyPatch):
     def fail(*_: object) -> None:
         message = "secret"
         raise RuntimeError(message)
 
-    with open_scene(serving, NEVER_SECONDS) as scene:
+    with open_scene(NEVER_SECONDS) as scene:
         with open_stream(scene.channel, begin(), chunk(0, SIX[:3]), seconds=1) as stream:
             assert (stream.accept(), stream.receive(3)) == ((6,), SIX[:3])
             stream.refuse()
             assert stream.call.code() is grpc.StatusCode.DEADLINE_EXCEEDED
-            assert scene.admission.await_idle() == 0
+            assert scene.engine.await_idle() == 0
         monkeypatch.setattr("tensor_reshape.server.service.stream_sessions.encode_accept", fail)
         with open_stream(scene.channel, begin()) as stream:
             error = stream.refuse()
             assert (stream.call.code(), str(error)) == (grpc.StatusCode.INTERNAL, "INTERNAL: internal error")
         monkeypatch.undo()
-        assert scene.admission.await_idle() == 0
+        assert scene.engine.await_idle() == 0
 
 
-def test_the_memory_of_a_lost_connection_comes_back(serving: str):
-    with open_scene(serving, NEVER_SECONDS) as scene:
+def test_the_memory_of_a_lost_connection_comes_back():
+    with open_scene(NEVER_SECONDS) as scene:
         with grpc.insecure_channel(scene.runner.addresses[0], [("grpc.use_local_subchannel_pool", 1)]) as lost:
             streams = [RawStream(lost, 20) for _ in range(20)]
             for stream in streams:
@@ -170,4 +172,4 @@ def test_the_memory_of_a_lost_connection_comes_back(serving: str):
                 stream.accept()
         for stream in streams:
             stream.close()
-        assert scene.admission.await_idle() == 0
+        assert scene.engine.await_idle() == 0

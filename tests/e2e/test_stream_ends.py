@@ -138,8 +138,8 @@ def test_the_attempts_of_a_stream_end_with_its_deadline(kind: str, late: bool):
 
 
 @pytest.mark.parametrize("kind", CALLERS)
-def test_a_stream_continues_after_a_restart_of_its_server(kind: str, serving: str):
-    config = Config(listen=(ANY_PORT,), serving=serving, drain_seconds=0, grace_seconds=0)
+def test_a_stream_continues_after_a_restart_of_its_server(kind: str):
+    config = Config(listen=(ANY_PORT,), drain_seconds=0, grace_seconds=0)
     runners = [Runner(config)]
     runners[0].start()
     array = np.random.default_rng(1).integers(0, 256, 4 * 2**20, np.uint8)

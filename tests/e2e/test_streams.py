@@ -46,10 +46,10 @@ def test_a_server_of_small_messages_takes_large_tensors(small_server: ServerProc
 
 
 @pytest.mark.measured
-def test_a_stream_of_128_mib_takes_little_server_memory(serving: str):
+def test_a_stream_of_128_mib_takes_little_server_memory():
     array = np.arange(16 * MIB)
     out = np.empty_like(array)
-    with run_server("--serving", serving) as server:
+    with run_server() as server:
         idle = read_memory(server.process.pid, "VmRSS")
         for kind in CLIENTS:
             out[:] = 0

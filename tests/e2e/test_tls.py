@@ -29,15 +29,15 @@ def get_flags(files: Certificates) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def server(serving: str, files: Certificates) -> Iterator[ServerProcess]:
-    with run_server(*get_flags(files), "--serving", serving) as server:
+def server(files: Certificates) -> Iterator[ServerProcess]:
+    with run_server(*get_flags(files)) as server:
         yield server
 
 
 @pytest.fixture(scope="module")
-def demanding_server(serving: str, files: Certificates) -> Iterator[ServerProcess]:
+def demanding_server(files: Certificates) -> Iterator[ServerProcess]:
     """A server whose clients have to show a certificate."""
-    flags = [*get_flags(files), "--tls-client-ca", str(files.authority), "--serving", serving]
+    flags = [*get_flags(files), "--tls-client-ca", str(files.authority)]
     with run_server(*flags) as server:
         yield server
 
@@ -147,10 +147,10 @@ def name_files(directory: Path) -> Certificates:
     return Certificates(*(directory / "data" / f"{name}.pem" for name in names))
 
 
-def test_certificates_are_replaced_by_all_workers_without_a_restart(serving: str, tmp_path: Path):
+def test_certificates_are_replaced_by_all_workers_without_a_restart(tmp_path: Path):
     old = replace_certificates(tmp_path, "1")
     mounted = name_files(tmp_path)
-    flags = [*get_flags(mounted), "--tls-client-ca", str(mounted.authority), "--serving", serving, "--workers", "2"]
+    flags = [*get_flags(mounted), "--tls-client-ca", str(mounted.authority), "--workers", "2"]
     with run_server(*flags) as server, Client(server.address, credentials=identify(old)) as connected:
         assert infer(connected) == (6,)
         new = replace_certificates(tmp_path, "2")
@@ -165,10 +165,10 @@ def test_certificates_are_replaced_by_all_workers_without_a_restart(serving: str
             grpc.channel_ready_future(channel).result(0.5)
 
 
-def test_files_that_do_not_belong_together_leave_the_former_ones(serving: str, tmp_path: Path):
+def test_files_that_do_not_belong_together_leave_the_former_ones(tmp_path: Path):
     replace_certificates(tmp_path, "1")
     mounted = name_files(tmp_path)
-    with run_server(*get_flags(mounted), "--serving", serving) as server:
+    with run_server(*get_flags(mounted)) as server:
         new = issue_certificates(tmp_path)
         replace_file(mounted.server, new.server.read_bytes())
         (record,) = server.await_records(1, "not reloaded", what="certificates")
@@ -214,14 +214,14 @@ CALLS: list[Callable[[Client], object]] = [
 ]
 
 
-def test_a_client_is_known_by_the_names_in_its_certificate(serving: str, tmp_path: Path):
+def test_a_client_is_known_by_the_names_in_its_certificate(tmp_path: Path):
     authority = trustme.CA()
     files = issue_certificates(tmp_path, authority)
     allowed = [f"uri:{WEB}", "dns:*.web.example.org", "email:*@example.org", "dns:caller"]
     flags = [flag for identity in allowed for flag in ("--allow-identity", identity)]
     (tmp_path / "authorization.toml").write_text(AUTHORIZATION)
     flags += ["--authorization-file", str(tmp_path / "authorization.toml"), "--tls-client-ca", str(files.authority)]
-    with run_server(*get_flags(files), *flags, "--serving", serving) as server:
+    with run_server(*get_flags(files), *flags) as server:
         for caller, (names, permitted) in CALLERS.items():
             write_named_certificate(authority, names, files.client, files.client_key)
             refusal = "this caller may not call this server" if permitted is None else "may not call this method"

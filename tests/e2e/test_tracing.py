@@ -22,10 +22,10 @@ ATTRIBUTES = ("rpc.grpc.status_code", *(f"tensor_reshape.{name}" for name in ("r
 
 
 @pytest.fixture(scope="module")
-def running(serving: str) -> Iterator[tuple[ServerProcess, Collector]]:
+def running() -> Iterator[tuple[ServerProcess, Collector]]:
     with (
         run_collector() as collector,
-        run_server("--tracing", "--serving", serving, env=collector.variables) as server,
+        run_server("--tracing", env=collector.variables) as server,
     ):
         yield server, collector
 

@@ -22,7 +22,7 @@ from tensor_reshape.cli.__main__ import COMMANDS as LAZY_COMMANDS
 from tensor_reshape.cli.lazy_commands import load_all
 from tensor_reshape.client import DataType
 from tensor_reshape.rules.operations import OPERATIONS
-from tensor_reshape.server.calls import lifecycle
+from tensor_reshape.server.engine import lifecycle
 from tensor_reshape.server.workers import slots
 from tensor_reshape.v1 import reshape_pb2, reshape_pb2_grpc
 from tensor_reshape.wire.status import RETRY_SECONDS
@@ -129,7 +129,8 @@ def test_overview_has_a_row_for_every_state_and_names_modules_that_exist():
         rows = re.findall(r"^\| ([A-Z_, ]+) \|", section, re.MULTILINE)
         assert sorted(name for row in rows for name in row.split(", ")) == sorted(states.__members__), heading
 
-    modules = re.findall(r"`((?:rules|wire|calls|service|auxiliary|transport|process|workers)/\w+\.py)`", page)
+    packages = "rules|wire|engine|grpc_core|handlers|builtin|service|transport|process|workers"
+    modules = re.findall(rf"`((?:{packages})/\w+\.py)`", page)
     assert [module for module in modules if not list(ROOT.glob(f"*/tensor_reshape/**/{module}"))] == []
 
 

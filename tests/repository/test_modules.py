@@ -24,12 +24,16 @@ TESTED_ELSEWHERE = {
     "client/defaults.py": "client/test_options.py",  # two numbers
     "rules/limits.py": "rules/test_inference.py",  # a table without a function: whoever reads it tests it
     "rules/solvers/exact.py": "conformance/test_known_shapes.py",  # it solves all questions in numbers
+    "server/builtin/methods.py": "server/builtin/test_calls.py",  # methods as data: what serves them tests them
+    "server/handlers/servers.py": "server/test_transports.py",  # it joins methods and servers
+    "server/engine/services.py": "server/handlers/test_calls.py",  # fields without a function
     "server/ray/applications.py": "packaging/test_ray.py",  # it imports Ray, which these tests do without
     "server/runner.py": "e2e/test_lifecycle.py",  # it puts the server together: what it does is start, drain and stop
     # Fields without a function: what a setting is, and that each is within its bounds, is tested where they are joined.
     "server/settings/bounds.py": "server/test_config.py",
     "server/settings/callers.py": "server/test_config.py",
     "server/settings/quotas.py": "server/test_config.py",
+    "server/service/works.py": "server/service/test_methods.py",  # tables
     "server/settings/serving.py": "server/test_config.py",
     "server/settings/observations.py": "server/test_config.py",
 }

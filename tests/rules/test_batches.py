@@ -63,6 +63,15 @@ def test_a_data_type_goes_along_a_chain():
     assert answer(first, second, make_item(None, [-1], 1, None, STATIC_RESHAPE))[2] == Reason.DATA_TYPE_UNSUPPORTED
 
 
+def test_a_link_is_checked_for_the_data_type_that_it_names():
+    for linked, named, outcome in (
+        (DataType.F32, DataType.I32, Reason.DATA_TYPE_UNSUPPORTED),
+        (DataType.I32, DataType.F32, (2,)),
+    ):
+        first, second = make_item([2], [-1], None, linked), make_item(None, [-1], 0, named, STATIC_RESHAPE)
+        assert answer(first, second) == [(2,), outcome]
+
+
 def test_a_bug_is_reported_for_its_item_or_raised():
     bugs: list[Exception] = []
     good, bad = make_item([6], [2, -1]), make_item(cast("list[AnyDim]", 7), [-1])  # no dims: to look at them is a bug

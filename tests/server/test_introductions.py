@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 
 from tensor_reshape.rules.limits import MAX_BATCH_BYTES, MAX_BATCH_ITEMS
+from tensor_reshape.server import transports
 from tensor_reshape.server.config import Config
 from tensor_reshape.server.introductions import announce, describe_server
+from tensor_reshape.server.transports import CORE, STOCK
 from tensor_reshape.wire.servers import Feature
 
 
@@ -19,17 +21,21 @@ def test_description_has_the_limits_and_features_of_the_server():
     assert told.operations["reshape"].max_rank == 5
     for reflection in (True, False):
         assert (Feature.REFLECTION in describe_server(Config(reflection=reflection)).features) == reflection
-    assert describe_server(Config(serving="auto")).serving in {"inline", "threads"}
-    assert describe_server(Config(serving="threads")).serving == "threads"
+    assert told.serving == CORE
+
+
+def test_description_says_where_the_public_parts_of_grpcio_serve(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(transports, "find_obstacle", lambda: "another grpcio")
+    assert describe_server(Config()).serving == STOCK
 
 
 def test_record_has_version_serving_limits_and_addresses(caplog: pytest.LogCaptureFixture):
-    config = Config(serving="threads", engine="event", workers=3, max_rank=7)
+    config = Config(engine="event", workers=3, max_rank=7)
     with caplog.at_level(logging.INFO):
         announce(("a:1", "b:2"), config, health_address="c:3", http_address="e:5", metrics_address="d:4")
     (told,) = [vars(record) for record in caplog.records if record.message == "serving"]
     expected = {
-        "serving": "threads",
+        "serving": CORE,
         "engine": "event",
         "workers": 3,
         "addresses": "a:1,b:2",

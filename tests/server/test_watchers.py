@@ -4,8 +4,8 @@ import sys
 
 import pytest
 
-from tensor_reshape.server.calls.call_logs import AccessLog
 from tensor_reshape.server.config import Config, ConfigError
+from tensor_reshape.server.engine.call_logs import AccessLog
 from tensor_reshape.server.watchers import Watchers
 
 

@@ -6,13 +6,12 @@ from hypothesis import strategies as st
 
 from tensor_reshape.rules.limits import DEFAULT_LIMITS
 from tensor_reshape.rules.operations import OPERATIONS
+from tensor_reshape.rules.questions import ShapeAnswer, ShapeRequest
 from tensor_reshape.server.http.explorer.answers import answer_typed
 from tensor_reshape.server.http.explorer.typed_questions import TypedQuestion
 from tensor_reshape.server.service.methods import ReshapeService
-from tensor_reshape.wire.methods import INFER_SHAPE
 
 SERVICE = ReshapeService(DEFAULT_LIMITS)
-INFER = next(method for method in SERVICE.methods.unary if method.name == INFER_SHAPE.path)
 LISTEN = ("127.0.0.1:50051",)
 
 QUOTED = "'; rm -rf ~; '"
@@ -63,6 +62,11 @@ HOSTILE_QUESTIONS = st.builds(TypedQuestion, TEXTS, TEXTS, TEXTS, TEXTS, TEXTS, 
 """Texts of any kind in every place."""
 
 
+def ask(request: ShapeRequest) -> ShapeAnswer:
+    """Returns the service's answer."""
+    return SERVICE.ask(lambda: request, lambda answer: answer, lambda: False)
+
+
 def show(typed: TypedQuestion, *listen: str) -> dict[str, Any]:
     """Returns what the page gets, of a server that listens there."""
-    return answer_typed(typed, SERVICE.infer, listen or LISTEN)
+    return answer_typed(typed, ask, listen or LISTEN)

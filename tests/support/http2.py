@@ -100,7 +100,13 @@ class Connection:
     """
 
     def __init__(
-        self, address: str, *, initial_window: int | None = None, reads: bool = True, acknowledges: bool = True
+        self,
+        address: str,
+        *,
+        initial_window: int | None = None,
+        reads: bool = True,
+        acknowledges: bool = True,
+        source: tuple[str, int] | None = None,
     ) -> None:
         """Connects, and sends the preface.
 
@@ -109,9 +115,10 @@ class Connection:
             initial_window: what the server may send on each stream; then no window is ever raised. None: any amount.
             reads: whether what the server sends is taken from the socket.
             acknowledges: whether the server hears that its settings have come: until then it keeps to the initial ones.
+            source: the address to connect from, and a port or 0; None: the system's choice.
         """
         host, _, port = address.rpartition(":")
-        self.socket = socket.create_connection((host, int(port)), SECONDS)
+        self.socket = socket.create_connection((host, int(port)), SECONDS, source)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.closed = ""
         self.bodies: dict[int, bytes] = {}
@@ -161,7 +168,7 @@ class Connection:
             with self._news:
                 if not self._news.wait_for(lambda: self._may_send(stream), deadline - time.monotonic()):
                     return sent
-                if self._is_over(stream):
+                if self.is_over(stream):
                     return sent
                 size = min(len(data) - sent, self._window, self._windows[stream], self._max_frame)
                 self._window -= size
@@ -178,7 +185,7 @@ class Connection:
 
     def await_end(self, stream: int, *, seconds: float = SECONDS) -> End:
         with self._news:
-            self._news.wait_for(lambda: self._is_over(stream), seconds)
+            self._news.wait_for(lambda: self.is_over(stream), seconds)
             trailers = self.headers.get(stream, {})
             if "grpc-status" in trailers:
                 return End(trailers["grpc-status"], trailers.get("grpc-message", ""))
@@ -202,11 +209,12 @@ class Connection:
             self.socket.shutdown(socket.SHUT_RDWR)
         self.socket.close()
 
-    def _is_over(self, stream: int) -> bool:
+    def is_over(self, stream: int) -> bool:
+        """Returns whether a call has ended, or the connection."""
         return bool(self.closed) or stream in self.resets or "grpc-status" in self.headers.get(stream, {})
 
     def _may_send(self, stream: int) -> bool:
-        return self._is_over(stream) or min(self._window, self._windows[stream]) > 0
+        return self.is_over(stream) or min(self._window, self._windows[stream]) > 0
 
     def _read_all(self) -> None:
         try:

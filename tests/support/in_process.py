@@ -4,13 +4,15 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import replace
 from types import MappingProxyType
 
 import grpc
 
-from tensor_reshape.server.calls.fair_locks import FairLock
+from tensor_reshape.rules.operations import Operation
 from tensor_reshape.server.config import Config
+from tensor_reshape.server.engine.fair_locks import FairLock
+from tensor_reshape.server.engine.gates import Gate
+from tensor_reshape.server.engine.observers import Observer
 from tensor_reshape.server.runner import Runner
 from tensor_reshape.server.service.backend import reshape
 from tensor_reshape.server.service.methods import Backend, ReshapeService
@@ -44,6 +46,14 @@ class BlockedBackend:
         return TensorView(data.data_type, dims, None, data.payload)
 
 
+class ThreadService(ReshapeService):
+    """Leaves every tensor to a thread: a backend that blocks must not block the thread that receives calls."""
+
+    def execute_light(self, operation: Operation, request: bytes) -> bytes | None:
+        del operation, request
+        return None
+
+
 def hurry_stop(runner: Runner) -> None:
     hurry = threading.Event()
     hurry.set()
@@ -51,12 +61,19 @@ def hurry_stop(runner: Runner) -> None:
 
 
 @contextmanager
-def run_runner(config: Config | None = None, backend: Backend = reshape) -> Iterator[Runner]:
-    """Runs the real server, with another backend if one is given."""
+def run_runner(
+    config: Config | None = None,
+    backend: Backend = reshape,
+    *,
+    service: ReshapeService | None = None,
+    observers: Sequence[Observer] = (),
+    gates: Sequence[Gate] = (),
+) -> Iterator[Runner]:
+    """Runs the real server, with another backend, or a whole service, if one is given."""
     config = config or Config(listen=(ANY_PORT,), drain_seconds=0, grace_seconds=0)
-    if backend is not reshape:
-        config = replace(config, serving="threads")  # a backend that blocks must not block the whole server
-    runner = Runner(config, ReshapeService(config.limits, backend=backend, make_turns=FairLock))
+    if service is None and backend is not reshape:
+        service = ThreadService(config.limits, backend=backend, make_turns=FairLock)
+    runner = Runner(config, service, observers=observers, gates=gates)
     runner.start()
     try:
         yield runner

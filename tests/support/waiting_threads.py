@@ -2,7 +2,7 @@
 
 import threading
 
-from tensor_reshape.server.calls.fair_locks import FairLock
+from tensor_reshape.server.engine.fair_locks import FairLock
 
 
 def wait_for_waiting(turns: FairLock, count: int) -> None:

@@ -68,6 +68,18 @@ def test_a_long_dim_is_read_and_not_kept():
     assert long.SerializeToString() not in compact_batches._DIMS
 
 
+def test_kept_dims_are_bounded_whatever_is_asked():
+    count = 8  # dims of an item, which stays short
+    for number in range(10**6, 10**6 + 2 * compact_batches._CACHED, count):
+        dims = [*range(number, number + count)]
+        request = read_compact_item(build_item([tensor_pb2.Dim(value=dim) for dim in dims]))
+        assert request is not None
+        assert request.question.data == dims
+        encode_dims(dims)
+    assert len(compact_batches._DIMS) < compact_batches._CACHED + count
+    assert len(compact_batches._ENCODED) <= compact_batches._CACHED
+
+
 def test_an_item_with_more_fields_is_not_compact():
     plain = build_item([tensor_pb2.Dim(value=2), tensor_pb2.Dim(value=3)])
     assert read_compact_item(plain) is not None

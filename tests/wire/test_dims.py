@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from dim_strategies import BOUNDS, DIMS, TERMS
 from tensor_reshape.rules.dims import ANY, AnyDim, Dim, Expression, Interval, Symbol, name_dim
+from tensor_reshape.rules.errors import InvalidRequestError, Reason
 from tensor_reshape.v1 import tensor_pb2
 from tensor_reshape.wire.dims import decode_dims, decode_expression, encode_dim, encode_expression, encode_shape
 
@@ -63,6 +64,12 @@ def test_a_dim_is_written_and_read_as_the_contract_says():
     for name, (dim, message) in KINDS.items():
         assert encode_dim(dim) == message, name
         assert read_message(message) == dim, name
+
+
+def test_a_dim_of_a_later_kind_is_refused_as_unknown():
+    with pytest.raises(InvalidRequestError) as caught:
+        read(b"\x7a\x00")  # a field that this version does not have
+    assert (caught.value.reason, caught.value.field) == (Reason.DIM_UNKNOWN, "shape[0]")
 
 
 @given(st.lists(DIMS, max_size=6), TERMS, BOUNDS)

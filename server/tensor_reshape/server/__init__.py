@@ -4,6 +4,7 @@ Why threads and not asyncio: equally fast for one caller, faster for large unary
 hundreds of milliseconds never blocks an event loop. Requests come in as bytes; of those in the form that clients write,
 the payload is never handed to a generated class, but stays a view of them, and the response is one join.
 
-From the top: `workers` are processes, each with a `runner`; a runner serves `calls` of its `service`, and `auxiliary`
-ones that say how it is and what it offers; `transport` is about sockets, `process` about what a process has.
+From the top: `workers` are processes, each with a `runner`. `transports` chooses the server of a runner: `handlers` on
+`grpc_core`, or `stock`. `engine` decides about each call, `service` answers it, `builtin` has health, reflection and
+channelz. `transport` has listeners and channel arguments, `process` has what one process needs.
 """

@@ -151,7 +151,8 @@ def _take_engine(values: Mapping[str, Any]) -> str:
         ConfigError: the engine that was asked for cannot be had.
     """
     addresses = [*values["listen"], *filter(None, [values["health_listen"]])]
-    engine = choose_engine(values["engine"], addresses, os.environ.get(experiments.VARIABLE))  # noqa: TID251
+    variable = os.environ.get(experiments.VARIABLE)  # noqa: TID251
+    engine = choose_engine(values["engine"], addresses, variable, is_imported="grpc" in sys.modules)
     _prepare_core(engine)
     return engine.name
 
@@ -162,13 +163,10 @@ def _prepare_core(engine: Engine) -> None:
     Its lines are in a format of their own, come as often as a stranger likes, and wait for whoever reads them. Workers
     inherit both.
     """
-    before = dict(os.environ)  # noqa: TID251
     os.environ.setdefault(_VERBOSITY, "NONE")  # noqa: TID251
     if engine.experiments is not None:
         os.environ[experiments.VARIABLE] = engine.experiments  # noqa: TID251
-    if "grpc" in sys.modules and os.environ != before:  # noqa: TID251 - by an instrumentation, say
-        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])  # noqa: S606 - this very command
-    if engine.obstacle:  # not before: whatever is said before that is said twice
+    if engine.obstacle:
         _LOGGER.warning("engine not chosen by address", extra={"engine": engine.name, "cause": engine.obstacle})
 
 
@@ -198,10 +196,7 @@ def _build_config(settings: dict[str, Any]) -> Config:
     Raises:
         ConfigError: it cannot be served.
     """
-    from tensor_reshape.server.calls.threaded import CALL_THREADS  # noqa: PLC0415 - it imports grpc, as above
-
-    waiting = 2 * CALL_THREADS if settings["serving"] == "threads" else 0  # one receives, one answers
-    room = find_memory_room(settings["workers"], settings["threads"] + waiting)
+    room = find_memory_room(settings["workers"], settings["threads"])
     # A flag with the value of the default was asked for all the same: it is never lowered in silence.
     source = click.get_current_context().get_parameter_source("max_message_bytes")
     asked = None if source is ParameterSource.DEFAULT else settings["max_message_bytes"]

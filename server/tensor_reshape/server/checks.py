@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from tensor_reshape.server.calls.handlers import choose_serving
 from tensor_reshape.server.config import Config, ConfigError, TlsFiles
 from tensor_reshape.server.runner import Runner
 from tensor_reshape.server.security.certificates import Certificates
@@ -40,7 +39,6 @@ def find_faults(settings: Mapping[str, Any], config: Config | None) -> Iterator[
 
 def _list_attempts(settings: Mapping[str, Any]) -> Iterator[Callable[[], object]]:
     """Yields what raises ConfigError where a subject has a fault."""
-    yield partial(choose_serving, settings["serving"])
     certificate, key = settings["tls_certificate"], settings["tls_key"]
     if certificate and key:
         yield partial(Certificates, TlsFiles(certificate=certificate, key=key, client_ca=settings["tls_client_ca"]))

@@ -11,6 +11,7 @@ import re
 import signal
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from ipaddress import ip_network
 from pathlib import Path
 
 from tensor_reshape.rules.errors import TensorReshapeError
@@ -168,6 +169,9 @@ class Config(ObservationSettings, CallerSettings, QuotaSettings, BoundSettings, 
                 yield f"cannot listen on {address!r}: an address is host:port or unix:PATH"
             elif self.workers > 1 and address.startswith("unix:"):
                 yield f"cannot listen on {address}: several workers can share a port, but no unix socket"
+        for proxy in self.proxy_address:
+            if not _is_proxy(proxy):
+                yield f"--proxy-address {proxy!r} is not an IP address, a network such as 10.0.0.0/8, or unix:"
         for what, plain in (("show metrics", self.metrics_listen), ("serve HTTP", self.http_listen)):
             if plain is not None and (not is_address(plain) or plain.startswith("unix:")):
                 yield f"cannot {what} on {plain!r}: an address of these is host:port"
@@ -226,6 +230,14 @@ def is_address(address: str) -> bool:
     """Returns whether a text is `unix:PATH` or `host:port`."""
     match = _ADDRESS.fullmatch(address)
     return match is not None and int(match["port"] or 0) <= _MAX_PORT and _can_be_looked_up(match["host"] or "")
+
+
+def _is_proxy(address: str) -> bool:
+    """Returns whether a text is an IP address, a network, or `unix:`."""
+    try:
+        return address == "unix:" or ip_network(address, strict=False) is not None
+    except ValueError:
+        return False
 
 
 def _can_be_looked_up(host: str) -> bool:

@@ -9,8 +9,9 @@ from importlib.metadata import version
 
 from tensor_reshape.rules.limits import MAX_BATCH_BYTES, MAX_BATCH_ITEMS, MAX_HEADER_BYTES
 from tensor_reshape.rules.operations import OPERATIONS
-from tensor_reshape.server.calls.handlers import choose_serving
 from tensor_reshape.server.config import Config
+from tensor_reshape.server.grpc_core.probes import find_obstacle
+from tensor_reshape.server.transports import choose_serving
 from tensor_reshape.wire.servers import Feature, ServerInfo, ServerLimits, describe_operation
 
 _LOGGER = logging.getLogger(__name__)
@@ -27,6 +28,8 @@ def announce(
 ) -> None:
     """Logs where the server listens, by the real ports, a line for each address; and how it serves, in one.
 
+    Before that, where the public parts of grpcio serve, it warns of that.
+
     Args:
         addresses: for calls.
         config: of the whole server; its `engine` is the one that reads connections.
@@ -34,6 +37,8 @@ def announce(
         http_address: for HTTP, if any.
         metrics_address: for metrics, if any; whoever opens that port has logged a line of it.
     """
+    if cause := find_obstacle():
+        _LOGGER.warning("grpcio cannot be served through its core", extra={"cause": cause})
     if health_address is not None:
         _LOGGER.info("listening for health checks", extra={"address": health_address})
     if http_address is not None:
@@ -50,7 +55,7 @@ def _list_facts(addresses: Sequence[str], config: Config) -> dict[str, object]:
     """Returns what explains most of how a server behaves."""
     return {
         "version": version("tensor-reshape"),
-        "serving": choose_serving(config.serving),
+        "serving": choose_serving(),
         "engine": config.engine,
         "workers": config.workers,
         "threads": config.threads,
@@ -74,7 +79,7 @@ def describe_server(config: Config) -> ServerInfo:
     }
     return ServerInfo(
         version=version("tensor-reshape"),
-        serving=choose_serving(config.serving),
+        serving=choose_serving(),
         limits=ServerLimits(
             max_message_bytes=config.max_message_bytes,
             max_output_bytes=config.limits.max_output_bytes,

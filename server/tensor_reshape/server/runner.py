@@ -5,48 +5,38 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import TypeAlias
 
-import grpc
 from google.protobuf.descriptor import MethodDescriptor
 
 from tensor_reshape.runtime.allocators import keep_freed_memory
-from tensor_reshape.server.auxiliary import channelz
-from tensor_reshape.server.auxiliary.foreign_methods import (
-    HEALTH_SERVICE,
-    AuxiliaryHandlers,
-    Method,
-    build_checks,
-    build_health,
-)
-from tensor_reshape.server.auxiliary.reflection import Reflection
-from tensor_reshape.server.calls import serving_loops
-from tensor_reshape.server.calls.admission import Admission
-from tensor_reshape.server.calls.budgets import count_pool_bytes
-from tensor_reshape.server.calls.call_logs import UnknownMethods
-from tensor_reshape.server.calls.fair_locks import FAST_SWITCHES, FairLock
-from tensor_reshape.server.calls.gates import Gate, Gates
-from tensor_reshape.server.calls.handlers import build_handlers
-from tensor_reshape.server.calls.header_lists import HeaderBound
-from tensor_reshape.server.calls.heartbeats import Heartbeat
-from tensor_reshape.server.calls.observers import JournalPair, Observer
-from tensor_reshape.server.calls.quotas import build_quotas
-from tensor_reshape.server.calls.router import CallRouter
+from tensor_reshape.server.builtin import channelz
+from tensor_reshape.server.builtin.methods import HEALTH_SERVICE, BuiltinMethod, build_checks, build_health
+from tensor_reshape.server.builtin.reflection import Reflection
 from tensor_reshape.server.config import COST_FACTOR, STOP_SIGNALS, Config, ConfigError
+from tensor_reshape.server.engine.budgets import count_pool_bytes
+from tensor_reshape.server.engine.call_logs import log_unknown_method
+from tensor_reshape.server.engine.effects import build_perform
+from tensor_reshape.server.engine.engine import Engine
+from tensor_reshape.server.engine.fair_locks import FAST_SWITCHES, FairLock
+from tensor_reshape.server.engine.gates import Gate, Gates
+from tensor_reshape.server.engine.observers import JournalPair, Observer, ObserverJournal
+from tensor_reshape.server.engine.quotas import build_quotas
+from tensor_reshape.server.engine.services import Service
 from tensor_reshape.server.introductions import announce, describe_server
 from tensor_reshape.server.metrics.call_tallies import CallTally
 from tensor_reshape.server.metrics.gauges import GaugeWriter, Process
 from tensor_reshape.server.metrics.tallies import Layout, Tally
-from tensor_reshape.server.metrics.unknown_calls import UnknownCalls
 from tensor_reshape.server.oip.messages import SERVICE as INFERENCE_SERVICE
 from tensor_reshape.server.oip.methods import build_methods as build_inference_methods
 from tensor_reshape.server.oip.methods import build_probes
 from tensor_reshape.server.oip.shared_memory import SharedMemory
+from tensor_reshape.server.process.heartbeats import METHOD as HEARTBEAT_METHOD
 from tensor_reshape.server.process.housekeeping import Housekeeper, MemoryReturner, end_process
 from tensor_reshape.server.process.pools import start_threads
 from tensor_reshape.server.process.resources import count_connections
@@ -54,13 +44,11 @@ from tensor_reshape.server.security.access import Access
 from tensor_reshape.server.service.backend import import_gather
 from tensor_reshape.server.service.methods import MethodTable, ReshapeService
 from tensor_reshape.server.service.server_infos import build_info_method
+from tensor_reshape.server.service.works import WORK_THREADS, Work
 from tensor_reshape.server.side_ports import SidePorts
-from tensor_reshape.server.transport.connections import ConnectionKeeper
-from tensor_reshape.server.transport.dismissals import Dismissal, close_listeners
-from tensor_reshape.server.transport.listeners import bind, count_listeners, find_ports
-from tensor_reshape.server.transport.offenders import OffenderCloser
+from tensor_reshape.server.transport.listeners import bind, count_listeners
 from tensor_reshape.server.transport.options import build_options
-from tensor_reshape.server.transport.sockets import find_connections
+from tensor_reshape.server.transports import build_server
 from tensor_reshape.server.watchers import Watchers
 from tensor_reshape.v1 import reshape_pb2
 
@@ -73,8 +61,6 @@ _SERVICES = (*_COUNTED_SERVICES, HEALTH_SERVICE)  # what reflection tells of
 _POLL_SECONDS = 0.02
 _SIGNAL_SECONDS = 0.25
 _WAITS_BEFORE_NUMPY = 4  # of _SIGNAL_SECONDS: a second, so that a server which is only tried out does not pay for it
-_DISMISSAL_SECONDS = 1.0  # the longest that clients are asked to leave
-_TURN_SECONDS = 0.005
 
 
 class Runner:
@@ -86,7 +72,6 @@ class Runner:
         service: ReshapeService | None = None,
         *,
         private_address: str | None = None,
-        heartbeat: Heartbeat | None = None,
         observers: Sequence[Observer] = (),
         gates: Sequence[Gate] = (),
     ) -> None:
@@ -98,9 +83,8 @@ class Runner:
             config: what to serve, and where.
             service: another than that of `config`, for tests.
             private_address: what this process listens on alone, where it shares the others with processes like it.
-            heartbeat: is told of every call.
-            observers: see the life of every call; see `calls.observers`.
-            gates: may refuse calls at their beginning, behind the one that knows who may call; see `calls.gates`.
+            observers: see the life of every call; see `engine.observers`.
+            gates: may refuse calls at their beginning, behind the one that knows who may call; see `engine.gates`.
 
         Raises:
             ConfigError: an address cannot be bound, or a file that is named cannot be used.
@@ -112,38 +96,31 @@ class Runner:
             config.max_connections, sum(map(count_listeners, config.bound_addresses)) + self._shares_ports
         )
         service = service or ReshapeService(config.limits, make_turns=FairLock)
-        served = _join_methods(config, service)
+        methods = _join_methods(config, service)
         self._lookups = service.lookups
         self._reflection = Reflection((*_SERVICES, *([channelz.SERVICE] if config.channelz else [])))
         gated = [*(self._reflection.names if config.reflects else ()), *(channelz.NAMES if config.channelz else ())]
-        self._access = Access(config, served.names + gated)
+        self._access = Access(config, methods.names + gated)
         self._watchers = Watchers(config)
         # Quotas last: they count for callers whom the others have named, and let in.
         passed = Gates((*self._watchers.gates, *self._access.gates, *gates, *build_quotas(config)))
-        self._admission = Admission(config, (*self._watchers.observers, *observers), passed)
-        self._health, methods = build_health(self._admission.resets)
-        methods += self._build_introspection(passed)
-        self._threads = start_threads(config.threads, "call")
-        self._handlers = handlers = build_handlers(served, self._admission, config, self._threads)
-        self._server = grpc.server(
-            CallRouter(self._threads, {**{method.name: method.submit for method in methods}, **handlers.routes}),
-            options=build_options(config, self._max_connections, shares=self._shares_ports),
-        )
-        self._serving_threads: list[threading.Thread] = []
-        self._heartbeat = heartbeat or Heartbeat()
-        self._server.add_generic_rpc_handlers((self._heartbeat, AuxiliaryHandlers(methods), handlers, UnknownMethods()))
+        served = _build_service(config, service, methods, (*self._watchers.observers, *observers), passed)
+        self._engine, self._perform, self._pools = served.engine, served.perform, served.pools
+        self._health, builtin = build_health()
+        builtin += self._build_introspection(passed)
+        options = build_options(config, self._max_connections, shares=self._shares_ports)
+        self._server = build_server(served, builtin, options)
         self.addresses = tuple(
             bind(self._server, address, self._access.build_credentials(), held=self._shares_ports)
             for address in config.listen
         )
         self._side_ports = SidePorts(
-            replace(config, listen=self.addresses), self._admission, self._max_connections, shares=self._shares_ports
+            replace(config, listen=self.addresses), self._max_connections, shares=self._shares_ports
         )
         self._side_ports.open_gateway(served, self._health.is_serving, self._access.find_context)
-        self._service_ports = find_ports(self.addresses)
-        self._ports = (*self._service_ports, *find_ports(filter(None, [self.health_address])))
         if private_address is not None:
-            self._server.add_insecure_port(private_address)
+            self._server.add_port(private_address, None)
+        self._count_unknown: Callable[[], None] = lambda: None
         self._housekeeper = self._build_housekeeper()
 
     @property
@@ -156,16 +133,19 @@ class Runner:
         """Where HTTP is spoken, likewise."""
         return self._side_ports.http_address
 
+    def count_begun(self) -> int:
+        """Returns how many calls have been taken up, for a heartbeat."""
+        return self._server.begun
+
     def count_into(self, tally: Tally) -> None:
         """Counts what happens into `tally`; to be called before `start`."""
-        calls, admission = CallTally(tally), self._admission
-        admission.journal = calls if admission.journal is None else JournalPair(admission.journal, calls)
-        self._server.add_generic_rpc_handlers((UnknownCalls(calls.count_other),))
+        calls, engine = CallTally(tally), self._engine
+        engine.journal = calls if engine.journal is None else JournalPair(engine.journal, calls)
+        self._count_unknown = calls.count_other
         process = Process(
             list_open=calls.list_open,
             streams=frozenset(_name(method) for method in _COUNTED_METHODS if method.client_streaming),
             lookups=self._lookups,
-            count_connections=self._count_connections,
             max_calls=self._config.max_calls,
             max_connections=self._max_connections * len(self._config.all_addresses)
             + self._side_ports.max_http_connections,
@@ -176,89 +156,85 @@ class Runner:
 
     def start(self) -> None:
         """Starts to serve."""
-        before = set(threading.enumerate())
-        headers = HeaderBound(self._config.max_metadata_bytes, self._admission.resets)
-        note, note_turn = self._heartbeat.note, self._side_ports.note_turn
-        serving_loops.start(self._server, self._handlers.direct, note, headers, note_turn)
-        self._serving_threads = [thread for thread in threading.enumerate() if thread not in before]
+        self._server.on_unknown = self._note_unknown
+        self._server.on_turn = self._side_ports.note_turn
+        self._server.start()
         self._side_ports.start()
         self._housekeeper.start()
 
     def stop(self, hurry: threading.Event | None = None) -> None:
-        """Says NOT_SERVING, waits for clients to turn away, has the others leave, lets calls under way end.
-
-        Who shares its ports stops listening first: the others take whoever comes. One alone listens while it drains:
-        who balances the load may go on sending clients for a while.
+        """Says NOT_SERVING, waits for clients to turn away, then refuses calls and lets those under way end.
 
         Args:
             hurry: cuts all waits short when set.
         """
         hurry = hurry or threading.Event()
-        if self._shares_ports:
-            close_listeners(self._ports)
         self._health.stop_serving()
         self._side_ports.stop_serving()
         _await(hurry, self._config.drain_seconds)
-        close_listeners(self._ports)
         self._health.end_watches()
         self._reflection.end_streams()
         self._side_ports.dismiss()
-        self._dismiss_clients(hurry)
-        self._admission.resets.stop()  # from now on calls are refused, and those under way may be cancelled here
-        with suppress(RuntimeError):  # grpcio begins to stop, but has no thread that will end the grace
-            self._server.stop(self._config.grace_seconds)
+        self._server.stop()
         deadline = time.monotonic() + self._config.grace_seconds
-        while self._server.wait_for_termination(_POLL_SECONDS):  # without a thread: there may be none to be had
+        while not self._server.wait(_POLL_SECONDS):
             if hurry.is_set() or time.monotonic() > deadline:
-                self._server.stop(None)
+                self._server.cancel_calls()
         self._side_ports.end(deadline, hurry)
         self._housekeeper.stop()
         self._watchers.end()
-        self._threads.shutdown(wait=False)  # what no call waits for any more may take long
+        for pool in self._pools.values():
+            pool.shutdown(wait=False)  # what no call waits for any more may take long
 
-    def _dismiss_clients(self, hurry: threading.Event) -> None:
-        """Has clients that do not watch the health leave: a call that reaches a server which stops is cancelled."""
-        dismissal = Dismissal(self._ports, self._admission.do_if_idle, closes=self._config.tls is not None)
-        end = time.monotonic() + _DISMISSAL_SECONDS
-        while not dismissal.advance(time.monotonic()) and time.monotonic() < end and not hurry.wait(_TURN_SECONDS):
-            pass  # those that were busy may be idle now
-        self._admission.resume()
+    def _note_unknown(self, method: str) -> None:
+        if method != HEARTBEAT_METHOD:  # a worker's own heartbeats are nobody's calls
+            self._count_unknown()
+            log_unknown_method(method)
 
-    def _build_introspection(self, gates: Gates) -> list[Method]:
+    def _build_introspection(self, gates: Gates) -> list[BuiltinMethod]:
         """Returns what else tells of the server itself; `gates` are asked for reflection and channelz."""
-        resets = self._admission.resets
-        checks = build_checks(build_probes(self._health.is_serving), self._health, resets)
-        reflected = self._reflection.build_methods(resets, gates) if self._config.reflects else []
-        return [*checks, *reflected, *(channelz.build_methods(resets, gates) if self._config.channelz else [])]
+        checks = build_checks(build_probes(self._health.is_serving), self._health)
+        reflected = self._reflection.build_methods(gates) if self._config.reflects else []
+        return [*checks, *reflected, *(channelz.build_methods(gates) if self._config.channelz else [])]
 
     def _build_housekeeper(self) -> Housekeeper:
         # Half of what one of the largest messages takes: who sends one after another keeps the memory for them.
         memory = MemoryReturner(COST_FACTOR * self._config.max_message_bytes // 2)
-        connections = ConnectionKeeper(self._ports, self._max_connections)
-        offenders = OffenderCloser(self._service_ports, self._admission.resets.take_offenders)
-        housekeeper = Housekeeper(
+        return Housekeeper(
             (
                 self._end_if_deaf,
                 lambda: self._access.look(time.monotonic()),
-                self._admission.sweep,
-                connections.look,
-                lambda: offenders.look(time.monotonic()),
-                lambda: memory.look(self._admission.used_bytes, time.monotonic()),
+                lambda: self._perform(self._engine.sweep()),
+                lambda: memory.look(self._engine.used_bytes, time.monotonic()),
                 lambda: self._side_ports.look(time.monotonic()),
             )
         )
-        self._admission.resets.hurry = housekeeper.hurry
-        self._side_ports.set_hurry(housekeeper.hurry)
-        return housekeeper
-
-    def _count_connections(self) -> int:
-        return sum(1 for _ in find_connections(self._ports)) + self._side_ports.http_connections
 
     def _end_if_deaf(self) -> None:
-        """Ends the process when the thread that serves calls has ended, although nobody has stopped the server."""
-        alive = all(thread.is_alive() for thread in self._serving_threads)
-        if not alive and self._server.wait_for_termination(0):
+        """Ends the process when the thread that receives calls has ended, although nobody has stopped the server."""
+        if self._server.is_deaf:
             end_process("the thread that serves calls has ended")
+
+
+def _build_service(
+    config: Config, answers: ReshapeService, methods: MethodTable, observers: Sequence[Observer], gates: Gates
+) -> Service:
+    """Returns the methods with what their calls share; starts the threads.
+
+    Raises:
+        ConfigError: the system has no room for the threads.
+    """
+    journal = ObserverJournal(observers) if observers else None
+    pools = {work: start_threads(count, work.name.lower()) for work, count in WORK_THREADS.items()}
+    pools[Work.TENSORS] = start_threads(config.threads, "call")
+    return Service(
+        engine=Engine(config, journal, gates),
+        perform=build_perform(None if journal is None else journal.deliver),
+        methods=methods,
+        answers=answers,
+        pools=pools,
+        max_calls=config.max_calls,
+    )
 
 
 def _join_methods(config: Config, service: ReshapeService) -> MethodTable:

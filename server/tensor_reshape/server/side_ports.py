@@ -6,11 +6,10 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from tensor_reshape.server.auxiliary.health_ports import HealthPort
-from tensor_reshape.server.calls.admission import Admission
 from tensor_reshape.server.config import Config, ConfigError
+from tensor_reshape.server.engine.services import Service
+from tensor_reshape.server.health_ports import HealthPort
 from tensor_reshape.server.process.housekeeping import end_process
-from tensor_reshape.server.service.methods import MethodTable
 
 if TYPE_CHECKING:
     from tensor_reshape.server.http.gateways import Gateway
@@ -27,12 +26,11 @@ class SidePorts:
         note_turn: to be called at each turn of the thread that receives calls; None: nobody wants to know.
     """
 
-    def __init__(self, config: Config, admission: Admission, max_connections: int, *, shares: bool) -> None:
+    def __init__(self, config: Config, max_connections: int, *, shares: bool) -> None:
         """Binds the port for health; `open_gateway` follows.
 
         Args:
             config: of the server, with its real ports.
-            admission: of its calls.
             max_connections: that each address takes.
             shares: whether other processes listen on the same ports.
 
@@ -40,7 +38,6 @@ class SidePorts:
             ConfigError: the address cannot be bound.
         """
         self._config = config
-        self._admission = admission
         self._shares = shares
         self._gateway: Gateway | None = None
         self._health_port = None
@@ -50,7 +47,10 @@ class SidePorts:
         self.note_turn = None if self._health_port is None else self._health_port.note_turn
 
     def open_gateway(
-        self, served: MethodTable, is_serving: Callable[[], bool], find_context: Callable[[], ssl.SSLContext | None]
+        self,
+        service: Service,
+        is_serving: Callable[[], bool],
+        find_context: Callable[[], ssl.SSLContext | None],
     ) -> None:
         """Binds the port for HTTP, where there is to be one; see `Gateway`.
 
@@ -60,8 +60,7 @@ class SidePorts:
         if self._config.http_listen is not None:
             self._gateway = import_gateway()(
                 self._config,
-                self._admission,
-                served,
+                service,
                 is_serving=is_serving,
                 find_context=find_context,
                 shares=self._shares,
@@ -73,19 +72,9 @@ class SidePorts:
         return None if self._gateway is None else self._gateway.port.address
 
     @property
-    def http_connections(self) -> int:
-        """How many connections there are over HTTP."""
-        return 0 if self._gateway is None else self._gateway.port.connections
-
-    @property
     def max_http_connections(self) -> int:
         """How many are taken."""
         return 0 if self._gateway is None else self._gateway.port.max_connections
-
-    def set_hurry(self, hurry: Callable[[], None]) -> None:
-        """Sets what has `look` called at once, from any thread."""
-        if self._health_port is not None:
-            self._health_port.resets.hurry = hurry
 
     def start(self) -> None:
         """Starts to serve."""

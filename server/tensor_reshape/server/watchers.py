@@ -6,10 +6,10 @@
 
 from typing import TYPE_CHECKING
 
-from tensor_reshape.server.calls.call_logs import AccessLog
-from tensor_reshape.server.calls.gates import Gate
-from tensor_reshape.server.calls.observers import Observer
 from tensor_reshape.server.config import Config, ConfigError
+from tensor_reshape.server.engine.call_logs import AccessLog
+from tensor_reshape.server.engine.gates import Gate
+from tensor_reshape.server.engine.observers import Observer
 
 if TYPE_CHECKING:
     from tensor_reshape.server.tracing.providers import Tracing

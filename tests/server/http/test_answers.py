@@ -6,8 +6,8 @@ import grpc
 from starlette.types import Message
 
 from tensor_reshape.rules.errors import LimitError, Reason, ReshapeError, UnauthenticatedError
-from tensor_reshape.server.calls.heads import CallHead
-from tensor_reshape.server.calls.statuses import choose_end
+from tensor_reshape.server.engine.heads import CallHead
+from tensor_reshape.server.engine.statuses import choose_end
 from tensor_reshape.server.http.answers import HTTP_CODES, Answer, build_answer, build_refusal, send_answer
 
 

@@ -15,7 +15,7 @@ from tensor_reshape.server.http.json_methods import MAX_BATCH_BYTES, MAX_QUESTIO
 from tensor_reshape.server.http.requests import LOCAL_HOSTS
 from tensor_reshape.server.service.methods import ReshapeService
 
-METHODS = build_json_methods(ReshapeService(DEFAULT_LIMITS).methods)
+METHODS = build_json_methods(ReshapeService(DEFAULT_LIMITS))
 JSON = {"content-type": "application/json"}
 
 

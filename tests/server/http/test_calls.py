@@ -1,4 +1,4 @@
-"""Calls over HTTP have the life of gRPC calls, in a server in this process, inline and with threads."""
+"""Calls over HTTP have the life of gRPC calls, in a server in this process."""
 
 import socket
 import threading
@@ -10,16 +10,16 @@ import grpc
 import pytest
 
 from http_calls import connect, post, read_answer, receive_all, write_request
-from in_process import ANY_PORT, WAIT_SECONDS, hurry_stop
+from in_process import ANY_PORT, WAIT_SECONDS, run_runner
 from json_bodies import ANSWER, BATCH_PATH, INFER_PATH, QUESTION, write_batch, write_json
 from plain_requests import INFER
 from tensor_reshape.rules.errors import PermissionDeniedError, Reason
-from tensor_reshape.server.calls.gates import Gate
-from tensor_reshape.server.calls.heads import CallHead
-from tensor_reshape.server.calls.lifecycle import GONE, Event, State
-from tensor_reshape.server.calls.observers import CallRecord
-from tensor_reshape.server.calls.statuses import OK
 from tensor_reshape.server.config import Config
+from tensor_reshape.server.engine.gates import Gate
+from tensor_reshape.server.engine.heads import CallHead
+from tensor_reshape.server.engine.lifecycle import GONE, Event, State
+from tensor_reshape.server.engine.observers import CallRecord
+from tensor_reshape.server.engine.statuses import OK
 from tensor_reshape.server.runner import Runner
 from tensor_reshape.server.service.methods import ReshapeService
 
@@ -74,13 +74,10 @@ def run(
     config: Config, service: ReshapeService | None = None, *, watcher: Watcher | None = None, gate: Gate | None = None
 ) -> Iterator[tuple[Runner, str]]:
     """Runs a server; yields it with its address for HTTP."""
-    runner = Runner(config, service, observers=[watcher] if watcher else (), gates=[gate] if gate else ())
-    runner.start()
-    assert runner.http_address is not None
-    try:
+    observers, gates = [watcher] if watcher else (), [gate] if gate else ()
+    with run_runner(config, service=service, observers=observers, gates=gates) as runner:
+        assert runner.http_address is not None
         yield runner, runner.http_address
-    finally:
-        hurry_stop(runner)
 
 
 class SlowTurns:
@@ -116,10 +113,9 @@ def ask_batch(connection: socket.socket, name: bytes, count: int = 1) -> None:
     connection.sendall(write_request(write_batch(count), b"X-Request-Id: " + name, path=BATCH_PATH))
 
 
-@pytest.mark.parametrize("serving", ["inline", "threads"])
-def test_small_question_lives_as_a_grpc_call(serving: str):
+def test_small_question_lives_as_a_grpc_call():
     watcher, gate = Watcher(), Turnstile()
-    with run(replace(CONFIG, serving=serving), watcher=watcher, gate=gate) as (_, address):
+    with run(CONFIG, watcher=watcher, gate=gate) as (_, address):
         reply = post(address, headers={"x-request-id": "mine", "x-more": "told"})
         record = watcher.await_any("mine", State.DONE)
         assert gate.left.acquire(timeout=WAIT_SECONDS)
@@ -194,7 +190,8 @@ def test_connection_is_dropped_when_the_answer_is_not_read():
 
 def test_batch_that_waits_too_long_for_a_thread_is_refused():
     watcher = Watcher()
-    with run_slow(replace(CONFIG, stall_seconds=0.3), watcher) as (address, turns), ExitStack() as stack:
+    config = replace(CONFIG, stall_seconds=1.0, max_message_bytes=2**20)  # so more have room than threads
+    with run_slow(config, watcher) as (address, turns), ExitStack() as stack:
         connections = {f"{number}": stack.enter_context(connect(address)) for number in range(9)}
         for name, connection in connections.items():
             ask_batch(connection, name.encode())

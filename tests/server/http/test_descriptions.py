@@ -22,7 +22,7 @@ from tensor_reshape.wire.inference import build_infer_request
 
 DOCUMENT: dict[str, Any] = json.loads(describe())
 SCHEMAS = DOCUMENT["components"]["schemas"]
-METHODS = {method.name: method for method in build_json_methods(ReshapeService(DEFAULT_LIMITS).methods)}
+METHODS = {method.name: method for method in build_json_methods(ReshapeService(DEFAULT_LIMITS))}
 
 
 def find_faults(document: object, name: str) -> list[str]:

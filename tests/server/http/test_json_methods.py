@@ -12,7 +12,7 @@ from dim_strategies import LAWFUL_REQUESTS, REQUESTS
 from hypothesis_profiles import examples
 from json_bodies import ANSWER, BATCH_PATH, INFER_PATH, QUESTION, write_batch, write_json
 from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason, ReshapeError
-from tensor_reshape.rules.limits import DEFAULT_LIMITS
+from tensor_reshape.rules.limits import DEFAULT_LIMITS, Limits
 from tensor_reshape.rules.questions import ShapeRequest
 from tensor_reshape.server.http.json_methods import MAX_QUESTION_BYTES, build_json_methods
 from tensor_reshape.server.service.methods import Method, ReshapeService
@@ -20,7 +20,7 @@ from tensor_reshape.v1 import reshape_pb2
 from tensor_reshape.wire.inference import build_infer_request
 
 SERVED = {method.name: method for method in ReshapeService(DEFAULT_LIMITS).methods.unary}
-METHODS = {method.name: method for method in build_json_methods(ReshapeService(DEFAULT_LIMITS).methods)}
+METHODS = {method.name: method for method in build_json_methods(ReshapeService(DEFAULT_LIMITS))}
 
 
 def infer(body: bytes, path: str = INFER_PATH) -> object:
@@ -112,6 +112,26 @@ def test_refusal_names_the_value_and_its_field():
     assert isinstance(refusal, InvalidRequestError)
     assert refusal.field == "shape.dims[1].value"
     assert "'x'" in refusal.message
+
+
+def test_number_or_name_that_protobuf_trips_over_is_malformed():
+    for question, field in (
+        ({"operation": 1e400}, "operation"),
+        ({"operation": "\ud800"}, "operation"),
+        ({"data_strides": {"items": [1e400]}}, "data_strides.items[0]"),
+        ({"shape": {"dims": [{"value": 1e400}]}}, "shape.dims[0].value"),
+    ):
+        body = write_json(question).replace(b"Infinity", b"1e400")
+        alone, among = refuse(INFER_PATH, body), refuse(BATCH_PATH, b'{"items":[{"question":%b}]}' % body)
+        assert (alone.reason, alone.field) == (Reason.MESSAGE_MALFORMED, field)
+        assert (among.reason, among.field) == (Reason.MESSAGE_MALFORMED, f"items[0].question.{field}")
+
+
+def test_answers_that_would_be_too_long_as_json_are_refused():
+    methods = {method.name: method for method in build_json_methods(ReshapeService(Limits(max_output_bytes=200)))}
+    first, *others = json.loads(methods[BATCH_PATH].answer(write_batch(4), lambda: False))["results"]
+    assert first == {"answer": ANSWER}
+    assert others[-1]["refusal"]["reason"] == Reason.OUTPUT_TOO_LARGE
 
 
 def test_batch_is_given_up_when_its_caller_is_gone():

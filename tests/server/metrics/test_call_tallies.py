@@ -1,16 +1,19 @@
 """The counts of calls agree with the records that observers get."""
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 import pytest
 
-from admission_calls import METHOD, Caller, make
+from engine_calls import METHOD, Caller, make, name_peer
+from http2 import Connection
+from in_process import ANY_PORT, hurry_stop
 from tensor_reshape.rules.errors import LimitError, Reason
-from tensor_reshape.server.calls.admission import Admission
-from tensor_reshape.server.calls.lifecycle import GONE, Ending, Event, IllegalEventError, State
-from tensor_reshape.server.calls.observers import CallRecord, JournalPair, Observer
+from tensor_reshape.server.config import Config
+from tensor_reshape.server.engine.effects import build_perform
+from tensor_reshape.server.engine.lifecycle import GONE, Ending, Event, IllegalEventError, Lifecycle, State
+from tensor_reshape.server.engine.observers import CallRecord, JournalPair, Observer, ObserverJournal
 from tensor_reshape.server.metrics.call_tallies import CallTally
 from tensor_reshape.server.metrics.families import (
     CALL_SECONDS,
@@ -22,20 +25,24 @@ from tensor_reshape.server.metrics.families import (
     Family,
 )
 from tensor_reshape.server.metrics.tallies import Layout, Tally
+from tensor_reshape.server.process.heartbeats import METHOD as HEARTBEAT
+from tensor_reshape.server.runner import Runner
 from tensor_reshape.wire.methods import split_method
 
 ENDINGS = (Ending("OK"), Ending("INVALID_ARGUMENT", str(Reason.NOT_DIVISIBLE)), Ending("INTERNAL", "INTERNAL_ERROR"))
 
 
 class Counted:
-    """An admission whose calls are counted."""
+    """An engine whose calls are counted, and observed."""
 
     def __init__(self, *methods: str, max_calls: int = 2048, observers: Sequence[Observer] = ()) -> None:
         self.tally = Tally(Layout(methods or (METHOD,)))
         self.calls = CallTally(self.tally)
-        self.admission: Admission = make(4, max_calls=max_calls, observers=observers)
-        journal = self.admission.journal
-        self.admission.journal = self.calls if journal is None else JournalPair(journal, self.calls)
+        self.observed = ObserverJournal(observers)
+        self.engine = make(4, max_calls=max_calls, journal=JournalPair(self.observed, self.calls))
+
+    def call(self) -> Caller:
+        return Caller(self.engine, perform=build_perform(self.observed.deliver))
 
     def count(self, family: Family, *labels: str) -> float:
         return self.tally.numbers[self.tally.layout.cells[family][labels]]
@@ -53,7 +60,7 @@ class Counted:
 
 def test_call_counts_when_it_is_over():
     counted = Counted()
-    caller = Caller(counted.admission).read().arrive(100).end(30)
+    caller = counted.call().arrive(100).end(30)
     assert counted.list_codes() == {}
     assert counted.calls.list_open() == (caller.life,)
     caller.leave()
@@ -67,26 +74,40 @@ def test_call_counts_when_it_is_over():
 
 def test_messages_of_a_stream_count_before_its_end():
     counted = Counted()
-    stream = Caller(counted.admission).read().arrive(100).answer(10, 20)
-    counted.admission.sent(stream.life, 10)
+    counted.call().arrive(100).answer(10, 20).sent(10)
     assert (counted.read(REQUEST_BYTES), counted.read(RESPONSE_BYTES)) == ((1, 100), (1, 10))
 
 
 def test_unknown_method_is_counted_as_other():
     counted = Counted("/another.service/Method")
-    Caller(counted.admission).read().arrive(5).end(5).leave()
+    counted.call().arrive(5).end(5).leave()
     counted.calls.count_other()
     assert counted.list_codes() == {(OTHER, OTHER, "OK"): 1.0, (OTHER, OTHER, "UNIMPLEMENTED"): 1.0}
 
 
+def test_server_counts_calls_that_nobody_serves_but_no_heartbeats():
+    tally = Tally(Layout((METHOD,)))
+    runner = Runner(Config(listen=(ANY_PORT,), drain_seconds=0, grace_seconds=0))
+    runner.count_into(tally)
+    runner.start()
+    try:
+        with Connection(runner.addresses[0]) as connection:
+            for method in ("/a/B", HEARTBEAT, "/\x1b[31m"):
+                connection.call(method, b"")
+    finally:
+        hurry_stop(runner)
+    assert tally.numbers[tally.layout.cells[CALLS][OTHER, OTHER, "UNIMPLEMENTED"]] == 2
+    assert runner.count_begun() == 3
+
+
 def test_refused_call_is_counted_by_its_reason():
     counted = Counted(max_calls=1)
-    Caller(counted.admission)
+    refused = Lifecycle(counted.call(), METHOD)
     with pytest.raises(LimitError) as raised:
-        Caller(counted.admission, "refused")
-    refused = next(life for life in counted.calls.list_open() if life.peer == "refused")
-    counted.admission.end(refused, Ending("RESOURCE_EXHAUSTED", str(raised.value.reason)))
-    counted.admission.release(refused)
+        counted.engine.enter(refused, name_peer(2))
+    assert refused in counted.calls.list_open()
+    counted.engine.end(refused, Ending("RESOURCE_EXHAUSTED", str(raised.value.reason)))
+    counted.engine.release(refused)
     assert counted.count(REFUSALS, "SERVER_BUSY") == 1
     assert counted.count(CALLS, *split_method(METHOD), "RESOURCE_EXHAUSTED") == 1
 
@@ -110,16 +131,16 @@ class Watcher:
 
 def move_somehow(caller: Caller, rng: random.Random) -> None:
     """Moves a call by an event; an event that is illegal in its state does nothing."""
-    admission, life = caller.admission, caller.life
-    moves = (
-        lambda: admission.request_read(life),
-        lambda: admission.message_received(life, rng.choice([None, 0, 7, 5000])),
-        lambda: admission.request_work(life, 10),
-        lambda: admission.take_up(life),
+    engine, life = caller.engine, caller.life
+    moves: tuple[Callable[[], object], ...] = (
+        lambda: caller.arrive(rng.choice([None, 0, 7, 5000])),
+        lambda: engine.answer_at_once(life, 7, 40),
+        lambda: caller.work(10),
+        caller.take_up,
         lambda: caller.answer(rng.randrange(9)),
-        lambda: admission.sent(life, 3) if life.unsent else None,
-        lambda: admission.end(life, rng.choice(ENDINGS), rng.choice([0, 40])),
-        lambda: admission.release(life, gone=rng.random() < 0.5),
+        lambda: caller.sent(3) if life.unsent else None,
+        lambda: caller.perform(engine.end(life, rng.choice(ENDINGS), rng.choice([0, 40])).effects),
+        lambda: caller.perform(engine.release(life, gone=rng.random() < 0.5)),
     )
     with suppress(IllegalEventError):
         rng.choice(moves)()
@@ -130,10 +151,10 @@ def test_counts_agree_with_observers_under_any_events(seed: int):
     rng, watcher = random.Random(seed), Watcher()
     counted = Counted(observers=[watcher])
     for _ in range(200):
-        caller = Caller(counted.admission)
+        caller = counted.call()
         for _ in range(rng.randrange(20)):
             move_somehow(caller, rng)
-        counted.admission.release(caller.life)
+        caller.leave()
         caller.end().leave()  # of a thread that worked on it
     assert counted.calls.list_open() == ()
     endings = [ending.code for ending in watcher.endings]

@@ -9,8 +9,9 @@ from tensor_reshape.server.config import Config
 from tensor_reshape.server.metrics.expositions import PROCESS_PREFIX, Exposition, Source
 from tensor_reshape.server.metrics.families import CALL_SECONDS, CALLS, MAX_CALLS, REFUSALS
 from tensor_reshape.server.metrics.tallies import Layout, Tally
+from tensor_reshape.server.transports import choose_serving
 
-CONFIG = Config(engine="event", serving="threads")
+CONFIG = Config(engine="event")
 LABELS = {"service": "a.service", "method": "First"}
 FIRST = tuple(LABELS.values())
 
@@ -68,7 +69,7 @@ def test_called_method_shows_its_common_codes(layout: Layout):
 
 def test_page_describes_this_process_and_its_build(layout: Layout):
     page = read(layout, Source(1, Tally(layout), os.getpid()))
-    assert page.sum("tensor_reshape_build_info", engine="event", serving="threads") == 1
+    assert page.sum("tensor_reshape_build_info", engine="event", serving=choose_serving()) == 1
     assert page.list_values("version").isdisjoint({"", "unknown"})
     assert page.find("process_resident_memory_bytes") > 0
 

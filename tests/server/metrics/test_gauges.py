@@ -5,8 +5,8 @@ import time
 
 import pytest
 
-from admission_calls import METHOD, Caller, make
-from tensor_reshape.server.calls.lifecycle import Lifecycle
+from engine_calls import METHOD, Caller, make, name_peer
+from tensor_reshape.server.engine.lifecycle import Lifecycle
 from tensor_reshape.server.metrics.call_tallies import CallTally
 from tensor_reshape.server.metrics.families import (
     BUDGET_BYTES,
@@ -28,25 +28,18 @@ from tensor_reshape.server.service.header_cache import Lookups
 class Looked:
     """A process, and how often its gauges are read."""
 
-    def __init__(self, tally: Tally, counting_seconds: float = 0.0) -> None:
+    def __init__(self, tally: Tally) -> None:
         self.tally = tally
         self.calls = CallTally(tally)
-        self.admission = make(4)
-        self.admission.journal = self.calls
+        self.engine = make(4, journal=self.calls)
         self.lookups = Lookups()
-        self.looks = self.counted = 0
-        self._counting_seconds = counting_seconds
-        process = Process(self.list_open, frozenset({METHOD}), self.lookups, self.count, 100, 10, 4096)
+        self.looks = 0
+        process = Process(self.list_open, frozenset({METHOD}), self.lookups, 100, 10, 4096)
         self.gauges = GaugeWriter(tally, process)
 
     def list_open(self) -> tuple[Lifecycle, ...]:
         self.looks += 1
         return self.calls.list_open()
-
-    def count(self) -> int:
-        self.counted += 1
-        time.sleep(self._counting_seconds)
-        return 7
 
     def read(self, family: Family, *labels: str) -> float:
         return self.tally.numbers[self.tally.layout.cells[family][labels]]
@@ -59,14 +52,15 @@ def tally() -> Tally:
 
 def test_calls_are_counted_by_state_with_their_memory(tally: Tally):
     looked = Looked(tally)
-    Caller(looked.admission).read()
-    Caller(looked.admission).read().arrive(100).work(50)
+    Caller(looked.engine, name_peer(1)).arrive(100).work(50)
+    for peer in (name_peer(1), name_peer(2)):
+        Caller(looked.engine, peer)
     looked.gauges.look(0.0)
-    assert (looked.read(OPEN_CALLS, "receiving"), looked.read(OPEN_CALLS, "queued")) == (1, 1)
-    assert (looked.read(OPEN_STREAMS), looked.read(MAX_CALLS), looked.read(CONNECTIONS)) == (2, 100, 7)
+    assert (looked.read(OPEN_CALLS, "receiving"), looked.read(OPEN_CALLS, "queued")) == (2, 1)
+    assert (looked.read(OPEN_STREAMS), looked.read(MAX_CALLS), looked.read(CONNECTIONS)) == (3, 100, 2)
     assert (looked.read(BUDGET_BYTES, "receiving"), looked.read(BUDGET_BYTES, "working")) == (4096, 4096)
     used = looked.read(USED_BYTES, "receiving") + looked.read(USED_BYTES, "working")
-    assert used == looked.admission.used_bytes > 0
+    assert used == looked.engine.used_bytes > 0
 
 
 def test_gauges_are_read_once_a_second(tally: Tally):
@@ -76,14 +70,6 @@ def test_gauges_are_read_once_a_second(tally: Tally):
     assert looked.looks == 1
     looked.gauges.look(LOOK_SECONDS)
     assert looked.looks == 2
-
-
-def test_slow_count_of_connections_is_taken_less_often(tally: Tally):
-    looked = Looked(tally, counting_seconds=0.1)
-    began = time.monotonic()
-    for second in range(9):  # a hundred times a tenth of a second have not passed
-        looked.gauges.look(began + second)
-    assert looked.counted == 1
 
 
 def test_counts_of_a_former_process_are_added_to(tally: Tally):

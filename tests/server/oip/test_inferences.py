@@ -17,7 +17,8 @@ from tensor_reshape.server.oip.datatypes import NAMES
 from tensor_reshape.server.oip.inferences import Inference, InferSession, find_work
 from tensor_reshape.server.oip.messages import InferMessage, find_class
 from tensor_reshape.server.oip.shared_memory import SharedMemory
-from tensor_reshape.server.service.methods import ReshapeService, Work
+from tensor_reshape.server.service.methods import ReshapeService
+from tensor_reshape.server.service.works import Work
 from tensor_reshape.wire.arrays import build_array
 from tensor_reshape.wire.reshapes import ReshapeCall, decode_reshape_response, encode_reshape_request
 from tensor_reshape.wire.tensors import TensorView

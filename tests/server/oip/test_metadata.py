@@ -17,8 +17,8 @@ from tensor_reshape.server.oip.statistics import Statistics
 from tensor_reshape.server.service.methods import ReshapeService
 
 
-def name(model: str) -> InferMessage:
-    return find_class("ModelMetadataRequest")(name=model)
+def name(model: str, version: str = "") -> InferMessage:
+    return find_class("ModelMetadataRequest")(name=model, version=version)
 
 
 def test_described_requests_are_answered():
@@ -52,11 +52,13 @@ def test_configuration_and_metadata_agree():
         assert {key: value.string_value for key, value in config.parameters.items()} == dict(described.properties)
 
 
-def test_unknown_model_is_neither_described_nor_ready():
-    for describe in (metadata.describe_model, metadata.configure_model):
-        with pytest.raises(NotFoundError):
-            describe(name("resnet"))
-    assert [metadata.is_model_ready(name(model)) for model in ("reshape", "resnet")] == [True, False]
+def test_unknown_model_or_version_is_neither_described_nor_ready():
+    for unknown in (name("resnet"), name("resnet", "1"), name("reshape", "2")):
+        for describe in (metadata.describe_model, metadata.configure_model):
+            with pytest.raises(NotFoundError):
+                describe(unknown)
+        assert not metadata.is_model_ready(unknown)
+    assert all(metadata.is_model_ready(name("reshape", version)) for version in ("", "1"))
 
 
 def test_server_has_its_name_version_and_extensions():

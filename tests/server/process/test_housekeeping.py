@@ -4,7 +4,6 @@ import threading
 
 import pytest
 
-from tensor_reshape.server.process import housekeeping
 from tensor_reshape.server.process.housekeeping import (
     KEPT_BYTES,
     QUIET_SECONDS,
@@ -66,34 +65,4 @@ def test_duty_that_fails_does_not_stop_the_others():
     assert done.wait(60)
     done.clear()
     assert done.wait(60)
-    keeper.stop()
-
-
-def test_hurry_returns_when_the_duties_are_done(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(housekeeping, "SWEEP_SECONDS", 60.0)
-    monkeypatch.setattr(housekeeping, "HURRY_SECONDS", 60.0)
-    done = threading.Event()
-    keeper = Housekeeper((done.set,))
-    keeper.start()
-    keeper.hurry()
-    assert done.is_set()
-    keeper.stop()
-    keeper._thread.join(60)
-    assert not keeper._thread.is_alive()
-
-
-def test_hurry_does_not_wait_for_a_long_duty():
-    begun, ended = threading.Event(), threading.Event()
-
-    def take_long() -> None:
-        begun.set()
-        ended.wait(60)
-
-    keeper = Housekeeper((take_long,))
-    keeper.start()
-    keeper.hurry()
-    assert begun.wait(60)
-    keeper.hurry()
-    assert not ended.is_set()
-    ended.set()
     keeper.stop()

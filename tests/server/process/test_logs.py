@@ -52,14 +52,14 @@ def test_values_follow_the_message_and_are_quoted():
 
 
 def test_levels_of_modules_are_those_of_their_loggers():
-    assert _read_levels("calls=debug, calls.inline=ERROR") == {
-        "tensor_reshape.server.calls": "debug",
-        "tensor_reshape.server.calls.inline": "error",
+    assert _read_levels("engine=debug, engine.gates=ERROR") == {
+        "tensor_reshape.server.engine": "debug",
+        "tensor_reshape.server.engine.gates": "error",
     }
 
 
 def test_malformed_levels_are_refused():
-    for levels in ("calls", "calls=loud", "=debug", "cals=debug", "a.b=info", "calls-=info", "..=info"):
+    for levels in ("engine", "engine=loud", "=debug", "egine=debug", "a.b=info", "engine-=info", "..=info"):
         with pytest.raises(ConfigError, match="--log-levels"):
             pytest.fail(f"{levels} are {_read_levels(levels)}")
 

@@ -13,8 +13,8 @@ from plain_requests import STATIC_RESHAPE, build_static_request
 from raw_streams import SIX, begin, chunk
 from tensor_reshape.rules.errors import Reason, ReshapeError
 from tensor_reshape.rules.limits import Limits
-from tensor_reshape.server.calls.statuses import INTERNAL_ERROR
 from tensor_reshape.server.config import Config
+from tensor_reshape.server.engine.statuses import INTERNAL_ERROR
 from tensor_reshape.server.ray.replicas import EndedError, ReshapeReplica, add_reshape_service, read_limits
 from tensor_reshape.server.service.methods import Method, ReshapeService, StreamMethod
 from tensor_reshape.v1 import reshape_pb2

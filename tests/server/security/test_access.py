@@ -8,8 +8,8 @@ import pytest
 
 from certificates import issue_certificates
 from tensor_reshape.rules.errors import PermissionDeniedError, Reason, UnauthenticatedError
-from tensor_reshape.server.calls.heads import CallHead
 from tensor_reshape.server.config import Config, ConfigError
+from tensor_reshape.server.engine.heads import CallHead
 from tensor_reshape.server.security.access import Access
 from tensor_reshape.server.security.reloads import RELOAD_SECONDS
 

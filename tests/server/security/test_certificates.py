@@ -1,10 +1,8 @@
 """The server's certificate and key: checked before gRPC's core has them."""
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import grpc
 import pytest
 import trustme
 from cryptography import x509
@@ -16,6 +14,7 @@ from certificates import issue_certificates, write_named_certificate
 from tensor_reshape.server.config import ConfigError, TlsFiles
 from tensor_reshape.server.security.certificates import Certificates
 from tensor_reshape.server.transport.listeners import bind
+from tensor_reshape.server.transports import build_server
 
 
 @pytest.fixture
@@ -56,7 +55,7 @@ def test_key_of_a_curve_that_grpc_lacks_is_refused(tmp_path: Path):
     chain, key = tmp_path / "chain", tmp_path / "key"
     write_named_certificate(authority, [x509.DNSName("localhost")], chain, key, curve=ec.SECP256K1())
     certificates = Certificates(TlsFiles(certificate=chain, key=key, client_ca=None))
-    server = grpc.server(ThreadPoolExecutor(1))
+    server = build_server(None, (), ())
     with pytest.raises(ConfigError, match="no key of this kind"):
         bind(server, "127.0.0.1:0", certificates.build_credentials())
-    server.stop(None)
+    server.stop()

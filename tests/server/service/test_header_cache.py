@@ -53,9 +53,13 @@ def test_operations_have_separate_caches():
 
 
 def test_request_with_strides_is_always_read():
-    for stride, payload, want in ((1, bytes(range(24)), bytes(range(24))), (0, b"abcd", b"abcd" * 6)):
+    for dims, strides, payload, want in (
+        ([6], [1], bytes(range(24)), bytes(range(24))),
+        ([6], [0], b"abcd", b"abcd" * 6),
+        ([2, 2], [1, 2], b"aaaabbbbccccdddd", b"aaaaccccbbbbdddd"),
+    ):
         service = ReshapeService(Limits())
-        request = build_request(STATIC_RESHAPE, strides=[stride], dims=[6], data=payload)
+        request = build_request(STATIC_RESHAPE, strides=strides, dims=dims, data=payload)
         answers = {service.execute(STATIC_RESHAPE, request) for _ in range(3)}
         assert [reshape_pb2.StaticReshapeResponse.FromString(answer).output.data for answer in answers] == [want]
 

@@ -8,12 +8,27 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import StatusCode
 
-from tensor_reshape.server.calls.heads import CallHead, note_answer
-from tensor_reshape.server.calls.lifecycle import Ending, Event, State
-from tensor_reshape.server.calls.observers import CallRecord
+from tensor_reshape.rules.dtypes import DataType
+from tensor_reshape.rules.questions import ShapeAnswer
+from tensor_reshape.server.engine.heads import CallHead, note_answer
+from tensor_reshape.server.engine.lifecycle import Ending, Event, State
+from tensor_reshape.server.engine.observers import CallRecord
 from tensor_reshape.server.tracing.spans import SpanObserver
+from tensor_reshape.wire.inference import build_infer_response
+from tensor_reshape.wire.methods import SERVICE
+from tensor_reshape.wire.reshapes import encode_response_header
+from tensor_reshape.wire.streams import encode_accept
+from tensor_reshape.wire.tensors import TensorView
 
 METHOD = "/tensor_reshape.v1.ReshapeService/StaticReshape"
+OUTPUT = encode_response_header(DataType.U8, (2, 1, 3), 6) + bytes(6)
+ANSWERS = {  # by method, each of rank 3
+    "StaticReshape": OUTPUT,
+    "DynamicReshape": OUTPUT,
+    "Reshape": OUTPUT,
+    "StreamReshape": encode_accept(TensorView(DataType.U8, (2, 1, 3), None, memoryview(b""))),
+    "InferShape": build_infer_response(ShapeAnswer((2, 1, 3))).SerializeToString(),
+}
 
 
 @pytest.fixture
@@ -71,6 +86,15 @@ def test_failure_of_the_server_is_an_error_but_a_refusal_is_not(observer: SpanOb
         *_, span = exporter.get_finished_spans()
         assert (dict(span.attributes or {})["rpc.grpc.status_code"], span.status.status_code) == (code, status)
         assert span.status.description == ("INTERNAL_ERROR" if status is StatusCode.ERROR else None)
+
+
+@pytest.mark.parametrize("method", ANSWERS)
+def test_span_has_the_rank_of_the_answer(observer: SpanObserver, exporter: InMemorySpanExporter, method: str):
+    record = build_record(Ending("OK"), f"/{SERVICE}/{method}")
+    note_answer(record.head, ANSWERS[method])
+    observer.observe(record, Event.OVER)
+    (span,) = exporter.get_finished_spans()
+    assert dict(span.attributes or {})["tensor_reshape.rank"] == 3
 
 
 def test_span_of_an_answer_without_rank_has_none(observer: SpanObserver, exporter: InMemorySpanExporter):

@@ -1,5 +1,7 @@
 """Which engine is to read the connections, by what is asked for, the addresses, and the environment."""
 
+from functools import partial
+
 import pytest
 
 from tensor_reshape.runtime import experiments
@@ -9,6 +11,7 @@ from tensor_reshape.server.transport.engines import AUTO, EVENT, POLLING, choose
 LOCAL = ("127.0.0.1:50051", "unix:/run/server.sock")
 PUBLIC = ("127.0.0.1:50051", "0.0.0.0:50051")
 LISTENER = "-event_engine_listener"
+choose = partial(choose_engine, is_imported=False)
 
 
 @pytest.fixture
@@ -38,33 +41,33 @@ def test_the_setting_has_every_engine():
     ],
 )
 def test_only_addresses_of_this_machine_have_the_polling_engine(address: str, engine: str):
-    assert choose_engine(AUTO, [address], None).name == engine
+    assert choose(AUTO, [address], None).name == engine
 
 
 @pytest.mark.parametrize("addresses", [PUBLIC, PUBLIC[::-1]])
 def test_one_address_that_others_can_reach_is_enough(addresses: tuple[str, ...]):
-    assert choose_engine(AUTO, addresses, None).name == EVENT
+    assert choose(AUTO, addresses, None).name == EVENT
 
 
 @pytest.mark.parametrize("addresses", [LOCAL, PUBLIC])
 @pytest.mark.parametrize("asked", [EVENT, POLLING])
 def test_what_is_asked_for_goes_before_the_addresses(asked: str, addresses: tuple[str, ...]):
-    assert choose_engine(asked, addresses, None).name == asked
+    assert choose(asked, addresses, None).name == asked
 
 
 @pytest.mark.parametrize("variable", [None, ""])
 def test_the_polling_engine_is_had_by_the_environment(variable: str | None):
-    assert choose_engine(AUTO, LOCAL, variable) == (POLLING, LISTENER, "")
+    assert choose(AUTO, LOCAL, variable) == (POLLING, LISTENER, "")
 
 
 @pytest.mark.parametrize("variable", [LISTENER, f"other, {LISTENER}", f"{LISTENER},-other"])
 def test_an_environment_that_has_it_is_left_as_it_is(variable: str):
-    assert choose_engine(AUTO, LOCAL, variable) == (POLLING, variable, "")
+    assert choose(AUTO, LOCAL, variable) == (POLLING, variable, "")
 
 
 @pytest.mark.parametrize("variable", [None, "", "-other"])
 def test_the_event_engine_needs_nothing_of_the_environment(variable: str | None):
-    assert choose_engine(AUTO, PUBLIC, variable) == (EVENT, variable, "")
+    assert choose(AUTO, PUBLIC, variable) == (EVENT, variable, "")
 
 
 @pytest.mark.parametrize(
@@ -74,7 +77,7 @@ def test_the_event_engine_needs_nothing_of_the_environment(variable: str | None)
 def test_an_environment_that_goes_against_the_addresses_is_left_as_it_is(
     addresses: tuple[str, ...], variable: str, engine: str
 ):
-    assert choose_engine(AUTO, addresses, variable) == (
+    assert choose(AUTO, addresses, variable) == (
         engine,
         variable,
         f"GRPC_EXPERIMENTS={variable} is left as it is",
@@ -84,19 +87,31 @@ def test_an_environment_that_goes_against_the_addresses_is_left_as_it_is(
 @pytest.mark.parametrize(("asked", "variable"), [(POLLING, "-other"), (EVENT, LISTENER), (EVENT, f"x,{LISTENER}")])
 def test_what_is_asked_for_against_the_environment_is_refused(asked: str, variable: str):
     with pytest.raises(ConfigError, match=f"^--engine {asked} cannot be had: GRPC_EXPERIMENTS={variable} is left"):
-        choose_engine(asked, LOCAL, variable)
+        choose(asked, LOCAL, variable)
 
 
 @pytest.mark.usefixtures("unknown_grpcio")
 def test_a_grpcio_that_was_not_tried_keeps_its_engine():
     obstacle = "grpcio 9.99.0 was not tried with the polling engine"
-    assert choose_engine(AUTO, LOCAL, None) == (EVENT, None, obstacle)
-    assert choose_engine(AUTO, PUBLIC, None) == (EVENT, None, "")
+    assert choose(AUTO, LOCAL, None) == (EVENT, None, obstacle)
+    assert choose(AUTO, PUBLIC, None) == (EVENT, None, "")
     with pytest.raises(ConfigError, match=obstacle):
-        choose_engine(POLLING, LOCAL, None)
+        choose(POLLING, LOCAL, None)
+
+
+def test_an_imported_grpc_keeps_its_engine():
+    obstacle = "grpc was imported before the server was started, as by an instrumentation"
+    assert choose(AUTO, LOCAL, None, is_imported=True) == (EVENT, None, obstacle)
+    with pytest.raises(ConfigError, match=obstacle):
+        choose(POLLING, LOCAL, None, is_imported=True)
+
+
+def test_an_imported_grpc_that_has_the_engine_is_no_obstacle():
+    assert choose(AUTO, PUBLIC, None, is_imported=True) == (EVENT, None, "")
+    assert choose(AUTO, LOCAL, LISTENER, is_imported=True) == (POLLING, LISTENER, "")
 
 
 @pytest.mark.usefixtures("unknown_grpcio")
 def test_whoever_sets_the_environment_himself_has_the_polling_engine_of_any_grpcio():
-    assert choose_engine(AUTO, LOCAL, LISTENER) == (POLLING, LISTENER, "")
-    assert choose_engine(POLLING, PUBLIC, LISTENER) == (POLLING, LISTENER, "")
+    assert choose(AUTO, LOCAL, LISTENER) == (POLLING, LISTENER, "")
+    assert choose(POLLING, PUBLIC, LISTENER) == (POLLING, LISTENER, "")

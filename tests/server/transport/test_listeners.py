@@ -2,25 +2,24 @@
 
 import socket
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import grpc
 import pytest
 
 from tensor_reshape.server.config import ConfigError
 from tensor_reshape.server.transport.listeners import bind, count_listeners, find_port, find_ports, hold
+from tensor_reshape.server.transports import Server, build_server
 
 
 @pytest.fixture
-def server() -> Iterator[grpc.Server]:
-    server = grpc.server(ThreadPoolExecutor(1), options=[("grpc.so_reuseport", 0)])
+def server() -> Iterator[Server]:
+    server = build_server(None, [], [("grpc.so_reuseport", 0)])
     yield server
-    server.stop(None)
+    server.stop()
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
-def test_an_address_is_returned_with_its_real_port(server: grpc.Server, host: str):
+def test_an_address_is_returned_with_its_real_port(server: Server, host: str):
     address = bind(server, f"{host}:0", None)
     assert address.rpartition(":")[0] == host
     assert find_port(address) > 0
@@ -30,14 +29,14 @@ def test_a_socket_that_is_none_of_tcp_has_no_port():
     assert find_ports(["127.0.0.1:50051", "unix:/run/s", "[::1]:1"]) == (50051, 1)
 
 
-def test_a_port_that_somebody_listens_on_is_refused(server: grpc.Server):
+def test_a_port_that_somebody_listens_on_is_refused(server: Server):
     with socket.create_server(("127.0.0.1", 0)) as other:
         address = f"127.0.0.1:{other.getsockname()[1]}"
         with pytest.raises(ConfigError, match=f"cannot listen on {address}"):
             bind(server, address, None)
 
 
-def test_a_socket_that_somebody_serves_is_refused_and_a_stale_one_is_not(server: grpc.Server, tmp_path: Path):
+def test_a_socket_that_somebody_serves_is_refused_and_a_stale_one_is_not(server: Server, tmp_path: Path):
     path = tmp_path / "server.sock"
     with socket.socket(socket.AF_UNIX) as other:
         other.bind(str(path))
@@ -53,9 +52,9 @@ def test_a_port_that_is_held_is_taken_for_others_and_can_be_bound_by_who_shares_
     try:
         with pytest.raises(ConfigError):
             hold(address)
-        sharing = grpc.server(ThreadPoolExecutor(1), options=[("grpc.so_reuseport", 1)])
+        sharing = build_server(None, [], [("grpc.so_reuseport", 1)])
         assert bind(sharing, address, None, held=True) == address
-        sharing.stop(None)
+        sharing.stop()
     finally:
         for held in sockets:
             held.close()

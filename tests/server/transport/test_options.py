@@ -8,6 +8,7 @@ from tensor_reshape.server.config import Config
 from tensor_reshape.server.settings.bounds import MEMORY_BUDGET_BYTES
 from tensor_reshape.server.transport.options import build_options
 
+STOCK_PING_MS = 10_000  # a stock client that is told to ping more often pings this often (gRFC A8)
 CALLERS = 64  # of one connection: each may have a call that has not been freed beside the one that is open
 
 
@@ -59,6 +60,10 @@ def test_metadata_have_one_limit_and_none_below_it_that_is_left_to_chance():
 
 def test_a_client_may_ping_as_often_as_is_configured():
     assert build(Config(min_ping_seconds=0.5))["grpc.http2.min_ping_interval_without_data_ms"] == 500
+
+
+def test_a_stock_client_may_ping_at_its_shortest_interval_by_default():
+    assert build()["grpc.http2.min_ping_interval_without_data_ms"] < STOCK_PING_MS
 
 
 @pytest.mark.parametrize(("keepalive", "milliseconds"), [(60.0, 300_000), (1.0, 5_000), (1e6, 1_728_000_000)])

@@ -21,7 +21,7 @@ from grpc import StatusCode
 from starlette.types import Send
 
 from tensor_reshape.rules.errors import Reason
-from tensor_reshape.server.calls.statuses import End
+from tensor_reshape.server.engine.statuses import End
 from tensor_reshape.wire.request_ids import REQUEST_ID_KEY
 from tensor_reshape.wire.status import DETAILS_KEY, PUSHBACK_KEY
 

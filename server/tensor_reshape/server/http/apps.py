@@ -19,7 +19,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from tensor_reshape.server.calls.statuses import INTERNAL_ERROR
+from tensor_reshape.server.engine.statuses import INTERNAL_ERROR
 from tensor_reshape.server.http.answers import COMMON_HEADERS, JSON_TYPE, Answer, build_error, send_answer
 from tensor_reshape.server.http.askers import Asker
 from tensor_reshape.server.http.descriptions import HEALTH_PATH, OPENAPI_PATH, describe

@@ -6,8 +6,8 @@ from typing import TypeAlias
 
 from starlette.types import Receive, Scope, Send
 
-from tensor_reshape.server.calls.heads import CallHead
-from tensor_reshape.server.calls.statuses import choose_end
+from tensor_reshape.server.engine.heads import CallHead
+from tensor_reshape.server.engine.statuses import choose_end
 from tensor_reshape.server.http.answers import build_answer, build_refusal, send_answer
 from tensor_reshape.server.http.requests import DisconnectedError, read_message, read_metadata
 from tensor_reshape.server.service.methods import Method

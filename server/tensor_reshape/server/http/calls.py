@@ -1,6 +1,6 @@
 """Calls over HTTP: admitted, worked on, watched and ended as those of gRPC are, beside them and within the same limits.
 
-- Each is a call of `server.calls`: gates are asked for it by its head, it has a place and its part of the budget, and
+- Each is a call of the engine: gates are asked for it by its head, it has a place and its part of the budget, and
   observers, metrics and the log see its life. It has the name of the method that it asks, and of its connection.
 - All of a call is done on the thread of the port's loop, but what is said to be called elsewhere, and work that takes
   long: that has threads of its own, as many as over gRPC, so that neither side keeps the other from a thread.
@@ -19,15 +19,17 @@ from typing import Any
 from starlette.types import Receive, Scope, Send
 
 from tensor_reshape.rules.errors import LimitError
-from tensor_reshape.server.calls.admission import Admission
-from tensor_reshape.server.calls.call_logs import log_bad_end
-from tensor_reshape.server.calls.heads import CallHead
-from tensor_reshape.server.calls.lifecycle import GONE, Ending, Lifecycle, State
-from tensor_reshape.server.calls.statuses import OK, choose_end
+from tensor_reshape.server.engine.call_logs import log_bad_end
+from tensor_reshape.server.engine.effects import Perform
+from tensor_reshape.server.engine.engine import Engine
+from tensor_reshape.server.engine.heads import CallHead
+from tensor_reshape.server.engine.lifecycle import GONE, Ending, Lifecycle, State
+from tensor_reshape.server.engine.statuses import OK, choose_end
 from tensor_reshape.server.http.answers import Answer, build_answer, build_refusal, list_told, send_answer
 from tensor_reshape.server.http.peers import Peer, find_peer
-from tensor_reshape.server.http.requests import DisconnectedError, read_message, read_metadata
-from tensor_reshape.server.service.methods import Method, Work
+from tensor_reshape.server.http.requests import DisconnectedError, find_most_bytes, read_message, read_metadata
+from tensor_reshape.server.service.methods import Method
+from tensor_reshape.server.service.works import Work
 
 Pools = Mapping[Work, Executor]
 """The threads for each kind of work."""
@@ -36,10 +38,12 @@ Pools = Mapping[Work, Executor]
 class HttpCall:
     """One call, in the task that serves its request."""
 
-    def __init__(self, method: Method, admission: Admission, pools: Pools, peer: Peer, scope: Scope) -> None:
+    def __init__(
+        self, method: Method, engine: Engine, perform: Perform, pools: Pools, peer: Peer, scope: Scope
+    ) -> None:
         """Idle until `serve`."""
         self._method = method
-        self._admission = admission
+        self._engine, self._perform = engine, perform
         self._pools = pools
         self._peer = peer
         self._scope = scope
@@ -61,7 +65,7 @@ class HttpCall:
             if answer is not None:
                 await send_answer(answer, send)
         finally:
-            self._admission.release(self._life, gone=answer is None)
+            self._perform(self._engine.release(self._life, gone=answer is None))
 
     def start_read(self) -> None:
         """Goes on, for which there is room; see `ServedCall`."""
@@ -98,15 +102,16 @@ class HttpCall:
             return self._end(error)
 
     async def _attempt(self, receive: Receive) -> Answer:
-        self._admission.enter(self._life, self._peer.name, asks=True)
+        size = find_most_bytes(self._scope)
+        self._perform(self._engine.enter(self._life, self._peer.name, size))
         await self._await_room()
         message = await read_message(self._scope, receive)
-        if not self._admission.message_received(self._life, len(message)):
+        if not self._engine.message_received(self._life, len(message)):
             await self._await_room()  # until the refusal: nothing else can have moved the call
         answer = self._conclude(lambda: self._method.answer_light(message))
         if answer is not None:
             return answer
-        self._admission.request_work(self._life)
+        self._perform(self._engine.request_work(self._life))
         await self._await_room()
         return await self._await_work(message, receive)
 
@@ -132,7 +137,7 @@ class HttpCall:
 
     def _work(self, message: bytes) -> Answer | None:
         """Answers, on a thread of the pool; None: the call has ended before."""
-        if not self._admission.take_up(self._life):
+        if not self._engine.take_up(self._life):
             return None
         return self._conclude(lambda: self._method.answer(message, lambda: self._life.is_over))
 
@@ -143,7 +148,7 @@ class HttpCall:
             if body is None:
                 return None
             answer = build_answer(body, list_told(self._head.trailing))
-            self._admission.end(self._life, OK, len(body))
+            self._perform(self._engine.end(self._life, OK, len(body)).effects)
         except Exception as error:  # noqa: BLE001 - whatever it is, the caller is told no more than that
             return self._end(error)
         self._is_decided = True
@@ -153,7 +158,9 @@ class HttpCall:
         """Notes that the call ends with what `error` says, and returns what its caller is told."""
         self._is_decided = True
         end = choose_end(error, self._head)
-        if self._admission.end(self._life, end.ending):  # else it has been given up, for `error`, or is over
+        ended = self._engine.end(self._life, end.ending)
+        self._perform(ended.effects)
+        if ended.is_first:  # else it has been given up, for `error`, or is over
             self._log(end.ending, end.field)
         return build_refusal(end)
 
@@ -183,11 +190,12 @@ async def _await_end(receive: Receive) -> None:
 class CallAsker:
     """Has methods answer requests as calls of a server: an `Asker`."""
 
-    def __init__(self, admission: Admission, pools: Pools) -> None:
-        """Makes calls that `admission` admits."""
-        self._admission = admission
+    def __init__(self, engine: Engine, perform: Perform, pools: Pools) -> None:
+        """Makes calls that `engine` admits; `perform` does what it says."""
+        self._engine, self._perform = engine, perform
         self._pools = pools
 
     async def __call__(self, method: Method, scope: Scope, receive: Receive, send: Send) -> None:
         """Serves a request."""
-        await HttpCall(method, self._admission, self._pools, find_peer(scope), scope).serve(receive, send)
+        call = HttpCall(method, self._engine, self._perform, self._pools, find_peer(scope), scope)
+        await call.serve(receive, send)

@@ -98,7 +98,9 @@ def _find_in_value(field: FieldDescriptor, value: Any, place: str) -> Iterator[F
 
 
 def _is_name(kind: EnumDescriptor, value: Any) -> bool:  # noqa: ANN401
-    return value in kind.values_by_name if isinstance(value, str) else _is_within(value, *_RANGES[1])
+    if isinstance(value, str):
+        return _is_text(value) and value in kind.values_by_name  # protobuf raises where it looks a lone surrogate up
+    return _is_within(value, *_RANGES[1])
 
 
 def _is_within(value: Any, least: int, most: int) -> bool:  # noqa: ANN401

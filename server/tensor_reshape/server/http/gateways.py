@@ -4,9 +4,8 @@ import ssl
 from collections.abc import Callable
 
 from tensor_reshape.runtime.addresses import is_local
-from tensor_reshape.server.calls.admission import Admission
-from tensor_reshape.server.calls.threaded import WORK_THREADS
 from tensor_reshape.server.config import Config
+from tensor_reshape.server.engine.services import Service
 from tensor_reshape.server.http.apps import build_app
 from tensor_reshape.server.http.calls import CallAsker
 from tensor_reshape.server.http.explorer.pages import build_routes
@@ -14,8 +13,7 @@ from tensor_reshape.server.http.json_methods import build_json_methods
 from tensor_reshape.server.http.ports import HttpPort
 from tensor_reshape.server.http.requests import LOCAL_HOSTS
 from tensor_reshape.server.process.pools import start_threads
-from tensor_reshape.server.service.methods import MethodTable, Work
-from tensor_reshape.wire.methods import INFER_SHAPE
+from tensor_reshape.server.service.works import WORK_THREADS, Work
 
 _KINDS = (Work.QUESTIONS, Work.BATCHES)
 
@@ -30,8 +28,7 @@ class Gateway:
     def __init__(
         self,
         config: Config,
-        admission: Admission,
-        methods: MethodTable,
+        service: Service,
         *,
         is_serving: Callable[[], bool],
         find_context: Callable[[], ssl.SSLContext | None],
@@ -41,8 +38,7 @@ class Gateway:
 
         Args:
             config: of the server, with its real ports.
-            admission: of all its calls.
-            methods: that it has.
+            service: of the server.
             is_serving: whether it is to be sent calls.
             find_context: returns what TLS is served with now; None: plain text.
             shares: whether other processes listen on the same port.
@@ -52,15 +48,14 @@ class Gateway:
         """
         address = config.http_listen or ""
         self._pools = {work: start_threads(WORK_THREADS[work], f"http-{work.name.lower()}") for work in _KINDS}
-        ask = CallAsker(admission, self._pools)
-        infer = next(method for method in methods.unary if method.name == INFER_SHAPE.path)
+        ask = CallAsker(service.engine, service.perform, self._pools)
         app = build_app(
             ask,
-            build_json_methods(methods),
+            build_json_methods(service.answers),
             is_serving=is_serving,
             tells_contract=config.reflects and not config.authenticates,  # whoever asks says not who he is
             hosts=LOCAL_HOSTS | {address.rpartition(":")[0].lower()} if is_local(address) else (),
-            routes=build_routes(ask, infer, config.listen),
+            routes=build_routes(ask, service.answers, config.listen),
         )
         self.port = HttpPort(config, address, app, find_context, shares=shares)
 

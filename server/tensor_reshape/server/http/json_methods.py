@@ -1,11 +1,11 @@
 """The methods of the contract, their messages as JSON: the canonical JSON of protobuf, which makes and reads it.
 
-- A method here is a method as any other, bytes to bytes, that asks one of the service's: no rule is known here.
+- A method here is a method as any other, bytes to bytes, and asks the service typed questions: no rule is known here.
 - A field may be written as the contract has it or in lowerCamelCase; an answer has the latter. Numbers of 64 bits are
   strings there, as JavaScript wants them.
 - A name that comes twice, an unknown one, and text that is not UTF-8 are refused, with the path of the field.
-- Python's JSON and protobuf compute with the interpreter's lock. So they take turns, in slices, as batches do with each
-  other, and what is read or written without giving way is never larger than one question, or its answer.
+- Python's JSON and protobuf compute with the interpreter's lock. So they do in the service's turns, and what is read or
+  written without giving way is never larger than one question, or its answer.
 """
 
 import json
@@ -17,13 +17,16 @@ from typing import Any, TypeVar
 from google.protobuf import json_format
 from google.protobuf.message import Message
 
-from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason
+from tensor_reshape.rules.batches import ReportBug
+from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason, ReshapeError
 from tensor_reshape.rules.limits import LIGHT_HEADER_BYTES, MAX_BATCH_ITEMS
-from tensor_reshape.server.calls.fair_locks import FairLock
+from tensor_reshape.rules.questions import ShapeAnswer, ShapeRequest
 from tensor_reshape.server.http.faults import Fault, find_fault
-from tensor_reshape.server.service.methods import IsOver, Method, MethodTable
+from tensor_reshape.server.service.methods import IsOver, Method, ReshapeService
+from tensor_reshape.server.service.works import find_batches, find_questions, leave_to_a_thread
 from tensor_reshape.v1 import reshape_pb2
-from tensor_reshape.wire.batches import join_items, split_batch_response
+from tensor_reshape.wire.batches import build_batch_result, read_batch_item, read_batch_items, write_batch_results
+from tensor_reshape.wire.inference import build_infer_response, read_question
 from tensor_reshape.wire.methods import BATCH_INFER_SHAPE, INFER_SHAPE
 
 MAX_QUESTION_BYTES = 64 * 1024
@@ -41,65 +44,26 @@ _END = re.compile(rf"{_BLANK}\]{_BLANK}}}{_BLANK}")
 _AnyMessage = TypeVar("_AnyMessage", bound=Message)
 
 
-class JsonQuestions:
-    """InferShape."""
+def build_json_methods(service: ReshapeService) -> tuple[Method, ...]:
+    """Returns what answers JSON by asking `service`, under the names that the methods have over gRPC."""
 
-    def __init__(self, method: Method) -> None:
-        """Asks `method`."""
-        self._method = method
-        self._turns = FairLock()
-
-    def answer_light(self, body: bytes) -> bytes | None:
-        """Answers a short question; None where that takes long."""
+    def answer_light(body: bytes) -> bytes | None:
         if len(body) > LIGHT_HEADER_BYTES:
             return None
-        answer = self._method.answer_light(_read_question(body))
-        return None if answer is None else _write_answer(answer)
+        answer = service.ask_light(_read_question(body))
+        return _write_answer(answer) if isinstance(answer, ShapeAnswer) else None
 
-    def answer(self, body: bytes, is_over: IsOver) -> bytes:
-        """Answers any question."""
-        with self._turns:
-            raw = _read_question(body)
-        answer = self._method.answer(raw, is_over)
-        with self._turns:
-            return _write_answer(answer)
+    def answer(body: bytes, is_over: IsOver) -> bytes:
+        return service.ask(lambda: _read_question(body), _write_answer, is_over)
 
+    def answer_batch(body: bytes, is_over: IsOver) -> bytes:
+        return service.ask_batch(
+            lambda report: read_batch_items(_read_items(body), read_batch_item, report), _write_results, is_over
+        )
 
-class JsonBatches:
-    """BatchInferShape."""
-
-    def __init__(self, method: Method) -> None:
-        """Asks `method`."""
-        self._method = method
-        self._turns = FairLock()
-
-    def answer(self, body: bytes, is_over: IsOver) -> bytes:
-        """Answers a batch."""
-        with self._turns:
-            raw = join_items(list(self._share(_read_items(body), is_over)))
-        answer = self._method.answer(raw, is_over)
-        with self._turns:
-            results = list(self._share(map(_write_result, split_batch_response(answer)), is_over))
-        return b'{"results":[%b]}' % b",".join(results)
-
-    def _share(self, pieces: Iterable[bytes], is_over: IsOver) -> Iterator[bytes]:
-        """Yields the pieces as long as anybody waits for them; lets others have their turns in between."""
-        for piece in pieces:
-            self._turns.give_way()
-            if is_over():
-                message = "the call is over"
-                raise LimitError(message, reason=Reason.STALLED)
-            yield piece
-
-
-def build_json_methods(methods: MethodTable) -> tuple[Method, ...]:
-    """Returns what answers JSON, under the names of the methods that it asks; `methods` has them."""
-    found = {method.name: method for method in methods.unary}
-    questions, batches = found[INFER_SHAPE.path], found[BATCH_INFER_SHAPE.path]
-    asked = JsonQuestions(questions)
     return (
-        questions._replace(answer=asked.answer, answer_light=asked.answer_light),
-        batches._replace(answer=JsonBatches(batches).answer),
+        Method(INFER_SHAPE.path, answer, answer_light, find_questions),
+        Method(BATCH_INFER_SHAPE.path, answer_batch, leave_to_a_thread, find_batches),
     )
 
 
@@ -132,7 +96,8 @@ def read_message(kind: type[_AnyMessage], document: Any, place: str = "") -> _An
     try:
         if isinstance(document, dict):  # protobuf takes an empty list for an object
             return json_format.ParseDict(document, kind(), max_recursion_depth=_MAX_DEPTH)
-    except (json_format.ParseError, ValueError, TypeError, AttributeError):
+    # protobuf raises OverflowError for a number such as 1e400, and SystemError for a lone surrogate.
+    except (json_format.ParseError, ValueError, TypeError, AttributeError, OverflowError, SystemError):
         pass  # what it says is put in other words
     unknown = Fault(f"{place or 'the body'} is no JSON of {kind.DESCRIPTOR.full_name}", place)
     raise _refuse(find_fault(kind, document, place) or unknown)
@@ -143,15 +108,24 @@ def write_message(message: Message) -> bytes:
     return json.dumps(json_format.MessageToDict(message), separators=(",", ":")).encode()
 
 
-def _read_question(body: bytes) -> bytes:
-    return read_message(reshape_pb2.InferShapeRequest, parse_json(_decode(body))).SerializeToString()
+def _read_question(body: bytes) -> ShapeRequest:
+    return read_question(read_message(reshape_pb2.InferShapeRequest, parse_json(_decode(body))))
 
 
-def _write_answer(raw: bytes) -> bytes:
-    return write_message(reshape_pb2.InferShapeResponse.FromString(raw))
+def _write_answer(answer: ShapeAnswer) -> bytes:
+    return write_message(build_infer_response(answer))
 
 
-def _read_items(body: bytes) -> Iterator[bytes]:
+def _write_results(results: Iterable[ShapeAnswer | ReshapeError], max_bytes: int, report: ReportBug) -> bytes:
+    written = write_batch_results(results, _write_result, max_bytes, report)
+    return b'{"results":[%b]}' % b",".join(written)
+
+
+def _write_result(result: ShapeAnswer | ReshapeError) -> bytes:
+    return write_message(build_batch_result(result))
+
+
+def _read_items(body: bytes) -> Iterator[reshape_pb2.BatchInferShapeItem]:
     text = _decode(body)
     begin = _BEGIN.match(text)
     values = iter(_read_short(text)) if begin is None else _cut_values(text, begin.end())
@@ -159,7 +133,7 @@ def _read_items(body: bytes) -> Iterator[bytes]:
         if index == MAX_BATCH_ITEMS:
             message = f"the batch has more than {MAX_BATCH_ITEMS} items"
             raise LimitError.of(Reason.BATCH_TOO_LARGE, message, _ITEMS, limit=MAX_BATCH_ITEMS)
-        yield read_message(reshape_pb2.BatchInferShapeItem, value, f"{_ITEMS}[{index}]").SerializeToString()
+        yield read_message(reshape_pb2.BatchInferShapeItem, value, f"{_ITEMS}[{index}]")
 
 
 def _read_short(text: str) -> list[Any]:
@@ -224,10 +198,6 @@ class _Window:
             message = "a number may go on behind the part"
             raise ValueError(message)
         return value, self._begin + end
-
-
-def _write_result(raw: bytes) -> bytes:
-    return write_message(reshape_pb2.BatchInferShapeResult.FromString(raw))
 
 
 def _check_names(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

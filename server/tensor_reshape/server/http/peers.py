@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from starlette.types import Scope
 
-from tensor_reshape.server.calls.heads import AskTls
+from tensor_reshape.server.engine.heads import AskTls
 
 _STATE, _PEER = "state", "peer"
 _PROPERTIES = {"URI": "peer_uri", "DNS": "peer_dns", "email": "peer_email"}

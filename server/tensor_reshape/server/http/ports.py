@@ -26,12 +26,11 @@ from starlette.types import ASGIApp
 from uvicorn.config import Config as UvicornConfig
 from uvicorn.server import ServerState
 
-from tensor_reshape.server.calls.fair_locks import FAST_SWITCHES
-from tensor_reshape.server.calls.resets import find_address
 from tensor_reshape.server.config import Config
+from tensor_reshape.server.engine.fair_locks import FAST_SWITCHES
+from tensor_reshape.server.engine.sources import find_address, name_peer
 from tensor_reshape.server.http.connections import IDLE_SECONDS, Connection
 from tensor_reshape.server.transport.listeners import share, take
-from tensor_reshape.server.transport.sockets import name_peer
 
 CONNECTIONS_PER_SECOND = 500
 """How many connections are taken: a handshake of TLS takes a millisecond of processor time."""

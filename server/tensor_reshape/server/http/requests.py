@@ -14,7 +14,7 @@ from collections.abc import Collection, Mapping
 from starlette.datastructures import Headers
 from starlette.types import Receive, Scope
 
-from tensor_reshape.server.calls.heads import Metadata
+from tensor_reshape.server.engine.heads import Metadata
 from tensor_reshape.server.http.answers import JSON_TYPE, Answer, build_error
 
 LOCAL_HOSTS = frozenset({"localhost", "127.0.0.1", "[::1]"})
@@ -32,6 +32,13 @@ def read_metadata(scope: Scope) -> Metadata:
     """Returns the headers of a request as gRPC has them: those that it would not let through are left out."""
     pairs = ((name.decode("latin-1"), value) for name, value in scope["headers"])
     return [(name, value.decode()) for name, value in pairs if value.isascii() and not name.endswith("-bin")]
+
+
+def find_most_bytes(scope: Scope) -> int:
+    """Returns how many bytes the message of a request can have that `find_fault` has passed."""
+    if scope["method"] != "POST":
+        return len(scope["query_string"])
+    return int(Headers(scope=scope)["content-length"])
 
 
 async def read_message(scope: Scope, receive: Receive) -> bytes:

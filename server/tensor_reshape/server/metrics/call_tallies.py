@@ -1,6 +1,6 @@
 """Counts calls, by what happens to them.
 
-- A `lifecycle.Journal`: it notes each move in constant time, with the lock of the admission. So no count is lost, and
+- A `lifecycle.Journal`: it notes each move in constant time, with the lock of the engine. So no count is lost, and
   none takes another lock; nothing is told to other threads, which would cost more than to count.
 - What a call is counted by is what `observers` tells of it: an answer when it is sent, of a unary call when it ends the
   call; and the first end that is decided, unless the caller went before it was told.
@@ -8,7 +8,7 @@
 
 from time import monotonic
 
-from tensor_reshape.server.calls.lifecycle import GONE, Ending, Event, Lifecycle, State
+from tensor_reshape.server.engine.lifecycle import GONE, Ending, Event, Lifecycle, State
 from tensor_reshape.server.metrics.families import CALL_SECONDS, CALLS, OTHER, REFUSALS, REQUEST_BYTES, RESPONSE_BYTES
 from tensor_reshape.server.metrics.tallies import CODES, Tally
 
@@ -30,7 +30,7 @@ class _Row:
 
 
 class CallTally:
-    """Counts the calls of one admission."""
+    """Counts the calls of one engine."""
 
     def __init__(self, tally: Tally) -> None:
         """Counts into `tally`."""

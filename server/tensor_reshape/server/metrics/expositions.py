@@ -22,7 +22,6 @@ from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 
 from tensor_reshape.rules.errors import Reason
-from tensor_reshape.server.calls.handlers import choose_serving
 from tensor_reshape.server.config import Config
 from tensor_reshape.server.metrics.families import (
     BUILD,
@@ -41,6 +40,7 @@ from tensor_reshape.server.metrics.families import (
     Family,
 )
 from tensor_reshape.server.metrics.tallies import Labels, Layout, Tally
+from tensor_reshape.server.transports import choose_serving
 
 KEEP_SECONDS = 1.0
 """How long a page is shown again."""
@@ -157,7 +157,7 @@ def _describe_build(config: Config) -> Labels:
     packages = [version(name) for name in ("grpcio", "protobuf")]
     return (
         version("tensor-reshape"),
-        choose_serving(config.serving),
+        choose_serving(),
         config.engine,
         platform.python_version(),
         *packages,

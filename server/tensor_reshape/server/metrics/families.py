@@ -8,7 +8,7 @@
 from typing import NamedTuple
 
 from tensor_reshape.rules.errors import Reason
-from tensor_reshape.server.calls.lifecycle import State
+from tensor_reshape.server.engine.lifecycle import State
 
 OTHER = "other"
 """The service and the method of calls that nobody serves."""
@@ -74,7 +74,7 @@ OPEN_STREAMS = Family("tensor_reshape_open_streams", GAUGE, "Calls under way tha
 MAX_CALLS = Family("tensor_reshape_max_calls", GAUGE, "How many calls may be under way.")
 USED_BYTES = Family("tensor_reshape_budget_used_bytes", GAUGE, "What calls have of the memory budget.", ("pool",))
 BUDGET_BYTES = Family("tensor_reshape_budget_bytes", GAUGE, "What calls may have of the memory budget.", ("pool",))
-CONNECTIONS = Family("tensor_reshape_connections", GAUGE, "TCP connections of callers.")
+CONNECTIONS = Family("tensor_reshape_connections", GAUGE, "Connections that have a call under way.")
 MAX_CONNECTIONS = Family("tensor_reshape_max_connections", GAUGE, "How many connections are taken, on all addresses.")
 
 PUSHBACKS = Family("tensor_reshape_retries_pushed_back", COUNTER, "Calls that were refused with a time to come again.")

@@ -3,17 +3,15 @@
 - One thread, the housekeeper's, calls this; the numbers that it writes are written by nobody else.
 - What others count from the start of the process is added as it grows: the tally may hold what a process before this
   one has counted.
-- A look is made once a second, and takes less than a millisecond. To count connections means to ask the system of each
-  descriptor, so that is done the less often the longer it takes.
+- A look is made once a second, and takes less than a millisecond.
 """
 
 import math
-import time
 from collections import Counter
 from collections.abc import Callable, Collection
 from typing import NamedTuple
 
-from tensor_reshape.server.calls.lifecycle import Lifecycle
+from tensor_reshape.server.engine.lifecycle import Lifecycle
 from tensor_reshape.server.metrics.families import (
     BUDGET_BYTES,
     CONNECTIONS,
@@ -33,8 +31,6 @@ from tensor_reshape.server.service.header_cache import Lookups
 LOOK_SECONDS = 1.0
 """How old what is shown may be; Prometheus asks every few seconds at most."""
 
-_COUNT_SHARE = 100  # of the time goes to the counting of connections: a part in so many, at most
-
 
 class Process(NamedTuple):
     """What is looked at of a process that serves.
@@ -43,7 +39,6 @@ class Process(NamedTuple):
         list_open: returns the calls under way.
         streams: the names of the methods that are streams, in full.
         lookups: of headers in the caches, since the start.
-        count_connections: asks the system; called once a second at most.
         max_calls: how many may be under way.
         max_connections: how many are taken, on all addresses.
         pool_bytes: the size of each pool of the memory budget.
@@ -52,7 +47,6 @@ class Process(NamedTuple):
     list_open: Callable[[], Collection[Lifecycle]]
     streams: frozenset[str]
     lookups: Lookups
-    count_connections: Callable[[], int]
     max_calls: int
     max_connections: int
     pool_bytes: int
@@ -65,7 +59,7 @@ class GaugeWriter:
         """Clears what another process has left in `tally`, and notes the bounds, which do not change."""
         self._tally = tally
         self._process = process
-        self._look_at = self._count_at = -math.inf
+        self._look_at = -math.inf
         self._counted: dict[tuple[Family, str], int] = {}  # what has been added already
         tally.clear_gauges()
         self._set(MAX_CALLS, process.max_calls)
@@ -81,19 +75,16 @@ class GaugeWriter:
         lookups = self._process.lookups
         self._add_each(LOOKUPS, (lookups.hits, lookups.misses))
         self._add_each(LOST_RECORDS, count_lost_records())
-        if now >= self._count_at:
-            began = time.monotonic()
-            self._set(CONNECTIONS, self._process.count_connections())
-            self._count_at = now + _COUNT_SHARE * (time.monotonic() - began)
 
     def _write_calls(self, lives: Collection[Lifecycle]) -> None:
-        # Without the lock of the admission: what one of them holds may change between two reads, and is right a second
+        # Without the lock of the engine: what one of them holds may change between two reads, and is right a second
         # later.
         states = Counter(life.state.name.lower() for life in lives)
         holdings = [life.holdings for life in lives]
         for (state,) in self._list_labels(OPEN_CALLS):
             self._set(OPEN_CALLS, states[state], state)
         self._set(OPEN_STREAMS, sum(life.method in self._process.streams for life in lives))
+        self._set(CONNECTIONS, len({life.peer for life in lives}))
         self._set_each(USED_BYTES, (sum(one for one, _ in holdings), sum(one for _, one in holdings)))
 
     def _list_labels(self, family: Family) -> list[Labels]:

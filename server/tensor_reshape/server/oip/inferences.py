@@ -1,20 +1,21 @@
 """ModelInfer and ModelStreamInfer: requests answered by the service, in the words of the protocol.
 
 - The elements of an answer are those of its request, as they were received: they are copied once, into the answer.
-- A question of `infer_shape` is asked of the service as the native method would ask it, with the same turns and caches.
+- A question of `infer_shape` is asked of the service as the native method asks it, in the same turns.
 - An answer depends on the request alone, but for regions: what is cached is what was answered without any.
 """
 
 import logging
 import time
 from collections.abc import Iterator
+from functools import partial
 from struct import pack
 
 from tensor_reshape.rules.dims import ANY, AnyDim, Dim
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason, ReshapeError
 from tensor_reshape.rules.limits import LIGHT_HEADER_BYTES, Limits
-from tensor_reshape.rules.questions import Question, ShapeRequest
+from tensor_reshape.rules.questions import Question, ShapeAnswer, ShapeRequest
 from tensor_reshape.server.config import COST_FACTOR
 from tensor_reshape.server.oip.answer_caches import AnswerCache, Spans
 from tensor_reshape.server.oip.models import INFER_SHAPE, find_model
@@ -30,8 +31,8 @@ from tensor_reshape.server.oip.requests import (
 from tensor_reshape.server.oip.responses import encode_error, encode_header, encode_id, wrap_response
 from tensor_reshape.server.oip.shared_memory import SharedMemory
 from tensor_reshape.server.oip.statistics import Statistics
-from tensor_reshape.server.service.methods import LIGHT_BYTES, IsOver, ReshapeService, Work
-from tensor_reshape.wire.inference import build_infer_request, decode_infer_response
+from tensor_reshape.server.service.methods import LIGHT_BYTES, IsOver, ReshapeService
+from tensor_reshape.server.service.works import Work
 from tensor_reshape.wire.reshapes import ReshapeCall, read_items
 from tensor_reshape.wire.tensors import TensorView
 
@@ -85,7 +86,9 @@ class Inference:
             call = read_request(request, self._memory, self._limits)
             if call.model.has_data:
                 return measured.note(self._reshape(raw, request, call))
-            return measured.note(self._tell_shape(call, self._service.infer(_build_question(call), is_over)))
+            return measured.note(
+                self._service.ask(partial(_read_question, call), partial(self._tell_shape, call), is_over)
+            )
 
     def find_id(self, raw: bytes) -> str:
         """Returns the id of a request that was refused; empty where the request cannot be read."""
@@ -124,8 +127,8 @@ class Inference:
             call = read_request(request, self._memory, self._limits)
             if call.model.has_data:
                 return measured.note(self._reshape(raw, request, call))
-            answer = self._service.infer_light(_build_question(call))
-            return None if answer is None else measured.note(self._tell_shape(call, answer))
+            answer = self._service.ask_light(_read_question(call))
+            return measured.note(self._tell_shape(call, answer)) if isinstance(answer, ShapeAnswer) else None
 
     def _find_cached(self, raw: bytes, spans: Spans | None = None) -> Pieces | None:
         began = time.perf_counter_ns()
@@ -146,10 +149,9 @@ class Inference:
             self._cache.add(raw, spans, header, call.model.name)
         return encode_id(call.id) + header, payload
 
-    def _tell_shape(self, call: InferCall, answer: bytes) -> Pieces:
+    def _tell_shape(self, call: InferCall, answer: ShapeAnswer) -> Pieces:
         """Returns the answer to a question: -1 for a dim that is not one number."""
-        dims = decode_infer_response(answer).dims or ()
-        items = [dim if isinstance(dim, int) else -1 for dim in dims]
+        items = [dim if isinstance(dim, int) else -1 for dim in answer.dims or ()]
         output = TensorView(DataType.I64, (len(items),), None, memoryview(pack(f"<{len(items)}q", *items)))
         header, payload = self._finish(call, output)
         return encode_id(call.id) + header, payload
@@ -236,9 +238,8 @@ def _find_model(request: Request) -> str:
     return find_model(request.message.model_name, request.message.model_version).name
 
 
-def _build_question(call: InferCall) -> bytes:
-    """Returns the question of `infer_shape` as a native request: -1 is a dim of which nothing is known."""
+def _read_question(call: InferCall) -> ShapeRequest:
+    """Returns the question of `infer_shape`: -1 is a dim of which nothing is known."""
     dims = read_items(call.operation, call.first)
     data: list[AnyDim] = [_UNKNOWN if dim == -1 else dim for dim in dims]
-    question = Question(call.operation, data, call.target, call.special_zero)
-    return build_infer_request(ShapeRequest(question)).SerializeToString()
+    return ShapeRequest(Question(call.operation, data, call.target, call.special_zero))

@@ -31,7 +31,7 @@ def build_methods(service: ReshapeService, limits: Limits, memory: SharedMemory)
 def build_probes(is_ready: Callable[[], bool]) -> dict[str, Callable[[bytes], bytes]]:
     """Returns what answers the methods that orchestrators probe, by their paths.
 
-    They are to be served beside the admission: a server that is full is alive, and restarted if it cannot say so.
+    They are to be served beside the engine: a server that is full is alive, and restarted if it cannot say so.
 
     Args:
         is_ready: whether this server takes calls, and will in a moment.

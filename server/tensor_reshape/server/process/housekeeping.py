@@ -1,6 +1,5 @@
 """What a server does beside its calls: it gives up those that hang, returns memory, ends when it cannot serve."""
 
-import gc
 import logging
 import math
 import os
@@ -14,9 +13,6 @@ from tensor_reshape.server.process.logs import flush_logs
 
 SWEEP_SECONDS = 0.05
 """How often calls without progress are looked for."""
-
-HURRY_SECONDS = 0.02
-"""How long whoever has it hurry waits at most: the thread that serves all calls may do so."""
 
 QUIET_SECONDS = 5.0
 """How long calls must have taken little memory until what has been freed goes back to the system."""
@@ -73,7 +69,6 @@ class MemoryReturner:
         if before <= self._base + KEPT_BYTES:
             self._not_before = now + LOOK_SECONDS
             return False
-        gc.collect()  # calls that ended early may be cycles which hold messages; few calls let them lie for long
         release_freed_memory()
         returned = before - read_resident_bytes()
         self._not_before = now + (QUIET_SECONDS if returned > KEPT_BYTES else FUTILE_SECONDS)
@@ -86,8 +81,7 @@ class Housekeeper:
     def __init__(self, duties: Sequence[Callable[[], object]]) -> None:
         """Starts with `start`; no duty may block."""
         self._duties = list(duties)
-        self._woken, self._done = threading.Event(), threading.Event()
-        self._is_stopped = False
+        self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="housekeeping", daemon=True)
 
     def add(self, duty: Callable[[], object]) -> None:
@@ -98,32 +92,17 @@ class Housekeeper:
         """Starts the thread."""
         self._thread.start()
 
-    def hurry(self) -> None:
-        """Has it see to its duties now, and waits until it has, HURRY_SECONDS at most; from any thread.
-
-        Who waits leaves the interpreter to it: each descriptor that it looks at would wait for that otherwise.
-        """
-        self._done.clear()
-        self._woken.set()
-        self._done.wait(HURRY_SECONDS)
-
     def stop(self) -> None:
         """Ends the thread."""
-        self._is_stopped = True
-        self._woken.set()
+        self._stopped.set()
 
     def _run(self) -> None:
-        while True:
-            self._woken.wait(SWEEP_SECONDS)
-            self._woken.clear()  # before the duties: who wakes it meanwhile has all of them done once more
-            if self._is_stopped:
-                return
+        while not self._stopped.wait(SWEEP_SECONDS):
             for do in self._duties:
                 try:
                     do()
                 except Exception:
                     _LOGGER.exception("bug")  # and go on: nobody else gives up calls that hang
-            self._done.set()
 
 
 def end_process(reason: str) -> None:

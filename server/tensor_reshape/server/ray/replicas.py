@@ -17,9 +17,9 @@ import grpc
 
 from tensor_reshape.rules.errors import ReshapeError
 from tensor_reshape.rules.limits import Limits
-from tensor_reshape.server.calls.fair_locks import FairLock
-from tensor_reshape.server.calls.statuses import INTERNAL_ERROR
 from tensor_reshape.server.config import Config
+from tensor_reshape.server.engine.fair_locks import FairLock
+from tensor_reshape.server.engine.statuses import INTERNAL_ERROR
 from tensor_reshape.server.service.methods import ReshapeService
 from tensor_reshape.wire.methods import SERVICE
 from tensor_reshape.wire.status import Status, encode_refusal

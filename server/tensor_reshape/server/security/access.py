@@ -16,9 +16,9 @@ from typing import Any
 import grpc
 
 from tensor_reshape.rules.errors import PermissionDeniedError, Reason, UnauthenticatedError
-from tensor_reshape.server.calls.gates import Gate
-from tensor_reshape.server.calls.heads import CallHead
 from tensor_reshape.server.config import Config
+from tensor_reshape.server.engine.gates import Gate
+from tensor_reshape.server.engine.heads import CallHead
 from tensor_reshape.server.security.certificates import Certificates
 from tensor_reshape.server.security.identities import IdentityPattern, read_identities
 from tensor_reshape.server.security.permissions import Permissions

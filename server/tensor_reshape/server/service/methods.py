@@ -1,28 +1,31 @@
-"""`tensor_reshape.v1.ReshapeService`: each method takes serialized messages, and returns what answers them.
+"""`tensor_reshape.v1.ReshapeService`: typed questions and calls are answered, and so are the contract's messages.
 
+- `ask`, `ask_light`, `ask_batch` and `reshape` are typed. The contract's messages here, those of `oip`, and JSON in
+  `http` are three codecs on them.
 - Each unary method is decode, rule, backend, encode. Refusals leave as exceptions (`ReshapeError`), bugs as any other.
 - What it needs of threads it is given: `Turns` is a lock that the caller brings, `is_over` asks it whether to go on.
 - Batches take turns with batches, and single questions with single questions: a question never waits for a batch.
+- A question is read, worked out and written in its turn, whatever the codec: so one thread alone computes.
 - An answer depends on the request alone, whatever was asked before: what is cached is what was answered.
 - A new operation is a row in `wire.methods`; nothing here names one.
 """
 
 import logging
 from collections.abc import Callable, Iterable, Iterator
-from enum import Enum, auto
 from functools import partial
 from typing import NamedTuple, Protocol, Self, TypeVar
 
-from tensor_reshape.rules.batches import answer_batch
-from tensor_reshape.rules.errors import LimitError, Reason
+from tensor_reshape.rules.batches import BatchItem, ReportBug, answer_batch
+from tensor_reshape.rules.errors import LimitError, Reason, ReshapeError
 from tensor_reshape.rules.inference import Unsolved, begin_answer, finish_answer, infer_shape
 from tensor_reshape.rules.layouts import count_bytes
 from tensor_reshape.rules.limits import LIGHT_HEADER_BYTES, Limits
 from tensor_reshape.rules.operations import Operation
-from tensor_reshape.rules.questions import ShapeAnswer
+from tensor_reshape.rules.questions import ShapeAnswer, ShapeRequest
 from tensor_reshape.server.service.backend import has_gather, reshape
 from tensor_reshape.server.service.header_cache import MAX_CACHED_HEADER_BYTES, MAX_CACHED_HEADERS, HeaderCache, Lookups
 from tensor_reshape.server.service.stream_sessions import StreamSession
+from tensor_reshape.server.service.works import FindWork, find_batches, find_questions, find_tensors, leave_to_a_thread
 from tensor_reshape.wire import batches, inference, reshapes
 from tensor_reshape.wire.methods import BATCH_INFER_SHAPE, INFER_SHAPE, OPERATION_METHODS, STREAM_RESHAPE
 from tensor_reshape.wire.tensors import TensorView
@@ -85,27 +88,6 @@ class BugLog:
         if not self._has_logged:
             self._has_logged = True
             _LOGGER.error("bug", exc_info=bug, extra={"method": self._method})
-
-
-class Work(Enum):
-    """What takes long, by what it waits for. Each kind has threads of its own, so that none keeps another waiting."""
-
-    TENSORS = auto()
-    QUESTIONS = auto()
-    """Single ones, which wait for each other."""
-    BATCHES = auto()
-    """Of questions, which wait for each other."""
-    NUMBERS = auto()
-    """Messages that are parsed whole, one at a time: what parses them does not let others have the interpreter."""
-
-
-FindWork = Callable[[bytes], Work]
-"""Which work a message that takes long makes; called on the thread that received it, so it takes no time itself."""
-
-
-def find_tensors(_raw: bytes) -> Work:
-    """All work of a method is to move elements."""
-    return Work.TENSORS
 
 
 class Method(NamedTuple):
@@ -175,7 +157,7 @@ class MethodTable(NamedTuple):
 
 
 class ReshapeService:
-    """The methods of the contract over serialized messages.
+    """Answers what is typed, and the methods of the contract over serialized messages.
 
     Attributes:
         lookups: of headers, by whoever answers by this service.
@@ -211,8 +193,8 @@ class ReshapeService:
             )
             for operation, method in OPERATION_METHODS.items()
         ]
-        infer = Method(INFER_SHAPE.path, self.infer, self.infer_light, lambda _raw: Work.QUESTIONS)
-        batch = Method(BATCH_INFER_SHAPE.path, self.infer_batch, _leave_to_a_thread, lambda _raw: Work.BATCHES)
+        infer = Method(INFER_SHAPE.path, self.infer, self.infer_light, find_questions)
+        batch = Method(BATCH_INFER_SHAPE.path, self.infer_batch, leave_to_a_thread, find_batches)
         return MethodTable((*executed, infer, batch), (StreamMethod(STREAM_RESHAPE.path, self.open_stream),))
 
     def execute(self, operation: Operation, request: bytes) -> bytes:
@@ -238,6 +220,55 @@ class ReshapeService:
             return None
         return self._reshape(operation, request, start, call)
 
+    def ask(
+        self, read: Callable[[], ShapeRequest | Unsolved], write: Callable[[ShapeAnswer], Result], is_over: IsOver
+    ) -> Result:
+        """Answers a question, in one turn.
+
+        Args:
+            read: returns the question, or what `ask_light` has left of it.
+            write: makes of the answer what is returned.
+            is_over: whether nobody waits for it any more.
+
+        Raises:
+            ReshapeError: the question is refused, or nobody waits.
+        """
+        with self._question_turns:
+            _check_awaited(is_over)
+            asked = read()
+            begun = asked if isinstance(asked, Unsolved) else begin_answer(asked, self._limits)
+            return write(finish_answer(begun) if isinstance(begun, Unsolved) else begun)
+
+    def ask_light(self, request: ShapeRequest) -> ShapeAnswer | Unsolved:
+        """Answers a question where that takes no search; else `ask` does, from where this one has come.
+
+        Raises:
+            ReshapeError: the question is refused.
+        """
+        return begin_answer(request, self._limits)
+
+    def ask_batch(
+        self,
+        read: Callable[[ReportBug], Iterable[BatchItem | ReshapeError]],
+        write: Callable[[Iterable[ShapeAnswer | ReshapeError], int, ReportBug], Result],
+        is_over: IsOver,
+    ) -> Result:
+        """Answers a batch, item by item; others have their turns in between.
+
+        Args:
+            read: gives the items, each when the one before is answered; takes what is told of a bug.
+            write: makes of the results, each as it comes, what is returned, in so many bytes at most; likewise.
+            is_over: whether nobody waits for it any more.
+
+        Raises:
+            ReshapeError: the batch is refused as a whole, or nobody waits.
+        """
+        report = BugLog(BATCH_INFER_SHAPE.path).report
+        with self._batch_turns:
+            _check_awaited(is_over)  # before it is cut into items: whoever has left the queue costs the others nothing
+            results = _share(answer_batch(read(report), self._limits, report), is_over, self._batch_turns)
+            return write(results, self._limits.max_output_bytes, report)
+
     def infer(self, request: bytes, is_over: IsOver = lambda: False) -> bytes:
         """Answers InferShape.
 
@@ -248,11 +279,12 @@ class ReshapeService:
         if answer is not None:
             self.lookups.hits += 1
             return answer
-        with self._question_turns:
-            _check_awaited(is_over)
-            # A short question has been read by `infer_light` and left to this thread; one thread alone takes it up.
-            begun = self._unsolved.pop(request, None) or self._begin(request)
-            return self._keep_answer(request, finish_answer(begun) if isinstance(begun, Unsolved) else begun)
+        # A short question has been read by `infer_light` and left to this thread; one thread alone takes it up.
+        return self.ask(
+            lambda: self._unsolved.pop(request, None) or inference.decode_infer_request(request),
+            partial(self._keep_answer, request),
+            is_over,
+        )
 
     def infer_light(self, request: bytes) -> bytes | None:
         """Answers InferShape where that takes no search."""
@@ -262,7 +294,7 @@ class ReshapeService:
             return answer
         if len(request) > LIGHT_HEADER_BYTES:
             return None
-        begun = self._begin(request)
+        begun = self.ask_light(inference.decode_infer_request(request))
         if isinstance(begun, ShapeAnswer):
             return self._keep_answer(request, begun)
         if len(self._unsolved) >= _MAX_UNSOLVED:
@@ -276,12 +308,11 @@ class ReshapeService:
         Raises:
             LimitError: nobody waits for the answer any more.
         """
-        bugs = BugLog(BATCH_INFER_SHAPE.path)
-        with self._batch_turns:
-            _check_awaited(is_over)  # before it is cut into items: whoever has left the queue costs the others nothing
-            items = batches.decode_batch_items(batches.decode_batch_request(request), bugs.report)
-            answers = _share(answer_batch(items, self._limits, bugs.report), is_over, self._batch_turns)
-            return batches.encode_batch_response(answers, self._limits.max_output_bytes, bugs.report)
+        return self.ask_batch(
+            lambda report: batches.decode_batch_items(batches.decode_batch_request(request), report),
+            batches.encode_batch_response,
+            is_over,
+        )
 
     def reshape(self, call: reshapes.ReshapeCall) -> TensorView:
         """Executes what has been read.
@@ -319,9 +350,6 @@ class ReshapeService:
             self._headers[operation].add(request, begin, header)
         return b"".join((header, output.payload))
 
-    def _begin(self, request: bytes) -> ShapeAnswer | Unsolved:
-        return begin_answer(inference.decode_infer_request(request), self._limits)
-
     def _keep_answer(self, request: bytes, answer: ShapeAnswer) -> bytes:
         self.lookups.misses += 1
         response = inference.build_infer_response(answer).SerializeToString()
@@ -349,7 +377,3 @@ def _check_awaited(is_over: IsOver) -> None:
     if is_over():
         message = "the call is over"
         raise LimitError(message, reason=Reason.STALLED)
-
-
-def _leave_to_a_thread(_request: bytes) -> None:
-    """No batch is known to be short."""

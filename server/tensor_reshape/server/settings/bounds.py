@@ -59,15 +59,6 @@ class BoundSettings:
         ),
     ] = 4096
 
-    max_resets_per_second: Annotated[
-        float,
-        Declaration(
-            help="A connection that resets more calls than that, and more than are answered on it, is closed; those "
-            "whose time is up hardly count.",
-            least=1,
-        ),
-    ] = 33.0  # why: see `calls.resets`
-
     handshake_seconds: Annotated[
         float,
         Declaration(

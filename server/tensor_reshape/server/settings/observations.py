@@ -26,7 +26,7 @@ class ObservationSettings:
     log_levels: Annotated[
         str,
         Declaration(
-            help="The levels of modules of the server that differ from --log-level, as calls=debug,transport=error.",
+            help="The levels of modules of the server that differ from --log-level, as engine=debug,transport=error.",
             metavar="MODULE=LEVEL,...",
         ),
     ] = ""

@@ -12,9 +12,19 @@ _NO_QUOTA = "In each process. 0: no such limit."
 class QuotaSettings:
     """What one caller may have: an identity, or where there is none, a host.
 
-    There is no quota by default: a host may be a proxy with all callers behind it, and connections share what there is
-    fairly in any case.
+    There is no quota by default: a host may be a proxy with all callers behind it, and hosts share what there is fairly
+    in any case.
     """
+
+    proxy_address: Annotated[
+        tuple[str, ...],
+        Declaration(
+            help="IP address or network of a proxy, or unix: for the unix sockets; may be repeated. The last address "
+            "in the header x-forwarded-for of its calls is that of their caller, for quotas and fair shares. The "
+            "header is ignored in all other calls.",
+            metavar="ADDRESS",
+        ),
+    ] = ()
 
     max_calls_per_caller: Annotated[
         int, Declaration(help=f"Calls that one caller, an identity or else a host, has under way. {_NO_QUOTA}", least=0)

@@ -58,15 +58,6 @@ class ServingSettings:
         ),
     ] = 16
 
-    serving: Annotated[
-        str,
-        Declaration(
-            help="inline answers small calls on the thread that received them; auto does where the installed grpcio "
-            "allows it.",  # it takes parts of grpcio that are not public; threads is how grpcio serves by itself
-            choices=("auto", "inline", "threads"),
-        ),
-    ] = "auto"
-
     engine: Annotated[
         str,
         Declaration(

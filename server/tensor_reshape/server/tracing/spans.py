@@ -18,9 +18,9 @@ from opentelemetry.trace import Span, SpanKind, Status, Tracer
 from opentelemetry.trace import StatusCode as SpanStatus
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from tensor_reshape.server.calls.heads import Metadata
-from tensor_reshape.server.calls.lifecycle import GONE, Event, State
-from tensor_reshape.server.calls.observers import CallRecord
+from tensor_reshape.server.engine.heads import Metadata
+from tensor_reshape.server.engine.lifecycle import GONE, Event, State
+from tensor_reshape.server.engine.observers import CallRecord
 from tensor_reshape.wire.methods import SERVICE, split_method
 from tensor_reshape.wire.ranks import find_inferred_rank, find_output_rank, find_stream_rank
 

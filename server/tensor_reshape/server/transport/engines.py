@@ -4,8 +4,8 @@
   thread that serves calls read them all. No other thread is woken for a call then, which makes small calls faster; but
   one connection whose frames cost that thread much keeps all others waiting.
 - So `auto` takes the polling engine only where nobody can call from another machine.
-- The choice is made by the environment, before grpc is imported, so nothing here imports it. What the operator has set
-  there is left as it is.
+- gRPC's core reads the choice from the environment once, when it is imported, so nothing here imports it. What the
+  operator has set there is left as it is.
 """
 
 from collections.abc import Iterable
@@ -35,22 +35,23 @@ class Engine(NamedTuple):
     obstacle: str = ""
 
 
-def choose_engine(asked: str, addresses: Iterable[str], variable: str | None) -> Engine:
+def choose_engine(asked: str, addresses: Iterable[str], variable: str | None, *, is_imported: bool) -> Engine:
     """Returns the engine for a server's addresses.
 
     Args:
         asked: AUTO, EVENT or POLLING.
         addresses: as `Config.listen` has them; they may be wrong.
         variable: the value that `GRPC_EXPERIMENTS` has; None: none.
+        is_imported: whether grpc is imported already, so that nothing can be changed.
 
     Raises:
         ConfigError: the engine that was asked for cannot be had.
     """
-    found = POLLING if _NO_EVENT_ENGINE in _split_names(variable) else EVENT
-    wanted = _choose_by_addresses(addresses) if asked == AUTO else asked
+    found = POLLING if _NO_EVENT_ENGINE in [name.strip() for name in (variable or "").split(",")] else EVENT
+    wanted = asked if asked != AUTO else POLLING if all(map(is_local, addresses)) else EVENT
     if wanted == found:
         return Engine(found, variable)
-    obstacle = _find_obstacle(variable)
+    obstacle = _find_obstacle(variable, is_imported=is_imported)
     if not obstacle:
         return Engine(POLLING, _NO_EVENT_ENGINE)  # no other is wanted where the variable is empty
     if asked != AUTO:
@@ -59,19 +60,12 @@ def choose_engine(asked: str, addresses: Iterable[str], variable: str | None) ->
     return Engine(found, variable, obstacle)
 
 
-def _split_names(variable: str | None) -> list[str]:
-    """Returns the names in the value of the variable, as the core reads them."""
-    return [name.strip() for name in (variable or "").split(",")]
-
-
-def _choose_by_addresses(addresses: Iterable[str]) -> str:
-    return POLLING if all(map(is_local, addresses)) else EVENT
-
-
-def _find_obstacle(variable: str | None) -> str:
+def _find_obstacle(variable: str | None, *, is_imported: bool) -> str:
     """Returns why the variable cannot be changed, or would not help; empty where it can and does."""
     if variable:
         return f"{experiments.VARIABLE}={variable} is left as it is"
+    if is_imported:
+        return "grpc was imported before the server was started, as by an instrumentation"
     if not experiments.are_known():
         return f"grpcio {experiments.find_version()} was not tried with the polling engine"
     return ""

@@ -2,10 +2,11 @@
 
 import errno
 import socket
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 from urllib.parse import unquote
 
 import grpc
@@ -13,6 +14,7 @@ import grpc
 from tensor_reshape.server.config import ConfigError, is_address
 
 _UNIX = "unix:"
+_FREE_SECONDS, _RETRY_SECONDS = 1.0, 0.05
 # A name may stand for addresses that this machine does not have, ::1 most of all.
 _NOT_HERE = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
 _NO_REASON = "the address is taken, or nothing of this machine"
@@ -20,7 +22,14 @@ _NO_REASON = "the address is taken, or nothing of this machine"
 _NO_KEY = "gRPC takes no key of this kind: it takes RSA, Ed25519, and ECDSA on P-256, P-384 and P-521"
 
 
-def bind(server: grpc.Server, address: str, credentials: grpc.ServerCredentials | None, *, held: bool = False) -> str:
+class Bindable(Protocol):
+    """A server that can be bound."""
+
+    def add_port(self, address: str, credentials: grpc.ServerCredentials | None) -> int:
+        """Binds an address, and returns its port; raises RuntimeError where it cannot be bound."""
+
+
+def bind(server: Bindable, address: str, credentials: grpc.ServerCredentials | None, *, held: bool = False) -> str:
     """Binds `server` to `address` and returns the address with its real port.
 
     Args:
@@ -36,8 +45,8 @@ def bind(server: grpc.Server, address: str, credentials: grpc.ServerCredentials 
         # grpc shares a port with whoever asks to, is content with one address of a name, and takes a unix socket from
         # the server that has it: so what it would do silently is refused before.
         if not held:
-            _check_free(address)
-        port = _add_port(server, address, credentials)
+            _await_free(address)
+        port = server.add_port(address, credentials)
     except RuntimeError as error:  # grpc keeps the reason to itself; that of the address is known by now
         message = f"cannot listen on {address}: {_NO_REASON if credentials is None else _NO_KEY}"
         raise ConfigError(message) from error
@@ -158,10 +167,24 @@ def _replace_port(address: str, port: int) -> str:
     return f"{address.rpartition(':')[0]}:{port}"
 
 
-def _add_port(server: grpc.Server, address: str, credentials: grpc.ServerCredentials | None) -> int:
-    if credentials is None:
-        return server.add_insecure_port(address)
-    return server.add_secure_port(address, credentials)
+def _await_free(address: str) -> None:
+    """Waits for an address that somebody holds for a moment, as the source of a connection of his own may.
+
+    The default port lies in the range from which Linux takes the ports of outgoing connections.
+
+    Raises:
+        OSError: somebody else serves the address.
+    """
+    deadline = time.monotonic() + _FREE_SECONDS
+    while True:
+        try:
+            _check_free(address)
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE or time.monotonic() >= deadline:
+                raise
+            time.sleep(_RETRY_SECONDS)
+        else:
+            return
 
 
 def _check_free(address: str) -> None:

@@ -6,7 +6,7 @@ from tensor_reshape.server.settings.bounds import MAX_TRANSPORT_SECONDS
 # How long a connection that is asked may take to give a sign of life, in times of how long it may be silent. Not the 20
 # seconds of gRPC, which asks after two hours: a polite client whose process is held up for a minute (one thread that
 # converts 64 MiB on a busy machine) answers late, and some clients fail the call that they make next. Who is gone holds
-# no more than a connection meanwhile: calls without progress are given up, and quiet connections make room.
+# no more than a connection meanwhile: calls without progress are given up.
 _PATIENCE = 5.0
 # How many pings too soon gRPC's core forgives until it closes the connection; what it sends meanwhile starts it anew.
 _PING_STRIKES = 2
@@ -16,7 +16,7 @@ _PING_STRIKES = 2
 # But the core allows it to each stream of a connection, read or not, and no budget counts it: 16 connections that send
 # ahead on 120 streams each made a server of 60 MiB one of 280 to 300; with 60 streams and twice of it, as much.
 _WINDOW_BYTES = 128 * 1024
-# Calls that wait in the core, besides those that it was asked for (`calls.serving_loops`). Above the first number the
+# Calls that wait in the core, besides those that it was asked for (`grpc_core.servers`). Above the first number the
 # core cancels some of those that come, by chance, above the second all: whoever they are, without a refusal that says
 # so. Each takes some kilobytes.
 _MAX_PENDING_CALLS, _MOST_PENDING_CALLS = 8192, 16384

@@ -18,9 +18,9 @@ from contextlib import suppress
 from functools import partial
 from queue import SimpleQueue
 
-from tensor_reshape.server.calls.heartbeats import Heartbeat, run_heartbeat
 from tensor_reshape.server.config import STOP_SIGNALS, ConfigError
 from tensor_reshape.server.metrics.tallies import Layout, Tally
+from tensor_reshape.server.process.heartbeats import run_heartbeat
 from tensor_reshape.server.process.logs import configure_logs
 from tensor_reshape.server.runner import Causes, Runner, await_cause, ignore_signals, list_methods, stop
 from tensor_reshape.server.service.backend import import_gather
@@ -58,14 +58,13 @@ def _serve(order: Order, send: Callable[[bytes], None]) -> None:
     for number in {*STOP_SIGNALS} - {signal.SIGTERM}:
         signal.signal(number, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, lambda *_: stops.put("SIGTERM"))
-    heartbeat = Heartbeat()
-    runner = Runner(order.config, private_address=order.private_address, heartbeat=heartbeat)
+    runner = Runner(order.config, private_address=order.private_address)
     if order.tally is not None:
         runner.count_into(Tally(Layout(list_methods()), order.tally))
     import_gather()  # now, while nobody waits for this process: it may replace one of many that serve
     runner.start()
     threading.Thread(target=_follow_supervisor, args=(stops, hurries, order.stop_seconds), daemon=True).start()
-    with run_heartbeat(heartbeat, order.private_address, partial(send, BEAT)):
+    with run_heartbeat(runner.count_begun, order.private_address, partial(send, BEAT)):
         cause = await_cause(stops)
         # Before anything is stopped: from here on the supervisor expects the end instead of heartbeats.
         send(LEAVING)

@@ -7,9 +7,10 @@ from xml.etree.ElementTree import fromstring
 import pytest
 from hypothesis import given
 
-from explorations import HOSTILE_QUESTIONS, LISTEN, SERVICE, TYPED_QUESTIONS, show
+from explorations import HOSTILE_QUESTIONS, LISTEN, TYPED_QUESTIONS, ask, show
 from hypothesis_profiles import examples
 from tensor_reshape.rules.errors import LimitError, PermissionDeniedError, Reason, ReshapeError
+from tensor_reshape.rules.questions import ShapeAnswer, ShapeRequest
 from tensor_reshape.server.http.explorer.answers import answer_typed
 from tensor_reshape.server.http.explorer.typed_questions import TypedQuestion
 
@@ -63,7 +64,7 @@ def test_unreadable_question_is_neither_drawn_nor_written_as_code():
 
 
 def answer_refused(error: ReshapeError) -> dict[str, Any]:
-    def refuse(_raw: bytes) -> bytes:
+    def refuse(_request: ShapeRequest) -> ShapeAnswer:
         raise error
 
     return answer_typed(TypedQuestion("2", "2", special_zero="true"), refuse, LISTEN)
@@ -84,13 +85,13 @@ def test_refusal_of_the_call_is_passed_on():
 @examples(50)
 @given(TYPED_QUESTIONS)
 def test_question_is_decided_by_the_service(typed: TypedQuestion):
-    asked: list[bytes] = []
+    asked: list[ShapeRequest] = []
 
-    def infer(raw: bytes) -> bytes:
-        asked.append(raw)
-        return SERVICE.infer(raw)
+    def note(request: ShapeRequest) -> ShapeAnswer:
+        asked.append(request)
+        return ask(request)
 
-    record = answer_typed(typed, infer, LISTEN)
+    record = answer_typed(typed, note, LISTEN)
     assert ("answer" in record) != ("refusal" in record)
     assert "answer" not in record or len(asked) == 1
     if "drawing" in record:

@@ -2,13 +2,13 @@
 
 import pytest
 
-from explorations import INFER, LISTEN
+from explorations import LISTEN, SERVICE
 from tensor_reshape.rules.errors import LimitError, Reason
 from tensor_reshape.server.http.explorer.methods import build_explorer_method
-from tensor_reshape.server.service.methods import Work
+from tensor_reshape.server.service.works import Work
 from tensor_reshape.wire.methods import INFER_SHAPE
 
-METHOD = build_explorer_method(INFER, LISTEN)
+METHOD = build_explorer_method(SERVICE, LISTEN)
 QUERY = b"data=2,3,4&shape=0,-1&special_zero=true"
 
 

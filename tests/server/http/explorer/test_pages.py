@@ -8,7 +8,7 @@ from importlib.resources import files
 import httpx
 import pytest
 
-from explorations import INFER, LISTEN, show
+from explorations import LISTEN, SERVICE, show
 from tensor_reshape.server.http.apps import build_app
 from tensor_reshape.server.http.askers import ask_here
 from tensor_reshape.server.http.explorer.pages import build_routes
@@ -38,7 +38,7 @@ EXAMPLES = [
 
 @pytest.fixture
 async def client() -> AsyncIterator[httpx.AsyncClient]:
-    routes = build_routes(ask_here, INFER, LISTEN)
+    routes = build_routes(ask_here, SERVICE, LISTEN)
     transport = httpx.ASGITransport(build_app(ask_here, [], hosts=LOCAL_HOSTS, routes=routes))
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost:8080") as client:
         yield client

@@ -11,18 +11,17 @@ from typing import Any, TypeAlias
 from tensor_reshape.rules.dims import AnyDim, format_dim, format_dims
 from tensor_reshape.rules.drawings import draw_answer, draw_refusal
 from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason, ReshapeError
-from tensor_reshape.rules.inference import answer_question
 from tensor_reshape.rules.questions import Equality, Origin, ShapeAnswer, ShapeRequest
 from tensor_reshape.rules.views import View
 from tensor_reshape.server.http.explorer.snippets import write_snippets
 from tensor_reshape.server.http.explorer.typed_questions import TypedQuestion, find_blamed, read_question
 from tensor_reshape.v1 import reshape_pb2
-from tensor_reshape.wire.inference import build_infer_request, decode_infer_response
+from tensor_reshape.wire.inference import build_infer_request
 
 Json: TypeAlias = dict[str, Any]
 
-Ask: TypeAlias = Callable[[bytes], bytes]
-"""Answers the bytes of an InferShapeRequest, or raises what the service refuses them for."""
+Ask: TypeAlias = Callable[[ShapeRequest], ShapeAnswer]
+"""Answers a question, or raises what the service refuses it for."""
 
 
 def answer_typed(typed: TypedQuestion, ask: Ask, listen: Sequence[str]) -> Json:
@@ -43,7 +42,7 @@ def answer_typed(typed: TypedQuestion, ask: Ask, listen: Sequence[str]) -> Json:
     message = _build_message(request)
     record: Json = {"snippets": [snippet._asdict() for snippet in write_snippets(typed, request, message, listen)]}
     try:
-        answer = _ask(request, message, ask)
+        answer = _ask(request, ask, is_sendable=message is not None)
     except ReshapeError as error:
         if not _is_of_question(error):
             raise
@@ -59,13 +58,12 @@ def _build_message(request: ShapeRequest) -> reshape_pb2.InferShapeRequest | Non
         return None
 
 
-def _ask(request: ShapeRequest, message: reshape_pb2.InferShapeRequest | None, ask: Ask) -> ShapeAnswer:
-    if message is not None:
-        return decode_infer_response(ask(message.SerializeToString()))
-    # A number that no s64 holds cannot be sent, and no dim is so large: the rules say which it is.
-    answer_question(request)
-    text = "the question has a number beyond 2^63 - 1"
-    raise InvalidRequestError.of(Reason.MESSAGE_MALFORMED, text)
+def _ask(request: ShapeRequest, ask: Ask, *, is_sendable: bool) -> ShapeAnswer:
+    answer = ask(request)  # no dim is larger than an s64: the rules say which one is
+    if not is_sendable:
+        text = "the question has a number beyond 2^63 - 1"
+        raise InvalidRequestError.of(Reason.MESSAGE_MALFORMED, text)
+    return answer
 
 
 def _is_of_question(error: ReshapeError) -> bool:

@@ -14,7 +14,7 @@ import click
 import uvicorn
 
 from tensor_reshape.rules.limits import DEFAULT_LIMITS
-from tensor_reshape.server.calls.fair_locks import FairLock
+from tensor_reshape.server.engine.fair_locks import FairLock
 from tensor_reshape.server.http.apps import build_app
 from tensor_reshape.server.http.askers import ask_here
 from tensor_reshape.server.http.explorer.pages import build_routes
@@ -22,7 +22,6 @@ from tensor_reshape.server.http.json_methods import build_json_methods
 from tensor_reshape.server.http.requests import LOCAL_HOSTS
 from tensor_reshape.server.service.methods import ReshapeService
 from tensor_reshape.server.settings.serving import ServingSettings
-from tensor_reshape.wire.methods import INFER_SHAPE
 
 _HOST = "127.0.0.1"
 
@@ -75,9 +74,8 @@ class _Server(uvicorn.Server):
 
 def _serve(listener: socket.socket, say: Callable[[], None]) -> None:
     service = ReshapeService(DEFAULT_LIMITS, make_turns=FairLock)
-    infer = next(method for method in service.methods.unary if method.name == INFER_SHAPE.path)
-    routes = build_routes(ask_here, infer, ServingSettings.listen)  # where `serve` is, if it is started too
-    app = build_app(ask_here, build_json_methods(service.methods), hosts=LOCAL_HOSTS, routes=routes)
+    routes = build_routes(ask_here, service, ServingSettings.listen)  # where `serve` is, if it is started too
+    app = build_app(ask_here, build_json_methods(service), hosts=LOCAL_HOSTS, routes=routes)
     config = uvicorn.Config(
         app, lifespan="off", log_level="warning", server_header=False, ws="none", timeout_graceful_shutdown=1
     )

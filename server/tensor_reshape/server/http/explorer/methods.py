@@ -7,23 +7,26 @@ and write takes turns, as all that computes with the interpreter's lock; and alw
 import json
 from collections.abc import Sequence
 
-from tensor_reshape.server.calls.fair_locks import FairLock
+from tensor_reshape.rules.questions import ShapeAnswer, ShapeRequest
+from tensor_reshape.server.engine.fair_locks import FairLock
 from tensor_reshape.server.http.explorer.answers import answer_typed
 from tensor_reshape.server.http.explorer.typed_questions import TypedQuestion
-from tensor_reshape.server.service.methods import IsOver, Method
+from tensor_reshape.server.service.methods import IsOver, Method, ReshapeService
+from tensor_reshape.server.service.works import find_questions, leave_to_a_thread
+from tensor_reshape.wire.methods import INFER_SHAPE
 
 
-def build_explorer_method(infer: Method, listen: Sequence[str]) -> Method:
-    """Returns the method that answers typed questions by asking `infer`; see `pages.build_routes`."""
+def build_explorer_method(service: ReshapeService, listen: Sequence[str]) -> Method:
+    """Returns the method that answers what was typed by asking `service`; see `pages.build_routes`."""
     turns = FairLock()
 
     def answer(query: bytes, is_over: IsOver) -> bytes:
+        def ask(request: ShapeRequest) -> ShapeAnswer:
+            return service.ask(lambda: request, lambda told: told, is_over)
+
         with turns:
-            record = answer_typed(TypedQuestion.of(query), lambda raw: infer.answer(raw, is_over), listen)
+            record = answer_typed(TypedQuestion.of(query), ask, listen)
             return json.dumps(record, separators=(",", ":")).encode()
 
-    return infer._replace(answer=answer, answer_light=_leave_to_a_thread)
-
-
-def _leave_to_a_thread(_query: bytes) -> None:
-    """A drawing takes a millisecond, which other calls need not wait for."""
+    # A drawing takes a millisecond, which other calls need not wait for.
+    return Method(INFER_SHAPE.path, answer, leave_to_a_thread, find_questions)

@@ -15,7 +15,7 @@ from starlette.routing import Route
 from tensor_reshape.server.http.apps import MethodApp
 from tensor_reshape.server.http.askers import Asker
 from tensor_reshape.server.http.explorer.methods import build_explorer_method
-from tensor_reshape.server.service.methods import Method
+from tensor_reshape.server.service.methods import ReshapeService
 
 _PAGE = "index.html"
 _TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
@@ -25,12 +25,12 @@ _POLICY = (
 )
 
 
-def build_routes(ask: Asker, infer: Method, listen: Sequence[str]) -> list[Route]:
+def build_routes(ask: Asker, service: ReshapeService, listen: Sequence[str]) -> list[Route]:
     """Returns the routes of the page and of its answers.
 
     Args:
         ask: has a method answer a request.
-        infer: the service's InferShape.
+        service: what answers.
         listen: the addresses of gRPC, with their real ports: for the code that the page shows.
     """
     folder = files(__package__) / "static"
@@ -39,7 +39,7 @@ def build_routes(ask: Asker, infer: Method, listen: Sequence[str]) -> list[Route
         Route("/" if name == _PAGE else f"/explore/{name}", _build_file(name, (folder / name).read_bytes()))
         for name in names
     ]
-    answers = MethodApp(build_explorer_method(infer, listen), ask)
+    answers = MethodApp(build_explorer_method(service, listen), ask)
     return [*routes, Route("/explore/answer", answers, methods=["GET"])]
 
 

@@ -1,0 +1,31 @@
+"""What is served, and what all of its calls share."""
+
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from tensor_reshape.server.engine.effects import Perform
+from tensor_reshape.server.engine.engine import Engine
+from tensor_reshape.server.service.methods import MethodTable, ReshapeService
+from tensor_reshape.server.service.works import Work
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """The methods of the service, and what all of their calls share.
+
+    Attributes:
+        engine: what decides.
+        perform: does what it has decided.
+        methods: all of them.
+        answers: what answers those of the contract: for other forms of them.
+        pools: threads for what takes long.
+        max_calls: how many calls are taken at once.
+    """
+
+    engine: Engine
+    perform: Perform
+    methods: MethodTable
+    answers: ReshapeService
+    pools: Mapping[Work, ThreadPoolExecutor]
+    max_calls: int

@@ -1,0 +1,126 @@
+"""Whose a call is: the address of its caller, and the connection.
+
+- gRPC names a connection `ipv4:HOST:PORT`, `ipv6:%5BHOST%5D:PORT` or `unix:`, with or without a path.
+- The calls of a proxy that the configuration names are of the callers that it names in `x-forwarded-for`. Only the last
+  address there is the proxy's word: what stands before it came from the caller. Nobody else's word is taken.
+"""
+
+import socket
+from collections.abc import Iterable
+from functools import lru_cache
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+from typing import NamedTuple
+
+from tensor_reshape.server.engine.heads import Metadata
+
+FORWARDED_KEY = "x-forwarded-for"
+"""The metadata in which proxies name the caller."""
+
+UNIX = "unix:"
+"""How the configuration names a proxy that calls by a unix socket."""
+
+_V6_BEGINS = "ipv6:%5B"
+_V4_MAPPED = "::ffff:"
+
+
+class Source(NamedTuple):
+    """Whose something is.
+
+    Attributes:
+        address: of the caller.
+        connection: its name.
+    """
+
+    address: str
+    connection: str
+
+
+@lru_cache(maxsize=8192)
+def find_source(peer: str) -> Source:
+    """Returns whose a call is that comes by a connection of that name; kept, since every call asks for it."""
+    return Source(find_address(peer), peer)
+
+
+def name_peer(connection: socket.socket) -> str:
+    """Returns the name that gRPC would give a connection.
+
+    Raises:
+        OSError: it has been closed.
+    """
+    host, port, *rest = connection.getpeername()
+    if connection.family == socket.AF_INET or host.startswith(_V4_MAPPED):
+        return f"ipv4:{host.removeprefix(_V4_MAPPED)}:{port}"
+    scope = rest[1]  # of an address that only means something on one network
+    return f"ipv6:%5B{host}{f'%25{scope}' if scope else ''}%5D:{port}"
+
+
+def is_shared(peer: str) -> bool:
+    """Whether a connection's name is that of all clients of a unix socket: no share can be one client's there."""
+    return peer.startswith("unix")
+
+
+def find_address(peer: str) -> str:
+    """Returns the address in a connection's name; of IPv6 its /64 network, of which a stranger has all addresses."""
+    if is_shared(peer):
+        return peer
+    address = peer.rpartition(":")[0]
+    if not address.startswith(_V6_BEGINS):
+        return address
+    host = address.removeprefix(_V6_BEGINS).removesuffix("%5D").partition("%25")[0]
+    try:
+        return socket.inet_pton(socket.AF_INET6, host)[:8].hex()
+    except OSError:
+        return address
+
+
+class Sources:
+    """Finds whose calls are, also of those that proxies forward."""
+
+    def __init__(self, proxies: Iterable[str] = ()) -> None:
+        """Takes the word of `proxies`: IP addresses, networks, or `UNIX`."""
+        named = tuple(proxies)
+        self._trusts_unix = UNIX in named
+        self._networks = tuple(ip_network(proxy, strict=False) for proxy in named if proxy != UNIX)
+        self.has_proxies = bool(named)
+
+    def find(self, peer: str, metadata: Metadata) -> Source:
+        """Returns whose a call is that comes by a connection of that name, with this metadata."""
+        source = find_source(peer)
+        if not self.has_proxies or not self._is_proxy(peer):
+            return source
+        values = [value for name, value in metadata if name == FORWARDED_KEY]
+        address = _find_forwarded(values[-1]) if values else ""
+        return Source(address, peer) if address else source
+
+    def _is_proxy(self, peer: str) -> bool:
+        if is_shared(peer):
+            return self._trusts_unix
+        host = _find_host(peer)
+        return host is not None and any(host in network for network in self._networks)
+
+
+@lru_cache(maxsize=8192)
+def _find_host(peer: str) -> IPv4Address | IPv6Address | None:
+    kind, _, rest = peer.partition(":")
+    host = rest.rpartition(":")[0]
+    if kind == "ipv6":
+        host = host.removeprefix("%5B").removesuffix("%5D").partition("%25")[0]
+    return _read_address(host)
+
+
+@lru_cache(maxsize=8192)
+def _find_forwarded(value: str | bytes) -> str:
+    """Returns the last address of a header, as `find_address` does that of a connection; empty where it is none."""
+    last = str(value).rpartition(",")[2].strip()
+    host = _read_address(last) or _read_address(last.rpartition(":")[0].strip("[]"))  # some add the port
+    if host is None:
+        return ""
+    return find_address(f"ipv4:{host}:0" if isinstance(host, IPv4Address) else f"ipv6:%5B{host}%5D:0")
+
+
+def _read_address(text: str) -> IPv4Address | IPv6Address | None:
+    try:
+        address = ip_address(text)
+    except ValueError:
+        return None
+    return getattr(address, "ipv4_mapped", None) or address

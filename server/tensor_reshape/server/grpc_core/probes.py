@@ -1,0 +1,87 @@
+"""Whether the seam can serve in this process: asked once, by a real call, before anything else uses it."""
+
+import inspect
+import secrets
+import sys
+from functools import cache
+from threading import Event
+
+import grpc
+
+from tensor_reshape.server.engine.sources import Source
+from tensor_reshape.server.grpc_core.binding import SeamError, load
+
+_METHOD = "/probe"
+_MESSAGE = b"message"
+_PAIR = ("probe", "value")
+_SECONDS = 10.0
+_NAME_BYTES = 16
+_OPTIONS = (("grpc.so_reuseport", 0), ("grpc.enable_http_proxy", 0))
+
+
+@cache
+def find_obstacle() -> str:
+    """Returns why the seam cannot serve in this process; empty where it can."""
+    if inspect.unwrap(grpc.server) is not grpc.server or grpc.server.__module__ != "grpc":
+        return "grpc.server was replaced, as an instrumentation does, so that interceptors see its calls"
+    try:
+        load()
+        _make_call()
+    except SeamError as error:
+        return str(error)
+    except Exception as error:  # noqa: BLE001 - whatever it is, the seam cannot be used
+        return f"a call through grpcio {grpc.__version__} failed: {type(error).__name__}"
+    return ""
+
+
+def _make_call() -> None:
+    """Makes a call with metadata, a message, an answer and a status over a socket of this process.
+
+    Raises:
+        SeamError: the call did not arrive as it was made.
+    """
+    from tensor_reshape.server.grpc_core.calls import Call, NewCall  # noqa: PLC0415 - not before `load` has looked
+    from tensor_reshape.server.grpc_core.servers import Server  # noqa: PLC0415
+
+    over = Event()
+
+    class _Echo(Call):
+        """Answers a message with itself."""
+
+        def on_message(self, raw: bytes | None) -> None:
+            with self.lock:
+                if raw is not None and _PAIR in self.head.metadata:
+                    self.send(raw)
+
+        def on_sent(self, size: int) -> None:
+            del size
+            self.finish()
+
+        def on_over(self) -> None:
+            if not self.is_gone:
+                over.set()
+
+    def begin(new: NewCall) -> Call:
+        call = _Echo(_METHOD, new)
+        call.receive()
+        return call
+
+    server = Server({_METHOD: begin}, lambda _name, new: begin(new), lambda _new: Source("", ""), _OPTIONS)
+    # Linux has names for sockets that are no files: whoever looks for the server's port cannot take this one for it.
+    place = f"unix-abstract:{secrets.token_hex(_NAME_BYTES)}" if sys.platform == "linux" else "127.0.0.1:0"
+    port = server.add_port(place, None)
+    address = place if place.startswith("unix") else f"127.0.0.1:{port}"
+    server.start()
+    try:
+        # The original function, without any instrumentation around it: the call is nobody's, and belongs in no trace.
+        with inspect.unwrap(grpc.insecure_channel)(address, options=_OPTIONS) as channel:
+            ask: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(_METHOD)
+            answer = ask(_MESSAGE, metadata=(_PAIR,), timeout=_SECONDS, wait_for_ready=True)
+            ended = over.wait(_SECONDS)
+    finally:
+        server.stop()
+        server.cancel_calls()
+        server.wait(_SECONDS)
+    if answer != _MESSAGE or not ended:
+        message = f"a call through grpcio {grpc.__version__} did not arrive as it was made"
+        raise SeamError(message)

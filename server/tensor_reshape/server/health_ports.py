@@ -1,0 +1,85 @@
+"""A port for health alone, in plain text: for probes that have no certificate, as those of Kubernetes.
+
+- It is a server of its own with the methods of Health and no others. So what else is served cannot be reached there,
+  whoever comes, and what may be sent there is small.
+- It says NOT_SERVING also while the thread that receives the calls of the service makes no turn: the port has a thread
+  of its own, and would otherwise answer for a server that hangs. A turn is made at least once a second, and on a busy
+  machine somewhat later. The stock server reports no turns.
+"""
+
+import math
+import time
+from dataclasses import replace
+
+from tensor_reshape.rules.limits import MAX_HEADER_BYTES
+from tensor_reshape.server.builtin.methods import build_health
+from tensor_reshape.server.config import Config
+from tensor_reshape.server.transport.listeners import bind
+from tensor_reshape.server.transport.options import build_options
+from tensor_reshape.server.transports import build_server
+
+_STOP_SECONDS = 5.0
+SILENT_SECONDS = 5.0
+"""How long the service's thread may make no turn. One answer that is made on it takes some milliseconds."""
+
+
+class HealthPort:
+    """Says of a server on a port of its own whether it serves.
+
+    Attributes:
+        address: where, with its real port.
+    """
+
+    def __init__(self, config: Config, address: str, max_connections: int, *, shares: bool) -> None:
+        """Binds `address`.
+
+        Args:
+            config: of the server that it speaks of; of its limits the port has those of connections.
+            address: as `Config.health_listen` has it.
+            max_connections: how many connections it takes.
+            shares: whether other processes listen on the same port.
+
+        Raises:
+            ConfigError: the address cannot be bound.
+        """
+        self._health, methods = build_health()
+        self._is_stopping = False
+        # When the service's thread has made its last turn; infinite until the first. Written on that thread alone.
+        self._turned_at = math.inf
+        small = replace(config, max_message_bytes=MAX_HEADER_BYTES, compression=False)
+        self._server = build_server(None, methods, build_options(small, max_connections, shares=shares))
+        self.address = bind(self._server, address, None, held=shares)
+
+    def start(self) -> None:
+        """Starts to serve."""
+        self._server.start()
+
+    def note_turn(self) -> None:
+        """Notes a turn of the thread that receives the calls of the service."""
+        self._turned_at = time.monotonic()
+
+    def look(self, now: float) -> None:
+        """Says what has changed; to be called many times a second, on one thread.
+
+        Args:
+            now: by `time.monotonic`.
+        """
+        turns = now - self._turned_at < SILENT_SECONDS
+        if self._is_stopping or turns == self._health.is_serving():
+            return
+        if turns:
+            self._health.resume_serving()
+        if not turns or self._is_stopping:  # looked at again: the server may have begun to stop on another thread
+            self._health.stop_serving()
+
+    def stop_serving(self) -> None:
+        """Says NOT_SERVING from now on."""
+        self._is_stopping = True
+        self._health.stop_serving()
+
+    def end(self) -> None:
+        """Ends all that is under way there."""
+        self._health.end_watches()
+        self._server.stop()
+        self._server.cancel_calls()
+        self._server.wait(_STOP_SECONDS)

@@ -1,0 +1,298 @@
+"""The same service on the public parts of grpcio, for where the seam cannot serve: see `grpc_core.probes`.
+
+What it does not guarantee, because grpcio's own server does not offer it:
+
+- A message is received before anything is known of its call: memory is bounded by `--max-calls` and
+  `--max-message-bytes`, and the budget counts a message when it has arrived.
+- Each call holds a thread from its first message to its end, so silent callers and slow readers can take all threads;
+  health is then not answered either. Callers take no turns.
+"""
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from queue import SimpleQueue
+from typing import Any, NoReturn
+
+import grpc
+
+from tensor_reshape.rules.errors import LimitError, Reason
+from tensor_reshape.server.builtin.bounded_calls import answer
+from tensor_reshape.server.builtin.methods import BuiltinMethod, Shape
+from tensor_reshape.server.engine.call_logs import log_bad_end
+from tensor_reshape.server.engine.heads import CallHead, note_answer
+from tensor_reshape.server.engine.lifecycle import Ending, Lifecycle, State
+from tensor_reshape.server.engine.services import Service
+from tensor_reshape.server.engine.statuses import OK, End, choose_end, refuse_empty_call
+from tensor_reshape.server.service.methods import Method, StreamMethod
+
+_THREADS = 128
+_NEWS_SECONDS = 0.2  # how often a watch looks for news: it has a thread, and nothing wakes it
+_FOREVER = 1e9
+
+
+class StockCall:
+    """One call of the service: its thread waits for what the engine brings."""
+
+    def __init__(self, method: str, service: Service, context: grpc.ServicerContext) -> None:
+        """Idle until `enter`."""
+        self._engine, self._perform, self._context = service.engine, service.perform, context
+        self._head = CallHead(method, context.invocation_metadata())
+        self._head.name_caller(context.peer(), context.auth_context)  # type: ignore[arg-type] # lists, not bytes
+        self.life = Lifecycle(self, method)
+        self.life.head = self._head
+        self._signals: SimpleQueue[LimitError | None] = SimpleQueue()  # None: the engine has room
+
+    def enter(self) -> None:
+        """Enters the call, and waits for room to have received its message.
+
+        Raises:
+            ReshapeError: a gate's refusal, or SERVER_BUSY.
+        """
+        if not self._context.add_callback(self._on_over):
+            self._on_over()
+        self._perform(self._engine.enter(self.life, self._context.peer()))
+        self.wait()
+        if self._head.trailing:
+            self._context.set_trailing_metadata(self._head.trailing)
+
+    def wait(self) -> None:
+        """Waits until there is room.
+
+        Raises:
+            LimitError: the call is given up, or over.
+        """
+        refusal = self._signals.get()
+        if refusal is not None:
+            raise refusal
+
+    def answer_unary(self, method: Method, raw: bytes) -> bytes:
+        """Answers the message of a unary call.
+
+        Raises:
+            ReshapeError: the call ends with this refusal.
+        """
+        self.enter()
+        self.take(raw)
+        response = method.answer_light(raw)
+        if response is None:
+            self._perform(self._engine.request_work(self.life))
+            self.wait()
+            if not self._engine.take_up(self.life):
+                self.wait()
+            response = method.answer(raw, lambda: self.life.is_over)
+        note_answer(self._head, response)
+        self._perform(self._engine.end(self.life, OK, len(response)).effects)
+        return response
+
+    def answer_stream(self, stream: StreamMethod, requests: Iterator[bytes]) -> Iterator[bytes]:
+        """Yields the answers to the messages of a stream.
+
+        Raises:
+            ReshapeError: the call ends with this refusal.
+        """
+        session = stream.open(lambda size: self._perform(self._engine.reserve(self.life, size)))
+        self.enter()
+        for raw in requests:
+            self.take(raw)
+            answers = list(session.receive(raw))
+            note_answer(self._head, *answers[:1])
+            self._perform(self._engine.answer(self.life, answers, None if session.is_between_tensors else len(raw)))
+            while self.life.outbox:
+                message = self.life.outbox.popleft()
+                yield message
+                self._perform(self._engine.sent(self.life, len(message)))
+            self.wait()  # for room to receive the next one
+        self._engine.message_received(self.life, None)
+        session.finish()
+        self._perform(self._engine.end(self.life, OK).effects)
+
+    def take(self, raw: bytes) -> None:
+        """Notes that a message has arrived.
+
+        Raises:
+            LimitError: the call is given up, or over.
+        """
+        if not self._engine.message_received(self.life, len(raw)):
+            self.wait()
+
+    def refuse(self, error: Exception) -> NoReturn:
+        """Ends the call with what `error` says."""
+        end = choose_end(error, self._head)
+        ended = self._engine.end(self.life, end.ending)
+        self._perform(ended.effects)
+        if ended.is_first:
+            log_bad_end(self._head, end.ending, self.life.began, end.field)
+        _abort(self._context, end)
+
+    def start_read(self) -> None:
+        """Wakes the thread; see `ServedCall`."""
+        self._signals.put(None)
+
+    start_work = start_read  # there is one thread, and it knows what it waits for
+
+    def start_send(self) -> None:
+        """Does nothing: the thread that answers sends; see `ServedCall`."""
+
+    def give_up(self, refusal: LimitError, state: State) -> None:
+        """Ends the call with a refusal; see `ServedCall`."""
+        log_bad_end(self._head, Ending(refusal.code_name, str(refusal.reason)), self.life.began)
+        self._signals.put(refusal)
+        if state is State.RECEIVING:
+            self._context.cancel()  # nothing else ends a read; the caller sees CANCELLED
+
+    def drop(self, refusal: LimitError) -> None:
+        """Ends the call at once; see `ServedCall`."""
+        log_bad_end(self._head, Ending("CANCELLED", str(refusal.reason)), self.life.began)
+        self._context.cancel()
+
+    def _on_over(self) -> None:
+        self._perform(self._engine.release(self.life))
+        self._signals.put(LimitError("the call is over", reason=Reason.STALLED))
+
+
+class StockServer(grpc.GenericRpcHandler):
+    """A server; it has the methods of `grpc_core.servers.Server` that a runner calls.
+
+    Attributes:
+        begun: how many calls have been begun.
+        is_deaf: never: grpcio says nothing of the thread that receives calls.
+        on_turn: is not called, since nothing is known of turns.
+        on_unknown: called with the name of a method that is called and that nobody serves.
+    """
+
+    is_deaf = False
+
+    def __init__(
+        self, service: Service | None, builtin: Iterable[BuiltinMethod], options: Sequence[tuple[str, int]]
+    ) -> None:
+        """Makes a server that listens nowhere yet: see `transports.build_server`."""
+        self.begun = 0
+        self.on_turn: Callable[[], None] | None = None
+        self.on_unknown: Callable[[str], None] = lambda _name: None
+        self._handlers: dict[str, grpc.RpcMethodHandler[bytes, bytes]] = {}
+        for method in builtin:
+            self._handlers[method.name] = _build_builtin(method)
+        if service is not None:
+            for unary in service.methods.unary:
+                serve = partial(_serve_unary, service, unary)
+                self._handlers[unary.name] = grpc.stream_unary_rpc_method_handler(serve)
+            for stream in service.methods.streams:
+                serve_stream = partial(_serve_stream, service, stream)
+                self._handlers[stream.name] = grpc.stream_stream_rpc_method_handler(serve_stream)
+        self._stopped: threading.Event | None = None
+        most = service.max_calls if service else _THREADS
+        # By name: instrumentations add arguments of their own.
+        self._server = grpc.server(
+            ThreadPoolExecutor(_THREADS), handlers=[self], options=options, maximum_concurrent_rpcs=most
+        )
+
+    def service(self, handler_call_details: grpc.HandlerCallDetails) -> "grpc.RpcMethodHandler[bytes, bytes] | None":
+        """Returns how a method's calls are served."""
+        self.begun += 1
+        method = handler_call_details.method
+        if method not in self._handlers:
+            self.on_unknown(method)
+        return self._handlers.get(method)
+
+    def add_port(self, address: str, credentials: grpc.ServerCredentials | None) -> int:
+        """Binds an address, and returns its port.
+
+        Raises:
+            RuntimeError: it cannot be bound.
+        """
+        if credentials is None:
+            return self._server.add_insecure_port(address)
+        return self._server.add_secure_port(address, credentials)
+
+    def start(self) -> None:
+        """Starts to serve."""
+        self._server.start()
+
+    def stop(self) -> None:
+        """Stops listening and refuses calls; those under way go on. May be called again."""
+        if self._stopped is None:
+            self._stopped = self._server.stop(_FOREVER)
+
+    def cancel_calls(self) -> None:
+        """Cancels the calls under way."""
+        self._server.stop(0)  # with None it would wait for the end, however long that takes
+
+    def wait(self, seconds: float) -> bool:
+        """Awaits the end of all calls of a server that stops, for so long at most; returns whether they have ended."""
+        return self._stopped is not None and self._stopped.wait(seconds)
+
+
+def _serve_unary(service: Service, method: Method, requests: Iterator[bytes], context: grpc.ServicerContext) -> bytes:
+    call = StockCall(method.name, service, context)
+    try:
+        raw = next(requests, None)
+        if raw is None:
+            call.enter()  # gates and observers see it as any other
+            service.engine.message_received(call.life, None)
+            raise refuse_empty_call()  # noqa: TRY301 - all that ends the call badly does so in one place
+        return call.answer_unary(method, raw)
+    except grpc.RpcError:
+        raise  # the call is over
+    except Exception as error:  # noqa: BLE001 - whatever it is, the caller is told no more than that
+        call.refuse(error)
+
+
+def _serve_stream(
+    service: Service, stream: StreamMethod, requests: Iterator[bytes], context: grpc.ServicerContext
+) -> Iterator[bytes]:
+    call = StockCall(stream.name, service, context)
+    try:
+        yield from call.answer_stream(stream, requests)
+    except grpc.RpcError:
+        raise  # the call is over
+    except Exception as error:  # noqa: BLE001 - whatever it is, the caller is told no more than that
+        call.refuse(error)
+
+
+def _build_builtin(method: BuiltinMethod) -> "grpc.RpcMethodHandler[bytes, bytes]":
+    if method.shape is Shape.ANSWER:
+        return grpc.unary_unary_rpc_method_handler(partial(_answer, method))
+    if method.shape is Shape.EXCHANGE:
+        return grpc.stream_stream_rpc_method_handler(partial(_exchange, method))
+    return grpc.unary_stream_rpc_method_handler(partial(_watch, method))
+
+
+def _answer(method: BuiltinMethod, raw: bytes, context: grpc.ServicerContext) -> bytes:
+    head = CallHead(method.name, context.invocation_metadata())
+    head.name_caller(context.peer(), context.auth_context)  # type: ignore[arg-type] # lists, not bytes
+    refusal = method.gates.find_refusal(head) if method.gates else None
+    outcome: Any = choose_end(refusal, head) if refusal else answer(lambda: head, method.respond, raw)
+    head.leave()
+    if isinstance(outcome, End):
+        _abort(context, outcome)
+    return bytes(outcome)
+
+
+def _exchange(method: BuiltinMethod, requests: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
+    for raw in requests:
+        yield _answer(method, raw, context)
+
+
+def _watch(method: BuiltinMethod, raw: bytes, context: grpc.ServicerContext) -> Iterator[bytes]:
+    head = CallHead(method.name, context.invocation_metadata())
+    health = method.health
+    outcome = answer(lambda: head, health.open_watch, raw) if health else None
+    if isinstance(outcome, End):
+        _abort(context, outcome)
+    over = threading.Event()
+    context.add_callback(over.set)
+    while outcome is not None and not over.is_set():
+        news = outcome.find_news()
+        if news is not None:
+            yield news
+        elif outcome.is_over:
+            return
+        over.wait(_NEWS_SECONDS)
+
+
+def _abort(context: grpc.ServicerContext, end: End) -> NoReturn:
+    """Ends a call, by the exception with which `abort` leaves the handler."""
+    context.set_trailing_metadata(end.status.trailing_metadata)
+    context.abort(end.status.code, end.status.details)

@@ -1,0 +1,71 @@
+"""What takes calls from the network: the seam to gRPC's core where it can serve, else the public parts of grpcio."""
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+import grpc
+
+from tensor_reshape.server.builtin.methods import BuiltinMethod
+from tensor_reshape.server.engine.services import Service
+from tensor_reshape.server.grpc_core.probes import find_obstacle
+
+CORE, STOCK = "core", "stock"
+"""How the log, ServerInfo and a metric call the two."""
+
+
+class Server(Protocol):
+    """A server: see `grpc_core.servers.Server`.
+
+    Attributes:
+        begun: how many calls have been begun.
+        is_deaf: whether the thread that receives calls has ended although nobody has stopped the server.
+        on_turn: called at each turn of that thread, where it is known; None: nobody wants to know.
+        on_unknown: called with the name of a method that is called and that nobody serves.
+    """
+
+    begun: int
+    on_turn: Callable[[], None] | None
+    on_unknown: Callable[[str], None]
+
+    @property
+    def is_deaf(self) -> bool:
+        """See above."""
+
+    def add_port(self, address: str, credentials: grpc.ServerCredentials | None) -> int:
+        """Binds an address, and returns its port; raises RuntimeError where it cannot be bound."""
+
+    def start(self) -> None:
+        """Starts to serve."""
+
+    def stop(self) -> None:
+        """Stops listening and refuses calls; those under way go on."""
+
+    def cancel_calls(self) -> None:
+        """Cancels the calls under way of a server that stops."""
+
+    def wait(self, seconds: float) -> bool:
+        """Awaits the end of all calls of a server that stops; returns whether they have ended."""
+
+
+def choose_serving() -> str:
+    """Returns CORE or STOCK: what serves calls in this process."""
+    return STOCK if find_obstacle() else CORE
+
+
+def build_server(
+    service: Service | None, builtin: Sequence[BuiltinMethod], options: Sequence[tuple[str, int]]
+) -> Server:
+    """Returns a server that listens nowhere yet.
+
+    Args:
+        service: what is served; None: nothing but `builtin`.
+        builtin: health, reflection and the like.
+        options: channel arguments of gRPC's core.
+    """
+    if choose_serving() == CORE:
+        from tensor_reshape.server.handlers.servers import build_core_server  # noqa: PLC0415 - the probe comes first
+
+        return build_core_server(service, builtin, options)
+    from tensor_reshape.server.stock import StockServer  # noqa: PLC0415 - hardly any server needs it
+
+    return StockServer(service, builtin, options)

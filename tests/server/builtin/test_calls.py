@@ -1,0 +1,181 @@
+"""Calls of health and reflection answer truly whatever comes, and hold no thread."""
+
+import logging
+import threading
+from collections.abc import Iterator
+from functools import partial
+
+import pytest
+from grpc_health.v1 import health_pb2
+from grpc_reflection.v1alpha import reflection_pb2
+
+from http2 import HEALTH_CHECK, HEALTH_WATCH, REFLECTION, SECONDS, Connection, End, grpc_message
+from in_process import ANY_PORT, run_runner
+from tensor_reshape.rules.limits import MAX_HEADER_BYTES
+from tensor_reshape.server.builtin import calls
+from tensor_reshape.server.builtin.bounded_calls import MAX_SILENT
+from tensor_reshape.server.builtin.calls import AnswerCall, BuiltinCall
+from tensor_reshape.server.config import Config
+from tensor_reshape.server.oip.methods import build_probes
+from tensor_reshape.server.runner import Runner
+from tensor_reshape.wire.methods import SERVICE
+
+HEALTH_LIST = "/grpc.health.v1.Health/List"
+# The oldest of the health package that is admitted has no List, and then no server has.
+LISTS = (HEALTH_LIST,) if hasattr(health_pb2, "HealthListRequest") else ()
+METHODS = (HEALTH_CHECK, *LISTS, HEALTH_WATCH, REFLECTION)
+OK, INVALID_ARGUMENT, NOT_FOUND, RESOURCE_EXHAUSTED, UNAVAILABLE = "0", "3", "5", "8", "14"
+CANCELLED = {"1", "RST"}
+SERVING, NOT_SERVING = grpc_message(b"\x08\x01"), grpc_message(b"\x08\x02")
+LIST_SERVICES = reflection_pb2.ServerReflectionRequest(list_services="").SerializeToString()
+
+
+@pytest.fixture
+def runner() -> Iterator[Runner]:
+    with run_runner(Config(listen=(ANY_PORT,), drain_seconds=0, grace_seconds=0)) as runner:
+        yield runner
+
+
+@pytest.fixture
+def connection(runner: Runner) -> Iterator[Connection]:
+    with Connection(runner.addresses[0]) as connection:
+        yield connection
+
+
+def ask(connection: Connection, path: str, message: bytes) -> tuple[End, bytes]:
+    """Makes a call with one message, and returns its end and what came before that."""
+    stream = connection.open(path)
+    connection.send_data(stream, grpc_message(message), end=True)
+    return connection.await_end(stream), connection.bodies.get(stream, b"")
+
+
+def watch(connection: Connection) -> int:
+    stream = connection.open(HEALTH_WATCH)
+    connection.send_data(stream, grpc_message(b""))
+    assert connection.await_(lambda: connection.bodies.get(stream) == SERVING)
+    return stream
+
+
+@pytest.mark.parametrize("garbage", [b"\xff\xff", b"\x0a\x05a", b"\x0a\x01\xff"], ids=["wire", "short", "no text"])
+@pytest.mark.parametrize("path", [HEALTH_CHECK, HEALTH_WATCH, REFLECTION])
+def test_garbage_is_refused(connection: Connection, path: str, garbage: bytes):
+    end, body = ask(connection, path, garbage)
+    assert (end.status, body) == (INVALID_ARGUMENT, b"")
+
+
+@pytest.mark.parametrize("path", [HEALTH_CHECK, *LISTS, HEALTH_WATCH, *build_probes(bool)])
+def test_a_call_without_a_message_is_refused(connection: Connection, path: str):
+    assert connection.await_end(connection.open(path, end=True)).status == INVALID_ARGUMENT
+
+
+def test_a_reflection_stream_without_a_message_ends_well(connection: Connection):
+    assert connection.await_end(connection.open(REFLECTION, end=True)).is_ok
+
+
+@pytest.mark.parametrize("path", METHODS)
+def test_a_message_that_is_too_large_is_refused(connection: Connection, path: str):
+    end, body = ask(connection, path, b"\x0a\x81\x80\x04" + bytes(MAX_HEADER_BYTES + 1))
+    assert (end.status, body) == (RESOURCE_EXHAUSTED, b"")
+
+
+@pytest.mark.parametrize(
+    ("service", "status", "answer"), [("", OK, SERVING), (SERVICE, OK, SERVING), ("another", NOT_FOUND, b"")]
+)
+def test_health_is_that_of_the_server_and_of_its_service(
+    connection: Connection, service: str, status: str, answer: bytes
+):
+    request = health_pb2.HealthCheckRequest(service=service).SerializeToString()
+    end, body = ask(connection, HEALTH_CHECK, request)
+    assert (end.status, body) == (status, answer)
+
+
+def test_each_message_of_a_reflection_stream_has_its_answer(connection: Connection):
+    stream = connection.open(REFLECTION)
+
+    def has_answers(count: int) -> bool:
+        return connection.bodies.get(stream, b"").count(SERVICE.encode()) == count
+
+    for count in range(1, 4):
+        connection.send_data(stream, grpc_message(LIST_SERVICES))
+        assert connection.await_(partial(has_answers, count))
+    connection.send_data(stream, b"", end=True)
+    assert connection.await_end(stream).is_ok
+
+
+def test_messages_that_come_together_are_answered_one_by_one(connection: Connection):
+    stream = connection.open(REFLECTION)
+    connection.send_data(stream, grpc_message(LIST_SERVICES) * 3, end=True)
+    assert connection.await_end(stream).is_ok
+    assert connection.bodies[stream].count(SERVICE.encode()) == 3
+
+
+def test_calls_that_wait_for_a_message_hold_no_thread(connection: Connection):
+    assert connection.call(HEALTH_CHECK, b"").is_ok
+    before = threading.active_count()
+    for _ in range(MAX_SILENT // 2):
+        connection.open(HEALTH_CHECK)
+        connection.open(REFLECTION)
+        watch(connection)
+    assert threading.active_count() <= before  # those of servers of other tests may still be ending
+
+
+def test_a_server_that_stops_tells_who_watches_the_news_and_ends_what_waits(connection: Connection, runner: Runner):
+    watched, silent, reflected = watch(connection), connection.open(HEALTH_CHECK), connection.open(REFLECTION)
+    assert connection.ping()
+    runner.stop()
+    assert connection.await_end(watched).is_ok
+    assert connection.bodies[watched] == SERVING + NOT_SERVING
+    assert [connection.await_end(stream).status for stream in (silent, reflected)] == [UNAVAILABLE] * 2
+
+
+def test_one_call_too_many_has_the_oldest_told_why_it_goes(connection: Connection):
+    streams = [connection.open(HEALTH_CHECK) for _ in range(MAX_SILENT + 1)]
+    assert connection.await_end(streams[0]).status == RESOURCE_EXHAUSTED
+
+
+def test_a_stream_that_does_not_take_its_answer_is_cancelled_when_it_must_go(runner: Runner):
+    # The core waits for the window before it says that an answer has gone.
+    with Connection(runner.addresses[0], initial_window=0) as full, Connection(runner.addresses[0]) as other:
+        stuck = full.open(REFLECTION)
+        full.send_data(stuck, grpc_message(LIST_SERVICES))
+        assert full.await_(lambda: ":status" in full.headers.get(stuck, {}))
+        for _ in range(MAX_SILENT):
+            other.open(REFLECTION)
+        assert full.await_end(stuck).status in CANCELLED
+
+
+def fail(*_: object) -> None:
+    message = "a secret"
+    raise RuntimeError(message)
+
+
+@pytest.mark.parametrize("path", [HEALTH_CHECK, HEALTH_WATCH, REFLECTION])
+@pytest.mark.parametrize("name", ["make_room", "answer"])
+def test_a_bug_ends_its_call_and_nothing_else(
+    connection: Connection, path: str, name: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    monkeypatch.setattr(calls, name, fail)
+    with caplog.at_level(logging.ERROR):
+        end = connection.call(path, b"")
+    assert (end.status in CANCELLED, "secret" in end.message) == (True, False)
+    assert {record.message for record in caplog.records} == {"bug"}
+    monkeypatch.undo()
+    assert connection.call(HEALTH_CHECK, b"").is_ok
+
+
+@pytest.mark.parametrize(("place", "name"), [(BuiltinCall, "__init__"), (AnswerCall, "on_over")])
+def test_a_bug_at_either_end_of_a_call_harms_no_other(
+    connection: Connection, place: type, name: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    failed = threading.Event()
+
+    def fail_noted(*_: object) -> None:
+        failed.set()
+        fail()
+
+    with monkeypatch.context() as patch, caplog.at_level(logging.ERROR):
+        patch.setattr(place, name, fail_noted)
+        connection.call(HEALTH_CHECK, b"")
+        assert failed.wait(SECONDS)
+    assert connection.call(HEALTH_CHECK, b"").is_ok
+    assert {record.message for record in caplog.records} == {"bug"}

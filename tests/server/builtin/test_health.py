@@ -1,0 +1,85 @@
+"""What the server says of itself, and to whom: without a socket."""
+
+import pytest
+from grpc_health.v1 import health_pb2
+
+from tensor_reshape.rules.errors import LimitError, ReshapeError
+from tensor_reshape.server.builtin.health import MAX_WATCHES_PER_CONNECTION, Health
+from tensor_reshape.wire.methods import SERVICE
+from tensor_reshape.wire.status import Status
+
+SERVING, NOT_SERVING, UNKNOWN = b"\x08\x01", b"\x08\x02", b"\x08\x03"
+
+
+class Watcher:
+    """A call of Watch that keeps what it was told."""
+
+    def __init__(self) -> None:
+        self.looks = 0
+        self.refusals: list[LimitError | None] = []
+
+    def look(self) -> None:
+        self.looks += 1
+
+    def give_up(self, refusal: LimitError | None) -> None:
+        self.refusals.append(refusal)
+
+
+def build_request(service: str = "") -> bytes:
+    return bytes(health_pb2.HealthCheckRequest(service=service).SerializeToString())
+
+
+@pytest.mark.parametrize("service", ["", SERVICE])
+def test_a_server_serves_until_it_says_that_it_does_not(service: str):
+    health = Health()
+    assert health.check(build_request(service)) == SERVING
+    health.stop_serving()
+    assert health.check(build_request(service)) == NOT_SERVING
+
+
+def test_another_service_is_not_found():
+    status = Health().check(build_request("another"))
+    assert isinstance(status, Status)
+    assert status.code.name == "NOT_FOUND"
+
+
+# The oldest of the health package that is admitted has no List, and then no server has.
+METHODS = ["check", "open_watch", *(["list"] if hasattr(health_pb2, "HealthListRequest") else [])]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_garbage_is_refused(method: str):
+    with pytest.raises(ReshapeError):
+        getattr(Health(), method)(b"\xff")
+
+
+def test_a_watcher_is_told_once_what_it_does_not_know():
+    health = Health()
+    watch = health.open_watch(build_request())
+    assert (watch.find_news(), watch.find_news()) == (SERVING, None)
+    health.stop_serving()
+    assert (watch.find_news(), watch.find_news(), watch.is_over) == (NOT_SERVING, None, False)
+    health.end_watches()
+    assert (watch.find_news(), watch.is_over) == (None, True)
+
+
+def test_a_watcher_of_another_service_is_told_that_it_is_unknown():
+    assert Health().open_watch(build_request("another")).find_news() == UNKNOWN
+
+
+def test_all_who_watch_look_when_there_is_news_and_no_longer_when_they_have_left():
+    health, stays, leaves = Health(), Watcher(), Watcher()
+    for watcher in (stays, leaves):
+        health.join(watcher, "a")
+    health.leave(leaves)
+    health.stop_serving()
+    health.end_watches()
+    assert (stays.looks, leaves.looks) == (2, 0)
+
+
+def test_one_connection_has_only_so_many_watches_and_keeps_the_first():
+    health = Health()
+    watchers = [Watcher() for _ in range(MAX_WATCHES_PER_CONNECTION + 1)]
+    for watcher in watchers:
+        health.join(watcher, "ipv4:127.0.0.1:1")
+    assert [len(watcher.refusals) for watcher in watchers] == [0] * MAX_WATCHES_PER_CONNECTION + [1]

@@ -1,0 +1,92 @@
+"""The two pools, and what one call may take of them."""
+
+import pytest
+
+from engine_calls import MESSAGE, Caller, make
+from tensor_reshape.server.config import COST_FACTOR, Config
+from tensor_reshape.server.engine.budgets import MAX_READS, Budget
+from tensor_reshape.server.engine.lifecycle import Lifecycle
+from tensor_reshape.server.engine.sources import Source
+
+BUDGET = 82 * MESSAGE
+HALF = (BUDGET - 2 * MESSAGE) // 2
+ONE, OTHER = Source("a", "a1"), Source("b", "b1")
+
+
+@pytest.fixture
+def budget() -> Budget:
+    return Budget(Config(max_message_bytes=MESSAGE, memory_budget_bytes=BUDGET))
+
+
+@pytest.fixture
+def life() -> Lifecycle:
+    """A call of one connection, which has nothing of the budget."""
+    life = Caller(make(1)).life
+    life.source, life.reading = ONE, 0
+    return life
+
+
+def test_each_pool_has_half_of_what_the_transport_leaves(budget: Budget):
+    for pool in (budget.receiving, budget.working):
+        assert pool.take(ONE, HALF)
+        assert not pool.take(OTHER, 1)
+    assert budget.used_bytes == 2 * HALF
+
+
+def test_a_quarter_of_each_pool_is_left_for_addresses_that_have_little(budget: Budget):
+    for pool in (budget.receiving, budget.working):
+        pool.change(ONE, HALF * 3 // 4)
+        assert [pool.take(source, HALF // 4) for source in (Source("a", "a2"), OTHER)] == [False, True]
+
+
+def test_work_takes_so_many_times_a_message(budget: Budget):
+    assert (budget.read_cost, budget.work_cost) == (MESSAGE, COST_FACTOR * MESSAGE)
+
+
+def test_one_connection_receives_only_so_many_messages_at_once(budget: Budget):
+    assert [budget.receiving.take(ONE, MESSAGE) for _ in range(MAX_READS + 1)] == [True] * MAX_READS + [False]
+
+
+def test_the_pools_follow_what_a_call_holds(budget: Budget, life: Lifecycle):
+    before, life.reading = life.holdings, 700
+    budget.settle(life, before)
+    assert (budget.receiving.used, budget.working.used) == (700, 0)
+    before, life.reading, life.reserved, life.in_working_pool = life.holdings, 0, 300, True
+    budget.settle(life, before)
+    assert (budget.receiving.used, budget.working.used) == (0, 300)
+    budget.give_back(life)
+    assert (budget.used_bytes, life.holdings) == (0, (0, 0))
+
+
+def test_a_call_of_which_nothing_is_left_in_the_working_pool_is_answered_in_the_other_again(
+    budget: Budget, life: Lifecycle
+):
+    life.in_working_pool, life.held = True, 5
+    budget.settle(life, (0, 0))
+    assert not life.in_working_pool
+
+
+@pytest.mark.parametrize(
+    ("size", "kept"), [(0, 0), (10, COST_FACTOR * 20), (30, COST_FACTOR * 30)], ids=["none", "small", "large"]
+)
+def test_an_answer_is_kept_at_what_it_or_its_message_costs(budget: Budget, life: Lifecycle, size: int, kept: int):
+    life.reading, life.arrived_bytes = MESSAGE, 20
+    budget.settle(life, (0, 0))
+    budget.keep_answer(life, size)
+    assert (budget.receiving.used, budget.working.used) == life.holdings == (kept, 0)
+
+
+@pytest.mark.parametrize("held", [0, 100])
+def test_a_call_that_is_alone_may_hold_whatever_it_asks_for(budget: Budget, life: Lifecycle, held: int):
+    life.held = held
+    budget.settle(life, (0, 0))
+    assert budget.may_hold(life, 2**60)
+    budget.working.take(OTHER, 1)
+    assert not budget.may_hold(life, 2**60)
+
+
+def test_to_hold_less_is_always_allowed(budget: Budget, life: Lifecycle):
+    life.held = 100
+    budget.settle(life, (0, 0))
+    budget.working.change(OTHER, HALF)
+    assert [budget.may_hold(life, size) for size in (101, 100, 99)] == [False, True, True]

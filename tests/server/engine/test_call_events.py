@@ -1,0 +1,191 @@
+"""Over a real socket, observers see the events of a call in their order, whatever it comes to.
+
+Left out is SENT: when the transport has taken an answer, and when the next message has come, is up to the transport.
+"""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import grpc
+import pytest
+
+from ended_calls import (
+    BEGINS,
+    CASES,
+    GOOD,
+    LONG,
+    QUEUES,
+    RESHAPE,
+    SECONDS,
+    STALL_SECONDS,
+    STREAM,
+    end_call,
+    pack,
+    serve,
+)
+from http2 import HEALTH_CHECK, Connection, frame, grpc_message
+from http2 import Kind as Frame
+from in_process import BlockedBackend
+from raw_streams import begin, open_stream
+from tensor_reshape.rules.errors import Reason
+from tensor_reshape.server.engine.lifecycle import Event, State
+from tensor_reshape.server.engine.observers import CallRecord
+from tensor_reshape.server.runner import Runner
+from tensor_reshape.server.service.backend import reshape
+from tensor_reshape.server.service.methods import Backend
+
+
+@dataclass(eq=False)
+class Recorder:
+    """An observer that awaits the ends of calls."""
+
+    news: threading.Condition = field(default_factory=threading.Condition)
+    events: dict[int, list[Event]] = field(default_factory=dict)
+    done: list[tuple[CallRecord, str]] = field(default_factory=list)
+
+    def observe(self, record: CallRecord, event: Event) -> None:
+        with self.news:
+            events = self.events.setdefault(id(record), [])
+            if event is not Event.SENT:
+                events.append(event)
+            if record.state is State.DONE:
+                del self.events[id(record)]
+                self.done.append((record, " ".join(one.name for one in events)))
+            self.news.notify_all()
+
+    def await_event(self, event: Event) -> None:
+        """Awaits that the one call there is has come so far."""
+        with self.news:
+            assert self.news.wait_for(lambda: any(event in events for events in self.events.values()), SECONDS)
+
+    def await_end(self) -> tuple[CallRecord, str]:
+        """Awaits the end of the one call there is, and returns what was seen of it."""
+        with self.news:
+            assert self.news.wait_for(lambda: self.done, SECONDS), self.events
+            return self.done.pop()
+
+
+@dataclass
+class Served:
+    """A server, and what watches it."""
+
+    address: str
+    recorder: Recorder
+    runner: Runner
+
+
+@contextmanager
+def watch(backend: Backend = reshape, **settings: Any) -> Iterator[Served]:
+    recorder = Recorder()
+    with serve(backend, observers=[recorder], **settings) as runner:
+        yield Served(runner.addresses[0], recorder, runner)
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[Served]:
+    with watch(stall_seconds=STALL_SECONDS) as served:
+        yield served
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_each_call_shows_its_events(served: Served, name: str):
+    case = CASES[name]
+    end_call(served.address, case.path, case.data, ends=case.ends)
+    record, seen = served.recorder.await_end()
+    assert (seen, record.ending) == (case.events, (case.code, case.reason))
+    assert served.runner._engine.used_bytes == 0
+
+
+@pytest.mark.parametrize(("name", "messages"), [("a small call", 1), ("a stream", 2)])
+def test_a_calls_record_tells_whose_it_was_and_what_went_to_and_fro(served: Served, name: str, messages: int):
+    path, data, *_ = CASES[name]
+    end_call(served.address, path, data)
+    record, _ = served.recorder.await_end()
+    assert (record.method, record.peer.startswith("ipv4:127.0.0.1:")) == (path, True)
+    assert (record.request_messages, record.response_messages) == (messages, messages)
+    assert record.request_bytes == len(data) - len(pack(*[b""] * messages))
+    assert 6 < record.response_bytes < record.request_bytes
+
+
+@pytest.mark.parametrize("path", [RESHAPE, STREAM])
+def test_a_message_above_the_limit_ends_a_call_as_its_caller_is_told(path: str):
+    with watch(max_message_bytes=4096) as served:
+        told = end_call(served.address, path, pack(LONG))
+        record, seen = served.recorder.await_end()
+    assert (seen, told["grpc-status"]) == ("ENTER ASK READ HALF_CLOSE END OVER", "8")
+    assert record.ending == ("RESOURCE_EXHAUSTED", Reason.MESSAGE_TOO_LARGE)
+
+
+def test_foreign_methods_are_not_seen(served: Served):
+    with Connection(served.address) as connection:
+        assert connection.call(HEALTH_CHECK, b"").is_ok
+    end_call(served.address, RESHAPE, pack(GOOD))
+    assert served.recorder.await_end()[0].method == RESHAPE
+
+
+def find_a_bug(*_: object) -> None:
+    message = "a secret"
+    raise RuntimeError(message)
+
+
+def test_a_bug_ends_a_call(caplog: pytest.LogCaptureFixture):
+    with watch(find_a_bug) as served:  # type: ignore[arg-type]
+        end_call(served.address, RESHAPE, pack(GOOD))
+        record, seen = served.recorder.await_end()
+    assert (seen, record.ending) == (f"{BEGINS} END OVER", ("INTERNAL", Reason.INTERNAL_ERROR))
+    assert "bug" in [one.message for one in caplog.records]
+
+
+def cancel(connection: Connection, stream: int) -> None:
+    connection.send(frame(Frame.RST_STREAM, 0, stream, bytes(3) + b"\x08"))
+
+
+@pytest.mark.parametrize(
+    ("headers", "go"),
+    [([], cancel), ([("grpc-timeout", "1500m")], lambda *_: None)],
+    ids=["it is cancelled", "its deadline passes"],
+)
+def test_a_call_that_ends_while_it_is_worked_on_is_over_when_that_is_done(
+    headers: list[tuple[str, str]], go: Callable[[Connection, int], None]
+):
+    backend = BlockedBackend()
+    with watch(backend) as served, Connection(served.address) as connection:
+        stream = connection.open(RESHAPE, headers=headers)
+        connection.send_data(stream, grpc_message(LONG))
+        try:
+            assert backend.entered.wait(SECONDS)
+            go(connection, stream)
+            served.recorder.await_event(Event.OVER)
+            assert served.runner._engine.used_bytes > 0
+        finally:
+            backend.released.set()
+        record, seen = served.recorder.await_end()
+        assert (seen, record.ending) == (f"{BEGINS} {QUEUES} OVER END", ("CANCELLED", ""))
+        assert served.runner._engine.used_bytes == 0
+
+
+def test_a_call_above_the_number_of_calls_is_refused():
+    with (
+        watch(max_calls=1) as served,
+        grpc.insecure_channel(served.address) as channel,
+        open_stream(channel, begin()) as stream,
+    ):
+        stream.accept()
+        end_call(served.address, RESHAPE, pack(GOOD))
+        record, seen = served.recorder.await_end()
+        assert (seen, record.ending) == ("ENTER END OVER", ("RESOURCE_EXHAUSTED", Reason.SERVER_BUSY))
+
+
+def test_a_call_whose_answer_is_not_taken_is_cancelled():
+    with (
+        watch(stall_seconds=STALL_SECONDS) as served,
+        Connection(served.address, initial_window=0) as connection,
+    ):
+        stream = connection.open(RESHAPE)
+        connection.send_data(stream, grpc_message(LONG))
+        record, seen = served.recorder.await_end()
+    assert seen == f"{BEGINS} {QUEUES} END GIVE_UP OVER"
+    assert record.seconds[State.ENDING] >= STALL_SECONDS

@@ -1,0 +1,232 @@
+"""The lines of the log on calls, one for each that ends badly, and a sample of all."""
+
+import logging
+import random
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import grpc
+import pytest
+
+from ended_calls import CASES, GOOD, LONG, RESHAPE, SECONDS, STALL_SECONDS, STREAM, Case, end_call, pack, serve
+from http2 import HEALTH_CHECK, REFLECTION, Connection, frame, grpc_message
+from http2 import Kind as Frame
+from in_process import BlockedBackend
+from raw_streams import begin, open_stream
+from tensor_reshape.rules.errors import Reason
+from tensor_reshape.server.builtin.bounded_calls import MAX_SILENT
+from tensor_reshape.server.engine.call_logs import AccessLog, log_bad_end
+from tensor_reshape.server.engine.heads import CallHead
+from tensor_reshape.server.engine.lifecycle import Ending, Event, State
+from tensor_reshape.server.engine.observers import CallRecord
+from tensor_reshape.v1 import reshape_pb2, tensor_pb2
+from tensor_reshape.wire.request_ids import REQUEST_ID_KEY
+
+LOGGER = "tensor_reshape.server.engine.call_logs"
+OURS = [(REQUEST_ID_KEY, "ours")]
+BAD_CASES = {name: case for name, case in CASES.items() if case.code != "OK"} | {
+    "another service's health": Case(HEALTH_CHECK, pack(b"\x0a\x07another"), "", "NOT_FOUND"),
+    "garbage for reflection": Case(REFLECTION, pack(b"\xff\xff"), "", "INVALID_ARGUMENT", Reason.MESSAGE_MALFORMED),
+}
+BAD = pack(b"\xff")
+
+
+class Lines(logging.Handler):
+    """Keeps the lines on calls."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.news = threading.Condition()
+        self.records: list[logging.LogRecord] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        with self.news:
+            self.records.append(record)
+            self.news.notify_all()
+
+    def await_line(self, *messages: str) -> dict[str, Any]:
+        """Awaits the first line with one of these messages, and returns what it says."""
+        with self.news:
+            assert self.news.wait_for(lambda: self.find(*messages), SECONDS), self.records
+        return self.find(*messages)[0]
+
+    def find(self, *messages: str) -> list[dict[str, Any]]:
+        return [vars(record) for record in self.records if record.msg in messages]
+
+
+@pytest.fixture
+def lines() -> Iterator[Lines]:
+    logger, handler = logging.getLogger(LOGGER), Lines()
+    logger.addHandler(handler)
+    before = logger.level
+    logger.setLevel(logging.INFO)
+    yield handler
+    logger.setLevel(before)
+    logger.removeHandler(handler)
+
+
+@pytest.fixture
+def address() -> Iterator[str]:
+    with serve(stall_seconds=STALL_SECONDS) as runner:
+        yield runner.addresses[0]
+
+
+@pytest.mark.parametrize("name", BAD_CASES)
+def test_a_refused_call_has_one_line_and_the_id_in_it_is_told_to_its_caller(address: str, lines: Lines, name: str):
+    case = BAD_CASES[name]
+    told = end_call(address, case.path, case.data, ends=case.ends, headers=OURS)
+    line = lines.await_line("refused")
+    assert (line["method"], line["code"], line.get("reason", "")) == (case.path, case.code, case.reason)
+    assert line.get("field", "") == case.field
+    assert (line["request_id"], told[REQUEST_ID_KEY]) == ("ours", "ours")
+    assert line["peer"].startswith("ipv4:127.0.0.1:")
+    # It may be given up sooner while others wait.
+    assert (0 if case.ends else STALL_SECONDS / 2) <= line["seconds"] < SECONDS
+    assert len(lines.records) == 1
+
+
+@pytest.mark.parametrize("sent", [None, "two words", "x" * 129], ids=["none", "blank", "long"])
+def test_a_request_without_a_usable_id_is_given_one(address: str, lines: Lines, sent: str | None):
+    headers = [] if sent is None else [(REQUEST_ID_KEY, sent)]
+    told = end_call(address, RESHAPE, BAD, headers=headers)
+    assert told[REQUEST_ID_KEY] == lines.await_line("refused")["request_id"]
+    assert (len(told[REQUEST_ID_KEY]), told[REQUEST_ID_KEY].isalnum()) == (16, True)
+
+
+def find_a_bug(*_: object) -> None:
+    message = "a secret"
+    raise RuntimeError(message)
+
+
+@pytest.mark.parametrize("request_bytes", [GOOD, LONG], ids=["small", "large"])
+def test_a_bug_has_a_line_and_a_traceback_with_one_id(
+    lines: Lines, caplog: pytest.LogCaptureFixture, request_bytes: bytes
+):
+    with serve(find_a_bug) as runner:  # type: ignore[arg-type]
+        told = end_call(runner.addresses[0], RESHAPE, pack(request_bytes), headers=OURS)
+        line = lines.await_line("failed")
+    (bug,) = [record for record in caplog.records if record.levelno == logging.ERROR]
+    assert (line["code"], line["reason"]) == ("INTERNAL", Reason.INTERNAL_ERROR)
+    assert (bug.msg, vars(bug)["request_id"], told[REQUEST_ID_KEY], line["request_id"]) == ("bug", *["ours"] * 3)
+    assert bug.exc_info
+
+
+def test_a_call_for_which_there_is_no_place_has_a_line(lines: Lines):
+    with (
+        serve(max_calls=1) as runner,
+        grpc.insecure_channel(runner.addresses[0]) as channel,
+        open_stream(channel, begin()) as stream,
+    ):
+        stream.accept()
+        told = end_call(runner.addresses[0], RESHAPE, pack(GOOD), headers=OURS)
+        assert told[REQUEST_ID_KEY] == "ours"
+        line = lines.await_line("refused")
+    assert (line["reason"], line["request_id"]) == (Reason.SERVER_BUSY, "ours")
+    assert line["peer"].startswith("ipv4:127.0.0.1:")
+
+
+def test_a_call_whose_answer_is_not_taken_has_a_line(address: str, lines: Lines):
+    with Connection(address, initial_window=0) as connection:
+        stream = connection.open(RESHAPE, headers=OURS)
+        connection.send_data(stream, grpc_message(LONG))
+        line = lines.await_line("refused")
+    assert (line["code"], line["reason"], line["request_id"]) == ("CANCELLED", Reason.STALLED, "ours")
+
+
+def test_a_message_above_the_limit_has_a_line(lines: Lines):
+    with serve(max_message_bytes=4096) as runner:
+        end_call(runner.addresses[0], RESHAPE, pack(LONG), headers=OURS)
+        line = lines.await_line("refused")
+    assert (line["reason"], line["request_id"]) == (Reason.MESSAGE_TOO_LARGE, "ours")
+
+
+def test_a_silent_health_check_that_has_to_go_has_a_line(address: str, lines: Lines):
+    with Connection(address) as connection:
+        for _ in range(MAX_SILENT + 1):
+            connection.open(HEALTH_CHECK)
+        assert lines.await_line("refused")["reason"] == Reason.SERVER_BUSY
+
+
+def test_a_good_call_has_no_line_and_tells_no_id(address: str, lines: Lines):
+    told = end_call(address, RESHAPE, pack(GOOD), headers=OURS)
+    end_call(address, RESHAPE, BAD)
+    lines.await_line("refused")
+    assert (len(lines.records), REQUEST_ID_KEY in told) == (1, False)
+
+
+def test_a_caller_that_goes_is_no_failure(lines: Lines):
+    backend = BlockedBackend()
+    with serve(backend) as runner:
+        with Connection(runner.addresses[0]) as connection:
+            stream = connection.open(RESHAPE)
+            connection.send_data(stream, grpc_message(LONG))
+            assert backend.entered.wait(SECONDS)
+            connection.send(frame(Frame.RST_STREAM, 0, stream, bytes(3) + b"\x08"))
+            assert connection.ping()
+        backend.released.set()
+        end_call(runner.addresses[0], RESHAPE, BAD)
+        lines.await_line("refused")
+    assert len(lines.records) == 1
+
+
+def test_an_unknown_method_has_a_line_whatever_its_name_is(address: str, lines: Lines):
+    end_call(address, "/a.Service/Me\tthod" + "x" * 1000, pack(b""))
+    line = lines.await_line("refused")
+    assert (line["code"], line["method"][:18], len(line["method"])) == ("UNIMPLEMENTED", "/a.Service/Me\tthod", 256)
+
+
+def test_nothing_of_credentials_or_payloads_is_in_a_line(address: str, lines: Lines):
+    headers = [("authorization", "Bearer hunter2"), ("cookie", "hunter2")]
+    data = tensor_pb2.Tensor(data_type=tensor_pb2.DATA_TYPE_U8, dims=[7], data=b"hunter2")
+    shape = tensor_pb2.Tensor(data_type=tensor_pb2.DATA_TYPE_I8, dims=[1], data=b"\x06")
+    request = reshape_pb2.ReshapeRequest(shape=shape, special_zero=False, data=data).SerializeToString()
+    end_call(address, RESHAPE, pack(request), headers=headers)
+    assert "hunter2" not in str(lines.await_line("refused"))
+
+
+def test_a_call_that_is_refused_and_then_dropped_has_one_line(lines: Lines):
+    head = CallHead(RESHAPE, ())
+    for code in ("RESOURCE_EXHAUSTED", "CANCELLED"):
+        log_bad_end(head, Ending(code, "STALLED"), 0.0)
+    assert [line["code"] for line in lines.find("refused")] == ["RESOURCE_EXHAUSTED"]
+
+
+@pytest.mark.parametrize(
+    ("path", "data", "ending", "messages"),
+    [
+        (RESHAPE, pack(GOOD), ("OK", ""), (1, 1)),
+        (STREAM, CASES["a stream"].data, ("OK", ""), (2, 2)),
+        (RESHAPE, BAD, ("INVALID_ARGUMENT", Reason.MESSAGE_MALFORMED), (1, 0)),
+    ],
+    ids=["good", "stream", "refused"],
+)
+def test_the_access_log_has_a_line_for_every_call_besides_that_of_a_refused_one(
+    lines: Lines, path: str, data: bytes, ending: tuple[str, str], messages: tuple[int, int]
+):
+    with serve(access_log=1.0) as runner:
+        told = end_call(runner.addresses[0], path, data, headers=OURS)
+        line = lines.await_line("call")
+    assert (line["method"], line["code"], line.get("reason", "")) == (path, *ending)
+    assert (line["request_id"], told[REQUEST_ID_KEY], line["sampled"]) == ("ours", "ours", 1.0)
+    assert (line["request_messages"], line["response_messages"]) == messages
+    assert line["request_bytes"] == len(data) - len(pack(*[b""] * messages[0]))
+    assert (line["response_bytes"] > 0, 0 < line["seconds"] < SECONDS) == (messages[1] > 0, True)
+    assert len(lines.find("refused")) == (ending[0] != "OK")
+
+
+def observe(log: AccessLog, state: State) -> None:
+    log.observe(CallRecord(CallHead(RESHAPE, ()), RESHAPE, "", 0.0, state, 0.0), Event.OVER)
+
+
+def test_a_sample_is_of_about_so_many_calls(lines: Lines):
+    random.seed(7)
+    log = AccessLog(0.25)
+    for _ in range(1000):
+        observe(log, State.DONE)
+    assert 200 < len(lines.records) < 300
+
+
+def test_a_call_that_is_not_over_has_no_line(lines: Lines):
+    observe(AccessLog(1.0), State.ENDING)
+    assert lines.records == []

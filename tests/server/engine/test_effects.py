@@ -1,0 +1,108 @@
+"""What follows from an event is done call by call, and a bug in one call keeps no other from its effect."""
+
+import logging
+
+import pytest
+
+from engine_calls import Caller, make, name_peer
+from tensor_reshape.rules.errors import LimitError
+from tensor_reshape.server.engine.effects import Effect, Kind, build_perform, perform
+from tensor_reshape.server.engine.heads import CallHead
+from tensor_reshape.server.engine.lifecycle import State
+from tensor_reshape.server.engine.stalls import refuse_stalled
+
+REFUSAL = refuse_stalled(5.0)
+
+
+class Recorder(Caller):
+    """A call that keeps the names of what was done for it, and fails to do one of them."""
+
+    def __init__(self, fails_at: str = "") -> None:
+        self.done: list[str] = []
+        self._fails_at = fails_at
+        super().__init__(make(4), perform=lambda _effects: None)
+
+    def start_read(self) -> None:
+        self._note("START_READ")
+
+    def start_send(self) -> None:
+        self._note("START_SEND")
+
+    def start_work(self) -> None:
+        self._note("START_WORK")
+
+    def give_up(self, refusal: LimitError, state: State) -> None:
+        self._note(f"GIVE_UP {refusal.reason} {state.name}")
+
+    def drop(self, refusal: LimitError) -> None:
+        self._note(f"DROP {refusal.reason}")
+
+    def _note(self, what: str) -> None:
+        if what.split(maxsplit=1)[0] == self._fails_at:
+            raise RuntimeError(what)
+        self.done.append(what)
+
+    def build(self, kind: Kind) -> Effect:
+        refusal = REFUSAL if kind in {Kind.GIVE_UP, Kind.DROP} else None
+        return Effect(kind, self.life, refusal, State.RECEIVING if kind is Kind.GIVE_UP else None)
+
+
+DONE = {
+    Kind.START_READ: ["START_READ"],
+    Kind.START_SEND: ["START_SEND"],
+    Kind.START_WORK: ["START_WORK"],
+    Kind.GIVE_UP: ["GIVE_UP STALLED RECEIVING"],
+    Kind.DROP: ["DROP STALLED"],
+    Kind.FORGET: [],
+}
+
+
+@pytest.mark.parametrize("kind", Kind, ids=lambda kind: kind.name)
+def test_each_kind_of_effect_is_done_by_the_call(kind: Kind):
+    call = Recorder()
+    perform([call.build(kind)])
+    assert call.done == DONE[kind]
+    assert (call.life.served is call) == (kind is not Kind.FORGET)
+
+
+@pytest.mark.parametrize("kind", Kind, ids=lambda kind: kind.name)
+def test_a_bug_in_one_call_keeps_no_other_from_its_effect(kind: Kind, caplog: pytest.LogCaptureFixture):
+    def fail(head: CallHead) -> None:
+        raise RuntimeError(head)
+
+    broken, other = Recorder(fails_at=kind.name), Recorder()
+    broken.life.head = CallHead("/a/B", ())
+    broken.life.head.leavers.append(fail)  # of a gate, which hears of a call that is forgotten
+    with caplog.at_level(logging.ERROR):
+        perform([broken.build(kind), other.build(Kind.START_READ)])
+    assert (broken.done, other.done) == ([], ["START_READ"])
+    assert [(record.message, record.exc_info is not None) for record in caplog.records] == [("bug", True)]
+
+
+def test_a_call_that_cannot_begin_keeps_no_other_from_it():
+    class Broken(Caller):
+        def start_read(self) -> None:
+            message = "a bug"
+            raise RuntimeError(message)
+
+    engine = make(1)
+    running, broken, waiting = Caller(engine, name_peer(1)), Broken(engine, name_peer(2)), Caller(engine, name_peer(3))
+    running.leave()
+    broken.leave()
+    assert waiting.reads == 1
+
+
+def test_observers_are_told_before_an_effect_is_done():
+    call = Recorder()
+    build_perform(lambda: call.done.append("told"))([call.build(Kind.START_READ)])
+    assert call.done == ["told", "START_READ"]
+
+
+def test_without_observers_nobody_is_told():
+    assert build_perform(None) is perform
+
+
+def test_an_effect_is_shown_by_its_kind_its_method_and_its_reason():
+    call = Recorder()
+    assert repr(call.build(Kind.START_READ)) == "START_READ /a.service/Method"
+    assert repr(call.build(Kind.DROP)) == "DROP /a.service/Method STALLED"

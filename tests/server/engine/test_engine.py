@@ -1,0 +1,247 @@
+"""The engine by itself: what calls hold, who may receive, who waits, and who is refused."""
+
+from collections.abc import Callable
+
+import pytest
+
+from engine_calls import MESSAGE, METHOD, PEER, WORK, Caller, call_all, make, name_peer
+from tensor_reshape.rules.errors import LimitError, Reason
+from tensor_reshape.server.config import COST_FACTOR
+from tensor_reshape.server.engine.effects import Effect, Kind
+from tensor_reshape.server.engine.lifecycle import ASK_BELOW_UNSENT, Lifecycle, State
+from tensor_reshape.server.engine.statuses import OK
+
+ONE, OTHER, THIRD = name_peer(1), name_peer(2), name_peer(3)
+
+
+def test_what_follows_from_an_event_is_returned_and_not_done():
+    engine = make(1)
+    first, second = call_all(engine, range(2))
+    assert set(engine.release(first.life)) == {Effect(Kind.FORGET, first.life), Effect(Kind.START_READ, second.life)}
+    assert second.reads == 0
+
+
+def test_a_call_receives_at_once_where_there_is_room_for_the_largest_message():
+    engine = make(1)
+    assert (Caller(engine).reads, engine.used_bytes) == (1, MESSAGE)
+
+
+def test_a_call_that_says_how_large_its_message_is_has_room_for_that():
+    engine = make(1)
+    Caller(engine, size=10)
+    Caller(engine, size=MESSAGE + 1).leave()
+    assert engine.used_bytes == 10
+
+
+def test_a_call_without_room_waits_until_another_leaves():
+    engine = make(1)
+    first, second = call_all(engine, range(2))
+    assert (second.reads, second.waits, second.life.state) == (0, True, State.WAITING)
+    first.leave()
+    assert (second.reads, second.waits, second.life.state) == (1, False, State.RECEIVING)
+
+
+def answer_at_once(caller: Caller) -> None:
+    is_first, effects = caller.engine.answer_at_once(caller.life, 10, 8)
+    assert is_first
+    caller.perform(effects)
+
+
+@pytest.mark.parametrize("answer", [answer_at_once, lambda caller: caller.arrive(10).end(8)], ids=["one step", "two"])
+def test_a_small_message_is_answered_within_the_room_in_which_it_came(answer: Callable[[Caller], None]):
+    engine = make(1)
+    first, second = call_all(engine, range(2))
+    answer(first)
+    assert (second.reads, engine.used_bytes, first.life.state) == (0, COST_FACTOR * 10, State.ENDING)
+    first.leave()
+    assert (second.reads, engine.used_bytes) == (1, MESSAGE)
+
+
+def test_answers_that_nobody_takes_never_exceed_the_room():
+    engine = make(10)
+    streams = [Caller(engine, name_peer(number % 5)) for number in range(100)]
+    for _ in range(5):
+        for stream in streams:
+            if stream.life.state is State.RECEIVING:
+                stream.arrive(MESSAGE // 7)
+                assert engine.fits(stream.life, MESSAGE // 7) == (stream.life.unsent < 2)
+                stream.answer(MESSAGE // 7) if engine.fits(stream.life, MESSAGE // 7) else stream.work()
+    assert engine.used_bytes <= 10 * MESSAGE
+
+
+def test_what_arrives_never_keeps_what_has_arrived_from_being_answered():
+    engine = make(4)
+    arrived, *silent = call_all(engine, range(10))
+    arrived.arrive()
+    assert (sum(caller.reads for caller in silent), arrived.work().works) == (3, 1)
+    assert sum(caller.reads for caller in silent) == 4  # its message is accounted to its answer now
+
+
+def test_an_answer_without_room_waits_and_keeps_its_message():
+    engine = make(4)
+    first, second = call_all(engine, range(2))
+    first.arrive().work()
+    second.arrive(MESSAGE - 1).work()
+    assert (first.works, second.works, engine.used_bytes) == (1, 0, WORK + MESSAGE - 1)
+    first.leave()
+    assert (second.works, engine.used_bytes) == (1, WORK)
+
+
+def test_a_message_that_needs_no_more_room_waits_for_a_thread_alone():
+    engine = make(4)
+    Caller(engine, OTHER).arrive().work()
+    caller = Caller(engine).arrive(10).work(0)
+    assert (caller.works, engine.used_bytes) == (1, WORK + 10)
+
+
+def test_what_an_answer_does_not_need_is_free_when_it_is_known():
+    engine = make(4)
+    Caller(engine).arrive(5).work().take_up().end(10)
+    assert engine.used_bytes == COST_FACTOR * 10
+
+
+def test_a_call_leaves_once_however_often_it_says_so():
+    engine = make(4)
+    first, second = Caller(engine), Caller(engine)
+    first.leave()
+    first.leave()
+    assert (engine.used_bytes, engine.is_idle) == (MESSAGE, False)
+    second.leave()
+    assert (engine.used_bytes, engine.is_idle) == (0, True)
+
+
+@pytest.mark.parametrize("go", [Caller.leave, Caller.end])
+def test_a_call_that_goes_while_it_waits_to_receive_takes_no_room(go: Callable[[Caller], object]):
+    engine = make(1)
+    first, second, third = call_all(engine, range(3))
+    go(second)
+    first.leave()
+    assert (second.reads, third.reads, engine.used_bytes) == (0, 1, MESSAGE)
+
+
+def test_a_call_that_ends_while_it_waits_to_be_answered_takes_no_room():
+    engine = make(4)
+    first, second = (caller.arrive().work() for caller in call_all(engine, range(2)))
+    second.end()
+    first.leave()
+    assert (second.works, engine.used_bytes) == (0, MESSAGE)
+    second.leave()
+    assert engine.used_bytes == 0
+
+
+def test_the_end_of_a_call_is_decided_once():
+    engine = make(1)
+    caller = Caller(engine).arrive()
+    assert engine.end(caller.life, OK, 5).is_first
+    assert not engine.end(caller.life, OK, 5).is_first
+    assert not engine.answer_at_once(caller.life, 5, 5).is_first
+
+
+def test_a_call_whose_end_is_decided_is_not_worked_on():
+    engine = make(2)
+    caller, queued = Caller(engine).end(), Caller(engine, OTHER).arrive().work()
+    queued.end()
+    assert not engine.message_received(caller.life, 5)
+    assert not engine.take_up(queued.life)
+
+
+def test_what_is_held_and_what_is_kept_are_accounted_beside_what_is_read():
+    engine = make(8)
+    caller = Caller(engine).arrive(10).answer(10)
+    assert engine.used_bytes == MESSAGE + COST_FACTOR * 10
+    caller.sent(10)
+    assert engine.used_bytes == MESSAGE
+    caller.reserve(500)
+    assert engine.used_bytes == MESSAGE + 500
+    caller.arrive(20).answer(20)
+    assert engine.used_bytes == MESSAGE + 500  # its answers are within what it holds
+    caller.reserve(0)
+    assert engine.used_bytes == MESSAGE + COST_FACTOR * 20
+    caller.leave()
+    assert engine.used_bytes == 0
+
+
+def test_what_is_no_longer_held_makes_room():
+    engine = make(4)
+    holder, waiting = call_all(engine, range(2))
+    holder.reserve(WORK)
+    assert waiting.arrive().work().works == 0
+    holder.reserve(0)
+    assert waiting.works == 1
+
+
+def test_what_does_not_fit_is_not_held():
+    engine = make(4)
+    other, caller = call_all(engine, range(2))
+    other.reserve(10)
+    caller.reserve(100)
+    with pytest.raises(LimitError) as caught:
+        caller.reserve(4 * MESSAGE)
+    assert (caught.value.reason, engine.used_bytes) == (Reason.SERVER_BUSY, 2 * MESSAGE + 110)
+
+
+def test_nothing_is_accounted_to_a_call_that_is_over():
+    engine = make(2)
+    caller = Caller(engine)
+    caller.leave()
+    caller.arrive().work().take_up().answer(10).sent(10).reserve(10).end(10)
+    assert (caller.reads, caller.works, engine.used_bytes, engine.is_idle) == (1, 0, 0, True)
+
+
+@pytest.mark.parametrize("tell", [lambda caller: caller.end(10), lambda caller: caller.answer(10), Caller.work])
+def test_the_memory_of_a_call_that_is_over_comes_back_when_the_thread_that_works_on_it_is_done(
+    tell: Callable[[Caller], object],
+):
+    engine = make(4)
+    caller = Caller(engine).arrive().work().take_up()
+    caller.leave()
+    assert (engine.used_bytes, engine.is_idle) == (WORK, False)
+    tell(caller)
+    assert (engine.used_bytes, engine.is_idle) == (0, True)
+
+
+def test_a_stream_is_told_that_there_are_answers_to_send_in_the_order_in_which_they_were_made():
+    stream = Caller(make(8)).arrive(3).answer(1, 2).arrive(4).answer(4)
+    assert (stream.sends, [len(answer) for answer in stream.life.outbox]) == (2, [1, 2, 4])
+
+
+def test_a_stream_with_many_answers_on_their_way_is_not_read_from_until_some_have_gone():
+    stream = Caller(make(8))
+    for _ in range(ASK_BELOW_UNSENT):
+        stream.arrive(1).answer(1)
+    assert (stream.life.state, stream.reads) == (State.SENDING, ASK_BELOW_UNSENT)
+    stream.sent(1)
+    assert (stream.life.state, stream.reads) == (State.RECEIVING, ASK_BELOW_UNSENT + 1)
+
+
+def test_a_call_above_the_number_of_calls_is_refused_until_another_leaves():
+    engine = make(100, max_calls=2)
+    first, _ = call_all(engine, range(2))
+    refused = Lifecycle(first, METHOD)
+    with pytest.raises(LimitError) as caught:
+        engine.enter(refused, THIRD)
+    assert caught.value.reason == Reason.SERVER_BUSY
+    engine.end(refused, OK)
+    engine.release(refused)
+    first.leave()
+    assert Caller(engine, THIRD).reads == 1
+
+
+def test_who_has_most_places_leaves_an_eighth_of_them_to_others_however_many_connections_it_has():
+    engine = make(100, max_calls=64)
+    for port in range(56):
+        Caller(engine, name_peer(1, port))
+    with pytest.raises(LimitError):
+        Caller(engine, name_peer(1, 57))
+    assert [Caller(engine, name_peer(2)).reads for _ in range(8)] == [1] * 8
+
+
+def test_a_call_that_is_refused_a_place_takes_none_with_it_when_it_is_released():
+    engine = make(4, max_calls=1)
+    running = Caller(engine)
+    refused = Lifecycle(running, METHOD)
+    with pytest.raises(LimitError):
+        engine.enter(refused, PEER)
+    engine.release(refused)
+    with pytest.raises(LimitError):
+        Caller(engine)

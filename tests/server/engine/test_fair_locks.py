@@ -1,0 +1,113 @@
+"""Threads that take turns: one at a time, in the order of arrival, slice by slice; each lock for itself."""
+
+import sys
+import threading
+from collections.abc import Callable
+from functools import partial
+from queue import SimpleQueue
+
+import pytest
+
+from tensor_reshape.server.engine import fair_locks
+from tensor_reshape.server.engine.fair_locks import SWITCH_SECONDS, FairLock
+from waiting_threads import wait_for_waiting
+
+TIMEOUT = 20.0
+
+
+@pytest.fixture
+def turns(monkeypatch: pytest.MonkeyPatch) -> FairLock:
+    monkeypatch.setattr(fair_locks, "SLICE_SECONDS", 0.0)  # each slice is over at once
+    return FairLock()
+
+
+def start(run: Callable[[], object]) -> threading.Thread:
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    return thread
+
+
+def work_in_turns(turns: FairLock, **slices: int) -> str:
+    """Has threads come one after another, and work so many slices each; returns whose slice came after whose."""
+    steps: SimpleQueue[str] = SimpleQueue()
+
+    def work(name: str) -> None:
+        with turns:
+            for _ in range(slices[name]):
+                steps.put(name)
+                turns.give_way()
+
+    with turns:
+        threads = []
+        for count, name in enumerate(slices, 1):
+            threads.append(start(partial(work, name)))
+            wait_for_waiting(turns, count)
+    for thread in threads:
+        thread.join(TIMEOUT)
+    return "".join(steps.get(timeout=TIMEOUT) for _ in range(sum(slices.values())))
+
+
+@pytest.mark.parametrize(
+    ("slices", "order"),
+    [
+        ({"a": 1, "b": 1, "c": 1, "d": 1}, "abcd"),
+        ({"a": 4, "b": 4}, "abababab"),
+        ({"a": 6, "b": 6, "c": 2}, "abcabcabababab"),
+    ],
+)
+def test_turns_are_taken_in_the_order_of_arrival_slice_by_slice(turns: FairLock, slices: dict[str, int], order: str):
+    assert work_in_turns(turns, **slices) == order
+
+
+def test_a_turn_is_kept_until_its_slice_is_over(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(fair_locks, "SLICE_SECONDS", 1e9)
+    turns, done = FairLock(), threading.Event()
+
+    def take() -> None:
+        with turns:
+            done.set()
+
+    with turns:
+        thread = start(take)
+        wait_for_waiting(turns, 1)
+        turns.give_way()
+        assert not done.is_set()
+    thread.join(TIMEOUT)
+    assert done.is_set()
+
+
+def test_the_interpreter_switches_faster_while_a_turn_is_taken_alone():
+    before = sys.getswitchinterval()
+    turns = FairLock()
+    with turns:
+        assert sys.getswitchinterval() == pytest.approx(SWITCH_SECONDS, rel=0.01)
+    assert sys.getswitchinterval() == before
+
+
+def test_the_interpreter_switches_faster_until_the_last_lock_is_free():
+    before = sys.getswitchinterval()
+    first, second = FairLock(), FairLock()
+    first.__enter__()
+    with second:
+        first.__exit__()
+        assert sys.getswitchinterval() == pytest.approx(SWITCH_SECONDS, rel=0.01)
+    assert sys.getswitchinterval() == before
+
+
+def test_a_lock_waits_for_no_other_one(turns: FairLock):
+    other, done = FairLock(), threading.Event()
+
+    def take() -> None:
+        with other:
+            done.set()
+
+    with turns:
+        start(take)
+        assert done.wait(TIMEOUT)
+
+
+def test_a_turn_that_ends_in_an_exception_is_handed_on():
+    turns = FairLock()
+    for _ in range(2):
+        with pytest.raises(ValueError, match="invalid literal"), turns:
+            int("a bug")

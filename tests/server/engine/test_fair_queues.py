@@ -1,0 +1,89 @@
+"""Queues in which addresses take turns, and the connections of each."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tensor_reshape.server.engine.fair_queues import FairQueue
+from tensor_reshape.server.engine.sources import Source
+
+PLACES = [Source(address, address + number) for address in "abc" for number in "12"]
+SOURCES = st.lists(st.sampled_from(PLACES), max_size=30)
+Item = tuple[Source, int]
+
+
+def fill(*sources: Source) -> FairQueue[Item]:
+    queue = FairQueue[Item]()
+    for number, source in enumerate(sources):
+        queue.push(source, (source, number))
+    return queue
+
+
+def empty(queue: FairQueue[Item]) -> list[Item]:
+    taken = []
+    while queue.queues:
+        taken.append(queue.pop())
+    return taken
+
+
+def name(*connections: str) -> list[Source]:
+    return [Source(connection[0], connection) for connection in connections]
+
+
+def list_connections(items: list[Item]) -> list[str]:
+    return [source.connection for source, _ in items]
+
+
+@given(SOURCES)
+def test_all_that_was_added_is_taken_once_and_in_the_order_of_its_connection(sources: list[Source]):
+    taken = empty(fill(*sources))
+    assert sorted(taken, key=lambda item: item[1]) == list(zip(sources, range(len(sources)), strict=True))
+    for source in set(sources):
+        numbers = [number for owner, number in taken if owner == source]
+        assert numbers == sorted(numbers)
+
+
+@given(SOURCES)
+def test_no_address_has_a_second_turn_before_all_others_had_one_and_no_connection_before_its_neighbours(
+    sources: list[Source],
+):
+    taken = [source for source, _ in empty(fill(*sources))]
+    addresses = {source.address for source in sources}
+    assert {source.address for source in taken[: len(addresses)]} == addresses
+    for address in addresses:
+        neighbours = {source for source in sources if source.address == address}
+        turns = [source for source in taken if source.address == address]
+        assert set(turns[: len(neighbours)]) == neighbours
+
+
+def test_who_comes_late_waits_for_one_turn_of_each_other():
+    queue = fill(*name("a1", "a1", "a2", "b1", "b1"))
+    queue.pop()
+    for source in name("c1", "a3"):
+        queue.push(source, (source, 5))
+    assert list_connections(empty(queue)) == ["b1", "a2", "c1", "b1", "a1", "a3"]
+
+
+def test_one_address_can_be_looked_at_and_taken_from():
+    queue = fill(*name("a1", "b1", "b2", "b1"))
+    assert list_connections([queue.peek("b"), queue.pop("b"), queue.peek("b")]) == ["b1", "b1", "b2"]
+    assert list_connections(empty(queue)) == ["a1", "b2", "b1"]
+
+
+def test_what_is_removed_is_not_taken_and_what_is_not_there_need_not_be():
+    queue, (one, other) = fill(*name("a1", "a1", "a2")), name("a1", "a2")
+    queue.remove(one, (one, 1))
+    queue.remove(one, (one, 1))
+    queue.remove(other, (other, 2))
+    assert empty(queue) == [(one, 0)]
+    queue.remove(one, (one, 0))
+    assert not queue.queues
+
+
+def test_nothing_is_taken_where_nothing_waits():
+    queue = fill(*name("a1"))
+    with pytest.raises(KeyError):
+        queue.pop("b")
+    queue.pop()
+    with pytest.raises(KeyError):
+        queue.pop()

@@ -1,0 +1,285 @@
+"""Gates: who is asked about which call, what they are told, and what their callers are."""
+
+import logging
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from queue import SimpleQueue
+from typing import Any
+
+import grpc
+import pytest
+
+from certificates import Certificates, issue_certificates
+from ended_calls import GOOD, LONG, RESHAPE, SECONDS, STREAM, serve
+from http2 import HEALTH_CHECK, HEALTH_WATCH, REFLECTION
+from in_process import BlockedBackend
+from raw_streams import SIX, begin, chunk
+from tensor_reshape.rules.errors import LimitError, Reason
+from tensor_reshape.server.engine.gates import Gate, Gates
+from tensor_reshape.server.engine.heads import CallHead
+from tensor_reshape.server.engine.lifecycle import Event, State
+from tensor_reshape.server.engine.observers import CallRecord
+from tensor_reshape.server.oip.methods import build_probes
+from tensor_reshape.server.runner import Runner
+from tensor_reshape.server.service.backend import reshape
+from tensor_reshape.server.service.methods import Backend
+from tensor_reshape.wire.request_ids import REQUEST_ID_KEY
+
+PROBE = next(iter(build_probes(bool)))
+TOLD = ("told", "at the end")
+REFUSED = LimitError.of(Reason.SERVER_BUSY, "not you")
+
+
+class Book:
+    """A gate that keeps who came and went, and refuses those who say so."""
+
+    def __init__(self) -> None:
+        self.news = threading.Condition()
+        self.admitted: list[CallHead] = []
+        self.left: list[CallHead] = []
+
+    def admit(self, head: CallHead) -> None:
+        if head.find_values("refuse"):
+            raise REFUSED
+        if head.find_values("bug"):
+            message = "a secret"
+            raise RuntimeError(message)
+        head.identity = str(*head.find_values("name"))
+        head.trailing = (TOLD,)
+        with self.news:
+            self.admitted.append(head)
+
+    def leave(self, head: CallHead) -> None:
+        with self.news:
+            self.left.append(head)
+            self.news.notify_all()
+
+    def await_empty(self) -> None:
+        """Awaits that all who came have gone."""
+        with self.news:
+            assert self.news.wait_for(lambda: len(self.left) >= len(self.admitted), SECONDS)
+        assert len(self.left) == len(self.admitted)
+
+
+@dataclass
+class Watcher:
+    """An observer that keeps the heads of calls, and how these ended."""
+
+    news: threading.Condition = field(default_factory=threading.Condition)
+    ended: list[tuple[CallHead, str]] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
+
+    def observe(self, record: CallRecord, event: Event) -> None:
+        with self.news:
+            self.events.append(event)
+            if record.state is State.DONE and record.ending:
+                self.ended.append((record.head, record.ending.code))
+            self.news.notify_all()
+
+    def await_event(self, event: Event) -> None:
+        with self.news:
+            assert self.news.wait_for(lambda: event in self.events, SECONDS), self.events
+
+    def await_end(self) -> tuple[CallHead, str]:
+        with self.news:
+            assert self.news.wait_for(lambda: self.ended, SECONDS), self.events
+            return self.ended[-1]
+
+
+@dataclass
+class Guarded:
+    """A server with a gate and an observer."""
+
+    runner: Runner
+    book: Book
+    watcher: Watcher
+
+    @property
+    def address(self) -> str:
+        return self.runner.addresses[0]
+
+
+@contextmanager
+def guard(*others: Gate, backend: Backend = reshape, **settings: Any) -> Iterator[Guarded]:
+    book, watcher = Book(), Watcher()
+    with serve(backend, observers=[watcher], gates=[book, *others], **settings) as runner:
+        yield Guarded(runner, book, watcher)
+
+
+@pytest.fixture
+def guarded() -> Iterator[Guarded]:
+    with guard() as guarded:
+        yield guarded
+
+
+@pytest.fixture
+def channel(guarded: Guarded) -> Iterator[grpc.Channel]:
+    with grpc.insecure_channel(guarded.address) as channel:
+        yield channel
+
+
+MESSAGES = {RESHAPE: [GOOD], STREAM: [begin(), chunk(0, SIX)]}
+
+
+def call(
+    channel: grpc.Channel, path: str, metadata: Sequence[tuple[str, str]] = (), messages: Sequence[bytes] | None = None
+) -> tuple[str, dict[str, str | bytes]]:
+    """Makes a call, and returns the code that it ends with, and the trailing metadata."""
+    method: grpc.StreamStreamMultiCallable[bytes, bytes] = channel.stream_stream(path)
+    made = method(
+        iter(MESSAGES.get(path, [b""]) if messages is None else messages), timeout=SECONDS, metadata=tuple(metadata)
+    )
+    try:
+        for _ in made:
+            pass
+    except grpc.RpcError:
+        pass
+    return made.code().name, dict(made.trailing_metadata())
+
+
+@pytest.mark.parametrize("path", [RESHAPE, STREAM])
+def test_a_gate_sees_who_calls_what_with_which_metadata_and_an_observer_sees_the_identity_that_it_has_found(
+    guarded: Guarded, channel: grpc.Channel, path: str
+):
+    assert call(channel, path, [("name", "somebody"), (REQUEST_ID_KEY, "id-7")])[0] == "OK"
+    guarded.book.await_empty()
+    (head,) = guarded.book.admitted
+    assert (head.method, head.peer.startswith("ipv4:127.0.0.1:"), head.request_id) == (path, True, "id-7")
+    assert head.read_tls()["transport_security_type"] == [b"insecure"]
+    seen, code = guarded.watcher.await_end()
+    assert (seen, seen.identity, code) == (head, "somebody", "OK")
+
+
+@pytest.mark.parametrize("path", [RESHAPE, STREAM])
+def test_a_refused_call_ends_with_the_gates_words_and_takes_no_room(guarded: Guarded, channel: grpc.Channel, path: str):
+    code, trailing = call(channel, path, [("refuse", "yes")])
+    assert (code, b"not you" in bytes(trailing["grpc-status-details-bin"])) == ("RESOURCE_EXHAUSTED", True)  # type: ignore[arg-type]
+    assert guarded.watcher.await_end()[1] == "RESOURCE_EXHAUSTED"
+    assert guarded.watcher.events == [Event.ENTER, Event.END, Event.OVER]
+    assert (guarded.book.admitted, guarded.book.left) == ([], [])
+    assert guarded.runner._engine.is_idle
+
+
+@pytest.mark.parametrize(
+    ("path", "messages", "ending"),
+    [
+        (RESHAPE, None, "OK"),
+        (RESHAPE, [LONG], "OK"),
+        (STREAM, None, "OK"),
+        (RESHAPE, [b"\xff"], "INVALID_ARGUMENT"),
+        (STREAM, [b"\xff"], "INVALID_ARGUMENT"),
+    ],
+    ids=["unary", "long", "stream", "bad unary", "bad stream"],
+)
+def test_what_a_gate_adds_is_told_with_every_end(
+    channel: grpc.Channel, path: str, messages: list[bytes] | None, ending: str
+):
+    code, trailing = call(channel, path, messages=messages)
+    assert (code, trailing.get(TOLD[0])) == (ending, TOLD[1])
+
+
+@pytest.mark.parametrize("path", [RESHAPE, STREAM])
+def test_a_call_that_its_caller_cancels_leaves(guarded: Guarded, channel: grpc.Channel, path: str):
+    requests = SimpleQueue[bytes | None]()
+    method: grpc.StreamStreamMultiCallable[bytes, bytes] = channel.stream_stream(path)
+    made = method(iter(requests.get, None))
+    guarded.watcher.await_event(Event.READ)
+    made.cancel()
+    requests.put(None)
+    guarded.watcher.await_end()
+    guarded.book.await_empty()
+
+
+@pytest.mark.parametrize("path", [RESHAPE, STREAM, REFLECTION])
+def test_a_bug_of_a_gate_lets_nobody_in(
+    guarded: Guarded, channel: grpc.Channel, path: str, caplog: pytest.LogCaptureFixture
+):
+    with caplog.at_level(logging.ERROR):
+        code, trailing = call(channel, path, [("bug", "yes")])
+    assert (code, "secret" in str(trailing)) == ("INTERNAL", False)
+    assert (guarded.book.admitted, [one.message for one in caplog.records]) == ([], ["bug"])
+
+
+@pytest.mark.parametrize("path", [HEALTH_CHECK, PROBE])
+def test_health_is_open(guarded: Guarded, channel: grpc.Channel, path: str):
+    assert call(channel, path, [("refuse", "yes")])[0] == "OK"
+    assert guarded.book.admitted == []
+
+
+def test_a_watch_of_the_health_is_open(guarded: Guarded, channel: grpc.Channel):
+    watch: grpc.UnaryStreamMultiCallable[bytes, bytes] = channel.unary_stream(HEALTH_WATCH)
+    assert next(watch(b"", metadata=(("refuse", "yes"),), timeout=SECONDS)) == b"\x08\x01"
+    assert guarded.book.admitted == []
+
+
+def test_reflection_has_to_pass(guarded: Guarded, channel: grpc.Channel):
+    assert call(channel, REFLECTION, [("refuse", "yes")])[0] == "RESOURCE_EXHAUSTED"
+    assert call(channel, REFLECTION, [("name", "somebody")], [b"\x3a\x00"])[0] == "OK"
+    guarded.book.await_empty()
+    assert [(head.method, head.identity) for head in guarded.book.admitted] == [(REFLECTION, "somebody")]
+
+
+class Closed:
+    """A gate that admits nobody."""
+
+    def admit(self, head: CallHead) -> None:
+        del head
+        raise REFUSED
+
+    def leave(self, head: CallHead) -> None:
+        raise AssertionError(head)
+
+
+@pytest.mark.parametrize("path", [RESHAPE, STREAM])
+def test_a_gate_hears_at_once_of_a_call_that_a_later_one_refuses(path: str):
+    with guard(Closed()) as guarded, grpc.insecure_channel(guarded.address) as channel:
+        assert call(channel, path)[0] == "RESOURCE_EXHAUSTED"
+        assert len(guarded.book.left) == len(guarded.book.admitted) == 1
+
+
+def test_who_may_not_call_is_told_so_by_a_server_that_is_full():
+    backend = BlockedBackend()
+    with (
+        guard(backend=backend, max_calls=1) as guarded,
+        grpc.insecure_channel(guarded.address) as channel,
+    ):
+        method: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(RESHAPE)
+        future = method.future(LONG, timeout=SECONDS)
+        try:
+            assert backend.entered.wait(SECONDS)
+            assert b"not you" in bytes(call(channel, RESHAPE, [("refuse", "yes")])[1]["grpc-status-details-bin"])  # type: ignore[arg-type]
+            assert b"under way" in bytes(call(channel, RESHAPE)[1]["grpc-status-details-bin"])  # type: ignore[arg-type]
+        finally:
+            backend.released.set()
+        future.result()
+        guarded.book.await_empty()
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    return issue_certificates(tmp_path_factory.mktemp("certificates"))
+
+
+@pytest.mark.parametrize("path", [RESHAPE, STREAM, REFLECTION])
+def test_a_gate_sees_the_names_in_a_callers_certificate(files: Certificates, path: str):
+    credentials = grpc.ssl_channel_credentials(
+        files.authority.read_bytes(), files.client_key.read_bytes(), files.client.read_bytes()
+    )
+    settings: dict[str, Any] = {
+        "tls_certificate": files.server,
+        "tls_key": files.server_key,
+        "tls_client_ca": files.authority,
+    }
+    # Reflection is off where clients show certificates.
+    with guard(**settings, reflection=True) as guarded, grpc.secure_channel(guarded.address, credentials) as channel:
+        messages = [b"\x3a\x00"] if path == REFLECTION else None
+        assert call(channel, path, messages=messages)[0] == "OK"
+        names = guarded.book.admitted[0].read_tls()["x509_subject_alternative_name"]
+    assert b"client@example.org" in names
+
+
+def test_without_gates_none_is_asked():
+    assert not Gates()
+    assert Gates().find_refusal(CallHead(RESHAPE, ())) is None

@@ -1,0 +1,238 @@
+"""A pool by itself: who gets room, who waits, and whose turn is next."""
+
+import pytest
+
+from tensor_reshape.server.engine.ledger import MAX_LOOKS, Claim, Pool
+from tensor_reshape.server.engine.sources import Source, find_source
+
+LIMIT, RESERVE, SHARE = 100, 25, 40
+UNIX = find_source("unix:")
+
+
+def at(address: str, connection: int = 1) -> Source:
+    return Source(address, f"{address}{connection}")
+
+
+class Wishes:
+    """Claims on a pool, and the order in which they were granted."""
+
+    def __init__(self, share: int = SHARE) -> None:
+        self.pool = Pool[str](LIMIT, RESERVE, share)
+        self.granted: list[str] = []
+
+    def take(self, **sizes: int) -> "Wishes":
+        """Has the first connections of addresses take room, which there is."""
+        for address, size in sizes.items():
+            self.pool.change(at(address), size)
+        return self
+
+    def claim(self, source: Source, size: int, owner: str = "") -> Claim[str]:
+        claim = self.pool.claim(source, size, owner or source.connection)
+        self.grant()
+        return claim
+
+    def free(self, source: Source, size: int) -> None:
+        self.pool.change(source, -size)
+        self.grant()
+
+    def withdraw(self, claim: Claim[str]) -> None:
+        claim.withdraw()
+        self.grant()
+
+    def grant(self) -> None:
+        while claim := self.pool.grant():
+            self.granted.append(claim.owner)
+
+
+@pytest.mark.parametrize(
+    ("taken", "address", "most"),
+    [
+        ({"a": 10, "b": 10}, "a", 55),  # all together leave the reserve free
+        ({"a": 60, "b": 10}, "a", 5),
+        ({"a": 75}, "a", 0),  # more than its fair part, which is a half
+        ({"a": 75}, "b", 25),  # who has nothing may have all that is left
+        ({"a": 60, "b": 20}, "b", 13),  # its fair part, a third
+        ({"a": 60, "b": 33}, "b", 0),
+        ({"a": 40, "b": 30, "c": 5}, "c", 20),  # a quarter
+        ({"a": 99}, "b", 1),
+        ({"a": 100}, "b", 0),
+        ({"a": 1000}, "b", 0),
+    ],
+)
+def test_an_address_has_its_fair_part_and_more_only_while_the_reserve_is_free(
+    taken: dict[str, int], address: str, most: int
+):
+    pool = Wishes(share=LIMIT).take(**taken).pool
+    assert (pool.fits(at(address, 2), most) or not most, pool.fits(at(address, 2), most + 1)) == (True, False)
+
+
+def test_room_is_taken_at_once_where_there_is_some():
+    pool = Wishes().pool
+    taken = [pool.take(at(address), size) for address, size in (("a", 30), ("b", 30), ("c", 50))]
+    assert (taken, pool.used) == ([True, True, False], 60)
+
+
+def test_a_connection_has_at_most_its_share_and_leaves_the_rest_to_others_of_its_address():
+    pool = Wishes().pool
+    assert [pool.take(at("a"), 20) for _ in range(3)] == [True, True, False]
+    assert pool.take(at("a", 2), 20)
+
+
+def test_clients_of_a_unix_socket_share_as_they_like():
+    pool = Wishes().pool
+    assert [pool.take(UNIX, 25) for _ in range(4)] == [True, True, True, False]
+
+
+def test_a_lone_claim_is_granted_however_large_it_is():
+    wishes = Wishes()
+    wishes.claim(at("a"), 1000)
+    assert (wishes.granted, wishes.pool.take(at("b"), 1)) == (["a1"], False)
+
+
+def test_nobody_overtakes_one_who_waits():
+    wishes = Wishes().take(a=90)
+    wishes.claim(at("b"), 30)
+    assert not wishes.pool.take(at("c"), 10)
+    wishes.free(at("a"), 90)
+    assert wishes.granted == ["b1"]
+
+
+def test_addresses_take_turns_however_many_connections_they_have():
+    wishes = Wishes().take(running=100)
+    for connection in (1, 2, 3):
+        wishes.claim(at("many", connection), 20)
+    for name in ("first", "second"):
+        wishes.claim(at("one"), 20, name)
+    wishes.free(at("running"), 100)
+    assert wishes.granted == ["many1", "first", "many2"]  # of the rest, a quarter is for others
+
+
+def test_connections_of_an_address_take_turns():
+    wishes = Wishes().take(running=100)
+    for name in ("first", "second", "third"):
+        wishes.claim(at("a"), 10, name)
+    wishes.claim(at("a", 2), 10)
+    wishes.free(at("running"), 100)
+    assert wishes.granted == ["first", "a2", "second", "third"]
+
+
+def test_an_address_that_has_nothing_goes_before_those_that_have():
+    wishes = Wishes().take(a=40, b=30, c=30)
+    wishes.claim(at("a"), 5)
+    wishes.claim(at("new"), 8)
+    wishes.free(at("a"), 33)
+    assert wishes.granted == ["new1", "a1"]
+
+
+def test_an_address_that_has_nothing_need_not_wait_behind_those_that_have():
+    wishes = Wishes().take(a=35, b=20, c=20)
+    wishes.claim(at("b"), 10)
+    wishes.claim(at("new"), 10)
+    assert wishes.granted == ["new1"]
+
+
+def test_a_large_claim_of_one_who_has_nothing_is_not_overtaken_by_small_ones_of_others():
+    wishes = Wishes().take(a=30, b=30)
+    wishes.claim(at("new"), 60)
+    wishes.claim(at("a"), 5)
+    wishes.free(at("b"), 10)
+    assert wishes.granted == []
+    wishes.free(at("b"), 20)
+    assert wishes.granted == ["new1"]
+
+
+def test_who_waits_for_its_own_share_keeps_nobody_waiting():
+    wishes = Wishes().take(a=SHARE)
+    for name in ("first", "second"):
+        wishes.claim(at("a"), 10, name)
+    assert wishes.pool.take(at("a", 2), 10)
+    assert wishes.pool.take(at("b"), 10)
+    for granted in (["first"], ["first", "second"]):
+        wishes.free(at("a"), 10)
+        assert wishes.granted == granted
+
+
+def test_all_that_waits_for_a_share_is_granted_that_fits_when_it_is_given_back():
+    wishes = Wishes().take(a=SHARE, b=1)
+    for name in ("first", "second", "third"):
+        wishes.claim(at("a"), 15, name)
+    wishes.free(at("a"), SHARE)
+    assert wishes.granted == ["first", "second"]
+
+
+def test_claims_that_come_to_more_than_a_share_keep_no_other_connection_of_the_address_waiting():
+    wishes = Wishes().take(a=30, b=70)
+    for name in ("first", "above the share"):
+        wishes.claim(at("a"), 10, name)
+    wishes.claim(at("a", 2), 10)
+    wishes.claim(at("a", 2), 10, "again")
+    wishes.free(at("b"), 69)
+    assert wishes.granted == ["first", "a2", "again"]
+
+
+def test_what_is_withdrawn_is_not_granted_and_keeps_nobody_waiting():
+    wishes = Wishes().take(a=100)
+    first = wishes.claim(at("b"), 30)
+    wishes.claim(at("c"), 20)
+    wishes.withdraw(first)
+    wishes.withdraw(first)
+    wishes.free(at("a"), 100)
+    assert (wishes.granted, wishes.pool.used) == (["c1"], 20)
+
+
+def test_what_waits_for_a_share_can_be_withdrawn():
+    wishes = Wishes().take(a=SHARE)
+    claims = [wishes.claim(at("a"), 10, name) for name in ("first", "second", "third")]
+    wishes.withdraw(claims[0])
+    wishes.free(at("a"), 10)
+    wishes.withdraw(claims[2])
+    assert wishes.granted == ["second"]
+
+
+def test_what_waited_for_a_share_is_granted_where_the_claim_before_it_is_withdrawn():
+    wishes = Wishes().take(a=SHARE, b=60)
+    first = wishes.claim(at("a"), 30, "first")
+    wishes.claim(at("a"), 20, "second")
+    wishes.pool.change(at("c"), 30)  # so there is no room for the first when the connection has nothing any more
+    wishes.free(at("a"), SHARE)
+    wishes.free(at("c"), 10)
+    assert wishes.granted == []
+    wishes.withdraw(first)
+    assert wishes.granted == ["second"]
+
+
+def test_a_claim_that_was_granted_can_be_withdrawn_and_changes_nothing():
+    wishes = Wishes()
+    wishes.withdraw(wishes.claim(at("a"), 10))
+    assert wishes.pool.used == 10
+
+
+def test_a_pool_knows_who_has_more_than_its_part_who_waits_with_nothing_and_whether_most_is_taken():
+    wishes = Wishes().take(a=50, b=20)
+    assert [wishes.pool.is_greedy(address) for address in ("a", "b", "nobody")] == [True, False, False]
+    assert [wishes.pool.is_crowded, wishes.take(b=5).pool.is_crowded] == [False, True]
+    for source in (at("a"), at("new"), at("new", 2), at("other")):
+        wishes.claim(source, 30)
+    assert wishes.pool.newcomers == 2
+
+
+def test_a_pool_forgets_addresses_and_connections_that_have_nothing():
+    wishes = Wishes()
+    for number in range(100):
+        wishes.take(**{str(number): 1})
+    wishes.claim(at("late"), 90).withdraw()
+    for number in range(100):
+        wishes.free(at(str(number)), 1)
+    pool = wishes.pool
+    assert (pool.used, pool._addresses, pool._connections, pool._held_back, pool._newcomers) == (0, {}, {}, {}, {})
+
+
+def test_one_who_has_nothing_is_granted_room_however_many_addresses_wait_that_have_some():
+    pool = Pool[str](4 * MAX_LOOKS, MAX_LOOKS, 4 * MAX_LOOKS)
+    for number in range(MAX_LOOKS):
+        pool.change(at(str(number)), 3)
+        pool.claim(at(str(number)), 2, "")
+    pool.claim(at("new"), 1, "new")
+    claim = pool.grant()
+    assert claim is not None
+    assert claim.owner == "new"

@@ -1,0 +1,240 @@
+"""The life of a call by itself: every event in every state, and what is held."""
+
+from collections.abc import Iterable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tensor_reshape.rules.errors import LimitError
+from tensor_reshape.server.config import COST_FACTOR
+from tensor_reshape.server.engine.lifecycle import (
+    ASK_BELOW_UNSENT,
+    TRANSITIONS,
+    TRICKLE_BYTES_PER_SECOND,
+    Ending,
+    Event,
+    IllegalEventError,
+    Lifecycle,
+    State,
+)
+
+E, S = Event, State
+METHOD = "/a.service/Method"
+
+# Every move, written once more by hand: a state, and what each of its events leads to. What is not here is a bug.
+MOVES: dict[State, dict[State, set[Event]]] = {
+    S.NEW: {S.NEW: {E.ENTER}, S.WAITING: {E.ASK}, S.ENDING: {E.END}, S.GIVEN_UP: {E.GIVE_UP}, S.DONE: {E.OVER}},
+    S.WAITING: {
+        S.WAITING: {E.SENT},
+        S.RECEIVING: {E.READ},
+        S.ENDING: {E.END},
+        S.GIVEN_UP: {E.GIVE_UP},
+        S.DONE: {E.OVER},
+    },
+    S.RECEIVING: {
+        S.RECEIVING: {E.SENT},
+        S.WORKING: {E.ARRIVE, E.HALF_CLOSE},
+        S.ENDING: {E.END},
+        S.GIVEN_UP: {E.GIVE_UP},
+        S.DONE: {E.OVER},
+    },
+    S.WORKING: {
+        S.WORKING: {E.SENT},
+        S.QUEUED: {E.QUEUE},
+        S.SENDING: {E.ANSWER},
+        S.ENDING: {E.END},
+        S.ABANDONED: {E.OVER},
+    },
+    S.QUEUED: {
+        S.QUEUED: {E.ROOM, E.SENT},
+        S.WORKING: {E.TAKE_UP},
+        S.ENDING: {E.END},
+        S.GIVEN_UP: {E.GIVE_UP},
+        S.DONE: {E.OVER},
+    },
+    S.SENDING: {
+        S.SENDING: {E.SENT},
+        S.WAITING: {E.ASK},
+        S.ENDING: {E.END},
+        S.GIVEN_UP: {E.GIVE_UP},
+        S.DONE: {E.OVER},
+    },
+    S.ENDING: {
+        S.ENDING: {E.ARRIVE, E.HALF_CLOSE, E.QUEUE, E.TAKE_UP, E.ANSWER, E.SENT, E.END},
+        S.GIVEN_UP: {E.GIVE_UP},
+        S.DONE: {E.OVER},
+    },
+    S.GIVEN_UP: {
+        S.GIVEN_UP: {E.ARRIVE, E.HALF_CLOSE, E.QUEUE, E.TAKE_UP, E.ANSWER, E.SENT, E.END, E.GIVE_UP},
+        S.DONE: {E.OVER},
+    },
+    S.ABANDONED: {S.ABANDONED: {E.SENT, E.OVER}, S.DONE: {E.QUEUE, E.ANSWER, E.END}},
+    S.DONE: {S.DONE: {E.ARRIVE, E.HALF_CLOSE, E.QUEUE, E.TAKE_UP, E.ANSWER, E.SENT, E.END, E.OVER}},
+}
+
+
+class Nothing:
+    """A call from whose moves nothing follows."""
+
+    def start_read(self) -> None:
+        pass
+
+    def start_send(self) -> None:
+        pass
+
+    def start_work(self) -> None:
+        pass
+
+    def give_up(self, refusal: LimitError, state: State) -> None:
+        pass
+
+    def drop(self, refusal: LimitError) -> None:
+        del refusal
+
+
+class Notes:
+    """A journal that keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.moves: list[tuple[State, Event, State]] = []
+
+    def note(self, life: Lifecycle, event: Event, before: State, size: int, ending: Ending | None) -> None:
+        del size, ending
+        self.moves.append((before, event, life.state))
+
+
+def make(state: State = State.NEW) -> Lifecycle:
+    life = Lifecycle(Nothing(), METHOD)
+    life.state = state
+    return life
+
+
+def find_next(state: State, event: Event) -> State | None:
+    return next((after for after, events in MOVES[state].items() if event in events), None)
+
+
+@pytest.mark.parametrize("event", Event, ids=lambda event: event.name)
+@pytest.mark.parametrize("state", State, ids=lambda state: state.name)
+def test_every_event_in_every_state_leads_where_it_should_or_is_a_bug(state: State, event: Event):
+    life, after = make(state), find_next(state, event)
+    if after is None:
+        with pytest.raises(IllegalEventError, match=f"{state.name} cannot {event.name}"):
+            life.move(event)
+        assert life.state is state
+    else:
+        assert (life.move(event), life.state) == (after is not state, after)
+
+
+def reach(start: State, without: Iterable[Event] = ()) -> set[State]:
+    """Returns the states that a call can come to."""
+    found, left = {start}, [start]
+    while left:
+        new = {after for event, after in TRANSITIONS[left.pop()].items() if event not in without} - found
+        found |= new
+        left += new
+    return found
+
+
+def test_every_state_can_be_reached_and_every_event_happens():
+    assert reach(State.NEW) == set(State)
+    assert {event for row in TRANSITIONS.values() for event in row} == set(Event)
+
+
+@pytest.mark.parametrize("state", State, ids=lambda state: state.name)
+def test_every_call_can_end_whatever_it_is_doing(state: State):
+    life = make(state)
+    life.move(Event.OVER)
+    if life.state is State.ABANDONED:
+        life.move(Event.END)
+    assert life.state is State.DONE
+
+
+def test_a_call_whose_end_is_decided_is_never_worked_on_again():
+    assert reach(State.ENDING) == {State.ENDING, State.GIVEN_UP, State.DONE}
+    assert reach(State.ABANDONED) == {State.ABANDONED, State.DONE}
+    assert reach(State.DONE) == {State.DONE}
+
+
+@given(st.lists(st.sampled_from(list(Event)), max_size=60))
+def test_whatever_happens_in_whatever_order_a_bug_changes_nothing_and_the_rest_is_as_in_the_table(events: list[Event]):
+    life, journal, expected = make(), Notes(), State.NEW
+    life.journal = journal
+    for event in events:
+        after = find_next(expected, event)
+        try:
+            life.move(event)
+        except IllegalEventError:
+            assert after is None
+        else:
+            assert after is life.state
+            assert journal.moves[-1] == (expected, event, after)
+            expected = after
+        assert life.state is expected
+
+
+@pytest.mark.parametrize(
+    ("in_working_pool", "held", "holdings"),
+    [
+        (False, 0, (100 + 20 + COST_FACTOR * 5, 0)),
+        (True, 0, (100, 20 + COST_FACTOR * 5)),
+        (False, 7, (120, 7)),
+        (True, 7, (100, 27)),
+    ],
+)
+def test_a_call_holds_its_message_what_comes_of_it_and_its_answers(
+    in_working_pool: bool, held: int, holdings: tuple[int, int]
+):
+    life = make()
+    life.reading, life.reserved, life.unsent_bytes = 100, 20, 5
+    life.in_working_pool, life.held = in_working_pool, held
+    assert life.holdings == holdings
+
+
+@pytest.mark.parametrize("state", State, ids=lambda state: state.name)
+@pytest.mark.parametrize("unsent", range(ASK_BELOW_UNSENT + 1))
+def test_a_call_asks_for_its_first_message_and_a_stream_for_the_next_one_when_few_answers_are_left(
+    state: State, unsent: int
+):
+    life = make(state)
+    life.unsent = unsent
+    assert life.may_ask == (state is State.NEW or (state is State.SENDING and unsent < ASK_BELOW_UNSENT))
+
+
+@pytest.mark.parametrize("state", State, ids=lambda state: state.name)
+def test_a_caller_who_does_not_take_what_was_sent_is_not_sent_a_refusal(state: State):
+    life = make(state)
+    assert life.ignores_refusals == (state in {State.ENDING, State.GIVEN_UP})
+    life.unsent = 1
+    assert life.ignores_refusals
+
+
+def test_while_it_is_the_servers_turn_no_time_passes_for_the_caller():
+    life = make()
+    life.since = 10.0
+    life.stop_clock(14.0)
+    assert life.since == 14.0
+    life.resume_clock(90.0)
+    assert life.since == 86.0
+
+
+@pytest.mark.parametrize(
+    ("moved", "since"), [(None, 20.0), (0, 10.0), (-5, 10.0), (TRICKLE_BYTES_PER_SECOND, 11.0), (2**40, 20.0)]
+)
+def test_bytes_are_progress_at_a_pace_and_are_not_saved_up(moved: int | None, since: float):
+    life = make()
+    life.since = 10.0
+    life.advance(20.0, moved)
+    assert life.since == since
+
+
+def test_a_call_that_is_forgotten_does_nothing_any_more():
+    served, life = Nothing(), make()
+    life.served = served
+    life.forget()
+    life.served.start_read()
+    life.served.start_send()
+    life.served.start_work()
+    life.served.give_up(LimitError("", reason=""), State.NEW)
+    life.served.drop(LimitError("", reason=""))
+    assert life.served is not served

@@ -1,0 +1,205 @@
+"""What observers are told of calls, and that they harm none."""
+
+import logging
+import threading
+import time
+
+import pytest
+
+from engine_calls import METHOD, PEER, Caller, make, name_peer
+from tensor_reshape.rules.errors import LimitError
+from tensor_reshape.server.engine.effects import build_perform
+from tensor_reshape.server.engine.lifecycle import GONE, Ending, Event, Journal, Lifecycle, State
+from tensor_reshape.server.engine.observers import CallRecord, JournalPair, Observer, ObserverJournal
+from tensor_reshape.server.engine.statuses import OK
+
+BEGINS = [Event.ENTER, Event.ASK, Event.READ]
+
+
+class Recorder:
+    """An observer that keeps the events, and the records."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+        self.records: list[CallRecord] = []
+
+    def observe(self, record: CallRecord, event: Event) -> None:
+        self.events.append(event)
+        if record not in self.records:
+            self.records.append(record)
+
+
+class Watched:
+    """An engine whose calls are observed."""
+
+    def __init__(self, *observers: Observer, max_calls: int = 1024) -> None:
+        self.journal = ObserverJournal(observers)
+        self.engine = make(4, max_calls=max_calls, journal=self.journal)
+        self.perform = build_perform(self.journal.deliver)
+
+    def call(self, peer: str = PEER) -> Caller:
+        return Caller(self.engine, peer, self.perform)
+
+
+@pytest.fixture
+def recorder() -> Recorder:
+    return Recorder()
+
+
+def test_a_unary_call_is_seen_from_its_beginning_to_its_end(recorder: Recorder):
+    Watched(recorder).call().arrive(100).end(30).leave()
+    (record,) = recorder.records
+    assert recorder.events == [*BEGINS, Event.ARRIVE, Event.END, Event.OVER]
+    assert (record.method, record.peer, record.ending, record.state) == (METHOD, PEER, OK, State.DONE)
+    assert (record.request_messages, record.request_bytes) == (1, 100)
+    assert (record.response_messages, record.response_bytes) == (1, 30)
+
+
+def test_each_answer_of_a_stream_counts_when_it_is_sent(recorder: Recorder):
+    stream = Watched(recorder).call().arrive(100).answer(10, 20)
+    stream.sent(10)
+    assert (recorder.records[0].response_messages, recorder.records[0].response_bytes) == (1, 10)
+    stream.sent(20)
+    assert (recorder.records[0].response_messages, recorder.records[0].response_bytes) == (2, 30)
+    assert recorder.events[4:] == [Event.ANSWER, Event.ASK, Event.READ, Event.SENT, Event.SENT]
+
+
+def test_the_time_in_each_state_is_the_time_of_the_call(recorder: Recorder):
+    begin = time.monotonic()
+    Watched(recorder).call().arrive().work().take_up().end(1).leave()
+    seconds = recorder.records[0].seconds
+    assert set(seconds) == {State.NEW, State.WAITING, State.RECEIVING, State.WORKING, State.QUEUED, State.ENDING}
+    assert min(seconds.values()) >= 0
+    assert sum(seconds.values()) <= time.monotonic() - begin
+
+
+def test_a_call_that_is_refused_at_once_is_seen(recorder: Recorder):
+    watched = Watched(recorder, max_calls=1)
+    life = Lifecycle(watched.call(), METHOD)
+    with pytest.raises(LimitError):
+        watched.engine.enter(life, name_peer(2))
+    watched.perform(watched.engine.end(life, Ending("RESOURCE_EXHAUSTED")).effects)
+    assert [record.peer for record in recorder.records] == [PEER, name_peer(2)]
+    assert recorder.events[3:] == [Event.ENTER, Event.END]
+
+
+@pytest.mark.parametrize(
+    ("ended", "gone", "ending"),
+    [(False, False, GONE), (False, True, GONE), (True, False, OK), (True, True, GONE)],
+    ids=["not ended", "gone", "ended", "gone before the end was sent"],
+)
+def test_a_caller_who_is_gone_before_he_is_told_the_end_has_cancelled(
+    recorder: Recorder, ended: bool, gone: bool, ending: Ending
+):
+    watched = Watched(recorder)
+    caller = watched.call().arrive()
+    if ended:
+        caller.end(5)
+    watched.perform(watched.engine.release(caller.life, gone=gone))
+    caller.end(5)  # of the thread that worked on it
+    assert (recorder.records[0].ending, recorder.records[0].state) == (ending, State.DONE)
+    assert recorder.records[0].response_messages == ended
+
+
+def test_what_comes_late_is_no_event(recorder: Recorder):
+    caller = Watched(recorder).call().arrive().end(5)
+    seen = list(recorder.events)
+    caller.answer(3).take_up().end(7)
+    assert recorder.events == seen
+    caller.leave()
+    caller.leave()
+    assert recorder.events == [*seen, Event.OVER]
+
+
+class Broken:
+    """An observer with a bug."""
+
+    def observe(self, record: CallRecord, event: Event) -> None:
+        raise RuntimeError(record, event)
+
+
+def test_an_observer_that_raises_is_logged_and_harms_nobody(recorder: Recorder, caplog: pytest.LogCaptureFixture):
+    watched = Watched(Broken(), recorder)
+    with caplog.at_level(logging.ERROR):
+        watched.call().arrive(10).end(5).leave()
+    assert len(recorder.events) == 6
+    assert [(record.message, record.exc_info is not None) for record in caplog.records] == [("bug", True)] * 6
+    assert watched.engine.is_idle
+
+
+class Meddler(Recorder):
+    """An observer that calls the engine: it would wait for ever if a lock were held."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.caller: Caller | None = None
+
+    def observe(self, record: CallRecord, event: Event) -> None:
+        super().observe(record, event)
+        if event is Event.ARRIVE and self.caller is not None:
+            self.caller.end(1)
+
+
+def test_an_observer_is_called_without_the_lock_and_sees_what_it_causes_afterwards():
+    meddler = Meddler()
+    watched = Watched(meddler)
+    meddler.caller = watched.call()
+    meddler.caller.arrive(10)
+    watched.perform(())  # as with any effects, it is told first
+    assert meddler.events == [*BEGINS, Event.ARRIVE, Event.END]
+
+
+class Slow(Recorder):
+    """An observer that is held up by the first event until it is told to go on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reached, self.go_on = threading.Event(), threading.Event()
+
+    def observe(self, record: CallRecord, event: Event) -> None:
+        super().observe(record, event)
+        self.reached.set()
+        assert self.go_on.wait(60)
+
+
+def test_a_thread_does_not_wait_for_an_observer_that_another_thread_has_called():
+    slow = Slow()
+    watched = Watched(slow)
+    thread = threading.Thread(target=watched.call)
+    thread.start()
+    assert slow.reached.wait(60)
+    watched.call(name_peer(2)).leave()
+    assert slow.events == [Event.ENTER]
+    slow.go_on.set()
+    thread.join(60)
+    assert slow.events == [*BEGINS, *BEGINS, Event.OVER]
+
+
+def test_nothing_is_kept_of_a_call_that_is_over(recorder: Recorder):
+    watched = Watched(recorder)
+    for _ in range(3):
+        watched.call().leave()
+    assert watched.journal._records == {}
+
+
+def test_without_observers_there_is_no_journal():
+    engine = make(4)
+    assert (engine.journal, engine.wants_heads, Caller(engine).life.journal) == (None, False, None)
+
+
+class Notes:
+    """A journal that keeps its own name and what happened."""
+
+    def __init__(self, name: str, notes: list[str]) -> None:
+        self._name, self._notes = name, notes
+
+    def note(self, life: Lifecycle, event: Event, before: State, size: int, ending: Ending | None) -> None:
+        del life, before, size, ending
+        self._notes.append(f"{self._name} {event.name}")
+
+
+def test_two_journals_are_told_one_after_the_other():
+    notes: list[str] = []
+    pair: Journal = JournalPair(Notes("one", notes), Notes("other", notes))
+    Caller(make(1, journal=pair))
+    assert notes == [f"{name} {event.name}" for event in BEGINS for name in ("one", "other")]

@@ -1,0 +1,164 @@
+"""Whose a call is: by the name of its connection, and by the word of a proxy."""
+
+import socket
+from contextlib import suppress
+from pathlib import Path
+
+import grpc
+import pytest
+
+from http2 import SERVICE_PATH
+from in_process import run_stock
+from tensor_reshape.server.config import Config, ConfigError
+from tensor_reshape.server.engine.engine import Engine
+from tensor_reshape.server.engine.heads import CallHead
+from tensor_reshape.server.engine.quotas import find_caller
+from tensor_reshape.server.engine.sources import Source, Sources, find_source, is_shared, name_peer
+
+PROXY = "ipv4:192.0.2.1:40000"
+FORWARDED = (("user-agent", "x"), ("x-forwarded-for", "198.51.100.7"))
+HOST, LINK = "10", "20"  # scopes of IPv6, as the kernel writes them
+
+
+@pytest.mark.parametrize(
+    ("peer", "address"),
+    [
+        ("ipv4:10.0.0.1:1", "ipv4:10.0.0.1"),
+        ("ipv6:%5B2001:db8:1:2::1%5D:1", "20010db800010002"),
+        ("ipv6:%5B2001:db8:1:2:ffff::9%5D:2", "20010db800010002"),
+        ("ipv6:%5B2001:db8:1:3::1%5D:1", "20010db800010003"),
+        ("ipv6:%5Bfe80::1%25eth0%5D:1", "fe80000000000000"),
+        ("ipv6:%5Bno address%5D:1", "ipv6:%5Bno address%5D"),
+        ("unix:", "unix:"),
+        ("unix:/a:1", "unix:/a:1"),
+        ("unix-abstract:a", "unix-abstract:a"),
+        ("", ""),
+    ],
+)
+def test_an_address_is_a_host_a_network_or_a_socket(peer: str, address: str):
+    assert find_source(peer) == Source(address, peer)
+
+
+@pytest.mark.parametrize(("peer", "shared"), [("unix:", True), ("unix-abstract:a", True), ("ipv4:10.0.0.1:1", False)])
+def test_clients_of_a_unix_socket_have_one_name(peer: str, shared: bool):
+    assert is_shared(peer) == shared
+
+
+def find_host(scope: str) -> str:
+    """Returns an address of this machine that means something in this scope of IPv6."""
+    with suppress(OSError):
+        for line in Path("/proc/net/if_inet6").read_text().splitlines():
+            digits, _, _, found, _, interface = line.split()
+            if found == scope:
+                host = socket.inet_ntop(socket.AF_INET6, bytes.fromhex(digits))
+                return f"{host}%{interface}" if scope == LINK else host
+    pytest.skip("no such address")
+
+
+@pytest.mark.parametrize("scope", ["", HOST, LINK])
+def test_a_connection_has_the_name_that_grpcio_gives_it(scope: str):
+    peers: list[str] = []
+
+    def note(_: bytes, context: grpc.ServicerContext) -> bytes:
+        peers.append(context.peer())
+        return b""
+
+    host = find_host(scope) if scope else "127.0.0.1"
+    written = f"[{host}]" if scope else host
+    with run_stock({"Reshape": note}, host=written) as address, grpc.insecure_channel(address) as channel:
+        method: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(f"{SERVICE_PATH}Reshape")
+        method(b"", timeout=60)
+    ((_family, *_, name),) = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)
+    with (
+        socket.create_server(name, family=_family) as listener,
+        socket.create_connection(listener.getsockname()[:2] if not scope else (host, listener.getsockname()[1])),
+        listener.accept()[0] as served,
+    ):
+        begin, _, port = name_peer(served).rpartition(":")
+        assert (begin, int(port)) == (peers[0].rpartition(":")[0], served.getpeername()[1])
+
+
+def test_a_caller_over_ipv4_has_one_name_also_where_the_server_listens_on_ipv6():
+    if not socket.has_dualstack_ipv6():
+        pytest.skip("no IPv6")
+    with (
+        socket.create_server(("", 0), family=socket.AF_INET6, dualstack_ipv6=True) as listener,
+        socket.create_connection(("127.0.0.1", listener.getsockname()[1])) as client,
+        listener.accept()[0] as served,
+    ):
+        assert name_peer(served) == f"ipv4:127.0.0.1:{client.getsockname()[1]}"
+
+
+def test_find_returns_the_connection_without_proxies():
+    assert Sources().find(PROXY, FORWARDED) == find_source(PROXY)
+
+
+def test_find_returns_the_forwarded_address_of_a_proxy():
+    assert Sources(["192.0.2.1"]).find(PROXY, FORWARDED) == Source("ipv4:198.51.100.7", PROXY)
+
+
+@pytest.mark.parametrize("peer", ["ipv4:192.0.2.2:40000", "ipv6:%5B2001:db8::1%5D:40000", "unix:", "unix:/run/reshape"])
+def test_find_ignores_the_header_of_all_others(peer: str):
+    assert Sources(["192.0.2.1"]).find(peer, FORWARDED) == find_source(peer)
+
+
+@pytest.mark.parametrize(
+    ("proxy", "peer"),
+    [
+        ("192.0.2.0/24", PROXY),
+        ("2001:db8::1", "ipv6:%5B2001:db8::1%5D:40000"),
+        ("2001:db8:0:0::/64", "ipv6:%5B2001:db8::1%5D:40000"),
+        ("fe80::1", "ipv6:%5Bfe80::1%25eth0%5D:40000"),
+        ("unix:", "unix:"),
+        ("unix:", "unix:/run/reshape"),
+    ],
+)
+def test_find_knows_proxies_by_address_network_and_socket(proxy: str, peer: str):
+    assert Sources(["203.0.113.9", proxy]).find(peer, FORWARDED) == Source("ipv4:198.51.100.7", peer)
+
+
+def test_find_does_not_trust_the_network_of_an_address_of_ipv6():
+    peer = "ipv6:%5B2001:db8::2%5D:40000"
+    assert Sources(["2001:db8::1"]).find(peer, FORWARDED) == find_source(peer)
+
+
+@pytest.mark.parametrize(
+    ("values", "address"),
+    [
+        (["203.0.113.1, 198.51.100.7"], "ipv4:198.51.100.7"),
+        (["203.0.113.1", "198.51.100.7"], "ipv4:198.51.100.7"),
+        (["198.51.100.7:1234"], "ipv4:198.51.100.7"),
+        (["::ffff:198.51.100.7"], "ipv4:198.51.100.7"),
+        (["2001:db8:1:2::1"], "20010db800010002"),
+        (["[2001:db8:1:2::1]:1234"], "20010db800010002"),
+    ],
+)
+def test_find_takes_the_last_address(values: list[str], address: str):
+    metadata = [("x-forwarded-for", value) for value in values]
+    assert Sources(["192.0.2.1"]).find(PROXY, metadata).address == address
+
+
+@pytest.mark.parametrize("value", ["", "unknown", "198.51.100.7, ", "198.51.100.7 and more", "\xff", "1" * 9000])
+def test_find_returns_the_connection_if_the_header_has_no_address(value: str):
+    assert Sources(["192.0.2.1"]).find(PROXY, [("x-forwarded-for", value)]) == find_source(PROXY)
+
+
+def test_find_returns_the_connection_of_a_proxy_that_forwards_nothing():
+    assert Sources(["192.0.2.1"]).find(PROXY, ()) == find_source(PROXY)
+
+
+def test_quotas_count_for_the_caller_behind_a_proxy():
+    head = CallHead("/x", FORWARDED)
+    head.peer, head.address = PROXY, Engine(Config(proxy_address=("192.0.2.1",))).sources.find(PROXY, FORWARDED).address
+    assert find_caller(head) == "ipv4:198.51.100.7"
+
+
+def test_the_engine_asks_for_heads_if_there_are_proxies():
+    assert Engine(Config(proxy_address=("unix:",))).wants_heads
+    assert not Engine(Config()).wants_heads
+
+
+@pytest.mark.parametrize("address", ["", "localhost", "192.0.2.1:80", "192.0.2.0/33", "unix:/run/reshape"])
+def test_config_rejects_a_proxy_address_that_is_no_address(address: str):
+    with pytest.raises(ConfigError, match=r"--proxy-address '.*' is not an IP address, a network .*, or unix:"):
+        Config(proxy_address=(address,))

@@ -1,0 +1,205 @@
+"""Who is given up, and when; the clock is set by hand."""
+
+import pytest
+
+from engine_calls import MESSAGE, Caller, Clock, call_all, make, name_peer
+from tensor_reshape.rules.errors import Reason
+from tensor_reshape.server.engine.budgets import MAX_READS
+from tensor_reshape.server.engine.effects import Kind
+from tensor_reshape.server.engine.engine import Engine
+from tensor_reshape.server.engine.lifecycle import TRICKLE_BYTES_PER_SECOND, State
+from tensor_reshape.server.engine.stalls import MIN_BYTES_PER_SECOND, MIN_PRESSURE_SECONDS, SHORT_SECONDS
+
+STALLED, BUSY = [str(Reason.STALLED)], [str(Reason.SERVER_BUSY)]
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+class Swept:
+    """An engine that is swept whenever time has passed."""
+
+    def __init__(self, clock: Clock, engine: Engine) -> None:
+        self.clock, self.engine = clock, engine
+
+    def wait(self, seconds: float) -> None:
+        self.clock.now += seconds
+        for effect in self.engine.sweep():
+            caller = effect.life.served
+            assert isinstance(caller, Caller)
+            caller.perform([effect])
+
+
+def sweep_after(clock: Clock, reads: int, *, stall_seconds: float = 30.0, message: int = MESSAGE) -> Swept:
+    return Swept(clock, make(reads, stall_seconds=stall_seconds, message=message, clock=clock))
+
+
+def test_a_call_without_progress_is_given_up(clock: Clock):
+    swept = sweep_after(clock, 4, stall_seconds=5.0)
+    stalled, other = call_all(swept.engine, range(2))
+    swept.wait(4)
+    other.arrive(1).answer(1)
+    swept.wait(0.9)
+    assert stalled.reasons == []
+    swept.wait(0.6)
+    assert (stalled.reasons, other.reasons) == (STALLED, [])
+
+
+def test_what_is_to_be_done_says_what_the_call_was_doing(clock: Clock):
+    engine = make(4, stall_seconds=5.0, clock=clock)
+    caller = Caller(engine)
+    clock.now += 5.1
+    (effect,) = engine.sweep()
+    assert (effect.kind, effect.life, effect.state) == (Kind.GIVE_UP, caller.life, State.RECEIVING)
+
+
+@pytest.mark.parametrize(
+    ("pace", "times", "reasons"), [(100 / TRICKLE_BYTES_PER_SECOND, 4, STALLED), (1.6, 40, [])], ids=["below", "above"]
+)
+def test_a_stream_below_the_pace_is_given_up_also_when_nobody_waits(
+    clock: Clock, pace: float, times: int, reasons: list[str]
+):
+    swept = sweep_after(clock, 4, stall_seconds=5.0)
+    stream = Caller(swept.engine)
+    for _ in range(times):
+        swept.clock.now += 1.5
+        stream.arrive(100).answer(moved=int(pace * TRICKLE_BYTES_PER_SECOND))
+        swept.wait(0)
+    assert stream.reasons == reasons
+
+
+def test_progress_is_not_saved_up(clock: Clock):
+    swept = sweep_after(clock, 4, stall_seconds=5.0)
+    caller = Caller(swept.engine).arrive().answer(moved=100 * TRICKLE_BYTES_PER_SECOND)
+    swept.wait(5.1)
+    assert caller.reasons == STALLED
+
+
+def test_to_wait_for_room_is_no_progress_and_no_standstill(clock: Clock):
+    swept = sweep_after(clock, 1, stall_seconds=5.0)
+    first, second = call_all(swept.engine, range(2))
+    clock.now += 1.9
+    first.leave()
+    assert second.reads == 1
+    swept.wait(4.9)
+    assert second.reasons == []
+    swept.wait(0.2)
+    assert second.reasons == STALLED
+
+
+def test_while_others_wait_a_call_without_progress_is_given_up_sooner(clock: Clock):
+    swept = sweep_after(clock, 1)
+    stalled = Caller(swept.engine, name_peer(1))
+    clock.now += MIN_PRESSURE_SECONDS - 0.1
+    waiting = Caller(swept.engine, name_peer(2))
+    swept.wait(0)
+    assert stalled.reasons == []
+    swept.wait(0.2)
+    assert (stalled.reasons, waiting.reasons) == (STALLED, [])
+    stalled.leave()
+    assert waiting.reads == 1
+
+
+def test_who_waits_for_its_own_share_has_nobody_else_given_up(clock: Clock):
+    swept = sweep_after(clock, 100)
+    slow = Caller(swept.engine, name_peer(1))
+    silent = [Caller(swept.engine, name_peer(2)) for _ in range(MAX_READS + 1)]
+    swept.wait(MIN_PRESSURE_SECONDS + 0.1)
+    assert ([len(caller.refusals) for caller in silent], slow.reasons) == ([1] * (MAX_READS + 1), [])
+
+
+def test_where_places_run_short_an_address_that_has_more_than_its_part_is_pressed(clock: Clock):
+    swept = Swept(clock, make(100, max_calls=16, clock=clock))
+    greedy = [Caller(swept.engine, name_peer(1, port)) for port in range(12)]
+    modest = [Caller(swept.engine, name_peer(2)) for _ in range(2)]
+    swept.wait(MIN_PRESSURE_SECONDS + 0.1)
+    assert [caller.reasons for caller in (*greedy, *modest)] == [STALLED] * 12 + [[]] * 2
+
+
+def test_the_largest_message_has_time_to_arrive_while_others_wait(clock: Clock):
+    swept = sweep_after(clock, 1, stall_seconds=3000.0, message=100 * MIN_BYTES_PER_SECOND)
+    slow, _ = call_all(swept.engine, range(2))
+    swept.wait(99)
+    assert slow.reasons == []
+    swept.wait(2)
+    assert slow.reasons == STALLED
+
+
+def test_a_call_that_waits_too_long_is_refused_and_forgotten(clock: Clock):
+    swept = sweep_after(clock, 1)
+    running, waiting = call_all(swept.engine, range(2))
+    clock.now += MIN_PRESSURE_SECONDS + 0.1
+    running.arrive()
+    late = Caller(swept.engine, name_peer(3))
+    swept.wait(0)
+    assert waiting.reasons == BUSY
+    running.end().leave()
+    assert (waiting.reads, late.reads) == (0, 1)
+
+
+def test_what_is_given_up_keeps_what_it_has_until_it_is_over(clock: Clock):
+    swept = sweep_after(clock, 1)
+    running, waiting = call_all(swept.engine, range(2))
+    swept.wait(MIN_PRESSURE_SECONDS + 0.1)
+    assert (running.reasons, waiting.reasons, swept.engine.used_bytes) == (STALLED, BUSY, MESSAGE)
+    for caller in (waiting, running, waiting):
+        caller.leave()
+    assert (swept.engine.used_bytes, swept.engine.is_idle) == (0, True)
+
+
+def test_where_nothing_is_left_the_most_crowded_make_room_for_those_that_have_nothing(clock: Clock):
+    swept = sweep_after(clock, 24)
+    crowds = {host: [Caller(swept.engine, name_peer(host, port)) for port in range(40)] for host in range(16)}
+    polite = call_all(swept.engine, range(20, 22))
+    assert [caller.reads for caller in polite] == [0, 0]
+    swept.wait(SHORT_SECONDS + 0.01)
+    given_up = [caller for callers in crowds.values() for caller in callers if caller.refusals]
+    assert {caller.life.source.address for caller in given_up} == {"ipv4:10.0.0.0"}
+    for caller in given_up:
+        caller.leave()
+    assert [caller.reads for caller in polite] == [1, 1]
+
+
+@pytest.mark.parametrize(
+    ("crowd", "seconds"),
+    [((1, 1, 1, 1), SHORT_SECONDS + 0.01), ((4,), SHORT_SECONDS - 0.01)],
+    ids=["an address keeps its last call", "a message has a moment to arrive"],
+)
+def test_not_every_call_makes_room(clock: Clock, crowd: tuple[int, ...], seconds: float):
+    swept = sweep_after(clock, 4)
+    there = [Caller(swept.engine, name_peer(host)) for host, count in enumerate(crowd) for _ in range(count)]
+    call_all(swept.engine, range(10, 15))
+    swept.wait(seconds)
+    assert [caller.reasons for caller in there] == [[]] * 4
+
+
+def test_what_this_server_works_on_is_not_given_up(clock: Clock):
+    swept = sweep_after(clock, 4, stall_seconds=5.0)
+    caller = Caller(swept.engine).arrive()
+    swept.wait(100)
+    assert caller.reasons == []
+
+
+def test_a_call_is_refused_once_and_cancelled_where_it_does_not_take_its_refusal_in_as_long_again(clock: Clock):
+    swept = sweep_after(clock, 4, stall_seconds=5.0)
+    caller = Caller(swept.engine)
+    for seconds, refusals, drops in ((5.1, 1, 0), (4.8, 1, 0), (0.3, 1, 1)):
+        swept.wait(seconds)
+        assert (len(caller.refusals), caller.drops) == (refusals, drops)
+
+
+def test_a_stream_that_takes_no_answers_is_cancelled_at_once(clock: Clock):
+    swept = sweep_after(clock, 4, stall_seconds=5.0)
+    caller = Caller(swept.engine).arrive(10).answer(10)
+    swept.wait(5.1)
+    assert (caller.refusals, caller.drops) == ([], 1)
+
+
+def test_calls_that_only_wait_for_a_thread_press_nobody(clock: Clock):
+    swept = sweep_after(clock, 8)
+    slow, queued = call_all(swept.engine, range(2))
+    queued.arrive().work()
+    swept.wait(MIN_PRESSURE_SECONDS + 1)
+    assert (slow.reasons, queued.reasons) == ([], [])

@@ -1,0 +1,53 @@
+"""Which grpcio the seam can be used with."""
+
+import sys
+from importlib.metadata import requires
+
+import grpc
+import pytest
+from grpc._cython import cygrpc  # type: ignore[attr-defined] # compiled, without types
+from packaging.requirements import Requirement
+
+from tensor_reshape.server.grpc_core.binding import FIRST_RELEASE, NAMES, NEXT_RELEASE, SeamError, check_release, load
+
+
+@pytest.mark.parametrize("version", ["1.80.0", "1.83.2", "1.85.1", "1.85.0rc1"])
+def test_a_tested_release_is_taken(version: str):
+    check_release(version)
+
+
+@pytest.mark.parametrize("version", ["1.79.3", "1.86.0", "1.86.0rc1", "0.99.0", "2.0.0", "unknown", ""])
+def test_another_release_is_refused(version: str):
+    with pytest.raises(SeamError, match=r"was not tested: the tested releases are 1\.80 and newer, below 1\.86"):
+        check_release(version)
+
+
+def test_the_releases_that_are_installed_are_those_that_were_tested():
+    (grpcio,) = [one for one in map(Requirement, requires("tensor-reshape") or ()) if one.name == "grpcio"]
+    first, following = (".".join(map(str, bound)) for bound in (FIRST_RELEASE, NEXT_RELEASE))
+    assert {str(bound) for bound in grpcio.specifier} == {f">={first}", f"<{following}"}
+
+
+def test_the_installed_binding_has_every_name():
+    assert load() is cygrpc
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_name_that_is_missing_is_told(name: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delattr(cygrpc, name)
+    with pytest.raises(SeamError, match=rf"^grpcio {grpc.__version__} has no cygrpc\.{name}$"):
+        load()
+
+
+def test_a_grpcio_without_the_binding_is_told(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delattr("grpc._cython.cygrpc")
+    monkeypatch.setitem(sys.modules, "grpc._cython.cygrpc", None)
+    with pytest.raises(SeamError, match=r"has no grpc\._cython\.cygrpc"):
+        load()
+
+
+def test_an_untested_release_is_refused_before_its_binding_is_looked_at(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(grpc, "__version__", "1.79.0")
+    monkeypatch.delattr(cygrpc, "Server")
+    with pytest.raises(SeamError, match=r"grpcio 1\.79\.0 was not tested"):
+        load()

@@ -1,0 +1,242 @@
+"""One call of gRPC's core: what its caller sees, and what it hears of its caller."""
+
+import logging
+import struct
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from queue import Empty
+
+import grpc
+import pytest
+
+from core_calls import METHOD, SECONDS, CoreServer, ToldCall, run_core
+from http2 import Connection, frame, grpc_message
+from http2 import Kind as Frame
+from tensor_reshape.wire.status import Status
+
+CANCEL = struct.pack("!I", 8)
+OK, CANCELLED, RESOURCE_EXHAUSTED, NOT_FOUND = "0", {"1", "RST"}, "8", "5"
+MAX_BYTES = 1024
+
+
+@pytest.fixture
+def served() -> Iterator[CoreServer]:
+    with run_core(options=[("grpc.max_receive_message_length", MAX_BYTES)]) as served:
+        yield served
+
+
+@pytest.fixture
+def connection(served: CoreServer) -> Iterator[Connection]:
+    with Connection(served.address) as connection:
+        yield connection
+
+
+def begin(served: CoreServer, connection: Connection, **headers: str) -> tuple[ToldCall, int]:
+    """Begins a call; returns it and its stream."""
+    stream = connection.open(METHOD, headers=[(name.replace("_", "-"), value) for name, value in headers.items()])
+    call = served.calls.get(timeout=SECONDS)
+    assert isinstance(call, ToldCall)
+    return call, stream
+
+
+def raise_window(connection: Connection, stream: int, size: int) -> None:
+    connection.send(frame(Frame.WINDOW_UPDATE, 0, stream, struct.pack("!I", size)))
+
+
+def test_messages_come_one_by_one_as_they_are_asked_for(served: CoreServer, connection: Connection):
+    call, stream = begin(served, connection)
+    connection.send_data(stream, grpc_message(b"first") + grpc_message(b""), end=True)
+    for message in (b"first", b"", None):
+        call.receive()
+        assert call.messages.get(timeout=SECONDS) == message
+    call.finish()
+    assert connection.await_end(stream).is_ok
+
+
+def test_messages_are_sent_one_by_one(served: CoreServer, connection: Connection):
+    call, stream = begin(served, connection)
+    for message in (b"first", b"", b"third"):
+        call.send_now(message)
+        assert call.sizes.get(timeout=SECONDS) == len(message)
+        assert not call.is_sending
+    call.finish()
+    assert connection.await_end(stream).is_ok
+    assert connection.bodies[stream] == grpc_message(b"first") + grpc_message(b"") + grpc_message(b"third")
+
+
+def test_a_message_is_being_sent_until_the_caller_has_room_for_it(served: CoreServer):
+    with Connection(served.address, initial_window=0) as connection:
+        call, stream = begin(served, connection)
+        call.send_now(b"message")
+        assert connection.ping()
+        assert call.is_sending
+        raise_window(connection, stream, MAX_BYTES)
+        assert call.sizes.get(timeout=SECONDS) == len(b"message")
+
+
+def test_the_answer_of_a_unary_call_goes_with_its_end(served: CoreServer, connection: Connection):
+    call, stream = begin(served, connection)
+    call.finish(response=b"answer")
+    assert connection.await_end(stream).is_ok
+    assert connection.bodies[stream] == grpc_message(b"answer")
+    assert not call.overs.get(timeout=SECONDS)
+
+
+def test_a_bad_end_has_its_code_its_text_and_its_metadata(served: CoreServer, connection: Connection):
+    call, stream = begin(served, connection)
+    call.finish(Status(grpc.StatusCode.NOT_FOUND, "n\u00f6 such \u2202", (("name", "value"), ("name-bin", b"\xff"))))
+    assert connection.await_end(stream) == (NOT_FOUND, "n%C3%B6 such %E2%88%82")
+    assert (connection.headers[stream]["name"], connection.headers[stream]["name-bin"]) == ("value", "/w")
+
+
+def test_a_call_ends_once(served: CoreServer, connection: Connection):
+    call, stream = begin(served, connection)
+    call.finish(Status(grpc.StatusCode.NOT_FOUND, "the first", ()))
+    call.finish(response=b"the second")
+    call.receive()
+    assert connection.await_end(stream) == (NOT_FOUND, "the first")
+    assert not call.overs.get(timeout=SECONDS)
+    assert not call.is_active
+    assert call.overs.empty()
+
+
+def test_a_call_is_over_when_nothing_is_under_way_any_more(served: CoreServer, connection: Connection):
+    call, _ = begin(served, connection)
+    call.receive()
+    call.finish()
+    assert call.overs.get(timeout=SECONDS) is False
+    assert call.messages.get_nowait() is None
+
+
+def test_a_call_that_is_cancelled_ends_at_once(served: CoreServer, connection: Connection):
+    call, stream = begin(served, connection)
+    call.cancel()
+    assert connection.await_end(stream).status in CANCELLED
+    assert call.overs.get(timeout=SECONDS) is True
+    call.cancel()
+    call.receive()
+    call.finish()
+    with pytest.raises(Empty):
+        call.overs.get(timeout=0.1)
+
+
+STATES: dict[str, Callable[[ToldCall], None]] = {
+    "idle": ToldCall.watch,
+    "receiving": ToldCall.receive,
+    "sending": lambda call: call.send_now(b"message"),
+    "ending": lambda call: call.finish(response=b"answer"),
+}
+LEAVES: dict[str, Callable[[Connection, int], None]] = {
+    "cancels": lambda connection, stream: connection.send(frame(Frame.RST_STREAM, 0, stream, CANCEL)),
+    "closes": lambda connection, _: connection.close(),
+}
+
+
+@pytest.mark.parametrize("leave", LEAVES.values(), ids=LEAVES)
+@pytest.mark.parametrize("state", STATES.values(), ids=STATES)
+def test_a_caller_who_goes_is_noticed_whatever_is_under_way(
+    served: CoreServer, state: Callable[[ToldCall], None], leave: Callable[[Connection, int], None]
+):
+    with Connection(served.address, initial_window=0) as connection:
+        call, stream = begin(served, connection)
+        state(call)
+        if state is not STATES["ending"]:
+            call.watch()
+        assert connection.ping()
+        leave(connection, stream)
+        assert call.overs.get(timeout=SECONDS) is True
+    assert not call.is_active
+
+
+def test_a_call_whose_time_runs_out_is_over(served: CoreServer, connection: Connection):
+    call, stream = begin(served, connection, grpc_timeout="200m")
+    call.watch()
+    assert call.overs.get(timeout=SECONDS) is True
+    assert connection.await_end(stream).status in {"4", *CANCELLED}
+
+
+def test_a_message_above_the_limit_is_refused_by_the_core(served: CoreServer, connection: Connection):
+    call, stream = begin(served, connection)
+    call.receive()
+    connection.send_data(stream, grpc_message(bytes(MAX_BYTES + 1)), end=True)
+    assert call.messages.get(timeout=SECONDS) is None
+    assert call.is_refused
+    call.finish(Status(grpc.StatusCode.UNKNOWN, "too late", ()))
+    assert connection.await_end(stream).status == RESOURCE_EXHAUSTED
+
+
+def test_a_caller_who_cancels_has_sent_nothing_above_the_limit(served: CoreServer, connection: Connection):
+    call, stream = begin(served, connection)
+    call.receive()
+    LEAVES["cancels"](connection, stream)
+    assert call.messages.get(timeout=SECONDS) is None
+    assert not call.is_refused
+
+
+def test_the_head_of_a_call_is_made_once(served: CoreServer, connection: Connection):
+    call, _ = begin(served, connection, name="value")
+    host, port = connection.socket.getsockname()
+    assert call.head is call.head
+    assert (call.head.method, call.head.peer) == (METHOD, f"ipv4:{host}:{port}")
+    assert call.head.find_values("name") == ["value"]
+
+
+class FailingCall(ToldCall):
+    """A call of which some methods fail; it echoes a message, and ends."""
+
+    failing: frozenset[str] = frozenset()
+
+    def on_message(self, raw: bytes | None) -> None:
+        self._fail("on_message")
+        self.send_now(raw or b"")
+
+    def on_sent(self, size: int) -> None:
+        del size
+        self._fail("on_sent")
+        self.finish()
+
+    def on_over(self) -> None:
+        super().on_over()
+        self._fail("on_over")
+
+    def cancel(self) -> None:
+        super().cancel()
+        self._fail("cancel")
+
+    def _fail(self, name: str) -> None:
+        if name in self.failing:
+            message = "a secret"
+            raise ValueError(message)
+
+
+@pytest.mark.parametrize(
+    ("failing", "statuses", "bugs"),
+    [
+        ({"on_message"}, CANCELLED, 1),
+        ({"on_sent"}, CANCELLED, 1),
+        ({"on_over"}, {OK}, 1),
+        ({"on_message", "cancel"}, CANCELLED, 2),
+        ({"on_message", "cancel", "on_over"}, CANCELLED, 3),
+    ],
+)
+def test_a_bug_ends_its_call_and_nothing_else(
+    failing: set[str], statuses: set[str], bugs: int, caplog: pytest.LogCaptureFixture
+):
+    with ExitStack() as stack:
+        served = stack.enter_context(run_core(FailingCall))
+        connection = stack.enter_context(Connection(served.address))
+        call, stream = begin(served, connection, x_request_id="mine")
+        assert isinstance(call, FailingCall)
+        call.failing = frozenset(failing)
+        call.receive()
+        connection.send_data(stream, grpc_message(b"message"))
+        end = connection.await_end(stream)
+        call.overs.get(timeout=SECONDS)
+        other, stream = begin(served, connection)
+        other.receive()
+        connection.send_data(stream, grpc_message(b"message"))
+        assert connection.await_end(stream).is_ok
+    assert end.status in statuses
+    assert "secret" not in end.message
+    records = [vars(record) for record in caplog.records if record.levelno == logging.ERROR]
+    assert [(one["message"], one["method"], one["request_id"]) for one in records] == [("bug", METHOD, "mine")] * bugs

@@ -1,0 +1,61 @@
+"""Whether the seam can serve is found out by a real call."""
+
+from collections.abc import Iterator
+from functools import wraps
+from typing import Any
+
+import grpc
+import pytest
+from grpc._cython import cygrpc  # type: ignore[attr-defined] # compiled, without types
+
+from tensor_reshape.server.grpc_core.calls import Call
+from tensor_reshape.server.grpc_core.probes import find_obstacle
+from tensor_reshape.server.grpc_core.servers import Server
+
+
+@pytest.fixture(autouse=True)
+def forgotten() -> Iterator[None]:
+    """Nothing is known of the process, before and after."""
+    find_obstacle.cache_clear()
+    yield
+    find_obstacle.cache_clear()
+
+
+def test_the_seam_can_serve_here():
+    assert find_obstacle() == ""
+
+
+def test_it_is_found_out_once(monkeypatch: pytest.MonkeyPatch):
+    find_obstacle()
+    monkeypatch.delattr(cygrpc, "Server")
+    assert find_obstacle() == ""
+
+
+def make_server(*arguments: Any, **keywords: Any) -> grpc.Server:
+    raise AssertionError(arguments, keywords)
+
+
+@pytest.mark.parametrize("replacement", [wraps(grpc.server)(make_server), make_server], ids=["wrapped", "another"])
+def test_a_server_function_that_was_replaced_is_an_obstacle(replacement: object, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(grpc, "server", replacement)
+    assert find_obstacle().startswith("grpc.server was replaced")
+
+
+def test_a_name_that_is_missing_is_an_obstacle(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delattr(cygrpc, "ReceiveMessageOperation")
+    assert find_obstacle() == f"grpcio {grpc.__version__} has no cygrpc.ReceiveMessageOperation"
+
+
+def test_a_call_that_fails_is_an_obstacle_without_the_text_of_what_failed(monkeypatch: pytest.MonkeyPatch):
+    def fail(*_: object) -> int:
+        message = "a secret"
+        raise OSError(message)
+
+    monkeypatch.setattr(Server, "add_port", fail)
+    assert find_obstacle() == f"a call through grpcio {grpc.__version__} failed: OSError"
+
+
+def test_an_answer_that_is_not_the_one_that_was_sent_is_an_obstacle(monkeypatch: pytest.MonkeyPatch):
+    send = Call.send
+    monkeypatch.setattr(Call, "send", lambda call, _: send(call, b"another"))
+    assert find_obstacle() == f"a call through grpcio {grpc.__version__} did not arrive as it was made"

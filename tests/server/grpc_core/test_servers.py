@@ -1,0 +1,200 @@
+"""The thread that receives calls: whose turn it is, what nobody serves, and how a server stops."""
+
+import socket
+import threading
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any
+
+import grpc
+import pytest
+
+from certificates import issue_certificates
+from core_calls import ANY_PORT, METHOD, SECONDS, CoreServer, ToldCall, run_core
+from http2 import Connection
+from tensor_reshape.server.grpc_core.calls import Call
+from tensor_reshape.server.grpc_core.servers import QUEUE_AFTER
+
+CROWD = 40
+CANCELLED = {"1", "RST"}
+
+
+class HeldServer:
+    """Holds the thread of a server while it begins its first call; keeps who was served, in this order."""
+
+    def __init__(self, served: CoreServer) -> None:
+        self.begun: list[str] = []
+        self.held, self.released = threading.Event(), threading.Event()
+        served.begin = self.begin
+
+    def begin(self, new: Any) -> Call:  # noqa: ANN401 - grpcio's, without types
+        self.begun.append(dict(new.invocation_metadata)["name"])
+        self.held.set()
+        assert self.released.wait(SECONDS)
+        call = ToldCall(METHOD, new)
+        call.finish()
+        return call
+
+
+def crowd(connection: Connection, address: str, name: str, count: int) -> None:
+    """Begins calls, and awaits that the server has them."""
+    for _ in range(count):
+        connection.open(METHOD, end=True, headers=[("address", address), ("name", name)])
+    assert connection.ping()
+    assert connection.ping()  # the core has told of what it has read before it reads on
+
+
+@pytest.mark.parametrize(("addresses", "turn"), [("aab", QUEUE_AFTER + 2), ("aaa", QUEUE_AFTER + 3)])
+def test_addresses_take_turns_and_then_their_connections(addresses: str, turn: int):
+    with run_core(options=[("grpc.http2.max_ping_strikes", 0)]) as served:
+        held = HeldServer(served)
+        with Connection(served.address) as one, Connection(served.address) as two, Connection(served.address) as three:
+            crowd(one, addresses[0], "one", 1)
+            assert held.held.wait(SECONDS)
+            crowd(one, addresses[0], "one", CROWD)
+            crowd(two, addresses[1], "two", CROWD)
+            crowd(three, addresses[2], "three", 1)
+            held.released.set()
+            assert three.await_end(1).is_ok
+            assert one.await_end(2 * CROWD + 1).is_ok
+            assert two.await_end(2 * CROWD - 1).is_ok
+    order = held.begun[QUEUE_AFTER:]
+    assert sorted(held.begun) == sorted(["one"] * (CROWD + 1) + ["two"] * CROWD + ["three"])
+    assert held.begun.index("three") < turn
+    order.remove("three")
+    assert order[: CROWD // 2 * 2].count("two") >= CROWD // 2 - QUEUE_AFTER
+
+
+def test_a_server_that_stops_serves_what_it_has_taken_up():
+    with run_core() as served, Connection(served.address) as connection:
+        held = HeldServer(served)
+        crowd(connection, "a", "one", 1)
+        assert held.held.wait(SECONDS)
+        crowd(connection, "a", "one", CROWD)
+        served.server.stop()
+        held.released.set()
+        assert served.server.wait(SECONDS)
+    assert len(held.begun) == CROWD + 1
+
+
+def test_a_method_that_nobody_serves_is_told_of(caplog: pytest.LogCaptureFixture):
+    names = SimpleQueue[str]()
+    with run_core() as served, Connection(served.address) as connection:
+        served.server.on_unknown = names.put
+        assert connection.await_end(connection.open("/no/Such", end=True)).is_ok  # what the test has it answered with
+        assert names.get_nowait() == "/no/Such"
+    assert not caplog.records
+
+
+def test_calls_are_counted_as_they_are_begun():
+    with run_core() as served, Connection(served.address) as connection:
+        for path in (METHOD, "/no/Such"):
+            connection.open(path, end=True)
+        served.calls.get(timeout=SECONDS)
+        assert connection.await_end(3).is_ok
+        assert served.server.begun == 2
+
+
+def test_a_call_that_cannot_be_begun_keeps_nobody_else_waiting():
+    def refuse(new: Any) -> None:  # noqa: ANN401 - grpcio's, without types
+        new.call.cancel()
+
+    with run_core() as served, Connection(served.address) as connection:
+        served.begin = refuse
+        assert connection.await_end(connection.open(METHOD)).status in CANCELLED
+        assert connection.await_end(connection.open("/no/Such")).is_ok
+
+
+def test_the_thread_makes_turns_without_any_call():
+    turned = threading.Event()
+    with run_core() as served:
+        served.server.on_turn = turned.set
+        assert turned.wait(SECONDS)
+
+
+def test_a_server_without_calls_stops_at_once_and_frees_its_port():
+    with run_core() as served:
+        served.server.stop()
+        assert served.server.wait(SECONDS)
+        served.server.stop()
+        served.server.cancel_calls()
+        with socket.create_server(("127.0.0.1", int(served.address.rpartition(":")[2]))):
+            assert not served.server.is_deaf
+
+
+def test_a_server_that_was_never_started_stops_and_frees_its_port():
+    served = CoreServer(ToldCall, [])
+    served.server.stop()
+    assert served.server.wait(SECONDS)
+    with socket.create_server(("127.0.0.1", int(served.address.rpartition(":")[2]))):
+        assert not served.server.is_deaf
+
+
+def test_a_server_that_stops_refuses_calls_and_awaits_those_under_way():
+    with run_core() as served, Connection(served.address) as connection:
+        stream = connection.open(METHOD)
+        call = served.calls.get(timeout=SECONDS)
+        served.server.stop()
+        assert not served.server.wait(0.1)
+        assert connection.await_(lambda: bool(connection.goaway))
+        with pytest.raises(ConnectionRefusedError):
+            Connection(served.address)
+        call.finish(response=b"answer")
+        assert connection.await_end(stream).is_ok
+        assert served.server.wait(SECONDS)
+    assert len(served.begun) == 1
+
+
+def test_calls_that_are_still_under_way_can_be_cancelled():
+    with run_core() as served, Connection(served.address) as connection:
+        stream = connection.open(METHOD)
+        served.calls.get(timeout=SECONDS).watch()
+        served.server.stop()
+        served.server.cancel_calls()
+        assert connection.await_end(stream).status not in {"0", "TIMEOUT"}
+        assert served.server.wait(SECONDS)
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:{port}", "no.such.host.invalid:0", "unix:/no/such/directory/socket"])
+def test_an_address_that_cannot_be_bound_is_an_error(address: str):
+    with run_core(options=[("grpc.so_reuseport", 0)]) as served:
+        taken = served.address.rpartition(":")[2]
+        with pytest.raises(RuntimeError, match="cannot be bound"):
+            served.server.add_port(address.format(port=taken), None)
+
+
+def test_calls_come_over_tls(tmp_path: Path):
+    files = issue_certificates(tmp_path)
+    server = grpc.ssl_server_credentials(
+        [(files.server_key.read_bytes(), files.server.read_bytes())], files.authority.read_bytes(), True
+    )
+    client = grpc.ssl_channel_credentials(
+        files.authority.read_bytes(), files.client_key.read_bytes(), files.client.read_bytes()
+    )
+    served = CoreServer(ToldCall, [])
+    port = served.server.add_port(ANY_PORT, server)
+    served.server.start()
+    with grpc.secure_channel(f"127.0.0.1:{port}", client) as channel:
+        ask: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(METHOD)
+        answer = ask.future(b"", timeout=SECONDS)
+        call = served.calls.get(timeout=SECONDS)
+        assert b"client@example.org" in call.head.read_tls()["x509_subject_alternative_name"]
+        call.finish(response=b"answer")
+        assert answer.result() == b"answer"
+    served.server.stop()
+    assert served.server.wait(SECONDS)
+
+
+def test_a_server_whose_thread_has_ended_is_deaf(monkeypatch: pytest.MonkeyPatch):
+    ended = SimpleQueue[threading.Thread]()
+    monkeypatch.setattr(threading, "excepthook", lambda failure: ended.put(failure.thread))
+
+    def fail() -> None:
+        raise ValueError
+
+    served = CoreServer(ToldCall, [])
+    served.server.on_turn = fail
+    served.server.start()
+    ended.get(timeout=SECONDS).join()
+    assert served.server.is_deaf
+    served.server.stop()

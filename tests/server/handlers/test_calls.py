@@ -1,0 +1,268 @@
+"""Calls of the service on gRPC's core: callers who go, bugs in the engine, and what is left to threads."""
+
+import logging
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import pytest
+
+from engine_servers import BROKEN, LONG, METHODS, REFUSED, STREAM, UNARY, EngineServer, serve_engine
+from http2 import SECONDS, Connection, frame, grpc_message
+from http2 import Kind as Frame
+from tensor_reshape.server.config import Config
+from tensor_reshape.server.engine.engine import Engine
+from tensor_reshape.server.engine.lifecycle import Event, IllegalEventError, State
+from tensor_reshape.server.handlers.calls import ServiceCall, StreamCall, UnaryCall
+from tensor_reshape.server.handlers.servers import build_core_server
+from tensor_reshape.server.service.methods import Method
+from tensor_reshape.server.service.works import Work
+
+CANCEL, CANCELLED = bytes(3) + b"\x08", {"1", "RST"}
+MIB = 1024 * 1024
+NARROW = Config(max_message_bytes=MIB, memory_budget_bytes=8 * MIB)
+"""Room for a connection to receive two messages at once: its third call waits."""
+
+
+@pytest.fixture
+def served() -> Iterator[EngineServer]:
+    with serve_engine(build_core_server) as served:
+        yield served
+
+
+@pytest.fixture
+def connection(served: EngineServer) -> Iterator[Connection]:
+    with Connection(served.address) as connection:
+        yield connection
+
+
+def cancel(connection: Connection, stream: int) -> None:
+    connection.send(frame(Frame.RST_STREAM, 0, stream, CANCEL))
+
+
+@pytest.mark.parametrize("path", [UNARY, STREAM])
+@pytest.mark.parametrize("sent", [0, 3, 50], ids=["nothing", "half a prefix", "half a message"])
+def test_a_caller_that_cancels_while_its_message_is_awaited_is_noticed(
+    served: EngineServer, connection: Connection, path: str, sent: int
+):
+    stream = connection.open(path)
+    connection.send_data(stream, grpc_message(bytes(100))[:sent])
+    served.watcher.await_event(Event.READ)
+    cancel(connection, stream)
+    served.check_nothing_is_held()
+
+
+@pytest.mark.parametrize("path", [UNARY, STREAM])
+def test_a_deadline_that_passes_ends_the_call(served: EngineServer, connection: Connection, path: str):
+    connection.open(path, headers=[("grpc-timeout", "200m")])
+    served.watcher.await_event(Event.OVER)
+    served.check_nothing_is_held()
+
+
+def test_a_call_is_answered_before_its_caller_ends_its_side(connection: Connection):
+    stream = connection.open(UNARY)
+    connection.send_data(stream, grpc_message(b"message"))
+    assert connection.await_end(stream).is_ok
+
+
+@contextmanager
+def fill() -> Iterator[tuple[EngineServer, Connection, list[int]]]:
+    """Opens three calls, the last of which waits for room."""
+    with serve_engine(build_core_server, NARROW) as served, Connection(served.address) as connection:
+        streams = [connection.open(UNARY) for _ in range(3)]
+        served.watcher.await_event(Event.ASK, 3)
+        assert [event for event, _ in served.watcher.seen].count(Event.READ) == 2
+        yield served, connection, streams
+
+
+def test_a_caller_that_cancels_while_it_waits_for_room_is_noticed():
+    with fill() as (served, connection, streams):
+        cancel(connection, streams[-1])
+        served.watcher.await_event(Event.OVER)
+        assert served.watcher.seen[-1] == (Event.OVER, State.DONE)
+
+
+def test_a_call_that_has_waited_for_room_is_answered():
+    with fill() as (served, connection, streams):
+        cancel(connection, streams[0])
+        served.watcher.await_event(Event.READ, 3)
+        connection.send_data(streams[-1], grpc_message(b"message"), end=True)
+        assert connection.await_end(streams[-1]).is_ok
+
+
+@pytest.mark.parametrize("path", [UNARY, STREAM])
+def test_a_message_above_the_limit_is_refused(path: str):
+    options = [("grpc.max_receive_message_length", 100)]
+    with serve_engine(build_core_server, options=options) as served, Connection(served.address) as connection:
+        assert connection.call(path, bytes(101)).status == "8"
+        served.check_nothing_is_held()
+
+
+def fail(*_: object, **__: object) -> None:
+    message = "a secret"
+    raise IllegalEventError(message)
+
+
+@pytest.mark.parametrize(
+    ("path", "method", "message"),
+    [
+        (UNARY, "enter", b"short"),
+        (UNARY, "answer_at_once", b"short"),
+        (UNARY, "message_received", REFUSED),
+        (UNARY, "end", REFUSED),
+        (UNARY, "message_received", LONG),
+        (UNARY, "request_work", LONG),
+        (UNARY, "take_up", LONG),
+        (UNARY, "end", LONG),
+        (STREAM, "enter", b"short"),
+        (STREAM, "message_received", b"short"),
+        (STREAM, "answer", b"short"),
+        (STREAM, "sent", b"short"),
+        (STREAM, "end", BROKEN),
+        (STREAM, "request_work", LONG),
+        (STREAM, "answer", LONG),
+    ],
+)
+def test_a_bug_in_the_engine_ends_the_call_and_nothing_else(
+    connection: Connection,
+    path: str,
+    method: str,
+    message: bytes,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+):
+    with monkeypatch.context() as patch, caplog.at_level(logging.ERROR):
+        patch.setattr(Engine, method, fail)
+        end = connection.call(path, message)
+    assert end.status in CANCELLED
+    assert "secret" not in end.message
+    assert {record.message for record in caplog.records} == {"bug"}
+    assert connection.call(path, b"message").is_ok
+
+
+@pytest.mark.parametrize("path", [UNARY, STREAM])
+def test_a_bug_when_a_call_is_over_harms_no_other(
+    connection: Connection, path: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    failed = threading.Event()
+
+    def fail_noted(*_: object, **__: object) -> None:
+        failed.set()
+        fail()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Engine, "release", fail_noted)
+        assert connection.call(path, b"message").is_ok
+        assert failed.wait(SECONDS)
+    assert connection.call(path, b"message").is_ok
+    assert {record.message for record in caplog.records} == {"bug"}
+
+
+@pytest.mark.parametrize(("path", "kind"), [(UNARY, UnaryCall), (STREAM, StreamCall)])
+def test_a_call_for_which_there_is_no_memory_ends_alone(
+    connection: Connection, path: str, kind: type, monkeypatch: pytest.MonkeyPatch
+):
+    def fail_for_want(*_: object) -> None:
+        raise MemoryError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(kind, "__init__", fail_for_want)
+        assert connection.call(path, b"message").status in CANCELLED
+    assert connection.call(path, b"message").is_ok
+
+
+def test_a_call_that_cannot_be_refused_is_cancelled(monkeypatch: pytest.MonkeyPatch):
+    now = [0.0]
+    with serve_engine(build_core_server, clock=lambda: now[0]) as served, Connection(served.address) as connection:
+        with monkeypatch.context() as patch:
+            patch.setattr(UnaryCall, "finish", fail)
+            stream = connection.open(UNARY)
+            served.watcher.await_event(Event.READ)
+            for now[0] in (1e6, 2e6):
+                served.service.perform(served.engine.sweep())
+            assert connection.await_end(stream).status in CANCELLED
+        served.check_nothing_is_held()
+
+
+class HeldPool(ThreadPoolExecutor):
+    """Keeps what it is given until the test does it; or has no threads to be had."""
+
+    def __init__(self, *, has_threads: bool = True) -> None:
+        super().__init__(1)
+        self.has_threads = has_threads
+        self.kept: list[Callable[[], Any]] = []
+        self.lives: list[Any] = []
+
+    def submit(self, work: Callable[..., Any], /, *arguments: Any, **keywords: Any) -> Any:  # noqa: ANN401
+        if not self.has_threads:
+            message = "can't start new thread"
+            raise RuntimeError(message)
+        self.lives += arguments
+        self.kept.append(partial(work, *arguments, **keywords))
+
+
+def build_pools(pool: HeldPool) -> Mapping[Work, ThreadPoolExecutor]:
+    return dict.fromkeys(Work, pool)
+
+
+@pytest.mark.parametrize("path", [UNARY, STREAM])
+def test_a_call_for_which_there_is_no_thread_is_ended(path: str, caplog: pytest.LogCaptureFixture):
+    pools = build_pools(HeldPool(has_threads=False))
+    with serve_engine(build_core_server, pools=pools) as served, Connection(served.address) as connection:
+        assert connection.call(path, LONG).status in CANCELLED
+        served.check_nothing_is_held()
+        assert connection.call(path, b"message").is_ok
+    assert [record.message for record in caplog.records] == ["bug"]
+
+
+@pytest.mark.parametrize("path", [UNARY, STREAM])
+def test_a_call_that_is_over_is_let_go_although_its_thread_has_not_come(path: str):
+    pool = HeldPool()
+    with serve_engine(build_core_server, pools=build_pools(pool)) as served, Connection(served.address) as connection:
+        stream = connection.open(path)
+        connection.send_data(stream, grpc_message(LONG))
+        served.watcher.await_event(Event.ROOM)
+        cancel(connection, stream)
+        served.check_nothing_is_held()
+        assert connection.call(path, b"message").is_ok  # the thread that receives calls has gone on since
+        (life,) = pool.lives
+        assert not isinstance(life.served, ServiceCall)
+        pool.kept.pop()()  # nothing is left to be done
+
+
+def test_a_call_whose_caller_goes_while_a_thread_answers_it_gives_everything_back():
+    saw = list[bool]()
+    working, gone = threading.Event(), threading.Event()
+
+    def answer(raw: bytes, is_over: Callable[[], bool]) -> bytes:
+        working.set()
+        assert gone.wait(SECONDS)
+        saw.append(is_over())
+        return raw
+
+    methods = METHODS._replace(unary=(Method(UNARY, answer, lambda _: None),))
+    with serve_engine(build_core_server, methods=methods) as served, Connection(served.address) as connection:
+        stream = connection.open(UNARY)
+        connection.send_data(stream, grpc_message(b"message"))
+        assert working.wait(SECONDS)
+        cancel(connection, stream)
+        served.watcher.await_event(Event.OVER)
+        gone.set()
+        served.check_nothing_is_held()
+    assert saw == [True]
+
+
+def test_long_work_has_the_threads_of_its_kind():
+    names = list[str]()
+
+    def answer(raw: bytes, _: Callable[[], bool]) -> bytes:
+        names.append(threading.current_thread().name)
+        return raw
+
+    methods = METHODS._replace(unary=(Method(UNARY, answer, lambda _: None, lambda _: Work.BATCHES),))
+    with serve_engine(build_core_server, methods=methods) as served, Connection(served.address) as connection:
+        assert connection.call(UNARY, b"message").is_ok
+    assert names[0].startswith("BATCHES")

@@ -1,0 +1,85 @@
+"""The whole server on the public parts of grpcio: what else it has than `test_transports` says."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import grpc
+import pytest
+from grpc_reflection.v1alpha import reflection_pb2
+
+from engine_servers import UNARY, serve_engine
+from http2 import HEALTH_CHECK, HEALTH_WATCH, REFLECTION, Connection, grpc_message
+from in_process import ANY_PORT, run_runner
+from plain_requests import INFER
+from raw_streams import SIX, chunk, open_stream
+from raw_streams import begin as begin_tensor
+from tensor_reshape.server import transports
+from tensor_reshape.server.config import Config
+from tensor_reshape.server.engine.engine import Engine
+from tensor_reshape.server.engine.stalls import refuse_busy
+from tensor_reshape.server.runner import Runner
+from tensor_reshape.server.stock import StockServer
+from tensor_reshape.wire.methods import INFER_SHAPE, SERVICE
+
+RESOURCE_EXHAUSTED, INVALID_ARGUMENT, NOT_FOUND = "8", "3", "5"
+SERVING, NOT_SERVING = grpc_message(b"\x08\x01"), grpc_message(b"\x08\x02")
+
+
+@pytest.fixture
+def runner(monkeypatch: pytest.MonkeyPatch) -> Iterator[Runner]:
+    monkeypatch.setattr(transports, "find_obstacle", lambda: "another grpcio")
+    with run_runner(Config(listen=(ANY_PORT,), drain_seconds=0)) as runner:
+        yield runner
+
+
+@pytest.fixture
+def connection(runner: Runner) -> Iterator[Connection]:
+    with Connection(runner.addresses[0]) as connection:
+        yield connection
+
+
+def test_the_service_answers(runner: Runner, connection: Connection):
+    assert connection.call(INFER_SHAPE.path, INFER).is_ok
+    with grpc.insecure_channel(runner.addresses[0]) as channel, open_stream(channel, begin_tensor()) as stream:
+        assert stream.accept() == (6,)
+        stream.send(chunk(0, SIX))
+        assert stream.receive(6) == SIX
+        stream.finish()
+
+
+def test_who_watches_is_told_the_news_and_that_there_will_be_no_more(runner: Runner, connection: Connection):
+    stream = connection.open(HEALTH_WATCH)
+    connection.send_data(stream, grpc_message(b""), end=True)
+    assert connection.await_(lambda: connection.bodies.get(stream) == SERVING)
+    runner.stop()
+    assert connection.await_end(stream).is_ok
+    assert connection.bodies[stream] == SERVING + NOT_SERVING
+
+
+def test_reflection_answers_each_message(connection: Connection):
+    request = reflection_pb2.ServerReflectionRequest(list_services="").SerializeToString()
+    stream = connection.open(REFLECTION)
+    connection.send_data(stream, grpc_message(request) * 2, end=True)
+    assert connection.await_end(stream).is_ok
+    assert connection.bodies[stream].count(SERVICE.encode()) == 2
+
+
+@pytest.mark.parametrize("path", [HEALTH_CHECK, HEALTH_WATCH, REFLECTION])
+def test_garbage_is_refused(connection: Connection, path: str):
+    assert connection.call(path, b"\xff").status == INVALID_ARGUMENT
+
+
+def test_a_service_that_is_not_here_is_not_found(connection: Connection):
+    assert connection.call(HEALTH_CHECK, b"\x0a\x07another").status == NOT_FOUND
+
+
+def test_a_call_without_room_is_refused(monkeypatch: pytest.MonkeyPatch):
+    def refuse(*_: Any) -> None:
+        message = "no room"
+        raise refuse_busy(message)
+
+    with serve_engine(StockServer) as served, Connection(served.address) as connection:
+        with monkeypatch.context() as patch:
+            patch.setattr(Engine, "enter", refuse)
+            assert connection.call(UNARY, b"message") == (RESOURCE_EXHAUSTED, "no room")
+        assert connection.call(UNARY, b"message").is_ok

@@ -1,0 +1,198 @@
+"""What serves calls is chosen once, and both serve the same."""
+
+import logging
+from collections.abc import Iterator
+
+import grpc
+import pytest
+
+from engine_servers import BROKEN, LONG, REFUSED, STREAM, UNARY, Build, EngineServer, serve_engine
+from http2 import Connection, grpc_message
+from tensor_reshape.rules.errors import Reason, UnauthenticatedError
+from tensor_reshape.server import transports
+from tensor_reshape.server.builtin.methods import build_health
+from tensor_reshape.server.config import Config
+from tensor_reshape.server.engine.heads import CallHead
+from tensor_reshape.server.engine.lifecycle import Event
+from tensor_reshape.server.engine.quotas import build_quotas
+from tensor_reshape.server.grpc_core.servers import Server as CoreServer
+from tensor_reshape.server.handlers.servers import build_core_server
+from tensor_reshape.server.stock import StockServer
+from tensor_reshape.server.transports import CORE, STOCK, build_server, choose_serving
+from tensor_reshape.wire.request_ids import REQUEST_ID_KEY
+
+OK, INVALID_ARGUMENT, RESOURCE_EXHAUSTED, UNIMPLEMENTED, INTERNAL = "0", "3", "8", "12", "13"
+SECONDS = 60.0
+
+
+def test_the_core_serves_where_it_can():
+    assert choose_serving() == CORE
+    assert isinstance(build_server(None, [], []), CoreServer)
+
+
+def test_the_public_parts_of_grpcio_serve_elsewhere(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(transports, "find_obstacle", lambda: "another grpcio")
+    assert choose_serving() == STOCK
+    assert isinstance(build_server(None, [], []), StockServer)
+
+
+@pytest.fixture(params=[build_core_server, StockServer], ids=[CORE, STOCK])
+def build(request: pytest.FixtureRequest) -> Build:
+    built: Build = request.param
+    return built
+
+
+@pytest.fixture
+def served(build: Build) -> Iterator[EngineServer]:
+    with serve_engine(build) as served:
+        yield served
+
+
+@pytest.fixture
+def connection(served: EngineServer) -> Iterator[Connection]:
+    with Connection(served.address) as connection:
+        yield connection
+
+
+def ask(connection: Connection, path: str, *messages: bytes) -> tuple[str, str, bytes]:
+    """Makes a call; returns its status, its text, and the bytes of its answers."""
+    stream = connection.open(path)
+    connection.send_data(stream, b"".join(map(grpc_message, messages)), end=True)
+    return *connection.await_end(stream), connection.bodies.get(stream, b"")
+
+
+@pytest.mark.parametrize("message", [b"short", LONG])
+def test_a_unary_call_is_answered(served: EngineServer, connection: Connection, message: bytes):
+    assert ask(connection, UNARY, message) == (OK, "", grpc_message(message.upper()))
+    served.check_nothing_is_held()
+    assert served.server.begun == 1
+
+
+def test_each_message_of_a_stream_is_answered_in_order(served: EngineServer, connection: Connection):
+    messages = [b"a", LONG, b"", b"b" * 5000, b"c"]
+    answers = b"".join(grpc_message(message.upper()) for message in messages if message)
+    assert ask(connection, STREAM, *messages) == (OK, "", answers)
+    served.check_nothing_is_held()
+
+
+@pytest.mark.parametrize("path", [UNARY, STREAM])
+@pytest.mark.parametrize(
+    ("message", "status", "text"),
+    [(REFUSED, INVALID_ARGUMENT, "this is refused"), (BROKEN, INTERNAL, "internal error")],
+)
+def test_a_bad_end_has_its_reason_and_the_id_of_its_request(
+    served: EngineServer, path: str, message: bytes, status: str, text: str, caplog: pytest.LogCaptureFixture
+):
+    with Connection(served.address) as connection, caplog.at_level(logging.INFO):
+        stream = connection.open(path, headers=[(REQUEST_ID_KEY, "mine")])
+        connection.send_data(stream, grpc_message(message), end=True)
+        assert connection.await_end(stream).status == status
+        assert text in connection.await_end(stream).message.replace("%20", " ")
+        assert connection.headers[stream][REQUEST_ID_KEY] == "mine"
+    bugs = ["bug"] if status == INTERNAL else []
+    ends = ["failed" if bugs else "refused"]
+    assert sorted(one.message for one in caplog.records if one.name.startswith("tensor_reshape")) == sorted(bugs + ends)
+    served.check_nothing_is_held()
+
+
+def test_a_unary_call_without_a_message_is_refused(served: EngineServer, connection: Connection):
+    assert ask(connection, UNARY)[0] == INVALID_ARGUMENT
+    served.check_nothing_is_held()
+
+
+def test_a_method_that_nobody_serves_is_told_of(served: EngineServer, connection: Connection):
+    names: list[str] = []
+    served.server.on_unknown = names.append
+    assert ask(connection, "/no/Such", b"")[:2] == (UNIMPLEMENTED, "Method not found!")
+    assert names == ["/no/Such"]
+
+
+class Closed:
+    """A gate that lets nobody in."""
+
+    def admit(self, head: CallHead) -> None:
+        del head
+        raise UnauthenticatedError.of(Reason.UNAUTHENTICATED, "not you")
+
+    def leave(self, head: CallHead) -> None:
+        raise AssertionError(head)
+
+
+def test_a_gate_refuses_calls(build: Build):
+    with serve_engine(build, gates=[Closed()]) as served, Connection(served.address) as connection:
+        for path in (UNARY, STREAM):
+            assert ask(connection, path, b"message")[0] == "16"
+        served.check_nothing_is_held()
+
+
+def test_a_quota_counts_the_calls_that_are_under_way(build: Build):
+    config = Config(max_calls_per_caller=1)
+    with serve_engine(build, config, gates=build_quotas(config)) as served, Connection(served.address) as connection:
+        stream = connection.open(STREAM)
+        connection.send_data(stream, grpc_message(b"a"))
+        assert connection.await_(lambda: bool(connection.bodies.get(stream)))
+        assert ask(connection, UNARY, b"message")[0] == RESOURCE_EXHAUSTED
+        connection.send_data(stream, b"", end=True)
+        assert connection.await_end(stream).is_ok
+        served.check_nothing_is_held()
+        assert ask(connection, UNARY, b"message")[0] == OK
+
+
+def test_a_server_has_so_many_calls(build: Build):
+    with serve_engine(build, Config(max_calls=1)) as served, Connection(served.address) as connection:
+        stream = connection.open(STREAM)
+        connection.send_data(stream, grpc_message(b"a"))
+        served.watcher.await_event(Event.ARRIVE)
+        assert ask(connection, UNARY, b"message")[0] == RESOURCE_EXHAUSTED
+
+
+@pytest.mark.parametrize("path", [UNARY, STREAM])
+def test_a_caller_who_goes_gives_everything_back(served: EngineServer, path: str):
+    with Connection(served.address) as connection:
+        stream = connection.open(path)
+        connection.send_data(stream, grpc_message(bytes(100))[:50])
+        assert connection.ping()
+    served.check_nothing_is_held()
+
+
+def test_a_server_that_stops_awaits_its_calls_and_takes_no_others(served: EngineServer, connection: Connection):
+    stream = connection.open(STREAM)
+    connection.send_data(stream, grpc_message(b"a"))
+    assert connection.await_(lambda: bool(connection.bodies.get(stream)))
+    served.server.stop()
+    assert not served.server.wait(0.1)
+    with pytest.raises(ConnectionRefusedError):
+        Connection(served.address)
+    connection.send_data(stream, b"", end=True)
+    assert connection.await_end(stream).is_ok
+    assert served.server.wait(SECONDS)
+
+
+def test_calls_that_are_still_under_way_can_be_cancelled(served: EngineServer, connection: Connection):
+    stream = connection.open(STREAM)
+    connection.send_data(stream, grpc_message(b"a"))
+    served.watcher.await_event(Event.ARRIVE)
+    served.server.stop()
+    served.server.cancel_calls()
+    assert not connection.await_end(stream).is_ok
+    assert served.server.wait(SECONDS)
+    served.check_nothing_is_held()
+
+
+def test_health_is_served(build: Build):
+    health, methods = build_health()
+    server = build(None, methods, [])
+    address = f"127.0.0.1:{server.add_port('127.0.0.1:0', None)}"
+    server.start()
+    with grpc.insecure_channel(address) as channel:
+        check: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary("/grpc.health.v1.Health/Check")
+        watch: grpc.UnaryStreamMultiCallable[bytes, bytes] = channel.unary_stream("/grpc.health.v1.Health/Watch")
+        assert check(b"", timeout=SECONDS) == b"\x08\x01"
+        news = watch(b"", timeout=SECONDS)
+        assert next(news) == b"\x08\x01"
+        health.stop_serving()
+        assert next(news) == b"\x08\x02"
+        health.end_watches()
+        assert list(news) == []
+    server.stop()
+    assert server.wait(SECONDS)

@@ -1,0 +1,95 @@
+"""Calls on gRPC's core that do what a test tells them."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from queue import SimpleQueue
+from typing import Any
+
+from tensor_reshape.server.engine.sources import Source
+from tensor_reshape.server.grpc_core.calls import Call
+from tensor_reshape.server.grpc_core.servers import Server
+
+ANY_PORT = "127.0.0.1:0"
+METHOD = "/a.Service/Method"
+SECONDS = 60.0
+
+
+class ToldCall(Call):
+    """A call that begins nothing by itself, and keeps what it hears.
+
+    Attributes:
+        messages: as they come.
+        sizes: of the messages that have gone.
+        overs: whether the caller was gone, for each time that the call was over.
+    """
+
+    def __init__(self, method: str, new: Any) -> None:  # noqa: ANN401 - grpcio's, without types
+        super().__init__(method, new)
+        self.messages = SimpleQueue[bytes | None]()
+        self.sizes = SimpleQueue[int]()
+        self.overs = SimpleQueue[bool]()
+
+    def on_message(self, raw: bytes | None) -> None:
+        self.messages.put(raw)
+
+    def on_sent(self, size: int) -> None:
+        self.sizes.put(size)
+
+    def on_over(self) -> None:
+        self.overs.put(self.is_gone)
+
+    def send_now(self, message: bytes) -> None:
+        with self.lock:
+            self.send(message)
+
+
+class CoreServer:
+    """A server of such calls.
+
+    Attributes:
+        server: the server.
+        address: where it listens.
+        calls: those that have been begun, for a test to take.
+        begun: all of them.
+        begin: begins each; a test may put another in its place.
+    """
+
+    def __init__(self, kind: Callable[[str, Any], Call], options: Sequence[tuple[str, int]]) -> None:
+        self.calls = SimpleQueue[Call]()
+        self.begun: list[Call] = []
+        self.begin: Callable[[Any], Call | None] = lambda new: kind(METHOD, new)
+        self.server = Server({METHOD: self.open}, self.open_unknown, self.find_source, options)
+        self.address = f"127.0.0.1:{self.server.add_port(ANY_PORT, None)}"
+
+    def open(self, new: Any) -> Call | None:  # noqa: ANN401 - grpcio's, without types
+        call = self.begin(new)
+        if call is not None:
+            self.begun.append(call)
+            self.calls.put(call)
+        return call
+
+    def open_unknown(self, method: str, new: Any) -> Call | None:  # noqa: ANN401 - grpcio's, without types
+        call = ToldCall(method, new)
+        call.finish()
+        return call
+
+    def find_source(self, new: Any) -> Source:  # noqa: ANN401 - grpcio's, without types
+        """Says that a call is of the address in its metadata: a test has one real address alone."""
+        return Source(dict(new.invocation_metadata).get("address", ""), str(new.call.peer(), "utf8"))
+
+
+@contextmanager
+def run_core(
+    kind: Callable[[str, Any], Call] = ToldCall, options: Sequence[tuple[str, int]] = ()
+) -> Iterator[CoreServer]:
+    """Runs a server until the end of the block."""
+    served = CoreServer(kind, options)
+    served.server.start()
+    try:
+        yield served
+    finally:
+        served.server.stop()
+        for call in served.begun:
+            call.watch()  # a call for which nothing was begun is never over
+        served.server.cancel_calls()
+        assert served.server.wait(SECONDS)

@@ -1,0 +1,114 @@
+"""Calls over a real socket, what observers see of each, and how it ends."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from http2 import SERVICE_PATH, Connection, grpc_message
+from in_process import ANY_PORT, run_runner
+from plain_requests import build_reshape
+from raw_streams import SIX, STRIDED, begin, chunk
+from tensor_reshape.rules.errors import Reason
+from tensor_reshape.server.config import Config
+from tensor_reshape.server.engine.fair_locks import FairLock
+from tensor_reshape.server.engine.gates import Gate
+from tensor_reshape.server.engine.observers import Observer
+from tensor_reshape.server.runner import Runner
+from tensor_reshape.server.service.backend import reshape
+from tensor_reshape.server.service.methods import LIGHT_BYTES, Backend, ReshapeService
+
+SECONDS = 60.0
+STALL_SECONDS = 0.5
+RESHAPE, STREAM = f"{SERVICE_PATH}Reshape", f"{SERVICE_PATH}StreamReshape"
+GOOD, LONG = build_reshape(24), build_reshape(2 * LIGHT_BYTES)
+BEGINS = "ENTER ASK READ ARRIVE"
+QUEUES = "QUEUE ROOM TAKE_UP"
+ACCEPTS = f"{BEGINS} ANSWER ASK READ"
+
+
+def pack(*messages: bytes) -> bytes:
+    return b"".join(map(grpc_message, messages))
+
+
+class Case(NamedTuple):
+    """A call, and its end.
+
+    Attributes:
+        path: of the method.
+        data: that its caller sends.
+        events: that observers see, but for SENT: when that comes is up to the transport.
+        code, reason: how it ends.
+        field: that is blamed.
+        ends: whether the caller ends its side.
+    """
+
+    path: str
+    data: bytes
+    events: str
+    code: str = "OK"
+    reason: str = ""
+    field: str = ""
+    ends: bool = True
+
+
+_STALLED = ("RESOURCE_EXHAUSTED", Reason.STALLED, "", False)
+_MALFORMED = ("INVALID_ARGUMENT", Reason.MESSAGE_MALFORMED)
+_MISMATCH = ("INVALID_ARGUMENT", Reason.VOLUME_MISMATCH, "shape")
+
+CASES = {
+    "a small call": Case(RESHAPE, pack(GOOD), f"{BEGINS} END OVER"),
+    "a large call": Case(RESHAPE, pack(LONG), f"{BEGINS} {QUEUES} END OVER"),
+    "a refusal": Case(RESHAPE, pack(build_reshape(24, 7)), f"{BEGINS} END OVER", *_MISMATCH),
+    "a large refusal": Case(
+        RESHAPE, pack(build_reshape(2 * LIGHT_BYTES, 7)), f"{BEGINS} {QUEUES} END OVER", *_MISMATCH
+    ),
+    "no message": Case(RESHAPE, b"", "ENTER ASK READ HALF_CLOSE END OVER", *_MALFORMED),
+    "half a message": Case(RESHAPE, pack(bytes(100))[:50], "ENTER ASK READ HALF_CLOSE END OVER", *_MALFORMED),
+    "a silent call": Case(RESHAPE, b"", "ENTER ASK READ GIVE_UP OVER", *_STALLED),
+    "a stream": Case(STREAM, pack(begin(), chunk(0, SIX)), f"{ACCEPTS} ARRIVE ANSWER ASK READ HALF_CLOSE END OVER"),
+    "a stream of strides": Case(
+        STREAM,
+        pack(STRIDED, chunk(0, SIX)),
+        f"{ACCEPTS} ARRIVE QUEUE TAKE_UP ANSWER ASK READ HALF_CLOSE END OVER",
+    ),
+    "a refused stream": Case(
+        STREAM,
+        pack(begin(), chunk(3, SIX)),
+        f"{ACCEPTS} ARRIVE END OVER",
+        "INVALID_ARGUMENT",
+        Reason.CHUNK_OUT_OF_ORDER,
+        "offset",
+    ),
+    "half a tensor": Case(
+        STREAM,
+        pack(begin()),
+        f"{ACCEPTS} HALF_CLOSE END OVER",
+        "INVALID_ARGUMENT",
+        Reason.DATA_SIZE_MISMATCH,
+        "data.data",
+    ),
+    "a stream that stands still": Case(STREAM, pack(begin()), f"{ACCEPTS} GIVE_UP OVER", *_STALLED),
+}
+
+
+@contextmanager
+def serve(
+    backend: Backend = reshape, *, observers: Sequence[Observer] = (), gates: Sequence[Gate] = (), **settings: Any
+) -> Iterator[Runner]:
+    """Runs the real server; small calls are answered on the thread that receives them, whatever the backend."""
+    config = Config(listen=(ANY_PORT,), drain_seconds=0, grace_seconds=0, **settings)
+    service = ReshapeService(config.limits, backend=backend, make_turns=FairLock)
+    with run_runner(config, service=service, observers=observers, gates=gates) as runner:
+        yield runner
+
+
+def end_call(
+    address: str, path: str, data: bytes, *, ends: bool = True, headers: Sequence[tuple[str, str]] = ()
+) -> dict[str, str]:
+    """Makes a call by itself, and returns its headers and trailers when it has ended."""
+    with Connection(address) as connection:
+        stream = connection.open(path, end=ends and not data, headers=headers)
+        if data:
+            connection.send_data(stream, data, end=ends)
+        connection.await_end(stream)
+        return connection.headers[stream]

@@ -1,0 +1,133 @@
+"""Calls of an engine that do nothing but keep what happened."""
+
+import time
+from collections.abc import Callable
+from typing import Self
+
+from tensor_reshape.rules.errors import LimitError
+from tensor_reshape.server.config import COST_FACTOR, Config
+from tensor_reshape.server.engine.effects import Perform, perform
+from tensor_reshape.server.engine.engine import Engine
+from tensor_reshape.server.engine.lifecycle import Journal, Lifecycle, State
+from tensor_reshape.server.engine.statuses import OK
+
+MESSAGE = 1024
+WORK = COST_FACTOR * MESSAGE
+METHOD = "/a.service/Method"
+
+
+def name_peer(host: int, port: int = 1) -> str:
+    """Returns the name of a connection: one of those of an address."""
+    return f"ipv4:10.0.{host // 250}.{host % 250}:{port}"
+
+
+PEER = name_peer(1)
+
+
+class Clock:
+    """A clock that is set by hand."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Caller:
+    """A call that has been entered, and what follows from its moves.
+
+    Attributes:
+        reads: how often it has begun to receive.
+        works: how often it has had room to work.
+        sends: how often it was told that there is something to send.
+        drops: how often it was cancelled.
+        refusals: with which it was given up.
+    """
+
+    def __init__(self, engine: Engine, peer: str = PEER, perform: Perform = perform, size: int | None = None) -> None:
+        self.engine, self.perform = engine, perform
+        self.reads = self.works = self.sends = self.drops = 0
+        self.refusals: list[LimitError] = []
+        self.life = Lifecycle(self, METHOD)
+        perform(engine.enter(self.life, peer, size))
+
+    def start_read(self) -> None:
+        self.reads += 1
+
+    def start_send(self) -> None:
+        self.sends += 1
+
+    def start_work(self) -> None:
+        self.works += 1
+
+    def give_up(self, refusal: LimitError, state: State) -> None:
+        del state
+        self.refusals.append(refusal)
+
+    def drop(self, refusal: LimitError) -> None:
+        del refusal
+        self.drops += 1
+
+    def arrive(self, size: int | None = MESSAGE) -> Self:
+        self.engine.message_received(self.life, size)
+        return self
+
+    def work(self, size: int | None = None) -> Self:
+        self.perform(self.engine.request_work(self.life, size))
+        return self
+
+    def take_up(self) -> Self:
+        self.engine.take_up(self.life)
+        return self
+
+    def answer(self, *sizes: int, moved: int | None = None) -> Self:
+        self.perform(self.engine.answer(self.life, [bytes(size) for size in sizes], moved))
+        return self
+
+    def sent(self, size: int) -> Self:
+        self.perform(self.engine.sent(self.life, size))
+        return self
+
+    def reserve(self, size: int) -> Self:
+        self.perform(self.engine.reserve(self.life, size))
+        return self
+
+    def end(self, size: int = 0) -> Self:
+        self.perform(self.engine.end(self.life, OK, size).effects)
+        return self
+
+    def leave(self) -> None:
+        self.perform(self.engine.release(self.life))
+
+    @property
+    def waits(self) -> bool:
+        return self.life.claim is not None
+
+    @property
+    def reasons(self) -> list[str]:
+        """Why it was given up."""
+        return [str(refusal.reason) for refusal in self.refusals]
+
+
+def make(
+    reads: int,
+    *,
+    message: int = MESSAGE,
+    stall_seconds: float = 30.0,
+    max_calls: int = 1024,
+    journal: Journal | None = None,
+    clock: Callable[[], float] = time.monotonic,
+) -> Engine:
+    """Has room to receive so many messages, a quarter of them for addresses that have little."""
+    config = Config(
+        max_message_bytes=message, memory_budget_bytes=100 * message, stall_seconds=stall_seconds, max_calls=max_calls
+    )
+    # Less than may be configured, so that a few calls fill it.
+    object.__setattr__(config, "memory_budget_bytes", 2 * (reads + 1) * message)
+    return Engine(config, journal, clock=clock)
+
+
+def call_all(engine: Engine, hosts: range) -> list[Caller]:
+    """Has one call of each address begin to receive, or wait."""
+    return [Caller(engine, name_peer(host)) for host in hosts]

@@ -1,0 +1,134 @@
+"""Servers of methods that a test makes up, on gRPC's core or on the public parts of grpcio."""
+
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from http2 import SECONDS
+from tensor_reshape.rules.errors import InvalidRequestError, Reason
+from tensor_reshape.server.builtin.methods import BuiltinMethod
+from tensor_reshape.server.config import Config
+from tensor_reshape.server.engine.effects import build_perform
+from tensor_reshape.server.engine.engine import Engine
+from tensor_reshape.server.engine.gates import Gate, Gates
+from tensor_reshape.server.engine.lifecycle import Ending, Event, Lifecycle, State
+from tensor_reshape.server.engine.services import Service
+from tensor_reshape.server.service.methods import Method, MethodTable, ReshapeService, StreamMethod
+from tensor_reshape.server.service.works import Work
+from tensor_reshape.server.transports import Server
+
+UNARY, STREAM = "/a.Service/Unary", "/a.Service/Stream"
+LONG, REFUSED, BROKEN = b"long", b"refused", b"broken"
+
+
+class Watcher:
+    """A journal in which events of calls are awaited, in any order."""
+
+    def __init__(self) -> None:
+        self.news = threading.Condition()
+        self.seen: list[tuple[Event, State]] = []
+        self.endings: list[str] = []
+
+    def note(self, life: Lifecycle, event: Event, before: State, size: int, ending: Ending | None) -> None:
+        del before, size
+        with self.news:
+            self.seen.append((event, life.state))
+            self.endings += [ending.code] if ending else []
+            self.news.notify_all()
+
+    def await_event(self, event: Event, count: int = 1) -> None:
+        with self.news:
+            assert self.news.wait_for(lambda: [one for one, _ in self.seen].count(event) >= count, SECONDS), self.seen
+
+
+def answer(raw: bytes) -> bytes:
+    """Answers by the message: in capitals, with a refusal, or with a bug."""
+    if raw == REFUSED:
+        raise InvalidRequestError.of(Reason.MESSAGE_MALFORMED, "this is refused", "a.field")
+    if raw == BROKEN:
+        message = "a secret"
+        raise ValueError(message)
+    return raw.upper()
+
+
+class Echo:
+    """A stream that answers each message, but for an empty one."""
+
+    is_between_tensors = True
+
+    def __init__(self, reserve: Callable[[int], None]) -> None:
+        self.reserve = reserve
+
+    def receive(self, raw: bytes) -> Iterator[bytes]:
+        if raw:
+            yield answer(raw)
+
+    def takes_long(self, raw: bytes) -> bool:
+        return raw.startswith(LONG)
+
+    def count_room(self, raw: bytes) -> int | None:
+        return len(raw)
+
+    def finish(self) -> None:
+        pass
+
+
+METHODS = MethodTable(
+    (Method(UNARY, lambda raw, _: answer(raw), lambda raw: None if raw.startswith(LONG) else answer(raw)),),
+    (StreamMethod(STREAM, Echo),),
+)
+
+Build = Callable[[Service | None, Sequence[BuiltinMethod], Sequence[tuple[str, int]]], Server]
+
+
+@dataclass
+class EngineServer:
+    """A server that serves, with its engine, and the journal of that."""
+
+    server: Server
+    address: str
+    engine: Engine
+    service: Service
+    watcher: Watcher = field(default_factory=Watcher)
+
+    def check_nothing_is_held(self) -> None:
+        """Awaits that as many calls are over as have been entered, and checks that the engine has all back."""
+        with self.watcher.news:
+            seen = self.watcher.seen
+            is_over = lambda: sum(state is State.DONE for _, state in seen) >= sum(e is Event.ENTER for e, _ in seen)  # noqa: E731
+            assert self.watcher.news.wait_for(is_over, SECONDS), seen
+        assert (self.engine.used_bytes, self.engine.is_idle) == (0, True)
+
+
+@contextmanager
+def serve_engine(
+    build: Build,
+    config: Config | None = None,
+    *,
+    methods: MethodTable = METHODS,
+    gates: Sequence[Gate] = (),
+    pools: Mapping[Work, ThreadPoolExecutor] | None = None,
+    builtin: Sequence[BuiltinMethod] = (),
+    options: Sequence[tuple[str, int]] = (),
+    clock: Callable[[], float] | None = None,
+) -> Iterator[EngineServer]:
+    """Serves until the end of the block."""
+    config, watcher = config or Config(), Watcher()
+    engine = Engine(config, watcher, Gates(gates), **({} if clock is None else {"clock": clock}))
+    own = {work: ThreadPoolExecutor(2, work.name) for work in Work} if pools is None else {}
+    service = Service(
+        engine, build_perform(None), methods, ReshapeService(config.limits), pools or own, config.max_calls
+    )
+    server = build(service, builtin, options)
+    address = f"127.0.0.1:{server.add_port('127.0.0.1:0', None)}"
+    server.start()
+    try:
+        yield EngineServer(server, address, engine, service, watcher)
+    finally:
+        server.stop()
+        server.cancel_calls()
+        assert server.wait(SECONDS)
+        for pool in own.values():
+            pool.shutdown()

@@ -1,0 +1,107 @@
+"""What an engine was told and what it answered, as lines of text: to print a failing call, and to replay it in a test.
+
+A line is a JSON object: the time, the event (a method of the engine), the number of the call, the other arguments, and
+what came back. Sizes take the place of answers, and endings are pairs of text.
+"""
+
+import json
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from typing import Any
+
+from tensor_reshape.rules.errors import LimitError, ReshapeError
+from tensor_reshape.server.config import Config
+from tensor_reshape.server.engine.effects import Effect
+from tensor_reshape.server.engine.engine import End, Engine
+from tensor_reshape.server.engine.lifecycle import Ending, Lifecycle, State
+
+EVENTS = (
+    "enter", "message_received", "answer_at_once", "request_work", "take_up", "answer", "sent", "reserve", "end",
+    "release", "sweep",
+)  # fmt: skip
+
+
+class RecordedEngine(Engine):
+    """An engine that keeps a transcript.
+
+    Attributes:
+        lines: of it.
+    """
+
+    def __init__(self, config: Config, clock: Callable[[], float] = time.monotonic) -> None:
+        self.now = clock()
+        self.lines: list[str] = []
+        self._numbers: dict[Lifecycle, int] = {}
+        super().__init__(config, clock=lambda: self.now)
+        for name in EVENTS:
+            setattr(self, name, self._record(name, getattr(self, name), clock))
+
+    def _record(self, name: str, event: Callable[..., Any], clock: Callable[[], float]) -> Callable[..., Any]:
+        def note(*args: Any, **options: Any) -> Any:  # noqa: ANN401 - as the event
+            self.now = clock()
+            line = {"at": self.now, "event": name, "args": [self._describe(each) for each in args], **options}
+            try:
+                outcome = event(*args, **options)
+            except ReshapeError as refusal:
+                self.lines.append(json.dumps(line | {"outcome": str(refusal.reason)}))
+                raise
+            self.lines.append(json.dumps(line | {"outcome": self._describe(outcome)}))
+            return outcome
+
+        return note
+
+    def _describe(self, value: object) -> object:
+        if isinstance(value, Lifecycle):
+            return {"call": self._numbers.setdefault(value, len(self._numbers))}
+        if isinstance(value, bytes):
+            return {"bytes": len(value)}
+        if isinstance(value, Effect):
+            return f"{self._numbers[value.life]} {value.kind.name}"
+        if isinstance(value, Ending):
+            return {"ending": list(value)}
+        if isinstance(value, list | tuple | End):
+            return [self._describe(each) for each in value]
+        return value
+
+
+class _Nobody:
+    """What serves a call that is replayed: nothing."""
+
+    def start_read(self) -> None:
+        pass
+
+    start_send = start_work = start_read
+
+    def give_up(self, refusal: LimitError, state: State) -> None:
+        pass
+
+    def drop(self, refusal: LimitError) -> None:
+        pass
+
+
+def replay(lines: Iterable[str], config: Config) -> list[str]:
+    """Has an engine of that configuration do what a transcript says, and returns the transcript of that."""
+    times = iter([0.0, *(json.loads(line)["at"] for line in lines)])
+    engine = RecordedEngine(config, lambda: next(times))
+    calls: dict[int, Lifecycle] = {}
+    for line in lines:
+        noted = json.loads(line)
+        args = [_read(each, calls) for each in noted["args"]]
+        options = {name: value for name, value in noted.items() if name not in {"at", "event", "args", "outcome"}}
+        with suppress(ReshapeError):  # it is in the transcript
+            getattr(engine, noted["event"])(*args, **options)
+    return engine.lines
+
+
+def _read(value: Any, calls: dict[int, Lifecycle]) -> object:  # noqa: ANN401 - of JSON
+    match value:
+        case {"call": int(number)}:
+            return calls.setdefault(number, Lifecycle(_Nobody(), "/a.service/Method"))
+        case {"bytes": int(size)}:
+            return bytes(size)
+        case {"ending": [str(code), str(reason)]}:
+            return Ending(code, reason)
+        case list():
+            return [_read(each, calls) for each in value]
+    return value
