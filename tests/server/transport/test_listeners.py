@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tensor_reshape.server.config import ConfigError
-from tensor_reshape.server.transport.listeners import bind, count_listeners, find_port, find_ports, hold
+from tensor_reshape.server.transport.listeners import bind, count_listeners, find_port, hold
 from tensor_reshape.server.transports import Server, build_server
 
 
@@ -23,10 +23,6 @@ def test_an_address_is_returned_with_its_real_port(server: Server, host: str):
     address = bind(server, f"{host}:0", None)
     assert address.rpartition(":")[0] == host
     assert find_port(address) > 0
-
-
-def test_a_socket_that_is_none_of_tcp_has_no_port():
-    assert find_ports(["127.0.0.1:50051", "unix:/run/s", "[::1]:1"]) == (50051, 1)
 
 
 def test_a_port_that_somebody_listens_on_is_refused(server: Server):

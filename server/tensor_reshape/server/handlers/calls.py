@@ -7,6 +7,7 @@ while the engine is called.
 
 import logging
 from abc import abstractmethod
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 
@@ -33,22 +34,10 @@ _RECEIVING, _TENSORS = State.RECEIVING, Work.TENSORS
 _BUG = Ending("CANCELLED", "INTERNAL_ERROR")  # of what talks to the core: there is nothing left to answer with
 
 
-def open_unary(service: Service, method: Method, new: NewCall) -> "UnaryCall | None":
-    """Begins a call of a unary method; None where it cannot be begun, for want of memory."""
+def open_call(make: "Callable[[NewCall], ServiceCall]", new: NewCall) -> "ServiceCall | None":
+    """Begins the call that `make` returns; None where it cannot be made, for want of memory."""
     try:
-        call = UnaryCall(service, method, new)
-    except Exception:
-        _LOGGER.exception("bug")
-        new.call.cancel()
-        return None
-    call.begin()
-    return call
-
-
-def open_stream(service: Service, stream: StreamMethod, new: NewCall) -> "StreamCall | None":
-    """Begins a call of a stream, likewise."""
-    try:
-        call = StreamCall(service, stream, new)
+        call = make(new)
     except Exception:
         _LOGGER.exception("bug")
         new.call.cancel()

@@ -12,7 +12,8 @@ from tensor_reshape.server.engine.services import Service
 from tensor_reshape.server.engine.sources import Source, Sources
 from tensor_reshape.server.grpc_core.calls import Call, NewCall
 from tensor_reshape.server.grpc_core.servers import Open, Server
-from tensor_reshape.server.handlers.calls import open_stream, open_unary
+from tensor_reshape.server.handlers.calls import StreamCall, UnaryCall
+from tensor_reshape.server.handlers.calls import open_call as open_service_call
 from tensor_reshape.wire.status import Status
 
 _LOGGER = logging.getLogger(__name__)
@@ -26,8 +27,10 @@ def build_core_server(
     sources = Sources() if service is None else service.engine.sources
     routes: dict[str, Open] = {method.name: partial(open_call, method, sources) for method in builtin}
     if service is not None:
-        routes |= {method.name: partial(open_unary, service, method) for method in service.methods.unary}
-        routes |= {stream.name: partial(open_stream, service, stream) for stream in service.methods.streams}
+        for method in service.methods.unary:
+            routes[method.name] = partial(open_service_call, partial(UnaryCall, service, method))
+        for stream in service.methods.streams:
+            routes[stream.name] = partial(open_service_call, partial(StreamCall, service, stream))
     return Server(routes, _open_unknown, partial(_find_source, sources), options)
 
 

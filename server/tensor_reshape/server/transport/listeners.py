@@ -142,11 +142,6 @@ def find_port(address: str) -> int:
     return int(address.rpartition(":")[2])
 
 
-def find_ports(addresses: Iterable[str]) -> tuple[int, ...]:
-    """Returns the ports of those addresses that are of TCP."""
-    return tuple(find_port(address) for address in addresses if not address.startswith(_UNIX))
-
-
 def count_listeners(address: str) -> int:
     """Returns how many sockets an address stands for: a name may have several addresses."""
     if address.startswith(_UNIX):
