@@ -1,7 +1,5 @@
 """The port for health alone: what it serves, what it does not, and that it does not speak for a server that hangs."""
 
-import threading
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 
@@ -75,13 +73,6 @@ def test_a_message_is_small(connection: Connection):
     assert connection.call(HEALTH_CHECK, bytes(MAX_HEADER_BYTES + 1)).status == RESOURCE_EXHAUSTED
 
 
-def test_turns_of_the_thread_that_receives_calls_are_noted(monkeypatch: pytest.MonkeyPatch):
-    noted = threading.Event()
-    monkeypatch.setattr(HealthPort, "note_turn", lambda _: noted.set())
-    with run_runner(CONFIG):
-        assert noted.wait(SECONDS)  # without any call
-
-
 def test_it_says_that_a_server_does_not_serve_whose_thread_is_held_up():
     backend = BlockedBackend()
     service = ReshapeService(CONFIG.limits, backend=backend, make_turns=FairLock)
@@ -102,21 +93,26 @@ def test_it_says_that_a_server_does_not_serve_whose_thread_is_held_up():
 
 
 def test_it_serves_until_the_first_turn(port: HealthPort):
-    port.look(time.monotonic() + SILENT_SECONDS)
+    port.look(SILENT_SECONDS, 0)
     assert check(port) == SERVING
 
 
 def test_it_does_not_serve_while_no_turn_is_made(port: HealthPort):
-    port.note_turn()
-    port.look(time.monotonic() + SILENT_SECONDS)
+    port.look(0.0, 1)
+    port.look(SILENT_SECONDS, 1)
     assert check(port) == NOT_SERVING
 
 
+def test_it_serves_where_turns_are_not_known(port: HealthPort):
+    port.look(0.0, None)
+    port.look(SILENT_SECONDS, None)
+    assert check(port) == SERVING
+
+
 def test_it_serves_again_when_turns_are_made(port: HealthPort):
-    port.note_turn()
-    port.look(time.monotonic() + SILENT_SECONDS)
-    port.note_turn()
-    port.look(time.monotonic())
+    port.look(0.0, 1)
+    port.look(SILENT_SECONDS, 1)
+    port.look(SILENT_SECONDS, 2)
     assert check(port) == SERVING
 
 
@@ -124,23 +120,22 @@ def test_those_who_watch_are_told_of_both(port: HealthPort):
     with grpc.insecure_channel(port.address) as channel:
         watch = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest(), timeout=SECONDS)
         assert next(watch).status == SERVING
-        port.note_turn()
-        port.look(time.monotonic() + SILENT_SECONDS)
+        port.look(0.0, 1)
+        port.look(SILENT_SECONDS, 1)
         assert next(watch).status == NOT_SERVING
-        port.look(time.monotonic())
+        port.look(SILENT_SECONDS, 2)
         assert next(watch).status == SERVING
 
 
 def test_turns_do_not_make_a_server_serve_that_stops(port: HealthPort):
-    port.note_turn()
     port.stop_serving()
-    port.look(time.monotonic())
+    port.look(0.0, 1)
     assert check(port) == NOT_SERVING
 
 
 def test_a_server_that_stops_meanwhile_does_not_serve(port: HealthPort, monkeypatch: pytest.MonkeyPatch):
-    port.note_turn()
-    port.look(time.monotonic() + SILENT_SECONDS)
+    port.look(0.0, 1)
+    port.look(SILENT_SECONDS, 1)
     resume = port._health.resume_serving
 
     def stop_and_resume() -> None:
@@ -148,5 +143,5 @@ def test_a_server_that_stops_meanwhile_does_not_serve(port: HealthPort, monkeypa
         resume()
 
     monkeypatch.setattr(port._health, "resume_serving", stop_and_resume)
-    port.look(time.monotonic())
+    port.look(SILENT_SECONDS, 2)
     assert check(port) == NOT_SERVING

@@ -75,7 +75,7 @@ class CoreServer:
 
     def find_source(self, new: Any) -> Source:  # noqa: ANN401 - grpcio's, without types
         """Says that a call is of the address in its metadata: a test has one real address alone."""
-        return Source(dict(new.invocation_metadata).get("address", ""), str(new.call.peer(), "utf8"))
+        return Source(dict(new.metadata).get("address", ""), new.peer)
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from tensor_reshape.server.config import COST_FACTOR, Config
 from tensor_reshape.server.engine.effects import Perform, perform
 from tensor_reshape.server.engine.engine import Engine
 from tensor_reshape.server.engine.lifecycle import Journal, Lifecycle, State
+from tensor_reshape.server.engine.sources import find_source
 from tensor_reshape.server.engine.statuses import OK
 
 MESSAGE = 1024
@@ -50,7 +51,7 @@ class Caller:
         self.reads = self.works = self.sends = self.drops = 0
         self.refusals: list[LimitError] = []
         self.life = Lifecycle(self, METHOD)
-        perform(engine.enter(self.life, peer, size))
+        perform(engine.enter(self.life, find_source(peer), size))
 
     def start_read(self) -> None:
         self.reads += 1

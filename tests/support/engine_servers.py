@@ -15,6 +15,7 @@ from tensor_reshape.server.engine.engine import Engine
 from tensor_reshape.server.engine.gates import Gate, Gates
 from tensor_reshape.server.engine.lifecycle import Ending, Event, Lifecycle, State
 from tensor_reshape.server.engine.services import Service
+from tensor_reshape.server.engine.sources import Sources
 from tensor_reshape.server.service.methods import Method, MethodTable, ReshapeService, StreamMethod
 from tensor_reshape.server.service.works import Work
 from tensor_reshape.server.transports import Server
@@ -119,7 +120,13 @@ def serve_engine(
     engine = Engine(config, watcher, Gates(gates), **({} if clock is None else {"clock": clock}))
     own = {work: ThreadPoolExecutor(2, work.name) for work in Work} if pools is None else {}
     service = Service(
-        engine, build_perform(None), methods, ReshapeService(config.limits), pools or own, config.max_calls
+        engine,
+        build_perform(None),
+        Sources(config.proxy_address),
+        methods,
+        ReshapeService(config.limits),
+        pools or own,
+        config.max_calls,
     )
     server = build(service, builtin, options)
     address = f"127.0.0.1:{server.add_port('127.0.0.1:0', None)}"

@@ -15,6 +15,7 @@ from tensor_reshape.server.config import Config
 from tensor_reshape.server.engine.effects import Effect
 from tensor_reshape.server.engine.engine import End, Engine
 from tensor_reshape.server.engine.lifecycle import Ending, Lifecycle, State
+from tensor_reshape.server.engine.sources import Source
 
 EVENTS = (
     "enter", "message_received", "answer_at_once", "request_work", "take_up", "answer", "sent", "reserve", "end",
@@ -58,8 +59,8 @@ class RecordedEngine(Engine):
             return {"bytes": len(value)}
         if isinstance(value, Effect):
             return f"{self._numbers[value.life]} {value.kind.name}"
-        if isinstance(value, Ending):
-            return {"ending": list(value)}
+        if isinstance(value, Source | Ending):
+            return {type(value).__name__.lower(): list(value)}
         if isinstance(value, list | tuple | End):
             return [self._describe(each) for each in value]
         return value
@@ -100,6 +101,8 @@ def _read(value: Any, calls: dict[int, Lifecycle]) -> object:  # noqa: ANN401 - 
             return calls.setdefault(number, Lifecycle(_Nobody(), "/a.service/Method"))
         case {"bytes": int(size)}:
             return bytes(size)
+        case {"source": [str(address), str(connection)]}:
+            return Source(address, connection)
         case {"ending": [str(code), str(reason)]}:
             return Ending(code, reason)
         case list():

@@ -8,7 +8,6 @@
 """
 
 import math
-import time
 from dataclasses import replace
 
 from tensor_reshape.rules.limits import MAX_HEADER_BYTES
@@ -44,8 +43,8 @@ class HealthPort:
         """
         self._health, methods = build_health()
         self._is_stopping = False
-        # When the service's thread has made its last turn; infinite until the first. Written on that thread alone.
-        self._turned_at = math.inf
+        self._turns: int | None = 0
+        self._turned_at = math.inf  # when these were last seen to change; infinite until they do
         small = replace(config, max_message_bytes=MAX_HEADER_BYTES, compression=False)
         self._server = build_server(None, methods, build_options(small, max_connections, shares=shares))
         self.address = bind(self._server, address, None, held=shares)
@@ -54,22 +53,21 @@ class HealthPort:
         """Starts to serve."""
         self._server.start()
 
-    def note_turn(self) -> None:
-        """Notes a turn of the thread that receives the calls of the service."""
-        self._turned_at = time.monotonic()
-
-    def look(self, now: float) -> None:
+    def look(self, now: float, turns: int | None) -> None:
         """Says what has changed; to be called many times a second, on one thread.
 
         Args:
             now: by `time.monotonic`.
+            turns: how many the thread has made that receives the calls of the service; None: nobody knows.
         """
-        turns = now - self._turned_at < SILENT_SECONDS
-        if self._is_stopping or turns == self._health.is_serving():
+        if turns is None or turns != self._turns:
+            self._turns, self._turned_at = turns, now
+        is_turning = now - self._turned_at < SILENT_SECONDS
+        if self._is_stopping or is_turning == self._health.is_serving():
             return
-        if turns:
+        if is_turning:
             self._health.resume_serving()
-        if not turns or self._is_stopping:  # looked at again: the server may have begun to stop on another thread
+        if not is_turning or self._is_stopping:  # looked at again: the server may have begun to stop on another thread
             self._health.stop_serving()
 
     def stop_serving(self) -> None:

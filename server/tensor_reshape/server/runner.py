@@ -28,6 +28,7 @@ from tensor_reshape.server.engine.gates import Gate, Gates
 from tensor_reshape.server.engine.observers import JournalPair, Observer, ObserverJournal
 from tensor_reshape.server.engine.quotas import build_quotas
 from tensor_reshape.server.engine.services import Service
+from tensor_reshape.server.engine.sources import Sources
 from tensor_reshape.server.introductions import announce, describe_server
 from tensor_reshape.server.metrics.call_tallies import CallTally
 from tensor_reshape.server.metrics.gauges import GaugeWriter, Process
@@ -157,7 +158,6 @@ class Runner:
     def start(self) -> None:
         """Starts to serve."""
         self._server.on_unknown = self._note_unknown
-        self._server.on_turn = self._side_ports.note_turn
         self._server.start()
         self._side_ports.start()
         self._housekeeper.start()
@@ -206,7 +206,7 @@ class Runner:
                 lambda: self._access.look(time.monotonic()),
                 lambda: self._perform(self._engine.sweep()),
                 lambda: memory.look(self._engine.used_bytes, time.monotonic()),
-                lambda: self._side_ports.look(time.monotonic()),
+                lambda: self._side_ports.look(time.monotonic(), self._server.turns),
             )
         )
 
@@ -230,6 +230,7 @@ def _build_service(
     return Service(
         engine=Engine(config, journal, gates),
         perform=build_perform(None if journal is None else journal.deliver),
+        sources=Sources(config.proxy_address),
         methods=methods,
         answers=answers,
         pools=pools,

@@ -23,7 +23,6 @@ class SidePorts:
     Attributes:
         health_address: where health alone is served, with its real port; None: nowhere.
         http_address: likewise, of HTTP.
-        note_turn: to be called at each turn of the thread that receives calls; None: nobody wants to know.
     """
 
     def __init__(self, config: Config, max_connections: int, *, shares: bool) -> None:
@@ -44,7 +43,6 @@ class SidePorts:
         if config.health_listen is not None:
             self._health_port = HealthPort(config, config.health_listen, max_connections, shares=shares)
         self.health_address = None if self._health_port is None else self._health_port.address
-        self.note_turn = None if self._health_port is None else self._health_port.note_turn
 
     def open_gateway(
         self,
@@ -83,14 +81,15 @@ class SidePorts:
         if self._gateway is not None:
             self._gateway.port.start()
 
-    def look(self, now: float) -> None:
+    def look(self, now: float, turns: int | None) -> None:
         """Sees to what has changed; to be called many times a second, on one thread.
 
         Args:
             now: by `time.monotonic`.
+            turns: see `transports.Server`.
         """
         if self._health_port is not None:
-            self._health_port.look(now)
+            self._health_port.look(now, turns)
         if self._gateway is not None and self._gateway.port.is_deaf:
             end_process("the thread that serves HTTP has ended")
 

@@ -42,6 +42,7 @@ class StockCall:
         self._head.name_caller(context.peer(), context.auth_context)  # type: ignore[arg-type] # lists, not bytes
         self.life = Lifecycle(self, method)
         self.life.head = self._head
+        self._source = service.sources.find(self._head.peer, self._head.metadata)
         self._signals: SimpleQueue[LimitError | None] = SimpleQueue()  # None: the engine has room
 
     def enter(self) -> None:
@@ -52,7 +53,7 @@ class StockCall:
         """
         if not self._context.add_callback(self._on_over):
             self._on_over()
-        self._perform(self._engine.enter(self.life, self._context.peer()))
+        self._perform(self._engine.enter(self.life, self._source))
         self.wait()
         if self._head.trailing:
             self._context.set_trailing_metadata(self._head.trailing)
@@ -158,18 +159,18 @@ class StockServer(grpc.GenericRpcHandler):
     Attributes:
         begun: how many calls have been begun.
         is_deaf: never: grpcio says nothing of the thread that receives calls.
-        on_turn: is not called, since nothing is known of turns.
+        turns: None: likewise.
         on_unknown: called with the name of a method that is called and that nobody serves.
     """
 
     is_deaf = False
+    turns = None
 
     def __init__(
         self, service: Service | None, builtin: Iterable[BuiltinMethod], options: Sequence[tuple[str, int]]
     ) -> None:
         """Makes a server that listens nowhere yet: see `transports.build_server`."""
         self.begun = 0
-        self.on_turn: Callable[[], None] | None = None
         self.on_unknown: Callable[[str], None] = lambda _name: None
         self._handlers: dict[str, grpc.RpcMethodHandler[bytes, bytes]] = {}
         for method in builtin:

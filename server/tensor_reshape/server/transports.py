@@ -19,13 +19,16 @@ class Server(Protocol):
     Attributes:
         begun: how many calls have been begun.
         is_deaf: whether the thread that receives calls has ended although nobody has stopped the server.
-        on_turn: called at each turn of that thread, where it is known; None: nobody wants to know.
+        turns: how many turns that thread has made: at least one a second. None where that is not known.
         on_unknown: called with the name of a method that is called and that nobody serves.
     """
 
     begun: int
-    on_turn: Callable[[], None] | None
     on_unknown: Callable[[str], None]
+
+    @property
+    def turns(self) -> int | None:
+        """See above."""
 
     @property
     def is_deaf(self) -> bool:

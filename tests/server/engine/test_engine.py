@@ -9,6 +9,7 @@ from tensor_reshape.rules.errors import LimitError, Reason
 from tensor_reshape.server.config import COST_FACTOR
 from tensor_reshape.server.engine.effects import Effect, Kind
 from tensor_reshape.server.engine.lifecycle import ASK_BELOW_UNSENT, Lifecycle, State
+from tensor_reshape.server.engine.sources import find_source
 from tensor_reshape.server.engine.statuses import OK
 
 ONE, OTHER, THIRD = name_peer(1), name_peer(2), name_peer(3)
@@ -219,7 +220,7 @@ def test_a_call_above_the_number_of_calls_is_refused_until_another_leaves():
     first, _ = call_all(engine, range(2))
     refused = Lifecycle(first, METHOD)
     with pytest.raises(LimitError) as caught:
-        engine.enter(refused, THIRD)
+        engine.enter(refused, find_source(THIRD))
     assert caught.value.reason == Reason.SERVER_BUSY
     engine.end(refused, OK)
     engine.release(refused)
@@ -241,7 +242,7 @@ def test_a_call_that_is_refused_a_place_takes_none_with_it_when_it_is_released()
     running = Caller(engine)
     refused = Lifecycle(running, METHOD)
     with pytest.raises(LimitError):
-        engine.enter(refused, PEER)
+        engine.enter(refused, find_source(PEER))
     engine.release(refused)
     with pytest.raises(LimitError):
         Caller(engine)

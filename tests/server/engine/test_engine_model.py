@@ -11,6 +11,7 @@ from tensor_reshape.rules.errors import LimitError
 from tensor_reshape.server.config import COST_FACTOR, Config
 from tensor_reshape.server.engine.effects import perform
 from tensor_reshape.server.engine.lifecycle import ASK_BELOW_UNSENT, Lifecycle, State
+from tensor_reshape.server.engine.sources import find_source
 from tensor_reshape.server.engine.statuses import OK
 from transcripts import RecordedEngine, replay
 
@@ -94,7 +95,7 @@ class EngineMachine(RuleBasedStateMachine):
         call = ModelCall(peer)
         self.wait(call, "waiting to read")
         try:
-            effects = self.engine.enter(call.life, peer)
+            effects = self.engine.enter(call.life, find_source(peer))
         except LimitError:
             call.state = "left"
             assert len(self.calls) >= MAX_CALLS * 7 // 8

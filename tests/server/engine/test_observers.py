@@ -11,6 +11,7 @@ from tensor_reshape.rules.errors import LimitError
 from tensor_reshape.server.engine.effects import build_perform
 from tensor_reshape.server.engine.lifecycle import GONE, Ending, Event, Journal, Lifecycle, State
 from tensor_reshape.server.engine.observers import CallRecord, JournalPair, Observer, ObserverJournal
+from tensor_reshape.server.engine.sources import find_source
 from tensor_reshape.server.engine.statuses import OK
 
 BEGINS = [Event.ENTER, Event.ASK, Event.READ]
@@ -77,7 +78,7 @@ def test_a_call_that_is_refused_at_once_is_seen(recorder: Recorder):
     watched = Watched(recorder, max_calls=1)
     life = Lifecycle(watched.call(), METHOD)
     with pytest.raises(LimitError):
-        watched.engine.enter(life, name_peer(2))
+        watched.engine.enter(life, find_source(name_peer(2)))
     watched.perform(watched.engine.end(life, Ending("RESOURCE_EXHAUSTED")).effects)
     assert [record.peer for record in recorder.records] == [PEER, name_peer(2)]
     assert recorder.events[3:] == [Event.ENTER, Event.END]

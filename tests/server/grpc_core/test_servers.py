@@ -28,7 +28,7 @@ class HeldServer:
         served.begin = self.begin
 
     def begin(self, new: Any) -> Call:  # noqa: ANN401 - grpcio's, without types
-        self.begun.append(dict(new.invocation_metadata)["name"])
+        self.begun.append(dict(new.metadata)["name"])
         self.held.set()
         assert self.released.wait(SECONDS)
         call = ToldCall(METHOD, new)
@@ -106,10 +106,9 @@ def test_a_call_that_cannot_be_begun_keeps_nobody_else_waiting():
 
 
 def test_the_thread_makes_turns_without_any_call():
-    turned = threading.Event()
     with run_core() as served:
-        served.server.on_turn = turned.set
-        assert turned.wait(SECONDS)
+        assert not served.server.wait(1.5)  # it makes one a second
+        assert served.server.turns
 
 
 def test_a_server_without_calls_stops_at_once_and_frees_its_port():
@@ -189,12 +188,14 @@ def test_a_server_whose_thread_has_ended_is_deaf(monkeypatch: pytest.MonkeyPatch
     ended = SimpleQueue[threading.Thread]()
     monkeypatch.setattr(threading, "excepthook", lambda failure: ended.put(failure.thread))
 
-    def fail() -> None:
+    def fail(_new: Any) -> None:  # noqa: ANN401 - grpcio's, without types
         raise ValueError
 
     served = CoreServer(ToldCall, [])
-    served.server.on_turn = fail
+    served.begin = fail
     served.server.start()
-    ended.get(timeout=SECONDS).join()
+    with Connection(served.address) as connection:
+        connection.open(METHOD)
+        ended.get(timeout=SECONDS).join()
     assert served.server.is_deaf
     served.server.stop()

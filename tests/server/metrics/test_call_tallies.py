@@ -14,6 +14,7 @@ from tensor_reshape.server.config import Config
 from tensor_reshape.server.engine.effects import build_perform
 from tensor_reshape.server.engine.lifecycle import GONE, Ending, Event, IllegalEventError, Lifecycle, State
 from tensor_reshape.server.engine.observers import CallRecord, JournalPair, Observer, ObserverJournal
+from tensor_reshape.server.engine.sources import find_source
 from tensor_reshape.server.metrics.call_tallies import CallTally
 from tensor_reshape.server.metrics.families import (
     CALL_SECONDS,
@@ -104,7 +105,7 @@ def test_refused_call_is_counted_by_its_reason():
     counted = Counted(max_calls=1)
     refused = Lifecycle(counted.call(), METHOD)
     with pytest.raises(LimitError) as raised:
-        counted.engine.enter(refused, name_peer(2))
+        counted.engine.enter(refused, find_source(name_peer(2)))
     assert refused in counted.calls.list_open()
     counted.engine.end(refused, Ending("RESOURCE_EXHAUSTED", str(raised.value.reason)))
     counted.engine.release(refused)

@@ -69,7 +69,10 @@ class Budget:
 
     def give_back(self, life: Lifecycle) -> None:
         """Takes back all that a call holds, also where that is nothing."""
-        receiving, working = life.holdings
+        if life.in_working_pool or life.unsent or life.held:
+            receiving, working = life.holdings
+        else:  # every small call comes by here
+            receiving, working = life.reading + life.reserved, 0
         life.reading = life.reserved = life.unsent = life.unsent_bytes = life.held = 0
         life.in_working_pool = False
         if receiving:

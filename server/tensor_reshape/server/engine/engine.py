@@ -31,7 +31,7 @@ from tensor_reshape.server.engine.effects import Effect, Kind
 from tensor_reshape.server.engine.gates import Gates
 from tensor_reshape.server.engine.ledger import Pool
 from tensor_reshape.server.engine.lifecycle import GONE, WAITS, Ending, Event, Journal, Lifecycle, State
-from tensor_reshape.server.engine.sources import Sources, find_source
+from tensor_reshape.server.engine.sources import Source
 from tensor_reshape.server.engine.stalls import refuse_busy
 from tensor_reshape.server.engine.statuses import OK
 
@@ -83,8 +83,7 @@ class Engine:
         self._receiving, self._working = self._budget.receiving, self._budget.working
         self._patience = stalls.Patience.of(config)
         self._gates = gates or Gates()
-        self.sources = Sources(config.proxy_address)
-        self.wants_heads = bool(journal or self._gates or self.sources.has_proxies)  # of calls: somebody looks at them
+        self.wants_heads = bool(journal or self._gates)  # of calls: somebody looks at them
         self._max_calls = config.max_calls
         self._clock = clock
         self._lock = threading.Lock()  # guards all that follows, and every call that has been entered
@@ -101,22 +100,19 @@ class Engine:
         """What is set aside for all calls now."""
         return self._budget.used_bytes
 
-    def enter(self, life: Lifecycle, peer: str, size: int | None = None) -> Effects:
+    def enter(self, life: Lifecycle, source: Source, size: int | None = None) -> Effects:
         """A call begins, and is to receive a message when there is room. Whoever enters a call releases it in the end.
 
         Args:
             life: the call.
-            peer: the name of its connection.
+            source: whose it is.
             size: the most bytes that a message of it can have; None: as many as the largest.
 
         Raises:
             ReshapeError: a gate's, or SERVER_BUSY. The call has no place then; it is to be ended and released as ever.
         """
         refusal: ReshapeError | None = None
-        if life.head is None:
-            source = find_source(peer)
-        else:
-            source = self.sources.find(peer, life.head.metadata)
+        if life.head is not None:
             life.head.address = source.address
             refusal = self._gates.find_refusal(life.head)
         with self._lock:
@@ -124,14 +120,14 @@ class Engine:
                 return (Effect(_FORGET, life),)
             life.journal = self.journal  # also that of a call which is refused at once
             life.began = life.since = self._clock()
-            life.peer, life.source = peer, source
+            life.source = source
             life.room = self._budget.read_cost if size is None else min(size, self._budget.read_cost)
-            if refusal is None and not self._places.take(life.source, 1):
+            if refusal is None and not self._places.take(source, 1):
                 taken = len(self._lives)
                 refusal = refuse_busy(f"{taken} calls are under way; this server takes {self._max_calls}")
             if refusal is None:
                 self._lives.add(life)
-                if self._receiving.take(life.source, life.room):
+                if self._receiving.take(source, life.room):
                     life.reading = life.room
                     life.move(*_TAKEN_IN)
                     return (Effect(_START_READ, life),)

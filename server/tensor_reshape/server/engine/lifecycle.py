@@ -234,14 +234,16 @@ class Journal(Protocol):
         """Notes a move; called with the lock of the engine, so it does nothing else."""
 
 
+_NOBODY = Source("", "")
+
+
 class Lifecycle:
     """One call. `engine` and `budgets` alone change it, but for outbox and head; others may look at it.
 
     Attributes:
         served: performs what follows.
         method: in full, as a path.
-        peer: the name of the connection; empty until it is entered.
-        source: whose it is; set when it is entered.
+        source: whose it is; nobody's until it is entered.
         room: what its next message may take, in bytes; likewise.
         head: what is known of it at its beginning, set before it is entered; None where nobody looks at it.
         state: what the call is doing.
@@ -261,44 +263,22 @@ class Lifecycle:
         claim: the room that it waits for, in WAITING and QUEUED.
     """
 
-    __slots__ = (
-        "arrived_bytes",
-        "began",
-        "claim",
-        "head",
-        "held",
-        "in_working_pool",
-        "journal",
-        "method",
-        "outbox",
-        "peer",
-        "reading",
-        "reserved",
-        "room",
-        "served",
-        "since",
-        "source",
-        "stalled_seconds",
-        "state",
-        "unsent",
-        "unsent_bytes",
-    )
+    # How a call begins: of the class, so that one which gets no further has none of these to set.
+    source = _NOBODY
+    room = 0
+    head: CallHead | None = None
+    state = State.NEW
+    journal: "Journal | None" = None
+    reading = reserved = unsent = unsent_bytes = held = arrived_bytes = 0
+    in_working_pool = False
+    began = since = stalled_seconds = 0.0
+    claim: "Claim[Lifecycle] | None" = None
 
     def __init__(self, served: ServedCall, method: str) -> None:
         """Starts as NEW, without a place among the calls."""
         self.served = served
         self.method = method
-        self.peer = ""
-        self.source = _NOBODY
-        self.room = 0
-        self.head: CallHead | None = None
-        self.state = State.NEW
-        self.journal: Journal | None = None
         self.outbox: deque[bytes] = deque()
-        self.reading = self.reserved = self.unsent = self.unsent_bytes = self.held = self.arrived_bytes = 0
-        self.in_working_pool = False
-        self.began = self.since = self.stalled_seconds = 0.0
-        self.claim: Claim[Lifecycle] | None = None
 
     def move(self, *events: Event, size: int = 0, ending: Ending | None = None) -> bool:
         """Moves the call, and returns whether that led to another state.
@@ -396,4 +376,3 @@ class _Gone:
 
 
 _GONE = _Gone()
-_NOBODY = Source("", "")

@@ -91,7 +91,7 @@ class ObserverJournal:
         """Notes a move, unless nothing has happened: an event may come late, when the end of its call is decided."""
         if before is State.DONE or (life.state is before and event not in _STAYING):
             return
-        self._moves.append(_Move(life, event, life.peer, life.state, size, ending, time.monotonic()))
+        self._moves.append(_Move(life, event, life.source.connection, life.state, size, ending, time.monotonic()))
 
     def deliver(self) -> None:
         """Tells what has been noted, unless another thread does: then that one goes on."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from tensor_reshape.server.engine.effects import Perform
 from tensor_reshape.server.engine.engine import Engine
+from tensor_reshape.server.engine.sources import Sources
 from tensor_reshape.server.service.methods import MethodTable, ReshapeService
 from tensor_reshape.server.service.works import Work
 
@@ -17,6 +18,7 @@ class Service:
     Attributes:
         engine: what decides.
         perform: does what it has decided.
+        sources: finds whose a call is.
         methods: all of them.
         answers: what answers those of the contract: for other forms of them.
         pools: threads for what takes long.
@@ -25,6 +27,7 @@ class Service:
 
     engine: Engine
     perform: Perform
+    sources: Sources
     methods: MethodTable
     answers: ReshapeService
     pools: Mapping[Work, ThreadPoolExecutor]

@@ -16,14 +16,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any
 
 from tensor_reshape.server.engine.heads import CallHead, Metadata
 from tensor_reshape.server.grpc_core.binding import load
 from tensor_reshape.wire.status import Status
-
-NewCall: TypeAlias = Any
-"""What the core hands over of a call that begins."""
 
 _LOGGER = logging.getLogger(__name__)
 _core: Any = load()
@@ -32,10 +29,32 @@ _NO_FLAGS = 0
 _OK_CODE = 0
 
 
+class NewCall:
+    """What the core hands over of a call that begins.
+
+    Attributes:
+        call: the core's own.
+        method: its name, in full, as the core has it.
+        metadata: what the caller has sent.
+        peer: the name of the connection, as gRPC gives it.
+    """
+
+    __slots__ = ("call", "metadata", "method", "peer")
+
+    def __init__(self, event: Any) -> None:
+        """Takes it from the event that says so."""
+        self.call: Any = event.call
+        self.method: bytes = event.call_details.method
+        self.metadata: Metadata = event.invocation_metadata
+        self.peer = str(self.call.peer(), "utf8", "replace")
+
+
 class Call(ABC):
     """One call.
 
     Attributes:
+        method: its name, in full.
+        peer: the name of the connection, as gRPC gives it.
         is_gone: whether the caller was gone before the end was sent; known when the call is over.
         is_sending: whether the core has a message that has not gone yet; changed with the lock.
         is_ended: whether the end is on its way; changed with the lock.
@@ -58,17 +77,13 @@ class Call(ABC):
 
         Args:
             method: its name, in full.
-            new: what the core has handed over.
+            new: the call.
         """
         self.method = method
+        self.peer = new.peer
         self._call = new.call
-        self._metadata: Metadata = new.invocation_metadata
+        self._metadata = new.metadata
         self.lock = _RLock()
-
-    @property
-    def peer(self) -> str:
-        """The name of the connection, as gRPC gives it."""
-        return str(self._call.peer(), "utf8", "replace")
 
     @property
     def head(self) -> CallHead:
@@ -194,13 +209,15 @@ class Call(ABC):
         return self._settle()
 
     def _closed(self, event: Any) -> bool:
-        return self._settle(is_gone=event.batch_operations[-1].cancelled())
+        if event.batch_operations[-1].cancelled():
+            with self.lock:
+                self.is_gone = True
+        return self._settle()
 
-    def _settle(self, *, is_gone: bool = False) -> bool:
+    def _settle(self) -> bool:
         """Notes that a batch is done; returns whether the call is over, for the loop of `servers`."""
         with self.lock:
             self._due -= 1
-            self.is_gone = self.is_gone or is_gone
             if self._due or not (self.is_ended or self.is_gone):
                 return False
         try:

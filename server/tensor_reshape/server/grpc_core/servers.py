@@ -36,9 +36,9 @@ To queue a call takes one poll more, a tenth of what a small call costs. How man
 and idle streams are, for as long as their client is there.
 """
 
-_EVENTS_PER_CALL = 4
-# Events of calls under way after which a queued call is begun, where there is always another event. A call has two or
-# three, so those under way become fewer; it is begun in any case when there is no event.
+_EVENTS_PER_CALL = 2
+# Events of calls under way after which a queued call is begun, where there is always another event. A small call has
+# two, so as many are begun as end, and the core need not be asked in vain; with none left, one is begun in any case.
 
 _TURN_SECONDS = 1.0  # how often the thread makes a turn at least
 _core: Any = load()
@@ -56,7 +56,7 @@ class Server:
 
     Attributes:
         begun: how many calls have been begun. One thread counts, so nothing is lost.
-        on_turn: called after each event, and after each second without one; None: nobody wants to know.
+        turns: how many events the thread that receives calls has seen, and seconds without one; it counts alone.
         on_unknown: called with the name of a method that is called and has no route; must not raise.
     """
 
@@ -76,7 +76,7 @@ class Server:
             options: channel arguments of gRPC's core.
         """
         self.begun = 0
-        self.on_turn: Callable[[], None] | None = None
+        self.turns = 0
         self.on_unknown: Callable[[str], None] = lambda _name: None
         self._routes = {name.encode(): route for name, route in routes.items()}  # by bytes: so the core has it
         self._unknown = unknown
@@ -148,8 +148,7 @@ class Server:
         waiting = self._queue.queues
         # No name is kept of what was polled: an event may have the last reference to a call, which is freed with it.
         while self._process(poll(0 if waiting else time.time() + _TURN_SECONDS)):
-            if self.on_turn is not None:
-                self.on_turn()
+            self.turns += 1
         with self._lock:  # calls cannot be cancelled of a server that is being destroyed: the process would crash
             self._server.destroy()
             self._over.set()
@@ -177,11 +176,12 @@ class Server:
         self._asked -= 1
         if not event.success:  # the server stops: the core answers each request for a call so
             return
+        new = NewCall(event)
         if self._unqueued < QUEUE_AFTER and not self._queue.queues:
             self._unqueued += 1
-            self._begin(event)
+            self._begin(new)
         else:
-            self._queue.push(self._find_source(event), event)
+            self._queue.push(self._find_source(new), new)
 
     def _begin_next(self) -> None:
         self._events = 0
@@ -191,9 +191,8 @@ class Server:
     def _begin(self, new: NewCall) -> None:
         """Begins a call, and asks the core for another."""
         self.begun += 1
-        name = new.call_details.method
-        begin = self._routes.get(name)
-        call = begin(new) if begin is not None else self._begin_unknown(str(name, "utf8", "replace"), new)
+        begin = self._routes.get(new.method)
+        call = begin(new) if begin is not None else self._begin_unknown(str(new.method, "utf8", "replace"), new)
         if call is not None:
             self._calls.add(call)
         self._ask()

@@ -25,7 +25,7 @@ from tensor_reshape.server.engine.statuses import (
 )
 from tensor_reshape.server.grpc_core.calls import Call, NewCall
 from tensor_reshape.server.service.methods import Method, StreamMethod
-from tensor_reshape.server.service.works import FindWork, Work
+from tensor_reshape.server.service.works import Work
 from tensor_reshape.wire.status import Status
 
 _LOGGER = logging.getLogger(__name__)
@@ -56,13 +56,14 @@ class ServiceCall(Call):
     _has_closed = False  # whether the caller's side has ended where a message was due: or is gone, which is known later
     _unlogged: tuple[Ending, str] | None = None  # a refusal because of that, and the field to blame
 
-    def __init__(self, service: Service, method: str, new: NewCall) -> None:
+    def __init__(self, service: Service, method: Method | StreamMethod, new: NewCall) -> None:
         """Idle until `begin`."""
-        Call.__init__(self, method, new)
+        Call.__init__(self, method.name, new)
+        self._service = service
         self._engine = service.engine
         self._perform = service.perform
-        self._pools = service.pools
-        self._life = Lifecycle(self, method)
+        self._served = method
+        self._life = Lifecycle(self, method.name)
 
     def begin(self) -> None:
         """Enters the call, and has it receive its message when there is room; raises nothing."""
@@ -70,7 +71,7 @@ class ServiceCall(Call):
         try:
             if self._engine.wants_heads:
                 life.head = self.head
-            effects = self._engine.enter(life, self.peer)
+            effects = self._engine.enter(life, self._service.sources.find(self.peer, self._metadata))
             if life.head is not None:
                 self._good = find_good_status(life.head)
             if life.state is not _RECEIVING:
@@ -92,7 +93,7 @@ class ServiceCall(Call):
         try:
             # Not the call: its life lets go of one that is over, although this stays in the queue of the pool until a
             # thread comes by. So the queue holds nothing that no budget counts.
-            self._pools[self._work].submit(_work_on, self._life)
+            self._service.pools[self._work].submit(_work_on, self._life)
         except RuntimeError as error:  # the pool has been shut down, or no thread can be had
             self.on_bug(error)
 
@@ -132,11 +133,11 @@ class ServiceCall(Call):
         with suppress(Exception):  # the engine may be what has failed
             self._perform(self._engine.end(self._life, _BUG).effects)
 
-    def _keep(self, raw: bytes | None, find_work: FindWork) -> None:
+    def _keep(self, raw: bytes | None) -> None:
         """Has the message wait for a thread."""
         self._message = raw
         if raw is not None:
-            self._work = find_work(raw)
+            self._work = self._served.find_work(raw)
 
     @abstractmethod
     def _answer_long(self, raw: bytes) -> None:
@@ -182,10 +183,7 @@ def _work_on(life: Lifecycle) -> None:
 class UnaryCall(ServiceCall):
     """One call of a unary method."""
 
-    def __init__(self, service: Service, method: Method, new: NewCall) -> None:
-        """Idle until `begin`."""
-        ServiceCall.__init__(self, service, method.name, new)
-        self._served = method
+    _served: Method
 
     def on_message(self, raw: bytes | None) -> None:
         """Answers a small message, and leaves another to a thread; see `Call`."""
@@ -206,7 +204,7 @@ class UnaryCall(ServiceCall):
             if is_first:
                 self.finish(self._good, response)
         elif self._engine.message_received(self._life, size):
-            self._keep(raw, self._served.find_work)
+            self._keep(raw)
             self.watch()  # no message is awaited any more, so nothing else would tell that the caller goes
             self._perform(self._engine.request_work(self._life))
 
@@ -236,8 +234,7 @@ class StreamCall(ServiceCall):
 
     def __init__(self, service: Service, stream: StreamMethod, new: NewCall) -> None:
         """Idle until `begin`."""
-        ServiceCall.__init__(self, service, stream.name, new)
-        self._find_work = stream.find_work
+        ServiceCall.__init__(self, service, stream, new)
         # Not a method of the call: a call and its session that hold each other would wait for the garbage collector.
         self._session = stream.open(partial(_reserve, service, self._life))
         self._last: tuple[Status | None] | None = None  # what ends the call when all answers have gone; set once
@@ -260,7 +257,7 @@ class StreamCall(ServiceCall):
         elif not self._session.takes_long(raw) and self._engine.fits(self._life, size):
             self._answer_long(raw)
         else:
-            self._keep(raw, self._find_work)
+            self._keep(raw)
             self._perform(self._engine.request_work(self._life, self._session.count_room(raw)))
 
     def _answer_long(self, raw: bytes) -> None:

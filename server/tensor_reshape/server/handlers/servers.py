@@ -24,7 +24,7 @@ def build_core_server(
     service: Service | None, builtin: Iterable[BuiltinMethod], options: Sequence[tuple[str, int]]
 ) -> Server:
     """Returns a server that listens nowhere yet: see `transports.build_server`."""
-    sources = Sources() if service is None else service.engine.sources
+    sources = Sources() if service is None else service.sources
     routes: dict[str, Open] = {method.name: partial(open_call, method, sources) for method in builtin}
     if service is not None:
         for method in service.methods.unary:
@@ -56,4 +56,4 @@ def _open_unknown(method: str, new: NewCall) -> _UnknownCall | None:
 
 
 def _find_source(sources: Sources, new: NewCall) -> Source:
-    return sources.find(str(new.call.peer(), "utf8", "replace"), new.invocation_metadata)
+    return sources.find(new.peer, new.metadata)

@@ -20,10 +20,9 @@ from starlette.types import Receive, Scope, Send
 
 from tensor_reshape.rules.errors import LimitError
 from tensor_reshape.server.engine.call_logs import log_bad_end
-from tensor_reshape.server.engine.effects import Perform
-from tensor_reshape.server.engine.engine import Engine
 from tensor_reshape.server.engine.heads import CallHead
 from tensor_reshape.server.engine.lifecycle import GONE, Ending, Lifecycle, State
+from tensor_reshape.server.engine.services import Service
 from tensor_reshape.server.engine.statuses import OK, choose_end
 from tensor_reshape.server.http.answers import Answer, build_answer, build_refusal, list_told, send_answer
 from tensor_reshape.server.http.peers import Peer, find_peer
@@ -38,12 +37,10 @@ Pools = Mapping[Work, Executor]
 class HttpCall:
     """One call, in the task that serves its request."""
 
-    def __init__(
-        self, method: Method, engine: Engine, perform: Perform, pools: Pools, peer: Peer, scope: Scope
-    ) -> None:
+    def __init__(self, method: Method, service: Service, pools: Pools, peer: Peer, scope: Scope) -> None:
         """Idle until `serve`."""
         self._method = method
-        self._engine, self._perform = engine, perform
+        self._engine, self._perform = service.engine, service.perform
         self._pools = pools
         self._peer = peer
         self._scope = scope
@@ -51,6 +48,7 @@ class HttpCall:
         self._life.head = self._head = CallHead(method.name, read_metadata(scope))
         self._head.name_caller(peer.name, peer.ask_tls)
         self._head.tell_request_id()
+        self._source = service.sources.find(peer.name, self._head.metadata)
         self._loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
         self._task = asyncio.current_task()
         self._room = asyncio.Event()
@@ -103,7 +101,7 @@ class HttpCall:
 
     async def _attempt(self, receive: Receive) -> Answer:
         size = find_most_bytes(self._scope)
-        self._perform(self._engine.enter(self._life, self._peer.name, size))
+        self._perform(self._engine.enter(self._life, self._source, size))
         await self._await_room()
         message = await read_message(self._scope, receive)
         if not self._engine.message_received(self._life, len(message)):
@@ -190,12 +188,12 @@ async def _await_end(receive: Receive) -> None:
 class CallAsker:
     """Has methods answer requests as calls of a server: an `Asker`."""
 
-    def __init__(self, engine: Engine, perform: Perform, pools: Pools) -> None:
-        """Makes calls that `engine` admits; `perform` does what it says."""
-        self._engine, self._perform = engine, perform
+    def __init__(self, service: Service, pools: Pools) -> None:
+        """Makes calls of `service`, with these threads."""
+        self._service = service
         self._pools = pools
 
     async def __call__(self, method: Method, scope: Scope, receive: Receive, send: Send) -> None:
         """Serves a request."""
-        call = HttpCall(method, self._engine, self._perform, self._pools, find_peer(scope), scope)
+        call = HttpCall(method, self._service, self._pools, find_peer(scope), scope)
         await call.serve(receive, send)

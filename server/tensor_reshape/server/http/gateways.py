@@ -48,7 +48,7 @@ class Gateway:
         """
         address = config.http_listen or ""
         self._pools = {work: start_threads(WORK_THREADS[work], f"http-{work.name.lower()}") for work in _KINDS}
-        ask = CallAsker(service.engine, service.perform, self._pools)
+        ask = CallAsker(service, self._pools)
         app = build_app(
             ask,
             build_json_methods(service.answers),

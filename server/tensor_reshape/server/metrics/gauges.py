@@ -84,7 +84,7 @@ class GaugeWriter:
         for (state,) in self._list_labels(OPEN_CALLS):
             self._set(OPEN_CALLS, states[state], state)
         self._set(OPEN_STREAMS, sum(life.method in self._process.streams for life in lives))
-        self._set(CONNECTIONS, len({life.peer for life in lives}))
+        self._set(CONNECTIONS, len({life.source.connection for life in lives}))
         self._set_each(USED_BYTES, (sum(one for one, _ in holdings), sum(one for _, one in holdings)))
 
     def _list_labels(self, family: Family) -> list[Labels]:
