@@ -59,6 +59,8 @@ class BuiltinCall(Call):
     def give_up(self, refusal: LimitError | None) -> None:
         """Ends the call, with a refusal where the caller can be told; None: the server stops. From any thread."""
         with self.lock:
+            if refusal is None and self.is_ended:
+                return  # a server that stops asks again and again: the end has only just been sent
             if self.is_ended or self.is_sending:  # the caller does not take what was sent
                 self.cancel()
             elif refusal is None:
