@@ -170,6 +170,26 @@ def test_claims_that_come_to_more_than_a_share_keep_no_other_connection_of_the_a
     assert wishes.granted == ["first", "a2", "again"]
 
 
+def test_callers_behind_one_proxy_have_a_share_each():
+    wishes = Wishes().take(other=90)
+    first, second = Source("first", "proxy"), Source("second", "proxy")
+    for source in (first, first, second):
+        wishes.claim(source, 30, source.address)
+    wishes.free(at("other"), 90)
+    assert wishes.granted == ["first", "second"]
+
+
+def test_what_is_withdrawn_behind_a_proxy_is_not_granted():
+    wishes, first, second = Wishes().take(other=98), Source("first", "proxy"), Source("second", "proxy")
+    for source in (first, second):
+        wishes.pool.change(source, 1)
+    gone, _, also_gone = (wishes.claim(source, 5, name) for source, name in ((second, "a"), (first, "b"), (first, "c")))
+    for claim in (gone, also_gone):
+        wishes.withdraw(claim)
+    wishes.free(at("other"), 98)
+    assert wishes.granted == ["b"]
+
+
 def test_what_is_withdrawn_is_not_granted_and_keeps_nobody_waiting():
     wishes = Wishes().take(a=100)
     first = wishes.claim(at("b"), 30)

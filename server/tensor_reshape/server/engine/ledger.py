@@ -4,6 +4,7 @@
   have something. More than that it may have while all addresses together leave the reserve free. So whoever has much
   cannot keep out those who have little, however many connections it opens.
 - Within an address, a connection has at most a share, so that one client leaves room for others behind its address.
+  Callers behind one proxy come by one connection under addresses of their own: each has a share.
 - Whoever finds no room waits. Room is given to addresses that have nothing first, then round-robin to all, and within
   an address round-robin to its connections, in the order of their claims.
 - Where nobody has anything, a claim is granted whatever it is: else one larger than the pool would wait for ever.
@@ -68,11 +69,11 @@ class Pool(Generic[Owner]):
         self._ceiling = limit - reserve
         self._share = connection_share
         self._addresses: dict[str, int] = {}  # what each has, of those that have something
-        self._connections: dict[str, int] = {}  # likewise
+        self._connections: dict[Source, int] = {}  # likewise
         self.used = 0
         self.waiting: FairQueue[Claim[Owner]] = FairQueue()
-        # By connection: claims behind the one that waits, or above its share. So none is in the way of others there.
-        self._held_back: dict[str, deque[Claim[Owner]]] = {}
+        # By address and connection: claims behind the one that waits, or above the share. None is in the way of others.
+        self._held_back: dict[Source, deque[Claim[Owner]]] = {}
         self._newcomers: OrderedDict[str, None] = OrderedDict()  # addresses that wait and have nothing, as they came
 
     @property
@@ -94,7 +95,7 @@ class Pool(Generic[Owner]):
         together = self.used + size
         if self.used == 0:
             return True
-        if self._share is not None and source.connection in self._connections and self._is_above_share(source, size):
+        if self._share is not None and source in self._connections and self._is_above_share(source, size):
             return False
         if together <= self._ceiling:
             return True
@@ -110,7 +111,7 @@ class Pool(Generic[Owner]):
 
     def change(self, source: Source, size: int) -> None:
         """Notes that a connection has `size` more, or less."""
-        address, connection = source
+        address = source.address
         self.used += size
         # Written out for both tables: every call comes by here five times. Whoever has nothing is not kept, since a
         # stranger can come under any number of names.
@@ -121,11 +122,11 @@ class Pool(Generic[Owner]):
             self._addresses.pop(address, None)
         if self._share is None:
             return
-        has = self._connections.get(connection, 0) + size
+        has = self._connections.get(source, 0) + size
         if has:
-            self._connections[connection] = has
+            self._connections[source] = has
         else:
-            self._connections.pop(connection, None)
+            self._connections.pop(source, None)
         if self._held_back and size < 0:
             self._let_wait(source)
         if self.waiting.queues:
@@ -134,17 +135,17 @@ class Pool(Generic[Owner]):
     def claim(self, source: Source, size: int, owner: Owner) -> Claim[Owner]:
         """Has a connection wait for room, behind what it waits for already."""
         claim = Claim(size, owner, source, self)
-        self._held_back.setdefault(source.connection, deque()).append(claim)
+        self._held_back.setdefault(source, deque()).append(claim)
         self._let_wait(source)
         return claim
 
     def withdraw(self, claim: Claim[Owner]) -> None:
         """Takes a claim back, also one that has been granted."""
-        held = self._held_back.get(claim.source.connection)
+        held = self._held_back.get(claim.source)
         if held and claim in held:
             held.remove(claim)
             if not held:
-                del self._held_back[claim.source.connection]
+                del self._held_back[claim.source]
         else:
             self.waiting.remove(claim.source, claim)
             self._let_wait(claim.source)
@@ -172,18 +173,18 @@ class Pool(Generic[Owner]):
     def _is_above_share(self, source: Source, size: int) -> bool:
         if self._share is None:
             return False
-        has = self._connections.get(source.connection, 0)
+        has = self._connections.get(source, 0)
         return bool(has) and has + size > self._share and not is_shared(source.connection)
 
     def _let_wait(self, source: Source) -> None:
         """Has the next claim of a connection wait for others, unless one does already, or it is above the share."""
-        held = self._held_back.get(source.connection)
+        held = self._held_back.get(source)
         waits = source.connection in self.waiting.queues.get(source.address, ())
         if held and not waits and not self._is_above_share(source, held[0].size):
             self.waiting.push(source, held.popleft())
             self._note_newcomer(source.address)
             if not held:
-                del self._held_back[source.connection]
+                del self._held_back[source]
 
     def _note_newcomer(self, address: str) -> None:
         if address in self.waiting.queues and address not in self._addresses:
