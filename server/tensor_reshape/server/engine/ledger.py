@@ -7,10 +7,12 @@
   Callers behind one proxy come by one connection under addresses of their own: each has a share.
 - Whoever finds no room waits. Room is given to addresses that have nothing first, then round-robin to all, and within
   an address round-robin to its connections, in the order of their claims.
+- A claim above the share of its connection is held back: it waits for that connection alone, and keeps nobody waiting.
 - Where nobody has anything, a claim is granted whatever it is: else one larger than the pool would wait for ever.
 - All clients of one unix socket have one name, so they are one address and one connection, without a share.
 
-Nothing here locks, and no step looks at more than `MAX_LOOKS` of those that wait. The engine decides what is claimed.
+Nothing here locks. A grant looks at no more than `MAX_LOOKS` of those that wait, and again after each claim that it
+holds back. The engine decides what is claimed.
 """
 
 from collections import OrderedDict, deque
@@ -148,27 +150,35 @@ class Pool(Generic[Owner]):
                 del self._held_back[claim.source]
         else:
             self.waiting.remove(claim.source, claim)
-            self._let_wait(claim.source)
-            self._note_newcomer(claim.source.address)
+        self._let_wait(claim.source)
+        self._note_newcomer(claim.source.address)
 
     def grant(self) -> Claim[Owner] | None:
         """Gives room to the next claim that there is room for, and returns it."""
         # Who has nothing is not overtaken by a smaller claim of one who has something.
-        address = self._find_next(islice(self._newcomers or self.waiting.queues, MAX_LOOKS))
-        if address is None:
-            return None
-        claim = self.waiting.pop(address)
-        self.change(claim.source, claim.size)
-        self._let_wait(claim.source)
-        self._note_newcomer(address)
-        return claim
+        while claim := self._find_next(islice(self._newcomers or self.waiting.queues, MAX_LOOKS)):
+            if self._is_above_share(claim.source, claim.size):
+                self._hold_back(claim)
+                continue
+            self.waiting.pop(claim.source.address)
+            self.change(claim.source, claim.size)
+            self._let_wait(claim.source)
+            self._note_newcomer(claim.source.address)
+            return claim
+        return None
 
-    def _find_next(self, addresses: Iterable[str]) -> str | None:
+    def _find_next(self, addresses: Iterable[str]) -> Claim[Owner] | None:
+        """Returns the first claim that there is room for, or whose connection has grown above its share."""
         for address in addresses:
             claim = self.waiting.peek(address)
-            if self.fits(claim.source, claim.size):
-                return address
+            if self.fits(claim.source, claim.size) or self._is_above_share(claim.source, claim.size):
+                return claim
         return None
+
+    def _hold_back(self, claim: Claim[Owner]) -> None:
+        """Has a claim wait for its own share again: while it waits for others, those of its address wait behind it."""
+        self.waiting.remove(claim.source, claim)
+        self._held_back.setdefault(claim.source, deque()).appendleft(claim)
 
     def _is_above_share(self, source: Source, size: int) -> bool:
         if self._share is None:
