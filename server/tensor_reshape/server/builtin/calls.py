@@ -8,7 +8,7 @@ import logging
 import time
 
 from tensor_reshape.rules.errors import LimitError
-from tensor_reshape.server.builtin.bounded_calls import STOPPING, answer, make_room
+from tensor_reshape.server.builtin.bounded_calls import STOPPING, answer, ask_gates, make_room
 from tensor_reshape.server.builtin.health import Health, Watch
 from tensor_reshape.server.builtin.methods import BuiltinMethod, Shape
 from tensor_reshape.server.engine.call_logs import log_bad_end
@@ -45,11 +45,9 @@ class BuiltinCall(Call):
         """Receives a message, unless a gate refuses the call; raises nothing. `sources` finds whose it is."""
         try:
             address = sources.find(self.peer, self._metadata).address
-            if self._served.gates:
-                self.head.address = address
-            refusal = self._served.gates.find_refusal(self.head) if self._served.gates else None
-            if refusal is not None:
-                self._refuse(choose_end(refusal, self.head))
+            end = ask_gates(self._served.gates, self._find_head, address)
+            if end is not None:
+                self._refuse(end)
                 return
             self.receive()
             make_room(self._served.slots, self, address)
