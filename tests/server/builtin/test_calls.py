@@ -12,6 +12,7 @@ from grpc_reflection.v1alpha import reflection_pb2
 
 from http2 import HEALTH_CHECK, HEALTH_WATCH, REFLECTION, SECONDS, Connection, End, grpc_message
 from in_process import ANY_PORT, run_runner
+from tensor_reshape.rules.errors import Reason
 from tensor_reshape.rules.limits import MAX_HEADER_BYTES
 from tensor_reshape.server.builtin import calls
 from tensor_reshape.server.builtin.bounded_calls import MAX_SILENT
@@ -29,6 +30,7 @@ METHODS = (HEALTH_CHECK, *LISTS, HEALTH_WATCH, REFLECTION)
 OK, INVALID_ARGUMENT, NOT_FOUND, RESOURCE_EXHAUSTED, UNAVAILABLE = "0", "3", "5", "8", "14"
 CANCELLED = {"1", "RST"}
 SERVING, NOT_SERVING = grpc_message(b"\x08\x01"), grpc_message(b"\x08\x02")
+MAX_BYTES = 4096
 GRACE_SECONDS = 15.0  # after which the calls would be cancelled
 LIST_SERVICES = reflection_pb2.ServerReflectionRequest(list_services="").SerializeToString()
 
@@ -79,6 +81,16 @@ def test_a_reflection_stream_without_a_message_ends_well(connection: Connection)
 def test_a_message_that_is_too_large_is_refused(connection: Connection, path: str):
     end, body = ask(connection, path, b"\x0a\x81\x80\x04" + bytes(MAX_HEADER_BYTES + 1))
     assert (end.status, body) == (RESOURCE_EXHAUSTED, b"")
+
+
+@pytest.mark.parametrize("path", METHODS)
+def test_a_message_above_the_limit_of_the_server_is_logged_as_too_large(path: str, caplog: pytest.LogCaptureFixture):
+    config = Config(listen=(ANY_PORT,), max_message_bytes=MAX_BYTES, drain_seconds=0)
+    with caplog.at_level(logging.INFO), run_runner(config) as runner, Connection(runner.addresses[0]) as connection:
+        end, _ = ask(connection, path, bytes(MAX_BYTES + 1))
+    assert end.status == RESOURCE_EXHAUSTED
+    logged = [(one.message, vars(one).get("reason")) for one in caplog.records if hasattr(one, "method")]
+    assert logged == [("refused", Reason.MESSAGE_TOO_LARGE)]
 
 
 @pytest.mark.parametrize(

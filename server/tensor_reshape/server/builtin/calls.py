@@ -6,6 +6,8 @@ the slots is never taken with the lock of a call, and nothing is done under it: 
 
 import logging
 import time
+from collections.abc import Callable
+from typing import TypeVar
 
 from tensor_reshape.rules.errors import LimitError
 from tensor_reshape.server.builtin.bounded_calls import STOPPING, answer, ask_gates, make_room
@@ -14,9 +16,11 @@ from tensor_reshape.server.builtin.methods import BuiltinMethod, Shape
 from tensor_reshape.server.engine.call_logs import log_bad_end
 from tensor_reshape.server.engine.heads import CallHead
 from tensor_reshape.server.engine.sources import Sources
-from tensor_reshape.server.engine.statuses import End, choose_end
+from tensor_reshape.server.engine.statuses import End, choose_end, refuse_large_message
 from tensor_reshape.server.grpc_core.calls import Call, NewCall
+from tensor_reshape.wire.status import Status
 
+_Answer = TypeVar("_Answer")
 _LOGGER = logging.getLogger(__name__)
 
 
@@ -72,6 +76,12 @@ class BuiltinCall(Call):
         if self._served.gates:
             self.head.leave()
 
+    def _answer(self, respond: Callable[[bytes], _Answer | Status], raw: bytes | None) -> _Answer | End:
+        """Returns the answer to a message, or what ends the call; see `bounded_calls.answer`."""
+        if self.is_refused:
+            return choose_end(refuse_large_message(), self.head)
+        return answer(self._find_head, respond, raw)
+
     def _refuse(self, end: End) -> None:
         log_bad_end(self.head, end.ending, self._began, end.field)
         self.finish(end.status)
@@ -88,7 +98,7 @@ class AnswerCall(BuiltinCall):
         self._served.slots.free(self)
         if not self.is_active:
             return  # it was given up: nobody hears an answer
-        outcome = answer(self._find_head, self._served.respond, raw)
+        outcome = self._answer(self._served.respond, raw)
         if isinstance(outcome, End):
             self._refuse(outcome)
         else:
@@ -105,7 +115,8 @@ class ExchangeCall(BuiltinCall):
 
     def on_message(self, raw: bytes | None) -> None:
         """Answers it, or ends the call with the caller's side; see `Call`."""
-        outcome = None if raw is None else answer(self._find_head, self._served.respond, raw)
+        has_ended = raw is None and not self.is_refused
+        outcome = None if has_ended else self._answer(self._served.respond, raw)
         with self.lock:
             if outcome is None:
                 self.finish()
@@ -151,7 +162,7 @@ class WatchCall(BuiltinCall):
         self._served.slots.free(self)
         if not self.is_active:
             return
-        outcome = answer(self._find_head, self._health.open_watch, raw)
+        outcome = self._answer(self._health.open_watch, raw)
         if isinstance(outcome, End):
             self._refuse(outcome)
             return
