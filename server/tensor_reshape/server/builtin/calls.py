@@ -4,7 +4,6 @@ All but `give_up` and `look` is called on the thread that receives calls: nothin
 the slots is never taken with the lock of a call, and nothing is done under it: whoever has to go is told afterwards.
 """
 
-import logging
 import time
 from collections.abc import Callable
 from typing import TypeVar
@@ -21,42 +20,32 @@ from tensor_reshape.server.grpc_core.calls import Call, NewCall
 from tensor_reshape.wire.status import Status
 
 _Answer = TypeVar("_Answer")
-_LOGGER = logging.getLogger(__name__)
 
 
-def open_call(method: BuiltinMethod, sources: Sources, new: NewCall) -> "BuiltinCall | None":
-    """Begins a call; None where it cannot be begun, for want of memory."""
-    try:
-        call = _KINDS[method.shape](method, new)
-    except Exception:
-        _LOGGER.exception("bug")
-        new.call.cancel()
-        return None
-    call.begin(sources)
-    return call
+def make_call(method: BuiltinMethod, sources: Sources, new: NewCall) -> "BuiltinCall":
+    """Returns a call of a method, idle until `begin`; `sources` finds whose it is."""
+    return _KINDS[method.shape](method, sources, new)
 
 
 class BuiltinCall(Call):
     """A call that takes a slot while it is without its message."""
 
-    def __init__(self, method: BuiltinMethod, new: NewCall) -> None:
-        """Idle until `begin`."""
+    def __init__(self, method: BuiltinMethod, sources: Sources, new: NewCall) -> None:
+        """Idle until `begin`; `sources` finds whose it is."""
         super().__init__(method.name, new)
         self._served = method
+        self._sources = sources
         self._began = time.monotonic()
 
-    def begin(self, sources: Sources) -> None:
-        """Receives a message, unless a gate refuses the call; raises nothing. `sources` finds whose it is."""
-        try:
-            address = sources.find(self.peer, self._metadata).address
-            end = ask_gates(self._served.gates, self._find_head, address)
-            if end is not None:
-                self._refuse(end)
-                return
-            self.receive()
-            make_room(self._served.slots, self, address)
-        except Exception as error:  # noqa: BLE001 - it would end the thread that receives every call
-            self.on_bug(error)
+    def begin(self) -> None:
+        """Receives a message, unless a gate refuses the call; see `Call`."""
+        address = self._sources.find(self.peer, self._metadata).address
+        end = ask_gates(self._served.gates, self._find_head, address)
+        if end is not None:
+            self._refuse(end)
+            return
+        self.receive()
+        make_room(self._served.slots, self, address)
 
     def give_up(self, refusal: LimitError | None) -> None:
         """Ends the call, with a refusal where the caller can be told; None: the server stops. From any thread."""
@@ -108,10 +97,10 @@ class AnswerCall(BuiltinCall):
 class ExchangeCall(BuiltinCall):
     """Any number of messages, each answered before the next one is received. It keeps its slot to the end."""
 
-    def begin(self, sources: Sources) -> None:
+    def begin(self) -> None:
         """Begins the call, and has the core tell when its caller goes; see `BuiltinCall`."""
         self.watch()
-        super().begin(sources)
+        super().begin()
 
     def on_message(self, raw: bytes | None) -> None:
         """Answers it, or ends the call with the caller's side; see `Call`."""
@@ -136,15 +125,15 @@ class WatchCall(BuiltinCall):
 
     _watch: Watch | None = None  # until the message has come
 
-    def __init__(self, method: BuiltinMethod, new: NewCall) -> None:
-        """Idle until `begin`."""
-        super().__init__(method, new)
+    def __init__(self, method: BuiltinMethod, sources: Sources, new: NewCall) -> None:
+        """Idle until `begin`; see `BuiltinCall`."""
+        super().__init__(method, sources, new)
         self._health = method.health or Health()
 
-    def begin(self, sources: Sources) -> None:
+    def begin(self) -> None:
         """Begins the call, and has the core tell when its caller goes; see `BuiltinCall`."""
         self.watch()
-        super().begin(sources)
+        super().begin()
 
     def look(self) -> None:
         """Tells the caller what it does not know yet; called on any thread."""
