@@ -6,30 +6,21 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import grpc
 import numpy as np
 import pytest
-import trustme
 
 from attack_payloads import STATIC
+from certificates import issue_proxy_certificate
 from http2 import HEALTH_WATCH, REFLECTION, SERVICE_PATH, Connection, Kind, frame, grpc_message
 from plain_requests import build_begin, build_chunk, build_static_request
-from proxies import EDGES, Proxy, run_proxy
+from proxies import EDGES, Proxy, build_fixture, run_proxy
 from server_processes import ServerProcess, run_server
 from tensor_reshape.client import Client
 
 SMALL = build_static_request()
 CANCEL = b"\0\0\0\x08"
 CANCELLED = 300
-
-
-@pytest.fixture(scope="module", params=EDGES, ids=lambda proxy: proxy.name)
-def proxy(request: pytest.FixtureRequest) -> Proxy:
-    """A proxy that this machine has."""
-    proxy: Proxy = request.param
-    if obstacle := proxy.find_obstacle():
-        pytest.skip(obstacle)
-    return proxy
+proxy = build_fixture(EDGES)
 
 
 @pytest.fixture(scope="module")
@@ -79,15 +70,10 @@ def test_the_server_counts_for_the_callers_behind_the_proxy(proxy: Proxy, tmp_pa
 
 
 def test_haproxy_ends_tls(server: ServerProcess, tmp_path: Path):
-    proxy = EDGES[0]
-    if obstacle := proxy.find_obstacle():
-        pytest.skip(obstacle)
-    authority, file = trustme.CA(), tmp_path / "reshape.pem"
-    authority.issue_cert("127.0.0.1").private_key_and_cert_chain_pem.write_to_path(str(file))
-
-    credentials = grpc.ssl_channel_credentials(authority.cert_pem.bytes())
+    haproxy = EDGES[0].require()
+    certificate, credentials = issue_proxy_certificate(tmp_path)
     with (
-        run_proxy(proxy, [server.address], tmp_path, certificate=file) as address,
+        run_proxy(haproxy, [server.address], tmp_path, certificate=certificate) as address,
         Client(address, credentials=credentials) as client,
     ):
         assert client.static_reshape(np.ones(4, np.float32), [2, 2], special_zero=False).shape == (2, 2)

@@ -184,8 +184,8 @@ def test_a_call_that_cannot_begin_is_the_same_error_both_ways():
 
 def test_a_call_waits_for_a_server_only_if_it_is_to():
     with open_both() as both:
-        waiting = [find_end(calls.send, PATH, b"", 0.3, (), wait_for_ready=True).code for calls in both]
-        not_waiting = [find_end(calls.send, PATH, b"", SECONDS, (), wait_for_ready=False).code for calls in both]
+        waiting = [find_end(calls.send_when_ready, PATH, b"", 0.3, ()).code for calls in both]
+        not_waiting = [find_end(calls.send, PATH, b"", SECONDS, ()).code for calls in both]
     assert waiting == [grpc.StatusCode.DEADLINE_EXCEEDED] * 2
     assert not_waiting == [grpc.StatusCode.UNAVAILABLE] * 2
 

@@ -143,7 +143,7 @@ def test_an_error_of_grpcio_becomes_one_of_this_package(unanswered: Transport):
         unanswered.send(PATH, b"", SECONDS, ())
     assert caught.value.__context__ is None  # it would keep the call
     with pytest.raises(CallTimeoutError):
-        unanswered.send(PATH, b"", 0.2, (), wait_for_ready=True)
+        unanswered.send_when_ready(PATH, b"", 0.2, ())
 
 
 def test_an_empty_answer_is_an_answer_and_none_is_not():

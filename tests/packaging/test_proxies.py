@@ -7,11 +7,11 @@ from pathlib import Path
 import grpc
 import numpy as np
 import pytest
-import trustme
 
 from attacks import early_garbled_bombs, early_header_bombs, early_small_bombs
+from certificates import issue_proxy_certificate
 from interruptions import Figures, keep_calling
-from proxies import PROXIES, Proxy, run_proxy
+from proxies import PROXIES, Proxy, build_fixture, run_proxy
 from raw_streams import begin, open_stream
 from remote_refusals import catch_status
 from server_processes import ServerProcess, run_server
@@ -28,15 +28,7 @@ STREAM_BYTES = 256 * 1024 * 1024
 ARRAY = np.arange(64, dtype=np.float32)
 REST_SECONDS = 0.03
 ENOUGH_CALLS = 100
-
-
-@pytest.fixture(scope="module", params=PROXIES, ids=lambda proxy: proxy.name)
-def proxy(request: pytest.FixtureRequest) -> Proxy:
-    """A proxy that this machine has."""
-    proxy: Proxy = request.param
-    if obstacle := proxy.find_obstacle():
-        pytest.skip(obstacle)
-    return proxy
+proxy = build_fixture(PROXIES)
 
 
 @pytest.fixture(scope="module")
@@ -113,13 +105,11 @@ def test_health_is_answered_and_not_watched(client: Client, address: str):
 
 
 def test_proxy_ends_tls_and_keeps_endless_headers_from_servers(proxy: Proxy, tmp_path: Path):
-    authority, file = trustme.CA(), tmp_path / "reshape.pem"
-    authority.issue_cert("127.0.0.1").private_key_and_cert_chain_pem.write_to_path(str(file))
-    credentials = grpc.ssl_channel_credentials(authority.cert_pem.bytes())
+    certificate, credentials = issue_proxy_certificate(tmp_path)
     with ExitStack() as stack:
         servers = [stack.enter_context(run_server()) for _ in range(2)]
         addresses = [server.address for server in servers]
-        secure = stack.enter_context(run_proxy(proxy, addresses, tmp_path, certificate=file))
+        secure = stack.enter_context(run_proxy(proxy, addresses, tmp_path, certificate=certificate))
         with Client(secure, credentials=credentials) as client:
             assert client.static_reshape(ARRAY, [8, 8], special_zero=False).shape == (8, 8)
 

@@ -2,16 +2,22 @@
 
 import logging
 from collections.abc import Iterator
+from contextlib import contextmanager
+from queue import SimpleQueue
 
 import grpc
 import pytest
+from grpc_reflection.v1alpha import reflection_pb2
 
 from engine_servers import BROKEN, LONG, REFUSED, STREAM, UNARY, Build, EngineServer, serve_engine
-from http2 import Connection, grpc_message
+from http2 import REFLECTION, Connection, grpc_message
 from tensor_reshape.rules.errors import Reason, UnauthenticatedError
 from tensor_reshape.server import transports
+from tensor_reshape.server.builtin.bounded_calls import MAX_SILENT
 from tensor_reshape.server.builtin.methods import build_health
+from tensor_reshape.server.builtin.reflection import Reflection
 from tensor_reshape.server.config import Config
+from tensor_reshape.server.engine.gates import Gate, Gates
 from tensor_reshape.server.engine.heads import CallHead
 from tensor_reshape.server.engine.lifecycle import Event
 from tensor_reshape.server.engine.quotas import build_quotas
@@ -22,6 +28,9 @@ from tensor_reshape.server.transports import CORE, STOCK, build_server, choose_s
 from tensor_reshape.wire.request_ids import REQUEST_ID_KEY
 
 OK, INVALID_ARGUMENT, RESOURCE_EXHAUSTED, UNIMPLEMENTED, INTERNAL = "0", "3", "8", "12", "13"
+# How a call ends that the server gives up: gRPC's core says why, or the connection does not.
+GIVEN_UP = {"1", "8", "14", "RST"}
+LIST_SERVICES = reflection_pb2.ServerReflectionRequest(list_services="").SerializeToString()
 SECONDS = 60.0
 
 
@@ -107,6 +116,20 @@ def test_a_method_that_nobody_serves_is_told_of(served: EngineServer, connection
     assert names == ["/no/Such"]
 
 
+class Book:
+    """A gate that keeps the addresses of the calls that it has let in, and counts those that are over."""
+
+    def __init__(self) -> None:
+        self.addresses: list[str] = []
+        self.over = SimpleQueue[CallHead]()
+
+    def admit(self, head: CallHead) -> None:
+        self.addresses.append(head.address)
+
+    def leave(self, head: CallHead) -> None:
+        self.over.put(head)
+
+
 class Closed:
     """A gate that lets nobody in."""
 
@@ -123,6 +146,55 @@ def test_a_gate_refuses_calls(build: Build):
         for path in (UNARY, STREAM):
             assert ask(connection, path, b"message")[0] == "16"
         served.check_nothing_is_held()
+
+
+@contextmanager
+def serve_reflection(build: Build, gate: Gate) -> Iterator[tuple[Reflection, Connection]]:
+    """Serves reflection behind a gate, and connects by way of a proxy."""
+    reflection = Reflection([])
+    methods, config = reflection.build_methods(Gates([gate])), Config(proxy_address=("127.0.0.1",))
+    with serve_engine(build, config, builtin=methods) as served, Connection(served.address) as connection:
+        yield reflection, connection
+
+
+def test_a_gate_is_asked_once_for_a_reflection_stream_of_the_caller_behind_a_proxy(build: Build):
+    book = Book()
+    with serve_reflection(build, book) as (_, connection):
+        stream = connection.open(REFLECTION, headers=[("x-forwarded-for", "192.0.2.7")])
+        connection.send_data(stream, grpc_message(LIST_SERVICES) * 3, end=True)
+        assert connection.await_end(stream).is_ok
+        book.over.get(timeout=SECONDS)
+    assert (book.addresses, book.over.empty()) == (["ipv4:192.0.2.7"], True)
+
+
+@pytest.mark.parametrize(
+    ("gate", "message", "reason"),
+    [(Closed(), LIST_SERVICES, Reason.UNAUTHENTICATED), (Book(), b"\xff", Reason.MESSAGE_MALFORMED)],
+    ids=["gate", "garbage"],
+)
+def test_a_refusal_of_reflection_is_logged(
+    build: Build, gate: Gate, message: bytes, reason: Reason, caplog: pytest.LogCaptureFixture
+):
+    with serve_reflection(build, gate) as (_, connection), caplog.at_level(logging.INFO):
+        ask(connection, REFLECTION, message)
+    assert [(one.message, vars(one)["reason"]) for one in caplog.records if hasattr(one, "reason")] == [
+        ("refused", reason)
+    ]
+
+
+def test_a_reflection_stream_ends_with_the_server(build: Build):
+    with serve_reflection(build, Book()) as (reflection, connection):
+        stream = connection.open(REFLECTION)
+        connection.send_data(stream, grpc_message(LIST_SERVICES))
+        assert connection.await_(lambda: bool(connection.bodies.get(stream)))
+        reflection.end_streams()
+        assert connection.await_end(stream).status in GIVEN_UP
+
+
+def test_the_first_of_too_many_reflection_streams_is_given_up(build: Build):
+    with serve_reflection(build, Book()) as (_, connection):
+        streams = [connection.open(REFLECTION) for _ in range(MAX_SILENT + 1)]
+        assert connection.await_end(streams[0]).status in GIVEN_UP
 
 
 def test_a_quota_counts_the_calls_that_are_under_way(build: Build):

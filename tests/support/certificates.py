@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import grpc
 import trustme
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -40,6 +41,13 @@ def issue_certificates(directory: Path, authority: trustme.CA | None = None) -> 
     write_certificate(authority.issue_cert("localhost", "127.0.0.1"), files.server, files.server_key)
     write_certificate(authority.issue_cert("client@example.org"), files.client, files.client_key)
     return files
+
+
+def issue_proxy_certificate(directory: Path) -> tuple[Path, grpc.ChannelCredentials]:
+    """Makes the file with which a proxy ends TLS, and the credentials of its clients."""
+    authority, file = trustme.CA(), directory / "reshape.pem"
+    authority.issue_cert("127.0.0.1").private_key_and_cert_chain_pem.write_to_path(str(file))
+    return file, grpc.ssl_channel_credentials(authority.cert_pem.bytes())
 
 
 def write_certificate(issued: trustme.LeafCert, chain: Path, key: Path) -> None:

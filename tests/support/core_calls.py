@@ -29,6 +29,9 @@ class ToldCall(Call):
         self.sizes = SimpleQueue[int]()
         self.overs = SimpleQueue[bool]()
 
+    def begin(self) -> None:
+        pass
+
     def on_message(self, raw: bytes | None) -> None:
         self.messages.put(raw)
 
@@ -51,24 +54,23 @@ class CoreServer:
         address: where it listens.
         calls: those that have been begun, for a test to take.
         begun: all of them.
-        begin: begins each; a test may put another in its place.
+        make: makes each; a test may put another in its place.
     """
 
     def __init__(self, kind: Callable[[str, Any], Call], options: Sequence[tuple[str, int]]) -> None:
         self.calls = SimpleQueue[Call]()
         self.begun: list[Call] = []
-        self.begin: Callable[[Any], Call | None] = lambda new: kind(METHOD, new)
+        self.make: Callable[[Any], Call] = lambda new: kind(METHOD, new)
         self.server = Server({METHOD: self.open}, self.open_unknown, self.find_source, options)
         self.address = f"127.0.0.1:{self.server.add_port(ANY_PORT, None)}"
 
-    def open(self, new: Any) -> Call | None:  # noqa: ANN401 - grpcio's, without types
-        call = self.begin(new)
-        if call is not None:
-            self.begun.append(call)
-            self.calls.put(call)
+    def open(self, new: Any) -> Call:  # noqa: ANN401 - grpcio's, without types
+        call = self.make(new)
+        self.begun.append(call)
+        self.calls.put(call)
         return call
 
-    def open_unknown(self, method: str, new: Any) -> Call | None:  # noqa: ANN401 - grpcio's, without types
+    def open_unknown(self, method: str, new: Any) -> Call:  # noqa: ANN401 - grpcio's, without types
         call = ToldCall(method, new)
         call.finish()
         return call

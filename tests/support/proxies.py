@@ -6,10 +6,12 @@ import shutil
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple, Self
+
+import pytest
 
 from bare_servers import find_free_port
 
@@ -43,6 +45,12 @@ class Proxy(NamedTuple):
             return f"needs {self.name}"
         return "Debian's nginx writes to folders of root" if self.name == "nginx" and os.geteuid() else ""
 
+    def require(self) -> Self:
+        """Returns it; skips the test on a machine where it cannot run."""
+        if obstacle := self.find_obstacle():
+            pytest.skip(obstacle)
+        return self
+
     def find_version(self) -> str:
         """Returns what the program says of itself, in a line."""
         flag = "--version" if self.name == "envoy" else "-v"
@@ -73,6 +81,17 @@ EDGES = (
     ),
 )
 """Between one server and clients that nobody trusts."""
+
+
+def build_fixture(proxies: Sequence[Proxy]) -> Any:  # noqa: ANN401 - pytest's, whose type is not public
+    """Returns a fixture that is each of these proxies in turn; tests of those that cannot run here are skipped."""
+
+    @pytest.fixture(scope="module", params=proxies, ids=lambda proxy: proxy.name)
+    def proxy(request: pytest.FixtureRequest) -> Proxy:
+        one: Proxy = request.param
+        return one.require()
+
+    return proxy
 
 
 @contextmanager

@@ -103,17 +103,9 @@ class CoreTransport(Transport):
         super().__init__(channel, find_state)
         self._core = core  # unlike the channel it has no finalizer, and may be kept until the interpreter ends
 
-    def send(
-        self,
-        path: str,
-        request: bytes,
-        timeout: float | None,
-        metadata: CheckedMetadata,
-        *,
-        wait_for_ready: bool = False,
-    ) -> bytes:
+    def send(self, path: str, request: bytes, timeout: float | None, metadata: CheckedMetadata) -> bytes:
         """Makes a unary call and returns its answer, as `Transport.send` does, with the same errors."""
-        status, message = _call(self._core, path, request, timeout, metadata, wait_for_ready=wait_for_ready)
+        status, message = _call(self._core, path, request, timeout, metadata)
         if code := status.code():
             details, trailing_metadata = status.details(), status.trailing_metadata()
             # To the core, too, a code that is not one of gRPC's is UNKNOWN.
@@ -134,26 +126,15 @@ def _find_state(core: Any) -> grpc.ChannelConnectivity | None:
         return None
 
 
-def _call(
-    core: Any,
-    path: str,
-    request: bytes,
-    timeout: float | None,
-    metadata: CheckedMetadata,
-    *,
-    wait_for_ready: bool = False,
-) -> tuple[Any, Any]:
+def _call(core: Any, path: str, request: bytes, timeout: float | None, metadata: CheckedMetadata) -> tuple[Any, Any]:
     """Makes a call and returns the operations that have received its status and its message.
 
     Raises:
         ValueError: the channel is closed.
     """
-    flags = cygrpc.InitialMetadataFlags
     message, status = cygrpc.ReceiveMessageOperation(0), cygrpc.ReceiveStatusOnClientOperation(0)
     operations = (
-        cygrpc.SendInitialMetadataOperation(
-            metadata or None, flags.wait_for_ready | flags.wait_for_ready_explicitly_set if wait_for_ready else 0
-        ),
+        cygrpc.SendInitialMetadataOperation(metadata or None, 0),
         cygrpc.SendMessageOperation(request, 0),
         cygrpc.SendCloseFromClientOperation(0),
         cygrpc.ReceiveInitialMetadataOperation(0),

@@ -218,7 +218,8 @@ class SyncCalls:
     def _ask_health(self, seconds: float | None, *, wait_for_ready: bool) -> None:
         self._endpoint.require_open()
         call = build_health_check(SERVICE)
-        self.transport.send(call.method, call.request, seconds, self._endpoint.metadata, wait_for_ready=wait_for_ready)
+        ask = self.transport.send_when_ready if wait_for_ready else self.transport.send
+        ask(call.method, call.request, seconds, self._endpoint.metadata)
 
     def _explain(self, error: TensorReshapeError) -> TensorReshapeError:
         """Returns what a call ends with: where its time was up, with what is wrong with the connection."""

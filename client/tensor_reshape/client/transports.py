@@ -62,31 +62,24 @@ class Transport:
         self._find_unary = self._find_stream = _refuse
         close()
 
-    def send(
-        self,
-        path: str,
-        request: bytes,
-        timeout: float | None,
-        metadata: CheckedMetadata,
-        *,
-        wait_for_ready: bool = False,
-    ) -> bytes:
-        """Makes a unary call and returns its answer.
+    def send(self, path: str, request: bytes, timeout: float | None, metadata: CheckedMetadata) -> bytes:
+        """Makes a unary call and returns its answer. If no server can be reached, the call fails at once.
 
         Args:
             path: the method, as HTTP/2 has it.
             request: the message.
             timeout: seconds; None: for ever.
             metadata: sent with it.
-            wait_for_ready: whether to wait for a server; if not, a call fails at once where none can be reached.
 
         Raises:
             TensorReshapeError: what the call ended with.
             ValueError: the channel is closed.
         """
-        return _explain_one(
-            lambda: self._find_unary(path)(request, timeout, metadata, wait_for_ready=wait_for_ready or None)
-        )
+        return _explain_one(lambda: self._find_unary(path)(request, timeout, metadata))
+
+    def send_when_ready(self, path: str, request: bytes, timeout: float | None, metadata: CheckedMetadata) -> bytes:
+        """Makes a unary call as `send` does, but waits for a server for as long as the call may take."""
+        return _explain_one(lambda: self._find_unary(path)(request, timeout, metadata, wait_for_ready=True))
 
     def start(self, path: str, request: bytes, timeout: float | None, metadata: CheckedMetadata) -> "StartedCall":
         """Starts a unary call.

@@ -172,12 +172,12 @@ class Runner:
         self._health.stop_serving()
         self._side_ports.stop_serving()
         _await(hurry, self._config.drain_seconds)
-        self._health.end_watches()
-        self._reflection.end_streams()
+        self._end_open_calls()
         self._side_ports.dismiss()
         self._server.stop()
         deadline = time.monotonic() + self._config.grace_seconds
         while not self._server.wait(_POLL_SECONDS):
+            self._end_open_calls()  # also those that had come already, and have only begun since
             if hurry.is_set() or time.monotonic() > deadline:
                 self._server.cancel_calls()
         self._side_ports.end(deadline, hurry)
@@ -185,6 +185,11 @@ class Runner:
         self._watchers.end()
         for pool in self._pools.values():
             pool.shutdown(wait=False)  # what no call waits for any more may take long
+
+    def _end_open_calls(self) -> None:
+        """Ends the calls that stay open for as long as their callers like: they would use up the grace."""
+        self._health.end_watches()
+        self._reflection.end_streams()
 
     def _note_unknown(self, method: str) -> None:
         if method != HEARTBEAT_METHOD:  # a worker's own heartbeats are nobody's calls

@@ -9,27 +9,33 @@ What it does not guarantee, because grpcio's own server does not offer it:
 """
 
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from queue import SimpleQueue
-from typing import Any, NoReturn
+from typing import NoReturn, TypeVar
 
 import grpc
 
 from tensor_reshape.rules.errors import LimitError, Reason
-from tensor_reshape.server.builtin.bounded_calls import answer
+from tensor_reshape.server.builtin.bounded_calls import answer, ask_gates, make_room
+from tensor_reshape.server.builtin.health import Health
 from tensor_reshape.server.builtin.methods import BuiltinMethod, Shape
 from tensor_reshape.server.engine.call_logs import log_bad_end
 from tensor_reshape.server.engine.heads import CallHead, note_answer
-from tensor_reshape.server.engine.lifecycle import Ending, Lifecycle, State
+from tensor_reshape.server.engine.lifecycle import GONE, Ending, Lifecycle, State
 from tensor_reshape.server.engine.services import Service
+from tensor_reshape.server.engine.sources import Sources
 from tensor_reshape.server.engine.statuses import OK, End, choose_end, refuse_empty_call
 from tensor_reshape.server.service.methods import Method, StreamMethod
+from tensor_reshape.wire.status import Status
 
 _THREADS = 128
 _NEWS_SECONDS = 0.2  # how often a watch looks for news: it has a thread, and nothing wakes it
 _FOREVER = 1e9
+
+_Answer = TypeVar("_Answer")
 
 
 class StockCall:
@@ -38,8 +44,7 @@ class StockCall:
     def __init__(self, method: str, service: Service, context: grpc.ServicerContext) -> None:
         """Idle until `enter`."""
         self._engine, self._perform, self._context = service.engine, service.perform, context
-        self._head = CallHead(method, context.invocation_metadata())
-        self._head.name_caller(context.peer(), context.auth_context)  # type: ignore[arg-type] # lists, not bytes
+        self._head = _build_head(method, context)
         self.life = Lifecycle(self, method)
         self.life.head = self._head
         self._source = service.sources.find(self._head.peer, self._head.metadata)
@@ -172,9 +177,8 @@ class StockServer(grpc.GenericRpcHandler):
         """Makes a server that listens nowhere yet: see `transports.build_server`."""
         self.begun = 0
         self.on_unknown: Callable[[str], None] = lambda _name: None
-        self._handlers: dict[str, grpc.RpcMethodHandler[bytes, bytes]] = {}
-        for method in builtin:
-            self._handlers[method.name] = _build_builtin(method)
+        sources = Sources() if service is None else service.sources
+        self._handlers = {method.name: _build_builtin(method, sources) for method in builtin}
         if service is not None:
             for unary in service.methods.unary:
                 serve = partial(_serve_unary, service, unary)
@@ -252,45 +256,101 @@ def _serve_stream(
         call.refuse(error)
 
 
-def _build_builtin(method: BuiltinMethod) -> "grpc.RpcMethodHandler[bytes, bytes]":
+class BuiltinCall:
+    """One call of health, reflection or channelz: as in `builtin.calls`, but with a thread."""
+
+    def __init__(self, method: BuiltinMethod, context: grpc.ServicerContext) -> None:
+        """Idle until `enter`."""
+        self._served, self._context = method, context
+        self._head = _build_head(method.name, context)
+        self._began = time.monotonic()
+
+    def enter(self, sources: Sources) -> None:
+        """Asks the gates for the call, and takes a slot for a stream; `sources` finds whose the call is.
+
+        Raises:
+            Exception: a gate refuses the call; grpcio ends it then.
+        """
+        address = sources.find(self._head.peer, self._head.metadata).address
+        end = ask_gates(self._served.gates, self._find_head, address)
+        if end is not None:
+            self._refuse(end)
+        if self._served.shape is Shape.EXCHANGE:
+            make_room(self._served.slots, self, address)
+        if not self._context.add_callback(self._on_over):
+            self._on_over()
+
+    def answer(self, respond: Callable[[bytes], _Answer | Status], raw: bytes) -> _Answer:
+        """Returns the answer to a message.
+
+        Raises:
+            Exception: the call ends badly, by grpcio.
+        """
+        outcome = answer(self._find_head, respond, raw)
+        if isinstance(outcome, End):
+            self._refuse(outcome)
+        return outcome
+
+    def give_up(self, refusal: LimitError | None) -> None:
+        """Ends the call; see `BoundedCall`. Its caller sees CANCELLED: the thread that could send more is waiting."""
+        if refusal is not None:
+            log_bad_end(self._head, Ending(GONE.code, str(refusal.reason)), self._began)
+        self._context.cancel()
+
+    def _refuse(self, end: End) -> NoReturn:
+        log_bad_end(self._head, end.ending, self._began, end.field)
+        _abort(self._context, end)
+
+    def _find_head(self) -> CallHead:
+        return self._head
+
+    def _on_over(self) -> None:
+        self._served.slots.free(self)
+        self._head.leave()
+
+
+def _build_builtin(method: BuiltinMethod, sources: Sources) -> "grpc.RpcMethodHandler[bytes, bytes]":
     if method.shape is Shape.ANSWER:
-        return grpc.unary_unary_rpc_method_handler(partial(_answer, method))
+        return grpc.unary_unary_rpc_method_handler(partial(_answer, method, sources))
     if method.shape is Shape.EXCHANGE:
-        return grpc.stream_stream_rpc_method_handler(partial(_exchange, method))
-    return grpc.unary_stream_rpc_method_handler(partial(_watch, method))
+        return grpc.stream_stream_rpc_method_handler(partial(_exchange, method, sources))
+    return grpc.unary_stream_rpc_method_handler(partial(_watch, method, sources))
 
 
-def _answer(method: BuiltinMethod, raw: bytes, context: grpc.ServicerContext) -> bytes:
-    head = CallHead(method.name, context.invocation_metadata())
-    head.name_caller(context.peer(), context.auth_context)  # type: ignore[arg-type] # lists, not bytes
-    refusal = method.gates.find_refusal(head) if method.gates else None
-    outcome: Any = choose_end(refusal, head) if refusal else answer(lambda: head, method.respond, raw)
-    head.leave()
-    if isinstance(outcome, End):
-        _abort(context, outcome)
-    return bytes(outcome)
+def _answer(method: BuiltinMethod, sources: Sources, raw: bytes, context: grpc.ServicerContext) -> bytes:
+    call = BuiltinCall(method, context)
+    call.enter(sources)
+    return call.answer(method.respond, raw)
 
 
-def _exchange(method: BuiltinMethod, requests: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
+def _exchange(
+    method: BuiltinMethod, sources: Sources, requests: Iterator[bytes], context: grpc.ServicerContext
+) -> Iterator[bytes]:
+    call = BuiltinCall(method, context)
+    call.enter(sources)
     for raw in requests:
-        yield _answer(method, raw, context)
+        yield call.answer(method.respond, raw)
 
 
-def _watch(method: BuiltinMethod, raw: bytes, context: grpc.ServicerContext) -> Iterator[bytes]:
-    head = CallHead(method.name, context.invocation_metadata())
-    health = method.health
-    outcome = answer(lambda: head, health.open_watch, raw) if health else None
-    if isinstance(outcome, End):
-        _abort(context, outcome)
+def _watch(method: BuiltinMethod, sources: Sources, raw: bytes, context: grpc.ServicerContext) -> Iterator[bytes]:
+    call = BuiltinCall(method, context)
+    call.enter(sources)
+    watch = call.answer((method.health or Health()).open_watch, raw)
     over = threading.Event()
     context.add_callback(over.set)
-    while outcome is not None and not over.is_set():
-        news = outcome.find_news()
+    while not over.is_set():
+        news = watch.find_news()
         if news is not None:
             yield news
-        elif outcome.is_over:
+        elif watch.is_over:
             return
         over.wait(_NEWS_SECONDS)
+
+
+def _build_head(method: str, context: grpc.ServicerContext) -> CallHead:
+    head = CallHead(method, context.invocation_metadata())
+    head.name_caller(context.peer(), context.auth_context)  # type: ignore[arg-type] # lists, not bytes
+    return head
 
 
 def _abort(context: grpc.ServicerContext, end: End) -> NoReturn:

@@ -3,6 +3,7 @@
 import logging
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import pytest
@@ -11,11 +12,13 @@ from grpc_reflection.v1alpha import reflection_pb2
 
 from http2 import HEALTH_CHECK, HEALTH_WATCH, REFLECTION, SECONDS, Connection, End, grpc_message
 from in_process import ANY_PORT, run_runner
+from tensor_reshape.rules.errors import Reason
 from tensor_reshape.rules.limits import MAX_HEADER_BYTES
 from tensor_reshape.server.builtin import calls
 from tensor_reshape.server.builtin.bounded_calls import MAX_SILENT
 from tensor_reshape.server.builtin.calls import AnswerCall, BuiltinCall
 from tensor_reshape.server.config import Config
+from tensor_reshape.server.engine.heads import CallHead
 from tensor_reshape.server.oip.methods import build_probes
 from tensor_reshape.server.runner import Runner
 from tensor_reshape.wire.methods import SERVICE
@@ -27,6 +30,8 @@ METHODS = (HEALTH_CHECK, *LISTS, HEALTH_WATCH, REFLECTION)
 OK, INVALID_ARGUMENT, NOT_FOUND, RESOURCE_EXHAUSTED, UNAVAILABLE = "0", "3", "5", "8", "14"
 CANCELLED = {"1", "RST"}
 SERVING, NOT_SERVING = grpc_message(b"\x08\x01"), grpc_message(b"\x08\x02")
+MAX_BYTES = 4096
+GRACE_SECONDS = 15.0  # after which the calls would be cancelled
 LIST_SERVICES = reflection_pb2.ServerReflectionRequest(list_services="").SerializeToString()
 
 
@@ -78,6 +83,16 @@ def test_a_message_that_is_too_large_is_refused(connection: Connection, path: st
     assert (end.status, body) == (RESOURCE_EXHAUSTED, b"")
 
 
+@pytest.mark.parametrize("path", METHODS)
+def test_a_message_above_the_limit_of_the_server_is_logged_as_too_large(path: str, caplog: pytest.LogCaptureFixture):
+    config = Config(listen=(ANY_PORT,), max_message_bytes=MAX_BYTES, drain_seconds=0)
+    with caplog.at_level(logging.INFO), run_runner(config) as runner, Connection(runner.addresses[0]) as connection:
+        end, _ = ask(connection, path, bytes(MAX_BYTES + 1))
+    assert end.status == RESOURCE_EXHAUSTED
+    logged = [(one.message, vars(one).get("reason")) for one in caplog.records if hasattr(one, "method")]
+    assert logged == [("refused", Reason.MESSAGE_TOO_LARGE)]
+
+
 @pytest.mark.parametrize(
     ("service", "status", "answer"), [("", OK, SERVING), (SERVICE, OK, SERVING), ("another", NOT_FOUND, b"")]
 )
@@ -126,6 +141,41 @@ def test_a_server_that_stops_tells_who_watches_the_news_and_ends_what_waits(conn
     assert connection.await_end(watched).is_ok
     assert connection.bodies[watched] == SERVING + NOT_SERVING
     assert [connection.await_end(stream).status for stream in (silent, reflected)] == [UNAVAILABLE] * 2
+
+
+class HoldingGate:
+    """Holds the thread that receives calls, at the first call of which it is asked."""
+
+    def __init__(self) -> None:
+        self.held, self.released = threading.Event(), threading.Event()
+
+    def admit(self, head: CallHead) -> None:
+        del head
+        self.held.set()
+        assert self.released.wait(SECONDS)
+
+    def leave(self, head: CallHead) -> None:
+        pass
+
+
+def test_calls_that_begin_while_the_server_stops_end_at_once():
+    gate, config = HoldingGate(), Config(listen=(ANY_PORT,), drain_seconds=0, grace_seconds=GRACE_SECONDS)
+    with (
+        run_runner(config, gates=[gate]) as runner,
+        Connection(runner.addresses[0]) as connection,
+        ThreadPoolExecutor() as pool,
+    ):
+        reflected = connection.open(REFLECTION)
+        assert gate.held.wait(SECONDS)
+        silent, watched = connection.open(HEALTH_WATCH), connection.open(HEALTH_WATCH)
+        connection.send_data(watched, grpc_message(b""))
+        assert connection.ping()
+        stop = pool.submit(runner.stop)
+        assert connection.await_(lambda: bool(connection.goaway))
+        gate.released.set()
+        ends = [connection.await_end(stream) for stream in (reflected, silent, watched)]
+        stop.result(SECONDS)
+    assert ends == [*[(UNAVAILABLE, "the server stops")] * 2, (OK, "")]
 
 
 def test_one_call_too_many_has_the_oldest_told_why_it_goes(connection: Connection):

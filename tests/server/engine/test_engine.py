@@ -1,16 +1,18 @@
 """The engine by itself: what calls hold, who may receive, who waits, and who is refused."""
 
+import json
 from collections.abc import Callable
 
 import pytest
 
 from engine_calls import MESSAGE, METHOD, PEER, WORK, Caller, call_all, make, name_peer
 from tensor_reshape.rules.errors import LimitError, Reason
-from tensor_reshape.server.config import COST_FACTOR
+from tensor_reshape.server.config import COST_FACTOR, Config
 from tensor_reshape.server.engine.effects import Effect, Kind
 from tensor_reshape.server.engine.lifecycle import ASK_BELOW_UNSENT, Lifecycle, State
 from tensor_reshape.server.engine.sources import find_source
 from tensor_reshape.server.engine.statuses import OK
+from transcripts import RecordedEngine
 
 ONE, OTHER, THIRD = name_peer(1), name_peer(2), name_peer(3)
 
@@ -246,3 +248,16 @@ def test_a_call_that_is_refused_a_place_takes_none_with_it_when_it_is_released()
     engine.release(refused)
     with pytest.raises(LimitError):
         Caller(engine)
+
+
+def test_no_call_waits_behind_one_whose_connection_has_grown_above_its_share():
+    engine = RecordedEngine(Config(max_message_bytes=MESSAGE, memory_budget_bytes=34 * MESSAGE))  # 16 in each pool
+    Caller(engine, OTHER).arrive().work(13 * MESSAGE // 2)
+    working, waiting, growing = (Caller(engine, PEER) for _ in range(3))
+    working.arrive().work()
+    waiting.arrive().work()
+    growing.reserve(2 * MESSAGE + 100)  # with what waits, it is more than half of the pool
+    Caller(engine, name_peer(1, port=2)).arrive().work(100)
+    working.leave()
+    outcomes = [json.loads(line)["outcome"] for line in engine.lines if "START_WORK" in line]
+    assert outcomes == [["0 START_WORK"], ["1 START_WORK"], ["4 START_WORK"], ["1 FORGET", "2 START_WORK"]]

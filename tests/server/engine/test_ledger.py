@@ -170,6 +170,54 @@ def test_claims_that_come_to_more_than_a_share_keep_no_other_connection_of_the_a
     assert wishes.granted == ["first", "a2", "again"]
 
 
+def grow_above_share() -> tuple[Wishes, Claim[str]]:
+    """Has a connection wait with two claims, and grow so that the first is above its share."""
+    wishes = Wishes().take(a=20, b=45)
+    first = wishes.claim(at("a"), 15, "first")
+    wishes.claim(at("a"), 1, "second")
+    return wishes.take(a=8), first
+
+
+def test_a_claim_whose_connection_has_grown_above_its_share_keeps_no_other_of_its_address_waiting():
+    wishes, _ = grow_above_share()
+    wishes.claim(at("a", 2), 2)
+    assert wishes.granted == ["a2"]
+
+
+def test_a_claim_that_waits_for_its_share_again_is_the_first_of_its_connection():
+    wishes, _ = grow_above_share()
+    wishes.claim(at("c"), 2)
+    wishes.free(at("a"), 28)
+    assert wishes.granted == ["c1", "first", "second"]
+
+
+def test_a_claim_that_waits_for_its_share_again_can_be_withdrawn():
+    wishes, first = grow_above_share()
+    wishes.grant()
+    wishes.withdraw(first)
+    assert wishes.granted == ["second"]  # which is smaller, and within the share
+
+
+def test_callers_behind_one_proxy_have_a_share_each():
+    wishes = Wishes().take(other=90)
+    first, second = Source("first", "proxy"), Source("second", "proxy")
+    for source in (first, first, second):
+        wishes.claim(source, 30, source.address)
+    wishes.free(at("other"), 90)
+    assert wishes.granted == ["first", "second"]
+
+
+def test_what_is_withdrawn_behind_a_proxy_is_not_granted():
+    wishes, first, second = Wishes().take(other=98), Source("first", "proxy"), Source("second", "proxy")
+    for source in (first, second):
+        wishes.pool.change(source, 1)
+    gone, _, also_gone = (wishes.claim(source, 5, name) for source, name in ((second, "a"), (first, "b"), (first, "c")))
+    for claim in (gone, also_gone):
+        wishes.withdraw(claim)
+    wishes.free(at("other"), 98)
+    assert wishes.granted == ["b"]
+
+
 def test_what_is_withdrawn_is_not_granted_and_keeps_nobody_waiting():
     wishes = Wishes().take(a=100)
     first = wishes.claim(at("b"), 30)

@@ -2,6 +2,7 @@
 
 import socket
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
@@ -25,9 +26,9 @@ class HeldServer:
     def __init__(self, served: CoreServer) -> None:
         self.begun: list[str] = []
         self.held, self.released = threading.Event(), threading.Event()
-        served.begin = self.begin
+        served.make = self.make
 
-    def begin(self, new: Any) -> Call:  # noqa: ANN401 - grpcio's, without types
+    def make(self, new: Any) -> Call:  # noqa: ANN401 - grpcio's, without types
         self.begun.append(dict(new.metadata)["name"])
         self.held.set()
         assert self.released.wait(SECONDS)
@@ -95,14 +96,25 @@ def test_calls_are_counted_as_they_are_begun():
         assert served.server.begun == 2
 
 
-def test_a_call_that_cannot_be_begun_keeps_nobody_else_waiting():
-    def refuse(new: Any) -> None:  # noqa: ANN401 - grpcio's, without types
-        new.call.cancel()
+class UnbegunCall(ToldCall):
+    """A call that fails as it is begun, when the core receives a message for it."""
 
-    with run_core() as served, Connection(served.address) as connection:
-        served.begin = refuse
+    def begin(self) -> None:
+        self.receive()
+        message = "a secret"
+        raise ValueError(message)
+
+
+def fail_to_make(_: str, new: Any) -> Call:  # noqa: ANN401 - grpcio's, without types
+    raise MemoryError(new)
+
+
+@pytest.mark.parametrize("kind", [UnbegunCall, fail_to_make])
+def test_a_call_that_cannot_be_begun_ends_alone(kind: Callable[[str, Any], Call], caplog: pytest.LogCaptureFixture):
+    with run_core(kind) as served, Connection(served.address) as connection:
         assert connection.await_end(connection.open(METHOD)).status in CANCELLED
         assert connection.await_end(connection.open("/no/Such")).is_ok
+    assert [record.message for record in caplog.records] == ["bug"]
 
 
 def test_the_thread_makes_turns_without_any_call():
@@ -188,11 +200,11 @@ def test_a_server_whose_thread_has_ended_is_deaf(monkeypatch: pytest.MonkeyPatch
     ended = SimpleQueue[threading.Thread]()
     monkeypatch.setattr(threading, "excepthook", lambda failure: ended.put(failure.thread))
 
-    def fail(_new: Any) -> None:  # noqa: ANN401 - grpcio's, without types
-        raise ValueError
+    def fail(_new: Any) -> Call:  # noqa: ANN401 - grpcio's, without types
+        raise KeyboardInterrupt  # an Exception would be that call's alone
 
     served = CoreServer(ToldCall, [])
-    served.begin = fail
+    served.make = fail
     served.server.start()
     with Connection(served.address) as connection:
         connection.open(METHOD)

@@ -13,6 +13,7 @@ import grpc
 
 from tensor_reshape.rules.errors import LimitError, Reason
 from tensor_reshape.server.builtin.call_slots import CallSlots
+from tensor_reshape.server.engine.gates import Gates
 from tensor_reshape.server.engine.heads import CallHead
 from tensor_reshape.server.engine.statuses import End, choose_end, complete_end, refuse_empty_call
 from tensor_reshape.wire.fields import check_header_size
@@ -45,6 +46,22 @@ def end_calls(slots: CallSlots[_Call]) -> None:
     """Ends the calls that have a slot, when the server stops."""
     for call in slots.list_calls():
         call.give_up(None)
+
+
+def ask_gates(gates: Gates, find_head: Callable[[], CallHead], address: str) -> End | None:
+    """Returns what ends a call that a gate refuses; None: the call is let in, and `CallHead.leave` follows.
+
+    Args:
+        gates: are asked for the call.
+        find_head: returns its head; not called if there are no gates.
+        address: of its caller.
+    """
+    if not gates:
+        return None
+    head = find_head()
+    head.address = address
+    refusal = gates.find_refusal(head)
+    return None if refusal is None else choose_end(refusal, head)
 
 
 def answer(

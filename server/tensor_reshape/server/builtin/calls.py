@@ -4,61 +4,54 @@ All but `give_up` and `look` is called on the thread that receives calls: nothin
 the slots is never taken with the lock of a call, and nothing is done under it: whoever has to go is told afterwards.
 """
 
-import logging
 import time
+from collections.abc import Callable
+from typing import TypeVar
 
 from tensor_reshape.rules.errors import LimitError
-from tensor_reshape.server.builtin.bounded_calls import STOPPING, answer, make_room
+from tensor_reshape.server.builtin.bounded_calls import STOPPING, answer, ask_gates, make_room
 from tensor_reshape.server.builtin.health import Health, Watch
 from tensor_reshape.server.builtin.methods import BuiltinMethod, Shape
 from tensor_reshape.server.engine.call_logs import log_bad_end
 from tensor_reshape.server.engine.heads import CallHead
 from tensor_reshape.server.engine.sources import Sources
-from tensor_reshape.server.engine.statuses import End, choose_end
+from tensor_reshape.server.engine.statuses import End, choose_end, refuse_large_message
 from tensor_reshape.server.grpc_core.calls import Call, NewCall
+from tensor_reshape.wire.status import Status
 
-_LOGGER = logging.getLogger(__name__)
+_Answer = TypeVar("_Answer")
 
 
-def open_call(method: BuiltinMethod, sources: Sources, new: NewCall) -> "BuiltinCall | None":
-    """Begins a call; None where it cannot be begun, for want of memory."""
-    try:
-        call = _KINDS[method.shape](method, new)
-    except Exception:
-        _LOGGER.exception("bug")
-        new.call.cancel()
-        return None
-    call.begin(sources)
-    return call
+def make_call(method: BuiltinMethod, sources: Sources, new: NewCall) -> "BuiltinCall":
+    """Returns a call of a method, idle until `begin`; `sources` finds whose it is."""
+    return _KINDS[method.shape](method, sources, new)
 
 
 class BuiltinCall(Call):
     """A call that takes a slot while it is without its message."""
 
-    def __init__(self, method: BuiltinMethod, new: NewCall) -> None:
-        """Idle until `begin`."""
+    def __init__(self, method: BuiltinMethod, sources: Sources, new: NewCall) -> None:
+        """Idle until `begin`; `sources` finds whose it is."""
         super().__init__(method.name, new)
         self._served = method
+        self._sources = sources
         self._began = time.monotonic()
 
-    def begin(self, sources: Sources) -> None:
-        """Receives a message, unless a gate refuses the call; raises nothing. `sources` finds whose it is."""
-        try:
-            address = sources.find(self.peer, self._metadata).address
-            if self._served.gates:
-                self.head.address = address
-            refusal = self._served.gates.find_refusal(self.head) if self._served.gates else None
-            if refusal is not None:
-                self._refuse(choose_end(refusal, self.head))
-                return
-            self.receive()
-            make_room(self._served.slots, self, address)
-        except Exception as error:  # noqa: BLE001 - it would end the thread that receives every call
-            self.on_bug(error)
+    def begin(self) -> None:
+        """Receives a message, unless a gate refuses the call; see `Call`."""
+        address = self._sources.find(self.peer, self._metadata).address
+        end = ask_gates(self._served.gates, self._find_head, address)
+        if end is not None:
+            self._refuse(end)
+            return
+        self.receive()
+        make_room(self._served.slots, self, address)
 
     def give_up(self, refusal: LimitError | None) -> None:
         """Ends the call, with a refusal where the caller can be told; None: the server stops. From any thread."""
         with self.lock:
+            if refusal is None and self.is_ended:
+                return  # a server that stops asks again and again: the end has only just been sent
             if self.is_ended or self.is_sending:  # the caller does not take what was sent
                 self.cancel()
             elif refusal is None:
@@ -71,6 +64,12 @@ class BuiltinCall(Call):
         self._served.slots.free(self)
         if self._served.gates:
             self.head.leave()
+
+    def _answer(self, respond: Callable[[bytes], _Answer | Status], raw: bytes | None) -> _Answer | End:
+        """Returns the answer to a message, or what ends the call; see `bounded_calls.answer`."""
+        if self.is_refused:
+            return choose_end(refuse_large_message(), self.head)
+        return answer(self._find_head, respond, raw)
 
     def _refuse(self, end: End) -> None:
         log_bad_end(self.head, end.ending, self._began, end.field)
@@ -88,7 +87,7 @@ class AnswerCall(BuiltinCall):
         self._served.slots.free(self)
         if not self.is_active:
             return  # it was given up: nobody hears an answer
-        outcome = answer(self._find_head, self._served.respond, raw)
+        outcome = self._answer(self._served.respond, raw)
         if isinstance(outcome, End):
             self._refuse(outcome)
         else:
@@ -98,14 +97,15 @@ class AnswerCall(BuiltinCall):
 class ExchangeCall(BuiltinCall):
     """Any number of messages, each answered before the next one is received. It keeps its slot to the end."""
 
-    def begin(self, sources: Sources) -> None:
+    def begin(self) -> None:
         """Begins the call, and has the core tell when its caller goes; see `BuiltinCall`."""
         self.watch()
-        super().begin(sources)
+        super().begin()
 
     def on_message(self, raw: bytes | None) -> None:
         """Answers it, or ends the call with the caller's side; see `Call`."""
-        outcome = None if raw is None else answer(self._find_head, self._served.respond, raw)
+        has_ended = raw is None and not self.is_refused
+        outcome = None if has_ended else self._answer(self._served.respond, raw)
         with self.lock:
             if outcome is None:
                 self.finish()
@@ -125,15 +125,15 @@ class WatchCall(BuiltinCall):
 
     _watch: Watch | None = None  # until the message has come
 
-    def __init__(self, method: BuiltinMethod, new: NewCall) -> None:
-        """Idle until `begin`."""
-        super().__init__(method, new)
+    def __init__(self, method: BuiltinMethod, sources: Sources, new: NewCall) -> None:
+        """Idle until `begin`; see `BuiltinCall`."""
+        super().__init__(method, sources, new)
         self._health = method.health or Health()
 
-    def begin(self, sources: Sources) -> None:
+    def begin(self) -> None:
         """Begins the call, and has the core tell when its caller goes; see `BuiltinCall`."""
         self.watch()
-        super().begin(sources)
+        super().begin()
 
     def look(self) -> None:
         """Tells the caller what it does not know yet; called on any thread."""
@@ -151,7 +151,7 @@ class WatchCall(BuiltinCall):
         self._served.slots.free(self)
         if not self.is_active:
             return
-        outcome = answer(self._find_head, self._health.open_watch, raw)
+        outcome = self._answer(self._health.open_watch, raw)
         if isinstance(outcome, End):
             self._refuse(outcome)
             return

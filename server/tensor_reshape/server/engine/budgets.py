@@ -9,7 +9,7 @@ from tensor_reshape.server.engine.ledger import Pool
 from tensor_reshape.server.engine.lifecycle import Lifecycle
 
 MAX_READS = 16
-"""How many messages one connection may receive at once, at most; the others wait for it alone."""
+"""How many messages a connection may receive at once, for each address that calls by it; its others wait for these."""
 
 _RESERVED_PART = 4  # of each pool a part in so many is left for addresses that have little
 _LEAST_SHARE = 4  # messages: what a strided tensor on a stream may hold

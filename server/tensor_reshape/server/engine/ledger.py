@@ -4,12 +4,15 @@
   have something. More than that it may have while all addresses together leave the reserve free. So whoever has much
   cannot keep out those who have little, however many connections it opens.
 - Within an address, a connection has at most a share, so that one client leaves room for others behind its address.
+  Callers behind one proxy come by one connection under addresses of their own: each has a share.
 - Whoever finds no room waits. Room is given to addresses that have nothing first, then round-robin to all, and within
   an address round-robin to its connections, in the order of their claims.
+- A claim above the share of its connection is held back: it waits for that connection alone, and keeps nobody waiting.
 - Where nobody has anything, a claim is granted whatever it is: else one larger than the pool would wait for ever.
 - All clients of one unix socket have one name, so they are one address and one connection, without a share.
 
-Nothing here locks, and no step looks at more than `MAX_LOOKS` of those that wait. The engine decides what is claimed.
+Nothing here locks. A grant looks at no more than `MAX_LOOKS` of those that wait, and again after each claim that it
+holds back. The engine decides what is claimed.
 """
 
 from collections import OrderedDict, deque
@@ -69,11 +72,11 @@ class Pool(Generic[Owner]):
         self._has_shares = connection_share is not None
         self._share = limit if connection_share is None else connection_share
         self._addresses: dict[str, int] = {}  # what each has, of those that have something
-        self._connections: dict[str, int] = {}  # likewise; nothing where they have no share
+        self._connections: dict[Source, int] = {}  # likewise; nothing where they have no share
         self.used = 0
         self.waiting: FairQueue[Claim[Owner]] = FairQueue()
-        # By connection: claims behind the one that waits, or above its share. So none is in the way of others there.
-        self._held_back: dict[str, deque[Claim[Owner]]] = {}
+        # By address and connection: claims behind the one that waits, or above the share. None is in the way of others.
+        self._held_back: dict[Source, deque[Claim[Owner]]] = {}
         self._newcomers: OrderedDict[str, None] = OrderedDict()  # addresses that wait and have nothing, as they came
 
     @property
@@ -107,7 +110,7 @@ class Pool(Generic[Owner]):
         if self.waiting.queues:
             return False
         # Most calls find most of it free. Every one comes by here twice, so that is asked first.
-        is_easy = self.used + size <= self._ceiling and self._connections.get(source[1], 0) + size <= self._share
+        is_easy = self.used + size <= self._ceiling and self._connections.get(source, 0) + size <= self._share
         if not is_easy and not self.fits(source, size):
             return False
         self.change(source, size)
@@ -115,7 +118,7 @@ class Pool(Generic[Owner]):
 
     def change(self, source: Source, size: int) -> None:
         """Notes that a connection has `size` more, or less."""
-        address, connection = source
+        address = source.address
         self.used += size
         # Written out for both tables: every call comes by here five times. Whoever has nothing is not kept, since a
         # stranger can come under any number of names.
@@ -126,11 +129,11 @@ class Pool(Generic[Owner]):
             self._addresses.pop(address, None)
         if not self._has_shares:
             return
-        has = self._connections.get(connection, 0) + size
+        has = self._connections.get(source, 0) + size
         if has:
-            self._connections[connection] = has
+            self._connections[source] = has
         else:
-            self._connections.pop(connection, None)
+            self._connections.pop(source, None)
         if self._held_back and size < 0:
             self._let_wait(source)
         if self.waiting.queues:
@@ -139,54 +142,62 @@ class Pool(Generic[Owner]):
     def claim(self, source: Source, size: int, owner: Owner) -> Claim[Owner]:
         """Has a connection wait for room, behind what it waits for already."""
         claim = Claim(size, owner, source, self)
-        self._held_back.setdefault(source.connection, deque()).append(claim)
+        self._held_back.setdefault(source, deque()).append(claim)
         self._let_wait(source)
         return claim
 
     def withdraw(self, claim: Claim[Owner]) -> None:
         """Takes a claim back, also one that has been granted."""
-        held = self._held_back.get(claim.source.connection)
+        held = self._held_back.get(claim.source)
         if held and claim in held:
             held.remove(claim)
             if not held:
-                del self._held_back[claim.source.connection]
+                del self._held_back[claim.source]
         else:
             self.waiting.remove(claim.source, claim)
-            self._let_wait(claim.source)
-            self._note_newcomer(claim.source.address)
+        self._let_wait(claim.source)
+        self._note_newcomer(claim.source.address)
 
     def grant(self) -> Claim[Owner] | None:
         """Gives room to the next claim that there is room for, and returns it."""
         # Who has nothing is not overtaken by a smaller claim of one who has something.
-        address = self._find_next(islice(self._newcomers or self.waiting.queues, MAX_LOOKS))
-        if address is None:
-            return None
-        claim = self.waiting.pop(address)
-        self.change(claim.source, claim.size)
-        self._let_wait(claim.source)
-        self._note_newcomer(address)
-        return claim
-
-    def _find_next(self, addresses: Iterable[str]) -> str | None:
-        for address in addresses:
-            claim = self.waiting.peek(address)
-            if self.fits(claim.source, claim.size):
-                return address
+        while claim := self._find_next(islice(self._newcomers or self.waiting.queues, MAX_LOOKS)):
+            if self._is_above_share(claim.source, claim.size):
+                self._hold_back(claim)
+                continue
+            self.waiting.pop(claim.source.address)
+            self.change(claim.source, claim.size)
+            self._let_wait(claim.source)
+            self._note_newcomer(claim.source.address)
+            return claim
         return None
 
+    def _find_next(self, addresses: Iterable[str]) -> Claim[Owner] | None:
+        """Returns the first claim that there is room for, or whose connection has grown above its share."""
+        for address in addresses:
+            claim = self.waiting.peek(address)
+            if self.fits(claim.source, claim.size) or self._is_above_share(claim.source, claim.size):
+                return claim
+        return None
+
+    def _hold_back(self, claim: Claim[Owner]) -> None:
+        """Has a claim wait for its own share again: while it waits for others, those of its address wait behind it."""
+        self.waiting.remove(claim.source, claim)
+        self._held_back.setdefault(claim.source, deque()).appendleft(claim)
+
     def _is_above_share(self, source: Source, size: int) -> bool:
-        has = self._connections.get(source.connection, 0)
+        has = self._connections.get(source, 0)
         return bool(has) and has + size > self._share and not is_shared(source.connection)
 
     def _let_wait(self, source: Source) -> None:
         """Has the next claim of a connection wait for others, unless one does already, or it is above the share."""
-        held = self._held_back.get(source.connection)
+        held = self._held_back.get(source)
         waits = source.connection in self.waiting.queues.get(source.address, ())
         if held and not waits and not self._is_above_share(source, held[0].size):
             self.waiting.push(source, held.popleft())
             self._note_newcomer(source.address)
             if not held:
-                del self._held_back[source.connection]
+                del self._held_back[source]
 
     def _note_newcomer(self, address: str) -> None:
         if address in self.waiting.queues and address not in self._addresses:

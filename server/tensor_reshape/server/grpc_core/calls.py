@@ -1,7 +1,7 @@
 """One call of gRPC's core: receive a message, send one, end, cancel.
 
-- A subclass says what happens: `on_message`, `on_sent` and `on_over` come on the thread that receives calls, one at a
-  time. An exception that left one would end that thread, and with it the server: none does.
+- A subclass says what happens: `begin`, `on_message`, `on_sent` and `on_over` come on the thread that receives calls,
+  one at a time. An exception that left one would end that thread, and with it the server: none does.
 - The lock of a call guards what the core works on for it. Under it the core is only told to begin. It is reentrant, so
   that a subclass can look at the state of the call and begin what follows in one step.
 - The core takes one message to send at a time, and no end while it sends one: a subclass keeps what follows until
@@ -153,6 +153,10 @@ class Call(ABC):
         """Ends the call at once, whatever is under way. From any thread."""
         self._call.cancel()
         self.watch()  # the core tells of the cancellation; nothing else may be under way
+
+    @abstractmethod
+    def begin(self) -> None:
+        """Does the first thing: comes once, before all others. Where nothing is begun, the call is never over."""
 
     @abstractmethod
     def on_message(self, raw: bytes | None) -> None:

@@ -3,7 +3,7 @@
 import inspect
 import secrets
 import sys
-from functools import cache
+from functools import cache, partial
 from threading import Event
 
 import grpc
@@ -40,13 +40,16 @@ def _make_call() -> None:
     Raises:
         SeamError: the call did not arrive as it was made.
     """
-    from tensor_reshape.server.grpc_core.calls import Call, NewCall  # noqa: PLC0415 - not before `load` has looked
+    from tensor_reshape.server.grpc_core.calls import Call  # noqa: PLC0415 - not before `load` has looked
     from tensor_reshape.server.grpc_core.servers import Server  # noqa: PLC0415
 
     over = Event()
 
     class _Echo(Call):
         """Answers a message with itself."""
+
+        def begin(self) -> None:
+            self.receive()
 
         def on_message(self, raw: bytes | None) -> None:
             with self.lock:
@@ -61,12 +64,7 @@ def _make_call() -> None:
             if not self.is_gone:
                 over.set()
 
-    def begin(new: NewCall) -> Call:
-        call = _Echo(_METHOD, new)
-        call.receive()
-        return call
-
-    server = Server({_METHOD: begin}, lambda _name, new: begin(new), lambda _new: Source("", ""), _OPTIONS)
+    server = Server({_METHOD: partial(_Echo, _METHOD)}, _Echo, lambda _new: Source("", ""), _OPTIONS)
     # Linux has names for sockets that are no files: whoever looks for the server's port cannot take this one for it.
     place = f"unix-abstract:{secrets.token_hex(_NAME_BYTES)}" if sys.platform == "linux" else "127.0.0.1:0"
     port = server.add_port(place, None)

@@ -6,6 +6,7 @@ connections with 60 small calls each kept everybody waiting for 0.6 s. So the co
 hands over many in a row they are queued, by caller: to queue a call costs a small part of what it costs to serve it.
 """
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -20,8 +21,8 @@ from tensor_reshape.server.engine.sources import Source
 from tensor_reshape.server.grpc_core.binding import load
 from tensor_reshape.server.grpc_core.calls import Call, NewCall
 
-Open: TypeAlias = Callable[[NewCall], Call | None]
-"""Begins a call; never raises. None where it could not be begun: it is cancelled then."""
+Make: TypeAlias = Callable[[NewCall], Call]
+"""Makes a call, which is begun then. If it raises, for want of memory for example, the call is cancelled."""
 
 FindSource: TypeAlias = Callable[[NewCall], Source]
 """Returns whose call it is: the address of the caller, and its connection."""
@@ -40,6 +41,7 @@ _EVENTS_PER_CALL = 2
 # Events of calls under way after which a queued call is begun, where there is always another event. A small call has
 # two, so as many are begun as end, and the core need not be asked in vain; with none left, one is begun in any case.
 
+_LOGGER = logging.getLogger(__name__)
 _TURN_SECONDS = 1.0  # how often the thread makes a turn at least
 _core: Any = load()
 
@@ -62,16 +64,16 @@ class Server:
 
     def __init__(
         self,
-        routes: Mapping[str, Open],
-        unknown: Callable[[str, NewCall], Call | None],
+        routes: Mapping[str, Make],
+        unknown: Callable[[str, NewCall], Call],
         find_source: FindSource,
         options: Sequence[tuple[str, int]],
     ) -> None:
         """Makes a server that listens nowhere yet.
 
         Args:
-            routes: what begins a call, by the full name of its method.
-            unknown: begins the call of a method that has no route.
+            routes: what makes a call, by the full name of its method.
+            unknown: makes the call of a method that has no route.
             find_source: says whose call it is, where calls are queued.
             options: channel arguments of gRPC's core.
         """
@@ -191,13 +193,21 @@ class Server:
     def _begin(self, new: NewCall) -> None:
         """Begins a call, and asks the core for another."""
         self.begun += 1
-        begin = self._routes.get(new.method)
-        call = begin(new) if begin is not None else self._begin_unknown(str(new.method, "utf8", "replace"), new)
-        if call is not None:
+        make = self._routes.get(new.method)
+        try:
+            call = make(new) if make is not None else self._make_unknown(str(new.method, "utf8", "replace"), new)
+        except Exception:
+            _LOGGER.exception("bug")
+            new.call.cancel()
+        else:
             self._calls.add(call)
+            try:
+                call.begin()
+            except Exception as error:  # noqa: BLE001 - it would end the thread that receives every call
+                call.on_bug(error)
         self._ask()
 
-    def _begin_unknown(self, name: str, new: NewCall) -> Call | None:
+    def _make_unknown(self, name: str, new: NewCall) -> Call:
         self.on_unknown(name)
         return self._unknown(name, new)
 

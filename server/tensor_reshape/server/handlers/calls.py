@@ -5,9 +5,7 @@ left to a thread for such work, so that the thread that receives calls never wor
 while the engine is called.
 """
 
-import logging
 from abc import abstractmethod
-from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 
@@ -28,22 +26,9 @@ from tensor_reshape.server.service.methods import Method, StreamMethod
 from tensor_reshape.server.service.works import Work
 from tensor_reshape.wire.status import Status
 
-_LOGGER = logging.getLogger(__name__)
 # Every small call asks for them: to look up a member of an Enum takes its time.
 _RECEIVING, _TENSORS = State.RECEIVING, Work.TENSORS
 _BUG = Ending("CANCELLED", "INTERNAL_ERROR")  # of what talks to the core: there is nothing left to answer with
-
-
-def open_call(make: "Callable[[NewCall], ServiceCall]", new: NewCall) -> "ServiceCall | None":
-    """Begins the call that `make` returns; None where it cannot be made, for want of memory."""
-    try:
-        call = make(new)
-    except Exception:
-        _LOGGER.exception("bug")
-        new.call.cancel()
-        return None
-    call.begin()
-    return call
 
 
 class ServiceCall(Call):
@@ -66,7 +51,7 @@ class ServiceCall(Call):
         self._life = Lifecycle(self, method.name)
 
     def begin(self) -> None:
-        """Enters the call, and has it receive its message when there is room; raises nothing."""
+        """Enters the call, and has it receive its message when there is room; see `Call`."""
         life = self._life
         try:
             if self._engine.wants_heads:
@@ -78,9 +63,7 @@ class ServiceCall(Call):
                 self.watch()  # it waits for room: nothing else would tell that its caller goes
             self._perform(effects)
         except ReshapeError as error:
-            self._refuse_entrance(error)
-        except Exception as error:  # noqa: BLE001 - it would end the thread that receives every call
-            self.on_bug(error)
+            self._refuse(error)
 
     start_read = Call.receive
     """Receives a message; see `ServedCall`."""
@@ -152,12 +135,6 @@ class ServiceCall(Call):
             else:
                 self._log(end.ending, end.field)
             self._conclude(end.status)
-
-    def _refuse_entrance(self, error: ReshapeError) -> None:
-        try:
-            self._refuse(error)
-        except Exception as bug:  # noqa: BLE001 - as in `begin`
-            self.on_bug(bug)
 
     def _decide(self, ending: Ending, size: int = 0) -> bool:
         """Notes the end of the call; returns whether this is the first."""

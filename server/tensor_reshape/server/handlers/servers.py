@@ -1,22 +1,19 @@
 """Servers on gRPC's core: which method is begun by what."""
 
-import logging
 from collections.abc import Iterable, Sequence
 from functools import partial
 
 import grpc
 
-from tensor_reshape.server.builtin.calls import open_call
+from tensor_reshape.server.builtin.calls import make_call
 from tensor_reshape.server.builtin.methods import BuiltinMethod
 from tensor_reshape.server.engine.services import Service
 from tensor_reshape.server.engine.sources import Source, Sources
 from tensor_reshape.server.grpc_core.calls import Call, NewCall
-from tensor_reshape.server.grpc_core.servers import Open, Server
+from tensor_reshape.server.grpc_core.servers import Make, Server
 from tensor_reshape.server.handlers.calls import StreamCall, UnaryCall
-from tensor_reshape.server.handlers.calls import open_call as open_service_call
 from tensor_reshape.wire.status import Status
 
-_LOGGER = logging.getLogger(__name__)
 _UNIMPLEMENTED = Status(grpc.StatusCode.UNIMPLEMENTED, "Method not found!", ())  # the text of grpcio's own server
 
 
@@ -25,34 +22,27 @@ def build_core_server(
 ) -> Server:
     """Returns a server that listens nowhere yet: see `transports.build_server`."""
     sources = Sources() if service is None else service.sources
-    routes: dict[str, Open] = {method.name: partial(open_call, method, sources) for method in builtin}
+    routes: dict[str, Make] = {method.name: partial(make_call, method, sources) for method in builtin}
     if service is not None:
         for method in service.methods.unary:
-            routes[method.name] = partial(open_service_call, partial(UnaryCall, service, method))
+            routes[method.name] = partial(UnaryCall, service, method)
         for stream in service.methods.streams:
-            routes[stream.name] = partial(open_service_call, partial(StreamCall, service, stream))
-    return Server(routes, _open_unknown, partial(_find_source, sources), options)
+            routes[stream.name] = partial(StreamCall, service, stream)
+    return Server(routes, _UnknownCall, partial(_find_source, sources), options)
 
 
 class _UnknownCall(Call):
     """A call of a method that nobody serves."""
+
+    def begin(self) -> None:
+        """Ends the call; see `Call`."""
+        self.finish(_UNIMPLEMENTED)
 
     def on_message(self, raw: bytes | None) -> None:
         """Is never called: no message is received."""
 
     def on_over(self) -> None:
         """Holds nothing."""
-
-
-def _open_unknown(method: str, new: NewCall) -> _UnknownCall | None:
-    try:
-        call = _UnknownCall(method, new)
-        call.finish(_UNIMPLEMENTED)
-    except Exception:
-        _LOGGER.exception("bug")
-        new.call.cancel()
-        return None
-    return call
 
 
 def _find_source(sources: Sources, new: NewCall) -> Source:
