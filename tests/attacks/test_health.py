@@ -7,8 +7,8 @@ from http2 import HEALTH_CHECK, HEALTH_WATCH, REFLECTION, Connection, grpc_messa
 from meters import count_threads, read_memory
 from polite_clients import run_polite_clients
 from server_processes import STOP_SECONDS, ServerProcess, run_server
-from tensor_reshape.server.builtin.bounded_calls import MAX_SILENT
 from tensor_reshape.server.builtin.health import MAX_WATCHES_PER_CONNECTION
+from tensor_reshape.server.builtin.methods import MAX_SILENT
 
 ATTACK_SECONDS = 4.0
 BOUND_SECONDS = 5.0  # however busy the machine is: a service that is kept from answering does not answer at all

@@ -28,7 +28,7 @@ from manifests import (
     read_config,
     render,
 )
-from tensor_reshape.server.builtin.bounded_calls import MAX_SILENT
+from tensor_reshape.server.builtin.methods import MAX_SILENT
 from tensor_reshape.server.config import SETTINGS, Config
 from tensor_reshape.server.process.resources import PROCESS_BYTES
 from tensor_reshape.server.transport.listeners import find_port

@@ -33,6 +33,7 @@ TESTED_ELSEWHERE = {
     "server/settings/bounds.py": "server/test_config.py",
     "server/settings/callers.py": "server/test_config.py",
     "server/settings/quotas.py": "server/test_config.py",
+    "server/service/method_tables.py": "server/test_transports.py",  # fields without a function
     "server/service/works.py": "server/service/test_methods.py",  # tables
     "server/settings/serving.py": "server/test_config.py",
     "server/settings/observations.py": "server/test_config.py",

@@ -13,16 +13,18 @@ from engine_servers import BROKEN, LONG, REFUSED, STREAM, UNARY, Build, EngineSe
 from http2 import REFLECTION, Connection, grpc_message
 from tensor_reshape.rules.errors import Reason, UnauthenticatedError
 from tensor_reshape.server import transports
-from tensor_reshape.server.builtin.bounded_calls import MAX_SILENT
-from tensor_reshape.server.builtin.methods import build_health
+from tensor_reshape.server.builtin.health import Health
+from tensor_reshape.server.builtin.methods import build_service
 from tensor_reshape.server.builtin.reflection import Reflection
 from tensor_reshape.server.config import Config
 from tensor_reshape.server.engine.gates import Gate, Gates
 from tensor_reshape.server.engine.heads import CallHead
 from tensor_reshape.server.engine.lifecycle import Event
 from tensor_reshape.server.engine.quotas import build_quotas
+from tensor_reshape.server.engine.services import Service
 from tensor_reshape.server.grpc_core.servers import Server as CoreServer
 from tensor_reshape.server.handlers.servers import build_core_server
+from tensor_reshape.server.service.method_tables import MethodTable
 from tensor_reshape.server.stock import StockServer
 from tensor_reshape.server.transports import CORE, STOCK, build_server, choose_serving
 from tensor_reshape.wire.request_ids import REQUEST_ID_KEY
@@ -36,13 +38,13 @@ SECONDS = 60.0
 
 def test_the_core_serves_where_it_can():
     assert choose_serving() == CORE
-    assert isinstance(build_server(None, [], []), CoreServer)
+    assert isinstance(build_server([], []), CoreServer)
 
 
 def test_the_public_parts_of_grpcio_serve_elsewhere(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(transports, "find_obstacle", lambda: "another grpcio")
     assert choose_serving() == STOCK
-    assert isinstance(build_server(None, [], []), StockServer)
+    assert isinstance(build_server([], []), StockServer)
 
 
 @pytest.fixture(params=[build_core_server, StockServer], ids=[CORE, STOCK])
@@ -149,12 +151,12 @@ def test_a_gate_refuses_calls(build: Build):
 
 
 @contextmanager
-def serve_reflection(build: Build, gate: Gate) -> Iterator[tuple[Reflection, Connection]]:
+def serve_reflection(build: Build, gate: Gate) -> Iterator[tuple[Service, Connection]]:
     """Serves reflection behind a gate, and connects by way of a proxy."""
-    reflection = Reflection([])
-    methods, config = reflection.build_methods(Gates([gate])), Config(proxy_address=("127.0.0.1",))
-    with serve_engine(build, config, builtin=methods) as served, Connection(served.address) as connection:
-        yield reflection, connection
+    config = Config(proxy_address=("127.0.0.1",))
+    service = build_service(config, MethodTable((), Reflection([]).build_methods()), Gates([gate]))
+    with serve_engine(build, config, others=[service]) as served, Connection(served.address) as connection:
+        yield service, connection
 
 
 def test_a_gate_is_asked_once_for_a_reflection_stream_of_the_caller_behind_a_proxy(build: Build):
@@ -183,18 +185,12 @@ def test_a_refusal_of_reflection_is_logged(
 
 
 def test_a_reflection_stream_ends_with_the_server(build: Build):
-    with serve_reflection(build, Book()) as (reflection, connection):
+    with serve_reflection(build, Book()) as (service, connection):
         stream = connection.open(REFLECTION)
         connection.send_data(stream, grpc_message(LIST_SERVICES))
         assert connection.await_(lambda: bool(connection.bodies.get(stream)))
-        reflection.end_streams()
+        service.perform(service.engine.close())
         assert connection.await_end(stream).status in GIVEN_UP
-
-
-def test_the_first_of_too_many_reflection_streams_is_given_up(build: Build):
-    with serve_reflection(build, Book()) as (_, connection):
-        streams = [connection.open(REFLECTION) for _ in range(MAX_SILENT + 1)]
-        assert connection.await_end(streams[0]).status in GIVEN_UP
 
 
 def test_a_quota_counts_the_calls_that_are_under_way(build: Build):
@@ -252,8 +248,8 @@ def test_calls_that_are_still_under_way_can_be_cancelled(served: EngineServer, c
 
 
 def test_health_is_served(build: Build):
-    health, methods = build_health()
-    server = build(None, methods, [])
+    health = Health()
+    server = build([build_service(Config(), health.build_methods({}))], [])
     address = f"127.0.0.1:{server.add_port('127.0.0.1:0', None)}"
     server.start()
     with grpc.insecure_channel(address) as channel:

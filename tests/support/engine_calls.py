@@ -10,6 +10,7 @@ from tensor_reshape.server.engine.effects import Perform, perform
 from tensor_reshape.server.engine.engine import Engine
 from tensor_reshape.server.engine.lifecycle import Journal, Lifecycle, State
 from tensor_reshape.server.engine.sources import find_source
+from tensor_reshape.server.engine.stalls import Patience
 from tensor_reshape.server.engine.statuses import OK
 
 MESSAGE = 1024
@@ -66,7 +67,7 @@ class Caller:
         del state
         self.refusals.append(refusal)
 
-    def drop(self, refusal: LimitError) -> None:
+    def drop(self, refusal: LimitError | None) -> None:
         del refusal
         self.drops += 1
 
@@ -119,6 +120,7 @@ def make(
     max_calls: int = 1024,
     journal: Journal | None = None,
     clock: Callable[[], float] = time.monotonic,
+    patience: Patience | None = None,
 ) -> Engine:
     """Has room to receive so many messages, a quarter of them for addresses that have little."""
     config = Config(
@@ -126,7 +128,7 @@ def make(
     )
     # Less than may be configured, so that a few calls fill it.
     object.__setattr__(config, "memory_budget_bytes", 2 * (reads + 1) * message)
-    return Engine(config, journal, clock=clock)
+    return Engine(config, journal, clock=clock, patience=patience)
 
 
 def call_all(engine: Engine, hosts: range) -> list[Caller]:

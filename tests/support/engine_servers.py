@@ -1,6 +1,7 @@
 """Servers of methods that a test makes up, on gRPC's core or on the public parts of grpcio."""
 
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -8,7 +9,6 @@ from dataclasses import dataclass, field
 
 from http2 import SECONDS
 from tensor_reshape.rules.errors import InvalidRequestError, Reason
-from tensor_reshape.server.builtin.methods import BuiltinMethod
 from tensor_reshape.server.config import Config
 from tensor_reshape.server.engine.effects import build_perform
 from tensor_reshape.server.engine.engine import Engine
@@ -16,7 +16,7 @@ from tensor_reshape.server.engine.gates import Gate, Gates
 from tensor_reshape.server.engine.lifecycle import Ending, Event, Lifecycle, State
 from tensor_reshape.server.engine.services import Service
 from tensor_reshape.server.engine.sources import Sources
-from tensor_reshape.server.service.methods import Method, MethodTable, ReshapeService, StreamMethod
+from tensor_reshape.server.service.method_tables import Method, MethodTable, StreamMethod
 from tensor_reshape.server.service.works import Work
 from tensor_reshape.server.transports import Server
 
@@ -81,7 +81,7 @@ METHODS = MethodTable(
     (StreamMethod(STREAM, Echo),),
 )
 
-Build = Callable[[Service | None, Sequence[BuiltinMethod], Sequence[tuple[str, int]]], Server]
+Build = Callable[[Sequence[Service], Sequence[tuple[str, int]]], Server]
 
 
 @dataclass
@@ -111,24 +111,23 @@ def serve_engine(
     methods: MethodTable = METHODS,
     gates: Sequence[Gate] = (),
     pools: Mapping[Work, ThreadPoolExecutor] | None = None,
-    builtin: Sequence[BuiltinMethod] = (),
+    others: Sequence[Service] = (),
     options: Sequence[tuple[str, int]] = (),
     clock: Callable[[], float] | None = None,
 ) -> Iterator[EngineServer]:
     """Serves until the end of the block."""
     config, watcher = config or Config(), Watcher()
-    engine = Engine(config, watcher, Gates(gates), **({} if clock is None else {"clock": clock}))
+    engine = Engine(config, watcher, Gates(gates), clock or time.monotonic)
     own = {work: ThreadPoolExecutor(2, work.name) for work in Work} if pools is None else {}
     service = Service(
         engine,
         build_perform(None),
         Sources(config.proxy_address),
         methods,
-        ReshapeService(config.limits),
         pools or own,
         config.max_calls,
     )
-    server = build(service, builtin, options)
+    server = build((service, *others), options)
     address = f"127.0.0.1:{server.add_port('127.0.0.1:0', None)}"
     server.start()
     try:

@@ -19,7 +19,7 @@ from tensor_reshape.server.engine.sources import Source
 
 EVENTS = (
     "enter", "message_received", "answer_at_once", "request_work", "take_up", "answer", "sent", "reserve", "end",
-    "release", "sweep",
+    "release", "sweep", "close",
 )  # fmt: skip
 
 
@@ -77,7 +77,7 @@ class _Nobody:
     def give_up(self, refusal: LimitError, state: State) -> None:
         pass
 
-    def drop(self, refusal: LimitError) -> None:
+    def drop(self, refusal: LimitError | None) -> None:
         pass
 
 

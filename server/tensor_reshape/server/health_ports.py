@@ -11,8 +11,10 @@ import math
 from dataclasses import replace
 
 from tensor_reshape.rules.limits import MAX_HEADER_BYTES
-from tensor_reshape.server.builtin.methods import build_health
+from tensor_reshape.server.builtin.health import Health
+from tensor_reshape.server.builtin.methods import build_service
 from tensor_reshape.server.config import Config
+from tensor_reshape.server.engine.effects import perform
 from tensor_reshape.server.transport.listeners import bind
 from tensor_reshape.server.transport.options import build_options
 from tensor_reshape.server.transports import build_server
@@ -41,12 +43,13 @@ class HealthPort:
         Raises:
             ConfigError: the address cannot be bound.
         """
-        self._health, methods = build_health()
+        self._health = Health()
         self._is_stopping = False
         self._turns: int | None = 0
         self._turned_at = math.inf  # when these were last seen to change; infinite until they do
         small = replace(config, max_message_bytes=MAX_HEADER_BYTES, compression=False)
-        self._server = build_server(None, methods, build_options(small, max_connections, shares=shares))
+        self._service = build_service(small, self._health.build_methods({}))
+        self._server = build_server((self._service,), build_options(small, max_connections, shares=shares))
         self.address = bind(self._server, address, None, held=shares)
 
     def start(self) -> None:
@@ -60,6 +63,7 @@ class HealthPort:
             now: by `time.monotonic`.
             turns: how many the thread has made that receives the calls of the service; None: nobody knows.
         """
+        perform(self._service.engine.sweep())
         if turns is None or turns != self._turns:
             self._turns, self._turned_at = turns, now
         is_turning = now - self._turned_at < SILENT_SECONDS
@@ -78,6 +82,7 @@ class HealthPort:
     def end(self) -> None:
         """Ends all that is under way there."""
         self._health.end_watches()
+        perform(self._service.engine.close())
         self._server.stop()
         self._server.cancel_calls()
         self._server.wait(_STOP_SECONDS)

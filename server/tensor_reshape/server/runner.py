@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import TypeAlias
@@ -16,7 +17,8 @@ from google.protobuf.descriptor import MethodDescriptor
 
 from tensor_reshape.runtime.allocators import keep_freed_memory
 from tensor_reshape.server.builtin import channelz
-from tensor_reshape.server.builtin.methods import HEALTH_SERVICE, BuiltinMethod, build_checks, build_health
+from tensor_reshape.server.builtin.health import HEALTH_SERVICE, Health
+from tensor_reshape.server.builtin.methods import build_service as build_builtin_service
 from tensor_reshape.server.builtin.reflection import Reflection
 from tensor_reshape.server.config import COST_FACTOR, STOP_SIGNALS, Config, ConfigError
 from tensor_reshape.server.engine.budgets import count_pool_bytes
@@ -43,7 +45,8 @@ from tensor_reshape.server.process.pools import start_threads
 from tensor_reshape.server.process.resources import count_connections
 from tensor_reshape.server.security.access import Access
 from tensor_reshape.server.service.backend import import_gather
-from tensor_reshape.server.service.methods import MethodTable, ReshapeService
+from tensor_reshape.server.service.method_tables import MethodTable
+from tensor_reshape.server.service.methods import ReshapeService
 from tensor_reshape.server.service.server_infos import build_info_method
 from tensor_reshape.server.service.works import WORK_THREADS, Work
 from tensor_reshape.server.side_ports import SidePorts
@@ -105,12 +108,16 @@ class Runner:
         self._watchers = Watchers(config)
         # Quotas last: they count for callers whom the others have named, and let in.
         passed = Gates((*self._watchers.gates, *self._access.gates, *gates, *build_quotas(config)))
-        served = _build_service(config, service, methods, (*self._watchers.observers, *observers), passed)
+        served = _build_service(config, methods, (*self._watchers.observers, *observers), passed)
         self._engine, self._perform, self._pools = served.engine, served.perform, served.pools
-        self._health, builtin = build_health()
-        builtin += self._build_introspection(passed)
+        self._health = Health()
+        health = self._health.build_methods(build_probes(self._health.is_serving))
+        self._builtin = (
+            build_builtin_service(config, health),
+            build_builtin_service(config, self._build_introspection(), passed, self._pools),
+        )
         options = build_options(config, self._max_connections, shares=self._shares_ports)
-        self._server = build_server(served, builtin, options)
+        self._server = build_server((served, *self._builtin), options)
         self.addresses = tuple(
             bind(self._server, address, self._access.build_credentials(), held=self._shares_ports)
             for address in config.listen
@@ -118,7 +125,7 @@ class Runner:
         self._side_ports = SidePorts(
             replace(config, listen=self.addresses), self._max_connections, shares=self._shares_ports
         )
-        self._side_ports.open_gateway(served, self._health.is_serving, self._access.find_context)
+        self._side_ports.open_gateway(served, service, self._health.is_serving, self._access.find_context)
         if private_address is not None:
             self._server.add_port(private_address, None)
         self._count_unknown: Callable[[], None] = lambda: None
@@ -189,18 +196,18 @@ class Runner:
     def _end_open_calls(self) -> None:
         """Ends the calls that stay open for as long as their callers like: they would use up the grace."""
         self._health.end_watches()
-        self._reflection.end_streams()
+        for service in self._builtin:
+            service.perform(service.engine.close())
 
     def _note_unknown(self, method: str) -> None:
         if method != HEARTBEAT_METHOD:  # a worker's own heartbeats are nobody's calls
             self._count_unknown()
             log_unknown_method(method)
 
-    def _build_introspection(self, gates: Gates) -> list[BuiltinMethod]:
-        """Returns what else tells of the server itself; `gates` are asked for reflection and channelz."""
-        checks = build_checks(build_probes(self._health.is_serving), self._health)
-        reflected = self._reflection.build_methods(gates) if self._config.reflects else []
-        return [*checks, *reflected, *(channelz.build_methods(gates) if self._config.channelz else [])]
+    def _build_introspection(self) -> MethodTable:
+        """Returns what tells of the server itself, but for health: not for everybody."""
+        asked = channelz.build_methods() if self._config.channelz else ()
+        return MethodTable(asked, self._reflection.build_methods() if self._config.reflects else ())
 
     def _build_housekeeper(self) -> Housekeeper:
         # Half of what one of the largest messages takes: who sends one after another keeps the memory for them.
@@ -210,6 +217,7 @@ class Runner:
                 self._end_if_deaf,
                 lambda: self._access.look(time.monotonic()),
                 lambda: self._perform(self._engine.sweep()),
+                *(partial(_sweep, service) for service in self._builtin),
                 lambda: memory.look(self._engine.used_bytes, time.monotonic()),
                 lambda: self._side_ports.look(time.monotonic(), self._server.turns),
             )
@@ -221,9 +229,11 @@ class Runner:
             end_process("the thread that serves calls has ended")
 
 
-def _build_service(
-    config: Config, answers: ReshapeService, methods: MethodTable, observers: Sequence[Observer], gates: Gates
-) -> Service:
+def _sweep(service: Service) -> None:
+    service.perform(service.engine.sweep())
+
+
+def _build_service(config: Config, methods: MethodTable, observers: Sequence[Observer], gates: Gates) -> Service:
     """Returns the methods with what their calls share; starts the threads.
 
     Raises:
@@ -237,7 +247,6 @@ def _build_service(
         perform=build_perform(None if journal is None else journal.deliver),
         sources=Sources(config.proxy_address),
         methods=methods,
-        answers=answers,
         pools=pools,
         max_calls=config.max_calls,
     )

@@ -10,6 +10,7 @@ from tensor_reshape.server.config import Config, ConfigError
 from tensor_reshape.server.engine.services import Service
 from tensor_reshape.server.health_ports import HealthPort
 from tensor_reshape.server.process.housekeeping import end_process
+from tensor_reshape.server.service.methods import ReshapeService
 
 if TYPE_CHECKING:
     from tensor_reshape.server.http.gateways import Gateway
@@ -47,6 +48,7 @@ class SidePorts:
     def open_gateway(
         self,
         service: Service,
+        answers: ReshapeService,
         is_serving: Callable[[], bool],
         find_context: Callable[[], ssl.SSLContext | None],
     ) -> None:
@@ -59,6 +61,7 @@ class SidePorts:
             self._gateway = import_gateway()(
                 self._config,
                 service,
+                answers,
                 is_serving=is_serving,
                 find_context=find_context,
                 shares=self._shares,

@@ -9,33 +9,25 @@ What it does not guarantee, because grpcio's own server does not offer it:
 """
 
 import threading
-import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import partial
 from queue import SimpleQueue
-from typing import NoReturn, TypeVar
+from typing import NoReturn
 
 import grpc
 
 from tensor_reshape.rules.errors import LimitError, Reason
-from tensor_reshape.server.builtin.bounded_calls import answer, ask_gates, make_room
-from tensor_reshape.server.builtin.health import Health
-from tensor_reshape.server.builtin.methods import BuiltinMethod, Shape
 from tensor_reshape.server.engine.call_logs import log_bad_end
 from tensor_reshape.server.engine.heads import CallHead, note_answer
-from tensor_reshape.server.engine.lifecycle import GONE, Ending, Lifecycle, State
+from tensor_reshape.server.engine.lifecycle import Ending, Lifecycle, State
 from tensor_reshape.server.engine.services import Service
-from tensor_reshape.server.engine.sources import Sources
 from tensor_reshape.server.engine.statuses import OK, End, choose_end, refuse_empty_call
-from tensor_reshape.server.service.methods import Method, StreamMethod
-from tensor_reshape.wire.status import Status
+from tensor_reshape.server.service.method_tables import Method, StreamMethod, Watch, WatchMethod
 
 _THREADS = 128
-_NEWS_SECONDS = 0.2  # how often a watch looks for news: it has a thread, and nothing wakes it
 _FOREVER = 1e9
-
-_Answer = TypeVar("_Answer")
 
 
 class StockCall:
@@ -114,6 +106,32 @@ class StockCall:
         session.finish()
         self._perform(self._engine.end(self.life, OK).effects)
 
+    def tell(self, method: WatchMethod, raw: bytes | None) -> Iterator[bytes]:
+        """Yields news until there will be no more, or the caller has gone.
+
+        Raises:
+            ReshapeError: the call ends with this refusal.
+        """
+        self.enter()
+        if raw is None:
+            self._engine.message_received(self.life, None)
+            raise refuse_empty_call()
+        self.take(raw)
+        news = threading.Event()
+        with _following(method.open(raw)) as watch:
+            watch.begin(news.set, self._source)
+            self._context.add_callback(news.set)
+            while self._context.is_active():
+                news.clear()
+                latest = watch.find_news()
+                if latest is not None:
+                    yield latest
+                elif watch.is_over:
+                    break
+                else:
+                    news.wait()
+        self._perform(self._engine.end(self.life, OK).effects)
+
     def take(self, raw: bytes) -> None:
         """Notes that a message has arrived.
 
@@ -148,9 +166,10 @@ class StockCall:
         if state is State.RECEIVING:
             self._context.cancel()  # nothing else ends a read; the caller sees CANCELLED
 
-    def drop(self, refusal: LimitError) -> None:
+    def drop(self, refusal: LimitError | None) -> None:
         """Ends the call at once; see `ServedCall`."""
-        log_bad_end(self._head, Ending("CANCELLED", str(refusal.reason)), self.life.began)
+        if refusal is not None:
+            log_bad_end(self._head, Ending("CANCELLED", str(refusal.reason)), self.life.began)
         self._context.cancel()
 
     def _on_over(self) -> None:
@@ -171,23 +190,23 @@ class StockServer(grpc.GenericRpcHandler):
     is_deaf = False
     turns = None
 
-    def __init__(
-        self, service: Service | None, builtin: Iterable[BuiltinMethod], options: Sequence[tuple[str, int]]
-    ) -> None:
+    def __init__(self, services: Sequence[Service], options: Sequence[tuple[str, int]]) -> None:
         """Makes a server that listens nowhere yet: see `transports.build_server`."""
         self.begun = 0
         self.on_unknown: Callable[[str], None] = lambda _name: None
-        sources = Sources() if service is None else service.sources
-        self._handlers = {method.name: _build_builtin(method, sources) for method in builtin}
-        if service is not None:
+        self._handlers: dict[str, grpc.RpcMethodHandler[bytes, bytes]] = {}
+        for service in services:
             for unary in service.methods.unary:
                 serve = partial(_serve_unary, service, unary)
                 self._handlers[unary.name] = grpc.stream_unary_rpc_method_handler(serve)
             for stream in service.methods.streams:
-                serve_stream = partial(_serve_stream, service, stream)
-                self._handlers[stream.name] = grpc.stream_stream_rpc_method_handler(serve_stream)
+                answer_stream = partial(_serve_stream, service, stream)
+                self._handlers[stream.name] = grpc.stream_stream_rpc_method_handler(answer_stream)
+            for watch in service.methods.watches:
+                tell = partial(_serve_watch, service, watch)
+                self._handlers[watch.name] = grpc.stream_stream_rpc_method_handler(tell)
         self._stopped: threading.Event | None = None
-        most = service.max_calls if service else _THREADS
+        most = sum(service.max_calls for service in services) or None
         # By name: instrumentations add arguments of their own.
         self._server = grpc.server(
             ThreadPoolExecutor(_THREADS), handlers=[self], options=options, maximum_concurrent_rpcs=most
@@ -256,95 +275,25 @@ def _serve_stream(
         call.refuse(error)
 
 
-class BuiltinCall:
-    """One call of health, reflection or channelz: as in `builtin.calls`, but with a thread."""
-
-    def __init__(self, method: BuiltinMethod, context: grpc.ServicerContext) -> None:
-        """Idle until `enter`."""
-        self._served, self._context = method, context
-        self._head = _build_head(method.name, context)
-        self._began = time.monotonic()
-
-    def enter(self, sources: Sources) -> None:
-        """Asks the gates for the call, and takes a slot for a stream; `sources` finds whose the call is.
-
-        Raises:
-            Exception: a gate refuses the call; grpcio ends it then.
-        """
-        address = sources.find(self._head.peer, self._head.metadata).address
-        end = ask_gates(self._served.gates, self._find_head, address)
-        if end is not None:
-            self._refuse(end)
-        if self._served.shape is Shape.EXCHANGE:
-            make_room(self._served.slots, self, address)
-        if not self._context.add_callback(self._on_over):
-            self._on_over()
-
-    def answer(self, respond: Callable[[bytes], _Answer | Status], raw: bytes) -> _Answer:
-        """Returns the answer to a message.
-
-        Raises:
-            Exception: the call ends badly, by grpcio.
-        """
-        outcome = answer(self._find_head, respond, raw)
-        if isinstance(outcome, End):
-            self._refuse(outcome)
-        return outcome
-
-    def give_up(self, refusal: LimitError | None) -> None:
-        """Ends the call; see `BoundedCall`. Its caller sees CANCELLED: the thread that could send more is waiting."""
-        if refusal is not None:
-            log_bad_end(self._head, Ending(GONE.code, str(refusal.reason)), self._began)
-        self._context.cancel()
-
-    def _refuse(self, end: End) -> NoReturn:
-        log_bad_end(self._head, end.ending, self._began, end.field)
-        _abort(self._context, end)
-
-    def _find_head(self) -> CallHead:
-        return self._head
-
-    def _on_over(self) -> None:
-        self._served.slots.free(self)
-        self._head.leave()
-
-
-def _build_builtin(method: BuiltinMethod, sources: Sources) -> "grpc.RpcMethodHandler[bytes, bytes]":
-    if method.shape is Shape.ANSWER:
-        return grpc.unary_unary_rpc_method_handler(partial(_answer, method, sources))
-    if method.shape is Shape.EXCHANGE:
-        return grpc.stream_stream_rpc_method_handler(partial(_exchange, method, sources))
-    return grpc.unary_stream_rpc_method_handler(partial(_watch, method, sources))
-
-
-def _answer(method: BuiltinMethod, sources: Sources, raw: bytes, context: grpc.ServicerContext) -> bytes:
-    call = BuiltinCall(method, context)
-    call.enter(sources)
-    return call.answer(method.respond, raw)
-
-
-def _exchange(
-    method: BuiltinMethod, sources: Sources, requests: Iterator[bytes], context: grpc.ServicerContext
+def _serve_watch(
+    service: Service, method: WatchMethod, requests: Iterator[bytes], context: grpc.ServicerContext
 ) -> Iterator[bytes]:
-    call = BuiltinCall(method, context)
-    call.enter(sources)
-    for raw in requests:
-        yield call.answer(method.respond, raw)
+    call = StockCall(method.name, service, context)
+    try:
+        yield from call.tell(method, next(requests, None))
+    except grpc.RpcError:
+        raise  # the call is over
+    except Exception as error:  # noqa: BLE001 - whatever it is, the caller is told no more than that
+        call.refuse(error)
 
 
-def _watch(method: BuiltinMethod, sources: Sources, raw: bytes, context: grpc.ServicerContext) -> Iterator[bytes]:
-    call = BuiltinCall(method, context)
-    call.enter(sources)
-    watch = call.answer((method.health or Health()).open_watch, raw)
-    over = threading.Event()
-    context.add_callback(over.set)
-    while not over.is_set():
-        news = watch.find_news()
-        if news is not None:
-            yield news
-        elif watch.is_over:
-            return
-        over.wait(_NEWS_SECONDS)
+@contextmanager
+def _following(watch: Watch) -> Iterator[Watch]:
+    """Ends a watch with the block."""
+    try:
+        yield watch
+    finally:
+        watch.end()
 
 
 def _build_head(method: str, context: grpc.ServicerContext) -> CallHead:

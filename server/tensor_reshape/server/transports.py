@@ -5,7 +5,6 @@ from typing import Protocol
 
 import grpc
 
-from tensor_reshape.server.builtin.methods import BuiltinMethod
 from tensor_reshape.server.engine.services import Service
 from tensor_reshape.server.grpc_core.probes import find_obstacle
 
@@ -55,20 +54,17 @@ def choose_serving() -> str:
     return STOCK if find_obstacle() else CORE
 
 
-def build_server(
-    service: Service | None, builtin: Sequence[BuiltinMethod], options: Sequence[tuple[str, int]]
-) -> Server:
+def build_server(services: Sequence[Service], options: Sequence[tuple[str, int]]) -> Server:
     """Returns a server that listens nowhere yet.
 
     Args:
-        service: what is served; None: nothing but `builtin`.
-        builtin: health, reflection and the like.
+        services: what is served.
         options: channel arguments of gRPC's core.
     """
     if choose_serving() == CORE:
         from tensor_reshape.server.handlers.servers import build_core_server  # noqa: PLC0415 - the probe comes first
 
-        return build_core_server(service, builtin, options)
+        return build_core_server(services, options)
     from tensor_reshape.server.stock import StockServer  # noqa: PLC0415 - hardly any server needs it
 
-    return StockServer(service, builtin, options)
+    return StockServer(services, options)

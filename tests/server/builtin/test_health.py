@@ -1,28 +1,19 @@
 """What the server says of itself, and to whom: without a socket."""
 
+from collections import Counter
+from functools import partial
+
 import pytest
 from grpc_health.v1 import health_pb2
 
-from tensor_reshape.rules.errors import LimitError, ReshapeError
+from tensor_reshape.rules.errors import LimitError, Reason, ReshapeError
 from tensor_reshape.server.builtin.health import MAX_WATCHES_PER_CONNECTION, Health
+from tensor_reshape.server.engine.sources import find_source
+from tensor_reshape.server.engine.statuses import StatusError
 from tensor_reshape.wire.methods import SERVICE
-from tensor_reshape.wire.status import Status
 
+SOURCE = find_source("ipv4:127.0.0.1:1")
 SERVING, NOT_SERVING, UNKNOWN = b"\x08\x01", b"\x08\x02", b"\x08\x03"
-
-
-class Watcher:
-    """A call of Watch that keeps what it was told."""
-
-    def __init__(self) -> None:
-        self.looks = 0
-        self.refusals: list[LimitError | None] = []
-
-    def look(self) -> None:
-        self.looks += 1
-
-    def give_up(self, refusal: LimitError | None) -> None:
-        self.refusals.append(refusal)
 
 
 def build_request(service: str = "") -> bytes:
@@ -38,9 +29,9 @@ def test_a_server_serves_until_it_says_that_it_does_not(service: str):
 
 
 def test_another_service_is_not_found():
-    status = Health().check(build_request("another"))
-    assert isinstance(status, Status)
-    assert status.code.name == "NOT_FOUND"
+    with pytest.raises(StatusError) as caught:
+        Health().check(build_request("another"))
+    assert caught.value.status.code.name == "NOT_FOUND"
 
 
 # The oldest of the health package that is admitted has no List, and then no server has.
@@ -68,18 +59,27 @@ def test_a_watcher_of_another_service_is_told_that_it_is_unknown():
 
 
 def test_all_who_watch_look_when_there_is_news_and_no_longer_when_they_have_left():
-    health, stays, leaves = Health(), Watcher(), Watcher()
-    for watcher in (stays, leaves):
-        health.join(watcher, "a")
-    health.leave(leaves)
+    health, looks = Health(), Counter[str]()
+    for name in ("stays", "leaves"):
+        watch = health.open_watch(build_request())
+        watch.begin(partial(looks.update, [name]), SOURCE)
+    watch.end()
     health.stop_serving()
     health.end_watches()
-    assert (stays.looks, leaves.looks) == (2, 0)
+    assert looks == {"stays": 2}
 
 
-def test_one_connection_has_only_so_many_watches_and_keeps_the_first():
+def test_one_connection_has_only_so_many_watches():
     health = Health()
-    watchers = [Watcher() for _ in range(MAX_WATCHES_PER_CONNECTION + 1)]
-    for watcher in watchers:
-        health.join(watcher, "ipv4:127.0.0.1:1")
-    assert [len(watcher.refusals) for watcher in watchers] == [0] * MAX_WATCHES_PER_CONNECTION + [1]
+    watches = [health.open_watch(build_request()) for _ in range(MAX_WATCHES_PER_CONNECTION + 1)]
+    for watch in watches[1:]:
+        watch.begin(looks_nowhere, SOURCE)
+    with pytest.raises(LimitError) as caught:
+        watches[0].begin(looks_nowhere, SOURCE)
+    assert caught.value.reason == Reason.SERVER_BUSY
+    watches[1].end()
+    watches[0].begin(looks_nowhere, SOURCE)
+
+
+def looks_nowhere() -> None:
+    pass

@@ -7,7 +7,7 @@ from grpc_reflection.v1alpha.reflection_pb2 import ServerReflectionRequest as Re
 from grpc_reflection.v1alpha.reflection_pb2 import ServerReflectionResponse as Response
 
 from tensor_reshape.rules.errors import ReshapeError
-from tensor_reshape.server.builtin.methods import HEALTH_SERVICE
+from tensor_reshape.server.builtin.health import HEALTH_SERVICE
 from tensor_reshape.server.builtin.reflection import Reflection
 from tensor_reshape.v1 import reshape_pb2
 from tensor_reshape.wire.methods import SERVICE

@@ -15,7 +15,7 @@ from http2 import Kind as Frame
 from in_process import BlockedBackend
 from raw_streams import begin, open_stream
 from tensor_reshape.rules.errors import Reason
-from tensor_reshape.server.builtin.bounded_calls import MAX_SILENT
+from tensor_reshape.server.builtin.methods import MAX_SILENT
 from tensor_reshape.server.engine.call_logs import AccessLog, log_bad_end
 from tensor_reshape.server.engine.heads import CallHead
 from tensor_reshape.server.engine.lifecycle import Ending, Event, State
@@ -145,7 +145,7 @@ def test_a_silent_health_check_that_has_to_go_has_a_line(address: str, lines: Li
     with Connection(address) as connection:
         for _ in range(MAX_SILENT + 1):
             connection.open(HEALTH_CHECK)
-        assert lines.await_line("refused")["reason"] == Reason.SERVER_BUSY
+        assert lines.await_line("refused")["reason"] == Reason.STALLED
 
 
 def test_a_good_call_has_no_line_and_tells_no_id(address: str, lines: Lines):

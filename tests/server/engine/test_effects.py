@@ -34,8 +34,8 @@ class Recorder(Caller):
     def give_up(self, refusal: LimitError, state: State) -> None:
         self._note(f"GIVE_UP {refusal.reason} {state.name}")
 
-    def drop(self, refusal: LimitError) -> None:
-        self._note(f"DROP {refusal.reason}")
+    def drop(self, refusal: LimitError | None) -> None:
+        self._note(f"DROP {refusal.reason if refusal else None}")
 
     def _note(self, what: str) -> None:
         if what.split(maxsplit=1)[0] == self._fails_at:
@@ -63,6 +63,12 @@ def test_each_kind_of_effect_is_done_by_the_call(kind: Kind):
     perform([call.build(kind)])
     assert call.done == DONE[kind]
     assert (call.life.served is call) == (kind is not Kind.FORGET)
+
+
+def test_a_call_is_dropped_without_a_refusal_where_the_server_stops():
+    call = Recorder()
+    perform([Effect(Kind.DROP, call.life)])
+    assert call.done == ["DROP None"]
 
 
 @pytest.mark.parametrize("kind", Kind, ids=lambda kind: kind.name)

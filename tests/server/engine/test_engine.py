@@ -8,7 +8,7 @@ import pytest
 from engine_calls import MESSAGE, METHOD, PEER, WORK, Caller, call_all, make, name_peer
 from tensor_reshape.rules.errors import LimitError, Reason
 from tensor_reshape.server.config import COST_FACTOR, Config
-from tensor_reshape.server.engine.effects import Effect, Kind
+from tensor_reshape.server.engine.effects import Effect, Kind, perform
 from tensor_reshape.server.engine.lifecycle import ASK_BELOW_UNSENT, Lifecycle, State
 from tensor_reshape.server.engine.sources import find_source
 from tensor_reshape.server.engine.statuses import OK
@@ -261,3 +261,22 @@ def test_no_call_waits_behind_one_whose_connection_has_grown_above_its_share():
     working.leave()
     outcomes = [json.loads(line)["outcome"] for line in engine.lines if "START_WORK" in line]
     assert outcomes == [["0 START_WORK"], ["1 START_WORK"], ["4 START_WORK"], ["1 FORGET", "2 START_WORK"]]
+
+
+def test_a_server_that_stops_drops_the_calls_that_rest():
+    engine = make(3)
+    receiving, working, waiting = Caller(engine), Caller(engine).arrive(1), Caller(engine)
+    perform(engine.close())
+    assert [caller.drops for caller in (receiving, working, waiting)] == [1, 0, 1]
+    receiving.leave()
+    waiting.leave()
+    working.end(1).leave()
+    assert (engine.used_bytes, engine.is_idle) == (0, True)
+
+
+def test_a_call_is_dropped_once_when_the_server_stops():
+    engine = make(2)
+    caller = Caller(engine)
+    for _ in range(2):
+        perform(engine.close())
+    assert caller.drops == 1

@@ -75,7 +75,7 @@ class ModelCall:
     def give_up(self, refusal: LimitError, state: State) -> None:
         raise AssertionError(refusal, state)
 
-    def drop(self, refusal: LimitError) -> None:
+    def drop(self, refusal: LimitError | None) -> None:
         del refusal
         raise AssertionError
 

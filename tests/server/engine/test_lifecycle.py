@@ -89,7 +89,7 @@ class Nothing:
     def give_up(self, refusal: LimitError, state: State) -> None:
         pass
 
-    def drop(self, refusal: LimitError) -> None:
+    def drop(self, refusal: LimitError | None) -> None:
         del refusal
 
 

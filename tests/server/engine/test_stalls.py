@@ -8,7 +8,7 @@ from tensor_reshape.server.engine.budgets import MAX_READS
 from tensor_reshape.server.engine.effects import Kind
 from tensor_reshape.server.engine.engine import Engine
 from tensor_reshape.server.engine.lifecycle import TRICKLE_BYTES_PER_SECOND, State
-from tensor_reshape.server.engine.stalls import MIN_BYTES_PER_SECOND, MIN_PRESSURE_SECONDS, SHORT_SECONDS
+from tensor_reshape.server.engine.stalls import MIN_BYTES_PER_SECOND, MIN_PRESSURE_SECONDS, SHORT_SECONDS, Patience
 
 STALLED, BUSY = [str(Reason.STALLED)], [str(Reason.SERVER_BUSY)]
 
@@ -203,3 +203,19 @@ def test_calls_that_only_wait_for_a_thread_press_nobody(clock: Clock):
     queued.arrive().work()
     swept.wait(MIN_PRESSURE_SECONDS + 1)
     assert (slow.reasons, queued.reasons) == ([], [])
+
+
+def test_a_call_waits_longer_than_another_may_keep_it_waiting(clock: Clock):
+    engine = make(1, clock=clock, patience=Patience(stall_seconds=30.0, pressure_seconds=1.0, wait_seconds=5.0))
+    swept = Swept(clock, engine)
+    silent, waiting = Caller(engine), Caller(engine)
+    swept.wait(1.1)
+    assert (silent.reasons, waiting.reasons) == (STALLED, [])
+
+
+def test_a_call_that_has_waited_too_long_is_refused(clock: Clock):
+    engine = make(1, clock=clock, patience=Patience(stall_seconds=30.0, pressure_seconds=20.0, wait_seconds=5.0))
+    swept = Swept(clock, engine)
+    _, waiting = Caller(engine), Caller(engine)
+    swept.wait(5.1)
+    assert waiting.reasons == BUSY

@@ -18,7 +18,7 @@ from tensor_reshape.server.engine.engine import Engine
 from tensor_reshape.server.engine.lifecycle import Event, IllegalEventError, State
 from tensor_reshape.server.handlers.calls import ServiceCall, StreamCall, UnaryCall
 from tensor_reshape.server.handlers.servers import build_core_server
-from tensor_reshape.server.service.methods import Method
+from tensor_reshape.server.service.method_tables import Method
 from tensor_reshape.server.service.works import Work
 
 CANCEL, CANCELLED = bytes(3) + b"\x08", {"1", "RST"}

@@ -7,7 +7,7 @@ import httpx
 from tensor_reshape.rules.errors import InvalidRequestError, Reason
 from tensor_reshape.server.http.apps import MethodApp
 from tensor_reshape.server.http.askers import ask_here
-from tensor_reshape.server.service.methods import IsOver, Method
+from tensor_reshape.server.service.method_tables import IsOver, Method
 
 
 def answer(message: bytes, _is_over: IsOver) -> bytes:

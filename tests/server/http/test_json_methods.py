@@ -15,7 +15,8 @@ from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason,
 from tensor_reshape.rules.limits import DEFAULT_LIMITS, Limits
 from tensor_reshape.rules.questions import ShapeRequest
 from tensor_reshape.server.http.json_methods import MAX_QUESTION_BYTES, build_json_methods
-from tensor_reshape.server.service.methods import Method, ReshapeService
+from tensor_reshape.server.service.method_tables import Method
+from tensor_reshape.server.service.methods import ReshapeService
 from tensor_reshape.v1 import reshape_pb2
 from tensor_reshape.wire.inference import build_infer_request
 

@@ -8,7 +8,8 @@ from tensor_reshape.rules.limits import DEFAULT_LIMITS, MAX_HEADER_BYTES
 from tensor_reshape.server.oip.messages import SERVICE, InferMessage, find_class, find_path
 from tensor_reshape.server.oip.methods import build_methods, build_probes
 from tensor_reshape.server.oip.shared_memory import SharedMemory
-from tensor_reshape.server.service.methods import Method, MethodTable, ReshapeService
+from tensor_reshape.server.service.method_tables import Method, MethodTable
+from tensor_reshape.server.service.methods import ReshapeService
 
 TABLE = build_methods(ReshapeService(DEFAULT_LIMITS), DEFAULT_LIMITS, SharedMemory(None))
 

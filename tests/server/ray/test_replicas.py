@@ -16,7 +16,8 @@ from tensor_reshape.rules.limits import Limits
 from tensor_reshape.server.config import Config
 from tensor_reshape.server.engine.statuses import INTERNAL_ERROR
 from tensor_reshape.server.ray.replicas import EndedError, ReshapeReplica, add_reshape_service, read_limits
-from tensor_reshape.server.service.methods import Method, ReshapeService, StreamMethod
+from tensor_reshape.server.service.method_tables import Method, StreamMethod
+from tensor_reshape.server.service.methods import ReshapeService
 from tensor_reshape.v1 import reshape_pb2
 from tensor_reshape.wire.methods import INFER_SHAPE, STREAM_RESHAPE
 from tensor_reshape.wire.status import decode_refusal

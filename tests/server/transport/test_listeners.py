@@ -13,7 +13,7 @@ from tensor_reshape.server.transports import Server, build_server
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    server = build_server(None, [], [("grpc.so_reuseport", 0)])
+    server = build_server([], [("grpc.so_reuseport", 0)])
     yield server
     server.stop()
 
@@ -48,7 +48,7 @@ def test_a_port_that_is_held_is_taken_for_others_and_can_be_bound_by_who_shares_
     try:
         with pytest.raises(ConfigError):
             hold(address)
-        sharing = build_server(None, [], [("grpc.so_reuseport", 1)])
+        sharing = build_server([], [("grpc.so_reuseport", 1)])
         assert bind(sharing, address, None, held=True) == address
         sharing.stop()
     finally:

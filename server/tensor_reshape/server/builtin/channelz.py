@@ -1,7 +1,6 @@
 """Channelz, `grpc.channelz.v1`: what gRPC's core knows of the connections of this process, for tools as `grpcdebug`.
 
-- What is asked is answered by grpcio-channelz's servicer. Its methods are served as those of
-  health are, with gates.
+- What is asked is answered by grpcio-channelz's servicer. Its methods are served with gates.
 - The core walks over its connections with the interpreter's lock: GetServers takes 40 microseconds of CPU for each of
   them, 0.2 s with 5,000, in which nothing else is answered. On a thread of its own it would be no different. It also
   tells the addresses of all callers. So it is not for strangers: see `Config`.
@@ -17,10 +16,9 @@ from google.protobuf.message_factory import GetMessageClass
 from grpc_channelz.v1 import channelz_pb2
 from grpc_channelz.v1.channelz import ChannelzServicer
 
-from tensor_reshape.server.builtin.bounded_calls import MAX_SILENT, BoundedCall
-from tensor_reshape.server.builtin.call_slots import CallSlots
-from tensor_reshape.server.builtin.methods import BuiltinMethod, Shape
-from tensor_reshape.server.engine.gates import Gates
+from tensor_reshape.server.builtin.methods import build_method
+from tensor_reshape.server.engine.statuses import StatusError
+from tensor_reshape.server.service.method_tables import Method
 from tensor_reshape.wire.fields import parse_message
 from tensor_reshape.wire.status import Status
 
@@ -32,18 +30,18 @@ NAMES = tuple(f"/{SERVICE.full_name}/{method.name}" for method in SERVICE.method
 _NOT_FOUND = Status(grpc.StatusCode.NOT_FOUND, "nothing of this kind has that number", ())
 
 
-def build_methods(gates: Gates) -> list[BuiltinMethod]:
-    """Returns the methods; `gates` are asked for their calls."""
-    slots = CallSlots[BoundedCall](MAX_SILENT)
+def build_methods() -> tuple[Method, ...]:
+    """Returns the methods."""
     pairs = zip(NAMES, SERVICE.methods, strict=True)
-    return [BuiltinMethod(name, Shape.ANSWER, partial(respond, method), slots, gates) for name, method in pairs]
+    return tuple(build_method(name, partial(respond, method)) for name, method in pairs)
 
 
-def respond(method: MethodDescriptor, raw: bytes) -> bytes | Status:
-    """Answers a message; NOT_FOUND where nothing has the number that it asks for.
+def respond(method: MethodDescriptor, raw: bytes) -> bytes:
+    """Answers a message.
 
     Raises:
         ReshapeError: MESSAGE_MALFORMED.
+        StatusError: NOT_FOUND, where nothing has the number that it asks for.
         RuntimeError: the answer of gRPC's core cannot be read.
     """
     request = parse_message(GetMessageClass(method.input_type), raw)
@@ -53,7 +51,7 @@ def respond(method: MethodDescriptor, raw: bytes) -> bytes | Status:
     if response is not None:
         return response.SerializeToString()
     if outcome.code is grpc.StatusCode.NOT_FOUND:
-        return _NOT_FOUND
+        raise StatusError(_NOT_FOUND)
     raise RuntimeError(outcome.details)
 
 

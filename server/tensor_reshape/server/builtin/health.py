@@ -1,19 +1,26 @@
-"""`grpc.health.v1`: what is said, and to whom. Who says it, and when, are the calls of `builtin`.
+"""`grpc.health.v1`: what is said, and to whom.
 
 Nothing is sent here, and no lock is held while others are told that there is news: whoever sends under a lock that a
 leaving watcher needs can stop the server (grpcio-health-checking's servicer does).
 """
 
-from typing import Protocol
+import threading
+from collections.abc import Callable, Mapping
 
 import grpc
 from grpc_health.v1 import health_pb2
 
-from tensor_reshape.server.builtin.bounded_calls import MAX_SILENT, BoundedCall, end_calls, make_room
-from tensor_reshape.server.builtin.call_slots import CallSlots
-from tensor_reshape.wire.fields import parse_message
+from tensor_reshape.server.builtin.methods import Respond, build_method
+from tensor_reshape.server.engine.ledger import Pool
+from tensor_reshape.server.engine.sources import Source
+from tensor_reshape.server.engine.stalls import refuse_busy
+from tensor_reshape.server.engine.statuses import StatusError
+from tensor_reshape.server.service.method_tables import MethodTable, WatchMethod
+from tensor_reshape.wire.fields import check_header_size, parse_message
 from tensor_reshape.wire.methods import SERVICE
 from tensor_reshape.wire.status import Status
+
+HEALTH_SERVICE = health_pb2.DESCRIPTOR.services_by_name["Health"]
 
 MAX_WATCHES = 4096
 """How many watches may be open."""
@@ -23,17 +30,11 @@ MAX_WATCHES_PER_CONNECTION = 16
 
 _Response = health_pb2.HealthCheckResponse
 _SERVICES = ("", SERVICE)
-
-
-class Watcher(BoundedCall, Protocol):
-    """A call of Watch."""
-
-    def look(self) -> None:
-        """Asks the call's `Watch` for news; called on any thread."""
+_RESERVED_PART = 8  # of the watches a part in so many is left for addresses that have few
 
 
 class Watch:
-    """What one watcher knows, and is to know."""
+    """What one watcher knows, and is to know: a `service.methods.Watch`."""
 
     def __init__(self, health: "Health", *, known: bool) -> None:
         """Knows nothing. Of the service it keeps whether this server has it: a name may be long."""
@@ -55,21 +56,41 @@ class Watch:
         self._told = latest
         return latest
 
+    def begin(self, look: Callable[[], None], source: tuple[str, str]) -> None:
+        """Has `look` called, on any thread, whenever there may be news; see `service.methods.Watch`.
+
+        Raises:
+            LimitError: SERVER_BUSY.
+        """
+        self._health.join(self, look, Source(*source))
+
+    def end(self) -> None:
+        """Ends that; nothing where it has not begun, or has ended."""
+        self._health.leave(self)
+
 
 class Health:
     """Says whether this server serves: as a whole ("") and by the name of its service.
 
     Attributes:
         is_over: whether all watches end.
-        silent: the calls whose message has not come.
     """
 
     def __init__(self) -> None:
         """Starts with SERVING: it is registered on a server that is about to start."""
         self.is_over = False
-        self.silent = CallSlots[BoundedCall](MAX_SILENT)
         self._status = _Response.SERVING  # read on any thread; one store changes it
-        self._watchers = CallSlots[Watcher](MAX_WATCHES, per_holder=MAX_WATCHES_PER_CONNECTION, spares_first=True)
+        self._lock = threading.Lock()  # guards what follows
+        self._looks: dict[Watch, tuple[Callable[[], None], Source]] = {}
+        self._places = Pool[Watch](MAX_WATCHES, MAX_WATCHES // _RESERVED_PART, MAX_WATCHES_PER_CONNECTION)
+
+    def build_methods(self, probes: Mapping[str, Respond]) -> MethodTable:
+        """Returns the methods of health, and `probes` that ask for it under other names, by their paths."""
+        responds: dict[str, Respond] = {f"/{HEALTH_SERVICE.full_name}/Check": self.check, **probes}
+        if hasattr(health_pb2, "HealthListRequest"):  # not in the package's older versions
+            responds[f"/{HEALTH_SERVICE.full_name}/List"] = self.list
+        watch = WatchMethod(f"/{HEALTH_SERVICE.full_name}/Watch", self.open_watch)
+        return MethodTable(tuple(build_method(*item) for item in responds.items()), (), (watch,))
 
     def is_serving(self) -> bool:
         """Whether SERVING is said."""
@@ -86,18 +107,20 @@ class Health:
         self._spread()
 
     def end_watches(self) -> None:
-        """Ends every watch, and what waits for a message: a call under way would use up the grace."""
+        """Ends every watch: a call under way would use up the grace."""
         self.is_over = True
         self._spread()
-        end_calls(self.silent)
 
-    def check(self, raw: bytes) -> bytes | Status:
-        """Answers Check; NOT_FOUND for a service that is not here.
+    def check(self, raw: bytes) -> bytes:
+        """Answers Check.
 
         Raises:
             ReshapeError: MESSAGE_MALFORMED.
+            StatusError: NOT_FOUND, for a service that is not here.
         """
-        return self.describe(known=True) if _is_known(raw) else _NOT_FOUND
+        if not _is_known(raw):
+            raise StatusError(_NOT_FOUND)
+        return self.describe(known=True)
 
     def list(self, raw: bytes) -> bytes:
         """Answers List.
@@ -110,20 +133,32 @@ class Health:
         return bytes(health_pb2.HealthListResponse(statuses=statuses).SerializeToString())
 
     def open_watch(self, raw: bytes) -> Watch:
-        """Answers Watch, together with `join`.
+        """Answers Watch, by what it returns.
 
         Raises:
-            ReshapeError: MESSAGE_MALFORMED.
+            ReshapeError: MESSAGE_MALFORMED or MESSAGE_TOO_LARGE.
         """
+        check_header_size(len(raw))
         return Watch(self, known=_is_known(raw))
 
-    def join(self, watcher: Watcher, peer: str) -> None:
-        """Has the watcher look whenever there may be news; it looks once by itself, afterwards."""
-        make_room(self._watchers, watcher, peer)
+    def join(self, watch: Watch, look: Callable[[], None], source: Source) -> None:
+        """Has `look` called whenever there may be news.
 
-    def leave(self, watcher: Watcher) -> None:
-        """Forgets the watcher."""
-        self._watchers.free(watcher)
+        Raises:
+            LimitError: SERVER_BUSY.
+        """
+        with self._lock:
+            if not self._places.take(source, 1):
+                message = f"{len(self._looks)} watches are open, {MAX_WATCHES_PER_CONNECTION} at most of a connection"
+                raise refuse_busy(message)
+            self._looks[watch] = (look, source)
+
+    def leave(self, watch: Watch) -> None:
+        """Forgets a watch; nothing where it has not joined."""
+        with self._lock:
+            _, source = self._looks.pop(watch, (None, None))
+            if source is not None:
+                self._places.change(source, -1)
 
     def describe(self, *, known: bool) -> bytes:
         """Returns the message that says how a service is that this server has, or has not."""
@@ -131,8 +166,10 @@ class Health:
         return bytes(_Response(status=status).SerializeToString())
 
     def _spread(self) -> None:
-        for watcher in self._watchers.list_calls():
-            watcher.look()
+        with self._lock:
+            watched = list(self._looks.values())
+        for look, _ in watched:
+            look()
 
 
 def _is_known(raw: bytes) -> bool:

@@ -1,77 +1,92 @@
-"""The methods of health, under all its names, of reflection and of channelz, as data: what serves calls serves them.
+"""How health, reflection and channelz are served: as any other method, by an engine of their own.
 
-Their calls take no part in the engine's budget, and what a caller can hold of them is bounded by slots: see
-`bounded_calls`.
+So they are answered also where the service is full, and what callers hold of them is bounded by the same rules: memory
+for `MAX_SILENT` calls whose message has not come, each of which may be the largest, and places. No observer sees them.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from enum import Enum, auto
-from typing import TypeAlias
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
-from grpc_health.v1 import health_pb2
-
-from tensor_reshape.server.builtin.bounded_calls import BoundedCall
-from tensor_reshape.server.builtin.call_slots import CallSlots
-from tensor_reshape.server.builtin.health import Health
+from tensor_reshape.server.config import Config
+from tensor_reshape.server.engine.effects import perform
+from tensor_reshape.server.engine.engine import Engine
 from tensor_reshape.server.engine.gates import Gates
-from tensor_reshape.wire.status import Status
+from tensor_reshape.server.engine.services import Service
+from tensor_reshape.server.engine.sources import Sources
+from tensor_reshape.server.engine.stalls import Patience
+from tensor_reshape.server.service.method_tables import Method, MethodTable, StreamMethod
+from tensor_reshape.server.service.works import Work
+from tensor_reshape.wire.fields import check_header_size
 
-HEALTH_SERVICE = health_pb2.DESCRIPTOR.services_by_name["Health"]
+MAX_SILENT = 16
+"""How many calls may be without their message. Of an honest one it comes microseconds after the HTTP/2 headers."""
 
-_OPEN = Gates()
+_MAX_CALLS = 8192  # watches included: clients keep one for each of their connections
+_SILENT_SECONDS = 0.1  # how long a call may be without its message while others wait
+_WAIT_SECONDS = 5.0  # how long a call waits for those: a probe gives up after a few seconds
 
-Respond: TypeAlias = "Callable[[bytes], bytes | Status]"
-"""Answers a message."""
-
-
-class Shape(Enum):
-    """What the calls of a method look like."""
-
-    ANSWER = auto()
-    """One message, and its answer."""
-    EXCHANGE = auto()
-    """Any number of messages, each answered before the next one is received."""
-    WATCH = auto()
-    """One message, and news for as long as the caller listens."""
+Respond = Callable[[bytes], bytes]
+"""Answers a message; raises a refusal, or `statuses.StatusError`."""
 
 
-@dataclass(frozen=True, slots=True)
-class BuiltinMethod:
-    """One method.
+def build_service(
+    config: Config,
+    methods: MethodTable,
+    gates: Gates | None = None,
+    pools: Mapping[Work, ThreadPoolExecutor] | None = None,
+) -> Service:
+    """Returns methods with an engine of their own.
 
-    Attributes:
-        name: in full, as a path.
-        shape: of its calls.
-        respond: answers a message; of a watch nothing, since `health` does.
-        slots: for calls without their message.
-        gates: are asked for its calls.
-        health: what a watch tells of.
+    Args:
+        config: of the server.
+        methods: what is served.
+        gates: are asked for each call; None: anybody may call.
+        pools: threads for messages of streams that are larger than any good one.
     """
-
-    name: str
-    shape: Shape
-    respond: Respond
-    slots: CallSlots[BoundedCall]
-    gates: Gates = _OPEN
-    health: Health | None = None
-
-
-def build_health() -> tuple[Health, list[BuiltinMethod]]:
-    """Returns what a server says of itself, and the methods that say it."""
-    health = Health()
-    responds: dict[str, Respond] = {f"/{HEALTH_SERVICE.full_name}/Check": health.check}
-    if hasattr(health_pb2, "HealthListRequest"):  # not in the package's older versions
-        responds[f"/{HEALTH_SERVICE.full_name}/List"] = health.list
-    name = f"/{HEALTH_SERVICE.full_name}/Watch"
-    watch = BuiltinMethod(name, Shape.WATCH, health.check, health.silent, health=health)
-    return health, [*build_checks(responds, health), watch]
+    # What `count_pool_bytes` makes of it is room for so many of the largest messages.
+    budget = 2 * (MAX_SILENT + 1) * config.max_message_bytes
+    engine = Engine(
+        replace(config, memory_budget_bytes=budget, max_calls=_MAX_CALLS),
+        gates=gates,
+        patience=Patience(config.stall_seconds, _SILENT_SECONDS, _WAIT_SECONDS),
+    )
+    return Service(engine, perform, Sources(config.proxy_address), methods, pools or {}, _MAX_CALLS)
 
 
-def build_checks(responds: Mapping[str, Respond], health: Health) -> list[BuiltinMethod]:
-    """Returns methods that ask for health, under whatever names: by their paths, what answers them.
+def build_method(name: str, respond: Respond) -> Method:
+    """Returns a unary method: its answers are short, and so made where the message is received."""
 
-    They share the slots of `health`: no more calls without a message for each name that health has. Anybody may call
-    them: health is asked for by who has no credentials.
-    """
-    return [BuiltinMethod(name, Shape.ANSWER, respond, health.silent) for name, respond in responds.items()]
+    def answer(raw: bytes) -> bytes:
+        check_header_size(len(raw))
+        return respond(raw)
+
+    return Method(name, lambda raw, _is_over: answer(raw), answer)
+
+
+def build_exchange(name: str, respond: Respond) -> StreamMethod:
+    """Returns a stream in which each message has its answer."""
+    return StreamMethod(name, lambda _hold: _Exchange(respond))
+
+
+class _Exchange:
+    """One call of such a stream: a `Session`."""
+
+    is_between_tensors = True
+
+    def __init__(self, respond: Respond) -> None:
+        self._respond = respond
+
+    def receive(self, raw: bytes) -> Iterator[bytes]:
+        check_header_size(len(raw))
+        yield self._respond(raw)
+
+    def takes_long(self, raw: bytes) -> bool:
+        del raw
+        return False
+
+    def count_room(self, raw: bytes) -> int | None:
+        return len(raw)
+
+    def finish(self) -> None:
+        pass

@@ -15,10 +15,8 @@ from google.protobuf.descriptor_pool import DescriptorPool
 from google.rpc import error_details_pb2
 from grpc_reflection.v1alpha import reflection, reflection_pb2
 
-from tensor_reshape.server.builtin.bounded_calls import MAX_SILENT, BoundedCall, end_calls
-from tensor_reshape.server.builtin.call_slots import CallSlots
-from tensor_reshape.server.builtin.methods import BuiltinMethod, Shape
-from tensor_reshape.server.engine.gates import Gates
+from tensor_reshape.server.builtin.methods import build_exchange
+from tensor_reshape.server.service.method_tables import StreamMethod
 from tensor_reshape.wire.fields import parse_message
 
 
@@ -36,15 +34,10 @@ class Reflection:
         self.names = [f"/{service.full_name}/ServerReflectionInfo" for service in own]
         pool = _build_pool((*(service.file for service in served), error_details_pb2.DESCRIPTOR))
         self._servicer = reflection.ReflectionServicer([service.full_name for service in served], pool)
-        self._streams = CallSlots[BoundedCall](MAX_SILENT)
 
-    def build_methods(self, gates: Gates) -> list[BuiltinMethod]:
-        """Returns the methods; `gates` are asked for their calls."""
-        return [BuiltinMethod(name, Shape.EXCHANGE, self.respond, self._streams, gates) for name in self.names]
-
-    def end_streams(self) -> None:
-        """Ends every stream: one that stays open is a call under way, which would use up the grace."""
-        end_calls(self._streams)
+    def build_methods(self) -> tuple[StreamMethod, ...]:
+        """Returns the methods."""
+        return tuple(build_exchange(name, self.respond) for name in self.names)
 
     def respond(self, raw: bytes) -> bytes:
         """Answers a message.

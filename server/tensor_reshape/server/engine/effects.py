@@ -30,7 +30,7 @@ class Effect(NamedTuple):
     Attributes:
         kind: what.
         life: of the call.
-        refusal: with GIVE_UP and DROP: why.
+        refusal: with GIVE_UP and DROP: why; with DROP, None where the server stops.
         state: with GIVE_UP: what the call was doing.
     """
 
@@ -80,11 +80,10 @@ def _perform(effect: Effect) -> None:
         life.served.start_send()
     elif kind is Kind.START_WORK:
         life.served.start_work()
-    elif effect.refusal is not None:
-        if kind is Kind.DROP:
-            life.served.drop(effect.refusal)
-        elif effect.state is not None:
-            life.served.give_up(effect.refusal, effect.state)
+    elif kind is Kind.DROP:
+        life.served.drop(effect.refusal)
+    elif effect.refusal is not None and effect.state is not None:
+        life.served.give_up(effect.refusal, effect.state)
 
 
 _START_READ, _FORGET = Kind.START_READ, Kind.FORGET

@@ -30,7 +30,7 @@ from tensor_reshape.server.engine.budgets import Budget
 from tensor_reshape.server.engine.effects import Effect, Kind
 from tensor_reshape.server.engine.gates import Gates
 from tensor_reshape.server.engine.ledger import Pool
-from tensor_reshape.server.engine.lifecycle import GONE, WAITS, Ending, Event, Journal, Lifecycle, State
+from tensor_reshape.server.engine.lifecycle import GONE, RESTS, WAITS, Ending, Event, Journal, Lifecycle, State
 from tensor_reshape.server.engine.sources import Source
 from tensor_reshape.server.engine.stalls import refuse_busy
 from tensor_reshape.server.engine.statuses import OK
@@ -40,6 +40,7 @@ Effects = Sequence[Effect]
 # What every small call comes by: to look up a member of an Enum costs as much as to move the call.
 _ENTER, _ASK, _READ, _ARRIVE, _END, _OVER = Event.ENTER, Event.ASK, Event.READ, Event.ARRIVE, Event.END, Event.OVER
 _WORKING, _ENDING, _DONE = State.WORKING, State.ENDING, State.DONE
+_STOPPED = Ending("UNAVAILABLE")
 _TAKEN_IN = (_ENTER, _ASK, _READ)
 _RESERVED_PART = 8  # of the places a part in so many is left for addresses that have few calls
 _START_READ, _FORGET = Kind.START_READ, Kind.FORGET
@@ -69,6 +70,7 @@ class Engine:
         journal: Journal | None = None,
         gates: Gates | None = None,
         clock: Callable[[], float] = time.monotonic,
+        patience: stalls.Patience | None = None,
     ) -> None:
         """Starts without calls, and with the whole budget.
 
@@ -77,11 +79,12 @@ class Engine:
             journal: in which calls that begin note their moves.
             gates: are asked for each call.
             clock: in seconds.
+            patience: how long calls may make no progress; None: as `config` says.
         """
         self.journal = journal
         self._budget = Budget(config)
         self._receiving, self._working = self._budget.receiving, self._budget.working
-        self._patience = stalls.Patience.of(config)
+        self._patience = patience or stalls.Patience.of(config)
         self._gates = gates or Gates()
         self.wants_heads = bool(journal or self._gates)  # of calls: somebody looks at them
         self._max_calls = config.max_calls
@@ -290,6 +293,15 @@ class Engine:
             stalled = stalls.find_stalled(self._lives, self._patience, now, newcomers, self._is_greedy)
             effects = [self._give_up(life, seconds, now) for life, seconds in stalled.items()]
             return effects + self._grant()
+
+    def close(self) -> Effects:
+        """The server stops: calls that wait for their callers, or for room, end. Those that are answered go on."""
+        with self._lock:
+            resting = [life for life in self._lives if life.state in RESTS]
+            for life in resting:
+                life.move(Event.GIVE_UP, ending=_STOPPED)
+                self._withdraw(life)
+            return [Effect(Kind.DROP, life) for life in resting]
 
     def _is_greedy(self, address: str) -> bool:
         """Whether an address has more than its fair part of what others wait for, or of places that run short."""

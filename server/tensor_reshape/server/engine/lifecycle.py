@@ -184,6 +184,9 @@ TRANSITIONS: Final[Mapping[State, Mapping[Event, State]]] = {
 WAITS = frozenset({State.NEW, State.WAITING, State.QUEUED})
 """Where a call waits for this server: what is given up there is refused for want of room, not for want of progress."""
 
+RESTS = frozenset({State.WAITING, State.RECEIVING, State.QUEUED, State.SENDING})
+"""Where a call has begun, nothing of it is being answered, and no end is on its way."""
+
 _WORKED_ON = frozenset({State.WORKING, State.ABANDONED})
 _CLOSED = frozenset({State.ABANDONED, State.DONE})
 
@@ -223,8 +226,11 @@ class ServedCall(Protocol):
     def give_up(self, refusal: LimitError, state: State) -> None:
         """Ends the call, whatever it is doing: in `state` it was until now."""
 
-    def drop(self, refusal: LimitError) -> None:
-        """Ends the call at once: its caller takes nothing that is sent, so it would not get the refusal either."""
+    def drop(self, refusal: LimitError | None) -> None:
+        """Ends the call at once: its caller takes nothing that is sent, so it would not get the refusal either.
+
+        None: the server stops, which is nobody's fault.
+        """
 
 
 class Journal(Protocol):
@@ -371,7 +377,7 @@ class _Gone:
     def give_up(self, refusal: LimitError, state: State) -> None:
         pass
 
-    def drop(self, refusal: LimitError) -> None:
+    def drop(self, refusal: LimitError | None) -> None:
         pass
 
 

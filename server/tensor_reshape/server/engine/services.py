@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from tensor_reshape.server.engine.effects import Perform
 from tensor_reshape.server.engine.engine import Engine
 from tensor_reshape.server.engine.sources import Sources
-from tensor_reshape.server.service.methods import MethodTable, ReshapeService
+from tensor_reshape.server.service.method_tables import MethodTable
 from tensor_reshape.server.service.works import Work
 
 
@@ -20,7 +20,6 @@ class Service:
         perform: does what it has decided.
         sources: finds whose a call is.
         methods: all of them.
-        answers: what answers those of the contract: for other forms of them.
         pools: threads for what takes long.
         max_calls: how many calls are taken at once.
     """
@@ -29,6 +28,5 @@ class Service:
     perform: Perform
     sources: Sources
     methods: MethodTable
-    answers: ReshapeService
     pools: Mapping[Work, ThreadPoolExecutor]
     max_calls: int

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from tensor_reshape.rules.errors import LimitError, Reason
 from tensor_reshape.server.config import Config
-from tensor_reshape.server.engine.lifecycle import Lifecycle
+from tensor_reshape.server.engine.lifecycle import WAITS, Lifecycle
 
 MIN_PRESSURE_SECONDS = 2.0
 """The least that a call may make no progress, or wait, while others wait."""
@@ -32,16 +32,25 @@ class Patience(NamedTuple):
     Attributes:
         stall_seconds: where nobody waits.
         pressure_seconds: where others wait: the largest message can arrive within that at a moderate pace.
+        wait_seconds: of a call that waits for this server.
     """
 
     stall_seconds: float
     pressure_seconds: float
+    wait_seconds: float
 
     @classmethod
     def of(cls, config: Config) -> "Patience":
         """Returns that of a server."""
         pace_seconds = config.max_message_bytes / MIN_BYTES_PER_SECOND
-        return cls(config.stall_seconds, min(config.stall_seconds, max(MIN_PRESSURE_SECONDS, pace_seconds)))
+        pressure_seconds = min(config.stall_seconds, max(MIN_PRESSURE_SECONDS, pace_seconds))
+        return cls(config.stall_seconds, pressure_seconds, pressure_seconds)
+
+    def find_limit(self, life: Lifecycle, *, is_pressed: bool) -> float:
+        """Returns how long a call may make no progress; pressed are those of addresses that keep others waiting."""
+        if not is_pressed:
+            return self.stall_seconds
+        return self.wait_seconds if life.state in WAITS else self.pressure_seconds
 
 
 def find_stalled(
@@ -59,7 +68,7 @@ def find_stalled(
     waiting = {life.source.address for life in lives if life.claim}
     pressed = waiting | {address for address in {life.source.address for life in lives} if is_greedy(address)}
     limits = {
-        life: patience.pressure_seconds if life.source.address in pressed else patience.stall_seconds
+        life: patience.find_limit(life, is_pressed=life.source.address in pressed)
         for life in lives
         if not life.may_stand_still
     }

@@ -40,11 +40,26 @@ class End(NamedTuple):
     field: str = ""
 
 
+class StatusError(Exception):
+    """A call ends with a status of its protocol, which is none of the reasons of this service.
+
+    Attributes:
+        status: what the caller is told.
+    """
+
+    def __init__(self, status: Status) -> None:
+        """Takes the status."""
+        super().__init__(status.details)
+        self.status = status
+
+
 def choose_end(error: Exception, head: CallHead) -> End:
     """Returns how a call ends whose work raised `error`.
 
     A refusal says all; a bug's traceback is logged; where memory ran out, the call may be made again later.
     """
+    if isinstance(error, StatusError):
+        return complete_end(error.status, head)
     if isinstance(error, MemoryError):
         _LOGGER.warning("out of memory", extra=_name(head))
         error = LimitError.of(Reason.SERVER_BUSY, "the server is out of memory")
@@ -61,6 +76,10 @@ def complete_end(status: Status, head: CallHead, reason: str = "", field: str = 
     head.tell_request_id()
     told = status._replace(trailing_metadata=(*status.trailing_metadata, *head.trailing))
     return End(told, Ending(status.code.name, reason), field)
+
+
+STOPPING = Status(grpc.StatusCode.UNAVAILABLE, "the server stops", ())
+"""What ends a call that would stay open as long as the server: no failure, and no line of the log."""
 
 
 def find_good_status(head: CallHead | None) -> Status | None:

@@ -16,14 +16,15 @@ from tensor_reshape.server.engine.lifecycle import GONE, Ending, Lifecycle, Stat
 from tensor_reshape.server.engine.services import Service
 from tensor_reshape.server.engine.statuses import (
     OK,
+    STOPPING,
     choose_end,
     find_good_status,
     refuse_empty_call,
     refuse_large_message,
 )
 from tensor_reshape.server.grpc_core.calls import Call, NewCall
-from tensor_reshape.server.service.methods import Method, StreamMethod
-from tensor_reshape.server.service.works import Work
+from tensor_reshape.server.service.method_tables import Method, StreamMethod, Watch, WatchMethod
+from tensor_reshape.server.service.works import FindWork, Work
 from tensor_reshape.wire.status import Status
 
 # Every small call asks for them: to look up a member of an Enum takes its time.
@@ -41,7 +42,7 @@ class ServiceCall(Call):
     _has_closed = False  # whether the caller's side has ended where a message was due: or is gone, which is known later
     _unlogged: tuple[Ending, str] | None = None  # a refusal because of that, and the field to blame
 
-    def __init__(self, service: Service, method: Method | StreamMethod, new: NewCall) -> None:
+    def __init__(self, service: Service, method: Method | StreamMethod | WatchMethod, new: NewCall) -> None:
         """Idle until `begin`."""
         Call.__init__(self, method.name, new)
         self._service = service
@@ -87,9 +88,15 @@ class ServiceCall(Call):
         self._log(end.ending)
         self.finish(end.status)
 
-    def drop(self, refusal: LimitError) -> None:
+    def drop(self, refusal: LimitError | None) -> None:
         """Ends the call at once; see `ServedCall`."""
-        self._log(Ending(GONE.code, str(refusal.reason)))
+        if refusal is not None:
+            self._log(Ending(GONE.code, str(refusal.reason)))
+        else:
+            with self.lock:
+                if not self.is_sending:
+                    self.finish(STOPPING)
+                    return
         self.cancel()
 
     def work(self) -> None:
@@ -116,11 +123,11 @@ class ServiceCall(Call):
         with suppress(Exception):  # the engine may be what has failed
             self._perform(self._engine.end(self._life, _BUG).effects)
 
-    def _keep(self, raw: bytes | None) -> None:
+    def _keep(self, raw: bytes | None, find_work: FindWork) -> None:
         """Has the message wait for a thread."""
         self._message = raw
         if raw is not None:
-            self._work = self._served.find_work(raw)
+            self._work = find_work(raw)
 
     @abstractmethod
     def _answer_long(self, raw: bytes) -> None:
@@ -181,7 +188,7 @@ class UnaryCall(ServiceCall):
             if is_first:
                 self.finish(self._good, response)
         elif self._engine.message_received(self._life, size):
-            self._keep(raw)
+            self._keep(raw, self._served.find_work)
             self.watch()  # no message is awaited any more, so nothing else would tell that the caller goes
             self._perform(self._engine.request_work(self._life))
 
@@ -209,6 +216,8 @@ def _reserve(service: Service, life: Lifecycle, size: int) -> None:
 class StreamCall(ServiceCall):
     """One call of a stream."""
 
+    _served: StreamMethod
+
     def __init__(self, service: Service, stream: StreamMethod, new: NewCall) -> None:
         """Idle until `begin`."""
         ServiceCall.__init__(self, service, stream, new)
@@ -234,7 +243,7 @@ class StreamCall(ServiceCall):
         elif not self._session.takes_long(raw) and self._engine.fits(self._life, size):
             self._answer_long(raw)
         else:
-            self._keep(raw)
+            self._keep(raw, self._served.find_work)
             self._perform(self._engine.request_work(self._life, self._session.count_room(raw)))
 
     def _answer_long(self, raw: bytes) -> None:
@@ -275,3 +284,63 @@ class StreamCall(ServiceCall):
     def _conclude(self, status: Status | None) -> None:
         self._last = (status,)
         self.start_send()
+
+
+class WatchCall(ServiceCall):
+    """One call that brings news: the latest goes out as soon as what was sent before has gone.
+
+    For the engine it is worked on from its message to its end, since this server decides when that comes.
+    """
+
+    _served: WatchMethod
+    _watch: Watch | None = None  # until the message has come
+
+    def on_message(self, raw: bytes | None) -> None:
+        """Begins to tell; see `Call`."""
+        self._has_closed = raw is None and not self.is_refused
+        if not self._engine.message_received(self._life, None if raw is None else len(raw)):
+            return
+        try:
+            if raw is None:
+                raise refuse_large_message() if self.is_refused else refuse_empty_call()  # noqa: TRY301 - as any other
+            watch = self._served.open(raw)
+            watch.begin(self.look, self._life.source)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the caller is told no more than that
+            self._refuse(error)
+            return
+        self._watch = watch
+        self.watch()  # no message is awaited any more, so nothing else would tell that the caller goes
+        self._perform(self._engine.request_work(self._life, 0))  # which gives back the room for its message
+
+    def start_work(self) -> None:
+        """Begins to tell; see `ServedCall`."""
+        if self._engine.take_up(self._life):
+            self.look()
+
+    def look(self) -> None:
+        """Tells the caller what it does not know yet; called on any thread."""
+        with self.lock:
+            if self._watch is None or self.is_sending or not self.is_active:
+                return
+            news = self._watch.find_news()
+            if news is not None:
+                self.send(news)
+            if news is not None or not self._watch.is_over:
+                return
+        if self._decide(OK):
+            self.finish()
+
+    def on_sent(self, size: int) -> None:
+        """Looks for more news; see `Call`."""
+        del size
+        self.look()
+
+    def on_over(self) -> None:
+        """Forgets the watcher; see `Call`."""
+        super().on_over()
+        if self._watch is not None:
+            self._watch.end()
+            self._decide(GONE)
+
+    def _answer_long(self, raw: bytes) -> None:
+        """Is never called: no message waits for a thread."""

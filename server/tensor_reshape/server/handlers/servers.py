@@ -1,33 +1,31 @@
 """Servers on gRPC's core: which method is begun by what."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 import grpc
 
-from tensor_reshape.server.builtin.calls import make_call
-from tensor_reshape.server.builtin.methods import BuiltinMethod
 from tensor_reshape.server.engine.services import Service
 from tensor_reshape.server.engine.sources import Source, Sources
 from tensor_reshape.server.grpc_core.calls import Call, NewCall
 from tensor_reshape.server.grpc_core.servers import Make, Server
-from tensor_reshape.server.handlers.calls import StreamCall, UnaryCall
+from tensor_reshape.server.handlers.calls import StreamCall, UnaryCall, WatchCall
 from tensor_reshape.wire.status import Status
 
 _UNIMPLEMENTED = Status(grpc.StatusCode.UNIMPLEMENTED, "Method not found!", ())  # the text of grpcio's own server
 
 
-def build_core_server(
-    service: Service | None, builtin: Iterable[BuiltinMethod], options: Sequence[tuple[str, int]]
-) -> Server:
+def build_core_server(services: Sequence[Service], options: Sequence[tuple[str, int]]) -> Server:
     """Returns a server that listens nowhere yet: see `transports.build_server`."""
-    sources = Sources() if service is None else service.sources
-    routes: dict[str, Make] = {method.name: partial(make_call, method, sources) for method in builtin}
-    if service is not None:
+    routes: dict[str, Make] = {}
+    for service in services:
         for method in service.methods.unary:
             routes[method.name] = partial(UnaryCall, service, method)
         for stream in service.methods.streams:
             routes[stream.name] = partial(StreamCall, service, stream)
+        for watch in service.methods.watches:
+            routes[watch.name] = partial(WatchCall, service, watch)
+    sources = services[0].sources if services else Sources()
     return Server(routes, _UnknownCall, partial(_find_source, sources), options)
 
 

@@ -25,7 +25,7 @@ from tensor_reshape.server.http.askers import Asker
 from tensor_reshape.server.http.descriptions import HEALTH_PATH, OPENAPI_PATH, describe
 from tensor_reshape.server.http.json_methods import MAX_BATCH_BYTES, MAX_QUESTION_BYTES
 from tensor_reshape.server.http.requests import find_fault, find_stranger
-from tensor_reshape.server.service.methods import Method
+from tensor_reshape.server.service.method_tables import Method
 from tensor_reshape.wire.methods import BATCH_INFER_SHAPE
 
 _LOGGER = logging.getLogger(__name__)

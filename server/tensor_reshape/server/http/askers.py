@@ -10,7 +10,7 @@ from tensor_reshape.server.engine.heads import CallHead
 from tensor_reshape.server.engine.statuses import choose_end
 from tensor_reshape.server.http.answers import build_answer, build_refusal, send_answer
 from tensor_reshape.server.http.requests import DisconnectedError, read_message, read_metadata
-from tensor_reshape.server.service.methods import Method
+from tensor_reshape.server.service.method_tables import Method
 
 Asker: TypeAlias = Callable[[Method, Scope, Receive, Send], Awaitable[None]]
 """Has a method answer the message of a request, and sends that, or the refusal."""

@@ -27,7 +27,7 @@ from tensor_reshape.server.engine.statuses import OK, choose_end
 from tensor_reshape.server.http.answers import Answer, build_answer, build_refusal, list_told, send_answer
 from tensor_reshape.server.http.peers import Peer, find_peer
 from tensor_reshape.server.http.requests import DisconnectedError, find_most_bytes, read_message, read_metadata
-from tensor_reshape.server.service.methods import Method
+from tensor_reshape.server.service.method_tables import Method
 from tensor_reshape.server.service.works import Work
 
 Pools = Mapping[Work, Executor]
@@ -80,9 +80,10 @@ class HttpCall:
         self._log(Ending(refusal.code_name, str(refusal.reason)))
         self._do(lambda: self._interrupt(refusal))
 
-    def drop(self, refusal: LimitError) -> None:
+    def drop(self, refusal: LimitError | None) -> None:
         """Ends the call at once; see `ServedCall`."""
-        self._log(Ending(GONE.code, str(refusal.reason)))
+        if refusal is not None:
+            self._log(Ending(GONE.code, str(refusal.reason)))
         self._do(self._peer.abort)
 
     async def _answer(self, receive: Receive) -> Answer | None:

@@ -13,6 +13,7 @@ from tensor_reshape.server.http.json_methods import build_json_methods
 from tensor_reshape.server.http.ports import HttpPort
 from tensor_reshape.server.http.requests import LOCAL_HOSTS
 from tensor_reshape.server.process.pools import start_threads
+from tensor_reshape.server.service.methods import ReshapeService
 from tensor_reshape.server.service.works import WORK_THREADS, Work
 
 _KINDS = (Work.QUESTIONS, Work.BATCHES)
@@ -29,6 +30,7 @@ class Gateway:
         self,
         config: Config,
         service: Service,
+        answers: ReshapeService,
         *,
         is_serving: Callable[[], bool],
         find_context: Callable[[], ssl.SSLContext | None],
@@ -39,6 +41,7 @@ class Gateway:
         Args:
             config: of the server, with its real ports.
             service: of the server.
+            answers: what answers its methods.
             is_serving: whether it is to be sent calls.
             find_context: returns what TLS is served with now; None: plain text.
             shares: whether other processes listen on the same port.
@@ -51,11 +54,11 @@ class Gateway:
         ask = CallAsker(service, self._pools)
         app = build_app(
             ask,
-            build_json_methods(service.answers),
+            build_json_methods(answers),
             is_serving=is_serving,
             tells_contract=config.reflects and not config.authenticates,  # whoever asks says not who he is
             hosts=LOCAL_HOSTS | {address.rpartition(":")[0].lower()} if is_local(address) else (),
-            routes=build_routes(ask, service.answers, config.listen),
+            routes=build_routes(ask, answers, config.listen),
         )
         self.port = HttpPort(config, address, app, find_context, shares=shares)
 

@@ -22,7 +22,8 @@ from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason,
 from tensor_reshape.rules.limits import LIGHT_HEADER_BYTES, MAX_BATCH_ITEMS
 from tensor_reshape.rules.questions import ShapeAnswer, ShapeRequest
 from tensor_reshape.server.http.faults import Fault, find_fault
-from tensor_reshape.server.service.methods import IsOver, Method, ReshapeService
+from tensor_reshape.server.service.method_tables import IsOver, Method
+from tensor_reshape.server.service.methods import ReshapeService
 from tensor_reshape.server.service.works import find_batches, find_questions, leave_to_a_thread
 from tensor_reshape.v1 import reshape_pb2
 from tensor_reshape.wire.batches import build_batch_result, read_batch_item, read_batch_items, write_batch_results

@@ -31,7 +31,8 @@ from tensor_reshape.server.oip.requests import (
 from tensor_reshape.server.oip.responses import encode_error, encode_header, encode_id, wrap_response
 from tensor_reshape.server.oip.shared_memory import SharedMemory
 from tensor_reshape.server.oip.statistics import Statistics
-from tensor_reshape.server.service.methods import LIGHT_BYTES, IsOver, ReshapeService
+from tensor_reshape.server.service.method_tables import IsOver
+from tensor_reshape.server.service.methods import LIGHT_BYTES, ReshapeService
 from tensor_reshape.server.service.works import Work
 from tensor_reshape.wire.reshapes import ReshapeCall, read_items
 from tensor_reshape.wire.tensors import TensorView

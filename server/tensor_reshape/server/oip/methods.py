@@ -9,7 +9,8 @@ from tensor_reshape.server.oip.inferences import Inference, InferSession, find_w
 from tensor_reshape.server.oip.messages import Respond, build_answer, find_class, find_path
 from tensor_reshape.server.oip.region_methods import build_region_methods
 from tensor_reshape.server.oip.shared_memory import SharedMemory
-from tensor_reshape.server.service.methods import Method, MethodTable, ReshapeService, StreamMethod
+from tensor_reshape.server.service.method_tables import Method, MethodTable, StreamMethod
+from tensor_reshape.server.service.methods import ReshapeService
 
 _STREAM = find_path("ModelStreamInfer")
 

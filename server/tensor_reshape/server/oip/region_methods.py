@@ -5,7 +5,7 @@ Law: none answers on the thread that receives calls, since to open a file may ta
 
 from tensor_reshape.server.oip.messages import InferMessage, Respond, build_answer, find_class, find_path
 from tensor_reshape.server.oip.shared_memory import Region, SharedMemory
-from tensor_reshape.server.service.methods import Method
+from tensor_reshape.server.service.method_tables import Method
 
 
 def build_region_methods(memory: SharedMemory) -> tuple[Method, ...]:

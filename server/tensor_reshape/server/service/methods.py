@@ -13,7 +13,7 @@
 import logging
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import NamedTuple, Protocol, Self, TypeVar
+from typing import Protocol, Self, TypeVar
 
 from tensor_reshape.rules.batches import BatchItem, ReportBug, answer_batch
 from tensor_reshape.rules.errors import LimitError, Reason, ReshapeError
@@ -24,8 +24,9 @@ from tensor_reshape.rules.operations import Operation
 from tensor_reshape.rules.questions import ShapeAnswer, ShapeRequest
 from tensor_reshape.server.service.backend import has_gather, reshape
 from tensor_reshape.server.service.header_cache import MAX_CACHED_HEADER_BYTES, MAX_CACHED_HEADERS, HeaderCache, Lookups
+from tensor_reshape.server.service.method_tables import IsOver, Method, MethodTable, StreamMethod
 from tensor_reshape.server.service.stream_sessions import StreamSession
-from tensor_reshape.server.service.works import FindWork, find_batches, find_questions, find_tensors, leave_to_a_thread
+from tensor_reshape.server.service.works import find_batches, find_questions, leave_to_a_thread
 from tensor_reshape.wire import batches, inference, reshapes
 from tensor_reshape.wire.methods import BATCH_INFER_SHAPE, INFER_SHAPE, OPERATION_METHODS, STREAM_RESHAPE
 from tensor_reshape.wire.tensors import TensorView
@@ -40,9 +41,6 @@ _LIGHT_ODD_BYTES = 1024
 
 _MAX_UNSOLVED = 64
 """Questions that are kept as they were read until a thread has them: more than are worked on. Others are read again."""
-
-IsOver = Callable[[], bool]
-"""Whether nobody waits for the answer any more."""
 
 Backend = Callable[[TensorView, tuple[int, ...], Limits], TensorView]
 
@@ -88,72 +86,6 @@ class BugLog:
         if not self._has_logged:
             self._has_logged = True
             _LOGGER.error("bug", exc_info=bug, extra={"method": self._method})
-
-
-class Method(NamedTuple):
-    """A unary method over serialized messages.
-
-    Attributes:
-        name: in full, as a path.
-        answer: returns the response; asks whether the call is over where the work takes long.
-        answer_light: does the same, or returns None where that would take long.
-        find_work: which work a message makes that is not light.
-    """
-
-    name: str
-    answer: Callable[[bytes, IsOver], bytes]
-    answer_light: Callable[[bytes], bytes | None]
-    find_work: FindWork = find_tensors
-
-
-class Session(Protocol):
-    """One call of a method that is a stream: messages in, messages out, one after another."""
-
-    def receive(self, raw: bytes) -> Iterator[bytes]:
-        """Takes a message, and gives those that answer it; a `ReshapeError` ends the stream."""
-
-    def takes_long(self, raw: bytes) -> bool:
-        """Whether to receive `raw` may take so long that other calls should not wait for it."""
-
-    def count_room(self, raw: bytes) -> int | None:
-        """Returns the bytes that come of `raw`, but for what the call has reserved; None: of the largest message."""
-
-    @property
-    def is_between_tensors(self) -> bool:
-        """Whether nothing is under way."""
-
-    def finish(self) -> None:
-        """Takes the end of the client's side."""
-
-
-class StreamMethod(NamedTuple):
-    """A method that is a stream of messages in both directions.
-
-    Attributes:
-        name: in full, as a path.
-        open: begins a call; what it is given takes so many bytes of the server's budget, or raises LimitError.
-        find_work: which work a message makes that takes long.
-    """
-
-    name: str
-    open: Callable[[Callable[[int], None]], Session]
-    find_work: FindWork = find_tensors
-
-
-class MethodTable(NamedTuple):
-    """All that is served."""
-
-    unary: tuple[Method, ...]
-    streams: tuple[StreamMethod, ...]
-
-    @property
-    def names(self) -> list[str]:
-        """The paths of all methods."""
-        return [method.name for method in self.unary] + [stream.name for stream in self.streams]
-
-    def join(self, other: "MethodTable") -> "MethodTable":
-        """Returns the methods of both."""
-        return MethodTable((*self.unary, *other.unary), (*self.streams, *other.streams))
 
 
 class ReshapeService:

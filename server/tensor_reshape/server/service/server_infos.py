@@ -1,6 +1,6 @@
 """ServerInfo: the one method whose answer is the server's, and not the request's."""
 
-from tensor_reshape.server.service.methods import Method
+from tensor_reshape.server.service.method_tables import Method
 from tensor_reshape.v1 import reshape_pb2
 from tensor_reshape.wire.fields import check_header_size, parse_message
 from tensor_reshape.wire.methods import SERVER_INFO
