@@ -1,9 +1,8 @@
-"""Health, reflection and channelz: how services are served that must answer whatever callers do.
+"""What calls of health, reflection and channelz have in common: they are answered whatever other callers do.
 
-Their calls take no part in the engine's budget, and what a caller can hold of them is bounded: `MAX_SILENT` calls
-whose message has not come, each of which may have received nearly the largest message. When there is one more, the
-oldest of the address that has the most is given up: callers who send nothing drive each other out, while a call whose
-message comes with it is answered.
+The engine's budget does not count them. Instead, at most `MAX_SILENT` calls may wait for their message, each of which
+may have received nearly the largest one. When there is one more, the oldest call of the address with the most is given
+up. So callers that send nothing drive each other out, and a call that comes with its message is answered.
 """
 
 from collections.abc import Callable

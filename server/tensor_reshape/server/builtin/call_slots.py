@@ -2,11 +2,11 @@
 
 - When there is one call too many, one of the holder that has the most must go: a caller that takes many slots loses its
   own, and a holder with one call loses it only where none has two.
-- Of holders that have equally many, the one that has lost most goes: an honest call is over before it is in anybody's
-  way.
+- If several holders have the most, the one that has lost most slots loses one: the calls of honest holders are over
+  soon, so they rarely lose any.
 - All operations take nearly constant time, whatever is held: they run on the thread that receives every call.
 - All clients of one unix socket have one name, so they are one holder.
-- Whoever must go is returned, and told by the caller without the lock: see `bounded_calls.make_room`.
+- The call that must go is returned, and is given up without the lock: see `bounded_calls.make_room`.
 """
 
 import threading
@@ -33,8 +33,8 @@ class CallSlots(Generic[Call]):
         Args:
             total: how many there are.
             per_holder: how many of them one holder may take; not of a unix socket.
-            spares_first: whether those that came first stay. Otherwise they go, which is right where a call soon
-                gives its slot back, unless it is up to no good.
+            spares_first: whether the first calls stay. Otherwise they go, which is right if honest calls soon give
+                their slots back.
         """
         self._total = total
         self._per_holder = per_holder

@@ -1,7 +1,8 @@
 """Calls of health, reflection and channelz on gRPC's core.
 
-All but `give_up` and `look` is called on the thread that receives calls: nothing here waits for a caller. The lock of
-the slots is never taken with the lock of a call, and nothing is done under it: whoever has to go is told afterwards.
+Everything except `give_up` and `look` runs on the thread that receives calls, so nothing here waits for a caller. The
+lock of the slots is never held together with the lock of a call: a call that has to go is given up without the lock of
+the slots.
 """
 
 import time

@@ -71,7 +71,7 @@ def build_health() -> tuple[Health, list[BuiltinMethod]]:
 def build_checks(responds: Mapping[str, Respond], health: Health) -> list[BuiltinMethod]:
     """Returns methods that ask for health, under whatever names: by their paths, what answers them.
 
-    They share the slots of `health`: no more calls without a message for each name that health has. Anybody may call
-    them: health is asked for by who has no credentials.
+    They share the slots of `health`, so another name for health does not admit more calls without a message. They have
+    no gates, because probes have no credentials.
     """
     return [BuiltinMethod(name, Shape.ANSWER, respond, health.silent) for name, respond in responds.items()]
