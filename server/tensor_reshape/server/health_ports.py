@@ -1,10 +1,10 @@
-"""A port for health alone, in plain text: for probes that have no certificate, as those of Kubernetes.
+"""A port for health only, in plain text: for probes without a certificate, such as those of Kubernetes.
 
-- It is a server of its own with the methods of Health and no others. So what else is served cannot be reached there,
-  whoever comes, and what may be sent there is small.
-- It says NOT_SERVING also while the thread that receives the calls of the service makes no turn: the port has a thread
-  of its own, and would otherwise answer for a server that hangs. A turn is made at least once a second, and on a busy
-  machine somewhat later. The stock server reports no turns.
+- It is a server of its own with only the methods of Health, so clients reach nothing else there, and its messages are
+  small.
+- It also answers NOT_SERVING while the thread that receives the calls of the service makes no turn. The port has a
+  thread of its own, which would otherwise answer for a server that hangs. The other thread makes a turn at least once a
+  second, somewhat later on a busy machine. The stock server reports no turns.
 """
 
 import math
@@ -25,7 +25,7 @@ SILENT_SECONDS = 5.0
 
 
 class HealthPort:
-    """Says of a server on a port of its own whether it serves.
+    """Answers on a port of its own whether a server serves.
 
     Attributes:
         address: where, with its real port.

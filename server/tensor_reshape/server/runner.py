@@ -170,7 +170,7 @@ class Runner:
         self._housekeeper.start()
 
     def stop(self, hurry: threading.Event | None = None) -> None:
-        """Says NOT_SERVING, waits for clients to turn away, then refuses calls and lets those under way end.
+        """Answers NOT_SERVING, waits for clients to turn away, then refuses calls and lets running ones end.
 
         Args:
             hurry: cuts all waits short when set.

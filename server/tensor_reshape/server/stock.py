@@ -1,4 +1,4 @@
-"""The same service on the public parts of grpcio, for where the seam cannot serve: see `grpc_core.probes`.
+"""The same service on the public parts of grpcio, if the seam cannot serve: see `grpc_core.probes`.
 
 What it does not guarantee, because grpcio's own server does not offer it:
 

@@ -1,4 +1,4 @@
-"""What takes calls from the network: the seam to gRPC's core where it can serve, else the public parts of grpcio."""
+"""What takes calls from the network: the seam to gRPC's core if it can serve, else the public parts of grpcio."""
 
 from collections.abc import Callable, Sequence
 from typing import Protocol
@@ -18,7 +18,7 @@ class Server(Protocol):
     Attributes:
         begun: how many calls have been begun.
         is_deaf: whether the thread that receives calls has ended although nobody has stopped the server.
-        turns: how many turns that thread has made: at least one a second. None where that is not known.
+        turns: how many turns that thread has made: at least one a second. None if that is not known.
         on_unknown: called with the name of a method that is called and that nobody serves.
     """
 

@@ -1,9 +1,9 @@
 """Channelz, `grpc.channelz.v1`: what gRPC's core knows of the connections of this process, for tools as `grpcdebug`.
 
-- What is asked is answered by grpcio-channelz's servicer. Its methods are served with gates.
+- grpcio-channelz's servicer answers. Gates are asked for its calls.
 - The core walks over its connections with the interpreter's lock: GetServers takes 40 microseconds of CPU for each of
-  them, 0.2 s with 5,000, in which nothing else is answered. On a thread of its own it would be no different. It also
-  tells the addresses of all callers. So it is not for strangers: see `Config`.
+  them, 0.2 s with 5,000, in which nothing else is answered, whichever thread asks. The answers have the addresses of
+  all callers. So channelz is not for strangers: see `Config`.
 """
 
 from collections.abc import Callable

@@ -1,7 +1,7 @@
-"""`grpc.health.v1`: what is said, and to whom.
+"""`grpc.health.v1`: the status of the server, and its watchers.
 
-Nothing is sent here, and no lock is held while others are told that there is news: whoever sends under a lock that a
-leaving watcher needs can stop the server (grpcio-health-checking's servicer does).
+No lock is held while watchers look for news. grpcio-health-checking's servicer sends under a lock that a leaving
+watcher needs, which can stop the server.
 """
 
 import threading
@@ -70,7 +70,7 @@ class Watch:
 
 
 class Health:
-    """Says whether this server serves: as a whole ("") and by the name of its service.
+    """The status of this server: as a whole ("") and by the name of its service.
 
     Attributes:
         is_over: whether all watches end.
@@ -93,16 +93,16 @@ class Health:
         return MethodTable(tuple(build_method(*item) for item in responds.items()), (), (watch,))
 
     def is_serving(self) -> bool:
-        """Whether SERVING is said."""
+        """Whether the status is SERVING."""
         return bool(self._status == _Response.SERVING)
 
     def stop_serving(self) -> None:
-        """Says NOT_SERVING from now on, also to all who watch."""
+        """Answers NOT_SERVING from now on, and sends it to all watchers."""
         self._status = _Response.NOT_SERVING
         self._spread()
 
     def resume_serving(self) -> None:
-        """Says SERVING again, also to all who watch."""
+        """Answers SERVING again, and sends it to all watchers."""
         self._status = _Response.SERVING
         self._spread()
 

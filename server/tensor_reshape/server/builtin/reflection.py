@@ -1,9 +1,9 @@
 """Reflection, `grpc.reflection.v1` and `v1alpha`: what is served, for tools that do not have its files.
 
-- Both versions are one protocol under two names, message by message and number by number. grpcio-reflection has
-  `v1alpha` alone, so its messages serve both, and the file that describes `v1` is made from the one of `v1alpha`.
-- What is told is a descriptor pool of its own: the files of what is served, of what they import, and of the details of
-  refusals. A service may come from any pool, and what else the process has imported is nobody's business.
+- Both versions are one protocol under two names, message by message and number by number. grpcio-reflection has only
+  `v1alpha`, so its messages serve both, and the file that describes `v1` is made from the one of `v1alpha`.
+- Answers come from a descriptor pool of their own. It has the files of the services, of what they import, and of the
+  details of refusals, and nothing else that the process has imported. A service may come from any pool.
 """
 
 from collections.abc import Iterable

@@ -5,9 +5,9 @@
 - A call that ends badly has one line, "refused" or "failed", at the level INFO: when its end is decided, not when it
   is sent. If a caller cancels, goes or runs out of time, this server has not failed, so the call has a line only in the
   access log. A message above the limit, which gRPC's core refuses, has a line on the seam, not with the stock server.
-- A bug has its traceback besides, at the level ERROR, with the same request id: see `statuses`.
-- The lines of calls that end badly are limited in rate for each code; those of the access log are not, since they are
-  sampled: see `process.log_queue`. None waits for whoever reads the log.
+- A bug also has a line with its traceback, at the level ERROR, with the same request id: see `statuses`.
+- The lines of calls that end badly are limited in rate for each code; those of the access log are not, because they are
+  sampled: see `process.log_queue`. No call waits until its line is written.
 """
 
 import logging

@@ -15,7 +15,8 @@
 Each method is an event. It takes the lock once, moves that call (`lifecycle`), settles what it holds, and returns what
 follows, for that call and for others that have room because of it. Nothing is called under the lock but the journal,
 which notes moves. Whoever brings an event performs its effects without a lock of the engine (`effects.perform`), in any
-thread. So a list of events with their times explains all that the engine did: see `transcripts`.
+thread. So a list of events with their times explains all that the engine did: `tests/support/transcripts.py` keeps such
+a list.
 """
 
 import threading

@@ -1,14 +1,14 @@
-"""What may refuse a call at its beginning: who may call, and how often. The one place where such a thing is attached.
+"""Checks at the beginning of a call, which may refuse it: who may call, and how often. Such a check is attached here.
 
 - A gate is asked with the head of a call, before the call takes a place or anything of the budget. Gates are also asked
   for a call without a place, so a caller without permission learns that, and not that the server is busy.
-- Gates are asked in their order, until one refuses. Each that has admitted the call is told once when it is over, which
-  is also at once where a later one refuses.
+- Gates are asked in their order, until one refuses. `leave` of each gate that has admitted the call is called once,
+  when the call is over, or when a later gate refuses it.
 - Methods of health, and those of the Open Inference Protocol that ask for health, are open: no gate is asked. Those of
   reflection and channelz have no place and no life, but their head is the same.
-- A gate is called without a lock of this server's, by any thread: also by the one that receives calls, so it must not
-  block.
-- One that raises anything but a refusal has a bug: it is logged, and the call refused. No bug opens a gate.
+- A gate is called on any thread, without a lock of this server. One of these threads receives all calls, so a gate must
+  not block.
+- If a gate raises anything else than a refusal, that is logged as a bug, and the call is refused.
 - Without gates nothing is called or made.
 """
 

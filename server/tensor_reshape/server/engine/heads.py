@@ -1,12 +1,12 @@
 """What is known of a call at its beginning, before its message: the method, the caller, and what the caller has sent.
 
-How its answer begins is kept here besides, for who tells of the call when it is over.
+The beginning of the answer is kept here too, for observers that report the call when it is over.
 
 - The seam, the stock server and HTTP make the same head.
-- All of it comes from a stranger but `method`, `peer` and what TLS has verified: it is checked by whoever uses it, and
-  is no part of a log, a label or a span as it is.
-- A head is made where somebody looks at it, a gate or an observer, and when a call ends badly. Others have none.
-- What takes time is found when it is asked for: the certificate, the request's id.
+- Everything except `method`, `peer` and what TLS has verified comes from the caller. Code that uses it checks it first,
+  and it goes into no log, label or span unchecked.
+- A head is made if a gate or an observer looks at it, and when a call ends badly. Other calls have none.
+- The certificate and the request's id take time, so they are found when they are asked for.
 """
 
 import secrets

@@ -7,7 +7,8 @@
   Callers behind one proxy come by one connection under addresses of their own: each has a share.
 - Whoever finds no room waits. Room is given to addresses that have nothing first, then round-robin to all, and within
   an address round-robin to its connections, in the order of their claims.
-- A claim above the share of its connection is held back: it waits for that connection alone, and keeps nobody waiting.
+- A claim above the share of its connection is held back: it waits only for that connection, and no other claim waits
+  behind it.
 - Where nobody has anything, a claim is granted whatever it is: else one larger than the pool would wait for ever.
 - All clients of one unix socket have one name, so they are one address and one connection, without a share.
 

@@ -1,6 +1,6 @@
 """The life of one call: its states, the events that move it, and what it holds of the budget meanwhile.
 
-A unary call leaves this line at WORKING, for ENDING; a stream goes around once for each message::
+A unary call goes from WORKING to ENDING; a stream goes around once for each message::
 
     NEW -> WAITING -> RECEIVING -> WORKING -> SENDING -> WAITING ...
                                     | | |
@@ -116,8 +116,8 @@ class Event(Enum):
     """It has made no progress, or waited, for too long (the one that sweeps)."""
 
     OVER = auto()
-    """gRPC is done with it: the end is sent, or the caller is gone (the one that receives calls; where threads serve,
-    also the call's own, if it is over when that begins, and the one that sweeps, if it has none)."""
+    """gRPC is done with it: the end is sent, or the caller is gone (the one that receives calls; with the stock server
+    also the call's own, if the call is over when that thread begins)."""
 
     __hash__ = object.__hash__  # as that of State
 

@@ -1,14 +1,15 @@
 """How much one caller may have: calls under way, and calls in a time. A gate: see `gates`.
 
-- A caller is who a gate before this one has found (`CallHead.identity`); where none has, its host, of IPv6 its /64
-  network, of which a stranger has all addresses. All clients of unix sockets are one caller. See `sources` for proxies.
+- A caller is the identity that a gate before this one has found (`CallHead.identity`). Without one, it is the host, or
+  the /64 network of an IPv6 host, because one client has all addresses of it. All clients of unix sockets are one
+  caller. See `sources` for proxies.
 - Calls in a time are counted by a bucket of tokens: it holds what it gains in `BURST_SECONDS`, at least one, and a call
   that is admitted takes one. A call that is refused takes nothing, and is told when there will be a token.
 - A process counts for itself: with several workers, a caller with a connection to each may have as much of each.
-- Callers are remembered while they have a call or a bucket that is not full, `MAX_CALLERS` of them at most, and besides
-  those with calls under way, which `--max-calls` bounds. When there are more, the first of those without a call goes:
-  it is as if it had not called. So who has thousands of addresses is no more bounded than by having them.
-- Methods that no gate is asked for, health above all, count for nobody.
+- Callers are remembered while they have a running call or a bucket that is not full. At most `MAX_CALLERS` without a
+  running call are remembered; when there are more, the first of them is forgotten, as if it had not called. So quotas
+  do not bound a client with more addresses than that.
+- Calls of methods without gates, such as health, are not counted.
 """
 
 import threading

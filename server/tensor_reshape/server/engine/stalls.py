@@ -1,8 +1,8 @@
-"""Which calls are given up: how long each may make no progress, and who makes room for addresses that have nothing.
+"""Which calls are given up: how long each may make no progress, and which make room for addresses that have nothing.
 
-- How long a call may make no progress depends on who waits: longest where nobody does.
-- While others wait, addresses that have more than their fair part are pressed; who waits presses its own calls. So a
-  stranger cannot have the calls of others given up.
+- A call may make no progress for longest while no call waits.
+- While calls wait, two kinds of addresses have less time for all of their calls: those with more than their fair part,
+  and those with a waiting call. So a client cannot have the calls of a moderate address given up.
 - An address keeps its last call: it is no worse than those that wait.
 - Nothing here changes a call or asks a clock; all of it is called under the lock of the engine.
 """
@@ -30,8 +30,8 @@ class Patience(NamedTuple):
     """How long calls may make no progress.
 
     Attributes:
-        stall_seconds: where nobody waits.
-        pressure_seconds: where others wait: the largest message can arrive within that at a moderate pace.
+        stall_seconds: while no call waits.
+        pressure_seconds: while others wait: the largest message can arrive within that at a moderate pace.
         wait_seconds: of a call that waits for this server.
     """
 

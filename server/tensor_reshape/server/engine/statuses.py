@@ -1,7 +1,7 @@
 """What a call ends with when it does not end with a response.
 
-A caller is told all of a refusal and nothing of a bug: text of an unexpected exception may hold what is not for it.
-With every bad end it is told the request's id, by which the log speaks of the call.
+A refusal is sent to the caller in full, but nothing of a bug: the text of an unexpected exception may hold secrets.
+Every bad end has the request's id, which is in the log too.
 """
 
 import logging

@@ -2,5 +2,5 @@
 
 - `binding` lists those parts once, and says with which releases of grpcio they were tested.
 - `calls` is one call, `servers` the thread that receives calls, `probes` the call that shows that both work here.
-- Nothing above this package names a part of `grpc._cython`. Where the seam cannot be used, `stock` serves.
+- Nothing above this package names a part of `grpc._cython`. If the seam cannot be used, `stock` serves.
 """

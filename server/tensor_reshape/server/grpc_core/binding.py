@@ -1,7 +1,7 @@
 """The parts of grpcio that are not public, and the releases of grpcio with which they were tested.
 
-All of them are in `grpc._cython.cygrpc`, the binding on which grpcio's own server stands, but for the attribute
-`_credentials` of `grpc.ServerCredentials`. `load` looks at each before anything is used.
+All of them are in `grpc._cython.cygrpc`, the binding on which grpcio's own server stands, except the attribute
+`_credentials` of `grpc.ServerCredentials`. `load` checks the names of the binding before they are used.
 """
 
 from typing import Any

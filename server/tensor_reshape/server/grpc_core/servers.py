@@ -1,9 +1,9 @@
 """A server of gRPC's core, and the thread that receives its calls.
 
-The core hands over as many calls as it is asked for, in the order in which they came, whoever sent them; all others
-wait in that order. Asked for one at a time, a call would wait behind all those that somebody else has begun: 16
-connections with 60 small calls each kept everybody waiting for 0.6 s. So the core is asked for `ASKED_CALLS`. Where it
-hands over many in a row they are queued, by caller: to queue a call costs a small part of what it costs to serve it.
+The core hands over as many calls as it is asked for, in the order in which they came; all others wait in that order. If
+the core were asked for one at a time, a call would wait behind all calls that another client has begun: 16 connections
+with 60 small calls each kept all others waiting for 0.6 s. So the core is asked for `ASKED_CALLS`. If it hands over
+many in a row, they are queued by caller: to queue a call costs a small part of what it costs to serve it.
 """
 
 import logging
@@ -33,8 +33,8 @@ ASKED_CALLS = 1024
 QUEUE_AFTER = 8
 """How many calls are begun as they come, after each time that no event waited; from then on they are queued.
 
-To queue a call takes one poll more, a tenth of what a small call costs. How many are under way is no measure: watches
-and idle streams are, for as long as their client is there.
+To queue a call takes one poll more, a tenth of what a small call costs. The number of running calls is not a measure,
+because watches and idle streams run for as long as their client is there.
 """
 
 _EVENTS_PER_CALL = 2
@@ -74,7 +74,7 @@ class Server:
         Args:
             routes: what makes a call, by the full name of its method.
             unknown: makes the call of a method that has no route.
-            find_source: says whose call it is, where calls are queued.
+            find_source: returns whose call it is, if calls are queued.
             options: channel arguments of gRPC's core.
         """
         self.begun = 0
