@@ -3,7 +3,7 @@
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-SOURCE_ROOTS = ("core", "client", "server")
+SOURCE_ROOTS = ("core", "client", "tools", "server")
 GENERATED = "v1"
 MODULES = sorted(
     path

@@ -23,7 +23,7 @@ from tensor_reshape.rules.errors import (
 
 ROOT = Path(__file__).parents[2]
 PROTOS = ROOT / "protos" / "tensor_reshape" / "v1"
-SOURCES = sorted(path for root in ("core", "client", "server") for path in (ROOT / root).rglob("*.py"))
+SOURCES = sorted(path for root in ("core", "client", "tools", "server") for path in (ROOT / root).rglob("*.py"))
 KINDS = (ReshapeError, InvalidRequestError, NotFoundError, UnauthenticatedError, PermissionDeniedError, LimitError)
 CLASSES: dict[str, type[ReshapeError]] = {kind.__name__: kind for kind in KINDS}
 

@@ -15,7 +15,7 @@ from explorations import HOSTILE_QUESTIONS, SERVICE, TYPED_QUESTIONS, show
 from hypothesis_profiles import examples
 from server_processes import ServerProcess
 from tensor_reshape.client import InferredShape, ReshapeError
-from tensor_reshape.server.http.explorer.typed_questions import TypedQuestion
+from tensor_reshape.explorer.typed_questions import TypedQuestion
 from tensor_reshape.v1 import reshape_pb2
 from tensor_reshape.wire.inference import decode_infer_response
 

@@ -9,10 +9,10 @@ from hypothesis import given
 
 from explorations import HOSTILE_QUESTIONS, LISTEN, TYPED_QUESTIONS, ask, show
 from hypothesis_profiles import examples
+from tensor_reshape.explorer.answers import answer_typed
+from tensor_reshape.explorer.typed_questions import TypedQuestion
 from tensor_reshape.rules.errors import LimitError, PermissionDeniedError, Reason, ReshapeError
 from tensor_reshape.rules.questions import ShapeAnswer, ShapeRequest
-from tensor_reshape.server.http.explorer.answers import answer_typed
-from tensor_reshape.server.http.explorer.typed_questions import TypedQuestion
 
 
 def test_answer_has_the_origin_of_each_dim():

@@ -7,8 +7,8 @@ from hypothesis import given
 
 from dim_strategies import LAWFUL_REQUESTS, REQUESTS
 from hypothesis_profiles import examples
+from tensor_reshape.explorer.drawings import draw_answer, draw_refusal
 from tensor_reshape.rules.dims import AnyDim, format_dim, name_dim
-from tensor_reshape.rules.drawings import draw_answer, draw_refusal
 from tensor_reshape.rules.errors import ReshapeError
 from tensor_reshape.rules.inference import answer_question
 from tensor_reshape.rules.operations import RESHAPE, STATIC_RESHAPE, Operation

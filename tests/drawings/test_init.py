@@ -4,7 +4,8 @@ from xml.etree.ElementTree import fromstring
 
 import pytest
 
-from tensor_reshape.client import InvalidRequestError, ShapeQuery, draw_locally
+from tensor_reshape.client import InvalidRequestError, ShapeQuery
+from tensor_reshape.drawings import draw_locally
 
 TITLE = "{http://www.w3.org/2000/svg}title"
 

@@ -8,13 +8,13 @@ everywhere else.
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
+from tensor_reshape.explorer.drawings import draw_answer, draw_refusal
+from tensor_reshape.explorer.snippets import write_snippets
+from tensor_reshape.explorer.typed_questions import TypedQuestion, find_blamed, read_question
 from tensor_reshape.rules.dims import AnyDim, format_dim, format_dims
-from tensor_reshape.rules.drawings import draw_answer, draw_refusal
 from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason, ReshapeError
 from tensor_reshape.rules.questions import Equality, Origin, ShapeAnswer, ShapeRequest
 from tensor_reshape.rules.views import View
-from tensor_reshape.server.http.explorer.snippets import write_snippets
-from tensor_reshape.server.http.explorer.typed_questions import TypedQuestion, find_blamed, read_question
 from tensor_reshape.v1 import reshape_pb2
 from tensor_reshape.wire.inference import build_infer_request
 

@@ -3,16 +3,16 @@
 import pytest
 
 from explorations import HOSTILE
-from tensor_reshape.rules.dims import Dim, Interval, name_dim
-from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason, ReshapeError
-from tensor_reshape.rules.operations import RESHAPE, STATIC_RESHAPE
-from tensor_reshape.server.http.explorer.typed_questions import (
+from tensor_reshape.explorer.typed_questions import (
     MAX_TEXT_CHARACTERS,
     Blamed,
     TypedQuestion,
     find_blamed,
     read_question,
 )
+from tensor_reshape.rules.dims import Dim, Interval, name_dim
+from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason, ReshapeError
+from tensor_reshape.rules.operations import RESHAPE, STATIC_RESHAPE
 
 
 def refuse(typed: TypedQuestion) -> ReshapeError:

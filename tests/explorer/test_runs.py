@@ -5,9 +5,9 @@ from math import prod
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tensor_reshape.explorer.runs import find_runs
 from tensor_reshape.rules.dims import AnyDim
 from tensor_reshape.rules.notation import parse_dim
-from tensor_reshape.rules.runs import find_runs
 
 
 def find(data: str, output: str, copied: tuple[int, ...] = ()) -> str:

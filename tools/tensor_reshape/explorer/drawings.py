@@ -14,14 +14,8 @@ from collections.abc import Collection, Iterable, Sequence
 from textwrap import wrap
 from typing import NamedTuple
 
-from tensor_reshape.rules.dims import ANY, AnyDim, Dim, format_dim, format_dims
-from tensor_reshape.rules.errors import MAX_VALUE_CHARACTERS, ReshapeError
-from tensor_reshape.rules.explanations import explain_dims
-from tensor_reshape.rules.limits import MAX_RANK
-from tensor_reshape.rules.questions import AnyQuestion, Kind, ShapeAnswer
-from tensor_reshape.rules.runs import Run, find_runs
-from tensor_reshape.rules.targets import Target, read_target
-from tensor_reshape.rules.vectors import (
+from tensor_reshape.explorer.runs import Run, find_runs
+from tensor_reshape.explorer.vectors import (
     CHARACTER_PIXELS,
     Span,
     clip_label,
@@ -33,6 +27,12 @@ from tensor_reshape.rules.vectors import (
     draw_title,
     wrap_picture,
 )
+from tensor_reshape.rules.dims import ANY, AnyDim, Dim, format_dim, format_dims
+from tensor_reshape.rules.errors import MAX_VALUE_CHARACTERS, ReshapeError
+from tensor_reshape.rules.explanations import explain_dims
+from tensor_reshape.rules.limits import MAX_RANK
+from tensor_reshape.rules.questions import AnyQuestion, Kind, ShapeAnswer
+from tensor_reshape.rules.targets import Target, read_target
 
 _NAME_PIXELS = 92
 """What the names of the rows take, on the left."""

@@ -1,9 +1,11 @@
 """Questions as pictures, for notebooks and pages."""
 
 from tensor_reshape.client.queries import ShapeQuery, read_query
-from tensor_reshape.rules.drawings import draw_answer, draw_refusal
+from tensor_reshape.explorer.drawings import draw_answer, draw_refusal
 from tensor_reshape.rules.errors import ReshapeError
 from tensor_reshape.rules.inference import answer_question
+
+__all__ = ["draw_locally"]
 
 
 class Drawing(str):
@@ -22,7 +24,8 @@ def draw_locally(query: ShapeQuery) -> Drawing:
     It is SVG for a file of its own, readable on light and on dark pages: which dims of the data become which of the
     output, the equation of the -1, and of a refusal the item to blame.
 
-    >>> from tensor_reshape.client import ShapeQuery, draw_locally
+    >>> from tensor_reshape.client import ShapeQuery
+    >>> from tensor_reshape.drawings import draw_locally
     >>> drawing = draw_locally(ShapeQuery(data_shape=["N", 3, 4], shape=[0, -1], special_zero=True))
     >>> drawing.startswith("<svg")
     True
