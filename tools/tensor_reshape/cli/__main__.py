@@ -13,7 +13,6 @@ from tensor_reshape.cli.reports import choose_exit_code, report
 from tensor_reshape.rules.errors import TensorReshapeError
 
 COMMANDS = (
-    LazyCommand("bench", "Measure a running server.", find_module("benchmarks:bench")),
     LazyCommand("check", "Check the Reshape nodes of an ONNX model.", find_module("checks:check", "onnx")),
     LazyCommand("completion", "Print what has a shell complete commands.", find_module("completions:completion")),
     LazyCommand(

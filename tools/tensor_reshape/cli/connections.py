@@ -1,17 +1,15 @@
 """The client of a command, as the options of the command line describe it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from tensor_reshape.client import AsyncClient, Client
+from tensor_reshape.client import Client
 
 if TYPE_CHECKING:
     import grpc
-
-_AnyClient = TypeVar("_AnyClient", Client, AsyncClient)
 
 _FILES = ("tls_ca", "tls_key", "tls_certificate")  # in the order that grpc takes them
 
@@ -27,21 +25,10 @@ def open_client(server: str, options: Mapping[str, Any], **settings: Any) -> Cli
     Raises:
         click.UsageError: they contradict each other.
     """
-    return _open(Client, server, options, settings)
-
-
-def open_async_client(server: str, options: Mapping[str, Any], **settings: Any) -> AsyncClient:
-    """Returns the same for asyncio."""
-    return _open(AsyncClient, server, options, settings)
-
-
-def _open(
-    kind: Callable[..., _AnyClient], server: str, options: Mapping[str, Any], settings: Mapping[str, Any]
-) -> _AnyClient:
     token = {name: options[name] for name in ("token_file", "allow_plaintext_token")}
     files = [options[name] for name in _FILES]
     try:
-        return kind(server, credentials=_build_credentials(files, tls=options["tls"]), **token, **settings)
+        return Client(server, credentials=_build_credentials(files, tls=options["tls"]), **token, **settings)
     except ValueError as error:  # of what was given, which the client has looked at
         raise click.UsageError(str(error)) from None
 

@@ -22,7 +22,7 @@ from tensor_reshape.rules.typed_shapes import parse_shape
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-    from tensor_reshape.client import AsyncClient, Client
+    from tensor_reshape.client import Client
     from tensor_reshape.wire.arrays import Array
 
 _Command = Callable[..., None]
@@ -176,13 +176,6 @@ class Connection(NamedTuple):
         from tensor_reshape.cli.connections import open_client  # noqa: PLC0415 - it takes grpc
 
         return open_client(self.server, self.options, timeout=self.timeout)
-
-    def open_async(self) -> "AsyncClient":
-        """Returns the same for asyncio."""
-        _prepare_grpc()
-        from tensor_reshape.cli.connections import open_async_client  # noqa: PLC0415 - as above
-
-        return open_async_client(self.server, self.options, timeout=self.timeout)
 
 
 def _prepare_grpc() -> None:
