@@ -3,22 +3,19 @@
 Laws:
 
 - Whatever the program does, `converse` ends: it answers, ends, is silent for longer than it may be, or writes more that
-  is no answer than it may, and then it is killed with all that it has started.
+  is no answer than it may, and then it is killed with all that it has started. So it is when `converse` is cancelled.
 - Of what it writes, no more is held than a line, and the end of its standard error.
-- Whoever sets the event that stops it waits no longer than `_STOP_SECONDS`, and nothing of the program is left.
 - Its input is closed when the last question is written, so that a program may read all before it answers any.
 """
 
+import asyncio
 import os
-import selectors
 import signal
-import subprocess
-import threading
-import time
+from asyncio.subprocess import PIPE, Process
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from enum import Enum
-from typing import IO, NamedTuple
+from typing import NamedTuple
 
 MAX_LINE_BYTES = 1 << 20
 MAX_STRAY_BYTES = 4 << 20
@@ -28,11 +25,6 @@ MAX_STRAY_LINES = 4096
 _READ_BYTES = 1 << 16
 _TAIL_BYTES = 4096
 _EXIT_SECONDS = 5.0
-_STOP_SECONDS = 0.2
-
-
-class StoppedError(Exception):
-    """Whoever runs this has it ended."""
 
 
 class Ending(Enum):
@@ -70,12 +62,8 @@ class Limits(NamedTuple):
     answer: float
 
 
-def converse(
-    command: Sequence[str],
-    lines: Sequence[bytes],
-    hear: Callable[[bytes], bool],
-    limits: Limits,
-    stop: threading.Event | None = None,
+async def converse(
+    command: Sequence[str], lines: Sequence[bytes], hear: Callable[[bytes], bool], limits: Limits
 ) -> Outcome:
     """Runs a program until it has answered each line, or will not.
 
@@ -84,134 +72,69 @@ def converse(
         lines: what it reads.
         hear: is told each line that it writes; returns whether that answers one of `lines` that was not answered yet.
         limits: how long it may be silent.
-        stop: ends it, set by any thread; None: nothing does.
 
     Raises:
         OSError: it cannot be started.
-        StoppedError: `stop` was set.
     """
     # A session of its own: what the program starts is ended with it, and Ctrl-C reaches this process alone.
-    process = subprocess.Popen(  # noqa: S603 - whoever runs this says which program
-        command,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        bufsize=0,
-        start_new_session=True,
+    process = await asyncio.create_subprocess_exec(
+        *command, stdin=PIPE, stdout=PIPE, stderr=PIPE, limit=MAX_LINE_BYTES, start_new_session=True
     )
-    conversation = _Conversation(process, lines, hear, limits)
+    assert process.stdin is not None  # noqa: S101 - for type checkers: all are pipes
+    assert process.stdout is not None  # noqa: S101
+    assert process.stderr is not None  # noqa: S101
+    tail = bytearray()
+    reading = asyncio.create_task(_keep_end(process.stderr, tail))
     try:
-        return conversation.run(stop or threading.Event())
+        process.stdin.write(b"".join(line + b"\n" for line in lines))
+        process.stdin.close()  # when all is written; that the program reads no more is its own business
+        ending = await _listen(process.stdout, len(lines), hear, limits)
+        if ending is Ending.EXITED:
+            await _await_exit(process, reading)
+        return Outcome(ending, process.returncode, tail.decode(errors="replace").strip())
     finally:
-        _end(process)
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+        await _await_exit(process, reading)
 
 
-class _Conversation:
-    def __init__(
-        self, process: subprocess.Popen[bytes], lines: Sequence[bytes], hear: Callable[[bytes], bool], limits: Limits
-    ) -> None:
-        self._process, self._hear, self._limits = process, hear, limits
-        self._unsent = memoryview(b"".join(line + b"\n" for line in lines))
-        self._unanswered = len(lines)
-        self._line = bytearray()  # what has come of the next one
-        self._tail = bytearray()
-        self._stray_bytes = self._stray_lines = 0  # since the last answer
-        self._deadline = time.monotonic() + limits.start
-        self._selector = selectors.DefaultSelector()
-
-    def run(self, stop: threading.Event) -> Outcome:
-        """Runs to the end."""
-        with self._selector:
-            self._register()
-            ending = None
-            while ending is None:
-                if stop.is_set():
-                    raise StoppedError
-                for key, _ in self._selector.select(min(max(self._deadline - time.monotonic(), 0), _STOP_SECONDS)):
-                    key.data(key.fileobj)
-                ending = self._find_ending()
-        code = self._await_exit() if ending is Ending.EXITED else None
-        return Outcome(ending, code, self._tail.decode(errors="replace").strip())
-
-    def _register(self) -> None:
-        for stream, event, act in (
-            (self._process.stdin, selectors.EVENT_WRITE, self._write),
-            (self._process.stdout, selectors.EVENT_READ, self._read),
-            (self._process.stderr, selectors.EVENT_READ, self._read_errors),
-        ):
-            assert stream is not None  # noqa: S101 - for type checkers: all are pipes
-            os.set_blocking(stream.fileno(), False)
-            self._selector.register(stream, event, act)
-
-    def _find_ending(self) -> Ending | None:
-        if not self._unanswered:
-            return Ending.DONE
-        if self._process.stdout is None or self._process.stdout.closed:
+async def _listen(
+    stream: asyncio.StreamReader, unanswered: int, hear: Callable[[bytes], bool], limits: Limits
+) -> Ending:
+    now = asyncio.get_running_loop().time
+    deadline = now() + limits.start
+    stray_bytes = stray_lines = 0  # since the last answer
+    while unanswered:
+        try:
+            async with asyncio.timeout_at(deadline):
+                line = await stream.readline()
+        except TimeoutError:
+            return Ending.SILENT
+        except ValueError:  # a line that does not end
+            return Ending.FLOODED
+        if not line:
             return Ending.EXITED
-        if self._stray_bytes > MAX_STRAY_BYTES or self._stray_lines > MAX_STRAY_LINES:
+        if line != b"\n" and hear(line.removesuffix(b"\n")):
+            unanswered -= 1
+            stray_bytes = stray_lines = 0
+            deadline = now() + limits.answer
+            continue
+        stray_bytes, stray_lines = stray_bytes + len(line), stray_lines + 1
+        if stray_bytes > MAX_STRAY_BYTES or stray_lines > MAX_STRAY_LINES:
             return Ending.FLOODED
-        if len(self._line) > MAX_LINE_BYTES:
-            return Ending.FLOODED
-        return Ending.SILENT if time.monotonic() >= self._deadline else None
-
-    def _write(self, stream: IO[bytes]) -> None:
-        try:
-            self._unsent = self._unsent[os.write(stream.fileno(), self._unsent[:_READ_BYTES]) :]
-        except BlockingIOError:
-            return
-        except OSError:  # it reads no more, which is its own business as long as it answers
-            self._unsent = self._unsent[:0]
-        if not self._unsent:
-            self._close(stream)
-
-    def _read(self, stream: IO[bytes]) -> None:
-        piece = os.read(stream.fileno(), _READ_BYTES)
-        *lines, rest = (bytes(self._line) + piece).split(b"\n") if b"\n" in piece else (self._line + piece,)
-        self._line = bytearray(rest)
-        if not piece:
-            lines = [bytes(self._line)]  # what ends without a newline
-            self._close(stream)
-        for line in lines:
-            self._take(line)
-
-    def _take(self, line: bytes) -> None:
-        if line and self._hear(line):
-            self._unanswered -= 1
-            self._stray_bytes = self._stray_lines = 0
-            self._deadline = time.monotonic() + self._limits.answer
-        else:
-            self._stray_bytes += len(line)
-            self._stray_lines += 1
-
-    def _read_errors(self, stream: IO[bytes]) -> None:
-        piece = os.read(stream.fileno(), _READ_BYTES)
-        self._tail = (self._tail + piece)[-_TAIL_BYTES:]
-        if not piece:
-            self._close(stream)
-
-    def _close(self, stream: IO[bytes]) -> None:
-        self._selector.unregister(stream)
-        with suppress(OSError):
-            stream.close()
-
-    def _await_exit(self) -> int | None:
-        """Returns the exit code; None where the program has closed its output, and goes on."""
-        try:
-            code = self._process.wait(_EXIT_SECONDS)
-        except subprocess.TimeoutExpired:
-            return None
-        errors = self._process.stderr
-        if errors is not None and not errors.closed:
-            with suppress(BlockingIOError):  # a child of its own may hold it open
-                self._tail = (self._tail + (os.read(errors.fileno(), _READ_BYTES)))[-_TAIL_BYTES:]
-        return code
+        if now() >= deadline:  # no timeout expires while lines are there to be read
+            return Ending.SILENT
+    return Ending.DONE
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-    for stream in (process.stdin, process.stdout, process.stderr):
-        if stream is not None:
-            with suppress(OSError):
-                stream.close()
+async def _keep_end(stream: asyncio.StreamReader, tail: bytearray) -> None:
+    while piece := await stream.read(_READ_BYTES):
+        tail[:] = (tail + piece)[-_TAIL_BYTES:]
+
+
+async def _await_exit(process: Process, reading: "asyncio.Task[None]") -> None:
+    """Waits for the end of the program and of its errors, as far as these come: a child of its own may hold a pipe."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_EXIT_SECONDS):
+            await process.wait()
+            await reading

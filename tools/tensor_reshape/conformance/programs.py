@@ -12,13 +12,10 @@ Laws:
 - A program that fails on everything is not asked for ever: after so many failures in a row it must answer something
   that it has answered before, or the rest has the last failure for its reply. One that has never answered anything,
   and is silent to all questions and then to another one alone, is asked no more.
-- What is kept of answers is bounded, as what is read is: a program whose answers are more is asked no more.
-- Nothing here is shared by threads: each has a `ProgramAsker` of its own.
 """
 
 import json
 import signal
-import threading
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -30,9 +27,6 @@ from tensor_reshape.rules.records import Json
 
 START_SECONDS = 30.0
 """How long a program may take to its first answer, until it is known how long it does: libraries are slow to load."""
-
-MAX_ANSWER_BYTES = 64 << 20
-"""How much of answers is kept of one program: those of the whole kit are some megabytes."""
 
 _MAX_FAILURES = 10
 _MAX_DEPTH = 16  # of an answer: those of the format have 4
@@ -56,8 +50,7 @@ class Reply(NamedTuple):
 class _Listener:
     """Tells which question a line answers: by its id, or where the first answer has none, by its place."""
 
-    def __init__(self, questions: Sequence[Question], room: int) -> None:
-        self.room = room  # bytes that may still be kept
+    def __init__(self, questions: Sequence[Question]) -> None:
         self.replies = dict[str, Reply]()
         self.introduction: Json = {}
         self.stray = ""  # the last line that was no answer
@@ -73,8 +66,7 @@ class _Listener:
         if self._has_ids is None and isinstance(record, dict):
             self._has_ids = "id" in record
         name = self._find_question(record)
-        self.room -= 0 if name is None else len(line)
-        if name is None or self.room < 0:
+        if name is None:
             self.stray = _quote(line)
             return False
         del self._waiting[name]
@@ -103,7 +95,6 @@ class ProgramAsker:
         command: Sequence[str],
         seconds: float,
         told: Callable[[], object] = bool,
-        stop: threading.Event | None = None,
     ) -> None:
         """Starts nothing yet.
 
@@ -111,47 +102,42 @@ class ProgramAsker:
             command: the program and its arguments.
             seconds: how long it may take for an answer.
             told: is called after each reply.
-            stop: ends it, set by any thread; None: nothing does.
         """
         self.introduction: Json = {}
-        self._command, self._seconds, self._told, self._stop = command, seconds, told, stop
+        self._command, self._seconds, self._told = command, seconds, told
         self._start_seconds = max(START_SECONDS, seconds)
-        self._room = MAX_ANSWER_BYTES
         self._known: Question | None = None  # one that was answered
         self._failures = 0  # in a row
 
-    def ask(self, questions: Sequence[Question]) -> dict[str, Reply]:
+    async def ask(self, questions: Sequence[Question]) -> dict[str, Reply]:
         """Returns a reply to each question, by its id.
 
         Raises:
             OSError: the program cannot be started.
-            StoppedError: `stop` was set.
         """
         replies, waiting, size = dict[str, Reply](), list(questions), len(questions)
         while waiting:
             part = waiting[:size]
-            heard, failure = self._converse(part)
+            heard, failure = await self._converse(part)
             replies |= heard
             size *= 2
-            if self._room < 0:
-                failure = Reply(None, why=f"its answers have more than {MAX_ANSWER_BYTES} bytes together")
-            if self._room < 0 or self._is_silent(failure, waiting):
+            if await self._is_silent(failure, waiting):
                 return {question.id: failure for question in questions} | replies
             if len(heard) < len(part):
                 suspect = next(question for question in part if question.id not in heard)
                 # Alone, it is known whose failure it is.
-                alone, failure = ({}, failure) if len(part) == 1 else self._converse([suspect])
+                alone, failure = ({}, failure) if len(part) == 1 else await self._converse([suspect])
                 replies[suspect.id] = alone.get(suspect.id, failure)
                 size = max(len(part) // 2, 1) if alone else len(waiting)
                 self._failures = 0 if heard or alone else self._failures + 1
-                if self._is_dead():
+                if await self._is_dead():
                     return {question.id: failure for question in questions} | replies
             waiting = [question for question in waiting if question.id not in replies]
         return replies
 
-    def _converse(self, questions: Sequence[Question]) -> tuple[dict[str, Reply], Reply]:
+    async def _converse(self, questions: Sequence[Question]) -> tuple[dict[str, Reply], Reply]:
         """Returns what a new process answers, and what became of it then."""
-        listener, begin = _Listener(questions, self._room), time.monotonic()
+        listener, begin = _Listener(questions), time.monotonic()
         first: list[float] = []
 
         def hear(line: bytes) -> bool:
@@ -162,29 +148,29 @@ class ProgramAsker:
             return is_answer
 
         lines = [json.dumps(question.asked).encode() for question in questions]
-        outcome = converse(self._command, lines, hear, Limits(self._start_seconds, self._seconds), self._stop)
+        outcome = await converse(self._command, lines, hear, Limits(self._start_seconds, self._seconds))
         if first:  # with room for a machine that is busier the next time
             self._start_seconds = self._seconds + 4 * (first[0] - begin)
             self._known = next(question for question in questions if question.id in listener.replies)
-        self.introduction, self._room = listener.introduction or self.introduction, listener.room
+        self.introduction = listener.introduction or self.introduction
         seconds = self._start_seconds if self._known is None else self._seconds
         return listener.replies, _describe_failure(outcome, listener.stray, seconds)
 
-    def _is_silent(self, failure: Reply, waiting: Sequence[Question]) -> bool:
+    async def _is_silent(self, failure: Reply, waiting: Sequence[Question]) -> bool:
         """Whether the program has never answered, and is silent to another question than the first as well."""
         if self._known is not None or failure.failure is not Verdict.HANG or len(waiting) == 1:
             return False
-        heard, failure = self._converse(waiting[-1:])
+        heard, failure = await self._converse(waiting[-1:])
         return not heard and failure.failure is Verdict.HANG
 
-    def _is_dead(self) -> bool:
+    async def _is_dead(self) -> bool:
         """Whether the program will not answer anything any more."""
         if self._known is None:
             return self._failures >= _MAX_FAILURES
         if self._failures < _MAX_FAILURES:
             return False
         self._failures = 0
-        return not self._converse([self._known])[0]
+        return not (await self._converse([self._known]))[0]
 
 
 def _describe_failure(outcome: Outcome, stray: str, seconds: float) -> Reply:

@@ -4,11 +4,10 @@ Laws: of a program that answers each question for itself, the results do not dep
 however a run ends, Ctrl-C included, nothing of the program is left.
 """
 
+import asyncio
 import shlex
 import sys
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 from tensor_reshape.conformance.cases import Question
@@ -56,7 +55,7 @@ def ask_program(
     Args:
         program: which one.
         questions: what it is asked.
-        told: is called after each reply, by any thread.
+        told: is called after each reply.
 
     Returns:
         A reply to each question, by its id; and what the program says of itself.
@@ -64,14 +63,13 @@ def ask_program(
     Raises:
         OSError: it cannot be started.
     """
-    stop = threading.Event()
-    askers = [ProgramAsker(program.command, program.seconds, told, stop) for _ in range(program.jobs)]
-    with ThreadPoolExecutor(program.jobs) as threads:
-        try:
-            parts = list(threads.map(ProgramAsker.ask, askers, _share(questions, program.jobs)))
-        finally:
-            stop.set()  # the pool waits for its threads, which else ask on
-    replies = {name: reply for part in parts for name, reply in part.items()}
+    askers = [ProgramAsker(program.command, program.seconds, told) for _ in range(program.jobs)]
+
+    async def ask() -> list[dict[str, Reply]]:
+        # A failure, or a signal, ends `run`, which cancels all that ask.
+        return await asyncio.gather(*map(ProgramAsker.ask, askers, _share(questions, program.jobs)))
+
+    replies = {name: reply for part in asyncio.run(ask()) for name, reply in part.items()}
     return replies, next((asker.introduction for asker in askers if asker.introduction), {})
 
 
