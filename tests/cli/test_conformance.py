@@ -38,7 +38,7 @@ def test_reports_have_the_differences_and_their_smallest_examples(tmp_path: Path
     assert run(REFUSES, *COPIES, "--version", "lib=1.2", "--version", "os=linux", *files).code == 1
     read = read_results(results)
     assert (read.implementation, read.versions, list(read.sizes)) == ("mine", {"lib": "1.2", "os": "linux"}, ["core"])
-    assert b"<h1>Conformance of mine</h1>" in html.read_bytes()
+    assert "spurious_error, copies" in html.read_text()
     assert JUnitXml.fromfile(str(junit)).tests == read.total
 
     text = run_command("conformance", "report", results).text
@@ -52,7 +52,7 @@ def test_reports_have_the_differences_and_their_smallest_examples(tmp_path: Path
     both = run_command("conformance", "report", results, other, "--html", tmp_path / "both.html")
     assert (both.code, both.text.count("not offered, ")) == (0, 1)
     assert "not offered" in both.text.splitlines()[4]
-    assert b"<h1>Conformance</h1>" in (tmp_path / "both.html").read_bytes()
+    assert "not offered" in (tmp_path / "both.html").read_text()
 
 
 def test_run_fails_by_new_and_by_missing_differences(tmp_path: Path):

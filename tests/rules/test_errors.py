@@ -18,6 +18,7 @@ from tensor_reshape.rules.errors import (
     ReshapeError,
     TensorReshapeError,
     UnauthenticatedError,
+    escape_unprintable,
     format_value,
 )
 
@@ -178,3 +179,7 @@ TEXTS: dict[str, object] = {
 def test_a_value_is_written_for_people():
     assert list(map(format_value, TEXTS.values())) == list(TEXTS)
     assert len(format_value([-(2**63)] * 1_000_000)) < 400
+
+
+def test_control_characters_are_escaped():
+    assert escape_unprintable("é\x1b[31m\n批\u202e\ud800\0") == "é\\x1b[31m\\n批\\u202e\\ud800\\x00"

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import click
 
-from tensor_reshape.cli.consoles import escape_unprintable
 from tensor_reshape.cli.outputs import write_file
 from tensor_reshape.cli.parameters import JSON_OPTION, Connection, connection_options
 from tensor_reshape.client import ReshapeError, infer_locally
 from tensor_reshape.onnx import Finding, ModelReport, Verdict, annotate_model, check_model
 from tensor_reshape.onnx.checks import Ask
+from tensor_reshape.rules.errors import escape_unprintable
 
 _REFUSED = 3  # as the exit code of a single question
 _REMARKS = {

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tensor_reshape.cli.consoles import escape_unprintable, find_console
+from tensor_reshape.cli.consoles import find_console
 from tensor_reshape.cli.parameters import (
     JSON_OPTION,
     SHAPE,
@@ -16,6 +16,7 @@ from tensor_reshape.cli.parameters import (
     array_options,
     server_options,
 )
+from tensor_reshape.rules.errors import escape_unprintable
 from tensor_reshape.rules.sizes import format_size
 
 if TYPE_CHECKING:

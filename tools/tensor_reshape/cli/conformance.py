@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.core import ParameterSource
 
-from tensor_reshape.cli.conformance_reports import draw_report, write_report
-from tensor_reshape.cli.consoles import escape_unprintable, find_console
+from tensor_reshape.cli.conformance_reports import build_page, draw_report, write_report
+from tensor_reshape.cli.consoles import find_console
 from tensor_reshape.cli.outputs import ended_by_signals, write_file
 from tensor_reshape.cli.parameters import Connection, connection_options
 from tensor_reshape.cli.progress_bars import count_replies
 from tensor_reshape.conformance.cases import RULES, Question, Size, list_questions, read_version
 from tensor_reshape.conformance.expectations import Deviations, compare, read_expectation, write_expectation
 from tensor_reshape.conformance.junit_files import build_junit
-from tensor_reshape.conformance.pages import build_page
 from tensor_reshape.conformance.results import Results, count_results, judge_replies, read_results
 from tensor_reshape.conformance.runs import Program, ask_program, find_function_command, split_command
 from tensor_reshape.conformance.verdicts import Judgement
+from tensor_reshape.rules.errors import escape_unprintable
 
 if TYPE_CHECKING:
     from tensor_reshape.conformance.programs import Reply

@@ -1,18 +1,22 @@
-"""The report of a run of the conformance kit, on a terminal and in a pipe."""
+"""The report of a run of the conformance kit: on a terminal, in a pipe, and as a page of HTML."""
 
+import io
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from tensor_reshape.cli.consoles import escape_unprintable
 from tensor_reshape.conformance.matrices import build_matrix
 from tensor_reshape.conformance.results import Difference, Results
 from tensor_reshape.conformance.sentences import write_answer, write_question
 from tensor_reshape.conformance.verdicts import Verdict
+from tensor_reshape.rules.errors import escape_unprintable
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 _INDENT = "  "
+_PAGE_COLUMNS = 120
+_PAGE_EXAMPLES = 40
+"""How many differences of a verdict and a rule are on a page: the smallest."""
 
 
 def write_report(results: Sequence[Results]) -> Iterator[str]:
@@ -26,8 +30,23 @@ def write_report(results: Sequence[Results]) -> Iterator[str]:
         yield from (f"\n{line}" for line in _list_notes(one))
 
 
-def draw_report(console: "Console", results: Sequence[Results]) -> None:
-    """Draws the same."""
+def build_page(results: Sequence[Results]) -> bytes:
+    """Returns the report as a page of HTML that needs nothing but itself."""
+    from rich.console import Console  # noqa: PLC0415 - plain output does without it
+
+    console = Console(file=io.StringIO(), record=True, width=_PAGE_COLUMNS, highlight=False)
+    draw_report(console, results, _PAGE_EXAMPLES)
+    return console.export_html().encode()
+
+
+def draw_report(console: "Console", results: Sequence[Results], examples: int = 1) -> None:
+    """Draws the same.
+
+    Args:
+        console: where.
+        results: of one run, or of several.
+        examples: how many of each verdict of each rule are drawn.
+    """
     from rich.table import Column, Table  # noqa: PLC0415 - plain output does without it
     from rich.text import Text  # noqa: PLC0415 - as above
 
@@ -40,7 +59,7 @@ def draw_report(console: "Console", results: Sequence[Results]) -> None:
         table.add_row(*(Text(escape_unprintable(cell)) for cell in row), end_section=row is matrix.rows[-2])
     console.print(table)
     for one in results:
-        for difference, count in list_examples(one):
+        for difference, count in list_examples(one, examples):
             head = _write_head(one if len(results) > 1 else None, difference, count)
             style = "bold red" if difference.verdict.is_difference else "bold green"
             console.print(Text(escape_unprintable(head), style))
@@ -58,13 +77,15 @@ def write_title(results: Results) -> str:
     return f"{results.implementation}{told}: {results.total} questions of the conformance kit {results.kit}, {sizes}"
 
 
-def list_examples(results: Results) -> Iterator[tuple[Difference, int]]:
-    """Yields the smallest example of each verdict of each rule, the worst verdict first, and how many there are."""
+def list_examples(results: Results, examples: int = 1) -> Iterator[tuple[Difference, int]]:
+    """Yields the smallest examples of each verdict of each rule, the worst verdict first, and how many there are.
+
+    Those after the first of a kind come with 1.
+    """
     for verdict in Verdict:
         for rule in results.list_rules():
-            example = results.find_smallest(rule, verdict)
-            if example is not None:
-                yield example, results.count(verdict, rule)
+            smallest = results.list_differences(rule, verdict)[:examples]
+            yield from ((one, 1 if place else results.count(verdict, rule)) for place, one in enumerate(smallest))
 
 
 def list_facts(difference: Difference) -> Iterator[tuple[str, str]]:

@@ -14,14 +14,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
-def escape_unprintable(text: str) -> str:
-    """Returns a text of somebody else, a file or a server, in one line: a terminal obeys what it does not print."""
-    return "".join(
-        character if character.isprintable() else character.encode("unicode_escape").decode("ascii")
-        for character in text
-    )
-
-
 def find_console(stream: TextIO) -> "Console | None":
     """Returns what draws on a stream; None where its output is plain."""
     # Programs that have no terminal say so to all that they start, as CI services do: no option could.

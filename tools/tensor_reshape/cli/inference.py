@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
-from tensor_reshape.cli.consoles import escape_unprintable, find_console
+from tensor_reshape.cli.consoles import find_console
 from tensor_reshape.cli.parameters import (
     JSON_OPTION,
     Connection,
@@ -20,6 +20,7 @@ from tensor_reshape.cli.parameters import (
 )
 from tensor_reshape.client import InferredShape, ReshapeError, ShapeQuery, infer_locally
 from tensor_reshape.rules.dims import format_dim
+from tensor_reshape.rules.errors import escape_unprintable
 from tensor_reshape.rules.operations import OPERATIONS
 from tensor_reshape.rules.views import View
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tensor_reshape.cli.consoles import escape_unprintable, find_console
+from tensor_reshape.cli.consoles import find_console
 from tensor_reshape.rules.errors import (
     InvalidRequestError,
     LimitError,
@@ -23,6 +23,7 @@ from tensor_reshape.rules.errors import (
     ReshapeError,
     TensorReshapeError,
     UnauthenticatedError,
+    escape_unprintable,
 )
 from tensor_reshape.rules.typed_shapes import TypedItem, split_items
 

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from xml.etree import ElementTree as ET
 
 from tensor_reshape.conformance.cases import Question
-from tensor_reshape.conformance.sentences import escape_unprintable
 from tensor_reshape.conformance.verdicts import Judgement, Verdict
+from tensor_reshape.rules.errors import escape_unprintable
 
 _ERRORS = {Verdict.CRASH, Verdict.HANG, Verdict.GARBAGE}
 _TAGS = ("failure", "error", "skipped")

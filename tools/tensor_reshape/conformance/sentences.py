@@ -72,11 +72,3 @@ def _shorten(value: object) -> str:
 
 def _cut(text: str) -> str:
     return text if len(text) <= _MAX_CHARACTERS else f"{text[:_MAX_CHARACTERS]}..."
-
-
-def escape_unprintable(text: str) -> str:
-    """Returns a text in one line that any file may hold: controls and halves of characters as Python writes them."""
-    return "".join(
-        character if character.isprintable() else character.encode("unicode_escape").decode("ascii")
-        for character in text
-    )

@@ -10,6 +10,8 @@ from html import escape
 from typing import NamedTuple
 from unicodedata import east_asian_width
 
+from tensor_reshape.rules.errors import escape_unprintable
+
 CHARACTER_PIXELS = 8.5
 LABEL_CHARACTERS = 20
 _TEXT_SIZE, _SMALL_SIZE = 14, 11.5
@@ -45,11 +47,7 @@ class Span(NamedTuple):
 
 def escape_text(text: str) -> str:
     """Returns the text as XML; what cannot be printed becomes an escape of Python's."""
-    plain = "".join(
-        character if character.isprintable() else character.encode("unicode_escape").decode("ascii")
-        for character in text
-    )
-    return escape(plain)
+    return escape(escape_unprintable(text))
 
 
 def count_cells(text: str) -> int:
