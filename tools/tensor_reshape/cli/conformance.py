@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
-from click.core import ParameterSource
 
 from tensor_reshape.cli.conformance_reports import build_page, draw_report, write_report
 from tensor_reshape.cli.consoles import find_console
 from tensor_reshape.cli.outputs import ended_by_signals, write_file
-from tensor_reshape.cli.parameters import Connection, connection_options
 from tensor_reshape.cli.progress_bars import count_replies
+from tensor_reshape.client.defaults import DEFAULT_TIMEOUT_SECONDS
 from tensor_reshape.conformance.cases import RULES, Question, Size, list_questions, read_version
 from tensor_reshape.conformance.expectations import Deviations, compare, read_expectation, write_expectation
 from tensor_reshape.conformance.junit_files import build_junit
@@ -39,7 +38,8 @@ A PROGRAM reads questions from standard input, a JSON object a line, and writes 
 question's "id" in any order. A FUNCTION takes a question as a dict, and returns the answer as a dict. The format is in
 the kit: conformance/README.md.
 
---timeout is what an answer may take. A program that crashes or hangs is started again.
+A program that crashes or hangs is started again. To ask a server, name a program that does:
+--command "tensor-reshape infer --batch - --server HOST:PORT".
 
 Exit code 1 if an answer is wrong or weaker, and is not agreed to by --expect, or if one that is agreed to is gone.
 """
@@ -59,6 +59,13 @@ Exit code 1 if an answer is wrong or weaker, and is not agreed to by --expect, o
 @click.option(
     "--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="How many processes ask at once."
 )
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    default=DEFAULT_TIMEOUT_SECONDS,
+    show_default=True,
+    help="Seconds that an answer may take.",
+)
 @click.option("--name", help="What the implementation is called in the results.")
 @click.option(
     "--version", "versions", metavar="NAME=VERSION", multiple=True, help="What it is made of, for the results."
@@ -68,10 +75,7 @@ Exit code 1 if an answer is wrong or weaker, and is not agreed to by --expect, o
 @click.option("--write-expect", type=_NEW_FILE, help="Write a file that agrees to the differences of this run.")
 @_HTML_OPTION
 @click.option("--junit", type=_NEW_FILE, help="Write JUnit XML, as CI services read it, to this file.")
-@connection_options
-def conformance(
-    connection: Connection, *, sizes: Sequence[str], rules: Sequence[str], expect: Path | None, **options: Any
-) -> None:
+def conformance(*, sizes: Sequence[str], rules: Sequence[str], expect: Path | None, **options: Any) -> None:
     """Hold an implementation of the operations against the conformance kit."""
     if click.get_current_context().invoked_subcommand is not None:
         return
@@ -81,7 +85,7 @@ def conformance(
     if not questions:
         message = "there are no such cases"
         raise click.UsageError(message)
-    results, judgements = _run(connection, questions, sizes or [Size.CORE], **options)
+    results, judgements = _run(questions, sizes or [Size.CORE], **options)
     _print_report([results])
     builders: dict[str, Callable[[], bytes]] = {
         "results": lambda: results.write().encode(),
@@ -111,16 +115,16 @@ def report(*, files: Sequence[Path], html: Path | None) -> None:
 
 
 def _run(
-    connection: Connection,
     questions: Sequence[Question],
     sizes: Sequence[str],
     *,
     name: str | None,
     versions: Sequence[str],
     jobs: int,
+    timeout: float,
     **asked: str | None,
 ) -> tuple[Results, Mapping[str, Judgement]]:
-    implementation, replies, introduction = _ask(connection, questions, jobs, **asked)
+    implementation, replies, introduction = _ask(questions, jobs, timeout, **asked)
     pairs = [version.partition("=") for version in versions]
     judgements = judge_replies(questions, replies)
     return count_results(
@@ -143,32 +147,16 @@ def _read_versions(told: object) -> dict[str, str]:
 
 
 def _ask(
-    connection: Connection, questions: Sequence[Question], jobs: int, *, function: str | None, command: str | None
+    questions: Sequence[Question], jobs: int, timeout: float, *, function: str | None, command: str | None
 ) -> "tuple[str, Mapping[str, Reply], Json]":
     """Returns what is asked, its replies, and what it says of itself."""
-    source = click.get_current_context().get_parameter_source("server")
-    is_server = source is not None and source is not ParameterSource.DEFAULT
-    # Who sets TENSOR_RESHAPE_SERVER asks a server where nothing else is named.
-    if (function, command) == (None, None) and not is_server:
-        message = "name what is asked: --python, --command or --server"
+    name = function or command
+    if name is None or None not in (function, command):
+        message = "name one implementation: --python or --command"
         raise click.UsageError(message)
-    if None not in (function, command) or ((function or command) and source is ParameterSource.COMMANDLINE):
-        message = "one implementation is asked at a time: --python, --command or --server"
-        raise click.UsageError(message)
+    arguments = find_function_command(name) if function else _refuse_unreadable(split_command, name)
     with ended_by_signals(), count_replies(len(questions)) as told:
-        if function or command:
-            arguments = (
-                find_function_command(function) if function else _refuse_unreadable(split_command, command or "")
-            )
-            return function or command or "", *ask_program(
-                Program(arguments, connection.timeout, jobs), questions, told
-            )
-        with connection.open() as client:
-            from tensor_reshape.cli.conformance_servers import ask_server  # noqa: PLC0415 - it takes grpc
-
-            version = client.server_info().version
-            introduction = {"name": f"server {connection.server}", "versions": {"tensor-reshape": version}}
-            return connection.server, ask_server(client, questions, told), introduction
+        return name, *ask_program(Program(arguments, timeout, jobs), questions, told)
 
 
 def _refuse_unreadable(read: Callable[[_Source], _Read], source: _Source) -> _Read:
