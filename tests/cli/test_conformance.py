@@ -26,9 +26,10 @@ def run(code: str, *arguments: str | Path) -> Outcome:
 
 
 def test_server_agrees_with_the_whole_of_core(server: ServerProcess):
-    outcome = run_command("conformance", "--server", server.address)
+    command = f"{sys.executable} -m tensor_reshape.cli infer --batch - --server {server.address}"
+    outcome = run_command("conformance", "--command", command, "--name", "a server")
     assert (outcome.code, outcome.errors) == (0, [])
-    assert outcome.text.startswith(f"server {server.address} (tensor-reshape ")
+    assert outcome.text.startswith("a server: ")
     assert outcome.text.splitlines()[2] == "rule      agrees"
 
 
@@ -38,7 +39,7 @@ def test_reports_have_the_differences_and_their_smallest_examples(tmp_path: Path
     assert run(REFUSES, *COPIES, "--version", "lib=1.2", "--version", "os=linux", *files).code == 1
     read = read_results(results)
     assert (read.implementation, read.versions, list(read.sizes)) == ("mine", {"lib": "1.2", "os": "linux"}, ["core"])
-    assert b"<h1>Conformance of mine</h1>" in html.read_bytes()
+    assert "spurious_error, copies" in html.read_text()
     assert JUnitXml.fromfile(str(junit)).tests == read.total
 
     text = run_command("conformance", "report", results).text
@@ -52,7 +53,7 @@ def test_reports_have_the_differences_and_their_smallest_examples(tmp_path: Path
     both = run_command("conformance", "report", results, other, "--html", tmp_path / "both.html")
     assert (both.code, both.text.count("not offered, ")) == (0, 1)
     assert "not offered" in both.text.splitlines()[4]
-    assert b"<h1>Conformance</h1>" in (tmp_path / "both.html").read_bytes()
+    assert "not offered" in (tmp_path / "both.html").read_text()
 
 
 def test_run_fails_by_new_and_by_missing_differences(tmp_path: Path):
@@ -80,9 +81,8 @@ def test_program_may_name_itself(tmp_path: Path):
 
 
 MISTAKES: list[tuple[list[str], str]] = [
-    ([], "name what is asked: --python, --command or --server"),
-    (["--command", "a", "--python", "b:c"], "one implementation is asked at a time: --python, --command or --server"),
-    (["--command", "a", "--server", "b:1"], "one implementation is asked at a time: --python, --command or --server"),
+    ([], "name one implementation: --python or --command"),
+    (["--command", "a", "--python", "b:c"], "name one implementation: --python or --command"),
     (["--command", "'"], "No closing quotation"),
     (["--command", "cat", "--size", "some"], "'some' is not one of"),
     (["report", "no-such-file"], "does not exist"),
@@ -111,10 +111,3 @@ def test_signal_that_ends_a_run_ends_its_processes(tmp_path: Path, number: signa
         child = path.read_text()  # when it has started
         process.send_signal(number)
         assert (process.wait(60), Path(f"/proc/{child}").exists()) == (code, False)
-
-
-def test_server_variable_counts_only_without_another_choice(server: ServerProcess):
-    env = {"TENSOR_RESHAPE_SERVER": server.address}
-    assert run_command("conformance", *COPIES, env=env).text.startswith(f"server {server.address}")
-    named = ("--command", shlex.join(write_program(OFFERS_NOTHING)), "--name", "mine")
-    assert run_command("conformance", *COPIES, *named, env=env).text.startswith("mine")

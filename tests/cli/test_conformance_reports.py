@@ -4,7 +4,7 @@ from pathlib import Path
 
 from command_line import PROGRAM
 from conformance_runs import make_mixed_results, make_question, make_results
-from tensor_reshape.cli.conformance_reports import list_examples, write_report, write_title
+from tensor_reshape.cli.conformance_reports import build_page, list_examples, write_report, write_title
 from terminals import run_on_terminal, strip_styles
 
 RESULTS = make_mixed_results()
@@ -44,3 +44,17 @@ def test_terminal_report_is_drawn_and_escapes_control_characters(tmp_path: Path)
     assert "┃ rule" in text
     assert "SIGSEGV: <script>alert(1)</script>\\ud800\\x1b[31m]]>&\\x00" in text
     assert "crash, inferred: inferred/crash@reshape" in text
+
+
+def test_page_has_the_smallest_examples_of_each_kind_and_their_count():
+    page = build_page([RESULTS]).decode()
+    assert "wrong_shape, inferred: inferred/wrong@reshape, the smallest of 2" in page
+    assert "wrong_shape, inferred: inferred/longer@reshape</span>" in page
+    many = make_results(*((make_question(f"inferred/{number}"), {"shape": [7]}) for number in range(1000)))
+    assert build_page([many]).count(b"because") == 40
+
+
+def test_page_has_answers_of_an_implementation_as_text():
+    page = build_page([RESULTS]).decode()
+    assert "<script>" not in page
+    assert "SIGSEGV: &lt;script&gt;alert(1)&lt;/script&gt;\\ud800\\x1b[31m]]&gt;&amp;\\x00" in page

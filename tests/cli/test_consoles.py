@@ -7,7 +7,7 @@ from typing import TextIO
 
 import pytest
 
-from tensor_reshape.cli.consoles import escape_unprintable, find_console
+from tensor_reshape.cli.consoles import find_console
 
 
 @pytest.fixture
@@ -42,7 +42,3 @@ def test_environment_decides_about_drawing_and_colours(terminal: TextIO, monkeyp
     console = find_console(terminal)
     assert console is not None
     assert console.no_color
-
-
-def test_control_characters_are_escaped():
-    assert escape_unprintable("é\x1b[31m\n批") == "é\\x1b[31m\\n批"

@@ -41,4 +41,4 @@ def test_kit_of_the_repository_is_the_one_that_is_asked():
     assert tuple(schema["$defs"]["case"]["properties"]["rule"]["enum"]) == RULES
     assert read_version() == (ROOT / "conformance" / "VERSION").read_text().strip()
     assert KIT == ROOT / "conformance"
-    assert not any(path.is_symlink() for path in (ROOT / "client" / "tensor_reshape" / "conformance").iterdir())
+    assert not any(path.is_symlink() for path in (ROOT / "tools" / "tensor_reshape" / "conformance").iterdir())

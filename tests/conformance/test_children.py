@@ -1,8 +1,8 @@
 """A program as a child: how a conversation with it ends, and that nothing of it stays."""
 
+import asyncio
 import os
 import signal
-import threading
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -11,7 +11,7 @@ import pytest
 
 from conformance_runs import write_program
 from tensor_reshape.conformance import children
-from tensor_reshape.conformance.children import Ending, Limits, Outcome, StoppedError, converse
+from tensor_reshape.conformance.children import Ending, Limits, Outcome, converse
 
 LIMITS = Limits(60, 60)
 LINES = [b"1", b"2", b"3"]
@@ -25,7 +25,7 @@ def run(code: str, limits: Limits = LIMITS) -> tuple[Outcome, list[bytes]]:
         heard.append(line)
         return line.startswith(b"a")
 
-    return converse(write_program(code), LINES, hear, limits), heard
+    return asyncio.run(converse(write_program(code), LINES, hear, limits)), heard
 
 
 def test_program_reads_the_lines_and_then_its_end():
@@ -78,14 +78,17 @@ def test_processes_of_the_program_are_killed_with_it(tmp_path: Path):
     assert not Path(f"/proc/{child}").exists() or Path(f"/proc/{child}/stat").read_text().split()[2] == "Z"
 
 
-def test_another_thread_stops_the_program(tmp_path: Path):
-    path, stop = tmp_path / "child", threading.Event()
+async def test_program_is_killed_when_the_conversation_is_cancelled(tmp_path: Path):
+    path, heard = tmp_path / "child", asyncio.Event()
 
     def hear(_line: bytes) -> bool:
-        stop.set()
+        heard.set()
         return False
 
     code = f"open({str(path)!r}, 'w').write(str(os.getpid())); print('b', flush=True); time.sleep(1000)"
-    with pytest.raises(StoppedError):
-        converse(write_program(code), LINES, hear, LIMITS, stop)
+    conversation = asyncio.create_task(converse(write_program(code), LINES, hear, LIMITS))
+    await heard.wait()
+    conversation.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await conversation
     assert not Path(f"/proc/{path.read_text()}").exists()

@@ -9,7 +9,7 @@ import pytest
 from packaging.version import Version
 
 ROOT = Path(__file__).parents[2]
-SOURCE_ROOTS = ("core", "client", "server")
+SOURCE_ROOTS = ("core", "client", "tools", "server")
 CONTRACT = sorted(path.stem for path in (ROOT / "protos" / "tensor_reshape" / "v1").glob("*.proto"))
 GENERATED = [
     f"{name}{suffix}" for name in CONTRACT for suffix in ("_pb2.py", "_pb2.pyi", "_pb2_grpc.py", "_pb2_grpc.pyi")

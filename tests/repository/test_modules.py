@@ -1,9 +1,13 @@
 """What every module of the repository keeps to."""
 
+import ast
+import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-SOURCE_ROOTS = ("core", "client", "server")
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+SOURCE_ROOTS = PROJECT["tool"]["hatch"]["build"]["dev-mode-dirs"]
 GENERATED = "v1"
 MODULES = sorted(
     path
@@ -71,3 +75,39 @@ def test_no_source_root_closes_the_namespace_and_each_portion_is_a_typed_package
         assert [
             path for path in portions if not {"__init__.py", "py.typed"} <= {one.name for one in path.iterdir()}
         ] == []
+
+
+def test_every_tool_knows_all_source_roots():
+    tools = PROJECT["tool"]
+    wheel = tools["hatch"]["build"]["targets"]["wheel"]
+    packages = [f"{root}/tensor_reshape" for root in SOURCE_ROOTS]
+    assert (wheel["sources"], wheel["only-include"], tools["ruff"]["namespace-packages"]) == (
+        SOURCE_ROOTS,
+        packages,
+        packages,
+    )
+    paths = {
+        "ruff": tools["ruff"]["src"],
+        "mypy": tools["mypy"]["mypy_path"],
+        "mypy files": tools["mypy"]["files"],
+        "pyright": tools["pyright"]["extraPaths"],
+        "sdist": tools["hatch"]["build"]["targets"]["sdist"]["only-include"],
+    }
+    assert {name: [root for root in SOURCE_ROOTS if root not in known] for name, known in paths.items()} == {
+        name: [] for name in paths
+    }
+
+
+def list_functions(path: Path) -> Iterator[ast.FunctionDef]:
+    """Yields the functions of a module, methods included."""
+    return (node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.FunctionDef))
+
+
+def test_public_refuse_functions_return_an_exception():
+    returned = {
+        f"{module}: {function.name}": ast.unparse(function.returns or ast.Constant(None))
+        for module, path in PRODUCT.items()
+        for function in list_functions(path)
+        if function.name.startswith("refuse_")
+    }
+    assert {name: kind for name, kind in returned.items() if not kind.endswith(("Error", "Exception"))} == {}

@@ -18,12 +18,13 @@ from tensor_reshape.rules.errors import (
     ReshapeError,
     TensorReshapeError,
     UnauthenticatedError,
+    escape_unprintable,
     format_value,
 )
 
 ROOT = Path(__file__).parents[2]
 PROTOS = ROOT / "protos" / "tensor_reshape" / "v1"
-SOURCES = sorted(path for root in ("core", "client", "server") for path in (ROOT / root).rglob("*.py"))
+SOURCES = sorted(path for root in ("core", "client", "tools", "server") for path in (ROOT / root).rglob("*.py"))
 KINDS = (ReshapeError, InvalidRequestError, NotFoundError, UnauthenticatedError, PermissionDeniedError, LimitError)
 CLASSES: dict[str, type[ReshapeError]] = {kind.__name__: kind for kind in KINDS}
 
@@ -178,3 +179,7 @@ TEXTS: dict[str, object] = {
 def test_a_value_is_written_for_people():
     assert list(map(format_value, TEXTS.values())) == list(TEXTS)
     assert len(format_value([-(2**63)] * 1_000_000)) < 400
+
+
+def test_control_characters_are_escaped():
+    assert escape_unprintable("é\x1b[31m\n批\u202e\ud800\0") == "é\\x1b[31m\\n批\\u202e\\ud800\\x00"

@@ -1,5 +1,6 @@
 """Questions, programs and results of the conformance runner, for its tests."""
 
+import asyncio
 import sys
 from collections.abc import Sequence
 from functools import partial
@@ -52,7 +53,7 @@ def ask(code: str, count: int = 5, seconds: float = 20) -> tuple[list[Json | str
     """Asks such a program; returns each answer without its id, or the failure, then why, and who asked."""
     asker = ProgramAsker(write_program(code), seconds)
     questions = make_questions(count)
-    replies = asker.ask(questions)
+    replies = asyncio.run(asker.ask(questions))
     assert set(replies) == {question.id for question in questions}
     in_order = [replies[question.id] for question in questions]
     told = [_strip(reply) for reply in in_order]

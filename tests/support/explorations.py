@@ -4,11 +4,11 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from tensor_reshape.explorer.answers import answer_typed
+from tensor_reshape.explorer.typed_questions import TypedQuestion
 from tensor_reshape.rules.limits import DEFAULT_LIMITS
 from tensor_reshape.rules.operations import OPERATIONS
 from tensor_reshape.rules.questions import ShapeAnswer, ShapeRequest
-from tensor_reshape.server.http.explorer.answers import answer_typed
-from tensor_reshape.server.http.explorer.typed_questions import TypedQuestion
 from tensor_reshape.server.service.methods import ReshapeService
 
 SERVICE = ReshapeService(DEFAULT_LIMITS)

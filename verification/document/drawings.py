@@ -1,9 +1,9 @@
-"""The drawings of the concept pages that follow from the rules: what is asked in each, and `rules.drawings` draws."""
+"""The drawings of the concept pages that follow from the rules: `explorer.drawings` draws what is asked in each."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tensor_reshape.rules.drawings import draw_answer, draw_refusal
+from tensor_reshape.explorer.drawings import draw_answer, draw_refusal
 from tensor_reshape.rules.errors import ReshapeError
 from tensor_reshape.rules.inference import answer_question
 from tensor_reshape.rules.operations import RESHAPE, STATIC_RESHAPE, Operation

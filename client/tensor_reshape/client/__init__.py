@@ -40,7 +40,6 @@ from tensor_reshape.runtime.late_names import build_getters
 
 if TYPE_CHECKING:
     from tensor_reshape.client.aio import AsyncClient
-    from tensor_reshape.client.drawings import draw_locally
     from tensor_reshape.client.packed_tensors import PackedTensor
     from tensor_reshape.client.sync import Client
     from tensor_reshape.client.transfers import Progress, Transfer
@@ -85,7 +84,6 @@ __all__ = [
     "UnavailableError",
     "View",
     "ViewPossibility",
-    "draw_locally",
     "infer_locally",
     "keep_freed_memory",
     "use_fast_polling",
@@ -102,7 +100,6 @@ _LATER = {
     "ServerInfo": "tensor_reshape.wire.servers",
     "ServerLimits": "tensor_reshape.wire.servers",
     "Transfer": "tensor_reshape.client.transfers",
-    "draw_locally": "tensor_reshape.client.drawings",
 }
 
 if not TYPE_CHECKING:  # or every name would exist to a type checker

@@ -24,8 +24,7 @@ The vocabulary:
 - *step budget*: what bounds the work of a search (`budgets`).
 
 A request goes through `inference`: `targets` reads its items (rule 2), `solvers` find the output (rules 3 and 4),
-`views` and `explanations` say more of it, `refusals` say why there is none. `batches` asks many questions at once, and
-`drawings` shows a question and its answer as a picture.
+`views` and `explanations` say more of it, `refusals` say why there is none. `batches` asks many questions at once.
 
 Laws: no I/O, no clock, no randomness, no numpy, no grpc; every integer is exact; only `inference` imports `solvers`.
 """

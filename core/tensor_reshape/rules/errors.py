@@ -263,6 +263,14 @@ def clip_text(text: str, limit: int) -> str:
     return plain if len(plain) <= limit else f"{plain[: limit - 3]}..."
 
 
+def escape_unprintable(text: str) -> str:
+    """Returns a text of somebody else in one line: a terminal obeys control characters, and XML cannot hold them."""
+    return "".join(
+        character if character.isprintable() else character.encode("unicode_escape").decode("ascii")
+        for character in text
+    )
+
+
 def clip_metadata(metadata: Mapping[str, str]) -> dict[str, str]:
     """Returns what of the values of a refusal travels: as many as ten, each short."""
     return {key: clip_text(value, MAX_VALUE_CHARACTERS) for key, value in list(metadata.items())[:_MAX_VALUES]}

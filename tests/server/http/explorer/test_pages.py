@@ -9,13 +9,13 @@ import httpx
 import pytest
 
 from explorations import LISTEN, SERVICE, show
+from tensor_reshape.explorer.typed_questions import TypedQuestion
 from tensor_reshape.server.http.apps import build_app
 from tensor_reshape.server.http.askers import ask_here
 from tensor_reshape.server.http.explorer.pages import build_routes
-from tensor_reshape.server.http.explorer.typed_questions import TypedQuestion
 from tensor_reshape.server.http.requests import LOCAL_HOSTS
 
-FILES = {file.name: file.read_text() for file in (files("tensor_reshape.server.http.explorer") / "static").iterdir()}
+FILES = {file.name: file.read_text() for file in (files("tensor_reshape.explorer") / "static").iterdir()}
 
 
 class Page(HTMLParser):

@@ -1,1 +1,1 @@
-"""The explorer: a page on which one types a shape question, and sees the answer and where it comes from."""
+"""How the explorer is served: its routes, its method, and the command `tensor-reshape explore`."""

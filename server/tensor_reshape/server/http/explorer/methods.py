@@ -7,10 +7,10 @@ and write takes turns, as all that computes with the interpreter's lock; and alw
 import json
 from collections.abc import Sequence
 
+from tensor_reshape.explorer.answers import answer_typed
+from tensor_reshape.explorer.typed_questions import TypedQuestion
 from tensor_reshape.rules.questions import ShapeAnswer, ShapeRequest
 from tensor_reshape.server.engine.fair_locks import FairLock
-from tensor_reshape.server.http.explorer.answers import answer_typed
-from tensor_reshape.server.http.explorer.typed_questions import TypedQuestion
 from tensor_reshape.server.service.method_tables import IsOver, Method
 from tensor_reshape.server.service.methods import ReshapeService
 from tensor_reshape.server.service.works import find_questions, leave_to_a_thread

@@ -33,7 +33,7 @@ def build_routes(ask: Asker, service: ReshapeService, listen: Sequence[str]) -> 
         service: what answers.
         listen: the addresses of gRPC, with their real ports: for the code that the page shows.
     """
-    folder = files(__package__) / "static"
+    folder = files("tensor_reshape.explorer") / "static"
     names = sorted(file.name for file in folder.iterdir() if file.name.endswith(tuple(_TYPES)))
     routes = [
         Route("/" if name == _PAGE else f"/explore/{name}", _build_file(name, (folder / name).read_bytes()))

@@ -1,0 +1,108 @@
+"""The content of the page for a question."""
+
+import json
+from typing import Any
+from xml.etree.ElementTree import fromstring
+
+import pytest
+from hypothesis import given
+
+from explorations import HOSTILE_QUESTIONS, LISTEN, TYPED_QUESTIONS, ask, show
+from hypothesis_profiles import examples
+from tensor_reshape.explorer.answers import answer_typed
+from tensor_reshape.explorer.typed_questions import TypedQuestion
+from tensor_reshape.rules.errors import LimitError, PermissionDeniedError, Reason, ReshapeError
+from tensor_reshape.rules.questions import ShapeAnswer, ShapeRequest
+
+
+def test_answer_has_the_origin_of_each_dim():
+    answer = show(TypedQuestion("N,4,2..8", "0,-1", special_zero="true"))["answer"]
+    assert answer["text"] == "[N, 8..32]"
+    assert answer["dims"][1] == {
+        "text": "8..32",
+        "kind": "inferred",
+        "origin": "shape[1] is -1: N*(2..8)*4 / N = 8..32",
+    }
+    assert (answer["equalities"], answer["view"]) == ([], None)
+
+
+def test_answer_has_equalities_views_and_unknown_ranks():
+    answer = show(TypedQuestion("N,C", "M,C", special_zero="false"))["answer"]
+    assert answer["equalities"] == ["N = M unless the tensor is empty"]
+    answer = show(TypedQuestion("2,3", "6", special_zero="false", strides="3,1"))["answer"]
+    assert answer["view"] == {"possibility": "possible", "strides": ["1"]}
+    answer = show(TypedQuestion("2,3", "...", special_zero="false"))["answer"]
+    assert (answer["text"], answer["dims"]) == ("[...]", [])
+
+
+@pytest.mark.parametrize(
+    ("typed", "reason", "blamed", "accepted"),
+    [
+        (TypedQuestion("2,3,4", "5,-1", special_zero="false"), "NOT_DIVISIBLE", ("shape", 2, 4), "4 and 6"),
+        (TypedQuestion("2,3", "4, 2", special_zero="false"), "VOLUME_MISMATCH", ("shape", None, None), "product is 6"),
+        (TypedQuestion("2,3", "6"), "SPECIAL_ZERO_MISSING", ("special_zero", None, None), "true or false"),
+        (TypedQuestion("N:5..2", "-1", "reshape", "true"), "INTERVAL_EMPTY", ("data", 0, 6), "in order"),
+        (TypedQuestion("2", "2", "", "true", "", "1,2"), "STRIDES_RANK_MISMATCH", ("strides", None, None), ""),
+        (TypedQuestion("2,3", "-1", "", "true", "[2, 3]"), "EXPECTED_SHAPE_MISMATCH", ("expected", None, None), ""),
+        (TypedQuestion(f"{2**70}", "-1", "", "true"), "DIM_OUT_OF_RANGE", ("data", 0, 22), "a dim from 0"),
+        (TypedQuestion(f"N,{2**63}..", "-1", "", "true"), "DIM_OUT_OF_RANGE", ("data", 2, 23), "a dim from 0"),
+        (TypedQuestion("2,3", f"-1,{2**99}*N", "", "true"), "EXPRESSION_INVALID", ("shape", 3, 35), "numbers from 1"),
+    ],
+)
+def test_refusal_names_the_blamed_text_and_accepted_values(
+    typed: TypedQuestion, reason: str, blamed: tuple[str, int | None, int | None], accepted: str
+):
+    record = show(typed)
+    refusal = record["refusal"]
+    assert (refusal["reason"], tuple(refusal["blamed"].values())) == (reason, blamed)
+    assert accepted in refusal["accepted"]
+    assert "answer" not in record
+
+
+def test_unreadable_question_is_neither_drawn_nor_written_as_code():
+    assert list(show(TypedQuestion("x y", "1", special_zero="true"))) == ["refusal"]
+
+
+def answer_refused(error: ReshapeError) -> dict[str, Any]:
+    def refuse(_request: ShapeRequest) -> ShapeAnswer:
+        raise error
+
+    return answer_typed(TypedQuestion("2", "2", special_zero="true"), refuse, LISTEN)
+
+
+def test_refusal_of_the_call_is_passed_on():
+    for error in (
+        LimitError("full", reason=Reason.SERVER_BUSY),
+        LimitError("many", reason=Reason.QUOTA_EXCEEDED),
+        PermissionDeniedError("no", reason=Reason.PERMISSION_DENIED),
+        ReshapeError("internal error", reason=Reason.INTERNAL_ERROR),
+    ):
+        with pytest.raises(type(error)) as caught:
+            answer_refused(error)
+        assert caught.value is error
+
+
+@examples(50)
+@given(TYPED_QUESTIONS)
+def test_question_is_decided_by_the_service(typed: TypedQuestion):
+    asked: list[ShapeRequest] = []
+
+    def note(request: ShapeRequest) -> ShapeAnswer:
+        asked.append(request)
+        return ask(request)
+
+    record = answer_typed(typed, note, LISTEN)
+    assert ("answer" in record) != ("refusal" in record)
+    assert "answer" not in record or len(asked) == 1
+    if "drawing" in record:
+        fromstring(record["drawing"])
+
+
+@examples(50)
+@given(HOSTILE_QUESTIONS)
+def test_texts_of_any_kind_are_answered_or_refused(typed: TypedQuestion):
+    record = show(typed)
+    assert len(json.dumps(record)) < 1_000_000
+    if "drawing" in record:
+        names = {element.tag.rpartition("}")[2] for element in fromstring(record["drawing"]).iter()}
+        assert not names & {"script", "style", "image", "foreignObject", "a", "use"}

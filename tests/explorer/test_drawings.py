@@ -1,0 +1,167 @@
+"""Answers and refusals as pictures."""
+
+from collections.abc import Iterable, Iterator
+from xml.etree.ElementTree import Element, fromstring
+
+from hypothesis import given
+
+from dim_strategies import LAWFUL_REQUESTS, REQUESTS
+from hypothesis_profiles import examples
+from tensor_reshape.explorer.drawings import draw_answer, draw_refusal
+from tensor_reshape.rules.dims import AnyDim, format_dim, name_dim
+from tensor_reshape.rules.errors import ReshapeError
+from tensor_reshape.rules.inference import answer_question
+from tensor_reshape.rules.operations import RESHAPE, STATIC_RESHAPE, Operation
+from tensor_reshape.rules.questions import AnyQuestion, Question, ShapeRequest
+from written_questions import write_question
+
+SVG = "{http://www.w3.org/2000/svg}"
+MAX_BYTES = 256 * 1024
+
+
+LONG = [name_dim(f"{index:02}" * 32) for index in range(64)]
+
+
+def write(question: AnyQuestion, *, is_standalone: bool = False) -> str:
+    try:
+        answer = answer_question(ShapeRequest(question, explain=True))
+    except ReshapeError as error:
+        return draw_refusal(question, error, is_standalone=is_standalone)
+    return draw_answer(question, answer, is_standalone=is_standalone)
+
+
+def draw(question: AnyQuestion, *, is_standalone: bool = False) -> Element:
+    picture = fromstring(write(question, is_standalone=is_standalone))
+    tags = {element.tag.removeprefix(SVG) for element in picture.iter()}
+    assert tags <= {"svg", "title", "desc", "g", "rect", "path", "circle", "text", "tspan", "style"}
+    return picture
+
+
+def ask(
+    data: str | None, target: str | None, operation: Operation = STATIC_RESHAPE, expected: str | None = None
+) -> AnyQuestion:
+    return write_question(operation, data, target, True, expected)
+
+
+def collect_texts(elements: Iterable[Element]) -> Iterator[str]:
+    return ("".join(element.itertext()) for element in elements)
+
+
+def list_boxes(picture: Element, kind: str = "box") -> list[str]:
+    """Returns the text of each box, in order."""
+    boxes = [group for group in picture.iter(f"{SVG}g") if kind in group.get("class", "")]
+    return [" ".join(collect_texts(box.iter(f"{SVG}text"))) for box in boxes]
+
+
+def list_dashes(question: AnyQuestion) -> list[bool]:
+    """Returns for each line of a copy whether it is dashed."""
+    lines = [path for path in draw(question).iter(f"{SVG}path") if path.get("class") == "line copied"]
+    return [line.get("stroke-dasharray") is not None for line in lines]
+
+
+def list_footer(picture: Element) -> list[str]:
+    return [text.replace("\N{MULTIPLICATION SIGN}", "*") for text in collect_texts(picture.iterfind(f"{SVG}text"))]
+
+
+def test_an_answer_is_three_rows_of_boxes():
+    picture = draw(ask("2 3 4", "0 -1"))
+    assert list_boxes(picture) == ["2", "3", "4", "0 copied", "-1 inferred", "2", "12"]
+    assert list_footer(picture)[:3] == ["data", "target", "output"]
+
+
+def test_an_inferred_dim_has_its_equation_and_others_both_products():
+    assert "-1 is 2 * 3 * 4 ÷ 2 = 12" in list_footer(draw(ask("2 3 4", "0 -1")))
+    assert "-1 is 2 * 3 * 4 ÷ (2 * 3) = 4" in list_footer(draw(ask("2 3 4", "2 3 -1")))
+    assert "-1 is 2 * 3 = 6" in list_footer(draw(ask("2 3", "-1")))
+    assert "elements: N * 12 = M * 4" in list_footer(draw(ask("N 12", "M 4")))
+
+
+def test_only_reshape_strikes_out_what_leaves_both_sides():
+    struck = f".//{SVG}tspan[@text-decoration]"
+    assert [span.text for span in draw(ask("4 0 2", "-1 0", RESHAPE)).iterfind(struck)] == ["0", "0"]
+    assert draw(ask("4 5 2", "-1 0")).find(struck) is None
+
+
+def test_a_copied_size_whose_elements_come_from_elsewhere_is_a_dashed_line():
+    assert list_dashes(ask("2 3 4", "0 -1")) == [False, False]
+    assert list_dashes(ask("4 5 6", "-1 0")) == [False, True, False]
+
+
+def test_regrouped_dims_meet_in_a_dot():
+    assert len([*draw(ask("2 3 4", "6 4")).iter(f"{SVG}circle")]) == 1
+
+
+def test_names_bounds_and_unknown_ranks_have_boxes():
+    boxes = list_boxes(draw(ask("N:1..8 2..4 ?", "0 -1")))
+    assert (boxes[:3], boxes[-2]) == (["N 1..8", "2..4", "?"], "N 1..8")
+    assert list_boxes(draw(ask(None, "3 -1 0")))[0] == "... any rank"
+    assert list_boxes(draw(ask("1", ""))) == ["1", "[ ] scalar", "[ ] scalar"]
+    assert list_boxes(draw(ask("2", None))) == ["2", "... any rank", "... any rank"]
+
+
+def test_an_expected_shape_is_a_row_of_its_own():
+    picture = draw(ask("? 4", "-1", expected="8"))
+    assert list_boxes(picture)[-1] == "8"
+    assert "expected" in list_footer(picture)
+
+
+def test_a_refusal_marks_what_is_to_blame():
+    questions = {
+        ("-1 refused",): ask("2 3", "4 -1"),
+        ("0 refused",): ask("2 3", "1 1 0"),
+        ("4 refused", "2 refused"): ask("2 3", "4 2"),
+        ("7 refused",): ask("2 3", "-1", expected="7"),
+        (f"{2**63} refused",): ask(f"2 {2**63}", "-1", RESHAPE),
+        (): write_question(STATIC_RESHAPE, "2 3", "6", None),
+        # An item behind those that are shown is in the box that stands for them.
+        ("... refused",): Question(RESHAPE, [2], [-1], True, None, [1] * 70 + [2**63]),
+    }
+    assert [tuple(list_boxes(draw(question), "box blamed")) for question in questions.values()] == list(questions)
+
+
+def test_a_refusal_has_its_message_and_what_is_accepted():
+    footer = " ".join(list_footer(draw(ask("2 3", "4 -1"), is_standalone=True)))
+    assert "NOT_DIVISIBLE shape[1] is -1: 6 elements do not divide by 4" in footer
+    assert footer.endswith("data [2, 3] accepted: other items whose product divides 6: the nearest are 3 and 6")
+
+
+def test_the_text_of_a_refusal_fits_a_narrow_screen_if_the_boxes_do():
+    assert int(draw(ask("2 3", "4 -1"), is_standalone=True).get("width", "")) <= 420
+    wide = draw(ask("2 " * 60, "3 " * 60, RESHAPE), is_standalone=True)
+    assert 80 <= max(map(len, list_footer(wide))) <= 90
+
+
+def test_a_screen_reader_gets_title_and_description():
+    picture = draw(ask("N 3 4", "0 -1"))
+    assert picture.get("role") == "img"
+    assert picture.findtext(f"{SVG}title") == "static_reshape of [N, 3, 4] to [0, -1] with special_zero: [N, 12]"
+    assert picture.findtext(f"{SVG}desc") == (
+        "shape[0] is 0 and special_zero is true: data dim 0, N (1..); shape[1] is -1: N*12 / N = 12"
+    )
+
+
+def test_a_drawing_is_small_however_much_is_asked():
+    targets: list[list[AnyDim] | None] = [[0] * 64, [-1], [*LONG[:63], -1], [1] * 64, [None] * 64, None]
+    questions = [Question(RESHAPE, LONG, target, True) for target in targets]
+    refused: tuple[list[AnyDim], ...] = ([7] * 5000, [2**63 - 1] * 5000, [-(2**200)] * 5000)
+    questions += [Question(RESHAPE, dims, dims, True, None, dims) for dims in refused]
+    assert max(len(write(question)) for question in questions) < MAX_BYTES
+
+
+@examples(60)
+@given(REQUESTS)
+def test_every_question_has_a_drawing_that_is_always_the_same(request: ShapeRequest):
+    draw(request.question)
+    assert write(request.question) == write(request.question)
+
+
+@examples(40)
+@given(LAWFUL_REQUESTS)
+def test_every_dim_of_data_and_output_is_in_the_drawing(request: ShapeRequest):
+    question = request.question
+    try:
+        dims = answer_question(request).dims
+    except ReshapeError:
+        dims = ()
+    shown = iter([box.findtext(f"{SVG}title") for box in draw(question).iter(f"{SVG}g")])  # in full, behind a cut label
+    assert all(format_dim(dim) in shown for dim in [*(question.data or ()), *(dims or ())])

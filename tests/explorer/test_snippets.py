@@ -1,0 +1,156 @@
+"""The code on the page, pasted as it is: it asks the question that was typed."""
+
+import contextlib
+import io
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from google.protobuf import json_format
+from hypothesis import assume, given
+
+from command_line import run_command
+from explorations import HOSTILE_QUESTIONS, SERVICE, TYPED_QUESTIONS, show
+from hypothesis_profiles import examples
+from server_processes import ServerProcess
+from tensor_reshape.client import InferredShape, ReshapeError
+from tensor_reshape.explorer.typed_questions import TypedQuestion
+from tensor_reshape.v1 import reshape_pb2
+from tensor_reshape.wire.inference import decode_infer_response
+
+FEW = examples(25)
+EXAMPLE = TypedQuestion("N,4,2..8", "0,-1", "reshape", "true", "?,?", "32,8,1", "http://localhost:8080/")
+
+
+def find_snippet(record: dict[str, Any], title: str) -> str:
+    """Returns the code of that title."""
+    return next(str(snippet["text"]) for snippet in record["snippets"] if snippet["title"] == title)
+
+
+def run_python(code: str) -> tuple[str, str]:
+    """Runs code; returns the text or the reason that it ends with, and what it printed."""
+    printed, names = io.StringIO(), dict[str, Any]()
+    with contextlib.redirect_stdout(printed):
+        try:
+            exec(compile(code, "<snippet>", "exec"), names)
+        except ReshapeError as error:
+            return str(error.reason), ""
+    output = names["output"]
+    return str(output.reason) if isinstance(output, ReshapeError) else str(output), printed.getvalue().strip()
+
+
+def find_outcome(record: dict[str, Any]) -> str:
+    return str(record["answer"]["text"] if "answer" in record else record["refusal"]["reason"])
+
+
+def split_words(command: str) -> list[str]:
+    """Returns the words of a command, as bash reads them."""
+    program = command.split(maxsplit=1)[0]
+    script = f"{program}() {{ printf '%s\\0' \"$@\"; }}\n{command}"
+    run = subprocess.run(["bash", "-c", script], capture_output=True, check=True, timeout=30)
+    return run.stdout.decode().split("\0")[:-1]
+
+
+def test_python_answers_the_same_with_and_without_a_server(server: ServerProcess):
+    @FEW
+    @given(TYPED_QUESTIONS)
+    def check(typed: TypedQuestion) -> None:
+        record = show(typed, server.address)
+        for title in ("Python, without a server", "Python, with a server"):
+            outcome, printed = run_python(find_snippet(record, title))
+            assert outcome == find_outcome(record), title
+            assert printed == outcome or "refusal" in record, title
+
+    check()
+
+
+def test_python_names_the_server_as_the_reader_of_the_page_reaches_it():
+    rows: list[tuple[tuple[str, ...], str, str]] = [
+        (("127.0.0.1:7",), "http://10.0.0.9/", '"127.0.0.1:7"'),  # nobody else can call it
+        (("127.0.0.1:7", "0.0.0.0:50052"), "http://10.0.0.9:80/x/", '"10.0.0.9:50052"'),
+        (("unix:/s", "[::]:1"), "https://[fd00::1]/", '"[fd00::1]:1", credentials=grpc.ssl_channel_credentials()'),
+        (("0.0.0.0:1",), "", '"localhost:1"'),
+        (("0.0.0.0:1",), 'http://x"+exit()+"/', '"localhost:1"'),
+    ]
+    for listen, page, client in rows:
+        code = find_snippet(show(EXAMPLE._replace(server=page), *listen), "Python, with a server")
+        assert f"\nwith Client({client}) as client:\n" in code
+        assert ("import grpc" in code) == ("grpc." in client)
+
+
+def test_path_of_a_unix_socket_is_not_shown():
+    record = show(EXAMPLE, "unix:/run/secret.sock")
+    assert "secret" not in str(record)
+    assert record["snippets"][0]["title"] == "Python, without a server"
+
+
+@FEW
+@given(TYPED_QUESTIONS)
+def test_command_answers_the_same(typed: TypedQuestion):
+    record = show(typed)
+    outcome = run_command(*split_words(find_snippet(record, "Command line")))
+    if "answer" in record:
+        dims = [dim["text"] for dim in record["answer"]["dims"]]
+        shape = "..." if record["answer"]["text"] == "[...]" else ",".join(dims)
+        assert (outcome.code, outcome.output.decode().split("\n")[0]) == (0, shape)
+    else:
+        assert outcome.code in {3, 4}
+        assert record["refusal"]["reason"] in outcome.errors[-1]
+
+
+@FEW
+@given(TYPED_QUESTIONS)
+def test_json_asks_the_same_question(typed: TypedQuestion):
+    record = show(typed._replace(server="http://localhost:8080/"))
+    assume(len(record["snippets"]) == 4)  # the contract holds its numbers
+    words = split_words(find_snippet(record, "JSON, by HTTP"))
+    assert words[:4] == [
+        "-s",
+        "http://localhost:8080/tensor_reshape.v1.ReshapeService/InferShape",
+        "-H",
+        "Content-Type: application/json",
+    ]
+    message = json_format.Parse(words[5], reshape_pb2.InferShapeRequest())
+    try:
+        outcome = str(InferredShape(decode_infer_response(SERVICE.infer(message.SerializeToString()))))
+    except ReshapeError as error:
+        outcome = str(error.reason)
+    assert outcome == find_outcome(record)
+
+
+def test_long_line_is_broken_at_its_arguments():
+    texts = {snippet["title"]: snippet["text"] for snippet in show(EXAMPLE)["snippets"]}
+    assert texts["Python, without a server"] == (
+        "from tensor_reshape.client import ShapeQuery, infer_locally\n\n"
+        "query = ShapeQuery(\n"
+        '    data_shape=["N", 4, "2..8"],\n'
+        "    shape=[0, -1],\n"
+        "    special_zero=True,\n"
+        '    operation="reshape",\n'
+        "    expected_shape=[None, None],\n"
+        "    data_strides=[32, 8, 1],\n"
+        ")\n"
+        "(output,) = infer_locally([query])\n"
+        "print(output)\n"
+    )
+    assert texts["Command line"].splitlines()[1] == "    --data N,4,2..8 \\"
+
+
+@examples(50)
+@given(HOSTILE_QUESTIONS)
+def test_code_is_one_call_of_printable_characters(typed: TypedQuestion):
+    for snippet in show(typed._replace(special_zero="true", operation="")).get("snippets", []):
+        text = snippet["text"]
+        assert all(character.isprintable() or character == "\n" for character in text)
+        if snippet["title"].startswith("Python"):
+            compile(text, "<snippet>", "exec")
+            assert text.count("\n") < 40
+
+
+def test_address_is_not_run_as_a_command(tmp_path: Path):
+    owned = tmp_path / "owned"
+    record = show(EXAMPLE._replace(server=f"http://x/'; touch {owned}; echo '"))
+    words = split_words(find_snippet(record, "JSON, by HTTP"))
+    assert not owned.exists()
+    assert json.loads(words[5])["operation"] == "OPERATION_RESHAPE"

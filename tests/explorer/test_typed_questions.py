@@ -1,0 +1,78 @@
+"""Questions as texts, and the part of a text that a refusal blames."""
+
+import pytest
+
+from explorations import HOSTILE
+from tensor_reshape.explorer.typed_questions import (
+    MAX_TEXT_CHARACTERS,
+    Blamed,
+    TypedQuestion,
+    find_blamed,
+    read_question,
+)
+from tensor_reshape.rules.dims import Dim, Interval, name_dim
+from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason, ReshapeError
+from tensor_reshape.rules.operations import RESHAPE, STATIC_RESHAPE
+
+
+def refuse(typed: TypedQuestion) -> ReshapeError:
+    with pytest.raises(ReshapeError) as caught:
+        read_question(typed)
+    return caught.value
+
+
+def test_link_is_a_question():
+    typed = TypedQuestion.of(b"data=N%2C4%2C2..8&shape=0,-1&special_zero=true&operation=reshape&strides=[8,2,1]")
+    question, explain, strides = read_question(typed)
+    assert (question.operation, question.special_zero, explain, strides) == (RESHAPE, True, True, (8, 2, 1))
+    assert (question.data, question.target) == ((name_dim("N"), 4, Dim(Interval(2, 8))), (0, -1))
+
+
+def test_missing_and_empty_fields_of_a_link_are_not_asked():
+    question, _, strides = read_question(TypedQuestion.of(b"data=2&shape=2&expected=&strides=%20"))
+    assert (question.operation, question.special_zero) == (STATIC_RESHAPE, None)
+    assert (question.expected, strides) == (None, None)
+    question, _, strides = read_question(TypedQuestion(expected="[]", strides="[]"))  # of a scalar
+    assert (question.expected, strides) == ((), ())
+
+
+def test_unknown_names_in_a_link_are_ignored_and_the_last_value_counts():
+    assert TypedQuestion.of(b"utm=1&_fields=2&data=1&data=2&__class__=3") == TypedQuestion(data="2")
+
+
+def test_link_of_any_bytes_is_a_question_or_refused():
+    for query in (b"\xff\xfe=1", b"data=%ff%fe", b"&&==&;%", b"data", b"%", b"data=" + b"%f0" * 9):
+        typed = TypedQuestion.of(query)
+        assert isinstance(refuse(typed), InvalidRequestError) if typed.data else typed == TypedQuestion(), query
+
+
+@pytest.mark.parametrize(
+    ("typed", "reason", "blamed"),
+    [
+        (TypedQuestion(data="2, x y,3"), Reason.DIM_UNREADABLE, Blamed("data", 3, 6)),
+        (TypedQuestion(shape="[2,3-]"), Reason.DIM_UNREADABLE, Blamed("shape", 3, 5)),
+        (TypedQuestion(shape="2,,3"), Reason.DIM_UNREADABLE, Blamed("shape", 2, 2)),
+        (TypedQuestion(expected="1.5"), Reason.DIM_UNREADABLE, Blamed("expected", 0, 3)),
+        (TypedQuestion(strides="1,N"), Reason.DIM_UNREADABLE, Blamed("strides", 2, 3)),
+        (TypedQuestion(operation="Transpose"), Reason.OPERATION_UNSPECIFIED, Blamed("operation")),
+        (TypedQuestion(special_zero="maybe"), Reason.MESSAGE_MALFORMED, Blamed("special_zero")),
+        (TypedQuestion(shape=",".join("1" * 65)), Reason.RANK_UNSUPPORTED, Blamed("shape")),
+        (TypedQuestion(data=",".join("1" * 65), operation="reshape"), Reason.RANK_LIMIT_EXCEEDED, Blamed("data")),
+        (TypedQuestion(data="1" * (MAX_TEXT_CHARACTERS + 1)), Reason.HEAD_TOO_LARGE, Blamed("data")),
+    ],
+)
+def test_unreadable_text_is_found_in_the_question(typed: TypedQuestion, reason: Reason, blamed: Blamed):
+    error = refuse(typed)
+    assert (error.reason, find_blamed(typed, error)) == (reason, blamed)
+
+
+def test_long_text_is_refused_in_every_field():
+    for name in TypedQuestion._fields:
+        error = refuse(TypedQuestion(**{name: "x" * 10_000}))
+        assert (type(error), error.reason) == (LimitError, Reason.HEAD_TOO_LARGE), name
+
+
+def test_unknown_field_blames_no_item():
+    for field in ("", "data", "shape[7]", "shape[-1]", "items[0].shape", "shape[0", *HOSTILE[:3]):
+        error = InvalidRequestError("", reason=Reason.NOT_DIVISIBLE, field=field)
+        assert find_blamed(TypedQuestion(shape="2,3"), error).start is None, field

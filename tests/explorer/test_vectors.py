@@ -1,0 +1,47 @@
+"""Boxes, lines and texts as SVG."""
+
+from xml.etree.ElementTree import fromstring
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tensor_reshape.explorer.vectors import (
+    LABEL_CHARACTERS,
+    Span,
+    clip_label,
+    count_cells,
+    draw_text,
+    draw_title,
+    escape_text,
+    wrap_picture,
+)
+
+
+@given(st.text(max_size=80))
+def test_any_text_is_well_formed_and_is_read_back_or_as_an_escape(text: str):
+    printable = "".join(character for character in text if character.isprintable())
+    read = fromstring(draw_title(text)).text or ""
+    assert read == text if printable == text else len(read) > len(printable)
+    assert count_cells(clip_label(text)) <= LABEL_CHARACTERS
+
+
+def test_markup_and_unprintable_characters_are_escaped():
+    for text in ("<script>", "a & b", "]]>", '" onload="', "' onload='", "<!--"):
+        assert not set(escape_text(text).replace("&lt;", "").replace("&amp;", "")) & set("<>\"'"), text
+    for text in ("\x00", "\ufffe", "\ud800", "\u202e", "\n"):
+        assert escape_text(text).startswith("\\"), ascii(text)
+
+
+def test_a_label_that_is_cut_ends_with_an_ellipsis():
+    assert clip_label("N" * 21) == "N" * 19 + "…"
+    assert clip_label("N" * 20) == "N" * 20
+
+
+def test_a_struck_span_has_a_line_through_it():
+    text = fromstring(draw_text((0, 0), [Span("4"), Span("0", is_struck=True)]))
+    assert [span.get("text-decoration") for span in text] == ["line-through"]
+
+
+def test_only_a_standalone_file_has_colours_for_light_and_dark():
+    assert "prefers-color-scheme:dark" in wrap_picture(("title", ""), (1, 1), [], is_standalone=True)
+    assert "style" not in wrap_picture(("title", ""), (1, 1), [], is_standalone=False)

@@ -1,0 +1,152 @@
+"""The commands that ask a server."""
+
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tensor_reshape.cli.consoles import find_console
+from tensor_reshape.cli.parameters import (
+    JSON_OPTION,
+    SHAPE,
+    Target,
+    array_options,
+    server_options,
+)
+from tensor_reshape.rules.errors import escape_unprintable
+from tensor_reshape.rules.sizes import format_size
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from tensor_reshape.cli.files import ArrayFiles
+    from tensor_reshape.client import Client, ServerInfo
+    from tensor_reshape.wire.arrays import Array
+
+_Expect = Sequence[int | None] | None
+
+
+@click.command()
+@click.option("--service", help="The full name of a service; default: the reshape service. Empty: the whole server.")
+@JSON_OPTION
+@server_options
+def health(client: "Client", *, service: str | None, as_json: bool) -> None:
+    """Ask whether a server serves; exit code 0 only if it does."""
+    status = client.check_health() if service is None else client.check_health(service)
+    click.echo(json.dumps({"status": status.name}) if as_json else status.name)
+    if status.name != "SERVING":  # so a probe needs the exit code alone
+        raise click.exceptions.Exit(1)
+
+
+@click.command()
+@JSON_OPTION
+@server_options
+def info(client: "Client", *, as_json: bool) -> None:
+    """Ask what a server is: its version, its limits, and what each operation takes."""
+    facts = _list_facts(client.server_info())
+    console = None if as_json else find_console(sys.stdout)
+    if console is None:
+        click.echo(json.dumps(facts) if as_json else "\n".join(_write_facts(facts)))
+    else:
+        _draw_facts(console, facts)
+
+
+def _list_facts(told: "ServerInfo") -> dict[str, Any]:
+    """Returns what a server told, as JSON has it."""
+    return {
+        "version": told.version,
+        "serving": told.serving,
+        **asdict(told.limits),
+        "features": sorted(feature.name.lower() for feature in told.features),
+        "operations": {
+            name: {
+                "max_rank": one.max_rank,
+                "data_types": list(map(str, sorted(one.data_types))),
+                "shape_data_types": list(map(str, sorted(one.shape_data_types))),
+            }
+            for name, one in told.operations.items()
+        },
+    }
+
+
+def _write_facts(facts: Mapping[str, Any], indent: str = "") -> Iterator[str]:
+    """Yields a line for each fact, sizes as people write them."""
+    for name, value in facts.items():
+        if isinstance(value, dict):
+            yield f"{indent}{name}:"
+            yield from _write_facts(value, indent + "  ")
+        elif name.endswith("_bytes"):
+            yield f"{indent}{name}: {format_size(value)}"
+        else:
+            told = ", ".join(value) if isinstance(value, list) else str(value)
+            yield f"{indent}{name}: {escape_unprintable(told)}"
+
+
+def _draw_facts(console: "Console", facts: Mapping[str, Any]) -> None:
+    """Draws a table: what holds for the server, and below it for each operation."""
+    from rich.table import Column, Table  # noqa: PLC0415 - plain output does without it
+
+    table = Table(Column(overflow="fold"), Column(overflow="fold"), show_header=False)
+    for name, value in facts.items():
+        for key, fact in value.items() if isinstance(value, dict) else [(name, value)]:
+            if isinstance(fact, dict):
+                table.add_section()
+                table.add_row(key, style="bold")
+            for line in _write_facts(fact if isinstance(fact, dict) else {key: fact}):
+                table.add_row(*line.split(": ", 1))
+    console.print(table)
+
+
+@click.command()
+@click.option("--shape", type=SHAPE, required=True, help="The target: 0,-1.")
+@array_options
+@server_options
+def static(client: "Client", files: "ArrayFiles", *, shape: Sequence[int], special_zero: bool, expect: _Expect) -> None:
+    """Execute StaticReshape on a file."""
+    files.reshape(client.static_reshape, shape, special_zero=special_zero, expected_shape=expect)
+
+
+@click.command()
+@click.option("--shape", type=Target(), required=True, help="The target: 0,-1, or @FILE with an i32 array.")
+@array_options
+@server_options
+def dynamic(
+    client: "Client",
+    files: "ArrayFiles",
+    *,
+    shape: "Sequence[int] | Array",
+    special_zero: bool,
+    expect: _Expect,
+) -> None:
+    """Execute DynamicReshape on a file."""
+    files.reshape(client.dynamic_reshape, shape, special_zero=special_zero, expected_shape=expect)
+
+
+@click.command()
+@click.option("--shape", type=Target(), required=True, help="The target: 0,-1, or @FILE with an integer array.")
+@click.option(
+    "--dims",
+    type=SHAPE,
+    help="INPUT is the packed bytes of a tensor of this shape, and no array file; so is the output. Goes with any "
+    "--data-type below one byte.",
+)
+@array_options
+@server_options
+def reshape(
+    client: "Client",
+    files: "ArrayFiles",
+    *,
+    shape: "Sequence[int] | Array",
+    dims: Sequence[int] | None,
+    special_zero: bool,
+    expect: _Expect,
+) -> None:
+    """Execute Reshape-1 of OpenVINO on a file, or on packed bytes."""
+    if dims is None:
+        files.reshape(client.reshape, shape, special_zero=special_zero, expected_shape=expect)
+    else:
+        tensor = files.read_packed(dims)
+        files.write_packed(client.reshape(tensor, shape, special_zero=special_zero, expected_shape=expect))

@@ -1,0 +1,181 @@
+"""The command that holds an implementation of the operations against the conformance kit."""
+
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from tensor_reshape.cli.conformance_reports import build_page, draw_report, write_report
+from tensor_reshape.cli.consoles import find_console
+from tensor_reshape.cli.outputs import ended_by_signals, write_file
+from tensor_reshape.cli.progress_bars import count_replies
+from tensor_reshape.client.defaults import DEFAULT_TIMEOUT_SECONDS
+from tensor_reshape.conformance.cases import RULES, Question, Size, list_questions, read_version
+from tensor_reshape.conformance.expectations import Deviations, compare, read_expectation, write_expectation
+from tensor_reshape.conformance.junit_files import build_junit
+from tensor_reshape.conformance.results import Results, count_results, judge_replies, read_results
+from tensor_reshape.conformance.runs import Program, ask_program, find_function_command, split_command
+from tensor_reshape.conformance.verdicts import Judgement
+from tensor_reshape.rules.errors import escape_unprintable
+
+if TYPE_CHECKING:
+    from tensor_reshape.conformance.programs import Reply
+    from tensor_reshape.rules.records import Json
+
+_Source = TypeVar("_Source")
+_Read = TypeVar("_Read")
+
+_DIFFERENT = 1
+_NEW_FILE = click.Path(dir_okay=False, path_type=Path)
+_OLD_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+_HTML_OPTION = click.option("--html", type=_NEW_FILE, help="Write the report to this file, as one page.")
+_EPILOG = """
+A PROGRAM reads questions from standard input, a JSON object a line, and writes an answer a line, in order or with the
+question's "id" in any order. A FUNCTION takes a question as a dict, and returns the answer as a dict. The format is in
+the kit: conformance/README.md.
+
+A program that crashes or hangs is started again. To ask a server, name a program that does:
+--command "tensor-reshape infer --batch - --server HOST:PORT".
+
+Exit code 1 if an answer is wrong or weaker, and is not agreed to by --expect, or if one that is agreed to is gone.
+"""
+
+
+@click.group(invoke_without_command=True, epilog=_EPILOG)
+@click.option("--python", "function", metavar="MODULE:FUNCTION", help="Ask a Python function, in a process of its own.")
+@click.option("--command", metavar="PROGRAM", help="Ask a program, split as by a shell.")
+@click.option(
+    "--size",
+    "sizes",
+    type=click.Choice([size.value for size in Size]),
+    multiple=True,
+    help="Which cases; default: core.",
+)
+@click.option("--rule", "rules", type=click.Choice(RULES), multiple=True, help="Of these rules alone.")
+@click.option(
+    "--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="How many processes ask at once."
+)
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    default=DEFAULT_TIMEOUT_SECONDS,
+    show_default=True,
+    help="Seconds that an answer may take.",
+)
+@click.option("--name", help="What the implementation is called in the results.")
+@click.option(
+    "--version", "versions", metavar="NAME=VERSION", multiple=True, help="What it is made of, for the results."
+)
+@click.option("--results", type=_NEW_FILE, help="Write the results to this file, as JSON.")
+@click.option("--expect", type=_OLD_FILE, help="The differences that are agreed to.")
+@click.option("--write-expect", type=_NEW_FILE, help="Write a file that agrees to the differences of this run.")
+@_HTML_OPTION
+@click.option("--junit", type=_NEW_FILE, help="Write JUnit XML, as CI services read it, to this file.")
+def conformance(*, sizes: Sequence[str], rules: Sequence[str], expect: Path | None, **options: Any) -> None:
+    """Hold an implementation of the operations against the conformance kit."""
+    if click.get_current_context().invoked_subcommand is not None:
+        return
+    files: dict[str, Path | None] = {name: options.pop(name) for name in ("results", "write_expect", "html", "junit")}
+    agreed = {} if expect is None else _refuse_unreadable(read_expectation, expect)  # before a run that takes long
+    questions = list_questions(sizes or [Size.CORE], rules or RULES)
+    if not questions:
+        message = "there are no such cases"
+        raise click.UsageError(message)
+    results, judgements = _run(questions, sizes or [Size.CORE], **options)
+    _print_report([results])
+    builders: dict[str, Callable[[], bytes]] = {
+        "results": lambda: results.write().encode(),
+        "write_expect": lambda: write_expectation(results).encode(),
+        "html": lambda: build_page([results]),
+        "junit": lambda: build_junit(results.implementation, questions, judgements, agreed),
+    }
+    for name, path in files.items():
+        if path is not None:
+            write_file(path, builders[name]())
+    deviations = compare(results, agreed, {question.id for question in questions})
+    if expect is not None:
+        click.echo("\n" + "\n".join(_list_deviations(deviations)))
+    if files["write_expect"] is None and (deviations.new or deviations.gone):
+        raise click.exceptions.Exit(_DIFFERENT)
+
+
+@conformance.command()
+@click.argument("files", metavar="RESULTS...", nargs=-1, required=True, type=_OLD_FILE)
+@_HTML_OPTION
+def report(*, files: Sequence[Path], html: Path | None) -> None:
+    """Report on the results of one run, or on those of several side by side."""
+    results = [_refuse_unreadable(read_results, path) for path in files]
+    _print_report(results)
+    if html is not None:
+        write_file(html, build_page(results))
+
+
+def _run(
+    questions: Sequence[Question],
+    sizes: Sequence[str],
+    *,
+    name: str | None,
+    versions: Sequence[str],
+    jobs: int,
+    timeout: float,
+    **asked: str | None,
+) -> tuple[Results, Mapping[str, Judgement]]:
+    implementation, replies, introduction = _ask(questions, jobs, timeout, **asked)
+    pairs = [version.partition("=") for version in versions]
+    judgements = judge_replies(questions, replies)
+    return count_results(
+        questions,
+        replies,
+        judgements,
+        partial(
+            Results,
+            implementation=name or str(introduction.get("name") or implementation),
+            versions={key: value for key, _, value in pairs} or _read_versions(introduction.get("versions")),
+            date=datetime.now(UTC).date().isoformat(),
+            kit=read_version(),
+            sizes=list(sizes),
+        ),
+    ), judgements
+
+
+def _read_versions(told: object) -> dict[str, str]:
+    return {name: str(version) for name, version in told.items()} if isinstance(told, dict) else {}
+
+
+def _ask(
+    questions: Sequence[Question], jobs: int, timeout: float, *, function: str | None, command: str | None
+) -> "tuple[str, Mapping[str, Reply], Json]":
+    """Returns what is asked, its replies, and what it says of itself."""
+    name = function or command
+    if name is None or None not in (function, command):
+        message = "name one implementation: --python or --command"
+        raise click.UsageError(message)
+    arguments = find_function_command(name) if function else _refuse_unreadable(split_command, name)
+    with ended_by_signals(), count_replies(len(questions)) as told:
+        return name, *ask_program(Program(arguments, timeout, jobs), questions, told)
+
+
+def _refuse_unreadable(read: Callable[[_Source], _Read], source: _Source) -> _Read:
+    try:
+        return read(source)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+
+
+def _print_report(results: Sequence[Results]) -> None:
+    console = find_console(sys.stdout)
+    if console is None:
+        click.echo("\n".join(map(escape_unprintable, "\n".join(write_report(results)).split("\n"))))
+    else:
+        draw_report(console, results)
+
+
+def _list_deviations(deviations: Deviations) -> Iterator[str]:
+    yield from (f"not agreed to: {name}: {verdict}" for name, verdict in deviations.new.items())
+    yield from (f"agreed to, and gone: {name}: {verdict}" for name, verdict in deviations.gone.items())
+    if not (deviations.new or deviations.gone):
+        yield "all differences are agreed to"

@@ -1,0 +1,181 @@
+"""The command that infers shapes: one question from options, or many from a file."""
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import click
+
+from tensor_reshape.cli.consoles import find_console
+from tensor_reshape.cli.parameters import (
+    JSON_OPTION,
+    Connection,
+    PartialDims,
+    PartialShape,
+    Strides,
+    connection_options,
+)
+from tensor_reshape.client import InferredShape, ReshapeError, ShapeQuery, infer_locally
+from tensor_reshape.rules.dims import format_dim
+from tensor_reshape.rules.errors import escape_unprintable
+from tensor_reshape.rules.operations import OPERATIONS
+from tensor_reshape.rules.views import View
+
+if TYPE_CHECKING:
+    from tensor_reshape.client import Client
+
+_PARTIAL = PartialDims()
+_REFUSED = 3  # as the exit code of a single question, whatever else the other lines are
+_EPILOG = """
+A dim is a number, 2..8, 2.., ? (anything), a name N, N:1..8, or a product such as 4*C and N/2. What
+exporters write, as in seq + past or floor(height/8), is a name as a whole; any other name stands in quotes.
+
+--json prints {"shape": [...]}, null for an unknown rank. Of its dims, a number is itself, null is unknown, and
+{"min", "max", "name"} is between; "max" is null where nothing bounds it, and "name" absent where there is none.
+"equalities", "origins" (with --explain) and "view" (with --strides) follow.
+
+A line of --batch is {"data", "shape", "special_zero"}, and where wanted "operation", "expected", "explain", "strides",
+"data_type" and "data_from": the number of an earlier line, from 0, whose output is the data. A dim is a number, text,
+null, [low, high] or {"min", "max"}. With "bytes", in hexadecimal, the reshape is executed on them as well. Each line
+gives one: what --json prints, or {"error": {"reason", "message", "field", "metadata"}}, with the line's "id", if any,
+and the "bytes" of the output; exit code 3 if any was refused.
+"""
+
+
+@click.command(epilog=_EPILOG)
+@click.option("--data", type=_PARTIAL, help="The data's shape: 2,3,4 or N,4,?; empty for a scalar; ... for any rank.")
+@click.option("--shape", type=_PARTIAL, help="The target: 0,-1; ... for any target.")
+@click.option("--operation", type=click.Choice(list(OPERATIONS)), help="Whose rules; default: static_reshape.")
+@click.option(
+    "--special-zero/--no-special-zero", default=None, help="Whether a 0 in the target copies the data dim at its index."
+)
+@click.option("--expect", type=_PARTIAL, help="The output shape you count on, known in part.")
+@click.option(
+    "--strides", type=Strides(), help="Of the data, in elements: 12,4,1; tells whether the output can be a view."
+)
+@click.option("--explain", is_flag=True, help="Tell where each dim comes from; with --json, refusals say more as well.")
+@click.option("--batch", type=click.File("rb"), help="Questions as JSON lines, in place of the options; - for a pipe.")
+@click.option("--local", is_flag=True, help="Answer in this process, without a server.")
+@JSON_OPTION
+@connection_options
+def infer(connection: Connection, *, local: bool, **options: Any) -> None:
+    """Print the output shape, without data."""
+    if local:
+        _answer(_ask_locally, None, **options)
+        return
+    with connection.open() as client:
+        _answer(partial(_ask_server, client), client, **options)
+
+
+def _answer(
+    ask: Callable[[ShapeQuery], InferredShape],
+    client: "Client | None",
+    *,
+    batch: BinaryIO | None,
+    as_json: bool,
+    **options: object,
+) -> None:
+    if batch is not None:
+        _refuse_options(options)
+        _print_batch(batch, client)
+        return
+    query = _build_query(**options)  # type: ignore[arg-type] # click has converted each option
+    try:
+        answer = ask(query)
+    except ReshapeError as error:
+        raise _explain(error, query) from None
+    click.echo(
+        json.dumps(answer.to_json()) if as_json else "\n".join(map(escape_unprintable, _format_answer(answer, query)))
+    )
+
+
+def _refuse_options(options: dict[str, object]) -> None:
+    # What was not given is None, but for a flag, which is False.
+    given = [name for name, value in options.items() if value is not None and (name, value) != ("explain", False)]
+    if given:
+        message = f"--batch takes its questions from the file: leave out --{given[0].replace('_', '-')}"
+        raise click.UsageError(message)
+
+
+def _build_query(
+    *,
+    data: PartialShape | None,
+    shape: PartialShape | None,
+    special_zero: bool | None,
+    expect: PartialShape | None,
+    strides: tuple[int, ...] | None,
+    **options: object,
+) -> ShapeQuery:
+    if data is None or shape is None or special_zero is None:
+        missing = "--data" if data is None else "--shape" if shape is None else "--special-zero or --no-special-zero"
+        message = f"{missing} is required, unless --batch is given"
+        raise click.UsageError(message)
+    return ShapeQuery(
+        data_shape=data.dims,
+        shape=shape.dims,
+        special_zero=special_zero,
+        expected_shape=None if expect is None else expect.dims,
+        data_strides=strides,
+        operation=str(options["operation"] or "static_reshape"),
+        explain=bool(options["explain"]),
+    )
+
+
+def _explain(error: ReshapeError, query: ShapeQuery) -> ReshapeError:
+    """Returns a refusal; for a person at a terminal, with what would have been accepted."""
+    if find_console(sys.stderr) is None:  # a program asks for it, by --explain
+        return error
+    (answer,) = infer_locally([replace(query, explain=True)])
+    return answer if isinstance(answer, ReshapeError) and answer.reason == error.reason else error
+
+
+def _ask_locally(query: ShapeQuery) -> InferredShape:
+    (answer,) = infer_locally([query])
+    if isinstance(answer, ReshapeError):
+        raise answer
+    return answer
+
+
+def _ask_server(client: "Client", query: ShapeQuery) -> InferredShape:
+    return client.infer_shape(
+        query.data_shape,
+        query.shape,
+        special_zero=query.special_zero,
+        operation=query.operation,
+        expected_shape=query.expected_shape,
+        explain=query.explain,
+        data_strides=query.data_strides,
+    )
+
+
+def _print_batch(batch: BinaryIO, client: "Client | None") -> None:
+    from tensor_reshape.cli.batches import answer_records  # noqa: PLC0415 - it takes protobuf, which one question does not
+
+    refused, console = False, find_console(sys.stderr)
+    # Printed as they come: another program may read them meanwhile.
+    for line, record in enumerate(answer_records(batch, client), 1):
+        click.echo(json.dumps(record))
+        error = record.get("error")
+        refused = refused or error is not None
+        if error is not None and console is not None:
+            told = escape_unprintable(f"{batch.name}:{line}: {error['message']} [{error['reason']}]")
+            console.print(told, style="red", markup=False)
+    if refused:
+        raise click.exceptions.Exit(_REFUSED)
+
+
+def _format_answer(answer: InferredShape, query: ShapeQuery) -> Iterator[str]:
+    yield "..." if answer.dims is None else ",".join(map(format_dim, answer.dims))
+    if query.explain:
+        yield from (origin.text for origin in answer.origins)
+        yield from map(str, answer.equalities)
+    if answer.view is not None:
+        yield _format_view(answer.view)
+
+
+def _format_view(view: View) -> str:
+    strides = "" if not view.strides else f", strides {','.join(map(str, view.strides))}"
+    return f"view: {view.possibility.value}{strides}"

@@ -1,0 +1,46 @@
+"""Questions as pictures, for notebooks and pages."""
+
+from tensor_reshape.client.queries import ShapeQuery, read_query
+from tensor_reshape.explorer.drawings import draw_answer, draw_refusal
+from tensor_reshape.rules.errors import ReshapeError
+from tensor_reshape.rules.inference import answer_question
+
+__all__ = ["draw_locally"]
+
+
+class Drawing(str):
+    """SVG text, which notebooks show as the picture that it is."""
+
+    __slots__ = ()
+
+    def _repr_svg_(self) -> str:
+        """Tells IPython what to show."""
+        return str(self)
+
+
+def draw_locally(query: ShapeQuery) -> Drawing:
+    """Answers a query by this process's own rules, and returns the answer, or the refusal, as a picture.
+
+    It is SVG for a file of its own, readable on light and on dark pages: which dims of the data become which of the
+    output, the equation of the -1, and of a refusal the item to blame.
+
+    >>> from tensor_reshape.client import ShapeQuery
+    >>> from tensor_reshape.drawings import draw_locally
+    >>> drawing = draw_locally(ShapeQuery(data_shape=["N", 3, 4], shape=[0, -1], special_zero=True))
+    >>> drawing.startswith("<svg")
+    True
+
+    Raises:
+        InvalidRequestError: OPERATION_UNSPECIFIED or DIM_UNREADABLE: there is no question to draw.
+        ValueError: the data is the output of another query (`data_from`).
+    """
+    item = read_query(query)
+    if item.data_from is not None:
+        message = "a drawing shows one question, so it takes data_shape in place of data_from"
+        raise ValueError(message)
+    question = item.request.question
+    try:
+        answer = answer_question(item.request._replace(explain=True))
+    except ReshapeError as error:
+        return Drawing(draw_refusal(question, error, is_standalone=True))
+    return Drawing(draw_answer(question, answer, is_standalone=True))
