@@ -1,7 +1,7 @@
 """The headers of answers, by all of their requests but the elements and the id: see `service.header_cache`.
 
 Here more may follow the elements (the target shape, where it is an input of its own), and many clients give each
-request another id, which the answer repeats.
+request another id, which the answer repeats. The answer to a question has no elements: it is kept whole.
 
 - A cached answer is what was answered to the same bytes around as many others: only elements and id may differ.
 - An id is taken for one where it is a field of its own in front of the elements, of less than 128 ASCII characters.
@@ -12,6 +12,7 @@ request another id, which the answer repeats.
 
 from typing import NamedTuple
 
+from tensor_reshape.runtime.caches import RecentCache
 from tensor_reshape.server.service.header_cache import MAX_CACHED_HEADER_BYTES, MAX_CACHED_HEADERS
 from tensor_reshape.wire.fields import SHORT_BYTES
 
@@ -27,7 +28,7 @@ class Spans(NamedTuple):
     Attributes:
         id_begin: where the field of the id begins.
         id_end: where it ends; the same where there is none.
-        begin: where the elements begin.
+        begin: where the elements begin; the end of a request without any.
         tail: how many bytes follow them.
     """
 
@@ -91,13 +92,13 @@ class AnswerCache:
 
     def __init__(self) -> None:
         """Starts empty."""
-        self._answers: dict[bytes, CachedAnswer] = {}
+        self._answers: RecentCache[bytes, CachedAnswer] = RecentCache(MAX_CACHED_HEADERS, MAX_CACHED_HEADER_BYTES)
         self._guess = Spans(0, 0, 0, 0)  # of the last request; one store sets it
 
     def find(self, request: bytes, spans: Spans | None = None) -> Hit | None:
         """Returns the answer to `request`, where it is known; without `spans` it is taken to lie as the last one."""
         spans = spans or self._guess
-        cached = self._answers.get(spans.cut(request))
+        cached = self._answers[spans.cut(request)]
         if cached is None:
             return None
         id_begin, id_end, begin, tail = spans
@@ -113,14 +114,11 @@ class AnswerCache:
 
     def add(self, request: bytes, spans: Spans, header: bytes, model: str) -> None:
         """Keeps the answer to a request; `header` has no id."""
-        key = spans.cut(request)
-        if len(key) > MAX_CACHED_HEADER_BYTES or spans.find_id(request) is None:
+        if spans.find_id(request) is None:
             return
-        if len(self._answers) >= MAX_CACHED_HEADERS:
-            self._answers.clear()  # all of them: see `HeaderCache.add`
-        self._guess = spans
+        key = spans.cut(request)
         id_bytes = spans.id_end - spans.id_begin
         payload_bytes = len(request) - spans.begin - spans.tail
-        self._answers[key] = CachedAnswer(
-            payload_bytes, spans.id_begin, spans.begin - id_bytes, spans.tail, header, model
-        )
+        cached = CachedAnswer(payload_bytes, spans.id_begin, spans.begin - id_bytes, spans.tail, header, model)
+        if self._answers.keep(key, cached, len(key) + len(header)):
+            self._guess = spans

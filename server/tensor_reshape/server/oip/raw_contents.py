@@ -50,6 +50,11 @@ class Split(NamedTuple):
         id_begin, id_end = self.ids[0] if self.ids else (0, 0)
         return Spans(id_begin, id_end, begin, self.size - end) if id_end <= begin else None
 
+    def find_whole(self) -> Spans | None:
+        """Returns the same where nothing but the id may differ."""
+        id_begin, id_end = self.ids[0] if self.ids else (0, 0)
+        return Spans(id_begin, id_end, self.size, 0) if len(self.ids) <= 1 else None
+
 
 class Outline(NamedTuple):
     """What tells which work a message makes.
