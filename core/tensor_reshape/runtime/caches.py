@@ -5,13 +5,14 @@
 - A full cache forgets its older half, never all of it. An entry that is found in the older half moves to the younger.
 - Any thread may use a cache without a lock: each step on a dict is one of the interpreter's own. Two threads that fill
   a cache at once may forget entries early, or keep a few more for a while.
-- Keys are bytes or text, whose hashes are keyed. The hashes of numbers are not: a caller could choose keys of one hash,
-  and each look-up would take as long as the cache is large.
+- Keys that come from callers of a server are bytes or text, whose hashes are keyed. The hashes of numbers are not: a
+  caller could choose keys of one hash, and each look-up would take as long as the cache is large.
 """
 
+from collections.abc import Hashable
 from typing import TypeVar
 
-Key = TypeVar("Key", bytes, str)
+Key = TypeVar("Key", bound=Hashable)
 Value = TypeVar("Value")
 
 

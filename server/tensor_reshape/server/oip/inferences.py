@@ -19,7 +19,7 @@ from tensor_reshape.rules.questions import Question, ShapeAnswer, ShapeRequest
 from tensor_reshape.server.config import COST_FACTOR
 from tensor_reshape.server.oip.answer_caches import AnswerCache, Spans
 from tensor_reshape.server.oip.models import INFER_SHAPE, find_model
-from tensor_reshape.server.oip.raw_contents import Split, find_header_limit, read_outline, split_message
+from tensor_reshape.server.oip.raw_contents import Split, find_header_limit, split_message
 from tensor_reshape.server.oip.requests import (
     InferCall,
     Request,
@@ -115,10 +115,10 @@ class Inference:
 
     def _answer_split(self, raw: bytes, split: Split) -> Pieces | None:
         """Answers a short request; None where that takes long."""
-        for spans in (split.find_spans(), split.find_whole()):
-            pieces = spans and self._find_cached(raw, spans)
-            if pieces:
-                return pieces
+        spans = split.find_whole() if split.model_name == _QUESTION_MODEL else split.find_spans()
+        pieces = spans and self._find_cached(raw, spans)
+        if pieces:
+            return pieces
         request = parse_split(raw, split)
         if names_a_region(request.message):
             return None
@@ -218,12 +218,10 @@ def find_work(raw: bytes) -> Work:
     Elements as numbers, and forms that no client writes, are parsed whole, which holds the interpreter for
     milliseconds.
     """
-    outline = read_outline(raw, _LIGHT_FIELDS)
-    if outline is None:
+    split = _split_light(raw)
+    if split is None:
         return Work.NUMBERS
-    if outline.model_name == _QUESTION_MODEL:
-        return Work.QUESTIONS
-    return Work.TENSORS if outline.header_size <= LIGHT_HEADER_BYTES else Work.NUMBERS
+    return Work.QUESTIONS if split.model_name == _QUESTION_MODEL else Work.TENSORS
 
 
 def _split_light(raw: bytes) -> Split | None:

@@ -40,7 +40,7 @@ LIGHT_BYTES = 256 * 1024
 _LIGHT_ODD_BYTES = 1024
 """A message in another form than clients write is read field by field, more than once: a longer one on a thread."""
 
-_RUN_ITEMS = 64
+_RUN_ITEMS = 256
 """How many items of a batch are read, then answered, then written."""
 
 IsOver = Callable[[], bool]
