@@ -1,6 +1,6 @@
 """Calls but for their elements: which share a template, and that none has the answer of another."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 from typing import Any, cast
@@ -17,6 +17,7 @@ from tensor_reshape.client.requests import Arguments, Call, plan_reshape
 from tensor_reshape.client.templates import find_call
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.operations import DYNAMIC_RESHAPE, OPERATIONS, RESHAPE, STATIC_RESHAPE, Operation
+from tensor_reshape.runtime.caches import RecentCache
 from tensor_reshape.wire.arrays import DTYPES, Array
 from tensor_reshape.wire.reshapes import encode_reshape_response
 from tensor_reshape.wire.tensors import TensorView
@@ -64,11 +65,11 @@ def respond(array: Array, dims: Sequence[int], data_type: DataType = DataType.F3
 
 
 @pytest.fixture(autouse=True)
-def known() -> Iterator[dict[Any, Any]]:
-    """The templates, of which there are none at first."""
-    templates._templates.clear()
-    yield templates._templates
-    templates._templates.clear()
+def known(monkeypatch: pytest.MonkeyPatch) -> RecentCache[Any, Any]:
+    """The templates, of which there are none at first, and so few later that threads drop them under their hands."""
+    known = RecentCache[Any, Any](64, 4096)
+    monkeypatch.setattr(templates, "_templates", known)
+    return known
 
 
 PLAIN = [
@@ -149,7 +150,7 @@ def test_all_that_decides_a_header_tells_templates_apart(known: dict[Any, Any]):
         assert (len(known), call[:2]) == (count, plan_reshape(other).build_inline()[:2]), other
 
 
-EQUALS: list[Callable[[int], object]] = [bool, Integer, np.int64, float, np.bool_]
+EQUALS: list[Callable[[int], object]] = [bool, Integer, float, np.bool_]
 ODD = [
     arguments([[1.0, 2, 3], [4, 5, 6]]),
     arguments(SIX[::2]),
@@ -159,14 +160,17 @@ ODD = [
     arguments(SIX.view(Odd)),
     arguments(np.ma.masked_array(SIX)),
     arguments(np.zeros((0, 3), np.float32), (3, 0)),
-    arguments(shape=np.array([2, 3])),
+    arguments(shape=np.array([[2, 3]])),
+    arguments(shape=np.zeros((0, 2), np.int64)),
+    arguments(shape=np.array(6)),
+    arguments(shape=np.array([True, True])),
+    arguments(shape=6),
     arguments(shape=range(2, 4)),
     arguments(shape="23"),
     arguments(shape=([2], 3)),
     arguments(special_zero=0),
     arguments(special_zero=np.False_),
     arguments(expected_shape=np.array([2, 3])),
-    arguments(expected_shape=("N", 3)),
     arguments(expected_shape=((1, 2), 3)),
     arguments(expected_shape=(2, [3])),
     *(arguments(shape=(make(1), 6)) for make in EQUALS),
@@ -209,24 +213,44 @@ def test_a_response_with_a_field_to_come_is_read():
     np.testing.assert_array_equal(find().decode(response), SIX.reshape(2, 3), strict=True)
 
 
-def test_there_are_never_more_templates_than_a_bound(monkeypatch: pytest.MonkeyPatch, known: dict[Any, Any]):
-    monkeypatch.setattr(templates, "_MAX_TEMPLATES", 4)
-    for size in range(1, 20):
-        find(np.zeros(size, np.float32), (size, 1))
-        assert len(known) <= 4
+def test_numpy_integers_are_the_numbers_that_they_are(known: dict[Any, Any]):
+    call = find(shape=(2, 3))
+    for kind in (np.int8, np.uint64, np.intp, np.longlong):
+        assert find(shape=(kind(2), kind(3)))[:2] == call[:2]
+        assert find(shape=(kind(2), 3), expected_shape=(2, kind(3)))[:2] == find(expected_shape=(2, 3))[:2]
+    assert len(known) == 2
 
 
-def test_threads_share_templates(known: dict[Any, Any], monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(templates, "_MAX_TEMPLATES", 8)  # so they are dropped under their hands, too
+def test_type_of_a_target_that_is_an_array_is_part_of_a_template(known: dict[Any, Any]):
+    for operation, dtype in product((RESHAPE, STATIC_RESHAPE), ("<i4", "<i8", ">i8", "u8")):
+        asked = arguments(shape=np.array([2, 3], dtype), operation=operation)
+        before = len(known)
+        for _ in range(2):
+            call = find_call(asked, MANY)
+            assert call is not None
+            assert call[:2] == plan_reshape(asked).build_inline()[:2]
+        assert len(known) == before + 1
+    find(shape=(2, 3))
+    assert len(known) == 9
 
+
+def test_name_in_the_expected_shape_is_part_of_a_template(known: dict[Any, Any]):
+    for expected in (("N", 3), ("M", 3), ("N", "2..4")):
+        asked = arguments(expected_shape=expected)
+        call = find_call(asked, MANY)
+        assert call is not None
+        assert call[:2] == plan_reshape(asked).build_inline()[:2]
+    assert len(known) == 3
+
+
+def test_threads_share_templates():
     def check(number: int) -> bool:
-        array = np.full(number % 20 + 1, number, np.float32)
+        array = np.full(number % 90 + 1, number, np.float32)
         output = find(array, (array.size, 1)).decode(respond(array, (array.size, 1)))
         return output.shape == (array.size, 1) and output.tobytes() == array.tobytes()
 
     with ThreadPoolExecutor(8) as pool:
         assert all(pool.map(check, range(2000)))
-    assert len(known) <= 8 + 8  # each thread may make one when the bound is reached
 
 
 @given(

@@ -14,7 +14,6 @@ from tests.oracles.plain_messages import Reading, describe_refusal
 
 _REQUEST, _RESPONSE = find_class("ModelInferRequest"), find_class("ModelInferResponse")
 _STREAM_RESPONSE = find_class("ModelStreamInferResponse")
-_MAX_FIELDS = 128
 _EMPTY_ID = b"\x1a\x00"  # which a cache repeats as it was written, and a generated class leaves out
 
 Difference = tuple[str, object, object]
@@ -59,9 +58,8 @@ def read_split(raw: bytes, limits: Limits) -> tuple[str, Reading]:
     request = requests.parse_whole(raw, limits) if split is None else requests.parse_split(raw, split)
     contents = tuple(map(bytes, request.raw_contents))
     message = request.message
-    outline = raw_contents.read_outline(raw, _MAX_FIELDS)
-    if outline is not None and outline.model_name != message.model_name.encode():
-        return "parsed", ("another model is seen at once", outline.model_name)
+    if split is not None and split.model_name != message.model_name.encode():
+        return "parsed", ("another model is seen at once", split.model_name)
     message.ClearField("raw_input_contents")
     return "parsed" if split is None else "canonical", _describe(message, contents)
 

@@ -7,7 +7,7 @@ call, and the shape of the output is known when the response comes.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any, Generic, NamedTuple
 
 import numpy as np
@@ -53,11 +53,6 @@ _SHAPE_DTYPES = {
     for operation in OPERATION_METHODS
     if operation.shape_data_types
 }
-
-# Most calls are like one before but for the elements: what does not depend on these is cached, and a call of a kilobyte
-# takes half the time here. An lru_cache may be used from any thread; the worst is that two work out the same.
-_remember = lru_cache(maxsize=1024)
-_infer_shape = _remember(infer_shape)
 
 
 class InferOptions(ShapeOptions, CallOptions, total=False):
@@ -117,11 +112,8 @@ class Plan:
     def build_inline(self) -> Call[Array]:
         """Builds the call that carries all in one message."""
         data = self._view_data()
-        strides = None if data.strides is None else tuple(data.strides)  # part of the key of a cache
-        header = _encode_request_header(
-            self.question, strides, data.payload.nbytes, self.shape and self.shape.data_type
-        )
-        decode = partial(decode_bytes if self.is_of_bytes else decode_array, self.question, self.dims, self.dense_bytes)
+        header = reshapes.encode_request_header(self.question, data.strides, data.payload.nbytes, self.shape)
+        decode = partial(decode_bytes if self.is_of_bytes else decode_array, self.question, self.dims)
         return Call(_PATHS[self.question.operation], b"".join((header, data.payload)), partial(decode_answer, decode))
 
     def present(self, output: Array) -> PackedTensor:
@@ -177,7 +169,7 @@ def plan_reshape(arguments: Arguments) -> Plan:
         expected=read_dims(expected_shape, "expected_shape.dims"),
     )
     try:
-        output = _infer_shape(question)
+        output = infer_shape(question)
     except ReshapeError as error:
         raise hint_refusal(question, error) from None
     if is_of_bytes:
@@ -308,14 +300,3 @@ def _view_shape(operation: Operation, shape: Target) -> TensorView:
     except OverflowError:
         message = f"shape {format_value(items)} has an item that {dtype} cannot hold"
         raise InvalidRequestError.of(Reason.INVALID_TARGET_VALUE, message, "shape", shape=items) from None
-
-
-@_remember
-def _encode_request_header(
-    question: KnownQuestion, strides: Sequence[int] | None, payload_bytes: int, shape_data_type: DataType | None
-) -> bytes:
-    # The target as a tensor is made again of the question: an array cannot be part of the key.
-    shape = None
-    if shape_data_type is not None:
-        shape = view_array(np.array(question.target, DTYPES[shape_data_type]), "shape")
-    return reshapes.encode_request_header(question, strides, payload_bytes, shape)

@@ -8,7 +8,6 @@ Laws:
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
 from typing import TypeVar
 
 import numpy as np
@@ -22,10 +21,6 @@ from tensor_reshape.wire.arrays import Array, build_array
 from tensor_reshape.wire.tensors import TensorView
 
 Answer = TypeVar("Answer")
-
-# Most calls are like one before but for the elements, so their responses begin with the same bytes: to compare these
-# costs less than to read them, and to have them cached less than to encode them.
-_encode_response_header = lru_cache(maxsize=1024)(reshapes.encode_response_header)
 
 
 def decode_answer(decode: Callable[[bytes], Answer], raw: bytes) -> Answer:
@@ -41,28 +36,29 @@ def decode_answer(decode: Callable[[bytes], Answer], raw: bytes) -> Answer:
         raise ResponseError(message) from error
 
 
-def decode_array(question: KnownQuestion, dims: Sequence[int], output_bytes: int, raw: bytes) -> Array:
+def decode_array(question: KnownQuestion, dims: Sequence[int], raw: bytes) -> Array:
     """Reads the response of an operation, whose output has `dims` by the rules, as a view of `raw`.
 
     Raises:
         ReshapeError: it is not a response of this contract.
         ResponseError: it is another tensor, or one that numpy cannot hold.
     """
-    output = _read_output(question, dims, output_bytes, raw)
+    output = check_output(question, dims, reshapes.decode_reshape_response(raw))
     try:
         return build_array(output)
     except ValueError:  # it has no elements, and dims whose product is beyond numpy's
         raise refuse_array(dims) from None
 
 
-def decode_bytes(question: KnownQuestion, dims: Sequence[int], output_bytes: int, raw: bytes) -> Array:
+def decode_bytes(question: KnownQuestion, dims: Sequence[int], raw: bytes) -> Array:
     """Reads the same, and returns the bytes of the elements as they travel.
 
     Raises:
         ReshapeError: it is not a response of this contract.
         ResponseError: it is another tensor.
     """
-    return np.frombuffer(_read_output(question, dims, output_bytes, raw).payload, np.uint8)
+    output = check_output(question, dims, reshapes.decode_reshape_response(raw))
+    return np.frombuffer(output.payload, np.uint8)
 
 
 def decode_shape(raw: bytes) -> InferredShape:
@@ -109,14 +105,3 @@ def check_output(question: KnownQuestion, dims: Sequence[int], output: TensorVie
 def refuse_array(dims: Sequence[int]) -> ResponseError:
     """Builds the error for an output that is right, but nothing that numpy can hold."""
     return ResponseError(f"the output has the shape {list(dims)}, which numpy cannot hold")
-
-
-def _read_output(question: KnownQuestion, dims: Sequence[int], output_bytes: int, raw: bytes) -> TensorView:
-    """Reads a response; one that begins as this project's server writes it needs no parser."""
-    data_type = question.data_type
-    if data_type is not None:
-        # The rules give type and shape, so the server's header is known before it comes: one comparison checks it all.
-        header = _encode_response_header(data_type, dims, output_bytes)
-        if len(raw) == len(header) + output_bytes and raw.startswith(header):
-            return TensorView(data_type, dims, None, memoryview(raw)[len(header) :])
-    return check_output(question, dims, reshapes.decode_reshape_response(raw))

@@ -3,12 +3,11 @@
 Laws:
 
 - Only what is exactly alike shares a template. Python holds True, 1 and 1.0 for equal, and what an object of another
-  class does when it is read, nobody knows: so whoever passes other types than `_find_key` takes has no template.
+  class does when it is read, nobody knows. So a call with other types than `_find_key` takes has no template.
 - A template is made of the plan of a call: what the rules refuse never has one.
 - A response that is not what the template expects, byte for byte, is read as that of any other call.
 
-Any thread may look a template up and make one, without a lock: each step on the dict is one of the interpreter's own,
-and two threads that make the same template make equal ones.
+Any thread may look a template up and make one: two threads that make the same template make equal ones.
 """
 
 from collections.abc import Callable
@@ -19,13 +18,15 @@ import numpy as np
 from tensor_reshape.client.arrays import is_array, read_array
 from tensor_reshape.client.requests import Arguments, Call, Expected, plan_reshape
 from tensor_reshape.rules.operations import Operation
+from tensor_reshape.runtime.caches import RecentCache
 from tensor_reshape.wire.arrays import DTYPES, Array
 from tensor_reshape.wire.reshapes import encode_response_header
 
-_MAX_TEMPLATES = 1024  # each takes some two kilobytes
+_MAX_TEMPLATES = 1024
+_MAX_HEADER_BYTES = 4096  # of the request; with it a template takes some two kilobytes more
 _SEQUENCES = (tuple, list)
-_TARGET_ITEMS = frozenset({int})
-_EXPECTED_ITEMS = frozenset({int, type(None)})
+_TARGET_ITEMS = frozenset({int, *(np.dtype(kind).type for kind in "bhilqBHILQ")})
+_EXPECTED_ITEMS = _TARGET_ITEMS | {str, type(None)}
 
 
 class Template(NamedTuple):
@@ -56,11 +57,13 @@ class Template(NamedTuple):
         return self.decode(raw)
 
 
-# All that decides a template: the operation, the type and the dims of the data, the target, special_zero, and the
-# expected shape; of each one type, which `_find_key` checks. A plain tuple: names would cost as much as the look-up.
-_Key = tuple[Operation, np.dtype[np.generic], tuple[int, ...], tuple[int, ...], bool, Expected]
+# All that decides a template: the operation, the type and the dims of the data, the target, its type if it is an array,
+# special_zero, and the expected shape; of each one type, which `_find_key` checks. A plain tuple: names would cost as
+# much as the look-up.
+_DType = np.dtype[np.generic]
+_Key = tuple[Operation, _DType, tuple[int, ...], tuple[int, ...], _DType | None, bool, Expected]
 
-_templates: dict[_Key, Template] = {}
+_templates: RecentCache[_Key, Template] = RecentCache(_MAX_TEMPLATES, _MAX_HEADER_BYTES)
 
 
 def find_call(arguments: Arguments, max_bytes: int) -> Call[Array] | None:
@@ -78,7 +81,7 @@ def find_call(arguments: Arguments, max_bytes: int) -> Call[Array] | None:
     key = _find_key(arguments, array)
     if key is None:
         return None
-    template = _templates.get(key) or _make_template(key, array)
+    template = _templates[key] or _make_template(key, array)
     if template is None:
         return None
     # To a join the array is its bytes, whatever their type; a memoryview of them is none where only ml_dtypes knows it.
@@ -89,6 +92,9 @@ def find_call(arguments: Arguments, max_bytes: int) -> Call[Array] | None:
 def _find_key(arguments: Arguments, array: Array) -> _Key | None:
     """Returns the key of a call; None where an argument is not of the plain types, which are equal only if alike."""
     operation, _, shape, special_zero, expected = arguments
+    kind: _DType | None = None
+    if type(shape) is np.ndarray and shape.ndim == 1:
+        kind, shape = shape.dtype, shape.tolist()
     if type(shape) not in _SEQUENCES or type(special_zero) is not bool:
         return None
     # Copied once: what is checked, what is looked up and what is planned is the same, whoever changes the list.
@@ -101,18 +107,19 @@ def _find_key(arguments: Arguments, array: Array) -> _Key | None:
         expected = tuple(expected)
         if not _EXPECTED_ITEMS.issuperset(map(type, expected)):
             return None
-    return operation, array.dtype, array.shape, target, special_zero, expected
+    return operation, array.dtype, array.shape, target, kind, special_zero, expected
 
 
 def _make_template(key: _Key, array: Array) -> Template | None:
     """Returns the template of a key, made with an array of the caller's; None where that is not what it was."""
-    operation, dtype, dims, target, special_zero, expected = key
+    operation, dtype, dims, target, kind, special_zero, expected = key
     data = array.view()  # an array of its own: the caller's may get another shape from another thread meanwhile
     if (data.dtype, data.shape) != (dtype, dims):
         return None
     if not data.dtype.isnative:  # its elements are not sent as they are
         return None
-    plan = plan_reshape(Arguments(operation, data, target, special_zero, expected))
+    shape = target if kind is None else np.array(target, kind)
+    plan = plan_reshape(Arguments(operation, data, shape, special_zero, expected))
     if plan.data_type.is_packed:  # nor are those that share bytes
         return None
     call = plan.build_inline()
@@ -127,7 +134,5 @@ def _make_template(key: _Key, array: Array) -> Template | None:
         dtype=DTYPES[plan.data_type],
         decode=call.decode,
     )
-    if len(_templates) >= _MAX_TEMPLATES:
-        _templates.clear()  # simpler than to know the oldest: whoever asks so many questions repeats few of them
-    _templates[key] = template
+    _templates.keep(key, template, len(template.request_header))
     return template

@@ -91,34 +91,37 @@ def read_product(text: str) -> Product | None:
 
 def write_name(name: str) -> str:
     """Returns the text of a dim with this name."""
-    if _is_word(name) or len(name) > MAX_SYMBOL_CHARACTERS:  # what is longer is no name: a refusal shows it as it is
-        return name
-    return _write_formula(name)
+    return _write(name)[0]
 
 
 def write_factor(name: str) -> str:
     """Returns the text of this name as a factor: in parentheses where a part of it would be read as the factor."""
-    text = write_name(name)
-    return text if text.startswith("'") or _is_word(text) or _is_call(text) else f"({text})"
+    text, is_factor = _write(name)
+    return text if is_factor else f"({text})"
+
+
+def _write(name: str) -> tuple[str, bool]:
+    """Returns the text of a name, and whether it is a factor as it stands."""
+    if _is_word(name):
+        return name, True
+    if len(name) > MAX_SYMBOL_CHARACTERS:  # it is no name: a refusal shows it as it is
+        return name, name.startswith("'")
+    return _write_formula(name)
 
 
 @lru_cache(1024)
-def _write_formula(name: str) -> str:
+def _write_formula(name: str) -> tuple[str, bool]:
+    """Does the same with a name that is no word and not too long."""
     flat = _flatten(name)
-    is_read = flat is not None and (_is_call(name) or not _FLAT_PRODUCT.fullmatch(flat))
-    if is_read and name == name.strip():
-        return name
-    quoted = name.replace("'", "''")
-    return f"'{quoted}'"
+    is_call = flat == _GROUP_READ and _WORD.match(name) is not None
+    if flat is None or name != name.strip() or (not is_call and _FLAT_PRODUCT.fullmatch(flat)):
+        quoted = name.replace("'", "''")
+        return f"'{quoted}'", True
+    return name, is_call
 
 
 def _is_word(text: str) -> bool:
     return _WORD.fullmatch(text) is not None and text not in _NO_NAMES
-
-
-@lru_cache(1024)
-def _is_call(text: str) -> bool:
-    return _WORD.match(text) is not None and _flatten(text) == _GROUP_READ
 
 
 def _flatten(text: str) -> str | None:

@@ -8,7 +8,6 @@ Laws:
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TypeVar
 
 from tensor_reshape.rules.batches import BatchItem, ReportBug, refuse_bug
 from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason, ReshapeError, clip_metadata
@@ -30,8 +29,6 @@ from tensor_reshape.wire.inference import (
     read_infer_response,
 )
 from tensor_reshape.wire.methods import BATCH_INFER_SHAPE
-
-Source = TypeVar("Source")
 
 _BATCHES = {"items": BATCH_INFER_SHAPE.request, "results": BATCH_INFER_SHAPE.response}  # by their only field
 _ITEM_TAG = 0x0A  # field 1, bytes
@@ -76,44 +73,21 @@ def decode_batch_request(raw: bytes) -> Sequence[bytes]:
 
 def decode_batch_items(items: Iterable[bytes], report: ReportBug | None = None) -> Iterator[BatchItem | ReshapeError]:
     """Reads each item, or gives its refusal; `report` as in `answer_batch`."""
-    return read_batch_items(items, _decode_item, report)
-
-
-def read_batch_items(
-    sources: Iterable[Source], read: Callable[[Source], BatchItem], report: ReportBug | None = None
-) -> Iterator[BatchItem | ReshapeError]:
-    """Does the same with items in any form, which `read` knows."""
-    for source in sources:
+    for item in items:
         try:
-            item: BatchItem | ReshapeError = read(source)
+            read: BatchItem | ReshapeError = _decode_item(item)
         except ReshapeError as error:
-            item = error
+            read = error
         except Exception as bug:  # noqa: BLE001 - whatever it is, the other items are answered
-            item = refuse_bug(bug, report)
-        yield item
-
-
-def read_batch_item(message: reshape_pb2.BatchInferShapeItem) -> BatchItem:
-    """Reads an item that has been parsed.
-
-    Raises:
-        InvalidRequestError: as `read_infer_request`, or the question or its data is absent.
-    """
-    if not message.HasField("question"):
-        text = "question is required"
-        raise InvalidRequestError.of(Reason.FIELD_MISSING, text, "question")
-    request, linked = read_infer_request(message.question), message.HasField("data_from")
-    if not linked and not message.question.HasField("data"):
-        text = "data is required where data_from is not set"
-        raise InvalidRequestError.of(Reason.FIELD_MISSING, text, "data")
-    return BatchItem(request, message.data_from if linked else None)
+            read = refuse_bug(bug, report)
+        yield read
 
 
 def encode_batch_response(
     results: Iterable[ShapeAnswer | ReshapeError], max_bytes: int, report: ReportBug | None = None
 ) -> bytes:
     """Returns the response of a batch; see `write_batch_results`."""
-    return join_items(write_batch_results(results, _encode_result, max_bytes, report))
+    return join_items(write_batch_results(results, encode_batch_result, max_bytes, report))
 
 
 def write_batch_results(
@@ -146,10 +120,13 @@ def write_batch_results(
     return pieces
 
 
-def build_batch_result(result: ShapeAnswer | ReshapeError) -> reshape_pb2.BatchInferShapeResult:
-    """Returns the message of an answer or a refusal."""
+def encode_batch_result(result: ShapeAnswer | ReshapeError) -> bytes:
+    """Returns one result of a response: an answer or a refusal."""
     if isinstance(result, ShapeAnswer):
-        return reshape_pb2.BatchInferShapeResult(answer=build_infer_response(result))
+        compact = encode_compact_answer(result)
+        if compact is not None:
+            return compact
+        return reshape_pb2.BatchInferShapeResult(answer=build_infer_response(result)).SerializeToString()
     refusal = reshape_pb2.Refusal(
         reason=result.reason,
         message=result.message,
@@ -157,7 +134,7 @@ def build_batch_result(result: ShapeAnswer | ReshapeError) -> reshape_pb2.BatchI
         metadata=clip_metadata(result.metadata),
         limit_exceeded=isinstance(result, LimitError),
     )
-    return reshape_pb2.BatchInferShapeResult(refusal=refusal)
+    return reshape_pb2.BatchInferShapeResult(refusal=refusal).SerializeToString()
 
 
 def decode_batch_response(raw: bytes) -> list[ShapeAnswer | ReshapeError]:
@@ -175,7 +152,15 @@ def _decode_item(item: bytes) -> BatchItem:
     if compact is not None:
         return BatchItem(compact)
     check_header_size(len(item))  # behind the compact form, which is short
-    return read_batch_item(parse_message(reshape_pb2.BatchInferShapeItem, item))
+    message = parse_message(reshape_pb2.BatchInferShapeItem, item)
+    if not message.HasField("question"):
+        text = "question is required"
+        raise InvalidRequestError.of(Reason.FIELD_MISSING, text, "question")
+    request, linked = read_infer_request(message.question), message.HasField("data_from")
+    if not linked and not message.question.HasField("data"):
+        text = "data is required where data_from is not set"
+        raise InvalidRequestError.of(Reason.FIELD_MISSING, text, "data")
+    return BatchItem(request, message.data_from if linked else None)
 
 
 def _try_compact(item: bytes) -> ShapeRequest | None:
@@ -183,11 +168,6 @@ def _try_compact(item: bytes) -> ShapeRequest | None:
         return read_compact_item(item)
     except ReshapeError:
         return None  # the generated class says what is wrong
-
-
-def _encode_result(result: ShapeAnswer | ReshapeError) -> bytes:
-    compact = encode_compact_answer(result) if isinstance(result, ShapeAnswer) else None
-    return build_batch_result(result).SerializeToString() if compact is None else compact
 
 
 def _decode_result(raw: bytes) -> ShapeAnswer | ReshapeError:

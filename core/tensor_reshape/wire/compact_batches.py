@@ -8,33 +8,29 @@ Laws:
 - What is written here is byte for byte what the generated classes write.
 - What is read here is of exactly one form, all of whose lengths take one byte; anything else is None, and is left to
   the generated classes, which read the same from whatever is of that form.
-- Dims are cached by their bytes or by a text, whose hashes are keyed. Those of integers and of tuples are not: a caller
-  who chose dims of one hash would make each look-up as slow as the whole cache is long.
-- The caches are module-wide and used by any thread without a lock: each step on a dict is atomic, each entry is a pure
-  function of its key, and the worst of a race is that an entry is made twice or that a few more than `_CACHED` stay.
+- Dims are cached by their bytes or by a text, as `runtime.caches` asks for; an entry is a pure function of its key.
 """
 
 from collections.abc import Iterable
 from functools import lru_cache
-from typing import cast
 
 from tensor_reshape.rules.dims import ANY, AnyDim, check_partial_dims
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.operations import Operation
 from tensor_reshape.rules.questions import Question, ShapeAnswer, ShapeRequest
+from tensor_reshape.runtime.caches import RecentCache
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
 from tensor_reshape.wire.dims import decode_dims, encode_dim
 from tensor_reshape.wire.fields import SHORT_BYTES, encode_field, parse_message
 from tensor_reshape.wire.methods import OPERATION_METHODS, OPERATIONS_BY_NUMBER
 from tensor_reshape.wire.tensors import encode_data_type
 
-_CACHED = 16384  # entries of a cache; a full one is cleared, since counting uses would cost more than it saves
+_CACHED = 16384  # entries of a cache
 _CACHED_BYTES = 64  # of a dim that is cached: so a cache stays within some ten megabytes whatever is asked
 _SMALL = 1024  # integers below are encoded beforehand: most dims of models are
 
-_DIMS: dict[bytes, AnyDim] = {}  # what a message Dim says, by its bytes
-_ENCODED: dict[str, bytes] = {}  # the field of a dim, by what `_identify_dim` gives
-_MISSING = object()  # None is a dim
+_DIMS: RecentCache[bytes, AnyDim] = RecentCache(_CACHED, _CACHED_BYTES)  # what a message Dim says, by its bytes
+_ENCODED: RecentCache[str, bytes] = RecentCache(_CACHED, _CACHED_BYTES)  # the field of a dim, by `_identify_dim`
 
 # The tags of fields, in the order in which the generated classes write them.
 _QUESTION, _ANSWER, _SHAPE_OF_ANSWER, _DIM = b"\x0a", b"\x0a", b"\x0a", b"\x0a"
@@ -118,10 +114,11 @@ def _decode_shape(raw: bytes, path: str) -> list[AnyDim]:
         if begin > end or raw[position] != _DIM_TAG or raw[position + 1] >= SHORT_BYTES:
             return _decode_whole(raw, path)
         position = begin + raw[position + 1]
-        dim = _DIMS.get(raw[begin:position], _MISSING)
-        if dim is _MISSING or position > end:
+        content = raw[begin:position]
+        dim = _DIMS[content]
+        if (dim is None and content) or position > end:  # a dim of which nothing is known has no content
             return _decode_whole(raw, path)
-        dims.append(cast("AnyDim", dim))
+        dims.append(dim)
     return dims
 
 
@@ -129,24 +126,18 @@ def _decode_whole(raw: bytes, path: str) -> list[AnyDim]:
     """Does the same with the generated class, and caches the short dims for the next time."""
     message = parse_message(tensor_pb2.Shape, raw)
     dims = decode_dims(message.dims, path)
-    if len(_DIMS) >= _CACHED:
-        _DIMS.clear()
     for source, dim in zip(message.dims, dims, strict=True):
         content = source.SerializeToString()
-        if len(content) <= _CACHED_BYTES:
-            _DIMS[content] = dim
+        _DIMS.keep(content, dim, len(content))
     return dims
 
 
 def _encode_other(dim: AnyDim) -> bytes:
     text = _identify_dim(dim)
-    encoded = _ENCODED.get(text)
+    encoded = _ENCODED[text]
     if encoded is None:
         encoded = _encode(dim)
-        if len(encoded) <= _CACHED_BYTES:
-            if len(_ENCODED) >= _CACHED:
-                _ENCODED.clear()
-            _ENCODED[text] = encoded
+        _ENCODED.keep(text, encoded, len(encoded))
     return encoded
 
 

@@ -121,6 +121,11 @@ def build_infer_response(answer: ShapeAnswer) -> reshape_pb2.InferShapeResponse:
     return message
 
 
+def encode_infer_response(answer: ShapeAnswer) -> bytes:
+    """Returns the response with an answer."""
+    return build_infer_response(answer).SerializeToString()
+
+
 def decode_infer_response(raw: bytes) -> ShapeAnswer:
     """Reads an answer.
 

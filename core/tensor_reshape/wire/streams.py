@@ -20,7 +20,7 @@ from tensor_reshape.wire.fields import (
     encode_varint,
     measure_header,
     parse_message,
-    read_varint,
+    read_field,
 )
 from tensor_reshape.wire.methods import ReshapeRequest
 from tensor_reshape.wire.reshapes import ReshapeCall, build_request_header, read_call
@@ -121,25 +121,19 @@ def _read_begin(operation: Operation, header: ReshapeRequest, limits: Limits) ->
 def find_chunk(raw: bytes) -> Chunk | None:
     """Reads a chunk in the form that `encode_chunk` gives; None for anything else, which the generated class reads.
 
-    As everywhere in protobuf, a length may be written longer than it must be.
+    As everywhere in protobuf, a tag or a length may be written longer than it must be.
     """
-    offset, position = 0, 0
-    if raw[:1] == _OFFSET_TAG:
-        offset, position = _read_offset(raw)
-    if raw[position : position + 1] != PAYLOAD_TAG:
-        return None
-    length, start = read_varint(raw, position + 1)
+    offset, field = 0, read_field(raw, 0)
+    if field and field[0] == _OFFSET_TAG[0]:
+        offset, field = _read_offset(raw[field[1] : field[2]]), read_field(raw, field[2])
     # What goes on behind the bytes may be another chunk, or another offset: of each the last one counts.
-    if length < 0 or start + length != len(raw):
+    if field is None or field[0] != PAYLOAD_TAG[0] or field[2] != len(raw) or offset < 0:
         return None
-    return Chunk(offset, memoryview(raw)[start:], raw)
+    return Chunk(offset, memoryview(raw)[field[1] :], raw)
 
 
-def _read_offset(raw: bytes) -> tuple[int, int]:
-    """Returns the offset and where it ends; 0 and 0 for one of more bytes than 9, or than it needs."""
-    offset = 0
-    for index, byte in enumerate(raw[1 : 1 + _MAX_OFFSET_BYTES]):
-        offset |= (byte & 0x7F) << (7 * index)
-        if byte < 0x80:  # noqa: PLR2004 - a varint goes on while the highest bit is set
-            return (offset, index + 2) if byte else (0, 0)
-    return 0, 0
+def _read_offset(varint: bytes) -> int:
+    """Returns the offset; -1 for one of more bytes than 9, or than it needs."""
+    if len(varint) > _MAX_OFFSET_BYTES or varint.endswith(b"\0"):
+        return -1
+    return sum((byte & 0x7F) << (7 * index) for index, byte in enumerate(varint))

@@ -38,6 +38,11 @@ def test_an_address_is_a_host_a_network_or_a_socket(peer: str, address: str):
     assert find_source(peer) == Source(address, peer)
 
 
+def test_long_header_names_nobody():
+    long = (("x-forwarded-for", "1" * 65),)
+    assert Sources(["192.0.2.1"]).find(PROXY, long) == find_source(PROXY)
+
+
 @pytest.mark.parametrize(("peer", "shared"), [("unix:", True), ("unix-abstract:a", True), ("ipv4:10.0.0.1:1", False)])
 def test_clients_of_a_unix_socket_have_one_name(peer: str, shared: bool):
     assert is_shared(peer) == shared

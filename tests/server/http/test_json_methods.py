@@ -62,6 +62,13 @@ def test_answer_is_the_json_of_the_answer_to_the_same_question(asked: ShapeReque
     assert found == describe(SERVED, request.SerializeToString(), reshape_pb2.InferShapeResponse.FromString)
 
 
+def test_repeated_question_is_answered_from_the_cache():
+    service = ReshapeService(DEFAULT_LIMITS)
+    methods = {method.name: method for method in build_json_methods(service)}
+    answers = {methods[INFER_PATH].answer_light(write_json(QUESTION)) for _ in range(3)}
+    assert (len(answers), service.lookups.misses, service.lookups.hits) == (1, 1, 2)
+
+
 def test_batch_answers_or_refuses_each_question():
     wrong = {**QUESTION, "operation": "OPERATION_UNSPECIFIED"}
     body = write_json({"items": [{"question": QUESTION}, {"question": wrong}]})

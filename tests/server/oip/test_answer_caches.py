@@ -1,7 +1,7 @@
 """Answers are found by all of a request but its elements and its id."""
 
 from tensor_reshape.server.oip.answer_caches import AnswerCache, Spans
-from tensor_reshape.server.service.header_cache import MAX_CACHED_HEADER_BYTES, MAX_CACHED_HEADERS
+from tensor_reshape.server.service.header_cache import MAX_CACHED_HEADER_BYTES
 
 ID = b"\x1a\x02ab"
 REQUEST = b"head" + ID + b":elementstail"
@@ -53,9 +53,10 @@ def test_long_header_is_not_kept():
     assert cache.find(request) is None
 
 
-def test_oldest_answer_is_forgotten_when_the_cache_is_full():
-    cache = AnswerCache()
-    for number in range(MAX_CACHED_HEADERS + 1):
-        cache.add(number.to_bytes(4, "big"), Spans(0, 0, 4, 0), b"", "reshape")
-    assert cache.find(bytes(4)) is None
-    assert cache.find(MAX_CACHED_HEADERS.to_bytes(4, "big")) is not None
+def test_answer_without_elements_is_found_for_another_id():
+    cache, request = AnswerCache(), b"head" + ID + b"rest"
+    cache.add(request, Spans(4, 8, len(request), 0), b"answer", "infer_shape")
+    hit = cache.find(b"head\x1a\x02cdrest")
+    assert hit is not None
+    assert (hit.header, bytes(hit.payload), hit.model) == (b"\x1a\x02cdanswer", b"", "infer_shape")
+    assert cache.find(b"head\x1a\x02cdREST") is None

@@ -133,6 +133,25 @@ def test_shape_is_asked_for_without_data():
         assert read_response(make().answer(raw)).outputs[0].name == "shape"
 
 
+def test_repeated_question_is_answered_from_the_cache_with_its_own_id():
+    service = ReshapeService(DEFAULT_LIMITS)
+    inference = Inference(service, SharedMemory(None), DEFAULT_LIMITS)
+    for target in ([3, -1], [-1]):  # the one is known whole, the other is found after the first was the last
+        found = [ask(inference, build_question([2, 3], str(target), id=name).SerializeToString()) for name in "aab"]
+        assert [outcome.request_id for outcome in found] == ["a", "a", "b"]
+        assert len({outcome.payload for outcome in found}) == 1
+    assert (service.lookups.misses, service.lookups.hits) == (2, 4)
+    assert inference.statistics.read("infer_shape").successes == 6
+
+
+def test_repeated_question_that_takes_a_search_is_answered_at_once():
+    inference, raw = make(), build_question([-1, -1], "[5,6]").SerializeToString()
+    session = InferSession("/method", inference)
+    assert (session.takes_long(raw), inference.answer_light(raw)) == (True, None)
+    answer = inference.answer(raw)
+    assert (session.takes_long(raw), inference.answer_light(raw)) == (False, answer)
+
+
 def test_shape_is_asked_for_by_the_rules_of_the_named_operation():
     texts = []
     for operation in ("reshape", "static_reshape"):

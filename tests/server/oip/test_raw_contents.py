@@ -11,7 +11,6 @@ from tensor_reshape.server.oip.raw_contents import (
     Split,
     check_parsable,
     find_header_limit,
-    read_outline,
     split_message,
 )
 
@@ -41,8 +40,15 @@ def test_two_ids_or_no_raw_contents_have_no_spans():
     assert [split(raw).find_spans() for raw in (RAW + b"\x1a\x01x", b"\x1a\x01x")] == [None, None]
 
 
-def test_outline_is_none_of_groups_and_many_fields():
-    assert [read_outline(raw, 100) for raw in (RAW + b"\x3b\x3c", b"\x3a\x00" * 101)] == [None, None]
+def test_whole_of_a_message_is_all_but_its_id():
+    id_begin = RAW.index(b"\x1a")
+    assert split(RAW).find_whole() == Spans(id_begin, id_begin + 7, len(RAW), 0)
+    assert split(b"\x12\x011").find_whole() == Spans(0, 0, 3, 0)
+    assert split(RAW + b"\x1a\x01x").find_whole() is None
+
+
+def test_model_is_the_last_that_is_named():
+    assert [split(raw).model_name for raw in (RAW, RAW + b"\x0a\x03abc", b"")] == [b"reshape", b"abc", b""]
 
 
 def test_odd_encodings_are_left_to_the_generated_class():

@@ -1,11 +1,12 @@
 """Where a tensor lies, by the parameters of a request."""
 
 from pathlib import Path
+from struct import pack, unpack
 from typing import Any
 
 import pytest
 
-from inference_requests import SIX, build_request
+from inference_requests import SIX, build_question, build_request, read_response
 from tensor_reshape.rules.errors import LimitError, Reason, ReshapeError
 from tensor_reshape.rules.limits import DEFAULT_LIMITS
 from tensor_reshape.server.oip.inferences import Inference
@@ -81,3 +82,19 @@ def test_request_with_a_region_is_for_a_thread_and_blames_its_tensor(tmp_path: P
         inference.answer(request.SerializeToString())
     assert (unknown.value.reason, beyond.value.reason) == (Reason.REGION_UNKNOWN, Reason.REGION_OUT_OF_RANGE)
     assert unknown.value.field == beyond.value.field == f"{fields}[0].parameters"
+
+
+def test_question_whose_dims_lie_in_a_region_is_answered_by_what_is_there_now(tmp_path: Path):
+    memory = SharedMemory(tmp_path)
+    inference = Inference(ReshapeService(DEFAULT_LIMITS), memory, DEFAULT_LIMITS)
+    request = build_question([2, 3], "[-1]", raw_input_contents=[])
+    request.inputs[0].parameters[REGION].string_param = "one"
+    request.inputs[0].parameters[SIZE].int64_param = 16
+    (tmp_path / "file").write_bytes(bytes(16))
+    memory.register("one", Region("file", 0, 16))
+    answers = []
+    for dims in ((2, 3), (4, 5)):
+        (tmp_path / "file").write_bytes(pack("<2q", *dims))
+        response = read_response(inference.answer(request.SerializeToString()))
+        answers.append(unpack("<q", response.raw_output_contents[0]))
+    assert answers == [(6,), (20,)]

@@ -10,11 +10,10 @@ import pytest
 from tensor_reshape.client.queries import ShapeQuery, read_query
 from tensor_reshape.rules import batches
 from tensor_reshape.rules.errors import LimitError, Reason, ReshapeError
-from tensor_reshape.rules.limits import DEFAULT_LIMITS, LIGHT_HEADER_BYTES
+from tensor_reshape.rules.limits import DEFAULT_LIMITS
 from tensor_reshape.rules.questions import ShapeAnswer
 from tensor_reshape.server.engine import fair_locks
 from tensor_reshape.server.engine.fair_locks import FairLock
-from tensor_reshape.server.service.header_cache import MAX_CACHED_HEADER_BYTES
 from tensor_reshape.server.service.methods import ReshapeService
 from tensor_reshape.wire.batches import decode_batch_response, encode_batch_item, join_items
 from tensor_reshape.wire.inference import build_infer_request
@@ -53,29 +52,6 @@ def build_batch(queries: list[ShapeQuery]) -> bytes:
     return join_items([encode_batch_item(read_query(query)) for query in queries])
 
 
-def test_plain_question_is_answered_or_refused_at_once(service: ReshapeService):
-    assert service.infer_light(build_request(PLAIN)) == service.infer(build_request(PLAIN))
-    with pytest.raises(ValueError, match="divide"):
-        service.infer_light(build_request(KNOWN))
-
-
-def test_searched_question_is_for_a_thread_until_its_answer_is_cached(service: ReshapeService):
-    assert service.infer_light(bytes(LIGHT_HEADER_BYTES + 1)) is None  # without a look at it
-    assert service.infer_light(build_request(SEARCHED)) is None
-    answer = service.infer(build_request(SEARCHED))
-    assert service.infer_light(build_request(SEARCHED)) == answer
-
-
-def test_answer_to_a_long_question_is_not_cached(service: ReshapeService):
-    for rank, misses in ((2, 1), (12, 2)):
-        service.lookups.misses = 0
-        names = [f"{'N' * 60}{axis}" for axis in range(rank)]
-        request = build_request(ShapeQuery(data_shape=names, shape=[0, -1], special_zero=True))
-        assert (len(request) > MAX_CACHED_HEADER_BYTES) == (misses == 2)
-        assert service.infer(request) == service.infer(request)
-        assert service.lookups.misses == misses
-
-
 def test_batch_is_given_up_when_its_caller_is_gone(service: ReshapeService):
     polls = iter([False, False, True])
     with pytest.raises(LimitError):
@@ -83,7 +59,7 @@ def test_batch_is_given_up_when_its_caller_is_gone(service: ReshapeService):
 
 
 def test_message_is_not_read_when_its_caller_is_gone(service: ReshapeService):
-    for answer in (service.infer, service.infer_batch):
+    for answer in (service.questions.answer, service.infer_batch):
         with pytest.raises(LimitError) as refusal:
             answer(NO_BATCH, lambda: True)
         assert refusal.value.reason == Reason.STALLED
@@ -99,7 +75,7 @@ def test_batches_take_turns_after_each_item(shared: ReshapeService, locks: list[
         def poll() -> bool:
             polls.append(name)
             # A thread that has given its turn away may be slow to ask for the next: the others would overtake it.
-            wait_for_waiting(locks[1], min(2, 15 - len(polls)))
+            wait_for_waiting(locks[1], min(2, 27 - len(polls)))
             return False
 
         shared.infer_batch(build_batch([PLAIN] * 4), poll)
@@ -111,15 +87,16 @@ def test_batches_take_turns_after_each_item(shared: ReshapeService, locks: list[
             wait_for_waiting(locks[1], count)
     for thread in threads:
         thread.join(TIMEOUT)
-    # Once before the first item, once after each.
-    assert "".join(polls) == "abc" * 5
+    # Once before the first item, once after each is read, once after each is answered.
+    assert "".join(polls) == "abc" * 9
 
 
 def test_question_does_not_wait_for_the_turn_of_a_batch(shared: ReshapeService, locks: list[FairLock]):
     answers: SimpleQueue[bytes] = SimpleQueue()
+    request = build_request(SEARCHED)
     with locks[1]:
-        threading.Thread(target=lambda: answers.put(shared.infer(build_request(SEARCHED))), daemon=True).start()
-        assert answers.get(timeout=TIMEOUT) == ReshapeService(DEFAULT_LIMITS).infer(build_request(SEARCHED))
+        threading.Thread(target=lambda: answers.put(shared.questions.answer(request)), daemon=True).start()
+        assert answers.get(timeout=TIMEOUT) == ReshapeService(DEFAULT_LIMITS).questions.answer(request)
 
 
 def find_what_cannot_be_sent(*_: object) -> ShapeAnswer:

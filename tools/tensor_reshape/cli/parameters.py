@@ -16,8 +16,7 @@ from tensor_reshape.client.defaults import DEFAULT_TARGET, DEFAULT_TIMEOUT_SECON
 from tensor_reshape.rules.dims import AnyDim
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.rules.errors import InvalidRequestError
-from tensor_reshape.rules.limits import MAX_DIM
-from tensor_reshape.rules.typed_shapes import parse_shape
+from tensor_reshape.rules.typed_shapes import parse_shape, parse_strides
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -73,21 +72,17 @@ class PartialDims(click.ParamType):  # type: ignore[type-arg] # a generic in new
             raise click.BadParameter(error.message, ctx, param) from error  # whose field is the item to blame
 
 
-class Strides(Dims):
-    """Comma-separated strides."""
+class Strides(click.ParamType):  # type: ignore[type-arg] # a generic in newer releases only
+    """Strides as `rules.typed_shapes` reads them."""
 
     name = "strides"
 
-    def __init__(self) -> None:
-        """Takes numbers alone."""
-        super().__init__(unknown=False)
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Sequence[int | None]:
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> Sequence[int]:
         """Returns the strides."""
-        strides = super().convert(value, param, ctx)
-        if any(abs(stride or 0) > MAX_DIM for stride in strides):
-            self.fail("a stride is at most 2^63 - 1", param, ctx)
-        return strides
+        try:
+            return parse_strides(_note(value, param, ctx), self.name)
+        except InvalidRequestError as error:
+            raise click.BadParameter(error.message, ctx, param) from error
 
 
 class Target(click.ParamType):  # type: ignore[type-arg] # a generic in newer releases only

@@ -1,7 +1,7 @@
 """The headers of answers, by all of their requests but the elements and the id: see `service.header_cache`.
 
 Here more may follow the elements (the target shape, where it is an input of its own), and many clients give each
-request another id, which the answer repeats.
+request another id, which the answer repeats. The answer to a question has no elements: it is kept whole.
 
 - A cached answer is what was answered to the same bytes around as many others: only elements and id may differ.
 - An id is taken for one where it is a field of its own in front of the elements, of less than 128 ASCII characters.
@@ -12,6 +12,7 @@ request another id, which the answer repeats.
 
 from typing import NamedTuple
 
+from tensor_reshape.runtime.caches import RecentCache
 from tensor_reshape.server.service.header_cache import MAX_CACHED_HEADER_BYTES, MAX_CACHED_HEADERS
 from tensor_reshape.wire.fields import SHORT_BYTES
 
@@ -27,7 +28,7 @@ class Spans(NamedTuple):
     Attributes:
         id_begin: where the field of the id begins.
         id_end: where it ends; the same where there is none.
-        begin: where the elements begin.
+        begin: where the elements begin; the end of a request without any.
         tail: how many bytes follow them.
     """
 
@@ -42,6 +43,11 @@ class Spans(NamedTuple):
         head = request[:begin] if id_begin == id_end else request[:id_begin] + request[id_end:begin]
         return head + request[len(request) - tail :] if tail else head
 
+    def find_layout(self, request: bytes) -> tuple[int, int, int, int]:
+        """Returns how many elements' bytes there are, and where what may not differ is cut."""
+        id_begin, id_end, begin, tail = self
+        return len(request) - begin - tail, id_begin, begin - (id_end - id_begin), tail
+
     def find_id(self, request: bytes) -> bytes | None:
         """Returns the field of the id, empty where there is none; None where something else is in its place."""
         if self.id_begin == self.id_end:
@@ -50,26 +56,6 @@ class Spans(NamedTuple):
         content = field[_ID_HEADER_BYTES:]
         is_id = len(content) < SHORT_BYTES and field[:_ID_HEADER_BYTES] == bytes((ID_TAG, len(content)))
         return field if is_id and content.isascii() else None
-
-
-class CachedAnswer(NamedTuple):
-    """How a request is answered.
-
-    Attributes:
-        payload_bytes: how many bytes its elements take.
-        id_begin: where the field of the id begins, as in `Spans`.
-        begin: where the elements begin, the field of the id left out.
-        tail: how many bytes follow them.
-        header: of the answer, without an id.
-        model: the name of the one that answers.
-    """
-
-    payload_bytes: int
-    id_begin: int
-    begin: int
-    tail: int
-    header: bytes
-    model: str
 
 
 class Hit(NamedTuple):
@@ -91,36 +77,29 @@ class AnswerCache:
 
     def __init__(self) -> None:
         """Starts empty."""
-        self._answers: dict[bytes, CachedAnswer] = {}
+        # Layout, header without an id, and model, by what may not differ.
+        self._answers: RecentCache[bytes, tuple[tuple[int, int, int, int], bytes, str]] = RecentCache(
+            MAX_CACHED_HEADERS, MAX_CACHED_HEADER_BYTES
+        )
         self._guess = Spans(0, 0, 0, 0)  # of the last request; one store sets it
 
     def find(self, request: bytes, spans: Spans | None = None) -> Hit | None:
         """Returns the answer to `request`, where it is known; without `spans` it is taken to lie as the last one."""
         spans = spans or self._guess
-        cached = self._answers.get(spans.cut(request))
-        if cached is None:
-            return None
-        id_begin, id_end, begin, tail = spans
-        id_bytes, payload_bytes = id_end - id_begin, len(request) - begin - tail
+        cached = self._answers[spans.cut(request)]
         # The same bytes in the same places, and as many between them.
-        if cached[:4] != (payload_bytes, id_begin, begin - id_bytes, tail):
+        if cached is None or cached[0] != spans.find_layout(request):
             return None
         id_field = spans.find_id(request)
         if id_field is None:
             return None
         self._guess = spans
-        return Hit(id_field + cached.header, memoryview(request)[begin : begin + payload_bytes], cached.model)
+        return Hit(id_field + cached[1], memoryview(request)[spans.begin : len(request) - spans.tail], cached[2])
 
     def add(self, request: bytes, spans: Spans, header: bytes, model: str) -> None:
         """Keeps the answer to a request; `header` has no id."""
-        key = spans.cut(request)
-        if len(key) > MAX_CACHED_HEADER_BYTES or spans.find_id(request) is None:
+        if spans.find_id(request) is None:
             return
-        if len(self._answers) >= MAX_CACHED_HEADERS:
-            self._answers.clear()  # all of them: see `HeaderCache.add`
-        self._guess = spans
-        id_bytes = spans.id_end - spans.id_begin
-        payload_bytes = len(request) - spans.begin - spans.tail
-        self._answers[key] = CachedAnswer(
-            payload_bytes, spans.id_begin, spans.begin - id_bytes, spans.tail, header, model
-        )
+        key = spans.cut(request)
+        if self._answers.keep(key, (spans.find_layout(request), header, model), len(key) + len(header)):
+            self._guess = spans

@@ -19,7 +19,7 @@ from tensor_reshape.rules.questions import Question, ShapeAnswer, ShapeRequest
 from tensor_reshape.server.config import COST_FACTOR
 from tensor_reshape.server.oip.answer_caches import AnswerCache, Spans
 from tensor_reshape.server.oip.models import INFER_SHAPE, find_model
-from tensor_reshape.server.oip.raw_contents import Split, find_header_limit, read_outline, split_message
+from tensor_reshape.server.oip.raw_contents import Split, find_header_limit, split_message
 from tensor_reshape.server.oip.requests import (
     InferCall,
     Request,
@@ -87,9 +87,8 @@ class Inference:
             call = read_request(request, self._memory, self._limits)
             if call.model.has_data:
                 return measured.note(self._reshape(raw, request, call))
-            return measured.note(
-                self._service.ask(partial(_read_question, call), partial(self._tell_shape, call), is_over)
-            )
+            write = partial(self._tell_shape, raw, request, call)
+            return measured.note(self._service.ask(partial(_read_question, call), write, is_over))
 
     def find_id(self, raw: bytes) -> str:
         """Returns the id of a request that was refused; empty where the request cannot be read."""
@@ -117,7 +116,7 @@ class Inference:
 
     def _answer_split(self, raw: bytes, split: Split) -> Pieces | None:
         """Answers a short request; None where that takes long."""
-        spans = split.find_spans()
+        spans = split.find_whole() if split.model_name == _QUESTION_MODEL else split.find_spans()
         pieces = spans and self._find_cached(raw, spans)
         if pieces:
             return pieces
@@ -129,7 +128,9 @@ class Inference:
             if call.model.has_data:
                 return measured.note(self._reshape(raw, request, call))
             answer = self._service.ask_light(_read_question(call))
-            return measured.note(self._tell_shape(call, answer)) if isinstance(answer, ShapeAnswer) else None
+            if not isinstance(answer, ShapeAnswer):
+                return None
+            return measured.note(self._tell_shape(raw, request, call, answer))
 
     def _find_cached(self, raw: bytes, spans: Spans | None = None) -> Pieces | None:
         began = time.perf_counter_ns()
@@ -150,12 +151,16 @@ class Inference:
             self._cache.add(raw, spans, header, call.model.name)
         return encode_id(call.id) + header, payload
 
-    def _tell_shape(self, call: InferCall, answer: ShapeAnswer) -> Pieces:
+    def _tell_shape(self, raw: bytes, request: Request, call: InferCall, answer: ShapeAnswer) -> Pieces:
         """Returns the answer to a question: -1 for a dim that is not one number."""
+        self._service.lookups.misses += 1
         items = [dim if isinstance(dim, int) else -1 for dim in answer.dims or ()]
         output = TensorView(DataType.I64, (len(items),), None, memoryview(pack(f"<{len(items)}q", *items)))
-        header, payload = self._finish(call, output)
-        return encode_id(call.id) + header, payload
+        response = b"".join(self._finish(call, output))
+        spans = request.split and request.split.find_whole()
+        if spans and not names_a_region(request.message):
+            self._cache.add(raw, spans, response, call.model.name)
+        return encode_id(call.id) + response, _NOTHING
 
     def _finish(self, call: InferCall, output: TensorView) -> Pieces:
         """Returns the answer without its id; none follow the header where its elements are in a region, or numbers."""
@@ -214,12 +219,10 @@ def find_work(raw: bytes) -> Work:
     Elements as numbers, and forms that no client writes, are parsed whole, which holds the interpreter for
     milliseconds.
     """
-    outline = read_outline(raw, _LIGHT_FIELDS)
-    if outline is None:
+    split = _split_light(raw)
+    if split is None:
         return Work.NUMBERS
-    if outline.model_name == _QUESTION_MODEL:
-        return Work.QUESTIONS
-    return Work.TENSORS if outline.header_size <= LIGHT_HEADER_BYTES else Work.NUMBERS
+    return Work.QUESTIONS if split.model_name == _QUESTION_MODEL else Work.TENSORS
 
 
 def _split_light(raw: bytes) -> Split | None:

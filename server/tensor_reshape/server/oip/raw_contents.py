@@ -29,12 +29,14 @@ class Split(NamedTuple):
 
     Attributes:
         size: of the message.
+        model_name: as it is in the message; as for a generated class, the last one counts.
         header: the message without its raw contents.
         raw_contents: where these begin and end, in their order.
         ids: where the fields of the id begin and end: one at most, in a message that a generated class has written.
     """
 
     size: int
+    model_name: bytes
     header: bytes
     raw_contents: list[tuple[int, int]]
     ids: list[tuple[int, int]]
@@ -50,17 +52,10 @@ class Split(NamedTuple):
         id_begin, id_end = self.ids[0] if self.ids else (0, 0)
         return Spans(id_begin, id_end, begin, self.size - end) if id_end <= begin else None
 
-
-class Outline(NamedTuple):
-    """What tells which work a message makes.
-
-    Attributes:
-        model_name: as it is in the message; as for a generated class, the last one counts.
-        header_size: how many bytes the message has besides its raw contents.
-    """
-
-    model_name: bytes
-    header_size: int
+    def find_whole(self) -> Spans | None:
+        """Returns the same where nothing but the id may differ."""
+        id_begin, id_end = self.ids[0] if self.ids else (0, 0)
+        return Spans(id_begin, id_end, self.size, 0) if len(self.ids) <= 1 else None
 
 
 def find_header_limit(limits: Limits) -> int:
@@ -77,7 +72,7 @@ def split_message(raw: bytes, max_header_bytes: int, max_fields: int = MAX_FIELD
     pieces: list[bytes] = []
     contents: list[tuple[int, int]] = []
     ids: list[tuple[int, int]] = []
-    position, begin, header, fields = 0, 0, 0, 0
+    position, begin, header, fields, model_name = 0, 0, 0, 0, b""
     while position < len(raw):
         field = read_field(raw, position)
         fields += 1
@@ -92,29 +87,13 @@ def split_message(raw: bytes, max_header_bytes: int, max_fields: int = MAX_FIELD
             header += end - position
             if tag == ID_TAG:
                 ids.append((position, end))
+            elif tag == _MODEL_TAG:
+                model_name = raw[start:end]
         if header > max_header_bytes or fields > max_fields:
             raise _refuse_header(header, max_header_bytes, max_fields)
         position = end
     pieces.append(raw[begin:])
-    return Split(len(raw), b"".join(pieces), contents, ids)
-
-
-def read_outline(raw: bytes, max_fields: int) -> Outline | None:
-    """Returns what can be told of a message at once; None where that would take more fields, or is not understood."""
-    position, name, header_size = 0, b"", 0
-    for _ in range(max_fields):
-        if position >= len(raw):
-            break
-        begin = position
-        field = read_field(raw, position)
-        if field is None:
-            return None
-        tag, start, position = field
-        if tag == _MODEL_TAG:
-            name = raw[start:position]
-        if tag != RAW_TAG:
-            header_size += position - begin
-    return Outline(name, header_size) if position >= len(raw) else None
+    return Split(len(raw), model_name, b"".join(pieces), contents, ids)
 
 
 def _refuse_header(size: int, limit: int, max_fields: int) -> LimitError:

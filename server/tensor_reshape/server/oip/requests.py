@@ -8,7 +8,7 @@
 - Parameters that no model has are ignored, as by Triton and KServe: the protocol defines none.
 """
 
-import re
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -30,8 +30,6 @@ from tensor_reshape.wire.tensors import TensorView
 
 _REQUEST = find_class("ModelInferRequest")
 _CHOICES = {"bool": "bool_param", "string": "string_param"}
-_LIST = re.compile(r"\s*\[\s*(?:-?[0-9]{1,19}\s*(?:,\s*-?[0-9]{1,19}\s*)*)?\]\s*", re.ASCII)
-_ITEM = re.compile(r"-?[0-9]+", re.ASCII)
 _LEAST = -(2**63)  # of INT64, as which the input of that name holds them
 
 
@@ -282,9 +280,12 @@ def _read_target(
 
 
 def _parse_list(text: str) -> Sequence[int]:
-    if _LIST.fullmatch(text) is None:
+    try:
+        items = json.loads(text)
+    except (ValueError, RecursionError):  # also of numbers with more digits than Python reads
+        items = None
+    if not isinstance(items, list) or any(type(item) is not int for item in items):  # a bool is an int, too
         raise _refuse_list(text, 'a list of integers, as "[0,-1]"')
-    items = [int(item) for item in _ITEM.findall(text)]
     if any(not _LEAST <= item < -_LEAST for item in items):
         raise _refuse_list(text, "a list of numbers that an INT64 holds")
     return items

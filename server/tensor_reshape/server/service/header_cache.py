@@ -12,11 +12,13 @@ answered once, nothing is parsed any more.
 
 from typing import NamedTuple
 
+from tensor_reshape.runtime.caches import RecentCache
+
 MAX_CACHED_HEADERS = 1024
 """How many are kept."""
 
-MAX_CACHED_HEADER_BYTES = 512
-"""Larger headers are not kept: nothing but a hostile request has many of them."""
+MAX_CACHED_HEADER_BYTES = 1024
+"""The most that the headers of a request and of its answer take to be kept: only hostile requests have longer ones."""
 
 
 class CachedHeader(NamedTuple):
@@ -55,14 +57,14 @@ class HeaderCache:
 
     def __init__(self) -> None:
         """Starts empty."""
-        self._headers: dict[bytes, CachedHeader] = {}  # by the header of the request
+        self._headers: RecentCache[bytes, CachedHeader] = RecentCache(MAX_CACHED_HEADERS, MAX_CACHED_HEADER_BYTES)
         # Where the header of the last request ended: clients send many that differ in their bytes alone, so the next
         # one is likely to end there, too, and is found without looking for its end.
         self._guess = 0
 
     def find(self, request: bytes) -> CachedHeader | None:
         """Returns how `request` is answered, where its header ends as the last one's did; else None."""
-        cached = self._headers.get(request[: self._guess])
+        cached = self._headers[request[: self._guess]]
         return cached if cached is not None and cached.request_bytes == len(request) else None
 
     def find_at(self, request: bytes, start: int) -> CachedHeader | None:
@@ -72,10 +74,4 @@ class HeaderCache:
 
     def add(self, request: bytes, start: int, header: bytes) -> None:
         """Keeps the answer's header of a request whose tensor's bytes begin at `start`, and reach to the end."""
-        if start > MAX_CACHED_HEADER_BYTES:
-            return
-        if len(self._headers) >= MAX_CACHED_HEADERS:
-            # All of them, not the oldest: that takes no order to be kept, and is one step whatever other threads do.
-            # Whoever sends so many different headers that this happens often has no use for a cache.
-            self._headers.clear()
-        self._headers[request[:start]] = CachedHeader(len(request), start, header)
+        self._headers.keep(request[:start], CachedHeader(len(request), start, header), start + len(header))

@@ -13,17 +13,19 @@
 import logging
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from itertools import islice
 from typing import Protocol, Self, TypeVar
 
 from tensor_reshape.rules.batches import BatchItem, ReportBug, answer_batch
 from tensor_reshape.rules.errors import LimitError, Reason, ReshapeError
 from tensor_reshape.rules.inference import Unsolved, begin_answer, finish_answer, infer_shape
 from tensor_reshape.rules.layouts import count_bytes
-from tensor_reshape.rules.limits import LIGHT_HEADER_BYTES, Limits
+from tensor_reshape.rules.limits import Limits
 from tensor_reshape.rules.operations import Operation
 from tensor_reshape.rules.questions import ShapeAnswer, ShapeRequest
 from tensor_reshape.server.service.backend import has_gather, reshape
-from tensor_reshape.server.service.header_cache import MAX_CACHED_HEADER_BYTES, MAX_CACHED_HEADERS, HeaderCache, Lookups
+from tensor_reshape.server.service.encoded_questions import EncodedQuestions
+from tensor_reshape.server.service.header_cache import HeaderCache, Lookups
 from tensor_reshape.server.service.method_tables import IsOver, Method, MethodTable, StreamMethod
 from tensor_reshape.server.service.stream_sessions import StreamSession
 from tensor_reshape.server.service.works import find_batches, find_questions, leave_to_a_thread
@@ -39,8 +41,8 @@ LIGHT_BYTES = 256 * 1024
 _LIGHT_ODD_BYTES = 1024
 """A message in another form than clients write is read field by field, more than once: a longer one on a thread."""
 
-_MAX_UNSOLVED = 64
-"""Questions that are kept as they were read until a thread has them: more than are worked on. Others are read again."""
+_RUN_ITEMS = 256
+"""How many items of a batch are read, then answered, then written."""
 
 Backend = Callable[[TensorView, tuple[int, ...], Limits], TensorView]
 
@@ -92,7 +94,8 @@ class ReshapeService:
     """Answers what is typed, and the methods of the contract over serialized messages.
 
     Attributes:
-        lookups: of headers, by whoever answers by this service.
+        lookups: of headers and of questions, by whoever answers by this service.
+        questions: InferShape over serialized messages.
     """
 
     def __init__(
@@ -111,8 +114,7 @@ class ReshapeService:
         self._headers = {operation: HeaderCache() for operation in OPERATION_METHODS}
         # Two: what a question takes is bounded by some milliseconds, what a batch takes by seconds.
         self._question_turns, self._batch_turns = make_turns(), make_turns()
-        self._answers: dict[bytes, bytes] = {}  # of short questions, which come again and again; bounded as the headers
-        self._unsolved: dict[bytes, Unsolved] = {}  # questions on their way from the serving thread to another
+        self.questions = EncodedQuestions(self, inference.decode_infer_request, inference.encode_infer_response)
 
     @property
     def methods(self) -> MethodTable:
@@ -125,7 +127,7 @@ class ReshapeService:
             )
             for operation, method in OPERATION_METHODS.items()
         ]
-        infer = Method(INFER_SHAPE.path, self.infer, self.infer_light, find_questions)
+        infer = Method(INFER_SHAPE.path, self.questions.answer, self.questions.answer_light, find_questions)
         batch = Method(BATCH_INFER_SHAPE.path, self.infer_batch, leave_to_a_thread, find_batches)
         return MethodTable((*executed, infer, batch), (StreamMethod(STREAM_RESHAPE.path, self.open_stream),))
 
@@ -181,15 +183,15 @@ class ReshapeService:
 
     def ask_batch(
         self,
-        read: Callable[[ReportBug], Iterable[BatchItem | ReshapeError]],
+        read: Callable[[ReportBug], Iterator[BatchItem | ReshapeError]],
         write: Callable[[Iterable[ShapeAnswer | ReshapeError], int, ReportBug], Result],
         is_over: IsOver,
     ) -> Result:
         """Answers a batch, item by item; others have their turns in between.
 
         Args:
-            read: gives the items, each when the one before is answered; takes what is told of a bug.
-            write: makes of the results, each as it comes, what is returned, in so many bytes at most; likewise.
+            read: gives the items, some at a time; takes what is told of a bug.
+            write: makes of the results, some at a time, what is returned, in so many bytes at most; likewise.
             is_over: whether nobody waits for it any more.
 
         Raises:
@@ -198,41 +200,9 @@ class ReshapeService:
         report = BugLog(BATCH_INFER_SHAPE.path).report
         with self._batch_turns:
             _check_awaited(is_over)  # before it is cut into items: whoever has left the queue costs the others nothing
-            results = _share(answer_batch(read(report), self._limits, report), is_over, self._batch_turns)
+            items = _share(read(report), is_over, self._batch_turns)
+            results = _share(answer_batch(items, self._limits, report), is_over, self._batch_turns)
             return write(results, self._limits.max_output_bytes, report)
-
-    def infer(self, request: bytes, is_over: IsOver = lambda: False) -> bytes:
-        """Answers InferShape.
-
-        Raises:
-            LimitError: nobody waits for the answer any more.
-        """
-        answer = self._answers.get(request)
-        if answer is not None:
-            self.lookups.hits += 1
-            return answer
-        # A short question has been read by `infer_light` and left to this thread; one thread alone takes it up.
-        return self.ask(
-            lambda: self._unsolved.pop(request, None) or inference.decode_infer_request(request),
-            partial(self._keep_answer, request),
-            is_over,
-        )
-
-    def infer_light(self, request: bytes) -> bytes | None:
-        """Answers InferShape where that takes no search."""
-        answer = self._answers.get(request)
-        if answer is not None:
-            self.lookups.hits += 1
-            return answer
-        if len(request) > LIGHT_HEADER_BYTES:
-            return None
-        begun = self.ask_light(inference.decode_infer_request(request))
-        if isinstance(begun, ShapeAnswer):
-            return self._keep_answer(request, begun)
-        if len(self._unsolved) >= _MAX_UNSOLVED:
-            self._unsolved.clear()  # of calls that were given up before a thread had them
-        self._unsolved[request] = begun
-        return None
 
     def infer_batch(self, request: bytes, is_over: IsOver = lambda: False) -> bytes:
         """Answers BatchInferShape.
@@ -282,27 +252,29 @@ class ReshapeService:
             self._headers[operation].add(request, begin, header)
         return b"".join((header, output.payload))
 
-    def _keep_answer(self, request: bytes, answer: ShapeAnswer) -> bytes:
-        self.lookups.misses += 1
-        response = inference.build_infer_response(answer).SerializeToString()
-        if len(request) <= MAX_CACHED_HEADER_BYTES:
-            if len(self._answers) >= MAX_CACHED_HEADERS:
-                self._answers.clear()  # in one step, whatever other threads do
-            self._answers[request] = response
-        return response
-
 
 def _finish(answer: Callable[[bytes], bytes]) -> Callable[[bytes, IsOver], bytes]:
     """Returns an answer that is worked out whether or not anybody waits: it does not take long."""
     return lambda request, _is_over: answer(request)
 
 
-def _share(answers: Iterable[Result], is_over: IsOver, turns: Turns) -> Iterator[Result]:
-    """Yields the answers as long as anybody waits for them; lets others have their turns in between."""
-    for answer in answers:
+def _share(made: Iterator[Result], is_over: IsOver, turns: Turns) -> Iterator[Result]:
+    """Yields what is made, as long as anybody waits for it; lets others have their turns in between.
+
+    It is made in runs: JSON that is read, answered and written item by item takes a sixth longer.
+    """
+    watched = _watch(made, is_over, turns)
+    while run := list(islice(watched, _RUN_ITEMS)):
+        for item in run:
+            turns.give_way()  # what takes the item may have taken long as well
+            yield item
+
+
+def _watch(made: Iterator[Result], is_over: IsOver, turns: Turns) -> Iterator[Result]:
+    for item in made:
         turns.give_way()
         _check_awaited(is_over)
-        yield answer
+        yield item
 
 
 def _check_awaited(is_over: IsOver) -> None:

@@ -1,0 +1,58 @@
+"""A cache keeps what was used of late, within its bounds."""
+
+import random
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from tensor_reshape.runtime.caches import RecentCache
+
+
+def fill(count: int, entries: int = 4) -> RecentCache[str, int]:
+    """Keeps numbers by their digits, from 0 on."""
+    cache = RecentCache[str, int](entries, 1)
+    for number in range(count):
+        cache.keep(str(number), number, 1)
+    return cache
+
+
+@pytest.mark.parametrize("count", range(12))
+def test_cache_has_the_last_half_and_no_more_than_all(count: int):
+    cache = fill(count)
+    found = [number for number in range(count) if cache[str(number)] is not None]
+    assert found[-2:] == [*range(count)][-2:]
+    assert len(found) <= 4
+
+
+def test_entry_in_use_is_never_forgotten():
+    cache = fill(1)
+    for number in range(1, 100):
+        assert cache["0"] == 0, number
+        cache.keep(str(number), number, 1)
+
+
+def test_unknown_key_has_no_value():
+    assert fill(3)["x"] is None
+
+
+def test_large_entry_is_not_kept():
+    cache = RecentCache[bytes, bytes](4, 8)
+    assert [cache.keep(b"small", b"abc", 8), cache.keep(b"large", b"abcd", 9)] == [True, False]
+    assert (cache[b"small"], cache[b"large"]) == (b"abc", None)
+
+
+def test_threads_find_the_value_of_their_key_or_none():
+    cache = RecentCache[str, int](16, 1)
+
+    def use(seed: int) -> set[bool]:
+        draw, kept = random.Random(seed), set()
+        for _ in range(20_000):
+            number = draw.randrange(64)
+            value = cache[str(number)]
+            kept.add(value in {number, None})
+            cache.keep(str(number), number, 1)
+        return kept
+
+    with ThreadPoolExecutor(4) as pool:
+        assert set().union(*pool.map(use, range(4))) == {True}
+    assert sum(cache[str(number)] is not None for number in range(64)) <= 16 + 4

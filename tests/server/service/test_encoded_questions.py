@@ -1,0 +1,83 @@
+"""Questions in an encoding: answered at once where that is short, kept by their bytes, and read once."""
+
+import pytest
+
+from tensor_reshape.client.queries import ShapeQuery, read_query
+from tensor_reshape.rules.limits import DEFAULT_LIMITS, LIGHT_HEADER_BYTES
+from tensor_reshape.rules.questions import ShapeRequest
+from tensor_reshape.server.service.encoded_questions import MAX_CACHED_ANSWER_BYTES, EncodedQuestions
+from tensor_reshape.server.service.methods import ReshapeService
+
+QUERIES = {
+    b"plain": ShapeQuery(data_shape=["N", 12, 64], shape=[0, -1], special_zero=True),
+    b"refused": ShapeQuery(data_shape=[2, 3], shape=[4, -1], special_zero=True),
+    b"searched": ShapeQuery(data_shape=[(0, 9), (0, 9)], shape=[None, 7, (2, 5)], special_zero=True),
+}
+
+
+class Asked:
+    """Questions by their names.
+
+    Attributes:
+        questions: as they are served.
+        read: the names that were read, in this order.
+    """
+
+    def __init__(self) -> None:
+        self.service = ReshapeService(DEFAULT_LIMITS)
+        self.questions = EncodedQuestions(self.service, self._read, lambda answer: str(answer.dims).encode())
+        self.read: list[bytes] = []
+
+    def _read(self, raw: bytes) -> ShapeRequest:
+        self.read.append(raw)
+        return read_query(QUERIES[raw.strip()]).request
+
+
+@pytest.fixture
+def asked() -> Asked:
+    return Asked()
+
+
+def test_plain_question_is_answered_at_once_as_by_a_thread(asked: Asked):
+    assert asked.questions.answer_light(b"plain") == Asked().questions.answer(b"plain")
+
+
+def test_repeated_question_is_not_read(asked: Asked):
+    for ask in (asked.questions.answer_light, asked.questions.answer):
+        assert ask(b"plain") == ask(b"plain")
+    assert asked.read == [b"plain"]
+    assert (asked.service.lookups.misses, asked.service.lookups.hits) == (1, 3)
+
+
+def test_refusal_is_not_kept(asked: Asked):
+    for ask in (asked.questions.answer_light, asked.questions.answer_light, asked.questions.answer):
+        with pytest.raises(ValueError, match="divide"):
+            ask(b"refused")
+    assert asked.read == [b"refused"] * 3
+
+
+def test_searched_question_is_read_once_and_answered_by_a_thread(asked: Asked):
+    assert asked.questions.answer_light(b"searched") is None
+    answer = asked.questions.answer(b"searched")
+    assert asked.read == [b"searched"]
+    assert asked.questions.answer_light(b"searched") == answer
+
+
+def test_searched_questions_that_no_thread_takes_are_forgotten(asked: Asked):
+    for number in range(100):
+        asked.questions.answer_light(b"searched" + b" " * number)
+    asked.questions.answer(b"searched")
+    assert asked.read[-1] == b"searched"
+
+
+def test_long_question_is_left_to_a_thread_unread(asked: Asked):
+    assert asked.questions.answer_light(b"plain".ljust(LIGHT_HEADER_BYTES + 1)) is None
+    assert asked.read == []
+
+
+def test_answer_to_a_long_question_is_not_kept(asked: Asked):
+    size = MAX_CACHED_ANSWER_BYTES - len(asked.questions.answer(b"plain"))
+    for raw, reads in ((b"plain".ljust(size), 1), (b"plain".ljust(size + 1), 2)):
+        asked.read.clear()
+        assert asked.questions.answer(raw) == asked.questions.answer(raw)
+        assert len(asked.read) == reads
