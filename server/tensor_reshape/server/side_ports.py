@@ -48,7 +48,7 @@ class SidePorts:
         self,
         service: Service,
         is_serving: Callable[[], bool],
-        find_context: Callable[[], ssl.SSLContext | None],
+        find_context: Callable[[], ssl.SSLContext] | None,
     ) -> None:
         """Binds the port for HTTP, where there is to be one; see `Gateway`.
 
