@@ -5,6 +5,7 @@ import resource
 import signal
 import ssl
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -116,10 +117,14 @@ def test_a_draining_server_says_so_and_finishes_its_calls():
 
 def test_port_survives_without_file_descriptors():
     with run_server("--http-listen", ANY) as server:
+        server.await_records(1, "serving")  # until then it opens files
         pid, address = server.process.pid, find_http(server)
         _, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
         resource.prlimit(pid, resource.RLIMIT_NOFILE, (max(read_descriptors(pid)) + 1, hard))
-        with connect(address) as waiting:
+        with ExitStack() as stack:
+            for _ in range(20):  # some fill numbers that are free again
+                stack.enter_context(connect(address))
+            waiting = stack.enter_context(connect(address))
             waiting.sendall(write_request(write_json(QUESTION)))
             assert retry(lambda: any(record.get("logger") == "asyncio" for record in server.records))
             resource.prlimit(pid, resource.RLIMIT_NOFILE, (hard, hard))
