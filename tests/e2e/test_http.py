@@ -1,9 +1,11 @@
 """A server that speaks HTTP beside gRPC, as users run it: TLS, tokens, workers, stopping, and what operators see."""
 
 import json
+import resource
 import signal
 import ssl
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -13,8 +15,10 @@ from certificates import Certificates, issue_certificates, replace_file, write_c
 from collectors import Collector, read_attributes, run_collector
 from http_calls import connect, find_http, post, read_answer, receive_all, request, write_request
 from json_bodies import ANSWER, BATCH_PATH, INFER_PATH, QUESTION, write_json
+from meters import read_descriptors
 from scrapes import await_scrape, find_metrics
 from server_processes import ServerProcess, run_server
+from strangers import retry
 from tensor_reshape.client import Client, ShapeQuery
 from tensor_reshape.rules.errors import Reason
 
@@ -109,6 +113,23 @@ def test_a_draining_server_says_so_and_finishes_its_calls():
             server.process.send_signal(signal.SIGTERM)
             assert receive_all(idle) == b""
         assert server.wait() == 0
+
+
+def test_port_survives_without_file_descriptors():
+    with run_server("--http-listen", ANY) as server:
+        server.await_records(1, "serving")  # until then it opens files
+        pid, address = server.process.pid, find_http(server)
+        _, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (max(read_descriptors(pid)) + 1, hard))
+        with ExitStack() as stack:
+            for _ in range(20):  # some fill numbers that are free again
+                stack.enter_context(connect(address))
+            waiting = stack.enter_context(connect(address))
+            waiting.sendall(write_request(write_json(QUESTION)))
+            assert retry(lambda: any(record.get("logger") == "asyncio" for record in server.records))
+            resource.prlimit(pid, resource.RLIMIT_NOFILE, (hard, hard))
+            assert read_answer(waiting)[0] == 200
+        assert server.stop() == 0
 
 
 def trust(files: Certificates, *, shows: bool = False) -> ssl.SSLContext:

@@ -1,18 +1,16 @@
 """The ports for health and HTTP are there if they are configured."""
 
-import socket
 import sys
 import threading
 from dataclasses import replace
 from queue import SimpleQueue
 
 import pytest
+import uvicorn
 
-from http_calls import connect
 from in_process import ANY_PORT, run_runner
 from tensor_reshape.server import side_ports
 from tensor_reshape.server.config import Config, ConfigError
-from tensor_reshape.server.http.ports import HttpPort
 from tensor_reshape.server.side_ports import import_gateway
 
 CONFIG = Config(listen=(ANY_PORT,), drain_seconds=0, grace_seconds=0)
@@ -21,16 +19,13 @@ CONFIG = Config(listen=(ANY_PORT,), drain_seconds=0, grace_seconds=0)
 def test_server_ends_when_its_thread_for_http_has_ended(monkeypatch: pytest.MonkeyPatch):
     reasons = SimpleQueue[str]()
 
-    def fail(_port: HttpPort, accepted: socket.socket) -> None:
-        accepted.close()
+    async def fail(_server: uvicorn.Server, _counter: int) -> bool:
         raise ValueError
 
     monkeypatch.setattr(side_ports, "end_process", reasons.put)
-    monkeypatch.setattr(HttpPort, "_admit", fail)
+    monkeypatch.setattr(uvicorn.Server, "on_tick", fail)
     monkeypatch.setattr(threading, "excepthook", lambda _: None)
-    with run_runner(replace(CONFIG, http_listen=ANY_PORT)) as runner:
-        assert runner.http_address is not None
-        connect(runner.http_address).close()
+    with run_runner(replace(CONFIG, http_listen=ANY_PORT)):
         assert reasons.get(timeout=60) == "the thread that serves HTTP has ended"
 
 

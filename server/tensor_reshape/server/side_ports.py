@@ -50,7 +50,7 @@ class SidePorts:
         service: Service,
         answers: ReshapeService,
         is_serving: Callable[[], bool],
-        find_context: Callable[[], ssl.SSLContext | None],
+        find_context: Callable[[], ssl.SSLContext] | None,
     ) -> None:
         """Binds the port for HTTP, where there is to be one; see `Gateway`.
 

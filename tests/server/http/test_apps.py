@@ -8,7 +8,7 @@ import pytest
 from json_bodies import BATCH_PATH, INFER_PATH, QUESTION, write_json
 from tensor_reshape.rules.errors import Reason
 from tensor_reshape.rules.limits import DEFAULT_LIMITS
-from tensor_reshape.server.http.apps import build_app
+from tensor_reshape.server.http.apps import build_app, build_health_route, build_method_routes
 from tensor_reshape.server.http.askers import ask_here
 from tensor_reshape.server.http.descriptions import HEALTH_PATH
 from tensor_reshape.server.http.json_methods import MAX_BATCH_BYTES, MAX_QUESTION_BYTES, build_json_methods
@@ -21,7 +21,9 @@ JSON = {"content-type": "application/json"}
 
 @pytest.fixture
 async def client() -> AsyncIterator[httpx.AsyncClient]:
-    transport = httpx.ASGITransport(build_app(ask_here, METHODS, hosts=LOCAL_HOSTS))
+    transport = httpx.ASGITransport(
+        build_app([*build_method_routes(ask_here, METHODS), build_health_route(lambda: True)], LOCAL_HOSTS)
+    )
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost:8080") as client:
         yield client
 
@@ -74,7 +76,7 @@ async def test_other_paths_and_methods_are_refused(client: httpx.AsyncClient):
 
 
 async def test_health_is_503_when_the_server_is_not_serving():
-    transport = httpx.ASGITransport(build_app(ask_here, METHODS, is_serving=lambda: False))
+    transport = httpx.ASGITransport(build_app([build_health_route(lambda: False)]))
     async with httpx.AsyncClient(transport=transport, base_url="http://anything") as client:
         answer = await client.get(HEALTH_PATH)
     assert (answer.status_code, answer.json()) == (503, {"status": "NOT_SERVING"})
@@ -112,7 +114,7 @@ async def test_bug_is_logged_and_answered_without_its_text(caplog: pytest.LogCap
         message = "secret"
         raise ValueError(message)
 
-    transport = httpx.ASGITransport(build_app(fail, METHODS))
+    transport = httpx.ASGITransport(build_app(build_method_routes(fail, METHODS)))
     async with httpx.AsyncClient(transport=transport, base_url="http://anything") as client:
         answer = await client.post(INFER_PATH, json=QUESTION)
     assert (answer.status_code, answer.json()["code"]) == (500, 13)

@@ -1,34 +1,46 @@
 """Connections over HTTP from clients that write each byte by hand."""
 
+import asyncio
 import logging
 import socket
+import ssl
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 
 import grpc
 import pytest
+import trustme
+from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
+from certificates import Certificates, issue_certificates
 from http_calls import connect, read_answer, receive_all, write_request
-from tensor_reshape.server.config import Config
 from tensor_reshape.server.http import connections
 from tensor_reshape.server.http.answers import build_answer, send_answer
+from tensor_reshape.server.http.apps import build_app
+from tensor_reshape.server.http.connections import read_certificate
 from tensor_reshape.server.http.ports import HttpPort
 from tensor_reshape.server.http.requests import find_fault, read_message
+from tensor_reshape.server.security.identities import read_identities
 
 MAX_BYTES = 100_000
 MAX_HEAD_BYTES = 4096
 
 
-async def echo(scope: Scope, receive: Receive, send: Send) -> None:
-    """Answers with the body of a request."""
-    fault = find_fault(scope, MAX_BYTES)
-    await send_answer(fault or build_answer(await read_message(scope, receive)), send)
+class Echo:
+    """An application that answers with the body of a request."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        fault = find_fault(scope, MAX_BYTES)
+        await send_answer(fault or build_answer(await read_message(scope, receive)), send)
 
 
 @pytest.fixture
 def address() -> Iterator[str]:
-    port = HttpPort(Config(max_metadata_bytes=MAX_HEAD_BYTES), "127.0.0.1:0", echo, lambda: None, shares=False)
+    port = HttpPort(
+        "127.0.0.1:0", build_app([Route("/{path:path}", Echo())]), None, max_head_bytes=MAX_HEAD_BYTES, shares=False
+    )
     port.start()
     yield port.address
     port.end()
@@ -102,6 +114,7 @@ def test_malformed_request_is_refused_and_ends_the_connection(address: str, capl
         b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
         b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: -1\r\n\r\n",
         b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nTransfer-Encoding: gzip\r\n\r\n",
+        b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nno size\r\n",
         b"GET / HTTP/1.1\r\nHost: a\r\n" + b"X: a\r\n" * MAX_HEAD_BYTES,
         b"GET /" + b"a" * MAX_HEAD_BYTES * 4,
     ):
@@ -119,12 +132,12 @@ def test_body_above_its_limit_is_refused_before_it_comes(address: str):
             assert receive_all(connection).startswith(b"HTTP/1.1 413")
 
 
-def test_body_in_chunks_is_not_read(address: str):
-    for method, status in (("GET", b"HTTP/1.1 200"), ("POST", b"HTTP/1.1 411")):
+def test_body_in_chunks_is_refused(address: str):
+    for method in ("GET", "POST"):
         head = f"{method} / HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
         with connect(address) as connection:
             connection.sendall(head.encode() + b"1\r\nx\r\n" * 1000)
-            assert receive_all(connection).startswith(status)
+            assert receive_all(connection).startswith(b"HTTP/1.1 411")
 
 
 def test_answer_before_the_end_of_the_body_ends_the_connection(address: str):
@@ -161,3 +174,29 @@ def test_grpc_client_gets_unavailable(address: str):
         with pytest.raises(grpc.RpcError) as caught:
             call(b"", timeout=60)
     assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
+
+
+async def shake_hands(files: Certificates, *, demands: bool) -> Mapping[str, Sequence[bytes]]:
+    """Connects a client over TLS, and returns what the server reads of its certificate."""
+    served = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(files.authority))
+    served.load_cert_chain(files.server, files.server_key)
+    served.verify_mode = ssl.CERT_REQUIRED if demands else ssl.CERT_NONE
+    trusted = ssl.create_default_context(cafile=str(files.authority))
+    trusted.load_cert_chain(files.client, files.client_key)
+    found: asyncio.Future[Mapping[str, Sequence[bytes]]] = asyncio.get_running_loop().create_future()
+
+    async def greet(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        found.set_result(read_certificate(writer.transport))
+        writer.close()
+
+    async with await asyncio.start_server(greet, "127.0.0.1", 0, ssl=served) as server:
+        _, writer = await asyncio.open_connection(*server.sockets[0].getsockname(), ssl=trusted)
+        told = await found
+        writer.close()
+    return told
+
+
+async def test_certificate_proves_an_identity_if_the_server_demands_it(tmp_path: Path):
+    files = issue_certificates(tmp_path, trustme.CA())
+    assert read_identities(await shake_hands(files, demands=True)) == ["email:client@example.org"]
+    assert await shake_hands(files, demands=False) == {}

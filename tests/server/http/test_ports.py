@@ -14,9 +14,10 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from certificates import Certificates, issue_certificates
 from http_calls import connect, read_answer, receive_all, request, write_request
-from tensor_reshape.server.config import Config, ConfigError
-from tensor_reshape.server.http import connections, ports
+from tensor_reshape.server.config import ConfigError
+from tensor_reshape.server.http import connections
 from tensor_reshape.server.http.answers import build_answer, send_answer
+from tensor_reshape.server.http.connections import FindContext
 from tensor_reshape.server.http.ports import HttpPort
 
 ANY = "127.0.0.1:0"
@@ -46,14 +47,14 @@ async def send_much(scope: Scope, receive: Receive, send: Send) -> None:
     await send_answer(build_answer(bytes(LARGE_BYTES)), send)
 
 
+def make_port(app: ASGIApp, find_context: FindContext | None = None, address: str = ANY) -> HttpPort:
+    return HttpPort(address, app, find_context, max_head_bytes=4096, shares=False)
+
+
 @contextmanager
-def serve(
-    find_context: Callable[[], ssl.SSLContext | None] = lambda: None,
-    config: Config | None = None,
-    app: ASGIApp | None = None,
-) -> Iterator[tuple[HttpPort, Waiting]]:
+def serve(find_context: FindContext | None = None, app: ASGIApp | None = None) -> Iterator[tuple[HttpPort, Waiting]]:
     waiting = Waiting()
-    port = HttpPort(config or Config(), ANY, app or waiting, find_context, shares=False)
+    port = make_port(app or waiting, find_context)
     port.start()
     try:
         yield port, waiting
@@ -100,7 +101,7 @@ def ask_over_tls(port: HttpPort, trusted: ssl.SSLContext) -> int:
 
 
 def test_idle_connections_are_closed_for_new_ones(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(ports, "MAX_CONNECTIONS", 4)
+    monkeypatch.setattr(connections, "MAX_CONNECTIONS", 4)
     with serve() as (port, _), ExitStack() as stack:
         silent = [stack.enter_context(connect(port.address)) for _ in range(20)]
         assert request(port.address, "GET", "/now").code == 200
@@ -108,7 +109,7 @@ def test_idle_connections_are_closed_for_new_ones(monkeypatch: pytest.MonkeyPatc
 
 
 def test_busy_connections_are_not_closed_for_new_ones(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(ports, "MAX_CONNECTIONS", 2)
+    monkeypatch.setattr(connections, "MAX_CONNECTIONS", 2)
     with serve() as (port, app), connect_busy(port, app) as one, connect_busy(port, app) as two:
         with connect(port.address) as other:
             assert receive_all(other) == b""
@@ -116,10 +117,22 @@ def test_busy_connections_are_not_closed_for_new_ones(monkeypatch: pytest.Monkey
         assert [read_answer(connection) for connection in (one, two)] == [(200, b"1")] * 2
 
 
+def test_host_with_most_busy_connections_makes_room_for_another(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(connections, "MAX_CONNECTIONS", 3)
+    with serve() as (port, app), ExitStack() as stack:
+        first, *others = [stack.enter_context(connect_busy(port, app)) for _ in range(3)]
+        host, _, number = port.address.rpartition(":")
+        with socket.create_connection((host, int(number)), WAIT_SECONDS, source_address=("127.0.0.2", 0)) as newcomer:
+            assert ask_now(newcomer) == (200, b"1")
+        assert receive_all(first) == b""
+        app.released.set()
+        assert [read_answer(connection) for connection in others] == [(200, b"1")] * 2
+
+
 def test_host_with_most_connections_loses_one(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(ports, "MAX_CONNECTIONS", 3)
+    monkeypatch.setattr(connections, "MAX_CONNECTIONS", 3)
     hosts = dict[str, str]()
-    monkeypatch.setattr(ports, "find_address", lambda name: hosts.setdefault(name, "many" if hosts else "one"))
+    monkeypatch.setattr(connections, "find_address", lambda name: hosts.setdefault(name, "many" if hosts else "one"))
     with serve() as (port, _), ExitStack() as stack:
         first = stack.enter_context(connect(port.address))
         others = [stack.enter_context(connect(port.address)) for _ in range(10)]
@@ -128,9 +141,10 @@ def test_host_with_most_connections_loses_one(monkeypatch: pytest.MonkeyPatch):
 
 
 @pytest.mark.parametrize("sent", [b"", b"GET /now HTTP/1.1\r\nHost: a\r\n\r\n", b"\x16\x03\x01\x02\x00"])
-def test_connection_without_tls_is_closed(files: Certificates, sent: bytes):
+def test_connection_without_tls_is_closed(files: Certificates, monkeypatch: pytest.MonkeyPatch, sent: bytes):
+    monkeypatch.setattr(connections, "HEAD_SECONDS", 0.2)
     context, trusted = make_contexts(files)
-    with serve(lambda: context, Config(handshake_seconds=0.2)) as (port, _), connect(port.address) as connection:
+    with serve(lambda: context) as (port, _), connect(port.address) as connection:
         connection.sendall(sent)
         assert b"HTTP" not in receive_all(connection)
         assert ask_over_tls(port, trusted) == 200
@@ -160,9 +174,8 @@ def test_connection_sends_without_delay_and_switches_threads_fast():
         with connect(port.address) as connection:
             ask_now(connection)
             assert sys.getswitchinterval() < before
-            (guest,) = port._guests
-            assert guest.connection is not None
-            accepted = guest.connection.transport.get_extra_info("socket")
+            (served,) = port._connections._open
+            accepted = served.transport.get_extra_info("socket")
             # Without it, the body of an answer waits for the acknowledgement of its head.
             assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
         port.dismiss()
@@ -182,7 +195,7 @@ def test_draining_port_does_not_await_the_tls_end_of_an_idle_client(files: Certi
 
 
 def test_connection_that_does_not_read_is_closed(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(connections, "PIECE_SECONDS", 0.2)
+    monkeypatch.setattr(connections, "WRITE_SECONDS", 0.2)
     with serve(app=send_much) as (port, _), connect(port.address) as deaf:
         deaf.sendall(write_request(b""))
         assert deaf.recv(1, socket.MSG_PEEK)  # before it is admitted the port is idle too
@@ -191,14 +204,14 @@ def test_connection_that_does_not_read_is_closed(monkeypatch: pytest.MonkeyPatch
 
 
 def test_slow_reader_gets_the_whole_answer(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(connections, "PIECE_SECONDS", WAIT_SECONDS)
+    monkeypatch.setattr(connections, "WRITE_SECONDS", WAIT_SECONDS)
     with serve(app=send_much) as (port, _), connect(port.address) as slow:
         slow.sendall(write_request(b"", b"Connection: close"))
         assert sum(iter(lambda: len(slow.recv(4096)), 0)) > LARGE_BYTES
 
 
 def test_fault_of_one_connection_frees_its_place():
-    def find() -> None:
+    def find() -> ssl.SSLContext:
         raise ValueError
 
     with serve(find) as (port, _), connect(port.address) as connection:
@@ -207,8 +220,8 @@ def test_fault_of_one_connection_frees_its_place():
 
 
 def test_address_is_taken_until_the_port_ends():
-    port = HttpPort(Config(), ANY, Waiting(), lambda: None, shares=False)  # which is never started
+    port = make_port(Waiting())  # which is never started
     with pytest.raises(ConfigError, match="cannot listen on"):
-        HttpPort(Config(), port.address, Waiting(), lambda: None, shares=False)
+        make_port(Waiting(), address=port.address)
     port.end()
-    HttpPort(Config(), port.address, Waiting(), lambda: None, shares=False).end()
+    make_port(Waiting(), address=port.address).end()

@@ -1,10 +1,12 @@
-"""The application: which paths there are, and what each of them answers.
+"""The application: a table of routes, each a path with the ASGI handler that answers it, behind one guard.
 
+- `build_app` knows nothing of the routes that it is given. Whoever serves another protocol over HTTP adds routes to the
+  table: handlers that answer by methods (`MethodApp`), or any other ASGI application.
 - A method has the path that it has over gRPC, `/tensor_reshape.v1.ReshapeService/InferShape`: one name for it in
-  authorization files, metrics, logs and here. It is also where gateways put a method that has no annotation
-  (grpc-gateway, Envoy's transcoder), so one of these may stand in for this port.
-- Which caller may ask for what, and what it costs, is the asker's to say; what is answered without it tells nothing of
-  a caller, and costs nothing that grows.
+  authorization files, metrics, logs and here. Gateways (grpc-gateway, Envoy's transcoder) also use that path for
+  methods without an annotation, so a gateway can replace this port.
+- The asker of a method decides who may call it, and at what cost. Other routes tell nothing of a caller, and their cost
+  is bounded.
 """
 
 import asyncio
@@ -24,21 +26,24 @@ from tensor_reshape.server.http.answers import COMMON_HEADERS, JSON_TYPE, Answer
 from tensor_reshape.server.http.askers import Asker
 from tensor_reshape.server.http.descriptions import HEALTH_PATH, OPENAPI_PATH, describe
 from tensor_reshape.server.http.json_methods import MAX_BATCH_BYTES, MAX_QUESTION_BYTES
-from tensor_reshape.server.http.requests import find_fault, find_stranger
+from tensor_reshape.server.http.requests import find_fault, find_stranger, has_body
 from tensor_reshape.server.service.method_tables import Method
 from tensor_reshape.wire.methods import BATCH_INFER_SHAPE
 
 _LOGGER = logging.getLogger(__name__)
+_COMMON_HEADERS = [(name.encode(), value.encode()) for name, value in COMMON_HEADERS.items()]
+_CLOSE = (b"connection", b"close")
+_PATH_FAULTS = {
+    404: ("NOT_FOUND", "there is nothing of that name"),
+    405: ("UNIMPLEMENTED", "this path takes other methods of HTTP"),
+}
 
 
 class MethodApp:
-    """Has an asker answer the requests of one path by a method.
-
-    A GET asks with what is behind the question mark, a POST with its body.
-    """
+    """Answers requests by a method: a GET by its query string, a POST by its body."""
 
     def __init__(self, method: Method, ask: Asker, max_bytes: int = MAX_QUESTION_BYTES) -> None:
-        """Takes bodies of so many bytes."""
+        """Takes bodies of up to `max_bytes`."""
         self._method = method
         self._ask = ask
         self._max_bytes = max_bytes
@@ -52,96 +57,94 @@ class MethodApp:
             await self._ask(self._method, scope, receive, send)
 
 
-def build_app(
-    ask: Asker,
-    methods: Iterable[Method],
-    *,
-    is_serving: Callable[[], bool] = lambda: True,
-    hosts: Collection[str] = (),
-    tells_contract: bool = True,
-    routes: Iterable[BaseRoute] = (),
-) -> ASGIApp:
+def build_method_routes(ask: Asker, methods: Iterable[Method]) -> list[BaseRoute]:
+    """Returns the routes of methods of JSON (`json_methods`)."""
+    sizes = {BATCH_INFER_SHAPE.path: MAX_BATCH_BYTES}
+    return [
+        Route(method.name, MethodApp(method, ask, sizes.get(method.name, MAX_QUESTION_BYTES)), methods=["POST"])
+        for method in methods
+    ]
+
+
+def build_health_route(is_serving: Callable[[], bool]) -> BaseRoute:
+    """Returns the route of health: 503 while `is_serving` returns False."""
+
+    async def tell_health(_request: Request) -> Response:  # starlette would run a plain function on another thread
+        serves = is_serving()
+        body = json.dumps({"status": "SERVING" if serves else "NOT_SERVING"})  # as in gRPC's HealthCheckResponse
+        return Response(body, 200 if serves else 503, media_type=JSON_TYPE)
+
+    return Route(HEALTH_PATH, tell_health)
+
+
+def build_contract_route() -> BaseRoute:
+    """Returns the route of the description of the methods of JSON."""
+
+    async def tell_contract(_request: Request) -> Response:
+        return Response(describe(), media_type=JSON_TYPE)
+
+    return Route(OPENAPI_PATH, tell_contract)
+
+
+def build_app(routes: Iterable[BaseRoute], hosts: Collection[str] = ()) -> ASGIApp:
     """Returns the application.
 
     Args:
-        ask: answers what is asked of a method.
-        methods: of JSON; see `json_methods`.
-        is_serving: whether the server is one to be sent calls.
+        routes: what it answers; the first one that matches.
         hosts: by which the server is known; empty: by any.
-        tells_contract: whether anybody may ask how the methods are asked.
-        routes: what else there is.
     """
-
-    async def tell_health(_request: Request) -> Response:  # not on a thread of its own, as a plain function would be
-        return _tell_health(is_serving=is_serving())
-
-    asked = [Route(method.name, MethodApp(method, ask, _find_limit(method)), methods=["POST"]) for method in methods]
-    described = [Route(OPENAPI_PATH, _tell_contract)] if tells_contract else []
-    app = Starlette(
-        routes=[*asked, *described, Route(HEALTH_PATH, tell_health), *routes],
-        exception_handlers={HTTPException: _refuse_path, Exception: _hide_bug},
-    )
+    handlers = {HTTPException: _refuse_path, Exception: _hide_bug}
+    app = Starlette(routes=list(routes), exception_handlers=handlers)
     app.router.redirect_slashes = False
     return Guard(app, hosts)
 
 
 class Guard:
-    """Lets no page of another origin ask, and no answer leave without the headers that every one has."""
+    """Refuses requests that no route is to see, and completes the headers of every answer."""
 
     def __init__(self, app: ASGIApp, hosts: Collection[str]) -> None:
-        """Stands before `app`; see `find_stranger`."""
+        """Guards `app`; see `find_stranger` for `hosts`."""
         self._app = app
         self._hosts = frozenset(hosts)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serves a request."""
-        if scope["type"] != "http":  # nothing is started or stopped here, and there are no web sockets
+        if scope["type"] != "http":  # the application has no lifespan and no web sockets
             return
-        stranger = find_stranger(scope, self._hosts)
-        if stranger is not None:
-            await send_answer(stranger, send)
-            return
+        is_read = not has_body(scope)
 
-        async def send_guarded(event: Message) -> None:
+        async def receive_noted() -> Message:
+            nonlocal is_read
+            event = await receive()
+            is_read = is_read or not event.get("more_body", False)
+            return event
+
+        async def send_completed(event: Message) -> None:
             if event["type"] == "http.response.start":
-                event = {**event, "headers": _complete(event.get("headers", ()))}
+                told = [*event.get("headers", ())]
+                names = {name.lower() for name, _ in told}
+                told += [pair for pair in _COMMON_HEADERS if pair[0] not in names]
+                # The rest of a body that was not read could be endless, or be taken for the next request.
+                event = {**event, "headers": told if is_read else [*told, _CLOSE]}
             await send(event)
 
+        refusal = find_stranger(scope, self._hosts)
         try:
-            await self._app(scope, receive, send_guarded)
+            if refusal is not None:
+                await send_answer(refusal, send_completed)
+            else:
+                await self._app(scope, receive_noted, send_completed)
         except asyncio.CancelledError:
-            pass  # the server stops, and there is nobody any more to be told
+            pass  # the server stops, and the connection is closed
         except Exception:  # of which the caller has been told
             _LOGGER.exception("bug")
 
 
-def _complete(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    named = {name.lower() for name, _ in headers}
-    return [*headers, *((name, value) for name, value in _COMMON if name not in named)]
-
-
-_COMMON = [(name.encode(), value.encode()) for name, value in COMMON_HEADERS.items()]
-
-
-def _find_limit(method: Method) -> int:
-    return MAX_BATCH_BYTES if method.name == BATCH_INFER_SHAPE.path else MAX_QUESTION_BYTES
-
-
-def _tell_health(*, is_serving: bool) -> Response:
-    body = json.dumps({"status": "SERVING" if is_serving else "NOT_SERVING"})  # as HealthCheckResponse of gRPC's
-    return Response(body, 200 if is_serving else 503, media_type=JSON_TYPE)
-
-
-async def _tell_contract(_request: Request) -> Response:
-    return Response(describe(), media_type=JSON_TYPE)
-
-
 def _refuse_path(_request: Request, error: Exception) -> Response:
-    """Answers what the routes refuse: a path that is none, or a method of HTTP that the path does not take."""
+    """Answers a request that no route takes: the path is unknown, or takes other methods of HTTP."""
     found = error if isinstance(error, HTTPException) else HTTPException(404)
     name, text = _PATH_FAULTS.get(found.status_code, ("UNKNOWN", "this request is none"))
-    answer = build_error(found.status_code, name, text, found.headers or {})
-    return _make_response(answer)
+    return _make_response(build_error(found.status_code, name, text, found.headers or {}))
 
 
 def _hide_bug(_request: Request, _error: Exception) -> Response:
@@ -150,9 +153,3 @@ def _hide_bug(_request: Request, _error: Exception) -> Response:
 
 def _make_response(answer: Answer) -> Response:
     return Response(answer.body, answer.code, answer.headers)
-
-
-_PATH_FAULTS = {
-    404: ("NOT_FOUND", "there is nothing of that name"),
-    405: ("UNIMPLEMENTED", "this path takes other methods of HTTP"),
-}

@@ -1,144 +1,244 @@
-"""One connection over HTTP: HTTP/1.1 as h11 and uvicorn speak it, and what a stranger may not do with it.
+"""HTTP/1.1 connections: uvicorn's protocol on h11, with the bounds that uvicorn does not have.
 
-- A request's head has `HEAD_SECONDS` to come, from the beginning of the connection or its first byte, and as many bytes
-  as the metadata of a call. Between two requests a connection may be idle for `IDLE_SECONDS`.
-- A body that is sent in chunks is not read: each of them may be a byte, and cost as much as a request. Nor is one that
-  is left when the request has been answered: the connection is closed.
-- Requests that come before the one in front of them is answered stay with the system, but for what was read with it.
-- How long a body may take, and an answer, is the call's: see `calls`. Also where there is no call, as for a page, or
-  none any more, what has been written has `PIECE_SECONDS` to be taken: so who does not read keeps no place.
-- Nothing is logged but bugs: what is no HTTP is not worth a line, which a stranger could have as often as he likes.
+- There are at most `MAX_CONNECTIONS`. If there are as many, a new one replaces the oldest of the host that has most: an
+  idle one, or else a busy one if that host has more than the newcomer's. So one host cannot keep the others out.
+- The head of a request must arrive within `HEAD_SECONDS`, counted from the start of the connection or from the head's
+  first byte. uvicorn limits its size (`h11_max_incomplete_event_size`) and the time between requests.
+- What is written must be read within `WRITE_SECONDS`. Calls have a stall timeout of their own; this bound also holds
+  for pages, and for the last bytes of a call that is over.
+- Each turn of the loop reads `_READ_BYTES` of a connection, so one connection cannot delay the others. h11 takes about
+  10 ms for as many bytes of one-byte chunks.
+- Only methods of asyncio's protocols are overridden.
 """
 
 import asyncio
 import logging
-import time
+import ssl
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
 
-import h11
-from uvicorn.config import Config as UvicornConfig
+from starlette.types import Scope
 from uvicorn.protocols.http.h11_impl import H11Protocol
-from uvicorn.server import ServerState
 
-from tensor_reshape.server.http.answers import build_error
-from tensor_reshape.server.http.peers import Peer, read_certificate
+from tensor_reshape.server.engine.sources import find_address, name_peer
+
+MAX_CONNECTIONS = 256
+"""How many connections a port has at once: with TLS, each takes 300 KiB."""
 
 HEAD_SECONDS = 10.0
-"""How long a request's head may take."""
+"""How long the head of a request may take; that of the first, with the TLS handshake."""
 
-IDLE_SECONDS = 60
-"""How long a connection may have no request. No call is lost where it ends: a client that is told asks on another."""
+WRITE_SECONDS = 30.0
+"""How long a client may leave written bytes unread."""
 
-PIECE_SECONDS = 30.0
-"""How long what has been written may wait for its reader."""
+FindContext = Callable[[], ssl.SSLContext]
+"""Returns the TLS context for a new connection, with the certificates that are valid now."""
 
-_END_SECONDS = 1.0  # an idle client does not look whether TLS ends, and asyncio would wait 30 s for its answer
-_PIECE_BYTES = 4096  # what h11 is given at one time: of chunks of a byte each, it reads 700 in that
+_TLS_END_SECONDS = 1.0  # idle clients do not answer the end of TLS; asyncio would wait 30 s for them
+_READ_BYTES = 2048
+_KEY = "connection"
+_PROPERTIES = {"URI": "peer_uri", "DNS": "peer_dns", "email": "peer_email"}
+_CERTIFICATE = "x509_pem_cert"
 _LOGGER = logging.getLogger(__name__)
-_LOGGER.setLevel(logging.ERROR)  # uvicorn warns of what callers send
 
 
-class Connection(H11Protocol):
+class Connection(H11Protocol, asyncio.BufferedProtocol):
     """One connection, on the thread of the loop.
 
     Attributes:
-        closed: set when it is over.
-        since: by `time.monotonic`, when it was last heard of, or answered.
+        name: the peer's name, in gRPC's form.
+        host: the peer's address, as fair shares count it.
+        certificate: the client's certificate and its names, under the names of gRPC's `auth_context`.
     """
 
-    def __init__(self, config: UvicornConfig, state: ServerState, name: str) -> None:
-        """Idle until it is made; `name` is the peer's, as gRPC gives it."""
-        super().__init__(config, state, {})
-        self.logger, self.access_log = _LOGGER, False
-        self.closed = asyncio.Event()
-        self.since = time.monotonic()
-        self._name = name
+    def __init__(self, connections: "Connections", find_context: FindContext | None, **arguments: Any) -> None:
+        """Without a transport.
+
+        Args:
+            connections: of the port.
+            find_context: of TLS; None: plain text.
+            arguments: of uvicorn's protocol.
+        """
+        super().__init__(**{**arguments, "app_state": {_KEY: self}})
+        self.name = self.host = ""
+        self.certificate: Mapping[str, Sequence[bytes]] = {}
+        self._connections = connections
+        self._find_context = find_context
+        self._socket: asyncio.Transport | None = None  # below TLS, if there is TLS
+        self._early: bytes | None = b""  # what came before uvicorn could read; None since it can
+        self._buffer = memoryview(bytearray(_READ_BYTES))
+        self._answers = 0  # under way: for a moment two, if requests are pipelined
         self._head_timer: asyncio.TimerHandle | None = None
         self._write_timer: asyncio.TimerHandle | None = None
-        self._is_deaf = False  # whether nothing is read any more
 
     @property
     def is_busy(self) -> bool:
         """Whether a request is being answered."""
-        return self.cycle is not None and not self.cycle.response_complete
+        return self._answers > 0
+
+    @contextmanager
+    def answering(self) -> Iterator[None]:
+        """Marks the connection as busy, from the end of a request's head to the end of its answer."""
+        self._answers += 1
+        _stop(self._head_timer)
+        try:
+            yield
+        finally:
+            self._answers -= 1
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """See `asyncio.Protocol`."""
-        super().connection_made(transport)
-        transport.set_write_buffer_limits(1, 0)  # so that `pause_writing` tells of what is not taken at once
-        told = read_certificate(transport)  # now: later, another thread may ask while this one reads
-        self.app_state = dict(Peer(self._name, lambda: told, self.abort).note())
+        """Begins to serve, after the TLS handshake if there is TLS; see `asyncio.Protocol`."""
+        self._socket = transport
+        try:
+            self.name = name_peer(transport.get_extra_info("socket"))
+        except OSError:  # the client has gone already
+            transport.abort()
+            return
+        self.host = find_address(self.name)
+        if not self._connections.admit(self):
+            transport.abort()
+            return
         self._await_head()
+        if self._find_context is None:
+            self._begin(transport)
+        else:
+            transport.pause_reading()  # `start_tls` resumes it
+            shaking = self.loop.create_task(self._shake_hands(transport, self._find_context))
+            self.tasks.add(shaking)  # uvicorn's, or it could be collected
+            shaking.add_done_callback(self.tasks.discard)
 
-    def connection_lost(self, exc: Exception | None) -> None:
-        """See `asyncio.Protocol`."""
-        super().connection_lost(exc)
-        self._unset_keepalive_if_required()
-        self._stop_awaiting_head()
-        self._stop_awaiting_reader()
-        self.closed.set()
+    async def _shake_hands(self, transport: asyncio.Transport, find_context: FindContext) -> None:
+        secure: asyncio.Transport | None = None
+        try:
+            secure = await self.loop.start_tls(
+                transport, self, find_context(), server_side=True, ssl_shutdown_timeout=_TLS_END_SECONDS
+            )
+        except OSError:
+            pass  # the client has gone, or does not speak TLS as this server does
+        except Exception:
+            _LOGGER.exception("bug")
+        finally:
+            if secure is None:
+                self.abort()
+            else:
+                self._begin(secure)
 
-    def data_received(self, data: bytes) -> None:
-        """See `asyncio.Protocol`."""
-        self.since = time.monotonic()
-        if self._head_timer is None and not self.is_busy:
+    def _begin(self, transport: asyncio.Transport) -> None:
+        super().connection_made(transport)
+        transport.set_write_buffer_limits(1, 0)  # `pause_writing` is called as soon as the client does not read
+        self.certificate = read_certificate(transport)
+        early, self._early = self._early, None
+        if early:
+            self.data_received(early)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """See `asyncio.BufferedProtocol`."""
+        del sizehint
+        return self._buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """See `asyncio.BufferedProtocol`."""
+        data = bytes(self._buffer[:nbytes])
+        if self._early is not None:  # `start_tls` passes on what came with the end of the handshake before it returns
+            self._early += data
+            return
+        if not self.is_busy and (self._head_timer is None or self._head_timer.cancelled()):
             self._await_head()
-        for begin in range(0, len(data), _PIECE_BYTES):
-            if self._is_deaf or self.transport.is_closing():
-                return
-            super().data_received(data[begin : begin + _PIECE_BYTES])
-            self._is_deaf = self._is_deaf or self._sends_chunks()
-        if self.is_busy:
-            self._stop_awaiting_head()
+        self.data_received(data)
 
     def pause_writing(self) -> None:
         """See `asyncio.Protocol`."""
         super().pause_writing()
-        self._write_timer = self.loop.call_later(PIECE_SECONDS, self.transport.abort)
+        self._write_timer = self.loop.call_later(WRITE_SECONDS, self.abort)
 
     def resume_writing(self) -> None:
         """See `asyncio.Protocol`."""
         super().resume_writing()
-        self._stop_awaiting_reader()
+        _stop(self._write_timer)
 
-    def on_response_complete(self) -> None:
-        """Goes on with the next request, or ends; see `H11Protocol`."""
-        self.since = time.monotonic()
-        if self._is_deaf or self.conn.their_state is h11.SEND_BODY:
-            self.transport.close()
-        super().on_response_complete()
-
-    def shutdown(self) -> None:
-        """Ends: at once where it is idle, else with the answer; see `H11Protocol`."""
-        if not self.transport.is_closing():  # see `abort`
-            super().shutdown()
-        if not self.is_busy and self._write_timer is None:
-            self.loop.call_later(_END_SECONDS, self.abort)
+    def connection_lost(self, exc: Exception | None) -> None:
+        """See `asyncio.Protocol`."""
+        del exc
+        if self._early is None:
+            super().connection_lost(None)  # with an exception, uvicorn would leave its idle timer running
+        self._leave()
 
     def abort(self) -> None:
-        """Ends at once, unless it has ended: before Python 3.11.4, what is closed twice over TLS cannot be aborted."""
-        if not self.closed.is_set():
-            self.transport.abort()
-
-    def send_400_response(self, msg: str) -> None:
-        """Answers what is no HTTP; see `H11Protocol`."""
-        answer = build_error(400, "INVALID_ARGUMENT", msg)
-        headers = [*answer.headers.items(), ("content-length", str(len(answer.body))), ("connection", "close")]
-        for event in (h11.Response(status_code=400, headers=headers), h11.Data(data=answer.body), h11.EndOfMessage()):
-            self.transport.write(self.conn.send(event) or b"")
-        self.transport.close()
-
-    def _sends_chunks(self) -> bool:
-        return self.is_busy and any(name == b"transfer-encoding" for name, _ in self.headers)
+        """Closes the connection at once."""
+        self._leave()
+        if self._socket is not None:
+            self._socket.abort()
 
     def _await_head(self) -> None:
-        self._head_timer = self.loop.call_later(HEAD_SECONDS, self.transport.abort)
+        self._head_timer = self.loop.call_later(HEAD_SECONDS, self.abort)
 
-    def _stop_awaiting_head(self) -> None:
-        if self._head_timer is not None:
-            self._head_timer.cancel()
-            self._head_timer = None
+    def _leave(self) -> None:
+        self._connections.discard(self)
+        _stop(self._head_timer)
+        _stop(self._write_timer)
 
-    def _stop_awaiting_reader(self) -> None:
-        if self._write_timer is not None:
-            self._write_timer.cancel()
-            self._write_timer = None
+
+class Connections:
+    """The connections of a port."""
+
+    def __init__(self) -> None:
+        """Starts empty."""
+        self._open = dict[Connection, None]()  # in the order in which they came
+        self._is_closed = False
+
+    def __len__(self) -> int:
+        """Returns how many there are; from any thread."""
+        return len(self._open)
+
+    def admit(self, connection: Connection) -> bool:
+        """Takes a connection; returns False if there is no place for it."""
+        if self._is_closed or (len(self._open) >= MAX_CONNECTIONS and not self._make_room(connection.host)):
+            return False
+        self._open[connection] = None
+        return True
+
+    def discard(self, connection: Connection) -> None:
+        """Removes a connection, also one that is not there."""
+        self._open.pop(connection, None)
+
+    def close(self) -> None:
+        """Closes all connections at once, and takes no others."""
+        self._is_closed = True
+        for connection in tuple(self._open):
+            connection.abort()
+
+    def _make_room(self, host: str) -> bool:
+        """Closes a connection for one of `host`; returns False if none is to be closed."""
+        held = Counter(connection.host for connection in self._open)
+        first = max(self._open, key=lambda one: (not one.is_busy, held[one.host]))  # of several, the oldest
+        if first.is_busy and held[first.host] <= held[host] + 1:
+            return False
+        first.abort()
+        return True
+
+
+def find_connection(scope: Scope) -> Connection:
+    """Returns the connection of a request."""
+    connection: Connection = scope["state"][_KEY]
+    return connection
+
+
+def read_certificate(transport: asyncio.BaseTransport) -> Mapping[str, Sequence[bytes]]:
+    """Returns the verified certificate of the client and its names; nothing without a certificate or without TLS."""
+    found: ssl.SSLObject | None = transport.get_extra_info("ssl_object")
+    content = found.getpeercert(binary_form=True) if found is not None else None
+    if found is None or content is None:
+        return {}
+    properties: dict[str, list[bytes]] = {_CERTIFICATE: [ssl.DER_cert_to_PEM_cert(content).encode()]}
+    names: Any = (found.getpeercert() or {}).get("subjectAltName", ())  # pairs; the type has all else as well
+    for kind, value in names:
+        if kind in _PROPERTIES:
+            properties.setdefault(_PROPERTIES[kind], []).append(value.encode())
+    return properties
+
+
+def _stop(timer: asyncio.TimerHandle | None) -> None:
+    if timer is not None:
+        timer.cancel()

@@ -1,22 +1,19 @@
-"""What is wrong with a value of JSON that protobuf does not take for a message: in words, and where.
+"""Messages read from JSON; and why JSON is not a message, in the words of protobuf, with the path of the value.
 
-protobuf itself names neither the index of an item nor always the field, and says some of it in words of Python. So it
-decides what is taken, and what it does not take is looked at here again. Nothing here takes part in reading what is
-good.
+protobuf does not always name the field, and seldom the index of an item. So for bad JSON, the values in a message are
+read one by one, down to the smallest one that protobuf refuses.
 """
 
-from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
-from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
+from google.protobuf import json_format
+from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
+from google.protobuf.message_factory import GetMessageClass
 
-from tensor_reshape.rules.errors import format_value
-
-_RANGES = {
-    FieldDescriptor.CPPTYPE_INT32: (-(2**31), 2**31 - 1),
-    FieldDescriptor.CPPTYPE_INT64: (-(2**63), 2**63 - 1),
-}
+_MAX_DEPTH = 32  # the deepest question has ten levels
+_MAX_CHARACTERS = 200  # of protobuf's words, which may quote the caller
+_AnyMessage = TypeVar("_AnyMessage", bound=Message)
 
 
 class Fault(NamedTuple):
@@ -31,98 +28,61 @@ class Fault(NamedTuple):
     field: str
 
 
+def parse_message(kind: type[_AnyMessage], value: dict[str, Any]) -> _AnyMessage:
+    """Returns the message that an object of JSON is.
+
+    Raises:
+        ValueError: it is not one, in protobuf's words.
+    """
+    try:
+        return json_format.ParseDict(value, kind(), max_recursion_depth=_MAX_DEPTH)
+    except json_format.ParseError as error:
+        raise ValueError(" ".join(str(error).split())[:_MAX_CHARACTERS]) from error
+    # protobuf raises OverflowError for a number such as 1e400, and SystemError for a lone surrogate.
+    except (TypeError, AttributeError, OverflowError, SystemError) as error:
+        message = "protobuf cannot read it"
+        raise ValueError(message) from error
+
+
 def find_fault(kind: type[Message], value: Any, place: str = "") -> Fault | None:  # noqa: ANN401 - of JSON
-    """Returns the first thing that keeps a value from being a message of `kind`; None where none is known.
+    """Returns what keeps a value from being a message; None if it is one.
 
     Args:
         kind: of the message.
         value: of JSON.
-        place: its path; empty: it is the whole.
+        place: the path of the value; empty: it is the body.
     """
-    descriptor: Any = kind.DESCRIPTOR  # of either implementation of protobuf, which have no type in common
-    return next(_find_in_message(descriptor, value, place), None)
+    if not isinstance(value, dict):  # protobuf takes an empty list for an object
+        return Fault(f"{place or 'the body'} is not an object", place)
+    words = _refuse(kind, value)
+    if not words:
+        return None
+    descriptor: Any = kind.DESCRIPTOR  # the implementations of protobuf have no type in common
+    fields = {name: field for field in descriptor.fields for name in (field.name, field.json_name)}
+    for name, item in value.items():
+        if name in fields and _refuse(kind, {name: item}):
+            return _find_in_field(kind, fields[name], item, f"{place}.{fields[name].name}".lstrip("."))
+    return Fault(f"{place or 'the body'}: {words}", place)
 
 
-def _find_in_message(kind: Descriptor, value: Any, place: str) -> Iterator[Fault]:  # noqa: ANN401
-    if not isinstance(value, dict):
-        yield Fault(f"{place or 'the body'} is {_name(value)}, and should be an object", place)
-        return
-    yield from _find_in_names(kind, value, place)
-    for field in kind.fields:
-        for name in {field.name, field.json_name}:
-            item = value.get(name)
-            if item is not None:  # of a field, null is none
-                yield from _find_in_field(field, item, f"{place}.{field.name}".lstrip("."))
-
-
-def _find_in_names(kind: Descriptor, value: Mapping[str, Any], place: str) -> Iterator[Fault]:
-    known = {name: field for field in kind.fields for name in (field.name, field.json_name)}
-    seen = dict[str, str]()  # what has been said, by what it says: a field, or one of a few of which there is one
-    for name in value:
-        field = known.get(name)
-        if field is None:
-            fields = ", ".join(field.json_name for field in kind.fields)
-            yield Fault(f"{place or 'the body'} has no field {format_value(name)[:64]!r}; it has {fields}", place)
-        elif value[name] is not None:
-            told = field.containing_oneof.name if field.containing_oneof else field.name
-            if told in seen:
-                yield Fault(f"{place or 'the body'} has both {seen[told]} and {name}: leave one of them", place)
-            seen[told] = name
-
-
-def _find_in_field(field: FieldDescriptor, value: Any, place: str) -> Iterator[Fault]:  # noqa: ANN401
-    if not field.is_repeated:
-        yield from _find_in_value(field, value, place)
-    elif not isinstance(value, list):
-        yield Fault(f"{place} is {_name(value)}, and should be a list", place)
-    else:
+def _find_in_field(kind: type[Message], field: FieldDescriptor, value: Any, place: str) -> Fault:  # noqa: ANN401
+    if field.is_repeated and isinstance(value, list):
         for index, item in enumerate(value):
-            yield from _find_in_value(field, item, f"{place}[{index}]")
+            if words := _refuse(kind, {field.name: [item]}):
+                return _find_in_item(field, item, f"{place}[{index}]", words)
+    words = _refuse(kind, {field.name: value})
+    return Fault(f"{place}: {words}", place) if field.is_repeated else _find_in_item(field, value, place, words)
 
 
-def _find_in_value(field: FieldDescriptor, value: Any, place: str) -> Iterator[Fault]:  # noqa: ANN401
-    if field.message_type is not None:
-        yield from _find_in_message(field.message_type, value, place)
-    elif field.enum_type is not None:
-        if not _is_name(field.enum_type, value):
-            names = ", ".join(item.name for item in field.enum_type.values)
-            yield Fault(f"{place} is {_name(value)}, and should be one of {names}", place)
-    elif field.cpp_type in _RANGES:
-        least, most = _RANGES[field.cpp_type]
-        if not _is_within(value, least, most):
-            yield Fault(f"{place} is {_name(value)}, and should be a whole number from {least} to {most}", place)
-    elif field.cpp_type == FieldDescriptor.CPPTYPE_BOOL and not isinstance(value, bool):
-        yield Fault(f"{place} is {_name(value)}, and should be true or false", place)
-    elif field.cpp_type == FieldDescriptor.CPPTYPE_STRING and not _is_text(value):
-        yield Fault(f"{place} is {_name(value)}, and should be a string of Unicode", place)
+def _find_in_item(field: FieldDescriptor, value: Any, place: str, words: str) -> Fault:  # noqa: ANN401
+    inner = None if field.message_type is None else find_fault(GetMessageClass(field.message_type), value, place)
+    return inner or Fault(f"{place}: {words}", place)
 
 
-def _is_name(kind: EnumDescriptor, value: Any) -> bool:  # noqa: ANN401
-    if isinstance(value, str):
-        return _is_text(value) and value in kind.values_by_name  # protobuf raises where it looks a lone surrogate up
-    return _is_within(value, *_RANGES[1])
-
-
-def _is_within(value: Any, least: int, most: int) -> bool:  # noqa: ANN401
-    """Whether a value is a whole number in a range: in JSON it may be a string, or be written with an exponent."""
-    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
-        return False
+def _refuse(kind: type[Message], value: dict[str, Any]) -> str:
+    """Returns why an object of JSON is not a message; empty if it is one."""
     try:
-        return least <= int(value) <= most and int(value) == (int(value) if isinstance(value, str) else value)
-    except (ValueError, OverflowError):
-        return False
-
-
-def _is_text(value: Any) -> bool:  # noqa: ANN401
-    return isinstance(value, str) and not any("\ud800" <= character <= "\udfff" for character in value)
-
-
-def _name(value: Any) -> str:  # noqa: ANN401
-    """Says what a value is, in a few words."""
-    if isinstance(value, dict):
-        return "an object"
-    if isinstance(value, list):
-        return "a list"
-    if value is None:
-        return "null"
-    return repr(value)[:64] if isinstance(value, str) else format_value(value).lower()[:64]
+        parse_message(kind, value)
+    except ValueError as error:
+        return str(error)
+    return ""

@@ -1,14 +1,16 @@
 """The gateway of a server: its port for HTTP, with the methods and the explorer, joined to its calls."""
 
-import ssl
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 
 from tensor_reshape.runtime.addresses import is_local
 from tensor_reshape.server.config import Config
 from tensor_reshape.server.engine.services import Service
-from tensor_reshape.server.http.apps import build_app
-from tensor_reshape.server.http.calls import CallAsker
-from tensor_reshape.server.http.explorer.pages import build_routes
+from tensor_reshape.server.http.apps import build_app, build_contract_route, build_health_route, build_method_routes
+from tensor_reshape.server.http.calls import serve_call
+from tensor_reshape.server.http.connections import FindContext
+from tensor_reshape.server.http.explorer.pages import build_routes as build_explorer_routes
 from tensor_reshape.server.http.json_methods import build_json_methods
 from tensor_reshape.server.http.ports import HttpPort
 from tensor_reshape.server.http.requests import LOCAL_HOSTS
@@ -33,7 +35,7 @@ class Gateway:
         answers: ReshapeService,
         *,
         is_serving: Callable[[], bool],
-        find_context: Callable[[], ssl.SSLContext | None],
+        find_context: FindContext | None,
         shares: bool,
     ) -> None:
         """Binds the address of `config`, which has one.
@@ -43,7 +45,7 @@ class Gateway:
             service: of the server.
             answers: what answers its methods.
             is_serving: whether it is to be sent calls.
-            find_context: returns what TLS is served with now; None: plain text.
+            find_context: of TLS; None: plain text.
             shares: whether other processes listen on the same port.
 
         Raises:
@@ -51,16 +53,18 @@ class Gateway:
         """
         address = config.http_listen or ""
         self._pools = {work: start_threads(WORK_THREADS[work], f"http-{work.name.lower()}") for work in _KINDS}
-        ask = CallAsker(service, self._pools)
-        app = build_app(
-            ask,
-            build_json_methods(answers),
-            is_serving=is_serving,
-            tells_contract=config.reflects and not config.authenticates,  # whoever asks says not who he is
-            hosts=LOCAL_HOSTS | {address.rpartition(":")[0].lower()} if is_local(address) else (),
-            routes=build_routes(ask, answers, config.listen),
+        ask = partial(serve_call, replace(service, pools=self._pools))
+        routes = [
+            *build_method_routes(ask, build_json_methods(answers)),
+            build_health_route(is_serving),
+            *build_explorer_routes(ask, answers, config.listen),
+        ]
+        if config.reflects and not config.authenticates:  # this route does not know who calls
+            routes.append(build_contract_route())
+        hosts = LOCAL_HOSTS | {address.rpartition(":")[0].lower()} if is_local(address) else ()
+        self.port = HttpPort(
+            address, build_app(routes, hosts), find_context, max_head_bytes=config.max_metadata_bytes, shares=shares
         )
-        self.port = HttpPort(config, address, app, find_context, shares=shares)
 
     def end(self) -> None:
         """Ends all that is under way."""

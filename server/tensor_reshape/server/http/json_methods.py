@@ -21,7 +21,7 @@ from tensor_reshape.rules.batches import ReportBug
 from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason, ReshapeError
 from tensor_reshape.rules.limits import MAX_BATCH_ITEMS
 from tensor_reshape.rules.questions import ShapeAnswer, ShapeRequest
-from tensor_reshape.server.http.faults import Fault, find_fault
+from tensor_reshape.server.http.faults import Fault, find_fault, parse_message
 from tensor_reshape.server.service.encoded_questions import EncodedQuestions
 from tensor_reshape.server.service.method_tables import IsOver, Method
 from tensor_reshape.server.service.methods import ReshapeService
@@ -37,7 +37,6 @@ MAX_QUESTION_BYTES = 64 * 1024
 MAX_BATCH_BYTES = 1024 * 1024
 """The largest batch: it takes about as long as the largest of protobuf's."""
 
-_MAX_DEPTH = 32  # the deepest question is no deeper than ten
 _ITEMS = "items"
 _BLANK = r"[ \t\n\r]*"
 _BEGIN = re.compile(rf'{_BLANK}{{{_BLANK}"{_ITEMS}"{_BLANK}:{_BLANK}\[')
@@ -85,12 +84,11 @@ def read_message(kind: type[_AnyMessage], document: Any, place: str = "") -> _An
     Raises:
         InvalidRequestError: MESSAGE_MALFORMED.
     """
-    try:
-        if isinstance(document, dict):  # protobuf takes an empty list for an object
-            return json_format.ParseDict(document, kind(), max_recursion_depth=_MAX_DEPTH)
-    # protobuf raises OverflowError for a number such as 1e400, and SystemError for a lone surrogate.
-    except (json_format.ParseError, ValueError, TypeError, AttributeError, OverflowError, SystemError):
-        pass  # what it says is put in other words
+    if isinstance(document, dict):  # protobuf takes an empty list for an object
+        try:
+            return parse_message(kind, document)
+        except ValueError:
+            pass  # what is wrong is looked for below, with its path
     unknown = Fault(f"{place or 'the body'} is no JSON of {kind.DESCRIPTOR.full_name}", place)
     raise _refuse(find_fault(kind, document, place) or unknown)
 

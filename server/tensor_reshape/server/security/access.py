@@ -10,7 +10,7 @@
 """
 
 import ssl
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import grpc
@@ -62,9 +62,10 @@ class Access:
         """Returns what one address is served with; None: plain text."""
         return None if self.certificates is None else self.certificates.build_credentials()
 
-    def find_context(self) -> ssl.SSLContext | None:
-        """Returns what a connection is made with that is not the core's; None: in plain text."""
-        return None if self.certificates is None else self.certificates.find_context()
+    @property
+    def find_context(self) -> Callable[[], ssl.SSLContext] | None:
+        """Returns the context of a connection that is not the core's, with the current certificates; None: no TLS."""
+        return None if self.certificates is None else self.certificates.find_context
 
     def look(self, now: float) -> None:
         """Reads again what has changed; to be called often, on one thread.

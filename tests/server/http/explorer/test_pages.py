@@ -39,7 +39,7 @@ EXAMPLES = [
 @pytest.fixture
 async def client() -> AsyncIterator[httpx.AsyncClient]:
     routes = build_routes(ask_here, SERVICE, LISTEN)
-    transport = httpx.ASGITransport(build_app(ask_here, [], hosts=LOCAL_HOSTS, routes=routes))
+    transport = httpx.ASGITransport(build_app(routes, LOCAL_HOSTS))
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost:8080") as client:
         yield client
 

@@ -15,7 +15,7 @@ import uvicorn
 
 from tensor_reshape.rules.limits import DEFAULT_LIMITS
 from tensor_reshape.server.engine.fair_locks import FairLock
-from tensor_reshape.server.http.apps import build_app
+from tensor_reshape.server.http.apps import build_app, build_contract_route, build_health_route, build_method_routes
 from tensor_reshape.server.http.askers import ask_here
 from tensor_reshape.server.http.explorer.pages import build_routes
 from tensor_reshape.server.http.json_methods import build_json_methods
@@ -74,8 +74,13 @@ class _Server(uvicorn.Server):
 
 def _serve(listener: socket.socket, say: Callable[[], None]) -> None:
     service = ReshapeService(DEFAULT_LIMITS, make_turns=FairLock)
-    routes = build_routes(ask_here, service, ServingSettings.listen)  # where `serve` is, if it is started too
-    app = build_app(ask_here, build_json_methods(service), hosts=LOCAL_HOSTS, routes=routes)
+    routes = [
+        *build_method_routes(ask_here, build_json_methods(service)),
+        *build_routes(ask_here, service, ServingSettings.listen),  # where `serve` is, if it is started too
+        build_health_route(lambda: True),
+        build_contract_route(),
+    ]
+    app = build_app(routes, LOCAL_HOSTS)
     config = uvicorn.Config(
         app, lifespan="off", log_level="warning", server_header=False, ws="none", timeout_graceful_shutdown=1
     )
