@@ -6,13 +6,19 @@ however a run ends, Ctrl-C included, nothing of the program is left.
 
 import asyncio
 import shlex
+import signal
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+import threading
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 from tensor_reshape.conformance.cases import Question
 from tensor_reshape.conformance.programs import ProgramAsker, Reply
 from tensor_reshape.rules.records import Json
+
+Result = TypeVar("Result")
+
+_END_SIGNALS = [signal.Signals[name] for name in ("SIGTERM", "SIGHUP") if name in signal.Signals.__members__]
 
 
 class Program(NamedTuple):
@@ -69,10 +75,44 @@ def ask_program(
         # A failure, or a signal, ends `run`, which cancels all that ask.
         return await asyncio.gather(*map(ProgramAsker.ask, askers, _share(questions, program.jobs)))
 
-    replies = {name: reply for part in asyncio.run(ask()) for name, reply in part.items()}
+    replies = {name: reply for part in _run(ask()) for name, reply in part.items()}
     return replies, next((asker.introduction for asker in askers if asker.introduction), {})
 
 
 def _share(questions: Sequence[Question], jobs: int) -> Iterator[Sequence[Question]]:
     # In turns: what is slow stands together in the kit.
     return (questions[job::jobs] for job in range(jobs))
+
+
+def _run(work: Coroutine[Any, Any, Result]) -> Result:
+    """Runs `work`; a signal with a handler cancels it first, and its handler is called when it has ended.
+
+    A handler that raises in the middle of a loop's own steps can leave the loop waiting for what never comes.
+    """
+    is_main = threading.current_thread() is threading.main_thread()
+    before = {number: signal.getsignal(number) for number in _END_SIGNALS} if is_main else {}
+    handlers = {number: handler for number, handler in before.items() if callable(handler)}
+    came: list[signal.Signals] = []
+
+    async def run() -> Result:
+        loop, task = asyncio.get_running_loop(), asyncio.ensure_future(work)
+
+        def cancel(number: signal.Signals) -> None:
+            came.append(number)
+            task.cancel()
+
+        for number in handlers:
+            loop.add_signal_handler(number, cancel, number)
+        try:
+            return await task
+        finally:
+            for number, handler in handlers.items():
+                loop.remove_signal_handler(number)
+                signal.signal(number, handler)
+
+    try:
+        return asyncio.run(run())
+    except asyncio.CancelledError:
+        for number in came:
+            handlers[number](number, None)
+        raise
