@@ -104,20 +104,23 @@ def write_batch_results(
         max_bytes: of all of them.
         report: takes the bug of an answer that cannot be written, as in `answer_batch`.
     """
-    pieces, size = [], 0
-    text = "the answers before fill the response: ask for fewer"
-    # Written once: a large batch may end with tens of thousands of them.
-    too_much = write(LimitError.of(Reason.OUTPUT_TOO_LARGE, text, "items", limit=max_bytes))
+    pieces, size, too_much = [], 0, b""
     for result in results:
         try:
             piece = write(result)
         except Exception as bug:  # noqa: BLE001 - whatever it is, the other items are answered
             piece = write(refuse_bug(bug, report))
         if size + len(piece) > max_bytes:
-            piece = too_much
+            # Written once: a large batch may end with tens of thousands of them.
+            piece = too_much = too_much or write(_refuse_size(max_bytes))
         pieces.append(piece)
         size += len(piece)
     return pieces
+
+
+def _refuse_size(max_bytes: int) -> LimitError:
+    text = "the answers before fill the response: ask for fewer"
+    return LimitError.of(Reason.OUTPUT_TOO_LARGE, text, "items", limit=max_bytes)
 
 
 def encode_batch_result(result: ShapeAnswer | ReshapeError) -> bytes:
