@@ -6,13 +6,16 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING
 
 from tensor_reshape.rules.inference import Unsolved
 from tensor_reshape.rules.limits import LIGHT_HEADER_BYTES
 from tensor_reshape.rules.questions import ShapeAnswer, ShapeRequest
 from tensor_reshape.runtime.caches import RecentCache
-from tensor_reshape.server.service.header_cache import Lookups
+from tensor_reshape.server.service.method_tables import IsOver
+
+if TYPE_CHECKING:
+    from tensor_reshape.server.service.methods import ReshapeService
 
 MAX_CACHED_ANSWERS = 1024
 """How many answers are kept."""
@@ -23,31 +26,12 @@ MAX_CACHED_ANSWER_BYTES = 4 * 1024
 _MAX_UNSOLVED = 64
 """Questions that are kept as they were read until a thread has them: more than are worked on. Others are read again."""
 
-Result = TypeVar("Result")
-
-
-class TypedService(Protocol):
-    """What answers typed questions: a `ReshapeService`."""
-
-    lookups: Lookups
-
-    def ask(
-        self,
-        read: Callable[[], ShapeRequest | Unsolved],
-        write: Callable[[ShapeAnswer], Result],
-        is_over: Callable[[], bool],
-    ) -> Result:
-        """Answers a question, in one turn."""
-
-    def ask_light(self, request: ShapeRequest) -> ShapeAnswer | Unsolved:
-        """Answers a question where that takes no search."""
-
 
 class EncodedQuestions:
     """Answers the questions of one encoding; safe to use from any thread."""
 
     def __init__(
-        self, service: TypedService, read: Callable[[bytes], ShapeRequest], write: Callable[[ShapeAnswer], bytes]
+        self, service: "ReshapeService", read: Callable[[bytes], ShapeRequest], write: Callable[[ShapeAnswer], bytes]
     ) -> None:
         """Asks `service`.
 
@@ -61,7 +45,7 @@ class EncodedQuestions:
         self._answers: RecentCache[bytes, bytes] = RecentCache(MAX_CACHED_ANSWERS, MAX_CACHED_ANSWER_BYTES)
         self._unsolved: dict[bytes, Unsolved] = {}  # questions on their way from the serving thread to another
 
-    def answer(self, raw: bytes, is_over: Callable[[], bool] = lambda: False) -> bytes:
+    def answer(self, raw: bytes, is_over: IsOver = lambda: False) -> bytes:
         """Returns the answer to a question.
 
         Raises:
