@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from hypothesis_profiles import examples
-from meters import count_descriptors
+from meters import read_descriptors
 from tensor_reshape.rules.errors import InvalidRequestError, LimitError, Reason, ReshapeError
 from tensor_reshape.server.config import Config, ConfigError
 from tensor_reshape.server.oip.shared_memory import MAX_NAME_BYTES, MAX_REGIONS, Region, SharedMemory
@@ -215,11 +215,10 @@ def test_number_of_regions_is_limited(directory: Path):
     regions.register("one more", region)
 
 
-def test_no_descriptor_stays_open(regions: SharedMemory):
-    before = count_descriptors(os.getpid())
+def test_no_descriptor_stays_open(regions: SharedMemory, directory: Path):
     read(regions, "all", 0, SIZE)
     regions.write("all", 0, memoryview(CONTENT), FIELD)
-    assert count_descriptors(os.getpid()) == before
+    assert [name for name in read_descriptors(os.getpid()).values() if name.startswith(f"{directory}/")] == []
 
 
 def test_everything_is_refused_without_a_directory():
