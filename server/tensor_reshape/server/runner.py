@@ -31,17 +31,26 @@ from tensor_reshape.server.engine.services import Service
 from tensor_reshape.server.engine.sources import Sources
 from tensor_reshape.server.introductions import announce, describe_server
 from tensor_reshape.server.metrics.call_tallies import CallTally
-from tensor_reshape.server.metrics.gauges import GaugeWriter, Process
-from tensor_reshape.server.metrics.tallies import Layout, Tally
+from tensor_reshape.server.metrics.families import BUDGET_BYTES, MAX_CALLS, MAX_CONNECTIONS, VALUES
+from tensor_reshape.server.metrics.gauges import LOOK_SECONDS, GaugeWriter
+from tensor_reshape.server.metrics.tallies import Tally
 from tensor_reshape.server.oip.messages import SERVICE as INFERENCE_SERVICE
 from tensor_reshape.server.oip.methods import build_methods as build_inference_methods
 from tensor_reshape.server.oip.methods import build_probes
 from tensor_reshape.server.oip.shared_memory import SharedMemory
 from tensor_reshape.server.process.heartbeats import METHOD as HEARTBEAT_METHOD
-from tensor_reshape.server.process.housekeeping import Housekeeper, MemoryReturner, end_process
+from tensor_reshape.server.process.housekeeping import (
+    CHECK_SECONDS,
+    IDLE_SECONDS,
+    SWEEP_SECONDS,
+    Housekeeper,
+    MemoryReturner,
+    end_process,
+)
 from tensor_reshape.server.process.pools import start_threads
 from tensor_reshape.server.process.resources import count_connections
 from tensor_reshape.server.security.access import Access
+from tensor_reshape.server.security.reloads import RELOAD_SECONDS
 from tensor_reshape.server.service.backend import import_gather
 from tensor_reshape.server.service.methods import MethodTable, ReshapeService
 from tensor_reshape.server.service.server_infos import build_info_method
@@ -139,21 +148,18 @@ class Runner:
         return self._server.begun
 
     def count_into(self, tally: Tally) -> None:
-        """Counts what happens into `tally`; to be called before `start`."""
-        calls, engine = CallTally(tally), self._engine
+        """Counts what happens into `tally`, which was made for `list_methods()`; to be called before `start`."""
+        calls, engine = CallTally(tally, list_methods()), self._engine
         engine.journal = calls if engine.journal is None else JournalPair(engine.journal, calls)
         self._count_unknown = calls.count_other
-        process = Process(
-            list_open=calls.list_open,
-            streams=frozenset(_name(method) for method in _COUNTED_METHODS if method.client_streaming),
-            lookups=self._lookups,
-            max_calls=self._config.max_calls,
-            max_connections=self._max_connections * len(self._config.all_addresses)
-            + self._side_ports.max_http_connections,
-            pool_bytes=count_pool_bytes(self._config),
-        )
-        gauges = GaugeWriter(tally, process)
-        self._housekeeper.add(lambda: gauges.look(time.monotonic()))
+        streams = {_name(method) for method in _COUNTED_METHODS if method.client_streaming}
+        gauges = GaugeWriter(tally, engine.list_calls, streams, self._lookups)
+        connections = self._max_connections * len(self._config.all_addresses) + self._side_ports.max_http_connections
+        tally.set(MAX_CALLS, self._config.max_calls)
+        tally.set(MAX_CONNECTIONS, connections)
+        for pool in VALUES["pool"]:
+            tally.set(BUDGET_BYTES, count_pool_bytes(self._config), pool)
+        self._housekeeper.add(LOOK_SECONDS, gauges.look)
 
     def start(self) -> None:
         """Starts to serve."""
@@ -203,17 +209,15 @@ class Runner:
         return [*checks, *reflected, *(channelz.build_methods(gates) if self._config.channelz else [])]
 
     def _build_housekeeper(self) -> Housekeeper:
-        # Half of what one of the largest messages takes: who sends one after another keeps the memory for them.
+        housekeeper = Housekeeper(lambda: self._engine.is_idle)
+        # Half of what one of the largest messages takes: a client that sends them one after another keeps the memory.
         memory = MemoryReturner(COST_FACTOR * self._config.max_message_bytes // 2)
-        return Housekeeper(
-            (
-                self._end_if_deaf,
-                lambda: self._access.look(time.monotonic()),
-                lambda: self._perform(self._engine.sweep()),
-                lambda: memory.look(self._engine.used_bytes, time.monotonic()),
-                lambda: self._side_ports.look(time.monotonic(), self._server.turns),
-            )
-        )
+        housekeeper.add(SWEEP_SECONDS, lambda: self._perform(self._engine.sweep()))
+        housekeeper.add(IDLE_SECONDS, self._end_if_deaf)
+        housekeeper.add(IDLE_SECONDS, lambda: self._side_ports.look(time.monotonic(), self._server.turns))
+        housekeeper.add(CHECK_SECONDS, lambda: memory.look(self._engine.used_bytes, time.monotonic()))
+        housekeeper.add(RELOAD_SECONDS, self._access.look)
+        return housekeeper
 
     def _end_if_deaf(self) -> None:
         """Ends the process when the thread that receives calls has ended, although nobody has stopped the server."""
@@ -283,7 +287,7 @@ def serve_until_signal(config: Config) -> None:
 
 
 def list_methods() -> tuple[str, ...]:
-    """Returns the full names of the methods whose calls are counted: tallies are laid out by them."""
+    """Returns the full names of the methods whose calls are counted."""
     return tuple(map(_name, _COUNTED_METHODS))
 
 
@@ -299,13 +303,13 @@ def _show_metrics(config: Config, runner: Runner) -> AbstractContextManager[str 
     """
     if config.metrics_listen is None:
         return nullcontext()
-    from tensor_reshape.server.metrics.expositions import Source  # noqa: PLC0415 - what shows metrics takes memory
-    from tensor_reshape.server.metrics.http_ports import serve_metrics  # noqa: PLC0415 - and time to import
+    from tensor_reshape.server.metrics.expositions import Source, build_registry  # noqa: PLC0415 - what shows metrics
+    from tensor_reshape.server.metrics.http_ports import serve_metrics  # noqa: PLC0415 - takes memory, and time to import
 
-    tally = Tally(Layout(list_methods()))
+    tally = Tally(list_methods())
     runner.count_into(tally)
     source = Source(1, tally, os.getpid())
-    return serve_metrics(config, tally.layout, lambda: [source])
+    return serve_metrics(config.metrics_listen, build_registry(config, lambda: [source]))
 
 
 def ignore_signals() -> None:

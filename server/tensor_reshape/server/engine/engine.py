@@ -95,6 +95,11 @@ class Engine:
         """Whether no call is under way."""
         return not self._lives
 
+    def list_calls(self) -> tuple[Lifecycle, ...]:
+        """Returns the calls under way."""
+        with self._lock:
+            return tuple(self._lives)
+
     @property
     def used_bytes(self) -> int:
         """What is set aside for all calls now."""

@@ -19,7 +19,7 @@ from functools import partial
 from queue import SimpleQueue
 
 from tensor_reshape.server.config import STOP_SIGNALS, ConfigError
-from tensor_reshape.server.metrics.tallies import Layout, Tally
+from tensor_reshape.server.metrics.tallies import Tally
 from tensor_reshape.server.process.heartbeats import run_heartbeat
 from tensor_reshape.server.process.logs import configure_logs
 from tensor_reshape.server.runner import Causes, Runner, await_cause, ignore_signals, list_methods, stop
@@ -60,7 +60,7 @@ def _serve(order: Order, send: Callable[[bytes], None]) -> None:
     signal.signal(signal.SIGTERM, lambda *_: stops.put("SIGTERM"))
     runner = Runner(order.config, private_address=order.private_address)
     if order.tally is not None:
-        runner.count_into(Tally(Layout(list_methods()), order.tally))
+        runner.count_into(Tally(list_methods(), order.tally))
     import_gather()  # now, while nobody waits for this process: it may replace one of many that serve
     runner.start()
     threading.Thread(target=_follow_supervisor, args=(stops, hurries, order.stop_seconds), daemon=True).start()
