@@ -19,9 +19,10 @@ from click.core import ParameterSource
 from tensor_reshape.rules.limits import MAX_MESSAGE_BYTES
 from tensor_reshape.rules.sizes import format_size, parse_size
 from tensor_reshape.runtime import experiments
-from tensor_reshape.server.config import SETTINGS, Config, ConfigError, fit_memory
+from tensor_reshape.server.config import SETTINGS, STOP_SIGNALS, Config, ConfigError, fit_memory
 from tensor_reshape.server.process.logs import configure_logs
 from tensor_reshape.server.process.resources import find_memory_room, raise_descriptor_limit
+from tensor_reshape.server.process.signals import ignore_signals
 from tensor_reshape.server.settings.declarations import VARIABLE_PREFIX, Setting
 from tensor_reshape.server.transport.engines import Engine, choose_engine
 
@@ -179,7 +180,7 @@ def _serve(settings: dict[str, Any]) -> None:
     # What is imported now takes a while, and would make a traceback of Ctrl-C. Nothing is served yet: it ends at once.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     raise_descriptor_limit()
-    from tensor_reshape.server.runner import ignore_signals, serve_until_signal  # noqa: PLC0415 - grpc reads the environment once,
+    from tensor_reshape.server.runner import serve_until_signal  # noqa: PLC0415 - grpc reads the environment once,
     from tensor_reshape.server.workers.supervisor import supervise  # noqa: PLC0415 - when it is imported
 
     config = _build_config(settings)
@@ -187,7 +188,7 @@ def _serve(settings: dict[str, Any]) -> None:
         supervise(config)
     else:
         serve_until_signal(config)
-    ignore_signals()
+    ignore_signals(STOP_SIGNALS)
 
 
 def _build_config(settings: dict[str, Any]) -> Config:

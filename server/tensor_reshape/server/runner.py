@@ -2,15 +2,15 @@
 
 import logging
 import os
+import select
 import signal
 import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from queue import Empty, SimpleQueue
-from typing import TypeAlias
 
 from google.protobuf.descriptor import MethodDescriptor
 
@@ -41,14 +41,14 @@ from tensor_reshape.server.oip.shared_memory import SharedMemory
 from tensor_reshape.server.process.heartbeats import METHOD as HEARTBEAT_METHOD
 from tensor_reshape.server.process.housekeeping import (
     CHECK_SECONDS,
-    IDLE_SECONDS,
     SWEEP_SECONDS,
     Housekeeper,
     MemoryReturner,
     end_process,
 )
-from tensor_reshape.server.process.pools import start_threads
+from tensor_reshape.server.process.pools import Pool
 from tensor_reshape.server.process.resources import count_connections
+from tensor_reshape.server.process.signals import catch_signals
 from tensor_reshape.server.security.access import Access
 from tensor_reshape.server.security.reloads import RELOAD_SECONDS
 from tensor_reshape.server.service.backend import import_gather
@@ -62,15 +62,12 @@ from tensor_reshape.server.transports import build_server
 from tensor_reshape.server.watchers import Watchers
 from tensor_reshape.v1 import reshape_pb2
 
-Causes: TypeAlias = "SimpleQueue[str]"
-
 _LOGGER = logging.getLogger(__name__)
 _COUNTED_SERVICES = (reshape_pb2.DESCRIPTOR.services_by_name["ReshapeService"], INFERENCE_SERVICE)
 _COUNTED_METHODS = tuple(method for service in _COUNTED_SERVICES for method in service.methods)
 _SERVICES = (*_COUNTED_SERVICES, HEALTH_SERVICE)  # what reflection tells of
 _POLL_SECONDS = 0.02
-_SIGNAL_SECONDS = 0.25
-_WAITS_BEFORE_NUMPY = 4  # of _SIGNAL_SECONDS: a second, so that a server which is only tried out does not pay for it
+_NUMPY_SECONDS = 1.0  # after which numpy is imported, so that a server which is only tried out does not pay for it
 
 
 class Runner:
@@ -177,7 +174,7 @@ class Runner:
         hurry = hurry or threading.Event()
         self._health.stop_serving()
         self._side_ports.stop_serving()
-        _await(hurry, self._config.drain_seconds)
+        hurry.wait(self._config.drain_seconds)
         self._end_open_calls()
         self._side_ports.dismiss()
         self._server.stop()
@@ -212,12 +209,16 @@ class Runner:
         housekeeper = Housekeeper(lambda: self._engine.is_idle)
         # Half of what one of the largest messages takes: a client that sends them one after another keeps the memory.
         memory = MemoryReturner(COST_FACTOR * self._config.max_message_bytes // 2)
-        housekeeper.add(SWEEP_SECONDS, lambda: self._perform(self._engine.sweep()))
-        housekeeper.add(IDLE_SECONDS, self._end_if_deaf)
-        housekeeper.add(IDLE_SECONDS, lambda: self._side_ports.look(time.monotonic(), self._server.turns))
+        housekeeper.add(SWEEP_SECONDS, self._sweep)
+        housekeeper.add(LOOK_SECONDS, self._end_if_deaf)
+        housekeeper.add(LOOK_SECONDS, lambda: self._side_ports.look(time.monotonic(), self._server.turns))
         housekeeper.add(CHECK_SECONDS, lambda: memory.look(self._engine.used_bytes, time.monotonic()))
         housekeeper.add(RELOAD_SECONDS, self._access.look)
         return housekeeper
+
+    def _sweep(self) -> None:
+        if not self._engine.is_idle:
+            self._perform(self._engine.sweep())
 
     def _end_if_deaf(self) -> None:
         """Ends the process when the thread that receives calls has ended, although nobody has stopped the server."""
@@ -228,21 +229,20 @@ class Runner:
 def _build_service(
     config: Config, answers: ReshapeService, methods: MethodTable, observers: Sequence[Observer], gates: Gates
 ) -> Service:
-    """Returns the methods with what their calls share; starts the threads.
+    """Returns the methods with what their calls share; starts a thread for each kind of work.
 
     Raises:
-        ConfigError: the system has no room for the threads.
+        ConfigError: the system has no room for it.
     """
     journal = ObserverJournal(observers) if observers else None
-    pools = {work: start_threads(count, work.name.lower()) for work, count in WORK_THREADS.items()}
-    pools[Work.TENSORS] = start_threads(config.threads, "call")
+    counts = {**WORK_THREADS, Work.TENSORS: config.threads}
     return Service(
         engine=Engine(config, journal, gates),
         perform=build_perform(None if journal is None else journal.deliver),
         sources=Sources(config.proxy_address),
         methods=methods,
         answers=answers,
-        pools=pools,
+        pools={work: Pool(count, work.name.lower()) for work, count in counts.items()},
         max_calls=config.max_calls,
     )
 
@@ -275,15 +275,21 @@ def serve_until_signal(config: Config) -> None:
     Raises:
         ConfigError: an address cannot be bound.
     """
-    signals: Causes = SimpleQueue()  # unlike an Event, safe to fill while the same thread waits on it
-    for number in STOP_SIGNALS:
-        signal.signal(number, lambda received, _: signals.put(signal.Signals(received).name))
-    runner = Runner(config)
-    with _show_metrics(config, runner) as metrics_address:
-        runner.start()
-        side = {"health_address": runner.health_address, "http_address": runner.http_address}
-        announce(runner.addresses, config, **side, metrics_address=metrics_address)
-        stop(runner, await_cause(signals), signals)
+    with catch_signals(STOP_SIGNALS) as signals:
+        runner = Runner(config)
+        with _show_metrics(config, runner) as metrics_address:
+            runner.start()
+            side = {"health_address": runner.health_address, "http_address": runner.http_address}
+            announce(runner.addresses, config, **side, metrics_address=metrics_address)
+            if not select.select([signals], [], [], _NUMPY_SECONDS)[0]:
+                _import_numpy()  # by this thread, which has nothing else to do; see `service.backend`
+            (number,) = os.read(signals, 1)
+            stop(runner, signal.Signals(number).name, partial(_await_signal, signals))
+
+
+def _await_signal(signals: int, hurry: threading.Event) -> None:
+    os.read(signals, 1)
+    hurry.set()
 
 
 def list_methods() -> tuple[str, ...]:
@@ -312,38 +318,6 @@ def _show_metrics(config: Config, runner: Runner) -> AbstractContextManager[str 
     return serve_metrics(config.metrics_listen, build_registry(config, lambda: [source]))
 
 
-def ignore_signals() -> None:
-    """Has another signal change nothing: what this process does has stopped, and it is to end with 0.
-
-    On its way out the interpreter gives each signal that has a handler its default again, which would kill.
-    """
-    for number in STOP_SIGNALS:
-        signal.signal(number, signal.SIG_IGN)
-
-
-def _await(event: threading.Event, seconds: float) -> None:
-    """Awaits an event on the main thread, for so long at most; by short waits, as `await_cause` does."""
-    deadline = time.monotonic() + seconds
-    while not event.is_set() and (left := deadline - time.monotonic()) > 0:
-        event.wait(min(left, _SIGNAL_SECONDS))
-
-
-def await_cause(causes: Causes) -> str:
-    """Returns the first of the causes to stop, when there is one; to be called on the main thread.
-
-    By short waits: Python runs a signal's handler between two steps of the main thread, so one that arrives just as
-    the thread begins to wait would not end the wait. After some of them numpy is imported, by this thread, which has
-    nothing else to do; see `service.backend`.
-    """
-    waits = 0
-    while True:
-        with suppress(Empty):
-            return causes.get(timeout=_SIGNAL_SECONDS)
-        waits += 1
-        if waits == _WAITS_BEFORE_NUMPY:
-            _import_numpy()
-
-
 def _import_numpy() -> None:
     FAST_SWITCHES.begin()  # whoever serves calls goes first
     try:
@@ -354,16 +328,17 @@ def _import_numpy() -> None:
         FAST_SWITCHES.end()
 
 
-def stop(runner: Runner, cause: str, hurries: Causes) -> None:
-    """Stops gracefully; a cause to hurry ends the calls under way."""
+def stop(runner: Runner, cause: str, await_hurry: Callable[[threading.Event], object]) -> None:
+    """Stops gracefully.
+
+    Args:
+        runner: serves.
+        cause: for the log.
+        await_hurry: sets an event when the calls under way are to end at once; called on a thread of its own.
+    """
     _LOGGER.info("stopping", extra={"cause": cause})
     hurry = threading.Event()
     with suppress(RuntimeError):  # without a thread to be had, nothing hurries
-        threading.Thread(target=_set_after, args=(hurries, hurry), daemon=True).start()
+        threading.Thread(target=await_hurry, args=(hurry,), daemon=True).start()
     runner.stop(hurry)
     _LOGGER.info("stopped")
-
-
-def _set_after(hurries: Causes, hurry: threading.Event) -> None:
-    hurries.get()
-    hurry.set()

@@ -12,7 +12,7 @@ from tensor_reshape.server.http.explorer.pages import build_routes
 from tensor_reshape.server.http.json_methods import build_json_methods
 from tensor_reshape.server.http.ports import HttpPort
 from tensor_reshape.server.http.requests import LOCAL_HOSTS
-from tensor_reshape.server.process.pools import start_threads
+from tensor_reshape.server.process.pools import Pool
 from tensor_reshape.server.service.works import WORK_THREADS, Work
 
 _KINDS = (Work.QUESTIONS, Work.BATCHES)
@@ -47,7 +47,7 @@ class Gateway:
             ConfigError: the address cannot be bound, or there is no room for the threads.
         """
         address = config.http_listen or ""
-        self._pools = {work: start_threads(WORK_THREADS[work], f"http-{work.name.lower()}") for work in _KINDS}
+        self._pools = {work: Pool(WORK_THREADS[work], f"http-{work.name.lower()}") for work in _KINDS}
         ask = CallAsker(service, self._pools)
         app = build_app(
             ask,

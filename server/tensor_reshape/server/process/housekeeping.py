@@ -28,7 +28,7 @@ KEPT_BYTES = 44 * 1024 * 1024
 Twelve MiB of it are those of numpy, which a lone server imports later, and which do not come back.
 """
 
-CHECK_SECONDS = 0.25
+CHECK_SECONDS = 0.5
 """How often `MemoryReturner.look` is to be called."""
 
 RESIDENT_SECONDS = 1.0

@@ -24,6 +24,7 @@ from urllib.parse import quote
 from tensor_reshape.server.config import STOP_SIGNALS, Config, ConfigError
 from tensor_reshape.server.introductions import announce
 from tensor_reshape.server.metrics.tallies import Tally
+from tensor_reshape.server.process.signals import catch_signals
 from tensor_reshape.server.runner import list_methods
 from tensor_reshape.server.transport.listeners import hold
 from tensor_reshape.server.workers.messages import Order
@@ -119,7 +120,7 @@ class Supervisor:
         Raises:
             ConfigError: a worker ended before all of them served, or cannot be started again and no other serves.
         """
-        with _catch_signals() as signals:
+        with catch_signals((*STOP_SIGNALS, signal.SIGCHLD)) as signals:
             self._advance(0)  # starts the workers
             while not self._stopping or any(slot.pid for slot in self._slots):
                 self._tick(signals)
@@ -179,25 +180,6 @@ class Supervisor:
         if not any(other.serves for other in self._slots):
             raise ConfigError(slot.refusal)
         _LOGGER.error("worker cannot be started", extra={"reason": slot.refusal})
-
-
-@contextmanager
-def _catch_signals() -> Iterator[int]:
-    """Yields a descriptor that brings the numbers of signals, a byte each.
-
-    So a signal that comes just before `select` ends its wait as well: a handler's flag would be seen a tick later.
-    """
-    reader, writer = os.pipe()
-    os.set_blocking(writer, False)  # `set_wakeup_fd` demands it: a handler must not wait for room in the pipe
-    signal.set_wakeup_fd(writer)
-    for number in (*STOP_SIGNALS, signal.SIGCHLD):
-        signal.signal(number, lambda *_: None)  # without a handler of Python's nothing is written
-    try:
-        yield reader
-    finally:
-        signal.set_wakeup_fd(-1)
-        os.close(reader)
-        os.close(writer)
 
 
 def _reap() -> Iterator[tuple[int, int]]:
