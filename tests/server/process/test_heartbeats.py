@@ -10,7 +10,7 @@ from queue import Empty, SimpleQueue
 import grpc
 import pytest
 
-from tensor_reshape.server.process.heartbeats import Heartbeat
+from tensor_reshape.server.process.heartbeats import BEAT_SECONDS, Heartbeat
 
 SECONDS = 60.0
 
@@ -60,7 +60,7 @@ def await_silence(beats: "SimpleQueue[None]") -> None:
     """Awaits that nothing is told for much longer than a beat takes."""
     for _ in range(100):
         try:
-            beats.get(timeout=2.0)
+            beats.get(timeout=2 * BEAT_SECONDS)
         except Empty:
             return
     pytest.fail("it goes on beating")
