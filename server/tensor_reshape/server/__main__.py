@@ -28,6 +28,7 @@ from tensor_reshape.server.transport.engines import Engine, choose_engine
 
 _LOGGER = logging.getLogger(__name__)
 _VERBOSITY = "GRPC_VERBOSITY"
+_BLAS_THREADS = "OPENBLAS_NUM_THREADS"
 _CHECK = "check_config"
 _FAULTS = f"{__name__}.faults"
 
@@ -154,17 +155,19 @@ def _take_engine(values: Mapping[str, Any]) -> str:
     addresses = [*values["listen"], *filter(None, [values["health_listen"]])]
     variable = os.environ.get(experiments.VARIABLE)  # noqa: TID251
     engine = choose_engine(values["engine"], addresses, variable, is_imported="grpc" in sys.modules)
-    _prepare_core(engine)
+    _prepare_libraries(engine)
     return engine.name
 
 
-def _prepare_core(engine: Engine) -> None:
-    """Has gRPC's core read connections by an engine, and log nothing unless the environment says otherwise.
+def _prepare_libraries(engine: Engine) -> None:
+    """Sets the environment that libraries read when they are imported, and that workers inherit.
 
-    Its lines are in a format of their own, come as often as a stranger likes, and wait for whoever reads them. Workers
-    inherit both.
+    gRPC's core reads connections by the engine. It logs nothing unless the environment says otherwise: its lines are in
+    a format of their own, come as often as a stranger likes, and wait for the reader of the log. numpy starts no
+    threads: it would start one for each processor, for linear algebra, which the server does not use.
     """
     os.environ.setdefault(_VERBOSITY, "NONE")  # noqa: TID251
+    os.environ.setdefault(_BLAS_THREADS, "1")  # noqa: TID251
     if engine.experiments is not None:
         os.environ[experiments.VARIABLE] = engine.experiments  # noqa: TID251
     if engine.obstacle:

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import threading
+import weakref
 
 import pytest
 
@@ -67,6 +68,18 @@ def test_cancelled_work_is_not_done():
         met.wait(WAIT_SECONDS)
         pool.submit(done.append, 2).result(WAIT_SECONDS)
         assert done == [2]
+
+
+def test_finished_work_is_not_kept():
+    class Message:
+        pass
+
+    message, gone = Message(), threading.Event()
+    weakref.finalize(message, gone.set)
+    with Pool(1, "kept") as pool:
+        pool.submit(id, message)
+        del message
+        assert gone.wait(WAIT_SECONDS)
 
 
 CROWDED = """

@@ -18,7 +18,7 @@ from tensor_reshape.server.config import ConfigError
 STACK_BYTES = 1024 * 1024
 """Of each thread: the system's default of 8 MiB would take the most of a small address space."""
 
-_STACK_SIZE = threading.Lock()  # held while the size of the stacks of new threads, which is the process's, is another
+_STACK_SIZE = threading.Lock()  # held while `threading.stack_size` is changed, which is that of the whole process
 _Result = TypeVar("_Result")
 
 
@@ -73,8 +73,9 @@ class Pool(Executor):
             self._work.put(run)
         return future
 
-    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:  # noqa: FBT001, FBT002, ARG002 - as Executor has it
-        """Ends the threads when they have done what was submitted; perhaps waits for that."""
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:  # noqa: FBT001, FBT002 - as Executor has it
+        """Ends the threads when they have done what was submitted, which is not cancelled; perhaps waits for that."""
+        del cancel_futures
         with self._lock:
             self._is_shut = True
             self._work.put(None)
@@ -103,6 +104,7 @@ class Pool(Executor):
             if grows:
                 self._grow()
             run()
+            del run  # or the last work, with its messages, would be kept until the next comes
             with self._lock:
                 self._idle += 1
         self._work.put(None)  # for the next thread
