@@ -54,6 +54,14 @@ def find_pid(server: ServerProcess, worker: int) -> int:
     return pid
 
 
+def test_worker_without_calls_has_few_threads(pair: ServerProcess):
+    process = Path(f"/proc/{find_pid(pair, 1)}")
+    names = [thread.read_text() for thread in process.glob("task/*/comm")]
+    # The main thread, the log, housekeeping, the one that receives calls, and one for each of four kinds of work. The
+    # threads of gRPC's core have names of their own.
+    assert names.count((process / "comm").read_text()) == 8
+
+
 def list_codes(server: ServerProcess) -> list[int]:
     return [record["code"] for record in server.records if record["message"] == "worker ended"]
 

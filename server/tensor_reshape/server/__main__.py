@@ -19,14 +19,16 @@ from click.core import ParameterSource
 from tensor_reshape.rules.limits import MAX_MESSAGE_BYTES
 from tensor_reshape.rules.sizes import format_size, parse_size
 from tensor_reshape.runtime import experiments
-from tensor_reshape.server.config import SETTINGS, Config, ConfigError, fit_memory
+from tensor_reshape.server.config import SETTINGS, STOP_SIGNALS, Config, ConfigError, fit_memory
 from tensor_reshape.server.process.logs import configure_logs
 from tensor_reshape.server.process.resources import find_memory_room, raise_descriptor_limit
+from tensor_reshape.server.process.signals import ignore_signals
 from tensor_reshape.server.settings.declarations import VARIABLE_PREFIX, Setting
 from tensor_reshape.server.transport.engines import Engine, choose_engine
 
 _LOGGER = logging.getLogger(__name__)
 _VERBOSITY = "GRPC_VERBOSITY"
+_BLAS_THREADS = "OPENBLAS_NUM_THREADS"
 _CHECK = "check_config"
 _FAULTS = f"{__name__}.faults"
 
@@ -153,17 +155,19 @@ def _take_engine(values: Mapping[str, Any]) -> str:
     addresses = [*values["listen"], *filter(None, [values["health_listen"]])]
     variable = os.environ.get(experiments.VARIABLE)  # noqa: TID251
     engine = choose_engine(values["engine"], addresses, variable, is_imported="grpc" in sys.modules)
-    _prepare_core(engine)
+    _prepare_libraries(engine)
     return engine.name
 
 
-def _prepare_core(engine: Engine) -> None:
-    """Has gRPC's core read connections by an engine, and log nothing unless the environment says otherwise.
+def _prepare_libraries(engine: Engine) -> None:
+    """Sets the environment that libraries read when they are imported, and that workers inherit.
 
-    Its lines are in a format of their own, come as often as a stranger likes, and wait for whoever reads them. Workers
-    inherit both.
+    gRPC's core reads connections by the engine. It logs nothing unless the environment says otherwise: its lines are in
+    a format of their own, come as often as a stranger likes, and wait for the reader of the log. numpy starts no
+    threads: it would start one for each processor, for linear algebra, which the server does not use.
     """
     os.environ.setdefault(_VERBOSITY, "NONE")  # noqa: TID251
+    os.environ.setdefault(_BLAS_THREADS, "1")  # noqa: TID251
     if engine.experiments is not None:
         os.environ[experiments.VARIABLE] = engine.experiments  # noqa: TID251
     if engine.obstacle:
@@ -179,7 +183,7 @@ def _serve(settings: dict[str, Any]) -> None:
     # What is imported now takes a while, and would make a traceback of Ctrl-C. Nothing is served yet: it ends at once.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     raise_descriptor_limit()
-    from tensor_reshape.server.runner import ignore_signals, serve_until_signal  # noqa: PLC0415 - grpc reads the environment once,
+    from tensor_reshape.server.runner import serve_until_signal  # noqa: PLC0415 - grpc reads the environment once,
     from tensor_reshape.server.workers.supervisor import supervise  # noqa: PLC0415 - when it is imported
 
     config = _build_config(settings)
@@ -187,7 +191,7 @@ def _serve(settings: dict[str, Any]) -> None:
         supervise(config)
     else:
         serve_until_signal(config)
-    ignore_signals()
+    ignore_signals(STOP_SIGNALS)
 
 
 def _build_config(settings: dict[str, Any]) -> Config:

@@ -29,6 +29,7 @@ class HealthPort:
 
     Attributes:
         address: where, with its real port.
+        service: what is served, whose engine is to be swept.
     """
 
     def __init__(self, config: Config, address: str, max_connections: int, *, shares: bool) -> None:
@@ -48,8 +49,8 @@ class HealthPort:
         self._turns: int | None = 0
         self._turned_at = math.inf  # when these were last seen to change; infinite until they do
         small = replace(config, max_message_bytes=MAX_HEADER_BYTES, compression=False)
-        self._service = build_service(small, self._health.build_methods({}))
-        self._server = build_server((self._service,), build_options(small, max_connections, shares=shares))
+        self.service = build_service(small, self._health.build_methods({}))
+        self._server = build_server((self.service,), build_options(small, max_connections, shares=shares))
         self.address = bind(self._server, address, None, held=shares)
 
     def start(self) -> None:
@@ -63,7 +64,6 @@ class HealthPort:
             now: by `time.monotonic`.
             turns: how many the thread has made that receives the calls of the service; None: nobody knows.
         """
-        perform(self._service.engine.sweep())
         if turns is None or turns != self._turns:
             self._turns, self._turned_at = turns, now
         is_turning = now - self._turned_at < SILENT_SECONDS
@@ -82,7 +82,7 @@ class HealthPort:
     def end(self) -> None:
         """Ends all that is under way there."""
         self._health.end_watches()
-        perform(self._service.engine.close())
+        perform(self.service.engine.close())
         self._server.stop()
         self._server.cancel_calls()
         self._server.wait(_STOP_SECONDS)

@@ -2,6 +2,7 @@
 
 import logging
 import os
+import select
 import signal
 import threading
 import time
@@ -10,8 +11,6 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from queue import Empty, SimpleQueue
-from typing import TypeAlias
 
 from google.protobuf.descriptor import MethodDescriptor
 
@@ -33,17 +32,26 @@ from tensor_reshape.server.engine.services import Service
 from tensor_reshape.server.engine.sources import Sources
 from tensor_reshape.server.introductions import announce, describe_server
 from tensor_reshape.server.metrics.call_tallies import CallTally
-from tensor_reshape.server.metrics.gauges import GaugeWriter, Process
-from tensor_reshape.server.metrics.tallies import Layout, Tally
+from tensor_reshape.server.metrics.families import BUDGET_BYTES, MAX_CALLS, MAX_CONNECTIONS, VALUES
+from tensor_reshape.server.metrics.gauges import LOOK_SECONDS, GaugeWriter
+from tensor_reshape.server.metrics.tallies import Tally
 from tensor_reshape.server.oip.messages import SERVICE as INFERENCE_SERVICE
 from tensor_reshape.server.oip.methods import build_methods as build_inference_methods
 from tensor_reshape.server.oip.methods import build_probes
 from tensor_reshape.server.oip.shared_memory import SharedMemory
 from tensor_reshape.server.process.heartbeats import METHOD as HEARTBEAT_METHOD
-from tensor_reshape.server.process.housekeeping import Housekeeper, MemoryReturner, end_process
-from tensor_reshape.server.process.pools import start_threads
+from tensor_reshape.server.process.housekeeping import (
+    CHECK_SECONDS,
+    SWEEP_SECONDS,
+    Housekeeper,
+    MemoryReturner,
+    end_process,
+)
+from tensor_reshape.server.process.pools import Pool
 from tensor_reshape.server.process.resources import count_connections
+from tensor_reshape.server.process.signals import catch_signals
 from tensor_reshape.server.security.access import Access
+from tensor_reshape.server.security.reloads import RELOAD_SECONDS
 from tensor_reshape.server.service.backend import import_gather
 from tensor_reshape.server.service.method_tables import MethodTable
 from tensor_reshape.server.service.methods import ReshapeService
@@ -56,15 +64,12 @@ from tensor_reshape.server.transports import build_server
 from tensor_reshape.server.watchers import Watchers
 from tensor_reshape.v1 import reshape_pb2
 
-Causes: TypeAlias = "SimpleQueue[str]"
-
 _LOGGER = logging.getLogger(__name__)
 _COUNTED_SERVICES = (reshape_pb2.DESCRIPTOR.services_by_name["ReshapeService"], INFERENCE_SERVICE)
 _COUNTED_METHODS = tuple(method for service in _COUNTED_SERVICES for method in service.methods)
 _SERVICES = (*_COUNTED_SERVICES, HEALTH_SERVICE)  # what reflection tells of
 _POLL_SECONDS = 0.02
-_SIGNAL_SECONDS = 0.25
-_WAITS_BEFORE_NUMPY = 4  # of _SIGNAL_SECONDS: a second, so that a server which is only tried out does not pay for it
+_NUMPY_SECONDS = 1.0  # after which numpy is imported, so that a server which is only tried out does not pay for it
 
 
 class Runner:
@@ -112,12 +117,14 @@ class Runner:
         self._engine, self._perform, self._pools = served.engine, served.perform, served.pools
         self._health = Health()
         health = self._health.build_methods(build_probes(self._health.is_serving))
+        introspection = self._build_introspection()
         self._builtin = (
             build_builtin_service(config, health),
-            build_builtin_service(config, self._build_introspection(), passed, self._pools),
+            build_builtin_service(config, introspection, passed, self._pools),
         )
+        self._services = (served, *self._builtin)
         options = build_options(config, self._max_connections, shares=self._shares_ports)
-        self._server = build_server((served, *self._builtin), options)
+        self._server = build_server(self._services, options)
         self.addresses = tuple(
             bind(self._server, address, self._access.build_credentials(), held=self._shares_ports)
             for address in config.listen
@@ -146,21 +153,18 @@ class Runner:
         return self._server.begun
 
     def count_into(self, tally: Tally) -> None:
-        """Counts what happens into `tally`; to be called before `start`."""
-        calls, engine = CallTally(tally), self._engine
+        """Counts what happens into `tally`, which was made for `list_methods()`; to be called before `start`."""
+        calls, engine = CallTally(tally, list_methods()), self._engine
         engine.journal = calls if engine.journal is None else JournalPair(engine.journal, calls)
         self._count_unknown = calls.count_other
-        process = Process(
-            list_open=calls.list_open,
-            streams=frozenset(_name(method) for method in _COUNTED_METHODS if method.client_streaming),
-            lookups=self._lookups,
-            max_calls=self._config.max_calls,
-            max_connections=self._max_connections * len(self._config.all_addresses)
-            + self._side_ports.max_http_connections,
-            pool_bytes=count_pool_bytes(self._config),
-        )
-        gauges = GaugeWriter(tally, process)
-        self._housekeeper.add(lambda: gauges.look(time.monotonic()))
+        streams = {_name(method) for method in _COUNTED_METHODS if method.client_streaming}
+        gauges = GaugeWriter(tally, engine.list_calls, streams, self._lookups)
+        connections = self._max_connections * len(self._config.all_addresses) + self._side_ports.max_http_connections
+        tally.set(MAX_CALLS, self._config.max_calls)
+        tally.set(MAX_CONNECTIONS, connections)
+        for pool in VALUES["pool"]:
+            tally.set(BUDGET_BYTES, count_pool_bytes(self._config), pool)
+        self._housekeeper.add(LOOK_SECONDS, gauges.look)
 
     def start(self) -> None:
         """Starts to serve."""
@@ -178,7 +182,7 @@ class Runner:
         hurry = hurry or threading.Event()
         self._health.stop_serving()
         self._side_ports.stop_serving()
-        _await(hurry, self._config.drain_seconds)
+        hurry.wait(self._config.drain_seconds)
         self._end_open_calls()
         self._side_ports.dismiss()
         self._server.stop()
@@ -210,18 +214,26 @@ class Runner:
         return MethodTable(asked, self._reflection.build_methods() if self._config.reflects else ())
 
     def _build_housekeeper(self) -> Housekeeper:
-        # Half of what one of the largest messages takes: who sends one after another keeps the memory for them.
+        housekeeper = Housekeeper(self._is_resting)
+        # Half of what one of the largest messages takes: a client that sends them one after another keeps the memory.
         memory = MemoryReturner(COST_FACTOR * self._config.max_message_bytes // 2)
-        return Housekeeper(
-            (
-                self._end_if_deaf,
-                lambda: self._access.look(time.monotonic()),
-                lambda: self._perform(self._engine.sweep()),
-                *(partial(_sweep, service) for service in self._builtin),
-                lambda: memory.look(self._engine.used_bytes, time.monotonic()),
-                lambda: self._side_ports.look(time.monotonic(), self._server.turns),
-            )
+        housekeeper.add(SWEEP_SECONDS, self._sweep)
+        housekeeper.add(LOOK_SECONDS, self._end_if_deaf)
+        housekeeper.add(LOOK_SECONDS, lambda: self._side_ports.look(time.monotonic(), self._server.turns))
+        housekeeper.add(CHECK_SECONDS, lambda: memory.look(self._engine.used_bytes, time.monotonic()))
+        housekeeper.add(RELOAD_SECONDS, self._access.look)
+        return housekeeper
+
+    def _is_resting(self) -> bool:
+        """Whether nothing has to be looked at often: watches of health may be open, and idle streams of reflection."""
+        return self._engine.is_idle and not any(
+            service.engine.is_waited_for for service in (*self._builtin, *self._side_ports.services)
         )
+
+    def _sweep(self) -> None:
+        for service in (*self._services, *self._side_ports.services):
+            if not service.engine.is_idle:
+                service.perform(service.engine.sweep())
 
     def _end_if_deaf(self) -> None:
         """Ends the process when the thread that receives calls has ended, although nobody has stopped the server."""
@@ -229,25 +241,20 @@ class Runner:
             end_process("the thread that serves calls has ended")
 
 
-def _sweep(service: Service) -> None:
-    service.perform(service.engine.sweep())
-
-
 def _build_service(config: Config, methods: MethodTable, observers: Sequence[Observer], gates: Gates) -> Service:
-    """Returns the methods with what their calls share; starts the threads.
+    """Returns the methods with what their calls share; starts a thread for each kind of work.
 
     Raises:
-        ConfigError: the system has no room for the threads.
+        ConfigError: the system has no room for it.
     """
     journal = ObserverJournal(observers) if observers else None
-    pools = {work: start_threads(count, work.name.lower()) for work, count in WORK_THREADS.items()}
-    pools[Work.TENSORS] = start_threads(config.threads, "call")
+    counts = {**WORK_THREADS, Work.TENSORS: config.threads}
     return Service(
         engine=Engine(config, journal, gates),
         perform=build_perform(None if journal is None else journal.deliver),
         sources=Sources(config.proxy_address),
         methods=methods,
-        pools=pools,
+        pools={work: Pool(count, work.name.lower()) for work, count in counts.items()},
         max_calls=config.max_calls,
     )
 
@@ -280,19 +287,25 @@ def serve_until_signal(config: Config) -> None:
     Raises:
         ConfigError: an address cannot be bound.
     """
-    signals: Causes = SimpleQueue()  # unlike an Event, safe to fill while the same thread waits on it
-    for number in STOP_SIGNALS:
-        signal.signal(number, lambda received, _: signals.put(signal.Signals(received).name))
-    runner = Runner(config)
-    with _show_metrics(config, runner) as metrics_address:
-        runner.start()
-        side = {"health_address": runner.health_address, "http_address": runner.http_address}
-        announce(runner.addresses, config, **side, metrics_address=metrics_address)
-        stop(runner, await_cause(signals), signals)
+    with catch_signals(STOP_SIGNALS) as signals:
+        runner = Runner(config)
+        with _show_metrics(config, runner) as metrics_address:
+            runner.start()
+            side = {"health_address": runner.health_address, "http_address": runner.http_address}
+            announce(runner.addresses, config, **side, metrics_address=metrics_address)
+            if not select.select([signals], [], [], _NUMPY_SECONDS)[0]:
+                _import_numpy()  # by this thread, which has nothing else to do; see `service.backend`
+            (number,) = os.read(signals, 1)
+            stop(runner, signal.Signals(number).name, partial(_await_signal, signals))
+
+
+def _await_signal(signals: int, hurry: threading.Event) -> None:
+    os.read(signals, 1)
+    hurry.set()
 
 
 def list_methods() -> tuple[str, ...]:
-    """Returns the full names of the methods whose calls are counted: tallies are laid out by them."""
+    """Returns the full names of the methods whose calls are counted."""
     return tuple(map(_name, _COUNTED_METHODS))
 
 
@@ -308,45 +321,13 @@ def _show_metrics(config: Config, runner: Runner) -> AbstractContextManager[str 
     """
     if config.metrics_listen is None:
         return nullcontext()
-    from tensor_reshape.server.metrics.expositions import Source  # noqa: PLC0415 - what shows metrics takes memory
-    from tensor_reshape.server.metrics.http_ports import serve_metrics  # noqa: PLC0415 - and time to import
+    from tensor_reshape.server.metrics.expositions import Source, build_registry  # noqa: PLC0415 - what shows metrics
+    from tensor_reshape.server.metrics.http_ports import serve_metrics  # noqa: PLC0415 - takes memory, and time to import
 
-    tally = Tally(Layout(list_methods()))
+    tally = Tally(list_methods())
     runner.count_into(tally)
     source = Source(1, tally, os.getpid())
-    return serve_metrics(config, tally.layout, lambda: [source])
-
-
-def ignore_signals() -> None:
-    """Has another signal change nothing: what this process does has stopped, and it is to end with 0.
-
-    On its way out the interpreter gives each signal that has a handler its default again, which would kill.
-    """
-    for number in STOP_SIGNALS:
-        signal.signal(number, signal.SIG_IGN)
-
-
-def _await(event: threading.Event, seconds: float) -> None:
-    """Awaits an event on the main thread, for so long at most; by short waits, as `await_cause` does."""
-    deadline = time.monotonic() + seconds
-    while not event.is_set() and (left := deadline - time.monotonic()) > 0:
-        event.wait(min(left, _SIGNAL_SECONDS))
-
-
-def await_cause(causes: Causes) -> str:
-    """Returns the first of the causes to stop, when there is one; to be called on the main thread.
-
-    By short waits: Python runs a signal's handler between two steps of the main thread, so one that arrives just as
-    the thread begins to wait would not end the wait. After some of them numpy is imported, by this thread, which has
-    nothing else to do; see `service.backend`.
-    """
-    waits = 0
-    while True:
-        with suppress(Empty):
-            return causes.get(timeout=_SIGNAL_SECONDS)
-        waits += 1
-        if waits == _WAITS_BEFORE_NUMPY:
-            _import_numpy()
+    return serve_metrics(config.metrics_listen, build_registry(config, lambda: [source]))
 
 
 def _import_numpy() -> None:
@@ -359,16 +340,17 @@ def _import_numpy() -> None:
         FAST_SWITCHES.end()
 
 
-def stop(runner: Runner, cause: str, hurries: Causes) -> None:
-    """Stops gracefully; a cause to hurry ends the calls under way."""
+def stop(runner: Runner, cause: str, await_hurry: Callable[[threading.Event], object]) -> None:
+    """Stops gracefully.
+
+    Args:
+        runner: serves.
+        cause: for the log.
+        await_hurry: sets an event when the calls under way are to end at once; called on a thread of its own.
+    """
     _LOGGER.info("stopping", extra={"cause": cause})
     hurry = threading.Event()
     with suppress(RuntimeError):  # without a thread to be had, nothing hurries
-        threading.Thread(target=_set_after, args=(hurries, hurry), daemon=True).start()
+        threading.Thread(target=await_hurry, args=(hurry,), daemon=True).start()
     runner.stop(hurry)
     _LOGGER.info("stopped")
-
-
-def _set_after(hurries: Causes, hurry: threading.Event) -> None:
-    hurries.get()
-    hurry.set()

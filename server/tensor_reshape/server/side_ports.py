@@ -68,6 +68,11 @@ class SidePorts:
             )
 
     @property
+    def services(self) -> tuple[Service, ...]:
+        """What has an engine of its own, which is to be swept."""
+        return () if self._health_port is None else (self._health_port.service,)
+
+    @property
     def http_address(self) -> str | None:
         """Where HTTP is spoken, with its real port; None: nowhere."""
         return None if self._gateway is None else self._gateway.port.address

@@ -3,41 +3,42 @@
 import os
 
 import pytest
+from prometheus_client import generate_latest
 
 from scrapes import Scrape
 from tensor_reshape.server.config import Config
-from tensor_reshape.server.metrics.expositions import PROCESS_PREFIX, Exposition, Source
+from tensor_reshape.server.metrics.expositions import PROCESS_PREFIX, Source, build_registry
 from tensor_reshape.server.metrics.families import CALL_SECONDS, CALLS, MAX_CALLS, REFUSALS
-from tensor_reshape.server.metrics.tallies import Layout, Tally
+from tensor_reshape.server.metrics.tallies import Tally, observe
 from tensor_reshape.server.transports import choose_serving
 
 CONFIG = Config(engine="event")
 LABELS = {"service": "a.service", "method": "First"}
 FIRST = tuple(LABELS.values())
+METHODS = ("/a.service/First", "/a.service/Second")
 
 
-@pytest.fixture
-def layout() -> Layout:
-    return Layout(["/a.service/First", "/a.service/Second"])
+def render(*sources: Source) -> str:
+    return generate_latest(build_registry(CONFIG, lambda: sources)).decode()
 
 
-def read(layout: Layout, *sources: Source) -> Scrape:
-    return Scrape(Exposition(CONFIG, layout, lambda: sources).render().decode())
+def read(*sources: Source) -> Scrape:
+    return Scrape(render(*sources))
 
 
-def make_tally(layout: Layout, seconds: float, max_calls: int) -> Tally:
-    tally = Tally(layout)
-    tally.numbers[layout.cells[CALLS][*FIRST, "OK"]] = 2.0
-    tally.numbers[layout.cells[REFUSALS]["SERVER_BUSY",]] = 3.0
-    tally.numbers[layout.cells[REFUSALS]["NOT_DIVISIBLE",]] = 4.0
-    tally.numbers[layout.cells[MAX_CALLS][()]] = max_calls
-    tally.observe(CALL_SECONDS, layout.cells[CALL_SECONDS][FIRST], seconds)
+def make_tally(seconds: float, max_calls: int) -> Tally:
+    tally = Tally(METHODS)
+    tally.cells[CALLS][*FIRST, "OK"][0] = 2.0
+    tally.cells[REFUSALS]["SERVER_BUSY",][0] = 3.0
+    tally.cells[REFUSALS]["NOT_DIVISIBLE",][0] = 4.0
+    tally.set(MAX_CALLS, max_calls)
+    observe(CALL_SECONDS, tally.cells[CALL_SECONDS][FIRST], seconds)
     return tally
 
 
-def test_processes_are_summed(layout: Layout):
-    tallies = [make_tally(layout, 0.003, 10), make_tally(layout, 0.5, 20)]
-    page = read(layout, *(Source(number, tally, os.getpid()) for number, tally in enumerate(tallies, 1)))
+def test_processes_are_summed():
+    tallies = [make_tally(0.003, 10), make_tally(0.5, 20)]
+    page = read(*(Source(number, tally, os.getpid()) for number, tally in enumerate(tallies, 1)))
     assert page.find("tensor_reshape_calls_total", **LABELS, code="OK") == 4
     assert page.find("tensor_reshape_max_calls") == 30
     assert page.find("tensor_reshape_call_seconds_bucket", **LABELS, le="0.0025") == 0
@@ -48,9 +49,9 @@ def test_processes_are_summed(layout: Layout):
     assert page.find("tensor_reshape_retries_pushed_back_total") == 6
 
 
-def test_ended_process_keeps_its_counters_and_loses_its_gauges(layout: Layout):
-    tallies = [make_tally(layout, 0.003, 10), make_tally(layout, 0.5, 20)]
-    page = read(layout, Source(1, tallies[0], os.getpid()), Source(2, tallies[1], None, False, 3, 1))
+def test_ended_process_keeps_its_counters_and_loses_its_gauges():
+    tallies = [make_tally(0.003, 10), make_tally(0.5, 20)]
+    page = read(Source(1, tallies[0], os.getpid()), Source(2, tallies[1], None, False, 3, 1))
     assert page.find("tensor_reshape_calls_total", **LABELS, code="OK") == 4
     assert page.find("tensor_reshape_max_calls") == 10
     assert (page.find("tensor_reshape_workers"), page.find("tensor_reshape_serving_workers")) == (2, 1)
@@ -60,27 +61,15 @@ def test_ended_process_keeps_its_counters_and_loses_its_gauges(layout: Layout):
     assert page.find(f"{PROCESS_PREFIX}_process_resident_memory_bytes", worker="2") == 0
 
 
-def test_called_method_shows_its_common_codes(layout: Layout):
-    page = Exposition(CONFIG, layout, lambda: [Source(1, make_tally(layout, 1.0, 1), None)]).render().decode()
+def test_called_method_shows_its_common_codes():
+    page = render(Source(1, make_tally(1.0, 1), None))
     lines = [line for line in page.splitlines() if line.startswith("tensor_reshape_calls_total")]
     assert 'tensor_reshape_calls_total{code="INTERNAL",method="First",service="a.service"} 0.0' in lines
     assert not any('"Second"' in line or '"DATA_LOSS"' in line for line in lines)
 
 
-def test_page_describes_this_process_and_its_build(layout: Layout):
-    page = read(layout, Source(1, Tally(layout), os.getpid()))
+def test_page_describes_this_process_and_its_build():
+    page = read(Source(1, Tally(METHODS), os.getpid()))
     assert page.sum("tensor_reshape_build_info", engine="event", serving=choose_serving()) == 1
     assert page.list_values("version").isdisjoint({"", "unknown"})
     assert page.find("process_resident_memory_bytes") > 0
-
-
-def test_page_is_cached_for_a_moment(layout: Layout):
-    asked: list[int] = []
-
-    def list_sources() -> list[Source]:
-        asked.append(1)
-        return []
-
-    exposition = Exposition(CONFIG, layout, list_sources)
-    assert exposition.render() is exposition.render()
-    assert len(asked) == 1

@@ -1,53 +1,41 @@
 """Gauges of a process, which are read from time to time."""
 
 import logging
-import time
 
 import pytest
 
 from engine_calls import METHOD, Caller, make, name_peer
-from tensor_reshape.server.engine.lifecycle import Lifecycle
-from tensor_reshape.server.metrics.call_tallies import CallTally
 from tensor_reshape.server.metrics.families import (
-    BUDGET_BYTES,
     CONNECTIONS,
     LOOKUPS,
     LOST_RECORDS,
-    MAX_CALLS,
     OPEN_CALLS,
     OPEN_STREAMS,
     USED_BYTES,
     Family,
 )
-from tensor_reshape.server.metrics.gauges import LOOK_SECONDS, GaugeWriter, Process
-from tensor_reshape.server.metrics.tallies import Layout, Tally
+from tensor_reshape.server.metrics.gauges import GaugeWriter
+from tensor_reshape.server.metrics.tallies import Tally
 from tensor_reshape.server.process.log_queue import RECORDS_PER_SECOND, QueuedHandler
 from tensor_reshape.server.service.header_cache import Lookups
 
 
 class Looked:
-    """A process, and how often its gauges are read."""
+    """A process whose gauges are read."""
 
     def __init__(self, tally: Tally) -> None:
         self.tally = tally
-        self.calls = CallTally(tally)
-        self.engine = make(4, journal=self.calls)
+        self.engine = make(4)
         self.lookups = Lookups()
-        self.looks = 0
-        process = Process(self.list_open, frozenset({METHOD}), self.lookups, 100, 10, 4096)
-        self.gauges = GaugeWriter(tally, process)
-
-    def list_open(self) -> tuple[Lifecycle, ...]:
-        self.looks += 1
-        return self.calls.list_open()
+        self.gauges = GaugeWriter(tally, self.engine.list_calls, {METHOD}, self.lookups)
 
     def read(self, family: Family, *labels: str) -> float:
-        return self.tally.numbers[self.tally.layout.cells[family][labels]]
+        return self.tally.cells[family][labels][0]
 
 
 @pytest.fixture
 def tally() -> Tally:
-    return Tally(Layout([METHOD]))
+    return Tally([METHOD])
 
 
 def test_calls_are_counted_by_state_with_their_memory(tally: Tally):
@@ -55,21 +43,16 @@ def test_calls_are_counted_by_state_with_their_memory(tally: Tally):
     Caller(looked.engine, name_peer(1)).arrive(100).work(50)
     for peer in (name_peer(1), name_peer(2)):
         Caller(looked.engine, peer)
-    looked.gauges.look(0.0)
+    looked.gauges.look()
     assert (looked.read(OPEN_CALLS, "receiving"), looked.read(OPEN_CALLS, "queued")) == (2, 1)
-    assert (looked.read(OPEN_STREAMS), looked.read(MAX_CALLS), looked.read(CONNECTIONS)) == (3, 100, 2)
-    assert (looked.read(BUDGET_BYTES, "receiving"), looked.read(BUDGET_BYTES, "working")) == (4096, 4096)
+    assert (looked.read(OPEN_STREAMS), looked.read(CONNECTIONS)) == (3, 2)
     used = looked.read(USED_BYTES, "receiving") + looked.read(USED_BYTES, "working")
     assert used == looked.engine.used_bytes > 0
 
 
-def test_gauges_are_read_once_a_second(tally: Tally):
-    looked = Looked(tally)
-    for now in (0.0, LOOK_SECONDS / 2):
-        looked.gauges.look(now)
-    assert looked.looks == 1
-    looked.gauges.look(LOOK_SECONDS)
-    assert looked.looks == 2
+def test_gauges_of_a_former_process_are_cleared(tally: Tally):
+    tally.set(OPEN_STREAMS, 5)
+    assert Looked(tally).read(OPEN_STREAMS) == 0
 
 
 def test_counts_of_a_former_process_are_added_to(tally: Tally):
@@ -78,7 +61,7 @@ def test_counts_of_a_former_process_are_added_to(tally: Tally):
         for _ in range(3):
             looked.lookups.hits += 2
             looked.lookups.misses += 1
-            looked.gauges.look(time.monotonic() + looked.lookups.hits)
+            looked.gauges.look()
     assert (looked.read(LOOKUPS, "hit"), looked.read(LOOKUPS, "miss")) == (12, 6)
 
 
@@ -89,6 +72,6 @@ def test_lost_log_records_are_counted(tally: Tally, monkeypatch: pytest.MonkeyPa
     for _ in range(RECORDS_PER_SECOND + 5):
         handler.handle(logging.makeLogRecord({"msg": "often", "levelno": logging.WARNING, "name": "test"}))
     handler.flush()  # to a descriptor that is none
-    looked.gauges.look(0.0)
+    looked.gauges.look()
     # The sum of those above the rate is a record as well, and as little written.
     assert (looked.read(LOST_RECORDS, "suppressed"), looked.read(LOST_RECORDS, "dropped")) == (5, 11)

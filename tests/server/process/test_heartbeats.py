@@ -10,7 +10,7 @@ from queue import Empty, SimpleQueue
 import grpc
 import pytest
 
-from tensor_reshape.server.process.heartbeats import run_heartbeat
+from tensor_reshape.server.process.heartbeats import BEAT_SECONDS, Heartbeat
 
 SECONDS = 60.0
 
@@ -39,18 +39,28 @@ def run_beating(gate: Gate | None = None, *, address: str | None = None) -> Iter
     server = grpc.server(ThreadPoolExecutor(1), [gate])
     real = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
     server.start()
-    try:
-        with run_heartbeat(lambda: gate.begun, address or real, lambda: beats.put(None)):
+    ended = threading.Event()
+    with Heartbeat(lambda: gate.begun, address or real, lambda: beats.put(None)) as heartbeat:
+        thread = threading.Thread(target=keep_beating, args=(heartbeat, ended))
+        thread.start()
+        try:
             yield real, beats
-    finally:
-        server.stop(None).wait(SECONDS)
+        finally:
+            ended.set()
+            thread.join(SECONDS)
+    server.stop(None).wait(SECONDS)
+
+
+def keep_beating(heartbeat: Heartbeat, ended: threading.Event) -> None:
+    while not ended.wait(heartbeat.beat()):
+        pass
 
 
 def await_silence(beats: "SimpleQueue[None]") -> None:
     """Awaits that nothing is told for much longer than a beat takes."""
     for _ in range(100):
         try:
-            beats.get(timeout=2.0)
+            beats.get(timeout=2 * BEAT_SECONDS)
         except Empty:
             return
     pytest.fail("it goes on beating")

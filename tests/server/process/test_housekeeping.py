@@ -1,10 +1,15 @@
-"""Freed memory goes back to the system, and one duty does not stop another."""
+"""Freed memory goes back to the system, and duties are done when they are due."""
 
 import threading
+import time
+from collections.abc import Callable
+from itertools import pairwise
 
 import pytest
 
 from tensor_reshape.server.process.housekeeping import (
+    CHECK_SECONDS,
+    IDLE_SECONDS,
     KEPT_BYTES,
     QUIET_SECONDS,
     SWEEP_SECONDS,
@@ -12,12 +17,12 @@ from tensor_reshape.server.process.housekeeping import (
     MemoryReturner,
 )
 
-LOOKS = round(QUIET_SECONDS / SWEEP_SECONDS)
+LOOKS = round(QUIET_SECONDS / CHECK_SECONDS)
 QUIET_BYTES = 1000
 
 
 def look_at(memory: MemoryReturner, used: list[int]) -> list[bool]:
-    return [memory.look(bytes_now, number * SWEEP_SECONDS) for number, bytes_now in enumerate(used)]
+    return [memory.look(bytes_now, number * CHECK_SECONDS) for number, bytes_now in enumerate(used)]
 
 
 @pytest.fixture
@@ -53,16 +58,55 @@ def test_process_that_has_not_grown_returns_nothing():
     assert not any(look_at(MemoryReturner(QUIET_BYTES), [0] * 2 * LOOKS))
 
 
-def test_duty_that_fails_does_not_stop_the_others():
-    done = threading.Event()
+class Duty:
+    """Something to do, and when it was done."""
 
-    def fail() -> None:
-        message = "a bug"
-        raise RuntimeError(message)
+    def __init__(self) -> None:
+        self.times: list[float] = []
+        self._news = threading.Condition()
 
-    keeper = Housekeeper((fail, done.set))
+    def __call__(self) -> None:
+        with self._news:
+            self.times.append(time.monotonic())
+            self._news.notify_all()
+
+    def await_count(self, count: int) -> list[float]:
+        """Returns the seconds between so many times."""
+        with self._news:
+            assert self._news.wait_for(lambda: len(self.times) >= count, 60)
+        return [after - before for before, after in pairwise(self.times[:count])]
+
+
+def run(*duties: tuple[float, Callable[[], object]], is_idle: bool) -> Housekeeper:
+    keeper = Housekeeper(lambda: is_idle)
+    for seconds, do in duties:
+        keeper.add(seconds, do)
     keeper.start()
-    assert done.wait(60)
-    done.clear()
-    assert done.wait(60)
+    return keeper
+
+
+def fail() -> None:
+    message = "a bug"
+    raise RuntimeError(message)
+
+
+def test_duty_that_fails_does_not_stop_the_others():
+    duty = Duty()
+    keeper = run((SWEEP_SECONDS, fail), (SWEEP_SECONDS, duty), is_idle=False)
+    duty.await_count(2)
+    keeper.stop()
+
+
+def test_duty_is_done_in_its_interval():
+    duty, often = Duty(), Duty()
+    keeper = run((4 * SWEEP_SECONDS, duty), (SWEEP_SECONDS, often), is_idle=False)
+    assert min(duty.await_count(3)) >= 4 * SWEEP_SECONDS
+    keeper.stop()
+    assert len(often.times) > len(duty.times)
+
+
+def test_duties_are_done_less_often_without_calls():
+    duty = Duty()
+    keeper = run((SWEEP_SECONDS, duty), is_idle=True)
+    assert min(duty.await_count(3)) >= IDLE_SECONDS * 0.9
     keeper.stop()

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from tensor_reshape.server.process.log_queue import RECORDS_PER_SECOND, QueuedHandler, RateLimit, write_whole
+from tensor_reshape.server.process.log_queue import RECORDS_PER_SECOND, QueuedHandler, RateFilter, write_whole
 from tensor_reshape.server.process.logs import _build_formatter
 
 WAIT_SECONDS = 60.0
@@ -74,6 +74,14 @@ def test_flush_waits_about_a_second_for_a_reader(log: Log):
     assert 0.5 < time.monotonic() - began < 10
 
 
+def test_flush_ends_if_the_queue_is_full(log: Log):
+    for _ in range(1000):
+        log.put("x" * 4000, logging.DEBUG)
+    began = time.monotonic()
+    log.handler.flush()
+    assert time.monotonic() - began < 10
+
+
 def test_traceback_is_written_and_long_text_is_cut(log: Log):
     log.read()
     try:
@@ -102,6 +110,22 @@ def test_record_that_cannot_be_formatted_is_counted(log: Log):
     log.await_line("dropped=1")
 
 
+def test_suppressed_records_are_reported_when_no_line_follows(log: Log):
+    log.read()
+    for _ in range(RECORDS_PER_SECOND + 3):
+        log.put("often", code="INTERNAL")
+    assert log.await_line("records suppressed").endswith(
+        ' WARNING records suppressed kind="often INTERNAL" suppressed=3\n'
+    )
+
+
+def test_filters_see_a_record_before_it_counts():
+    handler = QueuedHandler(-1, [lambda _: False])
+    for _ in range(RECORDS_PER_SECOND + 3):
+        handler.handle(make_record("never"))
+    assert handler.lost_records == (0, 0)
+
+
 def test_write_to_a_full_or_closed_file_is_not_an_error():
     closed = os.open("/dev/null", os.O_WRONLY)
     os.close(closed)
@@ -121,28 +145,38 @@ def test_write_waits_for_a_pipe_that_does_not_block():
 
 
 def admit(*records: logging.LogRecord) -> list[bool]:
-    limit = RateLimit()
-    return [limit.admit(record, 0.0) for record in records]
+    limit = RateFilter(lambda: 0.0)
+    return [limit(record) for record in records]
 
 
-def test_each_message_and_code_has_its_own_limit():
-    kinds = [make_record("a"), make_record("refused", code="INVALID_ARGUMENT"), make_record("refused", code="INTERNAL")]
+def test_each_line_of_a_program_and_code_has_its_own_limit():
+    kinds = [
+        make_record("a", lineno=1),
+        make_record("a", lineno=2),
+        make_record("a", code="INVALID_ARGUMENT"),
+        make_record("a", code="INTERNAL"),
+    ]
     records = [record for record in kinds for _ in range(RECORDS_PER_SECOND + 1)]
-    assert admit(*records) == ([True] * RECORDS_PER_SECOND + [False]) * 3
+    assert admit(*records) == ([True] * RECORDS_PER_SECOND + [False]) * len(kinds)
+
+
+def test_messages_of_one_line_of_a_program_are_limited_together():
+    assert sum(admit(*(make_record(f"a caller's text {number}") for number in range(100)))) == RECORDS_PER_SECOND
 
 
 def test_kind_is_admitted_again_after_its_second():
-    limit = RateLimit()
+    times = iter([*[5.0] * (RECORDS_PER_SECOND + 3), 6.0])
+    limit = RateFilter(lambda: next(times))
+    assert sum(limit(make_record("a")) for _ in range(RECORDS_PER_SECOND + 3)) == RECORDS_PER_SECOND
+    assert limit(make_record("a"))
+
+
+def test_suppressed_records_are_taken_once():
+    limit = RateFilter()
     for _ in range(RECORDS_PER_SECOND + 3):
-        limit.admit(make_record("a", code="INTERNAL"), 0.0)
-    assert limit.collect(before=-0.1) == []
-    (record,) = limit.collect(before=0.0)
-    assert (vars(record)["kind"], vars(record)["suppressed"]) == ("a INTERNAL", 3)
-    assert limit.admit(make_record("a", code="INTERNAL"), 1.0)
-
-
-def test_many_kinds_are_limited_together():
-    assert sum(admit(*(make_record(f"kind {number}") for number in range(10_000)))) < 300
+        limit(make_record("a", code="INTERNAL"))
+    assert limit.take_suppressed() == [(logging.INFO, "a INTERNAL", 3)]
+    assert (limit.take_suppressed(), limit.suppressed) == ([], 3)
 
 
 def test_samples_and_debug_records_are_not_limited():

@@ -1,16 +1,107 @@
-"""Threads that exist before anybody needs them."""
+"""A pool has as many threads as work needs at once, and goes on where no other can be started."""
 
+import subprocess
+import sys
 import threading
+import weakref
 
-from tensor_reshape.server.process.pools import start_threads
+import pytest
+
+from tensor_reshape.server.process.pools import Pool
+
+WAIT_SECONDS = 60.0
 
 
-def list_threads() -> list[str]:
-    return [thread.name for thread in threading.enumerate() if thread.name.startswith("early")]
+def count_threads(name: str) -> int:
+    return sum(thread.name.startswith(name) for thread in threading.enumerate())
 
 
-def test_pool_starts_all_threads_at_once():
-    with start_threads(5, "early") as pool:
-        assert len(list_threads()) == 5
-        assert pool.submit(lambda: 42).result(60) == 42
-        assert len(list_threads()) == 5
+def meet(pool: Pool, count: int) -> None:
+    """Has so many threads work at the same time."""
+    met = threading.Barrier(count)
+    for future in [pool.submit(met.wait, WAIT_SECONDS) for _ in range(count)]:
+        future.result(WAIT_SECONDS)
+
+
+def test_result_or_error_of_work_is_that_of_its_future():
+    with Pool(1, "results") as pool:
+        assert pool.submit(divmod, 7, 2).result(WAIT_SECONDS) == (3, 1)
+        assert isinstance(pool.submit(divmod, 7, 0).exception(WAIT_SECONDS), ZeroDivisionError)
+
+
+def test_threads_are_started_when_work_needs_them():
+    with Pool(5, "lazy") as pool:
+        assert count_threads("lazy") == 1
+        meet(pool, 2)
+        assert count_threads("lazy") <= 3
+
+
+def test_work_at_the_same_time_gets_all_threads_and_no_more():
+    with Pool(5, "all") as pool:
+        for _ in range(3):
+            meet(pool, 5)
+        assert count_threads("all") == 5
+
+
+def test_more_work_than_threads_waits_for_them():
+    with Pool(2, "few") as pool:
+        futures = [pool.submit(pow, number, 2) for number in range(100)]
+        assert [future.result(WAIT_SECONDS) for future in futures] == [number**2 for number in range(100)]
+
+
+def test_shutdown_does_what_was_submitted_and_takes_no_more():
+    pool = Pool(2, "ended")
+    futures = [pool.submit(pow, number, 2) for number in range(100)]
+    pool.shutdown()
+    assert all(future.done() for future in futures)
+    assert count_threads("ended") == 0
+    with pytest.raises(RuntimeError, match="shut down"):
+        pool.submit(pow, 1, 2)
+
+
+def test_cancelled_work_is_not_done():
+    with Pool(1, "cancelled") as pool:
+        met, done = threading.Barrier(2), list[int]()
+        pool.submit(lambda: [met.wait(WAIT_SECONDS) for _ in range(2)])
+        met.wait(WAIT_SECONDS)  # it has begun, and what is submitted now waits
+        assert pool.submit(done.append, 1).cancel()
+        met.wait(WAIT_SECONDS)
+        pool.submit(done.append, 2).result(WAIT_SECONDS)
+        assert done == [2]
+
+
+def test_finished_work_is_not_kept():
+    class Message:
+        pass
+
+    message, gone = Message(), threading.Event()
+    weakref.finalize(message, gone.set)
+    with Pool(1, "kept") as pool:
+        pool.submit(id, message)
+        del message
+        assert gone.wait(WAIT_SECONDS)
+
+
+CROWDED = """
+import resource, threading
+from pathlib import Path
+from tensor_reshape.server.process.pools import STACK_BYTES, Pool
+
+pool = Pool(50, "crowded")
+used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + 8 * STACK_BYTES, resource.RLIM_INFINITY))
+began = threading.Semaphore(0)
+goes_on = threading.Event()
+futures = [pool.submit(lambda: (began.release(), goes_on.wait())) for _ in range(50)]
+began.acquire()
+began.acquire()
+goes_on.set()
+assert all(future.result(60) for future in futures)
+print(threading.active_count())
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits of address space are Linux's")
+def test_work_is_done_by_few_threads_where_no_other_can_be_started():
+    outcome = subprocess.run([sys.executable, "-c", CROWDED], capture_output=True, text=True, check=True)
+    assert 2 < int(outcome.stdout) < 50

@@ -5,7 +5,7 @@ for `MAX_SILENT` calls whose message has not come, each of which may be the larg
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor
 from dataclasses import replace
 
 from tensor_reshape.server.config import Config
@@ -34,7 +34,7 @@ def build_service(
     config: Config,
     methods: MethodTable,
     gates: Gates | None = None,
-    pools: Mapping[Work, ThreadPoolExecutor] | None = None,
+    pools: Mapping[Work, Executor] | None = None,
 ) -> Service:
     """Returns methods with an engine of their own.
 

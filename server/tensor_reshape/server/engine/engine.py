@@ -99,6 +99,16 @@ class Engine:
         """Whether no call is under way."""
         return not self._lives
 
+    def list_calls(self) -> tuple[Lifecycle, ...]:
+        """Returns the calls under way."""
+        with self._lock:
+            return tuple(self._lives)
+
+    @property
+    def is_waited_for(self) -> bool:
+        """Whether calls wait for room."""
+        return bool(self._receiving.waiting.queues or self._working.waiting.queues)
+
     @property
     def used_bytes(self) -> int:
         """What is set aside for all calls now."""

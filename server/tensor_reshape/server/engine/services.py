@@ -1,7 +1,7 @@
 """What is served, and what all of its calls share."""
 
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor
 from dataclasses import dataclass
 
 from tensor_reshape.server.engine.effects import Perform
@@ -28,5 +28,5 @@ class Service:
     perform: Perform
     sources: Sources
     methods: MethodTable
-    pools: Mapping[Work, ThreadPoolExecutor]
+    pools: Mapping[Work, Executor]
     max_calls: int

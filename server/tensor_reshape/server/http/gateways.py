@@ -14,7 +14,7 @@ from tensor_reshape.server.http.explorer.pages import build_routes as build_expl
 from tensor_reshape.server.http.json_methods import build_json_methods
 from tensor_reshape.server.http.ports import HttpPort
 from tensor_reshape.server.http.requests import LOCAL_HOSTS
-from tensor_reshape.server.process.pools import start_threads
+from tensor_reshape.server.process.pools import Pool
 from tensor_reshape.server.service.methods import ReshapeService
 from tensor_reshape.server.service.works import WORK_THREADS, Work
 
@@ -52,7 +52,7 @@ class Gateway:
             ConfigError: the address cannot be bound, or there is no room for the threads.
         """
         address = config.http_listen or ""
-        self._pools = {work: start_threads(WORK_THREADS[work], f"http-{work.name.lower()}") for work in _KINDS}
+        self._pools = {work: Pool(WORK_THREADS[work], f"http-{work.name.lower()}") for work in _KINDS}
         ask = partial(serve_call, replace(service, pools=self._pools))
         routes = [
             *build_method_routes(ask, build_json_methods(answers)),

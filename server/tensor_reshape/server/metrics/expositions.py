@@ -1,14 +1,11 @@
-"""What Prometheus reads: the tallies of all processes as one, in the text format.
+"""What Prometheus reads: the tallies of all processes as one, as a collector of prometheus_client.
 
-- Counters and gauges of the processes are summed: whoever asks sees one server, however many workers it has.
-- Of a method that was never called nothing is shown. Of one that was, every code is shown that this server gives by
-  itself, also with zero: an alert sees the first of them come.
-- A page is kept for a moment, so that those who ask again and again make no work.
+- Counters and gauges of the processes are summed, so the server is one, however many workers it has.
+- A method that was never called shows nothing. A method that was called shows every code that this server itself gives,
+  also with zero, so that an alert sees the first of them.
 """
 
-import math
 import platform
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from importlib.metadata import version
@@ -16,7 +13,6 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from prometheus_client import CollectorRegistry, ProcessCollector
-from prometheus_client.exposition import choose_encoder
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
@@ -29,6 +25,7 @@ from tensor_reshape.server.metrics.families import (
     COUNTER,
     GAUGE,
     HISTOGRAM,
+    PROCESS_FAMILIES,
     PUSHBACKS,
     PUSHED_BACK,
     REFUSALS,
@@ -39,11 +36,8 @@ from tensor_reshape.server.metrics.families import (
     WORKERS,
     Family,
 )
-from tensor_reshape.server.metrics.tallies import Labels, Layout, Tally
+from tensor_reshape.server.metrics.tallies import Labels, Tally
 from tensor_reshape.server.transports import choose_serving
-
-KEEP_SECONDS = 1.0
-"""How long a page is shown again."""
 
 PROCESS_PREFIX = "tensor_reshape_worker"
 """What the names of the metrics about a worker's process begin with."""
@@ -73,41 +67,29 @@ class Source(NamedTuple):
 
 
 class Exposition(Collector):
-    """The pages of one server; safe to use from one thread."""
+    """The metrics of one server."""
 
-    def __init__(self, config: Config, layout: Layout, list_sources: Callable[[], Sequence[Source]]) -> None:
-        """Shows the processes that `list_sources` returns, in order: they serve `config`, and count by `layout`."""
-        self._layout = layout
-        self._build = _describe_build(config)
+    def __init__(self, config: Config, list_sources: Callable[[], Sequence[Source]]) -> None:
+        """Shows the processes that `list_sources` returns, which serve `config`."""
         self._list_sources = list_sources
-        self._registry = CollectorRegistry()
-        self._registry.register(self)
-        ProcessCollector(registry=self._registry)
-        self._page = b""
-        self._made_at = -math.inf
-
-    @property
-    def content_type(self) -> str:
-        """What a page is."""
-        return choose_encoder("")[1]
-
-    def render(self) -> bytes:
-        """Returns the page of now, or of a moment ago."""
-        if time.monotonic() >= self._made_at + KEEP_SECONDS:
-            self._page = choose_encoder("")[0](self._registry)
-            self._made_at = time.monotonic()
-        return self._page
+        self._build = (
+            version("tensor-reshape"),
+            choose_serving(),
+            config.engine,
+            platform.python_version(),
+            version("grpcio"),
+            version("protobuf"),
+        )
 
     def collect(self) -> Iterator[Metric]:
-        """Yields all metrics but those of this process, which prometheus_client knows."""
+        """Yields all metrics."""
         sources = self._list_sources()
-        sums = {family: self._sum(family, sources) for family in self._layout.cells}
+        sums = {family: _sum(family, sources) for family in PROCESS_FAMILIES}
         called = _find_called(sums)
         for family, values in sums.items():
             shown = {labels: one for labels, one in values.items() if _is_shown(family, labels, one, called)}
             yield build_metric(family, shown)
-        pushed_back = sum(sums[REFUSALS][reason,][0] for reason in PUSHED_BACK)
-        yield build_metric(PUSHBACKS, {(): [pushed_back]})
+        yield build_metric(PUSHBACKS, {(): [sum(sums[REFUSALS][reason,][0] for reason in PUSHED_BACK)]})
         yield build_metric(BUILD, {self._build: [1]})
         yield build_metric(WORKERS, {(): [len(sources)]})
         yield build_metric(SERVING_WORKERS, {(): [sum(source.serves for source in sources)]})
@@ -115,14 +97,13 @@ class Exposition(Collector):
         yield build_metric(SILENCES, {(str(source.worker),): [source.silences] for source in sources})
         yield from _collect_processes(sources)
 
-    def _sum(self, family: Family, sources: Sequence[Source]) -> _Values:
-        """Returns the numbers of a metric, of all processes together; gauges of those that live."""
-        counted = [source.tally.numbers for source in sources if family.kind != GAUGE or source.pid is not None]
-        cells = self._layout.cells[family].items()
-        return {
-            labels: [sum(numbers[place] for numbers in counted) for place in range(begin, begin + family.width)]
-            for labels, begin in cells
-        }
+
+def build_registry(config: Config, list_sources: Callable[[], Sequence[Source]]) -> CollectorRegistry:
+    """Returns the metrics of a server and those of this process; see `Exposition`."""
+    registry = CollectorRegistry()
+    registry.register(Exposition(config, list_sources))
+    ProcessCollector(registry=registry)
+    return registry
 
 
 def build_metric(family: Family, values: _Values) -> Metric:
@@ -140,6 +121,15 @@ def build_metric(family: Family, values: _Values) -> Metric:
     return metric
 
 
+def _sum(family: Family, sources: Sequence[Source]) -> _Values:
+    """Returns the numbers of a metric, of all processes together; gauges of those that live."""
+    tallies = [source.tally for source in sources if family.kind != GAUGE or source.pid is not None]
+    return {
+        labels: [sum(tally.cells[family][labels][place] for tally in tallies) for place in range(family.width)]
+        for labels in sources[0].tally.cells[family]
+    }
+
+
 def _find_called(sums: Mapping[Family, _Values]) -> frozenset[Labels]:
     """Returns the methods that have been called: a stream may be under way."""
     over = {(service, method) for (service, method, _), (number,) in sums[CALLS].items() if number}
@@ -151,17 +141,6 @@ def _is_shown(family: Family, labels: Labels, numbers: Sequence[float], called: 
         return True
     service, method, *code = labels
     return (service, method) in called and (not code or any(numbers) or code[0] in _GIVEN_CODES)
-
-
-def _describe_build(config: Config) -> Labels:
-    packages = [version(name) for name in ("grpcio", "protobuf")]
-    return (
-        version("tensor-reshape"),
-        choose_serving(),
-        config.engine,
-        platform.python_version(),
-        *packages,
-    )
 
 
 def _collect_processes(sources: Sequence[Source]) -> Iterator[Metric]:

@@ -1,92 +1,82 @@
-"""The numbers of a process that serves, in memory which another process may read.
+"""The numbers that one process counts, in memory that another process may read.
 
-- A tally is an array of floats. The layout says which stands for what, and follows from the table of the metrics and
-  the methods alone: whoever serves and whoever shows have the same.
-- Each number has one writer at a time; which thread that is, is said where it is written. Readers take no lock: a
-  number is eight bytes at a multiple of eight, which no machine that this runs on writes in two steps.
-- In shared memory a tally outlives the process that writes it: the counters of a worker that was killed are not lost,
-  and the next one goes on from them. Gauges of a process that is gone mean nothing: see `clear_gauges`.
+- Where a number is follows from the metrics and the methods, so the process that counts and the one that shows agree.
+- Each number has one writer at a time. Readers take no lock, because a number is eight bytes at a multiple of eight,
+  which no machine that this runs on writes in two steps.
+- A memory file outlives the process that counts in it: the counters of a worker that was killed are not lost, and the
+  next worker goes on from them. `clear_gauges` forgets what was only true of the killed one.
 """
 
 import mmap
 import os
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import product
+from typing import TypeAlias
 
 import grpc
 
 from tensor_reshape.server.metrics.families import GAUGE, OTHER, PROCESS_FAMILIES, VALUES, Family
 from tensor_reshape.wire.methods import split_method
 
+Labels: TypeAlias = tuple[str, ...]
+"""The values of a metric's labels, in their order."""
+
+Cell: TypeAlias = "memoryview[float]"
+"""The numbers of a metric for some labels, as many as `Family.width`."""
+
 CODES = tuple(code.name for code in grpc.StatusCode)
 """What a call may end with."""
 
-Labels = tuple[str, ...]
-"""The values of a metric's labels, in their order."""
-
 _FLOAT_BYTES = 8
-
-
-class Layout:
-    """Where everything is.
-
-    Attributes:
-        methods: the service and the method of each, by the full name of the method; in the order of the numbers.
-        cells: where the numbers of each metric begin, by the values of its labels.
-        size: how many numbers there are.
-    """
-
-    def __init__(self, methods: Sequence[str]) -> None:
-        """Lays out the metrics of the methods with these full names, `/service/method`."""
-        self.methods = {name: split_method(name) for name in methods}
-        self.cells: dict[Family, dict[Labels, int]] = {}
-        self.size = 0
-        for family in PROCESS_FAMILIES:
-            labels = list(self._list_labels(family))
-            self.cells[family] = {one: self.size + family.width * number for number, one in enumerate(labels)}
-            self.size += family.width * len(labels)
-
-    def _list_labels(self, family: Family) -> Iterable[Labels]:
-        if "method" not in family.labels:
-            return product(*(VALUES[label] for label in family.labels))
-        methods = (*self.methods.values(), (OTHER, OTHER))
-        if "code" in family.labels:
-            return ((*method, code) for method in methods for code in CODES)
-        return methods
 
 
 class Tally:
     """The numbers of one process.
 
     Attributes:
-        layout: which number is what.
-        numbers: all of them.
+        cells: of each metric, by the values of its labels.
     """
 
-    def __init__(self, layout: Layout, descriptor: int | None = None) -> None:
-        """Starts with zeros, or with what is in the memory file `descriptor`; see `make_memory`."""
-        self.layout = layout
-        size = layout.size * _FLOAT_BYTES
-        memory = bytearray(size) if descriptor is None else mmap.mmap(descriptor, size)
-        self.numbers = memoryview(memory).cast("d")
+    def __init__(self, methods: Sequence[str], descriptor: int | None = None) -> None:
+        """Starts with zeros, or with what is in a memory file.
+
+        Args:
+            methods: the full names of those that are counted, `/service/method`.
+            descriptor: of the file, from `os.memfd_create`; None: memory of this process.
+        """
+        places = list(_list_places(methods))
+        size = _FLOAT_BYTES * sum(family.width for family, _ in places)
+        if descriptor is not None:
+            os.ftruncate(descriptor, size)  # a new file is empty; one that has this size stays as it is
+        numbers = memoryview(bytearray(size) if descriptor is None else mmap.mmap(descriptor, size)).cast("d")
+        self.cells: dict[Family, dict[Labels, Cell]] = {}
+        for family, labels in places:
+            self.cells.setdefault(family, {})[labels] = numbers[: family.width]
+            numbers = numbers[family.width :]
+
+    def set(self, family: Family, value: float, *labels: str) -> None:
+        """Sets a gauge."""
+        self.cells[family][labels][0] = value
 
     def clear_gauges(self) -> None:
-        """Forgets what was so in a process that has ended, or in the one before this."""
-        for family, cells in self.layout.cells.items():
-            if family.kind == GAUGE:
-                for begin in cells.values():
-                    self.numbers[begin] = 0.0
-
-    def observe(self, family: Family, begin: int, value: float) -> None:
-        """Counts a value in the histogram that begins there."""
-        buckets, numbers = family.buckets, self.numbers
-        numbers[begin + bisect_left(buckets, value)] += 1.0
-        numbers[begin + len(buckets) + 1] += value
+        """Sets all gauges to zero."""
+        for family, cells in self.cells.items():
+            for labels in cells if family.kind == GAUGE else ():
+                self.set(family, 0.0, *labels)
 
 
-def make_memory(layout: Layout) -> int:
-    """Returns the descriptor of a memory file of zeros for a tally that processes share; Linux alone has such files."""
-    descriptor = os.memfd_create("tensor-reshape-metrics")
-    os.ftruncate(descriptor, layout.size * _FLOAT_BYTES)
-    return descriptor
+def observe(family: Family, cell: Cell, value: float) -> None:
+    """Counts a value in a histogram."""
+    cell[bisect_left(family.buckets, value)] += 1.0
+    cell[-1] += value
+
+
+def _list_places(methods: Sequence[str]) -> Iterator[tuple[Family, Labels]]:
+    names: list[Labels] = [*map(split_method, methods), (OTHER, OTHER)]
+    by_code: list[Labels] = [(*name, code) for name in names for code in CODES]
+    for family in PROCESS_FAMILIES:
+        if "method" in family.labels:
+            yield from product([family], by_code if "code" in family.labels else names)
+        else:
+            yield from product([family], product(*(VALUES[label] for label in family.labels)))

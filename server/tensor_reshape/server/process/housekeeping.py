@@ -4,15 +4,20 @@ import logging
 import math
 import os
 import threading
+import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from tensor_reshape.runtime.allocators import release_freed_memory
 from tensor_reshape.server.process.logs import flush_logs
 
 SWEEP_SECONDS = 0.05
-"""How often calls without progress are looked for."""
+"""How often calls without progress are looked for, while there are calls."""
+
+IDLE_SECONDS = 0.25
+"""How often the housekeeper looks for something to do while there is no call: each time costs 0.1 ms."""
 
 QUIET_SECONDS = 5.0
 """How long calls must have taken little memory until what has been freed goes back to the system."""
@@ -23,8 +28,11 @@ KEPT_BYTES = 44 * 1024 * 1024
 Twelve MiB of it are those of numpy, which a lone server imports later, and which do not come back.
 """
 
-LOOK_SECONDS = 1.0
-"""What passes until the memory of the process is looked at again: to be told it takes longer than all duties do."""
+CHECK_SECONDS = 0.5
+"""How often `MemoryReturner.look` is to be called."""
+
+RESIDENT_SECONDS = 1.0
+"""What passes until the memory of the process is read again, which takes longer than all other duties."""
 
 FUTILE_SECONDS = 60.0
 """What passes after an attempt that gave little back."""
@@ -49,11 +57,11 @@ class MemoryReturner:
         """
         self._quiet_bytes = quiet_bytes
         self._base = read_resident_bytes()
-        self._looks: deque[bool] = deque(maxlen=round(QUIET_SECONDS / SWEEP_SECONDS))
+        self._looks: deque[bool] = deque(maxlen=round(QUIET_SECONDS / CHECK_SECONDS))
         self._not_before = -math.inf
 
     def look(self, used_bytes: int, now: float) -> bool:
-        """Returns whether memory was returned; to be called every SWEEP_SECONDS.
+        """Returns whether memory was returned; to be called every CHECK_SECONDS.
 
         Args:
             used_bytes: what calls have set aside now.
@@ -67,7 +75,7 @@ class MemoryReturner:
             return False
         before = read_resident_bytes()
         if before <= self._base + KEPT_BYTES:
-            self._not_before = now + LOOK_SECONDS
+            self._not_before = now + RESIDENT_SECONDS
             return False
         release_freed_memory()
         returned = before - read_resident_bytes()
@@ -75,18 +83,29 @@ class MemoryReturner:
         return True
 
 
-class Housekeeper:
-    """A thread that sees to its duties every SWEEP_SECONDS."""
+@dataclass(slots=True)
+class _Duty:
+    seconds: float
+    do: Callable[[], object]
+    due_at: float = -math.inf
 
-    def __init__(self, duties: Sequence[Callable[[], object]]) -> None:
-        """Starts with `start`; no duty may block."""
-        self._duties = list(duties)
+
+class Housekeeper:
+    """One thread for everything that is to be done from time to time."""
+
+    def __init__(self, is_idle: Callable[[], bool]) -> None:
+        """Has nothing to do; `is_idle` returns whether there is no call, so that it wakes up less often."""
+        self._is_idle = is_idle
+        self._duties: list[_Duty] = []
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="housekeeping", daemon=True)
 
-    def add(self, duty: Callable[[], object]) -> None:
-        """Adds a duty, before `start`."""
-        self._duties.append(duty)
+    def add(self, seconds: float, do: Callable[[], object]) -> None:
+        """Adds what is to be done in this interval, before `start`; it must not block.
+
+        While there is no call, an interval below IDLE_SECONDS becomes that.
+        """
+        self._duties.append(_Duty(seconds, do))
 
     def start(self) -> None:
         """Starts the thread."""
@@ -97,12 +116,16 @@ class Housekeeper:
         self._stopped.set()
 
     def _run(self) -> None:
-        while not self._stopped.wait(SWEEP_SECONDS):
-            for do in self._duties:
+        while not self._stopped.wait(IDLE_SECONDS if self._is_idle() else SWEEP_SECONDS):
+            now = time.monotonic()
+            for duty in self._duties:
+                if now < duty.due_at:
+                    continue
+                duty.due_at = now + duty.seconds
                 try:
-                    do()
+                    duty.do()
                 except Exception:
-                    _LOGGER.exception("bug")  # and go on: nobody else gives up calls that hang
+                    _LOGGER.exception("bug")  # and go on: nothing else gives up calls that hang
 
 
 def end_process(reason: str) -> None:

@@ -1,174 +1,137 @@
-"""How records reach a descriptor without anybody waiting for it.
+"""Log records are queued and written by another thread, so no thread that logs waits for the reader of the log.
 
-- Whoever logs puts a formatted line into a queue of bounded length and goes on; one thread writes. When nobody reads
-  the log, the queue fills up, and what comes then is dropped and counted.
-- Of one kind of records, RECORDS_PER_SECOND are written in a second. The others are counted, and summed up in one.
-- Records of a logger at the level DEBUG are not limited by kind, unless they are warnings or worse: who asks for them
-  wants all. Neither are those that say how they are `sampled`.
-- No failure to write ends anything: what cannot be written counts as dropped.
+- The queue is bounded. A record that finds it full is dropped. The log says how many records were dropped.
+- A filter admits RECORDS_PER_SECOND records of one kind. The log says how many records of each kind were suppressed.
+- A failure to write ends nothing. The record counts as dropped.
 """
 
 import copy
 import logging
-import math
 import os
 import select
 import threading
 import time
-from collections import deque
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from logging.handlers import QueueHandler, QueueListener
+from queue import Empty, Full, Queue
 from typing import NamedTuple, TypeAlias
 
 MAX_LINES = 1000
-"""How many lines wait to be written; those that come then are dropped."""
+"""How many lines the queue holds."""
 
 RECORDS_PER_SECOND = 10
 """How many records of one kind are written in a second."""
 
 FLUSH_SECONDS = 1.0
-"""How long the end of the process waits for its last lines."""
+"""How long the end of the process waits for room in the queue, and then for its last lines to be written."""
 
-_MAX_KINDS = 256  # kinds that come when there are so many share one: a message may have a caller's words in it
-_MAX_KIND_CHARACTERS = 64
+_REPORT_SECONDS = 1.0
+_MAX_NAME_CHARACTERS = 64
 _MAX_TEXT_CHARACTERS = 8192  # of a message, of a traceback, and of each value: 1,000 lines must not take gigabytes
-_STANDARD = frozenset(vars(logging.makeLogRecord({})))
+_FLUSH = logging.makeLogRecord({})  # in the queue, it asks the writer to report
+STANDARD_ATTRIBUTES = frozenset(vars(_FLUSH))
+"""What every record has. Everything else is a value that was logged with it."""
+
+Lines: TypeAlias = "Queue[logging.LogRecord]"
+Filter: TypeAlias = Callable[[logging.LogRecord], bool]
 
 
-Kind: TypeAlias = tuple[str, str, str]
-"""What records have in common that are limited together: the logger, the beginning of the message, and the code."""
+class Suppressed(NamedTuple):
+    """The records of one kind that were not admitted: their level, message and code, and how many they are."""
+
+    level: int
+    name: str
+    records: int
 
 
-class _Window:
-    """What has been logged of one kind in one second."""
+class RateFilter:
+    """Admits RECORDS_PER_SECOND records of each kind, and counts the others.
 
-    __slots__ = ("began", "level", "suppressed", "written")
-
-    def __init__(self, began: float, level: int) -> None:
-        self.began = began
-        self.level = level
-        self.written = self.suppressed = 0
-
-
-class RateLimit:
-    """Counts the records of each kind in windows of a second; not safe to use from several threads at once.
+    Records of one kind have the same code and come from the same line of a program, so there are few kinds, whatever
+    texts of callers the messages contain. Records of a logger at the level DEBUG are not limited unless they are
+    warnings or worse, because an operator who sets that level wants all of them. Neither are `sampled` records.
 
     Attributes:
-        suppressed: how many records were not admitted, of all kinds, since the start.
+        suppressed: how many records were not admitted since the start.
     """
 
-    def __init__(self) -> None:
-        """Starts without any window."""
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        """Starts without records."""
         self.suppressed = 0
-        self._windows: dict[Kind, _Window] = {}
+        self._clock = clock
+        self._lock = threading.Lock()  # logging calls a filter without the handler's lock
+        self._ends_at = 0.0  # of the second in which records are counted
+        self._seen: Counter[object] = Counter()
+        self._unreported: dict[object, Suppressed] = {}
 
-    @property
-    def is_counting(self) -> bool:
-        """Whether there are windows to collect."""
-        return bool(self._windows)
-
-    def admit(self, record: logging.LogRecord, now: float) -> bool:
-        """Returns whether the record is to be written; otherwise it is counted.
-
-        A window that is over goes on counting until it is collected, so that no count is lost.
-        """
-        if hasattr(record, "sampled") or _wants_all(record):
+    def __call__(self, record: logging.LogRecord) -> bool:
+        """Returns whether the record is to be written."""
+        least = logging.WARNING if logging.getLogger(record.name).isEnabledFor(logging.DEBUG) else logging.INFO
+        if record.levelno < least or hasattr(record, "sampled"):
             return True
-        code = str(getattr(record, "code", ""))[:_MAX_KIND_CHARACTERS]
-        kind: Kind = (record.name, str(record.msg)[:_MAX_KIND_CHARACTERS], code)
-        if kind not in self._windows and len(self._windows) >= _MAX_KINDS:
-            kind = ("", "of many kinds", "")
-        window = self._windows.setdefault(kind, _Window(now, record.levelno))
-        if window.written >= RECORDS_PER_SECOND:
-            window.suppressed += 1
+        code = str(getattr(record, "code", ""))
+        kind = (record.pathname, record.lineno, code)
+        with self._lock:
+            if (now := self._clock()) >= self._ends_at:
+                self._ends_at, self._seen = now + 1.0, Counter()
+            self._seen[kind] += 1
+            if self._seen[kind] <= RECORDS_PER_SECOND:
+                return True
+            name = f"{str(record.msg)[:_MAX_NAME_CHARACTERS]} {code}".rstrip()
+            before = self._unreported.get(kind) or Suppressed(record.levelno, name, 0)
+            self._unreported[kind] = before._replace(records=before.records + 1)
             self.suppressed += 1
             return False
-        window.written += 1
-        return True
 
-    def collect(self, before: float) -> list[logging.LogRecord]:
-        """Ends the windows that began before a time, and returns a record for each kind that was suppressed there."""
-        ended = {kind: window for kind, window in self._windows.items() if window.began <= before}
-        for kind in ended:
-            del self._windows[kind]
-        return [
-            _make_record(
-                "records suppressed", window.level, kind=" ".join(kind[1:]).rstrip(), suppressed=window.suppressed
-            )
-            for kind, window in ended.items()
-            if window.suppressed
-        ]
+    def take_suppressed(self) -> list[Suppressed]:
+        """Returns what was not admitted since the last call."""
+        with self._lock:
+            taken, self._unreported = self._unreported, {}
+        return list(taken.values())
 
 
-class _Line(NamedTuple):
-    """What is written at once.
-
-    Attributes:
-        content: the bytes.
-        told: how many dropped records it tells of; 0: it is a record of its own.
-    """
-
-    content: bytes
-    told: int
-
-
-class QueuedHandler(logging.Handler):
+class QueuedHandler(QueueHandler):
     """Writes records to a descriptor in a thread of its own."""
 
-    def __init__(self, descriptor: int, *, max_lines: int = MAX_LINES) -> None:
-        """Starts the thread; `descriptor` stays the caller's."""
-        super().__init__()
-        self._descriptor = descriptor
-        self._max_lines = max_lines
-        # Guards all that follows. The thread that writes never takes the handler's own lock: at exit, logging holds
-        # that one while it waits in `flush`.
-        self._news = threading.Condition()
-        self._limit = RateLimit()
-        self._lines: deque[_Line] = deque()
-        self._writing = False
-        self._dropped = 0  # and not told yet
-        self._lost = 0  # dropped since the start
-        self._told_at = -math.inf
-        threading.Thread(target=self._write_all, name="log", daemon=True).start()
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Queues the record, or counts it."""
-        with self._news:
-            admitted = self._limit.admit(record, time.monotonic())
-        try:
-            if admitted:
-                self._put(record)
-        except Exception:  # noqa: BLE001 - whoever logs is not who has to hear that it cannot be formatted
-            with self._news:
-                self._drop(0)
+    def __init__(self, descriptor: int, filters: Sequence[Filter] = (), *, max_lines: int = MAX_LINES) -> None:
+        """Starts the thread; `descriptor` is not closed. The `filters` see a record before it counts for its kind."""
+        self._lines: Lines = Queue(max_lines)
+        super().__init__(self._lines)
+        self.limit = RateFilter()
+        every: Sequence[Filter] = (*filters, self.limit)
+        for one in every:
+            self.addFilter(one)
+        self.dropped = 0  # changed with the handler's lock
+        self._writer = _Writer(self, self._lines, descriptor)
+        self._writer.start()
 
     @property
     def lost_records(self) -> tuple[int, int]:
-        """How many records were not written since the start: those that found no room, and those above the rate."""
-        with self._news:
-            return self._lost, self._limit.suppressed
+        """How many records were not written since the start: those that were dropped, and those above the rate."""
+        return self.dropped + self._writer.failed, self.limit.suppressed
+
+    def prepare(self, record: logging.LogRecord) -> logging.LogRecord:
+        """Returns a record whose message is the line; raises Full before it formats one, so a flood costs little."""
+        if self._lines.full():
+            raise Full
+        line: logging.LogRecord = super().prepare(self._shorten(record))
+        return line
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802, ARG002 - the names are logging's
+        """Counts a record that found no room, or cannot be formatted."""
+        self.dropped += 1
 
     def flush(self) -> None:
-        """Awaits that all is written: for a second, since perhaps nobody reads it. Called at exit by logging."""
-        self._sum_up(math.inf)
-        with self._news:
-            self._news.wait_for(lambda: not self._lines and not self._writing, FLUSH_SECONDS)
-
-    def _drop(self, told: int) -> None:
-        """Counts a line that is not written; with the lock."""
-        self._dropped += told or 1
-        self._lost += not told
-
-    def _put(self, record: logging.LogRecord, told: int = 0) -> None:
-        with self._news:
-            if len(self._lines) >= self._max_lines:
-                self._drop(told)
-                return
-        content = f"{self.format(self._shorten(record))}\n".encode(errors="backslashreplace")
-        with self._news:
-            self._lines.append(_Line(content, told))
-            self._news.notify_all()
+        """Waits until everything is written, but not for long: perhaps nobody reads. At exit, logging calls it."""
+        with suppress(Full):
+            self._lines.put(_FLUSH, timeout=FLUSH_SECONDS)
+            with self._lines.all_tasks_done:
+                self._lines.all_tasks_done.wait_for(lambda: not self._lines.unfinished_tasks, FLUSH_SECONDS)
 
     def _shorten(self, record: logging.LogRecord) -> logging.LogRecord:
-        """Returns a copy that holds nothing but text of bounded length."""
+        """Returns a copy whose texts are of bounded length."""
         short = copy.copy(record)
         short.msg, short.args = record.getMessage()[:_MAX_TEXT_CHARACTERS], None
         if record.exc_info:
@@ -176,42 +139,54 @@ class QueuedHandler(logging.Handler):
             short.exc_text = text if len(text) <= _MAX_TEXT_CHARACTERS else f"    ...{text[-_MAX_TEXT_CHARACTERS:]}"
         short.exc_info = None
         for key, value in vars(short).items():
-            if key not in _STANDARD and isinstance(value, str):
+            if key not in STANDARD_ATTRIBUTES and isinstance(value, str):
                 setattr(short, key, value[:_MAX_TEXT_CHARACTERS])
         return short
 
-    def _write_all(self) -> None:
-        while True:
-            line = self._take()
-            if line and not write_whole(self._descriptor, line.content):
-                with self._news:
-                    self._drop(line.told)
-            self._sum_up(time.monotonic())
 
-    def _take(self) -> _Line | None:
-        """Awaits the next line; None when there may be something to sum up."""
-        with self._news:
-            self._writing = False
-            self._news.notify_all()
-            self._news.wait_for(lambda: self._lines, 1.0 if self._dropped or self._limit.is_counting else None)
-            self._writing = bool(self._lines)
-            return self._lines.popleft() if self._lines else None
+class _Writer(QueueListener):
+    """Writes the lines. Reports lost records at most once a second, and when no line has come for a second.
 
-    def _sum_up(self, now: float) -> None:
-        """Queues what was counted instead of written: a window when its second is over, drops once a second.
+    Never takes the handler's lock, because logging holds it at exit while it waits in `flush`.
+    """
 
-        Not more often: where nothing can be written, the line that tells so is dropped as well.
-        """
-        with self._news:
-            suppressed = self._limit.collect(now - 1.0)
-            tells = now >= self._told_at + 1.0 and len(self._lines) < self._max_lines // 2
-            dropped = self._dropped if tells else 0
-            self._dropped -= dropped
-            self._told_at = time.monotonic() if dropped else self._told_at
-        for record in suppressed:
-            self._put(record)
-        if dropped:
-            self._put(_make_record("records dropped", logging.WARNING, dropped=dropped), dropped)
+    def __init__(self, handler: QueuedHandler, lines: Lines, descriptor: int) -> None:
+        super().__init__(lines)
+        self.failed = 0  # records that could not be written
+        self._handler = handler
+        self._lines = lines
+        self._descriptor = descriptor
+        self._reported = 0  # of the records that were dropped
+        self._report_at = 0.0
+
+    def dequeue(self, block: bool) -> logging.LogRecord:  # noqa: FBT001 - logging calls it
+        try:
+            return self._lines.get(block, _REPORT_SECONDS)
+        except Empty:
+            self._report()
+            return self._lines.get(block)  # without a line, no record is lost either
+
+    def handle(self, record: logging.LogRecord) -> None:
+        if record is not _FLUSH:
+            self.failed += not self._write(record.getMessage())
+        if record is _FLUSH or time.monotonic() >= self._report_at:
+            self._report()
+
+    def _report(self) -> None:
+        self._report_at = time.monotonic() + _REPORT_SECONDS
+        for level, name, records in self._handler.limit.take_suppressed():
+            self.failed += not self._write_record("records suppressed", level, kind=name, suppressed=records)
+        dropped = self._handler.dropped + self.failed - self._reported
+        if dropped and self._write_record("records dropped", logging.WARNING, dropped=dropped):
+            self._reported += dropped
+
+    def _write_record(self, message: str, level: int, **values: object) -> bool:
+        record = logging.getLogRecordFactory()(__name__, level, "", 0, message, (), None)
+        vars(record).update(values)
+        return self._write(self._handler.format(record))
+
+    def _write(self, line: str) -> bool:
+        return write_whole(self._descriptor, f"{line}\n".encode(errors="backslashreplace"))
 
 
 def write_whole(descriptor: int, line: bytes) -> bool:
@@ -219,20 +194,8 @@ def write_whole(descriptor: int, line: bytes) -> bool:
     while line:
         try:
             line = line[os.write(descriptor, line) :]
-        except BlockingIOError:  # whoever shares the descriptor has made it non-blocking
+        except BlockingIOError:  # another process that has the descriptor has made it non-blocking
             select.select([], [descriptor], [])
         except (OSError, ValueError):
             return False
     return True
-
-
-def _wants_all(record: logging.LogRecord) -> bool:
-    if record.levelno <= logging.DEBUG:
-        return True
-    return record.levelno <= logging.INFO and logging.getLogger(record.name).isEnabledFor(logging.DEBUG)
-
-
-def _make_record(message: str, level: int, **values: object) -> logging.LogRecord:
-    record = logging.getLogRecordFactory()(__name__, level, "", 0, message, (), None)
-    vars(record).update(values)
-    return record

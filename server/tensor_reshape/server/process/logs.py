@@ -13,13 +13,13 @@ from google.protobuf.message import DecodeError
 from pythonjsonlogger.json import JsonFormatter
 
 from tensor_reshape.server.config import ConfigError
-from tensor_reshape.server.process.log_queue import QueuedHandler
+from tensor_reshape.server.process.log_queue import STANDARD_ATTRIBUTES, QueuedHandler
 from tensor_reshape.server.settings.observations import read_log_levels
 
 _LOGGER = logging.getLogger(__name__)
 _PACKAGE = "tensor_reshape.server"
 _STDERR = 2
-_STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+_STANDARD = STANDARD_ATTRIBUTES | {"message", "asctime", "taskName"}
 
 
 class TextFormatter(logging.Formatter):
@@ -49,9 +49,9 @@ def configure_logs(log_format: str, level: str, levels: str = "") -> None:
     Raises:
         ConfigError: `levels` are not of that form, or name a module that the server does not have.
     """
-    handler = QueuedHandler(_STDERR)  # not sys.stderr: whoever waits for it would hold its lock, also at exit
+    # Not sys.stderr: a thread that waits for it would hold its lock, also at exit.
+    handler = QueuedHandler(_STDERR, [demote_garbage])
     handler.setFormatter(_build_formatter(log_format))
-    handler.addFilter(demote_garbage)
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     logging.captureWarnings(capture=True)
     for name, other in _read_levels(levels).items():

@@ -22,7 +22,7 @@ from tensor_reshape.server.engine.heads import CallHead
 from tensor_reshape.server.security.certificates import Certificates
 from tensor_reshape.server.security.identities import IdentityPattern, read_identities
 from tensor_reshape.server.security.permissions import Permissions
-from tensor_reshape.server.security.reloads import RELOAD_SECONDS, Reloaded
+from tensor_reshape.server.security.reloads import Reloaded
 from tensor_reshape.server.security.tokens import Tokens
 
 AUTHORIZATION_KEY = "authorization"
@@ -56,7 +56,6 @@ class Access:
         gate = AccessGate(patterns, tokens, permissions, reads_certificates=config.tls_client_ca is not None)
         self.gates: tuple[Gate, ...] = (gate,) if config.authenticates else ()
         self._files: list[Reloaded[Any]] = [one for one in (self.certificates, tokens, permissions) if one is not None]
-        self._looked_at = 0.0  # by `time.monotonic`
 
     def build_credentials(self) -> grpc.ServerCredentials | None:
         """Returns what one address is served with; None: plain text."""
@@ -67,15 +66,8 @@ class Access:
         """Returns the context of a connection that is not the core's, with the current certificates; None: no TLS."""
         return None if self.certificates is None else self.certificates.find_context
 
-    def look(self, now: float) -> None:
-        """Reads again what has changed; to be called often, on one thread.
-
-        Args:
-            now: by `time.monotonic`.
-        """
-        if now - self._looked_at < RELOAD_SECONDS:
-            return
-        self._looked_at = now
+    def look(self) -> None:
+        """Reads again what has changed; to be called every RELOAD_SECONDS, on one thread."""
         for one in self._files:
             one.look()
 

@@ -15,14 +15,15 @@ import signal
 from collections.abc import Callable, Mapping
 from enum import Enum, auto
 
+from tensor_reshape.server.process.heartbeats import BEAT_SECONDS
 from tensor_reshape.server.workers.messages import BEAT, LEAVING, REFUSAL, STOP_MARGIN_SECONDS, Order
 from tensor_reshape.server.workers.processes import WorkerProcess
 
 START_SECONDS = 60.0
 """How long a worker may take from its start to its first heartbeat. Imports take seconds where processors are few."""
 
-SILENCE_SECONDS = 1.0
-"""How long a worker that serves may send no heartbeat until its threads are looked at: two heartbeats."""
+SILENCE_SECONDS = 2.5 * BEAT_SECONDS
+"""How long a worker that serves may send no heartbeat until its threads are looked at: one may be missing."""
 
 IDLE_SECONDS = 1.0
 """How long it may then be idle. A worker that copies gigabytes is silent for half a minute, but it is not idle."""

@@ -23,7 +23,8 @@ from urllib.parse import quote
 
 from tensor_reshape.server.config import STOP_SIGNALS, Config, ConfigError
 from tensor_reshape.server.introductions import announce
-from tensor_reshape.server.metrics.tallies import Layout, Tally, make_memory
+from tensor_reshape.server.metrics.tallies import Tally
+from tensor_reshape.server.process.signals import catch_signals
 from tensor_reshape.server.runner import list_methods
 from tensor_reshape.server.transport.listeners import hold
 from tensor_reshape.server.workers.messages import Order
@@ -53,21 +54,22 @@ def supervise(config: Config) -> None:
         share = config.for_worker(tuple(_hold(address, stack) for address in config.listen), health, http)
         prefix = stack.enter_context(_reserve_private_addresses(share))
         numbers = range(1, config.workers + 1)
-        layout = None if config.metrics_listen is None else Layout(list_methods())
         slots = [
             Slot(
                 Order(
                     number=number,
                     config=share,
                     private_address=f"{prefix}{number}",
-                    tally=None if layout is None else make_memory(layout),
+                    tally=None if config.metrics_listen is None else os.memfd_create("tensor-reshape-metrics"),
                 )
             )
             for number in numbers
         ]
         for slot in slots:
             stack.enter_context(closing(slot))  # whatever ends the supervisor, no worker is left
-        metrics_address = None if layout is None else stack.enter_context(_show_metrics(config, layout, slots))
+        metrics_address = None
+        if config.metrics_listen is not None:
+            metrics_address = stack.enter_context(_show_metrics(config, config.metrics_listen, slots))
         ports = {
             "health_address": share.health_listen,
             "http_address": share.http_listen,
@@ -76,20 +78,20 @@ def supervise(config: Config) -> None:
         Supervisor(slots, partial(announce, share.listen, config, **ports)).run()
 
 
-def _show_metrics(config: Config, layout: Layout, slots: Sequence[Slot]) -> AbstractContextManager[str]:
+def _show_metrics(config: Config, address: str, slots: Sequence[Slot]) -> AbstractContextManager[str]:
     """Shows what the workers count, which is in memory of this process as well, and yields where.
 
     No worker is asked or waited for.
 
-    The port has a thread of its own here. What strangers can have it do is bounded, and keeps no tick waiting for long.
+    The port has threads of its own here. What strangers can have it do is bounded, and keeps no tick waiting for long.
 
     Raises:
         ConfigError: the address cannot be bound.
     """
-    from tensor_reshape.server.metrics.expositions import Source  # noqa: PLC0415 - what shows metrics takes memory
-    from tensor_reshape.server.metrics.http_ports import serve_metrics  # noqa: PLC0415 - and time to import
+    from tensor_reshape.server.metrics.expositions import Source, build_registry  # noqa: PLC0415 - what shows metrics
+    from tensor_reshape.server.metrics.http_ports import serve_metrics  # noqa: PLC0415 - takes memory, and time to import
 
-    tallies = [Tally(layout, slot.order.tally) for slot in slots]
+    tallies = [Tally(list_methods(), slot.order.tally) for slot in slots]
 
     def list_sources() -> list[Source]:
         return [
@@ -97,7 +99,7 @@ def _show_metrics(config: Config, layout: Layout, slots: Sequence[Slot]) -> Abst
             for slot, tally in zip(slots, tallies, strict=True)
         ]
 
-    return serve_metrics(config, layout, list_sources)
+    return serve_metrics(address, build_registry(config, list_sources))
 
 
 class Supervisor:
@@ -118,7 +120,7 @@ class Supervisor:
         Raises:
             ConfigError: a worker ended before all of them served, or cannot be started again and no other serves.
         """
-        with _catch_signals() as signals:
+        with catch_signals((*STOP_SIGNALS, signal.SIGCHLD)) as signals:
             self._advance(0)  # starts the workers
             while not self._stopping or any(slot.pid for slot in self._slots):
                 self._tick(signals)
@@ -178,25 +180,6 @@ class Supervisor:
         if not any(other.serves for other in self._slots):
             raise ConfigError(slot.refusal)
         _LOGGER.error("worker cannot be started", extra={"reason": slot.refusal})
-
-
-@contextmanager
-def _catch_signals() -> Iterator[int]:
-    """Yields a descriptor that brings the numbers of signals, a byte each.
-
-    So a signal that comes just before `select` ends its wait as well: a handler's flag would be seen a tick later.
-    """
-    reader, writer = os.pipe()
-    os.set_blocking(writer, False)  # `set_wakeup_fd` demands it: a handler must not wait for room in the pipe
-    signal.set_wakeup_fd(writer)
-    for number in (*STOP_SIGNALS, signal.SIGCHLD):
-        signal.signal(number, lambda *_: None)  # without a handler of Python's nothing is written
-    try:
-        yield reader
-    finally:
-        signal.set_wakeup_fd(-1)
-        os.close(reader)
-        os.close(writer)
 
 
 def _reap() -> Iterator[tuple[int, int]]:

@@ -9,6 +9,7 @@ import ctypes
 import logging
 import os
 import pickle
+import select
 import signal
 import sys
 import threading
@@ -16,13 +17,13 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from queue import SimpleQueue
 
 from tensor_reshape.server.config import STOP_SIGNALS, ConfigError
-from tensor_reshape.server.metrics.tallies import Layout, Tally
-from tensor_reshape.server.process.heartbeats import run_heartbeat
+from tensor_reshape.server.metrics.tallies import Tally
+from tensor_reshape.server.process.heartbeats import Heartbeat
 from tensor_reshape.server.process.logs import configure_logs
-from tensor_reshape.server.runner import Causes, Runner, await_cause, ignore_signals, list_methods, stop
+from tensor_reshape.server.process.signals import catch_signals, ignore_signals
+from tensor_reshape.server.runner import Runner, list_methods, stop
 from tensor_reshape.server.service.backend import import_gather
 from tensor_reshape.server.workers.messages import BEAT, LEAVING, MAX_REFUSAL_BYTES, REFUSAL, Order
 
@@ -50,26 +51,25 @@ def work(messages: int) -> None:
 
 
 def _serve(order: Order, send: Callable[[bytes], None]) -> None:
-    stops: Causes = SimpleQueue()
-    hurries: Causes = SimpleQueue()
     # A service manager may signal every process of the service, some of them twice (SIGTERM, then SIGHUP), and the
     # supervisor passes on that it is to stop. So only SIGTERM stops a worker, and no second signal means hurry here, as
     # it does to a server without workers: HURRY does.
-    for number in {*STOP_SIGNALS} - {signal.SIGTERM}:
-        signal.signal(number, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, lambda *_: stops.put("SIGTERM"))
-    runner = Runner(order.config, private_address=order.private_address)
-    if order.tally is not None:
-        runner.count_into(Tally(Layout(list_methods()), order.tally))
-    import_gather()  # now, while nobody waits for this process: it may replace one of many that serve
-    runner.start()
-    threading.Thread(target=_follow_supervisor, args=(stops, hurries, order.stop_seconds), daemon=True).start()
-    with run_heartbeat(runner.count_begun, order.private_address, partial(send, BEAT)):
-        cause = await_cause(stops)
-        # Before anything is stopped: from here on the supervisor expects the end instead of heartbeats.
-        send(LEAVING)
-        stop(runner, cause, hurries)
-    ignore_signals()  # the supervisor passes on each that it gets
+    ignore_signals({*STOP_SIGNALS} - {signal.SIGTERM})
+    with catch_signals((signal.SIGTERM,)) as signals:
+        runner = Runner(order.config, private_address=order.private_address)
+        if order.tally is not None:
+            runner.count_into(Tally(list_methods(), order.tally))
+        import_gather()  # now, while nobody waits for this process: it may replace one of many that serve
+        runner.start()
+        with Heartbeat(runner.count_begun, order.private_address, partial(send, BEAT)) as heartbeat:
+            # Nothing but its end comes by standard input before the worker stops.
+            while not (ready := select.select([signals, _STDIN], [], [], heartbeat.beat())[0]):
+                pass
+            # Before anything is stopped: from here on the supervisor expects the end instead of heartbeats.
+            send(LEAVING)
+        cause = "SIGTERM" if signals in ready else "no supervisor"
+        stop(runner, cause, partial(_follow_supervisor, order.stop_seconds))
+    ignore_signals(STOP_SIGNALS)  # the supervisor passes on each that it gets
 
 
 def _resume_when_orphaned() -> None:
@@ -79,13 +79,12 @@ def _resume_when_orphaned() -> None:
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGCONT)
 
 
-def _follow_supervisor(stops: Causes, hurries: Causes, stop_seconds: float) -> None:
-    """Passes HURRY on; at the end of standard input stops the worker, and ends it when it does not stop in time."""
+def _follow_supervisor(stop_seconds: float, hurry: threading.Event) -> None:
+    """Passes HURRY on. When the supervisor is gone, ends a worker that does not stop in time."""
     while os.read(_STDIN, 1):
-        hurries.put("supervisor")
-    stops.put("no supervisor")
+        hurry.set()
     time.sleep(stop_seconds)
-    os._exit(1)  # not sys.exit, which ends this thread alone; the supervisor would have sent SIGKILL by now
+    os._exit(1)  # not sys.exit, which ends only this thread; the supervisor would have sent SIGKILL by now
 
 
 def _send(messages: int, message: bytes) -> None:
