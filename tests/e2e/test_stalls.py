@@ -1,10 +1,10 @@
 """Streams that stall, and streams that end early: what they took comes back, and the next call is served."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import grpc
 import pytest
@@ -14,7 +14,7 @@ from raw_streams import SIX, STRIDED, RawStream, begin, chunk, open_stream
 from remote_refusals import read_retry_seconds
 from tensor_reshape.client import LimitError, Reason
 from tensor_reshape.server.config import Config
-from tensor_reshape.server.engine.engine import Effects, Engine
+from tensor_reshape.server.engine.engine import Engine
 from tensor_reshape.server.engine.lifecycle import TRICKLE_BYTES_PER_SECOND
 from tensor_reshape.server.runner import Runner
 
@@ -29,16 +29,18 @@ class Watched:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._sweep = engine.sweep
         self._news = threading.Condition()
-        engine.sweep = self.sweep  # type: ignore[method-assign]
+        for name in ("end", "release"):  # by one of them, a call gives back what it has
+            setattr(engine, name, self._watch(getattr(engine, name)))
 
-    def sweep(self) -> Effects:
-        """Sweeps as ever, many times a second, and has those look who wait."""
-        effects = self._sweep()
-        with self._news:
-            self._news.notify_all()
-        return effects
+    def _watch(self, event: Callable[..., Any]) -> Callable[..., Any]:
+        def tell(*args: Any, **options: Any) -> Any:  # noqa: ANN401 - as the event
+            outcome = event(*args, **options)
+            with self._news:
+                self._news.notify_all()
+            return outcome
+
+        return tell
 
     def await_idle(self) -> int:
         """Returns what is still accounted when no call is under way."""

@@ -1,0 +1,38 @@
+"""Signals come as bytes of a descriptor, so that a process can wait for them and for anything else."""
+
+import os
+import signal
+from collections.abc import Iterator
+
+import pytest
+
+from tensor_reshape.server.process.signals import catch_signals, ignore_signals
+
+NUMBER = signal.SIGUSR1
+
+
+@pytest.fixture(autouse=True)
+def _restored() -> Iterator[None]:
+    before = signal.getsignal(NUMBER)
+    yield
+    signal.signal(NUMBER, before)
+
+
+def test_a_signal_is_a_byte_of_the_descriptor():
+    with catch_signals((NUMBER,)) as signals:
+        for _ in range(2):
+            signal.raise_signal(NUMBER)
+        assert os.read(signals, 8) == bytes([NUMBER] * 2)
+
+
+def test_the_descriptor_is_closed_with_the_block():
+    with catch_signals((NUMBER,)) as signals:
+        os.fstat(signals)
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(signals)
+
+
+def test_a_signal_that_is_ignored_changes_nothing():
+    with catch_signals((NUMBER,)):
+        ignore_signals((NUMBER,))
+    signal.raise_signal(NUMBER)
