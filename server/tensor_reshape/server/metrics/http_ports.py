@@ -22,7 +22,7 @@ from prometheus_client.registry import Collector
 
 from tensor_reshape.server.transport.listeners import take
 
-CONNECTIONS_PER_SECOND = 20
+CONNECTIONS_PER_SECOND = 10
 """How many connections are taken; the others wait. A few scrapers ask every few seconds, and a page takes 5 ms."""
 
 REQUEST_SECONDS = 2.0
