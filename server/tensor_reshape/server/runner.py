@@ -114,7 +114,7 @@ class Runner:
         # Quotas last: they count for callers whom the others have named, and let in.
         passed = Gates((*self._watchers.gates, *self._access.gates, *gates, *build_quotas(config)))
         served = _build_service(config, methods, (*self._watchers.observers, *observers), passed)
-        self._engine, self._perform, self._pools = served.engine, served.perform, served.pools
+        self._engine, self._pools = served.engine, served.pools
         self._health = Health()
         health = self._health.build_methods(build_probes(self._health.is_serving))
         introspection = self._build_introspection()
@@ -219,7 +219,7 @@ class Runner:
         memory = MemoryReturner(COST_FACTOR * self._config.max_message_bytes // 2)
         housekeeper.add(SWEEP_SECONDS, self._sweep)
         housekeeper.add(LOOK_SECONDS, self._end_if_deaf)
-        housekeeper.add(LOOK_SECONDS, lambda: self._side_ports.look(time.monotonic(), self._server.turns))
+        housekeeper.add(SWEEP_SECONDS, lambda: self._side_ports.look(time.monotonic(), self._server.turns))
         housekeeper.add(CHECK_SECONDS, lambda: memory.look(self._engine.used_bytes, time.monotonic()))
         housekeeper.add(RELOAD_SECONDS, self._access.look)
         return housekeeper

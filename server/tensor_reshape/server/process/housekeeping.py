@@ -14,10 +14,10 @@ from tensor_reshape.runtime.allocators import release_freed_memory
 from tensor_reshape.server.process.logs import flush_logs
 
 SWEEP_SECONDS = 0.05
-"""How often calls without progress are looked for, while there are calls."""
+"""How often calls without progress are looked for, while the service has calls."""
 
 IDLE_SECONDS = 0.25
-"""How often the housekeeper looks for something to do while there is no call: each time costs 0.1 ms."""
+"""How often the housekeeper looks for something to do otherwise: each time costs 0.1 ms."""
 
 QUIET_SECONDS = 5.0
 """How long calls must have taken little memory until what has been freed goes back to the system."""
@@ -93,18 +93,15 @@ class _Duty:
 class Housekeeper:
     """One thread for everything that is to be done from time to time."""
 
-    def __init__(self, is_idle: Callable[[], bool]) -> None:
-        """Has nothing to do; `is_idle` returns whether there is no call, so that it wakes up less often."""
-        self._is_idle = is_idle
+    def __init__(self, is_calm: Callable[[], bool]) -> None:
+        """Has nothing to do yet; wakes up every SWEEP_SECONDS, or every IDLE_SECONDS while `is_calm` returns True."""
+        self._is_calm = is_calm
         self._duties: list[_Duty] = []
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="housekeeping", daemon=True)
 
     def add(self, seconds: float, do: Callable[[], object]) -> None:
-        """Adds what is to be done in this interval, before `start`; it must not block.
-
-        While there is no call, an interval below IDLE_SECONDS becomes that.
-        """
+        """Adds what is to be done in this interval, or later while it is calm; before `start`. It must not block."""
         self._duties.append(_Duty(seconds, do))
 
     def start(self) -> None:
@@ -116,7 +113,7 @@ class Housekeeper:
         self._stopped.set()
 
     def _run(self) -> None:
-        while not self._stopped.wait(IDLE_SECONDS if self._is_idle() else SWEEP_SECONDS):
+        while not self._stopped.wait(IDLE_SECONDS if self._is_calm() else SWEEP_SECONDS):
             now = time.monotonic()
             for duty in self._duties:
                 if now < duty.due_at:
