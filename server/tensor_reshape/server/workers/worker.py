@@ -1,11 +1,10 @@
 """A worker: one of the processes that serve the same ports for a supervisor. What passes between them is in `messages`.
 
-- It reads its order from standard input, serves, and sends a heartbeat as long as calls are taken up.
+- It reads its order from standard input, serves, and sends heartbeats as long as it does.
 - It stops gracefully at SIGTERM, and when the supervisor is gone; then it ends itself if that takes too long.
 - It ends at once, with a REFUSAL, where it cannot serve what was ordered.
 """
 
-import ctypes
 import logging
 import os
 import pickle
@@ -20,14 +19,12 @@ from queue import SimpleQueue
 
 from tensor_reshape.server.config import STOP_SIGNALS, ConfigError
 from tensor_reshape.server.metrics.tallies import Layout, Tally
-from tensor_reshape.server.process.heartbeats import run_heartbeat
 from tensor_reshape.server.process.logs import configure_logs
 from tensor_reshape.server.runner import Causes, Runner, await_cause, ignore_signals, list_methods, stop
 from tensor_reshape.server.service.backend import import_gather
 from tensor_reshape.server.workers.messages import BEAT, LEAVING, MAX_REFUSAL_BYTES, REFUSAL, Order
 
 _STDIN = 0
-_PR_SET_PDEATHSIG = 1  # of <linux/prctl.h>; there are workers on Linux alone
 
 
 def work(messages: int) -> None:
@@ -36,8 +33,8 @@ def work(messages: int) -> None:
     Args:
         messages: the descriptor of the pipe that the supervisor reads.
     """
+    os.set_blocking(messages, False)  # nothing in this process waits for the supervisor
     send = partial(_send, messages)
-    _resume_when_orphaned()
     with open(_STDIN, "rb", buffering=0, closefd=False) as orders:  # unbuffered and left open: HURRY may follow
         order: Order = pickle.load(orders)  # noqa: S301 - the supervisor's own bytes
     configure_logs(order.config.log_format, order.config.log_level, order.config.log_levels)
@@ -58,25 +55,18 @@ def _serve(order: Order, send: Callable[[bytes], None]) -> None:
     for number in {*STOP_SIGNALS} - {signal.SIGTERM}:
         signal.signal(number, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, lambda *_: stops.put("SIGTERM"))
-    runner = Runner(order.config, private_address=order.private_address)
+    runner = Runner(order.config, shares_ports=True)
     if order.tally is not None:
         runner.count_into(Tally(Layout(list_methods()), order.tally))
     import_gather()  # now, while nobody waits for this process: it may replace one of many that serve
+    runner.beat(partial(send, BEAT))
     runner.start()
     threading.Thread(target=_follow_supervisor, args=(stops, hurries, order.stop_seconds), daemon=True).start()
-    with run_heartbeat(runner.count_begun, order.private_address, partial(send, BEAT)):
-        cause = await_cause(stops)
-        # Before anything is stopped: from here on the supervisor expects the end instead of heartbeats.
-        send(LEAVING)
-        stop(runner, cause, hurries)
+    cause = await_cause(stops)
+    # Before anything is stopped: from here on the supervisor expects the end instead of heartbeats.
+    send(LEAVING)
+    stop(runner, cause, hurries)
     ignore_signals()  # the supervisor passes on each that it gets
-
-
-def _resume_when_orphaned() -> None:
-    """Has the system resume this process when the supervisor dies: suspended, it would not see the end of its input."""
-    # No race with a supervisor that is dead already: standard input has ended, and this process is not suspended yet.
-    # The death that counts is that of the thread which started this process: the supervisor's main thread.
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGCONT)
 
 
 def _follow_supervisor(stops: Causes, hurries: Causes, stop_seconds: float) -> None:
@@ -89,7 +79,8 @@ def _follow_supervisor(stops: Causes, hurries: Causes, stop_seconds: float) -> N
 
 
 def _send(messages: int, message: bytes) -> None:
-    with suppress(BrokenPipeError):  # the supervisor is gone; `_follow_supervisor` sees that
+    # The supervisor is gone, which `_follow_supervisor` sees; or it is suspended, and the pipe is full.
+    with suppress(BrokenPipeError, BlockingIOError):
         os.write(messages, message)
 
 
