@@ -131,7 +131,6 @@ class Config(ObservationSettings, CallerSettings, QuotaSettings, BoundSettings, 
         """What the rules and the backend are bounded by."""
         # protobuf counts in 31 bits, and the header of an answer has to fit beside its tensor.
         return Limits(
-            max_rank=self.max_rank,
             max_output_bytes=min(self.max_message_bytes, MAX_PROTOBUF_BYTES - MAX_HEADER_BYTES),
             max_tensor_bytes=self.max_tensor_bytes,
         )

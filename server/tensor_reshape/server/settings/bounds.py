@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated
 
-from tensor_reshape.rules.limits import MAX_MESSAGE_BYTES, MAX_PROTOBUF_BYTES, MAX_RANK, MAX_TENSOR_BYTES
+from tensor_reshape.rules.limits import MAX_MESSAGE_BYTES, MAX_PROTOBUF_BYTES, MAX_TENSOR_BYTES
 from tensor_reshape.server.settings.declarations import Declaration
 
 LEAST_BUDGET_FACTOR = 8
@@ -41,8 +41,6 @@ class BoundSettings:
             system_default="1 GiB, or half of what the system leaves",
         ),
     ] = MEMORY_BUDGET_BYTES
-
-    max_rank: Annotated[int, Declaration(help="The largest rank of Reshape-1.", least=1, most=MAX_RANK)] = MAX_RANK
 
     max_calls: Annotated[int, Declaration(help="Calls under way at once.", least=1)] = 2048
 
