@@ -112,7 +112,7 @@ def serve(*, check_config: bool, **values: Any) -> None:
     number of bytes, KiB, MiB, GiB or TiB: 64MiB.
     """
     try:
-        configure_logs(values["log_format"], values["log_level"], values["log_levels"])
+        configure_logs(values["log_format"], values["log_level"])
         if check_config:
             _check(values)
             return

@@ -37,7 +37,7 @@ def work(messages: int) -> None:
     send = partial(_send, messages)
     with open(_STDIN, "rb", buffering=0, closefd=False) as orders:  # unbuffered and left open: HURRY may follow
         order: Order = pickle.load(orders)  # noqa: S301 - the supervisor's own bytes
-    configure_logs(order.config.log_format, order.config.log_level, order.config.log_levels)
+    configure_logs(order.config.log_format, order.config.log_level)
     _label_records(order.number)
     try:
         _serve(order, send)
