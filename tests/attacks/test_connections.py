@@ -3,11 +3,15 @@
 import socket
 import time
 
+import pytest
+
 from http2 import PREFACE, Connection, frame
+from in_process import run_runner
 from plain_requests import STATIC_RESHAPE, build_static_request
 from polite_clients import run_polite_clients
 from server_processes import run_server
 from strangers import call_anew, connect, retry
+from tensor_reshape.server.transport import options
 
 SECONDS = 60.0  # less than what the transport has by default for each of these
 AGE_SECONDS = 1
@@ -41,25 +45,30 @@ def call_on(connection: Connection) -> str:
     return connection.call(STATIC_RESHAPE, build_static_request()).status
 
 
-def test_connections_without_a_greeting_are_closed():
-    with run_server("--handshake-seconds", "1") as server:
+def test_connections_without_a_greeting_are_closed(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(options, "HANDSHAKE_SECONDS", 1.0)
+    with run_runner() as runner:
+        (address,) = runner.addresses
         for content in (b"", PREFACE[:10], PREFACE):
-            with connect(server.address, content) as stranger:
+            with connect(address, content) as stranger:
                 assert await_end(stranger) < SECONDS, content
-        assert call_anew(server.address)
+        assert call_anew(address)
 
 
-def test_connections_without_a_call_are_closed():
-    with run_server("--max-connection-idle-seconds", "1") as server:
-        with Connection(server.address) as connection:
+def test_connections_without_a_call_are_closed(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(options, "IDLE_SECONDS", 1.0)
+    with run_runner() as runner:
+        (address,) = runner.addresses
+        with Connection(address) as connection:
             assert connection.call(STATIC_RESHAPE, build_static_request()).is_ok
             assert connection.await_(lambda: bool(connection.closed))
-        assert call_anew(server.address)
+        assert call_anew(address)
 
 
-def test_only_peers_that_answer_pings_keep_their_connection():
-    with run_server("--keepalive-seconds", "1") as server, Connection(server.address) as polite:
-        with connect(server.address, PREFACE + SETTINGS) as stranger:
+def test_only_peers_that_answer_pings_keep_their_connection(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(options, "KEEPALIVE_SECONDS", 1.0)
+    with run_runner() as runner, Connection(runner.addresses[0]) as polite:
+        with connect(runner.addresses[0], PREFACE + SETTINGS) as stranger:
             assert await_end(stranger) < SECONDS
         assert not polite.closed
         assert polite.call(STATIC_RESHAPE, build_static_request()).is_ok

@@ -81,7 +81,7 @@ def test_a_server_whose_serving_thread_has_ended_ends_with_1():
 
 def test_descriptors_that_strangers_hold_come_back():
     limits = {resource.RLIMIT_NOFILE: 64}
-    with run_bare_server("--handshake-seconds", "2", limits=limits) as server:
+    with run_bare_server(limits=limits) as server:
         strangers = [connect(server.address) for _ in range(100)]
         assert retry(lambda: call_anew(server.address))
         assert server.process.poll() is None

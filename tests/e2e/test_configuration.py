@@ -6,18 +6,18 @@ import sys
 from pathlib import Path
 
 import click
-import numpy as np
 import pytest
 
 from command_line import run_module
 from server_processes import ServerProcess, run_server
-from tensor_reshape.client import Client, LimitError
+from tensor_reshape.client import Client
 from tensor_reshape.server.__main__ import serve
 
 
-def ask_rank(address: str, rank: int) -> tuple[int, ...]:
+def find_limit(address: str) -> int:
+    """Returns the largest tensor that a server takes on a stream."""
     with Client(address) as client:
-        return client.infer_shape([1] * rank, [1], special_zero=False, operation="reshape").known
+        return client.server_info().limits.max_tensor_bytes
 
 
 @pytest.mark.parametrize(
@@ -46,14 +46,12 @@ def test_a_path_of_the_wrong_kind_is_a_usage_error(tmp_path: Path):
 
 
 def test_the_environment_names_addresses_and_sets_limits(tmp_path: Path):
-    env = {"TENSOR_RESHAPE_LISTEN": f"127.0.0.1:0 unix:{tmp_path}/s", "TENSOR_RESHAPE_MAX_RANK": "3"}
+    env = {"TENSOR_RESHAPE_LISTEN": f"127.0.0.1:0 unix:{tmp_path}/s", "TENSOR_RESHAPE_MAX_TENSOR_BYTES": "3000"}
     command = [sys.executable, "-m", "tensor_reshape.server", "--log-format", "json", "--drain-seconds", "0"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ, **env}) as process:
         server = ServerProcess(process)
         server.read_addresses(2)
-        assert [ask_rank(address, 3) for address in server.addresses] == [(1,), (1,)]
-        with pytest.raises(LimitError):
-            ask_rank(server.address, 4)
+        assert [find_limit(address) for address in server.addresses] == [3000, 3000]
         assert server.stop() == 0
 
 
@@ -63,7 +61,5 @@ def test_a_bad_value_in_the_environment_is_refused():
 
 
 def test_a_flag_wins_over_the_environment():
-    with run_server("--max-rank", "4", env={"TENSOR_RESHAPE_MAX_RANK": "3"}) as server:
-        assert ask_rank(server.address, 4) == (1,)
-        with Client(server.address) as client:  # the limit is not for the operations of the specification
-            assert client.static_reshape(np.zeros((1, 1, 1), np.float32), [1] * 12, special_zero=False).ndim == 12
+    with run_server("--max-tensor-bytes", "4000", env={"TENSOR_RESHAPE_MAX_TENSOR_BYTES": "3000"}) as server:
+        assert find_limit(server.address) == 4000

@@ -10,9 +10,12 @@ import grpc
 import pytest
 
 from http2 import Connection, grpc_message
+from in_process import ANY_PORT, run_runner
 from plain_requests import INFER, INFERRED, STATIC_RESHAPE, build_static_request
 from remote_refusals import catch_status, send_raw
 from server_processes import ServerProcess, run_server
+from tensor_reshape.server.config import Config
+from tensor_reshape.server.transport import options
 from tensor_reshape.wire.methods import SERVICE, STREAM_RESHAPE
 
 NO_ERROR, ENHANCE_YOUR_CALM = 0, 11  # of RFC 9113, 7
@@ -22,8 +25,7 @@ CHANNELS, CALLERS = 4, 4  # and callers of each
 @pytest.fixture
 def short_lived(start_for_file: Callable[..., ServerProcess]) -> ServerProcess:
     """A server on which connections grow old soon."""
-    flags = ("--max-connection-age-seconds", "0.5", "--max-connection-age-grace-seconds", "1")
-    return start_for_file(*flags)
+    return start_for_file("--max-connection-age-seconds", "0.5")
 
 
 def await_goaway(connection: Connection) -> tuple[int, str]:
@@ -32,19 +34,21 @@ def await_goaway(connection: Connection) -> tuple[int, str]:
     return int.from_bytes(connection.goaway[4:8], "big"), connection.goaway[8:].decode()
 
 
-def test_an_old_connection_ends_with_its_calls_or_grace(short_lived: ServerProcess):
-    with (
-        Connection(short_lived.address) as busy,
-        Connection(short_lived.address) as idle,
-        Connection(short_lived.address) as endless,
-    ):
-        endless.open(STREAM_RESHAPE.path)
+def test_an_old_connection_ends_with_its_calls(short_lived: ServerProcess):
+    with Connection(short_lived.address) as busy, Connection(short_lived.address) as idle:
         stream = busy.open(STATIC_RESHAPE)
         assert idle.call(STATIC_RESHAPE, build_static_request()).is_ok
         assert await_goaway(busy) == (NO_ERROR, "max_age")
         busy.send_data(stream, grpc_message(build_static_request()), end=True)
         assert busy.await_end(stream).is_ok
         assert idle.await_(lambda: bool(idle.closed))
+
+
+def test_an_old_connection_ends_with_its_grace(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(options, "AGE_GRACE_SECONDS", 1.0)
+    config = Config(listen=(ANY_PORT,), max_connection_age_seconds=0.5, drain_seconds=0, grace_seconds=0)
+    with run_runner(config) as runner, Connection(runner.addresses[0]) as endless:
+        endless.open(STREAM_RESHAPE.path)
         assert await_goaway(endless) == (NO_ERROR, "max_age")
         assert endless.await_(lambda: bool(endless.closed))
 

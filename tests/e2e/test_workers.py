@@ -3,7 +3,6 @@
 import os
 import select
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -15,10 +14,8 @@ import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from certificates import issue_certificates
 from command_line import Outcome, run_module
 from interruptions import Figures, keep_calling
-from meters import read_descriptors
 from remote_refusals import send_raw
 from server_processes import ServerProcess, run_server
 from tensor_reshape.client import Client, HealthStatus
@@ -27,17 +24,6 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs ports tha
 
 TWO = ("--workers", "2")
 END_SECONDS = 60
-# Has a child that ends with standard input, then becomes the server.
-ADOPT = """
-import os, sys
-
-child = os.fork()
-if not child:
-    sys.stdin.read()
-    os._exit(0)
-print(child, flush=True)
-os.execv(sys.executable, [sys.executable, "-m", "tensor_reshape.server", *sys.argv[1:]])
-"""
 _Response = health_pb2.HealthCheckResponse
 
 
@@ -155,59 +141,13 @@ def await_end(pid: int) -> None:
         os.close(descriptor)
 
 
-def test_no_worker_outlives_a_killed_supervisor_not_even_suspended():
+def test_no_worker_outlives_a_killed_supervisor():
     with run_server(*TWO) as server:
         workers = find_pid(server, 1), find_pid(server, 2)
-        os.kill(workers[0], signal.SIGSTOP)
         server.process.kill()
         for pid in workers:
             await_end(pid)
     assert [record["cause"] for record in server.records if record["message"] == "stopping"] == ["no supervisor"] * 2
-
-
-def test_children_that_the_supervisor_did_not_start_are_reaped():
-    # As process 1 of a container it becomes the parent of orphans. Here it has a child from before it was the server.
-    flags = ["--listen", "127.0.0.1:0", "--log-format", "json", "--drain-seconds", "0", *TWO]
-    command = [sys.executable, "-c", ADOPT, *flags]
-    pipe = subprocess.PIPE
-    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        child = int(process.stdout.readline())
-        server = ServerProcess(process)
-        server.read_addresses(1)
-        process.stdin.close()
-        while Path(f"/proc/{child}").exists():  # as long as it is not waited for; the end of that is no event
-            time.sleep(0.01)
-        assert server.stop() == 0
-
-
-def find_private_sockets(server: ServerProcess) -> list[str]:
-    """Returns the unix sockets on which the workers of a server listen."""
-    inodes = {what for worker in (1, 2) for what in read_descriptors(find_pid(server, worker)).values()}
-    rows = [row.split() for row in Path("/proc/net/unix").read_text().splitlines()[1:]]
-    return [row[7] for row in rows if len(row) > 7 and f"socket:[{row[6]}]" in inodes]
-
-
-@pytest.mark.parametrize("is_deep", [False, True], ids=["a plain directory", "a directory too deep for sockets"])
-def test_private_sockets_are_closed_to_others(tmp_path: Path, is_deep: bool):
-    files = issue_certificates(tmp_path)
-    flags = [*TWO, "--tls-certificate", str(files.server), "--tls-key", str(files.server_key)]
-    flags += [] if is_deep else ["--tls-client-ca", str(files.authority)]
-    known = grpc.ssl_channel_credentials(
-        *(path.read_bytes() for path in (files.authority, files.client_key, files.client))
-    )
-    temporary = tmp_path / ("t" * 100 if is_deep else "t")
-    temporary.mkdir()
-    with run_server(*flags, env={"TMPDIR": str(temporary)}) as server:
-        with Client(server.address, credentials=known) as client:
-            assert client.check_health() is HealthStatus.SERVING
-        (directory,) = {Path(path).parent for path in find_private_sockets(server)}
-        assert directory.stat().st_mode & 0o077 == 0
-        assert directory.parent == (Path("/dev/shm") if is_deep else temporary)
-        server.stop()
-    assert not directory.exists()
-    assert not list(temporary.iterdir())
 
 
 def test_an_error_of_all_workers_is_one_line(tmp_path: Path):

@@ -35,7 +35,7 @@ def test_every_fault_has_its_line(tmp_path: Path):
         taken = [f"127.0.0.1:{one.getsockname()[1]}" for one in sockets]
         others = ("--health-listen", taken[1], "--http-listen", taken[2], "--metrics-listen", taken[3])
         outcome = check(
-            *("--listen", taken[0], "--listen", "nowhere", *others, "--max-rank", "65", "--max-message-bytes", "16M"),
+            *("--listen", taken[0], "--listen", "nowhere", *others, "--max-calls", "0", "--max-message-bytes", "16M"),
             *("--tls-certificate", junk, "--tls-key", key, "--token-file", junk, "--memory-budget-bytes", "1KiB"),
             env={"TENSOR_RESHAPE_THREADS": "0"},
         )
@@ -45,7 +45,7 @@ def test_every_fault_has_its_line(tmp_path: Path):
     faults = "\n".join(outcome.errors)
     for told in (
         "'--threads'",
-        "'--max-rank': 65 is not in the range",
+        "'--max-calls': 0 is not in the range",
         "write 16MiB (16777216 bytes) or 16000000",
         "cannot listen on 'nowhere'",
         *(f"cannot listen on {address}: Address already in use" for address in taken),

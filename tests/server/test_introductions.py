@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tensor_reshape.rules.limits import MAX_BATCH_BYTES, MAX_BATCH_ITEMS
+from tensor_reshape.rules.limits import MAX_BATCH_BYTES, MAX_BATCH_ITEMS, MAX_RANK
 from tensor_reshape.server import transports
 from tensor_reshape.server.config import Config
 from tensor_reshape.server.introductions import announce, describe_server
@@ -14,11 +14,11 @@ from tensor_reshape.wire.servers import Feature
 
 
 def test_description_has_the_limits_and_features_of_the_server():
-    told = describe_server(Config(max_message_bytes=4096, max_tensor_bytes=9999, max_rank=5))
+    told = describe_server(Config(max_message_bytes=4096, max_tensor_bytes=9999))
     limits = told.limits
     assert (limits.max_message_bytes, limits.max_output_bytes, limits.max_tensor_bytes) == (4096, 4096, 9999)
     assert (limits.max_batch_bytes, limits.max_batch_items) == (MAX_BATCH_BYTES, MAX_BATCH_ITEMS)
-    assert told.operations["reshape"].max_rank == 5
+    assert told.operations["reshape"].max_rank == MAX_RANK
     for reflection in (True, False):
         assert (Feature.REFLECTION in describe_server(Config(reflection=reflection)).features) == reflection
     assert told.serving == CORE
@@ -30,7 +30,7 @@ def test_description_says_where_the_public_parts_of_grpcio_serve(monkeypatch: py
 
 
 def test_record_has_version_serving_limits_and_addresses(caplog: pytest.LogCaptureFixture):
-    config = Config(engine="event", workers=3, max_rank=7)
+    config = Config(engine="event", workers=3, max_calls=7)
     with caplog.at_level(logging.INFO):
         announce(("a:1", "b:2"), config, health_address="c:3", http_address="e:5", metrics_address="d:4")
     (told,) = [vars(record) for record in caplog.records if record.message == "serving"]
@@ -44,7 +44,7 @@ def test_record_has_version_serving_limits_and_addresses(caplog: pytest.LogCaptu
         "metrics_address": "d:4",
         "tls": "none",
         "tokens": "none",
-        "max_rank": 7,
+        "max_calls": 7,
         "max_message_bytes": config.max_message_bytes,
         "memory_budget_bytes": config.memory_budget_bytes,
     }

@@ -149,7 +149,8 @@ def full_connections(address: str) -> None:
 def slow_posts(address: str) -> None:
     """300 POSTs over HTTP, of which a byte comes each second."""
     head = (
-        b"POST /v1/infer_shape HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{"
+        b"POST /tensor_reshape.v1.ReshapeService/InferShape HTTP/1.1\r\nHost: localhost\r\n"
+        b"Content-Type: application/json\r\nContent-Length: 1000\r\n\r\n{"
     )
     _keep_connections(address, 300, head, b" ")
 

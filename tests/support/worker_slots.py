@@ -2,15 +2,14 @@
 
 import errno
 import signal
-from collections.abc import Callable
 
 from tensor_reshape.server.config import Config
-from tensor_reshape.server.workers.messages import BEAT, LEAVING, Order
+from tensor_reshape.server.workers.messages import BEAT, Order
 from tensor_reshape.server.workers.processes import WorkerProcess
-from tensor_reshape.server.workers.slots import BUSY_SECONDS, IDLE_SECONDS, Event, Slot, State
+from tensor_reshape.server.workers.slots import Slot
 
 TICK = 0.1
-ORDER = Order(number=1, config=Config(drain_seconds=1, grace_seconds=8), private_address="unix-abstract:none")
+ORDER = Order(number=1, config=Config(drain_seconds=1, grace_seconds=8))
 
 
 class FakeProcess(WorkerProcess):
@@ -19,32 +18,30 @@ class FakeProcess(WorkerProcess):
     def __init__(self, pid: int) -> None:
         self.pid = pid
         self.sent = b""
-        self.idle = True
-        self.alive = True
+        self.code: int | None = None
+        self.is_closed = False
         self.actions: list[str] = []
 
     @property
     def was_killed(self) -> bool:
         return "SIGKILL" in self.actions
 
+    def find_exit_code(self) -> int | None:
+        return self.code
+
     def read_messages(self) -> bytes:
         sent, self.sent = self.sent, b""
         return sent
 
-    def is_idle(self) -> bool:
-        return self.idle
-
     def hurry(self) -> None:
-        assert self.alive
         self.actions.append("hurry")
 
     def send_signal(self, number: signal.Signals) -> None:
-        assert self.alive, "the number may be another process's"
         self.actions.append(number.name)
 
-    def close(self, exit_code: int | None = None) -> None:
-        del exit_code
-        self.alive = False
+    def close(self) -> None:
+        assert not self.is_closed
+        self.is_closed = True
 
 
 class Room:
@@ -62,7 +59,7 @@ class Room:
         self.attempts += 1
         if self.full:
             raise OSError(errno.EAGAIN, "no room")
-        assert not any(process.alive for process in self.processes)
+        assert all(process.is_closed for process in self.processes)
         self.processes.append(FakeProcess(len(self.processes) + 1))
         return self.processes[-1]
 
@@ -74,13 +71,6 @@ class Room:
         for _ in range(round(seconds / TICK)):
             self.slot.advance(TICK)
 
-    def await_change(self) -> None:
-        """Lets time pass until the state is another; for the longest deadline at most."""
-        state = self.slot.state
-        for _ in range(round(2 * BUSY_SECONDS / TICK)):
-            if self.slot.state is state:
-                self.slot.advance(TICK)
-
     def send(self, message: bytes) -> None:
         self.process.sent += message
         self.slot.advance(0)
@@ -90,22 +80,7 @@ class Room:
             self.send(BEAT)
             self.wait(1)
 
-    def be_idle(self) -> None:
-        """Has the process do nothing for IDLE_SECONDS, where that is no deadline anyway."""
-        self.process.idle = True
-        if self.slot.state not in {State.SERVING, State.BACKING_OFF}:
-            self.wait(IDLE_SECONDS + 2 * TICK)
-
-    def handle(self, event: Event) -> None:
-        """Has an event happen as it does outside of tests."""
-        self.process.idle = False
-        ways: dict[Event, Callable[[], None]] = {
-            Event.BEAT: lambda: self.send(BEAT),
-            Event.LEAVE: lambda: self.send(LEAVING),
-            Event.EXIT: lambda: self.slot.record_exit(1),
-            Event.DEADLINE: self.await_change,
-            Event.IDLE: self.be_idle,
-            Event.STOP: self.slot.stop,
-            Event.HURRY: self.slot.hurry,
-        }
-        ways[event]()
+    def exit(self, code: int = 1) -> None:
+        """Has the process end, and the slot notice."""
+        self.process.code = code
+        assert self.slot.advance(0)

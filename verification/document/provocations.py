@@ -353,7 +353,7 @@ PROVOCATIONS: dict[Reason, Provocation] = {
         '`transfer="view", copy="never"` with strides that allow no view; found by the SDK', _reshape_as_view
     ),
     Reason.RANK_LIMIT_EXCEEDED: Provocation(
-        "data or target has a rank above `--max-rank`, for Reshape", _infer([1] * 65, [1], operation="reshape")
+        "data or target has a rank above 64, for Reshape", _infer([1] * 65, [1], operation="reshape")
     ),
     Reason.OUTPUT_TOO_LARGE: Provocation(
         "a broadcast, or the answers of a batch, would make more than `--max-message-bytes`", _reshape_broadcast

@@ -110,11 +110,11 @@ def _choose_type(setting: Setting) -> "click.ParamType[Any] | type":
 def serve(*, check_config: bool, **values: Any) -> None:
     """Serve tensor reshape over gRPC until SIGTERM, SIGINT or SIGHUP.
 
-    Every option can be set in the environment: --max-rank as TENSOR_RESHAPE_MAX_RANK. A flag wins. A SIZE is a whole
+    Every option can be set in the environment: --max-calls as TENSOR_RESHAPE_MAX_CALLS. A flag wins. A SIZE is a whole
     number of bytes, KiB, MiB, GiB or TiB: 64MiB.
     """
     try:
-        configure_logs(values["log_format"], values["log_level"], values["log_levels"])
+        configure_logs(values["log_format"], values["log_level"])
         if check_config:
             _check(values)
             return

@@ -26,7 +26,7 @@ from tensor_reshape.server.settings.bounds import (
 )
 from tensor_reshape.server.settings.callers import CallerSettings
 from tensor_reshape.server.settings.declarations import Setting, list_settings
-from tensor_reshape.server.settings.observations import ObservationSettings, read_log_levels
+from tensor_reshape.server.settings.observations import ObservationSettings
 from tensor_reshape.server.settings.quotas import QuotaSettings
 from tensor_reshape.server.settings.serving import ServingSettings
 
@@ -131,7 +131,6 @@ class Config(ObservationSettings, CallerSettings, QuotaSettings, BoundSettings, 
         """What the rules and the backend are bounded by."""
         # protobuf counts in 31 bits, and the header of an answer has to fit beside its tensor.
         return Limits(
-            max_rank=self.max_rank,
             max_output_bytes=min(self.max_message_bytes, MAX_PROTOBUF_BYTES - MAX_HEADER_BYTES),
             max_tensor_bytes=self.max_tensor_bytes,
         )
@@ -157,10 +156,6 @@ class Config(ObservationSettings, CallerSettings, QuotaSettings, BoundSettings, 
         for setting in SETTINGS:
             if not setting.admits(getattr(self, setting.name)):
                 yield f"{setting.name} is {setting.bounds}, not {getattr(self, setting.name)!r}"
-        try:
-            read_log_levels(self.log_levels)
-        except ValueError as error:
-            yield f"log_levels: {error}"
 
     def _find_address_faults(self) -> Iterator[str]:
         """Yields what cannot be listened on, whatever the system says."""

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Sequence
 from importlib.metadata import version
 
-from tensor_reshape.rules.limits import MAX_BATCH_BYTES, MAX_BATCH_ITEMS, MAX_HEADER_BYTES
+from tensor_reshape.rules.limits import MAX_BATCH_BYTES, MAX_BATCH_ITEMS, MAX_HEADER_BYTES, MAX_RANK
 from tensor_reshape.rules.operations import OPERATIONS
 from tensor_reshape.server.config import Config
 from tensor_reshape.server.grpc_core.probes import find_obstacle
@@ -15,7 +15,7 @@ from tensor_reshape.server.transports import choose_serving
 from tensor_reshape.wire.servers import Feature, ServerInfo, ServerLimits, describe_operation
 
 _LOGGER = logging.getLogger(__name__)
-_LIMITS = ("max_message_bytes", "max_tensor_bytes", "memory_budget_bytes", "max_rank", "max_calls", "max_connections")
+_LIMITS = ("max_message_bytes", "max_tensor_bytes", "memory_budget_bytes", "max_calls", "max_connections")
 
 
 def announce(
@@ -88,6 +88,6 @@ def describe_server(config: Config) -> ServerInfo:
             max_batch_bytes=MAX_BATCH_BYTES,
             max_batch_items=MAX_BATCH_ITEMS,
         ),
-        operations={name: describe_operation(operation, config.max_rank) for name, operation in OPERATIONS.items()},
+        operations={name: describe_operation(operation, MAX_RANK) for name, operation in OPERATIONS.items()},
         features=frozenset(feature for feature, is_served in has.items() if is_served),
     )

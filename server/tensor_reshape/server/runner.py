@@ -39,7 +39,7 @@ from tensor_reshape.server.oip.messages import SERVICE as INFERENCE_SERVICE
 from tensor_reshape.server.oip.methods import build_methods as build_inference_methods
 from tensor_reshape.server.oip.methods import build_probes
 from tensor_reshape.server.oip.shared_memory import SharedMemory
-from tensor_reshape.server.process.heartbeats import METHOD as HEARTBEAT_METHOD
+from tensor_reshape.server.process.heartbeats import Heartbeat
 from tensor_reshape.server.process.housekeeping import (
     CHECK_SECONDS,
     SWEEP_SECONDS,
@@ -80,7 +80,7 @@ class Runner:
         config: Config,
         service: ReshapeService | None = None,
         *,
-        private_address: str | None = None,
+        shares_ports: bool = False,
         observers: Sequence[Observer] = (),
         gates: Sequence[Gate] = (),
     ) -> None:
@@ -91,7 +91,7 @@ class Runner:
         Args:
             config: what to serve, and where.
             service: another than that of `config`, for tests.
-            private_address: what this process listens on alone, where it shares the others with processes like it.
+            shares_ports: whether processes like this one listen on the same addresses, which somebody holds for them.
             observers: see the life of every call; see `engine.observers`.
             gates: may refuse calls at their beginning, behind the one that knows who may call; see `engine.gates`.
 
@@ -100,9 +100,8 @@ class Runner:
         """
         keep_freed_memory()  # before there are threads
         self._config = config
-        self._shares_ports = private_address is not None
         self._max_connections = count_connections(
-            config.max_connections, sum(map(count_listeners, config.bound_addresses)) + self._shares_ports
+            config.max_connections, sum(map(count_listeners, config.bound_addresses))
         )
         service = service or ReshapeService(config.limits, make_turns=FairLock)
         methods = _join_methods(config, service)
@@ -123,18 +122,14 @@ class Runner:
             build_builtin_service(config, introspection, passed, self._pools),
         )
         self._services = (served, *self._builtin)
-        options = build_options(config, self._max_connections, shares=self._shares_ports)
+        options = build_options(config, self._max_connections, shares=shares_ports)
         self._server = build_server(self._services, options)
         self.addresses = tuple(
-            bind(self._server, address, self._access.build_credentials(), held=self._shares_ports)
+            bind(self._server, address, self._access.build_credentials(), held=shares_ports)
             for address in config.listen
         )
-        self._side_ports = SidePorts(
-            replace(config, listen=self.addresses), self._max_connections, shares=self._shares_ports
-        )
+        self._side_ports = SidePorts(replace(config, listen=self.addresses), self._max_connections, shares=shares_ports)
         self._side_ports.open_gateway(served, service, self._health.is_serving, self._access.find_context)
-        if private_address is not None:
-            self._server.add_port(private_address, None)
         self._count_unknown: Callable[[], None] = lambda: None
         self._housekeeper = self._build_housekeeper()
 
@@ -148,9 +143,10 @@ class Runner:
         """Where HTTP is spoken, likewise."""
         return self._side_ports.http_address
 
-    def count_begun(self) -> int:
-        """Returns how many calls have been taken up, for a heartbeat."""
-        return self._server.begun
+    def beat(self, tell: Callable[[], None]) -> None:
+        """Calls `tell` about twice a second from `start` on, as long as it serves; to be called before `start`."""
+        heartbeat = Heartbeat(tell)
+        self._housekeeper.add(SWEEP_SECONDS, lambda: heartbeat.look(time.monotonic(), self._server.turns))
 
     def count_into(self, tally: Tally) -> None:
         """Counts what happens into `tally`, which was made for `list_methods()`; to be called before `start`."""
@@ -204,9 +200,8 @@ class Runner:
             service.perform(service.engine.close())
 
     def _note_unknown(self, method: str) -> None:
-        if method != HEARTBEAT_METHOD:  # a worker's own heartbeats are nobody's calls
-            self._count_unknown()
-            log_unknown_method(method)
+        self._count_unknown()
+        log_unknown_method(method)
 
     def _build_introspection(self) -> MethodTable:
         """Returns what tells of the server itself, but for health: not for everybody."""

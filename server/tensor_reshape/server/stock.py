@@ -181,7 +181,6 @@ class StockServer(grpc.GenericRpcHandler):
     """A server; it has the methods of `grpc_core.servers.Server` that a runner calls.
 
     Attributes:
-        begun: how many calls have been begun.
         is_deaf: never: grpcio says nothing of the thread that receives calls.
         turns: None: likewise.
         on_unknown: called with the name of a method that is called and that nobody serves.
@@ -192,7 +191,6 @@ class StockServer(grpc.GenericRpcHandler):
 
     def __init__(self, services: Sequence[Service], options: Sequence[tuple[str, int]]) -> None:
         """Makes a server that listens nowhere yet: see `transports.build_server`."""
-        self.begun = 0
         self.on_unknown: Callable[[str], None] = lambda _name: None
         self._handlers: dict[str, grpc.RpcMethodHandler[bytes, bytes]] = {}
         for service in services:
@@ -214,7 +212,6 @@ class StockServer(grpc.GenericRpcHandler):
 
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> "grpc.RpcMethodHandler[bytes, bytes] | None":
         """Returns how a method's calls are served."""
-        self.begun += 1
         method = handler_call_details.method
         if method not in self._handlers:
             self.on_unknown(method)

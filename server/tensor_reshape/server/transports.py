@@ -16,13 +16,11 @@ class Server(Protocol):
     """A server: see `grpc_core.servers.Server`.
 
     Attributes:
-        begun: how many calls have been begun.
         is_deaf: whether the thread that receives calls has ended although nobody has stopped the server.
         turns: how many turns that thread has made: at least one a second. None if that is not known.
         on_unknown: called with the name of a method that is called and that nobody serves.
     """
 
-    begun: int
     on_unknown: Callable[[str], None]
 
     @property

@@ -87,15 +87,6 @@ def test_a_method_that_nobody_serves_is_told_of(caplog: pytest.LogCaptureFixture
     assert not caplog.records
 
 
-def test_calls_are_counted_as_they_are_begun():
-    with run_core() as served, Connection(served.address) as connection:
-        for path in (METHOD, "/no/Such"):
-            connection.open(path, end=True)
-        served.calls.get(timeout=SECONDS)
-        assert connection.await_end(3).is_ok
-        assert served.server.begun == 2
-
-
 class UnbegunCall(ToldCall):
     """A call that fails as it is begun, when the core receives a message for it."""
 

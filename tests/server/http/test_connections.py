@@ -23,9 +23,9 @@ from tensor_reshape.server.http.connections import read_certificate
 from tensor_reshape.server.http.ports import HttpPort
 from tensor_reshape.server.http.requests import find_fault, read_message
 from tensor_reshape.server.security.identities import read_identities
+from tensor_reshape.server.transport.options import MAX_METADATA_BYTES
 
 MAX_BYTES = 100_000
-MAX_HEAD_BYTES = 4096
 
 
 class Echo:
@@ -38,9 +38,7 @@ class Echo:
 
 @pytest.fixture
 def address() -> Iterator[str]:
-    port = HttpPort(
-        "127.0.0.1:0", build_app([Route("/{path:path}", Echo())]), None, max_head_bytes=MAX_HEAD_BYTES, shares=False
-    )
+    port = HttpPort("127.0.0.1:0", build_app([Route("/{path:path}", Echo())]), None, shares=False)
     port.start()
     yield port.address
     port.end()
@@ -115,8 +113,8 @@ def test_malformed_request_is_refused_and_ends_the_connection(address: str, capl
         b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: -1\r\n\r\n",
         b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nTransfer-Encoding: gzip\r\n\r\n",
         b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nno size\r\n",
-        b"GET / HTTP/1.1\r\nHost: a\r\n" + b"X: a\r\n" * MAX_HEAD_BYTES,
-        b"GET /" + b"a" * MAX_HEAD_BYTES * 4,
+        b"GET / HTTP/1.1\r\nHost: a\r\n" + b"X: a\r\n" * MAX_METADATA_BYTES,
+        b"GET /" + b"a" * MAX_METADATA_BYTES * 4,
     ):
         with caplog.at_level(logging.DEBUG), connect(address) as connection:
             connection.sendall(sent)

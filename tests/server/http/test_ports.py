@@ -48,7 +48,7 @@ async def send_much(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 def make_port(app: ASGIApp, find_context: FindContext | None = None, address: str = ANY) -> HttpPort:
-    return HttpPort(address, app, find_context, max_head_bytes=4096, shares=False)
+    return HttpPort(address, app, find_context, shares=False)
 
 
 @contextmanager

@@ -26,7 +26,6 @@ from tensor_reshape.server.metrics.families import (
     Family,
 )
 from tensor_reshape.server.metrics.tallies import Tally
-from tensor_reshape.server.process.heartbeats import METHOD as HEARTBEAT
 from tensor_reshape.server.runner import Runner, list_methods
 from tensor_reshape.wire.methods import split_method
 
@@ -82,19 +81,18 @@ def test_unknown_method_is_counted_as_other():
     assert counted.list_codes() == {(OTHER, OTHER, "OK"): 1.0, (OTHER, OTHER, "UNIMPLEMENTED"): 1.0}
 
 
-def test_server_counts_calls_that_nobody_serves_but_no_heartbeats():
+def test_server_counts_calls_that_nobody_serves():
     tally = Tally(list_methods())
     runner = Runner(Config(listen=(ANY_PORT,), drain_seconds=0, grace_seconds=0))
     runner.count_into(tally)
     runner.start()
     try:
         with Connection(runner.addresses[0]) as connection:
-            for method in ("/a/B", HEARTBEAT, "/\x1b[31m"):
+            for method in ("/a/B", "/\x1b[31m"):
                 connection.call(method, b"")
     finally:
         hurry_stop(runner)
     assert tally.cells[CALLS][OTHER, OTHER, "UNIMPLEMENTED"][0] == 2
-    assert runner.count_begun() == 3
 
 
 def test_refused_call_is_counted_by_its_reason():

@@ -7,8 +7,7 @@ import shlex
 import pytest
 from google.protobuf.message import DecodeError
 
-from tensor_reshape.server.config import ConfigError
-from tensor_reshape.server.process.logs import _build_formatter, _read_levels, demote_garbage
+from tensor_reshape.server.process.logs import _build_formatter, demote_garbage
 
 EVIL = "a\nb\rc\x1b[31md\x00\u2028e\x85"
 
@@ -49,19 +48,6 @@ def test_values_follow_the_message_and_are_quoted():
         *_, last = shlex.split(format_record("text", "refused", method=value, code="OK"))
         line = shlex.split(format_record("text", "refused", method=value))
         assert (last, len(line), line[-1]) == ("code=OK", 4, f"method={value}")
-
-
-def test_levels_of_modules_are_those_of_their_loggers():
-    assert _read_levels("engine=debug, engine.gates=ERROR") == {
-        "tensor_reshape.server.engine": "debug",
-        "tensor_reshape.server.engine.gates": "error",
-    }
-
-
-def test_malformed_levels_are_refused():
-    for levels in ("engine", "engine=loud", "=debug", "egine=debug", "a.b=info", "engine-=info", "..=info"):
-        with pytest.raises(ConfigError, match="--log-levels"):
-            pytest.fail(f"{levels} are {_read_levels(levels)}")
 
 
 def test_json_has_the_values_as_fields():

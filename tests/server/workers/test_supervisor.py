@@ -20,7 +20,7 @@ from worker_slots import ORDER
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="workers share a port, which takes Linux")
 
 JUNK = REFUSAL + b"junk"
-SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD)
+SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 class StandIn(WorkerProcess):
@@ -36,14 +36,8 @@ class StandIn(WorkerProcess):
     def read_messages(self) -> bytes:
         return self._sent
 
-    def is_idle(self) -> bool:
-        return False
-
-    def close(self, exit_code: int | None = None) -> None:
-        if exit_code is None:
-            self._process.wait()
-        else:
-            self._process.returncode = exit_code
+    def close(self) -> None:
+        self._process.wait()
 
 
 def make_slot(*sent: bytes) -> Slot:

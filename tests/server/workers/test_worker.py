@@ -7,7 +7,6 @@ import socket
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 
@@ -22,13 +21,12 @@ END_SECONDS = 60
 
 
 @contextmanager
-def run_worker(tmp_path: Path, address: str = "") -> Iterator[tuple[WorkerProcess, str]]:
+def run_worker(address: str = "") -> Iterator[tuple[WorkerProcess, str]]:
     """Runs a worker; yields it and the port that is held for it unless another address is given."""
     held, sockets = hold("127.0.0.1:0")
     order = Order(
         number=1,
         config=Config(listen=(address or held,), drain_seconds=0, log_level="error"),
-        private_address=f"unix:{tmp_path}/private",
     )
     process = WorkerProcess(order)
     try:
@@ -66,24 +64,24 @@ def await_end(process: WorkerProcess) -> int:
     [lambda process: process.send_signal(signal.SIGTERM), lambda process: process._orders.close()],
     ids=["SIGTERM", "no supervisor"],
 )
-def test_worker_leaves_and_ends(tmp_path: Path, stop: Callable[[WorkerProcess], None]):
-    with run_worker(tmp_path) as (process, _):
+def test_worker_leaves_and_ends(stop: Callable[[WorkerProcess], None]):
+    with run_worker() as (process, _):
         await_message(process, BEAT)
         stop(process)
         await_message(process, LEAVING)
         assert await_end(process) == 0
 
 
-def test_worker_that_cannot_serve_sends_its_reason(tmp_path: Path):
+def test_worker_that_cannot_serve_sends_its_reason():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
-        with run_worker(tmp_path, address=address) as (process, _):
+        with run_worker(address) as (process, _):
             assert await_end(process) == 1
             assert process.read_messages().startswith(REFUSAL + b"cannot listen on " + address.encode())
 
 
-def test_long_reason_is_cut_to_the_size_of_the_pipe(tmp_path: Path):
-    with run_worker(tmp_path, address="unix:/" + "s" * MAX_REFUSAL_BYTES) as (process, _):
+def test_long_reason_is_cut_to_the_size_of_the_pipe():
+    with run_worker("unix:/" + "s" * MAX_REFUSAL_BYTES) as (process, _):
         assert await_end(process) == 1
         messages = process.read_messages()
         assert messages.startswith(REFUSAL)

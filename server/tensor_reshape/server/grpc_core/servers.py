@@ -57,7 +57,6 @@ class Server:
     """A server; it is bound by `add_port`, and serves from `start` on.
 
     Attributes:
-        begun: how many calls have been begun. One thread counts, so nothing is lost.
         turns: how many events the thread that receives calls has seen, and seconds without one; it counts alone.
         on_unknown: called with the name of a method that is called and has no route; must not raise.
     """
@@ -77,7 +76,6 @@ class Server:
             find_source: returns whose call it is, if calls are queued.
             options: channel arguments of gRPC's core.
         """
-        self.begun = 0
         self.turns = 0
         self.on_unknown: Callable[[str], None] = lambda _name: None
         self._routes = {name.encode(): route for name, route in routes.items()}  # by bytes: so the core has it
@@ -192,7 +190,6 @@ class Server:
 
     def _begin(self, new: NewCall) -> None:
         """Begins a call, and asks the core for another."""
-        self.begun += 1
         make = self._routes.get(new.method)
         try:
             call = make(new) if make is not None else self._make_unknown(str(new.method, "utf8", "replace"), new)

@@ -62,9 +62,7 @@ class Gateway:
         if config.reflects and not config.authenticates:  # this route does not know who calls
             routes.append(build_contract_route())
         hosts = LOCAL_HOSTS | {address.rpartition(":")[0].lower()} if is_local(address) else ()
-        self.port = HttpPort(
-            address, build_app(routes, hosts), find_context, max_head_bytes=config.max_metadata_bytes, shares=shares
-        )
+        self.port = HttpPort(address, build_app(routes, hosts), find_context, shares=shares)
 
     def end(self) -> None:
         """Ends all that is under way."""

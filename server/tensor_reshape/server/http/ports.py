@@ -24,6 +24,7 @@ from tensor_reshape.server.http.connections import (
 )
 from tensor_reshape.server.http.requests import await_disconnect
 from tensor_reshape.server.transport.listeners import share, take
+from tensor_reshape.server.transport.options import MAX_METADATA_BYTES
 
 IDLE_SECONDS = 60
 """How long a connection may be without a request."""
@@ -41,16 +42,13 @@ class HttpPort:
 
     max_connections = MAX_CONNECTIONS
 
-    def __init__(
-        self, address: str, app: ASGIApp, find_context: FindContext | None, *, max_head_bytes: int, shares: bool
-    ) -> None:
+    def __init__(self, address: str, app: ASGIApp, find_context: FindContext | None, *, shares: bool) -> None:
         """Binds `address`.
 
         Args:
             address: host:port.
             app: answers the requests.
             find_context: of TLS; None: plain text.
-            max_head_bytes: of a request.
             shares: whether other processes listen on the same port.
 
         Raises:
@@ -77,7 +75,7 @@ class HttpPort:
             proxy_headers=False,  # any client may have written them
             backlog=_BACKLOG,
             timeout_keep_alive=IDLE_SECONDS,
-            h11_max_incomplete_event_size=max_head_bytes,
+            h11_max_incomplete_event_size=MAX_METADATA_BYTES,
         )
         self._server = uvicorn.Server(config)
         self._loop: asyncio.AbstractEventLoop | None = None  # until `start`, as the next one

@@ -6,18 +6,14 @@ Nothing that logs waits for stderr (`log_queue`), and nothing else of this proce
 import logging
 import sys
 import threading
-from importlib.util import find_spec
 from typing import Any
 
 from google.protobuf.message import DecodeError
 from pythonjsonlogger.json import JsonFormatter
 
-from tensor_reshape.server.config import ConfigError
 from tensor_reshape.server.process.log_queue import STANDARD_ATTRIBUTES, QueuedHandler
-from tensor_reshape.server.settings.observations import read_log_levels
 
 _LOGGER = logging.getLogger(__name__)
-_PACKAGE = "tensor_reshape.server"
 _STDERR = 2
 _STANDARD = STANDARD_ATTRIBUTES | {"message", "asctime", "taskName"}
 
@@ -38,24 +34,18 @@ class TextFormatter(logging.Formatter):
         return "\n".join(f"    {_escape(line)}" for line in super().formatException(ei).split("\n"))
 
 
-def configure_logs(log_format: str, level: str, levels: str = "") -> None:
+def configure_logs(log_format: str, level: str) -> None:
     """Sends the records of this process to stderr, and with them what Python would write there by itself.
 
     Args:
         log_format: "text" or "json".
         level: a name of `logging`, in any case.
-        levels: those of modules of the server that have others, as `--log-levels` has them.
-
-    Raises:
-        ConfigError: `levels` are not of that form, or name a module that the server does not have.
     """
     # Not sys.stderr: a thread that waits for it would hold its lock, also at exit.
     handler = QueuedHandler(_STDERR, [demote_garbage])
     handler.setFormatter(_build_formatter(log_format))
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     logging.captureWarnings(capture=True)
-    for name, other in _read_levels(levels).items():
-        logging.getLogger(name).setLevel(other.upper())
     logging.raiseExceptions = False  # or a failure to format would be written to stderr
     sys.excepthook = lambda kind, error, trace: _log_exception(error.with_traceback(trace) if error else kind())
     sys.unraisablehook = lambda unraisable: _log_exception(unraisable.exc_value)
@@ -89,30 +79,6 @@ def count_lost_records() -> tuple[int, int]:
 
 def _log_exception(error: BaseException | None) -> None:
     _LOGGER.error("bug", exc_info=error)
-
-
-def _read_levels(levels: str) -> dict[str, str]:
-    """Returns the levels of loggers that have one of their own, by their names."""
-    try:
-        found = read_log_levels(levels)
-    except ValueError as error:
-        message = f"--log-levels: {error}"
-        raise ConfigError(message) from error
-    unknown = next((module for module in found if not _is_module(module)), None)
-    if unknown is not None:  # it would change nothing, and not say so
-        message = f"--log-levels: the server has no module {unknown}"
-        raise ConfigError(message)
-    return {f"{_PACKAGE}.{module}": level for module, level in found.items()}
-
-
-def _is_module(name: str) -> bool:
-    """Returns whether the server has such a module; it is not imported, and the packages it is in are empty."""
-    if name.endswith("__init__"):  # there is such a file, but no logger of that name: it is the package's
-        return False
-    try:
-        return find_spec(f"{_PACKAGE}.{name}") is not None
-    except ModuleNotFoundError:  # of the package that it would be in
-        return False
 
 
 def _quote(value: str) -> str:

@@ -27,7 +27,7 @@ from tensor_reshape.wire.status import Status, encode_refusal
 _METHODS = ReshapeService(Limits()).methods
 _UNARY = [method.name for method in _METHODS.unary]
 _STREAMS = [stream.name for stream in _METHODS.streams]
-_SETTINGS = ("max_message_bytes", "max_tensor_bytes", "max_rank")
+_SETTINGS = ("max_message_bytes", "max_tensor_bytes")
 _LOGGER = logging.getLogger(__name__)
 
 
@@ -104,7 +104,7 @@ def read_limits(arguments: Mapping[str, Any]) -> Limits:
 
     Args:
         arguments: settings of the server by their names in `Config`: `max_message_bytes` (of an answer: what comes in
-            Ray Serve bounds), `max_tensor_bytes`, `max_rank`.
+            Ray Serve bounds) and `max_tensor_bytes`.
 
     Raises:
         ValueError: another setting, which would do nothing: Ray Serve decides.

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated
 
-from tensor_reshape.rules.limits import MAX_MESSAGE_BYTES, MAX_PROTOBUF_BYTES, MAX_RANK, MAX_TENSOR_BYTES
+from tensor_reshape.rules.limits import MAX_MESSAGE_BYTES, MAX_PROTOBUF_BYTES, MAX_TENSOR_BYTES
 from tensor_reshape.server.settings.declarations import Declaration
 
 LEAST_BUDGET_FACTOR = 8
@@ -42,8 +42,6 @@ class BoundSettings:
         ),
     ] = MEMORY_BUDGET_BYTES
 
-    max_rank: Annotated[int, Declaration(help="The largest rank of Reshape-1.", least=1, most=MAX_RANK)] = MAX_RANK
-
     max_calls: Annotated[int, Declaration(help="Calls under way at once.", least=1)] = 2048
 
     stall_seconds: Annotated[
@@ -59,19 +57,6 @@ class BoundSettings:
         ),
     ] = 4096
 
-    handshake_seconds: Annotated[
-        float,
-        Declaration(
-            help="How long a connection may take until it speaks HTTP/2, and TLS where that is served.",
-            least=0.1,
-            most=MAX_TRANSPORT_SECONDS,
-        ),
-    ] = 10.0
-
-    max_connection_idle_seconds: Annotated[
-        float, Declaration(help="How long a connection may have no call.", least=1, most=MAX_TRANSPORT_SECONDS)
-    ] = 900.0
-
     max_connection_age_seconds: Annotated[
         float,
         Declaration(
@@ -80,39 +65,3 @@ class BoundSettings:
             most=MAX_TRANSPORT_SECONDS,
         ),
     ] = 600.0  # so long, at most, a server that joins others waits for its part of the load
-
-    max_connection_age_grace_seconds: Annotated[
-        float,
-        Declaration(
-            help="How long calls may go on after that, until they are cut off.", least=0.1, most=MAX_TRANSPORT_SECONDS
-        ),
-    ] = 21600.0  # as long as the largest tensor takes at 50 MiB/s: what makes no progress is given up much sooner
-
-    keepalive_seconds: Annotated[
-        float,
-        Declaration(
-            help="How long a connection may be silent until it is asked for a sign of life; it has five times as long "
-            "to give one.",
-            least=1,
-            most=MAX_TRANSPORT_SECONDS,
-        ),
-    ] = 60.0
-
-    min_ping_seconds: Annotated[
-        float,
-        Declaration(
-            help="How often a client may ask for a sign of life while nothing is sent to it; one that asks more often, "
-            "three times, is told to go.",
-            least=0.1,
-            most=MAX_TRANSPORT_SECONDS,
-        ),
-    ] = 5.0  # no stock client of gRPC's core asks more often than every ten seconds
-
-    max_metadata_bytes: Annotated[
-        int,
-        Declaration(
-            help="What the metadata of a call may take: names, values, and 32 bytes for each pair.",
-            least=1024,
-            most=1024 * 1024,
-        ),
-    ] = 16384  # room for a token and a trace; what gRPC's core takes at most by default, and takes by chance above 8192

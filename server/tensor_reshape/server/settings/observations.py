@@ -23,14 +23,6 @@ class ObservationSettings:
         ),
     ] = "info"
 
-    log_levels: Annotated[
-        str,
-        Declaration(
-            help="The levels of modules of the server that differ from --log-level, as engine=debug,transport=error.",
-            metavar="MODULE=LEVEL,...",
-        ),
-    ] = ""
-
     access_log: Annotated[
         float,
         Declaration(
@@ -64,19 +56,3 @@ class ObservationSettings:
             "calls, and under which name. Needs the extra tracing."
         ),
     ] = False
-
-
-def read_log_levels(text: str) -> dict[str, str]:
-    """Returns the levels of modules, by name.
-
-    Raises:
-        ValueError: the text is not of the form.
-    """
-    levels = {}
-    for item in filter(None, text.split(",")):
-        module, _, level = item.strip().partition("=")
-        if not all(map(str.isidentifier, module.split("."))) or level.lower() not in LOG_LEVELS:
-            message = f"{item!r} is not MODULE=LEVEL, with a level of {', '.join(LOG_LEVELS)}"
-            raise ValueError(message)
-        levels[module] = level.lower()
-    return levels

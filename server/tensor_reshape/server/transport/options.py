@@ -1,11 +1,32 @@
 """What gRPC's core is told of the server's connections: what they may take, and how long."""
 
 from tensor_reshape.server.config import Config
-from tensor_reshape.server.settings.bounds import MAX_TRANSPORT_SECONDS
 
-# How long a connection that is asked may take to give a sign of life, in times of how long it may be silent. Not the 20
-# seconds of gRPC, which asks after two hours: a polite client whose process is held up for a minute (one thread that
-# converts 64 MiB on a busy machine) answers late, and some clients fail the call that they make next. Who is gone holds
+MAX_METADATA_BYTES = 16 * 1024
+"""What the metadata of a call may take: names, values, and 32 bytes for each pair. A token and a trace fit.
+
+gRPC's core takes as much by default, and refuses some calls above half of it by chance.
+"""
+
+HANDSHAKE_SECONDS = 10.0
+"""How long a connection may take until it speaks HTTP/2, and TLS if that is served."""
+
+IDLE_SECONDS = 900.0
+"""How long a connection may have no call."""
+
+AGE_GRACE_SECONDS = 6 * 3600.0
+"""How long calls may go on when their connection is as old as it may be: as the largest tensor takes at 50 MiB/s.
+
+Calls that make no progress are given up much sooner.
+"""
+
+KEEPALIVE_SECONDS = 60.0
+"""How long a connection may be silent until it is pinged. Load balancers keep silent connections for minutes."""
+
+_MIN_PING_SECONDS = 5.0  # between two pings of a client: gRPC's own clients ping every ten seconds at most
+# How long a connection that is pinged may take to answer, in times of how long it may be silent. Not the 20 seconds of
+# gRPC, which pings after two hours: a polite client whose process is held up for a minute (one thread that converts 64
+# MiB on a busy machine) answers late, and some clients fail the call that they make next. A client that is gone holds
 # no more than a connection meanwhile: calls without progress are given up.
 _PATIENCE = 5.0
 # How many pings too soon gRPC's core forgives until it closes the connection; what it sends meanwhile starts it anew.
@@ -55,26 +76,26 @@ def build_options(config: Config, max_connections: int, *, shares: bool) -> list
         ("grpc.so_reuseport", int(shares)),  # unasked, a second server would take every other connection
         ("grpc.max_allowed_incoming_connections", max_connections),
         # Both the same: between the two, gRPC's core refuses calls by chance.
-        ("grpc.max_metadata_size", config.max_metadata_bytes),
-        ("grpc.absolute_max_metadata_size", config.max_metadata_bytes),
+        ("grpc.max_metadata_size", MAX_METADATA_BYTES),
+        ("grpc.absolute_max_metadata_size", MAX_METADATA_BYTES),
         *_limit_connections(config),
     ]
 
 
 def _limit_connections(config: Config) -> list[tuple[str, int]]:
-    sign_of_life = _count_milliseconds(min(_PATIENCE * config.keepalive_seconds, MAX_TRANSPORT_SECONDS))
+    sign_of_life = _count_milliseconds(_PATIENCE * KEEPALIVE_SECONDS)
     options = [
-        ("grpc.server_handshake_timeout_ms", _count_milliseconds(config.handshake_seconds)),
+        ("grpc.server_handshake_timeout_ms", _count_milliseconds(HANDSHAKE_SECONDS)),
         ("grpc.http2.settings_timeout", sign_of_life),  # to acknowledge them: it speaks HTTP/2, and may be held up
-        ("grpc.max_connection_idle_ms", _count_milliseconds(config.max_connection_idle_seconds)),
-        ("grpc.keepalive_time_ms", _count_milliseconds(config.keepalive_seconds)),
+        ("grpc.max_connection_idle_ms", _count_milliseconds(IDLE_SECONDS)),
+        ("grpc.keepalive_time_ms", _count_milliseconds(KEEPALIVE_SECONDS)),
         ("grpc.keepalive_timeout_ms", sign_of_life),
         ("grpc.http2.ping_timeout_ms", sign_of_life),  # a minute otherwise, whatever the other one is
         # A peer that is gone without a word is found also when it has no call under way.
         ("grpc.keepalive_permit_without_calls", 1),
         ("grpc.http2.max_pings_without_data", 0),
         # Clients may ask as well; a flood of pings ends.
-        ("grpc.http2.min_ping_interval_without_data_ms", _count_milliseconds(config.min_ping_seconds)),
+        ("grpc.http2.min_ping_interval_without_data_ms", _count_milliseconds(_MIN_PING_SECONDS)),
         ("grpc.http2.max_ping_strikes", _PING_STRIKES),
     ]
     return [*options, *_limit_age(config)] if config.max_connection_age_seconds else options
@@ -83,7 +104,7 @@ def _limit_connections(config: Config) -> list[tuple[str, int]]:
 def _limit_age(config: Config) -> list[tuple[str, int]]:
     return [
         ("grpc.max_connection_age_ms", _count_milliseconds(config.max_connection_age_seconds)),
-        ("grpc.max_connection_age_grace_ms", _count_milliseconds(config.max_connection_age_grace_seconds)),
+        ("grpc.max_connection_age_grace_ms", _count_milliseconds(AGE_GRACE_SECONDS)),
     ]
 
 

@@ -1,9 +1,9 @@
 """What passes between the supervisor and a worker, through two pipes.
 
-- To the worker, on its standard input: its pickled `Order`, then at most one HURRY. The end of it says that the
-  supervisor is gone.
-- From the worker, on a pipe of its own: BEAT each time that it has shown that it serves, and LEAVING once when it
-  begins to stop; or else one REFUSAL with its reason, and nothing beside it.
+- To the worker, on its standard input: its pickled `Order`, then HURRY for each signal after the first one to stop. The
+  end of it says that the supervisor is gone.
+- From the worker, on a pipe of its own: BEAT as long as it serves, and LEAVING once when it begins to stop; or else one
+  REFUSAL with its reason, and nothing beside it.
 - Each message is a byte, or fits into what a pipe takes at once: none is ever cut in two.
 """
 
@@ -33,13 +33,11 @@ class Order:
     Attributes:
         number: what the logs call the worker; the first is 1.
         config: what to serve, on addresses that the supervisor holds.
-        private_address: where this worker alone listens, for its own heartbeats.
         tally: the descriptor of the memory that it counts in, which the worker inherits; None: it does not count.
     """
 
     number: int
     config: Config
-    private_address: str
     tally: int | None = None
 
     @property

@@ -3,23 +3,20 @@
 - It makes no gRPC object and takes no call, so nothing that callers do can harm it.
 - It holds each port without listening: only processes of the same user can share it, and it stays taken while no worker
   lives.
-- One loop does everything: it takes signals, reaps, and lets time pass for the slots, which decide about their workers.
+- One loop does everything: it takes signals, and lets time pass for the slots, which decide about their workers.
 - Until all workers have served once, the end of any of them ends the supervisor: somebody waits to see the cause. Later
   only a worker that cannot serve what is configured does, when no other serves.
 """
 
 import logging
 import os
-import secrets
 import select
 import signal
 import sys
-import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, ExitStack, closing
 from functools import partial
-from urllib.parse import quote
 
 from tensor_reshape.server.config import STOP_SIGNALS, Config, ConfigError
 from tensor_reshape.server.introductions import announce
@@ -31,8 +28,7 @@ from tensor_reshape.server.workers.messages import Order
 from tensor_reshape.server.workers.slots import Slot
 
 _LOGGER = logging.getLogger(__name__)
-_TICK_SECONDS = 0.1  # how late a hang or a deadline is noticed; ends of processes and signals are noticed at once
-_MAX_DIRECTORY_BYTES = 100  # the path of a unix socket has 107 bytes, and the workers' numbers follow
+_TICK_SECONDS = 0.1  # how late the end of a process or a deadline is noticed
 
 
 def supervise(config: Config) -> None:
@@ -52,18 +48,12 @@ def supervise(config: Config) -> None:
         health = config.health_listen and _hold(config.health_listen, stack)
         http = config.http_listen and _hold(config.http_listen, stack)
         share = config.for_worker(tuple(_hold(address, stack) for address in config.listen), health, http)
-        prefix = stack.enter_context(_reserve_private_addresses(share))
-        numbers = range(1, config.workers + 1)
+        counts = config.metrics_listen is not None
         slots = [
             Slot(
-                Order(
-                    number=number,
-                    config=share,
-                    private_address=f"{prefix}{number}",
-                    tally=None if config.metrics_listen is None else os.memfd_create("tensor-reshape-metrics"),
-                )
+                Order(number=number, config=share, tally=os.memfd_create("tensor-reshape-metrics") if counts else None)
             )
-            for number in numbers
+            for number in range(1, config.workers + 1)
         ]
         for slot in slots:
             stack.enter_context(closing(slot))  # whatever ends the supervisor, no worker is left
@@ -137,7 +127,7 @@ class Supervisor:
 
     def _handle_signal(self, number: signal.Signals) -> None:
         if number == signal.SIGCHLD:
-            return  # it has ended the wait; `_advance` finds out who has ended, since one signal may stand for several
+            return  # it has ended the wait; the slots find out who has ended, since one signal may stand for several
         if not self._stopping:
             _LOGGER.info("stopping", extra={"cause": number.name})
         for slot in self._slots:
@@ -148,53 +138,27 @@ class Supervisor:
         self._stopping = True
 
     def _advance(self, seconds: float) -> None:
-        exit_statuses = dict(_reap())
-        ended = []
         for slot in self._slots:
-            if slot.pid in exit_statuses:
-                slot.record_exit(os.waitstatus_to_exitcode(exit_statuses[slot.pid]))
-                ended.append(slot)
-        # Only now: when this raises, every slot is closed, and one that did not know that its process has been reaped
-        # would kill a number that is free again.
-        for slot in ended:
-            self._follow_exit(slot)
-        for slot in self._slots:
-            slot.advance(seconds)
+            if slot.advance(seconds) and not self._stopping:
+                self._follow_end(slot)
         if not self._announced and all(slot.serves for slot in self._slots):
             self._announced = True
             self._announce()
 
-    def _follow_exit(self, slot: Slot) -> None:
-        """Ends the supervisor where the next worker in a slot would fare no better than the one that has ended.
+    def _follow_end(self, slot: Slot) -> None:
+        """Ends the supervisor if the next worker in a slot would fare no better than the one that has ended.
 
         Raises:
             ConfigError: it would not.
         """
-        if self._stopping:
-            return
         if not self._announced:
             raise ConfigError(slot.refusal or "a worker ended before it served")
         if not slot.refusal:
             return
-        # A certificate that has been replaced by junk, say: those that serve have read the former one.
+        # For example, a certificate was replaced by junk: workers that serve have read the former one.
         if not any(other.serves for other in self._slots):
             raise ConfigError(slot.refusal)
         _LOGGER.error("worker cannot be started", extra={"reason": slot.refusal})
-
-
-def _reap() -> Iterator[tuple[int, int]]:
-    """Yields the children that have ended, with their status.
-
-    Any child, not the workers alone: as process 1 of a container, this one inherits whatever orphans there are.
-    """
-    while True:
-        try:
-            pid, status = os.waitpid(-1, os.WNOHANG)
-        except ChildProcessError:  # there is no child at all
-            return
-        if not pid:  # there are, but none has ended
-            return
-        yield pid, status
 
 
 def _hold(address: str, stack: ExitStack) -> str:
@@ -203,33 +167,3 @@ def _hold(address: str, stack: ExitStack) -> str:
     for held in sockets:
         stack.enter_context(held)
     return real
-
-
-@contextmanager
-def _reserve_private_addresses(config: Config) -> Iterator[str]:
-    """Yields what the workers' private addresses begin with; they are served in plain text.
-
-    Abstract sockets need no file system, but are open to every process that has the network of this one. Where callers
-    come in by TLS alone, nobody but this user may go around it: the sockets are in a directory that only this user can
-    enter.
-    """
-    if config.tls is None:
-        yield f"unix-abstract:tensor-reshape-{secrets.token_hex(8)}-"
-        return
-    with _make_private_directory() as directory:
-        yield f"unix:{quote(directory)}/"
-
-
-def _make_private_directory() -> "tempfile.TemporaryDirectory[str]":
-    """Makes a directory for this user alone: where files usually go, or else in memory.
-
-    A container whose file system is read-only has /dev/shm all the same, and its path is short.
-    """
-    for parent in (None, "/dev/shm"):  # noqa: S108 - the directory made there is not shared
-        with suppress(OSError):
-            directory = tempfile.TemporaryDirectory(prefix="tensor-reshape-", dir=parent)
-            if len(os.fsencode(directory.name)) <= _MAX_DIRECTORY_BYTES:
-                return directory
-            directory.cleanup()
-    message = "several workers with TLS need a directory that can be written, under TMPDIR or /dev/shm"
-    raise ConfigError(message)

@@ -1,11 +1,10 @@
 """A worker: one of the processes that serve the same ports for a supervisor. What passes between them is in `messages`.
 
-- It reads its order from standard input, serves, and sends a heartbeat as long as calls are taken up.
+- It reads its order from standard input, serves, and sends heartbeats as long as it does.
 - It stops gracefully at SIGTERM, and when the supervisor is gone; then it ends itself if that takes too long.
 - It ends at once, with a REFUSAL, where it cannot serve what was ordered.
 """
 
-import ctypes
 import logging
 import os
 import pickle
@@ -20,7 +19,6 @@ from functools import partial
 
 from tensor_reshape.server.config import STOP_SIGNALS, ConfigError
 from tensor_reshape.server.metrics.tallies import Tally
-from tensor_reshape.server.process.heartbeats import Heartbeat
 from tensor_reshape.server.process.logs import configure_logs
 from tensor_reshape.server.process.signals import catch_signals, ignore_signals
 from tensor_reshape.server.runner import Runner, list_methods, stop
@@ -28,7 +26,6 @@ from tensor_reshape.server.service.backend import import_gather
 from tensor_reshape.server.workers.messages import BEAT, LEAVING, MAX_REFUSAL_BYTES, REFUSAL, Order
 
 _STDIN = 0
-_PR_SET_PDEATHSIG = 1  # of <linux/prctl.h>; there are workers on Linux alone
 
 
 def work(messages: int) -> None:
@@ -37,11 +34,11 @@ def work(messages: int) -> None:
     Args:
         messages: the descriptor of the pipe that the supervisor reads.
     """
+    os.set_blocking(messages, False)  # nothing in this process waits for the supervisor
     send = partial(_send, messages)
-    _resume_when_orphaned()
     with open(_STDIN, "rb", buffering=0, closefd=False) as orders:  # unbuffered and left open: HURRY may follow
         order: Order = pickle.load(orders)  # noqa: S301 - the supervisor's own bytes
-    configure_logs(order.config.log_format, order.config.log_level, order.config.log_levels)
+    configure_logs(order.config.log_format, order.config.log_level)
     _label_records(order.number)
     try:
         _serve(order, send)
@@ -56,27 +53,18 @@ def _serve(order: Order, send: Callable[[bytes], None]) -> None:
     # it does to a server without workers: HURRY does.
     ignore_signals({*STOP_SIGNALS} - {signal.SIGTERM})
     with catch_signals((signal.SIGTERM,)) as signals:
-        runner = Runner(order.config, private_address=order.private_address)
+        runner = Runner(order.config, shares_ports=True)
         if order.tally is not None:
             runner.count_into(Tally(list_methods(), order.tally))
         import_gather()  # now, while nobody waits for this process: it may replace one of many that serve
+        runner.beat(partial(send, BEAT))
         runner.start()
-        with Heartbeat(runner.count_begun, order.private_address, partial(send, BEAT)) as heartbeat:
-            # Nothing but its end comes by standard input before the worker stops.
-            while not (ready := select.select([signals, _STDIN], [], [], heartbeat.beat())[0]):
-                pass
-            # Before anything is stopped: from here on the supervisor expects the end instead of heartbeats.
-            send(LEAVING)
+        ready, _, _ = select.select([signals, _STDIN], [], [])  # nothing but its end comes before the worker stops
+        # Before anything is stopped: from here on the supervisor expects the end instead of heartbeats.
+        send(LEAVING)
         cause = "SIGTERM" if signals in ready else "no supervisor"
         stop(runner, cause, partial(_follow_supervisor, order.stop_seconds))
     ignore_signals(STOP_SIGNALS)  # the supervisor passes on each that it gets
-
-
-def _resume_when_orphaned() -> None:
-    """Has the system resume this process when the supervisor dies: suspended, it would not see the end of its input."""
-    # No race with a supervisor that is dead already: standard input has ended, and this process is not suspended yet.
-    # The death that counts is that of the thread which started this process: the supervisor's main thread.
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGCONT)
 
 
 def _follow_supervisor(stop_seconds: float, hurry: threading.Event) -> None:
@@ -88,7 +76,8 @@ def _follow_supervisor(stop_seconds: float, hurry: threading.Event) -> None:
 
 
 def _send(messages: int, message: bytes) -> None:
-    with suppress(BrokenPipeError):  # the supervisor is gone; `_follow_supervisor` sees that
+    # The supervisor is gone, which `_follow_supervisor` sees; or it is suspended, and the pipe is full.
+    with suppress(BrokenPipeError, BlockingIOError):
         os.write(messages, message)
 
 

@@ -23,7 +23,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     """A server that demands a token, and logs each call."""
     tokens: Path = tmp_path_factory.mktemp("explorer") / "tokens"
     tokens.write_text(f"ali:{TOKEN}\n")
-    flags = ("--http-listen", "127.0.0.1:0", "--token-file", str(tokens), "--access-log", "1", "--max-rank", "3")
+    flags = ("--http-listen", "127.0.0.1:0", "--token-file", str(tokens), "--access-log", "1")
     with run_server(*flags) as server:
         yield server
 
@@ -41,8 +41,6 @@ def test_answer_is_a_call_of_infer_shape(server: ServerProcess):
     (line,) = server.await_records(1, "call", request_id=identity)
     assert (line["method"], line["identity"]) == ("/tensor_reshape.v1.ReshapeService/InferShape", "token:ali")
 
-    record, _ = ask("?data=1,1,1,1&shape=-1&special_zero=true&operation=reshape")
-    assert record["refusal"]["reason"] == "RANK_LIMIT_EXCEEDED"  # of this server
     with pytest.raises(HTTPError, match="401") as caught:
         urlopen(link + QUESTION)
     caught.value.close()
