@@ -16,7 +16,7 @@ class Sample:
     serving: Annotated[str, Declaration(help="Modes.", choices=("fast", "safe"))] = "safe"
     places: Annotated[tuple[str, ...], Declaration(help="Places.")] = ("here",)
     file: Annotated[Path | None, Declaration(help="A file.")] = None
-    tells: Annotated[bool, Declaration(help="Tells.")] = True
+    tracing: Annotated[bool, Declaration(help="Tells.")] = True
 
 
 SETTINGS = {setting.name: setting for setting in list_settings(Sample)}
@@ -29,7 +29,7 @@ def test_settings_have_the_order_types_and_defaults_of_the_fields():
         "serving": (str, False),
         "places": (str, True),
         "file": (Path, False),
-        "tells": (bool, False),
+        "tracing": (bool, False),
     }
     assert list(SETTINGS) == list(vars(Sample()))
     assert {name: setting.default for name, setting in SETTINGS.items()} == vars(Sample())
