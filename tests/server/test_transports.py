@@ -1,19 +1,23 @@
 """What serves calls is chosen once, and both serve the same."""
 
 import logging
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from queue import SimpleQueue
 
 import grpc
 import pytest
+from grpc_health.v1 import health_pb2
 from grpc_reflection.v1alpha import reflection_pb2
 
 from engine_servers import BROKEN, LONG, REFUSED, STREAM, UNARY, Build, EngineServer, serve_engine
-from http2 import REFLECTION, Connection, grpc_message
+from http2 import HEALTH_CHECK, HEALTH_WATCH, REFLECTION, Connection, grpc_message
 from tensor_reshape.rules.errors import Reason, UnauthenticatedError
+from tensor_reshape.rules.limits import MAX_HEADER_BYTES
 from tensor_reshape.server import transports
-from tensor_reshape.server.builtin.health import Health
+from tensor_reshape.server.builtin.health import MAX_WATCHES_PER_CONNECTION, Health
 from tensor_reshape.server.builtin.methods import build_service
 from tensor_reshape.server.builtin.reflection import Reflection
 from tensor_reshape.server.config import Config
@@ -244,6 +248,46 @@ def test_calls_that_are_still_under_way_can_be_cancelled(served: EngineServer, c
     assert not connection.await_end(stream).is_ok
     assert served.server.wait(SECONDS)
     served.check_nothing_is_held()
+
+
+@contextmanager
+def serve_health(build: Build) -> Iterator[tuple[Service, str]]:
+    service = build_service(Config(max_message_bytes=MAX_HEADER_BYTES), Health().build_methods({}))
+    server = build([service], [])
+    address = f"127.0.0.1:{server.add_port('127.0.0.1:0', None)}"
+    server.start()
+    try:
+        yield service, address
+    finally:
+        server.stop()
+        server.cancel_calls()
+        assert server.wait(SECONDS)
+
+
+def test_open_watches_hold_no_room_for_messages(build: Build):
+    name = health_pb2.HealthCheckRequest(service="A" * (MAX_HEADER_BYTES - 10)).SerializeToString()
+    with serve_health(build) as (service, address), Connection(address) as connection:
+        for _ in range(MAX_WATCHES_PER_CONNECTION):
+            stream = connection.open(HEALTH_WATCH)
+            connection.send_data(stream, grpc_message(name))
+            assert connection.await_(partial(connection.bodies.__contains__, stream))
+        assert service.engine.used_bytes == 0
+        assert connection.call(HEALTH_CHECK, b"").is_ok
+
+
+def test_a_watch_that_is_cancelled_after_its_first_news_gives_everything_back(build: Build):
+    with serve_health(build) as (service, address), grpc.insecure_channel(address) as channel:
+        watch: grpc.UnaryStreamMultiCallable[bytes, bytes] = channel.unary_stream(HEALTH_WATCH)
+        for _ in range(MAX_WATCHES_PER_CONNECTION * 2):
+            news = watch(b"", timeout=SECONDS)
+            next(news)
+            news.cancel()
+        # Over one connection, so a Check is answered after the cancellations before it.
+        check: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(HEALTH_CHECK)
+        pause = threading.Event()
+        while not service.engine.is_idle:
+            assert check(b"", timeout=SECONDS)
+            pause.wait(0.01)
 
 
 def test_health_is_served(build: Build):

@@ -194,7 +194,10 @@ class Runner:
             pool.shutdown(wait=False)  # what no call waits for any more may take long
 
     def _end_open_calls(self) -> None:
-        """Ends the calls that stay open for as long as their callers like: they would use up the grace."""
+        """Ends the calls that stay open for as long as their callers like: they would use up the grace.
+
+        A watch whose caller does not read its last news still does.
+        """
         self._health.end_watches()
         for service in self._builtin:
             service.perform(service.engine.close())
@@ -204,7 +207,7 @@ class Runner:
         log_unknown_method(method)
 
     def _build_introspection(self) -> MethodTable:
-        """Returns what tells of the server itself, but for health: not for everybody."""
+        """Returns the methods of reflection and channelz, for which gates are asked."""
         asked = channelz.build_methods() if self._config.channelz else ()
         return MethodTable(asked, self._reflection.build_methods() if self._config.reflects else ())
 

@@ -2,16 +2,16 @@
 
 What it does not guarantee, because grpcio's own server does not offer it:
 
-- A message is received before anything is known of its call: memory is bounded by `--max-calls` and
-  `--max-message-bytes`, and the budget counts a message when it has arrived.
-- Each call holds a thread from its first message to its end, so silent callers and slow readers can take all threads;
+- A message is received before anything is known of its call: each of 128 threads receives one of up to
+  `--max-message-bytes`, and the budget counts it when it has arrived.
+- Each call holds a thread from its beginning to its end, so silent callers and slow readers can take all threads;
   health is then not answered either. Callers take no turns.
 """
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing
 from functools import partial
 from queue import SimpleQueue
 from typing import NoReturn
@@ -24,7 +24,7 @@ from tensor_reshape.server.engine.heads import CallHead, note_answer
 from tensor_reshape.server.engine.lifecycle import Ending, Lifecycle, State
 from tensor_reshape.server.engine.services import Service
 from tensor_reshape.server.engine.statuses import OK, End, choose_end, refuse_empty_call
-from tensor_reshape.server.service.method_tables import Method, StreamMethod, Watch, WatchMethod
+from tensor_reshape.server.service.method_tables import Method, StreamMethod, WatchMethod
 
 _THREADS = 128
 _FOREVER = 1e9
@@ -43,7 +43,7 @@ class StockCall:
         self._signals: SimpleQueue[LimitError | None] = SimpleQueue()  # None: the engine has room
 
     def enter(self) -> None:
-        """Enters the call, and waits for room to have received its message.
+        """Enters the call, and waits until the engine has room for its message, which has come already.
 
         Raises:
             ReshapeError: a gate's refusal, or SERVER_BUSY.
@@ -116,21 +116,27 @@ class StockCall:
         if raw is None:
             self._engine.message_received(self.life, None)
             raise refuse_empty_call()
-        self.take(raw)
+        self.take(b"")  # nothing of the message is kept
         news = threading.Event()
-        with _following(method.open(raw)) as watch:
+        with closing(method.open(raw)) as watch:
             watch.begin(news.set, self._source)
+            self._perform(self._engine.request_work(self.life, 0))  # gives back the room for the message
+            self.wait()
+            if not self._engine.take_up(self.life):
+                self.wait()
             self._context.add_callback(news.set)
-            while self._context.is_active():
-                news.clear()
-                latest = watch.find_news()
-                if latest is not None:
-                    yield latest
-                elif watch.is_over:
-                    break
-                else:
-                    news.wait()
-        self._perform(self._engine.end(self.life, OK).effects)
+            try:
+                while True:
+                    news.clear()  # before anything is looked at: what comes meanwhile sets it again
+                    latest = watch.find_news() if self._context.is_active() else None
+                    if latest is not None:
+                        yield latest
+                    elif watch.is_over or not self._context.is_active():
+                        break
+                    else:
+                        news.wait()
+            finally:  # also where grpcio drops this generator because the caller has gone
+                self._perform(self._engine.end(self.life, OK).effects)
 
     def take(self, raw: bytes) -> None:
         """Notes that a message has arrived.
@@ -182,7 +188,7 @@ class StockServer(grpc.GenericRpcHandler):
 
     Attributes:
         is_deaf: never: grpcio says nothing of the thread that receives calls.
-        turns: None: likewise.
+        turns: None, for the same reason.
         on_unknown: called with the name of a method that is called and that nobody serves.
     """
 
@@ -282,15 +288,6 @@ def _serve_watch(
         raise  # the call is over
     except Exception as error:  # noqa: BLE001 - whatever it is, the caller is told no more than that
         call.refuse(error)
-
-
-@contextmanager
-def _following(watch: Watch) -> Iterator[Watch]:
-    """Ends a watch with the block."""
-    try:
-        yield watch
-    finally:
-        watch.end()
 
 
 def _build_head(method: str, context: grpc.ServicerContext) -> CallHead:

@@ -63,7 +63,7 @@ def test_all_who_watch_look_when_there_is_news_and_no_longer_when_they_have_left
     for name in ("stays", "leaves"):
         watch = health.open_watch(build_request())
         watch.begin(partial(looks.update, [name]), SOURCE)
-    watch.end()
+    watch.close()
     health.stop_serving()
     health.end_watches()
     assert looks == {"stays": 2}
@@ -77,9 +77,22 @@ def test_one_connection_has_only_so_many_watches():
     with pytest.raises(LimitError) as caught:
         watches[0].begin(looks_nowhere, SOURCE)
     assert caught.value.reason == Reason.SERVER_BUSY
-    watches[1].end()
+    watches[1].close()
     watches[0].begin(looks_nowhere, SOURCE)
 
 
 def looks_nowhere() -> None:
     pass
+
+
+def fails() -> None:
+    message = "a secret"
+    raise RuntimeError(message)
+
+
+def test_a_watcher_that_fails_keeps_no_other_from_the_news(caplog: pytest.LogCaptureFixture):
+    health, looks = Health(), Counter[str]()
+    for look in (fails, partial(looks.update, ["looks"])):
+        health.open_watch(build_request()).begin(look, SOURCE)
+    health.stop_serving()
+    assert (looks["looks"], [record.message for record in caplog.records]) == (1, ["bug"])

@@ -135,6 +135,7 @@ def test_find_does_not_trust_the_network_of_an_address_of_ipv6():
         (["::ffff:198.51.100.7"], "ipv4:198.51.100.7"),
         (["2001:db8:1:2::1"], "20010db800010002"),
         (["[2001:db8:1:2::1]:1234"], "20010db800010002"),
+        (["fe80::1%\0"], "fe80000000000000"),
     ],
 )
 def test_find_takes_the_last_address(values: list[str], address: str):

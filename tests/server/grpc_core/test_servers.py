@@ -13,6 +13,7 @@ import pytest
 from certificates import issue_certificates
 from core_calls import ANY_PORT, METHOD, SECONDS, CoreServer, ToldCall, run_core
 from http2 import Connection
+from tensor_reshape.server.grpc_core import servers
 from tensor_reshape.server.grpc_core.calls import Call
 from tensor_reshape.server.grpc_core.servers import QUEUE_AFTER
 
@@ -185,6 +186,20 @@ def test_calls_come_over_tls(tmp_path: Path):
         assert answer.result() == b"answer"
     served.server.stop()
     assert served.server.wait(SECONDS)
+
+
+def test_a_call_whose_caller_cannot_be_told_keeps_nobody_else_waiting(monkeypatch: pytest.MonkeyPatch):
+    with run_core() as served, Connection(served.address) as connection:
+        with monkeypatch.context() as patch:
+            patch.setattr(servers, "NewCall", fail_to_tell)
+            assert not connection.await_end(connection.open(METHOD)).is_ok
+        stream = connection.open(METHOD, end=True)
+        served.calls.get(timeout=SECONDS).finish()
+        assert connection.await_end(stream).is_ok
+
+
+def fail_to_tell(_event: object) -> None:
+    raise ValueError
 
 
 def test_a_server_whose_thread_has_ended_is_deaf(monkeypatch: pytest.MonkeyPatch):

@@ -1,9 +1,10 @@
 """`grpc.health.v1`: the status of the server, and its watchers.
 
-No lock is held while watchers look for news. grpcio-health-checking's servicer sends under a lock that a leaving
-watcher needs, which can stop the server.
+The lock of `Health` is not held while watchers look for news. grpcio-health-checking's servicer sends under a lock that
+a leaving watcher needs, which can stop the server.
 """
 
+import logging
 import threading
 from collections.abc import Callable, Mapping
 
@@ -28,13 +29,14 @@ MAX_WATCHES = 4096
 MAX_WATCHES_PER_CONNECTION = 16
 """A client has one for each service that it calls."""
 
+_LOGGER = logging.getLogger(__name__)
 _Response = health_pb2.HealthCheckResponse
 _SERVICES = ("", SERVICE)
 _RESERVED_PART = 8  # of the watches a part in so many is left for addresses that have few
 
 
 class Watch:
-    """What one watcher knows, and is to know: a `service.methods.Watch`."""
+    """What one watcher knows, and is to know: a `service.method_tables.Watch`."""
 
     def __init__(self, health: "Health", *, known: bool) -> None:
         """Knows nothing. Of the service it keeps whether this server has it: a name may be long."""
@@ -57,15 +59,15 @@ class Watch:
         return latest
 
     def begin(self, look: Callable[[], None], source: tuple[str, str]) -> None:
-        """Has `look` called, on any thread, whenever there may be news; see `service.methods.Watch`.
+        """Has `look` called, on any thread, whenever there may be news; see `service.method_tables.Watch`.
 
         Raises:
             LimitError: SERVER_BUSY.
         """
         self._health.join(self, look, Source(*source))
 
-    def end(self) -> None:
-        """Ends that; nothing where it has not begun, or has ended."""
+    def close(self) -> None:
+        """Ends that; does nothing if it has not begun, or has ended."""
         self._health.leave(self)
 
 
@@ -169,7 +171,10 @@ class Health:
         with self._lock:
             watched = list(self._looks.values())
         for look, _ in watched:
-            look()
+            try:
+                look()
+            except Exception:
+                _LOGGER.exception("bug")  # of one watcher: the others are told all the same
 
 
 def _is_known(raw: bytes) -> bool:

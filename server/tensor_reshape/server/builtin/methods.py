@@ -1,7 +1,7 @@
 """How health, reflection and channelz are served: as any other method, by an engine of their own.
 
-So they are answered also where the service is full, and what callers hold of them is bounded by the same rules: memory
-for `MAX_SILENT` calls whose message has not come, each of which may be the largest, and places. No observer sees them.
+So they are answered also while the service is full, and the same rules bound what callers hold of them. Such an engine
+has room for `MAX_SILENT` messages of the largest size, and a number of places. No observer sees its calls.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -24,7 +24,7 @@ MAX_SILENT = 16
 
 _MAX_CALLS = 8192  # watches included: clients keep one for each of their connections
 _SILENT_SECONDS = 0.1  # how long a call may be without its message while others wait
-_WAIT_SECONDS = 5.0  # how long a call waits for those: a probe gives up after a few seconds
+_WAIT_SECONDS = 5.0  # how long a call waits for room: a probe gives up after a few seconds
 
 Respond = Callable[[bytes], bytes]
 """Answers a message; raises a refusal, or `statuses.StatusError`."""
@@ -42,7 +42,7 @@ def build_service(
         config: of the server.
         methods: what is served.
         gates: are asked for each call; None: anybody may call.
-        pools: threads for messages of streams that are larger than any good one.
+        pools: threads for messages of streams above a third of the room; they are refused there.
     """
     # What `count_pool_bytes` makes of it is room for so many of the largest messages.
     budget = 2 * (MAX_SILENT + 1) * config.max_message_bytes

@@ -306,7 +306,10 @@ class Engine:
             return effects + self._grant()
 
     def close(self) -> Effects:
-        """The server stops: calls that wait for their callers, or for room, end. Those that are answered go on."""
+        """The server stops: calls that wait for their callers, or for room, end.
+
+        Those that are being answered go on, and so do watches, which `Health` ends.
+        """
         with self._lock:
             resting = [life for life in self._lives if life.state in RESTS]
             for life in resting:

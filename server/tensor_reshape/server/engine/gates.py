@@ -4,8 +4,8 @@
   for a call without a place, so a caller without permission learns that, and not that the server is busy.
 - Gates are asked in their order, until one refuses. `leave` of each gate that has admitted the call is called once,
   when the call is over, or when a later gate refuses it.
-- Methods of health, and those of the Open Inference Protocol that ask for health, are open: no gate is asked. Those of
-  reflection and channelz have no place and no life, but their head is the same.
+- Methods of health, and those of the Open Inference Protocol that ask for health, are open, so no gate is asked.
+  The engine of reflection and channelz asks these gates.
 - A gate is called on any thread, without a lock of this server. One of these threads receives all calls, so a gate must
   not block.
 - If a gate raises anything else than a refusal, that is logged as a bug, and the call is refused.

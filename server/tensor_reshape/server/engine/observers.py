@@ -4,7 +4,7 @@
   the same order however the call is served. Two things are as the transport has them: when an answer counts as sent,
   and whether a caller that goes while its message is awaited is seen to end its side, HALF_CLOSE and END, before OVER.
 - A small message that is answered on the thread which received it is seen to arrive when it is answered.
-- Methods of health, reflection and channelz have no such life, and are not seen.
+- Calls of health, reflection and channelz are not seen: their engines have no journal.
 - It is called without the lock of the engine, by one thread at a time, but by any: also by the thread that receives
   calls, so it must not block.
 - One that raises is logged, and harms neither the call nor the other observers.

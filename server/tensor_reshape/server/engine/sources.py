@@ -114,7 +114,7 @@ def _find_forwarded(value: str | bytes) -> str:
     host = _read_address(last) or _read_address(last.rpartition(":")[0].strip("[]"))  # some add the port
     if host is None:
         return ""
-    return find_address(f"ipv4:{host}:0" if isinstance(host, IPv4Address) else f"ipv6:%5B{host}%5D:0")
+    return f"ipv4:{host}" if isinstance(host, IPv4Address) else host.packed[:8].hex()  # as `find_address` has it
 
 
 def _read_address(text: str) -> IPv4Address | IPv6Address | None:

@@ -1,6 +1,6 @@
 """Which calls are given up: how long each may make no progress, and which make room for addresses that have nothing.
 
-- A call may make no progress for longest while no call waits.
+- A call has the most time without progress while no call waits.
 - While calls wait, two kinds of addresses have less time for all of their calls: those with more than their fair part,
   and those with a waiting call. So a client cannot have the calls of a moderate address given up.
 - An address keeps its last call: it is no worse than those that wait.

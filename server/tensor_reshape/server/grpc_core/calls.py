@@ -201,9 +201,9 @@ class Call(ABC):
     def _sent(self, event: Any) -> bool:
         del event
         with self.lock:
-            self.is_sending = False
+            self.is_sending, size = False, self._sent_bytes  # another thread may send from now on
         try:
-            self.on_sent(self._sent_bytes)
+            self.on_sent(size)
         except Exception as error:  # noqa: BLE001 - as above
             self.on_bug(error)
         return self._settle()

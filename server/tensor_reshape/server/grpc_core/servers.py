@@ -57,7 +57,7 @@ class Server:
     """A server; it is bound by `add_port`, and serves from `start` on.
 
     Attributes:
-        turns: how many events the thread that receives calls has seen, and seconds without one; it counts alone.
+        turns: how many events the receiving thread has seen, timeouts of a second included; no other thread writes it.
         on_unknown: called with the name of a method that is called and has no route; must not raise.
     """
 
@@ -176,12 +176,19 @@ class Server:
         self._asked -= 1
         if not event.success:  # the server stops: the core answers each request for a call so
             return
-        new = NewCall(event)
-        if self._unqueued < QUEUE_AFTER and not self._queue.queues:
+        is_queued = bool(self._unqueued >= QUEUE_AFTER or self._queue.queues)
+        try:
+            new = NewCall(event)
+            if is_queued:
+                self._queue.push(self._find_source(new), new)
+        except Exception:
+            _LOGGER.exception("bug")
+            event.call.cancel()
+            self._ask()
+            return
+        if not is_queued:
             self._unqueued += 1
             self._begin(new)
-        else:
-            self._queue.push(self._find_source(new), new)
 
     def _begin_next(self) -> None:
         self._events = 0

@@ -33,7 +33,7 @@ _BUG = Ending("CANCELLED", "INTERNAL_ERROR")  # of what talks to the core: there
 
 
 class ServiceCall(Call):
-    """What both kinds of calls have: a life in the engine, and a thread for what takes long."""
+    """What all calls of a service have: a life in the engine, and a thread where work takes long."""
 
     # The work that this message makes: of the class, since most calls have none.
     _work = _TENSORS
@@ -289,7 +289,7 @@ class StreamCall(ServiceCall):
 class WatchCall(ServiceCall):
     """One call that brings news: the latest goes out as soon as what was sent before has gone.
 
-    For the engine it is worked on from its message to its end, since this server decides when that comes.
+    For the engine it is WORKING from its message to its end, so it is never given up.
     """
 
     _served: WatchMethod
@@ -298,7 +298,7 @@ class WatchCall(ServiceCall):
     def on_message(self, raw: bytes | None) -> None:
         """Begins to tell; see `Call`."""
         self._has_closed = raw is None and not self.is_refused
-        if not self._engine.message_received(self._life, None if raw is None else len(raw)):
+        if not self._engine.message_received(self._life, None if raw is None else 0):  # nothing of it is kept
             return
         try:
             if raw is None:
@@ -339,7 +339,7 @@ class WatchCall(ServiceCall):
         """Forgets the watcher; see `Call`."""
         super().on_over()
         if self._watch is not None:
-            self._watch.end()
+            self._watch.close()
             self._decide(GONE)
 
     def _answer_long(self, raw: bytes) -> None:

@@ -50,6 +50,7 @@ class HttpCall:
         self._head.tell_request_id()
         self._source = service.sources.find(connection.name, self._head.metadata)
         self._loop = asyncio.get_running_loop()
+        self._message: bytes | None = None  # that waits for a thread
         self._room = asyncio.Event()
         self._refused: asyncio.Future[LimitError] = self._loop.create_future()
 
@@ -64,6 +65,7 @@ class HttpCall:
             pass
         finally:
             self._perform(self._engine.release(self._life, gone=is_gone))
+            self._message = None  # only now: a thread that has just taken the call up has it
 
     def start_read(self) -> None:
         """Wakes the task, for which there is room; see `ServedCall`."""
@@ -126,7 +128,9 @@ class HttpCall:
     async def _await_work(self, message: bytes, receive: Receive) -> Answer:
         """Has a thread answer when there is room, and does not wait for it after the client has gone."""
         await self._room.wait()
-        working = self._loop.run_in_executor(self._pools[self._method.find_work(message)], self._work, message)
+        # Not the message: the queue of the pool would keep it for a client that has gone, and no budget counts that.
+        self._message = message
+        working = self._loop.run_in_executor(self._pools[self._method.find_work(message)], self._work)
         gone = self._loop.create_task(await_disconnect(receive))
         try:
             await asyncio.wait((working, gone), return_when=asyncio.FIRST_COMPLETED)
@@ -139,9 +143,10 @@ class HttpCall:
             return self._end(await self._refused)  # before a thread came by
         return answer
 
-    def _work(self, message: bytes) -> Answer | None:
+    def _work(self) -> Answer | None:
         """Answers, on a thread of the pool; None: the call has ended before."""
-        if not self._engine.take_up(self._life):
+        message, self._message = self._message, None
+        if not self._engine.take_up(self._life) or message is None:
             return None
         return self._conclude(lambda: self._method.answer(message, lambda: self._life.is_over))
 

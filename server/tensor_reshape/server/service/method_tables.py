@@ -77,8 +77,8 @@ class Watch(Protocol):
             source: whose call it is: the address and the name of the connection.
         """
 
-    def end(self) -> None:
-        """Ends that; nothing where it has not begun, or has ended."""
+    def close(self) -> None:
+        """Ends that; does nothing if it has not begun, or has ended."""
 
 
 class WatchMethod(NamedTuple):
