@@ -53,7 +53,7 @@ class State(Enum):
     """Its message is on its way, or has come and is answered at once. Holds room for the largest message."""
 
     WORKING = auto()
-    """Its message is being answered, or its caller watches for news. Holds what it held: it need not wait in between."""
+    """Its message is answered, or its caller watches for news. Holds what it held: it need not wait in between."""
 
     QUEUED = auto()
     """Its message takes long, and waits for room to be answered, then for a thread. Holds the message, or that room."""
