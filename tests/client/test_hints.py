@@ -5,13 +5,13 @@ import grpc
 from tensor_reshape.client.errors import UnavailableError
 from tensor_reshape.client.hints import NOTHING_TOLD, calls_for_hint, hint_size
 from tensor_reshape.rules.errors import LimitError, Reason
-from tensor_reshape.server.config import Config
+from tensor_reshape.server.config import CORE, Config
 from tensor_reshape.server.introductions import describe_server
 from tensor_reshape.wire.methods import INFER_SHAPE, OPERATION_METHODS, STREAM_RESHAPE
 
 (RESHAPE, *_) = [method.path for method in OPERATION_METHODS.values()]
 TOO_LARGE = LimitError.of(Reason.MESSAGE_TOO_LARGE, "Received message larger than max", "data")
-INFO = describe_server(Config(max_message_bytes=4096))
+INFO = describe_server(Config(max_message_bytes=4096), CORE)
 
 
 def test_only_a_reshape_whose_message_is_too_large_has_a_hint():

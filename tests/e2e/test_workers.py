@@ -40,6 +40,11 @@ def find_pid(server: ServerProcess, worker: int) -> int:
     return pid
 
 
+def test_supervisor_does_not_import_grpc(pair: ServerProcess):
+    assert "cygrpc" not in Path(f"/proc/{pair.process.pid}/maps").read_text()
+    assert "cygrpc" in Path(f"/proc/{find_pid(pair, 1)}/maps").read_text()
+
+
 def test_worker_without_calls_has_few_threads(pair: ServerProcess):
     process = Path(f"/proc/{find_pid(pair, 1)}")
     names = [thread.read_text() for thread in process.glob("task/*/comm")]

@@ -20,7 +20,7 @@ from tensor_reshape.server import transports
 from tensor_reshape.server.builtin.health import MAX_WATCHES_PER_CONNECTION, Health
 from tensor_reshape.server.builtin.methods import build_service
 from tensor_reshape.server.builtin.reflection import Reflection
-from tensor_reshape.server.config import Config
+from tensor_reshape.server.config import CORE, STOCK, Config
 from tensor_reshape.server.engine.gates import Gate, Gates
 from tensor_reshape.server.engine.heads import CallHead
 from tensor_reshape.server.engine.lifecycle import Event
@@ -30,7 +30,7 @@ from tensor_reshape.server.grpc_core.servers import Server as CoreServer
 from tensor_reshape.server.handlers.servers import build_core_server
 from tensor_reshape.server.service.method_tables import MethodTable
 from tensor_reshape.server.stock import StockServer
-from tensor_reshape.server.transports import CORE, STOCK, build_server, choose_serving
+from tensor_reshape.server.transports import build_server, choose_serving
 from tensor_reshape.wire.request_ids import REQUEST_ID_KEY
 
 OK, INVALID_ARGUMENT, RESOURCE_EXHAUSTED, UNIMPLEMENTED, INTERNAL = "0", "3", "8", "12", "13"

@@ -183,13 +183,14 @@ def _serve(settings: dict[str, Any]) -> None:
     # What is imported now takes a while, and would make a traceback of Ctrl-C. Nothing is served yet: it ends at once.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     raise_descriptor_limit()
-    from tensor_reshape.server.runner import serve_until_signal  # noqa: PLC0415 - grpc reads the environment once,
-    from tensor_reshape.server.workers.supervisor import supervise  # noqa: PLC0415 - when it is imported
-
     config = _build_config(settings)
     if config.workers > 1:
+        from tensor_reshape.server.workers.supervisor import supervise  # noqa: PLC0415 - it never imports grpc
+
         supervise(config)
     else:
+        from tensor_reshape.server.runner import serve_until_signal  # noqa: PLC0415 - grpc reads the environment once
+
         serve_until_signal(config)
     ignore_signals(STOP_SIGNALS)
 

@@ -33,6 +33,9 @@ from tensor_reshape.server.settings.serving import ServingSettings
 COST_FACTOR = 3
 """A message is in memory as it was received, as the answer, and as what the transport sends of it."""
 
+CORE, STOCK = "core", "stock"
+"""What serves calls, as the log, ServerInfo and a metric call it: gRPC's core, or the public parts of grpcio."""
+
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 """What stops a server: whoever serves handles them, and a server that has stopped ignores them."""
 

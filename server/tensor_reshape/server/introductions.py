@@ -9,9 +9,7 @@ from importlib.metadata import version
 
 from tensor_reshape.rules.limits import MAX_BATCH_BYTES, MAX_BATCH_ITEMS, MAX_HEADER_BYTES, MAX_RANK
 from tensor_reshape.rules.operations import OPERATIONS
-from tensor_reshape.server.config import Config
-from tensor_reshape.server.grpc_core.probes import find_obstacle
-from tensor_reshape.server.transports import choose_serving
+from tensor_reshape.server.config import CORE, STOCK, Config
 from tensor_reshape.wire.servers import Feature, ServerInfo, ServerLimits, describe_operation
 
 _LOGGER = logging.getLogger(__name__)
@@ -21,6 +19,7 @@ _LIMITS = ("max_message_bytes", "max_tensor_bytes", "memory_budget_bytes", "max_
 def announce(
     addresses: Sequence[str],
     config: Config,
+    obstacle: str,
     *,
     health_address: str | None,
     http_address: str | None,
@@ -28,17 +27,18 @@ def announce(
 ) -> None:
     """Logs where the server listens, by the real ports, a line for each address; and how it serves, in one.
 
-    Before that, where the public parts of grpcio serve, it warns of that.
+    Before that, it warns if the public parts of grpcio serve.
 
     Args:
         addresses: for calls.
         config: of the whole server; its `engine` is the one that reads connections.
+        obstacle: why the public parts of grpcio serve; empty if they do not.
         health_address: for health alone, if any.
         http_address: for HTTP, if any.
         metrics_address: for metrics, if any; whoever opens that port has logged a line of it.
     """
-    if cause := find_obstacle():
-        _LOGGER.warning("grpcio cannot be served through its core", extra={"cause": cause})
+    if obstacle:
+        _LOGGER.warning("grpcio cannot be served through its core", extra={"cause": obstacle})
     if health_address is not None:
         _LOGGER.info("listening for health checks", extra={"address": health_address})
     if http_address is not None:
@@ -48,14 +48,14 @@ def announce(
         _LOGGER.info("listening", extra=values)
     ports = {"health_address": health_address, "http_address": http_address, "metrics_address": metrics_address}
     told = {name: address for name, address in ports.items() if address is not None}
-    _LOGGER.info("serving", extra=_list_facts(addresses, config) | told)
+    _LOGGER.info("serving", extra=_list_facts(addresses, config, STOCK if obstacle else CORE) | told)
 
 
-def _list_facts(addresses: Sequence[str], config: Config) -> dict[str, object]:
+def _list_facts(addresses: Sequence[str], config: Config, serving: str) -> dict[str, object]:
     """Returns what explains most of how a server behaves."""
     return {
         "version": version("tensor-reshape"),
-        "serving": choose_serving(),
+        "serving": serving,
         "engine": config.engine,
         "workers": config.workers,
         "threads": config.threads,
@@ -66,8 +66,8 @@ def _list_facts(addresses: Sequence[str], config: Config) -> dict[str, object]:
     }
 
 
-def describe_server(config: Config) -> ServerInfo:
-    """Returns what callers are told.
+def describe_server(config: Config, serving: str) -> ServerInfo:
+    """Returns what callers are told; `serving` is CORE or STOCK.
 
     Raises:
         ConfigError: it cannot serve as it is told to.
@@ -79,7 +79,7 @@ def describe_server(config: Config) -> ServerInfo:
     }
     return ServerInfo(
         version=version("tensor-reshape"),
-        serving=choose_serving(),
+        serving=serving,
         limits=ServerLimits(
             max_message_bytes=config.max_message_bytes,
             max_output_bytes=config.limits.max_output_bytes,

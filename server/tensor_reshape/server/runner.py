@@ -12,14 +12,13 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from google.protobuf.descriptor import MethodDescriptor
-
 from tensor_reshape.runtime.allocators import keep_freed_memory
 from tensor_reshape.server.builtin import channelz
 from tensor_reshape.server.builtin.health import HEALTH_SERVICE, Health
 from tensor_reshape.server.builtin.methods import build_service as build_builtin_service
 from tensor_reshape.server.builtin.reflection import Reflection
 from tensor_reshape.server.config import COST_FACTOR, STOP_SIGNALS, Config, ConfigError
+from tensor_reshape.server.counted_methods import COUNTED_SERVICES, list_methods, list_streams
 from tensor_reshape.server.engine.budgets import count_pool_bytes
 from tensor_reshape.server.engine.call_logs import log_unknown_method
 from tensor_reshape.server.engine.effects import build_perform
@@ -30,12 +29,12 @@ from tensor_reshape.server.engine.observers import JournalPair, Observer, Observ
 from tensor_reshape.server.engine.quotas import build_quotas
 from tensor_reshape.server.engine.services import Service
 from tensor_reshape.server.engine.sources import Sources
+from tensor_reshape.server.grpc_core.probes import find_obstacle
 from tensor_reshape.server.introductions import announce, describe_server
 from tensor_reshape.server.metrics.call_tallies import CallTally
 from tensor_reshape.server.metrics.families import BUDGET_BYTES, MAX_CALLS, MAX_CONNECTIONS, VALUES
 from tensor_reshape.server.metrics.gauges import LOOK_SECONDS, GaugeWriter
 from tensor_reshape.server.metrics.tallies import Tally
-from tensor_reshape.server.oip.messages import SERVICE as INFERENCE_SERVICE
 from tensor_reshape.server.oip.methods import build_methods as build_inference_methods
 from tensor_reshape.server.oip.methods import build_probes
 from tensor_reshape.server.oip.shared_memory import SharedMemory
@@ -60,14 +59,11 @@ from tensor_reshape.server.service.works import WORK_THREADS, Work
 from tensor_reshape.server.side_ports import SidePorts
 from tensor_reshape.server.transport.listeners import bind, count_listeners
 from tensor_reshape.server.transport.options import build_options
-from tensor_reshape.server.transports import build_server
+from tensor_reshape.server.transports import build_server, choose_serving
 from tensor_reshape.server.watchers import Watchers
-from tensor_reshape.v1 import reshape_pb2
 
 _LOGGER = logging.getLogger(__name__)
-_COUNTED_SERVICES = (reshape_pb2.DESCRIPTOR.services_by_name["ReshapeService"], INFERENCE_SERVICE)
-_COUNTED_METHODS = tuple(method for service in _COUNTED_SERVICES for method in service.methods)
-_SERVICES = (*_COUNTED_SERVICES, HEALTH_SERVICE)  # what reflection tells of
+_SERVICES = (*COUNTED_SERVICES, HEALTH_SERVICE)  # what reflection tells of
 _POLL_SECONDS = 0.02
 _NUMPY_SECONDS = 1.0  # after which numpy is imported, so that a server which is only tried out does not pay for it
 
@@ -153,8 +149,7 @@ class Runner:
         calls, engine = CallTally(tally, list_methods()), self._engine
         engine.journal = calls if engine.journal is None else JournalPair(engine.journal, calls)
         self._count_unknown = calls.count_other
-        streams = {_name(method) for method in _COUNTED_METHODS if method.client_streaming}
-        gauges = GaugeWriter(tally, engine.list_calls, streams, self._lookups)
+        gauges = GaugeWriter(tally, engine.list_calls, list_streams(), self._lookups)
         connections = self._max_connections * len(self._config.all_addresses) + self._side_ports.max_http_connections
         tally.set(MAX_CALLS, self._config.max_calls)
         tally.set(MAX_CONNECTIONS, connections)
@@ -260,7 +255,8 @@ def _build_service(config: Config, methods: MethodTable, observers: Sequence[Obs
 def _join_methods(config: Config, service: ReshapeService) -> MethodTable:
     """Returns all that calls may ask for: of the contract, of this server, and in the words of the other protocol."""
     inference = build_inference_methods(service, config.limits, _open_shared_memory(config.shared_memory_dir))
-    return service.methods.join(MethodTable((build_info_method(describe_server(config)),), ())).join(inference)
+    info = build_info_method(describe_server(config, choose_serving()))
+    return service.methods.join(MethodTable((info,), ())).join(inference)
 
 
 def _open_shared_memory(directory: Path | None) -> SharedMemory:
@@ -290,7 +286,7 @@ def serve_until_signal(config: Config) -> None:
         with _show_metrics(config, runner) as metrics_address:
             runner.start()
             side = {"health_address": runner.health_address, "http_address": runner.http_address}
-            announce(runner.addresses, config, **side, metrics_address=metrics_address)
+            announce(runner.addresses, config, find_obstacle(), **side, metrics_address=metrics_address)
             if not select.select([signals], [], [], _NUMPY_SECONDS)[0]:
                 _import_numpy()  # by this thread, which has nothing else to do; see `service.backend`
             (number,) = os.read(signals, 1)
@@ -300,15 +296,6 @@ def serve_until_signal(config: Config) -> None:
 def _await_signal(signals: int, hurry: threading.Event) -> None:
     os.read(signals, 1)
     hurry.set()
-
-
-def list_methods() -> tuple[str, ...]:
-    """Returns the full names of the methods whose calls are counted."""
-    return tuple(map(_name, _COUNTED_METHODS))
-
-
-def _name(method: MethodDescriptor) -> str:
-    return f"/{method.containing_service.full_name}/{method.name}"
 
 
 def _show_metrics(config: Config, runner: Runner) -> AbstractContextManager[str | None]:
@@ -325,7 +312,7 @@ def _show_metrics(config: Config, runner: Runner) -> AbstractContextManager[str 
     tally = Tally(list_methods())
     runner.count_into(tally)
     source = Source(1, tally, os.getpid())
-    return serve_metrics(config.metrics_listen, build_registry(config, lambda: [source]))
+    return serve_metrics(config.metrics_listen, build_registry(config, choose_serving, lambda: [source]))
 
 
 def _import_numpy() -> None:

@@ -5,11 +5,9 @@ from typing import Protocol
 
 import grpc
 
+from tensor_reshape.server.config import CORE, STOCK
 from tensor_reshape.server.engine.services import Service
 from tensor_reshape.server.grpc_core.probes import find_obstacle
-
-CORE, STOCK = "core", "stock"
-"""How the log, ServerInfo and a metric call the two."""
 
 
 class Server(Protocol):

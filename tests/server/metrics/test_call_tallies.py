@@ -11,6 +11,7 @@ from http2 import Connection
 from in_process import ANY_PORT, hurry_stop
 from tensor_reshape.rules.errors import LimitError, Reason
 from tensor_reshape.server.config import Config
+from tensor_reshape.server.counted_methods import list_methods
 from tensor_reshape.server.engine.effects import build_perform
 from tensor_reshape.server.engine.lifecycle import GONE, Ending, Event, IllegalEventError, Lifecycle, State
 from tensor_reshape.server.engine.observers import CallRecord, JournalPair, Observer, ObserverJournal
@@ -26,7 +27,7 @@ from tensor_reshape.server.metrics.families import (
     Family,
 )
 from tensor_reshape.server.metrics.tallies import Tally
-from tensor_reshape.server.runner import Runner, list_methods
+from tensor_reshape.server.runner import Runner
 from tensor_reshape.wire.methods import split_method
 
 ENDINGS = (Ending("OK"), Ending("INVALID_ARGUMENT", str(Reason.NOT_DIVISIBLE)), Ending("INTERNAL", "INTERNAL_ERROR"))

@@ -6,11 +6,10 @@ import pytest
 from prometheus_client import generate_latest
 
 from scrapes import Scrape
-from tensor_reshape.server.config import Config
+from tensor_reshape.server.config import CORE, Config
 from tensor_reshape.server.metrics.expositions import PROCESS_PREFIX, Source, build_registry
 from tensor_reshape.server.metrics.families import CALL_SECONDS, CALLS, MAX_CALLS, REFUSALS
 from tensor_reshape.server.metrics.tallies import Tally, observe
-from tensor_reshape.server.transports import choose_serving
 
 CONFIG = Config(engine="event")
 LABELS = {"service": "a.service", "method": "First"}
@@ -19,7 +18,7 @@ METHODS = ("/a.service/First", "/a.service/Second")
 
 
 def render(*sources: Source) -> str:
-    return generate_latest(build_registry(CONFIG, lambda: sources)).decode()
+    return generate_latest(build_registry(CONFIG, lambda: CORE, lambda: sources)).decode()
 
 
 def read(*sources: Source) -> Scrape:
@@ -70,6 +69,6 @@ def test_called_method_shows_its_common_codes():
 
 def test_page_describes_this_process_and_its_build():
     page = read(Source(1, Tally(METHODS), os.getpid()))
-    assert page.sum("tensor_reshape_build_info", engine="event", serving=choose_serving()) == 1
+    assert page.sum("tensor_reshape_build_info", engine="event", serving=CORE) == 1
     assert page.list_values("version").isdisjoint({"", "unknown"})
     assert page.find("process_resident_memory_bytes") > 0

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tensor_reshape.server.workers.messages import BEAT, LEAVING, REFUSAL, STOP_MARGIN_SECONDS
+from tensor_reshape.server.workers.messages import BEAT, LEAVING, OBSTACLE, REFUSAL, STOP_MARGIN_SECONDS
 from tensor_reshape.server.workers.slots import BACK_OFF_SECONDS, HANG_SECONDS, STABLE_SECONDS, START_SECONDS, State
 from worker_slots import TICK, Room
 
@@ -37,6 +37,20 @@ def test_worker_that_misses_heartbeats_is_killed(room: Room):
     room.send(LEAVING + BEAT)  # what it had sent before
     room.wait(10 * HANG_SECONDS)
     assert (room.process.actions, room.slot.serves, room.slot.silences) == (["SIGKILL"], False, 1)
+
+
+def test_obstacle_is_no_heartbeat_and_kept():
+    room = Room()
+    room.send(OBSTACLE + b"another grpcio: 1.-x\n")
+    assert (room.slot.obstacle, room.slot.state) == ("another grpcio: 1.-x", State.STARTING)
+    room.send(BEAT)
+    assert (room.slot.obstacle, room.slot.serves) == ("another grpcio: 1.-x", True)
+
+
+def test_heartbeat_counts_with_the_obstacle_before_it():
+    room = Room()
+    room.send(OBSTACLE + b"another grpcio\n" + BEAT)
+    assert room.slot.serves
 
 
 def test_heartbeat_counts_when_it_is_read_late(room: Room):

@@ -12,7 +12,7 @@ import pytest
 
 from tensor_reshape.server.config import Config
 from tensor_reshape.server.transport.listeners import hold
-from tensor_reshape.server.workers.messages import BEAT, LEAVING, MAX_REFUSAL_BYTES, REFUSAL, Order
+from tensor_reshape.server.workers.messages import BEAT, LEAVING, MAX_MESSAGE_BYTES, REFUSAL, Order
 from tensor_reshape.server.workers.processes import WorkerProcess
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="workers share a port, which takes Linux")
@@ -81,8 +81,8 @@ def test_worker_that_cannot_serve_sends_its_reason():
 
 
 def test_long_reason_is_cut_to_the_size_of_the_pipe():
-    with run_worker("unix:/" + "s" * MAX_REFUSAL_BYTES) as (process, _):
+    with run_worker("unix:/" + "s" * MAX_MESSAGE_BYTES) as (process, _):
         assert await_end(process) == 1
         messages = process.read_messages()
         assert messages.startswith(REFUSAL)
-        assert len(messages) == MAX_REFUSAL_BYTES
+        assert len(messages) == MAX_MESSAGE_BYTES

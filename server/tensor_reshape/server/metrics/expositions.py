@@ -37,7 +37,6 @@ from tensor_reshape.server.metrics.families import (
     Family,
 )
 from tensor_reshape.server.metrics.tallies import Labels, Tally
-from tensor_reshape.server.transports import choose_serving
 
 PROCESS_PREFIX = "tensor_reshape_worker"
 """What the names of the metrics about a worker's process begin with."""
@@ -69,17 +68,19 @@ class Source(NamedTuple):
 class Exposition(Collector):
     """The metrics of one server."""
 
-    def __init__(self, config: Config, list_sources: Callable[[], Sequence[Source]]) -> None:
-        """Shows the processes that `list_sources` returns, which serve `config`."""
+    def __init__(
+        self, config: Config, find_serving: Callable[[], str], list_sources: Callable[[], Sequence[Source]]
+    ) -> None:
+        """Shows processes.
+
+        Args:
+            config: what they serve.
+            find_serving: returns what serves, as far as is known; see `config.CORE`.
+            list_sources: returns the processes.
+        """
+        self._engine = config.engine
+        self._find_serving = find_serving
         self._list_sources = list_sources
-        self._build = (
-            version("tensor-reshape"),
-            choose_serving(),
-            config.engine,
-            platform.python_version(),
-            version("grpcio"),
-            version("protobuf"),
-        )
 
     def collect(self) -> Iterator[Metric]:
         """Yields all metrics."""
@@ -90,18 +91,24 @@ class Exposition(Collector):
             shown = {labels: one for labels, one in values.items() if _is_shown(family, labels, one, called)}
             yield build_metric(family, shown)
         yield build_metric(PUSHBACKS, {(): [sum(sums[REFUSALS][reason,][0] for reason in PUSHED_BACK)]})
-        yield build_metric(BUILD, {self._build: [1]})
+        yield build_metric(BUILD, {self._describe_build(): [1]})
         yield build_metric(WORKERS, {(): [len(sources)]})
         yield build_metric(SERVING_WORKERS, {(): [sum(source.serves for source in sources)]})
         yield build_metric(RESTARTS, {(str(source.worker),): [source.restarts] for source in sources})
         yield build_metric(SILENCES, {(str(source.worker),): [source.silences] for source in sources})
         yield from _collect_processes(sources)
 
+    def _describe_build(self) -> Labels:
+        versions = platform.python_version(), version("grpcio"), version("protobuf")
+        return (version("tensor-reshape"), self._find_serving(), self._engine, *versions)
 
-def build_registry(config: Config, list_sources: Callable[[], Sequence[Source]]) -> CollectorRegistry:
+
+def build_registry(
+    config: Config, find_serving: Callable[[], str], list_sources: Callable[[], Sequence[Source]]
+) -> CollectorRegistry:
     """Returns the metrics of a server and those of this process; see `Exposition`."""
     registry = CollectorRegistry()
-    registry.register(Exposition(config, list_sources))
+    registry.register(Exposition(config, find_serving, list_sources))
     ProcessCollector(registry=registry)
     return registry
 

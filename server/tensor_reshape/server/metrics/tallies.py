@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from itertools import product
 from typing import TypeAlias
 
-import grpc
+from google.rpc import code_pb2
 
 from tensor_reshape.server.metrics.families import GAUGE, OTHER, PROCESS_FAMILIES, VALUES, Family
 from tensor_reshape.wire.methods import split_method
@@ -25,7 +25,7 @@ Labels: TypeAlias = tuple[str, ...]
 Cell: TypeAlias = "memoryview[float]"
 """The numbers of a metric for some labels, as many as `Family.width`."""
 
-CODES = tuple(code.name for code in grpc.StatusCode)
+CODES = tuple(code_pb2.Code.keys())
 """What a call may end with."""
 
 _FLOAT_BYTES = 8

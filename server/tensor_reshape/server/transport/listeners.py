@@ -6,12 +6,13 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import unquote
 
-import grpc
-
 from tensor_reshape.server.config import ConfigError, is_address
+
+if TYPE_CHECKING:
+    import grpc
 
 _UNIX = "unix:"
 _FREE_SECONDS, _RETRY_SECONDS = 1.0, 0.05
@@ -25,11 +26,11 @@ _NO_KEY = "gRPC takes no key of this kind: it takes RSA, Ed25519, and ECDSA on P
 class Bindable(Protocol):
     """A server that can be bound."""
 
-    def add_port(self, address: str, credentials: grpc.ServerCredentials | None) -> int:
+    def add_port(self, address: str, credentials: "grpc.ServerCredentials | None") -> int:
         """Binds an address, and returns its port; raises RuntimeError where it cannot be bound."""
 
 
-def bind(server: Bindable, address: str, credentials: grpc.ServerCredentials | None, *, held: bool = False) -> str:
+def bind(server: Bindable, address: str, credentials: "grpc.ServerCredentials | None", *, held: bool = False) -> str:
     """Binds `server` to `address` and returns the address with its real port.
 
     Args:

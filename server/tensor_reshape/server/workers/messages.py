@@ -2,8 +2,8 @@
 
 - To the worker, on its standard input: its pickled `Order`, then HURRY for each signal after the first one to stop. The
   end of it says that the supervisor is gone.
-- From the worker, on a pipe of its own: BEAT as long as it serves, and LEAVING once when it begins to stop; or else one
-  REFUSAL with its reason, and nothing beside it.
+- From the worker, on a pipe of its own: at first, one OBSTACLE if the public parts of grpcio serve; BEAT as long as it
+  serves; LEAVING once when it begins to stop. Or else one REFUSAL with its reason, and nothing beside it.
 - Each message is a byte, or fits into what a pipe takes at once: none is ever cut in two.
 """
 
@@ -16,11 +16,14 @@ LEAVING = b"-"
 REFUSAL = b"!"
 """Why the worker cannot be started follows, in UTF-8, up to the end."""
 
+OBSTACLE = b"?"
+"""Why the public parts of grpcio serve follows, in UTF-8, up to a line feed."""
+
 HURRY = b"h"
 """The calls under way are to end now."""
 
-MAX_REFUSAL_BYTES = 4096
-"""Of a REFUSAL with its reason: what a pipe of Linux takes at once (PIPE_BUF)."""
+MAX_MESSAGE_BYTES = 4096
+"""Of a message with a reason: what a pipe of Linux takes at once (PIPE_BUF)."""
 
 STOP_MARGIN_SECONDS = 3.0
 """How long a worker may take to stop, besides draining and the grace: clients are asked to leave for a second."""

@@ -12,7 +12,7 @@ import signal
 from collections.abc import Callable
 from enum import Enum, auto
 
-from tensor_reshape.server.workers.messages import BEAT, LEAVING, REFUSAL, STOP_MARGIN_SECONDS, Order
+from tensor_reshape.server.workers.messages import BEAT, LEAVING, OBSTACLE, REFUSAL, STOP_MARGIN_SECONDS, Order
 from tensor_reshape.server.workers.processes import WorkerProcess
 
 START_SECONDS = 60.0
@@ -50,6 +50,7 @@ class Slot:
         order: what each of its workers is to do.
         state: what the worker does now.
         refusal: why the last worker could not serve, in its own words; empty if it sent none.
+        obstacle: why the public parts of grpcio serve in the last worker that said so; empty if none did.
         starts: how many workers were started, or tried to.
         silences: how many that served were killed because heartbeats were missing.
     """
@@ -63,7 +64,7 @@ class Slot:
         """
         self.order = order
         self.state = State.STARTING
-        self.refusal = ""
+        self.refusal = self.obstacle = ""
         self.starts = self.silences = 0
         self._spawn = spawn
         self._worker: WorkerProcess | None = None  # until `advance` has found that it has ended
@@ -149,6 +150,9 @@ class Slot:
 
     def _read_messages(self, worker: WorkerProcess) -> None:
         messages = worker.read_messages()
+        if messages.startswith(OBSTACLE):
+            reason, _, messages = messages.removeprefix(OBSTACLE).partition(b"\n")
+            self.obstacle = reason.decode(errors="replace")
         if messages.startswith(REFUSAL):
             self.refusal = messages.removeprefix(REFUSAL).decode(errors="replace")
         elif LEAVING in messages:

@@ -1,6 +1,6 @@
 """The supervisor: starts workers on ports that it holds, replaces those that end or hang, and stops them all.
 
-- It makes no gRPC object and takes no call, so nothing that callers do can harm it.
+- It takes no call and does not import grpc, so nothing that callers do can harm it, and it needs a third of the memory.
 - It holds each port without listening: only processes of the same user can share it, and it stays taken while no worker
   lives.
 - One loop does everything: it takes signals, and lets time pass for the slots, which decide about their workers.
@@ -16,19 +16,17 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing
-from functools import partial
 
-from tensor_reshape.server.config import STOP_SIGNALS, Config, ConfigError
+from tensor_reshape.server.config import CORE, STOCK, STOP_SIGNALS, Config, ConfigError
 from tensor_reshape.server.introductions import announce
-from tensor_reshape.server.metrics.tallies import Tally
 from tensor_reshape.server.process.signals import catch_signals
-from tensor_reshape.server.runner import list_methods
 from tensor_reshape.server.transport.listeners import hold
 from tensor_reshape.server.workers.messages import Order
 from tensor_reshape.server.workers.slots import Slot
 
 _LOGGER = logging.getLogger(__name__)
-_TICK_SECONDS = 0.1  # how late the end of a process or a deadline is noticed
+_TICK_SECONDS = 0.1  # how late the message of a worker or a deadline is noticed, and of a worker that serves
+_CALM_SECONDS = 0.5
 
 
 def supervise(config: Config) -> None:
@@ -65,7 +63,7 @@ def supervise(config: Config) -> None:
             "http_address": share.http_listen,
             "metrics_address": metrics_address,
         }
-        Supervisor(slots, partial(announce, share.listen, config, **ports)).run()
+        Supervisor(slots, lambda: announce(share.listen, config, _find_obstacle(slots), **ports)).run()
 
 
 def _show_metrics(config: Config, address: str, slots: Sequence[Slot]) -> AbstractContextManager[str]:
@@ -78,8 +76,14 @@ def _show_metrics(config: Config, address: str, slots: Sequence[Slot]) -> Abstra
     Raises:
         ConfigError: the address cannot be bound.
     """
-    from tensor_reshape.server.metrics.expositions import Source, build_registry  # noqa: PLC0415 - what shows metrics
-    from tensor_reshape.server.metrics.http_ports import serve_metrics  # noqa: PLC0415 - takes memory, and time to import
+    # Only here, because what shows metrics takes memory, and time to import.
+    from tensor_reshape.server.counted_methods import list_methods  # noqa: PLC0415
+    from tensor_reshape.server.metrics.expositions import Source, build_registry  # noqa: PLC0415
+    from tensor_reshape.server.metrics.http_ports import serve_metrics  # noqa: PLC0415
+    from tensor_reshape.server.metrics.tallies import Tally  # noqa: PLC0415
+
+    def find_serving() -> str:
+        return STOCK if _find_obstacle(slots) else CORE
 
     tallies = [Tally(list_methods(), slot.order.tally) for slot in slots]
 
@@ -89,7 +93,7 @@ def _show_metrics(config: Config, address: str, slots: Sequence[Slot]) -> Abstra
             for slot, tally in zip(slots, tallies, strict=True)
         ]
 
-    return serve_metrics(address, build_registry(config, list_sources))
+    return serve_metrics(address, build_registry(config, find_serving, list_sources))
 
 
 class Supervisor:
@@ -118,12 +122,13 @@ class Supervisor:
 
     def _tick(self, signals: int) -> None:
         begin = time.monotonic()
-        ready, _, _ = select.select([signals], [], [], _TICK_SECONDS)
+        wait_seconds = _CALM_SECONDS if all(slot.serves for slot in self._slots) else _TICK_SECONDS
+        ready, _, _ = select.select([signals], [], [], wait_seconds)
         for number in os.read(signals, 64) if ready else b"":
             self._handle_signal(signal.Signals(number))
         # When this process was suspended, the workers probably were as well, so their silence proves nothing: a tick
         # never counts for much more than it should have taken.
-        self._advance(min(time.monotonic() - begin, 2 * _TICK_SECONDS))
+        self._advance(min(time.monotonic() - begin, 2 * wait_seconds))
 
     def _handle_signal(self, number: signal.Signals) -> None:
         if number == signal.SIGCHLD:
@@ -159,6 +164,11 @@ class Supervisor:
         if not any(other.serves for other in self._slots):
             raise ConfigError(slot.refusal)
         _LOGGER.error("worker cannot be started", extra={"reason": slot.refusal})
+
+
+def _find_obstacle(slots: Sequence[Slot]) -> str:
+    """Returns why the public parts of grpcio serve in the workers; empty if they do not, as far as is known."""
+    return next((slot.obstacle for slot in slots if slot.obstacle), "")
 
 
 def _hold(address: str, stack: ExitStack) -> str:

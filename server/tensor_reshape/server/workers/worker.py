@@ -18,12 +18,14 @@ from contextlib import suppress
 from functools import partial
 
 from tensor_reshape.server.config import STOP_SIGNALS, ConfigError
+from tensor_reshape.server.counted_methods import list_methods
+from tensor_reshape.server.grpc_core.probes import find_obstacle
 from tensor_reshape.server.metrics.tallies import Tally
 from tensor_reshape.server.process.logs import configure_logs
 from tensor_reshape.server.process.signals import catch_signals, ignore_signals
-from tensor_reshape.server.runner import Runner, list_methods, stop
+from tensor_reshape.server.runner import Runner, stop
 from tensor_reshape.server.service.backend import import_gather
-from tensor_reshape.server.workers.messages import BEAT, LEAVING, MAX_REFUSAL_BYTES, REFUSAL, Order
+from tensor_reshape.server.workers.messages import BEAT, LEAVING, MAX_MESSAGE_BYTES, OBSTACLE, REFUSAL, Order
 
 _STDIN = 0
 
@@ -43,7 +45,7 @@ def work(messages: int) -> None:
     try:
         _serve(order, send)
     except ConfigError as error:
-        send(REFUSAL + str(error).encode()[: MAX_REFUSAL_BYTES - len(REFUSAL)])
+        send(REFUSAL + str(error).encode()[: MAX_MESSAGE_BYTES - len(REFUSAL)])
         sys.exit(1)
 
 
@@ -57,6 +59,8 @@ def _serve(order: Order, send: Callable[[bytes], None]) -> None:
         if order.tally is not None:
             runner.count_into(Tally(list_methods(), order.tally))
         import_gather()  # now, while nobody waits for this process: it may replace one of many that serve
+        if obstacle := find_obstacle():
+            send(OBSTACLE + obstacle.replace("\n", " ").encode()[: MAX_MESSAGE_BYTES - 2] + b"\n")
         runner.beat(partial(send, BEAT))
         runner.start()
         ready, _, _ = select.select([signals, _STDIN], [], [])  # nothing but its end comes before the worker stops

@@ -1,0 +1,26 @@
+"""The methods whose calls are counted: those of the contract and of the Open Inference Protocol."""
+
+from google.protobuf.descriptor import MethodDescriptor
+
+from tensor_reshape.server.oip.messages import SERVICE as INFERENCE_SERVICE
+from tensor_reshape.v1 import reshape_pb2
+
+COUNTED_SERVICES = (reshape_pb2.DESCRIPTOR.services_by_name["ReshapeService"], INFERENCE_SERVICE)
+
+
+def list_methods() -> tuple[str, ...]:
+    """Returns their full names."""
+    return tuple(map(_name, _list_descriptors()))
+
+
+def list_streams() -> frozenset[str]:
+    """Returns the full names of those that are streams."""
+    return frozenset(_name(method) for method in _list_descriptors() if method.client_streaming)
+
+
+def _list_descriptors() -> list[MethodDescriptor]:
+    return [method for service in COUNTED_SERVICES for method in service.methods]
+
+
+def _name(method: MethodDescriptor) -> str:
+    return f"/{method.containing_service.full_name}/{method.name}"

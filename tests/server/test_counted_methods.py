@@ -1,0 +1,22 @@
+"""The methods that metrics name are those that a server serves for others, and no more."""
+
+from in_process import ANY_PORT, hurry_stop
+from tensor_reshape.server.config import Config
+from tensor_reshape.server.counted_methods import list_methods, list_streams
+from tensor_reshape.server.runner import Runner
+from tensor_reshape.wire.methods import SERVICE
+
+
+def test_streams_are_counted_as_such():
+    streams = {f"/{SERVICE}/StreamReshape", "/inference.GRPCInferenceService/ModelStreamInfer"}
+    assert list_streams() == streams
+    assert streams < set(list_methods())
+
+
+def test_every_method_that_is_served_is_counted():
+    runner = Runner(Config(listen=(ANY_PORT,), drain_seconds=0, grace_seconds=0))
+    try:
+        served = set(runner._services[0].methods.names)
+    finally:
+        hurry_stop(runner)
+    assert served <= set(list_methods())
