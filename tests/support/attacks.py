@@ -148,11 +148,9 @@ def full_connections(address: str) -> None:
 
 def slow_posts(address: str) -> None:
     """300 POSTs over HTTP, of which a byte comes each second."""
-    head = (
-        b"POST /tensor_reshape.v1.ReshapeService/InferShape HTTP/1.1\r\nHost: localhost\r\n"
-        b"Content-Type: application/json\r\nContent-Length: 1000\r\n\r\n{"
-    )
-    _keep_connections(address, 300, head, b" ")
+    target = b"/tensor_reshape.v1.ReshapeService/InferShape"
+    head = b"POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{"
+    _keep_connections(address, 300, head % target, b" ")
 
 
 def _keep_connections(address: str, number: int, greeting: bytes, more: bytes = b"") -> None:
