@@ -306,10 +306,7 @@ class Engine:
             return effects + self._grant()
 
     def close(self) -> Effects:
-        """The server stops: calls that wait for their callers, or for room, end.
-
-        Those that are being answered go on, and so do watches, which `Health` ends.
-        """
+        """The server stops: calls that wait for their callers, or for room, end. `Health` ends the watches."""
         with self._lock:
             resting = [life for life in self._lives if life.state in RESTS]
             for life in resting:
