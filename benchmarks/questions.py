@@ -45,8 +45,9 @@ def make_questions(load: str, count: int) -> list[ShapeQuery]:
     if load == ALL_HOSTILE:
         return [_ask(*one) for one in islice(cycle(HOSTILE.values()), count)]
     random, shapes = Random(1), dict[_Shapes, None]()  # noqa: S311 - the same in every run
+    parts = cycle(_PARTS)  # whether or not a question is new: there are only some hundred with symbols
     while len(shapes) < count:
-        shapes[_choose_shapes(random, _PARTS[len(shapes) % len(_PARTS)])] = None
+        shapes[_choose_shapes(random, next(parts))] = None
     return [_ask(*one) for one in shapes]
 
 

@@ -15,5 +15,5 @@ def test_answers_are_checked_before_they_are_timed(load: str):
 
 
 def test_questions_of_models_are_distinct_and_the_same_in_every_run():
-    assert len({*map(str, make_questions(MIXED, 100))}) == 100
+    assert len({*map(str, make_questions(MIXED, 10_000))}) == 10_000
     assert make_questions(MIXED, 100) == make_questions(MIXED, 100)
