@@ -80,3 +80,9 @@ def test_a_received_dim_and_a_shape_are_read_as_they_were_written(dim: Dim, dims
     (received,) = decode_dims([encode_dim(dim)], "shape")
     assert parse_dim(format_dim(received)) == dim
     assert parse_shape(",".join(map(format_dim, dims)), "data") == tuple(dims)
+
+
+def test_a_name_in_quotes_may_be_an_operator():
+    for text in ("2/('^')", "N/('^'*N)", "2*('**')"):
+        dim = parse_dim(text)
+        assert parse_dim(format_dim(dim)) == dim

@@ -168,7 +168,8 @@ def _read_product(text: str, tokens: Sequence[_Token]) -> Product | None:
 
 
 def _read_power(text: str, tokens: Sequence[_Token]) -> Product | None:
-    if len(tokens) <= _POWER_TOKENS or tokens[-2].text not in {"^", "**"}:
+    # The kind as well: a name in quotes may be `^`.
+    if len(tokens) <= _POWER_TOKENS or tokens[-2].kind != "sign" or tokens[-2].text not in {"^", "**"}:
         return _read_factor(text, tokens)
     # Of one name alone: powers of powers would be longer than any text pays for.
     factor, power = _read_factor(text, tokens[:-2]), tokens[-1].text
