@@ -11,7 +11,7 @@ What it does not guarantee, because grpcio's own server does not offer it:
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, contextmanager
 from functools import partial
 from queue import SimpleQueue
 from typing import NoReturn
@@ -147,6 +147,16 @@ class StockCall:
         if not self._engine.message_received(self.life, len(raw)):
             self.wait()
 
+    @contextmanager
+    def ended_by_failures(self) -> Iterator[None]:
+        """Ends the call with a failure of the block."""
+        try:
+            yield
+        except grpc.RpcError:
+            raise  # the call is over
+        except Exception as error:  # noqa: BLE001 - whatever it is, the caller is told no more than that
+            self.refuse(error)
+
     def refuse(self, error: Exception) -> NoReturn:
         """Ends the call with what `error` says."""
         end = choose_end(error, self._head)
@@ -253,41 +263,29 @@ class StockServer(grpc.GenericRpcHandler):
 
 def _serve_unary(service: Service, method: Method, requests: Iterator[bytes], context: grpc.ServicerContext) -> bytes:
     call = StockCall(method.name, service, context)
-    try:
+    with call.ended_by_failures():
         raw = next(requests, None)
         if raw is None:
             call.enter()  # gates and observers see it as any other
             service.engine.message_received(call.life, None)
-            raise refuse_empty_call()  # noqa: TRY301 - all that ends the call badly does so in one place
+            raise refuse_empty_call()
         return call.answer_unary(method, raw)
-    except grpc.RpcError:
-        raise  # the call is over
-    except Exception as error:  # noqa: BLE001 - whatever it is, the caller is told no more than that
-        call.refuse(error)
 
 
 def _serve_stream(
     service: Service, stream: StreamMethod, requests: Iterator[bytes], context: grpc.ServicerContext
 ) -> Iterator[bytes]:
     call = StockCall(stream.name, service, context)
-    try:
+    with call.ended_by_failures():
         yield from call.answer_stream(stream, requests)
-    except grpc.RpcError:
-        raise  # the call is over
-    except Exception as error:  # noqa: BLE001 - whatever it is, the caller is told no more than that
-        call.refuse(error)
 
 
 def _serve_watch(
     service: Service, method: WatchMethod, requests: Iterator[bytes], context: grpc.ServicerContext
 ) -> Iterator[bytes]:
     call = StockCall(method.name, service, context)
-    try:
+    with call.ended_by_failures():
         yield from call.tell(method, next(requests, None))
-    except grpc.RpcError:
-        raise  # the call is over
-    except Exception as error:  # noqa: BLE001 - whatever it is, the caller is told no more than that
-        call.refuse(error)
 
 
 def _build_head(method: str, context: grpc.ServicerContext) -> CallHead:
