@@ -45,7 +45,7 @@ def _serve_peer(name: str) -> tuple[str, ...]:
     return ("{python}", "-m", "benchmarks.peers", name, "{address}")
 
 
-_EVENT = (*OURS, "--engine", "event")
+_EVENT = (*OURS, "--io-engine", "event")
 _CPP = ("{folder}/reshape_server", "{address}")
 _CPP_CLIENT = "cpp/{folder}/stream_client"
 _RAW, _STOCK, _LOAD = "channels/unary", "stock/unary", "h2load/unary"
@@ -56,7 +56,7 @@ CONTESTANTS = (
     Contestant("ours-stream", "ours, stream, out=", OURS, "sdk/stream", copies=2.5),
     Contestant("ours-view", "ours, view", OURS, "sdk/view", copies=0.2),
     Contestant("ours-empty", "ours, empty call", OURS, "sdk/empty", copies=0),
-    Contestant("ours-event", "ours, --engine event", _EVENT, "sdk/auto", copies=4),
+    Contestant("ours-event", "ours, --io-engine event", _EVENT, "sdk/auto", copies=4),
     Contestant("stock", "stock grpcio", _serve_peer("stock"), _STOCK, copies=12),
     Contestant("cpp", _CPP_LABEL, _CPP, _RAW, CPP, copies=8),
     Contestant("cpp-experiment", f"{_CPP_LABEL}, with the experiment", _CPP, _RAW, CPP, 8, EXPERIMENT),
@@ -69,7 +69,7 @@ CONTESTANTS = (
 
 SERVERS = (
     Contestant("served", "tensor-reshape", OURS, _LOAD),
-    Contestant("served-event", "ours, --engine event", _EVENT, _LOAD),
+    Contestant("served-event", "ours, --io-engine event", _EVENT, _LOAD),
     Contestant("served-cpp", _CPP_LABEL, _CPP, _LOAD, CPP),
     Contestant("served-stock", "stock grpcio", _serve_peer("stock"), _LOAD),
 )

@@ -106,7 +106,7 @@ def write_query(node: Input | Constant | Reshape, places: Mapping[str, int]) -> 
 
 def is_to_blame(answer: InferredShape | ReshapeError) -> bool:
     """Whether a node is wrong by itself, and not only because one before it is."""
-    return isinstance(answer, ReshapeError) and answer.reason != "LINK_FAILED"
+    return isinstance(answer, ReshapeError) and answer.reason != "BATCH_DEPENDENCY_FAILED"
 
 
 def fold_chains(graph: Graph, shapes: Mapping[str, InferredShape], client: Client) -> Graph:

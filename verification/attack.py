@@ -4,7 +4,7 @@ With --proxy, a proxy with the file in deploy/proxies stands in front, and attac
 Attacks that only a proxy stops run through it, or if they are named.
 
 The servers listen on loopback, but read connections as those do that other machines can reach: by the event engine.
-TENSOR_RESHAPE_ENGINE=polling in the environment shows what users of the same machine can do.
+TENSOR_RESHAPE_IO_ENGINE=polling in the environment shows what users of the same machine can do.
 """
 
 import argparse
@@ -41,7 +41,7 @@ def main() -> int:
     if arguments.list:
         print("\n".join(f"{name:24} {attack.sentence}" for name, attack in ATTACKS.items()))
         return 0
-    os.environ.setdefault("TENSOR_RESHAPE_ENGINE", "event")
+    os.environ.setdefault("TENSOR_RESHAPE_IO_ENGINE", "event")
     problems = []
     for title, rows in run(arguments):
         print(f"\n## {title}\n\n{_HEADER}")

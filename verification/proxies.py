@@ -82,7 +82,7 @@ def show_streams(proxy: Proxy) -> None:
     array = np.arange(_STREAM_BYTES // 8, dtype=np.int64)
     with ExitStack() as stack, TemporaryDirectory() as folder:
         # By the engine that serves other machines: those beside the proxy would have another one else.
-        servers = [stack.enter_context(run_server("--engine", "event")) for _ in range(2)]
+        servers = [stack.enter_context(run_server("--io-engine", "event")) for _ in range(2)]
         through = stack.enter_context(run_proxy(proxy, [server.address for server in servers], Path(folder)))
         clients = [stack.enter_context(Client(address, timeout=120)) for address in (through, servers[0].address)]
         ratios = []

@@ -186,7 +186,7 @@ def kill_node(cluster: Cluster, target: str, seconds: float) -> None:
 def show_costs(target: str) -> None:
     """Prints how many times as long a call takes through Ray Serve, in turns with the plain server."""
     with (
-        run_server("--engine", "event") as server,
+        run_server("--io-engine", "event") as server,
         Client(target, timeout=60) as through,
         Client(server.address) as own,
     ):

@@ -26,7 +26,7 @@ _BEGIN, _LARGE_BEGIN = build_begin(_SQUARE), build_begin((2**22,))
 _UNARY: tuple[tuple[bytes, Reason], ...] = (
     (b"\xff\xff\xff", Reason.MESSAGE_MALFORMED),
     (build_request(_SQUARE, bytes(MIB)), Reason.DATA_SIZE_MISMATCH),
-    (b"\x2a\xf0\xa2\x04" + bytes(70000) + build_request(_SQUARE, bytes(16)), Reason.HEAD_TOO_LARGE),
+    (b"\x2a\xf0\xa2\x04" + bytes(70000) + build_request(_SQUARE, bytes(16)), Reason.HEADER_TOO_LARGE),
     (build_request(_SQUARE, bytes(12), strides=(1, 1)), Reason.STRIDES_OVERLAP),
     (build_request((2**24,), bytes(4), strides=(0,)), Reason.OUTPUT_TOO_LARGE),
 )

@@ -57,7 +57,7 @@ def test_clients_that_cancel_many_calls_go_on(address: str):
 
 
 def test_the_server_counts_for_the_callers_behind_the_proxy(proxy: Proxy, tmp_path: Path):
-    flags = ("--max-calls-per-caller-per-second", "0.001", "--proxy-address", "127.0.0.1")
+    flags = ("--max-calls-per-caller-per-second", "0.001", "--trusted-proxy", "127.0.0.1")
     with ExitStack() as stack:
         server = stack.enter_context(run_server(*flags))
         address = stack.enter_context(run_proxy(proxy, [server.address], tmp_path))

@@ -89,7 +89,10 @@ def test_held_calls_leave_room_for_others_and_end_at_a_stop():
 
 
 def test_stop_does_not_wait_for_silent_calls():
-    with run_server("--grace-seconds", str(2 * STOP_SECONDS)) as server, Connection(server.address) as connection:
+    with (
+        run_server("--shutdown-grace-seconds", str(2 * STOP_SECONDS)) as server,
+        Connection(server.address) as connection,
+    ):
         for path in (HEALTH_CHECK, HEALTH_WATCH, REFLECTION):
             connection.open(path)
         assert connection.call(HEALTH_CHECK, b"").is_ok

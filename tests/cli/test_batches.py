@@ -26,7 +26,7 @@ REFUSALS: list[tuple[Line | bytes, str, str]] = [
     ({"data": [2], "shape": [2]}, "SPECIAL_ZERO_MISSING", "special_zero"),
     ({**SIX, "data": [2.0]}, "MESSAGE_MALFORMED", "data[0]"),
     ({**SIX, "data": [[1, 2, 3]]}, "MESSAGE_MALFORMED", "data[0]"),
-    ({**SIX, "data": ["1.5"]}, "DIM_UNREADABLE", "data[0]"),
+    ({**SIX, "data": ["1.5"]}, "DIM_SYNTAX_INVALID", "data[0]"),
     ({**SIX, "data": [2**70]}, "DIM_OUT_OF_RANGE", "data.dims[0]"),
     ({**SIX, "data": [[8, 2]]}, "INTERVAL_EMPTY", "data.dims[0]"),
     ({**SIX, "strides": [3]}, "STRIDES_RANK_MISMATCH", "data.strides"),
@@ -86,7 +86,7 @@ def test_refused_line_refuses_only_the_lines_that_depend_on_it(server: ServerPro
     link = {"shape": [-1], "special_zero": False}
     answers = infer_batch(server, b"no JSON", REFUSED, {**link, "data_from": 0}, {**link, "data_from": 1}, SIX)
     reasons = [read_refusal(answer)[0] for answer in answers[:4]]
-    assert reasons == ["MESSAGE_MALFORMED", "NOT_DIVISIBLE", "LINK_FAILED", "LINK_FAILED"]
+    assert reasons == ["MESSAGE_MALFORMED", "NOT_DIVISIBLE", "BATCH_DEPENDENCY_FAILED", "BATCH_DEPENDENCY_FAILED"]
     assert answers[3]["error"]["metadata"] == {"index": "3", "value": "1"}
     assert answers[4] == {"shape": [6]}
 
@@ -94,7 +94,7 @@ def test_refused_line_refuses_only_the_lines_that_depend_on_it(server: ServerPro
 def test_link_to_no_earlier_line_or_beside_data_is_refused(server: ServerProcess):
     lines = [{"data_from": data_from, "shape": [-1], "special_zero": False} for data_from in (0, 5, -1, 2**70)]
     answers = infer_batch(server, *lines, {**SIX, "data_from": 0})
-    assert [read_refusal(answer) for answer in answers] == [("LINK_INVALID", "data_from")] * 5
+    assert [read_refusal(answer) for answer in answers] == [("BATCH_REFERENCE_INVALID", "data_from")] * 5
 
 
 def test_refused_lines_leave_the_others_alone(server: ServerProcess):
@@ -111,7 +111,7 @@ def test_links_hold_across_the_calls_of_a_large_batch(server: ServerProcess):
     *answers, refused, first, failed = infer_batch(server, SIX, *chain, REFUSED, *far)
     assert answers == [{"shape": [6]}, *({"shape": shapes[index % 2]} for index in range(count))]
     assert (read_refusal(refused)[0], first) == ("NOT_DIVISIBLE", {"shape": [6]})
-    assert read_refusal(failed) == ("LINK_FAILED", "data_from")
+    assert read_refusal(failed) == ("BATCH_DEPENDENCY_FAILED", "data_from")
     assert failed["error"]["metadata"] == {"index": str(count + 3), "value": str(count + 1)}
 
 

@@ -42,7 +42,7 @@ LOOPS = "event loops in threads"
 ENDS = {
     "after being ready": f"{SYNC}\nclient.wait_until_ready()",
     "calls": f"{SYNC}\nfor _ in range(4): go_on(reshape)",
-    "stock calls": "client = Client(address, calls='stock')\nfor _ in range(4): go_on(reshape)",
+    "stock calls": "client = Client(address, grpc_api='public')\nfor _ in range(4): go_on(reshape)",
     "streams": f"{SYNC}\nfor _ in range(3): go_on(lambda: reshape(large, 'stream'))",
     "batches": f"{SYNC}\nfor _ in range(3): go_on(lambda: client.infer_shapes([query] * 3000))",
     "submitted calls": f"{SYNC}\ncalls = [client.submit(reshape) for _ in range(20)]",

@@ -26,7 +26,7 @@ from tensor_reshape.client import (
     TensorReshapeError,
     grpc_core,
 )
-from tensor_reshape.client.grpc_core import CoreTransport, Way, is_supported, is_tls, open_transport
+from tensor_reshape.client.grpc_core import CoreTransport, GrpcApi, is_supported, is_tls, open_transport
 from tensor_reshape.client.transports import Transport
 from tensor_reshape.rules.dtypes import DataType
 from tensor_reshape.wire.methods import SERVICE
@@ -34,7 +34,7 @@ from tensor_reshape.wire.reshapes import encode_reshape_response
 from tensor_reshape.wire.status import encode_refusal
 from tensor_reshape.wire.tensors import TensorView
 
-WAYS: tuple[Way, ...] = ("auto", "stock")
+GRPC_APIS: tuple[GrpcApi, ...] = ("auto", "public")
 NOBODY = "127.0.0.1:1"
 PATH = f"/{SERVICE}/StaticReshape"
 SIX = np.arange(6, dtype=np.float32)
@@ -45,7 +45,7 @@ import numpy as np
 from tensor_reshape.client import Client
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever runs the tests in the background has it ignored
-with Client(sys.argv[1], calls=sys.argv[2], timeout=math.inf) as client:
+with Client(sys.argv[1], grpc_api=sys.argv[2], timeout=math.inf) as client:
     try:
         client.static_reshape(np.zeros(6, np.float32), [6], special_zero=False)
     except KeyboardInterrupt:
@@ -144,19 +144,19 @@ def test_an_end_is_the_same_both_ways(name: str):
     run, seconds, kind, text = ENDS[name]
     ends = []
     with run() as address:
-        for way in WAYS:
-            with Client(address, calls=way) as client:
+        for grpc_api in GRPC_APIS:
+            with Client(address, grpc_api=grpc_api) as client:
                 ends.append(find_end(reshape, client, timeout=seconds))
     assert ends[0] == ends[1]
     assert issubclass(ends[0].kind, kind)
     assert text in ends[0].message
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_a_client_that_is_closed_ends_the_calls_of_other_threads(way: Way):
+@pytest.mark.parametrize("grpc_api", GRPC_APIS)
+def test_a_client_that_is_closed_ends_the_calls_of_other_threads(grpc_api: GrpcApi):
     held = Held()
     with run_stock({"StaticReshape": held}) as address, ThreadPoolExecutor(1) as pool:
-        client = Client(address, calls=way)
+        client = Client(address, grpc_api=grpc_api)
         future = pool.submit(find_end, reshape, client)
         assert held.entered.wait(SECONDS)
         client.close()
@@ -167,7 +167,7 @@ def test_a_client_that_is_closed_ends_the_calls_of_other_threads(way: Way):
 
 @contextmanager
 def open_both() -> Iterator[list[Transport]]:
-    both = [open_transport(grpc.insecure_channel(NOBODY), way) for way in WAYS]
+    both = [open_transport(grpc.insecure_channel(NOBODY), grpc_api) for grpc_api in GRPC_APIS]
     yield both
     for transport in both:
         transport.close()
@@ -190,12 +190,12 @@ def test_a_call_waits_for_a_server_only_if_it_is_to():
     assert not_waiting == [grpc.StatusCode.UNAVAILABLE] * 2
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_a_server_that_dies_in_a_call_is_lost(way: Way):
+@pytest.mark.parametrize("grpc_api", GRPC_APIS)
+def test_a_server_that_dies_in_a_call_is_lost(grpc_api: GrpcApi):
     held = Held()
     with ThreadPoolExecutor(1) as pool:
         with run_stock({"StaticReshape": held}) as address:
-            transport = open_transport(grpc.insecure_channel(address), way)
+            transport = open_transport(grpc.insecure_channel(address), grpc_api)
             future = pool.submit(find_end, transport.send, PATH, b"", SECONDS, ())
             assert held.entered.wait(SECONDS)
         end = future.result(SECONDS)
@@ -203,11 +203,11 @@ def test_a_server_that_dies_in_a_call_is_lost(way: Way):
     assert end.code in {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED}  # as `retries` knows of those lost
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_ctrl_c_ends_a_call_at_once_on_both_sides(way: Way):
+@pytest.mark.parametrize("grpc_api", GRPC_APIS)
+def test_ctrl_c_ends_a_call_at_once_on_both_sides(grpc_api: GrpcApi):
     held = Held()
     with run_stock({"StaticReshape": held}) as address:
-        command = [sys.executable, "-c", INTERRUPTED, address, way]
+        command = [sys.executable, "-c", INTERRUPTED, address, grpc_api]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
             try:
                 assert held.entered.wait(SECONDS)
@@ -239,8 +239,8 @@ def test_a_channel_with_an_interceptor_has_it_see_every_call():
 def test_calls_are_on_the_core_unless_they_are_to_be_stock():
     with open_both() as both:
         assert [type(transport) for transport in both] == [CoreTransport, Transport]
-    with pytest.raises(ValueError, match=r"'fast'.*auto, stock"):
-        Client(calls="fast")  # type: ignore[arg-type] # as a caller without types may write it
+    with pytest.raises(ValueError, match=r"'fast'.*auto, public"):
+        Client(grpc_api="fast")  # type: ignore[arg-type] # as a caller without types may write it
 
 
 def test_only_a_grpcio_with_all_parts_is_supported(monkeypatch: pytest.MonkeyPatch):
@@ -264,9 +264,9 @@ def test_calls_are_stock_where_grpcio_is_not_supported(monkeypatch: pytest.Monke
         assert np.array_equal(client.static_reshape(SIX, [6], special_zero=False), SIX)
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_state_of_a_channel_is_found_without_connecting_it(way: Way):
-    transport = open_transport(grpc.insecure_channel(NOBODY), way)
+@pytest.mark.parametrize("grpc_api", GRPC_APIS)
+def test_state_of_a_channel_is_found_without_connecting_it(grpc_api: GrpcApi):
+    transport = open_transport(grpc.insecure_channel(NOBODY), grpc_api)
     assert transport.find_state() is grpc.ChannelConnectivity.IDLE
     transport.close()
     assert transport.find_state() is None

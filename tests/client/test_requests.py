@@ -126,8 +126,8 @@ def test_a_query_that_cannot_be_sent_is_refused_in_its_place():
     answered, *refused = call.decode(response)
     assert not isinstance(answered, ReshapeError)
     assert [isinstance(error, ReshapeError) and (error.reason, error.field, error.metadata) for error in refused] == [
-        (Reason.DIM_UNREADABLE, "shape[0]", {"index": "0", "value": "1.5"}),
-        (Reason.LINK_INVALID, "data_from", {"value": str(2**40)}),
+        (Reason.DIM_SYNTAX_INVALID, "shape[0]", {"index": "0", "value": "1.5"}),
+        (Reason.BATCH_REFERENCE_INVALID, "data_from", {"value": str(2**40)}),
     ]
     response = reshape_pb2.BatchInferShapeResponse(results=[answer] * 4).SerializeToString()
     with pytest.raises(ResponseError, match="answered 4 of 3 questions"):

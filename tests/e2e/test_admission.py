@@ -38,7 +38,7 @@ AGES = 3600.0
 def tight_server() -> Iterator[ServerProcess]:
     """A server with room for two messages at a time."""
     flags = ["--max-message-bytes", str(MIB), "--memory-budget-bytes", str(BUDGET)]
-    with run_server("--stall-seconds", "5", *flags) as process:
+    with run_server("--stall-timeout-seconds", "5", *flags) as process:
         yield process
 
 
@@ -87,9 +87,9 @@ def run_patient(max_calls: int) -> Iterator[Runner]:
     config = Config(
         listen=(ANY_PORT,),
         max_calls=max_calls,
-        stall_seconds=AGES,
+        stall_timeout_seconds=AGES,
         drain_seconds=0,
-        grace_seconds=0,
+        shutdown_grace_seconds=0,
     )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(stalls, "MIN_PRESSURE_SECONDS", AGES)
@@ -178,7 +178,7 @@ def test_the_least_budget_is_enough_for_every_kind_of_call():
         max_message_bytes=4096,
         memory_budget_bytes=8 * 4096,
         drain_seconds=0,
-        grace_seconds=0,
+        shutdown_grace_seconds=0,
     )
     with run_runner(config) as runner, grpc.insecure_channel(runner.addresses[0]) as channel:
         assert send_raw(channel, "InferShape", INFER) == INFERRED

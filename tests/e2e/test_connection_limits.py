@@ -46,7 +46,7 @@ def test_an_old_connection_ends_with_its_calls(short_lived: ServerProcess):
 
 def test_an_old_connection_ends_with_its_grace(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(options, "AGE_GRACE_SECONDS", 1.0)
-    config = Config(listen=(ANY_PORT,), max_connection_age_seconds=0.5, drain_seconds=0, grace_seconds=0)
+    config = Config(listen=(ANY_PORT,), max_connection_age_seconds=0.5, drain_seconds=0, shutdown_grace_seconds=0)
     with run_runner(config) as runner, Connection(runner.addresses[0]) as endless:
         endless.open(STREAM_RESHAPE.path)
         assert await_goaway(endless) == (NO_ERROR, "max_age")
@@ -101,7 +101,7 @@ def test_metadata_are_refused_above_the_limit_and_never_below(server: ServerProc
 def test_a_channel_with_64_callers_loses_no_call(engine: str):
     request, calls_each = build_static_request(), 50
     with (
-        run_server("--engine", engine) as server,
+        run_server("--io-engine", engine) as server,
         grpc.insecure_channel(server.address) as channel,
         ThreadPoolExecutor(64) as pool,
     ):

@@ -15,18 +15,18 @@ from server_processes import ServerProcess, run_server
 from tensor_reshape.client import Client
 
 LOCAL, PUBLIC = "127.0.0.1:0", "0.0.0.0:0"
-REMARK = "engine not chosen by address"
+REMARK = "I/O engine not chosen by address"
 
 
 def check(server: ServerProcess, engine: str, *remarks: str, **settings: Any) -> None:
     """Checks that a server has the engine and says so, serves, ends well, and logs these remarks."""
     workers = list_children(server.process.pid) if "--workers" in server.process.args else [server.process.pid]  # type: ignore[operator]
     assert {find_engine(pid) for pid in workers} == {engine}
-    assert {record["engine"] for record in server.records if record["message"] == "listening"} == {engine}
+    assert {record["io_engine"] for record in server.records if record["message"] == "listening"} == {engine}
     with Client(server.address.replace("0.0.0.0", "127.0.0.1"), **settings) as client:
         assert client.infer_shape((2, 3), (6,), special_zero=False).known == (6,)
     assert server.stop() == 0
-    found = [(record["engine"], record["cause"]) for record in server.records if record["message"] == REMARK]
+    found = [(record["io_engine"], record["cause"]) for record in server.records if record["message"] == REMARK]
     assert found == [(engine, remark) for remark in remarks]
 
 
@@ -48,7 +48,7 @@ def test_the_engine_follows_the_addresses(tmp_path: Path, listen: tuple[str, ...
 @pytest.mark.parametrize(("address", "asked"), [(LOCAL, "event"), (PUBLIC, "polling")])
 def test_a_flag_selects_the_engine_and_both_serve_tls(tmp_path: Path, address: str, asked: str):
     files = issue_certificates(tmp_path)
-    flags = ("--tls-certificate", str(files.server), "--tls-key", str(files.server_key), "--engine", asked)
+    flags = ("--tls-certificate", str(files.server), "--tls-key", str(files.server_key), "--io-engine", asked)
     with run_server(*flags, listen=(address,)) as server:
         check(server, asked, credentials=grpc.ssl_channel_credentials(files.authority.read_bytes()))
 

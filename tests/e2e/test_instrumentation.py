@@ -47,7 +47,7 @@ def test_a_traced_server_is_the_stock_one_and_serves_the_sdk(traced: tuple[Serve
         for transfer in ("inline", "stream"):
             assert client.static_reshape(SIX, [2, 3], special_zero=False, transfer=transfer).shape == (2, 3)
         assert client.check_health() is HealthStatus.SERVING
-        assert client.server_info().serving == "stock"
+        assert client.server_info().grpc_api == "public"
     with grpc.insecure_channel(server.address) as channel:
         watch = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest())
         assert next(watch).status == health_pb2.HealthCheckResponse.SERVING

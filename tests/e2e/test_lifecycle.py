@@ -28,9 +28,9 @@ SIX = np.arange(6, dtype=np.float32)
 MOMENT_SECONDS = 0.001
 SERVING = health_pb2.HealthCheckResponse.SERVING
 NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
-LONG = Config(listen=(ANY_PORT,), threads=1, drain_seconds=0, grace_seconds=20)
-LONG_GRACE = ("--grace-seconds", str(2 * STOP_SECONDS))  # whoever uses it up is not awaited to the end
-SHORT = Config(listen=(ANY_PORT,), threads=1, drain_seconds=0, grace_seconds=0.1)
+LONG = Config(listen=(ANY_PORT,), threads=1, drain_seconds=0, shutdown_grace_seconds=20)
+LONG_GRACE = ("--shutdown-grace-seconds", str(2 * STOP_SECONDS))  # whoever uses it up is not awaited to the end
+SHORT = Config(listen=(ANY_PORT,), threads=1, drain_seconds=0, shutdown_grace_seconds=0.1)
 
 
 # Ctrl-C, while a server imports what it serves with.

@@ -77,5 +77,5 @@ def test_text_logs_have_a_line_for_each_record():
         first = process.stderr.readline()
         process.terminate()
         rest = process.stderr.read().splitlines()
-    assert re.fullmatch(r"\S+ INFO listening address=127\.0\.0\.1:\d+ tls=False engine=polling\n", first)
+    assert re.fullmatch(r"\S+ INFO listening address=127\.0\.0\.1:\d+ tls=False io_engine=polling\n", first)
     assert [line.split()[2] for line in rest] == ["serving", "stopping", "stopped"]

@@ -49,14 +49,16 @@ def test_calls_count_by_method_and_code_with_their_bytes(counted: ServerProcess)
     url = find_metrics(counted)
     page = await_scrape(url, count_calls(STATIC, OK=3, INVALID_ARGUMENT=2))
     page = await_scrape(url, count_calls(STREAM, OK=1))
-    assert page.find("tensor_reshape_refusals_total", reason="MESSAGE_MALFORMED") == 2
-    assert page.find("tensor_reshape_call_seconds_count", **STATIC) == 5
+    assert page.find("tensor_reshape_rejections_total", reason="MESSAGE_MALFORMED") == 2
+    assert page.find("tensor_reshape_call_duration_seconds_count", **STATIC) == 5
     assert page.find("tensor_reshape_request_bytes_count", **STATIC) == 5
     assert page.find("tensor_reshape_request_bytes_sum", **STATIC) > 3 * SIX.nbytes
     assert page.find("tensor_reshape_response_bytes_count", **STATIC) == 3
     assert page.find("tensor_reshape_response_bytes_sum", **STREAM) > SIX.nbytes
-    page = await_scrape(url, lambda page: page.find("tensor_reshape_header_lookups_total", result="hit") == 2)
-    assert page.find("tensor_reshape_header_lookups_total", result="miss") == 1
+    page = await_scrape(
+        url, lambda page: page.find("tensor_reshape_response_header_cache_lookups_total", result="hit") == 2
+    )
+    assert page.find("tensor_reshape_response_header_cache_lookups_total", result="miss") == 1
 
 
 def test_an_invented_method_is_not_a_label(counted: ServerProcess):
@@ -79,18 +81,18 @@ def test_calls_are_shown_as_open_until_they_end(counted: ServerProcess):
         calls = [open_silent_stream(counted.address, stack) for _ in range(2)]
         # All at once: each is looked at in its own time, and a connection of another test may be closing.
         page = await_scrape(url, shows_two_streams)
-        used = page.find("tensor_reshape_budget_used_bytes", pool="receiving")
-        assert 0 < used < page.find("tensor_reshape_budget_bytes", pool="receiving")
+        used = page.find("tensor_reshape_memory_budget_used_bytes", pool="receiving")
+        assert 0 < used < page.find("tensor_reshape_memory_budget_bytes", pool="receiving")
         for call in calls:
             call.cancel()
-        await_scrape(url, lambda page: page.find("tensor_reshape_open_streams") == 0)
+        await_scrape(url, lambda page: page.find("tensor_reshape_active_streams") == 0)
         # With threads, the side of a caller that goes is seen to end before the call is over: it may have ended well.
         await_scrape(url, lambda page: page.sum("tensor_reshape_calls_total", **STREAM) == over + 2)
 
 
 def shows_two_streams(page: Scrape) -> bool:
-    names = ("tensor_reshape_open_streams", "tensor_reshape_connections")
-    receiving = page.find("tensor_reshape_open_calls", state="receiving")
+    names = ("tensor_reshape_active_streams", "tensor_reshape_connections")
+    receiving = page.find("tensor_reshape_active_calls", state="receiving")
     return [*map(page.find, names), receiving] == [2, 2, 2]
 
 

@@ -1,4 +1,4 @@
-"""Quotas of callers behind a proxy that `--proxy-address` names. The tests are the proxy."""
+"""Quotas of callers behind a proxy that `--trusted-proxy` names. The tests are the proxy."""
 
 from collections.abc import Iterator
 
@@ -17,7 +17,7 @@ SLOW = ("--max-calls-per-caller-per-second", "0.001")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     """A server that believes 127.0.0.1 and the clients of its unix socket."""
     listen = ("127.0.0.1:0", f"unix:{tmp_path_factory.mktemp('s')}/s", "[::1]:0")
-    proxies = ("--proxy-address", "127.0.0.1", "--proxy-address", "unix:")
+    proxies = ("--trusted-proxy", "127.0.0.1", "--trusted-proxy", "unix:")
     with run_server(*SLOW, *proxies, listen=listen) as server:
         yield server
 

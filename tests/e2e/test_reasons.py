@@ -14,7 +14,7 @@ MESSAGES = {
     Reason.RANK_UNSUPPORTED: "data.dims has 13 items; static_reshape takes up to 12",
     Reason.DIM_OUT_OF_RANGE: "data.dims[1] is -3; a dim lies from 0 to 2^63 - 1",
     Reason.INVALID_TARGET_VALUE: "shape[0] is -2: a target value lies from -1 to 2^63 - 1; shape [-2, 3], data [2, 3]",
-    Reason.ZERO_INDEX_OUT_OF_RANGE: (
+    Reason.COPY_INDEX_OUT_OF_RANGE: (
         "shape[2] is 0: special_zero copies data dim 2, but the data has rank 2; shape [6, 1, 0], data [2, 3]"
     ),
     Reason.MULTIPLE_MINUS_ONE: (
@@ -47,13 +47,13 @@ MESSAGES = {
     Reason.DIM_UNKNOWN: "data.dims[0] is of a kind that this server does not know",
     Reason.INTERVAL_EMPTY: "data.dims[0] lies from 4 to 2, which holds no dim",
     Reason.EXPRESSION_INVALID: "data.dims[0] has 0 symbols; an expression has from 1 to 64",
-    Reason.DIM_UNREADABLE: (
+    Reason.DIM_SYNTAX_INVALID: (
         "'2..x' is no dim: write a number, lo..hi, lo.., ?, a name, name:lo..hi, or a product such as 4*C or N/2; "
         "any other name stands in quotes: 'my dim'"
     ),
     Reason.SYMBOL_CONFLICT: "N would have to lie from 5 to 3, by what is said of it in several places",
-    Reason.LINK_INVALID: "data_from is 0; item 0 takes the output of an earlier one",
-    Reason.LINK_FAILED: "item 0, whose output is the data, was refused",
+    Reason.BATCH_REFERENCE_INVALID: "data_from is 0; item 0 takes the output of an earlier one",
+    Reason.BATCH_DEPENDENCY_FAILED: "item 0, whose output is the data, was refused",
     Reason.INTERNAL_ERROR: "internal error",
     Reason.MODEL_UNKNOWN: (
         "Request for unknown model: 'resnet' is not found; this server has static_reshape, dynamic_reshape, "
@@ -66,13 +66,13 @@ MESSAGES = {
     Reason.REGION_INVALID: "key is '../secret'; it is the name of a file, with or without one slash in front",
     Reason.REGION_UNKNOWN: "Unable to find shared memory region: 'one'",
     Reason.REGION_OUT_OF_RANGE: "the file of the region 'one', of 16 bytes, does not hold 16 bytes at offset 8",
-    Reason.REGION_UNUSABLE: "the file of the region 'one' cannot be used: No such file or directory",
+    Reason.REGION_FILE_INVALID: "the file of the region 'one' cannot be used: No such file or directory",
     Reason.REGION_LIMIT_EXCEEDED: "1024 regions are registered; there may be no more",
     Reason.CHUNK_UNEXPECTED: "the chunk at offset 0 belongs to no tensor: none has begun, or all of it is here",
     Reason.CHUNK_OUT_OF_ORDER: "the chunk has offset 3; the next one is at 0",
     Reason.RANK_LIMIT_EXCEEDED: "data.dims has 65 items; this server takes up to 64",
     Reason.OUTPUT_TOO_LARGE: "the output takes 2097152 bytes; this server answers with up to 1048576",
-    Reason.HEAD_TOO_LARGE: "the message has 70005 or more bytes besides its tensor's; 65536 are admitted",
+    Reason.HEADER_TOO_LARGE: "the message has 70005 or more bytes besides its tensor's; 65536 are admitted",
     Reason.MESSAGE_TOO_LARGE: "CLIENT: Received message larger than max (16842753 vs. 16842752)",
     Reason.TENSOR_TOO_LARGE: "the tensor takes 8388608 bytes; this server takes up to 4194304 in this form",
     Reason.BATCH_TOO_LARGE: "the batch has more than 65536 items",

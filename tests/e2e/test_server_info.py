@@ -26,7 +26,7 @@ def test_both_clients_read_the_limits_and_features(kind: str, small_server: Serv
 
 
 def test_a_server_says_that_the_core_of_grpc_serves(stub: reshape_pb2_grpc.ReshapeServiceStub):
-    assert stub.ServerInfo(reshape_pb2.ServerInfoRequest()).serving == "core"
+    assert stub.ServerInfo(reshape_pb2.ServerInfoRequest()).grpc_api == "core"
 
 
 @pytest.mark.parametrize("kind", CLIENTS)

@@ -58,9 +58,11 @@ class Scene(NamedTuple):
 
 
 @contextmanager
-def open_scene(stall_seconds: float) -> Iterator[Scene]:
+def open_scene(stall_timeout_seconds: float) -> Iterator[Scene]:
     """Runs a server that gives up what stalls for so long; whatever is done to it, all memory comes back."""
-    config = Config(listen=(ANY_PORT,), stall_seconds=stall_seconds, drain_seconds=0, grace_seconds=0)
+    config = Config(
+        listen=(ANY_PORT,), stall_timeout_seconds=stall_timeout_seconds, drain_seconds=0, shutdown_grace_seconds=0
+    )
     with run_runner(config) as runner, grpc.insecure_channel(runner.addresses[0]) as channel:
         scene = Scene(runner, Watched(runner._engine), channel)
         yield scene

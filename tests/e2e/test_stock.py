@@ -62,11 +62,11 @@ def channel(stock: ServerProcess) -> Iterator[grpc.Channel]:
 def test_the_server_says_what_serves_and_why(env: dict[str, str], workers: str):
     with run_server("--workers", workers, env=env) as server:
         with Client(server.address) as client:
-            assert client.server_info().serving == "stock"
+            assert client.server_info().grpc_api == "public"
         (told,) = server.await_records(1, "serving")
         assert server.stop() == 0
     (warning,) = [one for one in server.records if one["message"] == "grpcio cannot be served through its core"]
-    assert told["serving"] == "stock"
+    assert told["grpc_api"] == "public"
     assert warning["level"] == "WARNING"
     assert warning["cause"].startswith("grpc.server was replaced")
     assert not [record for record in server.records if record.get("level") == "ERROR"]
@@ -136,7 +136,7 @@ def test_calls_above_the_quota_are_refused_until_one_ends(stock: ServerProcess):
 
 
 def test_a_stop_announces_itself_and_lets_calls_end(env: dict[str, str]):
-    flags = ("--drain-seconds", "0.2", "--grace-seconds", str(2 * STOP_SECONDS))
+    flags = ("--drain-seconds", "0.2", "--shutdown-grace-seconds", str(2 * STOP_SECONDS))
     with run_server(*flags, env=env) as server, grpc.insecure_channel(server.address) as channel:
         watch = health_pb2_grpc.HealthStub(channel).Watch(CHECK)
         assert next(watch).status == SERVING

@@ -139,7 +139,7 @@ def test_the_attempts_of_a_stream_end_with_its_deadline(kind: str, late: bool):
 
 @pytest.mark.parametrize("kind", CALLERS)
 def test_a_stream_continues_after_a_restart_of_its_server(kind: str):
-    config = Config(listen=(ANY_PORT,), drain_seconds=0, grace_seconds=0)
+    config = Config(listen=(ANY_PORT,), drain_seconds=0, shutdown_grace_seconds=0)
     runners = [Runner(config)]
     runners[0].start()
     array = np.random.default_rng(1).integers(0, 256, 4 * 2**20, np.uint8)
@@ -147,7 +147,7 @@ def test_a_stream_continues_after_a_restart_of_its_server(kind: str):
     def restart(arrived: int, total: int) -> None:
         if len(runners) == 1 and arrived > total // 3:
             hurry_stop(runners[0])
-            runners.append(Runner(Config(listen=runners[0].addresses, drain_seconds=0, grace_seconds=0)))
+            runners.append(Runner(Config(listen=runners[0].addresses, drain_seconds=0, shutdown_grace_seconds=0)))
             runners[1].start()
 
     with open_client(kind, runners[0].addresses[0], chunk_bytes=2**14) as client:

@@ -49,16 +49,16 @@ def test_link_of_any_bytes_is_a_question_or_refused():
 @pytest.mark.parametrize(
     ("typed", "reason", "blamed"),
     [
-        (TypedQuestion(data="2, x y,3"), Reason.DIM_UNREADABLE, Blamed("data", 3, 6)),
-        (TypedQuestion(shape="[2,3-]"), Reason.DIM_UNREADABLE, Blamed("shape", 3, 5)),
-        (TypedQuestion(shape="2,,3"), Reason.DIM_UNREADABLE, Blamed("shape", 2, 2)),
-        (TypedQuestion(expected="1.5"), Reason.DIM_UNREADABLE, Blamed("expected", 0, 3)),
-        (TypedQuestion(strides="1,N"), Reason.DIM_UNREADABLE, Blamed("strides", 2, 3)),
+        (TypedQuestion(data="2, x y,3"), Reason.DIM_SYNTAX_INVALID, Blamed("data", 3, 6)),
+        (TypedQuestion(shape="[2,3-]"), Reason.DIM_SYNTAX_INVALID, Blamed("shape", 3, 5)),
+        (TypedQuestion(shape="2,,3"), Reason.DIM_SYNTAX_INVALID, Blamed("shape", 2, 2)),
+        (TypedQuestion(expected="1.5"), Reason.DIM_SYNTAX_INVALID, Blamed("expected", 0, 3)),
+        (TypedQuestion(strides="1,N"), Reason.DIM_SYNTAX_INVALID, Blamed("strides", 2, 3)),
         (TypedQuestion(operation="Transpose"), Reason.OPERATION_UNSPECIFIED, Blamed("operation")),
         (TypedQuestion(special_zero="maybe"), Reason.MESSAGE_MALFORMED, Blamed("special_zero")),
         (TypedQuestion(shape=",".join("1" * 65)), Reason.RANK_UNSUPPORTED, Blamed("shape")),
         (TypedQuestion(data=",".join("1" * 65), operation="reshape"), Reason.RANK_LIMIT_EXCEEDED, Blamed("data")),
-        (TypedQuestion(data="1" * (MAX_TEXT_CHARACTERS + 1)), Reason.HEAD_TOO_LARGE, Blamed("data")),
+        (TypedQuestion(data="1" * (MAX_TEXT_CHARACTERS + 1)), Reason.HEADER_TOO_LARGE, Blamed("data")),
     ],
 )
 def test_unreadable_text_is_found_in_the_question(typed: TypedQuestion, reason: Reason, blamed: Blamed):
@@ -69,7 +69,7 @@ def test_unreadable_text_is_found_in_the_question(typed: TypedQuestion, reason: 
 def test_long_text_is_refused_in_every_field():
     for name in TypedQuestion._fields:
         error = refuse(TypedQuestion(**{name: "x" * 10_000}))
-        assert (type(error), error.reason) == (LimitError, Reason.HEAD_TOO_LARGE), name
+        assert (type(error), error.reason) == (LimitError, Reason.HEADER_TOO_LARGE), name
 
 
 def test_unknown_field_blames_no_item():

@@ -90,7 +90,7 @@ def parse_plainly(kind: type[AnyMessage], raw: bytes) -> AnyMessage:
 
 def _read_item(raw: bytes) -> BatchItem:
     if len(raw) > MAX_HEADER_BYTES:
-        raise LimitError.of(Reason.HEAD_TOO_LARGE, "", limit=MAX_HEADER_BYTES)
+        raise LimitError.of(Reason.HEADER_TOO_LARGE, "", limit=MAX_HEADER_BYTES)
     item = parse_plainly(reshape_pb2.BatchInferShapeItem, raw)
     if not item.HasField("question"):
         raise InvalidRequestError.of(Reason.FIELD_MISSING, "", "question")

@@ -60,14 +60,14 @@ def describe_items(items: Iterable[object]) -> Iterator[object]:
 
 def describe_refusal(error: ReshapeError) -> Reading:
     """Returns what a caller may rely on. How large a header that is too large was, nobody needs to have counted."""
-    inexact = ("size",) if error.reason is Reason.HEAD_TOO_LARGE else ()
+    inexact = ("size",) if error.reason is Reason.HEADER_TOO_LARGE else ()
     metadata = {key: value for key, value in error.metadata.items() if key not in inexact}
     return "refused", type(error), error.reason, error.field, metadata
 
 
 def _parse(kind: str, raw: bytes) -> Message:
     if measure_header(raw, nested=kind not in _STREAMS) > MAX_HEADER_BYTES:
-        raise LimitError.of(Reason.HEAD_TOO_LARGE, "", limit=MAX_HEADER_BYTES)
+        raise LimitError.of(Reason.HEADER_TOO_LARGE, "", limit=MAX_HEADER_BYTES)
     return parse_plainly(_MESSAGES[kind], raw)
 
 

@@ -70,8 +70,8 @@ def test_server_listens_on_the_port_that_the_probes_ask(container: Manifest, con
 
 
 def test_pod_has_the_time_and_memory_of_the_server(manifests: dict[str, Manifest], container: Manifest, config: Config):
-    grace_seconds = manifests["inference-service"]["spec"]["predictor"]["terminationGracePeriodSeconds"]
-    assert grace_seconds > config.drain_seconds + config.grace_seconds + STOP_SECONDS
+    shutdown_grace_seconds = manifests["inference-service"]["spec"]["predictor"]["terminationGracePeriodSeconds"]
+    assert shutdown_grace_seconds > config.drain_seconds + config.shutdown_grace_seconds + STOP_SECONDS
     # Some 60 MB of the interpreter, and what the allocator loses in the worst flood: 40 % of the budget.
     needed = 1.4 * config.memory_budget_bytes + 60e6
     assert int(container["resources"]["limits"]["memory"].removesuffix("Mi")) * 2**20 > needed

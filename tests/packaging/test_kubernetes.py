@@ -106,7 +106,7 @@ def test_ports_are_where_the_server_listens_and_probes_ask_one_without_tls(overl
 
 @every_overlay
 def test_pod_may_live_longer_than_the_server_takes_to_stop(overlay: str, config: Config):
-    takes = config.drain_seconds + config.grace_seconds + STOP_MARGIN_SECONDS
+    takes = config.drain_seconds + config.shutdown_grace_seconds + STOP_MARGIN_SECONDS
     assert find_pod(overlay)["spec"]["terminationGracePeriodSeconds"] > takes
 
 

@@ -19,7 +19,7 @@ from tensor_reshape.client import Client, InvalidRequestError, Reason, ReshapeEr
 from tensor_reshape.wire.health import HealthStatus
 
 MAX_CALLS = 16
-COMMON = ("--max-calls", str(MAX_CALLS), "--stall-seconds", "300")
+COMMON = ("--max-calls", str(MAX_CALLS), "--stall-timeout-seconds", "300")
 STREAM_BYTES = 256 * 1024 * 1024
 LARGEST_BYTES = 2 * STREAM_BYTES
 """Tells the servers apart: one of them takes no larger tensor."""

@@ -48,14 +48,14 @@ def test_a_link_takes_the_output_of_an_earlier_item():
 def test_a_link_without_an_earlier_item_or_beside_data_is_refused():
     for data_from in (1, 2, -1, 2**63):
         answers = answer(make_item([1], [1]), make_item(None, [-1], data_from), make_item([2], [2]))
-        assert answers == [(1,), Reason.LINK_INVALID, (2,)], data_from
-    assert answer(make_item([1], [1]), make_item([1], [-1], 0))[1] == Reason.LINK_INVALID
+        assert answers == [(1,), Reason.BATCH_REFERENCE_INVALID, (2,)], data_from
+    assert answer(make_item([1], [1]), make_item([1], [-1], 0))[1] == Reason.BATCH_REFERENCE_INVALID
 
 
 def test_a_link_to_a_refused_item_names_it():
     _, failed = answer_batch([make_item([7], [2, -1]), make_item(None, [-1], 0)])
     assert isinstance(failed, ReshapeError)
-    assert (failed.reason, failed.metadata["value"]) == (Reason.LINK_FAILED, "0")
+    assert (failed.reason, failed.metadata["value"]) == (Reason.BATCH_DEPENDENCY_FAILED, "0")
 
 
 def test_a_data_type_goes_along_a_chain():
@@ -78,7 +78,7 @@ def test_a_bug_is_reported_for_its_item_or_raised():
     first, failed, linked, last = answer_batch([good, bad, make_item(None, [-1], 1), good], report=bugs.append)
     assert isinstance(failed, ReshapeError)
     assert (type(failed), failed.reason, failed.message) == (ReshapeError, Reason.INTERNAL_ERROR, "internal error")
-    assert (show(first), show(linked), show(last)) == ((2, 3), Reason.LINK_FAILED, (2, 3))
+    assert (show(first), show(linked), show(last)) == ((2, 3), Reason.BATCH_DEPENDENCY_FAILED, (2, 3))
     assert [type(bug) for bug in bugs] == [TypeError]
     with pytest.raises(TypeError):
         list(answer_batch([bad]))

@@ -17,7 +17,7 @@ SHOWN = {"shape": "[-1, 0, 7]", "data": "[N, 3, ?]"}
 # the refusal; reason, index of the item, metadata without the item and the question
 ITEMS: list[tuple[InvalidRequestError, Reason, int, dict[str, str]]] = [
     (refusals.refuse_value(QUESTION, 2), Reason.INVALID_TARGET_VALUE, 2, {}),
-    (refusals.refuse_copy(QUESTION, 1), Reason.ZERO_INDEX_OUT_OF_RANGE, 1, {"rank": "3"}),
+    (refusals.refuse_copy(QUESTION, 1), Reason.COPY_INDEX_OUT_OF_RANGE, 1, {"rank": "3"}),
     (refusals.refuse_second_minus_one(QUESTION, 0, 2), Reason.MULTIPLE_MINUS_ONE, 2, {"first": "0"}),
     (refusals.refuse_zero_volume(QUESTION, 0), Reason.MINUS_ONE_WITH_ZERO_VOLUME, 0, {}),
     (refusals.refuse_remainder(QUESTION, 0, "N", 7), Reason.NOT_DIVISIBLE, 0, {"dividend": "N", "divisor": "7"}),

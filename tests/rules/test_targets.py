@@ -37,7 +37,7 @@ def test_an_item_has_one_kind():
 REFUSED: list[tuple[list[AnyDim], list[Kind], Reason]] = [
     ([2, -2, 3], [LITERAL], Reason.INVALID_TARGET_VALUE),
     ([None, 2**63], [UNKNOWN], Reason.INVALID_TARGET_VALUE),
-    ([0, 0], [COPIED], Reason.ZERO_INDEX_OUT_OF_RANGE),
+    ([0, 0], [COPIED], Reason.COPY_INDEX_OUT_OF_RANGE),
     ([-1, 1, -1, -5], [INFERRED, LITERAL], Reason.MULTIPLE_MINUS_ONE),
     ([10**5000], [], Reason.INVALID_TARGET_VALUE),
 ]

@@ -65,7 +65,7 @@ def test_an_item_that_cannot_be_read_is_named_by_its_index():
     for parse, name, (text, index) in rows:
         with pytest.raises(InvalidRequestError) as caught:
             parse(text, f"data.{name}")
-        assert (caught.value.reason, caught.value.field) == (Reason.DIM_UNREADABLE, f"data.{name}[{index}]"), text
+        assert (caught.value.reason, caught.value.field) == (Reason.DIM_SYNTAX_INVALID, f"data.{name}[{index}]"), text
         assert caught.value.metadata["index"] == str(index)
 
 

@@ -14,7 +14,7 @@ def test_streams_are_counted_as_such():
 
 
 def test_every_method_that_is_served_is_counted():
-    runner = Runner(Config(listen=(ANY_PORT,), drain_seconds=0, grace_seconds=0))
+    runner = Runner(Config(listen=(ANY_PORT,), drain_seconds=0, shutdown_grace_seconds=0))
     try:
         served = set(runner._services[0].methods.names)
     finally:

@@ -25,7 +25,7 @@ RESOURCE_EXHAUSTED, UNIMPLEMENTED = "8", "12"
 SECONDS = 60.0
 
 
-CONFIG = Config(listen=(ANY_PORT,), health_listen=ANY_PORT, drain_seconds=0, grace_seconds=0)
+CONFIG = Config(listen=(ANY_PORT,), health_listen=ANY_PORT, drain_seconds=0, shutdown_grace_seconds=0)
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tensor_reshape.rules.limits import MAX_BATCH_BYTES, MAX_BATCH_ITEMS, MAX_RANK
-from tensor_reshape.server.config import CORE, STOCK, Config
+from tensor_reshape.server.config import CORE, PUBLIC, Config
 from tensor_reshape.server.introductions import announce, describe_server
 from tensor_reshape.wire.servers import Feature
 
@@ -19,24 +19,24 @@ def test_description_has_the_limits_and_features_of_the_server():
     assert told.operations["reshape"].max_rank == MAX_RANK
     for reflection in (True, False):
         assert (Feature.REFLECTION in describe_server(Config(reflection=reflection), CORE).features) == reflection
-    assert told.serving == CORE
+    assert told.grpc_api == CORE
 
 
 def test_record_and_a_warning_say_why_the_public_parts_of_grpcio_serve(caplog: pytest.LogCaptureFixture):
     with caplog.at_level(logging.INFO):
         announce((), Config(), "another grpcio", health_address=None, http_address=None, metrics_address=None)
     warning, told = map(vars, caplog.records)
-    assert (warning["levelname"], warning["cause"], told["serving"]) == ("WARNING", "another grpcio", STOCK)
+    assert (warning["levelname"], warning["cause"], told["grpc_api"]) == ("WARNING", "another grpcio", PUBLIC)
 
 
 def test_record_has_version_serving_limits_and_addresses(caplog: pytest.LogCaptureFixture):
-    config = Config(engine="event", workers=3, max_calls=7)
+    config = Config(io_engine="event", workers=3, max_calls=7)
     with caplog.at_level(logging.INFO):
         announce(("a:1", "b:2"), config, "", health_address="c:3", http_address="e:5", metrics_address="d:4")
     (told,) = [vars(record) for record in caplog.records if record.message == "serving"]
     expected = {
-        "serving": CORE,
-        "engine": "event",
+        "grpc_api": CORE,
+        "io_engine": "event",
         "workers": 3,
         "addresses": "a:1,b:2",
         "health_address": "c:3",

@@ -13,7 +13,7 @@ from tensor_reshape.server import side_ports
 from tensor_reshape.server.config import Config, ConfigError
 from tensor_reshape.server.side_ports import import_gateway
 
-CONFIG = Config(listen=(ANY_PORT,), drain_seconds=0, grace_seconds=0)
+CONFIG = Config(listen=(ANY_PORT,), drain_seconds=0, shutdown_grace_seconds=0)
 
 
 def test_server_ends_when_its_thread_for_http_has_ended(monkeypatch: pytest.MonkeyPatch):

@@ -20,7 +20,7 @@ from tensor_reshape.server import transports
 from tensor_reshape.server.builtin.health import MAX_WATCHES_PER_CONNECTION, Health
 from tensor_reshape.server.builtin.methods import build_service
 from tensor_reshape.server.builtin.reflection import Reflection
-from tensor_reshape.server.config import CORE, STOCK, Config
+from tensor_reshape.server.config import CORE, PUBLIC, Config
 from tensor_reshape.server.engine.gates import Gate, Gates
 from tensor_reshape.server.engine.heads import CallHead
 from tensor_reshape.server.engine.lifecycle import Event
@@ -47,11 +47,11 @@ def test_the_core_serves_where_it_can():
 
 def test_the_public_parts_of_grpcio_serve_elsewhere(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(transports, "find_obstacle", lambda: "another grpcio")
-    assert choose_serving() == STOCK
+    assert choose_serving() == PUBLIC
     assert isinstance(build_server([], []), StockServer)
 
 
-@pytest.fixture(params=[build_core_server, StockServer], ids=[CORE, STOCK])
+@pytest.fixture(params=[build_core_server, StockServer], ids=[CORE, PUBLIC])
 def build(request: pytest.FixtureRequest) -> Build:
     built: Build = request.param
     return built
@@ -156,7 +156,7 @@ def test_a_gate_refuses_calls(build: Build):
 @contextmanager
 def serve_reflection(build: Build, gate: Gate) -> Iterator[tuple[Service, Connection]]:
     """Serves reflection behind a gate, and connects by way of a proxy."""
-    config = Config(proxy_address=("127.0.0.1",))
+    config = Config(trusted_proxy=("127.0.0.1",))
     service = build_service(config, MethodTable((), Reflection([]).build_methods()), Gates([gate]))
     with serve_engine(build, config, others=[service]) as served, Connection(served.address) as connection:
         yield service, connection

@@ -114,7 +114,7 @@ def run_attacks(attacks: Iterable[Attack], seconds: float, *flags: str, proxy: P
     Whatever goes wrong is in the row. With a proxy, attackers and polite clients reach the server through it.
     """
     waiting = deque(attacks)
-    trusts = () if proxy is None else ("--proxy-address", "127.0.0.1")
+    trusts = () if proxy is None else ("--trusted-proxy", "127.0.0.1")
     while waiting:
         rows: list[Row] = []
         try:

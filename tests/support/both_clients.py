@@ -75,7 +75,7 @@ def open_client(kind: str, target: str, **settings: Any) -> Iterator[AnyClient]:
     with asyncio.Runner() as runner:
         if not kind.startswith("Async"):
             blocking = FakeClient if kind == "FakeClient" else Client
-            with blocking(target, calls="stock" if kind == "StockClient" else "auto", **settings) as client:
+            with blocking(target, grpc_api="public" if kind == "StockClient" else "auto", **settings) as client:
                 yield AnyClient(client, runner)
             return
 

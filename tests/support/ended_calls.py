@@ -96,7 +96,7 @@ def serve(
     backend: Backend = reshape, *, observers: Sequence[Observer] = (), gates: Sequence[Gate] = (), **settings: Any
 ) -> Iterator[Runner]:
     """Runs the real server; small calls are answered on the thread that receives them, whatever the backend."""
-    config = Config(listen=(ANY_PORT,), drain_seconds=0, grace_seconds=0, **settings)
+    config = Config(listen=(ANY_PORT,), drain_seconds=0, shutdown_grace_seconds=0, **settings)
     service = ReshapeService(config.limits, backend=backend, make_turns=FairLock)
     with run_runner(config, service=service, observers=observers, gates=gates) as runner:
         yield runner

@@ -116,7 +116,7 @@ def make(
     reads: int,
     *,
     message: int = MESSAGE,
-    stall_seconds: float = 30.0,
+    stall_timeout_seconds: float = 30.0,
     max_calls: int = 1024,
     journal: Journal | None = None,
     clock: Callable[[], float] = time.monotonic,
@@ -124,7 +124,10 @@ def make(
 ) -> Engine:
     """Has room to receive so many messages, a quarter of them for addresses that have little."""
     config = Config(
-        max_message_bytes=message, memory_budget_bytes=100 * message, stall_seconds=stall_seconds, max_calls=max_calls
+        max_message_bytes=message,
+        memory_budget_bytes=100 * message,
+        stall_timeout_seconds=stall_timeout_seconds,
+        max_calls=max_calls,
     )
     # Less than may be configured, so that a few calls fill it.
     object.__setattr__(config, "memory_budget_bytes", 2 * (reads + 1) * message)

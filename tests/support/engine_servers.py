@@ -122,7 +122,7 @@ def serve_engine(
     service = Service(
         engine,
         build_perform(None),
-        Sources(config.proxy_address),
+        Sources(config.trusted_proxy),
         methods,
         pools or own,
         config.max_calls,

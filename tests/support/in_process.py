@@ -70,7 +70,7 @@ def run_runner(
     gates: Sequence[Gate] = (),
 ) -> Iterator[Runner]:
     """Runs the real server, with another backend, or a whole service, if one is given."""
-    config = config or Config(listen=(ANY_PORT,), drain_seconds=0, grace_seconds=0)
+    config = config or Config(listen=(ANY_PORT,), drain_seconds=0, shutdown_grace_seconds=0)
     if service is None and backend is not reshape:
         service = ThreadService(config.limits, backend=backend, make_turns=FairLock)
     runner = Runner(config, service, observers=observers, gates=gates)

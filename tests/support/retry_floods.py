@@ -130,7 +130,7 @@ def run_flood(clients: int, calls_per_second: float, busy_seconds: float) -> Flo
         busy_seconds: how long the server refuses every call.
     """
     turnstile, figures = Turnstile(), FloodFigures()
-    runner = Runner(Config(listen=(ANY_PORT,), drain_seconds=0, grace_seconds=0), gates=[turnstile])
+    runner = Runner(Config(listen=(ANY_PORT,), drain_seconds=0, shutdown_grace_seconds=0), gates=[turnstile])
     runner.start()
     try:
         with _run_clients(runner.addresses[0], clients, calls_per_second) as (begin_calls, finish):

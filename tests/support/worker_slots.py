@@ -9,7 +9,7 @@ from tensor_reshape.server.workers.processes import WorkerProcess
 from tensor_reshape.server.workers.slots import Slot
 
 TICK = 0.1
-ORDER = Order(number=1, config=Config(drain_seconds=1, grace_seconds=8))
+ORDER = Order(number=1, config=Config(drain_seconds=1, shutdown_grace_seconds=8))
 
 
 class FakeProcess(WorkerProcess):

@@ -76,7 +76,7 @@ NO_UTF_8 = reshape_pb2.BatchInferShapeItem(question=reshape_pb2.InferShapeReques
 BROKEN: list[tuple[bytes, tuple[Reason, str]]] = [
     *((broken, (Reason.MESSAGE_MALFORMED, "")) for broken in (b"\x0a", b"\x0a\x05abc", b"\x0a\x01\x08", b"\x00")),
     (NO_UTF_8.replace(b"NNN", b"\xff\xfe\xfd"), (Reason.MESSAGE_MALFORMED, "")),
-    (bytes(MAX_HEADER_BYTES + 1), (Reason.HEAD_TOO_LARGE, "")),
+    (bytes(MAX_HEADER_BYTES + 1), (Reason.HEADER_TOO_LARGE, "")),
     (b"", (Reason.FIELD_MISSING, "question")),
     (b"\x0a\x02\x08\x01", (Reason.FIELD_MISSING, "data")),
 ]

@@ -109,7 +109,7 @@ def test_a_header_has_a_largest_size_and_number_of_fields():
     assert check_header_size(MAX_HEADER_BYTES) == MAX_HEADER_BYTES
     with pytest.raises(LimitError) as caught:
         check_header_size(MAX_HEADER_BYTES + 1)
-    assert caught.value.reason is Reason.HEAD_TOO_LARGE
+    assert caught.value.reason is Reason.HEADER_TOO_LARGE
 
 
 def test_a_message_is_parsed_or_malformed_by_its_name():

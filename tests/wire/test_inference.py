@@ -91,7 +91,7 @@ def test_a_request_that_cannot_be_read_is_refused():
     for raw, reason in [
         (b"\x08", Reason.MESSAGE_MALFORMED),
         (b"", Reason.OPERATION_UNSPECIFIED),
-        (bytes(MAX_HEADER_BYTES + 1), Reason.HEAD_TOO_LARGE),
+        (bytes(MAX_HEADER_BYTES + 1), Reason.HEADER_TOO_LARGE),
     ]:
         with pytest.raises(ReshapeError) as caught:
             decode_infer_request(raw)

@@ -195,7 +195,7 @@ def test_a_header_has_a_limit_that_its_payload_does_not_count_for(behind: bool):
     free = MAX_HEADER_BYTES - len(STATIC) + 4
     fits, above = (STATIC + pad(size) if behind else pad(size) + STATIC for size in (free, free + 1))
     assert reshapes.decode_reshape_request(STATIC_RESHAPE, fits).data.payload == bytes(4)
-    assert refuse(STATIC_RESHAPE, above) == "HEAD_TOO_LARGE"
+    assert refuse(STATIC_RESHAPE, above) == "HEADER_TOO_LARGE"
     superseded = tensor_pb2.Tensor(data_type=F32, data=bytes(MAX_HEADER_BYTES + 1))
     large = reshape_pb2.StaticReshapeRequest(special_zero=True, data=superseded).SerializeToString()
     assert reshapes.decode_reshape_request(STATIC_RESHAPE, large + STATIC).data.payload == bytes(4)
@@ -205,7 +205,7 @@ def test_a_header_has_a_limit_that_its_payload_does_not_count_for(behind: bool):
 def test_a_flood_of_fields_is_refused_before_anything_is_made_of_it():
     inner = b"\x7a" + encode_varint(4 << 20) + b"\x08\x0e" * (2 << 20)
     for flood in (b"\x10\x01" * (2 << 20), b"\x22\x00" * (2 << 20), inner):
-        assert {refuse(STATIC_RESHAPE, flood + tail) for tail in (b"", STATIC)} == {"HEAD_TOO_LARGE"}, flood[:3]
+        assert {refuse(STATIC_RESHAPE, flood + tail) for tail in (b"", STATIC)} == {"HEADER_TOO_LARGE"}, flood[:3]
 
 
 @pytest.mark.parametrize("tail", [b"", b"\x10\x01"], ids=["in the usual form", "with a field behind the tensor"])
@@ -218,7 +218,7 @@ def test_a_request_may_have_2048_fields(tail: bytes):
         return known + b"\x7a" + encode_varint(len(inner)) + inner + tail
 
     assert reshapes.decode_reshape_request(STATIC_RESHAPE, build(2048)).data.payload == bytes(4)
-    assert refuse(STATIC_RESHAPE, build(2049)) == "HEAD_TOO_LARGE"
+    assert refuse(STATIC_RESHAPE, build(2049)) == "HEADER_TOO_LARGE"
 
 
 def test_a_tensor_of_2_gib_is_refused_before_it_is_joined():

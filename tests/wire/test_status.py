@@ -55,7 +55,7 @@ def refuse(reason: Reason) -> ReshapeError:
 
 def test_a_refusal_arrives_as_it_was():
     refusals = [refuse(reason) for reason in Reason if reason is not Reason.INTERNAL_ERROR]
-    for error in (*refusals, LimitError(SMALL, reason=Reason.HEAD_TOO_LARGE)):
+    for error in (*refusals, LimitError(SMALL, reason=Reason.HEADER_TOO_LARGE)):
         assert read(travel(error)) == read(error)
         assert encode_refusal(error).code is CODES[type(error)]
     # Of a bug there is no refusal but as the answer of one item of a batch.
@@ -83,7 +83,7 @@ def test_a_client_in_any_language_finds_the_standard_details():
     assert (status.details, message.code, message.message, len(message.details)) == ("no", 3, "no", 2)
     assert info == ErrorInfo(reason="NOT_DIVISIBLE", domain="tensor_reshape.v1", metadata={"index": "1"})
     assert request.field_violations == [BadRequest.FieldViolation(field="shape[1]", description="no")]
-    without_field = encode_refusal(LimitError("no", reason=Reason.HEAD_TOO_LARGE))
+    without_field = encode_refusal(LimitError("no", reason=Reason.HEADER_TOO_LARGE))
     assert len(read_details(without_field).details) == 1
 
 

@@ -85,14 +85,14 @@ REFUSALS: list[tuple[bytes, Reason, str]] = [
     (b"\x20\x05", Reason.FIELD_MISSING, "part"),
     (begin(None), Reason.FIELD_MISSING, "data"),
     (begin(tensor_pb2.Tensor(data_type=F32, data=bytes(4))), Reason.CHUNK_UNEXPECTED, "data.data"),
-    (begin(tensor_pb2.Tensor(data_type=F32, data=bytes(MAX_HEADER_BYTES))), Reason.HEAD_TOO_LARGE, ""),
+    (begin(tensor_pb2.Tensor(data_type=F32, data=bytes(MAX_HEADER_BYTES))), Reason.HEADER_TOO_LARGE, ""),
     (begin(tensor_pb2.Tensor()), Reason.DATA_TYPE_UNSUPPORTED, "data.data_type"),
     (
         reshape_pb2.StreamReshapeRequest(reshape=reshape_pb2.ReshapeRequest(data=SCALAR)).SerializeToString(),
         Reason.FIELD_MISSING,
         "shape",
     ),
-    *((field * (2 << 20), Reason.HEAD_TOO_LARGE, "") for field in (b"\x20\x01", b"\x2a\x00", b"\x0a\x00")),
+    *((field * (2 << 20), Reason.HEADER_TOO_LARGE, "") for field in (b"\x20\x01", b"\x2a\x00", b"\x0a\x00")),
 ]
 
 
@@ -118,4 +118,4 @@ def test_what_is_not_a_chunk_has_a_limit(message: bytes, behind: bool):
     free = MAX_HEADER_BYTES - len(message) + message.count(b"a")  # the chunk's byte is no header
     fits, above = ((message + pad(size) if behind else pad(size) + message) for size in (free, free + 1))
     decode_stream_request(fits)
-    assert refuse(above) == (Reason.HEAD_TOO_LARGE, "")
+    assert refuse(above) == (Reason.HEADER_TOO_LARGE, "")

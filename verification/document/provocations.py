@@ -232,7 +232,7 @@ PROVOCATIONS: dict[Reason, Provocation] = {
         _infer([2, -3], [6]),
     ),
     Reason.INVALID_TARGET_VALUE: Provocation("a target value is below -1, or above 2^63 - 1", _infer([2, 3], [-2, 3])),
-    Reason.ZERO_INDEX_OUT_OF_RANGE: Provocation(
+    Reason.COPY_INDEX_OUT_OF_RANGE: Provocation(
         "a 0 copies a dim that the data does not have", _infer([2, 3], [6, 1, 0], special_zero=True)
     ),
     Reason.MULTIPLE_MINUS_ONE: Provocation("there is a second -1", _infer([2, 3], [-1, -1])),
@@ -281,14 +281,14 @@ PROVOCATIONS: dict[Reason, Provocation] = {
     Reason.SYMBOL_CONFLICT: Provocation(
         "what is said of one symbol in several places leaves no number", _infer(["N:1..3", "N:5..9"], [-1])
     ),
-    Reason.DIM_UNREADABLE: Provocation(
+    Reason.DIM_SYNTAX_INVALID: Provocation(
         "a text is no dim; found by the SDK and the command line", _infer(["2..x"], [-1])
     ),
-    Reason.LINK_INVALID: Provocation(
+    Reason.BATCH_REFERENCE_INVALID: Provocation(
         "an item of a batch takes the output of one that is not earlier, or has data of its own besides",
         _infer_last(ShapeQuery(data_from=0, shape=[-1], special_zero=False)),
     ),
-    Reason.LINK_FAILED: Provocation(
+    Reason.BATCH_DEPENDENCY_FAILED: Provocation(
         "the item of a batch whose output is the data was refused", _infer_last(*_FAILED_LINK)
     ),
     Reason.INTERNAL_ERROR: Provocation(
@@ -329,7 +329,7 @@ PROVOCATIONS: dict[Reason, Provocation] = {
         "a tensor is not within its region, or a region not within its file as that is now",
         _register(key="/file", offset=8, byte_size=16),
     ),
-    Reason.REGION_UNUSABLE: Provocation(
+    Reason.REGION_FILE_INVALID: Provocation(
         "the file of a region cannot be opened, or is no plain file of the server's user with one name",
         _register(key="/missing", byte_size=16),
     ),
@@ -358,7 +358,7 @@ PROVOCATIONS: dict[Reason, Provocation] = {
     Reason.OUTPUT_TOO_LARGE: Provocation(
         "a broadcast, or the answers of a batch, would make more than `--max-message-bytes`", _reshape_broadcast
     ),
-    Reason.HEAD_TOO_LARGE: Provocation(
+    Reason.HEADER_TOO_LARGE: Provocation(
         "there are more than 64 KiB, or 2,048 fields, besides the tensor's bytes",
         _send("InferShape", _LONG_FIELD),
     ),

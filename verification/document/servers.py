@@ -21,7 +21,7 @@ TOKEN = "of-nobody-but-this-program-" * 2
 _LIMITS = ("--max-message-bytes", str(MAX_MESSAGE_BYTES), "--max-tensor-bytes", str(MAX_TENSOR_BYTES))
 _FULL = ("--max-calls", "2")
 _STRICT = ("--max-calls-per-caller", "2")
-_IMPATIENT = ("--stall-seconds", "0.2")
+_IMPATIENT = ("--stall-timeout-seconds", "0.2")
 
 
 class Servers(NamedTuple):

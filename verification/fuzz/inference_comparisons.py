@@ -34,7 +34,7 @@ def read_plainly(raw: bytes, limits: Limits) -> Reading:
     number = _REQUEST.DESCRIPTOR.fields_by_name["raw_input_contents"].number
     size, fields, is_understood = measure_besides(raw, number)
     if size > limit or fields > raw_contents.MAX_FIELDS:
-        return describe_refusal(LimitError.of(Reason.HEAD_TOO_LARGE, "", "inputs", limit=limit))
+        return describe_refusal(LimitError.of(Reason.HEADER_TOO_LARGE, "", "inputs", limit=limit))
     message: InferRequest = _REQUEST()
     try:
         if not is_understood and len(raw) > limit:

@@ -32,37 +32,37 @@ try:
 except ImportError:
     cygrpc = None
 
-Way = Literal["auto", "stock"]
+GrpcApi = Literal["auto", "public"]
 
-_WAYS = ("auto", "stock")
+_GRPC_APIS = ("auto", "public")
 _CODES = {code.value[0]: code for code in grpc.StatusCode}
 _ENDS_OF_PROBE = (grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.UNAVAILABLE)  # whichever is found first
 _STATES = {state.value[0]: state for state in grpc.ChannelConnectivity}
 
 
-def check_way(way: Way) -> Way:
-    """Returns `way`.
+def check_grpc_api(grpc_api: GrpcApi) -> GrpcApi:
+    """Returns `grpc_api`.
 
     Raises:
-        ValueError: there is no such way.
+        ValueError: it is not one of the values.
     """
-    if way not in _WAYS:
-        message = f"calls is {way!r}; it is one of {', '.join(_WAYS)}"
+    if grpc_api not in _GRPC_APIS:
+        message = f"grpc_api is {grpc_api!r}; it is one of {', '.join(_GRPC_APIS)}"
         raise ValueError(message)
-    return way
+    return grpc_api
 
 
-def open_transport(channel: grpc.Channel, way: Way, interceptors: Sequence[Any] = ()) -> Transport:
+def open_transport(channel: grpc.Channel, grpc_api: GrpcApi, interceptors: Sequence[Any] = ()) -> Transport:
     """Returns the object that makes the calls of a channel, and closes it.
 
     Args:
         channel: from now on nothing else may refer to it.
-        way: "auto" for calls on gRPC's core if that is possible; "stock" for grpcio's public calls.
+        grpc_api: "auto" for calls on gRPC's core if that is possible; "public" for grpcio's public calls.
         interceptors: see every call; then all are grpcio's public calls.
     """
     core = channel._channel if is_supported() and _is_plain(channel) else None  # type: ignore[attr-defined] # not public
     find_state = partial(_find_state, core)
-    if core is None or interceptors or way == "stock":
+    if core is None or interceptors or grpc_api == "public":
         # Without interceptors this is the channel itself.
         return Transport(grpc.intercept_channel(channel, *interceptors), find_state)
     return CoreTransport(channel, find_state, core)

@@ -166,7 +166,7 @@ def read_query(query: ShapeQuery) -> BatchItem:
     """Returns a query as the rules take it.
 
     Raises:
-        InvalidRequestError: OPERATION_UNSPECIFIED or DIM_UNREADABLE.
+        InvalidRequestError: OPERATION_UNSPECIFIED or DIM_SYNTAX_INVALID.
         TypeError: a dim or a flag is none.
     """
     operation = read_operation(query.operation)
@@ -197,7 +197,7 @@ def read_dims(dims: Sequence[DimLike] | None, field: str = "dims") -> tuple[AnyD
     """Returns dims as the rules take them; numpy's integers become Python's.
 
     Raises:
-        InvalidRequestError: DIM_UNREADABLE, of an item of `field`.
+        InvalidRequestError: DIM_SYNTAX_INVALID, of an item of `field`.
         TypeError: a dim is none.
     """
     return None if dims is None else _read_all(_list_dims(dims, field), field)
@@ -223,7 +223,9 @@ def _read_dim(dim: DimLike, field: str, place: int) -> AnyDim:
             return _parse_dim(dim)
         except InvalidRequestError as error:
             path = f"{field}[{place}]"
-            raise InvalidRequestError.of(Reason.DIM_UNREADABLE, error.message, path, index=place, value=dim) from None
+            raise InvalidRequestError.of(
+                Reason.DIM_SYNTAX_INVALID, error.message, path, index=place, value=dim
+            ) from None
     if isinstance(dim, Dim | Expression | Symbol):
         return _index_dim(_check_factors(_name_dim(dim), f"{field}[{place}]", place))
     if not isinstance(dim, tuple | list):

@@ -109,7 +109,7 @@ def read_shape(key: str, value: object) -> Sequence[DimLike] | None:
     """Reads a shape, null where nothing is known of it; `key` is what a refusal calls it.
 
     Raises:
-        InvalidRequestError: MESSAGE_MALFORMED or DIM_UNREADABLE.
+        InvalidRequestError: MESSAGE_MALFORMED or DIM_SYNTAX_INVALID.
     """
     if value is None:
         return None
@@ -145,7 +145,7 @@ def _read_text(field: str, text: str) -> AnyDim:
     try:
         return parse_dim(text)
     except InvalidRequestError as error:
-        raise InvalidRequestError.of(Reason.DIM_UNREADABLE, error.message, field, **error.metadata) from None
+        raise InvalidRequestError.of(Reason.DIM_SYNTAX_INVALID, error.message, field, **error.metadata) from None
 
 
 def _read_strides(key: str, value: object) -> Sequence[int] | None:

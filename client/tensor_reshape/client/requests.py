@@ -287,7 +287,7 @@ def _find_refusal(request: ShapeRequest) -> ReshapeError | None:
 
 def _refuse_link(data_from: int | None) -> InvalidRequestError:
     message = f"data_from is {data_from}; it is the index of an earlier query"
-    return InvalidRequestError.of(Reason.LINK_INVALID, message, "data_from", value=data_from)
+    return InvalidRequestError.of(Reason.BATCH_REFERENCE_INVALID, message, "data_from", value=data_from)
 
 
 def _view_shape(operation: Operation, shape: Target) -> TensorView:

@@ -15,7 +15,7 @@ from tensor_reshape.client.arrays import AnyArray
 from tensor_reshape.client.contexts import CALL_OPTIONS, CallOptions, Metadata
 from tensor_reshape.client.defaults import DEFAULT_TARGET, DEFAULT_TIMEOUT_SECONDS
 from tensor_reshape.client.frameworks import Output
-from tensor_reshape.client.grpc_core import Way
+from tensor_reshape.client.grpc_core import GrpcApi
 from tensor_reshape.client.options import (
     ChannelOptions,
     ChannelSettings,
@@ -92,7 +92,7 @@ class Client:
         options: ChannelOptions = (),
         interceptors: Sequence[Interceptor] = (),
         tracing: bool = False,
-        calls: Way = "auto",
+        grpc_api: GrpcApi = "auto",
     ) -> None:
         """Makes the channel; it connects with the first call.
 
@@ -113,12 +113,12 @@ class Client:
             options: arguments of gRPC's channel, which win over the SDK's own; `grpc.service_config` replaces how calls
                 go round servers and avoid those that do not serve.
             interceptors: gRPC's own, the outermost first: of unary-unary calls, and of stream-stream calls, which
-                streams are. Calls are then made the stock way.
+                streams are. Calls then use grpcio's public API.
             tracing: whether each call says which trace it belongs to, that of OpenTelemetry's current span: as W3C
                 Trace Context, the same with all its attempts. Needs the extra `tracing`.
-            calls: "auto": past those objects of grpcio that a call does not need, where the installed grpcio allows it
-                and nothing intercepts the channel; "stock": all by grpcio's public means. Both do the same; for whoever
-                watches grpcio's own objects, or mistrusts this.
+            grpc_api: "auto" makes small calls on grpcio's core, which is faster, if this grpcio supports it and
+                no interceptor is set. "public" uses only grpcio's public API, for example if another library
+                instruments grpcio's objects. Both return the same results.
         """
         target = check_target(target)
         credentials, bearer = authorize(target, credentials, token, token_file, allow_plaintext=allow_plaintext_token)
@@ -127,7 +127,7 @@ class Client:
             self._endpoint.pass_traces_on()
         self._inline_max_bytes = check_inline_max_bytes(inline_max_bytes)
         self._chunk_bytes = check_chunk_bytes(chunk_bytes)
-        self._calls = self._open_calls(check_settings(options, compression, interceptors), calls)
+        self._calls = self._open_calls(check_settings(options, compression, interceptors), grpc_api)
         self._pool = ThreadPoolExecutor(thread_name_prefix="tensor-reshape")  # it has no thread before `submit`
 
     def __enter__(self) -> Self:
@@ -368,9 +368,9 @@ class Client:
         self._endpoint.require_open()
         return self._pool.submit(copy_context().run, partial(method, *arguments, **fields))
 
-    def _open_calls(self, settings: ChannelSettings, way: Way) -> SyncCalls:
+    def _open_calls(self, settings: ChannelSettings, grpc_api: GrpcApi) -> SyncCalls:
         """Makes the channel; a fake has another way to answer."""
-        return SyncCalls(self._endpoint, settings, way)
+        return SyncCalls(self._endpoint, settings, grpc_api)
 
     def _reshape(self, arguments: Arguments, timeout: float | None, how: Handover) -> Output:
         call = find_call(arguments, self._inline_max_bytes) if not how or how.keys() <= CALL_OPTIONS else None

@@ -22,7 +22,7 @@ from tensor_reshape.client.contexts import ClientContext
 from tensor_reshape.client.deadlines import Deadline
 from tensor_reshape.client.errors import CallTimeoutError, UnavailableError
 from tensor_reshape.client.frameworks import Output
-from tensor_reshape.client.grpc_core import Way, check_way, open_transport
+from tensor_reshape.client.grpc_core import GrpcApi, check_grpc_api, open_transport
 from tensor_reshape.client.hints import HINT_SECONDS, NOTHING_TOLD, calls_for_hint, hint_size
 from tensor_reshape.client.options import ChannelSettings, Endpoint, build_channel_options
 from tensor_reshape.client.queries import MAX_PARALLEL_CALLS, ShapeQuery, split_queries
@@ -50,11 +50,11 @@ class SyncCalls:
         transport: makes the calls, through the caller's interceptors.
     """
 
-    def __init__(self, endpoint: Endpoint, settings: ChannelSettings, way: Way) -> None:
+    def __init__(self, endpoint: Endpoint, settings: ChannelSettings, grpc_api: GrpcApi) -> None:
         """Makes the channel; it connects with the first call."""
         self._endpoint = endpoint
         self._settings = settings
-        self._way = check_way(way)
+        self._grpc_api = check_grpc_api(grpc_api)
         self.transport = self._open_transport(avoid_unhealthy=True)
 
     def close(self) -> None:
@@ -141,7 +141,7 @@ class SyncCalls:
             channel = grpc.insecure_channel(target, merged, compression)
         else:
             channel = grpc.secure_channel(target, credentials, merged, compression)
-        return open_transport(channel, self._way, interceptors)
+        return open_transport(channel, self._grpc_api, interceptors)
 
     def _answer(self, call: Call[Answer], context: ClientContext) -> bytes:
         try:

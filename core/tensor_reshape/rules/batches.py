@@ -104,14 +104,20 @@ def _link(request: ShapeRequest, data_from: int, outputs: Sequence[_Output | Non
     """Returns the question with its data."""
     if not 0 <= data_from < len(outputs):
         message = f"data_from is {data_from}; item {len(outputs)} takes the output of an earlier one"
-        raise InvalidRequestError.of(Reason.LINK_INVALID, message, "data_from", value=data_from, index=len(outputs))
+        raise InvalidRequestError.of(
+            Reason.BATCH_REFERENCE_INVALID, message, "data_from", value=data_from, index=len(outputs)
+        )
     if request.question.data is not None:
         message = f"item {len(outputs)} has data of its own and the output of item {data_from}"
-        raise InvalidRequestError.of(Reason.LINK_INVALID, message, "data_from", value=data_from, index=len(outputs))
+        raise InvalidRequestError.of(
+            Reason.BATCH_REFERENCE_INVALID, message, "data_from", value=data_from, index=len(outputs)
+        )
     output = outputs[data_from]
     if output is None:
         message = f"item {data_from}, whose output is the data, was refused"
-        raise InvalidRequestError.of(Reason.LINK_FAILED, message, "data_from", value=data_from, index=len(outputs))
+        raise InvalidRequestError.of(
+            Reason.BATCH_DEPENDENCY_FAILED, message, "data_from", value=data_from, index=len(outputs)
+        )
     # No bytes pay for what a link takes over: thousands of short items could each ask for the largest shape again.
     if not budget.spend(_LINK_STEPS * _count_unknown(output.dims or ())):
         message = f"item {data_from}, whose output is the data, has so many unknown dims that others must link it less"

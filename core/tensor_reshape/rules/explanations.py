@@ -167,7 +167,7 @@ _ACCEPTED: dict[Reason, _Describe] = {
     Reason.EXPRESSION_INVALID: _say("names of 1 to 64 characters, and numbers from 1 to 2^63 - 1"),
     Reason.SYMBOL_CONFLICT: _say("bounds of one symbol that have a number in common"),
     Reason.INVALID_TARGET_VALUE: _say("a value from -1 to 2^63 - 1"),
-    Reason.ZERO_INDEX_OUT_OF_RANGE: _accept_copy,
+    Reason.COPY_INDEX_OUT_OF_RANGE: _accept_copy,
     Reason.MULTIPLE_MINUS_ONE: _say("one -1, and lengths for the others"),
     Reason.MINUS_ONE_WITH_ZERO_VOLUME: _say("other items without a 0, or a length in place of the -1"),
     Reason.NOT_DIVISIBLE: _accept_division,

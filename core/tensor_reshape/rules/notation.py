@@ -31,7 +31,7 @@ def parse_dim(text: str) -> AnyDim:
     """Reads one dim.
 
     Raises:
-        InvalidRequestError: DIM_UNREADABLE.
+        InvalidRequestError: DIM_SYNTAX_INVALID.
     """
     plain = text.strip()
     if len(plain) > _MAX_CHARACTERS:
@@ -67,4 +67,4 @@ def _refuse(text: str) -> InvalidRequestError:
         f"{text!r} is no dim: write a number, lo..hi, lo.., ?, a name, name:lo..hi, or a product such as 4*C or N/2; "
         "any other name stands in quotes: 'my dim'"
     )
-    return InvalidRequestError.of(Reason.DIM_UNREADABLE, message, value=text)
+    return InvalidRequestError.of(Reason.DIM_SYNTAX_INVALID, message, value=text)

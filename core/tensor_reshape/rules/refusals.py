@@ -17,7 +17,7 @@ def refuse_copy(question: AnyQuestion, index: int) -> InvalidRequestError:
     """A 0 that copies a dim which the data does not have."""
     rank = len(question.data or ())  # `or ()`, here and below, is for type checkers: what is to blame is known
     text = f"special_zero copies data dim {index}, but the data has rank {rank}"
-    return _refuse(Reason.ZERO_INDEX_OUT_OF_RANGE, text, question, index, rank=rank)
+    return _refuse(Reason.COPY_INDEX_OUT_OF_RANGE, text, question, index, rank=rank)
 
 
 def refuse_second_minus_one(question: AnyQuestion, first: int, index: int) -> InvalidRequestError:

@@ -46,7 +46,7 @@ def parse_shape(text: str, field: str) -> tuple[AnyDim, ...] | None:
         field: what a refusal calls it; an item of it is `field[index]`.
 
     Raises:
-        InvalidRequestError: DIM_UNREADABLE, of an item.
+        InvalidRequestError: DIM_SYNTAX_INVALID, of an item.
     """
     items = split_items(text)
     return None if items is None else _parse_all(items, parse_dim, field)
@@ -56,7 +56,7 @@ def parse_strides(text: str, field: str) -> tuple[int, ...]:
     """Reads strides, which are numbers.
 
     Raises:
-        InvalidRequestError: DIM_UNREADABLE, of an item of `field`.
+        InvalidRequestError: DIM_SYNTAX_INVALID, of an item of `field`.
     """
     items = split_items(text)
     # `...` is a shape, and no strides.
@@ -122,11 +122,11 @@ def _parse_item(text: str, parse: Callable[[str], Item], path: str, index: int) 
     try:
         return parse(text)
     except InvalidRequestError as error:
-        raise InvalidRequestError.of(Reason.DIM_UNREADABLE, error.message, path, index=index, value=text) from None
+        raise InvalidRequestError.of(Reason.DIM_SYNTAX_INVALID, error.message, path, index=index, value=text) from None
 
 
 def _parse_stride(text: str) -> int:
     if _STRIDE.fullmatch(text) is None or abs(int(text)) > MAX_DIM:
         message = f"{text!r} is no stride: a number of elements, up to 2^63 - 1"
-        raise InvalidRequestError.of(Reason.DIM_UNREADABLE, message)
+        raise InvalidRequestError.of(Reason.DIM_SYNTAX_INVALID, message)
     return int(text)

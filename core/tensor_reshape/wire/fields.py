@@ -85,11 +85,11 @@ def check_header_size(size: int) -> int:
     """Returns `size`, the bytes that a message has besides its tensor's, where they are admitted.
 
     Raises:
-        LimitError: HEAD_TOO_LARGE.
+        LimitError: HEADER_TOO_LARGE.
     """
     if size > MAX_HEADER_BYTES:
         text = f"the message has {size} or more bytes besides its tensor's; {MAX_HEADER_BYTES} are admitted"
-        raise LimitError.of(Reason.HEAD_TOO_LARGE, text, size=size, limit=MAX_HEADER_BYTES)
+        raise LimitError.of(Reason.HEADER_TOO_LARGE, text, size=size, limit=MAX_HEADER_BYTES)
     return size
 
 

@@ -62,7 +62,7 @@ def decode_infer_request(raw: bytes) -> ShapeRequest:
 
     Raises:
         InvalidRequestError: the message cannot be read, a required field is absent, or a dim is of an unknown kind.
-        LimitError: HEAD_TOO_LARGE.
+        LimitError: HEADER_TOO_LARGE.
     """
     check_header_size(len(raw))
     return read_question(parse_message(reshape_pb2.InferShapeRequest, raw))

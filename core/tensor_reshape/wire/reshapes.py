@@ -114,7 +114,7 @@ def decode_reshape_request(operation: Operation, raw: bytes, limits: Limits = DE
 
     Raises:
         InvalidRequestError: the message cannot be read, or a required field is absent.
-        LimitError: HEAD_TOO_LARGE.
+        LimitError: HEADER_TOO_LARGE.
     """
     return read_call(operation, *_split(OPERATION_METHODS[operation].request, "data", raw), limits)
 

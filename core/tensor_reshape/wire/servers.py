@@ -75,7 +75,7 @@ class ServerInfo:
 
     Attributes:
         version: of its package.
-        serving: `inline` or `threads`.
+        grpc_api: `core` or `public`: the part of grpcio that serves calls.
         limits: what requests and answers may be.
         operations: what each operation takes, by its name.
         features: what is served besides.
@@ -85,7 +85,7 @@ class ServerInfo:
     """
 
     version: str
-    serving: str
+    grpc_api: str
     limits: ServerLimits
     operations: dict[str, OperationInfo]
     features: frozenset[Feature]
@@ -104,7 +104,7 @@ def encode_server_info(info: ServerInfo) -> bytes:
     """Returns the ServerInfoResponse."""
     return reshape_pb2.ServerInfoResponse(
         version=info.version,
-        serving=info.serving,
+        grpc_api=info.grpc_api,
         limits=reshape_pb2.ServerLimits(**asdict(info.limits)),
         operations=[
             reshape_pb2.OperationInfo(
@@ -131,7 +131,7 @@ def decode_server_info(raw: bytes) -> ServerInfo:
     names = {value.number: value.name for value in reshape_pb2.ServerInfoResponse.Feature.DESCRIPTOR.values}
     return ServerInfo(
         version=message.version,
-        serving=message.serving,
+        grpc_api=message.grpc_api,
         limits=ServerLimits(**limits),
         operations={
             OPERATIONS_BY_NUMBER[one.operation].name: OperationInfo(

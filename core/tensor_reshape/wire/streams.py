@@ -68,7 +68,7 @@ def decode_stream_request(raw: bytes, limits: Limits = DEFAULT_LIMITS) -> Reshap
 
     Raises:
         InvalidRequestError: the message cannot be read, a required field is absent, or a header carries bytes.
-        LimitError: HEAD_TOO_LARGE.
+        LimitError: HEADER_TOO_LARGE.
     """
     chunk = find_chunk(raw)  # first: of a large tensor all messages but one are chunks
     if chunk is not None:

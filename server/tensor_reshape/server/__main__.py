@@ -118,7 +118,7 @@ def serve(*, check_config: bool, **values: Any) -> None:
         if check_config:
             _check(values)
             return
-        _serve({**values, "engine": _take_engine(values)})
+        _serve({**values, "io_engine": _take_engine(values)})
     except ConfigError as error:
         raise click.ClickException(str(error)) from error
 
@@ -127,7 +127,7 @@ def _check(values: dict[str, Any]) -> None:
     """Says all that is wrong, a line each, and ends with 1; or that nothing is."""
     found: list[str] = list(click.get_current_context().meta.get(_FAULTS, ()))
     try:
-        values["engine"] = _take_engine(values)
+        values["io_engine"] = _take_engine(values)
     except ConfigError as error:
         found += error.faults
     raise_descriptor_limit()
@@ -154,7 +154,7 @@ def _take_engine(values: Mapping[str, Any]) -> str:
     """
     addresses = [*values["listen"], *filter(None, [values["health_listen"]])]
     variable = os.environ.get(experiments.VARIABLE)  # noqa: TID251
-    engine = choose_engine(values["engine"], addresses, variable, is_imported="grpc" in sys.modules)
+    engine = choose_engine(values["io_engine"], addresses, variable, is_imported="grpc" in sys.modules)
     _prepare_libraries(engine)
     return engine.name
 
@@ -171,7 +171,7 @@ def _prepare_libraries(engine: Engine) -> None:
     if engine.experiments is not None:
         os.environ[experiments.VARIABLE] = engine.experiments  # noqa: TID251
     if engine.obstacle:
-        _LOGGER.warning("engine not chosen by address", extra={"engine": engine.name, "cause": engine.obstacle})
+        _LOGGER.warning("I/O engine not chosen by address", extra={"io_engine": engine.name, "cause": engine.obstacle})
 
 
 def _serve(settings: dict[str, Any]) -> None:

@@ -33,7 +33,7 @@ from tensor_reshape.server.settings.serving import ServingSettings
 COST_FACTOR = 3
 """A message is in memory as it was received, as the answer, and as what the transport sends of it."""
 
-CORE, STOCK = "core", "stock"
+CORE, PUBLIC = "core", "public"
 """What serves calls, as the log, ServerInfo and a metric call it: gRPC's core, or the public parts of grpcio."""
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
@@ -167,9 +167,9 @@ class Config(ObservationSettings, CallerSettings, QuotaSettings, BoundSettings, 
                 yield f"cannot listen on {address!r}: an address is host:port or unix:PATH"
             elif self.workers > 1 and address.startswith("unix:"):
                 yield f"cannot listen on {address}: several workers can share a port, but no unix socket"
-        for proxy in self.proxy_address:
+        for proxy in self.trusted_proxy:
             if not _is_proxy(proxy):
-                yield f"--proxy-address {proxy!r} is not an IP address, a network such as 10.0.0.0/8, or unix:"
+                yield f"--trusted-proxy {proxy!r} is not an IP address, a network such as 10.0.0.0/8, or unix:"
         for what, plain in (("show metrics", self.metrics_listen), ("serve HTTP", self.http_listen)):
             if plain is not None and (not is_address(plain) or plain.startswith("unix:")):
                 yield f"cannot {what} on {plain!r}: an address of these is host:port"

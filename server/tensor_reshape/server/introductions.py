@@ -9,7 +9,7 @@ from importlib.metadata import version
 
 from tensor_reshape.rules.limits import MAX_BATCH_BYTES, MAX_BATCH_ITEMS, MAX_HEADER_BYTES, MAX_RANK
 from tensor_reshape.rules.operations import OPERATIONS
-from tensor_reshape.server.config import CORE, STOCK, Config
+from tensor_reshape.server.config import CORE, PUBLIC, Config
 from tensor_reshape.wire.servers import Feature, ServerInfo, ServerLimits, describe_operation
 
 _LOGGER = logging.getLogger(__name__)
@@ -31,7 +31,7 @@ def announce(
 
     Args:
         addresses: for calls.
-        config: of the whole server; its `engine` is the one that reads connections.
+        config: of the whole server; its `io_engine` is the one that reads connections.
         obstacle: why the public parts of grpcio serve; empty if they do not.
         health_address: for health alone, if any.
         http_address: for HTTP, if any.
@@ -44,19 +44,19 @@ def announce(
     if http_address is not None:
         _LOGGER.info("listening for HTTP", extra={"address": http_address, "tls": config.tls is not None})
     for address in addresses:
-        values = {"address": address, "tls": config.tls is not None, "engine": config.engine}
+        values = {"address": address, "tls": config.tls is not None, "io_engine": config.io_engine}
         _LOGGER.info("listening", extra=values)
     ports = {"health_address": health_address, "http_address": http_address, "metrics_address": metrics_address}
     told = {name: address for name, address in ports.items() if address is not None}
-    _LOGGER.info("serving", extra=_list_facts(addresses, config, STOCK if obstacle else CORE) | told)
+    _LOGGER.info("serving", extra=_list_facts(addresses, config, PUBLIC if obstacle else CORE) | told)
 
 
-def _list_facts(addresses: Sequence[str], config: Config, serving: str) -> dict[str, object]:
+def _list_facts(addresses: Sequence[str], config: Config, grpc_api: str) -> dict[str, object]:
     """Returns what explains most of how a server behaves."""
     return {
         "version": version("tensor-reshape"),
-        "serving": serving,
-        "engine": config.engine,
+        "grpc_api": grpc_api,
+        "io_engine": config.io_engine,
         "workers": config.workers,
         "threads": config.threads,
         **{name: getattr(config, name) for name in _LIMITS},
@@ -66,8 +66,8 @@ def _list_facts(addresses: Sequence[str], config: Config, serving: str) -> dict[
     }
 
 
-def describe_server(config: Config, serving: str) -> ServerInfo:
-    """Returns what callers are told; `serving` is CORE or STOCK.
+def describe_server(config: Config, grpc_api: str) -> ServerInfo:
+    """Returns what callers are told; `grpc_api` is CORE or PUBLIC.
 
     Raises:
         ConfigError: it cannot serve as it is told to.
@@ -79,7 +79,7 @@ def describe_server(config: Config, serving: str) -> ServerInfo:
     }
     return ServerInfo(
         version=version("tensor-reshape"),
-        serving=serving,
+        grpc_api=grpc_api,
         limits=ServerLimits(
             max_message_bytes=config.max_message_bytes,
             max_output_bytes=config.limits.max_output_bytes,

@@ -82,7 +82,7 @@ class Runner:
     ) -> None:
         """Binds every address of `config`.
 
-        Which engine reads the connections was decided when grpc was imported: `config.engine` has no say in it here.
+        Which engine reads the connections was decided when grpc was imported: `config.io_engine` has no say in it here.
 
         Args:
             config: what to serve, and where.
@@ -177,7 +177,7 @@ class Runner:
         self._end_open_calls()
         self._side_ports.dismiss()
         self._server.stop()
-        deadline = time.monotonic() + self._config.grace_seconds
+        deadline = time.monotonic() + self._config.shutdown_grace_seconds
         while not self._server.wait(_POLL_SECONDS):
             self._end_open_calls()  # also those that had come already, and have only begun since
             if hurry.is_set() or time.monotonic() > deadline:
@@ -245,7 +245,7 @@ def _build_service(config: Config, methods: MethodTable, observers: Sequence[Obs
     return Service(
         engine=Engine(config, journal, gates),
         perform=build_perform(None if journal is None else journal.deliver),
-        sources=Sources(config.proxy_address),
+        sources=Sources(config.trusted_proxy),
         methods=methods,
         pools={work: Pool(count, work.name.lower()) for work, count in counts.items()},
         max_calls=config.max_calls,
@@ -276,7 +276,7 @@ def serve_until_signal(config: Config) -> None:
     """Serves until SIGTERM, SIGINT or SIGHUP; a second one ends the calls under way.
 
     Args:
-        config: its `engine` is the one that grpc was imported with.
+        config: its `io_engine` is the one that grpc was imported with.
 
     Raises:
         ConfigError: an address cannot be bound.

@@ -5,7 +5,7 @@ from typing import Protocol
 
 import grpc
 
-from tensor_reshape.server.config import CORE, STOCK
+from tensor_reshape.server.config import CORE, PUBLIC
 from tensor_reshape.server.engine.services import Service
 from tensor_reshape.server.grpc_core.probes import find_obstacle
 
@@ -46,8 +46,8 @@ class Server(Protocol):
 
 
 def choose_serving() -> str:
-    """Returns CORE or STOCK: what serves calls in this process."""
-    return STOCK if find_obstacle() else CORE
+    """Returns CORE or PUBLIC: what serves calls in this process."""
+    return PUBLIC if find_obstacle() else CORE
 
 
 def build_server(services: Sequence[Service], options: Sequence[tuple[str, int]]) -> Server:

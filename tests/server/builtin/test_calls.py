@@ -35,7 +35,7 @@ LIST_SERVICES = reflection_pb2.ServerReflectionRequest(list_services="").Seriali
 
 @pytest.fixture
 def runner() -> Iterator[Runner]:
-    with run_runner(Config(listen=(ANY_PORT,), drain_seconds=0, grace_seconds=0)) as runner:
+    with run_runner(Config(listen=(ANY_PORT,), drain_seconds=0, shutdown_grace_seconds=0)) as runner:
         yield runner
 
 
@@ -158,7 +158,7 @@ class HoldingGate:
 
 
 def test_calls_that_begin_while_the_server_stops_end_at_once():
-    gate, config = HoldingGate(), Config(listen=(ANY_PORT,), drain_seconds=0, grace_seconds=GRACE_SECONDS)
+    gate, config = HoldingGate(), Config(listen=(ANY_PORT,), drain_seconds=0, shutdown_grace_seconds=GRACE_SECONDS)
     with (
         run_runner(config, gates=[gate]) as runner,
         Connection(runner.addresses[0]) as connection,

@@ -32,7 +32,7 @@ LOOKUPS = {
 
 
 def build_config(**settings: Any) -> Config:
-    return Config(listen=(ANY_PORT,), channelz=True, drain_seconds=0, grace_seconds=0, **settings)
+    return Config(listen=(ANY_PORT,), channelz=True, drain_seconds=0, shutdown_grace_seconds=0, **settings)
 
 
 @pytest.fixture(scope="module")

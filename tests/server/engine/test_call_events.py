@@ -86,7 +86,7 @@ def watch(backend: Backend = reshape, **settings: Any) -> Iterator[Served]:
 
 @pytest.fixture(scope="module")
 def served() -> Iterator[Served]:
-    with watch(stall_seconds=STALL_SECONDS) as served:
+    with watch(stall_timeout_seconds=STALL_SECONDS) as served:
         yield served
 
 
@@ -181,7 +181,7 @@ def test_a_call_above_the_number_of_calls_is_refused():
 
 def test_a_call_whose_answer_is_not_taken_is_cancelled():
     with (
-        watch(stall_seconds=STALL_SECONDS) as served,
+        watch(stall_timeout_seconds=STALL_SECONDS) as served,
         Connection(served.address, initial_window=0) as connection,
     ):
         stream = connection.open(RESHAPE)

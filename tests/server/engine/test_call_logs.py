@@ -68,7 +68,7 @@ def lines() -> Iterator[Lines]:
 
 @pytest.fixture
 def address() -> Iterator[str]:
-    with serve(stall_seconds=STALL_SECONDS) as runner:
+    with serve(stall_timeout_seconds=STALL_SECONDS) as runner:
         yield runner.addresses[0]
 
 

@@ -32,12 +32,12 @@ class Swept:
             caller.perform([effect])
 
 
-def sweep_after(clock: Clock, reads: int, *, stall_seconds: float = 30.0, message: int = MESSAGE) -> Swept:
-    return Swept(clock, make(reads, stall_seconds=stall_seconds, message=message, clock=clock))
+def sweep_after(clock: Clock, reads: int, *, stall_timeout_seconds: float = 30.0, message: int = MESSAGE) -> Swept:
+    return Swept(clock, make(reads, stall_timeout_seconds=stall_timeout_seconds, message=message, clock=clock))
 
 
 def test_a_call_without_progress_is_given_up(clock: Clock):
-    swept = sweep_after(clock, 4, stall_seconds=5.0)
+    swept = sweep_after(clock, 4, stall_timeout_seconds=5.0)
     stalled, other = call_all(swept.engine, range(2))
     swept.wait(4)
     other.arrive(1).answer(1)
@@ -48,7 +48,7 @@ def test_a_call_without_progress_is_given_up(clock: Clock):
 
 
 def test_what_is_to_be_done_says_what_the_call_was_doing(clock: Clock):
-    engine = make(4, stall_seconds=5.0, clock=clock)
+    engine = make(4, stall_timeout_seconds=5.0, clock=clock)
     caller = Caller(engine)
     clock.now += 5.1
     (effect,) = engine.sweep()
@@ -61,7 +61,7 @@ def test_what_is_to_be_done_says_what_the_call_was_doing(clock: Clock):
 def test_a_stream_below_the_pace_is_given_up_also_when_nobody_waits(
     clock: Clock, pace: float, times: int, reasons: list[str]
 ):
-    swept = sweep_after(clock, 4, stall_seconds=5.0)
+    swept = sweep_after(clock, 4, stall_timeout_seconds=5.0)
     stream = Caller(swept.engine)
     for _ in range(times):
         swept.clock.now += 1.5
@@ -71,14 +71,14 @@ def test_a_stream_below_the_pace_is_given_up_also_when_nobody_waits(
 
 
 def test_progress_is_not_saved_up(clock: Clock):
-    swept = sweep_after(clock, 4, stall_seconds=5.0)
+    swept = sweep_after(clock, 4, stall_timeout_seconds=5.0)
     caller = Caller(swept.engine).arrive().answer(moved=100 * TRICKLE_BYTES_PER_SECOND)
     swept.wait(5.1)
     assert caller.reasons == STALLED
 
 
 def test_to_wait_for_room_is_no_progress_and_no_standstill(clock: Clock):
-    swept = sweep_after(clock, 1, stall_seconds=5.0)
+    swept = sweep_after(clock, 1, stall_timeout_seconds=5.0)
     first, second = call_all(swept.engine, range(2))
     clock.now += 1.9
     first.leave()
@@ -119,7 +119,7 @@ def test_where_places_run_short_an_address_that_has_more_than_its_part_is_presse
 
 
 def test_the_largest_message_has_time_to_arrive_while_others_wait(clock: Clock):
-    swept = sweep_after(clock, 1, stall_seconds=3000.0, message=100 * MIN_BYTES_PER_SECOND)
+    swept = sweep_after(clock, 1, stall_timeout_seconds=3000.0, message=100 * MIN_BYTES_PER_SECOND)
     slow, _ = call_all(swept.engine, range(2))
     swept.wait(99)
     assert slow.reasons == []
@@ -176,14 +176,14 @@ def test_not_every_call_makes_room(clock: Clock, crowd: tuple[int, ...], seconds
 
 
 def test_what_this_server_works_on_is_not_given_up(clock: Clock):
-    swept = sweep_after(clock, 4, stall_seconds=5.0)
+    swept = sweep_after(clock, 4, stall_timeout_seconds=5.0)
     caller = Caller(swept.engine).arrive()
     swept.wait(100)
     assert caller.reasons == []
 
 
 def test_a_call_is_refused_once_and_cancelled_where_it_does_not_take_its_refusal_in_as_long_again(clock: Clock):
-    swept = sweep_after(clock, 4, stall_seconds=5.0)
+    swept = sweep_after(clock, 4, stall_timeout_seconds=5.0)
     caller = Caller(swept.engine)
     for seconds, refusals, drops in ((5.1, 1, 0), (4.8, 1, 0), (0.3, 1, 1)):
         swept.wait(seconds)
@@ -191,7 +191,7 @@ def test_a_call_is_refused_once_and_cancelled_where_it_does_not_take_its_refusal
 
 
 def test_a_stream_that_takes_no_answers_is_cancelled_at_once(clock: Clock):
-    swept = sweep_after(clock, 4, stall_seconds=5.0)
+    swept = sweep_after(clock, 4, stall_timeout_seconds=5.0)
     caller = Caller(swept.engine).arrive(10).answer(10)
     swept.wait(5.1)
     assert (caller.refusals, caller.drops) == ([], 1)
@@ -206,7 +206,7 @@ def test_calls_that_only_wait_for_a_thread_press_nobody(clock: Clock):
 
 
 def test_a_call_waits_longer_than_another_may_keep_it_waiting(clock: Clock):
-    engine = make(1, clock=clock, patience=Patience(stall_seconds=30.0, pressure_seconds=1.0, wait_seconds=5.0))
+    engine = make(1, clock=clock, patience=Patience(stall_timeout_seconds=30.0, pressure_seconds=1.0, wait_seconds=5.0))
     swept = Swept(clock, engine)
     silent, waiting = Caller(engine), Caller(engine)
     swept.wait(1.1)
@@ -214,7 +214,9 @@ def test_a_call_waits_longer_than_another_may_keep_it_waiting(clock: Clock):
 
 
 def test_a_call_that_has_waited_too_long_is_refused(clock: Clock):
-    engine = make(1, clock=clock, patience=Patience(stall_seconds=30.0, pressure_seconds=20.0, wait_seconds=5.0))
+    engine = make(
+        1, clock=clock, patience=Patience(stall_timeout_seconds=30.0, pressure_seconds=20.0, wait_seconds=5.0)
+    )
     swept = Swept(clock, engine)
     _, waiting = Caller(engine), Caller(engine)
     swept.wait(5.1)

@@ -15,7 +15,7 @@ def answer(message: bytes, _is_over: IsOver) -> bytes:
         text = "secret"
         raise ValueError(text)
     if message == b"wrong":
-        raise InvalidRequestError.of(Reason.DIM_UNREADABLE, "text", "field")
+        raise InvalidRequestError.of(Reason.DIM_SYNTAX_INVALID, "text", "field")
     return json.dumps(message.decode()).encode()
 
 

@@ -23,7 +23,7 @@ from tensor_reshape.server.engine.statuses import OK
 from tensor_reshape.server.runner import Runner
 from tensor_reshape.server.service.methods import ReshapeService
 
-CONFIG = Config(listen=(ANY_PORT,), http_listen=ANY_PORT, drain_seconds=0, grace_seconds=0)
+CONFIG = Config(listen=(ANY_PORT,), http_listen=ANY_PORT, drain_seconds=0, shutdown_grace_seconds=0)
 
 
 class Watcher:
@@ -166,7 +166,7 @@ def test_call_is_cancelled_when_its_client_leaves():
 
 
 def test_body_that_stalls_is_given_up():
-    with run(replace(CONFIG, stall_seconds=0.2)) as (_, address), connect(address) as connection:
+    with run(replace(CONFIG, stall_timeout_seconds=0.2)) as (_, address), connect(address) as connection:
         connection.sendall(write_request(b"{", length=100))
         answer = receive_all(connection)
     assert answer.startswith(b"HTTP/1.1 429")
@@ -175,7 +175,7 @@ def test_body_that_stalls_is_given_up():
 
 def test_connection_is_dropped_when_the_answer_is_not_read():
     watcher = Watcher()
-    with run(replace(CONFIG, stall_seconds=0.2), watcher=watcher) as (runner, address):
+    with run(replace(CONFIG, stall_timeout_seconds=0.2), watcher=watcher) as (runner, address):
         gateway = runner._side_ports._gateway
         assert gateway is not None
         for listener in gateway.port._listeners:  # so that the system takes no more of an answer than a few kilobytes
@@ -190,7 +190,7 @@ def test_connection_is_dropped_when_the_answer_is_not_read():
 
 def test_batch_that_waits_too_long_for_a_thread_is_refused():
     watcher = Watcher()
-    config = replace(CONFIG, stall_seconds=1.0, max_message_bytes=2**20)  # so more have room than threads
+    config = replace(CONFIG, stall_timeout_seconds=1.0, max_message_bytes=2**20)  # so more have room than threads
     with run_slow(config, watcher) as (address, turns), ExitStack() as stack:
         connections = {f"{number}": stack.enter_context(connect(address)) for number in range(9)}
         for name, connection in connections.items():

@@ -10,7 +10,7 @@ from tensor_reshape.server.config import Config
 from tensor_reshape.server.http.descriptions import OPENAPI_PATH
 from tensor_reshape.server.runner import Runner
 
-CONFIG = Config(listen=(ANY_PORT,), http_listen=ANY_PORT, drain_seconds=0, grace_seconds=0)
+CONFIG = Config(listen=(ANY_PORT,), http_listen=ANY_PORT, drain_seconds=0, shutdown_grace_seconds=0)
 
 
 def find_address(runner: Runner) -> str:

@@ -84,7 +84,7 @@ def test_unknown_method_is_counted_as_other():
 
 def test_server_counts_calls_that_nobody_serves():
     tally = Tally(list_methods())
-    runner = Runner(Config(listen=(ANY_PORT,), drain_seconds=0, grace_seconds=0))
+    runner = Runner(Config(listen=(ANY_PORT,), drain_seconds=0, shutdown_grace_seconds=0))
     runner.count_into(tally)
     runner.start()
     try:

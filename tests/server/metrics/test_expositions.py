@@ -11,7 +11,7 @@ from tensor_reshape.server.metrics.expositions import PROCESS_PREFIX, Source, bu
 from tensor_reshape.server.metrics.families import CALL_SECONDS, CALLS, MAX_CALLS, REFUSALS
 from tensor_reshape.server.metrics.tallies import Tally, observe
 
-CONFIG = Config(engine="event")
+CONFIG = Config(io_engine="event")
 LABELS = {"service": "a.service", "method": "First"}
 FIRST = tuple(LABELS.values())
 METHODS = ("/a.service/First", "/a.service/Second")
@@ -40,12 +40,12 @@ def test_processes_are_summed():
     page = read(*(Source(number, tally, os.getpid()) for number, tally in enumerate(tallies, 1)))
     assert page.find("tensor_reshape_calls_total", **LABELS, code="OK") == 4
     assert page.find("tensor_reshape_max_calls") == 30
-    assert page.find("tensor_reshape_call_seconds_bucket", **LABELS, le="0.0025") == 0
-    assert page.find("tensor_reshape_call_seconds_bucket", **LABELS, le="0.005") == 1
-    assert page.find("tensor_reshape_call_seconds_bucket", **LABELS, le="+Inf") == 2
-    assert page.find("tensor_reshape_call_seconds_count", **LABELS) == 2
-    assert page.find("tensor_reshape_call_seconds_sum", **LABELS) == pytest.approx(0.503)
-    assert page.find("tensor_reshape_retries_pushed_back_total") == 6
+    assert page.find("tensor_reshape_call_duration_seconds_bucket", **LABELS, le="0.0025") == 0
+    assert page.find("tensor_reshape_call_duration_seconds_bucket", **LABELS, le="0.005") == 1
+    assert page.find("tensor_reshape_call_duration_seconds_bucket", **LABELS, le="+Inf") == 2
+    assert page.find("tensor_reshape_call_duration_seconds_count", **LABELS) == 2
+    assert page.find("tensor_reshape_call_duration_seconds_sum", **LABELS) == pytest.approx(0.503)
+    assert page.find("tensor_reshape_retry_pushback_total") == 6
 
 
 def test_ended_process_keeps_its_counters_and_loses_its_gauges():
@@ -55,7 +55,7 @@ def test_ended_process_keeps_its_counters_and_loses_its_gauges():
     assert page.find("tensor_reshape_max_calls") == 10
     assert (page.find("tensor_reshape_workers"), page.find("tensor_reshape_serving_workers")) == (2, 1)
     assert page.find("tensor_reshape_worker_restarts_total", worker="2") == 3
-    assert page.find("tensor_reshape_worker_silences_total", worker="2") == 1
+    assert page.find("tensor_reshape_worker_missed_heartbeats_total", worker="2") == 1
     assert page.find(f"{PROCESS_PREFIX}_process_resident_memory_bytes", worker="1") > 0
     assert page.find(f"{PROCESS_PREFIX}_process_resident_memory_bytes", worker="2") == 0
 
@@ -69,6 +69,6 @@ def test_called_method_shows_its_common_codes():
 
 def test_page_describes_this_process_and_its_build():
     page = read(Source(1, Tally(METHODS), os.getpid()))
-    assert page.sum("tensor_reshape_build_info", engine="event", serving=CORE) == 1
+    assert page.sum("tensor_reshape_build_info", io_engine="event", grpc_api=CORE) == 1
     assert page.list_values("version").isdisjoint({"", "unknown"})
     assert page.find("process_resident_memory_bytes") > 0

@@ -191,7 +191,7 @@ def test_too_many_numbers_are_refused():
     limits = Limits(max_output_bytes=2**20)  # of which a 64th
     with pytest.raises(LimitError) as caught:
         make(limits).answer(build_typed_request([1] * 2**17).SerializeToString())
-    assert caught.value.reason is Reason.HEAD_TOO_LARGE
+    assert caught.value.reason is Reason.HEADER_TOO_LARGE
 
 
 def stream(raw: bytes, service: ReshapeService | None = None) -> InferMessage:

@@ -59,4 +59,4 @@ def test_malformed_or_long_question_about_the_server_is_refused():
             method.answer(b"\xff", lambda: False)
         with pytest.raises(LimitError) as long:
             method.answer(bytes(MAX_HEADER_BYTES + 1), lambda: False)
-        assert (malformed.value.reason, long.value.reason) == (Reason.MESSAGE_MALFORMED, Reason.HEAD_TOO_LARGE)
+        assert (malformed.value.reason, long.value.reason) == (Reason.MESSAGE_MALFORMED, Reason.HEADER_TOO_LARGE)

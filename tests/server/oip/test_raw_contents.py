@@ -59,7 +59,7 @@ def test_odd_encodings_are_left_to_the_generated_class():
 def test_bytes_beside_raw_contents_are_limited():
     with pytest.raises(LimitError) as caught:
         split_message(b"\x0a\x7f" + bytes(127), 100)
-    assert caught.value.reason is Reason.HEAD_TOO_LARGE
+    assert caught.value.reason is Reason.HEADER_TOO_LARGE
     assert split_message(b"\x3a\x7f" + bytes(127), 100) is not None
 
 

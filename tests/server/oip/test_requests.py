@@ -63,7 +63,7 @@ def test_long_header_is_refused():
     }.items():
         with pytest.raises(LimitError) as caught:
             read(request)
-        assert caught.value.reason is Reason.HEAD_TOO_LARGE, name
+        assert caught.value.reason is Reason.HEADER_TOO_LARGE, name
 
 
 def test_elements_are_not_part_of_the_header():

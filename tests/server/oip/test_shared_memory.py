@@ -104,11 +104,11 @@ def replace(make: Callable[[Path, Path], None]) -> Callable[[Path], None]:
 
 
 REPLACEMENTS: dict[str, tuple[Callable[[Path], None], Reason]] = {
-    "unlinked": (Path.unlink, Reason.REGION_UNUSABLE),
-    "a symbolic link": (replace(Path.symlink_to), Reason.REGION_UNUSABLE),
-    "a hard link": (replace(Path.hardlink_to), Reason.REGION_UNUSABLE),
-    "a pipe": (replace(lambda file, _: os.mkfifo(file)), Reason.REGION_UNUSABLE),
-    "a directory": (replace(lambda file, _: file.mkdir()), Reason.REGION_UNUSABLE),
+    "unlinked": (Path.unlink, Reason.REGION_FILE_INVALID),
+    "a symbolic link": (replace(Path.symlink_to), Reason.REGION_FILE_INVALID),
+    "a hard link": (replace(Path.hardlink_to), Reason.REGION_FILE_INVALID),
+    "a pipe": (replace(lambda file, _: os.mkfifo(file)), Reason.REGION_FILE_INVALID),
+    "a directory": (replace(lambda file, _: file.mkdir()), Reason.REGION_FILE_INVALID),
     "truncated": (lambda file: os.truncate(file, 1050), Reason.REGION_OUT_OF_RANGE),
 }
 
@@ -127,7 +127,7 @@ def test_file_that_is_missing_or_not_plain_is_refused(directory: Path, change: C
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files away")
 def test_file_of_another_user_is_refused(directory: Path):
     os.chown(directory / "seen", 65534, 65534)
-    assert refuse_region(directory, "all", "seen", 0, SIZE) == Reason.REGION_UNUSABLE
+    assert refuse_region(directory, "all", "seen", 0, SIZE) == Reason.REGION_FILE_INVALID
 
 
 def test_file_that_shrinks_and_grows_is_read_whole_or_refused(regions: SharedMemory, directory: Path):

@@ -12,7 +12,7 @@ class Sample:
     """A setting of each form."""
 
     max_items: Annotated[int, Declaration(help="Items.", least=1, most=9)] = 5
-    stall_seconds: Annotated[float, Declaration(help="Waits.", least=0.5)] = 1.0
+    stall_timeout_seconds: Annotated[float, Declaration(help="Waits.", least=0.5)] = 1.0
     serving: Annotated[str, Declaration(help="Modes.", choices=("fast", "safe"))] = "safe"
     places: Annotated[tuple[str, ...], Declaration(help="Places.")] = ("here",)
     file: Annotated[Path | None, Declaration(help="A file.")] = None
@@ -25,7 +25,7 @@ SETTINGS = {setting.name: setting for setting in list_settings(Sample)}
 def test_settings_have_the_order_types_and_defaults_of_the_fields():
     assert {name: (setting.type, setting.is_repeatable) for name, setting in SETTINGS.items()} == {
         "max_items": (int, False),
-        "stall_seconds": (float, False),
+        "stall_timeout_seconds": (float, False),
         "serving": (str, False),
         "places": (str, True),
         "file": (Path, False),
@@ -43,7 +43,7 @@ def test_flag_and_variable_have_the_name_of_the_field():
 def test_bounds_are_described_in_words():
     bounds = {
         "max_items": "1 to 9",
-        "stall_seconds": "at least 0.5",
+        "stall_timeout_seconds": "at least 0.5",
         "serving": "fast or safe",
         "places": "",
         "file": "",

@@ -86,7 +86,7 @@ def test_an_environment_that_goes_against_the_addresses_is_left_as_it_is(
 
 @pytest.mark.parametrize(("asked", "variable"), [(POLLING, "-other"), (EVENT, LISTENER), (EVENT, f"x,{LISTENER}")])
 def test_what_is_asked_for_against_the_environment_is_refused(asked: str, variable: str):
-    with pytest.raises(ConfigError, match=f"^--engine {asked} cannot be had: GRPC_EXPERIMENTS={variable} is left"):
+    with pytest.raises(ConfigError, match=f"^--io-engine {asked} cannot be had: GRPC_EXPERIMENTS={variable} is left"):
         choose(asked, LOCAL, variable)
 
 

@@ -90,7 +90,11 @@ class _Batch:
         for item, query, answer in zip(call, queries, answers, strict=True):
             final = item.query if isinstance(item.query, ReshapeError) else answer
             # The server counts the items of its call; the caller counts lines.
-            if isinstance(final, ReshapeError) and final.reason == Reason.LINK_FAILED and query.data_from is not None:
+            if (
+                isinstance(final, ReshapeError)
+                and final.reason == Reason.BATCH_DEPENDENCY_FAILED
+                and query.data_from is not None
+            ):
                 final = _refuse_failed_link(start + query.data_from, len(self._answers))
             self._answers.append(final)
             yield item, final
@@ -112,7 +116,9 @@ class _Batch:
             return query
         if query.data_shape is not None or not 0 <= data_from < index:
             message = f"data_from is {data_from}; line {index} takes the output of an earlier one, or data of its own"
-            raise InvalidRequestError.of(Reason.LINK_INVALID, message, "data_from", value=data_from, index=index)
+            raise InvalidRequestError.of(
+                Reason.BATCH_REFERENCE_INVALID, message, "data_from", value=data_from, index=index
+            )
         if data_from >= start:  # within this call: the server has its output before this process does
             return replace(query, data_from=data_from - start)
         answer = self._answers[data_from]
@@ -126,7 +132,7 @@ def _measure(query: ShapeQuery) -> int:
 
     Raises:
         InvalidRequestError: it cannot be sent.
-        LimitError: HEAD_TOO_LARGE: no server reads it.
+        LimitError: HEADER_TOO_LARGE: no server reads it.
     """
     try:
         size = len(encode_batch_item(read_query(query)))
@@ -148,4 +154,4 @@ def _refuse_number(query: ShapeQuery) -> ReshapeError:
 
 def _refuse_failed_link(data_from: int, index: int) -> InvalidRequestError:
     message = f"line {data_from}, whose output is the data, was refused"
-    return InvalidRequestError.of(Reason.LINK_FAILED, message, "data_from", value=data_from, index=index)
+    return InvalidRequestError.of(Reason.BATCH_DEPENDENCY_FAILED, message, "data_from", value=data_from, index=index)

@@ -58,7 +58,7 @@ def _list_facts(told: "ServerInfo") -> dict[str, Any]:
     """Returns what a server told, as JSON has it."""
     return {
         "version": told.version,
-        "serving": told.serving,
+        "grpc_api": told.grpc_api,
         **asdict(told.limits),
         "features": sorted(feature.name.lower() for feature in told.features),
         "operations": {

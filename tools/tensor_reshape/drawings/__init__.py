@@ -31,7 +31,7 @@ def draw_locally(query: ShapeQuery) -> Drawing:
     True
 
     Raises:
-        InvalidRequestError: OPERATION_UNSPECIFIED or DIM_UNREADABLE: there is no question to draw.
+        InvalidRequestError: OPERATION_UNSPECIFIED or DIM_SYNTAX_INVALID: there is no question to draw.
         ValueError: the data is the output of another query (`data_from`).
     """
     item = read_query(query)

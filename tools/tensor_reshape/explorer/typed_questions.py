@@ -90,7 +90,7 @@ def read_question(typed: TypedQuestion) -> ShapeRequest:
         if len(text) > MAX_TEXT_CHARACTERS:
             message = f"{name} has {len(text)} characters; the explorer reads up to {MAX_TEXT_CHARACTERS}"
             raise LimitError.of(
-                Reason.HEAD_TOO_LARGE, message, _FIELDS[name], size=len(text), limit=MAX_TEXT_CHARACTERS
+                Reason.HEADER_TOO_LARGE, message, _FIELDS[name], size=len(text), limit=MAX_TEXT_CHARACTERS
             )
     operation = _read_operation(typed.operation)
     question = Question(

@@ -34,7 +34,7 @@ from tensor_reshape.wire.tensors import TensorView
 
 INFO = ServerInfo(
     version=version("tensor-reshape"),
-    serving="inline",
+    grpc_api="core",
     limits=ServerLimits(
         max_message_bytes=MAX_MESSAGE_BYTES,
         max_output_bytes=DEFAULT_LIMITS.max_output_bytes,

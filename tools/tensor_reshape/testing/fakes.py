@@ -20,7 +20,7 @@ from tensor_reshape.client.aio_calls import AioCalls
 from tensor_reshape.client.contexts import ClientContext
 from tensor_reshape.client.errors import UnavailableError
 from tensor_reshape.client.frameworks import Output
-from tensor_reshape.client.grpc_core import Way
+from tensor_reshape.client.grpc_core import GrpcApi
 from tensor_reshape.client.hints import hint_size
 from tensor_reshape.client.options import ChannelSettings, Endpoint
 from tensor_reshape.client.queries import ShapeQuery, split_queries
@@ -69,8 +69,8 @@ class FakeClient(Client):
         """
         self._calls.fail_next(error, times)
 
-    def _open_calls(self, settings: ChannelSettings, way: Way) -> "_FakeCalls":
-        del settings, way  # of a channel
+    def _open_calls(self, settings: ChannelSettings, grpc_api: GrpcApi) -> "_FakeCalls":
+        del settings, grpc_api  # of a channel
         return _FakeCalls(self._endpoint)
 
 

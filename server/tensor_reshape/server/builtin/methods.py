@@ -49,9 +49,9 @@ def build_service(
     engine = Engine(
         replace(config, memory_budget_bytes=budget, max_calls=_MAX_CALLS),
         gates=gates,
-        patience=Patience(config.stall_seconds, _SILENT_SECONDS, _WAIT_SECONDS),
+        patience=Patience(config.stall_timeout_seconds, _SILENT_SECONDS, _WAIT_SECONDS),
     )
-    return Service(engine, perform, Sources(config.proxy_address), methods, pools or {}, _MAX_CALLS)
+    return Service(engine, perform, Sources(config.trusted_proxy), methods, pools or {}, _MAX_CALLS)
 
 
 def build_method(name: str, respond: Respond) -> Method:

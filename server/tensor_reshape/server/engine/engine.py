@@ -6,9 +6,9 @@
   arrives never keeps what has arrived from being answered, and so from giving its room back.
 - Memory and places for calls are shared by one rule: see `ledger`. Where all room to receive is taken all the same,
   calls of the addresses that have most are given up.
-- A call that makes no progress is given up after `stall_seconds`, and while others wait, as soon as the largest message
-  has had time to arrive at a moderate pace: see `stalls`. Bytes are progress at a pace, too: a trickle only puts off
-  the end. While a call waits for this server, no time passes for its caller.
+- A call that makes no progress is aborted after `stall_timeout_seconds`. While other calls wait, it is aborted as soon
+  as the largest message has had time to arrive at a moderate pace: see `stalls`. Received bytes count as progress in
+  proportion to that pace, so a trickle only delays the abort. Time that a call waits for this server does not count.
 - What waits for room or for a thread longer than that is refused.
 - Gates are asked before a call takes a place: see `gates`.
 

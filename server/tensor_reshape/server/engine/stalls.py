@@ -30,12 +30,12 @@ class Patience(NamedTuple):
     """How long calls may make no progress.
 
     Attributes:
-        stall_seconds: while no call waits.
+        stall_timeout_seconds: while no call waits.
         pressure_seconds: while others wait: the largest message can arrive within that at a moderate pace.
         wait_seconds: of a call that waits for this server.
     """
 
-    stall_seconds: float
+    stall_timeout_seconds: float
     pressure_seconds: float
     wait_seconds: float
 
@@ -43,13 +43,13 @@ class Patience(NamedTuple):
     def of(cls, config: Config) -> "Patience":
         """Returns that of a server."""
         pace_seconds = config.max_message_bytes / MIN_BYTES_PER_SECOND
-        pressure_seconds = min(config.stall_seconds, max(MIN_PRESSURE_SECONDS, pace_seconds))
-        return cls(config.stall_seconds, pressure_seconds, pressure_seconds)
+        pressure_seconds = min(config.stall_timeout_seconds, max(MIN_PRESSURE_SECONDS, pace_seconds))
+        return cls(config.stall_timeout_seconds, pressure_seconds, pressure_seconds)
 
     def find_limit(self, life: Lifecycle, *, is_pressed: bool) -> float:
         """Returns how long a call may make no progress; pressed are those of addresses that keep others waiting."""
         if not is_pressed:
-            return self.stall_seconds
+            return self.stall_timeout_seconds
         return self.wait_seconds if life.state in WAITS else self.pressure_seconds
 
 

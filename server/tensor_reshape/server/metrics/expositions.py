@@ -78,7 +78,7 @@ class Exposition(Collector):
             find_serving: returns what serves, as far as is known; see `config.CORE`.
             list_sources: returns the processes.
         """
-        self._engine = config.engine
+        self._engine = config.io_engine
         self._find_serving = find_serving
         self._list_sources = list_sources
 

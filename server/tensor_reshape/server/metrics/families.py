@@ -52,7 +52,7 @@ class Family(NamedTuple):
 
 CALLS = Family("tensor_reshape_calls", COUNTER, "Calls that are over, by the code they ended with.", (*_METHOD, "code"))
 CALL_SECONDS = Family(
-    "tensor_reshape_call_seconds",
+    "tensor_reshape_call_duration_seconds",
     HISTOGRAM,
     "How long calls took, from their beginning until gRPC was done with them.",
     _METHOD,
@@ -64,30 +64,39 @@ REQUEST_BYTES = Family(
 RESPONSE_BYTES = Family(
     "tensor_reshape_response_bytes", HISTOGRAM, "Sizes of the messages that were answered.", _METHOD, _BYTES
 )
-REFUSALS = Family("tensor_reshape_refusals", COUNTER, "Calls that were refused, by the reason.", ("reason",))
+REFUSALS = Family("tensor_reshape_rejections", COUNTER, "Calls that were refused, by the reason.", ("reason",))
 LOOKUPS = Family(
-    "tensor_reshape_header_lookups", COUNTER, "Requests whose header was looked up in the caches.", ("result",)
+    "tensor_reshape_response_header_cache_lookups",
+    COUNTER,
+    "Requests whose header was looked up in the caches.",
+    ("result",),
 )
-LOST_RECORDS = Family("tensor_reshape_log_records_lost", COUNTER, "Log records that were not written.", ("cause",))
-OPEN_CALLS = Family("tensor_reshape_open_calls", GAUGE, "Calls under way, by what they do.", ("state",))
-OPEN_STREAMS = Family("tensor_reshape_open_streams", GAUGE, "Calls under way that are streams.")
+LOST_RECORDS = Family("tensor_reshape_log_records_dropped", COUNTER, "Log records that were not written.", ("cause",))
+OPEN_CALLS = Family("tensor_reshape_active_calls", GAUGE, "Calls under way, by what they do.", ("state",))
+OPEN_STREAMS = Family("tensor_reshape_active_streams", GAUGE, "Calls under way that are streams.")
 MAX_CALLS = Family("tensor_reshape_max_calls", GAUGE, "How many calls may be under way.")
-USED_BYTES = Family("tensor_reshape_budget_used_bytes", GAUGE, "What calls have of the memory budget.", ("pool",))
-BUDGET_BYTES = Family("tensor_reshape_budget_bytes", GAUGE, "What calls may have of the memory budget.", ("pool",))
+USED_BYTES = Family(
+    "tensor_reshape_memory_budget_used_bytes", GAUGE, "What calls have of the memory budget.", ("pool",)
+)
+BUDGET_BYTES = Family(
+    "tensor_reshape_memory_budget_bytes", GAUGE, "What calls may have of the memory budget.", ("pool",)
+)
 CONNECTIONS = Family("tensor_reshape_connections", GAUGE, "Connections that have a call under way.")
 MAX_CONNECTIONS = Family("tensor_reshape_max_connections", GAUGE, "How many connections are taken, on all addresses.")
 
-PUSHBACKS = Family("tensor_reshape_retries_pushed_back", COUNTER, "Calls that were refused with a time to come again.")
+PUSHBACKS = Family("tensor_reshape_retry_pushback", COUNTER, "Calls that were refused with a time to come again.")
 BUILD = Family(
     "tensor_reshape_build_info",
     GAUGE,
     "1; what runs is in the labels.",
-    ("version", "serving", "engine", "python", "grpcio", "protobuf"),
+    ("version", "grpc_api", "io_engine", "python", "grpcio", "protobuf"),
 )
 WORKERS = Family("tensor_reshape_workers", GAUGE, "How many processes are to serve.")
 SERVING_WORKERS = Family("tensor_reshape_serving_workers", GAUGE, "How many processes serve.")
 RESTARTS = Family("tensor_reshape_worker_restarts", COUNTER, "Workers that were started after another.", ("worker",))
-SILENCES = Family("tensor_reshape_worker_silences", COUNTER, "Times that heartbeats were missing.", ("worker",))
+SILENCES = Family(
+    "tensor_reshape_worker_missed_heartbeats", COUNTER, "Times that heartbeats were missing.", ("worker",)
+)
 
 PROCESS_FAMILIES = (
     CALLS, CALL_SECONDS, REQUEST_BYTES, RESPONSE_BYTES, REFUSALS, LOOKUPS, LOST_RECORDS, OPEN_CALLS, OPEN_STREAMS,

@@ -67,7 +67,7 @@ def split_message(raw: bytes, max_header_bytes: int, max_fields: int = MAX_FIELD
     """Returns the message in two; None where that is not understood.
 
     Raises:
-        LimitError: HEAD_TOO_LARGE.
+        LimitError: HEADER_TOO_LARGE.
     """
     pieces: list[bytes] = []
     contents: list[tuple[int, int]] = []
@@ -102,7 +102,7 @@ def _refuse_header(size: int, limit: int, max_fields: int) -> LimitError:
         f"the request has {size} or more bytes besides raw_input_contents, or many fields; {limit} and {max_fields} "
         "are admitted: large tensors go through raw_input_contents"
     )
-    return LimitError.of(Reason.HEAD_TOO_LARGE, message, "inputs", size=size, limit=limit)
+    return LimitError.of(Reason.HEADER_TOO_LARGE, message, "inputs", size=size, limit=limit)
 
 
 def check_parsable(raw: bytes, limit: int) -> bytes:

@@ -141,7 +141,7 @@ def _check_header(request: Request) -> None:
     """Checks how much there is besides elements, as bytes or as numbers.
 
     Raises:
-        LimitError: HEAD_TOO_LARGE.
+        LimitError: HEADER_TOO_LARGE.
     """
     if request.split and len(request.split.header) <= MAX_HEADER_BYTES:
         return

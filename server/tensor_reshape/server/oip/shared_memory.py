@@ -73,7 +73,7 @@ class SharedMemory:
         """Gives a name to part of a file, which must be there and as long as that.
 
         Raises:
-            InvalidRequestError: SHARED_MEMORY_DISABLED, REGION_INVALID, REGION_UNUSABLE, REGION_OUT_OF_RANGE.
+            InvalidRequestError: SHARED_MEMORY_DISABLED, REGION_INVALID, REGION_FILE_INVALID, REGION_OUT_OF_RANGE.
             LimitError: REGION_LIMIT_EXCEEDED.
         """
         self._check_enabled()
@@ -123,7 +123,7 @@ class SharedMemory:
         """Returns a copy of so many bytes of a region, from `offset` within it; `field` of the request asks for them.
 
         Raises:
-            InvalidRequestError: SHARED_MEMORY_DISABLED, REGION_OUT_OF_RANGE, REGION_UNUSABLE.
+            InvalidRequestError: SHARED_MEMORY_DISABLED, REGION_OUT_OF_RANGE, REGION_FILE_INVALID.
             NotFoundError: REGION_UNKNOWN.
         """
         region = self._locate(name, offset, byte_size, field)
@@ -138,7 +138,7 @@ class SharedMemory:
         A file that is truncated meanwhile grows again, up to the end of what is written.
 
         Raises:
-            InvalidRequestError: SHARED_MEMORY_DISABLED, REGION_OUT_OF_RANGE, REGION_UNUSABLE.
+            InvalidRequestError: SHARED_MEMORY_DISABLED, REGION_OUT_OF_RANGE, REGION_FILE_INVALID.
             NotFoundError: REGION_UNKNOWN.
         """
         region = self._locate(name, offset, data.nbytes, field)
@@ -228,7 +228,7 @@ def _check_file(status: os.stat_result, name: str, region: Region, field: str) -
 
 def _refuse_file(name: str, why: str, field: str) -> InvalidRequestError:
     message = f"the file of the region '{name}' cannot be used: {why}"
-    return InvalidRequestError.of(Reason.REGION_UNUSABLE, message, field, name=name)
+    return InvalidRequestError.of(Reason.REGION_FILE_INVALID, message, field, name=name)
 
 
 def _refuse_range(what: str, offset: int, byte_size: int, field: str) -> InvalidRequestError:

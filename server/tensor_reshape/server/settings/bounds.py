@@ -44,7 +44,7 @@ class BoundSettings:
 
     max_calls: Annotated[int, Declaration(help="Calls under way at once.", least=1)] = 2048
 
-    stall_seconds: Annotated[
+    stall_timeout_seconds: Annotated[
         float, Declaration(help="How long a call may make no progress; less while others wait.", least=0.1)
     ] = 30.0
 

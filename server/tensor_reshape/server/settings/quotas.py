@@ -16,7 +16,7 @@ class QuotaSettings:
     in any case.
     """
 
-    proxy_address: Annotated[
+    trusted_proxy: Annotated[
         tuple[str, ...],
         Declaration(
             help="IP address or network of a proxy, or unix: for the unix sockets; may be repeated. The last address "

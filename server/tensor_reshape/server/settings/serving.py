@@ -58,7 +58,7 @@ class ServingSettings:
         ),
     ] = 16
 
-    engine: Annotated[
+    io_engine: Annotated[
         str,
         Declaration(
             help="What of gRPC reads the connections: polling is faster for small calls, but lets any caller delay the "
@@ -82,6 +82,6 @@ class ServingSettings:
         Declaration(help="NOT_SERVING is announced so long before stopping.", least=0, most=MAX_STOP_SECONDS),
     ] = 0.5  # with the grace, and the second in which clients are asked to leave, below the 10 s that containers get
 
-    grace_seconds: Annotated[
+    shutdown_grace_seconds: Annotated[
         float, Declaration(help="Calls under way may take so long after that.", least=0, most=MAX_STOP_SECONDS)
     ] = 8.0

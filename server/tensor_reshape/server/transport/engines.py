@@ -55,7 +55,7 @@ def choose_engine(asked: str, addresses: Iterable[str], variable: str | None, *,
     if not obstacle:
         return Engine(POLLING, _NO_EVENT_ENGINE)  # no other is wanted where the variable is empty
     if asked != AUTO:
-        message = f"--engine {asked} cannot be had: {obstacle}"
+        message = f"--io-engine {asked} cannot be had: {obstacle}"
         raise ConfigError(message)
     return Engine(found, variable, obstacle)
 

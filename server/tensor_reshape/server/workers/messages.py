@@ -46,4 +46,4 @@ class Order:
     @property
     def stop_seconds(self) -> float:
         """How long a worker may take from the order to stop to its end."""
-        return self.config.drain_seconds + self.config.grace_seconds + STOP_MARGIN_SECONDS
+        return self.config.drain_seconds + self.config.shutdown_grace_seconds + STOP_MARGIN_SECONDS

@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing
 
-from tensor_reshape.server.config import CORE, STOCK, STOP_SIGNALS, Config, ConfigError
+from tensor_reshape.server.config import CORE, PUBLIC, STOP_SIGNALS, Config, ConfigError
 from tensor_reshape.server.introductions import announce
 from tensor_reshape.server.process.signals import catch_signals
 from tensor_reshape.server.transport.listeners import hold
@@ -83,7 +83,7 @@ def _show_metrics(config: Config, address: str, slots: Sequence[Slot]) -> Abstra
     from tensor_reshape.server.metrics.tallies import Tally  # noqa: PLC0415
 
     def find_serving() -> str:
-        return STOCK if _find_obstacle(slots) else CORE
+        return PUBLIC if _find_obstacle(slots) else CORE
 
     tallies = [Tally(list_methods(), slot.order.tally) for slot in slots]
 
