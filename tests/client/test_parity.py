@@ -16,7 +16,7 @@ from tensor_reshape.rules.questions import ShapeAnswer
 from tensor_reshape.wire.batches import decode_batch_request, encode_batch_response
 
 BLOCKING_ALONE = {
-    "calls",  # what goes past grpcio's objects is a thread that waits in gRPC's core, as no event loop can
+    "grpc_api",  # what goes past grpcio's objects is a thread that waits in gRPC's core, as no event loop can
     "submit",  # an event loop has tasks
 }
 SECONDS, HELD_SECONDS = 60.0, 0.3

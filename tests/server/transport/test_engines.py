@@ -20,7 +20,7 @@ def unknown_grpcio(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_setting_has_every_engine():
-    (setting,) = [setting for setting in SETTINGS if setting.name == "engine"]
+    (setting,) = [setting for setting in SETTINGS if setting.name == "io_engine"]
     assert setting.declaration.choices == (AUTO, EVENT, POLLING)
 
 
