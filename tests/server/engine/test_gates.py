@@ -250,7 +250,7 @@ def test_who_may_not_call_is_told_so_by_a_server_that_is_full():
         try:
             assert backend.entered.wait(SECONDS)
             assert b"not you" in bytes(call(channel, RESHAPE, [("refuse", "yes")])[1]["grpc-status-details-bin"])  # type: ignore[arg-type]
-            assert b"under way" in bytes(call(channel, RESHAPE)[1]["grpc-status-details-bin"])  # type: ignore[arg-type]
+            assert b"are running" in bytes(call(channel, RESHAPE)[1]["grpc-status-details-bin"])  # type: ignore[arg-type]
         finally:
             backend.released.set()
         future.result()

@@ -41,7 +41,7 @@ def refuse(quotas: CallerQuotas, peer: str = ONE) -> LimitError:
 def test_a_caller_has_as_many_calls_under_way_as_configured(clock: Clock):
     quotas = CallerQuotas(2, 0, clock)
     admit(quotas, count=2)
-    assert refuse(quotas).message == "2 calls of this caller are under way, as many as one may have here"
+    assert refuse(quotas).message == "this caller has 2 running calls, and the limit is 2"
 
 
 def test_a_call_that_is_over_makes_room_for_another(clock: Clock):
@@ -62,7 +62,7 @@ def test_what_one_caller_has_is_nothing_to_another(clock: Clock):
 def test_a_caller_begins_as_many_calls_at_once_as_in_a_second(clock: Clock):
     quotas = CallerQuotas(0, 5.0, clock)
     admit(quotas, count=5)
-    assert "5 in a second" in refuse(quotas).message
+    assert "5 calls per second" in refuse(quotas).message
 
 
 def test_a_caller_that_waits_as_long_as_it_is_told_is_admitted(clock: Clock):

@@ -80,19 +80,22 @@ def test_an_environment_that_goes_against_the_addresses_is_left_as_it_is(
     assert choose(AUTO, addresses, variable) == (
         engine,
         variable,
-        f"GRPC_EXPERIMENTS={variable} is left as it is",
+        f"the environment already has GRPC_EXPERIMENTS={variable}",
     )
 
 
 @pytest.mark.parametrize(("asked", "variable"), [(POLLING, "-other"), (EVENT, LISTENER), (EVENT, f"x,{LISTENER}")])
 def test_what_is_asked_for_against_the_environment_is_refused(asked: str, variable: str):
-    with pytest.raises(ConfigError, match=f"^--io-engine {asked} cannot be had: GRPC_EXPERIMENTS={variable} is left"):
+    with pytest.raises(
+        ConfigError,
+        match=f"^--io-engine {asked} is not available: the environment already has GRPC_EXPERIMENTS={variable}",
+    ):
         choose(asked, LOCAL, variable)
 
 
 @pytest.mark.usefixtures("unknown_grpcio")
 def test_a_grpcio_that_was_not_tried_keeps_its_engine():
-    obstacle = "grpcio 9.99.0 was not tried with the polling engine"
+    obstacle = "grpcio 9.99.0 was not tested with the polling engine"
     assert choose(AUTO, LOCAL, None) == (EVENT, None, obstacle)
     assert choose(AUTO, PUBLIC, None) == (EVENT, None, "")
     with pytest.raises(ConfigError, match=obstacle):
@@ -100,7 +103,7 @@ def test_a_grpcio_that_was_not_tried_keeps_its_engine():
 
 
 def test_an_imported_grpc_keeps_its_engine():
-    obstacle = "grpc was imported before the server was started, as by an instrumentation"
+    obstacle = "grpc was imported before the server started, for example by an instrumentation"
     assert choose(AUTO, LOCAL, None, is_imported=True) == (EVENT, None, obstacle)
     with pytest.raises(ConfigError, match=obstacle):
         choose(POLLING, LOCAL, None, is_imported=True)

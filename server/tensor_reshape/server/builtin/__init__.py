@@ -1,1 +1,1 @@
-"""Health, reflection and channelz: services that must answer whatever callers do."""
+"""Health, reflection and channelz: services that must respond even when the server is overloaded."""

@@ -1,9 +1,9 @@
-"""Channelz, `grpc.channelz.v1`: what gRPC's core knows of the connections of this process, for tools as `grpcdebug`.
+"""Channelz, `grpc.channelz.v1`: information about the connections of this process, for tools such as `grpcdebug`.
 
-- grpcio-channelz's servicer answers. Gates are asked for its calls.
-- The core walks over its connections with the interpreter's lock: GetServers takes 40 microseconds of CPU for each of
-  them, 0.2 s with 5,000, in which nothing else is answered, whichever thread asks. The answers have the addresses of
-  all callers. So channelz is not for strangers: see `Config`.
+- grpcio-channelz's servicer computes the responses. The gates check its calls.
+- Channelz is not for untrusted clients (see `Config`). The core visits its connections while it holds the interpreter's
+  lock: GetServers takes 40 us for each of them, or 0.2 s for 5,000. During that time no other call is served. The
+  responses contain the addresses of all clients.
 """
 
 from collections.abc import Callable
@@ -25,9 +25,9 @@ from tensor_reshape.wire.status import Status
 SERVICE = channelz_pb2.DESCRIPTOR.services_by_name["Channelz"]
 
 NAMES = tuple(f"/{SERVICE.full_name}/{method.name}" for method in SERVICE.methods)
-"""Its methods, as paths."""
+"""The method paths."""
 
-_NOT_FOUND = Status(grpc.StatusCode.NOT_FOUND, "nothing of this kind has that number", ())
+_NOT_FOUND = Status(grpc.StatusCode.NOT_FOUND, "no channel, subchannel, server or socket has this id", ())
 
 
 def build_methods() -> tuple[Method, ...]:
@@ -37,12 +37,12 @@ def build_methods() -> tuple[Method, ...]:
 
 
 def respond(method: MethodDescriptor, raw: bytes) -> bytes:
-    """Answers a message.
+    """Returns the response to a message.
 
     Raises:
         ReshapeError: MESSAGE_MALFORMED.
-        StatusError: NOT_FOUND, where nothing has the number that it asks for.
-        RuntimeError: the answer of gRPC's core cannot be read.
+        StatusError: NOT_FOUND if the requested id does not exist.
+        RuntimeError: the response of gRPC's core cannot be read.
     """
     request = parse_message(GetMessageClass(method.input_type), raw)
     ask: Callable[[Message, _Outcome], Message | None] = getattr(ChannelzServicer, method.name)
@@ -56,7 +56,7 @@ def respond(method: MethodDescriptor, raw: bytes) -> bytes:
 
 
 class _Outcome:
-    """What the servicer takes for the context of a call: it tells it why there is no answer."""
+    """Replaces the context of a call for the servicer, which reports errors to it."""
 
     code: grpc.StatusCode | None = None
     details = ""

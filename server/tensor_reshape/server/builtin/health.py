@@ -1,7 +1,7 @@
 """`grpc.health.v1`: the status of the server, and its watchers.
 
-The lock of `Health` is not held while watchers look for news. grpcio-health-checking's servicer sends under a lock that
-a leaving watcher needs, which can stop the server.
+The lock of `Health` is not held while watchers are notified. grpcio-health-checking's own servicer sends under a lock
+that a closing watch also needs, which can block the server.
 """
 
 import logging
@@ -24,34 +24,34 @@ from tensor_reshape.wire.status import Status
 HEALTH_SERVICE = health_pb2.DESCRIPTOR.services_by_name["Health"]
 
 MAX_WATCHES = 4096
-"""How many watches may be open."""
+"""Number of watches that may be open in this process."""
 
 MAX_WATCHES_PER_CONNECTION = 16
-"""A client has one for each service that it calls."""
+"""Number of watches of one connection. A client needs one for each service that it calls."""
 
 _LOGGER = logging.getLogger(__name__)
 _Response = health_pb2.HealthCheckResponse
 _SERVICES = ("", SERVICE)
-_RESERVED_PART = 8  # of the watches a part in so many is left for addresses that have few
+_RESERVED_PART = 8  # one eighth of the watches is reserved for addresses with few
 
 
 class Watch:
-    """What one watcher knows, and is to know: a `service.method_tables.Watch`."""
+    """The state of one watch: a `service.method_tables.Watch`."""
 
     def __init__(self, health: "Health", *, known: bool) -> None:
-        """Knows nothing. Of the service it keeps whether this server has it: a name may be long."""
+        """Starts with nothing sent. `known` says whether the server has the service; the name itself may be long."""
         self._health = health
         self._known = known
         self._told: bytes | None = None
 
     @property
     def is_over(self) -> bool:
-        """Whether there will be no more news."""
+        """Whether no status will follow."""
         return self._health.is_over
 
     def find_news(self) -> bytes | None:
-        """Returns the message that the watcher is to be sent now, if there is one. The calls come one at a time."""
-        # Compared with what was told, not counted: who reads slowly is told the latest, not all that has been.
+        """Returns the message to send now, or None. Not called by two threads at the same time."""
+        # Compare with the status that was sent. A slow reader therefore gets only the latest status.
         latest = self._health.describe(known=self._known)
         if latest == self._told:
             return None
@@ -59,7 +59,7 @@ class Watch:
         return latest
 
     def begin(self, look: Callable[[], None], source: tuple[str, str]) -> None:
-        """Has `look` called, on any thread, whenever there may be news; see `service.method_tables.Watch`.
+        """Makes the server call `look`, on any thread, when the status may have changed; see `method_tables.Watch`.
 
         Raises:
             LimitError: SERVER_BUSY.
@@ -67,27 +67,27 @@ class Watch:
         self._health.join(self, look, Source(*source))
 
     def close(self) -> None:
-        """Ends that; does nothing if it has not begun, or has ended."""
+        """Ends the notifications. Does nothing if there are none."""
         self._health.leave(self)
 
 
 class Health:
-    """The status of this server: as a whole ("") and by the name of its service.
+    """The health status of this server, as a whole ("") and by the name of its service.
 
     Attributes:
-        is_over: whether all watches end.
+        is_over: whether all watches are ending.
     """
 
     def __init__(self) -> None:
-        """Starts with SERVING: it is registered on a server that is about to start."""
+        """Starts as SERVING, because the server is about to start."""
         self.is_over = False
-        self._status = _Response.SERVING  # read on any thread; one store changes it
-        self._lock = threading.Lock()  # guards what follows
+        self._status = _Response.SERVING  # any thread reads it; assignment is atomic
+        self._lock = threading.Lock()  # guards the next two
         self._looks: dict[Watch, tuple[Callable[[], None], Source]] = {}
         self._places = Pool[Watch](MAX_WATCHES, MAX_WATCHES // _RESERVED_PART, MAX_WATCHES_PER_CONNECTION)
 
     def build_methods(self, probes: Mapping[str, Respond]) -> MethodTable:
-        """Returns the methods of health, and `probes` that ask for it under other names, by their paths."""
+        """Returns the health methods, and `probes`: other methods with the same function, by their paths."""
         responds: dict[str, Respond] = {f"/{HEALTH_SERVICE.full_name}/Check": self.check, **probes}
         if hasattr(health_pb2, "HealthListRequest"):  # not in the package's older versions
             responds[f"/{HEALTH_SERVICE.full_name}/List"] = self.list
@@ -99,33 +99,33 @@ class Health:
         return bool(self._status == _Response.SERVING)
 
     def stop_serving(self) -> None:
-        """Answers NOT_SERVING from now on, and sends it to all watchers."""
+        """Sets the status to NOT_SERVING and notifies all watches."""
         self._status = _Response.NOT_SERVING
         self._spread()
 
     def resume_serving(self) -> None:
-        """Answers SERVING again, and sends it to all watchers."""
+        """Sets the status to SERVING and notifies all watches."""
         self._status = _Response.SERVING
         self._spread()
 
     def end_watches(self) -> None:
-        """Ends every watch: a call under way would use up the grace."""
+        """Ends all watches, because open calls would use up the shutdown grace period."""
         self.is_over = True
         self._spread()
 
     def check(self, raw: bytes) -> bytes:
-        """Answers Check.
+        """Returns the response of Check.
 
         Raises:
             ReshapeError: MESSAGE_MALFORMED.
-            StatusError: NOT_FOUND, for a service that is not here.
+            StatusError: NOT_FOUND if the server does not have the service.
         """
         if not _is_known(raw):
             raise StatusError(_NOT_FOUND)
         return self.describe(known=True)
 
     def list(self, raw: bytes) -> bytes:
-        """Answers List.
+        """Returns the response of List.
 
         Raises:
             ReshapeError: MESSAGE_MALFORMED.
@@ -135,7 +135,7 @@ class Health:
         return bytes(health_pb2.HealthListResponse(statuses=statuses).SerializeToString())
 
     def open_watch(self, raw: bytes) -> Watch:
-        """Answers Watch, by what it returns.
+        """Returns a watch for a Watch request.
 
         Raises:
             ReshapeError: MESSAGE_MALFORMED or MESSAGE_TOO_LARGE.
@@ -144,26 +144,26 @@ class Health:
         return Watch(self, known=_is_known(raw))
 
     def join(self, watch: Watch, look: Callable[[], None], source: Source) -> None:
-        """Has `look` called whenever there may be news.
+        """Registers a watch: `look` is called when the status may have changed.
 
         Raises:
             LimitError: SERVER_BUSY.
         """
         with self._lock:
             if not self._places.take(source, 1):
-                message = f"{len(self._looks)} watches are open, {MAX_WATCHES_PER_CONNECTION} at most of a connection"
+                message = f"{len(self._looks)} watches are open; a connection may have {MAX_WATCHES_PER_CONNECTION}"
                 raise refuse_busy(message)
             self._looks[watch] = (look, source)
 
     def leave(self, watch: Watch) -> None:
-        """Forgets a watch; nothing where it has not joined."""
+        """Removes a watch. Does nothing if it is not registered."""
         with self._lock:
             _, source = self._looks.pop(watch, (None, None))
             if source is not None:
                 self._places.change(source, -1)
 
     def describe(self, *, known: bool) -> bytes:
-        """Returns the message that says how a service is that this server has, or has not."""
+        """Returns the message with the status of a service: SERVICE_UNKNOWN if the server does not have it."""
         status = self._status if known else _Response.SERVICE_UNKNOWN
         return bytes(_Response(status=status).SerializeToString())
 
@@ -174,7 +174,7 @@ class Health:
             try:
                 look()
             except Exception:
-                _LOGGER.exception("bug")  # of one watcher: the others are told all the same
+                _LOGGER.exception("bug")  # the other watches must still be notified
 
 
 def _is_known(raw: bytes) -> bool:

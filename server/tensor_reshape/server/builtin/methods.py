@@ -1,7 +1,7 @@
-"""How health, reflection and channelz are served: as any other method, by an engine of their own.
+"""Health, reflection and channelz are served like other methods, but with engines of their own.
 
-So they are answered also while the service is full, and the same rules bound what callers hold of them. Such an engine
-has room for `MAX_SILENT` messages of the largest size, and a number of places. No observer sees its calls.
+They therefore respond even when the service has no free memory or slot, and the same rules limit what clients hold.
+Such an engine has memory for `MAX_SILENT` messages of the largest size. Its calls are not observed.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -20,14 +20,14 @@ from tensor_reshape.server.service.works import Work
 from tensor_reshape.wire.fields import check_header_size
 
 MAX_SILENT = 16
-"""How many calls may be without their message. Of an honest one it comes microseconds after the HTTP/2 headers."""
+"""Number of calls that may wait for their message. Normally it arrives microseconds after the HTTP/2 headers."""
 
-_MAX_CALLS = 8192  # watches included: clients keep one for each of their connections
-_SILENT_SECONDS = 0.1  # how long a call may be without its message while others wait
-_WAIT_SECONDS = 5.0  # how long a call waits for room: a probe gives up after a few seconds
+_MAX_CALLS = 8192  # includes watches, of which clients keep one for each connection
+_SILENT_SECONDS = 0.1  # timeout of a call without its message while other calls wait
+_WAIT_SECONDS = 5.0  # timeout of a call that waits for memory; probes have timeouts of a few seconds
 
 Respond = Callable[[bytes], bytes]
-"""Answers a message; raises a refusal, or `statuses.StatusError`."""
+"""Returns the response to a message; raises a `ReshapeError` or a `statuses.StatusError`."""
 
 
 def build_service(
@@ -36,15 +36,15 @@ def build_service(
     gates: Gates | None = None,
     pools: Mapping[Work, Executor] | None = None,
 ) -> Service:
-    """Returns methods with an engine of their own.
+    """Returns a service with an engine of its own.
 
     Args:
-        config: of the server.
-        methods: what is served.
-        gates: are asked for each call; None: anybody may call.
-        pools: threads for messages of streams above a third of the room; they are refused there.
+        config: the configuration of the server.
+        methods: the methods.
+        gates: check each call. Default: none.
+        pools: threads for stream messages that exceed a third of the reserved memory; they are rejected there.
     """
-    # What `count_pool_bytes` makes of it is room for so many of the largest messages.
+    # `count_pool_bytes` turns this budget into memory for MAX_SILENT of the largest messages.
     budget = 2 * (MAX_SILENT + 1) * config.max_message_bytes
     engine = Engine(
         replace(config, memory_budget_bytes=budget, max_calls=_MAX_CALLS),
@@ -55,7 +55,7 @@ def build_service(
 
 
 def build_method(name: str, respond: Respond) -> Method:
-    """Returns a unary method: its answers are short, and so made where the message is received."""
+    """Returns a unary method whose short responses are made on the receiving thread."""
 
     def answer(raw: bytes) -> bytes:
         check_header_size(len(raw))
@@ -65,12 +65,12 @@ def build_method(name: str, respond: Respond) -> Method:
 
 
 def build_exchange(name: str, respond: Respond) -> StreamMethod:
-    """Returns a stream in which each message has its answer."""
+    """Returns a stream method with one response for each message."""
     return StreamMethod(name, lambda _hold: _Exchange(respond))
 
 
 class _Exchange:
-    """One call of such a stream: a `Session`."""
+    """The `Session` of one call of such a stream."""
 
     is_between_tensors = True
 

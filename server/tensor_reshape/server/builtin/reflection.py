@@ -1,9 +1,9 @@
-"""Reflection, `grpc.reflection.v1` and `v1alpha`: what is served, for tools that do not have its files.
+"""Reflection, `grpc.reflection.v1` and `v1alpha`: the API description for tools without the `.proto` files.
 
-- Both versions are one protocol under two names, message by message and number by number. grpcio-reflection has only
-  `v1alpha`, so its messages serve both, and the file that describes `v1` is made from the one of `v1alpha`.
-- Answers come from a descriptor pool of their own. It has the files of the services, of what they import, and of the
-  details of refusals, and nothing else that the process has imported. A service may come from any pool.
+- Both versions have the same messages and field numbers. grpcio-reflection has only `v1alpha`, so its messages serve
+  both, and the file descriptor of `v1` is made from that of `v1alpha`.
+- The responses come from a separate descriptor pool. It contains the files of the services, their imports, and the
+  error details, but no other files that the process has imported. The services may come from any pool.
 """
 
 from collections.abc import Iterable
@@ -21,14 +21,14 @@ from tensor_reshape.wire.fields import parse_message
 
 
 class Reflection:
-    """Answers each message of a reflection stream by itself, by grpcio-reflection's servicer.
+    """Responds to each message of a reflection stream, with grpcio-reflection's servicer.
 
     Attributes:
-        names: of its methods, as paths.
+        names: the method paths.
     """
 
     def __init__(self, services: Iterable[ServiceDescriptor]) -> None:
-        """Knows the services of this server, and those of reflection itself."""
+        """Describes `services` and reflection itself."""
         own = (reflection_pb2.DESCRIPTOR.services_by_name["ServerReflection"], _describe_v1())
         served = (*services, *own)
         self.names = [f"/{service.full_name}/ServerReflectionInfo" for service in own]
@@ -40,7 +40,7 @@ class Reflection:
         return tuple(build_exchange(name, self.respond) for name in self.names)
 
     def respond(self, raw: bytes) -> bytes:
-        """Answers a message.
+        """Returns the response to a message.
 
         Raises:
             ReshapeError: MESSAGE_MALFORMED.
@@ -53,9 +53,9 @@ class Reflection:
 def _describe_v1() -> ServiceDescriptor:
     described = FileDescriptorProto()
     reflection_pb2.DESCRIPTOR.CopyToProto(described)
-    # As text, since the version is in the names of the package, of every type, and of the packages of other languages.
+    # Replaced in text form, because the version is part of the package name, of every type name, and of options.
     file = text_format.Parse(text_format.MessageToString(described).replace("v1alpha", "v1"), FileDescriptorProto())
-    file.name = "grpc/reflection/v1/reflection.proto"  # what it is called where it is published
+    file.name = "grpc/reflection/v1/reflection.proto"  # its published path
     file.options.ClearField("deprecated")
     pool = DescriptorPool()
     pool.AddSerializedFile(file.SerializeToString())
@@ -63,17 +63,17 @@ def _describe_v1() -> ServiceDescriptor:
 
 
 def _build_pool(files: Iterable[FileDescriptor]) -> DescriptorPool:
-    """Returns a pool of these files and of all that they import.
+    """Returns a pool with these files and all their imports.
 
     Raises:
-        TypeError: two of them have the same name, or names in them, and are not the same.
+        TypeError: two different files have the same path or define the same name.
     """
     pool = DescriptorPool()
 
     def add(file: FileDescriptor) -> None:
         for imported in file.dependencies:
             add(imported)
-        pool.AddSerializedFile(file.serialized_pb)  # once more changes nothing
+        pool.AddSerializedFile(file.serialized_pb)  # adding a file twice has no effect
 
     for file in files:
         add(file)

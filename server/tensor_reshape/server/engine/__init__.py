@@ -1,6 +1,6 @@
-"""The life of a call, without I/O: events come in, effects go out.
+"""The state of all calls, without I/O: the engine takes events and returns effects.
 
-`lifecycle` has the states of a call, `engine` moves calls and counts their memory, `ledger` shares memory and places
-fairly, `stalls` chooses the calls that are given up. `handlers`, `stock` and `http` report events and perform effects.
-`gates` and `observers` are attached to calls.
+`lifecycle` defines the states of a call. `engine` moves calls and counts their memory. `ledger` shares memory and
+concurrency slots fairly. `stalls` chooses the calls to abort. `handlers`, the fallback server and `http` report events
+and perform effects. `gates` check calls, and `observers` record them.
 """

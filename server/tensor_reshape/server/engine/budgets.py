@@ -1,7 +1,7 @@
-"""The memory of all calls of a process, in two pools, and what one call may take of it at a time.
+"""The memory budget of a process: two pools, and the share of one call.
 
-Nothing here locks: the engine does. Bytes are counted, not allocated: what a call holds (`Lifecycle.holdings`) is what
-it may have in memory at the most.
+The engine holds its lock when it calls this module. Bytes are counted here, not allocated. The holdings of a call
+(`Lifecycle.holdings`) are the most that it can have in memory.
 """
 
 from tensor_reshape.server.config import COST_FACTOR, Config
@@ -9,24 +9,24 @@ from tensor_reshape.server.engine.ledger import Pool
 from tensor_reshape.server.engine.lifecycle import Lifecycle
 
 MAX_READS = 16
-"""How many messages a connection may receive at once, for each address that calls by it; its others wait for these."""
+"""Messages that a connection may receive at the same time, for each address that uses it. Further messages wait."""
 
-_RESERVED_PART = 4  # of each pool a part in so many is left for addresses that have little
-_LEAST_SHARE = 4  # messages: what a strided tensor on a stream may hold
+_RESERVED_PART = 4  # a quarter of each pool is reserved for addresses that hold little
+_LEAST_SHARE = 4  # in messages: a strided tensor on a stream can hold so much
 
 
 class Budget:
     """The two pools.
 
     Attributes:
-        read_cost: room for the largest message.
-        work_cost: what comes of the largest message.
-        receiving: room for messages that arrive, and for small answers.
-        working: room for what comes of larger ones.
+        read_cost: bytes of the largest message.
+        work_cost: bytes needed to process the largest message.
+        receiving: the receive pool, for arriving messages and small responses.
+        working: the processing pool, for larger responses.
     """
 
     def __init__(self, config: Config) -> None:
-        """Starts with all of it free: half for each pool."""
+        """Starts with both pools free. Each has half of the budget."""
         self.read_cost = config.max_message_bytes
         self.work_cost = COST_FACTOR * config.max_message_bytes
         half = count_pool_bytes(config)
@@ -36,42 +36,42 @@ class Budget:
 
     @property
     def used_bytes(self) -> int:
-        """What is set aside for all calls now."""
+        """Bytes that are reserved for all calls now."""
         return self.receiving.used + self.working.used
 
     def may_hold(self, life: Lifecycle, size: int) -> bool:
-        """Whether a stream may hold `size` bytes besides its messages: one that is alone may, whatever it is."""
+        """Whether a stream may hold `size` bytes in addition to its messages. If it is the only one, it always may."""
         more = size - life.held
         return more <= 0 or self.working.used == life.held or self.working.fits(life.source, more)
 
     def settle(self, life: Lifecycle, before: tuple[int, int]) -> None:
-        """Has the pools follow what a call holds now.
+        """Updates the pools after the holdings of a call have changed.
 
         Args:
             life: the call.
-            before: its holdings until now.
+            before: its previous holdings.
         """
         self.change(life, before)
-        # The next message is received into the receiving pool again, once nothing is left of what was claimed.
+        # As soon as the processing pool holds nothing of the call, its next message uses the receive pool again.
         if life.in_working_pool:
             life.in_working_pool = life.holdings[1] > life.held
 
     def keep_answer(self, life: Lifecycle, size: int) -> None:
-        """Has a call hold the one answer to what has arrived, of `size` bytes, instead of that."""
+        """Replaces the memory reserved for a request by memory for its response of `size` bytes."""
         kept = COST_FACTOR * max(life.arrived_bytes, size) if size else 0
         if life.reserved or life.in_working_pool:
             before, life.reading, life.reserved = life.holdings, 0, kept
             self.settle(life, before)
             return
-        # Every small call comes by here: all that changes of its holdings is in the receiving pool.
+        # The path of every small call: only its share of the receive pool changes.
         self.receiving.change(life.source, kept - life.reading)
         life.reading, life.reserved = 0, kept
 
     def give_back(self, life: Lifecycle) -> None:
-        """Takes back all that a call holds, also where that is nothing."""
+        """Takes back everything that a call holds, which may be nothing."""
         if life.in_working_pool or life.unsent or life.held:
             receiving, working = life.holdings
-        else:  # every small call comes by here
+        else:  # the path of every small call
             receiving, working = life.reading + life.reserved, 0
         life.reading = life.reserved = life.unsent = life.unsent_bytes = life.held = 0
         life.in_working_pool = False
@@ -81,9 +81,9 @@ class Budget:
             self.working.change(life.source, -working)
 
     def change(self, life: Lifecycle, before: tuple[int, int], given: int = 0) -> None:
-        """Has the pools follow what a call holds now, of which the working pool has given `given` already."""
+        """Updates the pools to the holdings of a call; the processing pool has already given `given` bytes of them."""
         receiving, working = life.holdings
-        # Most calls have nothing of one of them: it is not asked, since every call comes by here twice.
+        # Most calls hold nothing of one pool. Skipping that pool matters, because every call gets here twice.
         if receiving != before[0]:
             self.receiving.change(life.source, receiving - before[0])
         if working != before[1] + given:
@@ -92,5 +92,5 @@ class Budget:
 
 def count_pool_bytes(config: Config) -> int:
     """Returns the size of each of the two pools."""
-    # The transport hands a message over by copying it twice, one message at a time.
+    # The transport copies a message twice when it delivers it, and it delivers one message at a time.
     return (config.memory_budget_bytes - 2 * config.max_message_bytes) // 2

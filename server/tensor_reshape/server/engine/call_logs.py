@@ -1,13 +1,14 @@
-"""What the log says of calls: a line for each that is refused or fails, and for a sample of all where that is wanted.
+"""Log lines of calls: one for each rejected or failed call, and a sample of all calls if the access log is on.
 
-- A line says whose call it was, how it ended, and its request id, which its caller has been told. Nothing of a message
-  is in it, nor anything of the metadata but that id, which is checked: see `heads`.
-- A call that ends badly has one line, "refused" or "failed", at the level INFO: when its end is decided, not when it
-  is sent. If a caller cancels, goes or runs out of time, this server has not failed, so the call has a line only in the
-  access log. A message above the limit, which gRPC's core refuses, has a line on the seam, not with the stock server.
-- A bug also has a line with its traceback, at the level ERROR, with the same request id: see `statuses`.
-- The lines of calls that end badly are limited in rate for each code; those of the access log are not, because they are
-  sampled: see `process.log_queue`. No call waits until its line is written.
+- A line contains the client, the status and the request id, which the client also receives. It contains nothing of a
+  message, and of the metadata only the request id, which is checked: see `heads`.
+- A call that is rejected or fails has one line, "refused" or "failed", at level INFO. It is written when the end is
+  decided, before it is sent. If a client cancels, disconnects or reaches its deadline, the server has not failed, so
+  only the access log has a line. If gRPC's core rejects a message above the limit, there is a line with `grpc_core`,
+  but not with the fallback server.
+- A bug also has a line with its traceback, at level ERROR, with the same request id: see `statuses`.
+- Lines of rejected and failed calls are limited in rate for each code. Lines of the access log are not limited, because
+  they are sampled: see `process.log_queue`. A call never waits until its line is written.
 """
 
 import logging
@@ -26,13 +27,13 @@ _MICROSECONDS = 6  # digits
 
 
 def log_bad_end(head: CallHead, ending: Ending, began: float, field: str = "") -> None:
-    """Writes the line of a call that is refused or fails, unless it has one; from any thread.
+    """Writes the line of a call that is rejected or fails, unless it already has one. Any thread may call this.
 
     Args:
-        head: of the call, with which `began` was noted.
-        ending: how the call ends.
-        began: by `time.monotonic`, when it was entered.
-        field: the field to blame; empty where none is.
+        head: the head of the call.
+        ending: the status of the call.
+        began: when the call was entered, by `time.monotonic`.
+        field: the field at fault; empty if there is none.
     """
     if head.is_logged:
         return
@@ -44,29 +45,29 @@ def log_bad_end(head: CallHead, ending: Ending, began: float, field: str = "") -
 
 
 class AccessLog:
-    """Writes a line for one call in some, when it is over: an observer, and a gate that is open to all.
+    """Writes a line for a sample of the calls when they are over. It is an observer, and a gate that admits all calls.
 
-    As a gate it has every call told its request id, also where that ends well.
+    As a gate it adds the request id to the trailing metadata of every call, also of successful ones.
     """
 
     def __init__(self, rate: float) -> None:
-        """Writes the line of a call with this probability.
+        """Writes the line of a call with the probability `rate`.
 
-        By chance, and not by the request id: a caller who chooses that would choose whether there is a line.
+        The choice is random. If it followed from the request id, clients could choose whether they are logged.
         """
         self._rate = rate
 
     def admit(self, head: CallHead) -> None:
-        """Has the caller told how its call is called in the log."""
+        """Adds the request id to the trailing metadata."""
         head.tell_request_id()
 
     def leave(self, head: CallHead) -> None:
-        """Does nothing: the observer hears more of the end."""
+        """Does nothing: `observe` gets more information about the end."""
 
     def observe(self, record: CallRecord, event: Event) -> None:
         """Writes the line; see `Observer`."""
         del event
-        if record.state is not State.DONE or random.random() >= self._rate:  # noqa: S311 - a sample, no secret
+        if record.state is not State.DONE or random.random() >= self._rate:  # noqa: S311 - a sample, not a secret
             return
         values = _describe(record.head, record.ending or Ending(""), time.monotonic() - record.began)
         values |= {
@@ -80,13 +81,13 @@ class AccessLog:
 
 
 def log_unknown_method(method: str) -> None:
-    """Writes the line of a call whose method nobody serves."""
+    """Writes the line of a call to a method that does not exist."""
     if _LOGGER.isEnabledFor(logging.INFO):
         _LOGGER.info("refused", extra={"method": method[:_MAX_METHOD_CHARACTERS], "code": "UNIMPLEMENTED"})
 
 
 def _describe(head: CallHead, ending: Ending, seconds: float) -> dict[str, Any]:
-    """Returns what both kinds of lines say; what is not known is left out."""
+    """Returns the fields that both kinds of lines have; unknown values are omitted."""
     values = {
         "method": head.method,
         "code": ending.code,

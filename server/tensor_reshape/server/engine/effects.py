@@ -1,4 +1,4 @@
-"""What follows from an event of a call, as data: the engine returns it, the handlers perform it."""
+"""Effects of events as data: the engine returns them, and the handlers perform them."""
 
 import logging
 from collections.abc import Callable, Iterable
@@ -12,7 +12,7 @@ _LOGGER = logging.getLogger(__name__)
 
 
 class Kind(Enum):
-    """What is to be done for a call."""
+    """The actions that the engine can request."""
 
     START_READ = auto()
     START_SEND = auto()
@@ -25,13 +25,13 @@ class Kind(Enum):
 
 
 class Effect(NamedTuple):
-    """Something that is to be done for a call, by a method of `ServedCall`.
+    """One action for one call, which a method of `ServedCall` performs.
 
     Attributes:
-        kind: what.
-        life: of the call.
-        refusal: with GIVE_UP and DROP: why; with DROP, None where the server stops.
-        state: with GIVE_UP: what the call was doing.
+        kind: the action.
+        life: the call.
+        refusal: the error of GIVE_UP and DROP. For DROP it is None if the server stops.
+        state: for GIVE_UP, the state of the call before.
     """
 
     kind: Kind
@@ -45,11 +45,11 @@ class Effect(NamedTuple):
 
 
 Perform: TypeAlias = Callable[[Iterable[Effect]], None]
-"""Does what follows from an event; called without the lock of the engine, on the thread that brought the event."""
+"""Performs the effects of an event, on the thread that reported the event, without the engine's lock."""
 
 
 def build_perform(deliver: Callable[[], None] | None) -> Perform:
-    """Returns what performs effects; `deliver` tells observers first of what the engine has noted."""
+    """Returns a function that performs effects; it first calls `deliver`, which reports recorded moves to observers."""
     if deliver is None:
         return perform
 
@@ -64,14 +64,14 @@ def perform(effects: Iterable[Effect]) -> None:
     """Performs effects: see `Perform`."""
     for effect in effects:
         try:
-            if effect.kind is _START_READ:  # these two here, since every call has them
+            if effect.kind is _START_READ:  # the first two branches are the effects of every call
                 effect.life.served.start_read()
             elif effect.kind is _FORGET:
                 effect.life.forget()
             else:
                 _perform(effect)
         except Exception:
-            _LOGGER.exception("bug")  # of one call, which stalls; the others are not to blame
+            _LOGGER.exception("bug")  # this call stalls until its timeout; the other effects must still happen
 
 
 def _perform(effect: Effect) -> None:

@@ -1,22 +1,22 @@
-"""Who may take memory, and when: events of calls come in, effects go out as data.
+"""Admission control: the engine takes events of calls and returns effects as data.
 
-- How large a message is, nobody knows before it has arrived. So whoever begins to receive one must have room for the
-  largest that it can be, once: the receiving pool. A small one is answered within that room, which is free when the
-  answer has been taken. For others the answer, and what the transport sends of it, need room of the working pool. What
-  arrives never keeps what has arrived from being answered, and so from giving its room back.
-- Memory and places for calls are shared by one rule: see `ledger`. Where all room to receive is taken all the same,
-  calls of the addresses that have most are given up.
+- The size of a message is unknown until it arrives. A call therefore reserves memory for the largest allowed message in
+  the receive pool before it reads. A small response stays within that reservation, which ends when the transport has
+  taken the response. The response to a larger message, and the transport's copy of it, need memory of the processing
+  pool. Because the pools are separate, arriving messages never block the responses that would free memory.
+- One rule shares memory and concurrency slots among clients: see `ledger`. If the receive pool is full all the same,
+  the engine aborts calls of the addresses that hold the most.
 - A call that makes no progress is aborted after `stall_timeout_seconds`. While other calls wait, it is aborted as soon
   as the largest message has had time to arrive at a moderate pace: see `stalls`. Received bytes count as progress in
   proportion to that pace, so a trickle only delays the abort. Time that a call waits for this server does not count.
-- What waits for room or for a thread longer than that is refused.
-- Gates are asked before a call takes a place: see `gates`.
+- A call that waits longer than that for memory or for a thread is rejected.
+- The gates check a call before it takes a concurrency slot: see `gates`.
 
-Each method is an event. It takes the lock once, moves that call (`lifecycle`), settles what it holds, and returns what
-follows, for that call and for others that have room because of it. Nothing is called under the lock but the journal,
-which notes moves. Whoever brings an event performs its effects without a lock of the engine (`effects.perform`), in any
-thread. So a list of events with their times explains all that the engine did: `tests/support/transcripts.py` keeps such
-a list.
+Each method is an event. It takes the lock once, moves the call (`lifecycle`), updates the memory that the call holds,
+and returns the effects for this call and for other calls that can now continue. Under the lock the engine calls only
+the journal, which records moves. The thread that reports an event performs its effects after the lock is released
+(`effects.perform`). A list of events with their times therefore explains every decision of the engine.
+`tests/support/transcripts.py` records such a list.
 """
 
 import threading
@@ -38,21 +38,21 @@ from tensor_reshape.server.engine.statuses import OK
 
 Effects = Sequence[Effect]
 
-# What every small call comes by: to look up a member of an Enum costs as much as to move the call.
+# Used by every small call: looking up a member of an Enum costs as much as moving the call.
 _ENTER, _ASK, _READ, _ARRIVE, _END, _OVER = Event.ENTER, Event.ASK, Event.READ, Event.ARRIVE, Event.END, Event.OVER
 _WORKING, _ENDING, _DONE = State.WORKING, State.ENDING, State.DONE
 _STOPPED = Ending("UNAVAILABLE")
 _TAKEN_IN = (_ENTER, _ASK, _READ)
-_RESERVED_PART = 8  # of the places a part in so many is left for addresses that have few calls
+_RESERVED_PART = 8  # one eighth of the concurrency slots is reserved for addresses with few calls
 _START_READ, _FORGET = Kind.START_READ, Kind.FORGET
 
 
 class End(NamedTuple):
-    """What follows from an end.
+    """The result of an event that ends a call.
 
     Attributes:
-        is_first: whether this decided the end; else it was decided before, and there is nothing to send.
-        effects: what follows.
+        is_first: whether this event decided the end. If not, the end was decided before, and there is nothing to send.
+        effects: the effects to perform.
     """
 
     is_first: bool
@@ -73,72 +73,73 @@ class Engine:
         clock: Callable[[], float] = time.monotonic,
         patience: stalls.Patience | None = None,
     ) -> None:
-        """Starts without calls, and with the whole budget.
+        """Starts without calls and with the whole memory budget free.
 
         Args:
-            config: what bounds callers.
-            journal: in which calls that begin note their moves.
-            gates: are asked for each call.
-            clock: in seconds.
-            patience: how long calls may make no progress; None: as `config` says.
+            config: the limits of the server.
+            journal: records the moves of each call that begins. Default: no journal.
+            gates: check each call. Default: none.
+            clock: returns seconds.
+            patience: how long calls may make no progress. Default: derived from `config`.
         """
         self.journal = journal
         self._budget = Budget(config)
         self._receiving, self._working = self._budget.receiving, self._budget.working
         self._patience = patience or stalls.Patience.of(config)
         self._gates = gates or Gates()
-        self.wants_heads = bool(journal or self._gates)  # of calls: somebody looks at them
+        self.wants_heads = bool(journal or self._gates)  # only a journal and gates read the head of a call
         self._max_calls = config.max_calls
         self._clock = clock
-        self._lock = threading.Lock()  # guards all that follows, and every call that has been entered
-        self._lives: set[Lifecycle] = set()  # of the calls that have been entered and are not over
+        self._lock = threading.Lock()  # guards the next two, the pools, and every call that has been entered
+        self._lives: set[Lifecycle] = set()  # calls that have been entered and are not over
         self._places = Pool[Lifecycle](config.max_calls, config.max_calls // _RESERVED_PART)
 
     @property
     def is_idle(self) -> bool:
-        """Whether no call is under way."""
+        """Whether no call is running."""
         return not self._lives
 
     def list_calls(self) -> tuple[Lifecycle, ...]:
-        """Returns the calls under way."""
+        """Returns the running calls."""
         with self._lock:
             return tuple(self._lives)
 
     @property
     def is_waited_for(self) -> bool:
-        """Whether calls wait for room."""
+        """Whether calls wait for memory."""
         return bool(self._receiving.waiting.queues or self._working.waiting.queues)
 
     @property
     def used_bytes(self) -> int:
-        """What is set aside for all calls now."""
+        """Bytes that are reserved for all calls now."""
         return self._budget.used_bytes
 
     def enter(self, life: Lifecycle, source: Source, size: int | None = None) -> Effects:
-        """A call begins, and is to receive a message when there is room. Whoever enters a call releases it in the end.
+        """Begins a call, which reads its first message as soon as there is memory. The handler must `release` it later.
 
         Args:
             life: the call.
-            source: whose it is.
-            size: the most bytes that a message of it can have; None: as many as the largest.
+            source: the address and connection of the client.
+            size: the largest possible message of this call, in bytes. None: the largest allowed message.
 
         Raises:
-            ReshapeError: a gate's, or SERVER_BUSY. The call has no place then; it is to be ended and released as ever.
+            ReshapeError: the error of a gate, or SERVER_BUSY. The call then has no concurrency slot. The handler ends
+                and releases it like any other call.
         """
         refusal: ReshapeError | None = None
         if life.head is not None:
             life.head.address = source.address
             refusal = self._gates.find_refusal(life.head)
         with self._lock:
-            if life.state is _DONE:  # it was over before it was entered: gates that have let it in hear of that
+            if life.state is _DONE:  # over before it was entered: the gates that admitted it must learn of that
                 return (Effect(_FORGET, life),)
-            life.journal = self.journal  # also that of a call which is refused at once
+            life.journal = self.journal  # also for a call that is rejected at once
             life.began = life.since = self._clock()
             life.source = source
             life.room = self._budget.read_cost if size is None else min(size, self._budget.read_cost)
             if refusal is None and not self._places.take(source, 1):
                 taken = len(self._lives)
-                refusal = refuse_busy(f"{taken} calls are under way; this server takes {self._max_calls}")
+                refusal = refuse_busy(f"{taken} calls are running; this server allows {self._max_calls} (--max-calls)")
             if refusal is None:
                 self._lives.add(life)
                 if self._receiving.take(source, life.room):
@@ -151,9 +152,10 @@ class Engine:
         raise refusal
 
     def message_received(self, life: Lifecycle, size: int | None) -> bool:
-        """A message has arrived, None for the end of the caller's side; returns False where the call ends already.
+        """Records that a message has arrived, or with size None that the client has half-closed the call.
 
-        The call works from now on. What it holds stays as it is: room for the largest message.
+        Returns False if the call is already ending. Otherwise the call is WORKING from now on and keeps its reservation
+        for the largest message.
         """
         with self._lock:
             works = life.move(Event.HALF_CLOSE if size is None else _ARRIVE, size=size or 0)
@@ -163,9 +165,9 @@ class Engine:
         return works
 
     def answer_at_once(self, life: Lifecycle, received: int, size: int) -> End:
-        """A message has arrived and is answered: `message_received` and a good `end` in one step.
+        """Records that a message has arrived and has a response: `message_received` and a good `end` in one step.
 
-        So the call is RECEIVING until its answer is known: for the moment that the thread which received it needs.
+        The call stays RECEIVING while the receiving thread computes the response, which takes microseconds.
         """
         with self._lock:
             if not life.move(_ARRIVE, size=received):
@@ -179,40 +181,40 @@ class Engine:
             return _FIRST
 
     def fits(self, life: Lifecycle, size: int) -> bool:
-        """Whether a stream's message of that size is answered within the room in which it came.
+        """Whether the response to a stream's message of that size fits in the memory reserved for receiving it.
 
-        Read without the lock: answers that are sent meanwhile only leave more of that room.
+        This reads without the lock. A response that is sent at the same time only frees more of that memory.
         """
         return COST_FACTOR * (life.unsent_bytes + size) <= life.room
 
     def request_work(self, life: Lifecycle, size: int | None = None) -> Effects:
-        """The message that was received waits for room, and then for a thread; `take_up` follows.
+        """Queues the received message until there is memory and then a thread for it; `take_up` follows.
 
         Args:
             life: the call.
-            size: the bytes that come of the message; None: of the largest one. With 0 there is room already: what comes
-                of it is within what the call has reserved.
+            size: bytes that the response needs. None: as many as for the largest message. 0: the response fits in what
+                the call has already reserved.
         """
         with self._lock:
             life.move(Event.QUEUE)
             if life.state is State.QUEUED:
                 return self._queue(life, self._budget.work_cost if size is None else size)
             if life.state is _DONE:
-                return self._let_go(life)  # the thread that worked on it has found that nobody waits any more
+                return self._let_go(life)  # the thread that worked on it has found that the call is over
             return []
 
     def take_up(self, life: Lifecycle) -> bool:
-        """A thread begins to answer; returns False where the call ends already, and there is nothing to do."""
+        """Records that a thread begins to work. Returns False if the call is already ending: there is nothing to do."""
         with self._lock:
             return life.move(Event.TAKE_UP)
 
     def answer(self, life: Lifecycle, answers: Sequence[bytes], moved: int | None) -> Effects:
-        """A stream's message is answered; the next one is asked for if it may be.
+        """Adds the responses to a stream's message to its outbox and reads the next message if allowed.
 
         Args:
             life: the call.
-            answers: go to its outbox; `sent` follows for each.
-            moved: how many bytes of progress that was; None: as much as there can be.
+            answers: the response messages; `sent` follows for each.
+            moved: bytes of progress that the message made. None: full progress.
         """
         size = sum(map(len, answers))
         with self._lock:
@@ -233,7 +235,7 @@ class Engine:
             return [*effects, *self._ask(life)] if life.may_ask else effects
 
     def sent(self, life: Lifecycle, size: int) -> Effects:
-        """An answer of that size has gone; the next message is asked for if that was due."""
+        """Records that a response of that size was sent, and reads the stream's next message if that was due."""
         with self._lock:
             life.move(Event.SENT, size=size)
             if life not in self._lives:
@@ -247,7 +249,7 @@ class Engine:
             return [*effects, *self._ask(life)] if life.may_ask else effects
 
     def reserve(self, life: Lifecycle, size: int) -> Effects:
-        """A stream holds `size` bytes besides its messages; 0 gives them back.
+        """Reserves `size` bytes for a stream in addition to its messages; 0 returns them.
 
         Raises:
             LimitError: SERVER_BUSY.
@@ -256,48 +258,48 @@ class Engine:
             if life not in self._lives:
                 return []
             if not self._budget.may_hold(life, size):
-                message = f"the call takes {size} bytes of memory, which this server does not have now"
+                message = f"the call needs {size} bytes of memory, which this server does not have free now"
                 raise refuse_busy(message)
             before, life.held = life.holdings, size
             self._budget.settle(life, before)
             return self._grant()
 
     def end(self, life: Lifecycle, ending: Ending, size: int = 0) -> End:
-        """The end of a call is decided.
+        """Decides the end of a call.
 
         Args:
             life: the call.
-            ending: how it ends.
-            size: of a unary call's answer, in bytes: room for it is kept until the call is over.
+            ending: the status.
+            size: bytes of a unary call's response. Memory for it stays reserved until the call is over.
         """
         with self._lock:
             before = life.state
             life.move(_END, size=size, ending=ending)
-            self._withdraw(life)  # a bug can end it while it waits: no room is to be granted to it until it is over
+            self._withdraw(life)  # a bug can end a call that waits: it must not get memory after that
             if life.state is _DONE:
-                return End(is_first=False, effects=self._let_go(life))  # nobody has waited for the end
+                return End(is_first=False, effects=self._let_go(life))  # the client had gone before
             if before is not _WORKING:
                 return End(is_first=life.state is not before and life.state is _ENDING, effects=[])
-            # Only now the message is gone: in any other state, half of one may have been received.
+            # Only a WORKING call has no partly received message: its reservation can shrink to the response.
             life.since = self._clock()
             self._budget.keep_answer(life, size)
             return End(is_first=True, effects=self._grant())
 
     def release(self, life: Lifecycle, *, gone: bool = False) -> Effects:
-        """The transport is done with a call, also more than once: it gives back all that it has.
+        """Returns everything that a call holds when the transport is done with it; may be repeated.
 
-        Where a thread works on it, what that thread notes next does.
+        If a thread still works on the call, the next event of that thread returns it.
 
         Args:
             life: the call.
-            gone: whether the caller is known to have gone before it was told how the call ends.
+            gone: whether the client had disconnected before it received the status.
         """
         with self._lock:
             life.move(_OVER, ending=GONE if gone and life.state is _ENDING else None)
             return self._let_go(life) if life.state is _DONE else ()
 
     def sweep(self) -> Effects:
-        """Time has passed: calls that make no progress, or have waited for too long, are given up."""
+        """Aborts the calls that have made no progress, or have waited, for too long. Called at regular intervals."""
         with self._lock:
             now = self._clock()
             newcomers = self._receiving.newcomers
@@ -306,7 +308,7 @@ class Engine:
             return effects + self._grant()
 
     def close(self) -> Effects:
-        """The server stops: calls that wait for their callers, or for room, end. `Health` ends the watches."""
+        """Ends the calls that wait for their clients or for memory, because the server stops. `Health` ends watches."""
         with self._lock:
             resting = [life for life in self._lives if life.state in RESTS]
             for life in resting:
@@ -315,7 +317,7 @@ class Engine:
             return [Effect(Kind.DROP, life) for life in resting]
 
     def _is_greedy(self, address: str) -> bool:
-        """Whether an address has more than its fair part of what others wait for, or of places that run short."""
+        """Whether an address has more than its fair share of memory that others wait for, or of scarce slots."""
         pools: tuple[Pool[Lifecycle], ...] = (self._receiving, self._working)
         return any(pool.waiting.queues and pool.is_greedy(address) for pool in pools) or (
             self._places.is_crowded and self._places.is_greedy(address)
@@ -326,12 +328,12 @@ class Engine:
         refusal = stalls.refuse_waiting(seconds) if state in WAITS else stalls.refuse_stalled(seconds)
         cancels = life.ignores_refusals
         life.move(Event.GIVE_UP, ending=Ending("CANCELLED" if cancels else "RESOURCE_EXHAUSTED", str(refusal.reason)))
-        life.since = now  # it has as long again to take its refusal
+        life.since = now  # the client has the same time again to receive the error
         self._withdraw(life)
         return Effect(Kind.DROP if cancels else Kind.GIVE_UP, life, refusal, state)
 
     def _ask(self, life: Lifecycle) -> Effects:
-        """Has a call receive, or wait for room to."""
+        """Lets a call read its next message, now or when there is memory."""
         life.move(_ASK)
         pool = self._receiving
         if pool.take(life.source, life.room):
@@ -340,10 +342,10 @@ class Engine:
             return [Effect(_START_READ, life)]
         life.stop_clock(self._clock())
         life.claim = pool.claim(life.source, life.room, life)
-        return self._grant()  # who has little is not kept waiting by those who have much
+        return self._grant()  # an address that holds little may be served before others that already wait
 
     def _queue(self, life: Lifecycle, size: int) -> Effects:
-        """Has a call work when there is room; until then its message takes no more than its own bytes."""
+        """Lets a call work when there is memory. Until then it holds only the bytes of its message."""
         before, life.reading = life.holdings, life.arrived_bytes
         now = self._clock()
         life.resume_clock(now)
@@ -358,7 +360,7 @@ class Engine:
         return self._grant()
 
     def _begin_work(self, life: Lifecycle, size: int) -> Effect:
-        """Grants room to work: all that the call has of messages is in that pool now."""
+        """Gives a call memory of the processing pool, which now holds all of its messages."""
         before = life.holdings
         life.reading, life.reserved, life.in_working_pool = 0, size, True
         life.move(Event.ROOM)
@@ -366,10 +368,10 @@ class Engine:
         return Effect(Kind.START_WORK, life)
 
     def _grant(self) -> list[Effect]:
-        """Grants what there is room for: work first, since it gives room back in the receiving pool."""
+        """Gives memory to waiting calls: to processing first, because that frees memory of the receive pool."""
         effects: list[Effect] = []
         while claim := self._working.grant():
-            claim.owner.claim, claim.owner.since = None, self._clock()  # from now on it waits for a thread
+            claim.owner.claim, claim.owner.since = None, self._clock()  # the call waits for a thread from now on
             effects.append(self._begin_work(claim.owner, claim.size))
         while claim := self._receiving.grant():
             life = claim.owner
@@ -380,14 +382,14 @@ class Engine:
         return effects
 
     def _let_go(self, life: Lifecycle) -> Effects:
-        """Takes back all that a call has, also when it has nothing any more."""
+        """Takes back everything that a call holds, which may be nothing."""
         if life in self._lives:
             self._lives.discard(life)
             self._places.change(life.source, -1)
         if life.claim is not None:
             self._withdraw(life)
         self._budget.give_back(life)
-        # Performed without the lock: what served the call may be freed by that, with all that the transport has of it.
+        # Performed after the lock is released: it may free the handler and all transport objects of the call.
         forget = Effect(_FORGET, life)
         if self._receiving.waiting.queues or self._working.waiting.queues:
             return [forget, *self._grant()]

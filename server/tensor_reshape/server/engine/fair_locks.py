@@ -1,9 +1,9 @@
-"""One thread at a time computes behind a lock, and a fast switch between those that compute and those that serve.
+"""A fair lock for threads that compute, and a short switch interval of the interpreter while they do.
 
-CPython runs one thread at a time: threads that compute beside each other are no faster than one after another, and each
-of them is one more that the serving thread waits behind whenever it wakes up. So those that compute take turns here,
-first come, first served, and hand on after a slice; and while anybody does, behind whichever lock, the interpreter asks
-whoever computes to let go sooner.
+CPython runs one thread at a time. Several computing threads are not faster than one, and each of them can delay the
+serving thread when it wakes up. Computing threads therefore take turns with a `FairLock`: first come, first served,
+with a time slice for each. While one computes, the interpreter's switch interval is short, so that the serving thread
+gets the interpreter soon.
 """
 
 import sys
@@ -12,27 +12,28 @@ import time
 from collections import deque
 
 SLICE_SECONDS = 0.002
-"""How long one computes while others wait: a switch costs some 50 us."""
+"""Time slice of a thread that computes while others wait. A switch costs about 50 us."""
 
 SWITCH_SECONDS = 0.0001
-"""How long the serving thread may wait for one that computes, each time it wakes up: several times a call.
+"""Longest wait of the serving thread for a computing thread each time it wakes up, which is several times a call.
 
-CPython's default is 5 ms. Where nobody wakes up, there is no switch, and it costs nothing. Beside a batch, four waits
-took 7.7 ms with the default, 1.5 with 0.5 ms, 1.0 with this, 0.8 with half of it; the batch as much processor time.
+CPython's default is 5 ms. If no thread wakes up, there is no switch and no cost. During a batch, four waits took 7.7 ms
+with the default, 1.5 ms with 0.5 ms, 1.0 ms with this value and 0.8 ms with half of it. The processor time of the batch
+was the same in all cases.
 """
 
 
 class _FastSwitches:
-    """Has the interpreter, of which there is one, switch fast as long as anybody wants it to."""
+    """Shortens the switch interval of the interpreter while at least one user wants it."""
 
     def __init__(self) -> None:
-        """Nobody does."""
-        self._lock = threading.Lock()  # guards the next two, for moments
+        """Starts without users."""
+        self._lock = threading.Lock()  # guards the next two; never held for long
         self._users = 0
-        self._interval = 0.0  # what was set before the first of them came, to be set again
+        self._interval = 0.0  # the interval before the first user came, to be restored
 
     def begin(self) -> None:
-        """Begins; `end` follows."""
+        """Adds a user; `end` must follow."""
         with self._lock:
             if not self._users:
                 self._interval = sys.getswitchinterval()
@@ -40,7 +41,7 @@ class _FastSwitches:
             self._users += 1
 
     def end(self) -> None:
-        """Ends one of those that have begun."""
+        """Removes a user."""
         with self._lock:
             self._users -= 1
             if not self._users:
@@ -48,22 +49,22 @@ class _FastSwitches:
 
 
 FAST_SWITCHES = _FastSwitches()
-"""Of this process: for whoever else would keep the serving thread waiting."""
+"""The switch interval of this process, also for other code that would delay the serving thread."""
 
 
 class FairLock:
-    """A lock that is handed on in the order of arrival; a context manager, not reentrant."""
+    """A lock that threads get in the order of arrival. It is a context manager and not reentrant."""
 
     def __init__(self) -> None:
-        """Starts free."""
-        self._lock = threading.Lock()  # guards the next two, for moments
-        # A gate for each thread, locked until its turn; first come first.
+        """Starts unlocked."""
+        self._lock = threading.Lock()  # guards the next two; never held for long
+        # One lock for each waiting thread, held until its turn, in the order of arrival.
         self._waiting: deque[threading.Lock] = deque()
-        self._taken = False  # whether a thread has the turn; it stays so while the turn is handed on
-        self._until = 0.0  # by `time.monotonic`: when the slice ends; touched by the one whose turn it is alone
+        self._taken = False  # whether a thread has the turn; stays True while the turn passes to the next thread
+        self._until = 0.0  # end of the slice by `time.monotonic`; used only by the thread that has the turn
 
     def __enter__(self) -> None:
-        """Waits for the turn."""
+        """Waits for the turn of this thread."""
         with self._lock:
             if self._taken:
                 gate = threading.Lock()
@@ -77,7 +78,7 @@ class FairLock:
         self._until = time.monotonic() + SLICE_SECONDS
 
     def __exit__(self, *_: object) -> None:
-        """Hands the turn on."""
+        """Passes the turn to the next thread."""
         with self._lock:
             if self._waiting:
                 self._waiting.popleft().release()
@@ -86,7 +87,7 @@ class FairLock:
                 FAST_SWITCHES.end()
 
     def give_way(self) -> None:
-        """Hands the turn on and waits for the next one, where the slice is over and others wait."""
+        """Passes the turn and waits for it again, if the slice is over and other threads wait."""
         if self._waiting and time.monotonic() >= self._until:
             self.__exit__()
             self.__enter__()

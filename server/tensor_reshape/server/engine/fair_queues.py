@@ -1,6 +1,6 @@
-"""Queues in which callers take turns, however much each of them has there: the addresses first, then the connections.
+"""Fair queues: addresses take turns, and within an address its connections, however many items each has queued.
 
-Nothing here locks: a queue is used by one thread, or under its user's lock.
+A queue has no lock. Use it from one thread, or under a lock of your own.
 """
 
 from collections import OrderedDict, deque
@@ -13,11 +13,11 @@ Item = TypeVar("Item")
 
 
 class FairQueue(Generic[Item]):
-    """What waits, by address and connection: first come, first served within a connection, and round-robin over others.
+    """Items by address and connection: first in, first out within a connection, round-robin between them.
 
     Attributes:
-        queues: what waits, by address and connection, to be read alone; whose turn is next comes first. Empty where
-            nothing waits: it takes no function of Python's to ask that.
+        queues: the waiting items by address and connection; the next turn comes first. Read it only. It is empty if
+            nothing waits, which callers can check without a function call.
     """
 
     def __init__(self) -> None:
@@ -25,23 +25,23 @@ class FairQueue(Generic[Item]):
         self.queues: OrderedDict[str, OrderedDict[str, deque[Item]]] = OrderedDict()  # no part is empty
 
     def push(self, source: Source, item: Item) -> None:
-        """Adds what a connection has; one that had nothing has its turn after the others of its address."""
+        """Adds an item of a connection. A connection without items gets its turn after the others of its address."""
         connections = self.queues.setdefault(source.address, OrderedDict())
         connections.setdefault(source.connection, deque()).append(item)
 
     def peek(self, address: str) -> Item:
-        """Returns what `pop` would take.
+        """Returns the item that `pop` would take.
 
         Raises:
-            KeyError: nothing of the address waits.
+            KeyError: no item of the address waits.
         """
         return next(iter(self.queues[address].values()))[0]
 
     def pop(self, address: str | None = None) -> Item:
-        """Takes the first of the connection whose turn it is, at the address whose turn it is, or at the one given.
+        """Removes and returns the next item: of the given address, or of the address whose turn it is.
 
         Raises:
-            KeyError: nothing waits, or nothing of the address.
+            KeyError: no item waits, or none of the address.
         """
         if address is None:
             address, connections = self.queues.popitem(last=False)
@@ -56,7 +56,7 @@ class FairQueue(Generic[Item]):
         return item
 
     def remove(self, source: Source, item: Item) -> None:
-        """Takes an item out, wherever it waits; nothing where it does not."""
+        """Removes an item wherever it waits. Does nothing if it does not wait."""
         connections = self.queues.get(source.address, OrderedDict())
         items = connections.get(source.connection, deque())
         with suppress(ValueError):

@@ -1,15 +1,13 @@
-"""Checks at the beginning of a call, which may refuse it: who may call, and how often. Such a check is attached here.
+"""Gates: admission checks at the beginning of a call, for example authentication and quotas.
 
-- A gate is asked with the head of a call, before the call takes a place or anything of the budget. Gates are also asked
-  for a call without a place, so a caller without permission learns that, and not that the server is busy.
-- Gates are asked in their order, until one refuses. `leave` of each gate that has admitted the call is called once,
-  when the call is over, or when a later gate refuses it.
-- Methods of health, and those of the Open Inference Protocol that ask for health, are open, so no gate is asked.
-  The engine of reflection and channelz asks these gates.
-- A gate is called on any thread, without a lock of this server. One of these threads receives all calls, so a gate must
-  not block.
-- If a gate raises anything else than a refusal, that is logged as a bug, and the call is refused.
-- Without gates nothing is called or made.
+- A gate checks the head of a call before the call takes a concurrency slot or memory. Gates also check calls that will
+  get no slot. A client without permission therefore gets PERMISSION_DENIED, not SERVER_BUSY.
+- Gates run in their order until one rejects the call. `leave` of each gate that has admitted the call is called once:
+  when the call is over, or when a later gate rejects it.
+- Health methods, and the health methods of the Open Inference Protocol, have no gates. Reflection and channelz have.
+- A gate runs on any thread, without a lock of this server. One of these threads receives all calls, so a gate must not
+  block.
+- If a gate raises an exception that is not a `ReshapeError`, the server logs a bug and rejects the call (fail closed).
 """
 
 import logging
@@ -23,32 +21,32 @@ _LOGGER = logging.getLogger(__name__)
 
 
 class Gate(Protocol):
-    """Admits calls or refuses them; see the laws of this module."""
+    """Admits or rejects calls; see the invariants of this module."""
 
     def admit(self, head: CallHead) -> None:
-        """Lets a call in; may set `head.identity` for the gates that follow, and for observers.
+        """Admits a call. A gate may set `head.identity` for later gates and for observers.
 
         Raises:
-            ReshapeError: the refusal, as the caller is told.
+            ReshapeError: the call is rejected with this error.
         """
 
     def leave(self, head: CallHead) -> None:
-        """Hears that a call which it has admitted is over."""
+        """Called when a call that this gate has admitted is over."""
 
 
 class Gates:
-    """A sequence of gates; false where there are none."""
+    """A sequence of gates; false if it is empty."""
 
     def __init__(self, gates: Sequence[Gate] = ()) -> None:
-        """Asks `gates`, in this order."""
+        """Keeps the gates in the order in which they run."""
         self._gates = tuple(gates)
 
     def __bool__(self) -> bool:
-        """Whether there are any."""
+        """Whether there are gates."""
         return bool(self._gates)
 
     def find_refusal(self, head: CallHead) -> ReshapeError | None:
-        """Asks every gate, and returns the first refusal; None: the call is let in, and `CallHead.leave` follows."""
+        """Runs the gates and returns the first error. None: the call is admitted, and `CallHead.leave` must follow."""
         for gate in self._gates:
             try:
                 gate.admit(head)

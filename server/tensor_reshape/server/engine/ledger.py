@@ -1,19 +1,19 @@
-"""Room that callers share: bytes of memory, or places for calls. The one rule of fairness, by address, then connection.
+"""Fair sharing of a limited resource, bytes of memory or concurrency slots: by address, then by connection.
 
-- A pool has a limit. An address may always have its fair part: the limit, divided by one more than the addresses that
-  have something. More than that it may have while all addresses together leave the reserve free. So whoever has much
-  cannot keep out those who have little, however many connections it opens.
-- Within an address, a connection has at most a share, so that one client leaves room for others behind its address.
-  Callers behind one proxy come by one connection under addresses of their own: each has a share.
-- Whoever finds no room waits. Room is given to addresses that have nothing first, then round-robin to all, and within
-  an address round-robin to its connections, in the order of their claims.
+- A pool has a limit. An address may always have its fair share, which is the limit divided by one more than the number
+  of addresses that hold something. It may have more than that while all addresses together leave the reserve free. An
+  address that holds much therefore cannot lock out others, however many connections it opens.
+- Within an address, a connection has at most a share, so that one client cannot lock out others of the same address.
+  Clients behind one proxy use one connection with different addresses. Each of them has a share.
+- A claim that cannot be granted waits. Addresses that hold nothing come first, then all addresses round-robin. Within
+  an address its connections take turns. Claims of one connection keep their order.
 - A claim above the share of its connection is held back: it waits only for that connection, and no other claim waits
-  behind it.
-- Where nobody has anything, a claim is granted whatever it is: else one larger than the pool would wait for ever.
-- All clients of one unix socket have one name, so they are one address and one connection, without a share.
+  for it.
+- If nothing of the pool is in use, any claim is granted. Otherwise a claim larger than the pool would wait forever.
+- All clients of one unix socket have the same name, so they count as one address and one connection, without a share.
 
-Nothing here locks. A grant looks at no more than `MAX_LOOKS` of those that wait, and again after each claim that it
-holds back. The engine decides what is claimed.
+The engine holds its lock when it calls this module, and decides the size of claims. A grant examines at most
+`MAX_LOOKS` waiting addresses, and again after each claim that it holds back.
 """
 
 from collections import OrderedDict, deque
@@ -28,18 +28,18 @@ from tensor_reshape.server.engine.sources import Source, is_shared
 Owner = TypeVar("Owner")
 
 MAX_LOOKS = 64
-"""How many addresses that wait are looked at for one that can be served: there may be thousands of them."""
+"""Waiting addresses that one grant examines, because there may be thousands."""
 
 
 @dataclass(slots=True, eq=False)
 class Claim(Generic[Owner]):
-    """A wish for room.
+    """A waiting request for a part of a pool.
 
     Attributes:
-        size: how much.
-        owner: who wishes for it.
-        source: whose it is.
-        pool: of which.
+        size: the requested size, in bytes or slots.
+        owner: the call that requested it.
+        source: the address and connection of the client.
+        pool: the pool.
     """
 
     size: int
@@ -48,54 +48,54 @@ class Claim(Generic[Owner]):
     pool: "Pool[Owner]"
 
     def withdraw(self) -> None:
-        """Takes it back."""
+        """Withdraws the claim."""
         self.pool.withdraw(self)
 
 
 class Pool(Generic[Owner]):
-    """So much room for all.
+    """A limited resource that addresses and connections share.
 
     Attributes:
-        used: what they have, all of them together.
-        waiting: claims that wait for others to give something back; to be read alone.
+        used: the sum of all holdings.
+        waiting: claims that wait until others return something. Read it only.
     """
 
     def __init__(self, limit: int, reserve: int, connection_share: int | None = None) -> None:
-        """Starts with all of it free.
+        """Starts with nothing in use.
 
         Args:
-            limit: what all may have together.
-            reserve: the part that is left for addresses which have less than their fair part.
-            connection_share: what one connection may have; None: as much as its address.
+            limit: the most that all addresses may hold together.
+            reserve: the part that only addresses below their fair share may use.
+            connection_share: the most that one connection may hold. Default: as much as its address.
         """
         self._limit = limit
         self._ceiling = limit - reserve
         self._has_shares = connection_share is not None
         self._share = limit if connection_share is None else connection_share
-        self._addresses: dict[str, int] = {}  # what each has, of those that have something
-        self._connections: dict[Source, int] = {}  # likewise; nothing where they have no share
+        self._addresses: dict[str, int] = {}  # holdings of each address that holds something
+        self._connections: dict[Source, int] = {}  # holdings of each connection; empty if there is no share
         self.used = 0
         self.waiting: FairQueue[Claim[Owner]] = FairQueue()
-        # By address and connection: claims behind the one that waits, or above the share. None is in the way of others.
+        # For each source, claims after the one that waits, or above the share. They do not delay others.
         self._held_back: dict[Source, deque[Claim[Owner]]] = {}
-        self._newcomers: OrderedDict[str, None] = OrderedDict()  # addresses that wait and have nothing, as they came
+        self._newcomers: OrderedDict[str, None] = OrderedDict()  # waiting addresses that hold nothing, oldest first
 
     @property
     def newcomers(self) -> int:
-        """How many addresses wait that have nothing."""
+        """Number of waiting addresses that hold nothing."""
         return len(self._newcomers)
 
     @property
     def is_crowded(self) -> bool:
-        """Whether most of it is taken."""
+        """Whether only the reserve is left."""
         return self.used >= self._ceiling
 
     def is_greedy(self, address: str) -> bool:
-        """Whether an address has more than its fair part."""
+        """Whether an address holds more than its fair share."""
         return self._addresses.get(address, 0) > self._count_fair()
 
     def fits(self, source: Source, size: int) -> bool:
-        """Whether a connection may have so much more, now."""
+        """Whether a connection may have `size` more now."""
         together = self.used + size
         if self.used == 0:
             return True
@@ -107,10 +107,10 @@ class Pool(Generic[Owner]):
         return together <= self._limit and (not has or has + size <= self._count_fair())
 
     def take(self, source: Source, size: int) -> bool:
-        """Gives a connection room where no claim that waits comes first, and returns whether it did."""
+        """Gives a connection `size` if that is allowed and no other claim waits. Returns whether it did."""
         if self.waiting.queues:
             return False
-        # Most calls find most of it free. Every one comes by here twice, so that is asked first.
+        # The common case comes first: usually most of the pool is free, and every call gets here twice.
         is_easy = self.used + size <= self._ceiling and self._connections.get(source, 0) + size <= self._share
         if not is_easy and not self.fits(source, size):
             return False
@@ -118,11 +118,11 @@ class Pool(Generic[Owner]):
         return True
 
     def change(self, source: Source, size: int) -> None:
-        """Notes that a connection has `size` more, or less."""
+        """Records that a connection holds `size` more, or less if negative."""
         address = source.address
         self.used += size
-        # Written out for both tables: every call comes by here five times. Whoever has nothing is not kept, since a
-        # stranger can come under any number of names.
+        # Written twice instead of a helper, because every call gets here five times. A source without holdings is
+        # removed, because a client can have any number of connection names.
         has = self._addresses.get(address, 0) + size
         if has:
             self._addresses[address] = has
@@ -141,14 +141,14 @@ class Pool(Generic[Owner]):
             self._note_newcomer(address)
 
     def claim(self, source: Source, size: int, owner: Owner) -> Claim[Owner]:
-        """Has a connection wait for room, behind what it waits for already."""
+        """Adds a claim of a connection after the claims that it already has."""
         claim = Claim(size, owner, source, self)
         self._held_back.setdefault(source, deque()).append(claim)
         self._let_wait(source)
         return claim
 
     def withdraw(self, claim: Claim[Owner]) -> None:
-        """Takes a claim back, also one that has been granted."""
+        """Removes a claim. Does nothing if it was granted before."""
         held = self._held_back.get(claim.source)
         if held and claim in held:
             held.remove(claim)
@@ -160,8 +160,8 @@ class Pool(Generic[Owner]):
         self._note_newcomer(claim.source.address)
 
     def grant(self) -> Claim[Owner] | None:
-        """Gives room to the next claim that there is room for, and returns it."""
-        # Who has nothing is not overtaken by a smaller claim of one who has something.
+        """Grants the next claim that fits and returns it. None: no waiting claim fits."""
+        # While newcomers wait, only they are examined: a smaller claim of another address must not overtake them.
         while claim := self._find_next(islice(self._newcomers or self.waiting.queues, MAX_LOOKS)):
             if self._is_above_share(claim.source, claim.size):
                 self._hold_back(claim)
@@ -174,7 +174,7 @@ class Pool(Generic[Owner]):
         return None
 
     def _find_next(self, addresses: Iterable[str]) -> Claim[Owner] | None:
-        """Returns the first claim that there is room for, or whose connection has grown above its share."""
+        """Returns the first claim that fits, or whose connection has meanwhile exceeded its share."""
         for address in addresses:
             claim = self.waiting.peek(address)
             if self.fits(claim.source, claim.size) or self._is_above_share(claim.source, claim.size):
@@ -182,7 +182,7 @@ class Pool(Generic[Owner]):
         return None
 
     def _hold_back(self, claim: Claim[Owner]) -> None:
-        """Has a claim wait for its own share again: while it waits for others, those of its address wait behind it."""
+        """Moves a claim from the waiting queue back to the held ones, so that it does not delay its address."""
         self.waiting.remove(claim.source, claim)
         self._held_back.setdefault(claim.source, deque()).appendleft(claim)
 
@@ -191,7 +191,7 @@ class Pool(Generic[Owner]):
         return bool(has) and has + size > self._share and not is_shared(source.connection)
 
     def _let_wait(self, source: Source) -> None:
-        """Has the next claim of a connection wait for others, unless one does already, or it is above the share."""
+        """Queues the next held claim of a connection, unless one is queued already or it exceeds the share."""
         held = self._held_back.get(source)
         waits = source.connection in self.waiting.queues.get(source.address, ())
         if held and not waits and not self._is_above_share(source, held[0].size):

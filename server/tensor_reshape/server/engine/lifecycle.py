@@ -1,21 +1,22 @@
-"""The life of one call: its states, the events that move it, and what it holds of the budget meanwhile.
+"""The state machine of one call: states, events, and the memory that the call holds in each state.
 
-A unary call goes from WORKING to ENDING; a stream goes around once for each message::
+A unary call goes from WORKING to ENDING. A stream repeats the cycle for each message::
 
     NEW -> WAITING -> RECEIVING -> WORKING -> SENDING -> WAITING ...
                                     | | |
-                                    | | +-> QUEUED -> WORKING    what takes long, for a thread
+                                    | | +-> QUEUED -> WORKING    slow work waits for a thread
                                     | +---> ENDING -> DONE       the end is decided
-                                    +-----> ABANDONED -> DONE    the caller is gone, a thread still works on the call
+                                    +-----> ABANDONED -> DONE    the client is gone, a thread still works on the call
 
-From any state but WORKING and ABANDONED a call goes to DONE when gRPC is done with it, and can be given up until then.
+From every state except WORKING and ABANDONED, a call goes to DONE when gRPC has finished it, and can be aborted before.
 
-- Pure: no lock, no clock, no thread, no gRPC. Only the engine moves calls, under its lock: one thread at a time.
-- `TRANSITIONS` is all there is: an event that a state does not list is a bug, and raises `IllegalEventError`.
-- A call ends once. Whatever comes when its end is decided is listed as leading nowhere: threads, the transport and the
-  caller do not wait for each other, so events that cross are no bugs.
-- Handlers perform what follows from a move (`ServedCall`). They keep only what they need to talk to the transport.
-- A `Journal`, if there is one, is told of every move, in the order of the moves.
+- This module is pure: it has no lock, clock, thread or gRPC. Only the engine moves calls, one thread at a time, under
+  its lock.
+- `TRANSITIONS` is complete. An event that a state does not list is a bug and raises `IllegalEventError`.
+- A call ends once. Events that arrive after the end is decided change nothing. They are not bugs, because threads, the
+  transport and the client do not wait for each other.
+- Handlers perform the effects of a move (`ServedCall`). They keep only the state that they need to use the transport.
+- If there is a `Journal`, it records every move, in the order of the moves.
 """
 
 from collections import deque
@@ -30,96 +31,96 @@ from tensor_reshape.server.engine.ledger import Claim
 from tensor_reshape.server.engine.sources import Source
 
 TRICKLE_BYTES_PER_SECOND = 16 * 1024
-"""The pace of a stream below which it is given up also when nobody waits."""
+"""A stream that is slower than this is aborted even if no other call waits."""
 
 ASK_BELOW_UNSENT = 3
-"""A stream's next message is asked for while fewer answers are on their way. One message may be answered by more."""
+"""A stream reads its next message only while it has fewer unsent responses. One message may have more responses."""
 
 
 class State(Enum):
-    """What a call is doing, and what it holds of the budget meanwhile.
+    """The states of a call, and the memory that it holds in each.
 
-    From ENTER to DONE it has a place among the calls, unless it is refused one. Besides what is said of a state, a
-    stream holds its answers that are on their way, which count three times, or `Lifecycle.held`, which includes them.
+    From ENTER to DONE a call has a concurrency slot, unless it was rejected. In addition to the memory of its state, a
+    stream holds its unsent responses, which count three times, or `Lifecycle.held`, which includes them.
     """
 
     NEW = auto()
-    """It has begun, and has not asked for room yet. Holds nothing."""
+    """The call has begun and has not requested memory. Holds nothing."""
 
     WAITING = auto()
-    """For room to receive its next message. Holds nothing else."""
+    """The call waits for memory to receive its next message. Holds nothing else."""
 
     RECEIVING = auto()
-    """Its message is on its way, or has come and is answered at once. Holds room for the largest message."""
+    """A message is arriving, or has arrived and is processed at once. Holds memory for the largest message."""
 
     WORKING = auto()
-    """Its message is answered, or its caller watches for news. Holds what it held: it need not wait in between."""
+    """The message is being processed, or the client watches a status. Holds what it held before."""
 
     QUEUED = auto()
-    """Its message takes long, and waits for room to be answered, then for a thread. Holds the message, or that room."""
+    """The message needs long work and waits for memory, then for a thread. Holds the message, or that memory."""
 
     SENDING = auto()
-    """Of a stream: what has come is answered, and its next message not asked for. Holds nothing else."""
+    """A stream has responded to its message and does not read the next one yet. Holds nothing else."""
 
     ENDING = auto()
-    """Its end, an answer or a refusal, is on its way. Holds that answer, or as GIVEN_UP where it was not WORKING."""
+    """The response or error is being sent. Holds the response. If the call was not WORKING, it holds what it held."""
 
     GIVEN_UP = auto()
-    """As ENDING, but for want of progress or of room. Holds what it held: half a message may have been received."""
+    """The call was aborted and its error is being sent. Holds what it held: part of a message may have arrived."""
 
     ABANDONED = auto()
-    """For gRPC it is over, but a thread still works on it. Holds what it held as WORKING."""
+    """gRPC has finished the call, but a thread still works on it. Holds what it held as WORKING."""
 
     DONE = auto()
-    """It is over. Holds nothing."""
+    """The call is over. Holds nothing."""
 
-    __hash__ = object.__hash__  # by identity, as members compare: that of Enum is a Python function, called per move
+    __hash__ = object.__hash__  # by identity, like ==. Enum's own is a Python function, which every move would call
 
 
 class Event(Enum):
-    """What happens to a call. The thread that moves it so is said in brackets."""
+    """The events of a call. The thread that reports each event is in brackets."""
 
     ENTER = auto()
-    """It asks for a place among the calls (the one that receives calls; with the stock server, its own)."""
+    """The call requests a concurrency slot (the receiving thread; with the fallback server, the thread of the call)."""
 
     ASK = auto()
-    """It is to receive its next message (any: the one that found that it may)."""
+    """The call is due to read its next message (any thread)."""
 
     READ = auto()
-    """There is room to receive (the one that asked for it, or gave it back)."""
+    """The call has memory to receive (the thread that requested the memory, or that freed it)."""
 
     ARRIVE = auto()
-    """A message has arrived; of a small unary call, also its answer is known then (the one that received it)."""
+    """A message has arrived. A small unary call also has its response by then (the thread that received it)."""
 
     HALF_CLOSE = auto()
-    """The caller's side has ended instead (the one that would have received a message)."""
+    """The client half-closed the call instead of sending a message (the thread that would have received it)."""
 
     QUEUE = auto()
-    """The message takes long (the one that received it)."""
+    """The message needs long work (the thread that received it)."""
 
     ROOM = auto()
-    """There is room to answer it (the one that asked for it, or gave it back)."""
+    """The call has memory for that work (the thread that requested the memory, or that freed it)."""
 
     TAKE_UP = auto()
-    """A thread begins to answer it (that thread)."""
+    """A worker thread begins the work (that thread)."""
 
     ANSWER = auto()
-    """A message of a stream is answered, and more may follow (the one that answered it)."""
+    """A message of a stream has its responses, and more messages may follow (the thread that processed it)."""
 
     SENT = auto()
-    """The transport has taken an answer of a stream (the one that receives calls, or sends for this stream)."""
+    """The transport has taken a response of a stream (the receiving thread, or the sender of this stream)."""
 
     END = auto()
-    """Its end is decided (the one that answers or refuses it, or met a bug)."""
+    """The end is decided (the thread that has the response or the error)."""
 
     GIVE_UP = auto()
-    """It has made no progress, or waited, for too long (the one that sweeps)."""
+    """The call made no progress, or waited, for too long (the thread that sweeps)."""
 
     OVER = auto()
-    """gRPC is done with it: the end is sent, or the caller is gone (the one that receives calls; with the stock server
-    also the call's own, if the call is over when that thread begins)."""
+    """gRPC has finished the call: the status is sent, or the client is gone (the receiving thread; with the fallback
+    server also the thread of the call, if the call is over before that thread begins)."""
 
-    __hash__ = object.__hash__  # as that of State
+    __hash__ = object.__hash__  # see State
 
 
 _COMING_LATE = (
@@ -131,7 +132,7 @@ _COMING_LATE = (
     Event.SENT,
     Event.END,
 )
-# Of a state in which the call waits or rests: it can be given up there.
+# Transitions of every state in which the call can be aborted.
 _RESTING = {Event.END: State.ENDING, Event.GIVE_UP: State.GIVEN_UP, Event.OVER: State.DONE}
 
 TRANSITIONS: Final[Mapping[State, Mapping[Event, State]]] = {
@@ -143,7 +144,7 @@ TRANSITIONS: Final[Mapping[State, Mapping[Event, State]]] = {
         Event.SENT: State.RECEIVING,
         **_RESTING,
     },
-    # Not given up: what this server works on makes progress.
+    # No GIVE_UP: a call that the server works on makes progress.
     State.WORKING: {
         Event.QUEUE: State.QUEUED,
         Event.ANSWER: State.SENDING,
@@ -151,7 +152,7 @@ TRANSITIONS: Final[Mapping[State, Mapping[Event, State]]] = {
         Event.END: State.ENDING,
         Event.OVER: State.ABANDONED,
     },
-    # A thread that takes up a call which is over finds so, and does nothing: see `move`.
+    # If the call is over, TAKE_UP does not move it, and the thread does nothing: see `move`.
     State.QUEUED: {
         Event.ROOM: State.QUEUED,
         Event.TAKE_UP: State.WORKING,
@@ -164,12 +165,12 @@ TRANSITIONS: Final[Mapping[State, Mapping[Event, State]]] = {
         Event.GIVE_UP: State.GIVEN_UP,
         Event.OVER: State.DONE,
     },
-    # A refusal that is not taken either is given up once more: the call is then cancelled.
+    # If the client does not receive the error either, a second GIVE_UP cancels the call.
     State.GIVEN_UP: {
         **dict.fromkeys((*_COMING_LATE, Event.GIVE_UP), State.GIVEN_UP),
         Event.OVER: State.DONE,
     },
-    # The thread is done with it by whatever it says.
+    # Any event of the working thread means that it has finished.
     State.ABANDONED: {
         Event.QUEUE: State.DONE,
         Event.ANSWER: State.DONE,
@@ -179,28 +180,28 @@ TRANSITIONS: Final[Mapping[State, Mapping[Event, State]]] = {
     },
     State.DONE: dict.fromkeys((*_COMING_LATE, Event.OVER), State.DONE),
 }
-"""Every move that there is."""
+"""All transitions."""
 
 WAITS = frozenset({State.NEW, State.WAITING, State.QUEUED})
-"""Where a call waits for this server: what is given up there is refused for want of room, not for want of progress."""
+"""States in which a call waits for this server. If it is aborted there, the reason is SERVER_BUSY, not STALLED."""
 
 RESTS = frozenset({State.WAITING, State.RECEIVING, State.QUEUED, State.SENDING})
-"""Where a call has begun, nothing of it is being answered, and no end is on its way."""
+"""States in which a running call is neither being processed nor ending."""
 
 _WORKED_ON = frozenset({State.WORKING, State.ABANDONED})
 _CLOSED = frozenset({State.ABANDONED, State.DONE})
 
 
 class IllegalEventError(TensorReshapeError):
-    """A bug: an event of a call that cannot happen in its state."""
+    """A bug: the state of the call does not allow the event."""
 
 
 class Ending(NamedTuple):
-    """How a call ends.
+    """The result of a call.
 
     Attributes:
-        code: the name of the gRPC status, "OK" for a good end.
-        reason: of a refusal, as `rules.errors.Reason`; else empty.
+        code: the name of the gRPC status; "OK" for success.
+        reason: the reason of a rejection, as in `rules.errors.Reason`; otherwise empty.
     """
 
     code: str
@@ -208,68 +209,69 @@ class Ending(NamedTuple):
 
 
 GONE = Ending("CANCELLED")
-"""The caller has cancelled, run out of time or lost its connection: to this server, all one."""
+"""The client cancelled, reached its deadline or lost its connection. The server does not distinguish these."""
 
 
 class ServedCall(Protocol):
-    """What follows from the moves of a call. Each is called without the lock of the engine, on any thread."""
+    """The effects of moves on a call. Each method is called on any thread, without the engine's lock."""
 
     def start_read(self) -> None:
-        """Begins to receive a message, for which there is room."""
+        """Begins to receive a message, for which memory is reserved."""
 
     def start_send(self) -> None:
-        """Begins to send what is in the outbox, unless something is being sent: then `sent` is what begins."""
+        """Begins to send the outbox. If a message is being sent, sending continues after its `sent` event."""
 
     def start_work(self) -> None:
-        """Has a thread answer the message that has been received, for which there is room."""
+        """Starts a worker thread on the received message, for which memory is reserved."""
 
     def give_up(self, refusal: LimitError, state: State) -> None:
-        """Ends the call, whatever it is doing: in `state` it was until now."""
+        """Aborts the call with an error; `state` is its state before."""
 
     def drop(self, refusal: LimitError | None) -> None:
-        """Ends the call at once: its caller takes nothing that is sent, so it would not get the refusal either.
+        """Cancels the call at once, because its client reads nothing and would not receive an error either.
 
-        None: the server stops, which is nobody's fault.
+        `refusal` is None if the server stops.
         """
 
 
 class Journal(Protocol):
-    """Where the moves of calls are noted."""
+    """Records the moves of calls."""
 
     def note(self, life: "Lifecycle", event: Event, before: State, size: int, ending: Ending | None) -> None:
-        """Notes a move; called with the lock of the engine, so it does nothing else."""
+        """Records a move. The engine's lock is held, so this must do nothing else."""
 
 
 _NOBODY = Source("", "")
 
 
 class Lifecycle:
-    """One call. `engine` and `budgets` alone change it, but for outbox and head; others may look at it.
+    """The state of one call. Only `engine` and `budgets` change it, except outbox and head; other code may read it.
 
     Attributes:
-        served: performs what follows.
-        method: in full, as a path.
-        source: whose it is; nobody's until it is entered.
-        room: what its next message may take, in bytes; likewise.
-        head: what is known of it at its beginning, set before it is entered; None where nobody looks at it.
-        state: what the call is doing.
-        journal: is told of the moves; None costs nothing.
-        reading: bytes held for the message that it receives, or has received and not answered yet.
-        reserved: bytes held for the work on that message, or for the one answer of a unary call.
-        outbox: the answers of a stream that the transport does not have yet. The engine adds them, in the order of
-            the moves: so whichever threads answer and send, none overtakes another. Whoever sends takes the first, and
-            keeps no reference: the transport has a copy, and memory that is free at once is still in the caches.
-        unsent, unsent_bytes: how many answers are on their way, these and the one that the transport has; their bytes.
-        held: bytes that a stream holds for a tensor with strides, until the next tensor begins or the call is over;
-            while it does, its answers are within them.
-        in_working_pool: whether `reserved` and the answers are in the working pool, where room was claimed for them.
-        arrived_bytes: of the message that is being answered.
-        began, since: by the clock of the engine: when it was entered; when it last made progress, or began to wait.
-        stalled_seconds: how long it had made no progress when it began to wait for this server.
-        claim: the room that it waits for, in WAITING and QUEUED.
+        served: performs the effects.
+        method: the full method path.
+        source: the address and connection of the client, set when the call is entered.
+        room: bytes that its next message may need, set when the call is entered.
+        head: the head of the call, set before it is entered. None if neither a gate nor an observer needs it.
+        state: the state.
+        journal: records the moves; may be None.
+        reading: bytes held for the message that is arriving, or has arrived and has no response yet.
+        reserved: bytes held for work on that message, or for the response of a unary call.
+        outbox: responses of a stream that the transport has not taken yet. The engine adds them in the order of the
+            moves, so they stay in order whichever threads compute and send. The sender takes the first one and keeps no
+            reference: the transport has a copy, and memory that is freed at once is still in the processor's caches.
+        unsent, unsent_bytes: number and bytes of the responses in the outbox and the one in the transport.
+        held: bytes that a stream holds for a tensor with strides, until the next tensor begins or the call is over.
+            They include its responses.
+        in_working_pool: whether `reserved` and the responses count in the processing pool.
+        arrived_bytes: size of the message that is being processed.
+        began, since: seconds by the engine's clock: when the call was entered; when it last made progress, or began to
+            wait.
+        stalled_seconds: seconds without progress before the call began to wait for this server.
+        claim: the memory that the call waits for in WAITING and QUEUED.
     """
 
-    # How a call begins: of the class, so that one which gets no further has none of these to set.
+    # Defaults are attributes of the class, so that a call which is rejected at once need not set them.
     source = _NOBODY
     room = 0
     head: CallHead | None = None
@@ -281,21 +283,21 @@ class Lifecycle:
     claim: "Claim[Lifecycle] | None" = None
 
     def __init__(self, served: ServedCall, method: str) -> None:
-        """Starts as NEW, without a place among the calls."""
+        """Starts as NEW, without a concurrency slot."""
         self.served = served
         self.method = method
         self.outbox: deque[bytes] = deque()
 
     def move(self, *events: Event, size: int = 0, ending: Ending | None = None) -> bool:
-        """Moves the call, and returns whether that led to another state.
+        """Applies events in this order and returns whether the state changed.
 
         Args:
-            events: what happens, in this order.
-            size: the bytes that arrived, were answered or sent: for the journal.
-            ending: how it ends, likewise.
+            events: the events.
+            size: bytes that arrived, were produced or were sent; for the journal.
+            ending: the result of the call; for the journal.
 
         Raises:
-            IllegalEventError: the state does not list the event. The call stays as it is.
+            IllegalEventError: the state does not list the event. The state is unchanged.
         """
         first = self.state
         for event in events:
@@ -311,7 +313,7 @@ class Lifecycle:
 
     @property
     def holdings(self) -> tuple[int, int]:
-        """What it has of the receiving pool, and of the working pool: all of its bytes, each in one of them."""
+        """Bytes that the call holds in the receive pool and in the processing pool."""
         kept = self.reserved if self.held else self.reserved + COST_FACTOR * self.unsent_bytes
         if self.in_working_pool:
             return self.reading, self.held + kept
@@ -319,44 +321,44 @@ class Lifecycle:
 
     @property
     def is_silent(self) -> bool:
-        """Whether it holds room to receive, and nothing but its caller keeps it from giving that back."""
+        """Whether the call holds memory of the receive pool and waits only for its client."""
         return self.state in _SILENT and self.holdings[0] > 0
 
     @property
     def may_stand_still(self) -> bool:
-        """Whether it is never given up, however long it makes no progress: this server works on it."""
+        """Whether the call is exempt from stall timeouts, because the server works on it."""
         return self.state in _WORKED_ON
 
     @property
     def is_over(self) -> bool:
-        """Whether nobody waits for its answer any more."""
+        """Whether no client waits for the response any more."""
         return self.state in _CLOSED
 
     @property
     def may_ask(self) -> bool:
-        """Whether a message is to be received: the first, or the next of a stream when few answers are left to send."""
+        """Whether the call may read: its first message, or a stream's next one if few responses are unsent."""
         return self.state is State.NEW or (self.state is State.SENDING and self.unsent < ASK_BELOW_UNSENT)
 
     @property
     def ignores_refusals(self) -> bool:
-        """Whether the caller does not take what was sent before, so that it would not take a refusal either."""
+        """Whether the client has not received an earlier response, so that it would not receive an error either."""
         return bool(self.unsent) or self.state in _ENDS
 
     def stop_clock(self, now: float) -> None:
-        """Notes that it waits for this server: until `resume_clock`, the caller neither stalls nor makes progress."""
+        """Stops the stall clock while the call waits for this server, until `resume_clock`."""
         self.stalled_seconds = now - self.since
         self.since = now
 
     def resume_clock(self, now: float) -> None:
-        """Notes that it waits for its caller again."""
+        """Resumes the stall clock, because the call waits for its client again."""
         self.since = now - self.stalled_seconds
 
     def advance(self, now: float, moved: int | None) -> None:
-        """Notes the progress of so many bytes; None: as much as there can be. Progress is not saved up."""
+        """Records progress of `moved` bytes. None: full progress. Progress never moves `since` beyond `now`."""
         self.since = now if moved is None else min(now, self.since + max(moved, 0) / TRICKLE_BYTES_PER_SECOND)
 
     def forget(self) -> None:
-        """Lets go of what serves it: one that waits for the garbage collector keeps its stream, and these are few."""
+        """Drops the handler at once, because its HTTP/2 stream stays open until the handler is freed."""
         self.served = _GONE
         if self.head is not None:
             self.head.leave()
@@ -367,7 +369,7 @@ _ENDS = frozenset({State.ENDING, State.GIVEN_UP})
 
 
 class _Gone:
-    """A call that is over: nothing follows any more."""
+    """The handler of a call that is over: effects do nothing."""
 
     def start_read(self) -> None:
         pass

@@ -1,14 +1,14 @@
-"""What watches calls from outside: metrics, access logs, traces. The one place where such a thing is attached.
+"""Observers of calls, for metrics, access logs and traces.
 
-- An observer sees every move of every call that is admitted or refused, in the order of the moves: the same events in
-  the same order however the call is served. Two things are as the transport has them: when an answer counts as sent,
-  and whether a caller that goes while its message is awaited is seen to end its side, HALF_CLOSE and END, before OVER.
-- A small message that is answered on the thread which received it is seen to arrive when it is answered.
-- Calls of health, reflection and channelz are not seen: their engines have no journal.
-- It is called without the lock of the engine, by one thread at a time, but by any: also by the thread that receives
-  calls, so it must not block.
-- One that raises is logged, and harms neither the call nor the other observers.
-- Without observers there is no journal, and a move costs no more than the question whether there is one.
+- An observer sees every move of every admitted or rejected call, in the order of the moves. The order does not depend
+  on the transport, with two exceptions: when a response counts as sent, and whether a client that disconnects while its
+  message is awaited causes HALF_CLOSE and END before OVER.
+- If the receiving thread processes a small message itself, ARRIVE is reported when the response is ready.
+- Health, reflection and channelz calls are not observed: their engines have no journal.
+- An observer is called without the engine's lock, by one thread at a time. This can be the thread that receives calls,
+  so an observer must not block.
+- If an observer raises an exception, it is logged. The call and the other observers are not affected.
+- Without observers there is no journal, and a move costs only the check for one.
 """
 
 import logging
@@ -27,21 +27,21 @@ _LOGGER = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class CallRecord:
-    """What is known of one call, as of the event that is being observed.
+    """The facts about one call at the time of the observed event.
 
     Attributes:
-        head: what is known of it since its beginning.
-        method: in full, as a path. It is always one of this service's: a stranger cannot make up labels.
-        peer: the name of the connection, as gRPC gives it; empty while it is not known.
-        began: by `time.monotonic`, when it was entered.
-        state: what it is doing from now on.
-        since: by `time.monotonic`, when that began.
-        seconds: how long it has been in each state that it has left.
-        request_messages: that have arrived.
-        request_bytes: of these.
-        response_messages: that were made.
-        response_bytes: of these.
-        ending: how it ends; None while that is not decided.
+        head: the head of the call.
+        method: the full method path. It is always a method of this server, so it is safe as a label.
+        peer: gRPC's name of the connection; empty if not yet known.
+        began: when the call was entered, by `time.monotonic`.
+        state: the state after the event.
+        since: when that state began, by `time.monotonic`.
+        seconds: seconds in each earlier state.
+        request_messages: number of received messages.
+        request_bytes: their bytes.
+        response_messages: number of response messages.
+        response_bytes: their bytes.
+        ending: the result of the call; None before it is decided.
     """
 
     head: CallHead
@@ -59,14 +59,14 @@ class CallRecord:
 
 
 class Observer(Protocol):
-    """Watches calls; see the laws of this module."""
+    """Receives the events of calls; see the invariants of this module."""
 
     def observe(self, record: CallRecord, event: Event) -> None:
-        """Sees an event. The record is the same object for all events of a call, and is read here alone."""
+        """Handles an event. All events of a call share one record object: read it during this call only."""
 
 
 class _Move(NamedTuple):
-    """A move as it was noted: what may have changed when it is told is kept."""
+    """A recorded move, with the values that may change before it is reported."""
 
     life: Lifecycle
     event: Event
@@ -78,24 +78,24 @@ class _Move(NamedTuple):
 
 
 class ObserverJournal:
-    """Notes moves while they are made, and tells them afterwards: a `lifecycle.Journal`."""
+    """A `lifecycle.Journal` that records moves under the engine's lock and reports them to observers afterwards."""
 
     def __init__(self, observers: Sequence[Observer]) -> None:
-        """Tells `observers`, in this order."""
+        """Reports to `observers` in this order."""
         self._observers = tuple(observers)
-        self._moves: deque[_Move] = deque()  # noted, and not told yet; of all calls, so that there is one order
-        self._telling = threading.Lock()  # held by the thread that tells; never waited for
-        self._records: dict[Lifecycle, CallRecord] = {}  # of the calls that have begun; touched while telling alone
+        self._moves: deque[_Move] = deque()  # recorded and not yet reported; one queue for all calls keeps their order
+        self._telling = threading.Lock()  # held by the thread that reports; no thread waits for it
+        self._records: dict[Lifecycle, CallRecord] = {}  # of running calls; used only by the thread that reports
 
     def note(self, life: Lifecycle, event: Event, before: State, size: int, ending: Ending | None) -> None:
-        """Notes a move, unless nothing has happened: an event may come late, when the end of its call is decided."""
+        """Records a move. Late events, which do not change the state of a call that has ended, are skipped."""
         if before is State.DONE or (life.state is before and event not in _STAYING):
             return
         self._moves.append(_Move(life, event, life.source.connection, life.state, size, ending, time.monotonic()))
 
     def deliver(self) -> None:
-        """Tells what has been noted, unless another thread does: then that one goes on."""
-        # Asked again after the lock is given back: a move may have been noted just before, by one that did not get it.
+        """Reports the recorded moves. If another thread is reporting, that thread also reports the new moves."""
+        # The loop checks again after the lock is released: another thread may have recorded a move just before.
         while self._moves and self._telling.acquire(blocking=False):
             try:
                 while self._moves:
@@ -109,13 +109,13 @@ class ObserverJournal:
             try:
                 observer.observe(record, move.event)
             except Exception:
-                _LOGGER.exception("bug")  # of the observer: the call is not to blame
+                _LOGGER.exception("bug")  # an observer's bug must not affect the call
 
     def _update(self, move: _Move) -> CallRecord:
         record = self._records.get(move.life)
         if record is None:
             method = move.life.method
-            head = move.life.head or CallHead(method, ())  # which is there, since the journal is
+            head = move.life.head or CallHead(method, ())  # never None in practice: a journal makes heads necessary
             record = CallRecord(head, method, move.peer, move.at, move.after, move.at)
             self._records[move.life] = record
         record.peer = move.peer
@@ -128,27 +128,27 @@ class ObserverJournal:
 
 
 class JournalPair:
-    """Notes moves in two journals."""
+    """Records moves in two journals."""
 
     def __init__(self, first: Journal, second: Journal) -> None:
-        """Notes in this order."""
+        """Records in `first`, then in `second`."""
         self._first, self._second = first, second
 
     def note(self, life: Lifecycle, event: Event, before: State, size: int, ending: Ending | None) -> None:
-        """Notes a move; see `Journal`."""
+        """Records a move; see `Journal`."""
         self._first.note(life, event, before, size, ending)
         self._second.note(life, event, before, size, ending)
 
 
 _STAYING = frozenset({Event.ENTER, Event.ROOM, Event.SENT})
-"""Events that happen although they lead to no other state."""
+"""Events that are reported although they do not change the state."""
 
 
 def _count(record: CallRecord, move: _Move) -> None:
     if move.event is Event.ARRIVE:
         record.request_messages += 1
         record.request_bytes += move.size
-    # The answer of a unary call ends it; of one that is ABANDONED, nobody waits for it.
+    # The response of a unary call comes with END. If the call is ABANDONED, no response is sent.
     elif move.event is Event.SENT or (move.event is Event.END and move.size and move.after is State.ENDING):
         record.response_messages += 1
         record.response_bytes += move.size

@@ -1,15 +1,15 @@
-"""How much one caller may have: calls under way, and calls in a time. A gate: see `gates`.
+"""Quotas of one caller: a gate that limits running calls and calls per second (rate limit).
 
-- A caller is the identity that a gate before this one has found (`CallHead.identity`). Without one, it is the host, or
-  the /64 network of an IPv6 host, because one client has all addresses of it. All clients of unix sockets are one
-  caller. See `sources` for proxies.
-- Calls in a time are counted by a bucket of tokens: it holds what it gains in `BURST_SECONDS`, at least one, and a call
-  that is admitted takes one. A call that is refused takes nothing, and is told when there will be a token.
-- A process counts for itself: with several workers, a caller with a connection to each may have as much of each.
-- Callers are remembered while they have a running call or a bucket that is not full. At most `MAX_CALLERS` without a
-  running call are remembered; when there are more, the first of them is forgotten, as if it had not called. So quotas
-  do not bound a client with more addresses than that.
-- Calls of methods without gates, such as health, are not counted.
+- A caller is an authenticated identity (`CallHead.identity`). Without authentication it is a host: an IPv4 address, or
+  the /64 network of an IPv6 address, because one client often has the whole network. All clients of unix sockets are
+  one caller. For clients behind a proxy, see `sources`.
+- The rate limit is a token bucket. It holds the tokens of `BURST_SECONDS`, at least one. An admitted call takes a
+  token. A rejected call takes none, and its error says when to retry.
+- Each worker process counts separately. With several workers, a caller has its quota in each of them.
+- A caller is remembered while it has a running call or a bucket that is not full. At most `MAX_CALLERS` callers without
+  a running call are remembered. If there are more, the oldest is forgotten. Quotas therefore do not limit a client that
+  has more addresses than that.
+- Methods without gates, such as health, are not counted.
 """
 
 import threading
@@ -24,18 +24,18 @@ from tensor_reshape.server.engine.heads import CallHead
 from tensor_reshape.server.engine.sources import find_address, is_shared
 
 BURST_SECONDS = 1.0
-"""What a bucket gains in so long, it holds: who has called little may call so much more at once."""
+"""Capacity of a token bucket, in seconds of its rate: an idle caller may start so many calls at once."""
 
 MAX_CALLERS = 8192
-"""Callers without a call under way that are remembered."""
+"""Number of remembered callers without a running call."""
 
-_LOOKS = 2  # how many callers may be forgotten for each that comes: so there are never more of them than that
+_LOOKS = 2  # callers to examine for removal per new caller; two suffice to keep the number below MAX_CALLERS
 _UNIX = "unix"
 
 
 @dataclass(slots=True)
 class _Caller:
-    """What a caller has: calls under way, and tokens, as of a time."""
+    """The running calls of a caller, and its tokens at the time `filled_at`."""
 
     calls: int
     tokens: float
@@ -46,22 +46,22 @@ class CallerQuotas:
     """The quotas of all callers; safe to use from any thread."""
 
     def __init__(self, max_calls: int, rate: float, clock: Callable[[], float] = time.monotonic) -> None:
-        """Starts with nobody.
+        """Starts without callers.
 
         Args:
-            max_calls: how many calls a caller may have under way; 0: any number.
-            rate: how many a caller may begin in a second; 0: any number.
-            clock: in seconds.
+            max_calls: running calls that a caller may have; 0: no limit.
+            rate: calls that a caller may begin per second; 0: no limit.
+            clock: returns seconds.
         """
         self._max_calls = max_calls
         self._rate = rate
         self._most_tokens = max(1.0, rate * BURST_SECONDS)
         self._clock = clock
-        self._lock = threading.Lock()  # guards what follows; nothing is done under it but to count
-        self._callers: OrderedDict[str, _Caller] = OrderedDict()  # the last to have begun a call last
+        self._lock = threading.Lock()  # guards the callers; held only while counting
+        self._callers: OrderedDict[str, _Caller] = OrderedDict()  # ordered by the last call that each began
 
     def __len__(self) -> int:
-        """How many callers are remembered."""
+        """Number of remembered callers."""
         return len(self._callers)
 
     def admit(self, head: CallHead) -> None:
@@ -77,22 +77,22 @@ class CallerQuotas:
             raise refusal
 
     def leave(self, head: CallHead) -> None:
-        """Notes that a call is over; see `gates.Gate`."""
+        """Records the end of a call; see `gates.Gate`."""
         with self._lock:
-            self._callers[find_caller(head)].calls -= 1  # it is there: who has a call is not forgotten
+            self._callers[find_caller(head)].calls -= 1  # always present: a caller with a running call is remembered
 
     def _take(self, caller: _Caller) -> LimitError | None:
         if self._max_calls and caller.calls >= self._max_calls:
-            return refuse_quota(f"{caller.calls} calls of this caller are under way, as many as one may have here")
+            return refuse_quota(f"this caller has {caller.calls} running calls, and the limit is {self._max_calls}")
         if self._rate and caller.tokens < 1:
-            message = f"this caller has begun more calls than {self._rate:g} in a second, as many as one may here"
+            message = f"this caller exceeds its limit of {self._rate:g} calls per second"
             return refuse_quota(message, (1 - caller.tokens) / self._rate)
         caller.calls += 1
         caller.tokens -= 1
         return None
 
     def _find(self, name: str) -> _Caller:
-        """Returns a caller with the tokens that its bucket has gained."""
+        """Returns a caller after adding the tokens that it has gained."""
         now = self._clock()
         caller = self._callers.get(name)
         if caller is None:
@@ -107,24 +107,24 @@ class CallerQuotas:
         caller.filled_at = now
 
     def _forget(self, now: float) -> None:
-        """Forgets those that were first to come, where they have nothing, or there are too many."""
+        """Forgets the oldest callers if their buckets are full, or if there are too many callers."""
         for name, caller in [item for item, _ in zip(self._callers.items(), range(_LOOKS), strict=False)]:
             self._fill(caller, now)
             if caller.calls:
-                self._callers.move_to_end(name)  # so that those behind it are looked at next time
+                self._callers.move_to_end(name)  # the next call examines the callers after it
             elif len(self._callers) >= MAX_CALLERS or not self._rate or caller.tokens == self._most_tokens:
                 del self._callers[name]
 
 
 def build_quotas(config: Config) -> tuple[CallerQuotas, ...]:
-    """Returns the gate, where a quota is configured: without one there is none to be asked."""
+    """Returns the gate if a quota is configured, otherwise nothing."""
     if not (config.max_calls_per_caller or config.max_calls_per_caller_per_second):
         return ()
     return (CallerQuotas(config.max_calls_per_caller, config.max_calls_per_caller_per_second),)
 
 
 def find_caller(head: CallHead) -> str:
-    """Returns whose a call is: no identity is taken for a host, nor a host for one."""
+    """Returns the key of a caller. The prefix keeps an identity from being taken for a host with the same name."""
     if head.identity:
         return f"identity {head.identity}"
     address = head.address or find_address(head.peer)
@@ -132,7 +132,7 @@ def find_caller(head: CallHead) -> str:
 
 
 def refuse_quota(message: str, retry_seconds: float | None = None) -> LimitError:
-    """Returns the refusal of a call that is more than its caller may have; None: when to come again is not known."""
+    """Returns the QUOTA_EXCEEDED error. `retry_seconds` is None if the time of the next free call is unknown."""
     refusal = LimitError.of(Reason.QUOTA_EXCEEDED, message)
     refusal.retry_seconds = retry_seconds
     return refusal

@@ -1,4 +1,4 @@
-"""What is served, and what all of its calls share."""
+"""A service: its methods, and the objects that all of its calls share."""
 
 from collections.abc import Mapping
 from concurrent.futures import Executor
@@ -13,15 +13,15 @@ from tensor_reshape.server.service.works import Work
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """The methods of the service, and what all of their calls share.
+    """The methods of a service, and the objects that all of its calls share.
 
     Attributes:
-        engine: what decides.
-        perform: does what it has decided.
-        sources: finds whose a call is.
-        methods: all of them.
-        pools: threads for what takes long.
-        max_calls: how many calls are taken at once.
+        engine: decides admission, memory and the end of calls.
+        perform: performs the effects that the engine returns.
+        sources: finds the client of a call.
+        methods: the methods.
+        pools: thread pools for long work.
+        max_calls: number of calls that may run at the same time.
     """
 
     engine: Engine

@@ -1,8 +1,9 @@
-"""Whose a call is: the address of its caller, and the connection.
+"""The source of a call: the address and the connection of its client.
 
 - gRPC names a connection `ipv4:HOST:PORT`, `ipv6:%5BHOST%5D:PORT` or `unix:`, with or without a path.
-- The calls of a proxy that the configuration names are of the callers that it names in `x-forwarded-for`. Only the last
-  address there is the proxy's word: what stands before it came from the caller. Nobody else's word is taken.
+- For calls of a trusted proxy (`--trusted-proxy`), the address comes from `x-forwarded-for`. Only the last address in
+  this header was written by the proxy. Earlier ones came from the client and are ignored, as is the header of all other
+  connections.
 """
 
 import socket
@@ -14,10 +15,10 @@ from typing import NamedTuple
 from tensor_reshape.server.engine.heads import Metadata
 
 FORWARDED_KEY = "x-forwarded-for"
-"""The metadata in which proxies name the caller."""
+"""The metadata key in which proxies report the client's address."""
 
 UNIX = "unix:"
-"""How the configuration names a proxy that calls by a unix socket."""
+"""The value of `--trusted-proxy` for proxies that connect through a unix socket."""
 
 _V6_BEGINS = "ipv6:%5B"
 _V4_MAPPED = "::ffff:"
@@ -25,11 +26,11 @@ _MAX_ADDRESS_CHARACTERS = 64
 
 
 class Source(NamedTuple):
-    """Whose something is.
+    """The client of a call.
 
     Attributes:
-        address: of the caller.
-        connection: its name.
+        address: the client's address.
+        connection: gRPC's name of the connection.
     """
 
     address: str
@@ -38,7 +39,7 @@ class Source(NamedTuple):
 
 @lru_cache(maxsize=8192)
 def find_source(peer: str) -> Source:
-    """Returns whose a call is that comes by a connection of that name; kept, since every call asks for it."""
+    """Returns the source of a connection by its name. Cached, because every call needs it."""
     return Source(find_address(peer), peer)
 
 
@@ -46,22 +47,22 @@ def name_peer(connection: socket.socket) -> str:
     """Returns the name that gRPC would give a connection.
 
     Raises:
-        OSError: it has been closed.
+        OSError: the connection has been closed.
     """
     host, port, *rest = connection.getpeername()
     if connection.family == socket.AF_INET or host.startswith(_V4_MAPPED):
         return f"ipv4:{host.removeprefix(_V4_MAPPED)}:{port}"
-    scope = rest[1]  # of an address that only means something on one network
+    scope = rest[1]  # a link-local address is only valid with its network interface
     return f"ipv6:%5B{host}{f'%25{scope}' if scope else ''}%5D:{port}"
 
 
 def is_shared(peer: str) -> bool:
-    """Whether a connection's name is that of all clients of a unix socket: no share can be one client's there."""
+    """Whether a connection name stands for all clients of a unix socket, so that they cannot have separate shares."""
     return peer.startswith("unix")
 
 
 def find_address(peer: str) -> str:
-    """Returns the address in a connection's name; of IPv6 its /64 network, of which a stranger has all addresses."""
+    """Returns the address in a connection name. For IPv6 it is the /64 network, which usually has one owner."""
     if is_shared(peer):
         return peer
     address = peer.rpartition(":")[0]
@@ -75,17 +76,17 @@ def find_address(peer: str) -> str:
 
 
 class Sources:
-    """Finds whose calls are, also of those that proxies forward."""
+    """Finds the source of a call, also behind trusted proxies."""
 
     def __init__(self, proxies: Iterable[str] = ()) -> None:
-        """Takes the word of `proxies`: IP addresses, networks, or `UNIX`."""
+        """Trusts `proxies`: IP addresses, networks, or `UNIX`."""
         named = tuple(proxies)
         self._trusts_unix = UNIX in named
         self._networks = tuple(ip_network(proxy, strict=False) for proxy in named if proxy != UNIX)
         self.has_proxies = bool(named)
 
     def find(self, peer: str, metadata: Metadata) -> Source:
-        """Returns whose a call is that comes by a connection of that name, with this metadata."""
+        """Returns the source of a call with this connection name and metadata."""
         source = find_source(peer)
         if not self.has_proxies or not self._is_proxy(peer):
             return source
@@ -109,20 +110,20 @@ def _find_host(peer: str) -> IPv4Address | IPv6Address | None:
 
 
 def _find_forwarded(value: str | bytes) -> str:
-    """Returns the last address of a header, as `find_address` does that of a connection; empty where it is none."""
+    """Returns the last address of a header in the form of `find_address`; empty if it is not an address."""
     last = str(value).rpartition(",")[2].strip()
-    host = _read_address(last) or _read_address(last.rpartition(":")[0].strip("[]"))  # some add the port
+    host = _read_address(last) or _read_address(last.rpartition(":")[0].strip("[]"))  # some proxies add the port
     if host is None:
         return ""
-    return f"ipv4:{host}" if isinstance(host, IPv4Address) else host.packed[:8].hex()  # as `find_address` has it
+    return f"ipv4:{host}" if isinstance(host, IPv4Address) else host.packed[:8].hex()  # the form of `find_address`
 
 
 def _read_address(text: str) -> IPv4Address | IPv6Address | None:
-    # A header may be as long as all metadata of a call: what is so long is no address, and takes no memory here.
+    # A header can be as long as the limit of all metadata. Longer text is not an address and must not fill the cache.
     return _parse_address(text) if len(text) <= _MAX_ADDRESS_CHARACTERS else None
 
 
-@lru_cache(maxsize=8192)  # behind a proxy each call has two of them, which took 5 to 12 microseconds
+@lru_cache(maxsize=8192)  # behind a proxy each call parses two addresses, which took 5 to 12 us without a cache
 def _parse_address(text: str) -> IPv4Address | IPv6Address | None:
     try:
         address = ip_address(text)

@@ -1,10 +1,10 @@
-"""Which calls are given up: how long each may make no progress, and which make room for addresses that have nothing.
+"""Stall timeouts: the choice of calls to abort because they make no progress or hold memory that others need.
 
-- A call has the most time without progress while no call waits.
-- While calls wait, two kinds of addresses have less time for all of their calls: those with more than their fair part,
-  and those with a waiting call. So a client cannot have the calls of a moderate address given up.
-- An address keeps its last call: it is no worse than those that wait.
-- Nothing here changes a call or asks a clock; all of it is called under the lock of the engine.
+- While no call waits, a call may make no progress for the full stall timeout.
+- While calls wait, a shorter timeout applies to two kinds of addresses: those that hold more than their fair share, and
+  those that have a waiting call. A client therefore cannot cause the abort of calls of an address with moderate use.
+- The last call of an address is never aborted to make room for others, because it holds no more than they want.
+- These functions do not change calls or read a clock. The engine calls them under its lock.
 """
 
 from collections import Counter
@@ -17,22 +17,22 @@ from tensor_reshape.server.config import Config
 from tensor_reshape.server.engine.lifecycle import WAITS, Lifecycle
 
 MIN_PRESSURE_SECONDS = 2.0
-"""The least that a call may make no progress, or wait, while others wait."""
+"""Shortest timeout, in seconds, of a call without progress, or of a waiting call, while others wait."""
 
 MIN_BYTES_PER_SECOND = 8 * 1024 * 1024
-"""The pace at which the largest message must arrive while others wait."""
+"""Rate at which the largest message must arrive while others wait."""
 
 SHORT_SECONDS = 0.05
-"""The least that a call may make no progress where addresses wait that have nothing."""
+"""Shortest timeout, in seconds, while addresses wait that hold nothing."""
 
 
 class Patience(NamedTuple):
-    """How long calls may make no progress.
+    """The timeouts of calls without progress.
 
     Attributes:
-        stall_timeout_seconds: while no call waits.
-        pressure_seconds: while others wait: the largest message can arrive within that at a moderate pace.
-        wait_seconds: of a call that waits for this server.
+        stall_timeout_seconds: timeout while no call waits.
+        pressure_seconds: timeout while others wait. The largest message can arrive within it at a moderate rate.
+        wait_seconds: timeout of a call that waits for this server.
     """
 
     stall_timeout_seconds: float
@@ -41,13 +41,13 @@ class Patience(NamedTuple):
 
     @classmethod
     def of(cls, config: Config) -> "Patience":
-        """Returns that of a server."""
+        """Returns the timeouts that follow from the configuration of a server."""
         pace_seconds = config.max_message_bytes / MIN_BYTES_PER_SECOND
         pressure_seconds = min(config.stall_timeout_seconds, max(MIN_PRESSURE_SECONDS, pace_seconds))
         return cls(config.stall_timeout_seconds, pressure_seconds, pressure_seconds)
 
     def find_limit(self, life: Lifecycle, *, is_pressed: bool) -> float:
-        """Returns how long a call may make no progress; pressed are those of addresses that keep others waiting."""
+        """Returns the timeout of a call. `is_pressed` is True for addresses that have the shorter timeout."""
         if not is_pressed:
             return self.stall_timeout_seconds
         return self.wait_seconds if life.state in WAITS else self.pressure_seconds
@@ -56,14 +56,14 @@ class Patience(NamedTuple):
 def find_stalled(
     lives: Collection[Lifecycle], patience: Patience, now: float, newcomers: int, is_greedy: Callable[[str], bool]
 ) -> dict[Lifecycle, float]:
-    """Returns the calls to be given up, and after how many seconds without progress.
+    """Returns the calls to abort, each with the timeout in seconds that it exceeded.
 
     Args:
         lives: all calls.
-        patience: how long calls may make no progress.
-        now: by the clock of the engine.
-        newcomers: how many addresses wait for room to receive that have nothing.
-        is_greedy: whether an address has more than its fair part of what others wait for.
+        patience: the timeouts.
+        now: the time by the engine's clock.
+        newcomers: number of addresses that hold nothing and wait for memory to receive.
+        is_greedy: returns whether an address holds more than its fair share of something that others wait for.
     """
     waiting = {life.source.address for life in lives if life.claim}
     pressed = waiting | {address for address in {life.source.address for life in lives} if is_greedy(address)}
@@ -79,13 +79,13 @@ def find_stalled(
 
 
 def choose_victims(lives: Collection[Lifecycle], wanted: int, before: float) -> list[Lifecycle]:
-    """Returns the calls that make room for addresses which wait and have nothing: those that have most pay.
+    """Returns the calls to abort for waiting addresses that hold nothing. Addresses with the most silent calls lose.
 
     Args:
         lives: all calls.
-        wanted: how many addresses wait so.
-        before: a call is no victim in its first moments, within which a small message has arrived: it must have been
-            silent since before this time.
+        wanted: number of such addresses.
+        before: only calls without progress since before this time are chosen. A small message arrives within
+            `SHORT_SECONDS`, so younger calls are spared.
     """
     if not wanted:
         return []
@@ -100,16 +100,16 @@ def choose_victims(lives: Collection[Lifecycle], wanted: int, before: float) -> 
 
 
 def refuse_busy(message: str) -> LimitError:
-    """Returns the refusal of a call for which there is no room."""
+    """Returns the SERVER_BUSY error."""
     return LimitError.of(Reason.SERVER_BUSY, message)
 
 
 def refuse_waiting(seconds: float) -> LimitError:
-    """Returns that of a call which this server has kept waiting."""
-    return refuse_busy(f"the call has waited for {seconds} seconds, and this server still has no room for it")
+    """Returns the error of a call that has waited too long for this server."""
+    return refuse_busy(f"the call has waited {seconds} seconds for memory or a thread of this server; retry later")
 
 
 def refuse_stalled(seconds: float) -> LimitError:
-    """Returns that of a call whose caller has kept it waiting."""
+    """Returns the error of a call whose client made no progress."""
     message = f"the call has made no progress for {seconds} seconds"
     return LimitError.of(Reason.STALLED, message, seconds=seconds)

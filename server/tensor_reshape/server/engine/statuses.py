@@ -1,7 +1,7 @@
-"""What a call ends with when it does not end with a response.
+"""The status of a call that fails.
 
-A refusal is sent to the caller in full, but nothing of a bug: the text of an unexpected exception may hold secrets.
-Every bad end has the request's id, which is in the log too.
+The client receives a rejection in full, but no detail of a bug, because the text of an unexpected exception may contain
+secrets. Every failed call returns its request id, which is also in the log.
 """
 
 import logging
@@ -15,24 +15,24 @@ from tensor_reshape.server.engine.lifecycle import Ending
 from tensor_reshape.wire.status import Status, encode_refusal
 
 INTERNAL = grpc.StatusCode.INTERNAL.name
-"""The code that a bug ends a call with."""
+"""The status code of a bug."""
 
 INTERNAL_ERROR = "internal error"
-"""All that a caller is told of a bug: the rest is in the server's log."""
+"""The status message of every bug. The details are in the server's log."""
 
 OK = Ending("OK")
-"""A good end."""
+"""Success."""
 
 _LOGGER = logging.getLogger(__name__)
 
 
 class End(NamedTuple):
-    """A bad end.
+    """The end of a failed call.
 
     Attributes:
-        status: what the caller is told.
-        ending: what observers are.
-        field: the field to blame; empty where none is.
+        status: the status for the client.
+        ending: the result for observers.
+        field: the field at fault; empty if there is none.
     """
 
     status: Status
@@ -41,22 +41,23 @@ class End(NamedTuple):
 
 
 class StatusError(Exception):
-    """A call ends with a status of its protocol, which is none of the reasons of this service.
+    """Ends a call with a status that has no reason of this service, for example of the health protocol.
 
     Attributes:
-        status: what the caller is told.
+        status: the status for the client.
     """
 
     def __init__(self, status: Status) -> None:
-        """Takes the status."""
+        """Keeps the status."""
         super().__init__(status.details)
         self.status = status
 
 
 def choose_end(error: Exception, head: CallHead) -> End:
-    """Returns how a call ends whose work raised `error`.
+    """Returns the end of a call whose work raised `error`.
 
-    A refusal says all; a bug's traceback is logged; where memory ran out, the call may be made again later.
+    A `ReshapeError` is returned in full. A `MemoryError` becomes SERVER_BUSY. Any other exception is a bug, which is
+    logged with its traceback.
     """
     if isinstance(error, StatusError):
         return complete_end(error.status, head)
@@ -72,31 +73,31 @@ def choose_end(error: Exception, head: CallHead) -> End:
 
 
 def complete_end(status: Status, head: CallHead, reason: str = "", field: str = "") -> End:
-    """Returns a bad end with what else the caller is told: the id of its request, and what gates have added."""
+    """Returns the end of a failed call, with the request id and the trailing metadata of the gates."""
     head.tell_request_id()
     told = status._replace(trailing_metadata=(*status.trailing_metadata, *head.trailing))
     return End(told, Ending(status.code.name, reason), field)
 
 
 STOPPING = Status(grpc.StatusCode.UNAVAILABLE, "the server stops", ())
-"""What ends a call that would stay open as long as the server: no failure, and no line of the log."""
+"""The status of a call that stays open until the server stops, such as a health watch. It is not logged."""
 
 
 def find_good_status(head: CallHead | None) -> Status | None:
-    """Returns what a call ends with when it ends well; None: no more than that it does."""
+    """Returns the status of a successful call if it has trailing metadata, otherwise None."""
     return Status(grpc.StatusCode.OK, "", head.trailing) if head is not None and head.trailing else None
 
 
 def refuse_empty_call() -> InvalidRequestError:
-    """Returns the refusal of a unary call without a message."""
+    """Returns the error of a unary call without a message."""
     return InvalidRequestError.of(Reason.MESSAGE_MALFORMED, "the call has no message")
 
 
 def refuse_large_message() -> LimitError:
-    """Returns the refusal of a message above the limit: gRPC's core has told the caller, in words of its own."""
+    """Returns the error of a message above the limit, for the log. gRPC's core has already sent its own error."""
     return LimitError.of(Reason.MESSAGE_TOO_LARGE, "a message of the call is larger than --max-message-bytes")
 
 
 def _name(head: CallHead) -> dict[str, str]:
-    """Returns what a line of the log names a call by."""
+    """Returns the fields that identify a call in the log."""
     return {"method": head.method, "request_id": head.request_id}

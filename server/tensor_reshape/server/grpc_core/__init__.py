@@ -1,6 +1,6 @@
-"""The seam to gRPC: the only package that uses parts of grpcio which are not public.
+"""The server on gRPC's core. Only this package uses parts of grpcio that are not public.
 
-- `binding` lists those parts once, and says with which releases of grpcio they were tested.
-- `calls` is one call, `servers` the thread that receives calls, `probes` the call that shows that both work here.
-- Nothing above this package names a part of `grpc._cython`. If the seam cannot be used, `stock` serves.
+- `binding` lists these parts and the tested releases of grpcio.
+- `calls` is one call, `servers` is the thread that receives calls, and `probes` makes a test call.
+- No other package names a part of `grpc._cython`. If this package cannot be used, the fallback server is.
 """

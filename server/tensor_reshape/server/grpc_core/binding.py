@@ -1,7 +1,7 @@
-"""The parts of grpcio that are not public, and the releases of grpcio with which they were tested.
+"""The private parts of grpcio that this package uses, and the tested releases of grpcio.
 
-All of them are in `grpc._cython.cygrpc`, the binding on which grpcio's own server stands, except the attribute
-`_credentials` of `grpc.ServerCredentials`. `load` checks the names of the binding before they are used.
+All of them are in `grpc._cython.cygrpc`, which grpcio's own server also uses, except the attribute `_credentials` of
+`grpc.ServerCredentials`. `load` checks that the names exist before they are used.
 """
 
 from typing import Any
@@ -9,7 +9,7 @@ from typing import Any
 import grpc
 
 FIRST_RELEASE, NEXT_RELEASE = (1, 80), (1, 86)
-"""The releases that were tested: from the first one on, below the second. `pyproject.toml` has the same bounds."""
+"""The first tested release, and the first release that is not tested. `pyproject.toml` has the same bounds."""
 
 NAMES = (
     "CompletionQueue",
@@ -26,14 +26,14 @@ NAMES = (
 
 
 class SeamError(Exception):
-    """The installed grpcio cannot be served with by this package; the text says why."""
+    """This package cannot serve with the installed grpcio. The message says why."""
 
 
 def load() -> Any:  # a module without types
     """Returns grpcio's binding.
 
     Raises:
-        SeamError: the installed grpcio was not tested, or lacks a name.
+        SeamError: the installed release of grpcio is not tested, or a name is missing.
     """
     check_release(grpc.__version__)
     try:
@@ -50,10 +50,10 @@ def load() -> Any:  # a module without types
 
 
 def check_release(version: str) -> None:
-    """Checks that a release of grpcio was tested.
+    """Checks that a release of grpcio is tested.
 
     Raises:
-        SeamError: it was not.
+        SeamError: the release is not tested.
     """
     try:
         release = tuple(int(part) for part in version.split(".")[:2])

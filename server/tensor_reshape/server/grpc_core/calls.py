@@ -1,13 +1,13 @@
-"""One call of gRPC's core: receive a message, send one, end, cancel.
+"""One call of gRPC's core: receive a message, send a message, finish, cancel.
 
-- A subclass says what happens: `begin`, `on_message`, `on_sent` and `on_over` come on the thread that receives calls,
-  one at a time. An exception that left one would end that thread, and with it the server: none does.
-- The lock of a call guards what the core works on for it. Under it the core is only told to begin. It is reentrant, so
-  that a subclass can look at the state of the call and begin what follows in one step.
-- The core takes one message to send at a time, and no end while it sends one: a subclass keeps what follows until
+- Subclasses implement `begin`, `on_message`, `on_sent` and `on_over`. The receiving thread calls them one at a time. An
+  exception in one of them is caught, because it would otherwise end that thread and with it the server.
+- The lock of a call guards the operations that the core performs for it. Operations are only started under the lock. It
+  is reentrant, so that a subclass can check the state of the call and start an operation in one step.
+- The core sends one message at a time and accepts no status while it sends. A subclass keeps later messages until
   `on_sent`.
-- A call is over when its end is sent, or its caller gone, and the core works on nothing of it any more. `on_over` comes
-  then, once.
+- A call is over when its status is sent or its client is gone, and no operation is pending. `on_over` is then called
+  once.
 """
 
 import logging
@@ -24,25 +24,25 @@ from tensor_reshape.wire.status import Status
 
 _LOGGER = logging.getLogger(__name__)
 _core: Any = load()
-_RLock = type(threading.RLock())  # threading's function of that name is one of Python's: it takes its time
+_RLock = type(threading.RLock())  # faster than `threading.RLock`, which is a Python function
 _NO_FLAGS = 0
 _OK_CODE = 0
 
 
 class NewCall:
-    """What the core hands over of a call that begins.
+    """A new call as the core delivers it.
 
     Attributes:
-        call: the core's own.
-        method: its name, in full, as the core has it.
-        metadata: what the caller has sent.
-        peer: the name of the connection, as gRPC gives it.
+        call: the core's call object.
+        method: the full method path as bytes.
+        metadata: the metadata that the client sent.
+        peer: gRPC's name of the connection.
     """
 
     __slots__ = ("call", "metadata", "method", "peer")
 
     def __init__(self, event: Any) -> None:
-        """Takes it from the event that says so."""
+        """Reads the event of a new call."""
         self.call: Any = event.call
         self.method: bytes = event.call_details.method
         self.metadata: Metadata = event.invocation_metadata
@@ -53,30 +53,30 @@ class Call(ABC):
     """One call.
 
     Attributes:
-        method: its name, in full.
-        peer: the name of the connection, as gRPC gives it.
-        is_gone: whether the caller was gone before the end was sent; known when the call is over.
-        is_sending: whether the core has a message that has not gone yet; changed with the lock.
-        is_ended: whether the end is on its way; changed with the lock.
-        is_refused: whether the core has refused a message above the limit; it has told the caller so.
+        method: the full method path.
+        peer: gRPC's name of the connection.
+        is_gone: whether the client was gone before the status was sent; final when the call is over.
+        is_sending: whether the core is sending a message; changed under the lock.
+        is_ended: whether the status has been given to the core; changed under the lock.
+        is_refused: whether the core rejected a message above the limit, with its own error.
     """
 
-    # Where a call begins: of the class, so that a call which gets no further has none of these to set.
+    # Defaults are attributes of the class, so that a call which is rejected at once need not set them.
     is_gone = False
     is_sending = False
     is_ended = False
     is_refused = False
-    _due = 0  # how many batches of operations the core works on
-    _is_watched = False  # whether the core was asked to tell when the caller goes; it takes that once
+    _due = 0  # number of pending batches of operations
+    _is_watched = False  # whether the operation that reports a disconnect was started; the core accepts it once
     _has_begun_answer = False  # whether initial metadata was sent
-    _sent_bytes = 0  # of the message that the core sends
+    _sent_bytes = 0  # size of the message that the core is sending
     _head: CallHead | None = None
 
     def __init__(self, method: str, new: NewCall) -> None:
-        """Takes over a call that nothing has been begun for.
+        """Takes a new call, for which no operation has been started.
 
         Args:
-            method: its name, in full.
+            method: the full method path.
             new: the call.
         """
         self.method = method
@@ -87,7 +87,7 @@ class Call(ABC):
 
     @property
     def head(self) -> CallHead:
-        """What is known of the call at its beginning: made when it is asked for, and the same for all who ask."""
+        """The head of the call, made on first use."""
         with self.lock:
             if self._head is None:
                 self._head = CallHead(self.method, self._metadata)
@@ -96,25 +96,25 @@ class Call(ABC):
 
     @property
     def is_active(self) -> bool:
-        """Whether something can still be sent."""
+        """Whether messages or a status can still be sent."""
         return not (self.is_ended or self.is_gone)
 
     def watch(self) -> None:
-        """Has the core tell when the caller goes, also while no message is awaited. From any thread."""
+        """Makes the core report a disconnect also while no message is awaited. Any thread may call this."""
         with self.lock:
             if not self._is_watched:
                 self._start((_core.ReceiveCloseOnServerOperation(_NO_FLAGS),), self._closed)
                 self._is_watched = True
 
     def receive(self) -> None:
-        """Has the core receive a message; `on_message` follows. Nothing where the call is over. From any thread."""
+        """Starts to receive a message; `on_message` follows. Does nothing if the call is over. For any thread."""
         with self.lock:
             if not (self.is_ended or self.is_gone):
                 self._call.start_server_batch((_core.ReceiveMessageOperation(_NO_FLAGS),), self._received)
-                self._due += 1  # only now: a batch that cannot be started raises, and nothing is due then
+                self._due += 1  # after the start, because a batch that cannot be started raises and is not pending
 
     def send(self, message: bytes) -> None:
-        """Sends a message while none is being sent; `on_sent` follows. With the lock, and while the call is active."""
+        """Sends a message; `on_sent` follows. Requires the lock, an active call, and no message being sent."""
         operations = [_core.SendMessageOperation(message, _NO_FLAGS)]
         if not self._has_begun_answer:
             operations.append(_core.SendInitialMetadataOperation(None, _NO_FLAGS))
@@ -123,11 +123,11 @@ class Call(ABC):
         self.is_sending = self._has_begun_answer = True
 
     def finish(self, status: Status | None = None, response: bytes | None = None) -> None:
-        """Ends the call, unless it has ended; to be called while no message is being sent. From any thread.
+        """Ends the call, unless it has ended. Call this while no message is being sent; any thread may.
 
         Args:
-            status: of a bad end, or of a good one with trailing metadata; None: of a good one without.
-            response: what is sent with the status, in one batch: the one answer of a unary call.
+            status: the status; None: OK without trailing metadata.
+            response: the response of a unary call, which is sent in the same batch as the status.
         """
         operations = [
             _core.SendStatusFromServerOperation(None, _OK_CODE, b"", _NO_FLAGS)
@@ -142,7 +142,7 @@ class Call(ABC):
             if response is not None:
                 operations.append(_core.SendMessageOperation(response, _NO_FLAGS))
             react = self._ended
-            if not self._is_watched:  # in the same batch: one event less; last, where `_closed` looks for it
+            if not self._is_watched:  # the same batch saves an event; `_closed` expects it to be the last operation
                 operations.append(_core.ReceiveCloseOnServerOperation(_NO_FLAGS))
                 react = self._closed
             self._call.start_server_batch(operations, react)
@@ -150,27 +150,27 @@ class Call(ABC):
             self._is_watched = self.is_ended = True
 
     def cancel(self) -> None:
-        """Ends the call at once, whatever is under way. From any thread."""
+        """Cancels the call at once, whatever it is doing. Any thread may call this."""
         self._call.cancel()
-        self.watch()  # the core tells of the cancellation; nothing else may be under way
+        self.watch()  # otherwise no pending operation might report the cancellation
 
     @abstractmethod
     def begin(self) -> None:
-        """Does the first thing: comes once, before all others. Where nothing is begun, the call is never over."""
+        """Starts the first operation; called once, before the other methods. Without one the call is never over."""
 
     @abstractmethod
     def on_message(self, raw: bytes | None) -> None:
-        """Takes a message; None at the end of the caller's side, and also just before the core says that it is gone."""
+        """Handles a message; None if the client has half-closed the call, or is about to be reported as gone."""
 
     def on_sent(self, size: int) -> None:  # noqa: B027 - a call that sends one message has nothing to do
-        """Hears that a message of that size has gone: the next one may be sent."""
+        """Called when a message of `size` bytes was sent, so that the next one may be."""
 
     @abstractmethod
     def on_over(self) -> None:
-        """Hears that the call is over."""
+        """Called when the call is over."""
 
     def on_bug(self, error: Exception) -> None:
-        """Takes an exception of one of these, and ends the call; raises nothing."""
+        """Handles an exception of one of these methods by cancelling the call; raises nothing."""
         self._report(error)
         try:
             self.cancel()
@@ -178,7 +178,7 @@ class Call(ABC):
             self._report(failure)
 
     def _report(self, error: Exception) -> None:
-        """Logs a bug; raises nothing: an exception would end the thread that receives every call."""
+        """Logs a bug; raises nothing, because an exception would end the receiving thread."""
         with suppress(Exception):
             self._log_bug(error)
 
@@ -186,17 +186,17 @@ class Call(ABC):
         _LOGGER.error("bug", exc_info=error, extra={"method": self.method, "request_id": self.head.request_id})
 
     def _start(self, operations: Sequence[Any], react: Callable[[Any], bool]) -> None:
-        """Has the core do `operations`, and `react` when they are done; with the lock."""
+        """Starts a batch of operations; `react` is called when they are done. Requires the lock."""
         self._call.start_server_batch(operations, react)
-        self._due += 1  # only now: a batch that cannot be started raises, and nothing is due then
+        self._due += 1  # after the start, because a batch that cannot be started raises and is not pending
 
     def _received(self, event: Any) -> bool:
-        self.is_refused = not event.success  # where the caller has reset the call, or is gone, this succeeds
+        self.is_refused = not event.success  # a reset or a disconnect also counts as success here
         try:
             self.on_message(event.batch_operations[0].message())
         except Exception as error:  # noqa: BLE001 - it would end the thread that receives every call
             self.on_bug(error)
-        return self._settle()  # only now: what `on_message` has started keeps the call from being over
+        return self._settle()  # last, because operations that `on_message` has started keep the call open
 
     def _sent(self, event: Any) -> bool:
         del event
@@ -219,7 +219,7 @@ class Call(ABC):
         return self._settle()
 
     def _settle(self) -> bool:
-        """Notes that a batch is done; returns whether the call is over, for the loop of `servers`."""
+        """Records that a batch is done. Returns whether the call is over, for the loop of `servers`."""
         with self.lock:
             self._due -= 1
             if self._due or not (self.is_ended or self.is_gone):
@@ -232,7 +232,7 @@ class Call(ABC):
 
 
 def _read_tls(call: Any) -> Mapping[str, Sequence[bytes]]:
-    """Returns what TLS knows of the caller, by the names of gRPC's `auth_context`."""
+    """Returns gRPC's `auth_context` of a call: the TLS properties of its client."""
     return {str(key, "ascii", "replace"): values for key, values in (_core.auth_context(call) or {}).items()}
 
 

@@ -1,4 +1,4 @@
-"""Whether the seam can serve in this process: asked once, by a real call, before anything else uses it."""
+"""A test call through this package, made once before the server uses it."""
 
 import inspect
 import secrets
@@ -21,32 +21,32 @@ _OPTIONS = (("grpc.so_reuseport", 0), ("grpc.enable_http_proxy", 0))
 
 @cache
 def find_obstacle() -> str:
-    """Returns why the seam cannot serve in this process; empty where it can."""
+    """Returns why this package cannot serve in this process; empty if it can."""
     if inspect.unwrap(grpc.server) is not grpc.server or grpc.server.__module__ != "grpc":
-        return "grpc.server was replaced, as an instrumentation does, so that interceptors see its calls"
+        return "grpc.server was replaced, for example by an instrumentation whose interceptors must see all calls"
     try:
         load()
         _make_call()
     except SeamError as error:
         return str(error)
-    except Exception as error:  # noqa: BLE001 - whatever it is, the seam cannot be used
+    except Exception as error:  # noqa: BLE001 - with any exception, this package cannot be used
         return f"a call through grpcio {grpc.__version__} failed: {type(error).__name__}"
     return ""
 
 
 def _make_call() -> None:
-    """Makes a call with metadata, a message, an answer and a status over a socket of this process.
+    """Makes a call with metadata, a message, a response and a status over a socket of this process.
 
     Raises:
         SeamError: the call did not arrive as it was made.
     """
-    from tensor_reshape.server.grpc_core.calls import Call  # noqa: PLC0415 - not before `load` has looked
+    from tensor_reshape.server.grpc_core.calls import Call  # noqa: PLC0415 - only after `load` has checked the names
     from tensor_reshape.server.grpc_core.servers import Server  # noqa: PLC0415
 
     over = Event()
 
     class _Echo(Call):
-        """Answers a message with itself."""
+        """Returns the request message."""
 
         def begin(self) -> None:
             self.receive()
@@ -65,13 +65,13 @@ def _make_call() -> None:
                 over.set()
 
     server = Server({_METHOD: partial(_Echo, _METHOD)}, _Echo, lambda _new: Source("", ""), _OPTIONS)
-    # Linux has names for sockets that are no files: whoever looks for the server's port cannot take this one for it.
+    # On Linux an abstract unix socket has no file or port that another program could mistake for the server's.
     place = f"unix-abstract:{secrets.token_hex(_NAME_BYTES)}" if sys.platform == "linux" else "127.0.0.1:0"
     port = server.add_port(place, None)
     address = place if place.startswith("unix") else f"127.0.0.1:{port}"
     server.start()
     try:
-        # The original function, without any instrumentation around it: the call is nobody's, and belongs in no trace.
+        # The original function without instrumentation, because the test call must not appear in a trace.
         with inspect.unwrap(grpc.insecure_channel)(address, options=_OPTIONS) as channel:
             ask: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(_METHOD)
             answer = ask(_MESSAGE, metadata=(_PAIR,), timeout=_SECONDS, wait_for_ready=True)

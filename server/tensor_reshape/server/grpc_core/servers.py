@@ -1,9 +1,9 @@
 """A server of gRPC's core, and the thread that receives its calls.
 
-The core hands over as many calls as it is asked for, in the order in which they came; all others wait in that order. If
-the core were asked for one at a time, a call would wait behind all calls that another client has begun: 16 connections
-with 60 small calls each kept all others waiting for 0.6 s. So the core is asked for `ASKED_CALLS`. If it hands over
-many in a row, they are queued by caller: to queue a call costs a small part of what it costs to serve it.
+The core delivers as many calls as the server has requested, in order of arrival, and keeps the others. If the server
+requested one call at a time, a call would wait for all calls that another client has begun: 16 connections with 60
+small calls each made others wait 0.6 s. The server therefore requests `ASKED_CALLS`. If many calls arrive in a row, it
+queues them by client. Queueing a call costs a small fraction of serving it.
 """
 
 import logging
@@ -22,43 +22,44 @@ from tensor_reshape.server.grpc_core.binding import load
 from tensor_reshape.server.grpc_core.calls import Call, NewCall
 
 Make: TypeAlias = Callable[[NewCall], Call]
-"""Makes a call, which is begun then. If it raises, for want of memory for example, the call is cancelled."""
+"""Makes a call object, which is then begun. If it raises, for example a MemoryError, the call is cancelled."""
 
 FindSource: TypeAlias = Callable[[NewCall], Source]
-"""Returns whose call it is: the address of the caller, and its connection."""
+"""Returns the address and connection of the client of a call."""
 
 ASKED_CALLS = 1024
-"""How many calls the core is asked for, less those that are queued: above as many, the others wait in the core."""
+"""Number of calls that are requested from the core or queued here. Further calls wait in the core."""
 
 QUEUE_AFTER = 8
-"""How many calls are begun as they come, after each time that no event waited; from then on they are queued.
+"""Number of calls that begin at once after a moment without events. Further calls are queued.
 
-To queue a call takes one poll more, a tenth of what a small call costs. The number of running calls is not a measure,
-because watches and idle streams run for as long as their client is there.
+Queueing a call costs one more poll, a tenth of the cost of a small call. The number of running calls is not a suitable
+measure, because watches and idle streams stay open as long as their client.
 """
 
 _EVENTS_PER_CALL = 2
-# Events of calls under way after which a queued call is begun, where there is always another event. A small call has
-# two, so as many are begun as end, and the core need not be asked in vain; with none left, one is begun in any case.
+# While events arrive all the time, a queued call begins after this number of events of running calls. A small call has
+# two events, so calls begin at the rate at which they end. If no event is pending, a queued call begins in any case.
 
 _LOGGER = logging.getLogger(__name__)
-_TURN_SECONDS = 1.0  # how often the thread makes a turn at least
+_TURN_SECONDS = 1.0  # longest time between two turns of the thread
 _core: Any = load()
 
 
 class _Tag(Enum):
-    """What the events are for that belong to no call."""
+    """The tags of events that do not belong to a call."""
 
     NEW_CALL = auto()
     SHUTDOWN = auto()
 
 
 class Server:
-    """A server; it is bound by `add_port`, and serves from `start` on.
+    """A server. Bind it with `add_port`, then call `start`.
 
     Attributes:
-        turns: how many events the receiving thread has seen, timeouts of a second included; no other thread writes it.
-        on_unknown: called with the name of a method that is called and has no route; must not raise.
+        turns: number of events that the receiving thread has processed, including one-second timeouts. Only that thread
+            writes it.
+        on_unknown: called with the name of a called method that has no route; must not raise.
     """
 
     def __init__(
@@ -68,17 +69,17 @@ class Server:
         find_source: FindSource,
         options: Sequence[tuple[str, int]],
     ) -> None:
-        """Makes a server that listens nowhere yet.
+        """Makes a server that does not listen yet.
 
         Args:
-            routes: what makes a call, by the full name of its method.
-            unknown: makes the call of a method that has no route.
-            find_source: returns whose call it is, if calls are queued.
+            routes: the function that makes a call, by full method path.
+            unknown: makes the call of a method without a route.
+            find_source: returns the client of a call that is queued.
             options: channel arguments of gRPC's core.
         """
         self.turns = 0
         self.on_unknown: Callable[[str], None] = lambda _name: None
-        self._routes = {name.encode(): route for name, route in routes.items()}  # by bytes: so the core has it
+        self._routes = {name.encode(): route for name, route in routes.items()}  # the core has method paths as bytes
         self._unknown = unknown
         self._find_source = find_source
         self._completions = _core.CompletionQueue()
@@ -86,32 +87,32 @@ class Server:
         self._server.register_completion_queue(self._completions)
         self._thread = threading.Thread(target=self._serve, name="serve", daemon=True)
         self._over = threading.Event()
-        self._lock = threading.Lock()  # guards the next line, so that no call is asked for once it is set, and the end
+        self._lock = threading.Lock()  # guards `_is_stopping`, after which no call is requested, and the destruction
         self._is_stopping = False
-        # What follows is touched by the thread that receives calls alone.
-        self._calls: set[Call] = set()  # that have been begun and are not over
+        # Only the receiving thread uses the following attributes.
+        self._calls: set[Call] = set()  # calls that have begun and are not over
         self._queue: FairQueue[NewCall] = FairQueue()
-        self._asked = 0  # calls that the core was asked for, and has not handed over
-        self._unqueued = 0  # calls that were begun as they came, since no event waited
-        self._events = 0  # of calls under way, since one of the queue was begun
+        self._asked = 0  # calls that are requested from the core and not delivered yet
+        self._unqueued = 0  # calls that began without queueing since the last moment without events
+        self._events = 0  # events of running calls since the last queued call began
         self._is_shut = False
 
     def add_port(self, address: str, credentials: grpc.ServerCredentials | None) -> int:
-        """Binds an address, and returns its port.
+        """Binds an address and returns its port.
 
         Raises:
-            RuntimeError: it cannot be bound.
+            RuntimeError: the address cannot be bound.
         """
         inner: Any = credentials
         security = () if credentials is None else (inner._credentials,)
         port = int(self._server.add_http2_port(address.encode(), *security))
-        if not port:  # the core says no more than that
+        if not port:  # the core gives no reason
             message = f"{address} cannot be bound"
             raise RuntimeError(message)
         return port
 
     def start(self) -> None:
-        """Starts to serve."""
+        """Starts the server."""
         self._server.start()
         for _ in range(ASKED_CALLS):
             self._ask()
@@ -119,44 +120,44 @@ class Server:
 
     @property
     def is_deaf(self) -> bool:
-        """Whether the thread that receives calls has ended although nobody has stopped the server."""
+        """Whether the receiving thread has ended although the server was not stopped."""
         return self._thread.ident is not None and not self._thread.is_alive() and not self._over.is_set()
 
     def stop(self) -> None:
-        """Stops listening, has clients leave (GOAWAY) and refuses calls; those under way go on. May be called again."""
+        """Stops listening, sends GOAWAY and rejects new calls. Running calls continue. May be called again."""
         with self._lock:
             if self._is_stopping:
                 return
             self._is_stopping = True
-            if self._thread.ident is None:  # it has never served, and the core shuts down what has been started alone
+            if self._thread.ident is None:  # never started, and the core can only shut down a server that was started
                 self._server.start()
                 self._thread.start()
             self._server.shutdown(self._completions, _Tag.SHUTDOWN)
 
     def cancel_calls(self) -> None:
-        """Cancels the calls under way of a server that stops."""
+        """Cancels the running calls of a server that is stopping."""
         with self._lock:
             if not self._over.is_set():
                 self._server.cancel_all_calls()
 
     def wait(self, seconds: float) -> bool:
-        """Awaits the end of all calls of a server that stops, for so long at most; returns whether they have ended."""
+        """Waits at most `seconds` for the end of all calls of a stopping server. Returns whether they have ended."""
         return self._over.wait(seconds)
 
     def _serve(self) -> None:
         poll = self._completions.poll
         waiting = self._queue.queues
-        # No name is kept of what was polled: an event may have the last reference to a call, which is freed with it.
+        # The event has no variable, because it may hold the last reference to a call, which would then stay alive.
         while self._process(poll(0 if waiting else time.time() + _TURN_SECONDS)):
             self.turns += 1
-        with self._lock:  # calls cannot be cancelled of a server that is being destroyed: the process would crash
+        with self._lock:  # cancelling calls of a server that is being destroyed would crash the process
             self._server.destroy()
             self._over.set()
 
     def _process(self, event: Any) -> bool:
-        """Processes what was polled; returns whether to go on."""
+        """Processes an event. Returns whether to continue."""
         tag = event.tag
-        if type(tag) is MethodType:  # of a call: first, since most events are such
+        if type(tag) is MethodType:  # an event of a call; first, because most events are
             if tag(event):
                 self._calls.discard(tag.__self__)
             self._events += 1
@@ -174,7 +175,7 @@ class Server:
     def _take_in(self, event: Any) -> None:
         """Begins a call, or queues it."""
         self._asked -= 1
-        if not event.success:  # the server stops: the core answers each request for a call so
+        if not event.success:  # the server is stopping, and the core ends each request for a call
             return
         is_queued = bool(self._unqueued >= QUEUE_AFTER or self._queue.queues)
         try:
@@ -196,7 +197,7 @@ class Server:
             self._begin(self._queue.pop())
 
     def _begin(self, new: NewCall) -> None:
-        """Begins a call, and asks the core for another."""
+        """Begins a call and requests another one from the core."""
         make = self._routes.get(new.method)
         try:
             call = make(new) if make is not None else self._make_unknown(str(new.method, "utf8", "replace"), new)

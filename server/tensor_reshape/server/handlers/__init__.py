@@ -1,1 +1,1 @@
-"""What serves the calls of the service on gRPC's core: `calls` performs what the engine decides."""
+"""Handlers of calls on gRPC's core: `calls` performs the effects that the engine returns."""

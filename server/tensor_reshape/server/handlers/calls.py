@@ -1,8 +1,7 @@
-"""Calls of the service: the engine decides, and what it decides is performed here, on calls of gRPC's core.
+"""The handlers of the service's calls: they report events to the engine and perform its effects on gRPC's core.
 
-Small unary calls are answered on the thread that received them, streams whenever a message arrives. What takes long is
-left to a thread for such work, so that the thread that receives calls never works for long. No lock of a call is held
-while the engine is called.
+The receiving thread processes small unary calls and short stream messages itself. Long work runs on a worker thread, so
+that the receiving thread is never busy for long. The lock of a call is never held while the engine is called.
 """
 
 from abc import abstractmethod
@@ -27,23 +26,23 @@ from tensor_reshape.server.service.method_tables import Method, StreamMethod, Wa
 from tensor_reshape.server.service.works import FindWork, Work
 from tensor_reshape.wire.status import Status
 
-# Every small call asks for them: to look up a member of an Enum takes its time.
+# Every small call needs them, and looking up a member of an Enum is slow.
 _RECEIVING, _TENSORS = State.RECEIVING, Work.TENSORS
-_BUG = Ending("CANCELLED", "INTERNAL_ERROR")  # of what talks to the core: there is nothing left to answer with
+_BUG = Ending("CANCELLED", "INTERNAL_ERROR")  # after a bug in the handler itself no status can be sent
 
 
 class ServiceCall(Call):
-    """What all calls of a service have: a life in the engine, and a thread where work takes long."""
+    """The common part of all handlers: the call's `Lifecycle` in the engine, and worker threads for long work."""
 
-    # The work that this message makes: of the class, since most calls have none.
-    _work = _TENSORS
-    _good: Status | None = None  # what a good end is told with; likewise
-    _message: bytes | None = None  # that waits for a thread
-    _has_closed = False  # whether the caller's side has ended where a message was due: or is gone, which is known later
-    _unlogged: tuple[Ending, str] | None = None  # a refusal because of that, and the field to blame
+    # Defaults are attributes of the class, because most calls never set them.
+    _work = _TENSORS  # the kind of work of the message
+    _good: Status | None = None  # the status of success, if it has trailing metadata
+    _message: bytes | None = None  # the message that waits for a thread
+    _has_closed = False  # whether the client half-closed the call before a message, or is gone, which is known later
+    _unlogged: tuple[Ending, str] | None = None  # the error because of that, and the field at fault
 
     def __init__(self, service: Service, method: Method | StreamMethod | WatchMethod, new: NewCall) -> None:
-        """Idle until `begin`."""
+        """Makes the handler; `begin` follows."""
         Call.__init__(self, method.name, new)
         self._service = service
         self._engine = service.engine
@@ -52,7 +51,7 @@ class ServiceCall(Call):
         self._life = Lifecycle(self, method.name)
 
     def begin(self) -> None:
-        """Enters the call, and has it receive its message when there is room; see `Call`."""
+        """Enters the call, which receives its message as soon as there is memory; see `Call`."""
         life = self._life
         try:
             if self._engine.wants_heads:
@@ -61,7 +60,7 @@ class ServiceCall(Call):
             if life.head is not None:
                 self._good = find_good_status(life.head)
             if life.state is not _RECEIVING:
-                self.watch()  # it waits for room: nothing else would tell that its caller goes
+                self.watch()  # while the call waits for memory, nothing else reports a disconnect
             self._perform(effects)
         except ReshapeError as error:
             self._refuse(error)
@@ -70,26 +69,26 @@ class ServiceCall(Call):
     """Receives a message; see `ServedCall`."""
 
     def start_send(self) -> None:
-        """Does nothing: the answer of a unary call goes with its end; see `ServedCall`."""
+        """Does nothing: the response of a unary call is sent with its status; see `ServedCall`."""
 
     def start_work(self) -> None:
-        """Has a thread answer what was received; see `ServedCall`."""
+        """Starts a worker thread on the received message; see `ServedCall`."""
         try:
-            # Not the call: its life lets go of one that is over, although this stays in the queue of the pool until a
-            # thread comes by. So the queue holds nothing that no budget counts.
+            # The queue of the pool gets the `Lifecycle`, not the call. If the call ends first, its `Lifecycle` drops
+            # the handler, so the queue never holds messages that the memory budget does not count.
             self._service.pools[self._work].submit(_work_on, self._life)
-        except RuntimeError as error:  # the pool has been shut down, or no thread can be had
+        except RuntimeError as error:  # the pool has been shut down, or the system has no thread left
             self.on_bug(error)
 
     def give_up(self, refusal: LimitError, state: State) -> None:
-        """Ends the call with a refusal, which can be sent whatever it receives; see `ServedCall`."""
+        """Ends the call with an error, which can be sent even while a message is arriving; see `ServedCall`."""
         del state
         end = choose_end(refusal, self.head)
         self._log(end.ending)
         self.finish(end.status)
 
     def drop(self, refusal: LimitError | None) -> None:
-        """Ends the call at once; see `ServedCall`."""
+        """Cancels the call at once; see `ServedCall`."""
         if refusal is not None:
             self._log(Ending(GONE.code, str(refusal.reason)))
         else:
@@ -100,20 +99,20 @@ class ServiceCall(Call):
         self.cancel()
 
     def work(self) -> None:
-        """Answers the message that waits for a thread, unless the call is over; on that thread."""
+        """Processes the queued message on a worker thread, unless the call is over."""
         raw, self._message = self._message, None
         try:
             if self._engine.take_up(self._life) and raw is not None:
                 self._answer_long(raw)
-        except Exception as error:  # noqa: BLE001 - nobody else would hear of it
+        except Exception as error:  # noqa: BLE001 - the pool would ignore it
             self.on_bug(error)
 
     def on_over(self) -> None:
-        """Gives back all that the call holds; see `Call`."""
+        """Returns everything that the call holds; see `Call`."""
         if self._unlogged is not None and not self.is_gone:
             self._log(*self._unlogged)
-        # Release first: a thread that has just taken the call up already has the message, and will report its own end.
-        # Where the core has refused a message, the caller has been told so, although the core counts it as cancelled.
+        # Release first: a thread that has just taken up the call already has the message and will report its own end.
+        # If the core rejected a message, the client got that error, although the core counts the call as cancelled.
         self._perform(self._engine.release(self._life, gone=self.is_gone and not self.is_refused))
         self._message = None
 
@@ -124,17 +123,17 @@ class ServiceCall(Call):
             self._perform(self._engine.end(self._life, _BUG).effects)
 
     def _keep(self, raw: bytes | None, find_work: FindWork) -> None:
-        """Has the message wait for a thread."""
+        """Keeps the message until a thread takes it."""
         self._message = raw
         if raw is not None:
             self._work = find_work(raw)
 
     @abstractmethod
     def _answer_long(self, raw: bytes) -> None:
-        """Answers on a thread."""
+        """Processes a message on a worker thread."""
 
     def _refuse(self, error: Exception) -> None:
-        """Ends the call with what `error` says, unless its end is decided already."""
+        """Ends the call with the status of `error`, unless its end is already decided."""
         end = choose_end(error, self.head)
         if self._decide(end.ending):
             if self._has_closed:
@@ -144,7 +143,7 @@ class ServiceCall(Call):
             self._conclude(end.status)
 
     def _decide(self, ending: Ending, size: int = 0) -> bool:
-        """Notes the end of the call; returns whether this is the first."""
+        """Reports the end of the call to the engine. Returns whether this decided it."""
         end = self._engine.end(self._life, ending, size)
         self._perform(end.effects)
         return end.is_first
@@ -153,12 +152,12 @@ class ServiceCall(Call):
         log_bad_end(self.head, ending, self._life.began, field)
 
     def _conclude(self, status: Status | None) -> None:
-        """Ends the call after what has been answered."""
+        """Ends the call after the responses that are still unsent."""
         self.finish(status)
 
 
 def _work_on(life: Lifecycle) -> None:
-    """Has a call answer its message; nothing where it is over, and its life has let go of it."""
+    """Runs `work` of a call, unless the call is over and its handler was dropped."""
     call = life.served
     if isinstance(call, ServiceCall):
         call.work()
@@ -170,30 +169,30 @@ class UnaryCall(ServiceCall):
     _served: Method
 
     def on_message(self, raw: bytes | None) -> None:
-        """Answers a small message, and leaves another to a thread; see `Call`."""
+        """Processes a small message, and queues any other for a thread; see `Call`."""
         size = None if raw is None else len(raw)
         self._has_closed = raw is None and not self.is_refused
         try:
             response = self._answer_light(raw)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the caller is told no more than that
+        except Exception as error:  # noqa: BLE001 - any exception ends the call with a status
             if self._engine.message_received(self._life, size):
                 self._refuse(error)
             return
         if size is not None and response is not None:
             if self._life.head is not None:
                 note_answer(self._life.head, response)
-            # The life ends first: a call that was given up meanwhile has its refusal on the way, and gets no answer.
+            # The engine decides first: a call that was aborted in between already has its error, and gets no response.
             is_first, effects = self._engine.answer_at_once(self._life, size, len(response))
             self._perform(effects)
             if is_first:
                 self.finish(self._good, response)
         elif self._engine.message_received(self._life, size):
             self._keep(raw, self._served.find_work)
-            self.watch()  # no message is awaited any more, so nothing else would tell that the caller goes
+            self.watch()  # no message is awaited any more, so nothing else reports a disconnect
             self._perform(self._engine.request_work(self._life))
 
     def _answer_light(self, raw: bytes | None) -> bytes | None:
-        """Answers on the thread that received the message; None where that would take long."""
+        """Returns the response on the receiving thread; None if that would take long."""
         if raw is None:
             raise refuse_large_message() if self.is_refused else refuse_empty_call()
         return self._served.answer_light(raw)
@@ -201,7 +200,7 @@ class UnaryCall(ServiceCall):
     def _answer_long(self, raw: bytes) -> None:
         try:
             response = self._served.answer(raw, lambda: self._life.is_over)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the caller is told no more than that
+        except Exception as error:  # noqa: BLE001 - any exception ends the call with a status
             self._refuse(error)
         else:
             note_answer(self._life.head, response)
@@ -219,19 +218,19 @@ class StreamCall(ServiceCall):
     _served: StreamMethod
 
     def __init__(self, service: Service, stream: StreamMethod, new: NewCall) -> None:
-        """Idle until `begin`."""
+        """Makes the handler; `begin` follows."""
         ServiceCall.__init__(self, service, stream, new)
-        # Not a method of the call: a call and its session that hold each other would wait for the garbage collector.
+        # Not a bound method of the call: the call and its session would form a reference cycle.
         self._session = stream.open(partial(_reserve, service, self._life))
-        self._last: tuple[Status | None] | None = None  # what ends the call when all answers have gone; set once
+        self._last: tuple[Status | None] | None = None  # the status after all responses are sent; set once
 
     def begin(self) -> None:
-        """Enters the call; see `ServiceCall`. Its caller may go at any time, so that is watched from the beginning."""
+        """Enters the call and watches for a disconnect, which can happen at any time; see `ServiceCall`."""
         self.watch()
         super().begin()
 
     def on_message(self, raw: bytes | None) -> None:
-        """Answers a message, or leaves it to a thread; see `Call`."""
+        """Processes a message, or queues it for a thread; see `Call`."""
         size = None if raw is None else len(raw)
         self._has_closed = raw is None and not self.is_refused
         if not self._engine.message_received(self._life, size):
@@ -248,9 +247,9 @@ class StreamCall(ServiceCall):
 
     def _answer_long(self, raw: bytes) -> None:
         try:
-            # All at once: what the session gathers, and the messages that it makes of that, are reserved.
+            # All responses at once: memory for them, and for the data that the session collects, is reserved.
             answers = list(self._session.receive(raw))
-        except Exception as error:  # noqa: BLE001 - whatever it is, the caller is told no more than that
+        except Exception as error:  # noqa: BLE001 - any exception ends the call with a status
             self._refuse(error)
             return
         note_answer(self._life.head, *answers[:1])
@@ -258,24 +257,24 @@ class StreamCall(ServiceCall):
         self._perform(self._engine.answer(self._life, answers, moved))
 
     def start_send(self) -> None:
-        """Sends the first of the answers that are left, or the end after the last one; see `ServedCall`."""
+        """Sends the next response, or the status after the last one; see `ServedCall`."""
         with self.lock:
             if self.is_sending or not self.is_active:
-                return  # `on_sent` follows, and begins again here
+                return  # `on_sent` calls this again
             if self._life.outbox:
                 self.send(self._life.outbox.popleft())
             elif self._last:
                 self.finish(*self._last)
 
     def on_sent(self, size: int) -> None:
-        """Sends what is next; see `Call`."""
+        """Sends the next response; see `Call`."""
         self._perform(self._engine.sent(self._life, size))
         self.start_send()
 
     def _finish_session(self) -> None:
         try:
             self._session.finish()
-        except Exception as error:  # noqa: BLE001 - whatever it is, the caller is told no more than that
+        except Exception as error:  # noqa: BLE001 - any exception ends the call with a status
             self._refuse(error)
         else:
             if self._decide(OK):
@@ -287,38 +286,38 @@ class StreamCall(ServiceCall):
 
 
 class WatchCall(ServiceCall):
-    """One call that brings news: the latest goes out as soon as what was sent before has gone.
+    """One watch call: it sends the latest status as soon as the previous one has been sent.
 
-    For the engine it is WORKING from its message to its end, so it is never given up.
+    In the engine the call is WORKING from its message to its end, so it never stalls.
     """
 
     _served: WatchMethod
-    _watch: Watch | None = None  # until the message has come
+    _watch: Watch | None = None  # None before the message arrives
 
     def on_message(self, raw: bytes | None) -> None:
-        """Begins to tell; see `Call`."""
+        """Opens the watch; see `Call`."""
         self._has_closed = raw is None and not self.is_refused
-        if not self._engine.message_received(self._life, None if raw is None else 0):  # nothing of it is kept
+        if not self._engine.message_received(self._life, None if raw is None else 0):  # the message is not kept
             return
         try:
             if raw is None:
                 raise refuse_large_message() if self.is_refused else refuse_empty_call()  # noqa: TRY301 - as any other
             watch = self._served.open(raw)
             watch.begin(self.look, self._life.source)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the caller is told no more than that
+        except Exception as error:  # noqa: BLE001 - any exception ends the call with a status
             self._refuse(error)
             return
         self._watch = watch
-        self.watch()  # no message is awaited any more, so nothing else would tell that the caller goes
-        self._perform(self._engine.request_work(self._life, 0))  # which gives back the room for its message
+        self.watch()  # no message is awaited any more, so nothing else reports a disconnect
+        self._perform(self._engine.request_work(self._life, 0))  # returns the memory reserved for the message
 
     def start_work(self) -> None:
-        """Begins to tell; see `ServedCall`."""
+        """Sends the first status; see `ServedCall`."""
         if self._engine.take_up(self._life):
             self.look()
 
     def look(self) -> None:
-        """Tells the caller what it does not know yet; called on any thread."""
+        """Sends the latest status if the client does not have it. Any thread may call this."""
         with self.lock:
             if self._watch is None or self.is_sending or not self.is_active:
                 return
@@ -331,16 +330,16 @@ class WatchCall(ServiceCall):
             self.finish()
 
     def on_sent(self, size: int) -> None:
-        """Looks for more news; see `Call`."""
+        """Sends a newer status, if there is one; see `Call`."""
         del size
         self.look()
 
     def on_over(self) -> None:
-        """Forgets the watcher; see `Call`."""
+        """Closes the watch; see `Call`."""
         super().on_over()
         if self._watch is not None:
             self._watch.close()
             self._decide(GONE)
 
     def _answer_long(self, raw: bytes) -> None:
-        """Is never called: no message waits for a thread."""
+        """Never called, because no message is queued for a thread."""

@@ -1,4 +1,4 @@
-"""Servers on gRPC's core: which method is begun by what."""
+"""Servers on gRPC's core: the route of each method."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -16,7 +16,7 @@ _UNIMPLEMENTED = Status(grpc.StatusCode.UNIMPLEMENTED, "Method not found!", ()) 
 
 
 def build_core_server(services: Sequence[Service], options: Sequence[tuple[str, int]]) -> Server:
-    """Returns a server that listens nowhere yet: see `transports.build_server`."""
+    """Returns a server that does not listen yet; see `transports.build_server`."""
     routes: dict[str, Make] = {}
     for service in services:
         for method in service.methods.unary:
@@ -30,17 +30,17 @@ def build_core_server(services: Sequence[Service], options: Sequence[tuple[str, 
 
 
 class _UnknownCall(Call):
-    """A call of a method that nobody serves."""
+    """A call to a method that does not exist."""
 
     def begin(self) -> None:
         """Ends the call; see `Call`."""
         self.finish(_UNIMPLEMENTED)
 
     def on_message(self, raw: bytes | None) -> None:
-        """Is never called: no message is received."""
+        """Never called, because no message is received."""
 
     def on_over(self) -> None:
-        """Holds nothing."""
+        """Does nothing: the call holds nothing."""
 
 
 def _find_source(sources: Sources, new: NewCall) -> Source:

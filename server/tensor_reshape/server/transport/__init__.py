@@ -1,1 +1,1 @@
-"""Sockets, listeners and what is told to the core of gRPC about connections."""
+"""Listeners, the choice of gRPC's I/O engine, and gRPC's channel arguments."""

@@ -1,4 +1,4 @@
-"""Binds addresses, and refuses those that somebody else serves."""
+"""Binding of addresses; an address that another server uses is rejected."""
 
 import errno
 import socket
@@ -16,39 +16,39 @@ if TYPE_CHECKING:
 
 _UNIX = "unix:"
 _FREE_SECONDS, _RETRY_SECONDS = 1.0, 0.05
-# A name may stand for addresses that this machine does not have, ::1 most of all.
+# A host name may resolve to addresses that this machine does not have, most often ::1.
 _NOT_HERE = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
-_NO_REASON = "the address is taken, or nothing of this machine"
-# The address was free a moment before, and OpenSSL has taken the files.
-_NO_KEY = "gRPC takes no key of this kind: it takes RSA, Ed25519, and ECDSA on P-256, P-384 and P-521"
+_NO_REASON = "the address is in use, or does not belong to this machine"
+# The address was free just before, and OpenSSL accepted the files.
+_NO_KEY = "gRPC does not support this kind of key. Use RSA, Ed25519, or ECDSA on P-256, P-384 or P-521"
 
 
 class Bindable(Protocol):
     """A server that can be bound."""
 
     def add_port(self, address: str, credentials: "grpc.ServerCredentials | None") -> int:
-        """Binds an address, and returns its port; raises RuntimeError where it cannot be bound."""
+        """Binds an address and returns its port; raises RuntimeError if it cannot be bound."""
 
 
 def bind(server: Bindable, address: str, credentials: "grpc.ServerCredentials | None", *, held: bool = False) -> str:
     """Binds `server` to `address` and returns the address with its real port.
 
     Args:
-        server: not started yet.
-        address: as `Config.listen` has them.
+        server: a server that is not started.
+        address: an address in the form of `Config.listen`.
         credentials: None serves in plain text.
-        held: whoever started this process has called `hold`, so that it is taken, but by nobody else.
+        held: whether the parent process holds the port for this one by `hold`.
 
     Raises:
-        ConfigError: the address is taken, or is not of this machine.
+        ConfigError: the address is in use, or does not belong to this machine.
     """
     try:
-        # grpc shares a port with whoever asks to, is content with one address of a name, and takes a unix socket from
-        # the server that has it: so what it would do silently is refused before.
+        # Check first, because grpc would silently share a port, bind only one address of a host name, or take a unix
+        # socket from another server.
         if not held:
             _await_free(address)
         port = server.add_port(address, credentials)
-    except RuntimeError as error:  # grpc keeps the reason to itself; that of the address is known by now
+    except RuntimeError as error:  # grpc gives no reason, but the address was checked above
         message = f"cannot listen on {address}: {_NO_REASON if credentials is None else _NO_KEY}"
         raise ConfigError(message) from error
     except OSError as error:
@@ -57,31 +57,31 @@ def bind(server: Bindable, address: str, credentials: "grpc.ServerCredentials | 
 
 
 def hold(address: str) -> tuple[str, tuple[socket.socket, ...]]:
-    """Takes the port of a TCP address for processes that will share it, without listening.
+    """Reserves the port of a TCP address for processes that will share it, without listening.
 
-    As long as the sockets are open, only processes of the same user that ask to share can bind the port.
+    As long as the sockets are open, only processes of the same user that use SO_REUSEPORT can bind the port.
 
     Returns:
         the address with its real port, and the sockets.
 
     Raises:
-        ConfigError: the address is taken.
+        ConfigError: the address is in use.
     """
     real, sockets = take(address)
     for held in sockets:
-        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 0)  # or another server could bind it before we listen
-        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)  # only now: it was bound because nobody else has it
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 0)  # otherwise another server could bind it first
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)  # only after the bind, which must fail if in use
     return real, sockets
 
 
 def take(address: str) -> tuple[str, tuple[socket.socket, ...]]:
-    """Binds a TCP address for this process alone, which is to listen at once: until then, others can bind it as well.
+    """Binds a TCP address for this process only. Listen at once, because until then other processes can bind it too.
 
     Returns:
         the address with its real port, and the sockets.
 
     Raises:
-        ConfigError: the address is taken.
+        ConfigError: the address is in use.
     """
     try:
         sockets = _bind_everywhere(address)
@@ -91,13 +91,13 @@ def take(address: str) -> tuple[str, tuple[socket.socket, ...]]:
 
 
 def share(address: str) -> tuple[str, tuple[socket.socket, ...]]:
-    """Binds a TCP address that `hold` keeps for processes like this one.
+    """Binds a TCP address that the parent process has reserved with `hold`.
 
     Returns:
         the address, and the sockets.
 
     Raises:
-        ConfigError: the address is taken.
+        ConfigError: the address is in use.
     """
     try:
         return address, _bind_everywhere(address, shares=True)
@@ -106,9 +106,9 @@ def share(address: str) -> tuple[str, tuple[socket.socket, ...]]:
 
 
 def find_unbindable(addresses: Iterable[str]) -> Iterator[str]:
-    """Yields why each address that cannot be listened on cannot; those that are none are passed over.
+    """Yields the reason for each address that cannot be bound. Invalid addresses are skipped.
 
-    All that can are held until the end, so that of two that are the same the second is found.
+    Addresses that can be bound stay bound until the end, so that the second of two equal addresses is reported.
     """
     with ExitStack() as stack:
         for address in filter(is_address, addresses):
@@ -124,10 +124,10 @@ def find_unbindable(addresses: Iterable[str]) -> Iterator[str]:
 
 
 def _take(address: str) -> tuple[socket.socket, ...]:
-    """Returns what holds an address; nothing of a unix socket, which nobody else serves.
+    """Returns the sockets that hold an address; none for a unix socket that is free.
 
     Raises:
-        OSError: somebody else serves it, or it is nothing of this machine.
+        OSError: the address is in use, or does not belong to this machine.
     """
     if address.startswith(_UNIX):
         _check_unserved(address.removeprefix(_UNIX))
@@ -144,14 +144,14 @@ def find_port(address: str) -> int:
 
 
 def count_listeners(address: str) -> int:
-    """Returns how many sockets an address stands for: a name may have several addresses."""
+    """Returns the number of sockets of an address, because a host name may have several addresses."""
     if address.startswith(_UNIX):
         return 1
     host = address.rpartition(":")[0].strip("[]")
     try:
         return len({place for *_, place in socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)})
     except OSError:
-        return 1  # it cannot be bound either, which says why
+        return 1  # `bind` will fail as well and report the reason
 
 
 def _explain(address: str, error: OSError) -> ConfigError:
@@ -164,12 +164,12 @@ def _replace_port(address: str, port: int) -> str:
 
 
 def _await_free(address: str) -> None:
-    """Waits for an address that somebody holds for a moment, as the source of a connection of his own may.
+    """Waits up to a second for an address, which an outgoing connection may use for a moment.
 
-    The default port lies in the range from which Linux takes the ports of outgoing connections.
+    The default port is in the range from which Linux takes the ports of outgoing connections.
 
     Raises:
-        OSError: somebody else serves the address.
+        OSError: the address is in use.
     """
     deadline = time.monotonic() + _FREE_SECONDS
     while True:
@@ -184,7 +184,7 @@ def _await_free(address: str) -> None:
 
 
 def _check_free(address: str) -> None:
-    """Raises where anybody else serves the address."""
+    """Raises OSError if another server uses the address."""
     if address.startswith(_UNIX):
         _check_unserved(address.removeprefix(_UNIX))
         return
@@ -193,13 +193,13 @@ def _check_free(address: str) -> None:
 
 
 def _check_unserved(path: str) -> None:
-    """Raises where a server answers on the socket: binding would take its place. A stale one is no obstacle."""
-    decoded = Path(unquote(path))  # the address is a URI: grpc decodes it, too
+    """Raises OSError if a server listens on the socket, because binding would replace it. A stale socket is fine."""
+    decoded = Path(unquote(path))  # the address is a URI, which grpc decodes as well
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         try:
             probe.connect(str(decoded))
         except ConnectionRefusedError:
-            return  # a stale socket, or a file that is none, which grpc refuses
+            return  # a stale socket, or another kind of file, which grpc rejects
         except FileNotFoundError:
             probe.bind(str(decoded))
             decoded.unlink()
@@ -209,10 +209,10 @@ def _check_unserved(path: str) -> None:
 
 
 def _bind_everywhere(address: str, *, shares: bool = False) -> tuple[socket.socket, ...]:
-    """Binds one port of every address of the host: grpc is content with one of them, and shares the name's port.
+    """Binds the same port of every address of a host; grpc would accept it if only one of them could be bound.
 
     Raises:
-        OSError: one of them is taken.
+        OSError: one of the addresses is in use.
     """
     host, _, port = address.rpartition(":")
     number, sockets = int(port), list[socket.socket]()
@@ -221,7 +221,7 @@ def _bind_everywhere(address: str, *, shares: bool = False) -> tuple[socket.sock
         for family, (name, _, *rest) in dict.fromkeys((family, place) for family, _, _, _, place in found):
             if one := _bind_socket(family, (name, number, *rest), shares=shares):
                 sockets.append(one)
-                number = one.getsockname()[1]  # port 0 is any, but one and the same for the whole name
+                number = one.getsockname()[1]  # with port 0, all addresses of the host get the same free port
     except OSError:
         for one in sockets:
             one.close()
@@ -230,11 +230,11 @@ def _bind_everywhere(address: str, *, shares: bool = False) -> tuple[socket.sock
 
 
 def _bind_socket(family: int, place: tuple[Any, ...], *, shares: bool) -> socket.socket | None:
-    """Returns a bound socket; None where the machine does not have the address."""
+    """Returns a bound socket; None if the address does not belong to this machine."""
     try:
         with ExitStack() as stack:
             one = stack.enter_context(socket.socket(family, socket.SOCK_STREAM))
-            one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # connections that linger are no obstacle
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # connections in TIME_WAIT do not matter
             if shares:
                 one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
             one.bind(place)
