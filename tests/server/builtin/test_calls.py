@@ -61,28 +61,28 @@ def watch(connection: Connection) -> int:
 
 @pytest.mark.parametrize("garbage", [b"\xff\xff", b"\x0a\x05a", b"\x0a\x01\xff"], ids=["wire", "short", "no text"])
 @pytest.mark.parametrize("path", [HEALTH_CHECK, HEALTH_WATCH, REFLECTION])
-def test_garbage_is_refused(connection: Connection, path: str, garbage: bytes):
+def test_malformed_message_is_rejected(connection: Connection, path: str, garbage: bytes):
     end, body = ask(connection, path, garbage)
     assert (end.status, body) == (INVALID_ARGUMENT, b"")
 
 
 @pytest.mark.parametrize("path", [HEALTH_CHECK, *LISTS, HEALTH_WATCH, *build_probes(bool)])
-def test_a_call_without_a_message_is_refused(connection: Connection, path: str):
+def test_call_without_a_message_is_rejected(connection: Connection, path: str):
     assert connection.await_end(connection.open(path, end=True)).status == INVALID_ARGUMENT
 
 
-def test_a_reflection_stream_without_a_message_ends_well(connection: Connection):
+def test_reflection_stream_without_messages_succeeds(connection: Connection):
     assert connection.await_end(connection.open(REFLECTION, end=True)).is_ok
 
 
 @pytest.mark.parametrize("path", METHODS)
-def test_a_message_that_is_too_large_is_refused(connection: Connection, path: str):
+def test_message_above_the_header_limit_is_rejected(connection: Connection, path: str):
     end, body = ask(connection, path, b"\x0a\x81\x80\x04" + bytes(MAX_HEADER_BYTES + 1))
     assert (end.status, body) == (RESOURCE_EXHAUSTED, b"")
 
 
 @pytest.mark.parametrize("path", METHODS)
-def test_a_message_above_the_limit_of_the_server_is_logged_as_too_large(path: str, caplog: pytest.LogCaptureFixture):
+def test_message_above_the_server_limit_is_logged(path: str, caplog: pytest.LogCaptureFixture):
     config = Config(listen=(ANY_PORT,), max_message_bytes=MAX_BYTES, drain_seconds=0)
     with caplog.at_level(logging.INFO), run_runner(config) as runner, Connection(runner.addresses[0]) as connection:
         end, _ = ask(connection, path, bytes(MAX_BYTES + 1))
@@ -95,15 +95,13 @@ def test_a_message_above_the_limit_of_the_server_is_logged_as_too_large(path: st
 @pytest.mark.parametrize(
     ("service", "status", "answer"), [("", OK, SERVING), (SERVICE, OK, SERVING), ("another", NOT_FOUND, b"")]
 )
-def test_health_is_that_of_the_server_and_of_its_service(
-    connection: Connection, service: str, status: str, answer: bytes
-):
+def test_health_covers_the_server_and_its_service(connection: Connection, service: str, status: str, answer: bytes):
     request = health_pb2.HealthCheckRequest(service=service).SerializeToString()
     end, body = ask(connection, HEALTH_CHECK, request)
     assert (end.status, body) == (status, answer)
 
 
-def test_each_message_of_a_reflection_stream_has_its_answer(connection: Connection):
+def test_each_reflection_message_has_a_response(connection: Connection):
     stream = connection.open(REFLECTION)
 
     def has_answers(count: int) -> bool:
@@ -116,14 +114,14 @@ def test_each_message_of_a_reflection_stream_has_its_answer(connection: Connecti
     assert connection.await_end(stream).is_ok
 
 
-def test_messages_that_come_together_are_answered_one_by_one(connection: Connection):
+def test_simultaneous_reflection_messages_are_processed_one_at_a_time(connection: Connection):
     stream = connection.open(REFLECTION)
     connection.send_data(stream, grpc_message(LIST_SERVICES) * 3, end=True)
     assert connection.await_end(stream).is_ok
     assert connection.bodies[stream].count(SERVICE.encode()) == 3
 
 
-def test_calls_that_wait_for_a_message_hold_no_thread(connection: Connection):
+def test_calls_waiting_for_a_message_hold_no_thread(connection: Connection):
     assert connection.call(HEALTH_CHECK, b"").is_ok
     before = threading.active_count()
     for _ in range(MAX_SILENT // 2):
@@ -133,7 +131,7 @@ def test_calls_that_wait_for_a_message_hold_no_thread(connection: Connection):
     assert threading.active_count() <= before  # those of servers of other tests may still be ending
 
 
-def test_a_server_that_stops_tells_who_watches_the_news_and_ends_what_waits(connection: Connection, runner: Runner):
+def test_stopping_server_notifies_watches_and_ends_waiting_calls(connection: Connection, runner: Runner):
     watched, silent, reflected = watch(connection), connection.open(HEALTH_CHECK), connection.open(REFLECTION)
     assert connection.ping()
     runner.stop()
@@ -157,7 +155,7 @@ class HoldingGate:
         pass
 
 
-def test_calls_that_begin_while_the_server_stops_end_at_once():
+def test_calls_that_begin_during_the_stop_end_at_once():
     gate, config = HoldingGate(), Config(listen=(ANY_PORT,), drain_seconds=0, shutdown_grace_seconds=GRACE_SECONDS)
     with (
         run_runner(config, gates=[gate]) as runner,
@@ -177,7 +175,7 @@ def test_calls_that_begin_while_the_server_stops_end_at_once():
     assert ends == [*[(UNAVAILABLE, "the server stops")] * 2, (OK, "")]
 
 
-def test_silent_calls_make_room_for_others_of_their_connection(connection: Connection):
+def test_silent_calls_are_aborted_for_others_of_their_connection(connection: Connection):
     streams = [connection.open(HEALTH_CHECK) for _ in range(2 * MAX_SILENT)]
     assert connection.call(HEALTH_CHECK, b"").is_ok
     assert connection.await_end(streams[0]).status == RESOURCE_EXHAUSTED

@@ -63,7 +63,7 @@ def find_code(channel: grpc.Channel, name: str, request: Message, token: str | N
     return raised.value.code()
 
 
-def test_the_calls_of_a_server_are_told(runner: Runner, channel: grpc.Channel):
+def test_channelz_reports_the_calls_of_a_server(runner: Runner, channel: grpc.Channel):
     before = count_calls(channel)
     with Client(runner.addresses[0]) as client:
         for _ in range(20):
@@ -71,7 +71,7 @@ def test_the_calls_of_a_server_are_told(runner: Runner, channel: grpc.Channel):
     assert count_calls(channel) >= before + 20
 
 
-def test_the_connection_of_the_one_who_asks_is_found(channel: grpc.Channel):
+def test_channelz_reports_the_connection_of_its_client(channel: grpc.Channel):
     servers = ask(channel, "GetServers", messages.GetServersRequest()).server
     sockets = [  # of all servers that this process has: other tests leave some
         socket.socket_id
@@ -85,23 +85,23 @@ def test_the_connection_of_the_one_who_asks_is_found(channel: grpc.Channel):
 
 
 @pytest.mark.parametrize("name", LOOKUPS)
-def test_what_is_not_there_is_not_found(channel: grpc.Channel, name: str):
+def test_unknown_channelz_id_is_not_found(channel: grpc.Channel, name: str):
     assert find_code(channel, name, LOOKUPS[name]) is grpc.StatusCode.NOT_FOUND
 
 
-def test_every_method_has_an_answer(channel: grpc.Channel):
+def test_every_channelz_method_responds(channel: grpc.Channel):
     for method in channelz.SERVICE.methods:
         if method.name not in LOOKUPS:
             ask(channel, method.name, getattr(messages, method.input_type.name)())
 
 
-def test_reflection_tells_of_it(channel: grpc.Channel):
+def test_reflection_lists_channelz(channel: grpc.Channel):
     request = reflection_pb2.ServerReflectionRequest(list_services="").SerializeToString()
     method: grpc.StreamStreamMultiCallable[bytes, bytes] = channel.stream_stream(REFLECTION)
     assert channelz.SERVICE.full_name.encode() in next(method(iter([request]), timeout=SECONDS))
 
 
-def test_who_may_call_may_ask_and_nobody_else(tmp_path: Path):
+def test_channelz_requires_authentication(tmp_path: Path):
     tokens, permissions = tmp_path / "tokens", tmp_path / "permissions"
     tokens.write_text(f"operator:{TOKEN}\nviewer:{OTHER}")
     permissions.write_text(
@@ -116,17 +116,17 @@ def test_who_may_call_may_ask_and_nobody_else(tmp_path: Path):
         assert ask(channel, "GetServers", request, TOKEN).server
 
 
-def test_it_is_off_unless_it_is_asked_for():
+def test_channelz_is_off_by_default():
     with run_runner(Config(listen=(ANY_PORT,))) as runner, grpc.insecure_channel(runner.addresses[0]) as channel:
         assert find_code(channel, "GetServers", messages.GetServersRequest()) is grpc.StatusCode.UNIMPLEMENTED
 
 
-def test_garbage_is_refused():
+def test_malformed_message_is_rejected():
     with pytest.raises(ReshapeError):
         channelz.respond(channelz.SERVICE.methods_by_name["GetServer"], b"\xff")
 
 
-def test_an_answer_of_the_core_that_cannot_be_read_is_a_bug(monkeypatch: pytest.MonkeyPatch):
+def test_unreadable_channelz_response_is_a_bug(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("grpc._cython.cygrpc.channelz_get_servers", lambda _: b"no JSON")
     with pytest.raises(RuntimeError, match="Failed to load JSON"):
         channelz.respond(channelz.SERVICE.methods_by_name["GetServers"], b"")

@@ -40,18 +40,18 @@ def find_files(reflection: Reflection, symbol: str) -> dict[str, FileDescriptorP
     return {file.name: file for file in files}
 
 
-def test_the_services_are_listed(reflection: Reflection):
+def test_reflection_lists_the_services(reflection: Reflection):
     response = ask(reflection, Request(list_services=""))
     names = {service.name for service in response.list_services_response.service}
     own = {f"{version}.ServerReflection" for version in (V1, V1ALPHA)}
     assert names == {SERVICE, "grpc.health.v1.Health", "tests.private.Oracle", *own}
 
 
-def test_a_service_of_a_private_pool_is_described(reflection: Reflection):
+def test_reflection_describes_a_service_of_a_private_pool(reflection: Reflection):
     assert find_files(reflection, "tests.private.Oracle") == {"private.proto": PRIVATE_FILE}
 
 
-def test_a_file_comes_with_what_it_imports(reflection: Reflection):
+def test_reflection_returns_a_file_with_its_imports(reflection: Reflection):
     assert find_files(reflection, SERVICE).keys() == {
         "tensor_reshape/v1/reshape.proto",
         "tensor_reshape/v1/tensor.proto",
@@ -59,26 +59,26 @@ def test_a_file_comes_with_what_it_imports(reflection: Reflection):
 
 
 @pytest.mark.parametrize("name", ["ErrorInfo", "BadRequest", "RetryInfo"])
-def test_the_details_of_refusals_are_described(reflection: Reflection, name: str):
+def test_reflection_describes_the_error_details(reflection: Reflection, name: str):
     assert "google/rpc/error_details.proto" in find_files(reflection, f"google.rpc.{name}")
 
 
-def test_what_else_the_process_has_imported_is_not_found(reflection: Reflection):
+def test_reflection_hides_other_imported_files(reflection: Reflection):
     request = Request(file_by_filename=FileDescriptorProto.DESCRIPTOR.file.name)
     assert ask(reflection, request).error_response.error_code == 5
 
 
-def test_v1_is_v1alpha_by_another_name(reflection: Reflection):
+def test_reflection_v1_equals_v1alpha(reflection: Reflection):
     (new,), (old,) = (find_files(reflection, f"{version}.ServerReflection").values() for version in (V1, V1ALPHA))
     assert (new.name, new.package, new.options.deprecated) == ("grpc/reflection/v1/reflection.proto", V1, False)
     assert str(old.message_type).replace(V1ALPHA, V1) == str(new.message_type)
     assert str(old.service).replace(V1ALPHA, V1) == str(new.service)
 
 
-def test_a_symbol_that_is_not_here_is_not_found(reflection: Reflection):
+def test_unknown_symbol_is_not_found(reflection: Reflection):
     assert ask(reflection, Request(file_containing_symbol="a.B")).error_response.error_code == 5
 
 
-def test_garbage_is_refused(reflection: Reflection):
+def test_malformed_message_is_rejected(reflection: Reflection):
     with pytest.raises(ReshapeError):
         reflection.respond(b"\xff")

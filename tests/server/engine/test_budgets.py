@@ -26,28 +26,28 @@ def life() -> Lifecycle:
     return life
 
 
-def test_each_pool_has_half_of_what_the_transport_leaves(budget: Budget):
+def test_each_pool_has_half_of_the_budget(budget: Budget):
     for pool in (budget.receiving, budget.working):
         assert pool.take(ONE, HALF)
         assert not pool.take(OTHER, 1)
     assert budget.used_bytes == 2 * HALF
 
 
-def test_a_quarter_of_each_pool_is_left_for_addresses_that_have_little(budget: Budget):
+def test_quarter_of_each_pool_is_reserved(budget: Budget):
     for pool in (budget.receiving, budget.working):
         pool.change(ONE, HALF * 3 // 4)
         assert [pool.take(source, HALF // 4) for source in (Source("a", "a2"), OTHER)] == [False, True]
 
 
-def test_work_takes_so_many_times_a_message(budget: Budget):
+def test_work_cost_is_a_multiple_of_the_message(budget: Budget):
     assert (budget.read_cost, budget.work_cost) == (MESSAGE, COST_FACTOR * MESSAGE)
 
 
-def test_one_connection_receives_only_so_many_messages_at_once(budget: Budget):
+def test_connection_receives_at_most_max_reads_messages(budget: Budget):
     assert [budget.receiving.take(ONE, MESSAGE) for _ in range(MAX_READS + 1)] == [True] * MAX_READS + [False]
 
 
-def test_the_pools_follow_what_a_call_holds(budget: Budget, life: Lifecycle):
+def test_settle_updates_both_pools(budget: Budget, life: Lifecycle):
     before, life.reading = life.holdings, 700
     budget.settle(life, before)
     assert (budget.receiving.used, budget.working.used) == (700, 0)
@@ -58,9 +58,7 @@ def test_the_pools_follow_what_a_call_holds(budget: Budget, life: Lifecycle):
     assert (budget.used_bytes, life.holdings) == (0, (0, 0))
 
 
-def test_a_call_of_which_nothing_is_left_in_the_working_pool_is_answered_in_the_other_again(
-    budget: Budget, life: Lifecycle
-):
+def test_call_returns_to_the_receive_pool_after_long_work(budget: Budget, life: Lifecycle):
     life.in_working_pool, life.held = True, 5
     budget.settle(life, (0, 0))
     assert not life.in_working_pool
@@ -69,7 +67,9 @@ def test_a_call_of_which_nothing_is_left_in_the_working_pool_is_answered_in_the_
 @pytest.mark.parametrize(
     ("size", "kept"), [(0, 0), (10, COST_FACTOR * 20), (30, COST_FACTOR * 30)], ids=["none", "small", "large"]
 )
-def test_an_answer_is_kept_at_what_it_or_its_message_costs(budget: Budget, life: Lifecycle, size: int, kept: int):
+def test_response_is_charged_by_the_larger_of_request_and_response(
+    budget: Budget, life: Lifecycle, size: int, kept: int
+):
     life.reading, life.arrived_bytes = MESSAGE, 20
     budget.settle(life, (0, 0))
     budget.keep_answer(life, size)
@@ -77,7 +77,7 @@ def test_an_answer_is_kept_at_what_it_or_its_message_costs(budget: Budget, life:
 
 
 @pytest.mark.parametrize("held", [0, 100])
-def test_a_call_that_is_alone_may_hold_whatever_it_asks_for(budget: Budget, life: Lifecycle, held: int):
+def test_lone_stream_may_hold_any_size(budget: Budget, life: Lifecycle, held: int):
     life.held = held
     budget.settle(life, (0, 0))
     assert budget.may_hold(life, 2**60)
@@ -85,7 +85,7 @@ def test_a_call_that_is_alone_may_hold_whatever_it_asks_for(budget: Budget, life
     assert not budget.may_hold(life, 2**60)
 
 
-def test_to_hold_less_is_always_allowed(budget: Budget, life: Lifecycle):
+def test_holding_less_is_always_allowed(budget: Budget, life: Lifecycle):
     life.held = 100
     budget.settle(life, (0, 0))
     budget.working.change(OTHER, HALF)

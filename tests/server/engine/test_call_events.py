@@ -91,7 +91,7 @@ def served() -> Iterator[Served]:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_each_call_shows_its_events(served: Served, name: str):
+def test_observers_see_the_events_of_each_kind_of_call(served: Served, name: str):
     case = CASES[name]
     end_call(served.address, case.path, case.data, ends=case.ends)
     record, seen = served.recorder.await_end()
@@ -100,7 +100,7 @@ def test_each_call_shows_its_events(served: Served, name: str):
 
 
 @pytest.mark.parametrize(("name", "messages"), [("a small call", 1), ("a stream", 2)])
-def test_a_calls_record_tells_whose_it_was_and_what_went_to_and_fro(served: Served, name: str, messages: int):
+def test_call_record_has_client_messages_and_bytes(served: Served, name: str, messages: int):
     path, data, *_ = CASES[name]
     end_call(served.address, path, data)
     record, _ = served.recorder.await_end()
@@ -111,7 +111,7 @@ def test_a_calls_record_tells_whose_it_was_and_what_went_to_and_fro(served: Serv
 
 
 @pytest.mark.parametrize("path", [RESHAPE, STREAM])
-def test_a_message_above_the_limit_ends_a_call_as_its_caller_is_told(path: str):
+def test_oversized_message_is_observed_with_the_client_status(path: str):
     with watch(max_message_bytes=4096) as served:
         told = end_call(served.address, path, pack(LONG))
         record, seen = served.recorder.await_end()
@@ -119,7 +119,7 @@ def test_a_message_above_the_limit_ends_a_call_as_its_caller_is_told(path: str):
     assert record.ending == ("RESOURCE_EXHAUSTED", Reason.MESSAGE_TOO_LARGE)
 
 
-def test_foreign_methods_are_not_seen(served: Served):
+def test_unknown_methods_are_not_observed(served: Served):
     with Connection(served.address) as connection:
         assert connection.call(HEALTH_CHECK, b"").is_ok
     end_call(served.address, RESHAPE, pack(GOOD))
@@ -131,7 +131,7 @@ def find_a_bug(*_: object) -> None:
     raise RuntimeError(message)
 
 
-def test_a_bug_ends_a_call(caplog: pytest.LogCaptureFixture):
+def test_bug_is_observed_as_internal_error(caplog: pytest.LogCaptureFixture):
     with watch(find_a_bug) as served:  # type: ignore[arg-type]
         end_call(served.address, RESHAPE, pack(GOOD))
         record, seen = served.recorder.await_end()
@@ -148,7 +148,7 @@ def cancel(connection: Connection, stream: int) -> None:
     [([], cancel), ([("grpc-timeout", "1500m")], lambda *_: None)],
     ids=["it is cancelled", "its deadline passes"],
 )
-def test_a_call_that_ends_while_it_is_worked_on_is_over_when_that_is_done(
+def test_abandoned_call_is_over_when_its_thread_ends(
     headers: list[tuple[str, str]], go: Callable[[Connection, int], None]
 ):
     backend = BlockedBackend()
@@ -167,7 +167,7 @@ def test_a_call_that_ends_while_it_is_worked_on_is_over_when_that_is_done(
         assert served.runner._engine.used_bytes == 0
 
 
-def test_a_call_above_the_number_of_calls_is_refused():
+def test_call_above_max_calls_is_observed_as_rejected():
     with (
         watch(max_calls=1) as served,
         grpc.insecure_channel(served.address) as channel,
@@ -179,7 +179,7 @@ def test_a_call_above_the_number_of_calls_is_refused():
         assert (seen, record.ending) == ("ENTER END OVER", ("RESOURCE_EXHAUSTED", Reason.SERVER_BUSY))
 
 
-def test_a_call_whose_answer_is_not_taken_is_cancelled():
+def test_unread_response_is_observed_as_cancelled():
     with (
         watch(stall_timeout_seconds=STALL_SECONDS) as served,
         Connection(served.address, initial_window=0) as connection,

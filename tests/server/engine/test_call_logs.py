@@ -73,7 +73,7 @@ def address() -> Iterator[str]:
 
 
 @pytest.mark.parametrize("name", BAD_CASES)
-def test_a_refused_call_has_one_line_and_the_id_in_it_is_told_to_its_caller(address: str, lines: Lines, name: str):
+def test_rejected_call_is_logged_once_with_the_returned_request_id(address: str, lines: Lines, name: str):
     case = BAD_CASES[name]
     told = end_call(address, case.path, case.data, ends=case.ends, headers=OURS)
     line = lines.await_line("refused")
@@ -87,7 +87,7 @@ def test_a_refused_call_has_one_line_and_the_id_in_it_is_told_to_its_caller(addr
 
 
 @pytest.mark.parametrize("sent", [None, "two words", "x" * 129], ids=["none", "blank", "long"])
-def test_a_request_without_a_usable_id_is_given_one(address: str, lines: Lines, sent: str | None):
+def test_invalid_request_id_is_replaced(address: str, lines: Lines, sent: str | None):
     headers = [] if sent is None else [(REQUEST_ID_KEY, sent)]
     told = end_call(address, RESHAPE, BAD, headers=headers)
     assert told[REQUEST_ID_KEY] == lines.await_line("refused")["request_id"]
@@ -100,7 +100,7 @@ def find_a_bug(*_: object) -> None:
 
 
 @pytest.mark.parametrize("request_bytes", [GOOD, LONG], ids=["small", "large"])
-def test_a_bug_has_a_line_and_a_traceback_with_one_id(
+def test_bug_is_logged_with_traceback_and_request_id(
     lines: Lines, caplog: pytest.LogCaptureFixture, request_bytes: bytes
 ):
     with serve(find_a_bug) as runner:  # type: ignore[arg-type]
@@ -112,7 +112,7 @@ def test_a_bug_has_a_line_and_a_traceback_with_one_id(
     assert bug.exc_info
 
 
-def test_a_call_for_which_there_is_no_place_has_a_line(lines: Lines):
+def test_call_above_max_calls_is_logged(lines: Lines):
     with (
         serve(max_calls=1) as runner,
         grpc.insecure_channel(runner.addresses[0]) as channel,
@@ -126,7 +126,7 @@ def test_a_call_for_which_there_is_no_place_has_a_line(lines: Lines):
     assert line["peer"].startswith("ipv4:127.0.0.1:")
 
 
-def test_a_call_whose_answer_is_not_taken_has_a_line(address: str, lines: Lines):
+def test_call_with_unread_response_is_logged(address: str, lines: Lines):
     with Connection(address, initial_window=0) as connection:
         stream = connection.open(RESHAPE, headers=OURS)
         connection.send_data(stream, grpc_message(LONG))
@@ -134,28 +134,28 @@ def test_a_call_whose_answer_is_not_taken_has_a_line(address: str, lines: Lines)
     assert (line["code"], line["reason"], line["request_id"]) == ("CANCELLED", Reason.STALLED, "ours")
 
 
-def test_a_message_above_the_limit_has_a_line(lines: Lines):
+def test_oversized_message_is_logged(lines: Lines):
     with serve(max_message_bytes=4096) as runner:
         end_call(runner.addresses[0], RESHAPE, pack(LONG), headers=OURS)
         line = lines.await_line("refused")
     assert (line["reason"], line["request_id"]) == (Reason.MESSAGE_TOO_LARGE, "ours")
 
 
-def test_a_silent_health_check_that_has_to_go_has_a_line(address: str, lines: Lines):
+def test_aborted_health_check_is_logged(address: str, lines: Lines):
     with Connection(address) as connection:
         for _ in range(MAX_SILENT + 1):
             connection.open(HEALTH_CHECK)
         assert lines.await_line("refused")["reason"] == Reason.STALLED
 
 
-def test_a_good_call_has_no_line_and_tells_no_id(address: str, lines: Lines):
+def test_successful_call_is_not_logged_and_returns_no_id(address: str, lines: Lines):
     told = end_call(address, RESHAPE, pack(GOOD), headers=OURS)
     end_call(address, RESHAPE, BAD)
     lines.await_line("refused")
     assert (len(lines.records), REQUEST_ID_KEY in told) == (1, False)
 
 
-def test_a_caller_that_goes_is_no_failure(lines: Lines):
+def test_disconnect_is_not_logged_as_a_failure(lines: Lines):
     backend = BlockedBackend()
     with serve(backend) as runner:
         with Connection(runner.addresses[0]) as connection:
@@ -170,13 +170,13 @@ def test_a_caller_that_goes_is_no_failure(lines: Lines):
     assert len(lines.records) == 1
 
 
-def test_an_unknown_method_has_a_line_whatever_its_name_is(address: str, lines: Lines):
+def test_unknown_method_is_logged_whatever_its_name(address: str, lines: Lines):
     end_call(address, "/a.Service/Me\tthod" + "x" * 1000, pack(b""))
     line = lines.await_line("refused")
     assert (line["code"], line["method"][:18], len(line["method"])) == ("UNIMPLEMENTED", "/a.Service/Me\tthod", 256)
 
 
-def test_nothing_of_credentials_or_payloads_is_in_a_line(address: str, lines: Lines):
+def test_log_lines_contain_no_credentials_or_payload(address: str, lines: Lines):
     headers = [("authorization", "Bearer hunter2"), ("cookie", "hunter2")]
     data = tensor_pb2.Tensor(data_type=tensor_pb2.DATA_TYPE_U8, dims=[7], data=b"hunter2")
     shape = tensor_pb2.Tensor(data_type=tensor_pb2.DATA_TYPE_I8, dims=[1], data=b"\x06")
@@ -185,7 +185,7 @@ def test_nothing_of_credentials_or_payloads_is_in_a_line(address: str, lines: Li
     assert "hunter2" not in str(lines.await_line("refused"))
 
 
-def test_a_call_that_is_refused_and_then_dropped_has_one_line(lines: Lines):
+def test_rejected_then_cancelled_call_is_logged_once(lines: Lines):
     head = CallHead(RESHAPE, ())
     for code in ("RESOURCE_EXHAUSTED", "CANCELLED"):
         log_bad_end(head, Ending(code, "STALLED"), 0.0)
@@ -201,7 +201,7 @@ def test_a_call_that_is_refused_and_then_dropped_has_one_line(lines: Lines):
     ],
     ids=["good", "stream", "refused"],
 )
-def test_the_access_log_has_a_line_for_every_call_besides_that_of_a_refused_one(
+def test_access_log_has_a_line_for_every_call(
     lines: Lines, path: str, data: bytes, ending: tuple[str, str], messages: tuple[int, int]
 ):
     with serve(access_log=1.0) as runner:
@@ -219,7 +219,7 @@ def observe(log: AccessLog, state: State) -> None:
     log.observe(CallRecord(CallHead(RESHAPE, ()), RESHAPE, "", 0.0, state, 0.0), Event.OVER)
 
 
-def test_a_sample_is_of_about_so_many_calls(lines: Lines):
+def test_access_log_samples_about_the_configured_fraction(lines: Lines):
     random.seed(7)
     log = AccessLog(0.25)
     for _ in range(1000):
@@ -227,6 +227,6 @@ def test_a_sample_is_of_about_so_many_calls(lines: Lines):
     assert 200 < len(lines.records) < 300
 
 
-def test_a_call_that_is_not_over_has_no_line(lines: Lines):
+def test_running_call_is_not_in_the_access_log(lines: Lines):
     observe(AccessLog(1.0), State.ENDING)
     assert lines.records == []

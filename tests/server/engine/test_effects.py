@@ -58,21 +58,21 @@ DONE = {
 
 
 @pytest.mark.parametrize("kind", Kind, ids=lambda kind: kind.name)
-def test_each_kind_of_effect_is_done_by_the_call(kind: Kind):
+def test_perform_calls_the_method_of_each_effect(kind: Kind):
     call = Recorder()
     perform([call.build(kind)])
     assert call.done == DONE[kind]
     assert (call.life.served is call) == (kind is not Kind.FORGET)
 
 
-def test_a_call_is_dropped_without_a_refusal_where_the_server_stops():
+def test_stopping_server_drops_calls_without_an_error():
     call = Recorder()
     perform([Effect(Kind.DROP, call.life)])
     assert call.done == ["DROP None"]
 
 
 @pytest.mark.parametrize("kind", Kind, ids=lambda kind: kind.name)
-def test_a_bug_in_one_call_keeps_no_other_from_its_effect(kind: Kind, caplog: pytest.LogCaptureFixture):
+def test_bug_in_one_effect_does_not_stop_the_others(kind: Kind, caplog: pytest.LogCaptureFixture):
     def fail(head: CallHead) -> None:
         raise RuntimeError(head)
 
@@ -85,7 +85,7 @@ def test_a_bug_in_one_call_keeps_no_other_from_its_effect(kind: Kind, caplog: py
     assert [(record.message, record.exc_info is not None) for record in caplog.records] == [("bug", True)]
 
 
-def test_a_call_that_cannot_begin_keeps_no_other_from_it():
+def test_failed_start_does_not_stop_other_effects():
     class Broken(Caller):
         def start_read(self) -> None:
             message = "a bug"
@@ -98,17 +98,17 @@ def test_a_call_that_cannot_begin_keeps_no_other_from_it():
     assert waiting.reads == 1
 
 
-def test_observers_are_told_before_an_effect_is_done():
+def test_observers_are_notified_before_effects():
     call = Recorder()
     build_perform(lambda: call.done.append("told"))([call.build(Kind.START_READ)])
     assert call.done == ["told", "START_READ"]
 
 
-def test_without_observers_nobody_is_told():
+def test_perform_without_observers_delivers_nothing():
     assert build_perform(None) is perform
 
 
-def test_an_effect_is_shown_by_its_kind_its_method_and_its_reason():
+def test_effect_repr_has_kind_method_and_reason():
     call = Recorder()
     assert repr(call.build(Kind.START_READ)) == "START_READ /a.service/Method"
     assert repr(call.build(Kind.DROP)) == "DROP /a.service/Method STALLED"

@@ -17,26 +17,26 @@ from transcripts import RecordedEngine
 ONE, OTHER, THIRD = name_peer(1), name_peer(2), name_peer(3)
 
 
-def test_what_follows_from_an_event_is_returned_and_not_done():
+def test_engine_returns_effects_and_performs_none():
     engine = make(1)
     first, second = call_all(engine, range(2))
     assert set(engine.release(first.life)) == {Effect(Kind.FORGET, first.life), Effect(Kind.START_READ, second.life)}
     assert second.reads == 0
 
 
-def test_a_call_receives_at_once_where_there_is_room_for_the_largest_message():
+def test_call_reads_at_once_when_memory_is_free():
     engine = make(1)
     assert (Caller(engine).reads, engine.used_bytes) == (1, MESSAGE)
 
 
-def test_a_call_that_says_how_large_its_message_is_has_room_for_that():
+def test_known_message_size_limits_the_reservation():
     engine = make(1)
     Caller(engine, size=10)
     Caller(engine, size=MESSAGE + 1).leave()
     assert engine.used_bytes == 10
 
 
-def test_a_call_without_room_waits_until_another_leaves():
+def test_call_without_memory_waits_for_another_to_end():
     engine = make(1)
     first, second = call_all(engine, range(2))
     assert (second.reads, second.waits, second.life.state) == (0, True, State.WAITING)
@@ -51,7 +51,7 @@ def answer_at_once(caller: Caller) -> None:
 
 
 @pytest.mark.parametrize("answer", [answer_at_once, lambda caller: caller.arrive(10).end(8)], ids=["one step", "two"])
-def test_a_small_message_is_answered_within_the_room_in_which_it_came(answer: Callable[[Caller], None]):
+def test_small_response_fits_the_receive_reservation(answer: Callable[[Caller], None]):
     engine = make(1)
     first, second = call_all(engine, range(2))
     answer(first)
@@ -60,7 +60,7 @@ def test_a_small_message_is_answered_within_the_room_in_which_it_came(answer: Ca
     assert (second.reads, engine.used_bytes) == (1, MESSAGE)
 
 
-def test_answers_that_nobody_takes_never_exceed_the_room():
+def test_unread_responses_stay_within_the_reservation():
     engine = make(10)
     streams = [Caller(engine, name_peer(number % 5)) for number in range(100)]
     for _ in range(5):
@@ -72,7 +72,7 @@ def test_answers_that_nobody_takes_never_exceed_the_room():
     assert engine.used_bytes <= 10 * MESSAGE
 
 
-def test_what_arrives_never_keeps_what_has_arrived_from_being_answered():
+def test_arriving_messages_do_not_block_responses():
     engine = make(4)
     arrived, *silent = call_all(engine, range(10))
     arrived.arrive()
@@ -80,7 +80,7 @@ def test_what_arrives_never_keeps_what_has_arrived_from_being_answered():
     assert sum(caller.reads for caller in silent) == 4  # its message is accounted to its answer now
 
 
-def test_an_answer_without_room_waits_and_keeps_its_message():
+def test_work_without_memory_waits_and_keeps_its_message():
     engine = make(4)
     first, second = call_all(engine, range(2))
     first.arrive().work()
@@ -90,20 +90,20 @@ def test_an_answer_without_room_waits_and_keeps_its_message():
     assert (second.works, engine.used_bytes) == (1, WORK)
 
 
-def test_a_message_that_needs_no_more_room_waits_for_a_thread_alone():
+def test_work_without_extra_memory_waits_only_for_a_thread():
     engine = make(4)
     Caller(engine, OTHER).arrive().work()
     caller = Caller(engine).arrive(10).work(0)
     assert (caller.works, engine.used_bytes) == (1, WORK + 10)
 
 
-def test_what_an_answer_does_not_need_is_free_when_it_is_known():
+def test_unused_memory_is_freed_when_the_response_is_known():
     engine = make(4)
     Caller(engine).arrive(5).work().take_up().end(10)
     assert engine.used_bytes == COST_FACTOR * 10
 
 
-def test_a_call_leaves_once_however_often_it_says_so():
+def test_repeated_release_frees_once():
     engine = make(4)
     first, second = Caller(engine), Caller(engine)
     first.leave()
@@ -114,7 +114,7 @@ def test_a_call_leaves_once_however_often_it_says_so():
 
 
 @pytest.mark.parametrize("go", [Caller.leave, Caller.end])
-def test_a_call_that_goes_while_it_waits_to_receive_takes_no_room(go: Callable[[Caller], object]):
+def test_call_gone_while_waiting_to_read_gets_no_memory(go: Callable[[Caller], object]):
     engine = make(1)
     first, second, third = call_all(engine, range(3))
     go(second)
@@ -122,7 +122,7 @@ def test_a_call_that_goes_while_it_waits_to_receive_takes_no_room(go: Callable[[
     assert (second.reads, third.reads, engine.used_bytes) == (0, 1, MESSAGE)
 
 
-def test_a_call_that_ends_while_it_waits_to_be_answered_takes_no_room():
+def test_call_ended_while_queued_gets_no_memory():
     engine = make(4)
     first, second = (caller.arrive().work() for caller in call_all(engine, range(2)))
     second.end()
@@ -132,7 +132,7 @@ def test_a_call_that_ends_while_it_waits_to_be_answered_takes_no_room():
     assert engine.used_bytes == 0
 
 
-def test_the_end_of_a_call_is_decided_once():
+def test_only_the_first_end_counts():
     engine = make(1)
     caller = Caller(engine).arrive()
     assert engine.end(caller.life, OK, 5).is_first
@@ -140,7 +140,7 @@ def test_the_end_of_a_call_is_decided_once():
     assert not engine.answer_at_once(caller.life, 5, 5).is_first
 
 
-def test_a_call_whose_end_is_decided_is_not_worked_on():
+def test_ended_call_is_not_taken_up():
     engine = make(2)
     caller, queued = Caller(engine).end(), Caller(engine, OTHER).arrive().work()
     queued.end()
@@ -148,7 +148,7 @@ def test_a_call_whose_end_is_decided_is_not_worked_on():
     assert not engine.take_up(queued.life)
 
 
-def test_what_is_held_and_what_is_kept_are_accounted_beside_what_is_read():
+def test_held_and_reserved_bytes_count_with_the_message():
     engine = make(8)
     caller = Caller(engine).arrive(10).answer(10)
     assert engine.used_bytes == MESSAGE + COST_FACTOR * 10
@@ -164,7 +164,7 @@ def test_what_is_held_and_what_is_kept_are_accounted_beside_what_is_read():
     assert engine.used_bytes == 0
 
 
-def test_what_is_no_longer_held_makes_room():
+def test_freed_reservation_grants_waiting_calls():
     engine = make(4)
     holder, waiting = call_all(engine, range(2))
     holder.reserve(WORK)
@@ -173,7 +173,7 @@ def test_what_is_no_longer_held_makes_room():
     assert waiting.works == 1
 
 
-def test_what_does_not_fit_is_not_held():
+def test_reservation_that_does_not_fit_is_rejected():
     engine = make(4)
     other, caller = call_all(engine, range(2))
     other.reserve(10)
@@ -183,7 +183,7 @@ def test_what_does_not_fit_is_not_held():
     assert (caught.value.reason, engine.used_bytes) == (Reason.SERVER_BUSY, 2 * MESSAGE + 110)
 
 
-def test_nothing_is_accounted_to_a_call_that_is_over():
+def test_finished_call_holds_nothing():
     engine = make(2)
     caller = Caller(engine)
     caller.leave()
@@ -192,7 +192,7 @@ def test_nothing_is_accounted_to_a_call_that_is_over():
 
 
 @pytest.mark.parametrize("tell", [lambda caller: caller.end(10), lambda caller: caller.answer(10), Caller.work])
-def test_the_memory_of_a_call_that_is_over_comes_back_when_the_thread_that_works_on_it_is_done(
+def test_abandoned_call_frees_memory_when_its_thread_ends(
     tell: Callable[[Caller], object],
 ):
     engine = make(4)
@@ -203,12 +203,12 @@ def test_the_memory_of_a_call_that_is_over_comes_back_when_the_thread_that_works
     assert (engine.used_bytes, engine.is_idle) == (0, True)
 
 
-def test_a_stream_is_told_that_there_are_answers_to_send_in_the_order_in_which_they_were_made():
+def test_stream_responses_are_sent_in_order():
     stream = Caller(make(8)).arrive(3).answer(1, 2).arrive(4).answer(4)
     assert (stream.sends, [len(answer) for answer in stream.life.outbox]) == (2, [1, 2, 4])
 
 
-def test_a_stream_with_many_answers_on_their_way_is_not_read_from_until_some_have_gone():
+def test_stream_with_unsent_responses_is_not_read():
     stream = Caller(make(8))
     for _ in range(ASK_BELOW_UNSENT):
         stream.arrive(1).answer(1)
@@ -217,7 +217,7 @@ def test_a_stream_with_many_answers_on_their_way_is_not_read_from_until_some_hav
     assert (stream.life.state, stream.reads) == (State.RECEIVING, ASK_BELOW_UNSENT + 1)
 
 
-def test_a_call_above_the_number_of_calls_is_refused_until_another_leaves():
+def test_call_above_max_calls_is_rejected_until_one_ends():
     engine = make(100, max_calls=2)
     first, _ = call_all(engine, range(2))
     refused = Lifecycle(first, METHOD)
@@ -230,7 +230,7 @@ def test_a_call_above_the_number_of_calls_is_refused_until_another_leaves():
     assert Caller(engine, THIRD).reads == 1
 
 
-def test_who_has_most_places_leaves_an_eighth_of_them_to_others_however_many_connections_it_has():
+def test_one_address_leaves_an_eighth_of_the_slots():
     engine = make(100, max_calls=64)
     for port in range(56):
         Caller(engine, name_peer(1, port))
@@ -239,7 +239,7 @@ def test_who_has_most_places_leaves_an_eighth_of_them_to_others_however_many_con
     assert [Caller(engine, name_peer(2)).reads for _ in range(8)] == [1] * 8
 
 
-def test_a_call_that_is_refused_a_place_takes_none_with_it_when_it_is_released():
+def test_releasing_a_rejected_call_frees_no_slot():
     engine = make(4, max_calls=1)
     running = Caller(engine)
     refused = Lifecycle(running, METHOD)
@@ -250,7 +250,7 @@ def test_a_call_that_is_refused_a_place_takes_none_with_it_when_it_is_released()
         Caller(engine)
 
 
-def test_no_call_waits_behind_one_whose_connection_has_grown_above_its_share():
+def test_grown_connection_does_not_block_other_calls():
     engine = RecordedEngine(Config(max_message_bytes=MESSAGE, memory_budget_bytes=34 * MESSAGE))  # 16 in each pool
     Caller(engine, OTHER).arrive().work(13 * MESSAGE // 2)
     working, waiting, growing = (Caller(engine, PEER) for _ in range(3))
@@ -263,7 +263,7 @@ def test_no_call_waits_behind_one_whose_connection_has_grown_above_its_share():
     assert outcomes == [["0 START_WORK"], ["1 START_WORK"], ["4 START_WORK"], ["1 FORGET", "2 START_WORK"]]
 
 
-def test_a_server_that_stops_drops_the_calls_that_rest():
+def test_close_drops_resting_calls():
     engine = make(3)
     receiving, working, waiting = Caller(engine), Caller(engine).arrive(1), Caller(engine)
     perform(engine.close())
@@ -274,7 +274,7 @@ def test_a_server_that_stops_drops_the_calls_that_rest():
     assert (engine.used_bytes, engine.is_idle) == (0, True)
 
 
-def test_a_call_is_dropped_once_when_the_server_stops():
+def test_close_drops_each_call_once():
     engine = make(2)
     caller = Caller(engine)
     for _ in range(2):

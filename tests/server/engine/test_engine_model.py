@@ -263,5 +263,5 @@ class EngineMachine(RuleBasedStateMachine):
         assert replay(self.engine.lines, self.config) == self.engine.lines
 
 
-def test_the_budget_is_what_the_calls_have_and_comes_back():
+def test_pools_match_the_holdings_of_calls_in_random_runs():
     run_state_machine_as_test(EngineMachine, settings=settings(examples(150), stateful_step_count=60))

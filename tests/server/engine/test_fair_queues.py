@@ -35,7 +35,7 @@ def list_connections(items: list[Item]) -> list[str]:
 
 
 @given(SOURCES)
-def test_all_that_was_added_is_taken_once_and_in_the_order_of_its_connection(sources: list[Source]):
+def test_pop_returns_each_item_once_in_connection_order(sources: list[Source]):
     taken = empty(fill(*sources))
     assert sorted(taken, key=lambda item: item[1]) == list(zip(sources, range(len(sources)), strict=True))
     for source in set(sources):
@@ -44,7 +44,7 @@ def test_all_that_was_added_is_taken_once_and_in_the_order_of_its_connection(sou
 
 
 @given(SOURCES)
-def test_no_address_has_a_second_turn_before_all_others_had_one_and_no_connection_before_its_neighbours(
+def test_pop_alternates_between_addresses_and_connections(
     sources: list[Source],
 ):
     taken = [source for source, _ in empty(fill(*sources))]
@@ -56,7 +56,7 @@ def test_no_address_has_a_second_turn_before_all_others_had_one_and_no_connectio
         assert set(turns[: len(neighbours)]) == neighbours
 
 
-def test_who_comes_late_waits_for_one_turn_of_each_other():
+def test_late_address_waits_one_turn_of_each_other():
     queue = fill(*name("a1", "a1", "a2", "b1", "b1"))
     queue.pop()
     for source in name("c1", "a3"):
@@ -64,13 +64,13 @@ def test_who_comes_late_waits_for_one_turn_of_each_other():
     assert list_connections(empty(queue)) == ["b1", "a2", "c1", "b1", "a1", "a3"]
 
 
-def test_one_address_can_be_looked_at_and_taken_from():
+def test_peek_and_pop_accept_an_address():
     queue = fill(*name("a1", "b1", "b2", "b1"))
     assert list_connections([queue.peek("b"), queue.pop("b"), queue.peek("b")]) == ["b1", "b1", "b2"]
     assert list_connections(empty(queue)) == ["a1", "b2", "b1"]
 
 
-def test_what_is_removed_is_not_taken_and_what_is_not_there_need_not_be():
+def test_removed_items_are_not_returned():
     queue, (one, other) = fill(*name("a1", "a1", "a2")), name("a1", "a2")
     queue.remove(one, (one, 1))
     queue.remove(one, (one, 1))
@@ -80,7 +80,7 @@ def test_what_is_removed_is_not_taken_and_what_is_not_there_need_not_be():
     assert not queue.queues
 
 
-def test_nothing_is_taken_where_nothing_waits():
+def test_pop_raises_key_error_when_empty():
     queue = fill(*name("a1"))
     with pytest.raises(KeyError):
         queue.pop("b")

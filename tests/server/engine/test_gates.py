@@ -140,9 +140,7 @@ def call(
 
 
 @pytest.mark.parametrize("path", [RESHAPE, STREAM])
-def test_a_gate_sees_who_calls_what_with_which_metadata_and_an_observer_sees_the_identity_that_it_has_found(
-    guarded: Guarded, channel: grpc.Channel, path: str
-):
+def test_gate_sees_metadata_and_sets_the_observed_identity(guarded: Guarded, channel: grpc.Channel, path: str):
     assert call(channel, path, [("name", "somebody"), (REQUEST_ID_KEY, "id-7")])[0] == "OK"
     guarded.book.await_empty()
     (head,) = guarded.book.admitted
@@ -153,7 +151,7 @@ def test_a_gate_sees_who_calls_what_with_which_metadata_and_an_observer_sees_the
 
 
 @pytest.mark.parametrize("path", [RESHAPE, STREAM])
-def test_a_refused_call_ends_with_the_gates_words_and_takes_no_room(guarded: Guarded, channel: grpc.Channel, path: str):
+def test_gate_rejection_is_returned_and_holds_no_memory(guarded: Guarded, channel: grpc.Channel, path: str):
     code, trailing = call(channel, path, [("refuse", "yes")])
     assert (code, b"not you" in bytes(trailing["grpc-status-details-bin"])) == ("RESOURCE_EXHAUSTED", True)  # type: ignore[arg-type]
     assert guarded.watcher.await_end()[1] == "RESOURCE_EXHAUSTED"
@@ -173,7 +171,7 @@ def test_a_refused_call_ends_with_the_gates_words_and_takes_no_room(guarded: Gua
     ],
     ids=["unary", "long", "stream", "bad unary", "bad stream"],
 )
-def test_what_a_gate_adds_is_told_with_every_end(
+def test_gate_metadata_is_sent_with_every_status(
     channel: grpc.Channel, path: str, messages: list[bytes] | None, ending: str
 ):
     code, trailing = call(channel, path, messages=messages)
@@ -181,7 +179,7 @@ def test_what_a_gate_adds_is_told_with_every_end(
 
 
 @pytest.mark.parametrize("path", [RESHAPE, STREAM])
-def test_a_call_that_its_caller_cancels_leaves(guarded: Guarded, channel: grpc.Channel, path: str):
+def test_cancelled_call_leaves_its_gates(guarded: Guarded, channel: grpc.Channel, path: str):
     requests = SimpleQueue[bytes | None]()
     method: grpc.StreamStreamMultiCallable[bytes, bytes] = channel.stream_stream(path)
     made = method(iter(requests.get, None))
@@ -193,7 +191,7 @@ def test_a_call_that_its_caller_cancels_leaves(guarded: Guarded, channel: grpc.C
 
 
 @pytest.mark.parametrize("path", [RESHAPE, STREAM, REFLECTION])
-def test_a_bug_of_a_gate_lets_nobody_in(
+def test_bug_in_a_gate_rejects_the_call(
     guarded: Guarded, channel: grpc.Channel, path: str, caplog: pytest.LogCaptureFixture
 ):
     with caplog.at_level(logging.ERROR):
@@ -203,18 +201,18 @@ def test_a_bug_of_a_gate_lets_nobody_in(
 
 
 @pytest.mark.parametrize("path", [HEALTH_CHECK, PROBE])
-def test_health_is_open(guarded: Guarded, channel: grpc.Channel, path: str):
+def test_health_check_has_no_gate(guarded: Guarded, channel: grpc.Channel, path: str):
     assert call(channel, path, [("refuse", "yes")])[0] == "OK"
     assert guarded.book.admitted == []
 
 
-def test_a_watch_of_the_health_is_open(guarded: Guarded, channel: grpc.Channel):
+def test_health_watch_has_no_gate(guarded: Guarded, channel: grpc.Channel):
     watch: grpc.UnaryStreamMultiCallable[bytes, bytes] = channel.unary_stream(HEALTH_WATCH)
     assert next(watch(b"", metadata=(("refuse", "yes"),), timeout=SECONDS)) == b"\x08\x01"
     assert guarded.book.admitted == []
 
 
-def test_reflection_has_to_pass(guarded: Guarded, channel: grpc.Channel):
+def test_reflection_passes_the_gates(guarded: Guarded, channel: grpc.Channel):
     assert call(channel, REFLECTION, [("refuse", "yes")])[0] == "RESOURCE_EXHAUSTED"
     assert call(channel, REFLECTION, [("name", "somebody")], [b"\x3a\x00"])[0] == "OK"
     guarded.book.await_empty()
@@ -233,13 +231,13 @@ class Closed:
 
 
 @pytest.mark.parametrize("path", [RESHAPE, STREAM])
-def test_a_gate_hears_at_once_of_a_call_that_a_later_one_refuses(path: str):
+def test_earlier_gates_are_left_when_a_later_gate_rejects(path: str):
     with guard(Closed()) as guarded, grpc.insecure_channel(guarded.address) as channel:
         assert call(channel, path)[0] == "RESOURCE_EXHAUSTED"
         assert len(guarded.book.left) == len(guarded.book.admitted) == 1
 
 
-def test_who_may_not_call_is_told_so_by_a_server_that_is_full():
+def test_full_server_still_reports_missing_permission():
     backend = BlockedBackend()
     with (
         guard(backend=backend, max_calls=1) as guarded,
@@ -263,7 +261,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
 
 
 @pytest.mark.parametrize("path", [RESHAPE, STREAM, REFLECTION])
-def test_a_gate_sees_the_names_in_a_callers_certificate(files: Certificates, path: str):
+def test_gate_sees_the_names_of_the_client_certificate(files: Certificates, path: str):
     credentials = grpc.ssl_channel_credentials(
         files.authority.read_bytes(), files.client_key.read_bytes(), files.client.read_bytes()
     )
@@ -280,6 +278,6 @@ def test_a_gate_sees_the_names_in_a_callers_certificate(files: Certificates, pat
     assert b"client@example.org" in names
 
 
-def test_without_gates_none_is_asked():
+def test_call_without_gates_has_no_head():
     assert not Gates()
     assert Gates().find_refusal(CallHead(RESHAPE, ())) is None

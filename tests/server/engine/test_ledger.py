@@ -59,37 +59,35 @@ class Wishes:
         ({"a": 1000}, "b", 0),
     ],
 )
-def test_an_address_has_its_fair_part_and_more_only_while_the_reserve_is_free(
-    taken: dict[str, int], address: str, most: int
-):
+def test_address_exceeds_its_fair_share_only_outside_the_reserve(taken: dict[str, int], address: str, most: int):
     pool = Wishes(share=LIMIT).take(**taken).pool
     assert (pool.fits(at(address, 2), most) or not most, pool.fits(at(address, 2), most + 1)) == (True, False)
 
 
-def test_room_is_taken_at_once_where_there_is_some():
+def test_take_succeeds_when_the_pool_has_capacity():
     pool = Wishes().pool
     taken = [pool.take(at(address), size) for address, size in (("a", 30), ("b", 30), ("c", 50))]
     assert (taken, pool.used) == ([True, True, False], 60)
 
 
-def test_a_connection_has_at_most_its_share_and_leaves_the_rest_to_others_of_its_address():
+def test_connection_is_limited_to_its_share_of_the_address():
     pool = Wishes().pool
     assert [pool.take(at("a"), 20) for _ in range(3)] == [True, True, False]
     assert pool.take(at("a", 2), 20)
 
 
-def test_clients_of_a_unix_socket_share_as_they_like():
+def test_unix_socket_has_no_connection_share():
     pool = Wishes().pool
     assert [pool.take(UNIX, 25) for _ in range(4)] == [True, True, True, False]
 
 
-def test_a_lone_claim_is_granted_however_large_it_is():
+def test_lone_claim_above_the_limit_is_granted():
     wishes = Wishes()
     wishes.claim(at("a"), 1000)
     assert (wishes.granted, wishes.pool.take(at("b"), 1)) == (["a1"], False)
 
 
-def test_nobody_overtakes_one_who_waits():
+def test_take_fails_while_claims_wait():
     wishes = Wishes().take(a=90)
     wishes.claim(at("b"), 30)
     assert not wishes.pool.take(at("c"), 10)
@@ -97,7 +95,7 @@ def test_nobody_overtakes_one_who_waits():
     assert wishes.granted == ["b1"]
 
 
-def test_addresses_take_turns_however_many_connections_they_have():
+def test_grants_alternate_between_addresses():
     wishes = Wishes().take(running=100)
     for connection in (1, 2, 3):
         wishes.claim(at("many", connection), 20)
@@ -107,7 +105,7 @@ def test_addresses_take_turns_however_many_connections_they_have():
     assert wishes.granted == ["many1", "first", "many2"]  # of the rest, a quarter is for others
 
 
-def test_connections_of_an_address_take_turns():
+def test_grants_alternate_between_connections_of_an_address():
     wishes = Wishes().take(running=100)
     for name in ("first", "second", "third"):
         wishes.claim(at("a"), 10, name)
@@ -116,7 +114,7 @@ def test_connections_of_an_address_take_turns():
     assert wishes.granted == ["first", "a2", "second", "third"]
 
 
-def test_an_address_that_has_nothing_goes_before_those_that_have():
+def test_address_without_holdings_is_granted_first():
     wishes = Wishes().take(a=40, b=30, c=30)
     wishes.claim(at("a"), 5)
     wishes.claim(at("new"), 8)
@@ -124,14 +122,14 @@ def test_an_address_that_has_nothing_goes_before_those_that_have():
     assert wishes.granted == ["new1", "a1"]
 
 
-def test_an_address_that_has_nothing_need_not_wait_behind_those_that_have():
+def test_newcomer_is_granted_while_others_cannot_be():
     wishes = Wishes().take(a=35, b=20, c=20)
     wishes.claim(at("b"), 10)
     wishes.claim(at("new"), 10)
     assert wishes.granted == ["new1"]
 
 
-def test_a_large_claim_of_one_who_has_nothing_is_not_overtaken_by_small_ones_of_others():
+def test_small_claims_do_not_overtake_a_newcomer():
     wishes = Wishes().take(a=30, b=30)
     wishes.claim(at("new"), 60)
     wishes.claim(at("a"), 5)
@@ -141,7 +139,7 @@ def test_a_large_claim_of_one_who_has_nothing_is_not_overtaken_by_small_ones_of_
     assert wishes.granted == ["new1"]
 
 
-def test_who_waits_for_its_own_share_keeps_nobody_waiting():
+def test_claim_above_its_share_does_not_delay_others():
     wishes = Wishes().take(a=SHARE)
     for name in ("first", "second"):
         wishes.claim(at("a"), 10, name)
@@ -152,7 +150,7 @@ def test_who_waits_for_its_own_share_keeps_nobody_waiting():
         assert wishes.granted == granted
 
 
-def test_all_that_waits_for_a_share_is_granted_that_fits_when_it_is_given_back():
+def test_held_claims_are_granted_when_the_share_is_free():
     wishes = Wishes().take(a=SHARE, b=1)
     for name in ("first", "second", "third"):
         wishes.claim(at("a"), 15, name)
@@ -160,7 +158,7 @@ def test_all_that_waits_for_a_share_is_granted_that_fits_when_it_is_given_back()
     assert wishes.granted == ["first", "second"]
 
 
-def test_claims_that_come_to_more_than_a_share_keep_no_other_connection_of_the_address_waiting():
+def test_claims_above_a_share_do_not_delay_other_connections():
     wishes = Wishes().take(a=30, b=70)
     for name in ("first", "above the share"):
         wishes.claim(at("a"), 10, name)
@@ -178,27 +176,27 @@ def grow_above_share() -> tuple[Wishes, Claim[str]]:
     return wishes.take(a=8), first
 
 
-def test_a_claim_whose_connection_has_grown_above_its_share_keeps_no_other_of_its_address_waiting():
+def test_grown_connection_does_not_delay_its_address():
     wishes, _ = grow_above_share()
     wishes.claim(at("a", 2), 2)
     assert wishes.granted == ["a2"]
 
 
-def test_a_claim_that_waits_for_its_share_again_is_the_first_of_its_connection():
+def test_held_back_claim_stays_first_of_its_connection():
     wishes, _ = grow_above_share()
     wishes.claim(at("c"), 2)
     wishes.free(at("a"), 28)
     assert wishes.granted == ["c1", "first", "second"]
 
 
-def test_a_claim_that_waits_for_its_share_again_can_be_withdrawn():
+def test_held_back_claim_can_be_withdrawn():
     wishes, first = grow_above_share()
     wishes.grant()
     wishes.withdraw(first)
     assert wishes.granted == ["second"]  # which is smaller, and within the share
 
 
-def test_callers_behind_one_proxy_have_a_share_each():
+def test_clients_behind_one_proxy_have_separate_shares():
     wishes = Wishes().take(other=90)
     first, second = Source("first", "proxy"), Source("second", "proxy")
     for source in (first, first, second):
@@ -207,7 +205,7 @@ def test_callers_behind_one_proxy_have_a_share_each():
     assert wishes.granted == ["first", "second"]
 
 
-def test_what_is_withdrawn_behind_a_proxy_is_not_granted():
+def test_withdrawn_claim_behind_a_proxy_is_not_granted():
     wishes, first, second = Wishes().take(other=98), Source("first", "proxy"), Source("second", "proxy")
     for source in (first, second):
         wishes.pool.change(source, 1)
@@ -218,7 +216,7 @@ def test_what_is_withdrawn_behind_a_proxy_is_not_granted():
     assert wishes.granted == ["b"]
 
 
-def test_what_is_withdrawn_is_not_granted_and_keeps_nobody_waiting():
+def test_withdrawn_claim_is_not_granted_and_delays_no_other():
     wishes = Wishes().take(a=100)
     first = wishes.claim(at("b"), 30)
     wishes.claim(at("c"), 20)
@@ -228,7 +226,7 @@ def test_what_is_withdrawn_is_not_granted_and_keeps_nobody_waiting():
     assert (wishes.granted, wishes.pool.used) == (["c1"], 20)
 
 
-def test_what_waits_for_a_share_can_be_withdrawn():
+def test_claim_above_its_share_can_be_withdrawn():
     wishes = Wishes().take(a=SHARE)
     claims = [wishes.claim(at("a"), 10, name) for name in ("first", "second", "third")]
     wishes.withdraw(claims[0])
@@ -237,7 +235,7 @@ def test_what_waits_for_a_share_can_be_withdrawn():
     assert wishes.granted == ["second"]
 
 
-def test_what_waited_for_a_share_is_granted_where_the_claim_before_it_is_withdrawn():
+def test_withdrawing_a_claim_lets_the_next_one_be_granted():
     wishes = Wishes().take(a=SHARE, b=60)
     first = wishes.claim(at("a"), 30, "first")
     wishes.claim(at("a"), 20, "second")
@@ -249,13 +247,13 @@ def test_what_waited_for_a_share_is_granted_where_the_claim_before_it_is_withdra
     assert wishes.granted == ["second"]
 
 
-def test_a_claim_that_was_granted_can_be_withdrawn_and_changes_nothing():
+def test_withdrawing_a_granted_claim_has_no_effect():
     wishes = Wishes()
     wishes.withdraw(wishes.claim(at("a"), 10))
     assert wishes.pool.used == 10
 
 
-def test_a_pool_knows_who_has_more_than_its_part_who_waits_with_nothing_and_whether_most_is_taken():
+def test_pool_reports_greedy_addresses_newcomers_and_crowding():
     wishes = Wishes().take(a=50, b=20)
     assert [wishes.pool.is_greedy(address) for address in ("a", "b", "nobody")] == [True, False, False]
     assert [wishes.pool.is_crowded, wishes.take(b=5).pool.is_crowded] == [False, True]
@@ -264,7 +262,7 @@ def test_a_pool_knows_who_has_more_than_its_part_who_waits_with_nothing_and_whet
     assert wishes.pool.newcomers == 2
 
 
-def test_a_pool_forgets_addresses_and_connections_that_have_nothing():
+def test_pool_keeps_no_source_without_holdings():
     wishes = Wishes()
     for number in range(100):
         wishes.take(**{str(number): 1})
@@ -275,7 +273,7 @@ def test_a_pool_forgets_addresses_and_connections_that_have_nothing():
     assert (pool.used, pool._addresses, pool._connections, pool._held_back, pool._newcomers) == (0, {}, {}, {}, {})
 
 
-def test_one_who_has_nothing_is_granted_room_however_many_addresses_wait_that_have_some():
+def test_newcomer_is_granted_among_many_waiting_addresses():
     pool = Pool[str](4 * MAX_LOOKS, MAX_LOOKS, 4 * MAX_LOOKS)
     for number in range(MAX_LOOKS):
         pool.change(at(str(number)), 3)

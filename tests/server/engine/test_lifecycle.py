@@ -116,7 +116,7 @@ def find_next(state: State, event: Event) -> State | None:
 
 @pytest.mark.parametrize("event", Event, ids=lambda event: event.name)
 @pytest.mark.parametrize("state", State, ids=lambda state: state.name)
-def test_every_event_in_every_state_leads_where_it_should_or_is_a_bug(state: State, event: Event):
+def test_transitions_match_the_documented_table(state: State, event: Event):
     life, after = make(state), find_next(state, event)
     if after is None:
         with pytest.raises(IllegalEventError, match=f"{state.name} cannot {event.name}"):
@@ -136,13 +136,13 @@ def reach(start: State, without: Iterable[Event] = ()) -> set[State]:
     return found
 
 
-def test_every_state_can_be_reached_and_every_event_happens():
+def test_every_state_and_event_is_reachable():
     assert reach(State.NEW) == set(State)
     assert {event for row in TRANSITIONS.values() for event in row} == set(Event)
 
 
 @pytest.mark.parametrize("state", State, ids=lambda state: state.name)
-def test_every_call_can_end_whatever_it_is_doing(state: State):
+def test_every_state_can_reach_done(state: State):
     life = make(state)
     life.move(Event.OVER)
     if life.state is State.ABANDONED:
@@ -150,14 +150,14 @@ def test_every_call_can_end_whatever_it_is_doing(state: State):
     assert life.state is State.DONE
 
 
-def test_a_call_whose_end_is_decided_is_never_worked_on_again():
+def test_ended_call_never_returns_to_working():
     assert reach(State.ENDING) == {State.ENDING, State.GIVEN_UP, State.DONE}
     assert reach(State.ABANDONED) == {State.ABANDONED, State.DONE}
     assert reach(State.DONE) == {State.DONE}
 
 
 @given(st.lists(st.sampled_from(list(Event)), max_size=60))
-def test_whatever_happens_in_whatever_order_a_bug_changes_nothing_and_the_rest_is_as_in_the_table(events: list[Event]):
+def test_illegal_event_leaves_the_state_unchanged(events: list[Event]):
     life, journal, expected = make(), Notes(), State.NEW
     life.journal = journal
     for event in events:
@@ -182,9 +182,7 @@ def test_whatever_happens_in_whatever_order_a_bug_changes_nothing_and_the_rest_i
         (True, 7, (100, 27)),
     ],
 )
-def test_a_call_holds_its_message_what_comes_of_it_and_its_answers(
-    in_working_pool: bool, held: int, holdings: tuple[int, int]
-):
+def test_holdings_include_message_work_and_responses(in_working_pool: bool, held: int, holdings: tuple[int, int]):
     life = make()
     life.reading, life.reserved, life.unsent_bytes = 100, 20, 5
     life.in_working_pool, life.held = in_working_pool, held
@@ -193,23 +191,21 @@ def test_a_call_holds_its_message_what_comes_of_it_and_its_answers(
 
 @pytest.mark.parametrize("state", State, ids=lambda state: state.name)
 @pytest.mark.parametrize("unsent", range(ASK_BELOW_UNSENT + 1))
-def test_a_call_asks_for_its_first_message_and_a_stream_for_the_next_one_when_few_answers_are_left(
-    state: State, unsent: int
-):
+def test_stream_reads_next_message_when_few_responses_are_unsent(state: State, unsent: int):
     life = make(state)
     life.unsent = unsent
     assert life.may_ask == (state is State.NEW or (state is State.SENDING and unsent < ASK_BELOW_UNSENT))
 
 
 @pytest.mark.parametrize("state", State, ids=lambda state: state.name)
-def test_a_caller_who_does_not_take_what_was_sent_is_not_sent_a_refusal(state: State):
+def test_client_that_does_not_read_gets_no_error(state: State):
     life = make(state)
     assert life.ignores_refusals == (state in {State.ENDING, State.GIVEN_UP})
     life.unsent = 1
     assert life.ignores_refusals
 
 
-def test_while_it_is_the_servers_turn_no_time_passes_for_the_caller():
+def test_stall_clock_stops_while_the_server_works():
     life = make()
     life.since = 10.0
     life.stop_clock(14.0)
@@ -221,14 +217,14 @@ def test_while_it_is_the_servers_turn_no_time_passes_for_the_caller():
 @pytest.mark.parametrize(
     ("moved", "since"), [(None, 20.0), (0, 10.0), (-5, 10.0), (TRICKLE_BYTES_PER_SECOND, 11.0), (2**40, 20.0)]
 )
-def test_bytes_are_progress_at_a_pace_and_are_not_saved_up(moved: int | None, since: float):
+def test_progress_follows_bytes_and_never_exceeds_now(moved: int | None, since: float):
     life = make()
     life.since = 10.0
     life.advance(20.0, moved)
     assert life.since == since
 
 
-def test_a_call_that_is_forgotten_does_nothing_any_more():
+def test_forgotten_call_performs_no_effects():
     served, life = Nothing(), make()
     life.served = served
     life.forget()

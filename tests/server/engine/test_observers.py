@@ -47,7 +47,7 @@ def recorder() -> Recorder:
     return Recorder()
 
 
-def test_a_unary_call_is_seen_from_its_beginning_to_its_end(recorder: Recorder):
+def test_unary_call_is_observed_from_begin_to_end(recorder: Recorder):
     Watched(recorder).call().arrive(100).end(30).leave()
     (record,) = recorder.records
     assert recorder.events == [*BEGINS, Event.ARRIVE, Event.END, Event.OVER]
@@ -56,7 +56,7 @@ def test_a_unary_call_is_seen_from_its_beginning_to_its_end(recorder: Recorder):
     assert (record.response_messages, record.response_bytes) == (1, 30)
 
 
-def test_each_answer_of_a_stream_counts_when_it_is_sent(recorder: Recorder):
+def test_stream_responses_count_when_sent(recorder: Recorder):
     stream = Watched(recorder).call().arrive(100).answer(10, 20)
     stream.sent(10)
     assert (recorder.records[0].response_messages, recorder.records[0].response_bytes) == (1, 10)
@@ -65,7 +65,7 @@ def test_each_answer_of_a_stream_counts_when_it_is_sent(recorder: Recorder):
     assert recorder.events[4:] == [Event.ANSWER, Event.ASK, Event.READ, Event.SENT, Event.SENT]
 
 
-def test_the_time_in_each_state_is_the_time_of_the_call(recorder: Recorder):
+def test_seconds_of_all_states_add_up_to_the_call(recorder: Recorder):
     begin = time.monotonic()
     Watched(recorder).call().arrive().work().take_up().end(1).leave()
     seconds = recorder.records[0].seconds
@@ -74,7 +74,7 @@ def test_the_time_in_each_state_is_the_time_of_the_call(recorder: Recorder):
     assert sum(seconds.values()) <= time.monotonic() - begin
 
 
-def test_a_call_that_is_refused_at_once_is_seen(recorder: Recorder):
+def test_call_rejected_at_once_is_observed(recorder: Recorder):
     watched = Watched(recorder, max_calls=1)
     life = Lifecycle(watched.call(), METHOD)
     with pytest.raises(LimitError):
@@ -89,9 +89,7 @@ def test_a_call_that_is_refused_at_once_is_seen(recorder: Recorder):
     [(False, False, GONE), (False, True, GONE), (True, False, OK), (True, True, GONE)],
     ids=["not ended", "gone", "ended", "gone before the end was sent"],
 )
-def test_a_caller_who_is_gone_before_he_is_told_the_end_has_cancelled(
-    recorder: Recorder, ended: bool, gone: bool, ending: Ending
-):
+def test_client_gone_before_the_status_counts_as_cancelled(recorder: Recorder, ended: bool, gone: bool, ending: Ending):
     watched = Watched(recorder)
     caller = watched.call().arrive()
     if ended:
@@ -102,7 +100,7 @@ def test_a_caller_who_is_gone_before_he_is_told_the_end_has_cancelled(
     assert recorder.records[0].response_messages == ended
 
 
-def test_what_comes_late_is_no_event(recorder: Recorder):
+def test_late_events_are_not_observed(recorder: Recorder):
     caller = Watched(recorder).call().arrive().end(5)
     seen = list(recorder.events)
     caller.answer(3).take_up().end(7)
@@ -119,7 +117,7 @@ class Broken:
         raise RuntimeError(record, event)
 
 
-def test_an_observer_that_raises_is_logged_and_harms_nobody(recorder: Recorder, caplog: pytest.LogCaptureFixture):
+def test_observer_exception_is_logged_and_isolated(recorder: Recorder, caplog: pytest.LogCaptureFixture):
     watched = Watched(Broken(), recorder)
     with caplog.at_level(logging.ERROR):
         watched.call().arrive(10).end(5).leave()
@@ -141,7 +139,7 @@ class Meddler(Recorder):
             self.caller.end(1)
 
 
-def test_an_observer_is_called_without_the_lock_and_sees_what_it_causes_afterwards():
+def test_observer_runs_without_the_lock():
     meddler = Meddler()
     watched = Watched(meddler)
     meddler.caller = watched.call()
@@ -163,7 +161,7 @@ class Slow(Recorder):
         assert self.go_on.wait(60)
 
 
-def test_a_thread_does_not_wait_for_an_observer_that_another_thread_has_called():
+def test_thread_does_not_wait_for_a_running_observer():
     slow = Slow()
     watched = Watched(slow)
     thread = threading.Thread(target=watched.call)
@@ -176,14 +174,14 @@ def test_a_thread_does_not_wait_for_an_observer_that_another_thread_has_called()
     assert slow.events == [*BEGINS, *BEGINS, Event.OVER]
 
 
-def test_nothing_is_kept_of_a_call_that_is_over(recorder: Recorder):
+def test_journal_keeps_no_record_of_a_finished_call(recorder: Recorder):
     watched = Watched(recorder)
     for _ in range(3):
         watched.call().leave()
     assert watched.journal._records == {}
 
 
-def test_without_observers_there_is_no_journal():
+def test_no_observers_means_no_journal():
     engine = make(4)
     assert (engine.journal, engine.wants_heads, Caller(engine).life.journal) == (None, False, None)
 
@@ -199,7 +197,7 @@ class Notes:
         self._notes.append(f"{self._name} {event.name}")
 
 
-def test_two_journals_are_told_one_after_the_other():
+def test_journal_pair_records_in_both():
     notes: list[str] = []
     pair: Journal = JournalPair(Notes("one", notes), Notes("other", notes))
     Caller(make(1, journal=pair))

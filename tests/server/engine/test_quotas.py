@@ -38,13 +38,13 @@ def refuse(quotas: CallerQuotas, peer: str = ONE) -> LimitError:
     return caught.value
 
 
-def test_a_caller_has_as_many_calls_under_way_as_configured(clock: Clock):
+def test_quota_limits_running_calls_of_a_caller(clock: Clock):
     quotas = CallerQuotas(2, 0, clock)
     admit(quotas, count=2)
     assert refuse(quotas).message == "this caller has 2 running calls, and the limit is 2"
 
 
-def test_a_call_that_is_over_makes_room_for_another(clock: Clock):
+def test_finished_call_frees_the_quota(clock: Clock):
     quotas = CallerQuotas(1, 0, clock)
     (head,) = admit(quotas)
     quotas.leave(head)
@@ -52,20 +52,20 @@ def test_a_call_that_is_over_makes_room_for_another(clock: Clock):
     refuse(quotas)
 
 
-def test_what_one_caller_has_is_nothing_to_another(clock: Clock):
+def test_quotas_of_callers_are_independent(clock: Clock):
     quotas = CallerQuotas(1, 1.0, clock)
     admit(quotas, ONE)
     admit(quotas, OTHER)
     refuse(quotas, ONE)
 
 
-def test_a_caller_begins_as_many_calls_at_once_as_in_a_second(clock: Clock):
+def test_rate_limit_allows_a_burst_of_one_second(clock: Clock):
     quotas = CallerQuotas(0, 5.0, clock)
     admit(quotas, count=5)
     assert "5 calls per second" in refuse(quotas).message
 
 
-def test_a_caller_that_waits_as_long_as_it_is_told_is_admitted(clock: Clock):
+def test_call_after_the_retry_delay_is_admitted(clock: Clock):
     quotas = CallerQuotas(0, 4.0, clock)
     admit(quotas, count=4)
     seconds = refuse(quotas).retry_seconds
@@ -75,13 +75,13 @@ def test_a_caller_that_waits_as_long_as_it_is_told_is_admitted(clock: Clock):
     refuse(quotas)
 
 
-def test_less_than_a_call_in_a_second_is_one_call_now_and_then(clock: Clock):
+def test_rate_below_one_allows_occasional_calls(clock: Clock):
     quotas = CallerQuotas(0, 0.1, clock)
     admit(quotas)
     assert refuse(quotas).retry_seconds == pytest.approx(10)
 
 
-def test_a_refused_call_costs_its_caller_nothing(clock: Clock):
+def test_rejected_call_takes_no_token(clock: Clock):
     quotas = CallerQuotas(0, 1.0, clock)
     admit(quotas)
     for _ in range(100):
@@ -90,7 +90,7 @@ def test_a_refused_call_costs_its_caller_nothing(clock: Clock):
     admit(quotas)
 
 
-def test_who_rests_for_long_may_not_begin_more_at_once_for_it(clock: Clock):
+def test_idle_caller_does_not_accumulate_tokens(clock: Clock):
     quotas = CallerQuotas(0, 3.0, clock)
     admit(quotas)
     clock.now += 1000
@@ -98,7 +98,7 @@ def test_who_rests_for_long_may_not_begin_more_at_once_for_it(clock: Clock):
     refuse(quotas)
 
 
-def test_when_a_call_will_be_over_is_not_known(clock: Clock):
+def test_concurrency_quota_error_has_no_retry_delay(clock: Clock):
     quotas = CallerQuotas(1, 0, clock)
     admit(quotas)
     assert refuse(quotas).retry_seconds is None
@@ -116,14 +116,12 @@ def test_when_a_call_will_be_over_is_not_known(clock: Clock):
         ((ONE,), (OTHER, find_caller(make_head(ONE))), False),  # no identity is taken for a host
     ],
 )
-def test_a_caller_is_an_identity_or_else_a_host_a_network_or_all_sockets(
-    one: tuple[str, ...], other: tuple[str, ...], same: bool
-):
+def test_caller_is_an_identity_host_network_or_unix_socket(one: tuple[str, ...], other: tuple[str, ...], same: bool):
     assert (find_caller(make_head(*one)) == find_caller(make_head(*other))) == same
 
 
 @pytest.mark.parametrize(("rate", "most"), [(10.0, 3), (0, 1)], ids=["with a rate", "without"])
-def test_callers_that_have_nothing_are_forgotten(clock: Clock, rate: float, most: int):
+def test_idle_callers_are_forgotten(clock: Clock, rate: float, most: int):
     quotas = CallerQuotas(5, rate, clock)
     for number in range(100):
         for head in admit(quotas, f"ipv4:192.0.2.{number}:1"):
@@ -132,9 +130,7 @@ def test_callers_that_have_nothing_are_forgotten(clock: Clock, rate: float, most
     assert len(quotas) <= most
 
 
-def test_a_stranger_with_any_number_of_addresses_makes_the_table_neither_grow_nor_forget_who_has_a_call(
-    clock: Clock, monkeypatch: pytest.MonkeyPatch
-):
+def test_many_addresses_do_not_grow_the_caller_table(clock: Clock, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(quotas, "MAX_CALLERS", 20)
     table = CallerQuotas(1, 0.001, clock)
     (head,) = admit(table, ONE)
@@ -150,5 +146,5 @@ def test_a_stranger_with_any_number_of_addresses_makes_the_table_neither_grow_no
     ("config", "count"),
     [(Config(), 0), (Config(max_calls_per_caller=1), 1), (Config(max_calls_per_caller_per_second=1.0), 1)],
 )
-def test_there_is_a_gate_where_there_is_a_quota(config: Config, count: int):
+def test_quota_gate_exists_only_when_configured(config: Config, count: int):
     assert len(build_quotas(config)) == count

@@ -34,17 +34,17 @@ HOST, LINK = "10", "20"  # scopes of IPv6, as the kernel writes them
         ("", ""),
     ],
 )
-def test_an_address_is_a_host_a_network_or_a_socket(peer: str, address: str):
+def test_find_address_returns_host_network_or_socket(peer: str, address: str):
     assert find_source(peer) == Source(address, peer)
 
 
-def test_long_header_names_nobody():
+def test_long_forwarded_header_is_ignored():
     long = (("x-forwarded-for", "1" * 65),)
     assert Sources(["192.0.2.1"]).find(PROXY, long) == find_source(PROXY)
 
 
 @pytest.mark.parametrize(("peer", "shared"), [("unix:", True), ("unix-abstract:a", True), ("ipv4:10.0.0.1:1", False)])
-def test_clients_of_a_unix_socket_have_one_name(peer: str, shared: bool):
+def test_unix_socket_clients_have_one_address(peer: str, shared: bool):
     assert is_shared(peer) == shared
 
 
@@ -60,7 +60,7 @@ def find_host(scope: str) -> str:
 
 
 @pytest.mark.parametrize("scope", ["", HOST, LINK])
-def test_a_connection_has_the_name_that_grpcio_gives_it(scope: str):
+def test_name_peer_matches_the_name_of_grpcio(scope: str):
     peers: list[str] = []
 
     def note(_: bytes, context: grpc.ServicerContext) -> bytes:
@@ -82,7 +82,7 @@ def test_a_connection_has_the_name_that_grpcio_gives_it(scope: str):
         assert (begin, int(port)) == (peers[0].rpartition(":")[0], served.getpeername()[1])
 
 
-def test_a_caller_over_ipv4_has_one_name_also_where_the_server_listens_on_ipv6():
+def test_ipv4_client_of_an_ipv6_listener_keeps_its_address():
     if not socket.has_dualstack_ipv6():
         pytest.skip("no IPv6")
     with (
@@ -102,7 +102,7 @@ def test_find_returns_the_forwarded_address_of_a_proxy():
 
 
 @pytest.mark.parametrize("peer", ["ipv4:192.0.2.2:40000", "ipv6:%5B2001:db8::1%5D:40000", "unix:", "unix:/run/reshape"])
-def test_find_ignores_the_header_of_all_others(peer: str):
+def test_find_ignores_the_header_of_untrusted_connections(peer: str):
     assert Sources(["192.0.2.1"]).find(peer, FORWARDED) == find_source(peer)
 
 
@@ -117,11 +117,11 @@ def test_find_ignores_the_header_of_all_others(peer: str):
         ("unix:", "unix:/run/reshape"),
     ],
 )
-def test_find_knows_proxies_by_address_network_and_socket(proxy: str, peer: str):
+def test_find_trusts_proxies_by_address_network_and_socket(proxy: str, peer: str):
     assert Sources(["203.0.113.9", proxy]).find(peer, FORWARDED) == Source("ipv4:198.51.100.7", peer)
 
 
-def test_find_does_not_trust_the_network_of_an_address_of_ipv6():
+def test_find_does_not_trust_the_network_of_an_ipv6_proxy():
     peer = "ipv6:%5B2001:db8::2%5D:40000"
     assert Sources(["2001:db8::1"]).find(peer, FORWARDED) == find_source(peer)
 
@@ -138,7 +138,7 @@ def test_find_does_not_trust_the_network_of_an_address_of_ipv6():
         (["fe80::1%\0"], "fe80000000000000"),
     ],
 )
-def test_find_takes_the_last_address(values: list[str], address: str):
+def test_find_uses_the_last_forwarded_address(values: list[str], address: str):
     metadata = [("x-forwarded-for", value) for value in values]
     assert Sources(["192.0.2.1"]).find(PROXY, metadata).address == address
 
@@ -159,6 +159,6 @@ def test_quotas_count_for_the_caller_behind_a_proxy():
 
 
 @pytest.mark.parametrize("address", ["", "localhost", "192.0.2.1:80", "192.0.2.0/33", "unix:/run/reshape"])
-def test_config_rejects_a_proxy_address_that_is_no_address(address: str):
+def test_config_rejects_an_invalid_trusted_proxy(address: str):
     with pytest.raises(ConfigError, match=r"--trusted-proxy '.*' is not an IP address, a network .*, or unix:"):
         Config(trusted_proxy=(address,))

@@ -36,7 +36,7 @@ def sweep_after(clock: Clock, reads: int, *, stall_timeout_seconds: float = 30.0
     return Swept(clock, make(reads, stall_timeout_seconds=stall_timeout_seconds, message=message, clock=clock))
 
 
-def test_a_call_without_progress_is_given_up(clock: Clock):
+def test_call_without_progress_is_aborted(clock: Clock):
     swept = sweep_after(clock, 4, stall_timeout_seconds=5.0)
     stalled, other = call_all(swept.engine, range(2))
     swept.wait(4)
@@ -47,7 +47,7 @@ def test_a_call_without_progress_is_given_up(clock: Clock):
     assert (stalled.reasons, other.reasons) == (STALLED, [])
 
 
-def test_what_is_to_be_done_says_what_the_call_was_doing(clock: Clock):
+def test_abort_effect_has_the_previous_state(clock: Clock):
     engine = make(4, stall_timeout_seconds=5.0, clock=clock)
     caller = Caller(engine)
     clock.now += 5.1
@@ -58,9 +58,7 @@ def test_what_is_to_be_done_says_what_the_call_was_doing(clock: Clock):
 @pytest.mark.parametrize(
     ("pace", "times", "reasons"), [(100 / TRICKLE_BYTES_PER_SECOND, 4, STALLED), (1.6, 40, [])], ids=["below", "above"]
 )
-def test_a_stream_below_the_pace_is_given_up_also_when_nobody_waits(
-    clock: Clock, pace: float, times: int, reasons: list[str]
-):
+def test_slow_stream_is_aborted_without_waiting_calls(clock: Clock, pace: float, times: int, reasons: list[str]):
     swept = sweep_after(clock, 4, stall_timeout_seconds=5.0)
     stream = Caller(swept.engine)
     for _ in range(times):
@@ -70,14 +68,14 @@ def test_a_stream_below_the_pace_is_given_up_also_when_nobody_waits(
     assert stream.reasons == reasons
 
 
-def test_progress_is_not_saved_up(clock: Clock):
+def test_fast_progress_does_not_extend_the_timeout(clock: Clock):
     swept = sweep_after(clock, 4, stall_timeout_seconds=5.0)
     caller = Caller(swept.engine).arrive().answer(moved=100 * TRICKLE_BYTES_PER_SECOND)
     swept.wait(5.1)
     assert caller.reasons == STALLED
 
 
-def test_to_wait_for_room_is_no_progress_and_no_standstill(clock: Clock):
+def test_waiting_for_memory_stops_the_stall_clock(clock: Clock):
     swept = sweep_after(clock, 1, stall_timeout_seconds=5.0)
     first, second = call_all(swept.engine, range(2))
     clock.now += 1.9
@@ -89,7 +87,7 @@ def test_to_wait_for_room_is_no_progress_and_no_standstill(clock: Clock):
     assert second.reasons == STALLED
 
 
-def test_while_others_wait_a_call_without_progress_is_given_up_sooner(clock: Clock):
+def test_stalled_call_is_aborted_sooner_while_others_wait(clock: Clock):
     swept = sweep_after(clock, 1)
     stalled = Caller(swept.engine, name_peer(1))
     clock.now += MIN_PRESSURE_SECONDS - 0.1
@@ -102,7 +100,7 @@ def test_while_others_wait_a_call_without_progress_is_given_up_sooner(clock: Clo
     assert waiting.reads == 1
 
 
-def test_who_waits_for_its_own_share_has_nobody_else_given_up(clock: Clock):
+def test_claim_above_its_share_aborts_no_other_call(clock: Clock):
     swept = sweep_after(clock, 100)
     slow = Caller(swept.engine, name_peer(1))
     silent = [Caller(swept.engine, name_peer(2)) for _ in range(MAX_READS + 1)]
@@ -110,7 +108,7 @@ def test_who_waits_for_its_own_share_has_nobody_else_given_up(clock: Clock):
     assert ([len(caller.refusals) for caller in silent], slow.reasons) == ([1] * (MAX_READS + 1), [])
 
 
-def test_where_places_run_short_an_address_that_has_more_than_its_part_is_pressed(clock: Clock):
+def test_greedy_address_gets_the_short_timeout_when_slots_are_scarce(clock: Clock):
     swept = Swept(clock, make(100, max_calls=16, clock=clock))
     greedy = [Caller(swept.engine, name_peer(1, port)) for port in range(12)]
     modest = [Caller(swept.engine, name_peer(2)) for _ in range(2)]
@@ -118,7 +116,7 @@ def test_where_places_run_short_an_address_that_has_more_than_its_part_is_presse
     assert [caller.reasons for caller in (*greedy, *modest)] == [STALLED] * 12 + [[]] * 2
 
 
-def test_the_largest_message_has_time_to_arrive_while_others_wait(clock: Clock):
+def test_pressure_timeout_lets_the_largest_message_arrive(clock: Clock):
     swept = sweep_after(clock, 1, stall_timeout_seconds=3000.0, message=100 * MIN_BYTES_PER_SECOND)
     slow, _ = call_all(swept.engine, range(2))
     swept.wait(99)
@@ -127,7 +125,7 @@ def test_the_largest_message_has_time_to_arrive_while_others_wait(clock: Clock):
     assert slow.reasons == STALLED
 
 
-def test_a_call_that_waits_too_long_is_refused_and_forgotten(clock: Clock):
+def test_call_that_waits_too_long_is_rejected_and_forgotten(clock: Clock):
     swept = sweep_after(clock, 1)
     running, waiting = call_all(swept.engine, range(2))
     clock.now += MIN_PRESSURE_SECONDS + 0.1
@@ -139,7 +137,7 @@ def test_a_call_that_waits_too_long_is_refused_and_forgotten(clock: Clock):
     assert (waiting.reads, late.reads) == (0, 1)
 
 
-def test_what_is_given_up_keeps_what_it_has_until_it_is_over(clock: Clock):
+def test_aborted_call_keeps_its_memory_until_it_is_over(clock: Clock):
     swept = sweep_after(clock, 1)
     running, waiting = call_all(swept.engine, range(2))
     swept.wait(MIN_PRESSURE_SECONDS + 0.1)
@@ -149,7 +147,7 @@ def test_what_is_given_up_keeps_what_it_has_until_it_is_over(clock: Clock):
     assert (swept.engine.used_bytes, swept.engine.is_idle) == (0, True)
 
 
-def test_where_nothing_is_left_the_most_crowded_make_room_for_those_that_have_nothing(clock: Clock):
+def test_crowded_addresses_lose_calls_to_newcomers(clock: Clock):
     swept = sweep_after(clock, 24)
     crowds = {host: [Caller(swept.engine, name_peer(host, port)) for port in range(40)] for host in range(16)}
     polite = call_all(swept.engine, range(20, 22))
@@ -167,7 +165,7 @@ def test_where_nothing_is_left_the_most_crowded_make_room_for_those_that_have_no
     [((1, 1, 1, 1), SHORT_SECONDS + 0.01), ((4,), SHORT_SECONDS - 0.01)],
     ids=["an address keeps its last call", "a message has a moment to arrive"],
 )
-def test_not_every_call_makes_room(clock: Clock, crowd: tuple[int, ...], seconds: float):
+def test_recent_and_last_calls_are_spared(clock: Clock, crowd: tuple[int, ...], seconds: float):
     swept = sweep_after(clock, 4)
     there = [Caller(swept.engine, name_peer(host)) for host, count in enumerate(crowd) for _ in range(count)]
     call_all(swept.engine, range(10, 15))
@@ -175,14 +173,14 @@ def test_not_every_call_makes_room(clock: Clock, crowd: tuple[int, ...], seconds
     assert [caller.reasons for caller in there] == [[]] * 4
 
 
-def test_what_this_server_works_on_is_not_given_up(clock: Clock):
+def test_working_call_is_never_aborted(clock: Clock):
     swept = sweep_after(clock, 4, stall_timeout_seconds=5.0)
     caller = Caller(swept.engine).arrive()
     swept.wait(100)
     assert caller.reasons == []
 
 
-def test_a_call_is_refused_once_and_cancelled_where_it_does_not_take_its_refusal_in_as_long_again(clock: Clock):
+def test_aborted_call_is_cancelled_if_its_error_is_unread(clock: Clock):
     swept = sweep_after(clock, 4, stall_timeout_seconds=5.0)
     caller = Caller(swept.engine)
     for seconds, refusals, drops in ((5.1, 1, 0), (4.8, 1, 0), (0.3, 1, 1)):
@@ -190,14 +188,14 @@ def test_a_call_is_refused_once_and_cancelled_where_it_does_not_take_its_refusal
         assert (len(caller.refusals), caller.drops) == (refusals, drops)
 
 
-def test_a_stream_that_takes_no_answers_is_cancelled_at_once(clock: Clock):
+def test_stream_with_unread_responses_is_cancelled_at_once(clock: Clock):
     swept = sweep_after(clock, 4, stall_timeout_seconds=5.0)
     caller = Caller(swept.engine).arrive(10).answer(10)
     swept.wait(5.1)
     assert (caller.refusals, caller.drops) == ([], 1)
 
 
-def test_calls_that_only_wait_for_a_thread_press_nobody(clock: Clock):
+def test_calls_waiting_for_a_thread_shorten_no_timeout(clock: Clock):
     swept = sweep_after(clock, 8)
     slow, queued = call_all(swept.engine, range(2))
     queued.arrive().work()
@@ -205,7 +203,7 @@ def test_calls_that_only_wait_for_a_thread_press_nobody(clock: Clock):
     assert (slow.reasons, queued.reasons) == ([], [])
 
 
-def test_a_call_waits_longer_than_another_may_keep_it_waiting(clock: Clock):
+def test_wait_timeout_exceeds_the_pressure_timeout(clock: Clock):
     engine = make(1, clock=clock, patience=Patience(stall_timeout_seconds=30.0, pressure_seconds=1.0, wait_seconds=5.0))
     swept = Swept(clock, engine)
     silent, waiting = Caller(engine), Caller(engine)
@@ -213,7 +211,7 @@ def test_a_call_waits_longer_than_another_may_keep_it_waiting(clock: Clock):
     assert (silent.reasons, waiting.reasons) == (STALLED, [])
 
 
-def test_a_call_that_has_waited_too_long_is_refused(clock: Clock):
+def test_call_that_waits_too_long_is_server_busy(clock: Clock):
     engine = make(
         1, clock=clock, patience=Patience(stall_timeout_seconds=30.0, pressure_seconds=20.0, wait_seconds=5.0)
     )

@@ -8,7 +8,7 @@ from tensor_reshape.server.engine.heads import CallHead
 from tensor_reshape.server.engine.statuses import INTERNAL_ERROR, choose_end, find_good_status
 
 
-def test_where_memory_ran_out_the_call_may_be_made_again():
+def test_memory_error_becomes_server_busy():
     with pytest.raises(MemoryError) as raised:
         np.empty(2**60, np.uint8)
     status = choose_end(raised.value, CallHead("/a/B", ())).status
@@ -16,12 +16,12 @@ def test_where_memory_ran_out_the_call_may_be_made_again():
     assert any(key == "grpc-status-details-bin" for key, _ in status.trailing_metadata)
 
 
-def test_of_a_bug_the_caller_is_told_nothing():
+def test_bug_status_has_a_constant_message():
     status = choose_end(RuntimeError("secret"), CallHead("/a/B", ())).status
     assert (status.code, status.details) == (grpc.StatusCode.INTERNAL, INTERNAL_ERROR)
 
 
-def test_what_a_call_tells_besides_is_told_with_every_end():
+def test_trailing_metadata_of_gates_is_sent_with_every_status():
     head = CallHead("/a/B", ())
     head.trailing = (("told", "besides"),)
     good = find_good_status(head)
@@ -30,5 +30,5 @@ def test_what_a_call_tells_besides_is_told_with_every_end():
     assert head.trailing[0] in choose_end(RuntimeError("secret"), head).status.trailing_metadata
 
 
-def test_a_good_end_without_more_needs_no_status():
+def test_success_without_trailing_metadata_needs_no_status():
     assert (find_good_status(None), find_good_status(CallHead("/a/B", ()))) == (None, None)

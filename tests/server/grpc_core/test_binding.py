@@ -12,41 +12,41 @@ from tensor_reshape.server.grpc_core.binding import FIRST_RELEASE, NAMES, NEXT_R
 
 
 @pytest.mark.parametrize("version", ["1.80.0", "1.83.2", "1.85.1", "1.85.0rc1"])
-def test_a_tested_release_is_taken(version: str):
+def test_tested_release_is_accepted(version: str):
     check_release(version)
 
 
 @pytest.mark.parametrize("version", ["1.79.3", "1.86.0", "1.86.0rc1", "0.99.0", "2.0.0", "unknown", ""])
-def test_another_release_is_refused(version: str):
+def test_untested_release_is_rejected(version: str):
     with pytest.raises(SeamError, match=r"was not tested: the tested releases are 1\.80 and newer, below 1\.86"):
         check_release(version)
 
 
-def test_the_releases_that_are_installed_are_those_that_were_tested():
+def test_pyproject_bounds_match_the_tested_releases():
     (grpcio,) = [one for one in map(Requirement, requires("tensor-reshape") or ()) if one.name == "grpcio"]
     first, following = (".".join(map(str, bound)) for bound in (FIRST_RELEASE, NEXT_RELEASE))
     assert {str(bound) for bound in grpcio.specifier} == {f">={first}", f"<{following}"}
 
 
-def test_the_installed_binding_has_every_name():
+def test_installed_binding_has_every_name():
     assert load() is cygrpc
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_name_that_is_missing_is_told(name: str, monkeypatch: pytest.MonkeyPatch):
+def test_missing_name_is_reported(name: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delattr(cygrpc, name)
     with pytest.raises(SeamError, match=rf"^grpcio {grpc.__version__} has no cygrpc\.{name}$"):
         load()
 
 
-def test_a_grpcio_without_the_binding_is_told(monkeypatch: pytest.MonkeyPatch):
+def test_grpcio_without_the_binding_is_reported(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delattr("grpc._cython.cygrpc")
     monkeypatch.setitem(sys.modules, "grpc._cython.cygrpc", None)
     with pytest.raises(SeamError, match=r"has no grpc\._cython\.cygrpc"):
         load()
 
 
-def test_an_untested_release_is_refused_before_its_binding_is_looked_at(monkeypatch: pytest.MonkeyPatch):
+def test_untested_release_is_rejected_before_its_binding_is_imported(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(grpc, "__version__", "1.79.0")
     monkeypatch.delattr(cygrpc, "Server")
     with pytest.raises(SeamError, match=r"grpcio 1\.79\.0 was not tested"):

@@ -43,7 +43,7 @@ def raise_window(connection: Connection, stream: int, size: int) -> None:
     connection.send(frame(Frame.WINDOW_UPDATE, 0, stream, struct.pack("!I", size)))
 
 
-def test_messages_come_one_by_one_as_they_are_asked_for(served: CoreServer, connection: Connection):
+def test_messages_are_received_one_at_a_time_on_request(served: CoreServer, connection: Connection):
     call, stream = begin(served, connection)
     connection.send_data(stream, grpc_message(b"first") + grpc_message(b""), end=True)
     for message in (b"first", b"", None):
@@ -53,7 +53,7 @@ def test_messages_come_one_by_one_as_they_are_asked_for(served: CoreServer, conn
     assert connection.await_end(stream).is_ok
 
 
-def test_messages_are_sent_one_by_one(served: CoreServer, connection: Connection):
+def test_messages_are_sent_one_at_a_time(served: CoreServer, connection: Connection):
     call, stream = begin(served, connection)
     for message in (b"first", b"", b"third"):
         call.send_now(message)
@@ -64,7 +64,7 @@ def test_messages_are_sent_one_by_one(served: CoreServer, connection: Connection
     assert connection.bodies[stream] == grpc_message(b"first") + grpc_message(b"") + grpc_message(b"third")
 
 
-def test_a_message_is_being_sent_until_the_caller_has_room_for_it(served: CoreServer):
+def test_message_is_sending_until_the_client_window_opens(served: CoreServer):
     with Connection(served.address, initial_window=0) as connection:
         call, stream = begin(served, connection)
         call.send_now(b"message")
@@ -74,7 +74,7 @@ def test_a_message_is_being_sent_until_the_caller_has_room_for_it(served: CoreSe
         assert call.sizes.get(timeout=SECONDS) == len(b"message")
 
 
-def test_the_answer_of_a_unary_call_goes_with_its_end(served: CoreServer, connection: Connection):
+def test_unary_response_is_sent_with_the_status(served: CoreServer, connection: Connection):
     call, stream = begin(served, connection)
     call.finish(response=b"answer")
     assert connection.await_end(stream).is_ok
@@ -82,14 +82,14 @@ def test_the_answer_of_a_unary_call_goes_with_its_end(served: CoreServer, connec
     assert not call.overs.get(timeout=SECONDS)
 
 
-def test_a_bad_end_has_its_code_its_text_and_its_metadata(served: CoreServer, connection: Connection):
+def test_error_status_has_code_text_and_metadata(served: CoreServer, connection: Connection):
     call, stream = begin(served, connection)
     call.finish(Status(grpc.StatusCode.NOT_FOUND, "n\u00f6 such \u2202", (("name", "value"), ("name-bin", b"\xff"))))
     assert connection.await_end(stream) == (NOT_FOUND, "n%C3%B6 such %E2%88%82")
     assert (connection.headers[stream]["name"], connection.headers[stream]["name-bin"]) == ("value", "/w")
 
 
-def test_a_call_ends_once(served: CoreServer, connection: Connection):
+def test_call_finishes_once(served: CoreServer, connection: Connection):
     call, stream = begin(served, connection)
     call.finish(Status(grpc.StatusCode.NOT_FOUND, "the first", ()))
     call.finish(response=b"the second")
@@ -100,7 +100,7 @@ def test_a_call_ends_once(served: CoreServer, connection: Connection):
     assert call.overs.empty()
 
 
-def test_a_call_is_over_when_nothing_is_under_way_any_more(served: CoreServer, connection: Connection):
+def test_call_is_over_when_no_operation_is_pending(served: CoreServer, connection: Connection):
     call, _ = begin(served, connection)
     call.receive()
     call.finish()
@@ -108,7 +108,7 @@ def test_a_call_is_over_when_nothing_is_under_way_any_more(served: CoreServer, c
     assert call.messages.get_nowait() is None
 
 
-def test_a_call_that_is_cancelled_ends_at_once(served: CoreServer, connection: Connection):
+def test_cancelled_call_ends_at_once(served: CoreServer, connection: Connection):
     call, stream = begin(served, connection)
     call.cancel()
     assert connection.await_end(stream).status in CANCELLED
@@ -134,7 +134,7 @@ LEAVES: dict[str, Callable[[Connection, int], None]] = {
 
 @pytest.mark.parametrize("leave", LEAVES.values(), ids=LEAVES)
 @pytest.mark.parametrize("state", STATES.values(), ids=STATES)
-def test_a_caller_who_goes_is_noticed_whatever_is_under_way(
+def test_disconnect_is_noticed_in_every_state(
     served: CoreServer, state: Callable[[ToldCall], None], leave: Callable[[Connection, int], None]
 ):
     with Connection(served.address, initial_window=0) as connection:
@@ -148,14 +148,14 @@ def test_a_caller_who_goes_is_noticed_whatever_is_under_way(
     assert not call.is_active
 
 
-def test_a_call_whose_time_runs_out_is_over(served: CoreServer, connection: Connection):
+def test_call_is_over_after_its_deadline(served: CoreServer, connection: Connection):
     call, stream = begin(served, connection, grpc_timeout="200m")
     call.watch()
     assert call.overs.get(timeout=SECONDS) is True
     assert connection.await_end(stream).status in {"4", *CANCELLED}
 
 
-def test_a_message_above_the_limit_is_refused_by_the_core(served: CoreServer, connection: Connection):
+def test_core_rejects_a_message_above_the_limit(served: CoreServer, connection: Connection):
     call, stream = begin(served, connection)
     call.receive()
     connection.send_data(stream, grpc_message(bytes(MAX_BYTES + 1)), end=True)
@@ -165,7 +165,7 @@ def test_a_message_above_the_limit_is_refused_by_the_core(served: CoreServer, co
     assert connection.await_end(stream).status == RESOURCE_EXHAUSTED
 
 
-def test_a_caller_who_cancels_has_sent_nothing_above_the_limit(served: CoreServer, connection: Connection):
+def test_cancelled_call_is_not_an_oversized_message(served: CoreServer, connection: Connection):
     call, stream = begin(served, connection)
     call.receive()
     LEAVES["cancels"](connection, stream)
@@ -173,7 +173,7 @@ def test_a_caller_who_cancels_has_sent_nothing_above_the_limit(served: CoreServe
     assert not call.is_refused
 
 
-def test_the_head_of_a_call_is_made_once(served: CoreServer, connection: Connection):
+def test_head_is_made_once(served: CoreServer, connection: Connection):
     call, _ = begin(served, connection, name="value")
     host, port = connection.socket.getsockname()
     assert call.head is call.head
@@ -219,9 +219,7 @@ class FailingCall(ToldCall):
         ({"on_message", "cancel", "on_over"}, CANCELLED, 3),
     ],
 )
-def test_a_bug_ends_its_call_and_nothing_else(
-    failing: set[str], statuses: set[str], bugs: int, caplog: pytest.LogCaptureFixture
-):
+def test_bug_ends_only_its_own_call(failing: set[str], statuses: set[str], bugs: int, caplog: pytest.LogCaptureFixture):
     with ExitStack() as stack:
         served = stack.enter_context(run_core(FailingCall))
         connection = stack.enter_context(Connection(served.address))

@@ -21,11 +21,11 @@ def forgotten() -> Iterator[None]:
     find_obstacle.cache_clear()
 
 
-def test_the_seam_can_serve_here():
+def test_installed_grpcio_has_no_obstacle():
     assert find_obstacle() == ""
 
 
-def test_it_is_found_out_once(monkeypatch: pytest.MonkeyPatch):
+def test_probe_runs_once(monkeypatch: pytest.MonkeyPatch):
     find_obstacle()
     monkeypatch.delattr(cygrpc, "Server")
     assert find_obstacle() == ""
@@ -36,17 +36,17 @@ def make_server(*arguments: Any, **keywords: Any) -> grpc.Server:
 
 
 @pytest.mark.parametrize("replacement", [wraps(grpc.server)(make_server), make_server], ids=["wrapped", "another"])
-def test_a_server_function_that_was_replaced_is_an_obstacle(replacement: object, monkeypatch: pytest.MonkeyPatch):
+def test_replaced_server_function_is_an_obstacle(replacement: object, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(grpc, "server", replacement)
     assert find_obstacle().startswith("grpc.server was replaced")
 
 
-def test_a_name_that_is_missing_is_an_obstacle(monkeypatch: pytest.MonkeyPatch):
+def test_missing_name_is_an_obstacle(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delattr(cygrpc, "ReceiveMessageOperation")
     assert find_obstacle() == f"grpcio {grpc.__version__} has no cygrpc.ReceiveMessageOperation"
 
 
-def test_a_call_that_fails_is_an_obstacle_without_the_text_of_what_failed(monkeypatch: pytest.MonkeyPatch):
+def test_failed_probe_is_an_obstacle_without_its_text(monkeypatch: pytest.MonkeyPatch):
     def fail(*_: object) -> int:
         message = "a secret"
         raise OSError(message)
@@ -55,7 +55,7 @@ def test_a_call_that_fails_is_an_obstacle_without_the_text_of_what_failed(monkey
     assert find_obstacle() == f"a call through grpcio {grpc.__version__} failed: OSError"
 
 
-def test_an_answer_that_is_not_the_one_that_was_sent_is_an_obstacle(monkeypatch: pytest.MonkeyPatch):
+def test_wrong_probe_response_is_an_obstacle(monkeypatch: pytest.MonkeyPatch):
     send = Call.send
     monkeypatch.setattr(Call, "send", lambda call, _: send(call, b"another"))
     assert find_obstacle() == f"a call through grpcio {grpc.__version__} did not arrive as it was made"

@@ -16,28 +16,28 @@ def build(config: Config | None = None, *, shares: bool = False) -> dict[str, in
     return dict(build_options(config or Config(), 7, shares=shares))
 
 
-def test_no_option_is_given_twice():
+def test_options_have_unique_names():
     options = build_options(replace(Config(), max_connection_age_seconds=5.0), 7, shares=False)
     assert len({name for name, _ in options}) == len(options)
 
 
 @pytest.mark.parametrize("channelz", [False, True])
-def test_the_core_keeps_what_channelz_tells_only_where_it_is_served(channelz: bool):
+def test_channelz_data_is_collected_only_when_enabled(channelz: bool):
     assert build(Config(channelz=channelz))["grpc.enable_channelz"] == channelz
 
 
-def test_a_message_may_be_as_large_as_is_configured_and_an_answer_as_it_is():
+def test_message_size_limit_applies_to_requests_only():
     options = build(Config(max_message_bytes=4096))
     assert options["grpc.max_receive_message_length"] == 4096
     assert options["grpc.max_send_message_length"] == -1
 
 
 @pytest.mark.parametrize("shares", [False, True])
-def test_a_port_is_shared_only_where_that_is_meant(shares: bool):
+def test_port_is_shared_only_when_requested(shares: bool):
     assert build(shares=shares)["grpc.so_reuseport"] == shares
 
 
-def test_connections_and_their_calls_are_bounded():
+def test_options_limit_connections_and_their_calls():
     options = build()
     assert options["grpc.max_allowed_incoming_connections"] == 7
     assert options["grpc.max_concurrent_streams"] == 2 * CALLERS
@@ -45,26 +45,26 @@ def test_connections_and_their_calls_are_bounded():
 
 
 @pytest.mark.parametrize(("seconds", "milliseconds"), [(0.0, None), (2.5, 2500)])
-def test_connections_have_an_age_where_one_is_configured(seconds: float, milliseconds: int | None):
+def test_connection_age_is_set_only_when_configured(seconds: float, milliseconds: int | None):
     assert build(Config(max_connection_age_seconds=seconds)).get("grpc.max_connection_age_ms") == milliseconds
 
 
-def test_metadata_have_one_limit_and_none_below_it_that_is_left_to_chance():
+def test_metadata_soft_and_hard_limits_are_equal():
     options = build()
     assert options["grpc.max_metadata_size"] == options["grpc.absolute_max_metadata_size"] == MAX_METADATA_BYTES
 
 
-def test_a_stock_client_may_ping_at_its_shortest_interval():
+def test_grpcio_client_may_ping_at_its_shortest_interval():
     assert build()["grpc.http2.min_ping_interval_without_data_ms"] < STOCK_PING_MS
 
 
-def test_a_peer_that_is_held_up_has_five_times_as_long_to_answer_as_it_may_be_silent():
+def test_ping_timeout_is_five_times_the_keepalive_interval():
     options = build()
     names = ("grpc.keepalive_timeout_ms", "grpc.http2.ping_timeout_ms", "grpc.http2.settings_timeout")
     assert [options[name] for name in names] == [5 * options["grpc.keepalive_time_ms"]] * 3
 
 
-def test_what_a_connection_may_send_unread_is_fixed_and_small_beside_the_budget():
+def test_flow_control_window_is_fixed_and_small():
     options = build()
     assert options["grpc.http2.bdp_probe"] == 0
     unread_bytes = options["grpc.http2.lookahead_bytes"] * options["grpc.max_concurrent_streams"]
