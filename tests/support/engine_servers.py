@@ -100,6 +100,7 @@ class EngineServer:
             seen = self.watcher.seen
             is_over = lambda: sum(state is State.DONE for _, state in seen) >= sum(e is Event.ENTER for e, _ in seen)  # noqa: E731
             assert self.watcher.news.wait_for(is_over, SECONDS), seen
+        self.engine.list_calls()  # waits for the engine's lock: DONE is noted just before the memory is returned
         assert (self.engine.used_bytes, self.engine.is_idle) == (0, True)
 
 
