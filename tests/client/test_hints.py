@@ -6,7 +6,7 @@ from tensor_reshape.client.errors import UnavailableError
 from tensor_reshape.client.hints import NOTHING_TOLD, calls_for_hint, hint_size
 from tensor_reshape.rules.errors import LimitError, Reason
 from tensor_reshape.server.config import CORE, Config
-from tensor_reshape.server.introductions import describe_server
+from tensor_reshape.server.server_info import describe_server
 from tensor_reshape.wire.methods import INFER_SHAPE, OPERATION_METHODS, STREAM_RESHAPE
 
 (RESHAPE, *_) = [method.path for method in OPERATION_METHODS.values()]

@@ -26,10 +26,10 @@ from tensor_reshape.server.engine.heads import CallHead
 from tensor_reshape.server.engine.lifecycle import Event
 from tensor_reshape.server.engine.quotas import build_quotas
 from tensor_reshape.server.engine.services import Service
+from tensor_reshape.server.fallback import FallbackServer
 from tensor_reshape.server.grpc_core.servers import Server as CoreServer
 from tensor_reshape.server.handlers.servers import build_core_server
 from tensor_reshape.server.service.method_tables import MethodTable
-from tensor_reshape.server.stock import StockServer
 from tensor_reshape.server.transports import build_server, choose_serving
 from tensor_reshape.wire.request_ids import REQUEST_ID_KEY
 
@@ -48,10 +48,10 @@ def test_the_core_serves_where_it_can():
 def test_the_public_parts_of_grpcio_serve_elsewhere(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(transports, "find_obstacle", lambda: "another grpcio")
     assert choose_serving() == PUBLIC
-    assert isinstance(build_server([], []), StockServer)
+    assert isinstance(build_server([], []), FallbackServer)
 
 
-@pytest.fixture(params=[build_core_server, StockServer], ids=[CORE, PUBLIC])
+@pytest.fixture(params=[build_core_server, FallbackServer], ids=[CORE, PUBLIC])
 def build(request: pytest.FixtureRequest) -> Build:
     built: Build = request.param
     return built

@@ -5,6 +5,6 @@ hundreds of milliseconds never blocks an event loop. Requests come in as bytes; 
 the payload is never handed to a generated class, but stays a view of them, and the response is one join.
 
 From the top: `workers` are processes, each with a `runner`. `transports` chooses the server of a runner: `handlers` on
-`grpc_core`, or `stock`. `engine` decides about each call, `service` answers it, `builtin` has health, reflection and
+`grpc_core`, or `fallback`. `engine` decides about each call, `service` answers it, `builtin` has health, reflection and
 channelz. `transport` has listeners and channel arguments, `process` has what one process needs.
 """

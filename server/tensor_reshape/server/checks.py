@@ -12,11 +12,11 @@ from functools import partial
 from typing import Any
 
 from tensor_reshape.server.config import Config, ConfigError, TlsFiles
+from tensor_reshape.server.extra_listeners import import_gateway
 from tensor_reshape.server.runner import Runner
 from tensor_reshape.server.security.certificates import Certificates
 from tensor_reshape.server.security.identities import IdentityPattern
 from tensor_reshape.server.security.tokens import Tokens
-from tensor_reshape.server.side_ports import import_gateway
 from tensor_reshape.server.transport.listeners import find_unbindable
 
 _OTHER_LISTENERS = ("health_listen", "http_listen", "metrics_listen")

@@ -4,7 +4,7 @@
   small.
 - It also answers NOT_SERVING while the thread that receives the calls of the service makes no turn. The port has a
   thread of its own, which would otherwise answer for a server that hangs. The other thread makes a turn at least once a
-  second, somewhat later on a busy machine. The stock server reports no turns.
+  second, somewhat later on a busy machine. The fallback server reports no turns.
 """
 
 import math

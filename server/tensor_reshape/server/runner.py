@@ -29,12 +29,12 @@ from tensor_reshape.server.engine.observers import JournalPair, Observer, Observ
 from tensor_reshape.server.engine.quotas import build_quotas
 from tensor_reshape.server.engine.services import Service
 from tensor_reshape.server.engine.sources import Sources
+from tensor_reshape.server.extra_listeners import ExtraListeners
 from tensor_reshape.server.grpc_core.probes import find_obstacle
-from tensor_reshape.server.introductions import announce, describe_server
-from tensor_reshape.server.metrics.call_tallies import CallTally
+from tensor_reshape.server.metrics.call_counters import CallCounters
 from tensor_reshape.server.metrics.families import BUDGET_BYTES, MAX_CALLS, MAX_CONNECTIONS, VALUES
 from tensor_reshape.server.metrics.gauges import LOOK_SECONDS, GaugeWriter
-from tensor_reshape.server.metrics.tallies import Tally
+from tensor_reshape.server.metrics.shared_counters import SharedCounters
 from tensor_reshape.server.oip.methods import build_methods as build_inference_methods
 from tensor_reshape.server.oip.methods import build_probes
 from tensor_reshape.server.oip.shared_memory import SharedMemory
@@ -51,12 +51,12 @@ from tensor_reshape.server.process.resources import count_connections
 from tensor_reshape.server.process.signals import catch_signals
 from tensor_reshape.server.security.access import Access
 from tensor_reshape.server.security.reloads import RELOAD_SECONDS
+from tensor_reshape.server.server_info import announce, describe_server
 from tensor_reshape.server.service.backend import import_gather
 from tensor_reshape.server.service.method_tables import MethodTable
 from tensor_reshape.server.service.methods import ReshapeService
 from tensor_reshape.server.service.server_infos import build_info_method
 from tensor_reshape.server.service.works import WORK_THREADS, Work
-from tensor_reshape.server.side_ports import SidePorts
 from tensor_reshape.server.transport.listeners import bind, count_listeners
 from tensor_reshape.server.transport.options import build_options
 from tensor_reshape.server.transports import build_server, choose_serving
@@ -124,44 +124,48 @@ class Runner:
             bind(self._server, address, self._access.build_credentials(), held=shares_ports)
             for address in config.listen
         )
-        self._side_ports = SidePorts(replace(config, listen=self.addresses), self._max_connections, shares=shares_ports)
-        self._side_ports.open_gateway(served, service, self._health.is_serving, self._access.find_context)
+        self._extra_listeners = ExtraListeners(
+            replace(config, listen=self.addresses), self._max_connections, shares=shares_ports
+        )
+        self._extra_listeners.open_gateway(served, service, self._health.is_serving, self._access.find_context)
         self._count_unknown: Callable[[], None] = lambda: None
         self._housekeeper = self._build_housekeeper()
 
     @property
     def health_address(self) -> str | None:
         """Where health alone is served, with its real port; None: nowhere."""
-        return self._side_ports.health_address
+        return self._extra_listeners.health_address
 
     @property
     def http_address(self) -> str | None:
         """Where HTTP is spoken, likewise."""
-        return self._side_ports.http_address
+        return self._extra_listeners.http_address
 
     def beat(self, tell: Callable[[], None]) -> None:
         """Calls `tell` about twice a second from `start` on, as long as it serves; to be called before `start`."""
         heartbeat = Heartbeat(tell)
         self._housekeeper.add(SWEEP_SECONDS, lambda: heartbeat.look(time.monotonic(), self._server.turns))
 
-    def count_into(self, tally: Tally) -> None:
-        """Counts what happens into `tally`, which was made for `list_methods()`; to be called before `start`."""
-        calls, engine = CallTally(tally, list_methods()), self._engine
+    def count_into(self, counters: SharedCounters) -> None:
+        """Counts what happens into `counters`, which was made for `list_methods()`; to be called before `start`."""
+        calls, engine = CallCounters(counters, list_methods()), self._engine
         engine.journal = calls if engine.journal is None else JournalPair(engine.journal, calls)
         self._count_unknown = calls.count_other
-        gauges = GaugeWriter(tally, engine.list_calls, list_streams(), self._lookups)
-        connections = self._max_connections * len(self._config.all_addresses) + self._side_ports.max_http_connections
-        tally.set(MAX_CALLS, self._config.max_calls)
-        tally.set(MAX_CONNECTIONS, connections)
+        gauges = GaugeWriter(counters, engine.list_calls, list_streams(), self._lookups)
+        connections = (
+            self._max_connections * len(self._config.all_addresses) + self._extra_listeners.max_http_connections
+        )
+        counters.set(MAX_CALLS, self._config.max_calls)
+        counters.set(MAX_CONNECTIONS, connections)
         for pool in VALUES["pool"]:
-            tally.set(BUDGET_BYTES, count_pool_bytes(self._config), pool)
+            counters.set(BUDGET_BYTES, count_pool_bytes(self._config), pool)
         self._housekeeper.add(LOOK_SECONDS, gauges.look)
 
     def start(self) -> None:
         """Starts to serve."""
         self._server.on_unknown = self._note_unknown
         self._server.start()
-        self._side_ports.start()
+        self._extra_listeners.start()
         self._housekeeper.start()
 
     def stop(self, hurry: threading.Event | None = None) -> None:
@@ -172,17 +176,17 @@ class Runner:
         """
         hurry = hurry or threading.Event()
         self._health.stop_serving()
-        self._side_ports.stop_serving()
+        self._extra_listeners.stop_serving()
         hurry.wait(self._config.drain_seconds)
         self._end_open_calls()
-        self._side_ports.dismiss()
+        self._extra_listeners.dismiss()
         self._server.stop()
         deadline = time.monotonic() + self._config.shutdown_grace_seconds
         while not self._server.wait(_POLL_SECONDS):
             self._end_open_calls()  # also those that had come already, and have only begun since
             if hurry.is_set() or time.monotonic() > deadline:
                 self._server.cancel_calls()
-        self._side_ports.end(deadline, hurry)
+        self._extra_listeners.end(deadline, hurry)
         self._housekeeper.stop()
         self._watchers.end()
         for pool in self._pools.values():
@@ -212,7 +216,7 @@ class Runner:
         memory = MemoryReturner(COST_FACTOR * self._config.max_message_bytes // 2)
         housekeeper.add(SWEEP_SECONDS, self._sweep)
         housekeeper.add(LOOK_SECONDS, self._end_if_deaf)
-        housekeeper.add(SWEEP_SECONDS, lambda: self._side_ports.look(time.monotonic(), self._server.turns))
+        housekeeper.add(SWEEP_SECONDS, lambda: self._extra_listeners.look(time.monotonic(), self._server.turns))
         housekeeper.add(CHECK_SECONDS, lambda: memory.look(self._engine.used_bytes, time.monotonic()))
         housekeeper.add(RELOAD_SECONDS, self._access.look)
         return housekeeper
@@ -220,11 +224,11 @@ class Runner:
     def _is_resting(self) -> bool:
         """Whether nothing has to be looked at often: watches of health may be open, and idle streams of reflection."""
         return self._engine.is_idle and not any(
-            service.engine.is_waited_for for service in (*self._builtin, *self._side_ports.services)
+            service.engine.is_waited_for for service in (*self._builtin, *self._extra_listeners.services)
         )
 
     def _sweep(self) -> None:
-        for service in (*self._services, *self._side_ports.services):
+        for service in (*self._services, *self._extra_listeners.services):
             if not service.engine.is_idle:
                 service.perform(service.engine.sweep())
 
@@ -306,12 +310,12 @@ def _show_metrics(config: Config, runner: Runner) -> AbstractContextManager[str 
     """
     if config.metrics_listen is None:
         return nullcontext()
-    from tensor_reshape.server.metrics.expositions import Source, build_registry  # noqa: PLC0415 - what shows metrics
     from tensor_reshape.server.metrics.http_ports import serve_metrics  # noqa: PLC0415 - takes memory, and time to import
+    from tensor_reshape.server.metrics.prometheus_format import Source, build_registry  # noqa: PLC0415 - what shows metrics
 
-    tally = Tally(list_methods())
-    runner.count_into(tally)
-    source = Source(1, tally, os.getpid())
+    counters = SharedCounters(list_methods())
+    runner.count_into(counters)
+    source = Source(1, counters, os.getpid())
     return serve_metrics(config.metrics_listen, build_registry(config, choose_serving, lambda: [source]))
 
 

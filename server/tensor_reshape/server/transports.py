@@ -61,6 +61,6 @@ def build_server(services: Sequence[Service], options: Sequence[tuple[str, int]]
         from tensor_reshape.server.handlers.servers import build_core_server  # noqa: PLC0415 - the probe comes first
 
         return build_core_server(services, options)
-    from tensor_reshape.server.stock import StockServer  # noqa: PLC0415 - hardly any server needs it
+    from tensor_reshape.server.fallback import FallbackServer  # noqa: PLC0415 - hardly any server needs it
 
-    return StockServer(services, options)
+    return FallbackServer(services, options)

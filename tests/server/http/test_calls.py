@@ -176,7 +176,7 @@ def test_body_that_stalls_is_given_up():
 def test_connection_is_dropped_when_the_answer_is_not_read():
     watcher = Watcher()
     with run(replace(CONFIG, stall_timeout_seconds=0.2), watcher=watcher) as (runner, address):
-        gateway = runner._side_ports._gateway
+        gateway = runner._extra_listeners._gateway
         assert gateway is not None
         for listener in gateway.port._listeners:  # so that the system takes no more of an answer than a few kilobytes
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)

@@ -15,7 +15,7 @@ from tensor_reshape.server.metrics.families import (
     Family,
 )
 from tensor_reshape.server.metrics.gauges import GaugeWriter
-from tensor_reshape.server.metrics.tallies import Tally
+from tensor_reshape.server.metrics.shared_counters import SharedCounters
 from tensor_reshape.server.process.log_queue import RECORDS_PER_SECOND, QueuedHandler
 from tensor_reshape.server.service.header_cache import Lookups
 
@@ -23,23 +23,23 @@ from tensor_reshape.server.service.header_cache import Lookups
 class Looked:
     """A process whose gauges are read."""
 
-    def __init__(self, tally: Tally) -> None:
-        self.tally = tally
+    def __init__(self, counters: SharedCounters) -> None:
+        self.counters = counters
         self.engine = make(4)
         self.lookups = Lookups()
-        self.gauges = GaugeWriter(tally, self.engine.list_calls, {METHOD}, self.lookups)
+        self.gauges = GaugeWriter(counters, self.engine.list_calls, {METHOD}, self.lookups)
 
     def read(self, family: Family, *labels: str) -> float:
-        return self.tally.cells[family][labels][0]
+        return self.counters.cells[family][labels][0]
 
 
 @pytest.fixture
-def tally() -> Tally:
-    return Tally([METHOD])
+def counters() -> SharedCounters:
+    return SharedCounters([METHOD])
 
 
-def test_calls_are_counted_by_state_with_their_memory(tally: Tally):
-    looked = Looked(tally)
+def test_calls_are_counted_by_state_with_their_memory(counters: SharedCounters):
+    looked = Looked(counters)
     Caller(looked.engine, name_peer(1)).arrive(100).work(50)
     for peer in (name_peer(1), name_peer(2)):
         Caller(looked.engine, peer)
@@ -50,14 +50,14 @@ def test_calls_are_counted_by_state_with_their_memory(tally: Tally):
     assert used == looked.engine.used_bytes > 0
 
 
-def test_gauges_of_a_former_process_are_cleared(tally: Tally):
-    tally.set(OPEN_STREAMS, 5)
-    assert Looked(tally).read(OPEN_STREAMS) == 0
+def test_gauges_of_a_former_process_are_cleared(counters: SharedCounters):
+    counters.set(OPEN_STREAMS, 5)
+    assert Looked(counters).read(OPEN_STREAMS) == 0
 
 
-def test_counts_of_a_former_process_are_added_to(tally: Tally):
+def test_counts_of_a_former_process_are_added_to(counters: SharedCounters):
     for _ in range(2):
-        looked = Looked(tally)
+        looked = Looked(counters)
         for _ in range(3):
             looked.lookups.hits += 2
             looked.lookups.misses += 1
@@ -65,10 +65,10 @@ def test_counts_of_a_former_process_are_added_to(tally: Tally):
     assert (looked.read(LOOKUPS, "hit"), looked.read(LOOKUPS, "miss")) == (12, 6)
 
 
-def test_lost_log_records_are_counted(tally: Tally, monkeypatch: pytest.MonkeyPatch):
+def test_lost_log_records_are_counted(counters: SharedCounters, monkeypatch: pytest.MonkeyPatch):
     handler = QueuedHandler(-1)
     monkeypatch.setattr(logging.getLogger(), "handlers", [handler])
-    looked = Looked(tally)
+    looked = Looked(counters)
     for _ in range(RECORDS_PER_SECOND + 5):
         handler.handle(logging.makeLogRecord({"msg": "often", "levelno": logging.WARNING, "name": "test"}))
     handler.flush()  # to a descriptor that is none

@@ -5,7 +5,7 @@ import pytest
 from tensor_reshape.rules.errors import LimitError, ReshapeError
 from tensor_reshape.rules.limits import MAX_HEADER_BYTES
 from tensor_reshape.server.config import CORE, Config
-from tensor_reshape.server.introductions import describe_server
+from tensor_reshape.server.server_info import describe_server
 from tensor_reshape.server.service.server_infos import build_info_method
 from tensor_reshape.wire.servers import decode_server_info
 

@@ -1,4 +1,4 @@
-"""The metrics of a server, a row each: what tallies hold, the port shows and the pages say follows from them.
+"""The metrics of a server, a row each: what counters hold, the port shows and the pages say follows from them.
 
 - A label takes one of a few values that this server knows; no value of a caller's ever is one. What has no name here is
   counted as OTHER.
@@ -102,7 +102,7 @@ PROCESS_FAMILIES = (
     CALLS, CALL_SECONDS, REQUEST_BYTES, RESPONSE_BYTES, REFUSALS, LOOKUPS, LOST_RECORDS, OPEN_CALLS, OPEN_STREAMS,
     MAX_CALLS, USED_BYTES, BUDGET_BYTES, CONNECTIONS, MAX_CONNECTIONS,
 )  # fmt: skip
-"""What each process that serves keeps in its tally; the port shows the sum."""
+"""What each process that serves keeps in its counters; the port shows the sum."""
 
 SERVER_FAMILIES = (PUSHBACKS, BUILD, WORKERS, SERVING_WORKERS, RESTARTS, SILENCES)
 """What is known where the port is, or follows from the others."""
@@ -117,4 +117,4 @@ VALUES = {
     "result": ("hit", "miss"),
     "cause": ("dropped", "suppressed"),
 }
-"""What each label of a tally may be, but for methods and codes."""
+"""What each label of a counters may be, but for methods and codes."""

@@ -1,4 +1,4 @@
-"""What is read from a process once a second and written into its tally, because nothing counts it call by call.
+"""What is read from a process once a second and written into its counters, because nothing counts it call by call.
 
 Only the housekeeper's thread calls this, and nothing else writes these numbers. A look takes less than a millisecond.
 """
@@ -16,7 +16,7 @@ from tensor_reshape.server.metrics.families import (
     USED_BYTES,
     Family,
 )
-from tensor_reshape.server.metrics.tallies import Tally
+from tensor_reshape.server.metrics.shared_counters import SharedCounters
 from tensor_reshape.server.process.logs import count_lost_records
 from tensor_reshape.server.service.header_cache import Lookups
 
@@ -25,25 +25,29 @@ LOOK_SECONDS = 1.0
 
 
 class GaugeWriter:
-    """Writes what a process does now, and what others count in it, into its tally."""
+    """Writes what a process does now, and what others count in it, into its counters."""
 
     def __init__(
-        self, tally: Tally, list_calls: Callable[[], Collection[Lifecycle]], streams: Collection[str], lookups: Lookups
+        self,
+        counters: SharedCounters,
+        list_calls: Callable[[], Collection[Lifecycle]],
+        streams: Collection[str],
+        lookups: Lookups,
     ) -> None:
-        """Clears the gauges that another process has left in `tally`.
+        """Clears the gauges that another process has left in `counters`.
 
         Args:
-            tally: of the process.
+            counters: of the process.
             list_calls: returns the calls under way.
             streams: the full names of the methods that are streams.
             lookups: of headers in the caches, since the start.
         """
-        self._tally = tally
+        self._counters = counters
         self._list_calls = list_calls
         self._streams = streams
         self._lookups = lookups
-        self._added: Counter[tuple[Family, str]] = Counter()  # of what others count, what the tally has already
-        tally.clear_gauges()
+        self._added: Counter[tuple[Family, str]] = Counter()  # of what others count, what the counters has already
+        counters.clear_gauges()
 
     def look(self) -> None:
         """Writes what is true now; to be called every LOOK_SECONDS."""
@@ -54,17 +58,17 @@ class GaugeWriter:
 
     def _write_calls(self, lives: Collection[Lifecycle]) -> None:
         # Without the lock of the engine: what a call holds may change between two reads, and is right a second later.
-        tally, holdings = self._tally, [life.holdings for life in lives]
+        counters, holdings = self._counters, [life.holdings for life in lives]
         states = Counter(life.state.name.lower() for life in lives)
-        for (state,) in tally.cells[OPEN_CALLS]:
-            tally.set(OPEN_CALLS, states[state], state)
-        tally.set(OPEN_STREAMS, sum(life.method in self._streams for life in lives))
-        tally.set(CONNECTIONS, len({life.source.connection for life in lives}))
-        tally.set(USED_BYTES, sum(receiving for receiving, _ in holdings), "receiving")
-        tally.set(USED_BYTES, sum(working for _, working in holdings), "working")
+        for (state,) in counters.cells[OPEN_CALLS]:
+            counters.set(OPEN_CALLS, states[state], state)
+        counters.set(OPEN_STREAMS, sum(life.method in self._streams for life in lives))
+        counters.set(CONNECTIONS, len({life.source.connection for life in lives}))
+        counters.set(USED_BYTES, sum(receiving for receiving, _ in holdings), "receiving")
+        counters.set(USED_BYTES, sum(working for _, working in holdings), "working")
 
     def _add(self, family: Family, **counts: int) -> None:
-        """Adds what has been counted since the last look: the tally may hold what a process before this has counted."""
+        """Adds what was counted since the last call. Counters of a replaced process continue."""
         for label, count in counts.items():
-            self._tally.cells[family][label,][0] += count - self._added[family, label]
+            self._counters.cells[family][label,][0] += count - self._added[family, label]
             self._added[family, label] = count

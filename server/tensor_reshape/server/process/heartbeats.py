@@ -1,6 +1,6 @@
 """How a worker knows that it serves: the thread that receives calls makes turns.
 
-It makes one at least every second, whatever callers do, so no client can silence a worker that answers. The stock
+It makes one at least every second, whatever callers do, so no client can silence a worker that answers. The fallback
 server does not count its turns. With it, a heartbeat only says that the process runs.
 """
 

@@ -36,12 +36,12 @@ class Order:
     Attributes:
         number: what the logs call the worker; the first is 1.
         config: what to serve, on addresses that the supervisor holds.
-        tally: the descriptor of the memory that it counts in, which the worker inherits; None: it does not count.
+        counters: the descriptor of the memory that it counts in, which the worker inherits; None: it does not count.
     """
 
     number: int
     config: Config
-    tally: int | None = None
+    counters: int | None = None
 
     @property
     def stop_seconds(self) -> float:

@@ -40,7 +40,7 @@ class WorkerProcess:
                 (*_COMMAND, str(writer)),
                 bufsize=0,
                 stdin=subprocess.PIPE,
-                pass_fds=(writer, *([] if order.tally is None else [order.tally])),
+                pass_fds=(writer, *([] if order.counters is None else [order.counters])),
                 start_new_session=True,
             )
         except OSError:

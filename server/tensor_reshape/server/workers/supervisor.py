@@ -18,8 +18,8 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing
 
 from tensor_reshape.server.config import CORE, PUBLIC, STOP_SIGNALS, Config, ConfigError
-from tensor_reshape.server.introductions import announce
 from tensor_reshape.server.process.signals import catch_signals
+from tensor_reshape.server.server_info import announce
 from tensor_reshape.server.transport.listeners import hold
 from tensor_reshape.server.workers.messages import Order
 from tensor_reshape.server.workers.slots import Slot
@@ -49,7 +49,9 @@ def supervise(config: Config) -> None:
         counts = config.metrics_listen is not None
         slots = [
             Slot(
-                Order(number=number, config=share, tally=os.memfd_create("tensor-reshape-metrics") if counts else None)
+                Order(
+                    number=number, config=share, counters=os.memfd_create("tensor-reshape-metrics") if counts else None
+                )
             )
             for number in range(1, config.workers + 1)
         ]
@@ -78,19 +80,19 @@ def _show_metrics(config: Config, address: str, slots: Sequence[Slot]) -> Abstra
     """
     # Only here, because what shows metrics takes memory, and time to import.
     from tensor_reshape.server.counted_methods import list_methods  # noqa: PLC0415
-    from tensor_reshape.server.metrics.expositions import Source, build_registry  # noqa: PLC0415
     from tensor_reshape.server.metrics.http_ports import serve_metrics  # noqa: PLC0415
-    from tensor_reshape.server.metrics.tallies import Tally  # noqa: PLC0415
+    from tensor_reshape.server.metrics.prometheus_format import Source, build_registry  # noqa: PLC0415
+    from tensor_reshape.server.metrics.shared_counters import SharedCounters  # noqa: PLC0415
 
     def find_serving() -> str:
         return PUBLIC if _find_obstacle(slots) else CORE
 
-    tallies = [Tally(list_methods(), slot.order.tally) for slot in slots]
+    every = [SharedCounters(list_methods(), slot.order.counters) for slot in slots]
 
     def list_sources() -> list[Source]:
         return [
-            Source(slot.order.number, tally, slot.pid, slot.serves, max(0, slot.starts - 1), slot.silences)
-            for slot, tally in zip(slots, tallies, strict=True)
+            Source(slot.order.number, counters, slot.pid, slot.serves, max(0, slot.starts - 1), slot.silences)
+            for slot, counters in zip(slots, every, strict=True)
         ]
 
     return serve_metrics(address, build_registry(config, find_serving, list_sources))

@@ -20,7 +20,7 @@ from functools import partial
 from tensor_reshape.server.config import STOP_SIGNALS, ConfigError
 from tensor_reshape.server.counted_methods import list_methods
 from tensor_reshape.server.grpc_core.probes import find_obstacle
-from tensor_reshape.server.metrics.tallies import Tally
+from tensor_reshape.server.metrics.shared_counters import SharedCounters
 from tensor_reshape.server.process.logs import configure_logs
 from tensor_reshape.server.process.signals import catch_signals, ignore_signals
 from tensor_reshape.server.runner import Runner, stop
@@ -56,8 +56,8 @@ def _serve(order: Order, send: Callable[[bytes], None]) -> None:
     ignore_signals({*STOP_SIGNALS} - {signal.SIGTERM})
     with catch_signals((signal.SIGTERM,)) as signals:
         runner = Runner(order.config, shares_ports=True)
-        if order.tally is not None:
-            runner.count_into(Tally(list_methods(), order.tally))
+        if order.counters is not None:
+            runner.count_into(SharedCounters(list_methods(), order.counters))
         import_gather()  # now, while nobody waits for this process: it may replace one of many that serve
         if obstacle := find_obstacle():
             send(OBSTACLE + obstacle.replace("\n", " ").encode()[: MAX_MESSAGE_BYTES - 2] + b"\n")

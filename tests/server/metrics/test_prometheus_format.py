@@ -7,9 +7,9 @@ from prometheus_client import generate_latest
 
 from scrapes import Scrape
 from tensor_reshape.server.config import CORE, Config
-from tensor_reshape.server.metrics.expositions import PROCESS_PREFIX, Source, build_registry
 from tensor_reshape.server.metrics.families import CALL_SECONDS, CALLS, MAX_CALLS, REFUSALS
-from tensor_reshape.server.metrics.tallies import Tally, observe
+from tensor_reshape.server.metrics.prometheus_format import PROCESS_PREFIX, Source, build_registry
+from tensor_reshape.server.metrics.shared_counters import SharedCounters, observe
 
 CONFIG = Config(io_engine="event")
 LABELS = {"service": "a.service", "method": "First"}
@@ -25,19 +25,19 @@ def read(*sources: Source) -> Scrape:
     return Scrape(render(*sources))
 
 
-def make_tally(seconds: float, max_calls: int) -> Tally:
-    tally = Tally(METHODS)
-    tally.cells[CALLS][*FIRST, "OK"][0] = 2.0
-    tally.cells[REFUSALS]["SERVER_BUSY",][0] = 3.0
-    tally.cells[REFUSALS]["NOT_DIVISIBLE",][0] = 4.0
-    tally.set(MAX_CALLS, max_calls)
-    observe(CALL_SECONDS, tally.cells[CALL_SECONDS][FIRST], seconds)
-    return tally
+def make_counters(seconds: float, max_calls: int) -> SharedCounters:
+    counters = SharedCounters(METHODS)
+    counters.cells[CALLS][*FIRST, "OK"][0] = 2.0
+    counters.cells[REFUSALS]["SERVER_BUSY",][0] = 3.0
+    counters.cells[REFUSALS]["NOT_DIVISIBLE",][0] = 4.0
+    counters.set(MAX_CALLS, max_calls)
+    observe(CALL_SECONDS, counters.cells[CALL_SECONDS][FIRST], seconds)
+    return counters
 
 
 def test_processes_are_summed():
-    tallies = [make_tally(0.003, 10), make_tally(0.5, 20)]
-    page = read(*(Source(number, tally, os.getpid()) for number, tally in enumerate(tallies, 1)))
+    every = [make_counters(0.003, 10), make_counters(0.5, 20)]
+    page = read(*(Source(number, counters, os.getpid()) for number, counters in enumerate(every, 1)))
     assert page.find("tensor_reshape_calls_total", **LABELS, code="OK") == 4
     assert page.find("tensor_reshape_max_calls") == 30
     assert page.find("tensor_reshape_call_duration_seconds_bucket", **LABELS, le="0.0025") == 0
@@ -49,8 +49,8 @@ def test_processes_are_summed():
 
 
 def test_ended_process_keeps_its_counters_and_loses_its_gauges():
-    tallies = [make_tally(0.003, 10), make_tally(0.5, 20)]
-    page = read(Source(1, tallies[0], os.getpid()), Source(2, tallies[1], None, False, 3, 1))
+    every = [make_counters(0.003, 10), make_counters(0.5, 20)]
+    page = read(Source(1, every[0], os.getpid()), Source(2, every[1], None, False, 3, 1))
     assert page.find("tensor_reshape_calls_total", **LABELS, code="OK") == 4
     assert page.find("tensor_reshape_max_calls") == 10
     assert (page.find("tensor_reshape_workers"), page.find("tensor_reshape_serving_workers")) == (2, 1)
@@ -61,14 +61,14 @@ def test_ended_process_keeps_its_counters_and_loses_its_gauges():
 
 
 def test_called_method_shows_its_common_codes():
-    page = render(Source(1, make_tally(1.0, 1), None))
+    page = render(Source(1, make_counters(1.0, 1), None))
     lines = [line for line in page.splitlines() if line.startswith("tensor_reshape_calls_total")]
     assert 'tensor_reshape_calls_total{code="INTERNAL",method="First",service="a.service"} 0.0' in lines
     assert not any('"Second"' in line or '"DATA_LOSS"' in line for line in lines)
 
 
 def test_page_describes_this_process_and_its_build():
-    page = read(Source(1, Tally(METHODS), os.getpid()))
+    page = read(Source(1, SharedCounters(METHODS), os.getpid()))
     assert page.sum("tensor_reshape_build_info", io_engine="event", grpc_api=CORE) == 1
     assert page.list_values("version").isdisjoint({"", "unknown"})
     assert page.find("process_resident_memory_bytes") > 0

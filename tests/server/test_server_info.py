@@ -7,7 +7,7 @@ import pytest
 
 from tensor_reshape.rules.limits import MAX_BATCH_BYTES, MAX_BATCH_ITEMS, MAX_RANK
 from tensor_reshape.server.config import CORE, PUBLIC, Config
-from tensor_reshape.server.introductions import announce, describe_server
+from tensor_reshape.server.server_info import announce, describe_server
 from tensor_reshape.wire.servers import Feature
 
 

@@ -9,9 +9,9 @@ import pytest
 import uvicorn
 
 from in_process import ANY_PORT, run_runner
-from tensor_reshape.server import side_ports
+from tensor_reshape.server import extra_listeners
 from tensor_reshape.server.config import Config, ConfigError
-from tensor_reshape.server.side_ports import import_gateway
+from tensor_reshape.server.extra_listeners import import_gateway
 
 CONFIG = Config(listen=(ANY_PORT,), drain_seconds=0, shutdown_grace_seconds=0)
 
@@ -22,7 +22,7 @@ def test_server_ends_when_its_thread_for_http_has_ended(monkeypatch: pytest.Monk
     async def fail(_server: uvicorn.Server, _counter: int) -> bool:
         raise ValueError
 
-    monkeypatch.setattr(side_ports, "end_process", reasons.put)
+    monkeypatch.setattr(extra_listeners, "end_process", reasons.put)
     monkeypatch.setattr(uvicorn.Server, "on_tick", fail)
     monkeypatch.setattr(threading, "excepthook", lambda _: None)
     with run_runner(replace(CONFIG, http_listen=ANY_PORT)):

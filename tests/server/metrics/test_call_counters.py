@@ -16,7 +16,7 @@ from tensor_reshape.server.engine.effects import build_perform
 from tensor_reshape.server.engine.lifecycle import GONE, Ending, Event, IllegalEventError, Lifecycle, State
 from tensor_reshape.server.engine.observers import CallRecord, JournalPair, Observer, ObserverJournal
 from tensor_reshape.server.engine.sources import find_source
-from tensor_reshape.server.metrics.call_tallies import CallTally
+from tensor_reshape.server.metrics.call_counters import CallCounters
 from tensor_reshape.server.metrics.families import (
     CALL_SECONDS,
     CALLS,
@@ -26,7 +26,7 @@ from tensor_reshape.server.metrics.families import (
     RESPONSE_BYTES,
     Family,
 )
-from tensor_reshape.server.metrics.tallies import Tally
+from tensor_reshape.server.metrics.shared_counters import SharedCounters
 from tensor_reshape.server.runner import Runner
 from tensor_reshape.wire.methods import split_method
 
@@ -37,8 +37,8 @@ class Counted:
     """An engine whose calls are counted, and observed."""
 
     def __init__(self, *methods: str, max_calls: int = 2048, observers: Sequence[Observer] = ()) -> None:
-        self.tally = Tally(methods or (METHOD,))
-        self.calls = CallTally(self.tally, methods or (METHOD,))
+        self.counters = SharedCounters(methods or (METHOD,))
+        self.calls = CallCounters(self.counters, methods or (METHOD,))
         self.observed = ObserverJournal(observers)
         self.engine = make(4, max_calls=max_calls, journal=JournalPair(self.observed, self.calls))
 
@@ -46,15 +46,15 @@ class Counted:
         return Caller(self.engine, perform=build_perform(self.observed.deliver))
 
     def count(self, family: Family, *labels: str) -> float:
-        return self.tally.cells[family][labels][0]
+        return self.counters.cells[family][labels][0]
 
     def read(self, family: Family, method: str = METHOD) -> tuple[float, float]:
         """Returns how many values a histogram has, and their sum."""
-        *counts, total = self.tally.cells[family][split_method(method)]
+        *counts, total = self.counters.cells[family][split_method(method)]
         return sum(counts), total
 
     def list_codes(self) -> dict[tuple[str, ...], float]:
-        return {labels: count for labels, (count,) in self.tally.cells[CALLS].items() if count}
+        return {labels: count for labels, (count,) in self.counters.cells[CALLS].items() if count}
 
 
 def test_call_counts_when_it_is_over():
@@ -83,9 +83,9 @@ def test_unknown_method_is_counted_as_other():
 
 
 def test_server_counts_calls_that_nobody_serves():
-    tally = Tally(list_methods())
+    counters = SharedCounters(list_methods())
     runner = Runner(Config(listen=(ANY_PORT,), drain_seconds=0, shutdown_grace_seconds=0))
-    runner.count_into(tally)
+    runner.count_into(counters)
     runner.start()
     try:
         with Connection(runner.addresses[0]) as connection:
@@ -93,7 +93,7 @@ def test_server_counts_calls_that_nobody_serves():
                 connection.call(method, b"")
     finally:
         hurry_stop(runner)
-    assert tally.cells[CALLS][OTHER, OTHER, "UNIMPLEMENTED"][0] == 2
+    assert counters.cells[CALLS][OTHER, OTHER, "UNIMPLEMENTED"][0] == 2
 
 
 def test_refused_call_is_counted_by_its_reason():

@@ -45,16 +45,16 @@ def env(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def stock(env: dict[str, str], sockets: Path) -> Iterator[ServerProcess]:
+def fallback(env: dict[str, str], sockets: Path) -> Iterator[ServerProcess]:
     """Listens on TCP, and on a unix socket, whose callers are one."""
-    flags, listen = ("--max-message-bytes", "2097152", "--max-calls-per-caller", "2"), f"unix:{sockets}/stock"
+    flags, listen = ("--max-message-bytes", "2097152", "--max-calls-per-caller", "2"), f"unix:{sockets}/fallback"
     with run_server(*flags, env=env, listen=("127.0.0.1:0", listen)) as server:
         yield server
 
 
 @pytest.fixture
-def channel(stock: ServerProcess) -> Iterator[grpc.Channel]:
-    with grpc.insecure_channel(stock.address) as channel:
+def channel(fallback: ServerProcess) -> Iterator[grpc.Channel]:
+    with grpc.insecure_channel(fallback.address) as channel:
         yield channel
 
 
@@ -74,9 +74,9 @@ def test_the_server_says_what_serves_and_why(env: dict[str, str], workers: str):
 
 @pytest.mark.parametrize("kind", CLIENTS)
 @pytest.mark.parametrize("way", ["inline", "stream"])
-def test_both_clients_reshape(stock: ServerProcess, kind: str, way: str):
+def test_both_clients_reshape(fallback: ServerProcess, kind: str, way: str):
     array = LARGE[:1000] if way == "inline" else LARGE  # as a stream of several messages
-    with open_client(kind, stock.address) as client:
+    with open_client(kind, fallback.address) as client:
         output = client.reshape(array, [2, -1], special_zero=False, transfer=way)
         np.testing.assert_array_equal(output, array.reshape(2, -1))
 
@@ -123,15 +123,15 @@ def test_refusals_have_their_reasons(channel: grpc.Channel, method: str, request
     assert describe(catch_remote(lambda: send_raw(channel, method, request_)))[:2] == (kind, reason)
 
 
-def test_calls_above_the_quota_are_refused_until_one_ends(stock: ServerProcess):
+def test_calls_above_the_quota_are_refused_until_one_ends(fallback: ServerProcess):
     with (
-        grpc.insecure_channel(stock.addresses[1]) as channel,
+        grpc.insecure_channel(fallback.addresses[1]) as channel,
         open_stream(channel, begin()) as one,
         open_stream(channel, begin()) as other,
     ):
         assert (one.accept(), other.accept()) == ((6,), (6,))
         assert describe(catch_remote(lambda: send_raw(channel, "InferShape", INFER)))[1] == Reason.QUOTA_EXCEEDED
-    with Client(stock.addresses[1]) as client:  # which asks again if they are not over yet
+    with Client(fallback.addresses[1]) as client:  # which asks again if they are not over yet
         assert client.infer_shape([2, 3], [6], special_zero=False) == (6,)
 
 

@@ -31,7 +31,7 @@ CODES = tuple(code_pb2.Code.keys())
 _FLOAT_BYTES = 8
 
 
-class Tally:
+class SharedCounters:
     """The numbers of one process.
 
     Attributes:

@@ -17,8 +17,8 @@ from tensor_reshape.server import transports
 from tensor_reshape.server.config import Config
 from tensor_reshape.server.engine.engine import Engine
 from tensor_reshape.server.engine.stalls import refuse_busy
+from tensor_reshape.server.fallback import FallbackServer
 from tensor_reshape.server.runner import Runner
-from tensor_reshape.server.stock import StockServer
 from tensor_reshape.wire.methods import INFER_SHAPE, SERVICE
 
 RESOURCE_EXHAUSTED, INVALID_ARGUMENT, NOT_FOUND = "8", "3", "5"
@@ -78,7 +78,7 @@ def test_a_call_without_room_is_refused(monkeypatch: pytest.MonkeyPatch):
         message = "no room"
         raise refuse_busy(message)
 
-    with serve_engine(StockServer) as served, Connection(served.address) as connection:
+    with serve_engine(FallbackServer) as served, Connection(served.address) as connection:
         with monkeypatch.context() as patch:
             patch.setattr(Engine, "enter", refuse)
             assert connection.call(UNARY, b"message") == (RESOURCE_EXHAUSTED, "no room")

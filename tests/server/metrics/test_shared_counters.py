@@ -7,14 +7,14 @@ import sys
 import pytest
 
 from tensor_reshape.server.metrics.families import CALLS, MAX_CALLS, OPEN_CALLS, OTHER, REQUEST_BYTES
-from tensor_reshape.server.metrics.tallies import CODES, Tally, observe
+from tensor_reshape.server.metrics.shared_counters import CODES, SharedCounters, observe
 
 METHODS = ("/a.service/First", "/a.service/Second")
 
 
 def test_each_number_has_its_own_place():
-    tally = Tally(METHODS)
-    cells = [cell for cells in tally.cells.values() for cell in cells.values()]
+    counters = SharedCounters(METHODS)
+    cells = [cell for cells in counters.cells.values() for cell in cells.values()]
     for number, cell in enumerate(cells):
         cell[0] = cell[-1] = number
     assert [(cell[0], cell[-1]) for cell in cells] == [(number, number) for number in range(len(cells))]
@@ -22,12 +22,12 @@ def test_each_number_has_its_own_place():
 
 def test_each_method_and_other_has_each_code():
     methods = [("a.service", "First"), ("a.service", "Second"), (OTHER, OTHER)]
-    assert list(Tally(METHODS).cells[CALLS]) == [(*method, code) for method in methods for code in CODES]
+    assert list(SharedCounters(METHODS).cells[CALLS]) == [(*method, code) for method in methods for code in CODES]
 
 
 def test_value_is_in_the_first_bucket_that_holds_it():
     for value, bucket in ((0, 0), (256, 0), (257, 1), (4**14, 10), (4**14 + 1, 11)):
-        cell = Tally(METHODS).cells[REQUEST_BYTES]["a.service", "Second"]
+        cell = SharedCounters(METHODS).cells[REQUEST_BYTES]["a.service", "Second"]
         observe(REQUEST_BYTES, cell, value)
         expected = [0.0] * (len(REQUEST_BYTES.buckets) + 1)
         expected[bucket] = 1.0
@@ -35,17 +35,17 @@ def test_value_is_in_the_first_bucket_that_holds_it():
 
 
 def test_gauges_are_cleared_and_counters_stay():
-    tally = Tally(METHODS)
-    calls = tally.cells[CALLS]["a.service", "First", "OK"]
+    counters = SharedCounters(METHODS)
+    calls = counters.cells[CALLS]["a.service", "First", "OK"]
     calls[0] = 5.0
-    tally.set(MAX_CALLS, 5)
-    tally.set(OPEN_CALLS, 5, "working")
-    tally.clear_gauges()
-    assert (calls[0], tally.cells[MAX_CALLS][()][0], tally.cells[OPEN_CALLS]["working",][0]) == (5.0, 0.0, 0.0)
+    counters.set(MAX_CALLS, 5)
+    counters.set(OPEN_CALLS, 5, "working")
+    counters.clear_gauges()
+    assert (calls[0], counters.cells[MAX_CALLS][()][0], counters.cells[OPEN_CALLS]["working",][0]) == (5.0, 0.0, 0.0)
 
 
 def count_and_die(descriptor: int) -> None:
-    Tally(METHODS, descriptor).cells[MAX_CALLS][()][0] += 1.0
+    SharedCounters(METHODS, descriptor).cells[MAX_CALLS][()][0] += 1.0
     os._exit(1)
 
 
@@ -53,11 +53,11 @@ def count_and_die(descriptor: int) -> None:
 def test_counts_outlive_their_process():
     descriptor = os.memfd_create("test")
     try:
-        tally = Tally(METHODS, descriptor)
+        counters = SharedCounters(METHODS, descriptor)
         for count in (1.0, 2.0):
             process = multiprocessing.get_context("fork").Process(target=count_and_die, args=(descriptor,))
             process.start()
             process.join()
-            assert tally.cells[MAX_CALLS][()][0] == count
+            assert counters.cells[MAX_CALLS][()][0] == count
     finally:
         os.close(descriptor)

@@ -1,4 +1,4 @@
-"""What Prometheus reads: the tallies of all processes as one, as a collector of prometheus_client.
+"""What Prometheus reads: the counters of all processes as one, as a collector of prometheus_client.
 
 - Counters and gauges of the processes are summed, so the server is one, however many workers it has.
 - A method that was never called shows nothing. A method that was called shows every code that this server itself gives,
@@ -36,7 +36,7 @@ from tensor_reshape.server.metrics.families import (
     WORKERS,
     Family,
 )
-from tensor_reshape.server.metrics.tallies import Labels, Tally
+from tensor_reshape.server.metrics.shared_counters import Labels, SharedCounters
 
 PROCESS_PREFIX = "tensor_reshape_worker"
 """What the names of the metrics about a worker's process begin with."""
@@ -50,7 +50,7 @@ class Source(NamedTuple):
 
     Attributes:
         worker: its number; a server without workers is the first.
-        tally: what it counts.
+        counters: what it counts.
         pid: of the process; None: there is none now.
         serves: whether it does, as far as is known.
         restarts: how often another was started in its place.
@@ -58,14 +58,14 @@ class Source(NamedTuple):
     """
 
     worker: int
-    tally: Tally
+    counters: SharedCounters
     pid: int | None
     serves: bool = True
     restarts: int = 0
     silences: int = 0
 
 
-class Exposition(Collector):
+class ServerCollector(Collector):
     """The metrics of one server."""
 
     def __init__(
@@ -106,9 +106,9 @@ class Exposition(Collector):
 def build_registry(
     config: Config, find_serving: Callable[[], str], list_sources: Callable[[], Sequence[Source]]
 ) -> CollectorRegistry:
-    """Returns the metrics of a server and those of this process; see `Exposition`."""
+    """Returns the metrics of a server and those of this process; see `ServerCollector`."""
     registry = CollectorRegistry()
-    registry.register(Exposition(config, find_serving, list_sources))
+    registry.register(ServerCollector(config, find_serving, list_sources))
     ProcessCollector(registry=registry)
     return registry
 
@@ -130,10 +130,10 @@ def build_metric(family: Family, values: _Values) -> Metric:
 
 def _sum(family: Family, sources: Sequence[Source]) -> _Values:
     """Returns the numbers of a metric, of all processes together; gauges of those that live."""
-    tallies = [source.tally for source in sources if family.kind != GAUGE or source.pid is not None]
+    every = [source.counters for source in sources if family.kind != GAUGE or source.pid is not None]
     return {
-        labels: [sum(tally.cells[family][labels][place] for tally in tallies) for place in range(family.width)]
-        for labels in sources[0].tally.cells[family]
+        labels: [sum(counters.cells[family][labels][place] for counters in every) for place in range(family.width)]
+        for labels in sources[0].counters.cells[family]
     }
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _POLL_SECONDS = 0.02
 
 
-class SidePorts:
+class ExtraListeners:
     """Those that a configuration asks for; each is bound when made, and stops with the server.
 
     Attributes:

@@ -11,7 +11,7 @@ from time import monotonic
 
 from tensor_reshape.server.engine.lifecycle import GONE, Ending, Event, Lifecycle, State
 from tensor_reshape.server.metrics.families import CALL_SECONDS, CALLS, OTHER, REFUSALS, REQUEST_BYTES, RESPONSE_BYTES
-from tensor_reshape.server.metrics.tallies import CODES, Tally, observe
+from tensor_reshape.server.metrics.shared_counters import CODES, SharedCounters, observe
 from tensor_reshape.wire.methods import split_method
 
 # Every call uses them several times, and to look up a member of an Enum takes time.
@@ -24,20 +24,20 @@ class _Row:
 
     __slots__ = ("codes", "requests", "responses", "seconds")
 
-    def __init__(self, tally: Tally, method: tuple[str, str]) -> None:
-        self.codes = {code: tally.cells[CALLS][*method, code] for code in CODES}
-        self.seconds = tally.cells[CALL_SECONDS][method]
-        self.requests, self.responses = tally.cells[REQUEST_BYTES][method], tally.cells[RESPONSE_BYTES][method]
+    def __init__(self, counters: SharedCounters, method: tuple[str, str]) -> None:
+        self.codes = {code: counters.cells[CALLS][*method, code] for code in CODES}
+        self.seconds = counters.cells[CALL_SECONDS][method]
+        self.requests, self.responses = counters.cells[REQUEST_BYTES][method], counters.cells[RESPONSE_BYTES][method]
 
 
-class CallTally:
+class CallCounters:
     """Counts the calls of one engine."""
 
-    def __init__(self, tally: Tally, methods: Sequence[str]) -> None:
-        """Counts into `tally` the calls of the methods that it was made for."""
-        self._rows = {name: _Row(tally, split_method(name)) for name in methods}
-        self._other = _Row(tally, (OTHER, OTHER))
-        self._reasons = {reason: cell for (reason,), cell in tally.cells[REFUSALS].items()}
+    def __init__(self, counters: SharedCounters, methods: Sequence[str]) -> None:
+        """Counts into `counters` the calls of the methods that it was made for."""
+        self._rows = {name: _Row(counters, split_method(name)) for name in methods}
+        self._other = _Row(counters, (OTHER, OTHER))
+        self._reasons = {reason: cell for (reason,), cell in counters.cells[REFUSALS].items()}
         self._endings: dict[Lifecycle, Ending] = {}  # of the calls that are not over
 
     def note(self, life: Lifecycle, event: Event, before: State, size: int, ending: Ending | None) -> None:

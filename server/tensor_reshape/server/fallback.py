@@ -30,7 +30,7 @@ _THREADS = 128
 _FOREVER = 1e9
 
 
-class StockCall:
+class FallbackCall:
     """One call of the service: its thread waits for what the engine brings."""
 
     def __init__(self, method: str, service: Service, context: grpc.ServicerContext) -> None:
@@ -193,7 +193,7 @@ class StockCall:
         self._signals.put(LimitError("the call is over", reason=Reason.STALLED))
 
 
-class StockServer(grpc.GenericRpcHandler):
+class FallbackServer(grpc.GenericRpcHandler):
     """A server; it has the methods of `grpc_core.servers.Server` that a runner calls.
 
     Attributes:
@@ -262,7 +262,7 @@ class StockServer(grpc.GenericRpcHandler):
 
 
 def _serve_unary(service: Service, method: Method, requests: Iterator[bytes], context: grpc.ServicerContext) -> bytes:
-    call = StockCall(method.name, service, context)
+    call = FallbackCall(method.name, service, context)
     with call.ended_by_failures():
         raw = next(requests, None)
         if raw is None:
@@ -275,7 +275,7 @@ def _serve_unary(service: Service, method: Method, requests: Iterator[bytes], co
 def _serve_stream(
     service: Service, stream: StreamMethod, requests: Iterator[bytes], context: grpc.ServicerContext
 ) -> Iterator[bytes]:
-    call = StockCall(stream.name, service, context)
+    call = FallbackCall(stream.name, service, context)
     with call.ended_by_failures():
         yield from call.answer_stream(stream, requests)
 
@@ -283,7 +283,7 @@ def _serve_stream(
 def _serve_watch(
     service: Service, method: WatchMethod, requests: Iterator[bytes], context: grpc.ServicerContext
 ) -> Iterator[bytes]:
-    call = StockCall(method.name, service, context)
+    call = FallbackCall(method.name, service, context)
     with call.ended_by_failures():
         yield from call.tell(method, next(requests, None))
 
