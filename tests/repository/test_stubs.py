@@ -29,7 +29,6 @@ def test_command_makes_the_stubs_of_a_language(tmp_path: Path, language: str):
     (commands,) = [block.text for block in read_blocks(README) if "protoc -I" in block.text]
     lines = [line for line in commands.splitlines() if f"--{language}_out" in line or not re.search(r"--\w+_out", line)]
     (tmp_path / "protos").symlink_to(ROOT / "protos")
-    (tmp_path / "gen").mkdir(exist_ok=True)
 
     subprocess.run(["sh", "-e", "-c", "\n".join(lines)], cwd=tmp_path, env={**os.environ, "PATH": PATH}, check=True)
 

@@ -222,7 +222,11 @@ def test_a_caller_who_goes_gives_everything_back(served: EngineServer, path: str
     with Connection(served.address) as connection:
         stream = connection.open(path)
         connection.send_data(stream, grpc_message(bytes(100))[:50])
-        served.watcher.await_event(Event.ENTER)  # a call that has not entered would hold memory later
+        assert connection.ping()
+        if path == STREAM or not isinstance(
+            served.server, FallbackServer
+        ):  # grpcio enters a unary call with its message
+            served.watcher.await_event(Event.ENTER)  # a call that enters later would hold memory then
     served.check_nothing_is_held()
 
 

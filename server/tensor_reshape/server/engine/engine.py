@@ -13,10 +13,9 @@
 - The gates check a call before it takes a concurrency slot: see `gates`.
 
 Each method is an event. It takes the lock once, moves the call (`lifecycle`), updates the memory that the call holds,
-and returns the effects for this call and for other calls that can now continue. Under the lock the engine calls only
-the journal, which records moves. The thread that reports an event performs its effects after the lock is released
-(`effects.perform`). A list of events with their times therefore explains every decision of the engine.
-`tests/support/transcripts.py` records such a list.
+and returns the effects for this call and for others that can now continue. Under the lock the engine calls only the
+journal. The thread that reports an event performs its effects after the lock is released (`effects.perform`). A list of
+events and times explains every decision of the engine: see `tests/support/transcripts.py`.
 """
 
 import threading
@@ -123,8 +122,7 @@ class Engine:
             size: the largest possible message of this call, in bytes. None: the largest allowed message.
 
         Raises:
-            ReshapeError: the error of a gate, or SERVER_BUSY. The call then has no concurrency slot. The handler ends
-                and releases it like any other call.
+            ReshapeError: the error of a gate, or SERVER_BUSY. The handler then ends and releases the call as usual.
         """
         refusal: ReshapeError | None = None
         if life.head is not None:
