@@ -54,7 +54,7 @@ def test_help_of_the_server_imports_neither_grpc_nor_numpy():
 
 def test_server_starts_once():
     outcome = run_python(WATCH)
-    assert (outcome.returncode, outcome.stdout, "exec" in outcome.stderr) == (0, "this can be served\n", False)
+    assert (outcome.returncode, outcome.stdout, "exec" in outcome.stderr) == (0, "configuration is valid\n", False)
 
 
 def test_line_of_a_command_is_the_beginning_of_its_help():

@@ -9,8 +9,8 @@ from tensor_reshape.v1 import reshape_pb2_grpc
 
 @pytest.fixture(scope="session")
 def small_server(start_once: Callable[..., ServerProcess]) -> ServerProcess:
-    """A server whose messages are small, and whose tensors are not much larger."""
-    return start_once("--max-message-bytes", "4096", "--max-tensor-bytes", "300000")
+    """A server with small messages."""
+    return start_once("--max-message-bytes", "4096")
 
 
 @pytest.fixture

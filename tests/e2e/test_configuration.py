@@ -15,9 +15,9 @@ from tensor_reshape.server.__main__ import serve
 
 
 def find_limit(address: str) -> int:
-    """Returns the largest tensor that a server takes on a stream."""
+    """Returns the largest message of a server."""
     with Client(address) as client:
-        return client.server_info().limits.max_tensor_bytes
+        return client.server_info().limits.max_message_bytes
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_a_path_of_the_wrong_kind_is_a_usage_error(tmp_path: Path):
 
 
 def test_the_environment_names_addresses_and_sets_limits(tmp_path: Path):
-    env = {"TENSOR_RESHAPE_LISTEN": f"127.0.0.1:0 unix:{tmp_path}/s", "TENSOR_RESHAPE_MAX_TENSOR_BYTES": "3000"}
+    env = {"TENSOR_RESHAPE_LISTEN": f"127.0.0.1:0 unix:{tmp_path}/s", "TENSOR_RESHAPE_MAX_MESSAGE_BYTES": "3000"}
     command = [sys.executable, "-m", "tensor_reshape.server", "--log-format", "json", "--drain-seconds", "0"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ, **env}) as process:
         server = ServerProcess(process)
@@ -56,10 +56,10 @@ def test_the_environment_names_addresses_and_sets_limits(tmp_path: Path):
 
 
 def test_a_bad_value_in_the_environment_is_refused():
-    outcome = run_module("tensor_reshape.server", env={"TENSOR_RESHAPE_THREADS": "many"})
+    outcome = run_module("tensor_reshape.server", env={"TENSOR_RESHAPE_WORKERS": "many"})
     assert (outcome.code, "many" in outcome.errors[-1]) == (2, True)
 
 
 def test_a_flag_wins_over_the_environment():
-    with run_server("--max-tensor-bytes", "4000", env={"TENSOR_RESHAPE_MAX_TENSOR_BYTES": "3000"}) as server:
+    with run_server("--max-message-bytes", "4000", env={"TENSOR_RESHAPE_MAX_MESSAGE_BYTES": "3000"}) as server:
         assert find_limit(server.address) == 4000

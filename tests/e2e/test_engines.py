@@ -15,7 +15,7 @@ from server_processes import ServerProcess, run_server
 from tensor_reshape.client import Client
 
 LOCAL, PUBLIC = "127.0.0.1:0", "0.0.0.0:0"
-REMARK = "I/O engine not chosen by address"
+REMARK = "io_engine is not chosen by the addresses"
 
 
 def check(server: ServerProcess, engine: str, *remarks: str, **settings: Any) -> None:

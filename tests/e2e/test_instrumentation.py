@@ -23,7 +23,7 @@ TELEMETRY = {
     "OTEL_METRICS_EXPORTER": "none",
     "OTEL_LOGS_EXPORTER": "none",
 }
-WARNING = "grpcio cannot be served through its core"
+WARNING = "using the fallback server (grpcio's public API)"
 
 
 @pytest.fixture(params=[pytest.param(1, marks=pytest.mark.measured), 2])

@@ -28,9 +28,9 @@ SIX = np.arange(6, dtype=np.float32)
 MOMENT_SECONDS = 0.001
 SERVING = health_pb2.HealthCheckResponse.SERVING
 NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
-LONG = Config(listen=(ANY_PORT,), threads=1, drain_seconds=0, shutdown_grace_seconds=20)
+LONG = Config(listen=(ANY_PORT,), drain_seconds=0, shutdown_grace_seconds=20)
 LONG_GRACE = ("--shutdown-grace-seconds", str(2 * STOP_SECONDS))  # whoever uses it up is not awaited to the end
-SHORT = Config(listen=(ANY_PORT,), threads=1, drain_seconds=0, shutdown_grace_seconds=0.1)
+SHORT = Config(listen=(ANY_PORT,), drain_seconds=0, shutdown_grace_seconds=0.1)
 
 
 # Ctrl-C, while a server imports what it serves with.
@@ -176,7 +176,7 @@ def test_a_call_under_way_is_answered_within_the_grace():
     with run_blocked(LONG) as (runner, backend), Client(runner.addresses[0]) as client, ThreadPoolExecutor() as pool:
         call = pool.submit(flatten, client)
         assert backend.entered.wait(60)
-        assert client.check_health(timeout=60) is HealthStatus.SERVING  # while every thread is busy
+        assert client.check_health(timeout=60) is HealthStatus.SERVING
         stop = pool.submit(runner.stop)
         await_refusal(runner.addresses[0])
         backend.released.set()

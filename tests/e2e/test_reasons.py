@@ -74,7 +74,7 @@ MESSAGES = {
     Reason.OUTPUT_TOO_LARGE: "the output takes 2097152 bytes; this server answers with up to 1048576",
     Reason.HEADER_TOO_LARGE: "the message has 70005 or more bytes besides its tensor's; 65536 are admitted",
     Reason.MESSAGE_TOO_LARGE: "CLIENT: Received message larger than max (16842753 vs. 16842752)",
-    Reason.TENSOR_TOO_LARGE: "the tensor takes 8388608 bytes; this server takes up to 4194304 in this form",
+    Reason.TENSOR_TOO_LARGE: "the tensor takes 2199023255552 bytes; this server takes up to 1099511627776 in this form",
     Reason.BATCH_TOO_LARGE: "the batch has more than 65536 items",
     Reason.SERVER_BUSY: "2 calls are running; this server allows 2 (--max-calls)",
     Reason.STALLED: "the call has made no progress for 0.2 seconds",

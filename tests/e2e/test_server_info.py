@@ -10,6 +10,7 @@ from both_clients import CLIENTS, open_client
 from in_process import run_stock
 from server_processes import ServerProcess
 from tensor_reshape.client import Feature, LimitError, Reason
+from tensor_reshape.rules.limits import MAX_TENSOR_BYTES
 from tensor_reshape.v1 import reshape_pb2, reshape_pb2_grpc
 
 KIBIBYTE = np.zeros(256, np.float32)
@@ -20,7 +21,7 @@ LARGE = np.zeros(2048, np.float32)  # twice what the small server takes
 def test_both_clients_read_the_limits_and_features(kind: str, small_server: ServerProcess):
     with open_client(kind, small_server.address) as client:
         info = client.server_info()
-    assert (info.limits.max_message_bytes, info.limits.max_tensor_bytes) == (4096, 300000)
+    assert (info.limits.max_message_bytes, info.limits.max_tensor_bytes) == (4096, MAX_TENSOR_BYTES)
     assert info.operations.keys() == {"static_reshape", "dynamic_reshape", "reshape"}
     assert {Feature.OPEN_INFERENCE, Feature.REFLECTION} <= info.features
 

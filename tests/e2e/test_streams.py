@@ -9,7 +9,7 @@ import pytest
 from both_clients import CALLERS, CLIENTS, open_client
 from meters import read_memory
 from server_processes import ServerProcess, run_server
-from tensor_reshape.client import AsyncClient, Client, LimitError, Reason
+from tensor_reshape.client import AsyncClient, Client
 from tensor_reshape.wire.arrays import Array
 
 MIB = 1 << 20
@@ -40,9 +40,6 @@ def test_a_server_of_small_messages_takes_large_tensors(small_server: ServerProc
     with open_client(kind, small_server.address, chunk_bytes=4000) as client:
         array = make_bytes(300_000)
         assert client.reshape(array, [-1], transfer="stream").tobytes() == array.tobytes()
-        with pytest.raises(LimitError) as caught:
-            client.reshape(make_bytes(300_001), [-1], transfer="stream")
-        assert caught.value.reason == Reason.TENSOR_TOO_LARGE
 
 
 @pytest.mark.measured

@@ -21,10 +21,10 @@ from tensor_reshape.wire.health import HealthStatus
 MAX_CALLS = 16
 COMMON = ("--max-calls", str(MAX_CALLS), "--stall-timeout-seconds", "300")
 STREAM_BYTES = 256 * 1024 * 1024
-LARGEST_BYTES = 2 * STREAM_BYTES
-"""Tells the servers apart: one of them takes no larger tensor."""
+LARGEST_BYTES = 2**24
+"""Limit of the messages of one of the two servers, which distinguishes it from the other."""
 
-FLAGS = ((*COMMON, "--max-tensor-bytes", str(LARGEST_BYTES)), COMMON)
+FLAGS = ((*COMMON, "--max-message-bytes", str(LARGEST_BYTES)), COMMON)
 ARRAY = np.arange(64, dtype=np.float32)
 REST_SECONDS = 0.03
 ENOUGH_CALLS = 100
@@ -50,7 +50,7 @@ def client(address: str) -> Iterator[Client]:
 
 
 def test_calls_of_one_connection_go_to_the_servers_in_turn(client: Client):
-    limits = [client.server_info().limits.max_tensor_bytes for _ in range(10)]
+    limits = [client.server_info().limits.max_message_bytes for _ in range(10)]
     assert 4 <= limits.count(LARGEST_BYTES) <= 6
 
 

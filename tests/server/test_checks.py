@@ -22,7 +22,7 @@ def test_valid_configuration_ends_with_0_and_serves_nothing(tmp_path: Path):
 
     outcome = check(*ANYWHERE, "--listen", f"unix:{tmp_path}/socket", *tls, "--token-file", tokens)
 
-    assert (outcome.code, outcome.text, outcome.errors) == (0, "this can be served", [])
+    assert (outcome.code, outcome.text, outcome.errors) == (0, "configuration is valid", [])
     assert not (tmp_path / "socket").exists()
 
 
@@ -37,14 +37,14 @@ def test_every_fault_has_its_line(tmp_path: Path):
         outcome = check(
             *("--listen", taken[0], "--listen", "nowhere", *others, "--max-calls", "0", "--max-message-bytes", "16M"),
             *("--tls-certificate", junk, "--tls-key", key, "--token-file", junk, "--memory-budget-bytes", "1KiB"),
-            env={"TENSOR_RESHAPE_THREADS": "0"},
+            env={"TENSOR_RESHAPE_WORKERS": "0"},
         )
 
     assert outcome.code == 1
     assert all(line.startswith("Error: ") for line in outcome.errors)
     faults = "\n".join(outcome.errors)
     for told in (
-        "'--threads'",
+        "'--workers'",
         "'--max-calls': 0 is not in the range",
         "write 16MiB (16777216 bytes) or 16000000",
         "cannot listen on 'nowhere'",
@@ -83,4 +83,4 @@ def test_permission_for_an_unknown_method_is_a_fault(tmp_path: Path):
 def test_share_of_a_worker_is_checked_by_the_command_line():
     outcome = run_module("tensor_reshape.cli", "serve", "--check-config", *ANYWHERE, "--workers", "2")
 
-    assert (outcome.code, outcome.text) == (0, "this can be served")
+    assert (outcome.code, outcome.text) == (0, "configuration is valid")

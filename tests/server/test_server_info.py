@@ -5,16 +5,20 @@ from pathlib import Path
 
 import pytest
 
-from tensor_reshape.rules.limits import MAX_BATCH_BYTES, MAX_BATCH_ITEMS, MAX_RANK
+from tensor_reshape.rules.limits import MAX_BATCH_BYTES, MAX_BATCH_ITEMS, MAX_RANK, MAX_TENSOR_BYTES
 from tensor_reshape.server.config import CORE, PUBLIC, Config
 from tensor_reshape.server.server_info import announce, describe_server
 from tensor_reshape.wire.servers import Feature
 
 
 def test_description_has_the_limits_and_features_of_the_server():
-    told = describe_server(Config(max_message_bytes=4096, max_tensor_bytes=9999), CORE)
+    told = describe_server(Config(max_message_bytes=4096), CORE)
     limits = told.limits
-    assert (limits.max_message_bytes, limits.max_output_bytes, limits.max_tensor_bytes) == (4096, 4096, 9999)
+    assert (limits.max_message_bytes, limits.max_output_bytes, limits.max_tensor_bytes) == (
+        4096,
+        4096,
+        MAX_TENSOR_BYTES,
+    )
     assert (limits.max_batch_bytes, limits.max_batch_items) == (MAX_BATCH_BYTES, MAX_BATCH_ITEMS)
     assert told.operations["reshape"].max_rank == MAX_RANK
     for reflection in (True, False):

@@ -13,7 +13,7 @@ from tensor_reshape.testing import run_server
 from tensor_reshape.testing.servers import _KEPT_LINES
 
 SECONDS = 60
-OPTIONS = "--drain-seconds", "0", "--max-tensor-bytes", "1000", "--access-log", "1"
+OPTIONS = "--drain-seconds", "0", "--max-message-bytes", "1024", "--access-log", "1"
 # What is logged, and how, is no choice of the caller.
 IGNORED = "--log-format", "text", "--log-level", "error"
 
@@ -24,7 +24,7 @@ def test_a_server_listens_on_a_free_port_with_the_options_of_the_command():
         assert (host, int(port) > 0) == ("127.0.0.1", True)
         with Client(server.address) as client:
             with pytest.raises(LimitError):
-                client.reshape(np.zeros(2000), [-1], special_zero=False, transfer="stream")
+                client.reshape(np.zeros(2000), [-1], special_zero=False, transfer="inline")
             # The log is read on: this is more than a pipe holds, as a line of the access log is some 400 bytes here.
             for _ in range(600 + _KEPT_LINES):
                 assert client.infer_shape([6], [-1], special_zero=False, request_id="x" * 128) == (6,)

@@ -28,7 +28,7 @@ from tensor_reshape.server.oip.messages import InferMessage, find_class, find_pa
 from tensor_reshape.server.oip.shared_memory import MAX_REGIONS
 from tensor_reshape.v1 import reshape_pb2, tensor_pb2
 from tensor_reshape.wire.methods import SERVICE
-from verification.document.servers import MAX_MESSAGE_BYTES, MAX_TENSOR_BYTES, TOKEN, Servers
+from verification.document.servers import MAX_MESSAGE_BYTES, TOKEN, Servers
 
 _SIX = np.arange(6, dtype="<f4")
 
@@ -374,8 +374,8 @@ PROVOCATIONS: dict[Reason, Provocation] = {
         "CLIENT: Received message larger than max (16842753 vs. 16842752)",
     ),
     Reason.TENSOR_TOO_LARGE: Provocation(
-        "the tensor of a stream is above `--max-tensor-bytes`, or has strides and is above `--max-message-bytes`",
-        _stream(begin((2 * MAX_TENSOR_BYTES,))),
+        "the tensor of a stream is above 1 TiB, or has strides and is above `--max-message-bytes`",
+        _stream(begin((2**41,))),
     ),
     Reason.SERVER_BUSY: Provocation("there is no room in the memory budget, or there are too many calls", _crowd),
     Reason.STALLED: Provocation("the call makes no progress", _stall),

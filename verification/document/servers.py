@@ -12,13 +12,13 @@ from server_processes import run_server
 from tensor_reshape.client import Client
 from tensor_reshape.wire.methods import SERVICE
 
-MAX_MESSAGE_BYTES, MAX_TENSOR_BYTES = 2**20, 2**22
+MAX_MESSAGE_BYTES = 2**20
 """What the server of `Servers.client` takes."""
 
 TOKEN = "of-nobody-but-this-program-" * 2
 """What the server of `Servers.guarded` knows."""
 
-_LIMITS = ("--max-message-bytes", str(MAX_MESSAGE_BYTES), "--max-tensor-bytes", str(MAX_TENSOR_BYTES))
+_LIMITS = ("--max-message-bytes", str(MAX_MESSAGE_BYTES))
 _FULL = ("--max-calls", "2")
 _STRICT = ("--max-calls-per-caller", "2")
 _IMPATIENT = ("--stall-timeout-seconds", "0.2")

@@ -1,10 +1,11 @@
 """The server: sockets, threads, configuration and logs around `wire` and `rules`. Needs the extra `[server]`.
 
-Why threads and not asyncio: equally fast for one caller, faster for large unary messages, and a strided gather of
-hundreds of milliseconds never blocks an event loop. Requests come in as bytes; of those in the form that clients write,
-the payload is never handed to a generated class, but stays a view of them, and the response is one join.
+The server uses threads instead of asyncio. Threads are equally fast for one client and faster for large unary messages,
+and a strided gather of hundreds of milliseconds cannot block an event loop. Requests arrive as bytes. If a request has
+the usual encoding, its payload stays a view of these bytes, and the response is one join.
 
-From the top: `workers` are processes, each with a `runner`. `transports` chooses the server of a runner: `handlers` on
-`grpc_core`, or `fallback`. `engine` decides about each call, `service` answers it, `builtin` has health, reflection and
-channelz. `transport` has listeners and channel arguments, `process` has what one process needs.
+The layers, from top to bottom: `workers` starts processes, each with a `runner`. `transports` chooses the server of a
+runner: `handlers` on `grpc_core`, or `fallback`. `engine` decides about each call, and `service` computes the response.
+`builtin` has health and reflection. `transport` has listeners and channel arguments. `process` has logs, threads and
+limits of one process.
 """

@@ -1,8 +1,9 @@
-"""`python -m tensor_reshape.server`, and what `tensor-reshape serve` runs.
+"""The command `tensor-reshape serve`, also available as `python -m tensor_reshape.server`.
 
-- The options are made from `SETTINGS`; none is declared here.
-- No other module of the server reads the environment. gRPC's core does, once, when it is imported: that is late.
-- So what is for the core is decided from the flags and the environment alone, by modules that do not import grpc.
+- The options are generated from `SETTINGS`.
+- Only this module of the server reads the environment.
+- gRPC's core reads the environment once, when grpc is imported. So this module sets the core's variables first, and
+  does not import grpc at the top.
 """
 
 import logging
@@ -21,7 +22,7 @@ from tensor_reshape.rules.sizes import format_size, parse_size
 from tensor_reshape.runtime import experiments
 from tensor_reshape.server.config import SETTINGS, STOP_SIGNALS, Config, ConfigError, fit_memory
 from tensor_reshape.server.process.logs import configure_logs
-from tensor_reshape.server.process.resources import find_memory_room, raise_descriptor_limit
+from tensor_reshape.server.process.resources import find_available_memory, raise_descriptor_limit
 from tensor_reshape.server.process.signals import ignore_signals
 from tensor_reshape.server.settings.declarations import VARIABLE_PREFIX, Setting
 from tensor_reshape.server.transport.engines import Engine, choose_engine
@@ -34,12 +35,12 @@ _FAULTS = f"{__name__}.faults"
 
 
 class Size(click.IntRange):
-    """A number of bytes, written as `rules.sizes` reads it."""
+    """A number of bytes with an optional unit; see `rules.sizes`."""
 
     name = "size"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Returns the bytes."""
+        """Returns the number of bytes."""
         try:
             size = parse_size(str(value))
         except ValueError as error:
@@ -48,16 +49,16 @@ class Size(click.IntRange):
 
 
 class SettingOption(click.Option):
-    """The option of a setting; with --check-config what cannot be read is one fault of several, and as if not given."""
+    """The option of a setting. With --check-config, an invalid value is recorded as a fault and becomes the default."""
 
     def handle_parse_result(
         self, ctx: click.Context, opts: Mapping[str, Any], args: list[str]
     ) -> tuple[Any, list[str]]:
-        """Returns the value."""
+        """Returns the value and the remaining arguments, as click does."""
         try:
             return super().handle_parse_result(ctx, opts, args)
         except click.BadParameter as error:
-            if not ctx.params.get(_CHECK):  # eager: it has been read by now
+            if not ctx.params.get(_CHECK):  # click parses this eager option first
                 raise
             ctx.meta.setdefault(_FAULTS, []).append(error.format_message())
             value = ctx.params[str(self.name)] = self.type_cast_value(ctx, self.get_default(ctx))
@@ -69,12 +70,12 @@ def _build_option(setting: Setting) -> click.Option:
     declared = setting.declaration
     default: Any = list(setting.default) if setting.is_repeatable else setting.default
     if setting.is_size:
-        default = format_size(default)  # as people write it: click reads a default as it reads a flag
+        default = format_size(default)  # text, because click parses a default like a flag
     return SettingOption(
         [f"{setting.flag}/--no-{setting.flag.removeprefix('--')}" if setting.type is bool else setting.flag],
         type=_choose_type(setting),
         multiple=setting.is_repeatable,
-        # None, where the system decides: so that it can be told from the same value that was asked for.
+        # None if the system decides, to distinguish the default from a configured value.
         default=None if declared.system_default else default,
         show_default=declared.system_default or True,
         metavar=declared.metavar or None,
@@ -105,33 +106,33 @@ def _choose_type(setting: Setting) -> "click.ParamType[Any] | type":
     is_flag=True,
     is_eager=True,
     allow_from_autoenv=False,
-    help="Say what is wrong with the options, the files that they name, and the addresses, and do not serve.",
+    help="Check the options, their files and the addresses, print every fault, and exit without serving.",
 )
 def serve(*, check_config: bool, **values: Any) -> None:
     """Serve tensor reshape over gRPC until SIGTERM, SIGINT or SIGHUP.
 
-    Every option can be set in the environment: --max-calls as TENSOR_RESHAPE_MAX_CALLS. A flag wins. A SIZE is a whole
-    number of bytes, KiB, MiB, GiB or TiB: 64MiB.
+    You can set every option in the environment, for example --max-calls as TENSOR_RESHAPE_MAX_CALLS. A flag overrides
+    its variable. A SIZE is a whole number of bytes, KiB, MiB, GiB or TiB, for example 64MiB.
     """
     try:
         configure_logs(values["log_format"], values["log_level"])
         if check_config:
             _check(values)
             return
-        _serve({**values, "io_engine": _take_engine(values)})
+        _serve({**values, "io_engine": _set_engine(values)})
     except ConfigError as error:
         raise click.ClickException(str(error)) from error
 
 
 def _check(values: dict[str, Any]) -> None:
-    """Says all that is wrong, a line each, and ends with 1; or that nothing is."""
+    """Prints every fault on a line and exits with 1, or prints that the configuration is valid."""
     found: list[str] = list(click.get_current_context().meta.get(_FAULTS, ()))
     try:
-        values["io_engine"] = _take_engine(values)
+        values["io_engine"] = _set_engine(values)
     except ConfigError as error:
         found += error.faults
     raise_descriptor_limit()
-    from tensor_reshape.server.checks import find_faults  # noqa: PLC0415 - it imports grpc, as below
+    from tensor_reshape.server.checks import find_faults  # noqa: PLC0415 - imports grpc
 
     config = None
     try:
@@ -143,14 +144,14 @@ def _check(values: dict[str, Any]) -> None:
         click.echo(f"Error: {fault}", err=True)
     if faults:
         raise click.exceptions.Exit(1)
-    click.echo("this can be served")
+    click.echo("configuration is valid")
 
 
-def _take_engine(values: Mapping[str, Any]) -> str:
-    """Has gRPC's core read connections by the engine that goes with the addresses, and returns its name.
+def _set_engine(values: Mapping[str, Any]) -> str:
+    """Selects the I/O engine of gRPC's core by the settings and the addresses, and returns its name.
 
     Raises:
-        ConfigError: the engine that was asked for cannot be had.
+        ConfigError: the configured engine is not available.
     """
     addresses = [*values["listen"], *filter(None, [values["health_listen"]])]
     variable = os.environ.get(experiments.VARIABLE)  # noqa: TID251
@@ -160,59 +161,61 @@ def _take_engine(values: Mapping[str, Any]) -> str:
 
 
 def _prepare_libraries(engine: Engine) -> None:
-    """Sets the environment that libraries read when they are imported, and that workers inherit.
+    """Sets the variables that libraries read when they are imported, and that workers inherit.
 
-    gRPC's core reads connections by the engine. It logs nothing unless the environment says otherwise: its lines are in
-    a format of their own, come as often as a stranger likes, and wait for the reader of the log. numpy starts no
-    threads: it would start one for each processor, for linear algebra, which the server does not use.
+    gRPC's core uses the engine. Its own log is off by default, because its lines have another format, clients can
+    cause any number of them, and they block until the log's reader takes them. numpy's linear algebra, which the server
+    does not use, gets one thread instead of one for each processor.
     """
     os.environ.setdefault(_VERBOSITY, "NONE")  # noqa: TID251
     os.environ.setdefault(_BLAS_THREADS, "1")  # noqa: TID251
     if engine.experiments is not None:
         os.environ[experiments.VARIABLE] = engine.experiments  # noqa: TID251
     if engine.obstacle:
-        _LOGGER.warning("I/O engine not chosen by address", extra={"io_engine": engine.name, "cause": engine.obstacle})
+        _LOGGER.warning(
+            "io_engine is not chosen by the addresses", extra={"io_engine": engine.name, "cause": engine.obstacle}
+        )
 
 
 def _serve(settings: dict[str, Any]) -> None:
     """Serves until a signal.
 
     Raises:
-        ConfigError: the settings cannot be served.
+        ConfigError: the settings are invalid, or the system cannot serve them.
     """
-    # What is imported now takes a while, and would make a traceback of Ctrl-C. Nothing is served yet: it ends at once.
+    # Ctrl-C during the imports below ends the process at once instead of printing a traceback.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     raise_descriptor_limit()
     config = _build_config(settings)
     if config.workers > 1:
-        from tensor_reshape.server.workers.supervisor import supervise  # noqa: PLC0415 - it never imports grpc
+        from tensor_reshape.server.workers.supervisor import supervise  # noqa: PLC0415 - starts without grpc
 
         supervise(config)
     else:
-        from tensor_reshape.server.runner import serve_until_signal  # noqa: PLC0415 - grpc reads the environment once
+        from tensor_reshape.server.runner import serve_until_signal  # noqa: PLC0415 - imports grpc
 
         serve_until_signal(config)
     ignore_signals(STOP_SIGNALS)
 
 
 def _build_config(settings: dict[str, Any]) -> Config:
-    """Returns the configuration; what the memory of the system decides follows it, unless it was asked for.
+    """Returns the configuration, with memory limits that fit the system unless they are configured.
 
     Raises:
-        ConfigError: it cannot be served.
+        ConfigError: the settings are invalid.
     """
-    room = find_memory_room(settings["workers"], settings["threads"])
-    # A flag with the value of the default was asked for all the same: it is never lowered in silence.
+    available = find_available_memory(settings["workers"])
+    # A configured value is never lowered, even if it equals the default.
     source = click.get_current_context().get_parameter_source("max_message_bytes")
-    asked = None if source is ParameterSource.DEFAULT else settings["max_message_bytes"]
+    configured = None if source is ParameterSource.DEFAULT else settings["max_message_bytes"]
     if settings["memory_budget_bytes"] is None:
-        budget, message = fit_memory(room, settings["workers"], asked)
+        budget, message = fit_memory(available, settings["workers"], configured)
         settings = {**settings, "memory_budget_bytes": budget, "max_message_bytes": message}
     config = Config(**settings)
-    if settings["max_message_bytes"] != (asked or MAX_MESSAGE_BYTES):
-        _warn("the system has less memory than the defaults take", config)
-    elif config.memory_budget_bytes > 2 * room:
-        _warn("memory_budget_bytes is more than the system has", config)
+    if settings["max_message_bytes"] != (configured or MAX_MESSAGE_BYTES):
+        _warn("memory limits are lowered to the memory of the system", config)
+    elif config.memory_budget_bytes > 2 * available:
+        _warn("memory_budget_bytes exceeds the memory of the system", config)
     return config
 
 

@@ -1,10 +1,10 @@
-"""What a start would find wrong, all of it, without serving: `serve --check-config`.
+"""Finds every fault that would prevent a start, without serving: `serve --check-config`.
 
-- Each subject is looked at by itself, so that one fault hides no other. Then a server is made of all but the addresses,
-  and not started, so that nothing is passed over that a start looks at. What takes a whole server to judge may hide
-  behind another fault: whether the methods in an authorization file are its own.
-- Every address is taken, all at the same time, and given back. So a server that serves there already is a fault.
-- Nothing is left behind, and nobody can connect meanwhile.
+- Each subject is checked separately, so one fault does not hide another. Then a server is created on other addresses,
+  and not started, to find faults that only a whole server can find. For example, it checks that the methods in an
+  authorization file exist. Such a fault may be hidden by another one.
+- Every address is bound for a moment, all at the same time. So a server that already listens there is a fault.
+- The check leaves no files or sockets, and clients cannot connect.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -20,15 +20,15 @@ from tensor_reshape.server.security.tokens import Tokens
 from tensor_reshape.server.transport.listeners import find_unbindable
 
 _OTHER_LISTENERS = ("health_listen", "http_listen", "metrics_listen")
-_SOMEWHERE = "127.0.0.1:0"  # a unix socket would stay
+_SOMEWHERE = "127.0.0.1:0"  # not a unix socket, whose file would remain
 
 
 def find_faults(settings: Mapping[str, Any], config: Config | None) -> Iterator[str]:
-    """Yields what the system, or a file, keeps from being served; some of it may come twice.
+    """Yields faults in files, addresses and other resources of the system. A fault may occur twice.
 
     Args:
         settings: the values, each within its bounds.
-        config: what they come to; None where they do not go together.
+        config: the configuration; None if the values conflict.
     """
     for attempt in _list_attempts(settings):
         yield from _collect(attempt)
@@ -38,7 +38,7 @@ def find_faults(settings: Mapping[str, Any], config: Config | None) -> Iterator[
 
 
 def _list_attempts(settings: Mapping[str, Any]) -> Iterator[Callable[[], object]]:
-    """Yields what raises ConfigError where a subject has a fault."""
+    """Yields functions that raise ConfigError if their subject has a fault."""
     certificate, key = settings["tls_certificate"], settings["tls_key"]
     if certificate and key:
         yield partial(Certificates, TlsFiles(certificate=certificate, key=key, client_ca=settings["tls_client_ca"]))

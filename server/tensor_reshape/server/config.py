@@ -1,10 +1,10 @@
-"""The server's configuration: the settings, which `settings` declares by subject, checked as a whole.
+"""The server's configuration: all settings, checked together.
 
-- To add a setting, add a field to one of the groups in `settings` and use it where it applies: flags, environment and
-  page follow. Two kinds need more: a limit of the rules is passed on by `limits`, what is per server is divided by
+- To add a setting, add a field to one of the groups in `settings` and use it. Its flag, its environment variable and
+  its documentation are generated. Add a limit of the rules to `limits` as well, and a limit of the whole server to
   `for_worker`.
-- A `Config` that exists is consistent in itself. Whether the system can serve it shows when a `Runner` is made.
-- Nothing here asks the system. Values come from `__main__`, which reads flags and then the environment.
+- A `Config` is always consistent. Whether the system can serve it is known when a `Runner` is created.
+- This module reads nothing from the system. `__main__` reads the flags and the environment.
 """
 
 import re
@@ -17,7 +17,6 @@ from pathlib import Path
 from tensor_reshape.rules.errors import TensorReshapeError
 from tensor_reshape.rules.limits import MAX_HEADER_BYTES, MAX_MESSAGE_BYTES, MAX_PROTOBUF_BYTES, Limits
 from tensor_reshape.runtime.addresses import is_local
-from tensor_reshape.runtime.experiments import find_release
 from tensor_reshape.server.settings.bounds import (
     LEAST_BUDGET_FACTOR,
     MEMORY_BUDGET_BYTES,
@@ -31,52 +30,48 @@ from tensor_reshape.server.settings.quotas import QuotaSettings
 from tensor_reshape.server.settings.serving import ServingSettings
 
 COST_FACTOR = 3
-"""A message is in memory as it was received, as the answer, and as what the transport sends of it."""
+"""Copies of a message in memory: the request, the response, and the buffer that the transport sends."""
 
 CORE, PUBLIC = "core", "public"
-"""What serves calls, as the log, ServerInfo and a metric call it: gRPC's core, or the public parts of grpcio."""
+"""Values of `grpc_api` in logs, ServerInfo and metrics: the server uses gRPC's core, or grpcio's public API."""
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-"""What stops a server: whoever serves handles them, and a server that has stopped ignores them."""
+"""Signals that stop a server. After it has stopped, it ignores them."""
 
-# A host with colons, of IPv6, is in brackets. Digits are ASCII's: int() takes others as well.
+# An IPv6 host is in brackets. Only ASCII digits, because int() accepts others.
 _ADDRESS = re.compile(r"unix:.+|(?!unix:)(?P<host>\[[^\[\]]+\]|[^:\[\]]+):(?P<port>[0-9]{1,5})")
 _MAX_PORT = 65535
-_OLDEST = (0, 0)
-BOUNDED_UNPACKING = (1, 84)
-"""The first release of grpcio whose core ends a message that is larger than it may be while it unpacks it."""
 
 
 class ConfigError(TensorReshapeError):
-    """The configuration cannot be served.
+    """The configuration is invalid, or the system cannot serve it.
 
     Attributes:
-        faults: why, a line each.
+        faults: the reasons, one line each.
     """
 
     def __init__(self, *faults: str) -> None:
-        """Keeps the faults."""
+        """Joins the faults to the message of the exception."""
         super().__init__("\n".join(faults))
         self.faults = faults
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TlsFiles:
-    """The server's certificate chain and key in PEM, and the authority that its clients must be signed by, if any."""
+    """PEM files: the server's certificate chain and key, and the authority of client certificates, if any."""
 
     certificate: Path
     key: Path
     client_ca: Path | None
 
 
-# The groups from the last to the first: a dataclass takes the fields of its bases in the reverse order, and that is the
-# order in which `--help` lists them.
+# In reverse order, because a dataclass lists the fields of its last base first, and `--help` uses that order.
 @dataclass(frozen=True, kw_only=True)
 class Config(ObservationSettings, CallerSettings, QuotaSettings, BoundSettings, ServingSettings):
-    """What a server is started with. What each field means, and which values it takes, is in its declaration."""
+    """The settings of one server. The declaration of each field has its meaning and its valid values."""
 
     def __post_init__(self) -> None:
-        """Raises ConfigError where the values cannot be served."""
+        """Raises ConfigError if the values are invalid or conflict."""
         faults = tuple(self._find_faults())
         if faults:
             raise ConfigError(*faults)
@@ -84,27 +79,27 @@ class Config(ObservationSettings, CallerSettings, QuotaSettings, BoundSettings, 
     def for_worker(
         self, listen: tuple[str, ...], health_listen: str | None = None, http_listen: str | None = None
     ) -> "Config":
-        """Returns what one of the workers is started with: its share of what the whole server may use.
+        """Returns the configuration of one worker, with its share of the server's limits.
 
         Args:
-            listen: the same addresses with their real ports.
-            health_listen: likewise.
-            http_listen: likewise.
+            listen: `listen` with the bound ports.
+            health_listen: `health_listen` with the bound port.
+            http_listen: `http_listen` with the bound port.
         """
         return replace(
             self,
             listen=listen,
             health_listen=health_listen,
             http_listen=http_listen,
-            metrics_listen=None,  # one port shows what all of them count
+            metrics_listen=None,  # the supervisor serves the metrics of all workers
             workers=1,
             memory_budget_bytes=self.memory_budget_bytes // self.workers,
-            max_calls=-(-self.max_calls // self.workers),  # rounded up: a worker that may take no call serves nobody
+            max_calls=-(-self.max_calls // self.workers),  # rounded up, because each worker needs at least one
         )
 
     @property
     def all_addresses(self) -> tuple[str, ...]:
-        """Every address that gRPC listens on, for calls and for health."""
+        """Every address that gRPC listens on, for calls and for health checks."""
         return self.listen if self.health_listen is None else (*self.listen, self.health_listen)
 
     @property
@@ -114,110 +109,102 @@ class Config(ObservationSettings, CallerSettings, QuotaSettings, BoundSettings, 
 
     @property
     def tls(self) -> TlsFiles | None:
-        """What to serve TLS with; None: plain text."""
+        """The files for TLS; None: plain text."""
         if self.tls_certificate is None or self.tls_key is None:
             return None
         return TlsFiles(certificate=self.tls_certificate, key=self.tls_key, client_ca=self.tls_client_ca)
 
     @property
     def authenticates(self) -> bool:
-        """Whether callers have to say who they are."""
+        """Whether callers must authenticate."""
         return self.tls_client_ca is not None or self.token_file is not None
 
     @property
     def reflects(self) -> bool:
-        """Whether reflection is served: where callers have to say who they are, only if it was asked for."""
+        """Whether reflection is served. If callers must authenticate, it is off by default."""
         return not self.authenticates if self.reflection is None else self.reflection
 
     @property
     def limits(self) -> Limits:
-        """What the rules and the backend are bounded by."""
-        # protobuf counts in 31 bits, and the header of an answer has to fit beside its tensor.
-        return Limits(
-            max_output_bytes=min(self.max_message_bytes, MAX_PROTOBUF_BYTES - MAX_HEADER_BYTES),
-            max_tensor_bytes=self.max_tensor_bytes,
-        )
+        """The limits for the rules and the backend.
+
+        A dense tensor on a stream has only the fixed limit `MAX_TENSOR_BYTES`, because its bytes pass through.
+        """
+        # The message of the output has a header, and protobuf limits the message to 2 GiB.
+        return Limits(max_output_bytes=min(self.max_message_bytes, MAX_PROTOBUF_BYTES - MAX_HEADER_BYTES))
 
     def _find_faults(self) -> Iterator[str]:
-        """Yields what cannot be served: of each setting by itself, and of what does not go together."""
+        """Yields invalid values and conflicts between settings."""
         yield from self._find_single_faults()
         yield from self._find_address_faults()
         if self.workers > 1 and self.shared_memory_dir:
-            yield "--shared-memory-dir needs one worker: regions are registered with the process that is asked"
+            yield "--shared-memory-dir needs --workers 1, because each process has its own registered regions"
         if self.tls is None and (self.tls_certificate or self.tls_key or self.tls_client_ca):
-            yield "--tls-certificate and --tls-key go together, and --tls-client-ca needs both"
+            yield "set both --tls-certificate and --tls-key; --tls-client-ca needs both"
         yield from self._find_caller_faults()
-        # With less, the call that takes most would be refused even when it is alone, and its caller told to try again.
+        # With less, the most expensive call would never succeed, and its client would retry in vain.
         least = LEAST_BUDGET_FACTOR * self.max_message_bytes * self.workers
         if self.memory_budget_bytes < least:
             yield (
-                f"memory_budget_bytes is {self.memory_budget_bytes}; one call of each worker may take {least}: "
-                "lower max_message_bytes or workers"
+                f"memory_budget_bytes is {self.memory_budget_bytes}, but one call in each worker may need {least}. "
+                "Raise memory_budget_bytes, or lower max_message_bytes or workers"
             )
 
     def _find_single_faults(self) -> Iterator[str]:
         for setting in SETTINGS:
             if not setting.admits(getattr(self, setting.name)):
-                yield f"{setting.name} is {setting.bounds}, not {getattr(self, setting.name)!r}"
+                yield f"{setting.name} must be {setting.bounds}, not {getattr(self, setting.name)!r}"
 
     def _find_address_faults(self) -> Iterator[str]:
-        """Yields what cannot be listened on, whatever the system says."""
+        """Yields malformed addresses, and addresses that workers cannot share."""
         for address in self.all_addresses:
             if not is_address(address):
-                yield f"cannot listen on {address!r}: an address is host:port or unix:PATH"
+                yield f"cannot listen on {address!r}: use host:port or unix:PATH"
             elif self.workers > 1 and address.startswith("unix:"):
-                yield f"cannot listen on {address}: several workers can share a port, but no unix socket"
+                yield f"cannot listen on {address}: workers cannot share a unix socket. Use a port or --workers 1"
         for proxy in self.trusted_proxy:
             if not _is_proxy(proxy):
-                yield f"--trusted-proxy {proxy!r} is not an IP address, a network such as 10.0.0.0/8, or unix:"
-        for what, plain in (("show metrics", self.metrics_listen), ("serve HTTP", self.http_listen)):
+                yield f"--trusted-proxy is {proxy!r}: use an IP address, a network such as 10.0.0.0/8, or unix:"
+        for what, plain in (("serve metrics", self.metrics_listen), ("serve HTTP", self.http_listen)):
             if plain is not None and (not is_address(plain) or plain.startswith("unix:")):
-                yield f"cannot {what} on {plain!r}: an address of these is host:port"
+                yield f"cannot {what} on {plain!r}: use host:port"
 
     def _find_caller_faults(self) -> Iterator[str]:
-        """Yields what would let in others than was meant, or more of them."""
-        if self.compression and (find_release() or _OLDEST) < BOUNDED_UNPACKING:
-            yield "--compression needs grpcio 1.84 or newer: older ones unpack any amount before they look at the size"
+        """Yields combinations that would admit other callers than the operator intends."""
         if self.allow_identity and self.tls_client_ca is None:
-            yield "--allow-identity needs --tls-client-ca: without it no client shows a certificate"
+            yield "--allow-identity needs --tls-client-ca: without it, clients send no certificates"
         if any(identity.startswith("token:") for identity in self.allow_identity):
-            yield "--allow-identity is about certificates: what a token lets its owner do is for --authorization-file"
+            yield "--allow-identity is only for certificates. Use --authorization-file for the permissions of tokens"
         if self.authorization_file is not None and not self.authenticates:
-            yield "--authorization-file needs --tls-client-ca or --token-file: else nobody says who calls"
-        exposed = next((address for address in self.listen if not is_local(address)), None)
-        if exposed is not None and self.channelz and not self.authenticates:
+            yield "--authorization-file needs --tls-client-ca or --token-file, so that callers have an identity"
+        exposed = next((one for one in (*self.listen, self.http_listen) if one and not is_local(one)), None)
+        if exposed and self.token_file and self.tls is None and not self.allow_plaintext_tokens:
             yield (
-                f"--channelz on {exposed} needs --tls-client-ca or --token-file: else any stranger reads who is "
-                "connected, and may hold the server up by asking"
-            )
-        told = exposed or (self.http_listen if self.http_listen and not is_local(self.http_listen) else None)
-        if told is not None and self.token_file is not None and self.tls is None and not self.allow_plaintext_tokens:
-            yield (
-                f"--token-file on {told} needs TLS, or whoever is on the way reads the tokens: where something else "
-                "encrypts them, as a mesh does, say --allow-plaintext-tokens"
+                f"--token-file on {exposed} needs TLS, because others could read the tokens. If something else "
+                "encrypts the connections, for example a service mesh, set --allow-plaintext-tokens"
             )
 
 
 SETTINGS: tuple[Setting, ...] = list_settings(Config)
-"""All settings, in the order in which `--help` and the documentation list them."""
+"""All settings, in the order of `--help` and the documentation."""
 
 
-def fit_memory(room: int, workers: int, max_message_bytes: int | None) -> tuple[int, int]:
-    """Returns the default budget, and the largest message, of a system with `room` bytes for all calls under way.
+def fit_memory(available: int, workers: int, max_message_bytes: int | None) -> tuple[int, int]:
+    """Returns the default memory budget and the largest message for a system with `available` bytes for calls.
 
     Args:
-        room: what the system has.
-        workers: how many processes share it.
-        max_message_bytes: what was asked for, which stays as it is; None: the default, or less where there is no room.
+        available: memory of the system that calls may use.
+        workers: number of processes that share it.
+        max_message_bytes: the configured value, which is kept; None: the default, or less if memory is short.
 
     Raises:
-        ConfigError: there is no room for the smallest messages.
+        ConfigError: the memory is too small even for the smallest messages.
     """
-    if room < LEAST_BUDGET_FACTOR * workers * MIN_MESSAGE_BYTES:
-        message = f"the system leaves {room} bytes of memory for calls: raise its limits, or lower threads or workers"
+    if available < LEAST_BUDGET_FACTOR * workers * MIN_MESSAGE_BYTES:
+        message = f"only {available} bytes of memory are available for calls. Raise the memory limit or lower --workers"
         raise ConfigError(message)
-    budget = min(MEMORY_BUDGET_BYTES, room)
-    # Only where memory is short: with the whole budget, too many workers are a mistake, and `Config` says so.
+    budget = min(MEMORY_BUDGET_BYTES, available)
+    # Lower the message size only if memory is short. Otherwise too many workers are a mistake, which `Config` reports.
     if max_message_bytes is None:
         fitting = budget // (LEAST_BUDGET_FACTOR * workers) if budget < MEMORY_BUDGET_BYTES else MAX_MESSAGE_BYTES
         max_message_bytes = min(MAX_MESSAGE_BYTES, fitting)
@@ -239,7 +226,7 @@ def _is_proxy(address: str) -> bool:
 
 
 def _can_be_looked_up(host: str) -> bool:
-    """Returns whether a resolver can be asked for a host: `getaddrinfo` raises no OSError where it cannot."""
+    """Returns whether `getaddrinfo` accepts the host. For others it raises UnicodeError instead of OSError."""
     try:
         host.encode("idna")
     except UnicodeError:

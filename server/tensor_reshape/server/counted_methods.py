@@ -1,4 +1,4 @@
-"""The methods whose calls are counted: those of the contract and of the Open Inference Protocol."""
+"""The methods whose calls are counted: those of ReshapeService and of the Open Inference Protocol."""
 
 from google.protobuf.descriptor import MethodDescriptor
 
@@ -9,12 +9,12 @@ COUNTED_SERVICES = (reshape_pb2.DESCRIPTOR.services_by_name["ReshapeService"], I
 
 
 def list_methods() -> tuple[str, ...]:
-    """Returns their full names."""
+    """Returns the full names of the methods."""
     return tuple(map(_name, _list_descriptors()))
 
 
 def list_streams() -> frozenset[str]:
-    """Returns the full names of those that are streams."""
+    """Returns the full names of the streaming methods."""
     return frozenset(_name(method) for method in _list_descriptors() if method.client_streaming)
 
 

@@ -1,4 +1,4 @@
-"""What a server listens on besides its addresses for calls: a port for health alone, and one for HTTP."""
+"""Optional listeners of a server: a port for health checks only, and a port for JSON over HTTP."""
 
 import ssl
 import threading
@@ -19,19 +19,19 @@ _POLL_SECONDS = 0.02
 
 
 class ExtraListeners:
-    """Those that a configuration asks for; each is bound when made, and stops with the server.
+    """The configured optional listeners, which stop with the server.
 
     Attributes:
-        health_address: where health alone is served, with its real port; None: nowhere.
-        http_address: likewise, of HTTP.
+        health_address: the address for health checks, with its bound port; None if it is off.
+        http_address: the address for HTTP, with its bound port; None if it is off.
     """
 
     def __init__(self, config: Config, max_connections: int, *, shares: bool) -> None:
-        """Binds the port for health; `open_gateway` follows.
+        """Binds the port for health checks. Call `open_gateway` next.
 
         Args:
-            config: of the server, with its real ports.
-            max_connections: that each address takes.
+            config: the configuration of the server, with its bound ports.
+            max_connections: the number of connections that each address accepts.
             shares: whether other processes listen on the same ports.
 
         Raises:
@@ -52,10 +52,10 @@ class ExtraListeners:
         is_serving: Callable[[], bool],
         find_context: Callable[[], ssl.SSLContext] | None,
     ) -> None:
-        """Binds the port for HTTP, where there is to be one; see `Gateway`.
+        """Binds the port for HTTP if it is configured; see `Gateway`.
 
         Raises:
-            ConfigError: it is not installed, or its address cannot be bound.
+            ConfigError: the extra is not installed, or the address cannot be bound.
         """
         if self._config.http_listen is not None:
             self._gateway = import_gateway()(
@@ -69,31 +69,31 @@ class ExtraListeners:
 
     @property
     def services(self) -> tuple[Service, ...]:
-        """What has an engine of its own, which is to be swept."""
+        """Services with their own engines, which need `sweep`."""
         return () if self._health_port is None else (self._health_port.service,)
 
     @property
     def http_address(self) -> str | None:
-        """Where HTTP is spoken, with its real port; None: nowhere."""
+        """The address for HTTP, with its bound port; None if it is off."""
         return None if self._gateway is None else self._gateway.port.address
 
     @property
     def max_http_connections(self) -> int:
-        """How many are taken."""
+        """The number of HTTP connections that are accepted."""
         return 0 if self._gateway is None else self._gateway.port.max_connections
 
     def start(self) -> None:
-        """Starts to serve."""
+        """Starts to accept requests."""
         if self._health_port is not None:
             self._health_port.start()
         if self._gateway is not None:
             self._gateway.port.start()
 
     def look(self, now: float, turns: int | None) -> None:
-        """Sees to what has changed; to be called many times a second, on one thread.
+        """Updates the health status, and ends a process whose HTTP thread has ended. Call it often, on one thread.
 
         Args:
-            now: by `time.monotonic`.
+            now: the time of `time.monotonic`.
             turns: see `transports.Server`.
         """
         if self._health_port is not None:
@@ -102,21 +102,21 @@ class ExtraListeners:
             end_process("the thread that serves HTTP has ended")
 
     def stop_serving(self) -> None:
-        """Says NOT_SERVING from now on."""
+        """Reports NOT_SERVING from now on."""
         if self._health_port is not None:
             self._health_port.stop_serving()
 
     def dismiss(self) -> None:
-        """Has callers over HTTP leave: who is idle at once, and others when they have been answered."""
+        """Closes idle HTTP connections, and others after their current response."""
         if self._gateway is not None:
             self._gateway.port.dismiss()
 
     def end(self, deadline: float, hurry: threading.Event) -> None:
-        """Ends all that is under way: of what callers over HTTP have begun, what is not over by the deadline.
+        """Waits for running HTTP requests, and then ends everything.
 
         Args:
-            deadline: by `time.monotonic`.
-            hurry: cuts the wait short when set.
+            deadline: time of `time.monotonic` at which HTTP requests are aborted.
+            hurry: event that ends the wait early.
         """
         if self._gateway is not None:
             while not (self._gateway.port.is_idle or hurry.is_set()) and time.monotonic() < deadline:
@@ -127,13 +127,13 @@ class ExtraListeners:
 
 
 def import_gateway() -> "type[Gateway]":
-    """Returns what speaks HTTP.
+    """Returns the class of the HTTP gateway.
 
     Raises:
-        ConfigError: it is not installed.
+        ConfigError: the extra is not installed.
     """
     try:
-        from tensor_reshape.server.http.gateways import Gateway  # noqa: PLC0415 - an extra, which few servers need
+        from tensor_reshape.server.http.gateways import Gateway  # noqa: PLC0415 - an optional extra
     except ImportError as error:
         message = f"--http-listen needs the extra tensor-reshape[http]: {error}"
         raise ConfigError(message) from error

@@ -1,10 +1,9 @@
-"""A port for health only, in plain text: for probes without a certificate, such as those of Kubernetes.
+"""A port for health checks only, without TLS, for probes without a certificate such as those of Kubernetes.
 
-- It is a server of its own with only the methods of Health, so clients reach nothing else there, and its messages are
-  small.
-- It also answers NOT_SERVING while the thread that receives the calls of the service makes no turn. The port has a
-  thread of its own, which would otherwise answer for a server that hangs. The other thread makes a turn at least once a
-  second, somewhat later on a busy machine. The fallback server reports no turns.
+- It is a separate server that has only the health methods and accepts only small messages.
+- It has its own thread. To detect a server that hangs, it reports NOT_SERVING while the thread that receives calls
+  makes no turns. That thread makes a turn at least once a second, or somewhat later on a busy machine. The fallback
+  server does not report turns.
 """
 
 import math
@@ -21,24 +20,24 @@ from tensor_reshape.server.transports import build_server
 
 _STOP_SECONDS = 5.0
 SILENT_SECONDS = 5.0
-"""How long the service's thread may make no turn. One answer that is made on it takes some milliseconds."""
+"""Time without a turn after which the port reports NOT_SERVING. A call on that thread takes only milliseconds."""
 
 
 class HealthPort:
-    """Answers on a port of its own whether a server serves.
+    """A health service on its own port.
 
     Attributes:
-        address: where, with its real port.
-        service: what is served, whose engine is to be swept.
+        address: the address with its bound port.
+        service: the health service, whose engine needs `sweep`.
     """
 
     def __init__(self, config: Config, address: str, max_connections: int, *, shares: bool) -> None:
         """Binds `address`.
 
         Args:
-            config: of the server that it speaks of; of its limits the port has those of connections.
-            address: as `Config.health_listen` has it.
-            max_connections: how many connections it takes.
+            config: the configuration of the server; the port applies its limits of connections.
+            address: the value of `Config.health_listen`.
+            max_connections: the number of connections that it accepts.
             shares: whether other processes listen on the same port.
 
         Raises:
@@ -47,22 +46,22 @@ class HealthPort:
         self._health = Health()
         self._is_stopping = False
         self._turns: int | None = 0
-        self._turned_at = math.inf  # when these were last seen to change; infinite until they do
-        small = replace(config, max_message_bytes=MAX_HEADER_BYTES, compression=False)
+        self._turned_at = math.inf  # when `_turns` last changed; infinite until the first look
+        small = replace(config, max_message_bytes=MAX_HEADER_BYTES)
         self.service = build_service(small, self._health.build_methods({}))
         self._server = build_server((self.service,), build_options(small, max_connections, shares=shares))
         self.address = bind(self._server, address, None, held=shares)
 
     def start(self) -> None:
-        """Starts to serve."""
+        """Starts to accept health checks."""
         self._server.start()
 
     def look(self, now: float, turns: int | None) -> None:
-        """Says what has changed; to be called many times a second, on one thread.
+        """Updates the reported status. Call it many times a second, on one thread.
 
         Args:
-            now: by `time.monotonic`.
-            turns: how many the thread has made that receives the calls of the service; None: nobody knows.
+            now: the time of `time.monotonic`.
+            turns: the number of turns of the thread that receives calls; None if it is unknown.
         """
         if turns is None or turns != self._turns:
             self._turns, self._turned_at = turns, now
@@ -71,16 +70,16 @@ class HealthPort:
             return
         if is_turning:
             self._health.resume_serving()
-        if not is_turning or self._is_stopping:  # looked at again: the server may have begun to stop on another thread
+        if not is_turning or self._is_stopping:  # checked again, because another thread may have called `stop_serving`
             self._health.stop_serving()
 
     def stop_serving(self) -> None:
-        """Says NOT_SERVING from now on."""
+        """Reports NOT_SERVING from now on."""
         self._is_stopping = True
         self._health.stop_serving()
 
     def end(self) -> None:
-        """Ends all that is under way there."""
+        """Ends all calls and stops the port."""
         self._health.end_watches()
         perform(self.service.engine.close())
         self._server.stop()

@@ -13,7 +13,6 @@ from functools import partial
 from pathlib import Path
 
 from tensor_reshape.runtime.allocators import keep_freed_memory
-from tensor_reshape.server.builtin import channelz
 from tensor_reshape.server.builtin.health import HEALTH_SERVICE, Health
 from tensor_reshape.server.builtin.methods import build_service as build_builtin_service
 from tensor_reshape.server.builtin.reflection import Reflection
@@ -56,7 +55,7 @@ from tensor_reshape.server.service.backend import import_gather
 from tensor_reshape.server.service.method_tables import MethodTable
 from tensor_reshape.server.service.methods import ReshapeService
 from tensor_reshape.server.service.server_infos import build_info_method
-from tensor_reshape.server.service.works import WORK_THREADS, Work
+from tensor_reshape.server.service.works import WORK_THREADS
 from tensor_reshape.server.transport.listeners import bind, count_listeners
 from tensor_reshape.server.transport.options import build_options
 from tensor_reshape.server.transports import build_server, choose_serving
@@ -102,9 +101,8 @@ class Runner:
         service = service or ReshapeService(config.limits, make_turns=FairLock)
         methods = _join_methods(config, service)
         self._lookups = service.lookups
-        self._reflection = Reflection((*_SERVICES, *([channelz.SERVICE] if config.channelz else [])))
-        gated = [*(self._reflection.names if config.reflects else ()), *(channelz.NAMES if config.channelz else ())]
-        self._access = Access(config, methods.names + gated)
+        reflection = Reflection(_SERVICES)
+        self._access = Access(config, (*methods.names, *(reflection.names if config.reflects else ())))
         self._watchers = Watchers(config)
         # Quotas last: they count for callers whom the others have named, and let in.
         passed = Gates((*self._watchers.gates, *self._access.gates, *gates, *build_quotas(config)))
@@ -112,7 +110,7 @@ class Runner:
         self._engine, self._pools = served.engine, served.pools
         self._health = Health()
         health = self._health.build_methods(build_probes(self._health.is_serving))
-        introspection = self._build_introspection()
+        introspection = MethodTable((), reflection.build_methods() if config.reflects else ())
         self._builtin = (
             build_builtin_service(config, health),
             build_builtin_service(config, introspection, passed, self._pools),
@@ -205,11 +203,6 @@ class Runner:
         self._count_unknown()
         log_unknown_method(method)
 
-    def _build_introspection(self) -> MethodTable:
-        """Returns the methods of reflection and channelz, for which gates are asked."""
-        asked = channelz.build_methods() if self._config.channelz else ()
-        return MethodTable(asked, self._reflection.build_methods() if self._config.reflects else ())
-
     def _build_housekeeper(self) -> Housekeeper:
         housekeeper = Housekeeper(self._is_resting)
         # Half of what one of the largest messages takes: a client that sends them one after another keeps the memory.
@@ -245,13 +238,12 @@ def _build_service(config: Config, methods: MethodTable, observers: Sequence[Obs
         ConfigError: the system has no room for it.
     """
     journal = ObserverJournal(observers) if observers else None
-    counts = {**WORK_THREADS, Work.TENSORS: config.threads}
     return Service(
         engine=Engine(config, journal, gates),
         perform=build_perform(None if journal is None else journal.deliver),
         sources=Sources(config.trusted_proxy),
         methods=methods,
-        pools={work: Pool(count, work.name.lower()) for work, count in counts.items()},
+        pools={work: Pool(count, work.name.lower()) for work, count in WORK_THREADS.items()},
         max_calls=config.max_calls,
     )
 

@@ -1,6 +1,6 @@
-"""What a server says of itself: to operators at its start, and to callers who ask.
+"""Descriptions of a server: log records at its start for operators, and ServerInfo for clients.
 
-Law: callers are told what they can use, and nothing of the machine: no path, no address, no count of processes.
+Invariant: ServerInfo has nothing about the machine, such as paths, addresses or the number of processes.
 """
 
 import logging
@@ -13,7 +13,7 @@ from tensor_reshape.server.config import CORE, PUBLIC, Config
 from tensor_reshape.wire.servers import Feature, ServerInfo, ServerLimits, describe_operation
 
 _LOGGER = logging.getLogger(__name__)
-_LIMITS = ("max_message_bytes", "max_tensor_bytes", "memory_budget_bytes", "max_calls", "max_connections")
+_LIMITS = ("max_message_bytes", "memory_budget_bytes", "max_calls", "max_connections")
 
 
 def announce(
@@ -25,20 +25,20 @@ def announce(
     http_address: str | None,
     metrics_address: str | None,
 ) -> None:
-    """Logs where the server listens, by the real ports, a line for each address; and how it serves, in one.
+    """Logs a record for each address, with its bound port, and one record with the main settings.
 
-    Before that, it warns if the public parts of grpcio serve.
+    Before these, it logs a warning if the fallback server is used.
 
     Args:
-        addresses: for calls.
-        config: of the whole server; its `io_engine` is the one that reads connections.
-        obstacle: why the public parts of grpcio serve; empty if they do not.
-        health_address: for health alone, if any.
-        http_address: for HTTP, if any.
-        metrics_address: for metrics, if any; whoever opens that port has logged a line of it.
+        addresses: the addresses for calls.
+        config: the configuration of the whole server; its `io_engine` is the one in use.
+        obstacle: the reason for the fallback server (grpcio's public API); empty if the core serves.
+        health_address: the address for health checks, if any.
+        http_address: the address for HTTP, if any.
+        metrics_address: the address for metrics, if any. `metrics` has logged its own record.
     """
     if obstacle:
-        _LOGGER.warning("grpcio cannot be served through its core", extra={"cause": obstacle})
+        _LOGGER.warning("using the fallback server (grpcio's public API)", extra={"cause": obstacle})
     if health_address is not None:
         _LOGGER.info("listening for health checks", extra={"address": health_address})
     if http_address is not None:
@@ -47,18 +47,17 @@ def announce(
         values = {"address": address, "tls": config.tls is not None, "io_engine": config.io_engine}
         _LOGGER.info("listening", extra=values)
     ports = {"health_address": health_address, "http_address": http_address, "metrics_address": metrics_address}
-    told = {name: address for name, address in ports.items() if address is not None}
-    _LOGGER.info("serving", extra=_list_facts(addresses, config, PUBLIC if obstacle else CORE) | told)
+    known = {name: address for name, address in ports.items() if address is not None}
+    _LOGGER.info("serving", extra=_list_facts(addresses, config, PUBLIC if obstacle else CORE) | known)
 
 
 def _list_facts(addresses: Sequence[str], config: Config, grpc_api: str) -> dict[str, object]:
-    """Returns what explains most of how a server behaves."""
+    """Returns the settings that explain most of the server's behavior."""
     return {
         "version": version("tensor-reshape"),
         "grpc_api": grpc_api,
         "io_engine": config.io_engine,
         "workers": config.workers,
-        "threads": config.threads,
         **{name: getattr(config, name) for name in _LIMITS},
         "addresses": ",".join(addresses),
         "tls": "none" if config.tls is None else "mutual" if config.tls.client_ca else "server",
@@ -67,11 +66,7 @@ def _list_facts(addresses: Sequence[str], config: Config, grpc_api: str) -> dict
 
 
 def describe_server(config: Config, grpc_api: str) -> ServerInfo:
-    """Returns what callers are told; `grpc_api` is CORE or PUBLIC.
-
-    Raises:
-        ConfigError: it cannot serve as it is told to.
-    """
+    """Returns the response of the method ServerInfo; `grpc_api` is CORE or PUBLIC."""
     has = {
         Feature.OPEN_INFERENCE: True,
         Feature.REFLECTION: config.reflects,
@@ -83,7 +78,7 @@ def describe_server(config: Config, grpc_api: str) -> ServerInfo:
         limits=ServerLimits(
             max_message_bytes=config.max_message_bytes,
             max_output_bytes=config.limits.max_output_bytes,
-            max_tensor_bytes=config.max_tensor_bytes,
+            max_tensor_bytes=config.limits.max_tensor_bytes,
             max_header_bytes=MAX_HEADER_BYTES,
             max_batch_bytes=MAX_BATCH_BYTES,
             max_batch_items=MAX_BATCH_ITEMS,

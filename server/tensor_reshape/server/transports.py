@@ -1,4 +1,4 @@
-"""What takes calls from the network: the seam to gRPC's core if it can serve, else the public parts of grpcio."""
+"""Chooses the server that receives calls: the one on gRPC's core if possible, otherwise the fallback server."""
 
 from collections.abc import Callable, Sequence
 from typing import Protocol
@@ -11,12 +11,12 @@ from tensor_reshape.server.grpc_core.probes import find_obstacle
 
 
 class Server(Protocol):
-    """A server: see `grpc_core.servers.Server`.
+    """Interface of a server; see `grpc_core.servers.Server`.
 
     Attributes:
-        is_deaf: whether the thread that receives calls has ended although nobody has stopped the server.
-        turns: how many turns that thread has made: at least one a second. None if that is not known.
-        on_unknown: called with the name of a method that is called and that nobody serves.
+        is_deaf: whether the thread that receives calls has ended although the server was not stopped.
+        turns: the number of turns of that thread, which makes at least one a second; None if it is unknown.
+        on_unknown: function that is called with the name of each unknown method that a client calls.
     """
 
     on_unknown: Callable[[str], None]
@@ -30,37 +30,37 @@ class Server(Protocol):
         """See above."""
 
     def add_port(self, address: str, credentials: grpc.ServerCredentials | None) -> int:
-        """Binds an address, and returns its port; raises RuntimeError where it cannot be bound."""
+        """Binds an address and returns its port. Raises RuntimeError if that fails."""
 
     def start(self) -> None:
-        """Starts to serve."""
+        """Starts to accept calls."""
 
     def stop(self) -> None:
-        """Stops listening and refuses calls; those under way go on."""
+        """Stops listening and rejects new calls. Running calls continue."""
 
     def cancel_calls(self) -> None:
-        """Cancels the calls under way of a server that stops."""
+        """Cancels the running calls of a server that stops."""
 
     def wait(self, seconds: float) -> bool:
-        """Awaits the end of all calls of a server that stops; returns whether they have ended."""
+        """Waits for the calls of a server that stops. Returns whether all of them have ended."""
 
 
 def choose_serving() -> str:
-    """Returns CORE or PUBLIC: what serves calls in this process."""
+    """Returns CORE or PUBLIC, the gRPC interface of this process."""
     return PUBLIC if find_obstacle() else CORE
 
 
 def build_server(services: Sequence[Service], options: Sequence[tuple[str, int]]) -> Server:
-    """Returns a server that listens nowhere yet.
+    """Returns a server without addresses.
 
     Args:
-        services: what is served.
+        services: the services to serve.
         options: channel arguments of gRPC's core.
     """
     if choose_serving() == CORE:
-        from tensor_reshape.server.handlers.servers import build_core_server  # noqa: PLC0415 - the probe comes first
+        from tensor_reshape.server.handlers.servers import build_core_server  # noqa: PLC0415 - only after the probe has succeeded
 
         return build_core_server(services, options)
-    from tensor_reshape.server.fallback import FallbackServer  # noqa: PLC0415 - hardly any server needs it
+    from tensor_reshape.server.fallback import FallbackServer  # noqa: PLC0415 - rarely needed
 
     return FallbackServer(services, options)

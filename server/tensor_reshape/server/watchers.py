@@ -1,7 +1,7 @@
-"""What watches the calls of a server, as its configuration says: its access log, and its traces.
+"""The configured observers of calls: the access log and tracing.
 
-- They are made before the server is, and end after it: what was seen last is told.
-- What is not configured is not imported, made or asked.
+- They start before the server and end after it, so the last calls are logged and traced.
+- Observers that are not configured are not imported.
 """
 
 from typing import TYPE_CHECKING
@@ -19,15 +19,15 @@ class Watchers:
     """The observers of one server.
 
     Attributes:
-        gates: theirs, which refuse nobody; to be asked before those that do.
-        observers: of every call.
+        gates: gates that record calls and never reject one; they must come before other gates.
+        observers: observers of every call.
     """
 
     def __init__(self, config: Config) -> None:
-        """Starts to tell of calls, whatever `config` asks for.
+        """Starts the observers that `config` enables.
 
         Raises:
-            ConfigError: what it needs is not installed, or cannot be told.
+            ConfigError: the extra for tracing is not installed, or OpenTelemetry's variables are invalid.
         """
         logs = [AccessLog(config.access_log)] if config.access_log else []
         self._tracing = start_tracing() if config.tracing else None
@@ -35,23 +35,23 @@ class Watchers:
         self.observers: tuple[Observer, ...] = (*logs, *([self._tracing.observer] if self._tracing else ()))
 
     def end(self) -> None:
-        """Tells what has not been told yet."""
+        """Sends the remaining spans."""
         if self._tracing is not None:
             self._tracing.end()
 
 
 def start_tracing() -> "Tracing":
-    """Starts to tell OpenTelemetry of calls.
+    """Starts to send spans to OpenTelemetry.
 
     Raises:
-        ConfigError: it is not installed, or cannot be told.
+        ConfigError: the extra is not installed, or OpenTelemetry's variables are invalid.
     """
     try:
-        from tensor_reshape.server.tracing.providers import Tracing  # noqa: PLC0415 - an extra, which few servers need
+        from tensor_reshape.server.tracing.providers import Tracing  # noqa: PLC0415 - an optional extra
     except ImportError as error:
         message = f"--tracing needs the extra tensor-reshape[tracing]: {error}"
         raise ConfigError(message) from error
-    except ValueError as error:  # some of OpenTelemetry's variables are read when it is imported
+    except ValueError as error:  # OpenTelemetry reads some of its variables when it is imported
         message = f"--tracing: {error}"
         raise ConfigError(message) from error
     return Tracing()

@@ -160,5 +160,5 @@ def test_quotas_count_for_the_caller_behind_a_proxy():
 
 @pytest.mark.parametrize("address", ["", "localhost", "192.0.2.1:80", "192.0.2.0/33", "unix:/run/reshape"])
 def test_config_rejects_an_invalid_trusted_proxy(address: str):
-    with pytest.raises(ConfigError, match=r"--trusted-proxy '.*' is not an IP address, a network .*, or unix:"):
+    with pytest.raises(ConfigError, match=r"--trusted-proxy is '.*': use an IP address, a network .*, or unix:"):
         Config(trusted_proxy=(address,))

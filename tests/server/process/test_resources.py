@@ -9,8 +9,8 @@ from pathlib import Path
 from tensor_reshape.server.process.resources import (
     RESERVED_DESCRIPTORS,
     count_connections,
+    find_available_memory,
     find_cgroup_limit,
-    find_memory_room,
 )
 
 GIB = 1 << 30
@@ -53,12 +53,13 @@ def test_memory_follows_the_address_space_of_each_process():
     # The limit is set by the process itself: what runs between a fork and an exec, grpcio may abort.
     code = (
         f"import resource; resource.setrlimit(resource.RLIMIT_AS, ({GIB}, {GIB}));"
-        "from tensor_reshape.server.process.resources import *; print(find_memory_room(1, 16), find_memory_room(2, 16))"
+        "from tensor_reshape.server.process.resources import *; "
+        "print(find_available_memory(1), find_available_memory(2))"
     )
     outcome = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, check=True)
     one, two = map(int, outcome.stdout.split())
     assert (GIB / 8 < one < GIB / 2, two) == (True, 2 * one)
-    assert find_memory_room(8, 16) < find_memory_room(1, 16)
+    assert find_available_memory(8) < find_available_memory(1)
 
 
 def test_connections_leave_descriptors_for_other_uses():

@@ -132,9 +132,9 @@ async def test_refused_stream_has_its_reason(replica: ReshapeReplica):
 
 
 def test_limits_of_an_application_are_those_of_a_server():
-    assert read_limits({"max_tensor_bytes": 8}) == Config(max_tensor_bytes=8).limits
+    assert read_limits({"max_message_bytes": 4096}) == Config(max_message_bytes=4096).limits
     with pytest.raises(ValueError, match=r"^max_calls, workers: "):  # which would have no effect
-        read_limits({"max_tensor_bytes": 8, "workers": 2, "max_calls": 3})
+        read_limits({"max_message_bytes": 4096, "workers": 2, "max_calls": 3})
 
 
 async def test_long_message_of_a_stream_does_not_block_other_calls(replica: ReshapeReplica):

@@ -21,9 +21,9 @@ def test_options_have_unique_names():
     assert len({name for name, _ in options}) == len(options)
 
 
-@pytest.mark.parametrize("channelz", [False, True])
-def test_channelz_data_is_collected_only_when_enabled(channelz: bool):
-    assert build(Config(channelz=channelz))["grpc.enable_channelz"] == channelz
+def test_channelz_and_compression_are_off():
+    options = build()
+    assert (options["grpc.enable_channelz"], options["grpc.compression_enabled_algorithms_bitset"]) == (0, 1)
 
 
 def test_message_size_limit_applies_to_requests_only():

@@ -48,7 +48,7 @@ def run_server(*options: str) -> Iterator[ReshapeServer]:
     Raises:
         RuntimeError: the server did not start, or not within a minute; the message is what it said.
 
-    >>> with run_server("--max-tensor-bytes", "1000000") as server:
+    >>> with run_server("--max-calls", "8") as server:
     ...     server.address.startswith("127.0.0.1:")
     True
     """

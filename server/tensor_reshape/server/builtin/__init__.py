@@ -1,1 +1,1 @@
-"""Health, reflection and channelz: services that must respond even when the server is overloaded."""
+"""Health and reflection: services that must respond even when the server is overloaded."""

@@ -1,4 +1,4 @@
-"""Health, reflection and channelz are served like other methods, but with engines of their own.
+"""Health and reflection are served like other methods, but with engines of their own.
 
 They therefore respond even when the service has no free memory or slot, and the same rules limit what clients hold.
 Such an engine has memory for `MAX_SILENT` messages of the largest size. Its calls are not observed.

@@ -4,7 +4,7 @@
   get no slot. A client without permission therefore gets PERMISSION_DENIED, not SERVER_BUSY.
 - Gates run in their order until one rejects the call. `leave` of each gate that has admitted the call is called once:
   when the call is over, or when a later gate rejects it.
-- Health methods, and the health methods of the Open Inference Protocol, have no gates. Reflection and channelz have.
+- Health methods, and the health methods of the Open Inference Protocol, have no gates. Reflection has.
 - A gate runs on any thread, without a lock of this server. One of these threads receives all calls, so a gate must not
   block.
 - If a gate raises an exception that is not a `ReshapeError`, the server logs a bug and rejects the call (fail closed).

@@ -4,7 +4,7 @@
   on the transport, with two exceptions: when a response counts as sent, and whether a client that disconnects while its
   message is awaited causes HALF_CLOSE and END before OVER.
 - If the receiving thread processes a small message itself, ARRIVE is reported when the response is ready.
-- Health, reflection and channelz calls are not observed: their engines have no journal.
+- Health and reflection calls are not observed: their engines have no journal.
 - An observer is called without the engine's lock, by one thread at a time. This can be the thread that receives calls,
   so an observer must not block.
 - If an observer raises an exception, it is logged. The call and the other observers are not affected.

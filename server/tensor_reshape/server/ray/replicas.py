@@ -27,7 +27,7 @@ from tensor_reshape.wire.status import Status, encode_refusal
 _METHODS = ReshapeService(Limits()).methods
 _UNARY = [method.name for method in _METHODS.unary]
 _STREAMS = [stream.name for stream in _METHODS.streams]
-_SETTINGS = ("max_message_bytes", "max_tensor_bytes")
+_SETTINGS = ("max_message_bytes",)
 _LOGGER = logging.getLogger(__name__)
 
 
@@ -103,15 +103,15 @@ def read_limits(arguments: Mapping[str, Any]) -> Limits:
     """Returns the limits that the arguments of an application ask for.
 
     Args:
-        arguments: settings of the server by their names in `Config`: `max_message_bytes` (of an answer: what comes in
-            Ray Serve bounds) and `max_tensor_bytes`.
+        arguments: settings of the server by their names in `Config`: only `max_message_bytes`, which limits a
+            response. Ray Serve limits requests.
 
     Raises:
         ValueError: another setting, which would do nothing: Ray Serve decides.
         ConfigError: a value that the server would not take.
     """
     if others := sorted(set(arguments) - set(_SETTINGS)):
-        message = f"{', '.join(others)}: a replica has of the server's settings {', '.join(_SETTINGS)}"
+        message = f"{', '.join(others)}: a replica accepts only {', '.join(_SETTINGS)}"
         raise ValueError(message)
     return Config(**arguments).limits
 

@@ -21,13 +21,21 @@ QUESTION_THREADS = 8
 """How many questions are worked on, or wait for their turn, at once: more than one connection has room for by default,
 so that the next one's find a thread.
 
-Batches have as many: none keeps a single question waiting, and neither a tensor. `--threads` does not count them.
+Batches have as many: none keeps a single question waiting, and neither a tensor.
 """
 
+TENSOR_THREADS = 16
+"""How many calls with tensors are worked on at once. The work is to copy memory, which fewer threads saturate."""
+
 WORK_THREADS: Mapping[Work, int] = MappingProxyType(
-    {Work.QUESTIONS: QUESTION_THREADS, Work.BATCHES: QUESTION_THREADS, Work.NUMBERS: 1}
+    {
+        Work.TENSORS: TENSOR_THREADS,
+        Work.QUESTIONS: QUESTION_THREADS,
+        Work.BATCHES: QUESTION_THREADS,
+        Work.NUMBERS: 1,
+    }
 )
-"""How many calls with each kind of work are worked on at once; with tensors, `--threads`."""
+"""How many calls with each kind of work are worked on at once."""
 
 FindWork = Callable[[bytes], Work]
 """Which work a message that takes long makes; called on the thread that received it, so it takes no time itself."""

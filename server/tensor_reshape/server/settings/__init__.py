@@ -1,1 +1,1 @@
-"""What a server can be told: each setting is declared once, with others of its subject."""
+"""The server's settings, grouped by subject. Each is declared once."""

@@ -1,57 +1,68 @@
-"""What callers may ask for, hold and do."""
+"""Settings that limit messages, memory, calls and connections."""
 
 from dataclasses import dataclass
 from typing import Annotated
 
-from tensor_reshape.rules.limits import MAX_MESSAGE_BYTES, MAX_PROTOBUF_BYTES, MAX_TENSOR_BYTES
+from tensor_reshape.rules.limits import MAX_MESSAGE_BYTES, MAX_PROTOBUF_BYTES
 from tensor_reshape.server.settings.declarations import Declaration
 
 LEAST_BUDGET_FACTOR = 8
-"""What the most expensive call takes, one of the largest tensors with strides on a stream, in messages."""
+"""Smallest memory budget of a worker, as a multiple of the largest message.
+
+The most expensive call, a stream with one of the largest strided tensors, needs that much.
+"""
 
 MIN_MESSAGE_BYTES = 1024
-"""The least that the largest message may be."""
+"""Smallest value of --max-message-bytes."""
 
 MEMORY_BUDGET_BYTES = 2**30
-"""What all calls under way may take together, where the system has so much."""
+"""Default memory budget, if the system has enough memory."""
 
 MAX_TRANSPORT_SECONDS = 86400 * 20
-"""The longest that gRPC can be told of a connection: it counts milliseconds in 32 bits."""
+"""Largest value of a connection timeout, because gRPC counts milliseconds in 32 bits."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class BoundSettings:
-    """What bounds callers: sizes, memory, calls, and what a connection may do."""
+    """Limits of messages, memory, calls and connections."""
 
     max_message_bytes: Annotated[
         int,
         Declaration(
-            help="The largest request, and the largest output.", least=MIN_MESSAGE_BYTES, most=MAX_PROTOBUF_BYTES
+            help="Size of the largest request and of the largest output.",
+            least=MIN_MESSAGE_BYTES,
+            most=MAX_PROTOBUF_BYTES,
         ),
     ] = MAX_MESSAGE_BYTES
-
-    max_tensor_bytes: Annotated[int, Declaration(help="The largest tensor on a stream.", least=1)] = MAX_TENSOR_BYTES
 
     memory_budget_bytes: Annotated[
         int,
         Declaration(
-            help=f"What all calls under way may take together; at least {LEAST_BUDGET_FACTOR} times "
-            "--max-message-bytes for each worker.",
+            help="Memory that all running calls may use together. Each worker needs at least "
+            f"{LEAST_BUDGET_FACTOR} times --max-message-bytes.",
             least=MIN_MESSAGE_BYTES,
-            system_default="1 GiB, or half of what the system leaves",
+            system_default="1 GiB, or half of the available memory if that is less",
         ),
     ] = MEMORY_BUDGET_BYTES
 
-    max_calls: Annotated[int, Declaration(help="Calls under way at once.", least=1)] = 2048
+    max_calls: Annotated[
+        int, Declaration(help="Number of running calls. The server rejects further calls.", least=1)
+    ] = 2048
 
     stall_timeout_seconds: Annotated[
-        float, Declaration(help="How long a call may make no progress; less while others wait.", least=0.1)
+        float,
+        Declaration(
+            help="Seconds without progress after which the server aborts a call. It waits less long if other calls "
+            "need the memory.",
+            least=0.1,
+        ),
     ] = 30.0
 
     max_connections: Annotated[
         int,
         Declaration(
-            help="Connections that each process takes on each address; fewer where there are not so many descriptors.",
+            help="Number of connections that each process accepts on each address. The limit is lower if the process "
+            "has too few file descriptors.",
             least=1,
             most=1_000_000,
         ),
@@ -60,8 +71,9 @@ class BoundSettings:
     max_connection_age_seconds: Annotated[
         float,
         Declaration(
-            help="When clients are told to connect anew, a tenth sooner or later; calls under way go on. 0: never.",
+            help="Seconds, plus or minus 10 %, after which the server asks a client to reconnect. Running calls "
+            "continue. 0 = no limit.",
             least=0,
             most=MAX_TRANSPORT_SECONDS,
         ),
-    ] = 600.0  # so long, at most, a server that joins others waits for its part of the load
+    ] = 600.0  # a server that is added behind a load balancer receives its share of the calls within this time

@@ -1,4 +1,4 @@
-"""Who may call, and what they may ask for."""
+"""Settings for TLS, authentication and authorization."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,23 +9,27 @@ from tensor_reshape.server.settings.declarations import Declaration
 
 @dataclass(frozen=True, kw_only=True)
 class CallerSettings:
-    """Who may call, over what, and what they are told of the contract."""
+    """TLS, authentication, authorization and reflection."""
 
     tls_certificate: Annotated[
-        Path | None, Declaration(help="The server's certificate chain, PEM. With --tls-key.")
+        Path | None, Declaration(help="PEM file with the server's certificate chain. Needs --tls-key.")
     ] = None
 
-    tls_key: Annotated[Path | None, Declaration(help="Its private key, PEM.")] = None
+    tls_key: Annotated[Path | None, Declaration(help="PEM file with the private key of the certificate.")] = None
 
     tls_client_ca: Annotated[
-        Path | None, Declaration(help="Demand client certificates signed by this authority, PEM.")
+        Path | None,
+        Declaration(
+            help="PEM file with a certificate authority. Clients must present a certificate that it has signed."
+        ),
     ] = None
 
     allow_identity: Annotated[
         tuple[str, ...],
         Declaration(
-            help="With --tls-client-ca: a certificate has to prove one of these, uri:spiffe://authority/path, dns:host "
-            "or email:name@host, with a * in place of one whole label; may be repeated.",
+            help="Identity that a client certificate must contain: uri:spiffe://authority/path, dns:host or "
+            "email:name@host. A * replaces one whole label. If you repeat the option, one of the identities is "
+            "enough. Needs --tls-client-ca.",
             metavar="IDENTITY",
         ),
     ] = ()
@@ -33,32 +37,31 @@ class CallerSettings:
     token_file: Annotated[
         Path | None,
         Declaration(
-            help="Calls have to show one of the bearer tokens in this file: NAME:TOKEN or NAME:sha256:HEX a line."
+            help="File with bearer tokens, one per line: NAME:TOKEN or NAME:sha256:HEX. Calls must send one of them."
         ),
     ] = None
 
     allow_plaintext_tokens: Annotated[
-        bool, Declaration(help="Whether tokens are taken without TLS where others than this machine can listen.")
+        bool,
+        Declaration(
+            help="Accept tokens without TLS on addresses that other machines can reach. Use it only if something else "
+            "encrypts the connections, for example a service mesh."
+        ),
     ] = False
 
     authorization_file: Annotated[
         Path | None,
-        Declaration(help="Which identities may call which methods, TOML; without it, whoever may call may call all."),
-    ] = None
-
-    compression: Annotated[
-        bool,
         Declaration(
-            help="Whether messages may be compressed: only for callers that you trust, since a few kilobytes of gzip "
-            "cost as much as the largest message."
+            help="TOML file with the methods that each identity may call. Without it, authenticated callers may call "
+            "every method."
         ),
-    ] = False
+    ] = None
 
     reflection: Annotated[
         bool | None,
         Declaration(
-            help="Whether tools that do not have the contract may ask for it; callers that have to say who they are, "
-            "as for all else.",
-            system_default="on, unless callers have to say who they are",
+            help="Serve reflection, which lets tools read the API definition. Callers need the same credentials as "
+            "for other calls.",
+            system_default="on, but off if callers must authenticate",
         ),
     ] = None

@@ -1,10 +1,10 @@
-"""What a setting of the server is declared with, and the forms that all settings have in common.
+"""The declaration of a setting, and the forms that all settings share.
 
-- A setting is a field of a dataclass, and its annotation carries a `Declaration`: `Annotated[int, Declaration(...)]`.
-  Its name, its type and its default are the field's; the declaration says the rest.
-- Everything that names settings is made from the list of them: the flags and `--help`, the environment variables, the
-  validation, and the table in the documentation. So a setting is declared in one place, and used where it holds.
-- The unit is the end of the name, `_bytes` or `_seconds`. Other numbers are counts.
+- A setting is a field of a dataclass. Its annotation has a `Declaration`: `Annotated[int, Declaration(...)]`. The name,
+  the type and the default are those of the field.
+- The flags, `--help`, the environment variables, the validation and the table in the documentation are all generated
+  from the list of settings.
+- The end of the name has the unit: `_bytes` or `_seconds`. Other numbers are counts.
 """
 
 from dataclasses import dataclass, fields
@@ -12,22 +12,22 @@ from types import NoneType
 from typing import Any, get_args
 
 VARIABLE_PREFIX = "TENSOR_RESHAPE"
-"""What the environment variable of each setting begins with, before an underscore."""
+"""Prefix of the environment variables, before an underscore."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Declaration:
-    """What a field says of its setting, beside its type and its default.
+    """Facts about a setting in addition to its type and default.
 
     Attributes:
-        help: what it means, as `--help` and the documentation print it.
-        least: the smallest number that is taken; None: any.
-        most: the largest number that is taken; None: any.
-        choices: the words that are taken; empty: any.
-        ignores_case: whether a flag may write the words in capitals.
-        metavar: what `--help` calls a value; empty: by its type.
-        is_directory: whether a path is one, and no file.
-        system_default: in words, what the default depends on where the system decides it, and not the field.
+        help: the meaning, for `--help` and the documentation.
+        least: the smallest valid number; None: no limit.
+        most: the largest valid number; None: no limit.
+        choices: the valid words; empty: any text.
+        ignores_case: whether the words may be written in capitals.
+        metavar: the placeholder of a value in `--help`; empty: chosen by the type.
+        is_directory: whether a path must be a directory instead of a file.
+        system_default: description of a default that depends on the system.
     """
 
     help: str
@@ -42,14 +42,14 @@ class Declaration:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One setting: a field, and its declaration.
+    """One setting: a field with its declaration.
 
     Attributes:
-        name: of the field.
-        type: of one value: bool, int, float, str or Path.
+        name: the name of the field.
+        type: the type of one value: bool, int, float, str or Path.
         is_repeatable: whether the field holds a tuple of such values.
-        default: the field's.
-        declaration: what else is known.
+        default: the default of the field.
+        declaration: the other facts.
     """
 
     name: str
@@ -60,22 +60,22 @@ class Setting:
 
     @property
     def flag(self) -> str:
-        """How the setting is written on a command line."""
+        """The command-line flag."""
         return f"--{self.name.replace('_', '-')}"
 
     @property
     def variable(self) -> str:
-        """How it is written in the environment."""
+        """The environment variable."""
         return f"{VARIABLE_PREFIX}_{self.name.upper()}"
 
     @property
     def is_size(self) -> bool:
-        """Whether it is a size in bytes, which people may write with a unit."""
+        """Whether the setting is a size in bytes, which users may write with a unit."""
         return self.name.endswith("_bytes")
 
     @property
     def bounds(self) -> str:
-        """Which values are taken, in words; empty: any of the type."""
+        """Description of the valid values; empty: every value of the type."""
         declared = self.declaration
         if declared.choices:
             return " or ".join(declared.choices)
@@ -88,16 +88,16 @@ class Setting:
         declared = self.declaration
         if declared.choices and value not in declared.choices:
             return False
-        # Not `value < least`: NaN is neither less nor more, and is within no bounds.
+        # Not `value < least`, because NaN must be rejected and every comparison with NaN is false.
         return (declared.least is None or value >= declared.least) and (declared.most is None or value <= declared.most)
 
 
 def list_settings(declaring: type) -> tuple[Setting, ...]:
-    """Returns the settings that a dataclass declares, in the order of its fields; each field has to be one."""
+    """Returns the settings that a dataclass declares, in the order of its fields. Every field must be a setting."""
     settings = []
     for field in fields(declaring):
         annotated, declaration = get_args(field.type)
-        # tuple[str, ...] and Path | None hold one type of value; int and its like have no arguments.
+        # The value type is the argument of tuple[str, ...] and of Path | None. int and similar types have no arguments.
         (kind, *_) = [one for one in get_args(annotated) if one not in {..., NoneType}] or [annotated]
         settings.append(Setting(field.name, kind, isinstance(field.default, tuple), field.default, declaration))
     return tuple(settings)

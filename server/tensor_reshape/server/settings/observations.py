@@ -1,4 +1,4 @@
-"""What a server tells its operators."""
+"""Settings for logs, metrics and tracing."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -10,14 +10,15 @@ LOG_LEVELS = ("debug", "info", "warning", "error")
 
 @dataclass(frozen=True, kw_only=True)
 class ObservationSettings:
-    """What a server tells its operators."""
+    """Logs, metrics and tracing."""
 
-    log_format: Annotated[str, Declaration(help="The form of the logs.", choices=("text", "json"))] = "text"
+    log_format: Annotated[str, Declaration(help="Format of the log lines.", choices=("text", "json"))] = "text"
 
     log_level: Annotated[
         str,
         Declaration(
-            help="info logs calls that are refused or fail, ten a second of each kind; debug all of them.",
+            help="Lowest level that is logged. info includes calls that fail or are rejected, up to ten lines per "
+            "second of each kind. debug has no such limit.",
             choices=LOG_LEVELS,
             ignores_case=True,
         ),
@@ -26,7 +27,7 @@ class ObservationSettings:
     access_log: Annotated[
         float,
         Declaration(
-            help="The part of all calls that are logged when they are over, by chance: 0 none, 1 all.",
+            help="Fraction of all calls that are logged when they end, chosen at random. 0 = none, 1 = all.",
             least=0,
             most=1,
             metavar="RATE",
@@ -36,23 +37,16 @@ class ObservationSettings:
     metrics_listen: Annotated[
         str | None,
         Declaration(
-            help="host:port where Prometheus reads GET /metrics, in plain HTTP: for a network of the operator's own.",
+            help="host:port that serves metrics to Prometheus over plain HTTP without authentication. Use an address "
+            "that only Prometheus can reach. Without it, the server does not count anything.",
             metavar="ADDRESS",
         ),
     ] = None
 
-    channelz: Annotated[
-        bool,
-        Declaration(
-            help="Whether callers may ask what gRPC knows of the connections, as grpcdebug does: callers that have to "
-            "say who they are, or of this machine."
-        ),
-    ] = False
-
     tracing: Annotated[
         bool,
         Declaration(
-            help="Tell OpenTelemetry of each call, by OTLP over HTTP; its own variables say where to, of how many "
-            "calls, and under which name. Needs the extra tracing."
+            help="Send a span for each call to OpenTelemetry, by OTLP over HTTP. Configure the exporter and the "
+            "sampler with OpenTelemetry's variables. Needs the extra tracing."
         ),
     ] = False

@@ -1,39 +1,40 @@
-"""How much one caller may have of a server."""
+"""Settings that limit each caller."""
 
 from dataclasses import dataclass
 from typing import Annotated
 
 from tensor_reshape.server.settings.declarations import Declaration
 
-_NO_QUOTA = "In each process. 0: no such limit."
+_NO_QUOTA = "The limit applies in each process. 0 = no limit."
 
 
 @dataclass(frozen=True, kw_only=True)
 class QuotaSettings:
-    """What one caller may have: an identity, or where there is none, a host.
+    """Limits of one caller, which is an identity, or a host if callers do not authenticate.
 
-    There is no quota by default: a host may be a proxy with all callers behind it, and hosts share what there is fairly
-    in any case.
+    There is no quota by default, because a host may be a proxy for all callers. Hosts share the capacity fairly in any
+    case.
     """
 
     trusted_proxy: Annotated[
         tuple[str, ...],
         Declaration(
-            help="IP address or network of a proxy, or unix: for the unix sockets; may be repeated. The last address "
-            "in the header x-forwarded-for of its calls is that of their caller, for quotas and fair shares. The "
-            "header is ignored in all other calls.",
+            help="IP address or network of a proxy, or unix: for unix sockets; may be repeated. For calls from these "
+            "addresses, the last address in x-forwarded-for is the caller's, for quotas and fair sharing. The "
+            "header of other calls is ignored.",
             metavar="ADDRESS",
         ),
     ] = ()
 
     max_calls_per_caller: Annotated[
-        int, Declaration(help=f"Calls that one caller, an identity or else a host, has under way. {_NO_QUOTA}", least=0)
+        int, Declaration(help=f"Number of running calls of one caller. {_NO_QUOTA}", least=0)
     ] = 0
 
     max_calls_per_caller_per_second: Annotated[
         float,
         Declaration(
-            help=f"Calls that one caller begins in a second, on average; as many at once. {_NO_QUOTA}",
+            help="Average number of calls that one caller may start per second. It may start as many at once. "
+            f"{_NO_QUOTA}",
             least=0,
             most=1_000_000,
         ),

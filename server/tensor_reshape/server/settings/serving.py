@@ -1,4 +1,4 @@
-"""Where a server listens, how it serves, and how it stops."""
+"""Settings for addresses, processes and shutdown."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,26 +7,26 @@ from typing import Annotated
 from tensor_reshape.server.settings.declarations import Declaration
 
 MAX_STOP_SECONDS = 3600
-"""The longest that draining, or the grace, may take."""
+"""Largest value of --drain-seconds and of --shutdown-grace-seconds."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ServingSettings:
-    """How a server serves: where it listens, with how many processes and threads, and how it stops."""
+    """Addresses, processes and shutdown."""
 
     listen: Annotated[
         tuple[str, ...],
         Declaration(
-            help="host:port (port 0: any free one) or unix:PATH; may be repeated, in the environment separated by "
-            "spaces.",
+            help="host:port (port 0 = any free port) or unix:PATH; may be repeated. Separate the addresses in the "
+            "environment variable by spaces.",
             metavar="ADDRESS",
         ),
-    ] = ("127.0.0.1:50051",)  # loopback: whoever serves a network says so
+    ] = ("127.0.0.1:50051",)  # only on loopback: an operator must choose to serve a network
 
     health_listen: Annotated[
         str | None,
         Declaration(
-            help="host:port or unix:PATH for health alone, in plain text whatever the others serve: for probes.",
+            help="host:port or unix:PATH that serves only health checks, always without TLS. Use it for probes.",
             metavar="ADDRESS",
         ),
     ] = None
@@ -34,8 +34,8 @@ class ServingSettings:
     http_listen: Annotated[
         str | None,
         Declaration(
-            help="host:port where InferShape and BatchInferShape are answered over HTTP, in JSON, with a page to try "
-            "them; over TLS where the others are. Needs the extra http.",
+            help="host:port that serves InferShape and BatchInferShape as JSON over HTTP, and a page to try them. It "
+            "uses TLS if the server does. Needs the extra http.",
             metavar="ADDRESS",
         ),
     ] = None
@@ -43,26 +43,18 @@ class ServingSettings:
     workers: Annotated[
         int,
         Declaration(
-            help="Processes that share the ports; above 1, a supervisor replaces those that die or hang.",
+            help="Number of processes that share the ports. If it is above 1, a supervisor replaces workers that "
+            "exit or hang.",
             least=1,
             most=256,
         ),
     ] = 1
 
-    threads: Annotated[
-        int,
-        Declaration(
-            help="Long calls with tensors that each process works on at once; questions about shapes are not counted.",
-            least=1,
-            most=1024,
-        ),
-    ] = 16
-
     io_engine: Annotated[
         str,
         Declaration(
-            help="What of gRPC reads the connections: polling is faster for small calls, but lets any caller delay the "
-            "others; auto takes it where every address is of this machine alone, else event.",
+            help="Engine of gRPC that reads the connections. polling is faster for small calls, but any client can "
+            "delay the others. auto selects polling if only this machine can reach the addresses, otherwise event.",
             choices=("auto", "event", "polling"),
         ),
     ] = "auto"
@@ -70,8 +62,8 @@ class ServingSettings:
     shared_memory_dir: Annotated[
         Path | None,
         Declaration(
-            help="Any caller of the Open Inference Protocol may have tensors read from files in this directory, and "
-            "written to them: those of the server's user, all of them. With one worker.",
+            help="Directory with files that any client of the Open Inference Protocol may read and write as shared "
+            "memory, if the server's user may. Needs one worker. Without it, shared memory is off.",
             metavar="DIRECTORY",
             is_directory=True,
         ),
@@ -79,9 +71,18 @@ class ServingSettings:
 
     drain_seconds: Annotated[
         float,
-        Declaration(help="NOT_SERVING is announced so long before stopping.", least=0, most=MAX_STOP_SECONDS),
-    ] = 0.5  # with the grace, and the second in which clients are asked to leave, below the 10 s that containers get
+        Declaration(
+            help="Seconds to report NOT_SERVING before the server stops accepting calls.",
+            least=0,
+            most=MAX_STOP_SECONDS,
+        ),
+    ] = 0.5  # with the grace period, and a second for clients to disconnect, below the 10 s that containers have
 
     shutdown_grace_seconds: Annotated[
-        float, Declaration(help="Calls under way may take so long after that.", least=0, most=MAX_STOP_SECONDS)
+        float,
+        Declaration(
+            help="Seconds that running calls may take to finish after the drain period.",
+            least=0,
+            most=MAX_STOP_SECONDS,
+        ),
     ] = 8.0

@@ -50,8 +50,8 @@ _MAX_STREAMS_PER_CONNECTION = 128
 # The core decompresses a message on the thread that reads connections, before this server sees it and without counting
 # it in a budget. 16 KiB of gzip can become the largest message. With four connections that sent only such messages,
 # 250 KB/s together, the median of a small call rose from 8 ms to 0.4 s, and as health checks they took 240 MiB more.
-# Decompression is therefore off by default, and compressed calls are rejected.
-_NO_COMPRESSION, _ANY_COMPRESSION = 1 << 0, 1 << 0 | 1 << 1 | 1 << 2  # bits for none, deflate and gzip
+# Decompression is therefore off, and compressed calls are rejected.
+_NO_COMPRESSION = 1 << 0  # the only bit that is set stands for uncompressed messages
 
 
 def build_options(config: Config, max_connections: int, *, shares: bool) -> list[tuple[str, int]]:
@@ -71,8 +71,8 @@ def build_options(config: Config, max_connections: int, *, shares: bool) -> list
         # Fixed, because a window that follows the bandwidth would let clients choose its memory.
         ("grpc.http2.lookahead_bytes", _WINDOW_BYTES),
         ("grpc.http2.bdp_probe", 0),
-        ("grpc.compression_enabled_algorithms_bitset", _ANY_COMPRESSION if config.compression else _NO_COMPRESSION),
-        ("grpc.enable_channelz", int(config.channelz)),  # on by default in the core, which costs memory
+        ("grpc.compression_enabled_algorithms_bitset", _NO_COMPRESSION),
+        ("grpc.enable_channelz", 0),  # on by default in the core, which costs memory and time
         ("grpc.so_reuseport", int(shares)),  # on by default in the core: a second server would share the port silently
         ("grpc.max_allowed_incoming_connections", max_connections),
         # Both have the same value, because the core rejects calls between the two at random.
