@@ -89,7 +89,7 @@ def test_reasons_have_the_codes_and_the_rules_that_there_are():
 
 def test_reasons_that_may_be_retried_are_limits_that_the_contract_names():
     text = " ".join((PROTOS / "reshape.proto").read_text().replace("//", "").split())
-    (named,) = re.findall(r"where it may be sent again \(([A-Z_, ]+)\)", text)
+    (named,) = re.findall(r"if it may be sent again \(([A-Z_, ]+)\)", text)
     retryable = {reason for reason in Reason if reason.is_retryable}
     assert retryable == set(named.split(", "))
     assert {reason.code_name for reason in retryable} == {LimitError.code_name}
