@@ -76,7 +76,7 @@ def test_a_server_whose_serving_thread_has_ended_ends_with_1():
         with Connection(found) as connection:
             connection.open("/no/where")
             assert process.wait(60) == 1
-        assert "cannot serve any more" in process.stderr.read()
+        assert "server can no longer serve" in process.stderr.read()
 
 
 def test_descriptors_that_strangers_hold_come_back():

@@ -1,4 +1,4 @@
-"""What is in deploy/monitoring works: with Debian's Prometheus, which scrapes a server that is called."""
+"""The files of deploy/monitoring, tested with Debian's Prometheus on a running server."""
 
 import json
 import re
@@ -38,7 +38,7 @@ SIX = np.arange(6, dtype=np.float32)
 needs_prometheus = pytest.mark.skipif(shutil.which("promtool") is None, reason="needs prometheus, of Debian")
 
 
-def test_queries_ask_for_metrics_that_exist_and_leave_none_out():
+def test_queries_use_existing_metrics_and_every_metric():
     names = {family.shown_name for family in (*PROCESS_FAMILIES, *SERVER_FAMILIES)}
     histograms = {family.name for family in PROCESS_FAMILIES if family.kind == HISTOGRAM}
     shown = (names - histograms) | {name + suffix for name in histograms for suffix in SUFFIXES}
@@ -60,7 +60,7 @@ def test_promtool_accepts_the_files(arguments: str):
     assert outcome.returncode == 0, outcome.stdout + outcome.stderr
 
 
-def test_tests_of_alerts_have_each_firing_and_not_firing():
+def test_alert_tests_have_each_alert_firing_and_not_firing():
     cases = yaml.safe_load((MONITORING / "alerts.test.yml").read_text())["tests"]
     expectations = [expectation for case in cases for expectation in case["alert_rule_test"]]
     names = {rule["alert"] for rule in RULES}
@@ -70,7 +70,7 @@ def test_tests_of_alerts_have_each_firing_and_not_firing():
 
 @contextmanager
 def run_prometheus(folder: Path, target: str) -> Iterator[str]:
-    """Runs Prometheus with the configuration as it is, but for where the server is and how often it is asked."""
+    """Runs Prometheus with prometheus.yml, with another target and interval."""
     config = yaml.safe_load((MONITORING / "prometheus.yml").read_text())
     config["global"] = {"scrape_interval": "1s", "evaluation_interval": "1s"}
     config["rule_files"] = [str(MONITORING / "alerts.yml")]
@@ -88,7 +88,7 @@ def run_prometheus(folder: Path, target: str) -> Iterator[str]:
 
 
 def ask(url: str, expression: str) -> list[Any]:
-    """Returns what Prometheus answers to a query; nothing where it does not serve yet."""
+    """Returns the result of a query; empty while Prometheus starts."""
     try:
         with urlopen(f"{url}/api/v1/query?{urlencode({'query': expression})}", timeout=WAIT_SECONDS) as response:
             result: list[Any] = json.load(response)["data"]["result"]
@@ -101,12 +101,12 @@ def ask(url: str, expression: str) -> list[Any]:
 
 
 def has_numbers(result: list[Any]) -> bool:
-    """Whether there is a series with a number: a quantile of nothing is none."""
+    """Whether a series has a number. A quantile without observations is NaN."""
     return any(series["value"][1] != "NaN" for series in result)
 
 
 @needs_prometheus
-def test_each_panel_shows_something_of_a_server_that_is_called(tmp_path: Path):
+def test_each_panel_has_data_for_a_server_with_calls(tmp_path: Path):
     with run_server("--workers", "2", "--metrics-listen", "127.0.0.1:0") as server:
         target = find_metrics(server).removeprefix("http://").removesuffix("/metrics")
         with (
@@ -117,7 +117,7 @@ def test_each_panel_shows_something_of_a_server_that_is_called(tmp_path: Path):
             left = [one.replace("$instance", ".*").replace("$__rate_interval", "1m") for one in EXPRESSIONS]
             deadline = time.monotonic() + WAIT_SECONDS
             while left and time.monotonic() < deadline:
-                # Calls that end well, and one that does not: so that there is something between any two scrapes.
+                # Successful calls and a failed one, so that the rates between two scrapes are positive.
                 for transfer in ("inline", "stream"):
                     client.static_reshape(SIX, [2, 3], special_zero=False, transfer=transfer)
                 catch_status(lambda: send_raw(channel, "StaticReshape", b"\xff"))

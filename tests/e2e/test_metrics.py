@@ -1,4 +1,4 @@
-"""What Prometheus is shown of a server that is called."""
+"""Metrics of running servers."""
 
 import os
 import signal
@@ -31,13 +31,13 @@ def counted(start_for_file: Callable[..., ServerProcess]) -> ServerProcess:
 
 
 def count_calls(labels: dict[str, str], **counts: int) -> Callable[[Scrape], bool]:
-    """Returns whether a page shows so many calls of a method for each code: a call counts when gRPC is done with it."""
+    """Returns a function that checks the number of calls of a method for each code."""
     return lambda page: all(
         page.find("tensor_reshape_calls_total", **labels, code=code) == count for code, count in counts.items()
     )
 
 
-def test_calls_count_by_method_and_code_with_their_bytes(counted: ServerProcess):
+def test_calls_are_counted_by_method_and_code_with_their_bytes(counted: ServerProcess):
     with Client(counted.address) as client:
         for _ in range(3):
             client.static_reshape(SIX, [2, 3], special_zero=False)
@@ -61,7 +61,7 @@ def test_calls_count_by_method_and_code_with_their_bytes(counted: ServerProcess)
     assert page.find("tensor_reshape_response_header_cache_lookups_total", result="miss") == 1
 
 
-def test_an_invented_method_is_not_a_label(counted: ServerProcess):
+def test_unknown_methods_have_the_label_other(counted: ServerProcess):
     names = (f"/{SERVICE}/Nothing", "/tensor_reshape/x\x1b[31m", '/"} 1\n/x', f"/{SERVICE}/StaticReshape ")
     with grpc.insecure_channel(counted.address) as channel:
         for name in names:
@@ -74,19 +74,19 @@ def test_an_invented_method_is_not_a_label(counted: ServerProcess):
     assert page.list_values("service") <= {"other", SERVICE}
 
 
-def test_calls_are_shown_as_open_until_they_end(counted: ServerProcess):
+def test_running_calls_are_counted_until_they_end(counted: ServerProcess):
     url = find_metrics(counted)
     over = scrape(url).sum("tensor_reshape_calls_total", **STREAM)
     with ExitStack() as stack:
         calls = [open_silent_stream(counted.address, stack) for _ in range(2)]
-        # All at once: each is looked at in its own time, and a connection of another test may be closing.
+        # All values in one scrape, because a connection of another test may be closing.
         page = await_scrape(url, shows_two_streams)
-        used = page.find("tensor_reshape_memory_budget_used_bytes", pool="receiving")
-        assert 0 < used < page.find("tensor_reshape_memory_budget_bytes", pool="receiving")
+        used = page.find("tensor_reshape_memory_budget_used_bytes", pool="receive")
+        assert 0 < used < page.find("tensor_reshape_memory_budget_bytes", pool="receive")
         for call in calls:
             call.cancel()
         await_scrape(url, lambda page: page.find("tensor_reshape_active_streams") == 0)
-        # With threads, the side of a caller that goes is seen to end before the call is over: it may have ended well.
+        # The status may be OK: with threads, the end of the requests can be noticed before the cancellation.
         await_scrape(url, lambda page: page.sum("tensor_reshape_calls_total", **STREAM) == over + 2)
 
 
@@ -97,7 +97,7 @@ def shows_two_streams(page: Scrape) -> bool:
 
 
 def open_silent_stream(address: str, stack: ExitStack) -> grpc.Call:
-    """Opens a stream that sends nothing, on a connection of its own."""
+    """Opens a stream without messages on its own connection."""
     channel = stack.enter_context(grpc.insecure_channel(address, [("grpc.use_local_subchannel_pool", 1)]))
     method: grpc.StreamStreamMultiCallable[bytes, bytes] = channel.stream_stream(f"/{SERVICE}/StreamReshape")
     ended = threading.Event()
@@ -106,30 +106,30 @@ def open_silent_stream(address: str, stack: ExitStack) -> grpc.Call:
 
 
 def crowd(server: ServerProcess, stack: ExitStack) -> None:
-    """Opens 60 connections to the port of metrics whose requests do not end."""
+    """Opens 60 connections with unfinished requests to the metrics port."""
     host, _, port = find_metrics(server).removeprefix("http://").removesuffix("/metrics").rpartition(":")
     for _ in range(60):
         one = stack.enter_context(socket.create_connection((host, int(port))))
         one.sendall(b"GET /metrics HTTP/1.1\r\nX: ")
 
 
-def test_the_port_is_open_while_a_server_drains():
+def test_metrics_port_is_open_while_the_server_drains():
     flags = ("--metrics-listen", ANY, "--drain-seconds", "60")
     with run_server(*flags) as server, ExitStack() as stack:
         server.process.send_signal(signal.SIGTERM)
         server.await_records(1, "stopping")
         assert scrape(find_metrics(server)).find("tensor_reshape_workers") == 1
-        crowd(server, stack)  # which does not delay the end
+        crowd(server, stack)  # must not delay the shutdown
         assert server.stop() == 0
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs ports that processes share")
-def test_workers_are_counted_together_and_a_kill_loses_no_count():
+def test_metrics_sum_all_workers_and_survive_a_killed_worker():
     with run_server("--workers", "2", "--metrics-listen", ANY) as server, ExitStack() as stack:
         url, calls = find_metrics(server), 20
-        crowd(server, stack)  # which delays neither calls nor the end
+        crowd(server, stack)  # must not delay calls or the shutdown
         pids = {record["worker"]: record["pid"] for record in server.await_records(2, "worker serves")}
-        for _ in range(calls):  # connections: each worker has some of them
+        for _ in range(calls):  # one connection each, so both workers get some
             client = stack.enter_context(Client(server.address))
             client.static_reshape(SIX, [2, 3], special_zero=False)
         before = await_scrape(url, count_calls(STATIC, OK=calls))
@@ -146,6 +146,6 @@ def test_workers_are_counted_together_and_a_kill_loses_no_count():
         assert not any(record["message"] == "worker hangs" for record in server.records)
 
 
-def test_metrics_are_imported_only_if_they_are_asked_for():
+def test_supervisor_does_not_import_prometheus_client_without_metrics():
     program = "import sys, tensor_reshape.server.workers.supervisor; sys.exit('prometheus_client' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

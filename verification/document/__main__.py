@@ -81,10 +81,8 @@ def build_metrics() -> Iterator[str]:
         labels = " ".join(f"`{label}`" for label in family.labels)
         yield join_cells((f"`{family.shown_name}`", family.kind, labels, family.help))
     names = f"`{PROCESS_PREFIX}_process_*`"
-    yield join_cells(
-        (names, GAUGE, "`worker`", "What the system says of each worker: memory, processor time, descriptors.")
-    )
-    yield join_cells(("`process_*`", GAUGE, "", "The same of the process that has the port."))
+    yield join_cells((names, GAUGE, "`worker`", "Memory, processor time and file descriptors of each worker."))
+    yield join_cells(("`process_*`", GAUGE, "", "The same for the process with the metrics port."))
 
 
 def build_lemmas() -> Iterator[str]:

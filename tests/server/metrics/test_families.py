@@ -1,4 +1,4 @@
-"""The names of the metrics are as Prometheus recommends."""
+"""Names and labels of the metrics."""
 
 import re
 
@@ -6,7 +6,6 @@ from tensor_reshape.server.metrics.families import (
     COUNTER,
     HISTOGRAM,
     PROCESS_FAMILIES,
-    PUSHED_BACK,
     SERVER_FAMILIES,
     VALUES,
 )
@@ -27,8 +26,3 @@ def test_names_follow_the_conventions_of_prometheus():
 def test_labels_of_processes_have_known_values():
     for family in PROCESS_FAMILIES:
         assert set(family.labels) <= {*VALUES, "service", "method", "code"}, family.name
-
-
-def test_reasons_with_a_retry_are_pushed_back():
-    assert {"SERVER_BUSY", "STALLED"} <= set(PUSHED_BACK)
-    assert "NOT_DIVISIBLE" not in PUSHED_BACK

@@ -1,4 +1,4 @@
-"""Gauges of a process, which are read from time to time."""
+"""Gauges of a process."""
 
 import logging
 
@@ -11,6 +11,8 @@ from tensor_reshape.server.metrics.families import (
     LOST_RECORDS,
     OPEN_CALLS,
     OPEN_STREAMS,
+    PROCESSING,
+    RECEIVE,
     USED_BYTES,
     Family,
 )
@@ -21,7 +23,7 @@ from tensor_reshape.server.service.header_cache import Lookups
 
 
 class Looked:
-    """A process whose gauges are read."""
+    """A process and its gauges."""
 
     def __init__(self, counters: SharedCounters) -> None:
         self.counters = counters
@@ -38,7 +40,7 @@ def counters() -> SharedCounters:
     return SharedCounters([METHOD])
 
 
-def test_calls_are_counted_by_state_with_their_memory(counters: SharedCounters):
+def test_gauges_have_running_calls_by_state_and_their_memory(counters: SharedCounters):
     looked = Looked(counters)
     Caller(looked.engine, name_peer(1)).arrive(100).work(50)
     for peer in (name_peer(1), name_peer(2)):
@@ -46,16 +48,16 @@ def test_calls_are_counted_by_state_with_their_memory(counters: SharedCounters):
     looked.gauges.look()
     assert (looked.read(OPEN_CALLS, "receiving"), looked.read(OPEN_CALLS, "queued")) == (2, 1)
     assert (looked.read(OPEN_STREAMS), looked.read(CONNECTIONS)) == (3, 2)
-    used = looked.read(USED_BYTES, "receiving") + looked.read(USED_BYTES, "working")
+    used = looked.read(USED_BYTES, RECEIVE) + looked.read(USED_BYTES, PROCESSING)
     assert used == looked.engine.used_bytes > 0
 
 
-def test_gauges_of_a_former_process_are_cleared(counters: SharedCounters):
+def test_gauges_of_the_previous_process_are_cleared(counters: SharedCounters):
     counters.set(OPEN_STREAMS, 5)
     assert Looked(counters).read(OPEN_STREAMS) == 0
 
 
-def test_counts_of_a_former_process_are_added_to(counters: SharedCounters):
+def test_counters_of_the_previous_process_are_continued(counters: SharedCounters):
     for _ in range(2):
         looked = Looked(counters)
         for _ in range(3):
@@ -65,13 +67,13 @@ def test_counts_of_a_former_process_are_added_to(counters: SharedCounters):
     assert (looked.read(LOOKUPS, "hit"), looked.read(LOOKUPS, "miss")) == (12, 6)
 
 
-def test_lost_log_records_are_counted(counters: SharedCounters, monkeypatch: pytest.MonkeyPatch):
+def test_lost_log_records_are_counted_by_cause(counters: SharedCounters, monkeypatch: pytest.MonkeyPatch):
     handler = QueuedHandler(-1)
     monkeypatch.setattr(logging.getLogger(), "handlers", [handler])
     looked = Looked(counters)
     for _ in range(RECORDS_PER_SECOND + 5):
         handler.handle(logging.makeLogRecord({"msg": "often", "levelno": logging.WARNING, "name": "test"}))
-    handler.flush()  # to a descriptor that is none
+    handler.flush()  # fails, because the descriptor is invalid
     looked.gauges.look()
-    # The sum of those above the rate is a record as well, and as little written.
+    # The eleventh is the record that reports the suppressed ones, which could not be written either.
     assert (looked.read(LOST_RECORDS, "suppressed"), looked.read(LOST_RECORDS, "dropped")) == (5, 11)

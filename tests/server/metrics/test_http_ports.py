@@ -1,4 +1,4 @@
-"""The port for Prometheus serves its page, whatever else comes there."""
+"""The HTTP port for Prometheus."""
 
 import select
 import socket
@@ -23,7 +23,7 @@ WAIT_SECONDS = 60.0
 
 
 class Page(Collector):
-    """One metric, whose help has so many characters; each in `failures` is raised instead, once."""
+    """A metric with `size` characters of help. Each exception in `failures` is raised once before."""
 
     def __init__(self, size: int = 1, failures: list[Exception] | None = None) -> None:
         self._size = size
@@ -36,21 +36,21 @@ class Page(Collector):
 
 
 def ask(address: str, request: bytes = GET) -> tuple[bytes, bytes]:
-    """Returns the first line of the answer, and its body."""
+    """Returns the first line and the body of the response."""
     with connect(address) as connection:
         connection.sendall(request)
         head, _, body = receive_all(connection).partition(b"\r\n\r\n")
     return head.partition(b"\r\n")[0], body
 
 
-def test_page_is_served():
+def test_get_returns_the_page():
     with serve_metrics(ANY, Page()) as address:
         status, page = ask(address)
     assert status == b"HTTP/1.0 200 OK"
     assert page.splitlines() == [b"# HELP answer x", b"# TYPE answer gauge", b"answer 42.0"]
 
 
-def test_other_requests_are_refused():
+def test_invalid_requests_are_rejected():
     answers = {
         b"POST /metrics HTTP/1.1\r\nHost: a\r\n\r\n": b" 501 ",
         b"\x16\x03\x01\x02\x00\r\nHost: a\r\n\r\n": b"code: 400",
@@ -67,7 +67,7 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def join_threads() -> None:
-    """Awaits the end of the threads of all connections, which are named by the server's method."""
+    """Waits for the threads of all connections, which have the name of the server's method."""
     for thread in threading.enumerate():
         if "process_request" in thread.name:
             thread.join(WAIT_SECONDS)
@@ -75,7 +75,7 @@ def join_threads() -> None:
 
 
 @pytest.mark.usefixtures("hasty")
-def test_silent_connections_are_closed_and_do_not_block_others():
+def test_silent_connections_are_closed_without_blocking_others():
     with serve_metrics(ANY, Page()) as address, ExitStack() as stack:
         silent = [stack.enter_context(connect(address)) for _ in range(10)]
         assert ask(address)[0] == b"HTTP/1.0 200 OK"
@@ -83,18 +83,18 @@ def test_silent_connections_are_closed_and_do_not_block_others():
 
 
 @pytest.mark.usefixtures("hasty")
-def test_connection_that_trickles_is_closed_and_leaves_no_thread():
+def test_slow_request_is_closed_and_its_thread_ends():
     with serve_metrics(ANY, Page()) as address, connect(address) as connection:
         connection.sendall(b"GET /metrics HTTP/1.1\r\nX: ")
-        with suppress(ConnectionError):  # where a byte came after the end
+        with suppress(ConnectionError):  # a byte may arrive after the close
             while not select.select([connection], [], [], 0.05)[0]:
                 connection.sendall(b"x")
         join_threads()
 
 
 @pytest.mark.usefixtures("hasty")
-def test_connection_that_does_not_read_is_closed_and_leaves_no_thread():
-    # A page of more bytes than the system keeps for the connection.
+def test_unread_response_is_closed_and_its_thread_ends():
+    # The page exceeds the socket buffers.
     with serve_metrics(ANY, Page(1 << 24)) as address, connect(address) as connection:
         connection.sendall(GET)
         assert connection.recv(1) == b"H"
@@ -111,14 +111,14 @@ def test_connections_per_second_are_limited():
     assert time.monotonic() - began > 0.9 * (count - 1) / CONNECTIONS_PER_SECOND
 
 
-def test_page_that_fails_is_logged_and_the_next_is_served(caplog: pytest.LogCaptureFixture):
+def test_failed_scrape_is_logged_and_the_next_succeeds(caplog: pytest.LogCaptureFixture):
     with serve_metrics(ANY, Page(failures=[ValueError("secret")])) as address:
         assert ask(address) == (b"", b"")
         assert ask(address)[0] == b"HTTP/1.0 200 OK"
     assert [record.message for record in caplog.records if record.levelname == "ERROR"] == ["bug"]
 
 
-def test_address_is_taken_until_the_port_stops():
+def test_address_is_free_after_the_port_stops():
     with serve_metrics(ANY, Page()) as address:
         with pytest.raises(ConfigError, match="cannot listen on"), serve_metrics(address, Page()):
             pytest.fail("two ports have one address")
@@ -127,7 +127,7 @@ def test_address_is_taken_until_the_port_stops():
         assert ask(again)[0] == b"HTTP/1.0 200 OK"
 
 
-def test_all_addresses_of_a_name_are_served():
+def test_port_listens_on_all_addresses_of_a_name():
     with serve_metrics("localhost:0", Page()) as address:
         port = int(address.rpartition(":")[2])
         for family, _, _, _, place in socket.getaddrinfo("localhost", port, type=socket.SOCK_STREAM):

@@ -1,4 +1,4 @@
-"""One line a record, whatever is in it."""
+"""Formats of the log."""
 
 import json
 import logging
@@ -35,7 +35,7 @@ def test_json_record_with_a_traceback_is_one_line():
     assert (is_one_printable_line(line), "RuntimeError" in line) == (True, True)
 
 
-def test_traceback_in_text_is_indented_unlike_records():
+def test_traceback_in_text_is_indented():
     record, *traceback = format_record("text", "bug", broken=True).split("\n")
     assert is_one_printable_line(record)
     assert all(line.startswith("    ") and is_one_printable_line(line) for line in traceback)
@@ -58,7 +58,7 @@ def test_json_has_the_values_as_fields():
 
 @pytest.mark.parametrize("error", [DecodeError("garbage"), UnicodeDecodeError("utf-8", b"\xff", 0, 1, "garbage")])
 @pytest.mark.parametrize(("level", "logged"), [("DEBUG", True), ("INFO", False)])
-def test_garbage_of_callers_is_a_debug_line_without_a_traceback(
+def test_decoding_errors_are_debug_records_without_traceback(
     error: Exception, level: str, logged: bool, caplog: pytest.LogCaptureFixture
 ):
     caplog.set_level(level)
@@ -70,7 +70,7 @@ def test_garbage_of_callers_is_a_debug_line_without_a_traceback(
     assert "secret" not in record.getMessage()
 
 
-def test_bug_stays_an_error(caplog: pytest.LogCaptureFixture):
+def test_other_exceptions_stay_errors(caplog: pytest.LogCaptureFixture):
     caplog.set_level("INFO")
     error = ValueError("a bug")
     record = logging.makeLogRecord({"levelname": "ERROR", "exc_info": (type(error), error, None)})

@@ -1,1 +1,1 @@
-"""What a server counts and measures, and the HTTP port where Prometheus reads it."""
+"""Counters and gauges of a server, and the HTTP port that Prometheus scrapes."""

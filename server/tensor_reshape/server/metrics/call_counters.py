@@ -1,9 +1,9 @@
-"""Counts calls, by what happens to them.
+"""Counts calls by method, status code, reason, duration and message sizes.
 
-- A `lifecycle.Journal`: it counts each move in constant time, under the lock of the engine. So no count is lost, none
-  takes another lock, and no other thread has to wake up, which would cost more than to count.
-- A call counts as `observers` report it: an answer when it is sent, that of a unary call when it ends the call; and the
-  first end that is decided, unless the caller left before it was sent.
+- `CallCounters` is a `lifecycle.Journal`. It counts each event in constant time under the engine's lock. So no count is
+  lost, and there is no additional lock and no additional thread, which would cost more than the counting.
+- It counts what `observers` report. A response counts when it is sent; the response of a unary call counts when it ends
+  the call. A call counts with the first status that is decided, or as cancelled if the client disconnected before.
 """
 
 from collections.abc import Sequence
@@ -14,13 +14,13 @@ from tensor_reshape.server.metrics.families import CALL_SECONDS, CALLS, OTHER, R
 from tensor_reshape.server.metrics.shared_counters import CODES, SharedCounters, observe
 from tensor_reshape.wire.methods import split_method
 
-# Every call uses them several times, and to look up a member of an Enum takes time.
+# Constants, because every call uses them several times, and access to an Enum member is slow.
 _ARRIVE, _SENT, _END, _OVER = Event.ARRIVE, Event.SENT, Event.END, Event.OVER
 _DONE, _ENDING = State.DONE, State.ENDING
 
 
 class _Row:
-    """The numbers of a method."""
+    """The numbers of one method."""
 
     __slots__ = ("codes", "requests", "responses", "seconds")
 
@@ -34,16 +34,16 @@ class CallCounters:
     """Counts the calls of one engine."""
 
     def __init__(self, counters: SharedCounters, methods: Sequence[str]) -> None:
-        """Counts into `counters` the calls of the methods that it was made for."""
+        """Counts into `counters`, which was created for the same methods."""
         self._rows = {name: _Row(counters, split_method(name)) for name in methods}
         self._other = _Row(counters, (OTHER, OTHER))
         self._reasons = {reason: cell for (reason,), cell in counters.cells[REFUSALS].items()}
-        self._endings: dict[Lifecycle, Ending] = {}  # of the calls that are not over
+        self._endings: dict[Lifecycle, Ending] = {}  # of the running calls
 
     def note(self, life: Lifecycle, event: Event, before: State, size: int, ending: Ending | None) -> None:
-        """Counts a move; see `lifecycle.Journal`."""
+        """Counts an event; see `lifecycle.Journal`."""
         if before is _DONE:
-            return  # an event that comes late
+            return  # a late event
         if event is _ARRIVE:
             if life.state is not before:
                 observe(REQUEST_BYTES, self._find_row(life).requests, size)
@@ -56,7 +56,7 @@ class CallCounters:
             self._finish(life)
 
     def count_other(self) -> None:
-        """Counts a call of a method that nobody serves; only on the thread that receives calls."""
+        """Counts a call to an unknown method. Call it only on the thread that receives calls."""
         self._other.codes["UNIMPLEMENTED"][0] += 1.0
 
     def _find_row(self, life: Lifecycle) -> _Row:

@@ -1,8 +1,8 @@
-"""What Prometheus reads: the counters of all processes as one, as a collector of prometheus_client.
+"""The page that Prometheus scrapes: the counters of all processes, as a collector of prometheus_client.
 
-- Counters and gauges of the processes are summed, so the server is one, however many workers it has.
-- A method that was never called shows nothing. A method that was called shows every code that this server itself gives,
-  also with zero, so that an alert sees the first of them.
+- The page has the sums of all processes, so a server with several workers has the same metrics as one without.
+- The page omits methods that were never called. For other methods it has every status code that this server returns,
+  also with zero, so that an alert can detect the first call with such a code.
 """
 
 import platform
@@ -19,42 +19,27 @@ from prometheus_client.utils import floatToGoString
 
 from tensor_reshape.rules.errors import Reason
 from tensor_reshape.server.config import Config
-from tensor_reshape.server.metrics.families import (
-    BUILD,
-    CALLS,
-    COUNTER,
-    GAUGE,
-    HISTOGRAM,
-    PROCESS_FAMILIES,
-    PUSHBACKS,
-    PUSHED_BACK,
-    REFUSALS,
-    REQUEST_BYTES,
-    RESTARTS,
-    SERVING_WORKERS,
-    SILENCES,
-    WORKERS,
-    Family,
-)
+from tensor_reshape.server.metrics import families
+from tensor_reshape.server.metrics.families import CALLS, COUNTER, GAUGE, HISTOGRAM, PROCESS_FAMILIES, Family
 from tensor_reshape.server.metrics.shared_counters import Labels, SharedCounters
 
 PROCESS_PREFIX = "tensor_reshape_worker"
-"""What the names of the metrics about a worker's process begin with."""
+"""Prefix of the metrics about the process of each worker."""
 
-_GIVEN_CODES = frozenset({"OK", "CANCELLED", *(reason.code_name for reason in Reason)})
+_RETURNED_CODES = frozenset({"OK", "CANCELLED", *(reason.code_name for reason in Reason)})
 _Values = Mapping[Labels, Sequence[float]]
 
 
 class Source(NamedTuple):
-    """A process that serves, or will again.
+    """A worker, or the process of a server without workers.
 
     Attributes:
-        worker: its number; a server without workers is the first.
-        counters: what it counts.
-        pid: of the process; None: there is none now.
-        serves: whether it does, as far as is known.
-        restarts: how often another was started in its place.
-        silences: how often its heartbeats were missing.
+        worker: its number, from 1.
+        counters: its metrics.
+        pid: the process identifier; None if no process runs now.
+        serves: whether it serves calls, as far as is known.
+        restarts: how often the process was replaced.
+        silences: how often it was killed because of missing heartbeats.
     """
 
     worker: int
@@ -69,17 +54,17 @@ class ServerCollector(Collector):
     """The metrics of one server."""
 
     def __init__(
-        self, config: Config, find_serving: Callable[[], str], list_sources: Callable[[], Sequence[Source]]
+        self, config: Config, find_grpc_api: Callable[[], str], list_sources: Callable[[], Sequence[Source]]
     ) -> None:
-        """Shows processes.
+        """Collects the metrics of some processes.
 
         Args:
-            config: what they serve.
-            find_serving: returns what serves, as far as is known; see `config.CORE`.
+            config: the configuration of the server.
+            find_grpc_api: returns `config.CORE` or `config.PUBLIC`, as far as is known.
             list_sources: returns the processes.
         """
-        self._engine = config.io_engine
-        self._find_serving = find_serving
+        self._io_engine = config.io_engine
+        self._find_grpc_api = find_grpc_api
         self._list_sources = list_sources
 
     def collect(self) -> Iterator[Metric]:
@@ -90,31 +75,30 @@ class ServerCollector(Collector):
         for family, values in sums.items():
             shown = {labels: one for labels, one in values.items() if _is_shown(family, labels, one, called)}
             yield build_metric(family, shown)
-        yield build_metric(PUSHBACKS, {(): [sum(sums[REFUSALS][reason,][0] for reason in PUSHED_BACK)]})
-        yield build_metric(BUILD, {self._describe_build(): [1]})
-        yield build_metric(WORKERS, {(): [len(sources)]})
-        yield build_metric(SERVING_WORKERS, {(): [sum(source.serves for source in sources)]})
-        yield build_metric(RESTARTS, {(str(source.worker),): [source.restarts] for source in sources})
-        yield build_metric(SILENCES, {(str(source.worker),): [source.silences] for source in sources})
+        yield build_metric(families.BUILD, {self._describe_build(): [1]})
+        yield build_metric(families.WORKERS, {(): [len(sources)]})
+        yield build_metric(families.SERVING_WORKERS, {(): [sum(source.serves for source in sources)]})
+        yield build_metric(families.RESTARTS, {(str(source.worker),): [source.restarts] for source in sources})
+        yield build_metric(families.SILENCES, {(str(source.worker),): [source.silences] for source in sources})
         yield from _collect_processes(sources)
 
     def _describe_build(self) -> Labels:
         versions = platform.python_version(), version("grpcio"), version("protobuf")
-        return (version("tensor-reshape"), self._find_serving(), self._engine, *versions)
+        return (version("tensor-reshape"), self._find_grpc_api(), self._io_engine, *versions)
 
 
 def build_registry(
-    config: Config, find_serving: Callable[[], str], list_sources: Callable[[], Sequence[Source]]
+    config: Config, find_grpc_api: Callable[[], str], list_sources: Callable[[], Sequence[Source]]
 ) -> CollectorRegistry:
-    """Returns the metrics of a server and those of this process; see `ServerCollector`."""
+    """Returns the metrics of a server and of this process; see `ServerCollector`."""
     registry = CollectorRegistry()
-    registry.register(ServerCollector(config, find_serving, list_sources))
+    registry.register(ServerCollector(config, find_grpc_api, list_sources))
     ProcessCollector(registry=registry)
     return registry
 
 
 def build_metric(family: Family, values: _Values) -> Metric:
-    """Returns a metric as prometheus_client has it, with its numbers by the values of its labels."""
+    """Returns a metric of prometheus_client with the numbers of each label combination."""
     if family.kind == HISTOGRAM:
         histogram = HistogramMetricFamily(family.name, family.help, labels=family.labels)
         bounds = (*map(floatToGoString, family.buckets), "+Inf")
@@ -129,7 +113,7 @@ def build_metric(family: Family, values: _Values) -> Metric:
 
 
 def _sum(family: Family, sources: Sequence[Source]) -> _Values:
-    """Returns the numbers of a metric, of all processes together; gauges of those that live."""
+    """Returns the sums of all processes; gauges only of running processes."""
     every = [source.counters for source in sources if family.kind != GAUGE or source.pid is not None]
     return {
         labels: [sum(counters.cells[family][labels][place] for counters in every) for place in range(family.width)]
@@ -138,20 +122,20 @@ def _sum(family: Family, sources: Sequence[Source]) -> _Values:
 
 
 def _find_called(sums: Mapping[Family, _Values]) -> frozenset[Labels]:
-    """Returns the methods that have been called: a stream may be under way."""
-    over = {(service, method) for (service, method, _), (number,) in sums[CALLS].items() if number}
-    return frozenset(over | {labels for labels, numbers in sums[REQUEST_BYTES].items() if any(numbers)})
+    """Returns the methods that have been called. A stream may have messages before its call has finished."""
+    finished = {(service, method) for (service, method, _), (number,) in sums[CALLS].items() if number}
+    return frozenset(finished | {labels for labels, numbers in sums[families.REQUEST_BYTES].items() if any(numbers)})
 
 
 def _is_shown(family: Family, labels: Labels, numbers: Sequence[float], called: frozenset[Labels]) -> bool:
     if "method" not in family.labels:
         return True
     service, method, *code = labels
-    return (service, method) in called and (not code or any(numbers) or code[0] in _GIVEN_CODES)
+    return (service, method) in called and (not code or any(numbers) or code[0] in _RETURNED_CODES)
 
 
 def _collect_processes(sources: Sequence[Source]) -> Iterator[Metric]:
-    """Yields what the system says of the processes, by their numbers: the same as of this one, with another name."""
+    """Yields prometheus_client's process metrics of each worker, with the label `worker`."""
     found: dict[str, Metric] = {}
     for source in sources:
         if source.pid is None:

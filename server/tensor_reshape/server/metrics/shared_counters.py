@@ -1,10 +1,10 @@
-"""The numbers that one process counts, in memory that another process may read.
+"""The metrics of one process, in memory that the process with the metrics port can read.
 
-- Where a number is follows from the metrics and the methods, so the process that counts and the one that shows agree.
-- Each number has one writer at a time. Readers take no lock, because a number is eight bytes at a multiple of eight,
-  which no machine that this runs on writes in two steps.
-- A memory file outlives the process that counts in it: the counters of a worker that was killed are not lost, and the
-  next worker goes on from them. `clear_gauges` forgets what was only true of the killed one.
+- The place of each number follows from the definitions of the metrics and the methods, so all processes agree on it.
+- Each number has one writer at a time. Readers need no lock, because a number has eight bytes at a multiple of eight,
+  and supported machines write these at once.
+- The memory file outlives its process. If a worker is killed, its successor continues its counters, after
+  `clear_gauges` has reset the gauges.
 """
 
 import mmap
@@ -20,35 +20,35 @@ from tensor_reshape.server.metrics.families import GAUGE, OTHER, PROCESS_FAMILIE
 from tensor_reshape.wire.methods import split_method
 
 Labels: TypeAlias = tuple[str, ...]
-"""The values of a metric's labels, in their order."""
+"""The label values of a metric, in the order of its labels."""
 
 Cell: TypeAlias = "memoryview[float]"
-"""The numbers of a metric for some labels, as many as `Family.width`."""
+"""The numbers of a metric for one combination of labels, as many as `Family.width`."""
 
 CODES = tuple(code_pb2.Code.keys())
-"""What a call may end with."""
+"""The names of the status codes."""
 
 _FLOAT_BYTES = 8
 
 
 class SharedCounters:
-    """The numbers of one process.
+    """The metrics of one process.
 
     Attributes:
-        cells: of each metric, by the values of its labels.
+        cells: the numbers of each metric, by its label values.
     """
 
     def __init__(self, methods: Sequence[str], descriptor: int | None = None) -> None:
-        """Starts with zeros, or with what is in a memory file.
+        """Opens the memory file, or creates private memory that is filled with zeros.
 
         Args:
-            methods: the full names of those that are counted, `/service/method`.
-            descriptor: of the file, from `os.memfd_create`; None: memory of this process.
+            methods: the full names of the counted methods, `/service/method`.
+            descriptor: the memory file, from `os.memfd_create`; None: private memory.
         """
         places = list(_list_places(methods))
         size = _FLOAT_BYTES * sum(family.width for family, _ in places)
         if descriptor is not None:
-            os.ftruncate(descriptor, size)  # a new file is empty; one that has this size stays as it is
+            os.ftruncate(descriptor, size)  # a file of this size keeps its contents
         numbers = memoryview(bytearray(size) if descriptor is None else mmap.mmap(descriptor, size)).cast("d")
         self.cells: dict[Family, dict[Labels, Cell]] = {}
         for family, labels in places:
@@ -67,7 +67,7 @@ class SharedCounters:
 
 
 def observe(family: Family, cell: Cell, value: float) -> None:
-    """Counts a value in a histogram."""
+    """Adds a value to a histogram."""
     cell[bisect_left(family.buckets, value)] += 1.0
     cell[-1] += value
 

@@ -1,1 +1,1 @@
-"""What one process has beside its calls: logs, threads, memory, descriptors."""
+"""Logs, threads, memory, signals and heartbeats of one process."""

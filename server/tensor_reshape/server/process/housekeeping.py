@@ -1,4 +1,4 @@
-"""What a server does beside its calls: it gives up those that hang, returns memory, ends when it cannot serve."""
+"""Periodic tasks of a server: abort calls without progress, return memory, and end a process that cannot serve."""
 
 import logging
 import math
@@ -14,46 +14,46 @@ from tensor_reshape.runtime.allocators import release_freed_memory
 from tensor_reshape.server.process.logs import flush_logs
 
 SWEEP_SECONDS = 0.05
-"""How often calls without progress are looked for, while the service has calls."""
+"""Interval of the check for calls without progress, while there are calls."""
 
 IDLE_SECONDS = 0.25
-"""How often the housekeeper looks for something to do otherwise: each time costs 0.1 ms."""
+"""Interval of the housekeeper otherwise. Each wake-up costs 0.1 ms."""
 
 QUIET_SECONDS = 5.0
-"""How long calls must have taken little memory until what has been freed goes back to the system."""
+"""Time with little memory in use after which freed memory is returned to the system."""
 
 KEPT_BYTES = 44 * 1024 * 1024
-"""What the process may keep above what it had at start: to return it costs more than it is worth.
+"""Memory above that at the start which the process may keep, because returning it costs more than it is worth.
 
-Twelve MiB of it are those of numpy, which a lone server imports later, and which do not come back.
+A server without workers imports numpy later, which needs 12 MiB of this.
 """
 
 CHECK_SECONDS = 0.5
-"""How often `MemoryReturner.look` is to be called."""
+"""Interval of `MemoryReturner.look`."""
 
 RESIDENT_SECONDS = 1.0
-"""What passes until the memory of the process is read again, which takes longer than all other duties."""
+"""Interval of reading the memory of the process, which takes longer than all other tasks."""
 
 FUTILE_SECONDS = 60.0
-"""What passes after an attempt that gave little back."""
+"""Interval after an attempt that returned little memory."""
 
-_QUIET_SHARE = 0.75  # of the looks in QUIET_SECONDS: small calls may be seen at the moment that they reserve much
+_QUIET_SHARE = 0.75  # fraction of quiet looks, because small calls reserve much memory for a moment
 _STATM = Path("/proc/self/statm")
 _LOGGER = logging.getLogger(__name__)
 
 
 class MemoryReturner:
-    """Decides when freed memory goes back to the system, and gives it.
+    """Returns freed memory to the system when no large messages arrive.
 
-    The allocator is told to keep freed memory for the next large messages. When none come, it is returned, whatever
-    small calls go on meanwhile; steady large traffic keeps it.
+    The allocator keeps freed memory for the next large messages. Small calls do not prevent the return. Steady traffic
+    of large messages does.
     """
 
     def __init__(self, quiet_bytes: int) -> None:
-        """Takes what the process has now as what it needs without calls.
+        """Uses the current memory as the memory that the process needs without calls.
 
         Args:
-            quiet_bytes: what calls may have set aside while they count as taking little.
+            quiet_bytes: the reserved memory of calls up to which traffic counts as small.
         """
         self._quiet_bytes = quiet_bytes
         self._base = read_resident_bytes()
@@ -61,16 +61,16 @@ class MemoryReturner:
         self._not_before = -math.inf
 
     def look(self, used_bytes: int, now: float) -> bool:
-        """Returns whether memory was returned; to be called every CHECK_SECONDS.
+        """Returns whether memory was returned. Call it every CHECK_SECONDS.
 
         Args:
-            used_bytes: what calls have set aside now.
-            now: by `time.monotonic`.
+            used_bytes: the memory that calls have reserved now.
+            now: the time of `time.monotonic`.
         """
         self._looks.append(used_bytes <= self._quiet_bytes)
         quiet = len(self._looks) == self._looks.maxlen and sum(self._looks) >= _QUIET_SHARE * len(self._looks)
-        # In the first second of a flood most looks are quiet yet: an attempt then gives nothing back, and the next one
-        # would come a minute after the flood.
+        # The last look must be quiet, too. Otherwise an attempt in the first second of a flood would return nothing,
+        # and the next attempt would come a minute after the flood.
         if not (quiet and self._looks[-1]) or now < self._not_before:
             return False
         before = read_resident_bytes()
@@ -91,17 +91,17 @@ class _Duty:
 
 
 class Housekeeper:
-    """One thread for everything that is to be done from time to time."""
+    """A thread for periodic tasks."""
 
     def __init__(self, is_calm: Callable[[], bool]) -> None:
-        """Has nothing to do yet; wakes up every SWEEP_SECONDS, or every IDLE_SECONDS while `is_calm` returns True."""
+        """Starts without tasks. Wakes up every SWEEP_SECONDS, or every IDLE_SECONDS while `is_calm` returns True."""
         self._is_calm = is_calm
         self._duties: list[_Duty] = []
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="housekeeping", daemon=True)
 
     def add(self, seconds: float, do: Callable[[], object]) -> None:
-        """Adds what is to be done in this interval, or later while it is calm; before `start`. It must not block."""
+        """Adds a task with its interval, which is longer while the server is calm. Call it before `start`."""
         self._duties.append(_Duty(seconds, do))
 
     def start(self) -> None:
@@ -122,21 +122,21 @@ class Housekeeper:
                 try:
                     duty.do()
                 except Exception:
-                    _LOGGER.exception("bug")  # and go on: nothing else gives up calls that hang
+                    _LOGGER.exception("bug")  # and continue, because other tasks are needed
 
 
 def end_process(reason: str) -> None:
-    """Logs why, and ends the process with 1: whoever started it will start another.
+    """Logs the reason and ends the process with status 1, so that its supervisor starts another.
 
-    Not by an exception or `sys.exit`, which wait for threads that may never end.
+    It uses `os._exit`, because an exception or `sys.exit` waits for threads that may never end.
     """
-    _LOGGER.critical("cannot serve any more", extra={"reason": reason})
+    _LOGGER.critical("server can no longer serve", extra={"reason": reason})
     flush_logs()
     os._exit(1)
 
 
 def read_resident_bytes() -> int:
-    """Returns what the process has in memory; 0 where the system does not tell, or there is no descriptor left."""
+    """Returns the resident memory of the process; 0 if it cannot be read."""
     try:
         return int(_STATM.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except OSError:

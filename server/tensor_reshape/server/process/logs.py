@@ -1,6 +1,6 @@
-"""Logs on stderr: text for people, JSON for machines. One line a record; in text a traceback has lines of its own.
+"""Logging to stderr as text or JSON, one line per record. In text, a traceback has additional lines.
 
-Nothing that logs waits for stderr (`log_queue`), and nothing else of this process writes there while it serves.
+No thread that logs waits for stderr; see `log_queue`. Nothing else in this process writes to stderr while it serves.
 """
 
 import logging
@@ -19,62 +19,62 @@ _STANDARD = STANDARD_ATTRIBUTES | {"message", "asctime", "taskName"}
 
 
 class TextFormatter(logging.Formatter):
-    """Writes `key=value` behind the message for what was logged with it.
+    """Formats a record as its message followed by `key=value` for each `extra`.
 
-    Control characters are escaped, and a value with blanks or quotes is quoted: it cannot pass for several.
+    Control characters are escaped, and a value with spaces or quotes is quoted, so it cannot look like several values.
     """
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the name is logging's
-        """Returns the line without a traceback."""
+        """Returns the line without the traceback."""
         extras = [f"{key}={_quote(str(value))}" for key, value in vars(record).items() if key not in _STANDARD]
         return " ".join([_escape(super().formatMessage(record)), *extras])
 
     def formatException(self, ei: Any) -> str:  # noqa: N802, ANN401 - the name and the type are logging's
-        """Returns the traceback, indented: what a caller put into an exception's text cannot pass for a record."""
+        """Returns the traceback indented, so a client's text in an exception cannot look like a record."""
         return "\n".join(f"    {_escape(line)}" for line in super().formatException(ei).split("\n"))
 
 
 def configure_logs(log_format: str, level: str) -> None:
-    """Sends the records of this process to stderr, and with them what Python would write there by itself.
+    """Writes the records of this process to stderr, including Python's own warnings and uncaught exceptions.
 
     Args:
         log_format: "text" or "json".
-        level: a name of `logging`, in any case.
+        level: the name of a level of `logging`, in upper or lower case.
     """
-    # Not sys.stderr: a thread that waits for it would hold its lock, also at exit.
+    # Not sys.stderr, because a thread that waits for it holds its lock, even at exit.
     handler = QueuedHandler(_STDERR, [demote_garbage])
     handler.setFormatter(_build_formatter(log_format))
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     logging.captureWarnings(capture=True)
-    logging.raiseExceptions = False  # or a failure to format would be written to stderr
+    logging.raiseExceptions = False  # otherwise formatting errors are written to stderr
     sys.excepthook = lambda kind, error, trace: _log_exception(error.with_traceback(trace) if error else kind())
     sys.unraisablehook = lambda unraisable: _log_exception(unraisable.exc_value)
     threading.excepthook = lambda ended: _log_exception(ended.exc_value)
 
 
 def demote_garbage(record: logging.LogRecord) -> bool:
-    """Returns whether to log a record; what a caller sent that cannot be decoded is no bug, but as refusals are.
+    """Changes grpcio's errors about undecodable data to debug records. Returns whether to log the record.
 
-    grpcio says so of requests and of metadata, as errors with a traceback. Of metadata it shows the values, a token
-    among them.
+    Undecodable requests and metadata are errors of the client, but grpcio logs them with a traceback, which shows the
+    values of the metadata, including tokens.
     """
     if record.exc_info and isinstance(record.exc_info[1], DecodeError | UnicodeDecodeError):
         record.levelno, record.levelname, record.exc_info = logging.DEBUG, "DEBUG", None
-        record.msg, record.args = "a caller sent what cannot be decoded", ()
+        record.msg, record.args = "undecodable request or metadata", ()
         return logging.getLogger().isEnabledFor(logging.DEBUG)
     return True
 
 
 def flush_logs() -> None:
-    """Awaits that the last lines are written, for a second at most."""
+    """Waits up to two seconds until the last lines are written."""
     for handler in logging.getLogger().handlers:
         handler.flush()
 
 
 def count_lost_records() -> tuple[int, int]:
-    """Returns how many records of this process were not written: see `QueuedHandler.lost_records`."""
+    """Returns how many records of this process were dropped and suppressed; see `QueuedHandler.lost_records`."""
     handlers = [handler for handler in logging.getLogger().handlers if isinstance(handler, QueuedHandler)]
-    return handlers[0].lost_records if handlers else (0, 0)  # a process that logs in another way loses none here
+    return handlers[0].lost_records if handlers else (0, 0)  # no such handler if a program configures logging itself
 
 
 def _log_exception(error: BaseException | None) -> None:

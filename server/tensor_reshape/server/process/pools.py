@@ -1,9 +1,8 @@
-"""Pools of threads for calls that take long.
+"""Thread pools for calls that take long.
 
-- The thread that receives calls never starts a thread. Where the system has little memory left, that may fail or block,
-  and so hold up every call. A pool's threads start each other instead. A thread that takes up work first makes sure
-  that another one waits for the next.
-- If the system has no room for another thread, the work waits for those that there are.
+- The thread that receives calls never starts a thread, because that can fail or block if memory is short, and would
+  delay every call. Instead, a pool's thread starts another one before it begins with its work, if none is idle.
+- If the system cannot start another thread, the work waits for the existing threads.
 """
 
 import atexit
@@ -16,41 +15,41 @@ from typing import Any, TypeVar
 from tensor_reshape.server.config import ConfigError
 
 STACK_BYTES = 1024 * 1024
-"""Of each thread: the system's default of 8 MiB would take the most of a small address space."""
+"""Stack size of each thread. The system's default of 8 MiB would use most of a small address space."""
 
-_STACK_SIZE = threading.Lock()  # held while `threading.stack_size` is changed, which is that of the whole process
+_STACK_SIZE = threading.Lock()  # protects `threading.stack_size`, which is global
 _Result = TypeVar("_Result")
 
 
 class Pool(Executor):
-    """Runs work in as many threads as are needed at once, up to a number; the first is started at once."""
+    """Runs functions on up to a maximum number of threads. The first thread starts at once, others when needed."""
 
     def __init__(self, most: int, name: str) -> None:
         """Starts one thread.
 
         Args:
-            most: how many threads there may be, at least 1.
-            name: what the threads' names begin with.
+            most: the maximum number of threads, at least 1.
+            name: the prefix of the threads' names.
 
         Raises:
-            ConfigError: the system has no room for it.
+            ConfigError: the system cannot start the thread.
         """
         self._most = most
         self._name = name
         self._work: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
-        self._lock = threading.Lock()  # guards the numbers; no thread is started with it
-        self._count = self._idle = 1  # of the threads, those that are being started among them
+        self._lock = threading.Lock()  # protects the numbers; it is not held while a thread starts
+        self._count = self._idle = 1  # numbers of threads, including those that are starting
         self._is_shut = False
         self._threads: list[threading.Thread] = []
         try:
             self._start()
         except RuntimeError as error:
-            message = "the system has no room for the threads of a server: raise its limits"
+            message = "the system cannot start the server's threads: raise the limits of memory and processes"
             raise ConfigError(message) from error
-        atexit.register(self.shutdown)  # the threads are daemons, which must not run while the interpreter ends
+        atexit.register(self.shutdown)  # daemon threads must not run while the interpreter exits
 
     def submit(self, fn: Callable[..., _Result], /, *args: Any, **kwargs: Any) -> "Future[_Result]":
-        """Has a thread call a function, and returns its future result.
+        """Calls a function on a thread and returns its future result.
 
         Raises:
             RuntimeError: the pool is shut down.
@@ -61,7 +60,7 @@ class Pool(Executor):
             if future.set_running_or_notify_cancel():
                 try:
                     result = fn(*args, **kwargs)
-                except BaseException as error:  # noqa: BLE001 - it is for whoever looks at the result
+                except BaseException as error:  # noqa: BLE001 - the future raises it
                     future.set_exception(error)
                 else:
                     future.set_result(result)
@@ -74,7 +73,7 @@ class Pool(Executor):
         return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:  # noqa: FBT001, FBT002 - as Executor has it
-        """Ends the threads when they have done what was submitted, which is not cancelled; perhaps waits for that."""
+        """Ends the threads after all submitted work, which cannot be cancelled, and waits for that if `wait`."""
         del cancel_futures
         with self._lock:
             self._is_shut = True
@@ -104,15 +103,15 @@ class Pool(Executor):
             if grows:
                 self._grow()
             run()
-            del run  # or the last work, with its messages, would be kept until the next comes
+            del run  # otherwise the messages of the last work stay in memory until the next work
             with self._lock:
                 self._idle += 1
-        self._work.put(None)  # for the next thread
+        self._work.put(None)  # ends the next thread
 
     def _grow(self) -> None:
         try:
             self._start()
-        except RuntimeError:  # the system has no room for it now; perhaps it has when the next work comes
+        except RuntimeError:  # perhaps the system can start one for the next work
             with self._lock:
                 self._count -= 1
                 self._idle -= 1

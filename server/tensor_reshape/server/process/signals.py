@@ -1,4 +1,4 @@
-"""Signals that are read from a descriptor, so a process waits for them and for anything else without a timer."""
+"""Signals as bytes on a file descriptor, so a process can wait for signals and other events without polling."""
 
 import os
 import signal
@@ -8,16 +8,16 @@ from contextlib import contextmanager
 
 @contextmanager
 def catch_signals(numbers: Iterable[signal.Signals]) -> Iterator[int]:
-    """Yields a descriptor that brings the numbers of signals, a byte each; to be called on the main thread.
+    """Yields a descriptor from which each caught signal can be read as a byte. Call it on the main thread.
 
-    The system writes the byte when the signal comes. A handler of Python would run only when the main thread makes its
-    next step, so one that comes just before the thread begins to wait would not end the wait.
+    The system writes the byte when the signal arrives. A Python handler runs only at the next step of the main thread,
+    so a signal that arrives just before the thread starts to wait would not end the wait.
     """
     reader, writer = os.pipe()
-    os.set_blocking(writer, False)  # `set_wakeup_fd` demands it, because a handler must not wait for room in the pipe
+    os.set_blocking(writer, False)  # `set_wakeup_fd` requires it, because a handler must not wait for a full pipe
     signal.set_wakeup_fd(writer)
     for number in numbers:
-        signal.signal(number, lambda *_: None)  # without a handler of Python, nothing is written
+        signal.signal(number, lambda *_: None)  # the byte is only written if there is a Python handler
     try:
         yield reader
     finally:
@@ -27,9 +27,9 @@ def catch_signals(numbers: Iterable[signal.Signals]) -> Iterator[int]:
 
 
 def ignore_signals(numbers: Iterable[signal.Signals]) -> None:
-    """Makes further signals change nothing.
+    """Makes the process ignore further signals.
 
-    On its way out, the interpreter restores the default of each signal that has a handler, which would kill.
+    When the interpreter exits, it restores the default action of signals with handlers, which would kill the process.
     """
     for number in numbers:
         signal.signal(number, signal.SIG_IGN)
